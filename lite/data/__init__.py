@@ -70,10 +70,19 @@ if TYPE_CHECKING:
         ValueEstimatorBase,
         VTrace,
     )
-    from lite.specs.arrays import Binary, Bounded, Categorical, Unbounded
+    from lite.specs.arrays import (
+        Binary,
+        Bounded,
+        BoundedContinuous,
+        Categorical,
+        Unbounded,
+        UnboundedContinuous,
+        UnboundedDiscrete,
+    )
     from lite.specs.base import TensorSpec
     from lite.specs.composite import Composite
     from lite.specs.objects import NonTensor
+    from lite.specs.one_hot import MultiCategorical, MultiOneHot, OneHot
 
 # The public names by what defines them.
 _NAMES = {
@@ -109,10 +118,19 @@ _NAMES = {
         "TensorDictRoundRobinWriter",
         "Writer",
     ],
-    "specs.arrays": ["Binary", "Bounded", "Categorical", "Unbounded"],
+    "specs.arrays": [
+        "Binary",
+        "Bounded",
+        "BoundedContinuous",
+        "Categorical",
+        "Unbounded",
+        "UnboundedContinuous",
+        "UnboundedDiscrete",
+    ],
     "specs.base": ["TensorSpec"],
     "specs.composite": ["Composite"],
     "specs.objects": ["NonTensor"],
+    "specs.one_hot": ["MultiCategorical", "MultiOneHot", "OneHot"],
     "data.tables.row_seeds": ["row_seeds"],
     "data.tables.transform_batches": ["TransformBatches"],
     "data.trajectories.densify_reward": ["DensifyReward"],
@@ -139,6 +157,7 @@ __all__ = [
     "GAE",
     "Binary",
     "Bounded",
+    "BoundedContinuous",
     "Categorical",
     "Collector",
     "Composite",
@@ -155,9 +174,12 @@ __all__ = [
     "MCAdvantage",
     "MCAdvantageSelector",
     "MultiAgentGAE",
+    "MultiCategorical",
+    "MultiOneHot",
     "MultiStep",
     "MultiStepTransform",
     "NonTensor",
+    "OneHot",
     "PrioritizedReplayBuffer",
     "PrioritizedSampler",
     "PrioritizedSliceSampler",
@@ -189,6 +211,8 @@ __all__ = [
     "TokenTransitions",
     "TransformBatches",
     "Unbounded",
+    "UnboundedContinuous",
+    "UnboundedDiscrete",
     "VTrace",
     "ValueEstimatorBase",
     "Writer",

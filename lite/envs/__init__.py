@@ -5,8 +5,8 @@
 - `spec_checks`: whether an environment gives what its specs say
 - `random_policy`: actions drawn from their spec
 - `exploration`: TorchRL's names of the interaction type
-- `environments`: one face for gymnasium's environments, single ones and vectors
-- `spaces`: gymnasium's spaces as specs
+- `gym`: gymnasium's environments as `EnvBase`; `environments` is one face for single ones and vectors,
+  `spaces` and `encodings` have their spaces as specs
 - `watchdog`: calls that may hang
 
 Names are loaded on first use, so that importing this package costs next to nothing.
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lite.envs.done_states import terminated_or_truncated
     from lite.envs.environments import EnvError
     from lite.envs.exploration import ExplorationType, exploration_type, set_exploration_type
+    from lite.envs.gym import GymEnv, GymWrapper
     from lite.envs.mdp_steps import step_mdp
     from lite.envs.random_policy import RandomPolicy
     from lite.envs.spec_checks import check_env_specs, make_composite_from_td
@@ -30,6 +31,7 @@ _NAMES = {
     "done_states": ["terminated_or_truncated"],
     "environments": ["EnvError"],
     "exploration": ["ExplorationType", "exploration_type", "set_exploration_type"],
+    "gym": ["GymEnv", "GymWrapper"],
     "mdp_steps": ["step_mdp"],
     "random_policy": ["RandomPolicy"],
     "spec_checks": ["check_env_specs", "make_composite_from_td"],
@@ -40,6 +42,8 @@ __all__ = [
     "EnvBase",
     "EnvError",
     "ExplorationType",
+    "GymEnv",
+    "GymWrapper",
     "RandomPolicy",
     "check_env_specs",
     "exploration_type",

@@ -101,21 +101,28 @@ class DoneStates:
             always: write it where nothing ended, too.
         """
         found = self.any(data)
-        for node, ended in list(self._ended(data)):
+        for node, ended in list(self._levels(data)):
             if found or always:
                 node.set(key, ended)
             elif key in node:
                 node.del_(key)
         return found
 
-    def _ended(self, data: Any) -> Iterator[_Reset]:
+    def ended(self, data: Any) -> NDArray[np.bool_] | None:
+        """Where this level ended; None if it has no done entries."""
+        if not self.leaves:
+            return None
+        ended = np.zeros((*data.batch_size, 1), np.bool_)
+        for name, _ in self.leaves:
+            value = data.get(name, None)
+            ended = ended if value is None else ended | value
+        return ended
+
+    def _levels(self, data: Any) -> Iterator[_Reset]:
         for name, below in self.nested.items():
-            yield from below._ended(data.get(name))
-        if self.leaves:
-            ended = np.zeros((*data.batch_size, 1), np.bool_)
-            for name, _ in self.leaves:
-                value = data.get(name, None)
-                ended = ended if value is None else ended | value
+            yield from below._levels(data.get(name))
+        ended = self.ended(data)
+        if ended is not None:
             yield data, ended
 
 

@@ -120,18 +120,16 @@ class Environments:
 
     # -- calls ----------------------------------------------------------------------------------
 
-    def reset(self, seed: int | list[int] | None = None) -> list[NDArray[Any]]:
+    def reset(self, seed: int | list[int] | None = None, **keywords: Any) -> list[NDArray[Any]]:
         """Start all anew; returns what they observe.
 
         Args:
             seed: of the first environment, the others have those after it; or one for each.
+            **keywords: for the environment's `reset`.
         """
-        if seed is None:
-            result = self._call("reset", self.env.reset)
-        else:
-            if isinstance(seed, list) and not self.batch:
-                seed = seed[0]
-            result = self._call("reset", self.env.reset, seed=seed)
+        if seed is not None:
+            keywords["seed"] = seed[0] if isinstance(seed, list) and not self.batch else seed
+        result = self._call("reset", self.env.reset, **keywords)
         return self._observed(result[0], self.batch)
 
     def start_anew(self, ended: NDArray[np.bool_]) -> list[NDArray[Any]]:

@@ -72,8 +72,8 @@ def until_done(
             break
         tensordict = following
         if all_done:
-            if env.done_states.mark(tensordict, "_ended"):
-                ended = tensordict.pop("_ended")
+            ended = env.done_states.ended(tensordict)
+            if ended is not None and ended.any():
                 running = ~ended if running is None else running & ~ended
             if running is not None:
                 if not running.any():

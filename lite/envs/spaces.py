@@ -23,12 +23,14 @@ class Leaf:
         steps: what to index a value with, one after the other, to get it.
         spec: that of one environment's array as an entry.
         shape: that of one environment's array in the space: of a number, where the entry has a dimension.
+        space: the space of the array.
     """
 
     path: Path
     steps: tuple[str | int, ...]
     spec: ArraySpec
     shape: tuple[int, ...]
+    space: Any
 
 
 class Layout:
@@ -85,7 +87,7 @@ def _leaves(space: Any, path: Path, steps: tuple[str | int, ...]) -> Iterator[Le
         for i, part in enumerate(space):
             yield from _leaves(part, (*path, str(i)), (*steps, i))
     else:
-        yield Leaf(path, steps, _array_spec(space), tuple(space.shape or ()))
+        yield Leaf(path, steps, _array_spec(space), tuple(space.shape or ()), space)
 
 
 def _array_spec(space: Any) -> ArraySpec:
@@ -103,13 +105,23 @@ def _array_spec(space: Any) -> ArraySpec:
     if isinstance(space, spaces.Box):
         # A number has a dimension, so that networks can take it.
         shape = space.shape or (1,)
-        if not (np.isfinite(space.low).any() or np.isfinite(space.high).any()):
+        if _is_unbounded(space):
             return Unbounded(shape, dtype=space.dtype)
         return Bounded(space.low.reshape(shape), space.high.reshape(shape), shape, dtype=space.dtype)
     raise TypeError(
         "spaces must be Box, Discrete, MultiDiscrete, MultiBinary, or Dict and Tuple of them, "
         f"got {type(space).__name__}."
     )
+
+
+def _is_unbounded(space: Any) -> bool:
+    """Whether a Box has no bounds but infinity, or those of its dtype."""
+    if not (np.isfinite(space.low).any() or np.isfinite(space.high).any()):
+        return True
+    if space.dtype.kind == "b":
+        return False
+    limits: Any = (np.finfo if space.dtype.kind == "f" else np.iinfo)(space.dtype)
+    return bool((space.low == limits.min).all() and (space.high == limits.max).all())
 
 
 def _built(space: Any, arrays: Iterator[NDArray[Any]]) -> Any:

@@ -1,4 +1,4 @@
-"""Specs of arrays: `Unbounded`, `Bounded`, `Categorical` and `Binary`."""
+"""Specs of arrays: `Unbounded`, `Bounded`, `Categorical`, `Binary`, and other names of the first two."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from lite._arrays.dtypes import as_dtype
 from lite._arrays.public import belong_to
 from lite.kernels._integer import integer
 from lite.specs.base import Shape, TensorSpec, as_size, known
+from lite.specs.boxes import CategoricalBox, ContinuousBox
 
 
 class ArraySpec(TensorSpec):
@@ -40,6 +41,22 @@ class ArraySpec(TensorSpec):
         if not hasattr(value, "dtype") or not hasattr(value, "shape") or is_tensor_collection(value):
             return False
         return bool(value.dtype == self.dtype and self._fits(tuple(value.shape)) and self._holds(value))
+
+    @property
+    def domain(self) -> str:
+        """ "continuous" for floats, else "discrete"."""
+        return "continuous" if self.dtype.kind == "f" else "discrete"
+
+    def encode(self, val: Any) -> NDArray[Any]:
+        """A value, as an array of the spec's dtype, and of its shape where only dimensions of 1 differ."""
+        array = np.asarray(val, self.dtype)
+        shape = self.shape
+        if array.shape[array.ndim - len(shape) :] != shape and -1 not in shape:
+            array = array.reshape(shape)
+        return array
+
+    def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
+        return np.asarray(val)
 
     def zero(self, shape: Any = ()) -> NDArray[Any]:
         return np.zeros(self._made(shape), self.dtype)
@@ -127,6 +144,17 @@ class Unbounded(ArraySpec):
         top = 1 if self.dtype.kind == "b" else np.iinfo(self.dtype).max
         return np.asarray(rng.integers(0, top, made, self.dtype, endpoint=True))
 
+    @property
+    def space(self) -> ContinuousBox:
+        """The smallest and the largest numbers of the dtype."""
+        if self.dtype.kind == "b":
+            low, high = False, True
+        else:
+            limits: Any = (np.finfo if self.dtype.kind == "f" else np.iinfo)(self.dtype)
+            low, high = limits.min, limits.max
+        made = known(self.shape)
+        return ContinuousBox(np.full(made, low, self.dtype), np.full(made, high, self.dtype))
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Unbounded) and super().__eq__(other)
 
@@ -201,6 +229,17 @@ class Bounded(ArraySpec):
         low, high = (_short(bound) for bound in (self.low, self.high))
         return f"Bounded(low={low}, high={high}, shape={self.shape}, dtype={self.dtype})"
 
+    @property
+    def space(self) -> ContinuousBox:
+        """The bounds."""
+        return ContinuousBox(self.low, self.high)
+
+    def _indexed(self, index: Any) -> Self:
+        part = super()._indexed(index)
+        if known(self.shape) == self.shape:
+            part.low, part.high = (np.asarray(bound[index]) for bound in (self.low, self.high))
+        return part
+
     def _bound(self, name: str, value: Any) -> NDArray[Any]:
         given = np.asarray(value)
         with np.errstate(invalid="ignore", over="ignore"):
@@ -240,9 +279,10 @@ class Categorical(ArraySpec):
         shape: as for `Unbounded`.
         device: None or "cpu".
         dtype: as for `Unbounded`.
+        mask: bool, (..., n): the classes that may be drawn and are in the spec; None for all.
 
     Raises:
-        ValueError: `n` is below 1, or as for `Unbounded`.
+        ValueError: `n` is below 1, the mask does not end with it, or as for `Unbounded`.
 
     Source:
         torchrl.data.Categorical.
@@ -255,15 +295,49 @@ class Categorical(ArraySpec):
 
     n: int
 
-    def __init__(self, n: int, shape: Any = (), device: Any = None, dtype: Any = np.int64) -> None:
+    mask: NDArray[np.bool_] | None = None
+
+    def __init__(
+        self, n: int, shape: Any = (), device: Any = None, dtype: Any = np.int64, *, mask: Any = None
+    ) -> None:
         super().__init__(() if shape is None else shape, device, dtype)
         self.n = integer("n", n)
         if self.n < 1:
             raise ValueError(f"n must be at least 1, got {n}")
+        self.update_mask(mask)
+
+    def update_mask(self, mask: Any) -> None:
+        """Set the classes that may be drawn: bool, (..., n); None for all.
+
+        Raises:
+            ValueError: the mask does not end with n, or a row of it allows nothing.
+        """
+        self.mask = checked_mask(mask, self.n)
+
+    @property
+    def space(self) -> CategoricalBox:
+        """The classes."""
+        return CategoricalBox(self.n)
 
     def rand(self, shape: Any = (), *, rng: np.random.Generator | int | None = None) -> NDArray[Any]:
-        drawn = np.random.default_rng(rng).integers(0, self.n, self._made(shape))
-        return np.asarray(drawn).astype(self.dtype)
+        drawn = drawn_class(np.random.default_rng(rng), self.n, self._made(shape), self.mask)
+        return drawn.astype(self.dtype)
+
+    def to_categorical(self, val: Any, safe: bool | None = None) -> Any:
+        """`val` itself."""
+        return val
+
+    def to_categorical_spec(self) -> Categorical:
+        """The spec itself."""
+        return self
+
+    def to_one_hot(self, val: Any, safe: bool | None = None) -> NDArray[Any]:
+        """Vectors with a one at the place of each class (...), bool (..., n)."""
+        return np.asarray(np.asarray(val)[..., None] == np.arange(self.n))
+
+    def cardinality(self) -> int:
+        """How many values there are."""
+        return int(self.n ** np.prod(known(self.shape), dtype=np.int64))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Categorical) and self.n == other.n and super().__eq__(other)
@@ -273,7 +347,12 @@ class Categorical(ArraySpec):
 
     def _holds(self, value: Any) -> bool:
         array = np.asarray(value)
-        return bool(((array >= 0) & (array < self.n)).all())
+        if not ((array >= 0) & (array < self.n)).all():
+            return False
+        if self.mask is None:
+            return True
+        mask = np.broadcast_to(self.mask, (*array.shape, self.n))
+        return bool(np.take_along_axis(mask, array[..., None].astype(np.int64), -1).all())
 
     def _nearest(self, value: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(np.clip(np.rint(value), 0, self.n - 1))
@@ -314,7 +393,45 @@ class Binary(Categorical):
         return f"Binary(shape={self.shape}, dtype={self.dtype})"
 
 
-belong_to("lite.data", Unbounded, Bounded, Categorical, Binary)
+class UnboundedDiscrete(Unbounded):
+    """Arrays of any integers: `Unbounded`, int64 by default.
+
+    Source:
+        torchrl.data.UnboundedDiscrete.
+
+    Example:
+        >>> from lite.data import UnboundedDiscrete
+        >>> UnboundedDiscrete(2).dtype
+        dtype('int64')
+    """
+
+    def __init__(self, shape: Any = (1,), device: Any = None, dtype: Any = np.int64) -> None:
+        super().__init__(shape, device, dtype)
+
+
+UnboundedContinuous = Unbounded
+BoundedContinuous = Bounded
+
+belong_to("lite.data", Unbounded, UnboundedDiscrete, Bounded, Categorical, Binary)
+
+
+def drawn_class(
+    rng: np.random.Generator, n: int, shape: Shape, mask: NDArray[np.bool_] | None
+) -> NDArray[Any]:
+    """Classes drawn uniformly, of those that a mask (..., n) allows."""
+    if mask is None:
+        return np.asarray(rng.integers(0, n, shape) if shape else rng.integers(n))
+    return np.asarray(np.where(mask, rng.random((*shape, n)), -1.0).argmax(-1))
+
+
+def checked_mask(mask: Any, n: int) -> NDArray[np.bool_] | None:
+    """A mask of n classes, bool (..., n)."""
+    if mask is None:
+        return None
+    allowed = np.asarray(mask, np.bool_)
+    if not allowed.ndim or allowed.shape[-1] != n or not allowed.any(-1).all():
+        raise ValueError(f"mask must end with n={n} and allow a class in each row, got {mask!r}")
+    return allowed
 
 
 def _ndim(value: Any) -> int:

@@ -20,10 +20,12 @@ class TensorSpec(ABC):
     Attributes:
         shape: its last dimensions; -1 where the size is not known.
         dtype: of its numbers; None for objects and composites.
+        space: what numbers there may be; None for objects and composites.
     """
 
     shape: Shape
     dtype: np.dtype[Any] | None = None
+    space: Any = None
 
     @property
     def ndim(self) -> int:
@@ -63,6 +65,34 @@ class TensorSpec(ABC):
         """The same as `rand`."""
         return self.rand(shape, rng=rng)
 
+    def encode(self, val: Any) -> Any:
+        """What an environment gives, as a value of the spec."""
+        return val
+
+    def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
+        """A value as an environment takes it."""
+        return val
+
+    def contains(self, value: Any) -> bool:
+        """The same as `is_in`."""
+        return self.is_in(value)
+
+    def zeros(self, shape: Any = ()) -> Any:
+        """The same as `zero`."""
+        return self.zero(shape)
+
+    def ones(self, shape: Any = ()) -> Any:
+        """The same as `one`."""
+        return self.one(shape)
+
+    def __getitem__(self, index: Any) -> Any:
+        """The spec of values that are indexed in their first dimensions.
+
+        Raises:
+            IndexError: the index does not fit these dimensions.
+        """
+        return self._indexed(index)
+
     def assert_is_in(self, value: Any) -> None:
         """Raise AssertionError unless `value` is in the spec."""
         if not self.is_in(value):
@@ -88,6 +118,15 @@ class TensorSpec(ABC):
 
     @abstractmethod
     def _expanded(self, shape: Shape) -> Self: ...
+
+    def _indexable(self) -> int:
+        """How many of the first dimensions may be indexed."""
+        return self.ndim
+
+    def _indexed(self, index: Any) -> Self:
+        part = copy.copy(self)
+        part.shape = indexed_shape(self.shape, index, self._indexable())
+        return part
 
     def _made(self, shape: Any) -> Shape:
         """The shape of a value that the spec makes."""
@@ -118,3 +157,10 @@ def as_size(shape: Any) -> Shape:
 def known(shape: Shape) -> Shape:
     """The shape with 1 for each size that is not known."""
     return tuple(1 if size < 0 else size for size in shape)
+
+
+def indexed_shape(shape: Shape, index: Any, dims: int) -> Shape:
+    """The shape of a value after its first `dims` dimensions were indexed; IndexError if that cannot be."""
+    if not dims:
+        raise IndexError(f"a spec of shape {shape} has no dimension to index, got {index!r}")
+    return (*np.broadcast_to(np.int8(0), shape[:dims])[index].shape, *shape[dims:])

@@ -10,7 +10,7 @@ import numpy as np
 from lite import NestedKey, TensorDict, is_non_tensor, is_tensor_collection, is_tensorclass, unravel_key
 from lite._arrays.public import belong_to
 from lite.specs.arrays import ArraySpec
-from lite.specs.base import Shape, TensorSpec, as_size
+from lite.specs.base import Shape, TensorSpec, as_size, indexed_shape, known
 from lite.specs.objects import NonTensor
 
 NOTHING = object()
@@ -64,7 +64,12 @@ class Composite(TensorSpec):
 
     # -- by key ---------------------------------------------------------------------------------
 
-    def __getitem__(self, key: NestedKey) -> Any:
+    def __getitem__(self, key: Any) -> Any:
+        """The spec at a key; or all specs, indexed in their batch dimensions."""
+        if not isinstance(key, str) and not (
+            isinstance(key, tuple) and key and isinstance(key[0], (str, tuple))
+        ):
+            return self._indexed(key)
         node: TensorSpec = self
         for name in _path(key):
             if not isinstance(node, Composite) or name not in node._specs:
@@ -237,6 +242,26 @@ class Composite(TensorSpec):
             elif not spec.is_in(entry):
                 found.append(((*path, name), spec.project(entry)))
         return found
+
+    def encode(self, vals: Mapping[Any, Any]) -> Any:
+        """A TensorDict of values by key, each as its spec encodes it.
+
+        Raises:
+            KeyError: a key has no spec.
+        """
+        made = {key: self[key].encode(value) for key, value in vals.items()}
+        return (self.data_cls or TensorDict).from_dict(made, batch_size=known(self.shape))
+
+    def to_numpy(self, val: Any, safe: bool | None = None) -> dict[str, Any]:
+        """The values of a TensorDict as a dict, each as its spec gives it."""
+        return {name: self._specs[name].to_numpy(value) for name, value in val.items()}
+
+    def _indexed(self, index: Any) -> Self:
+        return type(self)(
+            {name: spec[index] for name, spec in self._specs.items()},
+            shape=indexed_shape(self.shape, index, self.ndim),
+            data_cls=self.data_cls,
+        )
 
     def _expanded(self, shape: Shape) -> Self:
         return type(self)(

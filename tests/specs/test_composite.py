@@ -46,8 +46,8 @@ def test_nested_access() -> None:
     ):
         with pytest.raises(KeyError, match="z"):
             read()
-    with pytest.raises(TypeError, match="key"):
-        spec[0]
+    with pytest.raises(IndexError, match="no dimension"):
+        Composite(a=Unbounded(2))[0]
     spec.update({"a": {"n": leaf}, "c": leaf})
     assert spec["a", "n"] is spec["c"]
     for wrong in ({"a": {"m": leaf}, "c": Unbounded(3)}, {"a": {"m": leaf, "k": 5}}):

@@ -1,0 +1,325 @@
+"""`GymWrapper` and `GymEnv`: gymnasium's environments, single ones and vectors, as `EnvBase`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite import TensorDict
+from lite._arrays.public import belong_to
+from lite.envs.base import EnvBase
+from lite.envs.encodings import Encoding
+from lite.envs.environments import EnvError, Environments, Fault
+from lite.kernels._install import install
+from lite.kernels._integer import integer
+from lite.specs.arrays import Categorical, Unbounded
+from lite.specs.composite import Composite
+
+_FLAGS = ("done", "terminated", "truncated")
+
+
+class GymWrapper(EnvBase):
+    """A gymnasium `Env`, or the environments of a `VectorEnv`, as an `EnvBase`.
+
+    Observations are `"observation"`, or the members of a Dict space by their names ("state" is called
+    "observation" where there is none). Rewards are float32, and with the done entries of shape (*batch, 1).
+    Classes are one-hot vectors, int64, or integers with `categorical_action_encoding`.
+
+    An episode that ends in a vector starts anew when the environment is asked to, whatever gymnasium's
+    AutoresetMode is: "next" has the last observation of the episode. Vectors that cannot be asked are
+    refused.
+
+    Args:
+        env: the environment.
+        categorical_action_encoding: give classes, of observations too, as integers.
+        from_pixels: observe rendered frames, "pixels" uint8 (height, width, 3); needs `render_mode`.
+        pixels_only: observe nothing else.
+        frame_skip: take each action so many times, and sum the rewards.
+        device: None or "cpu".
+        allow_done_after_reset: as for `EnvBase`.
+        run_type_checks: as for `EnvBase`.
+
+    Attributes:
+        batch_size: (), or (n,) for a vector of n environments.
+
+    What the environment has besides is an attribute of this one, too.
+
+    Raises:
+        ImportError: without gymnasium; the message has the pip command.
+        TypeError: `env` is not a gymnasium environment, or has unsupported spaces.
+        RuntimeError: a vector starts episodes anew by itself only.
+        EnvError: in a step or a reset, the environment raised, or gave values of other shapes.
+
+    Source:
+        torchrl.envs.GymWrapper.
+
+    Example:
+        >>> import gymnasium
+        >>> from lite.envs import GymWrapper
+        >>> env = GymWrapper(gymnasium.make("CartPole-v1"))
+        >>> seed = env.set_seed(0)
+        >>> td = env.rollout(3)
+        >>> td["action"].shape, td["next", "observation"].shape, td["next", "reward"].ravel()
+        ((3, 2), (3, 4), array([1., 1., 1.], dtype=float32))
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        categorical_action_encoding: bool = False,
+        *,
+        from_pixels: bool = False,
+        pixels_only: bool = False,
+        frame_skip: int = 1,
+        device: Any = None,
+        allow_done_after_reset: bool = False,
+        run_type_checks: bool = False,
+    ) -> None:
+        _gymnasium(type(self).__name__)
+        if not (hasattr(env, "action_space") and hasattr(env, "observation_space")):
+            raise TypeError(f"env must be a gymnasium environment, got {type(env).__name__}.")
+        if from_pixels:
+            env = _with_pixels(env, pixels_only)
+        environments = Environments(env)
+        if environments.skips:
+            raise RuntimeError(
+                "the vector starts episodes anew in the next step only: make it with the autoreset_mode "
+                "DISABLED or SAME_STEP."
+            )
+        super().__init__(
+            device=device,
+            batch_size=environments.batch,
+            run_type_checks=run_type_checks,
+            allow_done_after_reset=allow_done_after_reset,
+        )
+        self.frame_skip = integer("frame_skip", frame_skip)
+        self.categorical_action_encoding = categorical_action_encoding
+        self.environments = environments
+        self._env = env
+        self._steps = 0
+        self._started: NDArray[np.bool_] | None = None  # which started anew by themselves
+        self._present: list[Any] = []  # and what all observe now
+        observed = [leaf.path for leaf in environments.observation.leaves]
+        if from_pixels and pixels_only:
+            observed = [("pixels",)]
+        elif ("state",) in observed and ("observation",) not in observed:
+            observed[observed.index(("state",))] = ("observation",)
+        self._observations = [
+            Encoding(leaf, key, categorical_action_encoding)
+            for leaf, key in zip(environments.observation.leaves, observed, strict=True)
+        ]
+        self._actions = [
+            Encoding(leaf, leaf.path, categorical_action_encoding) for leaf in environments.action.leaves
+        ]
+        # One array each, which most environments have, needs no search by key.
+        self._flat = all(isinstance(part.key, str) for part in self._observations)
+        batch = environments.batch
+        self.observation_spec = self._composite(self._observations)
+        self.action_spec = self._composite(self._actions)
+        self.reward_spec = Unbounded((*batch, 1), dtype=np.float32)
+        self.done_spec = Composite(
+            {name: Categorical(2, (*batch, 1), dtype=np.bool_) for name in _FLAGS}, shape=batch
+        )
+
+    def _composite(self, parts: list[Encoding]) -> Composite:
+        batch = self.batch_size
+        specs = {part.key: part.spec.expand(*batch, *part.spec.shape) for part in parts}
+        return Composite(specs, shape=batch)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            env = self.__dict__.get("_env")
+            if env is None or name.startswith("_"):
+                raise
+            return getattr(env, name)
+
+    # -- steps ----------------------------------------------------------------------------------
+
+    def _reset(self, tensordict: Any, **kwargs: Any) -> Any:
+        mask = None if tensordict is None else tensordict.get("_reset", None)
+        try:
+            if mask is None or mask.all():
+                started = self._started
+                self._started = None
+                if mask is not None and started is not None and started.all():
+                    return self._observed(self._present)
+                return self._observed(self.environments.reset(**kwargs))
+            return self._observed(self._reset_some(mask.reshape(self.batch_size)))
+        except Fault as fault:
+            raise self._error(fault) from fault.cause
+
+    def _reset_some(self, mask: NDArray[np.bool_]) -> list[Any]:
+        """What is observed where environments start anew; whatever they observed last elsewhere."""
+        started, self._started = self._started, None
+        asked = mask if started is None else mask & ~started
+        batch = self.batch_size
+        if started is not None:
+            arrays = [np.array(array) for array in self._present]
+        else:
+            leaves = self.environments.observation.leaves
+            arrays = [np.zeros((*batch, *leaf.spec.shape), leaf.spec.dtype) for leaf in leaves]
+        if asked.any():
+            for array, rows in zip(arrays, self.environments.start_anew(asked), strict=True):
+                array[asked] = rows
+        return arrays
+
+    def _step(self, tensordict: Any) -> Any:
+        reward: Any = 0
+        values = [part.value(tensordict.get(part.key)) for part in self._actions]
+        try:
+            for _ in range(self.frame_skip):
+                outcome = self.environments.step(list(values))
+                reward = reward + outcome.reward
+                ended = np.logical_or(outcome.terminated, outcome.truncated)
+                if ended.any():
+                    break
+        except Fault as fault:
+            raise self._error(fault) from fault.cause
+        self._steps += 1
+        if outcome.anew is not None:
+            self._started, self._present = outcome.anew, outcome.present
+        out = self._observed(outcome.reached)
+        shape = (*self.batch_size, 1)
+        entries = out._data
+        entries["reward"] = np.array(reward, np.float32).reshape(shape)
+        entries["done"] = np.array(ended).reshape(shape)
+        entries["terminated"] = np.array(outcome.terminated, np.bool_).reshape(shape)
+        entries["truncated"] = np.array(outcome.truncated, np.bool_).reshape(shape)
+        return out
+
+    def _observed(self, arrays: list[Any]) -> TensorDict:
+        """The observations in a TensorDict, as copies: environments may write to theirs again."""
+        if self._flat:
+            parts = zip(self._observations, arrays, strict=True)
+            entries: dict[Any, Any] = {part.key: part.entry(array) for part, array in parts}
+            return TensorDict._make(entries, self.batch_size)
+        out = TensorDict({}, self.batch_size)
+        for part, array in zip(self._observations, arrays, strict=True):
+            out.set(part.key, part.entry(array))
+        return out
+
+    def _error(self, fault: Fault) -> EnvError:
+        who = "an environment" if fault.index is None else f"environment {fault.index}"
+        return EnvError(f"{who} failed at step {self._steps}: {fault}.", fault.index, self._steps)
+
+    def _set_seed(self, seed: int | None) -> None:
+        self.reset(seed=seed)
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """Close the environment."""
+        if not self.is_closed:
+            self.environments.close()
+        super().close(raise_if_closed=raise_if_closed)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(env={self._env}, batch_size={self.batch_size})"
+
+
+class GymEnv(GymWrapper):
+    """A gymnasium environment by its name; see `GymWrapper`.
+
+    Args:
+        env_name: its name, as `gymnasium.make` takes it.
+        categorical_action_encoding, from_pixels, pixels_only, frame_skip, device, allow_done_after_reset,
+            run_type_checks: as for `GymWrapper`, but `pixels_only` is True.
+        num_envs: how many environments run in processes of their own, and step together; 0 for one alone,
+            in this process.
+        disable_env_checker: leave out gymnasium's checks of each value.
+        **kwargs: for `gymnasium.make`.
+
+    Raises:
+        gymnasium.error.Error: the name is unknown.
+        ImportError, TypeError, EnvError: as for `GymWrapper`.
+
+    Source:
+        torchrl.envs.GymEnv.
+
+    Example:
+        >>> from lite.envs import GymEnv
+        >>> env = GymEnv("Pendulum-v1")
+        >>> env.action_spec, env.reset().get("observation").shape
+        (Bounded(low=-2.0, high=2.0, shape=(1,), dtype=float32), (3,))
+    """
+
+    def __init__(
+        self,
+        env_name: str,
+        categorical_action_encoding: bool = False,
+        *,
+        from_pixels: bool = False,
+        pixels_only: bool = True,
+        frame_skip: int = 1,
+        num_envs: int = 0,
+        device: Any = None,
+        allow_done_after_reset: bool = False,
+        run_type_checks: bool = False,
+        disable_env_checker: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        gymnasium = _gymnasium(type(self).__name__)
+        if from_pixels:
+            kwargs.setdefault("render_mode", "rgb_array")
+        kwargs["disable_env_checker"] = disable_env_checker
+        make = partial(gymnasium.make, env_name, **kwargs)
+        try:  # environments that skip frames themselves do it faster
+            env = make(frameskip=frame_skip)
+            make, frame_skip = partial(make, frameskip=frame_skip), 1
+        except TypeError as error:
+            if "frameskip" not in str(error):
+                raise
+            env = make()
+        if num_envs:
+            env.close()
+            if from_pixels:
+                make = partial(_made_with_pixels, make, pixels_only)
+            env = gymnasium.vector.AsyncVectorEnv(
+                [make] * integer("num_envs", num_envs),
+                autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED,
+            )
+        super().__init__(
+            env,
+            categorical_action_encoding,
+            from_pixels=from_pixels,
+            pixels_only=pixels_only,
+            frame_skip=frame_skip,
+            device=device,
+            allow_done_after_reset=allow_done_after_reset,
+            run_type_checks=run_type_checks,
+        )
+        self.env_name = env_name
+
+    def __repr__(self) -> str:
+        return f"GymEnv(env={self.env_name}, batch_size={self.batch_size})"
+
+
+belong_to("lite.envs", GymWrapper, GymEnv)
+
+
+def _gymnasium(what: str) -> Any:
+    try:
+        import gymnasium
+    except ImportError as error:
+        raise ImportError(f"{what} needs gymnasium: {install('gym')}") from error
+    return gymnasium
+
+
+def _with_pixels(env: Any, pixels_only: bool) -> Any:
+    """The environment, observing frames; a vector is left as it is, as its environments do."""
+    import gymnasium
+
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        return env
+    if not env.render_mode:
+        raise ValueError("from_pixels needs an environment made with render_mode='rgb_array'.")
+    return gymnasium.wrappers.AddRenderObservation(env, render_only=pixels_only)
+
+
+def _made_with_pixels(make: Any, pixels_only: bool) -> Any:
+    return _with_pixels(make(), pixels_only)

@@ -1,0 +1,350 @@
+"""Specs of several classes, and of classes as vectors: `OneHot`, `MultiOneHot`, `MultiCategorical`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite._arrays.public import belong_to
+from lite.kernels._integer import integer
+from lite.specs.arrays import ArraySpec, Categorical, checked_mask, drawn_class
+from lite.specs.base import known
+from lite.specs.boxes import BoxList, CategoricalBox
+
+
+class OneHot(ArraySpec):
+    """Vectors with a one at the place of a class, and zeros elsewhere.
+
+    Args:
+        n: how many classes there are.
+        shape: its last size is `n`; (n,) if None.
+        device: None or "cpu".
+        dtype: bool, an integer or a float.
+        mask: bool, (..., n): the classes that may be drawn and are in the spec; None for all.
+
+    Raises:
+        ValueError: `n` is below 1, or the shape does not end with it.
+
+    Source:
+        torchrl.data.OneHot.
+
+    Example:
+        >>> from lite.data import OneHot
+        >>> spec = OneHot(3)
+        >>> spec.encode(1), spec.to_numpy(spec.encode([2, 0]))
+        (array([False,  True, False]), array([2, 0]))
+        >>> spec.to_categorical_spec()
+        Categorical(n=3, shape=(), dtype=int64)
+    """
+
+    domain = "discrete"
+
+    def __init__(
+        self, n: int, shape: Any = None, device: Any = None, dtype: Any = np.bool_, *, mask: Any = None
+    ) -> None:
+        self.n = integer("n", n)
+        if self.n < 1:
+            raise ValueError(f"n must be at least 1, got {n}")
+        super().__init__((self.n,) if shape is None else shape, device, dtype)
+        if not self.shape or self.shape[-1] != self.n:
+            raise ValueError(f"shape must end with n={self.n}, got {self.shape}")
+        self.update_mask(mask)
+
+    def update_mask(self, mask: Any) -> None:
+        """Set the classes that may be drawn: bool, (..., n); None for all.
+
+        Raises:
+            ValueError: the mask does not end with n, or a row of it allows nothing.
+        """
+        self.mask = checked_mask(mask, self.n)
+
+    @property
+    def space(self) -> CategoricalBox:
+        """The classes."""
+        return CategoricalBox(self.n)
+
+    def rand(self, shape: Any = (), *, rng: np.random.Generator | int | None = None) -> NDArray[Any]:
+        made = self._made(shape)
+        return one_hot(
+            drawn_class(np.random.default_rng(rng), self.n, made[:-1], self.mask), self.n, self.dtype
+        )
+
+    def encode(self, val: Any) -> NDArray[Any]:
+        """The vectors of classes, integers (...): (..., n).
+
+        Raises:
+            AssertionError: a class is not below n.
+        """
+        return one_hot(checked_classes(val, self.n), self.n, self.dtype)
+
+    def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
+        """The classes of vectors (..., n): (...)."""
+        return np.asarray(val).argmax(-1)
+
+    def to_categorical(self, val: Any, safe: bool | None = None) -> NDArray[Any]:
+        """The classes of vectors (..., n), int64 (...)."""
+        return np.asarray(np.asarray(val).argmax(-1))
+
+    def to_categorical_spec(self) -> Categorical:
+        """The spec of the classes."""
+        return Categorical(self.n, self.shape[:-1], mask=self.mask)
+
+    def to_one_hot(self, val: Any, safe: bool | None = None) -> Any:
+        """`val` itself."""
+        return val
+
+    def to_one_hot_spec(self) -> OneHot:
+        """The spec itself."""
+        return self
+
+    def cardinality(self) -> int:
+        """How many values there are."""
+        return int(self.n ** np.prod(self.shape[:-1], dtype=np.int64))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OneHot) and self.n == other.n and super().__eq__(other)
+
+    def __repr__(self) -> str:
+        return f"OneHot(n={self.n}, shape={self.shape}, dtype={self.dtype})"
+
+    def _holds(self, value: Any) -> bool:
+        array = np.asarray(value)
+        ones = array == 1
+        if not (ones | (array == 0)).all() or not (ones.sum(-1) == 1).all():
+            return False
+        return self.mask is None or bool((ones & self.mask).any(-1).all())
+
+    def _nearest(self, value: NDArray[Any]) -> NDArray[Any]:
+        return one_hot(value.argmax(-1), self.n, self.dtype)
+
+    def _indexable(self) -> int:
+        return self.ndim - 1
+
+
+class MultiCategorical(ArraySpec):
+    """Arrays of classes, each of a number of its own.
+
+    Args:
+        nvec: how many classes there are: a number each.
+        shape: ends with the shape of `nvec`, which it is if None.
+        device: None or "cpu".
+        dtype: bool, an integer or a float.
+
+    Raises:
+        ValueError: a number is below 1, or the shape does not end with that of `nvec`.
+
+    Source:
+        torchrl.data.MultiCategorical.
+
+    Example:
+        >>> from lite.data import MultiCategorical
+        >>> spec = MultiCategorical([2, 5])
+        >>> spec.project(np.array([3, 3])).tolist()
+        [1, 3]
+        >>> spec.to_one_hot(np.array([1, 3])).astype(int).tolist()
+        [0, 1, 0, 0, 0, 1, 0]
+    """
+
+    domain = "discrete"
+
+    def __init__(self, nvec: Any, shape: Any = None, device: Any = None, dtype: Any = np.int64) -> None:
+        self.nvec = checked_numbers(nvec)
+        super().__init__(self.nvec.shape if shape is None else shape, device, dtype)
+        if self.shape[-self.nvec.ndim :] != self.nvec.shape:
+            raise ValueError(f"shape must end with that of nvec, {self.nvec.shape}, got {self.shape}")
+
+    @property
+    def space(self) -> BoxList:
+        """The classes of each element of the last dimension."""
+        return boxes_of(self.nvec)
+
+    def rand(self, shape: Any = (), *, rng: np.random.Generator | int | None = None) -> NDArray[Any]:
+        return np.asarray(np.random.default_rng(rng).integers(0, self.nvec, self._made(shape))).astype(
+            self.dtype
+        )
+
+    def to_categorical(self, val: Any, safe: bool | None = None) -> Any:
+        """`val` itself."""
+        return val
+
+    def to_categorical_spec(self) -> MultiCategorical:
+        """The spec itself."""
+        return self
+
+    def to_one_hot(self, val: Any, safe: bool | None = None) -> NDArray[Any]:
+        """The vectors of classes (..., len(nvec)), one after the other, bool (..., sum(nvec))."""
+        return self.to_one_hot_spec().encode(val)
+
+    def to_one_hot_spec(self) -> MultiOneHot:
+        """The spec of the vectors.
+
+        Raises:
+            ValueError: `nvec` has more than one dimension.
+        """
+        if self.nvec.ndim != 1:
+            raise ValueError(f"nvec must have one dimension, got {self.nvec.ndim}")
+        return MultiOneHot(self.nvec.tolist(), (*self.shape[:-1], int(self.nvec.sum())))
+
+    def cardinality(self) -> int:
+        """How many values there are."""
+        return int(np.prod(np.broadcast_to(self.nvec, known(self.shape)), dtype=np.int64))
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, MultiCategorical) and np.array_equal(self.nvec, other.nvec)
+        return same and super().__eq__(other)
+
+    def __repr__(self) -> str:
+        return f"MultiCategorical(nvec={self.nvec.tolist()}, shape={self.shape}, dtype={self.dtype})"
+
+    def _holds(self, value: Any) -> bool:
+        array = np.asarray(value)
+        return bool(((array >= 0) & (array < self.nvec)).all())
+
+    def _nearest(self, value: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(np.clip(np.rint(value), 0, self.nvec - 1))
+
+    def _indexable(self) -> int:
+        return self.ndim - self.nvec.ndim
+
+
+class MultiOneHot(ArraySpec):
+    """Several vectors of `OneHot`, one after the other along the last dimension.
+
+    Args:
+        nvec: how many classes each has.
+        shape: its last size is the sum of `nvec`; that alone if None.
+        device: None or "cpu".
+        dtype: bool, an integer or a float.
+
+    Raises:
+        ValueError: a number is below 1, or the shape does not end with the sum.
+
+    Source:
+        torchrl.data.MultiOneHot.
+
+    Example:
+        >>> from lite.data import MultiOneHot
+        >>> spec = MultiOneHot([2, 3])
+        >>> spec.encode([1, 2]).astype(int).tolist()
+        [0, 1, 0, 0, 1]
+        >>> spec.to_categorical_spec()
+        MultiCategorical(nvec=[2, 3], shape=(2,), dtype=int64)
+    """
+
+    domain = "discrete"
+
+    def __init__(
+        self, nvec: Sequence[int], shape: Any = None, device: Any = None, dtype: Any = np.bool_
+    ) -> None:
+        self.nvec = checked_numbers(nvec).tolist()
+        if not all(isinstance(n, int) for n in self.nvec):
+            raise ValueError(f"nvec must have one dimension, got {nvec!r}")
+        total = sum(self.nvec)
+        super().__init__((total,) if shape is None else shape, device, dtype)
+        if not self.shape or self.shape[-1] != total:
+            raise ValueError(f"shape must end with {total}, the sum of nvec, got {self.shape}")
+
+    @property
+    def space(self) -> BoxList:
+        """The classes of each vector."""
+        return boxes_of(np.asarray(self.nvec))
+
+    def rand(self, shape: Any = (), *, rng: np.random.Generator | int | None = None) -> NDArray[Any]:
+        size = (*self._made(shape)[:-1], len(self.nvec))
+        return self.encode(np.random.default_rng(rng).integers(0, self.nvec, size))
+
+    def encode(self, val: Any) -> NDArray[Any]:
+        """The vectors of classes, integers (..., len(nvec)): (..., sum(nvec)).
+
+        Raises:
+            AssertionError: a class is not below its number.
+        """
+        classes = checked_classes(val, np.asarray(self.nvec))
+        return np.concatenate(
+            [one_hot(classes[..., i], n, self.dtype) for i, n in enumerate(self.nvec)], axis=-1
+        )
+
+    def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
+        """The classes of vectors (..., sum(nvec)): (..., len(nvec))."""
+        return self.to_categorical(val)
+
+    def to_categorical(self, val: Any, safe: bool | None = None) -> NDArray[Any]:
+        """The classes of vectors (..., sum(nvec)), int64 (..., len(nvec))."""
+        return np.stack([part.argmax(-1) for part in self._parts(np.asarray(val))], axis=-1)
+
+    def to_categorical_spec(self) -> MultiCategorical:
+        """The spec of the classes."""
+        return MultiCategorical(self.nvec, (*self.shape[:-1], len(self.nvec)))
+
+    def to_one_hot(self, val: Any, safe: bool | None = None) -> Any:
+        """`val` itself."""
+        return val
+
+    def to_one_hot_spec(self) -> MultiOneHot:
+        """The spec itself."""
+        return self
+
+    def cardinality(self) -> int:
+        """How many values there are."""
+        return int(np.prod(self.nvec, dtype=np.int64) ** np.prod(self.shape[:-1], dtype=np.int64))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MultiOneHot) and self.nvec == other.nvec and super().__eq__(other)
+
+    def __repr__(self) -> str:
+        return f"MultiOneHot(nvec={self.nvec}, shape={self.shape}, dtype={self.dtype})"
+
+    def _parts(self, value: NDArray[Any]) -> list[NDArray[Any]]:
+        return np.split(value, np.cumsum(self.nvec)[:-1].tolist(), axis=-1)
+
+    def _holds(self, value: Any) -> bool:
+        array = np.asarray(value)
+        ones = array == 1
+        single = all((part.sum(-1) == 1).all() for part in self._parts(ones))
+        return bool(single and (ones | (array == 0)).all())
+
+    def _nearest(self, value: NDArray[Any]) -> NDArray[Any]:
+        return self.encode(self.to_categorical(value))
+
+    def _indexable(self) -> int:
+        return self.ndim - 1
+
+
+belong_to("lite.data", OneHot, MultiCategorical, MultiOneHot)
+
+
+def one_hot(classes: NDArray[Any], n: int, dtype: Any) -> NDArray[Any]:
+    """Vectors with a one at the place of each class: (...) -> (..., n)."""
+    if classes.ndim:
+        return np.asarray(classes[..., None] == np.arange(n)).astype(dtype)
+    out = np.zeros(n, dtype)  # half the time, at each step of an environment alone
+    out[classes] = 1
+    return out
+
+
+def checked_classes(val: Any, n: Any) -> NDArray[Any]:
+    """Classes as integers; AssertionError where one is not below n."""
+    classes = np.asarray(val)
+    if classes.dtype.kind not in "biu":
+        classes = classes.astype(np.int64)
+    if not ((classes >= 0) & (classes < n)).all():
+        raise AssertionError(f"a class must be from 0 to n - 1 with n={n}, got {val!r}")
+    return classes
+
+
+def checked_numbers(nvec: Any) -> NDArray[Any]:
+    """Numbers of classes; ValueError where one is below 1."""
+    numbers = np.atleast_1d(np.asarray(nvec))
+    if numbers.dtype.kind not in "iu" or not numbers.size or (numbers < 1).any():
+        raise ValueError(f"nvec must have integers of at least 1, got {nvec!r}")
+    return numbers.astype(np.int64)
+
+
+def boxes_of(nvec: NDArray[Any]) -> BoxList:
+    """The classes of each number."""
+    return BoxList(
+        [CategoricalBox(n) if isinstance(n, int) else boxes_of(np.asarray(n)) for n in nvec.tolist()]
+    )
