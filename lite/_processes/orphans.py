@@ -1,0 +1,28 @@
+"""The end of worker processes whose parent was killed, so that none of them goes on alone."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+
+_PAUSE = 1.0  # seconds between two looks
+
+
+def end_with_parent() -> None:
+    """Have a thread end this process soon after its parent, whichever way that ended.
+
+    A process that gets SIGKILL tells its children nothing, and a pipe stays open as long as a forked sibling
+    has a copy of its other end.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    number = os.getppid()
+
+    def watch() -> None:
+        while parent.is_alive() and os.getppid() == number:
+            parent.join(_PAUSE)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="lite.end_with_parent", daemon=True).start()

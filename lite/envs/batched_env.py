@@ -1,0 +1,105 @@
+"""`BatchedEnvBase`: what `SerialEnv` and `ParallelEnv` share, the batch of their environments' specs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.envs.base import EnvBase
+from lite.kernels._integer import integer
+from lite.specs.composite import Composite
+
+Maker = Callable[..., Any]
+
+
+class BatchedEnvBase(EnvBase):
+    """Environments of the same specs that step together, along a first batch dimension.
+
+    Args:
+        num_workers: how many environments.
+        create_env_fn: makes one; or a function for each.
+        create_env_kwargs: for these functions: a dict, or one for each.
+        device: None or "cpu".
+        allow_done_after_reset, run_type_checks: as for `EnvBase`.
+
+    Raises:
+        ValueError: `num_workers` is below 1, or there is another number of functions or dicts.
+        TypeError: a function cannot be called.
+    """
+
+    def __init__(
+        self,
+        num_workers: int,
+        create_env_fn: Maker | Sequence[Maker],
+        *,
+        create_env_kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        device: Any = None,
+        allow_done_after_reset: bool = False,
+        run_type_checks: bool = False,
+    ) -> None:
+        count = integer("num_workers", num_workers)
+        if count < 1:
+            raise ValueError(f"num_workers must be at least 1, got {num_workers}.")
+        makers = list(create_env_fn) if isinstance(create_env_fn, Sequence) else [create_env_fn] * count
+        given = {} if create_env_kwargs is None else create_env_kwargs
+        keywords = [given] * count if isinstance(given, Mapping) else list(given)
+        for name, values in (("create_env_fn", makers), ("create_env_kwargs", keywords)):
+            if len(values) != count:
+                raise ValueError(f"{name} must have num_workers={count} elements, got {len(values)}.")
+        for maker in makers:
+            if not callable(maker):
+                raise TypeError(f"create_env_fn must make environments, got {type(maker).__name__}.")
+        super().__init__(
+            device=device, allow_done_after_reset=allow_done_after_reset, run_type_checks=run_type_checks
+        )
+        self.num_workers = count
+        self._makers = [(maker, dict(words)) for maker, words in zip(makers, keywords, strict=True)]
+
+    def _take_specs(self, specs: Sequence[Composite]) -> None:
+        """Set the specs of all environments, from those of each.
+
+        Raises:
+            ValueError: they differ.
+        """
+        for i, other in enumerate(specs):
+            if other != specs[0]:
+                raise ValueError(f"the specs of environment {i} differ from those of environment 0.")
+        size = (self.num_workers, *specs[0].shape)
+        self.__dict__["_batch_size"] = size
+        for name in ("output_spec", "input_spec"):
+            self.__dict__[f"_{name}"] = specs[0][name].expand(*size)
+        self.empty_cache()
+
+    def _asked(self, tensordict: Any, key: str) -> NDArray[np.bool_]:
+        """Which environments a "_reset" or "_step" entry names, (num_workers,); all without one."""
+        mask = None if tensordict is None else tensordict.get(key, None)
+        if mask is None:
+            return np.ones(self.num_workers, np.bool_)
+        return np.asarray(mask.reshape(self.num_workers, -1).any(-1))
+
+    def _set_seed(self, seed: int | None) -> None:
+        raise NotImplementedError  # pragma: no cover - `set_seed` seeds one after the other
+
+    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
+        """Seed one environment after the other, each with the seed that the one before returned.
+
+        Args:
+            seed: of the first one.
+            static_seed: all have the same.
+
+        Returns:
+            The seed for another environment.
+        """
+        self.generator = np.random.default_rng(seed)
+        for i in range(self.num_workers):
+            seed = self._seed_one(i, seed, static_seed)
+        return seed
+
+    def _seed_one(self, i: int, seed: int | None, static_seed: bool) -> int | None:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(num_workers={self.num_workers}, batch_size={self.batch_size})"

@@ -1,0 +1,124 @@
+"""One process of `ParallelEnv`: an environment, whose entries are rows of arrays that processes share."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lite import NestedKey, TensorDict
+from lite._processes.orphans import end_with_parent
+
+# Commands, one byte each; what follows is a pickle.
+RESET, STEP, STEP_AND_RESET, SEED, CLOSE = b"r", b"s", b"m", b"d", b"c"
+DONE, FAILED = b"k", b"e"
+
+
+def packed(make: Callable[..., Any], keywords: dict[str, Any]) -> bytes:
+    """A function and its arguments for another process; with cloudpickle, if that is there, a lambda too.
+
+    Raises:
+        TypeError: the function cannot be sent.
+    """
+    try:
+        return pickle.dumps((make, keywords))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        try:
+            import cloudpickle
+        except ImportError:
+            raise TypeError(
+                f"create_env_fn cannot be sent to a process ({error}): define it at the top of a module, "
+                "or install cloudpickle."
+            ) from error
+        data: bytes = cloudpickle.dumps((make, keywords))
+        return data
+
+
+class Rows:
+    """Copies between the entries of one environment and its rows of the shared arrays.
+
+    Args:
+        root: the shared arrays of what a step takes, of one environment.
+        following: those of what it gives.
+    """
+
+    def __init__(self, root: TensorDict, following: TensorDict) -> None:
+        self.root = list(root.items(True, True))
+        self.following = list(following.items(True, True))
+
+    def read(self, keys: set[NestedKey] | None, into: Any) -> None:
+        """Take entries over from the root: those of `keys`, or all."""
+        for key, row in self.root:
+            if keys is None or key in keys:
+                into.set(key, row.copy())
+
+    def write_root(self, td: Any) -> None:
+        """Give the entries of a TensorDict that the root has."""
+        for key, row in self.root:
+            value = td.get(key, None)
+            if value is not None:
+                row[...] = value
+
+    def write_next(self, td: Any) -> None:
+        """Give the entries of "next"."""
+        for key, row in self.following:
+            row[...] = td.get(key)
+
+
+def serve(connection: Any, made: bytes, index: int) -> None:
+    """Answer commands until the parent closes the connection, or ends.
+
+    Args:
+        connection: to the parent, which first gets the specs.
+        made: see `packed`.
+        index: the row.
+    """
+    end_with_parent()
+    env: Any = None
+    try:
+        make, keywords = pickle.loads(made)
+        env = make(**keywords)
+        connection.send_bytes(DONE + pickle.dumps((env.specs, env.fake_tensordict())))
+        shared, following = connection.recv()
+        rows = Rows(shared[index], following[index])
+        connection.send_bytes(DONE)
+        inputs = {*env.action_keys, *env.state_keys}
+        td = TensorDict({}, env.batch_size)
+        while True:
+            message = connection.recv_bytes()
+            command, rest = message[:1], message[1:]
+            if command == CLOSE:
+                break
+            if command == SEED:
+                seed, static = pickle.loads(rest)
+                connection.send_bytes(DONE + pickle.dumps(env.set_seed(seed, static_seed=static)))
+                continue
+            if command == RESET:
+                mask, words = pickle.loads(rest)
+                if mask is None or np.all(mask):
+                    td = env.reset(**words)
+                else:
+                    td = env.reset(td.set("_reset", mask), **words)
+                rows.write_root(td)
+            else:
+                # With a byte more, entries that are no inputs were changed, too.
+                rows.read(None if rest else inputs, td)
+                if command == STEP_AND_RESET:
+                    stepped, td = env.step_and_maybe_reset(td)
+                    rows.write_root(td)
+                else:
+                    stepped = env.step(td)
+                    td = env.step_mdp(stepped)
+                rows.write_next(stepped.get("next"))
+            connection.send_bytes(DONE)
+    except (EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
+        pass  # the parent ended, or ends
+    except Exception as error:
+        what = (f"{type(error).__name__}: {error}", traceback.format_exc())
+        connection.send_bytes(FAILED + pickle.dumps(what))
+    finally:
+        if env is not None:
+            env.close(raise_if_closed=False)

@@ -1,0 +1,258 @@
+"""`ParallelEnv`: environments in processes of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import pickle
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite import TensorDict, stack
+from lite._arrays.public import belong_to
+from lite._processes.workers import safe_start_method
+from lite.envs.batched_env import BatchedEnvBase
+from lite.envs.env_worker import (
+    CLOSE,
+    DONE,
+    FAILED,
+    RESET,
+    SEED,
+    STEP,
+    STEP_AND_RESET,
+    packed,
+    serve,
+)
+from lite.envs.environments import EnvError
+
+
+class ParallelEnv(BatchedEnvBase):
+    """Environments of the same specs that step at the same time, each in a process of its own.
+
+    Entries are rows of arrays in memory that the processes share; results are copies of them. Where a process
+    raises or ends, the next call raises an `EnvError` with its number, and the others end. All end with this
+    process, whichever way that ends.
+
+    Args:
+        num_workers: how many environments.
+        create_env_fn: makes one, in its process; or a function for each. They must be picklable; with
+            cloudpickle lambdas are, too.
+        create_env_kwargs: for these functions: a dict, or one for each.
+        mp_start_method: "forkserver", "spawn" or "fork"; the first of these that there is if None.
+        daemon: end the processes at the end of this one; such processes may have no processes themselves.
+        shutdown_timeout: seconds that a process may take to end before it is killed.
+        device, allow_done_after_reset, run_type_checks: as for `EnvBase`.
+
+    Raises:
+        ValueError: the specs of the environments differ, or another number of functions.
+        TypeError: a function cannot be sent to a process, or there are objects among the entries.
+        EnvError: an environment could not be made; or later, it failed or its process ended.
+
+    Source:
+        torchrl.envs.ParallelEnv.
+
+    Example:
+        >>> from functools import partial
+        >>> from lite.envs import GymEnv, ParallelEnv
+        >>> env = ParallelEnv(2, partial(GymEnv, "CartPole-v1"))
+        >>> env.rollout(5, break_when_any_done=False).shape
+        (2, 5)
+        >>> env.close()
+    """
+
+    def __init__(
+        self,
+        num_workers: int,
+        create_env_fn: Any,
+        *,
+        create_env_kwargs: Any = None,
+        mp_start_method: str | None = None,
+        daemon: bool = True,
+        shutdown_timeout: float = 5.0,
+        device: Any = None,
+        allow_done_after_reset: bool = False,
+        run_type_checks: bool = False,
+    ) -> None:
+        super().__init__(
+            num_workers,
+            create_env_fn,
+            create_env_kwargs=create_env_kwargs,
+            device=device,
+            allow_done_after_reset=allow_done_after_reset,
+            run_type_checks=run_type_checks,
+        )
+        self.shutdown_timeout = shutdown_timeout
+        self._steps = 0
+        self._given: dict[Any, Any] = {}  # the arrays of the root that were given out last
+        self._connections: list[Any] = []
+        self._processes: list[Any] = []
+        made = [packed(make, keywords) for make, keywords in self._makers]
+        context: Any = multiprocessing.get_context(mp_start_method or safe_start_method())
+        try:
+            for i, data in enumerate(made):
+                here, there = context.Pipe()
+                process = context.Process(target=serve, args=(there, data, i), daemon=daemon)
+                process.start()
+                there.close()  # so that its end is noticed
+                self._connections.append(here)
+                self._processes.append(process)
+            everyone = np.ones(self.num_workers, np.bool_)
+            answers = [pickle.loads(answer) for answer in self._answers(everyone)]
+            self._take_specs([specs for specs, _ in answers])
+            self._share([fake for _, fake in answers])
+            self._answers(everyone)
+        except BaseException:
+            self.close(raise_if_closed=False)
+            raise
+
+    def _share(self, fakes: list[Any]) -> None:
+        """Make the arrays that the processes share, and send them."""
+        for key, value in fakes[0].items(True, True):
+            if not isinstance(value, np.ndarray):
+                raise TypeError(f"ParallelEnv shares arrays only, got {type(value).__name__} at {key!r}.")
+        whole = stack(fakes, 0)
+        self._following = whole.pop("next").share_memory_()
+        self._root = whole.share_memory_()
+        for connection in self._connections:
+            connection.send((self._root, self._following))
+        self._inputs = [*self.action_keys, *self.state_keys]
+        kept = [*self.full_observation_spec.keys(True, True), *self.done_keys]
+        self._others = [key for key in kept if key not in set(self._inputs)]
+
+    # -- steps ----------------------------------------------------------------------------------
+
+    def _reset(self, tensordict: Any, **kwargs: Any) -> Any:
+        each = kwargs.pop("list_of_kwargs", None)
+        mask = None if tensordict is None else tensordict.get("_reset", None)
+        asked = self._asked(tensordict, "_reset")
+        for i in np.flatnonzero(asked).tolist():
+            words = kwargs if each is None else {**kwargs, **each[i]}
+            self._send(i, RESET + pickle.dumps((None if mask is None else mask[i], words)))
+        self._answers(asked)
+        out = _copies(self._root, self._others)
+        self._given = {key: out.get(key) for key in self._others}
+        return out
+
+    def _step(self, tensordict: Any) -> Any:
+        asked = self._asked(tensordict, "_step")
+        self._command(STEP, tensordict, asked)
+        following = _copies(self._following, list(self._following.keys(True, True)))
+        if not asked.all():
+            unmoved = self._unmoved(tensordict)
+            following = following.where(asked.reshape(-1, *[1] * (self.ndim - 1)), unmoved)
+        self._given = {key: following.get(key, None) for key in self._others}
+        return following
+
+    def step_and_maybe_reset(self, tensordict: Any) -> tuple[Any, Any]:
+        """Take a step, and start environments that ended anew; each does both at once.
+
+        Returns:
+            The step, with its "next"; and the TensorDict that the next step starts from.
+        """
+        if "_step" in tensordict:
+            return super().step_and_maybe_reset(tensordict)
+        self._check_batch(tensordict)
+        self._command(STEP_AND_RESET, tensordict, np.ones(self.num_workers, np.bool_))
+        following = _copies(self._following, list(self._following.keys(True, True)))
+        stepped = self._with_next(tensordict, self._step_proc_data(following))
+        after = self.step_mdp(stepped)
+        if self.any_done(after):
+            for key in self.reset_keys:
+                after.pop(key, None)
+            for key in self._others:
+                after.set(key, np.array(self._root.get(key)))
+        self._given = {key: after.get(key, None) for key in self._others}
+        return stepped, after
+
+    def _command(self, command: bytes, tensordict: Any, asked: NDArray[np.bool_]) -> None:
+        """Have environments step with the entries of a TensorDict."""
+        given = self._given
+        changed = [key for key in self._others if tensordict.get(key, None) is not given.get(key)]
+        for key in (*self._inputs, *(self._others if changed else ())):
+            value = tensordict.get(key, None)
+            if value is not None:
+                self._root.get(key)[...] = value
+        message = command + b"a" if changed else command
+        for i in np.flatnonzero(asked).tolist():
+            self._send(i, message)
+        self._answers(asked)
+        self._steps += 1
+
+    def _seed_one(self, i: int, seed: int | None, static_seed: bool) -> int | None:
+        self._send(i, SEED + pickle.dumps((seed, static_seed)))
+        only = np.arange(self.num_workers) == i
+        new: int | None = pickle.loads(self._answers(only)[0])
+        return new
+
+    # -- processes ------------------------------------------------------------------------------
+
+    def _send(self, i: int, message: bytes) -> None:
+        if self.is_closed:
+            raise RuntimeError("the environment is closed.")
+        # Where the process has ended, the answer says so.
+        with contextlib.suppress(OSError):
+            self._connections[i].send_bytes(message)
+
+    def _answers(self, asked: NDArray[np.bool_]) -> list[bytes]:
+        """What the processes answer; all are closed, and EnvError is raised, if one fails."""
+        answers, failed = [], None
+        for i in np.flatnonzero(asked).tolist():
+            try:
+                answer = self._connections[i].recv_bytes()
+            except (EOFError, OSError):
+                process = self._processes[i]
+                process.join(self.shutdown_timeout)
+                failed = failed or (i, f"its process ended with exit code {process.exitcode}", "")
+                continue
+            if answer[:1] == FAILED:
+                what, trace = pickle.loads(answer[1:])
+                failed = failed or (i, what, trace)
+            elif answer[:1] == DONE:
+                answers.append(answer[1:])
+        if failed is not None:
+            index, what, trace = failed
+            self.close(raise_if_closed=False)
+            raise EnvError(
+                f"environment {index} failed at step {self._steps}: {what}\n{trace}".rstrip(),
+                index,
+                self._steps,
+            )
+        return answers
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """End the processes.
+
+        Raises:
+            RuntimeError: they were ended already, unless `raise_if_closed` is False.
+        """
+        if self.is_closed:
+            if raise_if_closed:
+                raise RuntimeError("the environment is closed already.")
+            return
+        super().close()
+        for connection in self._connections:
+            with contextlib.suppress(OSError):
+                connection.send_bytes(CLOSE)
+        for process in self._processes:
+            process.join(self.shutdown_timeout)
+            if process.exitcode is None:
+                process.kill()
+                process.join()
+        for connection in self._connections:
+            connection.close()
+
+    def __del__(self) -> None:
+        if self.__dict__.get("_processes") and not self.__dict__.get("is_closed", True):
+            self.close()
+
+
+belong_to("lite.envs", ParallelEnv)
+
+
+def _copies(shared: Any, keys: list[Any]) -> Any:
+    out = TensorDict({}, shared.batch_size)
+    for key in keys:
+        out.set(key, np.array(shared.get(key)))
+    return out
