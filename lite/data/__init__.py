@@ -75,14 +75,15 @@ if TYPE_CHECKING:
         Bounded,
         BoundedContinuous,
         Categorical,
+        OneHot,
         Unbounded,
         UnboundedContinuous,
         UnboundedDiscrete,
     )
     from lite.specs.base import TensorSpec
     from lite.specs.composite import Composite
+    from lite.specs.multi_categorical import MultiCategorical, MultiOneHot
     from lite.specs.objects import NonTensor
-    from lite.specs.one_hot import MultiCategorical, MultiOneHot, OneHot
 
 # The public names by what defines them.
 _NAMES = {
@@ -123,14 +124,15 @@ _NAMES = {
         "Bounded",
         "BoundedContinuous",
         "Categorical",
+        "OneHot",
         "Unbounded",
         "UnboundedContinuous",
         "UnboundedDiscrete",
     ],
     "specs.base": ["TensorSpec"],
     "specs.composite": ["Composite"],
+    "specs.multi_categorical": ["MultiCategorical", "MultiOneHot"],
     "specs.objects": ["NonTensor"],
-    "specs.one_hot": ["MultiCategorical", "MultiOneHot", "OneHot"],
     "data.tables.row_seeds": ["row_seeds"],
     "data.tables.transform_batches": ["TransformBatches"],
     "data.trajectories.densify_reward": ["DensifyReward"],

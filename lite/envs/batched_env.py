@@ -50,7 +50,7 @@ class BatchedEnvBase(EnvBase):
             if len(values) != count:
                 raise ValueError(f"{name} must have num_workers={count} elements, got {len(values)}.")
         for maker in makers:
-            if not callable(maker):
+            if isinstance(maker, EnvBase) or not callable(maker):
                 raise TypeError(f"create_env_fn must make environments, got {type(maker).__name__}.")
         super().__init__(
             device=device, allow_done_after_reset=allow_done_after_reset, run_type_checks=run_type_checks

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.envs.spaces import Leaf
-from lite.specs.arrays import ArraySpec, Categorical
-from lite.specs.one_hot import MultiCategorical, MultiOneHot, OneHot
+from lite.specs.arrays import ArraySpec, Categorical, OneHot
+from lite.specs.multi_categorical import MultiCategorical, MultiOneHot
 
 
 class Encoding:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite import TensorDict, stack
+from lite import TensorDict, is_leaf_nontensor, stack
 from lite._arrays.public import belong_to
 from lite._processes.workers import safe_start_method
 from lite.envs.batched_env import BatchedEnvBase
@@ -109,9 +109,10 @@ class ParallelEnv(BatchedEnvBase):
 
     def _share(self, fakes: list[Any]) -> None:
         """Make the arrays that the processes share, and send them."""
-        for key, value in fakes[0].items(True, True):
-            if not isinstance(value, np.ndarray):
-                raise TypeError(f"ParallelEnv shares arrays only, got {type(value).__name__} at {key!r}.")
+        for key in fakes[0].keys(True, True, is_leaf=is_leaf_nontensor):
+            kind = fakes[0].entry_class(key)
+            if not issubclass(kind, np.ndarray):
+                raise TypeError(f"ParallelEnv shares arrays only, got {kind.__name__} at {key!r}.")
         whole = stack(fakes, 0)
         self._following = whole.pop("next").share_memory_()
         self._root = whole.share_memory_()

@@ -154,7 +154,7 @@ def make_composite_from_td(
             shape = tuple(value.shape)
             if not shape and unsqueeze_null_shapes:
                 shape = (1,)
-            elif shape and dynamic_shape:
+            elif len(shape) > data.ndim and dynamic_shape:
                 shape = (*shape[:-1], -1)
             specs[key] = Unbounded(shape, dtype=value.dtype)
     return Composite(specs, shape=data.batch_size, data_cls=type(data))

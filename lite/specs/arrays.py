@@ -1,4 +1,4 @@
-"""Specs of arrays: `Unbounded`, `Bounded`, `Categorical`, `Binary`, and other names of the first two."""
+"""Specs of arrays: `Unbounded`, `Bounded`, `Categorical`, `Binary`, `OneHot`, and other names."""
 
 from __future__ import annotations
 
@@ -333,7 +333,11 @@ class Categorical(ArraySpec):
 
     def to_one_hot(self, val: Any, safe: bool | None = None) -> NDArray[Any]:
         """Vectors with a one at the place of each class (...), bool (..., n)."""
-        return np.asarray(np.asarray(val)[..., None] == np.arange(self.n))
+        return one_hot(np.asarray(val), self.n, np.bool_)
+
+    def to_one_hot_spec(self) -> OneHot:
+        """The spec of these vectors."""
+        return OneHot(self.n, (*self.shape, self.n), mask=self.mask)
 
     def cardinality(self) -> int:
         """How many values there are."""
@@ -393,6 +397,117 @@ class Binary(Categorical):
         return f"Binary(shape={self.shape}, dtype={self.dtype})"
 
 
+class OneHot(ArraySpec):
+    """Vectors with a one at the place of a class, and zeros elsewhere.
+
+    Args:
+        n: how many classes there are.
+        shape: its last size is `n`; (n,) if None.
+        device: None or "cpu".
+        dtype: bool, an integer or a float.
+        mask: bool, (..., n): the classes that may be drawn and are in the spec; None for all.
+
+    The nearest vector has its one where a value is largest; TorchRL's `project` draws the place.
+
+    Raises:
+        ValueError: `n` is below 1, or the shape does not end with it.
+
+    Source:
+        torchrl.data.OneHot.
+
+    Example:
+        >>> from lite.data import OneHot
+        >>> spec = OneHot(3)
+        >>> spec.encode(1), spec.to_numpy(spec.encode([2, 0]))
+        (array([False,  True, False]), array([2, 0]))
+        >>> spec.to_categorical_spec()
+        Categorical(n=3, shape=(), dtype=int64)
+    """
+
+    domain = "discrete"
+
+    def __init__(
+        self, n: int, shape: Any = None, device: Any = None, dtype: Any = np.bool_, *, mask: Any = None
+    ) -> None:
+        self.n = integer("n", n)
+        if self.n < 1:
+            raise ValueError(f"n must be at least 1, got {n}")
+        super().__init__((self.n,) if shape is None else shape, device, dtype)
+        if not self.shape or self.shape[-1] != self.n:
+            raise ValueError(f"shape must end with n={self.n}, got {self.shape}")
+        self.update_mask(mask)
+
+    def update_mask(self, mask: Any) -> None:
+        """Set the classes that may be drawn: bool, (..., n); None for all.
+
+        Raises:
+            ValueError: the mask does not end with n, or a row of it allows nothing.
+        """
+        self.mask = checked_mask(mask, self.n)
+
+    @property
+    def space(self) -> CategoricalBox:
+        """The classes."""
+        return CategoricalBox(self.n)
+
+    def rand(self, shape: Any = (), *, rng: np.random.Generator | int | None = None) -> NDArray[Any]:
+        made = self._made(shape)
+        return one_hot(
+            drawn_class(np.random.default_rng(rng), self.n, made[:-1], self.mask), self.n, self.dtype
+        )
+
+    def encode(self, val: Any) -> NDArray[Any]:
+        """The vectors of classes, integers (...): (..., n).
+
+        Raises:
+            AssertionError: a class is not below n.
+        """
+        return one_hot(checked_classes(val, self.n), self.n, self.dtype)
+
+    def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
+        """The classes of vectors (..., n): (...)."""
+        return np.asarray(val).argmax(-1)
+
+    def to_categorical(self, val: Any, safe: bool | None = None) -> NDArray[Any]:
+        """The classes of vectors (..., n), int64 (...)."""
+        return np.asarray(np.asarray(val).argmax(-1))
+
+    def to_categorical_spec(self) -> Categorical:
+        """The spec of the classes."""
+        return Categorical(self.n, self.shape[:-1], mask=self.mask)
+
+    def to_one_hot(self, val: Any, safe: bool | None = None) -> Any:
+        """`val` itself."""
+        return val
+
+    def to_one_hot_spec(self) -> OneHot:
+        """The spec itself."""
+        return self
+
+    def cardinality(self) -> int:
+        """How many values there are."""
+        return int(self.n ** np.prod(self.shape[:-1], dtype=np.int64))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OneHot) and self.n == other.n and super().__eq__(other)
+
+    def __repr__(self) -> str:
+        return f"OneHot(n={self.n}, shape={self.shape}, dtype={self.dtype})"
+
+    def _holds(self, value: Any) -> bool:
+        array = np.asarray(value)
+        ones = array == 1
+        if not (ones | (array == 0)).all() or not (ones.sum(-1) == 1).all():
+            return False
+        return self.mask is None or bool((ones & self.mask).any(-1).all())
+
+    def _nearest(self, value: NDArray[Any]) -> NDArray[Any]:
+        return one_hot(value.argmax(-1), self.n, self.dtype)
+
+    def _indexable(self) -> int:
+        return self.ndim - 1
+
+
 class UnboundedDiscrete(Unbounded):
     """Arrays of any integers: `Unbounded`, int64 by default.
 
@@ -412,7 +527,26 @@ class UnboundedDiscrete(Unbounded):
 UnboundedContinuous = Unbounded
 BoundedContinuous = Bounded
 
-belong_to("lite.data", Unbounded, UnboundedDiscrete, Bounded, Categorical, Binary)
+belong_to("lite.data", Unbounded, UnboundedDiscrete, Bounded, Categorical, Binary, OneHot)
+
+
+def one_hot(classes: NDArray[Any], n: int, dtype: Any) -> NDArray[Any]:
+    """Vectors with a one at the place of each class: (...) -> (..., n)."""
+    if classes.ndim:
+        return np.asarray(classes[..., None] == np.arange(n)).astype(dtype)
+    out = np.zeros(n, dtype)  # half the time, at each step of an environment alone
+    out[classes] = 1
+    return out
+
+
+def checked_classes(val: Any, n: Any) -> NDArray[Any]:
+    """Classes as integers; AssertionError where one is not below n."""
+    classes = np.asarray(val)
+    if classes.dtype.kind not in "biu":
+        classes = classes.astype(np.int64)
+    if not ((classes >= 0) & (classes < n)).all():
+        raise AssertionError(f"a class must be from 0 to n - 1 with n={n}, got {val!r}")
+    return classes
 
 
 def drawn_class(

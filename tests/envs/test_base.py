@@ -1,0 +1,134 @@
+"""Steps, resets and seeds of `EnvBase`."""
+
+import numpy as np
+import pytest
+from helpers.counting_env import CountingEnv
+
+from lite import TensorDict
+from lite.data import Bounded, Unbounded
+from lite.envs import EnvBase, exploration_type, step_mdp
+from lite.envs.base import next_seed
+
+
+def test_a_step_writes_what_it_gives_to_next():
+    env = CountingEnv()
+    td = env.rand_action(env.reset())
+    assert sorted(td.keys()) == ["action", "done", "observation", "terminated"]
+    stepped = env.step(td)
+    assert stepped is td
+    assert sorted(td["next"].keys()) == ["done", "observation", "reward", "terminated"]
+    assert td["next", "reward"].shape == (1,)  # `_step` gave a number
+    np.testing.assert_array_equal(td["next", "observation"], [1.0])
+    after = env.step_mdp(td)
+    assert sorted(after.keys()) == ["action", "done", "observation", "terminated"]
+    np.testing.assert_array_equal(after["observation"], [1.0])
+
+
+def test_entries_of_next_that_a_step_does_not_give_stay():
+    env = CountingEnv()
+    td = env.rand_action(env.reset()).set(("next", "hidden"), np.ones(2))
+    td.set(("next", "observation"), np.full(1, 7.0, np.float32))
+    env.step(td)
+    np.testing.assert_array_equal(td["next", "hidden"], [1.0, 1.0])
+    np.testing.assert_array_equal(td["next", "observation"], [1.0])
+
+
+def test_a_partial_reset_leaves_the_others():
+    env = CountingEnv((3,), limit=1)
+    td = env.reset()
+    for _ in range(2):
+        td = env.step_mdp(env.step(env.rand_action(td)))
+    np.testing.assert_array_equal(td["done"].ravel(), [True, True, False])
+    after = env.maybe_reset(td)
+    np.testing.assert_array_equal(after["observation"].ravel(), [0, 0, 2])
+    assert not after["done"].any()
+    assert "_reset" not in after
+
+
+def test_step_and_maybe_reset_gives_both_sides_of_an_end():
+    env = CountingEnv(limit=1)
+    stepped, after = env.step_and_maybe_reset(env.rand_action(env.reset()))
+    np.testing.assert_array_equal(stepped["next", "observation"], [1.0])
+    assert stepped["next", "done"].all()
+    np.testing.assert_array_equal(after["observation"], [0.0])
+    assert not after["done"].any()
+
+
+def test_steps_of_some_only():
+    env = CountingEnv((2,))
+    env._batch_locked = False
+    rows = CountingEnv()
+    rows._batch_locked = False
+    td = TensorDict(
+        {"observation": np.full((2, 1), 5.0, np.float32), "action": np.ones((2, 1), np.float32)}, 2
+    )
+    td["_step"] = np.array([[False], [False]])
+    out = CountingEnv((2,)).step(td)
+    np.testing.assert_array_equal(out["next", "observation"].ravel(), [5.0, 5.0])
+    np.testing.assert_array_equal(out["next", "reward"].ravel(), [0.0, 0.0])
+    assert "_step" not in out
+
+
+@pytest.mark.parametrize("limit", [2, 9])
+def test_seeds_follow_torchrls_sequence(limit):
+    env = CountingEnv(limit=limit)
+    assert env.set_seed(3) == next_seed(3) == 2346560485
+    assert env.set_seed(3, static_seed=True) == 3
+    assert env.seeds == [3, 3]
+    one = env.rollout(2)["action"]
+    env.set_seed(3)
+    np.testing.assert_array_equal(env.rollout(2)["action"], one)
+
+
+class Broken(EnvBase):
+    def __init__(self, given=None):
+        super().__init__()
+        self.observation_spec = Unbounded((1,))
+        self.action_spec = Bounded(-1, 1, (1,))
+        self.given = given
+
+    def _reset(self, tensordict):
+        return tensordict if self.given is None else self.given
+
+    def _step(self, tensordict):
+        return TensorDict()
+
+    def _set_seed(self, seed):
+        pass
+
+
+def test_what_a_reset_may_not_do():
+    with pytest.raises(RuntimeError, match="a new TensorDict"):
+        Broken().reset(TensorDict())
+    with pytest.raises(RuntimeError, match="got dict"):
+        Broken({}).reset()
+    done = TensorDict(observation=np.zeros(1, np.float32), done=np.ones(1, np.bool_))
+    with pytest.raises(RuntimeError, match="right after its reset"):
+        Broken(done).reset()
+    with pytest.raises(NotImplementedError, match="set_state"):
+        Broken(done).reset(set_state=True)
+
+
+def test_errors_name_the_argument():
+    env = CountingEnv((2,))
+    with pytest.raises(RuntimeError, match=r"\(2,\), got \(3,\)"):
+        env.step(TensorDict({}, [3]))
+    with pytest.raises(RuntimeError, match="batch size"):
+        env.reset(TensorDict())
+    with pytest.raises(ValueError, match="device"):
+        EnvBase(device="cuda")
+    checked = CountingEnv()
+    checked.run_type_checks = True
+    checked.reward_spec = Unbounded((1,), dtype=np.float64)
+    with pytest.raises(TypeError, match="reward"):
+        checked.rollout(1)
+
+
+def test_rewards_of_a_wrong_shape_are_reshaped_and_missing_ends_filled():
+    env = CountingEnv((2, 2), limit=1)
+    td = env.rollout(1)
+    assert td["next", "reward"].shape == (2, 2, 1, 1)
+    np.testing.assert_array_equal(td["next", "terminated"], td["next", "done"])
+    assert td.names == [None, None, "time"]
+    np.testing.assert_array_equal(step_mdp(td)["done"], td["next", "done"])
+    assert exploration_type() is None

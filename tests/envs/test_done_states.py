@@ -1,0 +1,57 @@
+"""Done entries at every level."""
+
+import numpy as np
+import pytest
+
+from lite import TensorDict
+from lite.data import Categorical, Composite
+from lite.envs import terminated_or_truncated
+from lite.envs.done_states import DoneStates, update_where_reset
+
+FLAG = Categorical(2, (1,), dtype=np.bool_)
+YES, NO = np.ones(1, np.bool_), np.zeros(1, np.bool_)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"done": YES}, (True, True, False)),
+        ({"terminated": YES}, (True, True, False)),
+        ({"terminated": NO, "truncated": YES}, (True, False, True)),
+        ({}, (False, False, False)),
+        ({"done": np.ones((), np.bool_)}, (True, True, False)),
+    ],
+)
+def test_missing_entries(given, wanted):
+    td = TensorDict(dict(given))
+    DoneStates.of_spec(Composite(done=FLAG, terminated=FLAG, truncated=FLAG)).complete(td)
+    assert tuple(bool(td[name]) for name in ("done", "terminated", "truncated")) == wanted
+    assert {value.shape for value in td.values()} == {(1,)}
+
+
+def test_terminated_cannot_be_guessed():
+    td = TensorDict(done=YES, truncated=YES)
+    with pytest.raises(RuntimeError, match="terminated"):
+        DoneStates.of_spec(Composite(done=FLAG, terminated=FLAG, truncated=FLAG)).complete(td)
+
+
+def test_the_root_holds_for_what_is_below():
+    agents = TensorDict({"done": np.array([[True], [False]])}, [2])
+    td = TensorDict(agents=agents, done=NO)
+    assert not terminated_or_truncated(td)
+    assert "_reset" not in td
+    assert terminated_or_truncated(td.exclude("done"))
+    np.testing.assert_array_equal(td["agents", "_reset"].ravel(), [True, False])
+    assert not terminated_or_truncated(td, write_full_false=True)
+    np.testing.assert_array_equal(td["_reset"], [False])
+    assert terminated_or_truncated(td.exclude("done"), key=None)
+
+
+def test_what_a_reset_gives_goes_where_it_was_asked_for():
+    td = TensorDict({"x": np.zeros((2, 3)), "_reset": np.array([[True], [False]]), "kept": np.ones(2)}, [2])
+    given = TensorDict({"x": np.ones((2, 3)), "new": np.ones(2)}, [2])
+    out = update_where_reset(td, given, ["_reset"])
+    assert out is td
+    np.testing.assert_array_equal(td["x"][:, 0], [1.0, 0.0])
+    np.testing.assert_array_equal(td["new"], [1.0, 0.0])
+    assert "_reset" not in td

@@ -1,0 +1,70 @@
+"""Specs and keys of environments."""
+
+import numpy as np
+import pytest
+from helpers.counting_env import CountingEnv
+
+from lite.data import Bounded, Categorical, Composite, Unbounded
+
+
+def test_a_spec_that_is_assigned_stands_at_its_name():
+    env = CountingEnv((2,))
+    assert env.observation_keys == ["observation"]
+    assert env.action_spec is env.input_spec["full_action_spec", "action"]
+    assert env.reward_spec is env.output_spec["full_reward_spec", "reward"]
+    assert env.specs["output_spec", "full_done_spec"] == env.done_spec
+    assert (env.action_key, env.reward_key, env.state_keys) == ("action", "reward", [])
+    env.action_spec = Composite({("arm", "action"): Unbounded((2, 3))}, shape=2)
+    assert env.action_key == ("arm", "action")
+    assert env.action_spec is env.full_action_spec  # TorchRL gives the leaf only where it is called "action"
+
+
+def test_done_and_terminated_come_together():
+    env = CountingEnv()
+    assert env.done_keys == ["done", "terminated"]
+    env.done_spec = Composite(terminated=Categorical(2, (1,), dtype=np.bool_))
+    assert env.done_keys == ["done", "terminated"]
+    env.add_truncated_keys()
+    assert env.done_keys == ["done", "terminated", "truncated"]
+    assert env.reset_keys == ["_reset"]
+    with pytest.raises(KeyError, match="exactly one"):
+        env.done_key  # noqa: B018
+
+
+def test_keys_of_levels_go_from_the_root_down():
+    env = CountingEnv(nested=True)
+    assert env.done_keys == [("agents", "done"), ("agents", "terminated")]
+    assert env.reset_keys == [("agents", "_reset")]
+    inner = Categorical(2, (2, 1), dtype=np.bool_)
+    env.done_spec = Composite(
+        agents=Composite(done=inner, shape=2), done=Categorical(2, (1,), dtype=np.bool_)
+    )
+    assert env.reset_keys == ["_reset", ("agents", "_reset")]
+    assert env.done_keys_groups == [["done", "terminated"], [("agents", "done"), ("agents", "terminated")]]
+
+
+def test_the_batch():
+    env = CountingEnv((2, 3))
+    assert (env.shape, env.ndim, env.batch_dims, env.numel()) == ((2, 3), 2, 2, 6)
+    env.batch_size = (4,)
+    assert env.output_spec["full_observation_spec"].is_empty()
+    assert env.done_spec["done"].shape == (4, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("observation_spec", Unbounded((3,)), ValueError),
+        ("observation_spec", 5, TypeError),
+        ("action_spec", Bounded(0, 1, (3,)), ValueError),
+        ("state_spec", Unbounded((2,)), TypeError),
+        ("reward_spec", Unbounded(()), RuntimeError),
+        ("done_spec", Composite(done=Unbounded((2, 1)), truncated=Unbounded((2, 2)), shape=2), ValueError),
+    ],
+)
+def test_what_does_not_fit_is_refused(name, value, error):
+    env = CountingEnv((2,))
+    before = getattr(env, name)
+    with pytest.raises(error, match=name.removeprefix("full_").split("_")[0]):
+        setattr(env, name, value)
+    assert getattr(env, name) == before

@@ -1,0 +1,138 @@
+"""gymnasium's environments as `EnvBase`; `tests/parity/test_envs.py` compares rollouts with torchrl's."""
+
+import numpy as np
+import pytest
+
+from lite import TensorDict
+from lite.data import Categorical, Composite, OneHot, Unbounded
+from lite.envs import EnvError, GymEnv, GymWrapper, check_env_specs
+
+gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
+SyncVectorEnv, AutoresetMode = gymnasium.vector.SyncVectorEnv, gymnasium.vector.AutoresetMode
+
+
+def vector(mode, count=3):
+    makes = [lambda i=i: gymnasium.make("CartPole-v1", max_episode_steps=4 + i) for i in range(count)]
+    return SyncVectorEnv(makes, autoreset_mode=mode)
+
+
+def test_specs_and_a_step():
+    env = GymEnv("CartPole-v1")
+    assert env.action_spec == OneHot(2, dtype=np.int64)
+    assert env.reward_spec == Unbounded((1,), dtype=np.float32)
+    assert env.done_keys == ["done", "terminated", "truncated"]
+    env.set_seed(0)
+    td = env.step(env.reset().set("action", np.array([0, 1])))
+    assert td["next", "observation"][3] < 0  # pushed to the right, the pole falls to the left
+    assert (env.env_name, env.spec.id) == ("CartPole-v1", "CartPole-v1")
+    assert repr(env) == "GymEnv(env=CartPole-v1, batch_size=())"
+    env.close()
+    assert env.is_closed
+    with pytest.raises(AttributeError, match="nothing_like_it"):
+        env.nothing_like_it  # noqa: B018
+
+
+def test_integers_on_demand():
+    env = GymEnv("CartPole-v1", categorical_action_encoding=True)
+    assert env.action_spec == Categorical(2)
+    check_env_specs(env, seed=0)
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_vectors_of_all_modes_are_alike(mode):
+    env, other = GymWrapper(vector(mode)), GymWrapper(vector(AutoresetMode.DISABLED))
+    actions = np.eye(2, dtype=np.int64)[np.random.default_rng(0).integers(0, 2, (12, 3))]
+    env.set_seed(1)
+    other.set_seed(1)
+    td, wanted = (e.rollout(12, actions=list(actions), break_when_any_done=False) for e in (env, other))
+    assert td["next", "truncated"].sum() == 3 + 2 + 2
+    for key in ("observation", "done", ("next", "observation"), ("next", "done"), ("next", "truncated")):
+        np.testing.assert_array_equal(td[key], wanted[key])
+    assert env.batch_size == (3,)
+
+
+def test_vectors_that_start_anew_by_themselves_only_are_refused():
+    with pytest.raises(RuntimeError, match="SAME_STEP"):
+        GymWrapper(gymnasium.make_vec("CartPole-v1", 2, "vector_entry_point"))
+
+
+def test_frames_are_skipped_up_to_the_end_of_the_episode():
+    env = GymWrapper(gymnasium.make("CartPole-v1", max_episode_steps=5), frame_skip=3)
+    env.set_seed(0)
+    td = env.rollout(9, lambda td: td.set("action", np.array([1, 0])))
+    np.testing.assert_array_equal(td["next", "reward"].ravel(), [3.0, 2.0])
+
+
+class Dicts(gymnasium.Env):
+    """Observes a dict, acts with one, and reuses its memory."""
+
+    observation_space = gymnasium.spaces.Dict(
+        state=gymnasium.spaces.Box(-9, 9, (2,)), at=gymnasium.spaces.Dict(row=gymnasium.spaces.Discrete(9))
+    )
+    action_space = gymnasium.spaces.Dict(
+        go=gymnasium.spaces.Discrete(4), by=gymnasium.spaces.Box(-1, 1, (2,))
+    )
+
+    def __init__(self, fails_at=None):
+        self.memory, self.fails_at = np.zeros(2, np.float32), fails_at
+
+    def _seen(self):
+        return {"state": self.memory, "at": {"row": int(self.memory[0])}}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.memory[:] = 0
+        return self._seen(), {}
+
+    def step(self, action):
+        self.memory += 1
+        if self.memory[0] == self.fails_at:
+            raise ValueError("no road")
+        assert 0 <= action["go"] < 4
+        return self._seen(), float(action["by"].sum()), False, False, {}
+
+
+def test_dicts():
+    env = GymWrapper(Dicts())
+    assert env.observation_keys == ["observation", ("at", "row")]
+    assert env.action_keys == [("action", "by"), ("action", "go")]
+    assert isinstance(env.action_spec, Composite)
+    check_env_specs(env)
+    td = env.rollout(3)
+    np.testing.assert_array_equal(td["next", "observation"][:, 0], [1, 2, 3])
+    np.testing.assert_array_equal(td["next", "at", "row"].argmax(-1), [1, 2, 3])
+
+
+def test_failures_name_the_step():
+    env = GymWrapper(Dicts(fails_at=2))
+    with pytest.raises(EnvError, match=r"environment 0 failed at step 1: .*no road") as caught:
+        env.rollout(5)
+    assert (caught.value.index, caught.value.step) == (0, 1)
+    with pytest.raises(TypeError, match="gymnasium environment"):
+        GymWrapper(TensorDict())
+    with pytest.raises(ValueError, match="render_mode"):
+        GymWrapper(gymnasium.make("CartPole-v1"), from_pixels=True)
+
+
+class Drawn(gymnasium.Wrapper):
+    render_mode = "rgb_array"
+
+    def render(self):
+        return np.full((4, 5, 3), 7, np.uint8)
+
+
+def test_pixels():
+    made = Drawn(gymnasium.make("CartPole-v1"))
+    env = GymWrapper(made, from_pixels=True, pixels_only=True)
+    assert env.observation_spec["pixels"] == Unbounded((4, 5, 3), dtype=np.uint8)
+    assert env.reset()["pixels"].sum() == 7 * 60
+    both = GymWrapper(made, from_pixels=True)
+    assert both.observation_keys == ["observation", "pixels"]
+    check_env_specs(both)
+
+
+def test_processes():
+    env = GymEnv("CartPole-v1", num_envs=2)
+    td = env.rollout(3)
+    assert td.shape[0] == 2
+    env.close()

@@ -1,0 +1,80 @@
+"""`step_mdp` of flat, nested and lazy TensorDicts; `tests/parity/test_envs.py` compares its options."""
+
+import numpy as np
+import pytest
+
+from lite import TensorDict, lazy_stack
+from lite.envs import step_mdp
+from lite.envs.mdp_steps import StepMDP, key_tree
+
+
+def one(value=1.0, nested=True):
+    td = TensorDict(obs=value, action=value, extra=value, done=False)
+    td["next"] = TensorDict(obs=value + 1, reward=value, done=True)
+    if nested:
+        td["agents", "obs"] = value
+        td["agents", "action"] = value
+        td["next", "agents"] = TensorDict(obs=value + 2, reward=value)
+    return td
+
+
+KEYS = {
+    "observation_keys": ["obs", ("agents", "obs")],
+    "state_keys": [],
+    "action_keys": ["action", ("agents", "action")],
+    "done_keys": ["done"],
+    "reward_keys": ["reward", ("agents", "reward")],
+}
+
+
+def test_it_shares_arrays_and_leaves_its_input():
+    td = one()
+    out = step_mdp(td)
+    assert out["obs"] is td["next", "obs"]
+    assert "next" in td
+    assert sorted(map(str, out.keys(True, True))) == sorted(
+        map(str, ["obs", "extra", "done", ("agents", "obs"), ("agents", "action"), ("agents", "reward")])
+    )
+    into = TensorDict(other=3)
+    assert step_mdp(td, into) is into
+    assert into["other"] == 3
+    with pytest.raises(KeyError):
+        step_mdp(TensorDict(a=1))
+
+
+@pytest.mark.parametrize("keep_other", [True, False])
+@pytest.mark.parametrize("exclude_action", [True, False])
+def test_sorted_keys_say_the_same(keep_other, exclude_action):
+    options = {"keep_other": keep_other, "exclude_action": exclude_action}
+    out = StepMDP(**KEYS, **options)(one())
+    wanted = step_mdp(
+        one(),
+        **options,
+        reward_keys=KEYS["reward_keys"],
+        action_keys=KEYS["action_keys"],
+        done_keys=KEYS["done_keys"],
+    )
+    assert set(out.keys(True, True)) == set(wanted.keys(True, True))
+    assert (out == wanted).all()
+
+
+def test_rows_of_a_lazy_stack_go_on_one_by_one():
+    stacked = lazy_stack([one(1.0), one(5.0)])
+    for out in (step_mdp(stacked), StepMDP(**KEYS)(stacked)):
+        np.testing.assert_array_equal(out["obs"], [2.0, 6.0])
+    only_next = TensorDict({"action": np.zeros(2)}, [2])
+    only_next["next"] = lazy_stack([TensorDict(obs=1.0), TensorDict(obs=2.0)])
+    flat = StepMDP(["obs"], [], ["action"], ["done"], ["reward"], exclude_action=False)
+    np.testing.assert_array_equal(flat(only_next)["obs"], [1.0, 2.0])
+
+
+def test_arrays_alone_take_a_shorter_way():
+    flat = StepMDP(["obs"], [], ["action"], ["done"], ["reward"])
+    td = one(nested=False)
+    assert sorted(flat(td).keys()) == ["done", "extra", "obs"]
+    td["next", "obs"] = TensorDict(x=1)  # no array: the longer way
+    assert flat(td)["obs", "x"] == 1
+
+
+def test_a_shorter_key_covers_those_below():
+    assert key_tree(["a", ("a", "b"), ("c", "d")]) == {"a": None, "c": {"d": None}}

@@ -1,0 +1,129 @@
+"""Environments in processes. Two of them serve several tests, as most of the time is to start them."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+from helpers.counting_env import CountingEnv, failing, unmakeable
+
+from lite import NonTensorData
+from lite.envs import EnvError, ParallelEnv, SerialEnv, check_env_specs
+
+MAKERS = [partial(CountingEnv, (2,), limit) for limit in (2, 4)]
+
+
+@pytest.fixture(scope="module")
+def env():
+    env = ParallelEnv(2, MAKERS)
+    yield env
+    env.close()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [{}, {"break_when_any_done": False}, {"break_when_all_done": True}, {"callback": lambda env, td: None}],
+)
+def test_it_gives_what_they_give_one_after_the_other(env, words):
+    serial = SerialEnv(2, MAKERS)
+    assert env.set_seed(4) == serial.set_seed(4)
+    td, wanted = env.rollout(9, **words), serial.rollout(9, **words)
+    assert set(td.keys(True, True)) == set(wanted.keys(True, True))
+    for key in wanted.keys(True, True):
+        np.testing.assert_array_equal(td[key], wanted[key], err_msg=str(key))
+
+
+def test_specs_and_copies(env):
+    check_env_specs(env)
+    first = env.rand_step(env.reset())
+    kept = first["next", "observation"].copy()
+    env.step(env.rand_action(env.step_mdp(first)))
+    np.testing.assert_array_equal(first["next", "observation"], kept)
+
+
+def test_entries_that_were_changed_in_between_are_sent(env):
+    td = env.reset()
+    td["action"] = np.full((2, 2, 1), 0.5, np.float32)
+    td["observation"] = td["observation"] + 7
+    np.testing.assert_array_equal(env.step(td)["next", "reward"].ravel(), [0.5] * 4)
+
+
+def test_a_failure_names_the_process():
+    env = ParallelEnv(2, [CountingEnv, failing])
+    with pytest.raises(
+        EnvError, match="environment 1 failed at step 1: RuntimeError: the wheel came off"
+    ) as caught:
+        env.rollout(5)
+    assert caught.value.index == 1
+    assert env.is_closed
+    with pytest.raises(RuntimeError, match="closed"):
+        env.reset()
+    with pytest.raises(RuntimeError, match="closed already"):
+        env.close()
+
+
+@pytest.mark.processes
+def test_one_that_cannot_be_made():
+    with pytest.raises(EnvError, match="environment 1 failed at step 0: ValueError: there is no such game"):
+        ParallelEnv(2, [CountingEnv, unmakeable])
+
+
+@pytest.mark.processes
+def test_a_process_that_is_killed():
+    env = ParallelEnv(2, CountingEnv)
+    env.reset()
+    os.kill(env._processes[0].pid, signal.SIGKILL)
+    with pytest.raises(EnvError, match=r"environment 0 .*exit code -9"):
+        env.rollout(3)
+
+
+class Talking(CountingEnv):
+    def fake_tensordict(self):
+        return super().fake_tensordict().set("words", NonTensorData("hi"))
+
+
+@pytest.mark.processes
+def test_objects_are_refused():
+    with pytest.raises(TypeError, match="'words'"):
+        ParallelEnv(1, Talking)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("method", ["forkserver", "fork"])
+def test_no_process_is_left_where_the_parent_is_killed(method, tmp_path):
+    script = tmp_path / "parent.py"
+    script.write_text(
+        textwrap.dedent(f"""
+        import time
+        from helpers.counting_env import CountingEnv
+        from lite.envs import ParallelEnv
+        if __name__ == "__main__":
+            env = ParallelEnv(2, CountingEnv, mp_start_method={method!r})
+            print(*(process.pid for process in env._processes), flush=True)
+            time.sleep(60)
+        """)
+    )
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=paths)
+    numbers = [int(number) for number in parent.stdout.readline().split()]
+    assert len(numbers) == 2
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and any(map(_runs, numbers)):
+        time.sleep(0.1)
+    assert not any(map(_runs, numbers))
+
+
+def _runs(number):
+    try:
+        with open(f"/proc/{number}/stat") as file:
+            return file.read().split()[2] != "Z"
+    except FileNotFoundError:
+        return False

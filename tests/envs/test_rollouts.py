@@ -1,0 +1,104 @@
+"""The loops of `EnvBase.rollout`."""
+
+import numpy as np
+import pytest
+from helpers.counting_env import CountingEnv
+
+from lite import LazyStackedTensorDict, TensorDict
+from lite.envs import RandomPolicy
+from lite.envs.rollouts import compatible_policy
+
+
+def test_it_stops_with_the_first_that_ends():
+    td = CountingEnv((2,), limit=3).rollout(10)
+    assert td.shape == (2, 3)
+    np.testing.assert_array_equal(td["next", "done"][..., 0], [[False, False, True], [False] * 3])
+    assert td.names == [None, "time"]
+
+
+def test_or_with_the_last_while_others_stand_still():
+    td = CountingEnv((2,), limit=2).rollout(10, break_when_all_done=True)
+    assert td.shape == (2, 3)
+    np.testing.assert_array_equal(td["next", "observation"][..., 0], [[1, 2, 2], [1, 2, 3]])
+
+
+def test_or_not_at_all():
+    env = CountingEnv((2,), limit=2)
+    td = env.rollout(5, break_when_any_done=False, return_contiguous=True)
+    np.testing.assert_array_equal(td["observation"][..., 0], [[0, 1, 0, 1, 0], [0, 1, 2, 0, 1]])
+    np.testing.assert_array_equal(td["next", "observation"][..., 0], [[1, 2, 1, 2, 1], [1, 2, 3, 1, 2]])
+    assert env.resets == 4  # none after the last step
+
+
+def test_levels_below_the_root():
+    td = CountingEnv(limit=2, nested=True).rollout(9, break_when_any_done=False)
+    np.testing.assert_array_equal(td["agents", "observation"][:, 1, 0], [0, 1] * 4 + [0])
+    assert CountingEnv(limit=2, nested=True).rollout(9).shape == (2,)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        lambda td: td.set("action", np.full(1, 0.5, np.float32)),
+        lambda tensordict: TensorDict(action=np.full(1, 0.5, np.float32)),
+        lambda observation: np.full(1, 0.5, np.float32),
+    ],
+)
+def test_policies(policy):
+    td = CountingEnv().rollout(9, policy)
+    np.testing.assert_array_equal(td["next", "reward"].ravel(), [0.5] * 3)
+
+
+def test_actions_bound_the_steps():
+    actions = [np.full(1, 0.25 * i, np.float32) for i in range(2)]
+    td = CountingEnv(limit=9).rollout(9, actions=actions)
+    np.testing.assert_array_equal(td["next", "reward"].ravel(), [0.0, 0.25])
+
+
+def test_a_callback_sees_each_start():
+    seen = []
+    CountingEnv(limit=9).rollout(3, callback=lambda env, td: seen.append(td["observation"].item()))
+    assert seen == [1.0, 2.0]
+
+
+def test_going_on_where_another_rollout_ended():
+    env = CountingEnv(limit=9)
+    first = env.rollout(2)
+    td = env.rollout(2, auto_reset=False, tensordict=env.step_mdp(first[-1]))
+    np.testing.assert_array_equal(td["observation"].ravel(), [2, 3])
+    assert env.resets == 1
+
+
+def test_the_last_step_is_truncated_on_demand():
+    env = CountingEnv(limit=9)
+    with pytest.raises(RuntimeError, match="add_truncated_keys"):
+        env.rollout(2, set_truncated=True)
+    td = env.add_truncated_keys().rollout(2, set_truncated=True)
+    np.testing.assert_array_equal(td["next", "truncated"].ravel(), [False, True])
+    np.testing.assert_array_equal(td["next", "done"].ravel(), [False, True])
+    assert not td["next", "terminated"].any()
+
+
+def test_steps_of_different_shapes_are_a_lazy_stack():
+    class Growing(CountingEnv):
+        def _step(self, tensordict):
+            out = super()._step(tensordict)
+            return out.set("seen", np.zeros(int(self.count[0])))
+
+    assert isinstance(Growing().rollout(2)["next"], LazyStackedTensorDict)
+    with pytest.raises((RuntimeError, ValueError)):
+        Growing().rollout(2, return_contiguous=True)
+
+
+def test_wrong_arguments():
+    env = CountingEnv()
+    for error, words in (
+        (TypeError, {"break_when_any_done": True, "break_when_all_done": True}),
+        (ValueError, {"policy": lambda td: td, "actions": []}),
+        (RuntimeError, {"auto_reset": False}),
+        (TypeError, {"policy": 5}),
+    ):
+        with pytest.raises(error):
+            env.rollout(2, **words)
+    random = RandomPolicy(env.action_spec)
+    assert compatible_policy(random, env.observation_spec, ["action"]) is random

@@ -1,0 +1,47 @@
+"""Environments that step one after the other."""
+
+import numpy as np
+import pytest
+from helpers.counting_env import CountingEnv
+
+from lite.envs import SerialEnv, check_env_specs
+from lite.envs.base import next_seed
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+@pytest.mark.parametrize("nested", [False, True])
+def test_specs(batch, nested):
+    check_env_specs(SerialEnv(2, lambda: CountingEnv(batch, nested=nested)), break_when_any_done="both")
+
+
+def test_each_starts_anew_by_itself():
+    env = SerialEnv(2, [CountingEnv, lambda: CountingEnv(limit=4)])
+    td = env.rollout(6, break_when_any_done=False)
+    np.testing.assert_array_equal(td["observation"][..., 0], [[0, 1, 2, 0, 1, 2], [0, 1, 2, 3, 0, 1]])
+    np.testing.assert_array_equal(td["next", "observation"][..., 0], [[1, 2, 3, 1, 2, 3], [1, 2, 3, 4, 1, 2]])
+    assert [part.resets for part in env] == [2, 2]
+
+
+def test_rows_of_one_that_has_rows():
+    env = SerialEnv(2, lambda: CountingEnv((2,), limit=1))
+    td = env.rollout(3, break_when_any_done=False)
+    np.testing.assert_array_equal(td["observation"][0, ..., 0], [[0, 0, 0], [0, 1, 0]])
+    waiting = SerialEnv(2, lambda: CountingEnv((2,), limit=1)).rollout(4, break_when_all_done=True)
+    np.testing.assert_array_equal(waiting["next", "observation"][0, ..., 0], [[1, 1], [1, 2]])
+
+
+def test_seeds_go_on_from_one_to_the_next():
+    env = SerialEnv(3, CountingEnv)
+    assert env.set_seed(1) == next_seed(next_seed(next_seed(1)))
+    assert [part.seeds for part in env] == [[1], [next_seed(1)], [next_seed(next_seed(1))]]
+    assert env.set_seed(1, static_seed=True) == 1
+
+
+def test_arguments_of_a_reset_go_to_all():
+    env = SerialEnv(2, CountingEnv)
+    assert env.reset(options={}).shape == (2,)
+    assert env.reset(list_of_kwargs=[{"options": {}}, {}]).shape == (2,)
+    env.close()
+    assert all(part.is_closed for part in env)
+    with pytest.raises(RuntimeError, match="closed already"):
+        env.close()

@@ -1,0 +1,54 @@
+"""`check_env_specs` and `make_composite_from_td`."""
+
+import numpy as np
+import pytest
+from helpers.counting_env import CountingEnv
+
+from lite import NonTensorData, TensorDict
+from lite.data import Bounded, NonTensor, Unbounded
+from lite.envs import check_env_specs, make_composite_from_td
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+@pytest.mark.parametrize("nested", [False, True])
+def test_good_specs(batch, nested):
+    check_env_specs(CountingEnv(batch, nested=nested), seed=0, break_when_any_done="both")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (Unbounded((2,)), "shape of 'observation'"),
+        (Unbounded((1,), dtype=np.float64), "dtype of 'observation'"),
+        (Bounded(-2, -1, (1,)), "observation spec does not hold"),
+        ({"observation": Unbounded((1,)), "more": Unbounded((1,))}, "gives no"),
+        ({}, "specs lack"),
+    ],
+)
+def test_bad_specs(spec, message):
+    from lite.data import Composite
+
+    env = CountingEnv()
+    env.observation_spec = Composite(spec) if isinstance(spec, dict) else spec
+    with pytest.raises(AssertionError, match=message):
+        check_env_specs(env)
+
+
+def test_dtypes_only_on_demand():
+    env = CountingEnv()
+    env.reward_spec = Unbounded((1,), dtype=np.float64)
+    with pytest.raises(AssertionError, match="dtype"):
+        env.check_env_specs()
+
+
+def test_a_spec_of_data():
+    td = TensorDict({"x": np.zeros((2, 3)), "n": np.zeros(2, np.int32), "t": NonTensorData("hi", [2])}, [2])
+    td["in"] = TensorDict({"y": np.zeros((2, 4))}, [2])
+    spec = make_composite_from_td(td)
+    assert spec["n"] == Unbounded((2,), dtype=np.int32)
+    assert spec["in", "y"].shape == (2, 4)
+    assert isinstance(spec["t"], NonTensor)
+    assert spec.is_in(td)
+    assert make_composite_from_td(TensorDict(a=1.0))["a"].shape == (1,)
+    assert make_composite_from_td(TensorDict(a=1.0), unsqueeze_null_shapes=False)["a"].shape == ()
+    assert make_composite_from_td(td, dynamic_shape=True)["x"].shape == (2, -1)

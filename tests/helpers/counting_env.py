@@ -1,0 +1,77 @@
+"""An environment that counts its steps, for tests of what `EnvBase` does around `_reset` and `_step`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lite import TensorDict
+from lite.data import Bounded, Composite, Unbounded
+from lite.envs import EnvBase
+
+
+class CountingEnv(EnvBase):
+    """Observes how many steps each of its environments has made; the i-th is done after `limit` + i.
+
+    Args:
+        batch: batch size.
+        limit: steps of the first environment.
+        fails_at: raise at this step of the first environment.
+        nested: its observations and done entries are below "agents", for two agents.
+    """
+
+    def __init__(
+        self, batch: tuple[int, ...] = (), limit: int = 3, fails_at: int | None = None, nested: bool = False
+    ) -> None:
+        super().__init__(batch_size=batch)
+        self.observation_spec = Composite(observation=Unbounded((*batch, 1)), shape=batch)
+        self.action_spec = Bounded(-1, 1, (*batch, 1))
+        self.reward_spec = Unbounded((*batch, 1))
+        self.nested = nested
+        if nested:
+            two = (*batch, 2)
+            seen = Composite(observation=Unbounded((*two, 1)), shape=two)
+            self.observation_spec = Composite(agents=seen, shape=batch)
+            done = Unbounded((*two, 1), dtype=np.bool_)
+            self.done_spec = Composite(agents=Composite(done=done, shape=two), shape=batch)
+        self.limits = (limit + np.arange(self.numel())).reshape(*batch, 1)
+        self.fails_at = fails_at
+        self.count = np.zeros((*batch, 1), np.float32)
+        self.seeds: list[Any] = []
+        self.resets = 0
+
+    def _reset(self, tensordict: Any, **kwargs: Any) -> Any:
+        self.resets += 1
+        mask = None if tensordict is None else tensordict.get("_reset", None)
+        self.count = np.where(True if mask is None else mask, 0, self.count).astype(np.float32)
+        return self._entries({"observation": self.count}, np.zeros(self.limits.shape, np.bool_))
+
+    def _step(self, tensordict: Any) -> Any:
+        self.count = self.count + np.float32(1)
+        if self.fails_at is not None and self.count.flat[0] == self.fails_at:
+            raise RuntimeError("the wheel came off")
+        entries = {"observation": self.count, "reward": tensordict["action"].sum(-1)}
+        return self._entries(entries, self.count >= self.limits)
+
+    def _entries(self, entries: dict[str, Any], done: Any) -> Any:
+        if self.nested:
+            two = np.repeat(done[..., None, :], 2, -2)
+            seen = np.repeat(entries.pop("observation")[..., None, :], 2, -2)
+            entries["agents"] = TensorDict({"done": two, "observation": seen}, two.shape[:-1])
+        else:
+            entries["done"] = done
+        return TensorDict(entries, self.batch_size)
+
+    def _set_seed(self, seed: int | None) -> None:
+        self.seeds.append(seed)
+
+
+def failing(limit: int = 3, fails_at: int = 2) -> CountingEnv:
+    """One that raises at a step."""
+    return CountingEnv((), limit, fails_at)
+
+
+def unmakeable() -> CountingEnv:
+    """None."""
+    raise ValueError("there is no such game")

@@ -1,0 +1,260 @@
+"""Environments beside torchrl's: rollouts of the same seeds, `step_mdp`, specs, checks of specs."""
+
+from itertools import product
+
+import gymnasium
+import numpy as np
+import pytest
+import tensordict
+import torch
+import torchrl.data as their_specs
+import torchrl.envs as theirs
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from helpers.compared import assert_same_entries
+from torchrl.envs.utils import make_composite_from_td as their_composite
+from torchrl.envs.utils import terminated_or_truncated as their_end
+
+import lite.data as our_specs
+import lite.envs as ours
+from lite import TensorDict
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
+
+
+def actions_of(env, count, batch=()):
+    """Values of the action spec, for both."""
+    return env.action_spec.rand((count,), rng=0)
+
+
+def rolled(mine, other, actions, seed=7, **words):
+    assert mine.set_seed(seed) == other.set_seed(seed)
+    theirs_too = [torch.as_tensor(action) for action in actions]
+    count = len(actions)
+    return mine.rollout(count, actions=list(actions), **words), other.rollout(
+        count, actions=theirs_too, **words
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("CartPole-v1", {}),
+        ("CartPole-v1", {"categorical_action_encoding": True}),
+        ("Pendulum-v1", {}),
+        ("Pendulum-v1", {"frame_skip": 3}),
+        ("MountainCarContinuous-v0", {}),
+        ("FrozenLake-v1", {}),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"break_when_any_done": False}, {"set_truncated": True}])
+def test_rollouts(name, words, options):
+    mine, other = ours.GymEnv(name, **words), theirs.GymEnv(name, **words)
+    td, wanted = rolled(mine, other, actions_of(mine, 60), **options)
+    assert_same_entries(td, wanted)
+    assert td.names == wanted.names
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.DISABLED, AutoresetMode.SAME_STEP])
+@pytest.mark.parametrize("stop", [True, False])
+def test_rollouts_of_vectors(mode, stop):
+    def vector():
+        makes = [lambda i=i: gymnasium.make("CartPole-v1", max_episode_steps=9 + i) for i in range(3)]
+        return SyncVectorEnv(makes, autoreset_mode=mode)
+
+    mine, other = ours.GymWrapper(vector()), theirs.GymWrapper(vector())
+    actions = mine.action_spec.rand((25,), rng=0)
+    td, wanted = rolled(mine, other, actions, break_when_any_done=stop)
+    assert_same_entries(td, wanted)
+
+
+def cart_pole(library):
+    return library.GymEnv("CartPole-v1", max_episode_steps=12)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"break_when_any_done": False}, {"break_when_all_done": True}, {"return_contiguous": True}],
+)
+def test_rollouts_of_several(options):
+    mine = ours.SerialEnv(3, lambda: cart_pole(ours))
+    other = theirs.SerialEnv(3, lambda: cart_pole(theirs))
+    td, wanted = rolled(mine, other, mine.action_spec.rand((30,), rng=1), **options)
+    assert_same_entries(td, wanted)
+
+
+def test_specs_of_environments():
+    for name, words in (
+        ("CartPole-v1", {}),
+        ("Pendulum-v1", {}),
+        ("FrozenLake-v1", {"categorical_action_encoding": True}),
+    ):
+        mine, other = ours.GymEnv(name, **words), theirs.GymEnv(name, **words)
+        assert_same_entries(mine.fake_tensordict(), other.fake_tensordict())
+        for keys in (
+            "action_keys",
+            "reward_keys",
+            "done_keys",
+            "observation_keys",
+            "state_keys",
+            "reset_keys",
+        ):
+            assert getattr(mine, keys) == getattr(other, keys)
+        for spec in ("action_spec", "reward_spec"):
+            one, two = getattr(mine, spec), getattr(other, spec)
+            assert type(two).__name__.startswith(type(one).__name__)
+            assert one.shape == tuple(two.shape)
+        assert_same_entries(mine.reset(seed=3), other.reset(seed=3))
+
+
+def step_of(library, array):
+    """A step with entries at two levels."""
+    made = library.TensorDict
+    one, yes = array(np.ones(1)), array(np.ones(1, np.bool_))
+    below = made({"obs": one, "action": one + 1, "done": yes}, [])
+    after = made({"obs": one + 2, "reward": one + 3, "done": yes}, [])
+    following = made({"obs": one + 4, "reward": one + 5, "done": ~yes, "agents": after, "new": one}, [])
+    return made(
+        {"obs": one, "action": one, "done": yes, "extra": one, "agents": below, "next": following}, []
+    )
+
+
+OPTIONS = ("keep_other", "exclude_reward", "exclude_done", "exclude_action")
+
+
+@pytest.mark.parametrize("options", list(product([True, False], repeat=4)))
+def test_step_mdp(options):
+    import lite
+
+    words = dict(zip(OPTIONS, options, strict=True))
+    given, wanted = step_of(lite, np.asarray), step_of(tensordict, torch.as_tensor)
+    assert_same_entries(ours.step_mdp(given, **words), theirs.step_mdp(wanted, **words))
+    keys = {
+        "reward_keys": ["reward", ("agents", "reward")],
+        "action_keys": [("agents", "action")],
+        "done_keys": ("agents", "done"),
+    }
+    assert_same_entries(ours.step_mdp(given, **words, **keys), theirs.step_mdp(wanted, **words, **keys))
+
+
+@pytest.mark.parametrize("write", [True, False])
+@pytest.mark.parametrize("below", [True, False])
+def test_ends(write, below):
+    import lite
+
+    def data(library, array):
+        inner = library.TensorDict({"truncated": array(np.array([[below], [False]]))}, [2])
+        return library.TensorDict({"agents": inner, "other": array(np.zeros(1))}, [])
+
+    given, wanted = data(lite, np.asarray), data(tensordict, torch.as_tensor)
+    ended = ours.terminated_or_truncated(given, write_full_false=write)
+    assert ended == bool(their_end(wanted, write_full_false=write))
+    assert_same_entries(given, wanted)
+
+
+def test_specs_of_data():
+    given = TensorDict({"a": np.zeros(3, np.float32), "n": {"b": np.zeros((), np.int64)}}, [])
+    wanted = tensordict.TensorDict({"a": torch.zeros(3), "n": {"b": torch.zeros((), dtype=torch.int64)}}, [])
+    for words in ({}, {"unsqueeze_null_shapes": False}, {"dynamic_shape": True}):
+        spec, other = ours.make_composite_from_td(given, **words), their_composite(wanted, **words)
+        assert {key: leaf.shape for key, leaf in spec.items(True, True)} == {
+            key: tuple(leaf.shape) for key, leaf in other.items(True, True)
+        }
+
+
+def both_specs(source):
+    """A spec of each library from one expression."""
+    ours_too = {name: getattr(our_specs, name) for name in our_specs.__all__} | {"int64": np.int64}
+    names = {name: getattr(their_specs, name) for name in their_specs.__all__} | {"int64": torch.int64}
+    return eval(source, ours_too), eval(source, names)
+
+
+@pytest.mark.parametrize(
+    ("source", "classes", "value"),
+    [
+        ("OneHot(4)", [2, 0], [0.1, 0.7, 0.2, 0.0]),
+        ("OneHot(4, dtype=int64)", 3, [0.1, 0.7, 0.2, 0.0]),
+        ("MultiOneHot([2, 3])", [1, 2], [0.1, 0.9, 0.3, 0.4, 0.1]),
+        ("MultiCategorical([2, 3])", [1, 2], [4, -1]),
+        ("Categorical(3)", 2, 7),
+        ("Bounded(-1, 1, (2,))", [0.5, 0.25], [3.0, -3.0]),
+        ("UnboundedDiscrete(2)", [3, 4], [3, 4]),
+    ],
+)
+def test_specs(source, classes, value):
+    mine, other = both_specs(source)
+    assert mine.shape == tuple(other.shape)
+    encoded, wanted = mine.encode(classes), other.encode(classes)
+    np.testing.assert_array_equal(encoded, wanted.numpy())
+    assert encoded.dtype == wanted.numpy().dtype
+    np.testing.assert_array_equal(mine.to_numpy(encoded), other.to_numpy(wanted))
+    assert mine.is_in(encoded) == bool(other.is_in(wanted)) is True
+    near, nearest = mine.project(np.asarray(value)), other.project(torch.as_tensor(value))
+    assert bool(other.is_in(torch.as_tensor(near))) == mine.is_in(nearest.numpy()) is True
+    if "OneHot" not in source:  # torchrl draws the place of the one
+        np.testing.assert_array_equal(near, nearest.numpy())
+    np.testing.assert_array_equal(mine.zero(), other.zero().numpy())
+    if source.startswith(("OneHot", "Multi", "Categorical")):
+        np.testing.assert_array_equal(mine.to_categorical(encoded), other.to_categorical(wanted).numpy())
+        changed, expected = mine.to_categorical_spec(), other.to_categorical_spec()
+        assert (type(changed).__name__, changed.shape) == (type(expected).__name__, tuple(expected.shape))
+        assert (
+            mine.to_one_hot_spec().shape == tuple(other.to_one_hot_spec().shape)
+            if hasattr(mine, "to_one_hot_spec")
+            else True
+        )
+        assert mine.cardinality() == int(other.cardinality())
+
+
+def counting(library, specs, td, zeros, spec):
+    """An environment of each library that observes how many steps it has made."""
+
+    class Counting(library.EnvBase):
+        def __init__(self):
+            super().__init__()
+            self.observation_spec = spec
+            self.action_spec = specs.Bounded(-1, 1, (1,))
+            self.reward_spec = specs.Unbounded((1,))
+            self.count = zeros(1)
+
+        def _reset(self, tensordict, **words):
+            self.count = self.count * 0
+            return td({"observation": self.count}, [])
+
+        def _step(self, tensordict):
+            self.count = self.count + 1
+            return td({"observation": self.count, "reward": tensordict["action"], "done": self.count > 4}, [])
+
+        def _set_seed(self, seed):
+            pass
+
+    return Counting()
+
+
+@pytest.mark.parametrize(
+    ("spec", "fails"),
+    [
+        ("Unbounded((1,))", None),
+        ("Bounded(0, 3, (1,))", None),
+        ("Unbounded((3,))", AssertionError),
+        ("Unbounded((1,), dtype=int64)", AssertionError),
+        ("Bounded(5, 6, (1,))", AssertionError),
+        ("Composite(observation=Unbounded((1,)), more=Unbounded((1,)))", AssertionError),
+        ("Composite()", AssertionError),
+    ],
+)
+def test_checks_of_specs(spec, fails):
+    import lite
+
+    one, two = both_specs(spec)
+    mine = counting(ours, our_specs, lite.TensorDict, lambda n: np.zeros(n, np.float32), one)
+    other = counting(theirs, their_specs, tensordict.TensorDict, torch.zeros, two)
+    for library, env in ((ours, mine), (theirs, other)):
+        if fails is None:
+            library.check_env_specs(env, seed=0)
+        else:
+            with pytest.raises((fails, RuntimeError) if library is theirs else fails):
+                library.check_env_specs(env)
+    if fails is None:
+        steps = [np.full(1, 0.5, np.float32)] * 8
+        assert_same_entries(*rolled(mine, other, steps))
+        assert_same_entries(*rolled(mine, other, steps, break_when_any_done=False))

@@ -1,0 +1,86 @@
+"""Several classes at once, and classes as vectors; `tests/parity/test_envs.py` compares with torchrl's."""
+
+import numpy as np
+import pytest
+
+from lite.data import Bounded, Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, Unbounded
+
+
+@pytest.mark.parametrize(
+    "spec", [OneHot(4), OneHot(4, (3, 4), dtype=np.int64), MultiOneHot([2, 3]), MultiCategorical([2, 5])]
+)
+def test_drawn_values_are_in(spec):
+    drawn = spec.rand((200,), rng=0)
+    assert drawn.shape == (200, *spec.shape)
+    assert drawn.dtype == spec.dtype
+    assert spec.is_in(drawn)
+    assert len(np.unique(drawn.reshape(200, -1), axis=0)) > 3
+    assert not spec.is_in(drawn[..., :-1])
+    assert not spec.is_in(drawn.astype(np.float32))
+    assert not spec.is_in(spec.one() + spec.one() if spec.dtype != np.bool_ else spec.one())
+    np.testing.assert_array_equal(spec.rand((200,), rng=0), drawn)
+
+
+def test_masks_leave_classes_out():
+    spec = OneHot(3, mask=[True, False, True])
+    assert spec.rand((50,), rng=0).sum(0)[1] == 0
+    assert not spec.is_in(spec.encode(1))
+    assert spec.is_in(spec.encode([0, 2]))
+    categorical = spec.to_categorical_spec()
+    assert set(categorical.rand((50,), rng=0)) == {0, 2}
+    assert not categorical.is_in(np.array(1))
+    rows = Categorical(3, (2,), mask=[[True, False, False], [False, False, True]])
+    assert rows.rand(rng=0).tolist() == [0, 2]
+    for mask in ([True], [False, False, False]):
+        with pytest.raises(ValueError, match="mask"):
+            OneHot(3, mask=mask)
+
+
+def test_nearest_values():
+    assert OneHot(3).project(np.array([0.1, 0.7, 0.2])).tolist() == [False, True, False]
+    assert MultiCategorical([2, 5]).project(np.array([3.2, -1.0])).tolist() == [1, 0]
+    near = MultiOneHot([2, 3]).project(np.array([0.1, 0.9, 0.3, 0.4, 0.1]))
+    assert near.astype(int).tolist() == [0, 1, 0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: OneHot(0), ValueError),
+        (lambda: OneHot(4, (3,)), ValueError),
+        (lambda: MultiOneHot([2, 3], (4,)), ValueError),
+        (lambda: MultiOneHot([[2], [3]]), ValueError),
+        (lambda: MultiCategorical([0, 3]), ValueError),
+        (lambda: MultiCategorical([2, 3], (3,)), ValueError),
+        (lambda: MultiCategorical([[2], [3]]).to_one_hot_spec(), ValueError),
+        (lambda: OneHot(3).encode(3), AssertionError),
+        (lambda: MultiOneHot([2, 3]).encode([2, 0]), AssertionError),
+        (lambda: OneHot(3)[0], IndexError),
+    ],
+)
+def test_what_is_refused(make, error):
+    with pytest.raises(error):
+        make()
+
+
+def test_specs_are_told_apart_and_indexed():
+    assert OneHot(3) != OneHot(3, dtype=np.int64)
+    assert MultiOneHot([2, 3]) != MultiOneHot([3, 2])
+    assert MultiCategorical([2, 3]) != MultiCategorical([3, 2])
+    assert OneHot(3).expand(2, 3)[0] == OneHot(3)
+    assert MultiCategorical([2, 3], (4, 2))[1:].shape == (3, 2)
+    part = Composite(a=Bounded([[0, 1], [2, 3]], 9), shape=2)[1]
+    assert part.shape == ()
+    assert part["a"].low.tolist() == [2, 3]
+    assert Unbounded((3, 2))[:, 0].shape == (3,)
+
+
+def test_conversions():
+    categorical = Categorical(3, (2,))
+    assert categorical.to_one_hot(np.array([0, 2])).astype(int).tolist() == [[1, 0, 0], [0, 0, 1]]
+    spec = MultiOneHot([2, 3], (4, 5))
+    assert spec.to_categorical_spec() == MultiCategorical([2, 3], (4, 2))
+    assert spec.to_categorical_spec().to_one_hot_spec() == MultiOneHot([2, 3], (4, 5))
+    encoded = Composite(a=Unbounded(2), b=OneHot(2)).encode({"a": [1, 2], "b": 1})
+    assert encoded["b"].tolist() == [False, True]
+    assert Composite(b=OneHot(2)).to_numpy(encoded.select("b")) == {"b": 1}
