@@ -19,13 +19,6 @@ if TYPE_CHECKING:
     from lite.data.collectors.collector import Collector
     from lite.data.collectors.llm_collector import LLMCollector
     from lite.data.collectors.ray_collector import RayCollector
-    from lite.data.collectors.step_transforms import (
-        InitTracker,
-        RewardSum,
-        StepCounter,
-        StepTransform,
-        TensorDictPrimer,
-    )
     from lite.data.datasets.lerobot import lerobot_to_memmap
     from lite.data.datasets.minari import minari_to_memmap
     from lite.data.replay.mapped_storage import LazyMemmapStorage
@@ -60,6 +53,13 @@ if TYPE_CHECKING:
     from lite.data.values.group_selection import MCAdvantageSelector
     from lite.envs.environments import EnvError
     from lite.envs.random_policy import RandomPolicy
+    from lite.envs.transforms.step_transforms import (
+        InitTracker,
+        RewardSum,
+        StepCounter,
+        StepTransform,
+        TensorDictPrimer,
+    )
     from lite.nn.values import (
         GAE,
         MultiAgentGAE,
@@ -92,7 +92,7 @@ _NAMES = {
     "data.collectors.llm_collector": ["LLMCollector"],
     "envs.random_policy": ["RandomPolicy"],
     "data.collectors.ray_collector": ["RayCollector"],
-    "data.collectors.step_transforms": [
+    "envs.transforms.step_transforms": [
         "InitTracker",
         "RewardSum",
         "StepCounter",

@@ -2,7 +2,7 @@
 
 `collector` is what users call; `rollout` is its loop, which writes steps into arrays made beforehand.
 `whole_trajectories` puts episodes together that several batches have a part of.
-`step_transforms` has entries that are computed step by step, `episode_statistics` what is told of episodes.
+`episode_statistics` has what is told of episodes.
 
 `llm_collector` has a language model respond to prompts, which `prompts` reads. `ray_collector` has
 collectors in the actors of a cluster.

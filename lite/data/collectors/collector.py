@@ -12,11 +12,11 @@ from lite import TensorDict, TensorDictBase, is_tensor_collection
 from lite._arrays.public import belong_to
 from lite._processes.map import ProgressBar
 from lite.data.collectors.rollout import Rollout
-from lite.data.collectors.step_transforms import StepCounter, StepTransform
 from lite.data.collectors.whole_trajectories import WholeTrajectories
 from lite.data.trajectories.split_trajectories import split_trajectories
 from lite.envs.environments import EnvError, Environments
 from lite.envs.random_policy import RandomPolicy
+from lite.envs.transforms.step_transforms import StepCounter, StepTransform
 from lite.kernels._install import install
 from lite.kernels._integer import integer
 from lite.nn import InteractionType, Module, TensorDictModule, set_interaction_type

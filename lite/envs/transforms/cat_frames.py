@@ -1,0 +1,228 @@
+"""`CatFrames`: the last frames of an episode side by side."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite import NestedKey, TensorDictBase
+from lite._arrays.public import belong_to
+from lite.envs.transforms.base import Keys, apply_to_composite, tolerant
+from lite.envs.transforms.images import ImageTransform
+from lite.envs.transforms.resets import ResetKey, reset_mask
+from lite.envs.transforms.spec_changes import mapped
+from lite.nn._modules.uninitialized import UninitializedBuffer
+from lite.specs.base import TensorSpec
+
+_PADDING = ("same", "constant")
+
+
+class CatFrames(ImageTransform):
+    """Joins each frame with the `N - 1` before it, of the same episode, the newest one last.
+
+    In an environment it keeps the frames; called on a TensorDict, and on the way out of a buffer, it joins
+    those along time. Where an episode is younger than `N` frames, the missing ones are `padding`. Both give
+    the same: in a buffer, give entries ("next", key) together with those of key.
+
+    Args:
+        N: how many frames.
+        dim: the dimension along which they are joined, from the end: -1 for vectors, -3 for images.
+        in_keys: entries to join; `["pixels"]` if None.
+        out_keys: where they go; `in_keys` if None.
+        padding: "same" repeats the first frame, "constant" takes `padding_value`.
+        padding_value: a number.
+        as_inverse: join on the way into a buffer, in place of the way out.
+        reset_key: the entry that says which environments start an episode; found in the environment if None.
+        done_key: the entry of "next" that says where episodes end; "done" if None.
+        future: join each frame with the `N - 1` after it, the oldest one first. Not in an environment.
+        mask_key: where to write which frames are padding, as booleans of shape (*batch, N). Not in an
+            environment.
+
+    The state dict has the kept frames.
+
+    Raises:
+        ValueError: `dim` is not negative, or another `padding`; when called, a TensorDict without a batch.
+        KeyError: when called, `("next", done_key)` is missing.
+        RuntimeError: `future` or `mask_key` in an environment.
+
+    Source:
+        torchrl.envs.CatFrames.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.envs import CatFrames
+        >>> done = np.array([[False], [True], [False]])
+        >>> entries = {"x": np.arange(3.0)[:, None], "next": {"done": done}}
+        >>> td = TensorDict(entries, batch_size=[3], names=["time"])
+        >>> CatFrames(2, -1, ["x"])(td)["x"].tolist()
+        [[0.0, 0.0], [0.0, 1.0], [2.0, 2.0]]
+    """
+
+    reset_key = ResetKey()
+
+    def __init__(
+        self,
+        N: int,
+        dim: int,
+        in_keys: Keys = None,
+        out_keys: Keys = None,
+        padding: str = "same",
+        padding_value: float = 0,
+        as_inverse: bool = False,
+        reset_key: NestedKey | None = None,
+        done_key: NestedKey | None = None,
+        future: bool = False,
+        mask_key: NestedKey | None = None,
+    ) -> None:
+        super().__init__(in_keys, out_keys)
+        if dim >= 0:
+            raise ValueError(f"dim must be negative, got {dim}: batches come in front.")
+        if padding not in _PADDING:
+            raise ValueError(f"padding must be one of {_PADDING}, got {padding!r}.")
+        self.N, self.dim = N, dim
+        self.padding, self.padding_value = padding, padding_value
+        self.as_inverse = as_inverse
+        self.reset_key = reset_key
+        self.done_key: NestedKey = "done" if done_key is None else done_key
+        self.future, self.mask_key = bool(future), mask_key
+        for key in self.in_keys:
+            self.register_buffer(_buffer_name(key), UninitializedBuffer())
+
+    # -- in an environment ----------------------------------------------------------------------
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        if self.as_inverse and self.parent is not None:
+            raise RuntimeError("CatFrames with as_inverse is for replay buffers, not for environments.")
+        with tolerant(self):
+            return self._call(tensordict_reset, reset_mask(self.reset_key, tensordict))
+
+    def _call(self, next_tensordict: TensorDictBase, _reset: Any = None) -> TensorDictBase:
+        if self.future or self.mask_key is not None:
+            raise RuntimeError("CatFrames with future or mask_key needs whole episodes: use it in buffers.")
+        for source, target in zip(self.in_keys, self.out_keys, strict=True):
+            frame = next_tensordict.get(source, None)
+            if frame is None:
+                raise KeyError(f"CatFrames reads {source!r}, which is missing.")
+            next_tensordict.set(target, self._joined(_buffer_name(source), np.asarray(frame), _reset))
+        return next_tensordict
+
+    def _joined(self, name: str, frame: NDArray[Any], reset: NDArray[np.bool_] | None) -> NDArray[Any]:
+        """Put a frame at the end of the kept ones, which begin anew where an episode does; returns a copy."""
+        kept = self._buffers[name]
+        size, axis = frame.shape[self.dim], frame.ndim + self.dim
+        if not isinstance(kept, np.ndarray):
+            shape = list(frame.shape)
+            shape[self.dim] *= self.N
+            kept = np.full(shape, self.padding_value, frame.dtype)
+            self._set_buffer(name, kept)
+        if reset is None:
+            kept[_part(axis, slice(None, -size))] = kept[_part(axis, slice(size, None))]
+            kept[_part(axis, slice(-size, None))] = frame
+        elif reset.all():
+            kept[...] = self._first(frame, axis)
+        else:
+            # Environments that go on keep their frames: a reset is no step of theirs.
+            kept[reset] = self._first(frame[reset], axis - reset.ndim + 1)
+        return kept.copy()
+
+    def _first(self, frame: NDArray[Any], axis: int) -> NDArray[Any]:
+        """What an episode that starts with a frame has."""
+        if self.padding == "same":
+            return np.concatenate([frame] * self.N, axis)
+        return np.concatenate([np.full_like(frame, self.padding_value)] * (self.N - 1) + [frame], axis)
+
+    @apply_to_composite
+    def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
+        if self.future:
+            raise RuntimeError("CatFrames with future needs whole episodes: it is for replay buffers.")
+        return mapped(observation_spec, lambda value: np.concatenate([value] * self.N, self.dim))
+
+    # -- along time -----------------------------------------------------------------------------
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Join the frames along time, in place; nothing with `as_inverse`."""
+        return tensordict if self.as_inverse else self.unfolding(tensordict)
+
+    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        return self.unfolding(tensordict) if self.as_inverse else tensordict
+
+    def unfolding(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Join the frames along the dimension "time", or the last one, with a warning; in place."""
+        if not tensordict.ndim:
+            raise ValueError("CatFrames needs a batch dimension, the time; got a TensorDict without one.")
+        if "time" in tensordict.names:
+            time = tensordict.names.index("time")
+        else:
+            time = tensordict.ndim - 1
+            warnings.warn(
+                "no dimension is called 'time': CatFrames takes the last one. names=[..., 'time'] says so.",
+                stacklevel=2,
+            )
+        keys = dict(zip(self.in_keys, self.out_keys, strict=True))
+        done = tensordict.get(("next", self.done_key), None)
+        if done is None and not self.future:
+            raise KeyError(f"CatFrames reads {('next', self.done_key)}, which says where episodes end.")
+        sources, padded = self._windows(tuple(tensordict.shape), time, done)
+        if self.mask_key is not None:
+            tensordict.set(self.mask_key, np.moveaxis(padded, -2, time))
+        # Those at the root first: the ones of "next" go on from what they are joined to.
+        for key in sorted(keys, key=lambda key: isinstance(key, tuple)):
+            frames = np.moveaxis(np.asarray(tensordict.get(key)), time, tensordict.ndim - 1)
+            root = keys.get(key[1]) if isinstance(key, tuple) and key[0] == "next" else None
+            joined = self._gathered(frames, sources, padded)
+            if root is not None:
+                if self.future:
+                    raise NotImplementedError("CatFrames with future takes no entry of 'next' and its root.")
+                known = np.moveaxis(np.asarray(tensordict.get(root)), time, tensordict.ndim - 1)
+                axis, size = known.ndim + self.dim, frames.shape[self.dim]
+                joined = np.concatenate([known[_part(axis, slice(size, None))], frames], axis)
+            tensordict.set(keys[key], np.moveaxis(joined, tensordict.ndim - 1, time))
+        return tensordict
+
+    def _windows(self, shape: tuple[int, ...], time: int, done: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        """For each step the numbers of the frames to join, and which are padding: (*batch, time, N)."""
+        length = shape[time]
+        batch = (*shape[:time], *shape[time + 1 :])
+        ended = np.zeros((*batch, length), np.bool_)
+        if done is not None:
+            flat = np.asarray(done).reshape(*shape, -1).any(-1)
+            ended[...] = np.moveaxis(flat, time, -1)
+        steps = np.arange(length)
+        if self.future:
+            ends = np.where(ended, steps, length - 1)
+            limit = np.minimum.accumulate(ends[..., ::-1], -1)[..., ::-1]
+            sources = np.broadcast_to((steps[:, None] + np.arange(self.N)), (*batch, length, self.N))
+            return np.minimum(sources, limit[..., None]), sources > limit[..., None]
+        begins = np.concatenate([np.zeros((*batch, 1), np.bool_), ended[..., :-1]], -1)
+        limit = np.maximum.accumulate(np.where(begins, steps, 0), -1)
+        sources = np.broadcast_to(steps[:, None] - np.arange(self.N - 1, -1, -1), (*batch, length, self.N))
+        return np.maximum(sources, limit[..., None]), sources < limit[..., None]
+
+    def _gathered(self, frames: NDArray[Any], sources: NDArray[Any], padded: NDArray[Any]) -> NDArray[Any]:
+        """Frames of shape (*batch, time, ...), joined along `dim`."""
+        lead = sources.ndim - 2
+        index = tuple(np.ogrid[tuple(slice(size) for size in sources.shape[:lead])]) if lead else ()
+        windows = frames[(*(part[..., None, None] for part in index), sources)]
+        if self.padding == "constant" and padded.any():
+            windows[padded] = self.padding_value
+        axis = frames.ndim + self.dim
+        windows = np.moveaxis(windows, lead + 1, axis)
+        return windows.reshape(*frames.shape[:axis], -1, *frames.shape[axis + 1 :])
+
+    def __repr__(self) -> str:
+        return f"CatFrames(N={self.N}, dim={self.dim}, keys={self.in_keys})"
+
+
+belong_to("lite.envs", CatFrames)
+
+
+def _buffer_name(key: NestedKey) -> str:
+    return f"_cat_buffers_{key}"
+
+
+def _part(axis: int, part: slice) -> tuple[slice, ...]:
+    return (slice(None),) * axis + (part,)

@@ -1,0 +1,138 @@
+"""`CatTensors`: several entries joined into one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lite import NestedKey, TensorDictBase
+from lite._arrays.public import belong_to
+from lite.envs.transforms.base import Keys, Transform
+from lite.specs.arrays import Unbounded
+from lite.specs.composite import Composite
+
+
+class CatTensors(Transform):
+    """Joins entries into one.
+
+    Args:
+        in_keys: entries to join; None for all observations of one dimension, in an environment.
+        out_key: where the result goes.
+        dim: the dimension along which they are joined.
+        del_keys: drop the entries that were joined.
+        unsqueeze_if_oor: insert a dimension where an entry has not enough of them.
+        sort: join them in the order of their names.
+
+    Raises:
+        ValueError: there are no `in_keys`, and `dim` is not -1.
+        TypeError: `out_key` is no key.
+        KeyError: an entry is missing.
+
+    Source:
+        torchrl.envs.CatTensors.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.envs import CatTensors
+        >>> td = CatTensors(["b", "a"], "x")(TensorDict(a=np.zeros(2), b=np.ones(1)))
+        >>> td["x"], list(td.keys())
+        (array([0., 0., 1.]), ['x'])
+    """
+
+    def __init__(
+        self,
+        in_keys: Keys = None,
+        out_key: NestedKey = "observation_vector",
+        dim: int = -1,
+        *,
+        del_keys: bool = True,
+        unsqueeze_if_oor: bool = False,
+        sort: bool = True,
+    ) -> None:
+        if not isinstance(out_key, str | tuple):
+            raise TypeError(f"out_key must be a key, got {out_key!r}.")
+        if in_keys is None and dim != -1:
+            raise ValueError(f"dim must be -1 where in_keys are not given, got {dim}.")
+        super().__init__(in_keys, [out_key])
+        if in_keys is not None and sort:
+            self.in_keys = sorted(self.in_keys, key=_name)
+        self.dim = dim
+        self.unsqueeze_if_oor = unsqueeze_if_oor
+        self._del_keys = del_keys
+
+    _transforms_reset = True
+
+    @property
+    def in_keys(self) -> list[NestedKey]:
+        """Entries that are joined; where they are not given, those of the environment that it is in."""
+        keys: list[NestedKey] | None = self.__dict__.get("_in_keys")
+        if keys is None:
+            parent = self.parent
+            if parent is None:
+                return []
+            specs = parent.full_observation_spec.items(True, True)
+            keys = sorted((key for key, spec in specs if spec.ndim == 1), key=_name)
+            self.__dict__["_in_keys"] = keys
+        return keys
+
+    @in_keys.setter
+    def in_keys(self, keys: Keys) -> None:
+        Transform.in_keys.fset(self, keys)  # type: ignore[attr-defined]
+
+    @property
+    def keys_to_exclude(self) -> list[NestedKey]:
+        """Entries that are dropped with `del_keys`."""
+        return [key for key in self.in_keys if key != self.out_keys[0]]
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        keys = self.in_keys
+        values = [next_tensordict.get(key, None) for key in keys]
+        missing = [key for key, value in zip(keys, values, strict=True) if value is None]
+        if missing or not keys:
+            raise KeyError(
+                f"CatTensors reads {keys}, of which {missing} are missing; there are "
+                f"{sorted(next_tensordict.keys(True, True), key=_name)}."
+            )
+        if self.unsqueeze_if_oor:
+            values = [self._unsqueezed(value) for value in values]
+        next_tensordict.set(self.out_keys[0], np.concatenate(values, self.dim))
+        if self._del_keys:
+            next_tensordict.exclude(*self.keys_to_exclude, inplace=True)
+        return next_tensordict
+
+    def _unsqueezed(self, value: Any) -> Any:
+        place = self.dim if self.dim > 0 else -self.dim - 1
+        if place < value.ndim:
+            return value
+        return np.expand_dims(value, -1 if self.dim > 0 else 0)
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Join the entries, in place."""
+        return self._call(tensordict)
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        observation_spec = observation_spec.clone()
+        missing = [key for key in self.in_keys if key not in observation_spec]
+        if missing:
+            raise ValueError(f"CatTensors reads {self.in_keys}, and there are no specs of {missing}.")
+        specs = [observation_spec[key] for key in self.in_keys]
+        shape = list(specs[0].shape)
+        shape[self.dim] = sum(spec.shape[self.dim] if spec.shape else 1 for spec in specs)
+        observation_spec[self.out_keys[0]] = Unbounded(tuple(shape), dtype=specs[0].dtype)
+        if self._del_keys:
+            for key in self.keys_to_exclude:
+                del observation_spec[key]
+        return observation_spec
+
+    def __repr__(self) -> str:
+        return f"CatTensors(in_keys={self.in_keys}, out_key={self.out_keys[0]})"
+
+
+belong_to("lite.envs", CatTensors)
+
+
+def _name(key: NestedKey) -> str:
+    # The separator that TorchRL sorts with: another one would put some nested keys into another order.
+    return key if isinstance(key, str) else "_-|-_".join(key)

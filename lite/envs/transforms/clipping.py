@@ -1,0 +1,221 @@
+"""`RewardClipping`, `ClipTransform` and `SignTransform`: values within bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lite import get_default_dtype
+from lite._arrays.public import belong_to
+from lite.envs.transforms.base import Keys, Transform, apply_to_composite
+from lite.specs.arrays import Bounded, Unbounded
+from lite.specs.base import TensorSpec
+from lite.specs.composite import Composite
+
+
+class RewardClipping(Transform):
+    """Clips rewards to an interval.
+
+    Args:
+        clamp_min: the least reward.
+        clamp_max: the largest reward.
+        in_keys: rewards; `["reward"]` if None.
+        out_keys: where they go; `in_keys` if None.
+
+    The state dict has `clamp_min` and `clamp_max`.
+
+    Raises:
+        TypeError: a bound is missing.
+
+    Source:
+        torchrl.envs.RewardClipping.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.envs import RewardClipping
+        >>> RewardClipping(-1, 1)(TensorDict(reward=np.array([4.0, -0.5])))["reward"]
+        array([ 1. , -0.5])
+    """
+
+    def __init__(
+        self,
+        clamp_min: float | None = None,
+        clamp_max: float | None = None,
+        in_keys: Keys = None,
+        out_keys: Keys = None,
+    ) -> None:
+        in_keys = ["reward"] if in_keys is None else in_keys
+        super().__init__(in_keys, in_keys if out_keys is None else out_keys)
+        if clamp_min is None or clamp_max is None:
+            raise TypeError(f"clamp_min and clamp_max must be numbers, got {clamp_min} and {clamp_max}.")
+        self.register_buffer("clamp_min", _as_scalar(clamp_min))
+        self.register_buffer("clamp_max", _as_scalar(clamp_max))
+
+    def _apply_transform(self, obs: Any) -> Any:
+        return _clipped(obs, self.clamp_min, self.clamp_max)
+
+    @apply_to_composite
+    def transform_reward_spec(self, reward_spec: TensorSpec) -> TensorSpec:
+        if not isinstance(reward_spec, Unbounded):
+            raise NotImplementedError(
+                f"RewardClipping needs an Unbounded spec of rewards, got {type(reward_spec).__name__}."
+            )
+        return Bounded(self.clamp_min, self.clamp_max, shape=reward_spec.shape, dtype=reward_spec.dtype)
+
+    def __repr__(self) -> str:
+        bounds = f"clamp_min={float(self.clamp_min):4.4f}, clamp_max={float(self.clamp_max):4.4f}"
+        return f"RewardClipping({bounds}, keys={self.in_keys})"
+
+
+class _BoundedValues(Transform):
+    """A function whose values are bounded, of observations, rewards and inputs."""
+
+    _transforms_reset = True
+
+    def __init__(
+        self,
+        in_keys: Keys = None,
+        out_keys: Keys = None,
+        in_keys_inv: Keys = None,
+        out_keys_inv: Keys = None,
+    ) -> None:
+        in_keys = [] if in_keys is None else in_keys
+        in_keys_inv = [] if in_keys_inv is None else in_keys_inv
+        super().__init__(
+            in_keys,
+            in_keys if out_keys is None else out_keys,
+            in_keys_inv,
+            in_keys_inv if out_keys_inv is None else out_keys_inv,
+        )
+
+    def _bounds(self) -> tuple[Any, Any]:
+        raise NotImplementedError
+
+    def _inv_apply_transform(self, state: Any) -> Any:
+        return self._apply_transform(state)
+
+    def _bounded(self, spec: TensorSpec) -> TensorSpec:
+        low, high = self._bounds()
+        return Bounded(low, high, shape=spec.shape, dtype=spec.dtype)
+
+    @apply_to_composite
+    def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
+        return self._bounded(observation_spec)
+
+    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
+        reward_spec = reward_spec.clone()
+        for key in self.in_keys:
+            if key in reward_spec:
+                reward_spec[key] = self._bounded(reward_spec[key])
+        return reward_spec
+
+
+class ClipTransform(_BoundedValues):
+    """Clips observations, rewards, or what goes into an environment, to an interval.
+
+    Args:
+        in_keys: entries to clip; none by default.
+        out_keys: where they go; `in_keys` if None.
+        in_keys_inv: entries that the environment reads, which are clipped, too; none by default.
+        out_keys_inv: entries that are given in their place.
+        low: the least value; None for none.
+        high: the largest value; None for none.
+
+    The state dict has `low` and `high`, as far as they are given.
+
+    Raises:
+        TypeError: neither `low` nor `high` is given, or one of them is not one number.
+        ValueError: `low` is not below `high`.
+
+    Source:
+        torchrl.envs.ClipTransform.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.envs import ClipTransform
+        >>> ClipTransform(["x"], low=0.0)(TensorDict(x=np.array([-2.0, 2.0])))["x"]
+        array([0., 2.])
+    """
+
+    def __init__(
+        self,
+        in_keys: Keys = None,
+        out_keys: Keys = None,
+        in_keys_inv: Keys = None,
+        out_keys_inv: Keys = None,
+        *,
+        low: float | None = None,
+        high: float | None = None,
+    ) -> None:
+        super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
+        if low is None and high is None:
+            raise TypeError("low or high must be given.")
+        for name, bound in (("low", low), ("high", high)):
+            if bound is not None and np.size(bound) != 1:
+                raise TypeError(f"{name} must be a number or None, got {bound!r}.")
+            self.register_buffer(name, None if bound is None else _as_float(bound))
+        if low is not None and high is not None and low >= high:
+            raise ValueError(f"low must be below high, got {low} and {high}.")
+
+    def _apply_transform(self, obs: Any) -> Any:
+        return _clipped(obs, self.low, self.high)
+
+    def _bounds(self) -> tuple[Any, Any]:
+        # A little more than the bounds themselves, as values in other dtypes round to both sides of them.
+        limits = np.finfo(get_default_dtype())
+        low = limits.min if self.low is None else self.low - np.finfo(self.low.dtype).resolution
+        high = limits.max if self.high is None else self.high + np.finfo(self.high.dtype).resolution
+        return low, high
+
+
+class SignTransform(_BoundedValues):
+    """Signs of observations, rewards, or what goes into an environment: -1, 0 or 1.
+
+    Args:
+        in_keys: entries; none by default.
+        out_keys: where they go; `in_keys` if None.
+        in_keys_inv: entries that the environment reads; none by default.
+        out_keys_inv: entries that are given in their place.
+
+    Source:
+        torchrl.envs.SignTransform.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.envs import SignTransform
+        >>> SignTransform(["reward"])(TensorDict(reward=np.array([-2.0, 0.0])))["reward"]
+        array([-1.,  0.])
+    """
+
+    def _apply_transform(self, obs: Any) -> Any:
+        return np.sign(obs)
+
+    def _bounds(self) -> tuple[Any, Any]:
+        return -1.0, 1.0
+
+
+belong_to("lite.envs", RewardClipping, ClipTransform, SignTransform)
+
+
+def _clipped(value: Any, low: Any, high: Any) -> Any:
+    """Within bounds that may be None; of integers with bounds of floats, floats."""
+    for bound, choose in ((low, np.maximum), (high, np.minimum)):
+        if bound is not None:
+            if value.dtype.kind in "iub" and bound.dtype.kind == "f":
+                value = value.astype(bound.dtype)
+            value = choose(value, bound.astype(value.dtype))
+    return value
+
+
+def _as_scalar(value: Any) -> Any:
+    array = np.asarray(value)
+    return array.astype(get_default_dtype()) if isinstance(value, float) else array
+
+
+def _as_float(value: Any) -> Any:
+    array = _as_scalar(value)
+    return array if array.dtype.kind == "f" else array.astype(get_default_dtype())

@@ -1,0 +1,203 @@
+"""`ToTensorImage`, `GrayScale`, `Crop` and `CenterCrop`: images by NumPy alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from lite import get_default_dtype
+from lite._arrays.dtypes import as_dtype, is_floating
+from lite._arrays.public import belong_to
+from lite.envs.transforms.base import Keys, ObservationTransform, apply_to_composite
+from lite.envs.transforms.spec_changes import mapped
+from lite.specs.base import TensorSpec
+
+_LUMA = (0.2989, 0.587, 0.114)  # of red, green and blue
+
+
+class ImageTransform(ObservationTransform):
+    """A transform of images, whose `in_keys` are `["pixels"]` unless given."""
+
+    def __init__(self, in_keys: Keys = None, out_keys: Keys = None) -> None:
+        in_keys = ["pixels"] if in_keys is None else in_keys
+        super().__init__(in_keys, in_keys if out_keys is None else out_keys)
+
+    @apply_to_composite
+    def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
+        return mapped(observation_spec, self._apply_transform)
+
+
+class ToTensorImage(ImageTransform):
+    """Images as networks take them: channels in front, numbers from 0 to 1.
+
+    Args:
+        from_int: divide by 255; None for images of integers alone.
+        unsqueeze: put a dimension of size 1 in front of images of three dimensions.
+        dtype: of the result; the default float dtype if None.
+        in_keys: images of shape (..., W, H, C); `["pixels"]` if None.
+        out_keys: where they go, of shape (..., C, W, H); `in_keys` if None.
+        shape_tolerant: leave the dimensions of images that do not end with three channels.
+
+    Source:
+        torchrl.envs.ToTensorImage.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.envs import ToTensorImage
+        >>> td = ToTensorImage()(TensorDict(pixels=np.full((84, 64, 3), 255, np.uint8)))
+        >>> td["pixels"].shape, float(td["pixels"].max())
+        ((3, 84, 64), 1.0)
+    """
+
+    def __init__(
+        self,
+        from_int: bool | None = None,
+        unsqueeze: bool = False,
+        dtype: DTypeLike = None,
+        *,
+        in_keys: Keys = None,
+        out_keys: Keys = None,
+        shape_tolerant: bool = False,
+    ) -> None:
+        super().__init__(in_keys, out_keys)
+        self.from_int = from_int
+        self.unsqueeze = unsqueeze
+        self.dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
+        self.shape_tolerant = shape_tolerant
+
+    def _apply_transform(self, obs: Any) -> Any:
+        floating = is_floating(obs.dtype)
+        if not self.shape_tolerant or obs.shape[-1] == 3:
+            obs = np.moveaxis(obs, -1, -3)
+        if self.from_int or (self.from_int is None and not floating):
+            obs = obs if floating else obs.astype(get_default_dtype())
+            obs = obs / obs.dtype.type(255)
+        obs = obs.astype(self.dtype, copy=False)
+        return obs[None] if self.unsqueeze and obs.ndim == 3 else obs
+
+
+class GrayScale(ImageTransform):
+    """Grey images, of one channel, from red, green and blue.
+
+    Args:
+        in_keys: images of shape (..., 3, W, H); `["pixels"]` if None.
+        out_keys: where they go, of shape (..., 1, W, H) and the same dtype; `in_keys` if None.
+
+    Raises:
+        TypeError: an image has fewer than three dimensions, or other channels.
+
+    Source:
+        torchrl.envs.GrayScale: 0.2989 red + 0.587 green + 0.114 blue.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.envs import GrayScale
+        >>> GrayScale()(TensorDict(pixels=np.full((3, 4, 4), 100, np.uint8)))["pixels"][0, 0].tolist()
+        [99, 99, 99, 99]
+    """
+
+    def _apply_transform(self, obs: Any) -> Any:
+        if obs.ndim < 3 or obs.shape[-3] != 3:
+            raise TypeError(f"images must be of shape (..., 3, W, H), got {tuple(obs.shape)}.")
+        kind = obs.dtype.type if is_floating(obs.dtype) else get_default_dtype().type
+        parts = (obs[..., channel, :, :] * kind(part) for channel, part in enumerate(_LUMA))
+        red, green, blue = parts
+        return (red + green + blue).astype(obs.dtype, copy=False)[..., None, :, :]
+
+
+class Crop(ImageTransform):
+    """Part of an image; zeros where that reaches beyond it.
+
+    Args:
+        w: size of the part in the dimension before the last one.
+        h: size in the last dimension; `w` if None.
+        top: where it begins in the dimension before the last one.
+        left: where it begins in the last dimension.
+        in_keys: images of shape (..., W, H); `["pixels"]` if None.
+        out_keys: where they go; `in_keys` if None.
+
+    Source:
+        torchrl.envs.Crop.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.envs import Crop
+        >>> Crop(2, 3, top=1)(TensorDict(pixels=np.ones((1, 8, 8))))["pixels"].shape
+        (1, 2, 3)
+    """
+
+    def __init__(
+        self,
+        w: int,
+        h: int | None = None,
+        top: int = 0,
+        left: int = 0,
+        in_keys: Keys = None,
+        out_keys: Keys = None,
+    ) -> None:
+        super().__init__(in_keys, out_keys)
+        self.w, self.h = w, h or w
+        self.top, self.left = top, left
+
+    def _apply_transform(self, obs: Any) -> Any:
+        return _cropped(obs, (self.top, self.left), (self.w, self.h))
+
+    def __repr__(self) -> str:
+        return f"Crop(w={self.w}, h={self.h}, top={self.top}, left={self.left}, keys={self.in_keys})"
+
+
+class CenterCrop(ImageTransform):
+    """The middle of an image; zeros around it where that is smaller.
+
+    Args:
+        w: size of the middle in the dimension before the last one.
+        h: size in the last dimension; `w` if None.
+        in_keys: images of shape (..., W, H); `["pixels"]` if None.
+        out_keys: where they go; `in_keys` if None.
+
+    Source:
+        torchrl.envs.CenterCrop.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.envs import CenterCrop
+        >>> CenterCrop(2)(TensorDict(pixels=np.arange(16).reshape(1, 4, 4)))["pixels"].tolist()
+        [[[5, 6], [9, 10]]]
+    """
+
+    def __init__(self, w: int, h: int | None = None, in_keys: Keys = None, out_keys: Keys = None) -> None:
+        super().__init__(in_keys, out_keys)
+        self.w, self.h = w, h or w
+
+    def _apply_transform(self, obs: Any) -> Any:
+        sizes = (self.w, self.h)
+        # Half of an odd rest goes to the even side, and to the end where there is nothing to cut.
+        starts = [
+            round((have - want) / 2) if have >= want else -((want - have) // 2)
+            for have, want in zip(obs.shape[-2:], sizes, strict=True)
+        ]
+        return _cropped(obs, (starts[0], starts[1]), sizes)
+
+    def __repr__(self) -> str:
+        return f"CenterCrop(w={self.w}, h={self.h}, keys={self.in_keys})"
+
+
+belong_to("lite.envs", ToTensorImage, GrayScale, Crop, CenterCrop)
+
+
+def _cropped(image: Any, starts: tuple[int, int], sizes: tuple[int, int]) -> Any:
+    """Of the last two dimensions, what begins at `starts` and has `sizes`; zeros where there is nothing."""
+    pads, index = [(0, 0)] * (image.ndim - 2), []
+    for have, start, size in zip(image.shape[-2:], starts, sizes, strict=True):
+        first, last = min(max(start, 0), int(have)), min(max(start + size, 0), int(have))
+        before = min(max(-start, 0), size)
+        pads.append((before, size - before - (last - first)))
+        index.append(slice(first, last))
+    part = image[(..., *index)]
+    return np.pad(part, pads) if any(map(any, pads)) else part

@@ -1,0 +1,129 @@
+"""`ModuleTransform`: a module as a transform."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+from lite import NestedKey, TensorDictBase
+from lite import no_grad as without_grad
+from lite._arrays.public import belong_to
+from lite.envs.transforms.base import Transform
+from lite.specs.base import TensorSpec
+from lite.specs.composite import Composite
+
+_Change = TensorSpec | Callable[[Any], Any] | None
+
+
+class ModuleTransform(Transform):
+    """A TensorDictModule as a transform, such as a network that features are made by.
+
+    Args:
+        module: the module.
+        module_factory: a function that makes it, in its place.
+        no_grad: record nothing for gradients.
+        inverse: run on the way in, in place of the way out.
+        observation_spec_transform: the specs of observations, or a function that makes them of those before.
+        action_spec_transform, reward_spec_transform, done_spec_transform, state_spec_transform: likewise.
+
+    Raises:
+        ValueError: neither `module` nor `module_factory` is given, or both.
+
+    Source:
+        torchrl.envs.ModuleTransform.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.envs import ModuleTransform
+        >>> from lite.nn import TensorDictModule
+        >>> double = ModuleTransform(module=TensorDictModule(lambda x: 2 * x, ["x"], ["y"]))
+        >>> double(TensorDict(x=np.arange(3)))["y"]
+        array([0, 2, 4])
+    """
+
+    def __init__(
+        self,
+        *,
+        module: Any = None,
+        module_factory: Callable[[], Any] | None = None,
+        no_grad: bool = False,
+        inverse: bool = False,
+        observation_spec_transform: _Change = None,
+        action_spec_transform: _Change = None,
+        reward_spec_transform: _Change = None,
+        done_spec_transform: _Change = None,
+        state_spec_transform: _Change = None,
+    ) -> None:
+        super().__init__()
+        if (module is None) == (module_factory is None):
+            raise ValueError("give module or module_factory, and not both.")
+        self.module = module_factory() if module_factory is not None else module
+        self.no_grad, self.inverse = no_grad, inverse
+        self._changes = {
+            "observation": observation_spec_transform,
+            "action": action_spec_transform,
+            "reward": reward_spec_transform,
+            "done": done_spec_transform,
+            "state": state_spec_transform,
+        }
+
+    @property
+    def in_keys(self) -> list[NestedKey]:
+        """Those of the module."""
+        return [] if self.inverse else list(self.module.in_keys)
+
+    @property
+    def out_keys(self) -> list[NestedKey]:
+        """Those of the module."""
+        return [] if self.inverse else list(self.module.out_keys)
+
+    @property
+    def in_keys_inv(self) -> list[NestedKey]:
+        """What the module writes, with `inverse`."""
+        return list(self.module.out_keys) if self.inverse else []
+
+    @property
+    def out_keys_inv(self) -> list[NestedKey]:
+        """What the module reads, with `inverse`."""
+        return list(self.module.in_keys) if self.inverse else []
+
+    def _run(self, tensordict: TensorDictBase) -> TensorDictBase:
+        with without_grad() if self.no_grad else nullcontext():
+            out: TensorDictBase = self.module(tensordict)
+            return out
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Run the module; nothing with `inverse`."""
+        return self._call(tensordict)
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        return next_tensordict if self.inverse else self._run(next_tensordict)
+
+    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        return self._run(tensordict) if self.inverse else tensordict
+
+    def _changed(self, name: str, spec: Composite) -> Composite:
+        change: Any = self._changes[name]
+        if change is None or isinstance(change, TensorSpec):
+            return spec if change is None else change  # type: ignore[return-value]
+        return change(spec)
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        return self._changed("observation", observation_spec)
+
+    def transform_action_spec(self, action_spec: Composite) -> Composite:
+        return self._changed("action", action_spec)
+
+    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
+        return self._changed("reward", reward_spec)
+
+    def transform_done_spec(self, done_spec: Composite) -> Composite:
+        return self._changed("done", done_spec)
+
+    def transform_state_spec(self, state_spec: Composite) -> Composite:
+        return self._changed("state", state_spec)
+
+
+belong_to("lite.envs", ModuleTransform)

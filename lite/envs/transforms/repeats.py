@@ -1,0 +1,110 @@
+"""`FrameSkipTransform` and `NoopResetEnv`: further steps of the environment."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lite import TensorDictBase
+from lite._arrays.public import belong_to
+from lite.envs.mdp_steps import step_mdp
+from lite.envs.transforms.base import Transform
+
+_TRIALS = 10  # episodes that may end before the steps of NoopResetEnv are made
+
+
+class FrameSkipTransform(Transform):
+    """Repeats each action, and sums the rewards.
+
+    Args:
+        frame_skip: how many steps an action is taken for.
+
+    Raises:
+        ValueError: `frame_skip` is below 1.
+        RuntimeError: it is in no environment.
+
+    Source:
+        torchrl.envs.FrameSkipTransform.
+
+    Example:
+        >>> from lite.envs import FrameSkipTransform, GymEnv, TransformedEnv
+        >>> env = TransformedEnv(GymEnv("CartPole-v1"), FrameSkipTransform(4))
+        >>> env.rollout(1)["next", "reward"].tolist()
+        [[4.0]]
+    """
+
+    def __init__(self, frame_skip: int = 1) -> None:
+        super().__init__()
+        if frame_skip < 1:
+            raise ValueError(f"frame_skip must be at least 1, got {frame_skip}.")
+        self.frame_skip = frame_skip
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        parent = self.parent
+        if parent is None:
+            return self.forward(tensordict)
+        key = parent.reward_key
+        reward = np.asarray(next_tensordict.get(key))
+        for _ in range(self.frame_skip - 1):
+            next_tensordict = parent._step(tensordict)
+            reward = reward + next_tensordict.get(key)
+        return next_tensordict.set(key, reward)
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Not without an environment: raises RuntimeError."""
+        raise RuntimeError("FrameSkipTransform needs an environment, whose steps it repeats.")
+
+
+class NoopResetEnv(Transform):
+    """Starts each episode with some random steps.
+
+    Args:
+        noops: how many; with `random`, one less at most.
+        random: draw how many, from 0.
+        generator: a seed or a `numpy.random.Generator`, for the draw.
+
+    Raises:
+        RuntimeError: it is in no environment, or each of several episodes ends before.
+        ValueError: there are several environments.
+
+    Source:
+        torchrl.envs.NoopResetEnv.
+
+    Example:
+        >>> from lite.envs import Compose, GymEnv, NoopResetEnv, StepCounter, TransformedEnv
+        >>> env = TransformedEnv(GymEnv("CartPole-v1"), Compose(StepCounter(), NoopResetEnv(3, random=False)))
+        >>> env.reset()["step_count"].tolist()
+        [3]
+    """
+
+    def __init__(
+        self, noops: int = 30, random: bool = True, *, generator: np.random.Generator | int | None = None
+    ) -> None:
+        super().__init__()
+        self.noops, self.random = noops, random
+        self.generator = np.random.default_rng(generator)
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        parent = self.parent
+        if parent is None:
+            raise RuntimeError("NoopResetEnv needs an environment, whose steps it takes.")
+        if parent.numel() > 1:
+            raise ValueError(f"NoopResetEnv is for one environment, got {parent.numel()}.")
+        current = parent._reset_proc_data(tensordict.copy(), tensordict_reset)
+        wanted = int(self.generator.integers(self.noops)) if self.random else self.noops
+        for _ in range(_TRIALS + 1):
+            for _ in range(wanted):
+                current = parent.rand_step(current)
+                ended = parent.done_states.any(current.get("next"))
+                current = step_mdp(current, exclude_done=False)
+                if ended:
+                    current = parent.reset(current.copy())
+                    break
+            else:
+                return current.exclude(parent.reward_key, inplace=True)
+        raise RuntimeError(f"{_TRIALS + 1} episodes ended within {wanted} random steps.")
+
+    def __repr__(self) -> str:
+        return f"NoopResetEnv(noops={self.noops}, random={self.random})"
+
+
+belong_to("lite.envs", FrameSkipTransform, NoopResetEnv)

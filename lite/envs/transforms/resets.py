@@ -1,0 +1,55 @@
+"""Where episodes start: the entry "_reset", and which key it has in an environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite import NestedKey, TensorDictBase
+
+
+class ResetKey:
+    """The attribute `reset_key` of a transform: what was assigned, or that of its environment."""
+
+    def __get__(self, transform: Any, owner: type | None = None) -> Any:
+        if transform is None:
+            return self
+        given = transform.__dict__.get("_reset_key")
+        if given is not None:
+            return given
+        parent = transform.parent
+        if parent is None:
+            return "_reset"
+        if len(parent.reset_keys) > 1:
+            raise RuntimeError(
+                f"reset_key of {type(transform).__name__} must be given, as the environment has several: "
+                f"{parent.reset_keys}."
+            )
+        return parent.reset_keys[0]
+
+    def __set__(self, transform: Any, key: NestedKey | None) -> None:
+        transform.__dict__["_reset_key"] = key
+
+
+def reset_mask(reset_key: NestedKey, tensordict: TensorDictBase) -> NDArray[np.bool_]:
+    """Which environments start an episode, of the batch size; all where nothing says so."""
+    mask = tensordict.get(reset_key, None)
+    holder = tensordict.get(reset_key[:-1], None) if isinstance(reset_key, tuple) else tensordict
+    batch = tuple((tensordict if holder is None else holder).batch_size)
+    if mask is None:
+        return np.ones(batch, np.bool_)
+    mask = np.asarray(mask)
+    return mask.reshape(*batch, -1).any(-1) if mask.ndim > len(batch) else mask
+
+
+def where_reset(mask: NDArray[np.bool_], fresh: Any, before: Any) -> NDArray[Any]:
+    """Values of episodes that start, and those of before of the others; what is unknown of those is 0."""
+    fresh = np.asarray(fresh)
+    if before is None:
+        if bool(mask.all()):
+            return fresh
+        before = np.zeros_like(fresh)
+    mask = mask.reshape(*mask.shape, *(1,) * (fresh.ndim - mask.ndim))
+    return np.where(mask, fresh, before)

@@ -1,0 +1,281 @@
+"""`UnsqueezeTransform`, `SqueezeTransform`, `PermuteTransform` and `FlattenObservation`: other shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lite import TensorDictBase
+from lite._arrays.public import belong_to
+from lite.envs.transforms.base import (
+    Keys,
+    ObservationTransform,
+    Transform,
+    apply_to_composite,
+    apply_to_composite_inv,
+)
+from lite.envs.transforms.spec_changes import mapped
+from lite.specs.base import TensorSpec
+
+
+class _Shaped(Transform):
+    """A transform of shapes that goes both ways."""
+
+    invertible = True
+    _transforms_reset = True
+
+    def __init__(self, in_keys: Keys, out_keys: Keys, in_keys_inv: Keys, out_keys_inv: Keys) -> None:
+        in_keys = [] if in_keys is None else in_keys
+        in_keys_inv = [] if in_keys_inv is None else in_keys_inv
+        super().__init__(
+            in_keys,
+            in_keys if out_keys is None else out_keys,
+            in_keys_inv,
+            in_keys_inv if out_keys_inv is None else out_keys_inv,
+        )
+
+    def _from_start(self, dim: int) -> int:
+        """A dim from 0 on counts after the batch of the environment."""
+        parent = None if dim < 0 else self.parent
+        return dim if parent is None else dim + len(parent.batch_size)
+
+    @apply_to_composite
+    def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
+        return mapped(observation_spec, self._apply_transform)
+
+
+class UnsqueezeTransform(_Shaped):
+    """Inserts a dimension of size 1, and takes it out of inputs.
+
+    Args:
+        dim: where, from the end: -1 is after the last one.
+        allow_positive_dim: take numbers from the start, too, which in an environment count after its batch.
+        in_keys: entries; none by default.
+        out_keys: where they go; `in_keys` if None.
+        in_keys_inv: entries that the environment reads, without the dimension; none by default.
+        out_keys_inv: entries that are given in their place.
+
+    Raises:
+        RuntimeError: `dim` is not negative.
+
+    Source:
+        torchrl.envs.UnsqueezeTransform.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.envs import UnsqueezeTransform
+        >>> UnsqueezeTransform(-2, in_keys=["x"])(TensorDict(x=np.ones((2, 3))))["x"].shape
+        (2, 1, 3)
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        allow_positive_dim: bool = False,
+        in_keys: Keys = None,
+        out_keys: Keys = None,
+        in_keys_inv: Keys = None,
+        out_keys_inv: Keys = None,
+    ) -> None:
+        super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
+        if dim >= 0 and not allow_positive_dim:
+            raise RuntimeError(
+                f"dim must be negative, got {dim}: batches come in front. allow_positive_dim=True takes it."
+            )
+        self.allow_positive_dim = allow_positive_dim
+        self._dim = dim
+
+    @property
+    def dim(self) -> int:
+        """Where the dimension is."""
+        return self._from_start(self._dim)
+
+    def _apply_transform(self, obs: Any) -> Any:
+        return np.expand_dims(obs, self.dim)
+
+    def _inv_apply_transform(self, state: Any) -> Any:
+        return _squeezed(state, self.dim)
+
+    @apply_to_composite_inv
+    def transform_action_spec(self, action_spec: TensorSpec) -> TensorSpec:
+        return mapped(action_spec, self._apply_transform)
+
+    @apply_to_composite_inv
+    def transform_state_spec(self, state_spec: TensorSpec) -> TensorSpec:
+        return mapped(state_spec, self._apply_transform)
+
+    @apply_to_composite
+    def transform_reward_spec(self, reward_spec: TensorSpec) -> TensorSpec:
+        return mapped(reward_spec, self._apply_transform)
+
+    def __repr__(self) -> str:
+        names = ("dim", "in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
+        values = ", ".join(f"{name}={getattr(self, name)}" for name in names)
+        return f"{type(self).__name__}({values})"
+
+
+class SqueezeTransform(UnsqueezeTransform):
+    """Takes out a dimension of size 1, and inserts it into inputs; arguments as for `UnsqueezeTransform`.
+
+    A dimension of another size stays.
+
+    Source:
+        torchrl.envs.SqueezeTransform.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.envs import SqueezeTransform
+        >>> SqueezeTransform(-1, in_keys=["x"])(TensorDict(x=np.ones((2, 1))))["x"].shape
+        (2,)
+    """
+
+    def _apply_transform(self, obs: Any) -> Any:
+        return _squeezed(obs, self.dim)
+
+    def _inv_apply_transform(self, state: Any) -> Any:
+        return np.expand_dims(state, self.dim)
+
+
+class PermuteTransform(_Shaped):
+    """Reorders the last dimensions, and puts those of inputs back.
+
+    Args:
+        dims: the order of the last dimensions, as negative numbers: (-1, -3, -2) puts the last one in front
+            of two others.
+        in_keys: entries; none by default.
+        out_keys: where they go; `in_keys` if None.
+        in_keys_inv: entries that the environment reads; none by default.
+        out_keys_inv: entries that are given in their place.
+
+    Raises:
+        ValueError: `dims` are not the numbers from -1 down.
+
+    Source:
+        torchrl.envs.PermuteTransform.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.envs import PermuteTransform
+        >>> PermuteTransform((-1, -3, -2), in_keys=["x"])(TensorDict(x=np.ones((4, 5, 3))))["x"].shape
+        (3, 4, 5)
+    """
+
+    def __init__(
+        self,
+        dims: Sequence[int],
+        in_keys: Keys = None,
+        out_keys: Keys = None,
+        in_keys_inv: Keys = None,
+        out_keys_inv: Keys = None,
+    ) -> None:
+        super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
+        count = len(dims)
+        if sorted(dims) != list(range(-count, 0)):
+            raise ValueError(f"dims must be the numbers from {-count} to -1 in any order, got {dims}.")
+        self.dims = dims
+
+    def _apply_transform(self, obs: Any) -> Any:
+        return _permuted(obs, self.dims)
+
+    def _inv_apply_transform(self, state: Any) -> Any:
+        count = len(self.dims)
+        return _permuted(state, [int(place) - count for place in np.argsort(self.dims)])
+
+    @apply_to_composite_inv
+    def transform_input_spec(self, input_spec: TensorSpec) -> TensorSpec:
+        return mapped(input_spec, self._inv_apply_transform)
+
+
+class FlattenObservation(ObservationTransform):
+    """Joins dimensions of observations.
+
+    Args:
+        first_dim: the first of them, from the end.
+        last_dim: the last of them, likewise.
+        in_keys: entries; `["pixels"]` if None.
+        out_keys: where they go; `in_keys` if None.
+        allow_positive_dim: take numbers from the start, too, which in an environment count after its batch.
+
+    Raises:
+        ValueError: a dim is not negative.
+
+    Source:
+        torchrl.envs.FlattenObservation.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.envs import FlattenObservation
+        >>> FlattenObservation(-3, -2, ["x"])(TensorDict(x=np.ones((2, 3, 4))))["x"].shape
+        (6, 4)
+    """
+
+    def __init__(
+        self,
+        first_dim: int,
+        last_dim: int,
+        in_keys: Keys = None,
+        out_keys: Keys = None,
+        allow_positive_dim: bool = False,
+    ) -> None:
+        in_keys = ["pixels"] if in_keys is None else in_keys
+        super().__init__(in_keys, in_keys if out_keys is None else out_keys)
+        for name, dim in (("first_dim", first_dim), ("last_dim", last_dim)):
+            if dim >= 0 and not allow_positive_dim:
+                raise ValueError(
+                    f"{name} must be negative, got {dim}: batches come in front, unless allow_positive_dim."
+                )
+        self._first_dim, self._last_dim = first_dim, last_dim
+
+    @property
+    def first_dim(self) -> int:
+        """The first dimension that is joined."""
+        return self._placed(self._first_dim)
+
+    @property
+    def last_dim(self) -> int:
+        """The last dimension that is joined."""
+        return self._placed(self._last_dim)
+
+    def _placed(self, dim: int) -> int:
+        parent = None if dim < 0 else self.parent
+        return dim if parent is None else dim + len(parent.batch_size)
+
+    def _apply_transform(self, obs: Any) -> Any:
+        first, last = self.first_dim % obs.ndim, self.last_dim % obs.ndim
+        # Written out, not -1: while a graph is traced, that would be the size of the batch.
+        joined = 1
+        for size in obs.shape[first : last + 1]:
+            joined = joined * size
+        return obs.reshape((*obs.shape[:first], joined, *obs.shape[last + 1 :]))
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Join the dimensions of the entries, in place."""
+        return self._call(tensordict)
+
+    @apply_to_composite
+    def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
+        return mapped(observation_spec, self._apply_transform)
+
+    def __repr__(self) -> str:
+        names = ("first_dim", "last_dim", "in_keys", "out_keys")
+        values = ", ".join(f"{name}={getattr(self, name)}" for name in names)
+        return f"FlattenObservation({values})"
+
+
+belong_to("lite.envs", UnsqueezeTransform, SqueezeTransform, PermuteTransform, FlattenObservation)
+
+
+def _squeezed(value: Any, dim: int) -> Any:
+    return np.squeeze(value, dim) if value.shape[dim] == 1 else value
+
+
+def _permuted(value: Any, dims: Sequence[int]) -> Any:
+    front = value.ndim - len(dims)
+    return np.transpose(value, (*range(front), *(dim + value.ndim for dim in dims)))

@@ -1,0 +1,497 @@
+"""Entries that are computed step by step while environments run, and start anew with each episode."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite import NestedKey, TensorDictBase
+from lite._arrays.public import belong_to
+from lite._arrays.types import Path
+from lite._tree.keys import require_path
+from lite.envs.transforms.base import Keys, Transform, key_list
+from lite.envs.transforms.resets import ResetKey, reset_mask, where_reset
+from lite.kernels._integer import integer
+from lite.specs.arrays import ArraySpec, Bounded, Categorical, Unbounded
+from lite.specs.base import TensorSpec
+from lite.specs.composite import Composite
+
+Entries = Mapping[Path, NDArray[Any]]
+_ONE = np.ones((), np.int64)  # half the time of a Python number
+_FLAGS: tuple[Path, ...] = (("terminated",), ("truncated",), ("done",))
+
+
+class StepTransform(Transform, ABC):
+    """Base of transforms such as `StepCounter`, which compute entries of a step from its other entries.
+
+    A subclass says with `initial` what an episode starts with, and with `step` what follows. A `Collector`
+    calls these two on arrays that it keeps; in a `TransformedEnv` they are `_reset` and `_step`.
+    """
+
+    _is_state: ClassVar[bool] = True  # whether the next step reads the entries
+    _changes_done: ClassVar[bool] = True  # whether `step` may write done entries
+    reset_key = ResetKey()
+
+    @abstractmethod
+    def initial(self, batch: tuple[int, ...]) -> dict[Path, NDArray[Any]]:
+        """The entries where an episode starts.
+
+        Args:
+            batch: (environments,), or () for one alone; all shapes start with it.
+        """
+
+    @abstractmethod
+    def step(self, entries: Entries, following: Entries) -> None:
+        """Write the values that follow `entries` into `following`, the entries of "next".
+
+        Args:
+            entries: what `initial` gave, one step after the other; read only.
+            following: the same keys, and ("reward",), ("terminated",), ("truncated",) and ("done",) of
+                shape (*batch, 1), which may be changed: an environment that is done or truncated starts anew.
+        """
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Not of steps that do not follow each other.
+
+        Raises:
+            NotImplementedError: always, unless a subclass says otherwise.
+        """
+        raise NotImplementedError(f"{type(self).__name__} needs an environment, which takes the steps.")
+
+    # -- in an environment ----------------------------------------------------------------------
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        mask = reset_mask(self.reset_key, tensordict)
+        for path, fresh in self.initial(mask.shape).items():
+            key = _as_key(path)
+            tensordict_reset.set(key, where_reset(mask, fresh, tensordict.get(key, None)))
+        return tensordict_reset
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        following: dict[Path, Any] = {path: self._read(next_tensordict, path) for path in self._sources()}
+        entries, written = {}, list(self._paths(next_tensordict))
+        for path in written:
+            before = tensordict.get(_as_key(path), None)
+            if before is None:
+                before = self.initial(tuple(tensordict.batch_size))[path]
+            entries[path] = np.asarray(before)
+            following[path] = np.empty_like(entries[path])
+        if self._changes_done:
+            # Copies: what the environment gave may be its own memory.
+            done = next_tensordict.get("done")
+            for path in _FLAGS:
+                flag = next_tensordict.get(path[0], None)
+                following[path] = np.zeros_like(done) if flag is None else np.array(flag)
+                written.append(path)
+        self.step(entries, following)
+        for path in written:
+            next_tensordict.set(_as_key(path), following[path])
+        return next_tensordict
+
+    def _read(self, td: TensorDictBase, path: Path) -> Any:
+        value = td.get(_as_key(path), None)
+        if value is None:
+            raise KeyError(f"{type(self).__name__} reads {_as_key(path)!r}, which is missing.")
+        return value
+
+    def _sources(self) -> list[Path]:
+        """Entries that `step` reads of what follows, besides its own."""
+        return [("reward",)]
+
+    def _paths(self, following: TensorDictBase) -> list[Path]:
+        """Entries that `step` writes."""
+        return list(self.initial(()))
+
+    # -- specs ----------------------------------------------------------------------------------
+
+    def _specs(self, batch: tuple[int, ...]) -> dict[Path, TensorSpec]:
+        """Specs of the entries."""
+        return {path: Unbounded(a.shape, dtype=a.dtype) for path, a in self.initial(batch).items()}
+
+    def _with_specs(self, spec: Composite) -> Composite:
+        spec = spec.clone()
+        for path, added in self._specs(spec.shape).items():
+            spec[_as_key(path)] = added
+        return spec
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        return self._with_specs(observation_spec)
+
+    def transform_state_spec(self, state_spec: Composite) -> Composite:
+        return self._with_specs(state_spec) if self._is_state else state_spec
+
+
+class StepCounter(StepTransform):
+    """Counts the steps of an episode, and truncates it after a certain number.
+
+    `"step_count"`, int64 of shape (*batch, 1), is 0 at the first step of an episode, and one more in
+    `"next"`. Every `Collector` has a counter, unless it is given one.
+
+    Args:
+        max_steps: after how many steps an episode is truncated; None for never.
+        truncated_key: the entry that is set then, with the shape of the count.
+        step_count_key: where the count goes.
+        update_done: set `"done"` then, too. An environment that is done or `"truncated"` starts anew.
+
+    Raises:
+        ValueError: `max_steps` is below 1, or a key is no string.
+
+    Source:
+        torchrl.envs.StepCounter.
+
+    Example:
+        >>> import gymnasium
+        >>> from lite.data import Collector, StepCounter
+        >>> env = gymnasium.make("CartPole-v1")
+        >>> for td in Collector(env, frames_per_batch=6, total_frames=6, transforms=[StepCounter(4)]):
+        ...     print(td["step_count"].ravel(), td["next", "truncated"].ravel())
+        [0 1 2 3 0 1] [False False False  True False False]
+    """
+
+    def __init__(
+        self,
+        max_steps: int | None = None,
+        truncated_key: str | None = "truncated",
+        step_count_key: str | None = "step_count",
+        update_done: bool = True,
+    ) -> None:
+        super().__init__()
+        if max_steps is not None and integer("max_steps", max_steps) < 1:
+            raise ValueError(f"max_steps must be at least 1, got {max_steps}.")
+        for name, key in (("truncated_key", truncated_key), ("step_count_key", step_count_key)):
+            if not isinstance(key, str):
+                raise ValueError(f"{name} must be a string, got {key!r}.")
+        self.max_steps = max_steps
+        self.truncated_key = str(truncated_key)
+        self.step_count_key = str(step_count_key)
+        self.update_done = update_done
+
+    def initial(self, batch: tuple[int, ...]) -> dict[Path, NDArray[Any]]:
+        first: dict[Path, NDArray[Any]] = {(self.step_count_key,): np.zeros((*batch, 1), np.int64)}
+        if self.truncated_key != "truncated":
+            first[self.truncated_key,] = np.zeros((*batch, 1), np.bool_)
+        return first
+
+    def step(self, entries: Entries, following: Entries) -> None:
+        count = following[self.step_count_key,]
+        np.add(entries[self.step_count_key,], _ONE, out=count)
+        if self.max_steps is None:
+            return
+        late = count >= self.max_steps
+        truncated = following[self.truncated_key,]
+        if self.truncated_key == "truncated":
+            np.logical_or(truncated, late, out=truncated)
+        else:
+            truncated[...] = late
+        if self.update_done:
+            done = following["done",]
+            np.logical_or(done, late, out=done)
+
+    @property
+    def _changes_done(self) -> bool:  # type: ignore[override]
+        return self.max_steps is not None
+
+    def _sources(self) -> list[Path]:
+        return []
+
+    def _specs(self, batch: tuple[int, ...]) -> dict[Path, TensorSpec]:
+        most = np.iinfo(np.int64).max
+        return {(self.step_count_key,): Bounded(0, most, (*batch, 1), dtype=np.int64)}
+
+    def transform_done_spec(self, done_spec: Composite) -> Composite:
+        if self.max_steps is None:
+            return done_spec
+        done_spec = done_spec.clone()
+        done_spec[self.truncated_key] = Categorical(2, (*done_spec.shape, 1), dtype=np.bool_)
+        return done_spec
+
+
+class RewardSum(StepTransform):
+    """Sums the rewards of an episode.
+
+    Where it starts the sum is 0; in `"next"` it is the sum so far, with the dtype and shape of the reward.
+    Called on a TensorDict with a dimension "time", it sums along that.
+
+    Args:
+        in_keys: what is summed; all rewards of the environment if None, `["reward"]` without one.
+        out_keys: where the sums go; None for `"episode_"` in front of each of `in_keys`.
+        reward_spec: put the specs of the sums beside those of rewards, in place of observations.
+
+    Raises:
+        ValueError: the numbers of keys differ; when called, there is no dimension "time".
+
+    Source:
+        torchrl.envs.RewardSum.
+
+    Example:
+        >>> import gymnasium
+        >>> from lite.data import Collector, RewardSum
+        >>> env = gymnasium.make("CartPole-v1")
+        >>> for td in Collector(env, frames_per_batch=3, total_frames=3, transforms=[RewardSum()]):
+        ...     print(td["episode_reward"].ravel(), td["next", "episode_reward"].ravel())
+        [0. 1. 2.] [1. 2. 3.]
+    """
+
+    _changes_done = False
+
+    def __init__(self, in_keys: Keys = None, out_keys: Keys = None, *, reward_spec: bool = False) -> None:
+        super().__init__(in_keys, out_keys)
+        self.reward_spec = reward_spec
+        if out_keys is not None and len(self.in_keys) != len(self.out_keys):
+            raise ValueError(
+                f"out_keys must be as many as in_keys, got {len(self.out_keys)} and {len(self.in_keys)}."
+            )
+
+    @property
+    def in_keys(self) -> list[NestedKey]:
+        """What is summed."""
+        given: list[NestedKey] | None = self.__dict__.get("_in_keys")
+        if given is not None:
+            return given
+        parent = self.parent
+        return ["reward"] if parent is None else list(parent.reward_keys)
+
+    @in_keys.setter
+    def in_keys(self, keys: Keys) -> None:
+        self.__dict__["_in_keys"] = key_list(keys)
+        self.__dict__.pop("_paired", None)
+
+    @property
+    def out_keys(self) -> list[NestedKey]:
+        """Where the sums go."""
+        given: list[NestedKey] | None = self.__dict__.get("_out_keys")
+        return [_as_key(_episode(require_path(key))) for key in self.in_keys] if given is None else given
+
+    @out_keys.setter
+    def out_keys(self, keys: Keys) -> None:
+        self.__dict__["_out_keys"] = key_list(keys)
+        self.__dict__.pop("_paired", None)
+
+    def empty_cache(self) -> None:
+        super().empty_cache()
+        self.__dict__.pop("_paired", None)
+
+    @property
+    def _pairs(self) -> list[tuple[Path, Path]]:
+        pairs: list[tuple[Path, Path]] | None = self.__dict__.get("_paired")
+        if pairs is None:
+            keys = zip(self.in_keys, self.out_keys, strict=True)
+            pairs = [(require_path(source), require_path(target)) for source, target in keys]
+            self.__dict__["_paired"] = pairs
+        return pairs
+
+    def initial(self, batch: tuple[int, ...]) -> dict[Path, NDArray[Any]]:
+        parent = self.parent
+        if parent is None:
+            return {path: np.zeros((*batch, 1), np.float32) for _, path in self._pairs}
+        lead = batch[: len(batch) - parent.ndim]
+        return {path: parent.full_reward_spec[_as_key(source)].zero(lead) for source, path in self._pairs}
+
+    def step(self, entries: Entries, following: Entries) -> None:
+        for source, path in self._pairs:
+            np.add(entries[path], following[source], out=following[path])
+
+    def _sources(self) -> list[Path]:
+        return [source for source, _ in self._pairs]
+
+    def _specs(self, batch: tuple[int, ...]) -> dict[Path, TensorSpec]:
+        specs = self.parent.full_reward_spec
+        for source, _ in self._pairs:
+            if _as_key(source) not in specs:
+                raise ValueError(
+                    f"RewardSum sums {_as_key(source)!r}, of which there is no spec of a reward."
+                )
+        return {path: specs[_as_key(source)].clone() for source, path in self._pairs}
+
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        return observation_spec if self.reward_spec else self._with_specs(observation_spec)
+
+    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
+        return self._with_specs(reward_spec) if self.reward_spec else reward_spec
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Sum along the dimension "time", in place."""
+        if "time" not in tensordict.names:
+            raise ValueError(f"RewardSum needs a dimension called 'time', got {tensordict.names}.")
+        axis = tensordict.names.index("time")
+        for source, target in zip(self.in_keys, self.out_keys, strict=True):
+            reward = np.asarray(tensordict[source])
+            tensordict.set(target, np.cumsum(reward, axis, dtype=_sum_dtype(reward.dtype)))
+        return tensordict
+
+
+class InitTracker(StepTransform):
+    """Marks the first step of each episode: a boolean of shape (*batch, 1), False in `"next"`.
+
+    Args:
+        init_key: where it goes.
+
+    Source:
+        torchrl.envs.InitTracker.
+
+    Example:
+        >>> import gymnasium
+        >>> from lite.data import Collector, InitTracker
+        >>> env = gymnasium.make("CartPole-v1", max_episode_steps=2)
+        >>> for td in Collector(env, frames_per_batch=4, total_frames=4, transforms=[InitTracker()]):
+        ...     print(td["is_init"].ravel())
+        [ True False  True False]
+    """
+
+    _is_state = False
+    _changes_done = False
+
+    def __init__(self, init_key: str = "is_init") -> None:
+        super().__init__()
+        if not isinstance(init_key, str):
+            raise ValueError(f"init_key must be a string, got {init_key!r}.")
+        self.init_key = init_key
+        self.out_keys = [init_key]
+
+    def initial(self, batch: tuple[int, ...]) -> dict[Path, NDArray[Any]]:
+        return {(self.init_key,): np.ones((*batch, 1), np.bool_)}
+
+    def step(self, entries: Entries, following: Entries) -> None:
+        following[self.init_key,][...] = False
+
+    def _sources(self) -> list[Path]:
+        return []
+
+    def _specs(self, batch: tuple[int, ...]) -> dict[Path, TensorSpec]:
+        return {(self.init_key,): Categorical(2, (*batch, 1), dtype=np.bool_)}
+
+
+class TensorDictPrimer(StepTransform):
+    """Entries that an episode starts with, and that a policy carries on: the states of recurrent policies.
+
+    A policy that reads `"state"` and writes `("next", "state")` finds what it wrote at the next step, and the
+    primer's value where an episode starts. What it does not write stays as it is. Called on a TensorDict, it
+    writes the values there.
+
+    Args:
+        primers: specs by key, without the batch.
+        random: draw values from the specs, in place of `default_value`.
+        default_value: a number or a function without arguments for all, or by key (0 for others). A function
+            gives an array of the shape of the spec.
+        reset_key: the entry that says which environments start an episode; found in the environment if None.
+        expand_specs: if False, the specs have the batch already.
+        generator: a seed or a `numpy.random.Generator`, for `random`.
+        **specs: specs by key, too.
+
+    Raises:
+        ValueError: no specs are given, or `random` and a `default_value`.
+        TypeError: a value is not a spec of an array, or `default_value` is not a number.
+
+    Source:
+        torchrl.envs.TensorDictPrimer.
+
+    Example:
+        >>> import gymnasium
+        >>> import numpy as np
+        >>> from lite.data import Collector, TensorDictPrimer, Unbounded
+        >>> def policy(td):
+        ...     return td.update({"action": np.int64(0), ("next", "memory"): td["memory"] + 1})
+        >>> env = gymnasium.make("CartPole-v1", max_episode_steps=3)
+        >>> primer = TensorDictPrimer(memory=Unbounded((1,)))
+        >>> for td in Collector(env, policy, frames_per_batch=5, total_frames=5, transforms=[primer]):
+        ...     print(td["memory"].ravel(), td["next", "memory"].ravel())
+        [0. 1. 2. 0. 1.] [1. 2. 3. 1. 2.]
+    """
+
+    _changes_done = False
+
+    def __init__(
+        self,
+        primers: Composite | Mapping[Any, Any] | None = None,
+        random: bool | None = None,
+        default_value: float | Callable[[], Any] | Mapping[Any, Any] | None = None,
+        reset_key: NestedKey | None = None,
+        expand_specs: bool | None = None,
+        *,
+        generator: np.random.Generator | int | None = None,
+        **specs: TensorSpec,
+    ) -> None:
+        super().__init__()
+        self.reset_key = reset_key
+        self.expand_specs = expand_specs
+        self.primers = Composite(primers)
+        self.primers.update(specs)
+        self._by_path: dict[Path, Any] = {require_path(k): spec for k, spec in self.primers.items(True, True)}
+        if not self._by_path:
+            raise ValueError("primers must have at least one spec, got none.")
+        for path, spec in self._by_path.items():
+            if not isinstance(spec, ArraySpec):
+                raise TypeError(f"primers must be specs of arrays, got {type(spec).__name__} at {path}.")
+        if random and default_value:
+            raise ValueError("give random=True or a default_value, not both.")
+        self.random = bool(random)
+        self.generator = np.random.default_rng(generator)
+        values = (
+            default_value
+            if isinstance(default_value, Mapping)
+            else dict.fromkeys(self._by_path, default_value)
+        )
+        self.default_value = {
+            require_path(key): value if callable(value) else float(value or 0)
+            for key, value in values.items()
+        }
+
+    def initial(self, batch: tuple[int, ...]) -> dict[Path, NDArray[Any]]:
+        lead = () if self.expand_specs is False else batch
+        if self.random:
+            return {path: spec.rand(lead, rng=self.generator) for path, spec in self._by_path.items()}
+        return {path: self._default(path, spec, lead) for path, spec in self._by_path.items()}
+
+    def _default(self, path: Path, spec: ArraySpec, lead: tuple[int, ...]) -> NDArray[Any]:
+        value = self.default_value.get(path, 0.0)
+        made = np.asarray(value() if callable(value) else value).astype(spec.dtype)
+        return spec.zero(lead) + made
+
+    def step(self, entries: Entries, following: Entries) -> None:
+        for path in self._by_path:
+            following[path][...] = entries[path]
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Write the values of an episode's start, in place."""
+        for path, value in self.initial(tuple(tensordict.batch_size)).items():
+            tensordict.set(_as_key(path), value)
+        return tensordict
+
+    def _sources(self) -> list[Path]:
+        return []
+
+    def _paths(self, following: TensorDictBase) -> list[Path]:
+        # What the policy wrote to "next" stays.
+        return [path for path in self._by_path if _as_key(path) not in following]
+
+    def _specs(self, batch: tuple[int, ...]) -> dict[Path, TensorSpec]:
+        specs = self._by_path.items()
+        if self.expand_specs is False:
+            return {path: spec.clone() for path, spec in specs}
+        return {path: spec.expand(*batch, *spec.shape) for path, spec in specs}
+
+    def __repr__(self) -> str:
+        return (
+            f"TensorDictPrimer(primers={self.primers}, default_value={self.default_value}, "
+            f"random={self.random})"
+        )
+
+
+belong_to("lite.envs", StepTransform, StepCounter, RewardSum, InitTracker, TensorDictPrimer)
+
+
+def _as_key(path: Path) -> NestedKey:
+    return path[0] if len(path) == 1 else path
+
+
+def _episode(path: Path) -> Path:
+    return (*path[:-1], f"episode_{path[-1]}")
+
+
+def _sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """That of a sum, as torch has it: integers in int64."""
+    return np.dtype(np.int64) if dtype.kind in "biu" else dtype

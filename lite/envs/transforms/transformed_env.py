@@ -1,0 +1,259 @@
+"""`TransformedEnv`: an environment with transforms."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from lite import TensorDictBase
+from lite._arrays.public import belong_to
+from lite.envs.base import EnvBase
+from lite.envs.transforms.base import Transform
+from lite.envs.transforms.compose import Compose, as_transform
+from lite.specs.base import Shape
+from lite.specs.composite import Composite
+
+
+class TransformedEnv(EnvBase):
+    """An environment whose observations, rewards, done entries and actions are transformed.
+
+    The specs are those of the environment as the transforms change them. State dicts are those of the
+    transforms, and whatever is no attribute here is looked up in the environment.
+
+    Args:
+        base_env: the environment.
+        transform: a transform, or a function from TensorDict to TensorDict; none by default.
+        cache_specs: compute the specs once.
+        auto_unwrap: join the transforms with those of `base_env`, if that is a TransformedEnv, too.
+        device: None or "cpu".
+
+    Attributes:
+        base_env: the environment.
+
+    Raises:
+        ValueError: `transform` is neither a transform nor a function.
+
+    Source:
+        torchrl.envs.TransformedEnv.
+
+    Example:
+        >>> from lite.envs import GymEnv, RewardSum, StepCounter, TransformedEnv
+        >>> env = TransformedEnv(GymEnv("CartPole-v1"), StepCounter(5))
+        >>> env = env.append_transform(RewardSum())
+        >>> env.rollout(10)["next", "episode_reward"].ravel().tolist()
+        [1.0, 2.0, 3.0, 4.0, 5.0]
+    """
+
+    def __init__(
+        self,
+        base_env: EnvBase,
+        transform: Any = None,
+        cache_specs: bool = True,
+        *,
+        auto_unwrap: bool | None = None,
+        device: Any = None,
+    ) -> None:
+        nested = type(base_env) is TransformedEnv and type(self) is TransformedEnv
+        if nested and auto_unwrap is not False:
+            assert isinstance(base_env, TransformedEnv)  # for type checkers
+            added = transform if transform is not None else Compose()
+            transform = Compose()
+            transform.append(base_env.transform.clone())
+            transform.append(added)
+            base_env = base_env.base_env
+        super().__init__(device=device, allow_done_after_reset=base_env._allow_done_after_reset)
+        self.base_env = base_env
+        self.cache_specs = cache_specs
+        self.transform = Compose() if transform is None else transform
+
+    # -- transforms -----------------------------------------------------------------------------
+
+    @property
+    def transform(self) -> Transform:
+        """The transform, a `Compose` where there are several; assigning replaces it."""
+        return self._modules["_transform"]
+
+    @transform.setter
+    def transform(self, transform: Any) -> None:
+        transform = as_transform(transform)
+        before = self._modules.get("_transform")
+        transform.set_container(self)
+        if before is not None:
+            before.reset_parent()
+        self._transform = transform.eval()
+        self.empty_cache()
+
+    def append_transform(self, transform: Any) -> Self:
+        """Add a transform, or a function, after the others; returns self."""
+        self._composed().append(as_transform(transform))
+        self.empty_cache()
+        return self
+
+    def insert_transform(self, index: int, transform: Any) -> Self:
+        """Add a transform, or a function, before the one with the number `index`; returns self."""
+        self._composed().insert(index, as_transform(transform))
+        self.empty_cache()
+        return self
+
+    def _composed(self) -> Compose:
+        current = self.transform
+        if not isinstance(current, Compose):
+            current.reset_parent()
+            self.transform = Compose(current)
+        composed = self.transform
+        assert isinstance(composed, Compose)
+        return composed
+
+    def _environment_before(self, transform: Transform) -> TransformedEnv:
+        """The environment that the first transform sees."""
+        return TransformedEnv(self.base_env, auto_unwrap=False)
+
+    def set_missing_tolerance(self, mode: bool = False) -> None:
+        """Set that of the transforms."""
+        self.transform.set_missing_tolerance(mode)
+
+    # -- specs ----------------------------------------------------------------------------------
+
+    def _init_specs(self, batch_size: Any) -> None:
+        self.__dict__.setdefault("_cache", {})
+
+    def _held(self, name: str) -> Composite:
+        spec: Composite | None = self.__dict__.get(name)
+        if spec is None:
+            # A copy: transforms change what they get.
+            before = getattr(self.base_env, name.removeprefix("_")).clone()
+            spec = getattr(self.transform, f"transform{name}")(before)
+            if self.cache_specs:
+                self.__dict__[name] = spec
+        return spec
+
+    def empty_cache(self) -> None:
+        """Forget specs and lists of keys, which are made anew."""
+        for name in ("_input_spec", "_output_spec"):
+            self.__dict__.pop(name, None)
+        transform = self._modules.get("_transform")
+        if transform is not None:
+            transform.empty_cache()
+        super().empty_cache()
+
+    @property
+    def batch_size(self) -> Shape:
+        """How many environments step at once."""
+        size: Shape = self.transform.transform_env_batch_size(self.base_env.batch_size)
+        return size
+
+    @batch_size.setter
+    def batch_size(self, value: Any) -> None:
+        raise RuntimeError("the batch size is that of base_env, which must be changed there.")
+
+    @property
+    def batch_locked(self) -> bool:
+        """Whether the environment takes TensorDicts of its own batch size only."""
+        return self.base_env.batch_locked
+
+    @property
+    def _supports_set_state(self) -> bool:  # type: ignore[override]
+        return self.base_env._supports_set_state
+
+    def add_truncated_keys(self) -> Self:
+        """Add a "truncated" entry beside each done entry of the environment; returns self."""
+        self.base_env.add_truncated_keys()
+        self.empty_cache()
+        return self
+
+    # -- steps ----------------------------------------------------------------------------------
+
+    def _step(self, tensordict: Any) -> Any:
+        preset = tensordict.get("next", None)
+        given = self.transform.inv(tensordict)
+        partial = given.get("_step", None)
+        if partial is not None and partial.all():
+            del given["_step"]
+        following = self.base_env._step(given)
+        if preset is not None:
+            following.update(preset.exclude(*following.keys(True, True)))
+        following = self.base_env._step_proc_data(following)
+        return self.transform._step(given, following)
+
+    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> Any:
+        if tensordict is not None:
+            tensordict = tensordict.select(*self.reset_keys, *self.state_keys, strict=False)
+        tensordict = self.transform._reset_env_preprocess(tensordict)
+        made = self.base_env._reset(tensordict, **kwargs)
+        self.base_env.done_states.complete(made)
+        return self.transform._reset(made.empty() if tensordict is None else tensordict, made)
+
+    def rand_action(self, tensordict: Any = None) -> Any:
+        """Draw actions from their specs, or as `base_env` does if it has a way of its own.
+
+        Raises:
+            RuntimeError: it has, and transforms change the specs of actions.
+        """
+        if type(self.base_env).rand_action in (EnvBase.rand_action, TransformedEnv.rand_action):
+            return super().rand_action(tensordict)
+        if self.full_action_spec != self.base_env.full_action_spec:
+            raise RuntimeError(
+                f"rand_action of {type(self.base_env).__name__} is of other actions: transforms change them."
+            )
+        return self.base_env.rand_action(tensordict)
+
+    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
+        """Seed the environment and random actions; see `EnvBase.set_seed`."""
+        self.generator = np.random.default_rng(seed)
+        return self.base_env.set_seed(seed, static_seed)
+
+    def _set_seed(self, seed: int | None) -> None:
+        self.base_env._set_seed(seed)
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """End the environment, and close the transforms."""
+        self.base_env.close(raise_if_closed=raise_if_closed)
+        self.transform.close()
+        self.is_closed = True
+
+    # -- as a module ----------------------------------------------------------------------------
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """That of the transforms."""
+        return self.transform.state_dict(*args, **kwargs)
+
+    def load_state_dict(self, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
+        """Load that of the transforms."""
+        return self.transform.load_state_dict(state_dict, *args, **kwargs)
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode of the transforms; returns self."""
+        self.transform.train(mode)
+        return self
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "transform":  # the property: a module that is assigned would become a child of that name
+            object.__setattr__(self, name, value)
+        else:
+            super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name.startswith("__"):
+                raise
+            if hasattr(type(self), name):
+                # A property that failed: the environment's own would be another thing.
+                raise AttributeError(f"{name} of the TransformedEnv could not be computed.") from None
+            base = self.__dict__.get("_modules", {}).get("base_env")
+            if base is None:
+                raise
+        return getattr(base, name)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.transform.set_container(self)
+
+    def __repr__(self) -> str:
+        inner = f"env={self.base_env!r},\ntransform={self.transform!r}"
+        return "TransformedEnv(\n    " + inner.replace("\n", "\n    ") + ")"
+
+
+belong_to("lite.envs", TransformedEnv)

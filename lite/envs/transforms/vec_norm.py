@@ -1,0 +1,262 @@
+"""`VecNorm`: running means and standard deviations, as sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from lite import NestedKey, TensorDict, TensorDictBase
+from lite._arrays.public import belong_to
+from lite._arrays.types import is_symbolic
+from lite._tree.keys import require_path
+from lite.envs.transforms.affine import ObservationNorm
+from lite.envs.transforms.base import Keys, Transform, apply_to_composite
+from lite.envs.transforms.compose import Compose
+from lite.specs.arrays import Bounded, Unbounded
+from lite.specs.base import TensorSpec
+
+_SEPARATOR = "-<.>-"  # in the names of the state dict
+_STATISTICS = ("_sum", "_ssq", "_count")
+
+
+class VecNorm(Transform):
+    """Normalises entries by their running mean and standard deviation.
+
+    At each call sums, sums of squares and the count are multiplied by `decay`, and those of the entries are
+    added, over all dimensions of the batch; then the entries are normalised. `freeze` keeps the statistics
+    as they are, and so does a graph that `to_onnx` writes.
+
+    Args:
+        in_keys: entries; "observation" and "reward" if None. Those that are missing are passed over.
+        out_keys: where they go; `in_keys` if None.
+        shared_td: statistics to go on with, and to share: entries `key_sum`, `key_ssq` and `key_count`.
+        decay: factor of the statistics.
+        eps: the least variance, and the least standard deviation.
+        shapes: of the statistics, one for each of `in_keys`; those of entries without the batch if None.
+
+    The state dict has the statistics as extra state, under TorchRL's names.
+
+    Raises:
+        KeyError: `shared_td` lacks statistics of a key.
+
+    Source:
+        torchrl.envs.VecNorm, without `new_api`.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.envs import VecNorm
+        >>> norm = VecNorm(["x"], decay=1.0)
+        >>> _ = norm(TensorDict({"x": np.array([[1.0], [3.0]])}, [2]))
+        >>> norm.freeze()(TensorDict({"x": np.array([[2.0], [4.0]])}, [2]))["x"].ravel().tolist()
+        [0.0, 2.0]
+    """
+
+    _transforms_reset = True
+
+    def __init__(
+        self,
+        in_keys: Keys = None,
+        out_keys: Keys = None,
+        shared_td: TensorDictBase | None = None,
+        decay: float = 0.9999,
+        eps: float = 0.0001,
+        shapes: Sequence[Sequence[int]] | None = None,
+    ) -> None:
+        in_keys = ["observation", "reward"] if in_keys is None else in_keys
+        super().__init__(in_keys, in_keys if out_keys is None else out_keys)
+        if shared_td is not None:
+            for key in self.in_keys:
+                missing = [name for name in _statistics_of(key) if name not in shared_td]
+                if missing:
+                    raise KeyError(f"shared_td must have {missing}, the statistics of {key!r}.")
+        self._td = shared_td
+        self.decay, self.eps = decay, eps
+        self.shapes = shapes
+        self.frozen = False
+
+    def freeze(self) -> Self:
+        """Keep the statistics as they are; returns self."""
+        self.frozen = True
+        return self
+
+    def unfreeze(self) -> Self:
+        """Go on with them; returns self."""
+        self.frozen = False
+        return self
+
+    def frozen_copy(self) -> Self:
+        """A frozen copy with statistics of its own.
+
+        Raises:
+            RuntimeError: there are no statistics yet.
+        """
+        copy = self.clone()
+        copy._td = self._known().clone()
+        return copy.freeze()
+
+    # -- calls ----------------------------------------------------------------------------------
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        count = max(1, next_tensordict.numel())
+        for place, (source, target) in enumerate(zip(self.in_keys, self.out_keys, strict=True)):
+            value = next_tensordict.get(source, None)
+            if value is not None:
+                statistics = self._updated(place, source, value, next_tensordict.ndim, count)
+                next_tensordict.set(target, self._normalised(value, *statistics))
+        return next_tensordict
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Update the statistics, unless they are frozen, and normalise the entries, in place."""
+        return self._call(tensordict)
+
+    def _updated(self, place: int, key: NestedKey, value: Any, ndim: int, count: int) -> list[Any]:
+        names = _statistics_of(key)
+        if self._td is None or names[0] not in self._td:
+            shape = value.shape[ndim:] if self.shapes is None else tuple(self.shapes[place])
+            fresh = {name: np.zeros(shape, value.dtype) for name in names[:2]}
+            fresh[names[2]] = np.zeros(1, np.float32)
+            self._td = TensorDict({}, []) if self._td is None else self._td
+            self._td.update(fresh)
+        statistics = [self._td.get(name) for name in names]
+        if not self.frozen and not is_symbolic(value):
+            added = (_summed(value, statistics[0]), _summed(np.square(value), statistics[1]), count)
+            for total, part in zip(statistics, added, strict=True):
+                total *= total.dtype.type(self.decay)
+                total += part
+        return statistics
+
+    def _normalised(self, value: Any, total: Any, squares: Any, count: Any) -> Any:
+        mean, std = self._moments(total, squares, count)
+        return (value - mean) / np.maximum(std, std.dtype.type(self.eps))
+
+    def _moments(self, total: Any, squares: Any, count: Any) -> tuple[Any, Any]:
+        mean = total / count
+        variance = squares / count - np.square(mean)
+        return mean, np.sqrt(np.maximum(variance, variance.dtype.type(self.eps)))
+
+    # -- statistics -----------------------------------------------------------------------------
+
+    def _known(self) -> TensorDictBase:
+        if self._td is None:
+            raise RuntimeError("VecNorm has no statistics yet: call it first, or load a state dict.")
+        return self._td
+
+    def _all_moments(self) -> tuple[TensorDict, TensorDict]:
+        td = self._known()
+        pairs = {key: self._moments(*(td.get(name) for name in _statistics_of(key))) for key in self.in_keys}
+        loc, scale = TensorDict({}, []), TensorDict({}, [])
+        for key, (mean, std) in pairs.items():
+            loc.set(key, mean)
+            scale.set(key, std)
+        return loc, scale
+
+    @property
+    def loc(self) -> TensorDict:
+        """The means, by `in_keys`."""
+        return self._all_moments()[0]
+
+    @property
+    def scale(self) -> TensorDict:
+        """The standard deviations, by `in_keys`."""
+        return self._all_moments()[1]
+
+    @property
+    def standard_normal(self) -> bool:
+        """True: the mean is subtracted."""
+        return True
+
+    def denorm(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """A copy whose `in_keys` are what gave the entries of `out_keys`."""
+        return denormalised(self, tensordict, *self._all_moments())
+
+    def to_observation_norm(self) -> Compose | ObservationNorm:
+        """The statistics as they are, in `ObservationNorm`: one, or several in a `Compose`."""
+        return as_observation_norm(self, *self._all_moments())
+
+    def get_extra_state(self) -> Any:
+        return None if self._td is None else flat_arrays(self._td, _SEPARATOR)
+
+    def set_extra_state(self, state: Any) -> None:
+        if state is None:
+            if self._td is not None:
+                raise KeyError("the state dict has no statistics, and this VecNorm has some.")
+            return
+        given = tree_of_arrays(state, _SEPARATOR)
+        if self._td is None:
+            self._td = given
+        else:
+            self._td.update_(given)
+
+    @apply_to_composite
+    def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
+        if isinstance(observation_spec, Bounded):
+            return Unbounded(observation_spec.shape, dtype=observation_spec.dtype)
+        return observation_spec
+
+    def __repr__(self) -> str:
+        return (
+            f"VecNorm(decay={self.decay:4.4f},eps={self.eps:4.4f}, in_keys={self.in_keys}, "
+            f"out_keys={self.out_keys})"
+        )
+
+
+belong_to("lite.envs", VecNorm)
+
+
+def _statistics_of(key: NestedKey) -> list[NestedKey]:
+    *outer, last = require_path(key)
+    return [(*outer, f"{last}{name}") if outer else f"{last}{name}" for name in _STATISTICS]
+
+
+def _summed(value: Any, like: Any) -> Any:
+    """The sum over the dimensions that `like` lacks, the first ones."""
+    return value.sum(tuple(range(value.ndim - like.ndim)), dtype=value.dtype)
+
+
+def flat_arrays(td: TensorDictBase, separator: str) -> dict[str, Any]:
+    """The entries as a flat dict, whose arrays are shared."""
+    return {
+        key if isinstance(key, str) else separator.join(key): value for key, value in td.items(True, True)
+    }
+
+
+def tree_of_arrays(state: Any, separator: str) -> TensorDict:
+    """A TensorDict of the entries of a flat dict, also of arrays of other libraries."""
+    td = TensorDict({}, [])
+    for name, value in state.items():
+        path = tuple(name.split(separator))
+        td.set(path if len(path) > 1 else name, np.array(value))
+    return td
+
+
+def denormalised(
+    transform: Transform, tensordict: TensorDictBase, loc: TensorDictBase, scale: TensorDictBase
+) -> TensorDictBase:
+    """A copy with the entries before a normalisation."""
+    out = tensordict.copy()
+    for source, target in zip(transform.in_keys, transform.out_keys, strict=True):
+        value = out.get(target, None)
+        if value is not None:
+            out.set(source, value * scale.get(source) + loc.get(source))
+    return out
+
+
+def as_observation_norm(
+    transform: Transform, loc: TensorDictBase, scale: TensorDictBase, eps: float | None = None
+) -> Compose | ObservationNorm:
+    """A normalisation by fixed numbers."""
+    norms = [
+        ObservationNorm(
+            np.array(loc.get(source)),
+            np.array(scale.get(source)),
+            [source],
+            [target],
+            standard_normal=True,
+            eps=eps,
+        )
+        for source, target in zip(transform.in_keys, transform.out_keys, strict=True)
+    ]
+    return norms[0] if len(norms) == 1 else Compose(*norms)
