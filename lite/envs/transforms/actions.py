@@ -135,7 +135,11 @@ class ActionScaling(Transform):
             action = action * 2 - 1
         return action * scale + loc
 
-    _apply_transform, _inv_apply_transform = normalize, denormalize
+    def _apply_transform(self, obs: Any) -> Any:
+        return self.normalize(obs)
+
+    def _inv_apply_transform(self, state: Any) -> Any:
+        return self.denormalize(state)
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         return next_tensordict
@@ -231,7 +235,7 @@ class DiscreteActionProjection(Transform):
         num_actions_effective: classes of the environment.
         max_actions: classes that are given.
         action_key: the action, one-hot vectors.
-        include_forward: when called on a TensorDict, make vectors of `max_actions` of those of the environment.
+        include_forward: when called on a TensorDict, give actions of the environment `max_actions` classes.
         generator: a seed or a `numpy.random.Generator`, for the draws.
 
     Raises:
@@ -262,7 +266,7 @@ class DiscreteActionProjection(Transform):
         super().__init__(keys if include_forward else [], keys if include_forward else [], keys, keys)
         if max_actions < num_actions_effective:
             raise RuntimeError(
-                f"max_actions must be at least num_actions_effective={num_actions_effective}, got {max_actions}."
+                f"max_actions must be at least {num_actions_effective}, num_actions_effective, got {max_actions}."
             )
         self.num_actions_effective, self.max_actions = num_actions_effective, max_actions
         self.generator = np.random.default_rng(generator)
@@ -391,7 +395,7 @@ class ActionDiscretizer(Transform):
         batch = self.parent.batch_size
         made: Any
         if low.ndim:
-            made = MultiCategorical(counts, low.shape) if self.categorical else MultiOneHot(counts)
+            made = MultiCategorical(counts, low.shape) if self.categorical else MultiOneHot(counts.tolist())
         else:
             made = Categorical(int(counts)) if self.categorical else OneHot(int(counts))
         actions, states = input_spec["full_action_spec"], input_spec["full_state_spec"]

@@ -107,8 +107,10 @@ class ObservationNorm(_Affine):
         super().__init__(
             in_keys, out_keys, in_keys_inv, in_keys_inv if out_keys_inv is None else out_keys_inv
         )
-        of_floats = isinstance(scale, np.ndarray) and scale.dtype.kind == "f"
-        self.eps = (float(np.finfo(scale.dtype).eps) if of_floats else 1e-6) if eps is None else eps
+        if eps is None:
+            floats = isinstance(scale, np.ndarray) and scale.dtype.kind == "f"
+            eps = float(np.finfo(scale.dtype).eps) if floats and isinstance(scale, np.ndarray) else 1e-6
+        self.eps = eps
         self.register_buffer("standard_normal", np.asarray(standard_normal))
         if loc is None or scale is None:
             self.register_buffer("loc", UninitializedBuffer())
@@ -116,8 +118,8 @@ class ObservationNorm(_Affine):
             return
         given = isinstance(scale, np.ndarray)
         self.register_buffer("loc", _as_buffer(loc, get_default_dtype()))
-        scale = _as_buffer(scale, get_default_dtype())
-        self.register_buffer("scale", scale if given else np.maximum(scale, scale.dtype.type(self.eps)))
+        factor = _as_buffer(scale, get_default_dtype())
+        self.register_buffer("scale", factor if given else np.maximum(factor, factor.dtype.type(self.eps)))
 
     @property
     def initialized(self) -> bool:
@@ -255,9 +257,9 @@ class RewardScaling(_Affine):
         super().__init__(in_keys, in_keys if out_keys is None else out_keys)
         self.register_buffer("standard_normal", np.asarray(standard_normal))
         self.register_buffer("loc", _as_buffer(loc))
-        scale = _as_buffer(scale)
-        scale = scale if scale.dtype.kind == "f" else scale.astype(get_default_dtype())
-        self.register_buffer("scale", np.maximum(scale, scale.dtype.type(1e-6)))
+        factor = _as_buffer(scale)
+        factor = factor if factor.dtype.kind == "f" else factor.astype(get_default_dtype())
+        self.register_buffer("scale", np.maximum(factor, factor.dtype.type(1e-6)))
 
     def _apply_transform(self, obs: Any) -> Any:
         return self._forth(obs)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 
 from lite import NestedKey, TensorDictBase, unravel_key
 from lite._arrays.public import belong_to
+from lite._arrays.types import is_symbolic
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.specs.base import TensorSpec
@@ -188,7 +189,7 @@ class Transform(TensorDictModuleBase):
             value = tensordict.get(source, None)
             if value is not None:
                 tensordict.set(target, function(value))
-            elif not self._missing_tolerance:
+            elif not self._missing_tolerance and not is_graph(tensordict):
                 raise KeyError(
                     f"{type(self).__name__} reads {source!r}, which is missing; there are "
                     f"{sorted(tensordict.keys(True, True), key=str)}."
@@ -226,6 +227,14 @@ class Transform(TensorDictModuleBase):
 
     def dump(self, **kwargs: Any) -> None:
         """Write what the transform gathered; nothing, unless a subclass says otherwise."""
+
+    def graph_states(self, batch: tuple[int, ...]) -> dict[NestedKey, Any]:
+        """Examples of what a graph takes and gives again for the next step, besides `in_keys`; none here.
+
+        Args:
+            batch: the batch size of the example that the graph is traced with.
+        """
+        return {}
 
     # -- specs ----------------------------------------------------------------------------------
 
@@ -365,6 +374,11 @@ def key_list(keys: Keys) -> list[NestedKey] | None:
     if keys is None:
         return None
     return [unravel_key(key) for key in ([keys] if isinstance(keys, str | tuple) else keys)]
+
+
+def is_graph(tensordict: TensorDictBase) -> bool:
+    """Whether a graph is traced, which acts: there are no rewards, and no steps to count."""
+    return any(is_symbolic(value) for value in tensordict.values(True, True))
 
 
 @contextmanager

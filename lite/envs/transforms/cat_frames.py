@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from lite import NestedKey, TensorDictBase
 from lite._arrays.public import belong_to
-from lite.envs.transforms.base import Keys, apply_to_composite, tolerant
+from lite._tree.keys import require_path
+from lite.envs.transforms.base import Keys, apply_to_composite, is_graph, tolerant
 from lite.envs.transforms.images import ImageTransform
 from lite.envs.transforms.resets import ResetKey, reset_mask
 from lite.envs.transforms.spec_changes import mapped
@@ -41,7 +42,9 @@ class CatFrames(ImageTransform):
         mask_key: where to write which frames are padding, as booleans of shape (*batch, N). Not in an
             environment.
 
-    The state dict has the kept frames.
+    The state dict has the kept frames. A graph that `to_onnx` writes has them as a state: it takes
+    ("cat_frames", key) and gives ("next", "cat_frames", key), and takes "is_init", bool of shape (*batch, 1),
+    which is True at the first step of an episode. The shape of frames is that of the kept ones.
 
     Raises:
         ValueError: `dim` is not negative, or another `padding`; when called, a TensorDict without a batch.
@@ -89,6 +92,7 @@ class CatFrames(ImageTransform):
         self.reset_key = reset_key
         self.done_key: NestedKey = "done" if done_key is None else done_key
         self.future, self.mask_key = bool(future), mask_key
+        self._lead = 0  # dimensions of the batch of the kept frames
         for key in self.in_keys:
             self.register_buffer(_buffer_name(key), UninitializedBuffer())
 
@@ -103,6 +107,7 @@ class CatFrames(ImageTransform):
     def _call(self, next_tensordict: TensorDictBase, _reset: Any = None) -> TensorDictBase:
         if self.future or self.mask_key is not None:
             raise RuntimeError("CatFrames with future or mask_key needs whole episodes: use it in buffers.")
+        self._lead = next_tensordict.ndim
         for source, target in zip(self.in_keys, self.out_keys, strict=True):
             frame = next_tensordict.get(source, None)
             if frame is None:
@@ -141,10 +146,38 @@ class CatFrames(ImageTransform):
             raise RuntimeError("CatFrames with future needs whole episodes: it is for replay buffers.")
         return mapped(observation_spec, lambda value: np.concatenate([value] * self.N, self.dim))
 
+    # -- in a graph -----------------------------------------------------------------------------
+
+    def graph_states(self, batch: tuple[int, ...]) -> dict[NestedKey, NDArray[Any]]:
+        """What a graph takes besides `in_keys`: the kept frames, and where an episode starts."""
+        states: dict[NestedKey, NDArray[Any]] = {"is_init": np.zeros((*batch, 1), np.bool_)}
+        for key in self.in_keys:
+            kept = self._buffers[_buffer_name(key)]
+            shape = (*batch, *kept.shape[self._lead :])
+            states[_state_key(key)] = np.full(shape, self.padding_value, kept.dtype)
+        return states
+
+    def _acting(self, td: TensorDictBase) -> TensorDictBase:
+        """Join the frames of a step with those of the state, whose next values are `next_states`."""
+        start: Any = td.get("is_init")
+        self.next_states: dict[NestedKey, Any] = {}
+        for source, target in zip(self.in_keys, self.out_keys, strict=True):
+            frame: Any = td.get(source)
+            state: Any = td.get(_state_key(source))
+            axis = frame.ndim + self.dim
+            begins = start[(..., *(None,) * (frame.ndim - start.ndim))]
+            following = np.concatenate([state[_part(axis, slice(int(frame.shape[axis]), None))], frame], axis)
+            joined = np.where(begins, self._first(frame, axis), following)
+            td.set(target, joined)
+            self.next_states[_state_key(source)] = joined
+        return td
+
     # -- along time -----------------------------------------------------------------------------
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Join the frames along time, in place; nothing with `as_inverse`."""
+        if is_graph(tensordict):
+            return self._acting(tensordict)
         return tensordict if self.as_inverse else self.unfolding(tensordict)
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -189,7 +222,7 @@ class CatFrames(ImageTransform):
         batch = (*shape[:time], *shape[time + 1 :])
         ended = np.zeros((*batch, length), np.bool_)
         if done is not None:
-            flat = np.asarray(done).reshape(*shape, -1).any(-1)
+            flat = np.asarray(np.asarray(done).reshape(*shape, -1).any(-1))
             ended[...] = np.moveaxis(flat, time, -1)
         steps = np.arange(length)
         if self.future:
@@ -222,6 +255,10 @@ belong_to("lite.envs", CatFrames)
 
 def _buffer_name(key: NestedKey) -> str:
     return f"_cat_buffers_{key}"
+
+
+def _state_key(key: NestedKey) -> tuple[str, ...]:
+    return ("cat_frames", *require_path(key))
 
 
 def _part(axis: int, part: slice) -> tuple[slice, ...]:

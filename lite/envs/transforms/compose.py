@@ -44,6 +44,9 @@ def as_transform(given: Any, name: str = "transform") -> Transform:
     """
     if isinstance(given, Transform):
         return given
+    if hasattr(given, "inv"):
+        # It may withhold what it gets, and give it later, which only a buffer asks for.
+        raise ValueError(f"{type(given).__name__} is a transform of replay buffers alone: append it there.")
     if callable(given):
         return FunctionTransform(given)
     raise ValueError(f"{name} must be a Transform or a function, got {type(given).__name__}.")
@@ -144,8 +147,6 @@ class Compose(Transform):
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         for transform in reversed(self._each()):
             tensordict = transform._inv_call(tensordict)
-            if tensordict is None:  # MultiStepTransform withholds what it gets
-                break
         return tensordict
 
     def init(self, tensordict: TensorDictBase) -> None:
@@ -170,7 +171,7 @@ class Compose(Transform):
             batch_size = transform.transform_env_batch_size(batch_size)
         return batch_size
 
-    def _changed(self, method: str, spec: Any, kind: type[TensorSpec]) -> Any:
+    def _changed(self, method: str, spec: Any, kind: Any) -> Any:
         for transform in self._each():
             spec = getattr(transform, method)(spec)
             if not isinstance(spec, kind):

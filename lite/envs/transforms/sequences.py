@@ -65,7 +65,7 @@ class BurnInTransform(Transform):
         raise RuntimeError("BurnInTransform is for replay buffers, not for environments.")
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """The steps after the first ones, of shape (batch, time - burn_in); the states of the first of them."""
+        """The steps after the first ones, of shape (batch, time - burn_in), with the first one's states."""
         if self.burn_in == 0:
             return tensordict
         burnt: Any = tensordict[..., : self.burn_in].copy()

@@ -13,7 +13,7 @@ from lite import NestedKey, TensorDictBase
 from lite._arrays.public import belong_to
 from lite._arrays.types import Path
 from lite._tree.keys import require_path
-from lite.envs.transforms.base import Keys, Transform, key_list
+from lite.envs.transforms.base import Keys, Transform, is_graph, key_list
 from lite.envs.transforms.resets import ResetKey, reset_mask, where_reset
 from lite.kernels._integer import integer
 from lite.specs.arrays import ArraySpec, Bounded, Categorical, Unbounded
@@ -55,11 +55,13 @@ class StepTransform(Transform, ABC):
         """
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not of steps that do not follow each other.
+        """Not of steps that do not follow each other; nothing in a graph that is traced, which acts.
 
         Raises:
             NotImplementedError: always, unless a subclass says otherwise.
         """
+        if is_graph(tensordict):
+            return tensordict
         raise NotImplementedError(f"{type(self).__name__} needs an environment, which takes the steps.")
 
     # -- in an environment ----------------------------------------------------------------------
@@ -315,6 +317,8 @@ class RewardSum(StepTransform):
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Sum along the dimension "time", in place."""
+        if is_graph(tensordict):
+            return tensordict
         if "time" not in tensordict.names:
             raise ValueError(f"RewardSum needs a dimension called 'time', got {tensordict.names}.")
         axis = tensordict.names.index("time")
@@ -457,6 +461,8 @@ class TensorDictPrimer(StepTransform):
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Write the values of an episode's start, in place."""
+        if is_graph(tensordict):  # they are inputs there
+            return tensordict
         for path, value in self.initial(tuple(tensordict.batch_size)).items():
             tensordict.set(_as_key(path), value)
         return tensordict

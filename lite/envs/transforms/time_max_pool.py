@@ -32,7 +32,7 @@ class TimeMaxPool(Transform):
     Example:
         >>> from lite.envs import GymEnv, TimeMaxPool, TransformedEnv
         >>> env = TransformedEnv(GymEnv("CartPole-v1"), TimeMaxPool(T=2))
-        >>> bool((env.rollout(3)["observation"] >= 0).all())
+        >>> bool((env.reset()["observation"] >= 0).all())
         True
     """
 

@@ -79,7 +79,7 @@ class TransformedEnv(EnvBase):
         transform = as_transform(transform)
         before = self._modules.get("_transform")
         transform.set_container(self)
-        if before is not None:
+        if before is not None and not any(part is before for part in transform.modules()):
             before.reset_parent()
         self._transform = transform.eval()
         self.empty_cache()

@@ -14,6 +14,7 @@ from lite._arrays.types import HostArray, raw
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.trace import Input
 from lite._tree.collection import TensorCollection
+from lite._tree.keys import to_path
 from lite._tree.nontensor import NonTensorBase
 
 Axes = Mapping[str, Any]
@@ -28,12 +29,14 @@ class Example:
     Attributes:
         inputs: name, key, example array and dynamic axes of each.
         call: of a module and arrays: gives the outputs by key.
-        key_names: the name of a key.
+        batch: the name of the dynamic size that is the batch.
+        rewritten: entries that are no states where inputs and outputs both have them.
     """
 
     inputs: list[ExampleInput]
     call: Callable[[Any, list[GraphArray]], dict[NestedKey, Any]]
     batch: str | None = None
+    rewritten: frozenset[NestedKey] = frozenset()
 
 
 @dataclass
@@ -110,6 +113,10 @@ def of_tensordict(
                 (others if isinstance(leaf, NonTensorBase) else leaves)[inner] = leaf
         else:
             leaves[key] = entry
+    states = _states_of(module, tuple(node.batch_size))
+    if states and as_arrays:
+        raise ValueError("the module has states: give an example as a TensorDict, whose batch is theirs.")
+    leaves = {**states, **leaves}
     names = _names(list(leaves), input_names, "input_names")
     inputs = [ExampleInput(names[key], key, _host(leaf, joined(key))) for key, leaf in leaves.items()]
     dims = len(node.batch_size)
@@ -133,9 +140,31 @@ def of_tensordict(
         for key, entry in others.items():
             fresh.set(key, entry)
         out = TensorDict._as_node(twin(fresh))
-        return dict(_entries(out, twin.out_keys if hasattr(twin, "out_keys") else list(out.keys(True, True))))
+        keys = list(twin.out_keys) if hasattr(twin, "out_keys") else list(out.keys(True, True))
+        # Transforms of rewards, and counters of steps, write nothing in a graph, which acts.
+        found = dict(_entries(out, [key for key in keys if key == "_" or key in out]))
+        for part in twin.modules() if states else ():
+            for key, value in getattr(part, "next_states", {}).items():
+                found["next", *to_path(key)] = value
+        return found
 
-    return Example(inputs, call, batch)
+    return Example(inputs, call, batch, _rewritten(module))
+
+
+def _states_of(module: Any, batch: tuple[int, ...]) -> dict[NestedKey, Any]:
+    """Examples of what modules that keep something from step to step take in its place (`graph_states`)."""
+    states: dict[NestedKey, Any] = {}
+    for part in module.modules():
+        if hasattr(part, "graph_states"):
+            states.update(part.graph_states(batch))
+    return states
+
+
+def _rewritten(module: Any) -> frozenset[NestedKey]:
+    """Entries that such modules write: what they say are their states, and not these."""
+    return frozenset(
+        key for part in module.modules() if hasattr(part, "graph_states") for key in part.out_keys
+    )
 
 
 def _entries(out: Any, keys: Iterable[NestedKey]) -> Iterator[tuple[NestedKey, Any]]:

@@ -88,7 +88,7 @@ def to_onnx(
     agreed = Contract(
         tuple(_described(one, normalizers.get(one.key)) for one in example.inputs),
         tuple(ContractTensor(name, found[name], shape, dtype.name) for name, shape, dtype in traced.outputs),
-        _states(states, example.inputs, found),
+        _states(states, example, found),
         example.batch,
         how.value,
         opset,
@@ -150,14 +150,14 @@ def _is_few(array: np.ndarray[Any, Any]) -> bool:
 
 def _states(
     given: Mapping[NestedKey, NestedKey] | None,
-    inputs: Sequence[ExampleInput],
+    example: Example,
     outputs: Mapping[str, NestedKey],
 ) -> dict[str, str]:
     """Inputs with the outputs that are their next values.
 
     Unless told, an entry `key` has its next value in ("next", *key), or in itself.
     """
-    names = {one.key: one.name for one in inputs}
+    names = {one.key: one.name for one in example.inputs}
     targets = {key: name for name, key in outputs.items()}
     if given is not None:
         pairs = {unravel_key(key): unravel_key(new) for key, new in given.items()}
@@ -172,6 +172,6 @@ def _states(
     for key, name in names.items():
         following = ("next", key) if isinstance(key, str) else ("next", *key)
         new = following if following in targets else key
-        if new in targets:
+        if new in targets and new not in example.rewritten:
             out[name] = targets[new]
     return out

@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+
+from lite import TensorDict
+from lite.data import Bounded, Unbounded
+from lite.envs import ObservationNorm, RewardScaling
+from lite.envs.transforms.affine import in_common_dtype
+
+
+@pytest.mark.parametrize("standard", [True, False])
+def test_there_and_back(standard):
+    norm = ObservationNorm(2.0, 4.0, ["x"], ["y"], ["a"], ["b"], standard)
+    out = norm(TensorDict(x=np.array([6.0], np.float32)))["y"]
+    assert (float(out[0]), out.dtype) == (1.0 if standard else 26.0, np.float32)
+    np.testing.assert_array_equal(norm.inv(TensorDict(b=out))["a"], [6])
+    spec = norm.transform_observation_spec(Bounded(-2, 6, (1,)))
+    assert spec == Bounded(*((-1, 1) if standard else (-6, 26)), (1,))
+
+
+@pytest.mark.parametrize(
+    ("value", "buffers", "dtype"),
+    [
+        (np.float32, [np.zeros((), np.float64)], np.float32),
+        (np.float32, [np.zeros(2, np.float64)], np.float64),
+        (np.int64, [np.zeros((), np.int64), np.zeros((), np.float32)], np.float32),
+        (np.uint8, [np.zeros((), np.int64)], np.float32),
+    ],
+)
+def test_dtypes_are_those_of_torch(value, buffers, dtype):
+    for array in in_common_dtype(np.zeros(2, value), *buffers):
+        assert array.dtype == dtype
+
+
+def test_least_scales():
+    assert float(RewardScaling(0.0, 0.0).scale) == pytest.approx(1e-6)
+    assert float(ObservationNorm(0.0, 0.0, in_keys=["x"]).scale) == pytest.approx(1e-6)
+    assert ObservationNorm(0.0, np.zeros(2), in_keys=["x"]).eps == np.finfo(np.float64).eps
+
+
+def test_statistics_have_to_be_there():
+    norm = ObservationNorm(in_keys=["x"])
+    assert not norm.initialized
+    assert repr(norm) == "ObservationNorm(keys=['x'])"
+    with pytest.raises(RuntimeError, match="loc and scale are not set"):
+        norm(TensorDict(x=np.zeros(2)))
+    with pytest.raises(RuntimeError, match="init_stats needs an environment"):
+        norm.init_stats(2)
+    with pytest.raises(ValueError, match="cat_dim must be in reduce_dim"):
+        norm.init_stats(2, (0, 1), 2)
+    norm.load_state_dict(ObservationNorm(np.ones(2), np.ones(2), ["x"]).state_dict())
+    np.testing.assert_array_equal(norm(TensorDict(x=np.ones(2)))["x"], [2, 2])
+
+
+def test_rewards_with_bounds():
+    with pytest.raises(NotImplementedError, match="needs an Unbounded spec of rewards, got Bounded"):
+        RewardScaling(0, 1).transform_reward_spec(Bounded(-1, 1, (1,)))
+    assert RewardScaling(0, 1).transform_reward_spec(Unbounded(1)) == Unbounded(1)

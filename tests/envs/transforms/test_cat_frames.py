@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+
+from lite import TensorDict
+from lite.envs import CatFrames
+
+
+def test_steps_and_sequences_give_the_same():
+    done = np.zeros((2, 7, 1), bool)
+    done[0, 2], done[1, 4] = True, True
+    x = np.random.default_rng(0).normal(size=(2, 7, 3))
+    td = TensorDict({"x": x, "next": {"done": done}}, [2, 7], names=[None, "time"])
+    for padding in ("same", "constant"):
+        whole = CatFrames(3, -1, ["x"], ["y"], padding=padding)(td.copy())["y"]
+        frames = CatFrames(3, -1, ["x"], ["y"], padding=padding)
+        for t in range(7):
+            step = TensorDict({"x": x[:, t]}, [2])
+            if t == 0 or done[:, t - 1].any():
+                reset = np.ones(2, bool) if t == 0 else done[:, t - 1, 0]
+                # What goes on takes a step; what starts anew is reset.
+                if not reset.all():
+                    kept = frames._call(step.copy())["y"]
+                    fresh = frames._call(step.copy(), reset)["y"]
+                    np.testing.assert_array_equal(fresh[~reset], kept[~reset])
+                    found = fresh
+                else:
+                    found = frames._call(step, reset)["y"]
+            else:
+                found = frames._call(step)["y"]
+            np.testing.assert_array_equal(found, whole[:, t])
+
+
+def test_what_is_given_is_a_copy():
+    frames = CatFrames(2, -1, ["x"])
+    first = frames._call(TensorDict({"x": np.ones((1, 1))}, [1]), np.ones(1, bool))["x"]
+    first[...] = 9
+    second = frames._call(TensorDict({"x": np.zeros((1, 1))}, [1]))["x"]
+    np.testing.assert_array_equal(second, [[1, 0]])
+    assert list(frames.state_dict()) == ["_cat_buffers_x"]
+
+
+@pytest.mark.parametrize("padding", ["same", "constant"])
+def test_next_goes_on_from_the_root(padding):
+    done = np.array([[0], [1], [0]], bool)
+    x, following = np.array([[1.0], [2.0], [5.0]]), np.array([[2.0], [3.0], [6.0]])
+    td = TensorDict({"x": x, "next": {"x": following, "done": done}}, [3], names=["time"])
+    out = CatFrames(2, -1, ["x", ("next", "x")], padding=padding)(td)
+    np.testing.assert_array_equal(out["next", "x"], [[1, 2], [2, 3], [5, 6]])
+    np.testing.assert_array_equal(
+        out["x"], [[1, 1], [1, 2], [5, 5]] if padding == "same" else [[0, 1], [1, 2], [0, 5]]
+    )
+
+
+def test_without_a_name_the_last_dimension_is_time():
+    td = TensorDict({"x": np.ones((3, 1)), "next": {"done": np.zeros((3, 1), bool)}}, [3])
+    with pytest.warns(UserWarning, match="no dimension is called 'time'"):
+        CatFrames(2, -1, ["x"])(td)
+
+
+def test_what_environments_cannot_have():
+    td = TensorDict({"x": np.ones((3, 1))}, [3])
+    for keywords in ({"future": True}, {"mask_key": "m"}):
+        with pytest.raises(RuntimeError, match="needs whole episodes"):
+            CatFrames(2, -1, ["x"], **keywords)._call(td)
+    with pytest.raises(KeyError, match="which says where episodes end"):
+        CatFrames(2, -1, ["x"])(td.refine_names("time"))
+    with pytest.raises(ValueError, match="padding must be one of"):
+        CatFrames(2, -1, padding="wrap")

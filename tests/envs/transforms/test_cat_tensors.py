@@ -1,0 +1,32 @@
+import numpy as np
+import pytest
+
+from lite import TensorDict
+from lite.data import Bounded, Composite, Unbounded
+from lite.envs import CatTensors
+
+
+def test_order_and_dims():
+    td = TensorDict(b=np.ones((2, 1)), a=np.zeros((2, 1)))
+    np.testing.assert_array_equal(CatTensors(["b", "a"], "x")(td.copy())["x"], [[0, 1], [0, 1]])
+    unsorted = CatTensors(["b", "a"], "x", 0, sort=False, del_keys=False)(td)
+    np.testing.assert_array_equal(unsorted["x"].ravel(), [1, 1, 0, 0])
+    assert "a" in unsorted
+    td = TensorDict(a=np.zeros((2, 3)), b=np.ones(3))
+    assert CatTensors(["a", "b"], "x", -2, unsqueeze_if_oor=True)(td)["x"].shape == (3, 3)
+
+
+def test_specs():
+    spec = Composite(a=Bounded(0, 1, (3,)), b=Unbounded((2,)))
+    assert CatTensors(["a", "b"], "x").transform_observation_spec(spec) == Composite(x=Unbounded((5,)))
+    with pytest.raises(ValueError, match=r"there are no specs of \['c'\]"):
+        CatTensors(["a", "c"]).transform_observation_spec(spec)
+
+
+def test_arguments():
+    with pytest.raises(KeyError, match=r"of which \['c'\] are missing"):
+        CatTensors(["a", "c"])(TensorDict(a=1.0))
+    with pytest.raises(ValueError, match="dim must be -1"):
+        CatTensors(dim=-2)
+    with pytest.raises(TypeError, match="out_key must be a key"):
+        CatTensors(["a"], 3)

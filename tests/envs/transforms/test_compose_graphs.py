@@ -1,0 +1,208 @@
+"""A policy with its transforms as one graph, which acts on raw observations."""
+
+import json
+
+import numpy as np
+import pytest
+
+from lite import TensorDict, nn
+from lite.data import Bounded, Composite, Unbounded
+from lite.envs import (
+    ActionScaling,
+    CatFrames,
+    CatTensors,
+    CenterCrop,
+    ClipTransform,
+    Compose,
+    Crop,
+    DoubleToFloat,
+    DTypeCastTransform,
+    EnvBase,
+    FlattenObservation,
+    GrayScale,
+    InitTracker,
+    ObservationNorm,
+    PermuteTransform,
+    RenameTransform,
+    Resize,
+    RewardScaling,
+    RewardSum,
+    SignTransform,
+    SqueezeTransform,
+    StepCounter,
+    ToTensorImage,
+    TransformedEnv,
+    UnsqueezeTransform,
+    VecNorm,
+    VecNormV2,
+)
+from lite.nn import TensorDictModule, TensorDictSequential
+
+ort = pytest.importorskip("onnxruntime", reason="needs the llm extra")
+RNG = np.random.default_rng(0)
+OBS = RNG.normal(size=(3, 4)).astype(np.float32)
+IMAGE = RNG.integers(0, 256, (2, 12, 10, 3)).astype(np.uint8)
+
+
+def with_statistics(transform):
+    for scale in (1, 2, 3):
+        transform(TensorDict({"x": OBS * scale}, [3]))
+    return transform.eval()
+
+
+CASES = {
+    "statistics": (
+        lambda: [
+            with_statistics(VecNorm(["x"], decay=0.9)),
+            ObservationNorm(1, 2, ["x"], standard_normal=True),
+            ClipTransform(["x"], low=-1, high=1),
+        ],
+        {"x": OBS},
+        4,
+    ),
+    "averages in double": (
+        lambda: [
+            DoubleToFloat(["x"]),
+            with_statistics(VecNormV2(["x"], decay=0.9, reduce_batch_dims=True)),
+            SignTransform(["x"]),
+        ],
+        {"x": OBS.astype(np.float64)},
+        4,
+    ),
+    "shapes and keys": (
+        lambda: [
+            SqueezeTransform(-2, in_keys=["b"]),
+            CatTensors(["a", "b"], "c"),
+            RenameTransform(["c"], ["x"]),
+        ],
+        {"a": OBS[:, :2], "b": OBS[:, None, 2:]},
+        4,
+    ),
+    "pixels": (
+        lambda: [
+            PermuteTransform((-1, -3, -2), in_keys=["x"]),
+            UnsqueezeTransform(-1, in_keys=["x"]),
+            DTypeCastTransform(np.uint8, np.float32, ["x"]),
+            FlattenObservation(-4, -1, ["x"]),
+        ],
+        {"x": IMAGE},
+        360,
+    ),
+    **{
+        f"images, {mode}": (
+            lambda mode=mode: [
+                ToTensorImage(in_keys=["x"]),
+                GrayScale(["x"]),
+                CenterCrop(10, 8, ["x"]),
+                Resize(5, 4, mode, ["x"]),
+                Crop(6, 4, in_keys=["x"]),
+                FlattenObservation(-3, -1, ["x"]),
+            ],
+            {"x": IMAGE},
+            24,
+        )
+        for mode in ("nearest", "bilinear", "bicubic")
+    },
+}
+
+
+def runner(path):
+    session = ort.InferenceSession(str(path))
+    names = [one.name for one in session.get_outputs()]
+    return session, lambda feeds: dict(zip(names, session.run(None, feeds), strict=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_graph_acts_on_raw_observations(name, tmp_path):
+    make, entries, size = CASES[name]
+    policy = TensorDictModule(nn.Linear(size, 2), ["x"], ["action"])
+    alone = Compose(*make())
+    # What only learning needs is left out of a graph, whose inputs are observations.
+    whole = Compose(*make(), StepCounter(5), RewardScaling(0, 2), RewardSum(), InitTracker())
+    batch = [len(next(iter(entries.values())))]
+    td = TensorDict(entries, batch)
+    path = TensorDictSequential(whole.eval(), policy).to_onnx(tmp_path / "policy.onnx", td)
+    before = {key: value.copy() for key, value in td.items()}
+    for transform in alone:
+        if hasattr(transform, "freeze"):
+            transform.freeze()
+    wanted = policy(alone(td))["action"]
+    session, run = runner(path)
+    assert {one.name for one in session.get_inputs()} == set(before)
+    np.testing.assert_allclose(run(before)["action"], wanted, rtol=1e-4, atol=1e-5)
+
+
+class Camera(EnvBase):
+    """Frames that differ; episodes of four steps."""
+
+    def __init__(self):
+        super().__init__()
+        self.observation_spec = Composite(pixels=Bounded(0, 255, (6, 5, 3), dtype=np.uint8))
+        self.action_spec = Bounded(-1, 1, (2,))
+        self.reward_spec = Unbounded((1,))
+        self.frame = 0
+        self.raw = []
+
+    def seen(self):
+        self.raw.append(np.random.default_rng(self.frame).integers(0, 256, (6, 5, 3)).astype(np.uint8))
+        return TensorDict(pixels=self.raw[-1])
+
+    def _reset(self, tensordict, **kwargs):
+        self.frame += 100 - self.frame % 100
+        return self.seen()
+
+    def _step(self, tensordict):
+        self.frame += 1
+        done = np.array([self.frame % 100 >= 4])
+        return self.seen().update({"reward": np.zeros(1, np.float32), "done": done})
+
+    def _set_seed(self, seed):
+        pass
+
+
+@pytest.mark.parametrize("padding", ["same", "constant"])
+def test_a_graph_keeps_frames_as_a_state(padding, tmp_path):
+    env = TransformedEnv(Camera(), Compose(ToTensorImage(), GrayScale(), CatFrames(3, -3, padding=padding)))
+    net = nn.Sequential(nn.Flatten(-3, -1), nn.Linear(90, 2))
+    policy = TensorDictModule(net, ["pixels"], ["action"])
+    td = env.rollout(6, policy, break_when_any_done=False)
+    example = TensorDict({"pixels": np.zeros((1, 6, 5, 3), np.uint8)}, [1])
+    whole = TensorDictSequential(env.transform.eval(), policy).select_out_keys("action")
+    path = whole.to_onnx(tmp_path / "policy.onnx", example)
+    states = json.loads((tmp_path / "policy.onnx.json").read_text())["states"]
+    assert states == {"cat_frames.pixels": "next.cat_frames.pixels"}
+    session, run = runner(path)
+    assert [one.name for one in session.get_outputs()] == ["action", "next.cat_frames.pixels"]
+    state = np.zeros((1, 3, 6, 5), np.float32)
+    raw = [
+        frame for i, frame in enumerate(env.base_env.raw) if i != 4
+    ]  # the last one of an episode has no action
+    starts = [0, 4]
+    for step, action in enumerate(td["action"]):
+        feeds = {
+            "pixels": raw[step][None],
+            "is_init": np.array([[step in starts]]),
+            "cat_frames.pixels": state,
+        }
+        out = run(feeds)
+        np.testing.assert_allclose(out["action"][0], action, rtol=1e-4, atol=1e-5)
+        state = out["next.cat_frames.pixels"]
+
+
+def test_actions_are_scaled_after_the_policy(tmp_path):
+    scaling = ActionScaling(loc=1.0, scale=2.0)
+    policy = TensorDictModule(nn.Linear(4, 2), ["x"], ["action"])
+    td = TensorDict({"x": OBS}, [3])
+    path = TensorDictSequential(policy, scaling.inv).to_onnx(tmp_path / "policy.onnx", td)
+    _, run = runner(path)
+    np.testing.assert_allclose(
+        run({"x": OBS})["action"], policy(td.clone())["action"] * 2 + 1, rtol=1e-4, atol=1e-5
+    )
+
+
+def test_states_need_a_batch(tmp_path):
+    frames = CatFrames(2, -1, ["x"])
+    frames._call(TensorDict({"x": OBS}, [3]), np.ones(3, bool))
+    sequence = TensorDictSequential(frames, TensorDictModule(nn.Linear(8, 2), ["x"], ["action"]))
+    with pytest.raises(ValueError, match="the module has states"):
+        sequence.to_onnx(tmp_path / "policy.onnx", OBS)

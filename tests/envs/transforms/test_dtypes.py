@@ -1,0 +1,29 @@
+import numpy as np
+import pytest
+
+from lite import TensorDict
+from lite.data import Composite, Unbounded
+from lite.envs import DoubleToFloat, DTypeCastTransform
+
+
+def test_all_entries_of_a_dtype():
+    cast = DoubleToFloat()
+    td = cast(TensorDict(x=np.ones(2), n=TensorDict(y=np.ones(2)), i=np.arange(2)))
+    assert [td[key].dtype.name for key in ("x", ("n", "y"), "i")] == ["float32", "float32", "int64"]
+    assert cast.inv(td)["n", "y"].dtype == np.float64
+    with pytest.raises(ValueError, match="out_keys need in_keys"):
+        DoubleToFloat(out_keys=["x"])(td)
+
+
+def test_given_keys_go_one_way():
+    cast = DTypeCastTransform("float64", "float16", ["x"], ["y"])
+    td = cast(TensorDict(x=np.ones(2)))
+    assert (td["x"].dtype, td["y"].dtype) == (np.float64, np.float16)
+    assert cast.inv(td)["y"].dtype == np.float16
+
+
+def test_specs():
+    spec = DoubleToFloat(["x"]).transform_observation_spec(Composite(x=Unbounded(2, dtype=np.float64)))
+    assert spec["x"] == Unbounded(2)
+    with pytest.raises(TypeError, match="the spec must have the dtype float64, got float32"):
+        DoubleToFloat(["x"]).transform_observation_spec(spec)

@@ -1,0 +1,44 @@
+import numpy as np
+import pytest
+
+from lite import TensorDict
+from lite.envs import CenterCrop, Crop, GrayScale, ToTensorImage
+
+IMAGE = np.arange(36, dtype=np.uint8).reshape(1, 6, 6)
+
+
+def applied(transform, image=IMAGE):
+    return transform(TensorDict(pixels=image))["pixels"]
+
+
+def test_to_tensor_image():
+    image = np.full((4, 5, 3), 51, np.uint8)
+    out = applied(ToTensorImage(unsqueeze=True), image)
+    assert (out.shape, out.dtype) == ((1, 3, 4, 5), np.float32)
+    np.testing.assert_array_equal(out, np.float32(51) / np.float32(255))
+    assert applied(ToTensorImage(shape_tolerant=True), IMAGE).shape == (1, 6, 6)
+    assert applied(ToTensorImage(from_int=False), image).max() == 51
+
+
+def test_grey_is_cut_and_not_rounded():
+    out = applied(GrayScale(), np.array([10, 20, 30], np.uint8).reshape(3, 1, 1))
+    assert (out.item(), out.dtype) == (int(0.2989 * 10 + 0.587 * 20 + 0.114 * 30), np.uint8)
+    with pytest.raises(TypeError, match=r"images must be of shape \(..., 3, W, H\)"):
+        applied(GrayScale())
+
+
+@pytest.mark.parametrize(
+    ("transform", "expected"),
+    [
+        (Crop(2, 3, 1, 2), IMAGE[:, 1:3, 2:5]),
+        (Crop(2, top=5), np.pad(IMAGE[:, 5:, :2], ((0, 0), (0, 1), (0, 0)))),
+        (Crop(3, left=-1), np.pad(IMAGE[:, :3, :2], ((0, 0), (0, 0), (1, 0)))),
+        (Crop(2, top=9), np.zeros((1, 2, 2))),
+        (CenterCrop(4), IMAGE[:, 1:5, 1:5]),
+        (CenterCrop(3, 1), IMAGE[:, 2:5, 2:3]),
+        (CenterCrop(9, 6), np.pad(IMAGE, ((0, 0), (1, 2), (0, 0)))),
+    ],
+)
+def test_crops(transform, expected):
+    """As torchvision's `crop` and `center_crop`, by their source: half of an odd rest is rounded to even."""
+    np.testing.assert_array_equal(applied(transform), expected)

@@ -1,0 +1,25 @@
+import numpy as np
+
+from lite import TensorDict
+from lite.envs.transforms.resets import reset_mask, where_reset
+
+
+def test_masks():
+    td = TensorDict(
+        {
+            "_reset": np.array([[True], [False]]),
+            "n": TensorDict({"_reset": np.ones((2, 3, 1), bool)}, [2, 3]),
+        },
+        [2],
+    )
+    assert reset_mask("_reset", td).tolist() == [True, False]
+    assert reset_mask(("n", "_reset"), td).shape == (2, 3)
+    assert reset_mask("_reset", TensorDict({}, [2])).all()
+    assert reset_mask("_reset", TensorDict({}, [])).shape == ()
+
+
+def test_values():
+    mask, fresh = np.array([True, False]), np.ones((2, 1))
+    np.testing.assert_array_equal(where_reset(mask, fresh, np.full((2, 1), 7.0)), [[1], [7]])
+    np.testing.assert_array_equal(where_reset(mask, fresh, None), [[1], [0]])
+    assert where_reset(np.ones(2, bool), fresh, None) is fresh

@@ -1,0 +1,29 @@
+import numpy as np
+import pytest
+
+from lite import TensorDict
+from lite.data import Bounded
+from lite.envs import Resize
+
+STRIPES = np.repeat(np.array([0, 0, 100, 100, 200, 200], np.uint8)[None], 4, 0)[None]
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+def test_constant_images_stay(mode):
+    image = np.full((2, 3, 7, 5), 77, np.uint8)
+    for size in ((3, 9), (14, 2), (7, 5)):
+        out = Resize(size, interpolation=mode)(TensorDict(pixels=image))["pixels"]
+        np.testing.assert_array_equal(out, np.full((2, 3, *size), 77))
+        assert out.dtype == np.uint8
+
+
+def test_means_of_pixels():
+    # Of a factor of two, each pixel is 3/8 of the two in its middle, and 1/8 of those beside them.
+    out = Resize(4, 3)(TensorDict(pixels=STRIPES.astype(np.float32)))["pixels"]
+    np.testing.assert_allclose(out[0, 0], [100 / 7, 100, 200 - 100 / 7], rtol=1e-6)
+
+
+def test_spec_and_arguments():
+    assert Resize(3, 9).transform_observation_spec(Bounded(0, 1, (3, 6, 6))).shape == (3, 3, 9)
+    with pytest.raises(ValueError, match="interpolation must be one of"):
+        Resize(3, interpolation="lanczos")
