@@ -102,6 +102,13 @@ SCRIPTS = {
         'pip install -e ".[bench,parity,gym]"',
         _TORCHRL,
     ),
+    "transforms": Script(
+        "test_transforms.py",
+        "transforms beside torchrl",
+        (*_TORCHRL, "gymnasium"),
+        'pip install -e ".[bench,parity,gym]"',
+        _TORCHRL,
+    ),
     "llm": Script(
         "test_llm.py",
         "language models beside onnxruntime-genai, optimum, transformers: those that are installed",

@@ -266,7 +266,7 @@ class DiscreteActionProjection(Transform):
         super().__init__(keys if include_forward else [], keys if include_forward else [], keys, keys)
         if max_actions < num_actions_effective:
             raise RuntimeError(
-                f"max_actions must be at least {num_actions_effective}, num_actions_effective, got {max_actions}."
+                f"max_actions must be at least {num_actions_effective}, the other number, got {max_actions}."
             )
         self.num_actions_effective, self.max_actions = num_actions_effective, max_actions
         self.generator = np.random.default_rng(generator)

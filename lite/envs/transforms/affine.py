@@ -28,7 +28,8 @@ class _Affine(Transform):
     def _forth(self, value: Any) -> Any:
         """What a value becomes."""
         loc, scale = self._numbers()
-        value, loc, scale = in_common_dtype(value, loc, scale)
+        if not value.dtype == loc.dtype == scale.dtype:
+            value, loc, scale = in_common_dtype(value, loc, scale)
         return (value - loc) / scale if self._standard() else value * scale + loc
 
     def _back(self, value: Any) -> Any:
@@ -42,7 +43,8 @@ class _Affine(Transform):
         return buffers["loc"], buffers["scale"]
 
     def _standard(self) -> bool:
-        return bool(numbers_of(self.__dict__["_buffers"]["standard_normal"]))
+        flag = self.__dict__["_buffers"]["standard_normal"]
+        return bool(flag if type(flag) is np.ndarray else numbers_of(flag))
 
     def __repr__(self) -> str:
         loc, scale = self._numbers()
@@ -201,10 +203,11 @@ class ObservationNorm(_Affine):
         return self._back(state)
 
     def _numbers(self) -> tuple[Any, Any]:
-        loc, scale = super()._numbers()
-        if isinstance(loc, UninitializedBuffer):
+        buffers = self.__dict__["_buffers"]
+        loc = buffers["loc"]
+        if type(loc) is UninitializedBuffer:
             raise RuntimeError("loc and scale are not set: give them, or call init_stats.")
-        return loc, scale
+        return loc, buffers["scale"]
 
     @apply_to_composite
     def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:

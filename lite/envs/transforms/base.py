@@ -90,7 +90,8 @@ class Transform(TensorDictModuleBase):
     @property
     def in_keys(self) -> list[NestedKey]:
         """Entries that are read."""
-        return self.__dict__.get("_in_keys") or []
+        keys: list[NestedKey] | None = self.__dict__.get("_in_keys")
+        return [] if keys is None else keys
 
     @in_keys.setter
     def in_keys(self, keys: Keys) -> None:

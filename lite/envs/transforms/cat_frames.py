@@ -125,8 +125,8 @@ class CatFrames(ImageTransform):
             kept = np.full(shape, self.padding_value, frame.dtype)
             self._set_buffer(name, kept)
         if reset is None:
-            kept[_part(axis, slice(None, -size))] = kept[_part(axis, slice(size, None))]
-            kept[_part(axis, slice(-size, None))] = frame
+            kept = np.concatenate([kept[_part(axis, slice(size, None))], frame], axis)
+            self._buffers[name] = kept
         elif reset.all():
             kept[...] = self._first(frame, axis)
         else:

@@ -54,7 +54,8 @@ class RewardClipping(Transform):
         self.register_buffer("clamp_max", _as_scalar(clamp_max))
 
     def _apply_transform(self, obs: Any) -> Any:
-        return _clipped(obs, self.clamp_min, self.clamp_max)
+        buffers = self.__dict__["_buffers"]
+        return _clipped(obs, buffers["clamp_min"], buffers["clamp_max"])
 
     @apply_to_composite
     def transform_reward_spec(self, reward_spec: TensorSpec) -> TensorSpec:
@@ -205,9 +206,11 @@ def _clipped(value: Any, low: Any, high: Any) -> Any:
     """Within bounds that may be None; of integers with bounds of floats, floats."""
     for bound, choose in ((low, np.maximum), (high, np.minimum)):
         if bound is not None:
-            if value.dtype.kind in "iub" and bound.dtype.kind == "f":
-                value = value.astype(bound.dtype)
-            value = choose(value, bound.astype(value.dtype))
+            if value.dtype != bound.dtype:
+                if value.dtype.kind in "iub" and bound.dtype.kind == "f":
+                    value = value.astype(bound.dtype)
+                bound = bound.astype(value.dtype)
+            value = choose(value, bound)
     return value
 
 

@@ -56,7 +56,7 @@ class ToTensorImage(ImageTransform):
         self,
         from_int: bool | None = None,
         unsqueeze: bool = False,
-        dtype: DTypeLike = None,
+        dtype: DTypeLike | None = None,
         *,
         in_keys: Keys = None,
         out_keys: Keys = None,

@@ -69,22 +69,22 @@ class ModuleTransform(Transform):
             "state": state_spec_transform,
         }
 
-    @property
+    @property  # type: ignore[misc]
     def in_keys(self) -> list[NestedKey]:
         """Those of the module."""
         return [] if self.inverse else list(self.module.in_keys)
 
-    @property
+    @property  # type: ignore[misc]
     def out_keys(self) -> list[NestedKey]:
         """Those of the module."""
         return [] if self.inverse else list(self.module.out_keys)
 
-    @property
+    @property  # type: ignore[misc]
     def in_keys_inv(self) -> list[NestedKey]:
         """What the module writes, with `inverse`."""
         return list(self.module.out_keys) if self.inverse else []
 
-    @property
+    @property  # type: ignore[misc]
     def out_keys_inv(self) -> list[NestedKey]:
         """What the module reads, with `inverse`."""
         return list(self.module.in_keys) if self.inverse else []

@@ -41,7 +41,7 @@ def reset_mask(reset_key: NestedKey, tensordict: TensorDictBase) -> NDArray[np.b
     if mask is None:
         return np.ones(batch, np.bool_)
     mask = np.asarray(mask)
-    return mask.reshape(*batch, -1).any(-1) if mask.ndim > len(batch) else mask
+    return np.asarray(mask.reshape(*batch, -1).any(-1)) if mask.ndim > len(batch) else mask
 
 
 def where_reset(mask: NDArray[np.bool_], fresh: Any, before: Any) -> NDArray[Any]:

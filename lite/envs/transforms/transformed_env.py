@@ -45,6 +45,8 @@ class TransformedEnv(EnvBase):
         [1.0, 2.0, 3.0, 4.0, 5.0]
     """
 
+    base_env: EnvBase
+
     def __init__(
         self,
         base_env: EnvBase,

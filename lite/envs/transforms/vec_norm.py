@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -122,7 +123,7 @@ class VecNorm(Transform):
             self._td.update(fresh)
         statistics = [self._td.get(name) for name in names]
         if not self.frozen and not is_symbolic(value):
-            added = (_summed(value, statistics[0]), _summed(np.square(value), statistics[1]), count)
+            added = (_summed(value, statistics[0]), _summed(value * value, statistics[1]), count)
             for total, part in zip(statistics, added, strict=True):
                 total *= total.dtype.type(self.decay)
                 total += part
@@ -134,7 +135,7 @@ class VecNorm(Transform):
 
     def _moments(self, total: Any, squares: Any, count: Any) -> tuple[Any, Any]:
         mean = total / count
-        variance = squares / count - np.square(mean)
+        variance = squares / count - mean * mean
         return mean, np.sqrt(np.maximum(variance, variance.dtype.type(self.eps)))
 
     # -- statistics -----------------------------------------------------------------------------
@@ -206,14 +207,16 @@ class VecNorm(Transform):
 belong_to("lite.envs", VecNorm)
 
 
-def _statistics_of(key: NestedKey) -> list[NestedKey]:
+@lru_cache(256)
+def _statistics_of(key: NestedKey) -> tuple[NestedKey, ...]:
     *outer, last = require_path(key)
-    return [(*outer, f"{last}{name}") if outer else f"{last}{name}" for name in _STATISTICS]
+    return tuple((*outer, f"{last}{name}") if outer else f"{last}{name}" for name in _STATISTICS)
 
 
 def _summed(value: Any, like: Any) -> Any:
     """The sum over the dimensions that `like` lacks, the first ones."""
-    return value.sum(tuple(range(value.ndim - like.ndim)), dtype=value.dtype)
+    more = value.ndim - like.ndim
+    return value.sum(tuple(range(more)), dtype=value.dtype) if more else value
 
 
 def flat_arrays(td: TensorDictBase, separator: str) -> dict[str, Any]:
