@@ -2,7 +2,7 @@
 
 - `optimizer`: what all optimisers share, as functions of TensorDicts and as torch's classes over Parameters
 - `adam` (Adam, AdamW), `sgd`, `rmsprop`: what each keeps, and the numbers of its steps
-- `lr_scheduler`: schedules, as torch's and as functions of the step
+- `lr_scheduler`: schedules, as torch's and as functions of the step; `KLAdaptiveLR` follows a divergence
 - `clipping`, `soft_update`: functions of Parameters, TensorDicts, modules
 - `leaves`: one step over many arrays, by `lite.kernels` or by the `formulas` in NumPy
 - `trees`: which arrays of TensorDicts belong together
@@ -15,12 +15,13 @@ from lite.optim.clipping import clip_grad_norm, clip_grad_norm_, clip_grad_value
 from lite.optim.lr_scheduler import (
     ConstantLR,
     CosineAnnealingLR,
+    KLAdaptiveLR,
     LambdaLR,
     LinearLR,
     LRScheduler,
     SequentialLR,
 )
-from lite.optim.optimizer import Optimizer
+from lite.optim.optimizer import Optimizer, group_optimizers
 from lite.optim.rmsprop import RMSprop
 from lite.optim.sgd import SGD
 from lite.optim.soft_update import soft_update
@@ -31,6 +32,7 @@ __all__ = [
     "AdamW",
     "ConstantLR",
     "CosineAnnealingLR",
+    "KLAdaptiveLR",
     "LRScheduler",
     "LambdaLR",
     "LinearLR",
@@ -41,6 +43,7 @@ __all__ = [
     "clip_grad_norm_",
     "clip_grad_value",
     "clip_grad_value_",
+    "group_optimizers",
     "soft_update",
 ]
 

@@ -1,4 +1,4 @@
-"""Schedules of learning rates: torch's, and the same as functions of the step."""
+"""Schedules of learning rates: torch's, the same as functions of the step, and one by a divergence."""
 
 from __future__ import annotations
 
@@ -394,3 +394,98 @@ class SequentialLR(LRScheduler):
         super().load_state_dict(state_dict)
         for schedule, state in zip(self._schedulers, states, strict=True):
             schedule.load_state_dict(state)
+
+
+class KLAdaptiveLR:
+    """Learning rates that follow how far each update has moved the policy.
+
+    After an update whose divergence from the policy before was more than twice `target_kl` rates are divided
+    by `factor`, after one of less than half of it multiplied. An update that moved nothing changes nothing.
+
+    Args:
+        optimizer: an optimiser over parameters, whose groups' "lr" is set.
+        target_kl: the divergence that an update is to have, such as the mean of "kl_approx" of `ClipPPOLoss`.
+        factor: above 1.
+        min_lr, max_lr: the limits of every rate.
+
+    Raises:
+        TypeError: no optimiser, or one without parameters.
+        ValueError: a number out of its range.
+
+    Source:
+        Rudin et al. (2021), Learning to walk in minutes using massively parallel deep reinforcement learning
+        (arXiv:2109.11978); torchrl.objectives.KLAdaptiveLR.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn, optim
+        >>> adam = optim.Adam([nn.Parameter(np.ones(2))], lr=1e-3)
+        >>> schedule = optim.KLAdaptiveLR(adam, target_kl=0.01, factor=2.0)
+        >>> schedule.step(kl=0.05)
+        >>> schedule.get_last_lr()
+        [0.0005]
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        target_kl: float,
+        *,
+        factor: float = 1.5,
+        min_lr: float = 1e-5,
+        max_lr: float = 1e-2,
+    ) -> None:
+        if not getattr(optimizer, "param_groups", None):
+            raise TypeError(
+                f"optimizer must be an optimiser over parameters, got {type(optimizer).__name__} without any."
+            )
+        if not 0 < target_kl < math.inf:
+            raise ValueError(f"target_kl must be positive and finite, got {target_kl}.")
+        if not 1 < factor < math.inf:
+            raise ValueError(f"factor must be above 1 and finite, got {factor}.")
+        if not 0 < min_lr <= max_lr < math.inf:
+            raise ValueError(f"limits must be 0 < min_lr <= max_lr < inf, got {min_lr} and {max_lr}.")
+        self.optimizer = optimizer
+        self.target_kl = float(target_kl)
+        self.factor = float(factor)
+        self.min_lr = float(min_lr)
+        self.max_lr = float(max_lr)
+        self.last_kl: float | None = None
+
+    def step(self, kl: Any) -> None:
+        """Set the learning rates for the next update.
+
+        Args:
+            kl: the divergence of the last update, a number or an array of one.
+
+        Raises:
+            ValueError: it is not finite.
+        """
+        kl = float(kl)
+        if not math.isfinite(kl):
+            raise ValueError(f"kl must be finite, got {kl}.")
+        if kl > 2 * self.target_kl:
+            scale = 1 / self.factor
+        else:
+            scale = self.factor if 0 < kl < self.target_kl / 2 else 1.0
+        for group in self.optimizer.param_groups:
+            group["lr"] = min(self.max_lr, max(self.min_lr, group["lr"] * scale))
+        self.last_kl = kl
+
+    def get_last_lr(self) -> list[float]:
+        """The learning rates of the groups."""
+        return [float(group["lr"]) for group in self.optimizer.param_groups]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The attributes under torchrl's names, without the optimiser."""
+        return {name: value for name, value in vars(self).items() if name != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load the state of another, or of torchrl's.
+
+        Raises:
+            KeyError: a name is missing.
+        """
+        names = ("target_kl", "factor", "min_lr", "max_lr")
+        vars(self).update({name: float(state_dict[name]) for name in names})
+        self.last_kl = state_dict.get("last_kl")

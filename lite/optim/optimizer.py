@@ -347,6 +347,40 @@ class Optimizer:
         return f"{type(self).__name__} (\n{''.join(lines)})"
 
 
+def group_optimizers(*optimizers: Optimizer | None) -> Optimizer:
+    """One optimiser over the parameters of several, with the options of each; their states begin anew.
+
+    Args:
+        *optimizers: optimisers of one class over parameters; None is left out.
+
+    Raises:
+        TypeError: there is none.
+        ValueError: another class, an optimiser without parameters, or a parameter that is in two of them.
+
+    Source:
+        torchrl.objectives.utils.group_optimizers.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn, optim
+        >>> first = optim.Adam([nn.Parameter(np.ones(2))], lr=0.1)
+        >>> second = optim.Adam([nn.Parameter(np.ones(3))], lr=0.2)
+        >>> [group["lr"] for group in optim.group_optimizers(first, None, second).param_groups]
+        [0.1, 0.2]
+    """
+    given = [optimizer for optimizer in optimizers if optimizer is not None]
+    if not given:
+        raise TypeError("optimizers must have one that is not None.")
+    classes = sorted({type(optimizer).__name__ for optimizer in given})
+    if len(classes) > 1:
+        raise ValueError(f"optimizers must be of one class, got {classes}.")
+    if not all(optimizer.param_groups for optimizer in given):
+        raise ValueError(f"optimizers must be over parameters, got a {classes[0]} without any.")
+    cls: Any = type(given[0])
+    grouped: Optimizer = cls([group for optimizer in given for group in optimizer.param_groups])
+    return grouped
+
+
 def _is_number(value: Any) -> bool:
     if isinstance(value, np.ndarray) or is_symbolic(value):
         return value.ndim == 0 and value.dtype.kind in "iuf"

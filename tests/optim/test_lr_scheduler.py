@@ -89,3 +89,26 @@ def test_names_that_a_schedule_does_not_have_are_left_out():
     schedule.load_state_dict({"get_lr": None, "last_epoch": 3, "optimizer": None})
     assert schedule.last_epoch == 3
     schedule.step()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target_kl": 0}, "target_kl must be positive and finite, got 0"),
+        ({"factor": 1.0}, r"factor must be above 1 and finite, got 1\.0"),
+        ({"min_lr": 0.1, "max_lr": 0.01}, r"0 < min_lr <= max_lr < inf, got 0\.1 and 0\.01"),
+    ],
+)
+def test_numbers_of_divergences(options, message):
+    with pytest.raises(ValueError, match=message):
+        optim.KLAdaptiveLR(sgd(), **{"target_kl": 0.1, **options})
+
+
+def test_a_divergence_that_is_not_finite_changes_nothing():
+    optimizer = sgd(0.005)
+    schedule = optim.KLAdaptiveLR(optimizer, 0.1)
+    with pytest.raises(ValueError, match="kl must be finite, got nan"):
+        schedule.step(np.nan)
+    assert (schedule.last_kl, schedule.get_last_lr()) == (None, [0.005])
+    with pytest.raises(TypeError, match="must be an optimiser over parameters, got SGD without any"):
+        optim.KLAdaptiveLR(optim.SGD(0.1), 0.1)

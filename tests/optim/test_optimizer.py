@@ -219,3 +219,21 @@ def test_copies_and_pickles():
         np.testing.assert_array_equal(
             other.update(params, params)[0]["w"], adam.update(params, params)[0]["w"]
         )
+
+
+def test_several_optimisers_as_one() -> None:
+    params = [nn.Parameter(np.ones(2)) for _ in range(3)]
+    made = [optim.SGD([p], lr=lr) for p, lr in zip(params, (0.1, 0.2, 0.3), strict=True)]
+    grouped = optim.group_optimizers(made[0], None, *made[1:])
+    for param in params:
+        param.grad = np.ones(2)
+    grouped.step()
+    np.testing.assert_allclose([p.data[0] for p in params], [0.9, 0.8, 0.7])
+    for wrong, error, message in (
+        ([], TypeError, "must have one that is not None"),
+        ([made[0], optim.Adam([params[1]])], ValueError, r"of one class, got \['Adam', 'SGD'\]"),
+        ([made[0], optim.SGD(0.1)], ValueError, "over parameters, got a SGD without any"),
+        ([made[0], made[0]], ValueError, "appear more than once"),
+    ):
+        with pytest.raises(error, match=message):
+            optim.group_optimizers(*wrong)

@@ -59,6 +59,27 @@ DTYPES = {"float32": 2e-6, "float64": 1e-10}
 GRADIENTS = {"float32": 1e-5, "float64": 1e-10}
 
 
+def torch_draws_from(monkeypatch: Any, generator: np.random.Generator) -> None:
+    """torch draws normal and uniform numbers, and orders, as lite's losses do from a generator like this."""
+
+    def normal(shape: Any, dtype: Any, device: Any = None) -> Any:
+        return torch.from_numpy(generator.standard_normal(tuple(shape), str(dtype).removeprefix("torch.")))
+
+    initial = torch.Tensor.uniform_
+
+    def uniform(self: Any, low: float = 0, high: float = 1, **options: Any) -> Any:
+        if (low, high) != (-1, 1):  # of layers, which torch fills
+            return initial(self, low, high, **options)
+        drawn = generator.random(tuple(self.shape), str(self.dtype).removeprefix("torch."))
+        return self.copy_(torch.from_numpy(drawn) * (high - low) + low)
+
+    monkeypatch.setattr("torch.distributions.normal._standard_normal", normal)
+    monkeypatch.setattr("torch.normal", lambda mean, std: mean + std * normal(mean.shape, mean.dtype))
+    monkeypatch.setattr("torch.randn_like", lambda like: normal(like.shape, like.dtype))
+    monkeypatch.setattr("torch.Tensor.uniform_", uniform)
+    monkeypatch.setattr("torch.randperm", lambda n: torch.from_numpy(np.argsort(generator.random(n))))
+
+
 @contextmanager
 def default_dtype(dtype: str) -> Iterator[None]:
     """The default floating type of both sides."""

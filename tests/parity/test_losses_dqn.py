@@ -1,8 +1,11 @@
-"""DQNLoss against torchrl's: values, priorities, dtypes, n-step discounts."""
+"""DQNLoss and DistributionalDQNLoss against torchrl's: values, priorities, dtypes, n-step discounts."""
 
 import numpy as np
 import pytest
-from parity.losses import DTYPES, both, compare, default_dtype, mlp, steps
+import torch
+import torchrl.modules
+from helpers.nn.transitions import Returns
+from parity.losses import DTYPES, LITE, both, compare, default_dtype, mlp, steps
 
 from lite.nn import losses
 
@@ -91,3 +94,52 @@ def test_state_dict():
     fresh.load_state_dict(state)
     key = "target_value_network_params", "module", "0", "module", "0", "weight"
     np.testing.assert_array_equal(getattr(fresh, key[0])[key[1:]], state[".".join(key)])
+
+
+class Rows(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 15)
+
+    def forward(self, observation):
+        return self.linear(observation).unflatten(-1, (5, 3))
+
+
+def returns(space):
+    def make(s):
+        if s is LITE:
+            return Returns(space)
+        support = torch.linspace(-1, 1, 5)
+        return torchrl.modules.DistributionalQValueActor(Rows(), support, action_space=space)
+
+    return make
+
+
+@pytest.mark.parametrize("space", ["categorical", "one-hot"])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize(
+    ("options", "extra"),
+    [
+        ({"gamma": 0.9}, {}),
+        ({"gamma": 0.5, "delay_value": False}, {"priority_weight": np.linspace(0.1, 1.0, 6)}),
+        ({"gamma": 0.9}, {"steps_to_next_obs": np.array([[1], [2], [3], [3], [2], [1]])}),
+        ({"gamma": 0.9}, {("collector", "mask"): np.array([1, 1, 0, 1, 0, 1], bool)}),
+    ],
+)
+def test_distributions(space, reduction, options, extra):
+    rng = np.random.default_rng(1)
+    data = steps(rng, "float64", (6,), action=actions(rng, space, (6,))) | extra
+    data["next", "reward"] = np.array([[0.0], [0.5], [-3.0], [3.0], [0.1], [-0.2]])
+
+    def prepare(side, loss, td):
+        if options.get("delay_value", True):
+            side.losses.SoftUpdate(loss, eps=0.9)
+            for key, leaf in loss.target_value_network_params.items(True, True):
+                if "support" not in key:
+                    leaf *= 1.25
+
+    with default_dtype("float64"):
+        compare(
+            "DistributionalDQNLoss", (returns(space),), data, (6,), "float64", prepare, reduction=reduction,
+            **options,
+        )  # fmt: skip

@@ -266,3 +266,28 @@ def test_norms_of_values(norm, shape, dtype):
     assert {key: tuple(value.shape) for key, value in ours.state_dict().items()} == {
         key: tuple(value.shape) for key, value in state.items()
     }
+
+
+@pytest.mark.parametrize("name", ["MAPPOLoss", "IPPOLoss"])
+@pytest.mark.parametrize("norm", [None, *NORMS[:2]], ids=str)
+@pytest.mark.parametrize("options", [{}, {"clip_value": 0.1}, {"separate_losses": True}], ids=str)
+@pytest.mark.parametrize("advantage", [False, True])
+def test_agents(name, norm, options, advantage):
+    """Three agents, whose team has one reward and one end."""
+    team, agents = (2, 5), (2, 5, 3)
+    data = entries("float64", agents, discrete=True, advantage=True)
+    if not advantage:
+        if "clip_value" in options:
+            return
+        for key in ("advantage", "value_target", "state_value"):
+            del data[key]
+    of_team = steps(np.random.default_rng(3), "float64", team)
+    data |= {("next", key): of_team["next", key] for key in ("reward", "done", "terminated")}
+    own = {}
+    if norm is not None:
+        own = {
+            "mine": {"value_norm": getattr(lite.nn, norm[0])(shape=1, **norm[1])},
+            "torchs": {"value_norm": getattr(torchrl.modules, norm[0])(shape=1, **norm[1])},
+        }
+    with default_dtype("float64"):
+        compare(name, (categorical, critic), data, team, "float64", **own, **options)

@@ -1,11 +1,12 @@
-"""SACLoss, DiscreteSACLoss, DDPGLoss and TD3Loss against torchrl's, with the same random numbers."""
+"""SACLoss and its kin, DDPGLoss and TD3Loss against torchrl's, with the same random numbers."""
 
 import numpy as np
 import pytest
-import torch
 from parity.losses import (
     DTYPES,
     LITE,
+    Joined,
+    TorchJoined,
     categorical,
     compare,
     critic,
@@ -15,6 +16,7 @@ from parity.losses import (
     mlp,
     q_network,
     steps,
+    torch_draws_from,
 )
 
 import lite.nn.losses as ours
@@ -25,19 +27,25 @@ SEED = 11
 
 @pytest.fixture
 def same_noise(monkeypatch):
-    """torch draws normal numbers from the generator that lite's losses are given."""
-    generator = np.random.default_rng(SEED)
+    """torch draws from the generator that lite's losses are given."""
+    torch_draws_from(monkeypatch, np.random.default_rng(SEED))
 
-    def normal(shape, dtype, device=None):
-        return torch.from_numpy(generator.standard_normal(tuple(shape), str(dtype).removeprefix("torch.")))
 
-    monkeypatch.setattr("torch.distributions.normal._standard_normal", normal)
-    monkeypatch.setattr("torch.randn_like", lambda like: normal(like.shape, like.dtype))
+SOFT = ("SACLoss", "REDQLoss", "CrossQLoss")
 
 
 def twins(make):
     """Two critics."""
     return lambda s: [make(s), make(s)]
+
+
+def normed(s):
+    """A critic with batch norms."""
+    net = s.nn.Sequential(
+        s.nn.BatchNorm1d(6), s.nn.Linear(6, 8), s.nn.ReLU(), s.nn.BatchNorm1d(8), s.nn.Linear(8, 1)
+    )
+    joined = Joined if s is LITE else TorchJoined
+    return s.ValueOperator(joined(net), in_keys=["observation", "action"])
 
 
 def values(s):
@@ -50,13 +58,18 @@ def run(name, dtype="float64", **options):
     data = steps(rng, dtype, shape) | options.pop("extra", {})
     estimator = options.pop("estimator", None)
     distribution = options.pop("distribution", None)
-    delayed = options.pop("delayed", True)
+    delayed = options.pop("delayed", name != "CrossQLoss")
     first_paper = name.startswith("First")
     name = name.removeprefix("First")
     data["action"] = np.tanh(rng.normal(size=(*shape, 2))).astype(dtype)
     networks = (gaussian, twins(q_network))
+    if name == "REDQLoss":
+        networks = (gaussian, lambda s: [q_network(s) for _ in range(5)])
+        options.setdefault("num_qvalue_nets", 5)
     mine = {"generator": np.random.default_rng(SEED)}
-    if name == "SACLoss":
+    if critic_of_batches := options.pop("critic", None):
+        networks = (gaussian, twins(critic_of_batches))
+    if name in SOFT:
         networks = ((lambda s: gaussian(s, distribution or "TanhNormal")), networks[1])
         networks += (critic,) if first_paper else ()
         options.setdefault("target_entropy", -2.0)
@@ -88,11 +101,13 @@ def run(name, dtype="float64", **options):
 
     with default_dtype(dtype):
         # torchrl's SACLoss leaves the parameters of the distribution in the batch.
-        leave_out = ("params", "loc", "scale") if name == "SACLoss" else ()
+        leave_out = ("params", "loc", "scale") if name in SOFT else ()
         return compare(name, networks, data, shape, dtype, prepare, leave_out=leave_out, mine=mine, **options)
 
 
-NAMES = ["SACLoss", "FirstSACLoss", "DiscreteSACLoss", "DDPGLoss", "TD3Loss"]
+NAMES = [
+    "SACLoss", "FirstSACLoss", "DiscreteSACLoss", "REDQLoss", "CrossQLoss", "DDPGLoss", "TD3Loss", "TD3BCLoss"
+]  # fmt: skip
 
 
 @pytest.mark.usefixtures("same_noise")
@@ -113,7 +128,7 @@ class TestValues:
         if mask:
             extra["collector", "mask"] = np.array([1, 1, 0, 1, 0, 1], bool)
         options = {}
-        if reduction == "none" and "SAC" in name:
+        if reduction == "none" and name.removeprefix("First") in (*SOFT, "DiscreteSACLoss"):
             options["torchs"] = {"scalar_output_mode": "exclude"}
         run(name, extra=extra, reduction=reduction, **options)
 
@@ -129,24 +144,24 @@ class TestValues:
     def test_estimators(self, name, estimator):
         run(name, shape=(2, 5), estimator=estimator)
 
-    @pytest.mark.parametrize("name", NAMES)
+    @pytest.mark.parametrize("name", [name for name in NAMES if name != "REDQLoss"])  # see DIFFERENCES.md
     def test_discounts_of_n_steps(self, name):
         run(name, extra={"steps_to_next_obs": np.array([[1], [2], [3], [3], [2], [1]])})
 
     @pytest.mark.parametrize("name", NAMES)
     def test_without_delay(self, name):
-        off = {"DDPGLoss": {"delay_value": False}}.get(name, {"delay_qvalue": False})
-        if name == "TD3Loss":
+        off = {"DDPGLoss": {"delay_value": False}, "CrossQLoss": {}}.get(name, {"delay_qvalue": False})
+        if name in ("TD3Loss", "TD3BCLoss"):
             off["delay_actor"] = False
         if name == "FirstSACLoss":
             off["delay_value"] = False
         run(name, delayed=False, **off)
 
-    @pytest.mark.parametrize("name", ["SACLoss", "FirstSACLoss", "DDPGLoss", "TD3Loss"])
+    @pytest.mark.parametrize("name", ["SACLoss", "FirstSACLoss", "DDPGLoss", "TD3Loss", "TD3BCLoss"])
     def test_delayed_actors(self, name):
         run(name, delay_actor=True)
 
-    @pytest.mark.parametrize("name", ["SACLoss", "FirstSACLoss", "DiscreteSACLoss"])
+    @pytest.mark.parametrize("name", [*SOFT, "FirstSACLoss", "DiscreteSACLoss"])
     @pytest.mark.parametrize(
         "options",
         [
@@ -163,17 +178,34 @@ class TestValues:
         ids=str,
     )
     def test_options(self, name, options):
-        run(name, **options)
+        if "skip_done_states" not in options or "SAC" in name:
+            run(name, **options)
+
+    @pytest.mark.parametrize("sub_sample_len", [1, 3, 9])
+    def test_how_many_critics_value_next_states(self, sub_sample_len):
+        run("REDQLoss", sub_sample_len=sub_sample_len)
+
+    def test_batch_norms_of_critics(self):
+        """They see both steps, count once, and are constants to the policy."""
+        (mine, other), _ = run("CrossQLoss", critic=normed)
+        state = {key: value.numpy() for key, value in other.state_dict().items()}
+        for key, value in mine.state_dict().items():
+            np.testing.assert_allclose(value, state[key], 1e-9, err_msg=key)
 
     def test_one_hot(self):
         run("DiscreteSACLoss", action_space="one-hot")
 
-    @pytest.mark.parametrize("name", ["SACLoss", "FirstSACLoss"])
+    @pytest.mark.parametrize("name", [*SOFT, "FirstSACLoss"])
     def test_gaussian_without_tanh(self, name):
         run(name, distribution="IndependentNormal")
 
-    def test_bounds_and_noise(self):
-        run("TD3Loss", bounds=(-0.2, 0.2), policy_noise=2.0, noise_clip=0.1)
+    @pytest.mark.parametrize("name", ["TD3Loss", "TD3BCLoss"])
+    def test_bounds_and_noise(self, name):
+        run(name, bounds=(-0.2, 0.2), policy_noise=2.0, noise_clip=0.1)
+
+    @pytest.mark.parametrize("alpha", [0.0, 1.0])
+    def test_how_near_to_the_data(self, alpha):
+        run("TD3BCLoss", alpha=alpha)
 
 
 def test_target_entropy_of_a_spec():

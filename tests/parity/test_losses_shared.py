@@ -70,7 +70,9 @@ def test_values_and_gradients(name, separate, estimated):
 
 NAMES = [
     "A2CLoss", "BCLoss", "ClipPPOLoss", "DDPGLoss", "DQNLoss", "DiscreteSACLoss", "KLPENPPOLoss", "PPOLoss",
-    "ReinforceLoss", "SACLoss", "TD3Loss", "CISPOLoss", "DAPO", "GRPOLoss",
+    "ReinforceLoss", "SACLoss", "TD3Loss", "CISPOLoss", "DAPO", "GRPOLoss", "CQLLoss", "CrossQLoss",
+    "DiscreteCQLLoss", "DiscreteIQLLoss", "DistributionalDQNLoss", "IPPOLoss", "IQLLoss", "MAPPOLoss",
+    "REDQLoss", "TD3BCLoss",
     "SFTLoss",
 ]  # fmt: skip
 # Former names that torchrl refuses itself; devices; modules that are called with their own parameters;
@@ -108,6 +110,7 @@ def arguments(cls):
 def test_arguments(name):
     mine, theirs = arguments(getattr(losses, name)), arguments(theirs_of(name))
     left_out = LEFT_OUT - ({"value_network", "delay_value"} if name != "SACLoss" else set())
+    left_out -= {"gamma"} if name == "DistributionalDQNLoss" else set()
     left_out |= {"clip_value"} if issubclass(getattr(losses, name), losses.GRPOLoss) else set()
     for argument, default in theirs.items():
         if argument in left_out:

@@ -345,3 +345,30 @@ def test_clip_grad_value():
     for mine, other in zip(pair.ours, pair.theirs, strict=True):
         if mine.grad is not None:
             np.testing.assert_array_equal(mine.grad, other.grad.numpy())
+
+
+def test_rates_that_follow_a_divergence():
+    from torchrl.objectives import KLAdaptiveLR
+
+    net, other = nn.Linear(2, 1), torch.nn.Linear(2, 1)
+    for options in ({}, {"factor": 3.0, "min_lr": 1e-4, "max_lr": 3e-3}):
+        mine = optim.KLAdaptiveLR(optim.Adam(net.parameters(), lr=1e-3), 0.01, **options)
+        theirs = KLAdaptiveLR(torch.optim.Adam(other.parameters(), lr=1e-3), 0.01, **options)
+        for kl in (0.05, 0.021, 0.02, 0.005, 0.0049, 0.0, -1.0, *[0.001] * 9, *[0.9] * 20):
+            mine.step(np.float32(kl))
+            theirs.step(torch.tensor(kl))
+            assert mine.get_last_lr() == theirs.get_last_lr()
+        assert mine.state_dict() == theirs.state_dict()
+        fresh = optim.KLAdaptiveLR(mine.optimizer, 0.5)
+        fresh.load_state_dict(theirs.state_dict())
+        assert fresh.state_dict() == mine.state_dict()
+
+
+def test_optimisers_of_several_as_one():
+    from torchrl.objectives.utils import group_optimizers
+
+    net, other = nn.Linear(2, 1), torch.nn.Linear(2, 1)
+    mine = optim.group_optimizers(*[optim.Adam([p], lr=0.1 * k) for k, p in enumerate(net.parameters())])
+    theirs = group_optimizers(*[torch.optim.Adam([p], lr=0.1 * k) for k, p in enumerate(other.parameters())])
+    assert [len(group["params"]) for group in mine.param_groups] == [1, 1]
+    assert [g["lr"] for g in mine.param_groups] == [g["lr"] for g in theirs.param_groups]

@@ -4,13 +4,14 @@ base        what all losses have
 reduction   distances between values, and from losses per element to one number
 estimators  which estimator of targets and advantages a loss makes
 updates     how target parameters follow those that learn
-dqn         temporal differences of action values
+dqn         temporal differences of action values, and of their distributions
 policies    functions of a policy's distribution
-ppo         a policy that stays near the one that acted; kl_ppo, with a penalty instead of a limit
+ppo         a policy that stays near the one that acted, or several; kl_ppo, with a penalty instead of a limit
 ensembles   several networks of one form, called at once
 alpha       the weight of entropy, learned or fixed
-sac         soft actor-critic; discrete_sac, for a few actions
+sac         soft actor-critic; discrete_sac, for a few actions; redq, with many critics
 ddpg        a deterministic policy that follows its critic; td3, that follows several
+offline     policies that learn from recorded data alone: conservative and implicit Q-learning, TD3+BC
 a2c         log-probs weighted by advantages; reinforce, without a bonus for entropy
 bc          behaviour cloning
 grpo        language models: losses on log-probs of tokens, as functions; grpo_losses, as modules
@@ -25,7 +26,7 @@ from lite.nn.losses.bc import BCLoss
 from lite.nn.losses.ddpg import DDPGLoss
 from lite.nn.losses.discrete_sac import DiscreteSACLoss
 from lite.nn.losses.dpo import DPOLoss, DPOLossOutput, dpo_loss
-from lite.nn.losses.dqn import DQNLoss
+from lite.nn.losses.dqn import DistributionalDQNLoss, DQNLoss
 from lite.nn.losses.estimators import ValueEstimators, default_value_kwargs
 from lite.nn.losses.grpo import aggregate_tokens, grpo_loss, kl_penalty
 from lite.nn.losses.grpo_losses import (
@@ -38,10 +39,14 @@ from lite.nn.losses.grpo_losses import (
     LLMLossOutput,
 )
 from lite.nn.losses.kl_ppo import KLPENPPOLoss
-from lite.nn.losses.ppo import ClipPPOLoss, PPOLoss
+from lite.nn.losses.offline.cql import CQLLoss, DiscreteCQLLoss
+from lite.nn.losses.offline.iql import DiscreteIQLLoss, IQLLoss
+from lite.nn.losses.offline.td3_bc import TD3BCLoss
+from lite.nn.losses.ppo import ClipPPOLoss, IPPOLoss, MAPPOLoss, PPOLoss
+from lite.nn.losses.redq import REDQLoss
 from lite.nn.losses.reduction import distance_loss
 from lite.nn.losses.reinforce import ReinforceLoss
-from lite.nn.losses.sac import SACLoss
+from lite.nn.losses.sac import CrossQLoss, SACLoss
 from lite.nn.losses.sft import SFTLoss, SFTLossOutput, minor_sft_loss, sft_loss
 from lite.nn.losses.td3 import TD3Loss
 from lite.nn.losses.updates import HardUpdate, SoftUpdate, TargetNetUpdater
@@ -52,25 +57,35 @@ __all__ = [
     "BCLoss",
     "CISPOLoss",
     "CISPOLossOutput",
+    "CQLLoss",
     "ClipPPOLoss",
+    "CrossQLoss",
     "DAPOLossOutput",
     "DDPGLoss",
     "DPOLoss",
     "DPOLossOutput",
     "DQNLoss",
+    "DiscreteCQLLoss",
+    "DiscreteIQLLoss",
     "DiscreteSACLoss",
+    "DistributionalDQNLoss",
     "GRPOLoss",
     "GRPOLossOutput",
     "HardUpdate",
+    "IPPOLoss",
+    "IQLLoss",
     "KLPENPPOLoss",
     "LLMLossOutput",
     "LossModule",
+    "MAPPOLoss",
     "PPOLoss",
+    "REDQLoss",
     "ReinforceLoss",
     "SACLoss",
     "SFTLoss",
     "SFTLossOutput",
     "SoftUpdate",
+    "TD3BCLoss",
     "TD3Loss",
     "TargetNetUpdater",
     "ValueEstimators",

@@ -122,6 +122,10 @@ class ActorCriticLoss(LossModule):
         """
         return self._critic_loss(tensordict)[:2]
 
+    def _compared(self, target: Array, value: Array, old: Array | None) -> tuple[Array, Array, Array | None]:
+        """Targets, values and old values as the critic's loss compares them."""
+        return target, value, old
+
     def _critic_loss(self, tensordict: TensorDictBase) -> tuple[Array, Array | None, Array, Array]:
         """The loss for each element, the share that was clipped, the values, and their targets."""
         keys = self.tensor_keys
@@ -130,6 +134,7 @@ class ActorCriticLoss(LossModule):
         td = tensordict.select(*self.critic_network.in_keys, strict=False)
         with self.critic_network_params.to_module(self.critic_network):
             value = self._read(self.critic_network(td), keys.value)
+        target, value, old = self._compared(target, value, old)
         loss, kind = distance_loss(target, value, self.loss_critic_type), self.loss_critic_type
         if old is None:
             return loss, None, value, target

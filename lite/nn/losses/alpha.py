@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from lite import TensorDict, TensorDictBase, get_default_dtype
+from lite import NestedKey, TensorDict, TensorDictBase, get_default_dtype
 from lite._arrays.types import Array
+from lite._tree.keys import require_path
 from lite.nn._modules.parameter import Parameter
+from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.log_prob_names import set_composite_lp_aggregate
 from lite.nn.losses.ensembles import EnsembleLoss
+from lite.nn.losses.policies import drawn
 from lite.nn.values.detached import detached
 
 
@@ -48,10 +53,32 @@ class EntropyWeightedLoss(EnsembleLoss):
         logged = [] if self.reduction == "none" else ["alpha", "entropy"]
         self.out_keys = ["loss_actor", "loss_qvalue", "loss_alpha", *logged]
 
+    def _set_target_entropy(self, name: str, target_entropy: str | float, action_spec: Any) -> None:
+        """Keep the entropy that the policy is to have as a buffer.
+
+        Args:
+            name: of the buffer.
+            target_entropy: a number; "auto" is the negative number of dimensions of an action.
+            action_spec: that of actions, or of a Composite with them; None is the policy's.
+
+        Raises:
+            RuntimeError: "auto", and there is no spec.
+        """
+        if target_entropy == "auto":
+            spec = getattr(self.actor_network, "spec", None) if action_spec is None else action_spec
+            target_entropy = -float(_event_size(spec, self.tensor_keys.action))
+        self.register_buffer(name, np.asarray(target_entropy, get_default_dtype()))
+
+    def _drawn(self, dist: Distribution) -> tuple[Array, Array]:
+        """Actions of a policy, and their log-probs."""
+        with set_composite_lp_aggregate(True):
+            return drawn(dist, (), self._generator)
+
     @property
     def _alpha(self) -> Array:
         """The weight as a constant; `log_alpha` is brought between its limits."""
-        low, high = self.min_log_alpha, self.max_log_alpha
+        limits = (self.min_log_alpha, self.max_log_alpha)
+        low, high = (None if limit is None else detached(limit) for limit in limits)
         value = detached(self.log_alpha)
         if low is not None or high is not None:
             kept = np.clip(value, low, high)
@@ -98,3 +125,14 @@ def scattered(values: Array, where: Array) -> Array:
     out = np.zeros((*where.shape, *values.shape[1:]), values.dtype)
     out[where] = values
     return out
+
+
+def _event_size(spec: Any, key: NestedKey) -> int:
+    """How many dimensions an action has."""
+    if spec is None:
+        raise RuntimeError("target_entropy='auto' needs an action_spec, or a policy with a spec.")
+    container: tuple[int, ...] = ()
+    for name in require_path(key):
+        if hasattr(spec, "keys"):
+            container, spec = tuple(spec.shape), spec[name]
+    return math.prod(spec.shape[len(container) :])

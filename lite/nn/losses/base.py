@@ -55,13 +55,19 @@ class NoKeys:
 
 
 @dataclass
-class TransitionKeys:
+class UnweightedKeys:
     """Keys of losses that learn from transitions; reward, done and terminated are under "next"."""
 
     priority: NestedKey = "td_error"
     reward: NestedKey = "reward"
     done: NestedKey = "done"
     terminated: NestedKey = "terminated"
+
+
+@dataclass
+class TransitionKeys(UnweightedKeys):
+    """Keys of losses that learn from transitions with the weights of a prioritized buffer."""
+
     priority_weight: NestedKey = "priority_weight"
 
 
@@ -479,7 +485,12 @@ class LossModule(TensorDictModuleBase):
 
     def _write_priority(self, tensordict: TensorDictBase, error: Array) -> None:
         """Give the batch its errors; a locked one must have a place for them."""
-        tensordict.set(self.tensor_keys.priority, error, inplace=tensordict.is_locked)
+        self._write(tensordict, {self.tensor_keys.priority: error})
+
+    def _write(self, tensordict: TensorDictBase, found: Mapping[NestedKey, Array]) -> None:
+        """Give the batch entries; a locked one must have places for them."""
+        for key, value in found.items():
+            tensordict.set(key, value, inplace=tensordict.is_locked)
 
     def _read(self, tensordict: TensorDictBase, key: NestedKey) -> Array:
         """An entry of the batch; KeyError if it is missing."""

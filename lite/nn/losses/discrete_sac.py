@@ -15,9 +15,10 @@ from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
 from lite.nn.losses.alpha import EntropyWeightedLoss, require_shape, scattered
 from lite.nn.losses.base import TransitionKeys
+from lite.nn.losses.ensembles import values_taken
 from lite.nn.losses.policies import require_policy
 from lite.nn.tensordict_modules.dispatch import dispatch
-from lite.nn.tensordict_modules.q_value import action_space_of, value_of_action
+from lite.nn.tensordict_modules.q_value import action_space_of
 from lite.nn.values.detached import detached
 
 
@@ -76,6 +77,7 @@ class DiscreteSACLoss(EntropyWeightedLoss):
     _AcceptedKeys = DiscreteSACKeys
     tensor_keys: DiscreteSACKeys
     _value_key = "action_value"
+    _of_all_actions = True
 
     def __init__(
         self,
@@ -146,9 +148,7 @@ class DiscreteSACLoss(EntropyWeightedLoss):
         target = self._target(tensordict)
         values = self._values(self.qvalue_network_params, tensordict)
         action = self._read(tensordict, self.tensor_keys.action)
-        chosen = value_of_action(
-            values, np.broadcast_to(action, (len(values), *action.shape)), self.action_space
-        )[..., 0]
+        chosen = values_taken(values, action, self.action_space)
         loss = self._distance(chosen, target)
         return loss, np.abs(detached(chosen) - target).max(0)
 

@@ -1,16 +1,18 @@
-"""DQNLoss: temporal differences of action values."""
+"""DQNLoss and DistributionalDQNLoss: temporal differences of action values, and of their distributions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
+
+import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase
 from lite._arrays.types import Array
 from lite.nn._modules.module import Module
 from lite.nn.losses.base import LossModule, TransitionKeys
-from lite.nn.losses.estimators import OF_RETURNS, ValueEstimators
+from lite.nn.losses.estimators import OF_RETURNS, ValueEstimators, named
 from lite.nn.losses.reduction import distance_loss
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
@@ -90,15 +92,8 @@ class DQNLoss(LossModule):
             raise ValueError("double_dqn=True needs delay_value=True.")
         self._keep(reduction=reduction, loss_function=loss_function, double_dqn=double_dqn)
         self._keep(delay_value=delay_value, use_prioritized_weights=use_prioritized_weights)
-        space = action_space
-        for name in ("action_space", "spec"):
-            space = getattr(value_network, name, None) if space is None else space
-        if space is None:
-            raise ValueError("action_space must be given, as the value network has no such attribute.")
-        self.action_space = action_space_of(space)
-        if not isinstance(value_network, TensorDictModuleBase):
-            value_network = QValueActor(value_network, action_space=self.action_space)
-        self.convert_to_functional(value_network, "value_network", create_target_params=delay_value)
+        network, self.action_space = acting_network(value_network, action_space)
+        self.convert_to_functional(network, "value_network", create_target_params=delay_value)
         self.out_keys = ["loss"]
         self._set_in_keys()
 
@@ -145,3 +140,166 @@ class DQNLoss(LossModule):
         with self.target_value_network_params.to_module(self.value_network):
             values = self.value_network(judge).get(self.tensor_keys.action_value)
         return detached(value_of_action(values, action, self.action_space))
+
+
+def acting_network(value_network: Any, action_space: Any) -> tuple[Any, str]:
+    """A network of action values that acts, and how it writes actions.
+
+    Args:
+        value_network: a TensorDictModule, or what gives the values of all actions of "observation".
+        action_space: see `action_space_of`; None is the network's.
+
+    Raises:
+        ValueError: there is none, or another one.
+    """
+    space = action_space
+    for name in ("action_space", "spec"):
+        space = getattr(value_network, name, None) if space is None else space
+    if space is None:
+        raise ValueError("action_space must be given, as the value network has no such attribute.")
+    space = action_space_of(space)
+    if not isinstance(value_network, TensorDictModuleBase):
+        value_network = QValueActor(value_network, action_space=space)
+    return value_network, space
+
+
+@dataclass
+class DistributionalDQNKeys(TransitionKeys):
+    """The keys that `DistributionalDQNLoss` reads and writes."""
+
+    action_value: NestedKey = "action_value"
+    action: NestedKey = "action"
+    steps_to_next_obs: NestedKey = "steps_to_next_obs"
+
+
+class DistributionalDQNLoss(LossModule):
+    """How far a distribution of returns is from that of the reward and the discounted next return.
+
+    Reads observations, "action", under "next" observations, "reward", (batch, 1), "done" and "terminated",
+    and "steps_to_next_obs", if `MultiStep` made the batch, which has one dimension. The network itself
+    chooses the next action, its copy gives the distribution. Returns "loss", the cross entropy, and writes
+    that of each step to "td_error", (batch, 1).
+
+    Args:
+        value_network: a `DistributionalQValueActor`: a TensorDictModule that writes "action" and
+            "action_value", (batch, atoms, n), the log-probs of returns for each action, and has an
+            `action_space` and a buffer `support`, (atoms), the returns, in equal steps.
+        gamma: discount.
+        delay_value: take next distributions from a copy, which `SoftUpdate` or `HardUpdate` moves.
+        reduction: "mean", "sum" or "none".
+        use_prioritized_weights: see `LossModule`; the weights have the shape of the batch.
+
+    Raises:
+        TypeError: the network has no action space or no support.
+        ValueError: another name of a reduction.
+
+    Source:
+        Bellemare et al. (2017), A distributional perspective on reinforcement learning (arXiv:1707.06887);
+        torchrl.objectives.DistributionalDQNLoss.
+    """
+
+    _AcceptedKeys = DistributionalDQNKeys
+    tensor_keys: DistributionalDQNKeys
+    default_value_estimator = ValueEstimators.TD0
+    SUPPORTED_VALUE_ESTIMATORS = (ValueEstimators.TD0,)
+    _schedulable_buffers = frozenset({"gamma"})
+
+    def __init__(
+        self,
+        value_network: Module,
+        *,
+        gamma: float,
+        delay_value: bool = True,
+        reduction: str | None = None,
+        use_prioritized_weights: bool | str = "auto",
+    ) -> None:
+        super().__init__()
+        for name in ("action_space", "support"):
+            if getattr(value_network, name, None) is None:
+                raise TypeError(
+                    f"value_network must be a DistributionalQValueActor, got {type(value_network).__name__}, "
+                    f"which has no {name}."
+                )
+        self.register_coeff_buffer("gamma", gamma)
+        self._keep(reduction=reduction, delay_value=delay_value)
+        self._keep(use_prioritized_weights=use_prioritized_weights)
+        self.action_space = action_space_of(value_network.action_space)
+        self.convert_to_functional(value_network, "value_network", create_target_params=delay_value)
+        self.out_keys = ["loss"]
+        self._set_in_keys()
+
+    def _set_in_keys(self) -> None:
+        others = [self.tensor_keys.action, *self._signal_keys()]
+        self._list_in_keys((self.value_network, "next"), others=others)
+
+    @dispatch
+    def forward(self, tensordict: TensorDictBase) -> Any:
+        """The loss of a batch, and its "td_error".
+
+        Args:
+            tensordict: the batch; see `DQNLoss.forward`.
+
+        Raises:
+            KeyError: an entry is missing.
+            RuntimeError: the batch has not one dimension, or the reward is not (batch, 1).
+            ValueError: shapes that differ, or a loss that is NaN.
+        """
+        if tensordict.batch_dims != 1:
+            raise RuntimeError(
+                f"the batch must have one dimension, got the batch size {tensordict.batch_size}."
+            )
+        td = self._batch(tensordict)
+        action = self._read(td, self.tensor_keys.action)  # before the network writes its own
+        log_probs = _of_action(self._log_probs(td, self.value_network_params), action, self.action_space)
+        loss = -(self._projected(td) * log_probs).sum(1)
+        weights = self._maybe_get_priority_weight(td)
+        out = TensorDict(loss=self._reduce_loss(loss, td, weights=weights))
+        self._write_priority(tensordict, detached(loss)[:, None])
+        return out
+
+    def _log_probs(self, data: TensorDictBase, params: TensorDictBase) -> Array:
+        with params.to_module(self.value_network):
+            return self._read(self.value_network(data), self.tensor_keys.action_value)
+
+    def _projected(self, td: TensorDictBase) -> Array:
+        """The distribution of reward and discounted next return on the support, (batch, atoms)."""
+        keys, following = self.tensor_keys, td.get("next")
+        reward, done = (self._read(following, key) for key in (keys.reward, keys.done))
+        terminated = following.get(keys.terminated, None)
+        terminated = done if terminated is None else terminated
+        chooser = following.copy()
+        self._log_probs(chooser, detached(self.value_network_params))
+        action = self._read(chooser, keys.action)
+        log_probs = self._log_probs(following.copy(), self.target_value_network_params)
+        ahead = np.exp(_of_action(detached(log_probs), action, self.action_space))
+        support = detached(self.value_network_params["support"])
+        low, high = support.min(), support.max()
+        discount = self._number("gamma") ** td.get(keys.steps_to_next_obs, 1)
+        returns = reward + (1 - terminated.astype(reward.dtype)) * discount * support
+        if returns.shape != ahead.shape:
+            raise RuntimeError(f"reward and terminated must be (batch, 1), got {reward.shape}.")
+        place = (np.clip(returns, low, high) - low) / ((high - low) / (len(support) - 1))
+        # A return between two atoms gives each the share that it is nearer to it.
+        shares = np.clip(1 - np.abs(place[..., None] - np.arange(len(support), dtype=place.dtype)), 0, 1)
+        return (ahead[:, None] @ shares)[:, 0].astype(ahead.dtype)
+
+    def make_value_estimator(self, value_type: Any = None, **hyperparams: Any) -> Self:
+        """Accept TD0 alone, which `forward` computes.
+
+        Raises:
+            KeyError, NotImplementedError: another estimator.
+        """
+        if value_type is not None and named(value_type) is not ValueEstimators.TD0:
+            raise NotImplementedError(f"{type(self).__name__} supports TD0, got {value_type}.")
+        return self
+
+
+def _of_action(values: Array, action: Array, space: str) -> Array:
+    """Entries of an action, (batch, atoms), out of those of all, (batch, atoms, n)."""
+    if space == "one_hot":
+        shape = len(values), values.shape[-1]
+        if action.shape != shape:
+            raise ValueError(f"one-hot actions must have the shape {shape}, got {action.shape}.")
+        return (values * action[:, None].astype(values.dtype)).sum(-1)
+    ids = action.reshape(len(values), 1, 1)
+    return np.take_along_axis(values, np.broadcast_to(ids, (*values.shape[:-1], 1)), -1)[..., 0]

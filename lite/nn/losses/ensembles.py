@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,17 +17,21 @@ from lite.nn._parameters.params import TensorDictParams
 from lite.nn.losses.base import LossModule, TransitionKeys
 from lite.nn.losses.estimators import OF_RETURNS, ValueEstimators
 from lite.nn.losses.reduction import distance_loss
+from lite.nn.tensordict_modules.q_value import value_of_action
 from lite.nn.values.detached import detached
 
 
 class EnsembleLoss(LossModule):
     """Base of losses of a policy and `num_qvalue_nets` critics, whose targets count one step ahead."""
 
-    _AcceptedKeys = TransitionKeys
+    _AcceptedKeys: ClassVar[type[Any]] = TransitionKeys
     default_value_estimator = ValueEstimators.TD0
     SUPPORTED_VALUE_ESTIMATORS = OF_RETURNS
-    _value_key = "state_action_value"  # or "action_value", where critics give those of all actions
-    _estimator_options = {"value_network": None}  # noqa: RUF012 - read only
+    _value_key = "state_action_value"
+    _of_all_actions = (
+        False  # whether critics value all actions at once, (*batch, n), instead of one, (*batch, 1)
+    )
+    _estimator_options: Mapping[str, Any] = MappingProxyType({"value_network": None})
 
     def _set_networks(
         self,
@@ -37,10 +42,13 @@ class EnsembleLoss(LossModule):
         *,
         delay_actor: bool,
         delay_qvalue: bool,
-        num_qvalue_nets: int,
+        num_qvalue_nets: int | None,
         **options: Any,
     ) -> None:
-        """Set options, and convert the networks; critics do not learn by the parameters in `shared`."""
+        """Set options, and convert the networks; critics do not learn by the parameters in `shared`.
+
+        `num_qvalue_nets=None` is a single critic, whose parameters are not stacked.
+        """
         self._generator = None if generator is None else np.random.default_rng(generator)
         self._keep(
             delay_actor=delay_actor, delay_qvalue=delay_qvalue, num_qvalue_nets=num_qvalue_nets, **options
@@ -61,7 +69,7 @@ class EnsembleLoss(LossModule):
         values = values_of_each(
             self.qvalue_network, params, inputs, getattr(self.tensor_keys, key), **options
         )
-        return values if key == "action_value" else values[..., 0]
+        return values if self._of_all_actions else values[..., 0]
 
     def _distance(self, values: Array, target: Array) -> Array:
         """The distances of all critics' values from one target, added up."""
@@ -72,6 +80,17 @@ class EnsembleLoss(LossModule):
     def _target_of(self, td: TensorDictBase, next_value: Array) -> Array:
         """The targets of the critics, (*batch), from values of the next states."""
         return detached(self.value_estimator.value_estimate(td, next_value=next_value[..., None]))[..., 0]
+
+
+def values_taken(values: Array, action: Array, space: str) -> Array:
+    """Each critic's value of the actions that were taken, (critics, *batch), out of (critics, *batch, n).
+
+    Args:
+        values: of all actions.
+        action, space: as for `value_of_action`.
+    """
+    actions = np.broadcast_to(action, (len(values), *action.shape))
+    return value_of_action(values, actions, space)[..., 0]
 
 
 def values_of_each(
@@ -88,7 +107,7 @@ def values_of_each(
 
     Args:
         network: a TensorDictModule.
-        params: its parameters, stacked along the first dimension.
+        params: its parameters, stacked along the first dimension, or those of a single network.
         data: the input, which is not changed.
         key: of the entry that is wanted.
         each: the first dimension of `data` counts the sets, too, and each reads its part.
@@ -101,6 +120,8 @@ def values_of_each(
         with own.to_module(network):
             return network(inner).get(key)
 
+    if not params.batch_dims:
+        return call(params, data)[None]
     if loop:
         parts: Any = data if each else [data] * params.batch_size[0]
         return np.stack([call(params[i], parts[i]) for i in range(params.batch_size[0])])

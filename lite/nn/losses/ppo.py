@@ -1,4 +1,7 @@
-"""PPOLoss and ClipPPOLoss: a policy that stays near the one that acted, and the values of its states."""
+"""PPO: a policy that stays near the one that acted, and the values of its states.
+
+PPOLoss, ClipPPOLoss, and of several agents MAPPOLoss and IPPOLoss.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.losses.a2c import ActorCriticLoss
+from lite.nn.losses.estimators import ValueEstimators
 from lite.nn.losses.policies import entries, entropy_of, log_prob_of, total
 from lite.nn.losses.reduction import squeezed
 from lite.nn.tensordict_modules.dispatch import dispatch
@@ -361,6 +365,92 @@ class ClipPPOLoss(PPOLoss):
         out.set("max_ratio", ratio.max())
         out.set("mean_ratio", ratio.mean())
         return out
+
+
+class MAPPOLoss(ClipPPOLoss):
+    """`ClipPPOLoss` of a team: each agent has a policy, and one critic sees all of them.
+
+    Observations, actions and values have a dimension of agents, [*batch, time, agents, ...], under keys that
+    `set_keys` names, such as ("agents", "action"); reward and done may be the team's, [*batch, time, 1], as
+    the default estimator is `MultiAgentGAE`.
+
+    Args:
+        actor_network: a policy with `get_dist`, of each agent's observations.
+        critic_network: gives values, (*batch, agents, 1), of all observations or of a state.
+        value_norm: a `ValueNorm`, such as `lite.nn.PopArtValueNorm`: the critic's loss compares values and
+            targets that it has normalised, and updates it with the targets.
+        entropy_coeff: as for `PPOLoss`.
+        normalize_advantage: as for `PPOLoss`, but True by default.
+        normalize_advantage_exclude_dims: as for `PPOLoss`, but the dimension of agents by default.
+        **options: those of `ClipPPOLoss`.
+
+    Raises:
+        TypeError, ValueError: as for `PPOLoss`.
+
+    Source:
+        Yu et al. (2022), The surprising effectiveness of PPO in cooperative multi-agent games
+        (arXiv:2103.01955); torchrl.objectives.MAPPOLoss.
+
+    Example:
+        >>> from lite import nn
+        >>> from lite.nn.distributions import Categorical
+        >>> from lite.nn.losses import MAPPOLoss
+        >>> policy = nn.ProbabilisticTensorDictSequential(
+        ...     nn.TensorDictModule(nn.Linear(4, 3), [("agents", "observation")], [("agents", "logits")]),
+        ...     nn.ProbabilisticTensorDictModule(
+        ...         [("agents", "logits")], [("agents", "action")], distribution_class=Categorical
+        ...     ),
+        ... )
+        >>> key = ("agents", "observation")
+        >>> critic = nn.TensorDictModule(nn.Linear(4, 1), [key], [("agents", "state_value")])
+        >>> loss = MAPPOLoss(policy, critic, value_norm=nn.PopArtValueNorm(shape=1))
+        >>> loss.set_keys(value=("agents", "state_value"))
+        >>> loss.normalize_advantage_exclude_dims
+        (-2,)
+    """
+
+    default_value_estimator = ValueEstimators.MAGAE
+
+    def __init__(
+        self,
+        actor_network: Module | None = None,
+        critic_network: Module | None = None,
+        *,
+        value_norm: ValueNorm | None = None,
+        entropy_coeff: float | Mapping[NestedKey, float] | None = 0.01,
+        normalize_advantage: bool = True,
+        normalize_advantage_exclude_dims: tuple[int, ...] = (-2,),
+        **options: Any,
+    ) -> None:
+        super().__init__(
+            actor_network,
+            critic_network,
+            entropy_coeff=entropy_coeff,
+            normalize_advantage=normalize_advantage,
+            normalize_advantage_exclude_dims=normalize_advantage_exclude_dims,
+            **options,
+        )
+        self.value_norm = value_norm
+
+    def _compared(self, target: Array, value: Array, old: Array | None) -> tuple[Array, Array, Array | None]:
+        norm = self.value_norm
+        if norm is None:
+            return target, value, old
+        norm.update(target)
+        return norm.normalize(target), norm.normalize(value), None if old is None else norm.normalize(old)
+
+
+class IPPOLoss(MAPPOLoss):
+    """`MAPPOLoss` whose critic gives each agent a value of its own observations alone.
+
+    Args:
+        actor_network, critic_network, value_norm, entropy_coeff, normalize_advantage,
+            normalize_advantage_exclude_dims, **options: as for `MAPPOLoss`.
+
+    Source:
+        De Witt et al. (2020), Is independent learning all you need in the StarCraft multi-agent challenge?
+        (arXiv:2011.09533); torchrl.objectives.IPPOLoss.
+    """
 
 
 def clip_bounds(clip_epsilon: Any) -> tuple[float, float]:

@@ -1,24 +1,21 @@
-"""SACLoss: soft actor-critic for continuous actions."""
+"""SACLoss and CrossQLoss: soft actor-critic for continuous actions."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from lite import NestedKey, TensorDict, TensorDictBase, get_default_dtype
+from lite import NestedKey, TensorDict, TensorDictBase, cat
 from lite._arrays.types import Array
-from lite._tree.keys import require_path
 from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
-from lite.nn.distributions.distribution import Distribution
-from lite.nn.distributions.log_prob_names import default_log_prob_key, set_composite_lp_aggregate
+from lite.nn.distributions.log_prob_names import default_log_prob_key
 from lite.nn.losses.alpha import EntropyWeightedLoss, require_shape, scattered
-from lite.nn.losses.base import TransitionKeys
-from lite.nn.losses.policies import drawn, policy_keys, require_policy
+from lite.nn.losses.base import TransitionKeys, UnweightedKeys
+from lite.nn.losses.policies import policy_keys, require_policy
 from lite.nn.losses.reduction import distance_loss
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.values.detached import detached
@@ -135,10 +132,7 @@ class SACLoss(EntropyWeightedLoss):
         known = policy_keys(actor_network)
         keys = {"action": known.get("action"), "log_prob": known.get("sample_log_prob")}
         self.set_keys(**{name: key for name, key in keys.items() if key is not None})
-        if target_entropy == "auto":
-            spec = getattr(actor_network, "spec", None) if action_spec is None else action_spec
-            target_entropy = -float(_event_size(spec, self.tensor_keys.action))
-        self.register_buffer("_target_entropy", np.asarray(target_entropy, get_default_dtype()))
+        self._set_target_entropy("_target_entropy", target_entropy, action_spec)
 
     @property
     def target_entropy(self) -> Array:
@@ -201,10 +195,6 @@ class SACLoss(EntropyWeightedLoss):
         """The policy's loss, reduced, and {"log_prob": those of its actions}, constants."""
         loss, log_prob = self._actor_loss(tensordict)
         return loss, {"log_prob": log_prob}
-
-    def _drawn(self, dist: Distribution) -> tuple[Array, Array]:
-        with set_composite_lp_aggregate(True):
-            return drawn(dist, (), self._generator)
 
     def _qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Array, Array]:
         weights = self._maybe_get_priority_weight(tensordict)
@@ -271,12 +261,134 @@ class SACLoss(EntropyWeightedLoss):
         return self._target_of(td, soft)
 
 
-def _event_size(spec: Any, key: NestedKey) -> int:
-    """How many dimensions an action has."""
-    if spec is None:
-        raise RuntimeError("target_entropy='auto' needs an action_spec, or a policy with a spec.")
-    container: tuple[int, ...] = ()
-    for name in require_path(key):
-        if hasattr(spec, "keys"):
-            container, spec = tuple(spec.shape), spec[name]
-    return math.prod(spec.shape[len(container) :])
+@dataclass
+class CrossQKeys(UnweightedKeys):
+    """The keys that `CrossQLoss` reads and writes."""
+
+    action: NestedKey = "action"
+    state_action_value: NestedKey = "state_action_value"
+    log_prob: NestedKey = "_log_prob"
+
+
+class CrossQLoss(EntropyWeightedLoss):
+    """Soft actor-critic without delayed copies: critics value this step and the next as one batch.
+
+    Their batch norms then see both kinds of actions; while the policy learns, critics are in evaluation mode.
+    Reads, writes and returns what `SACLoss` does, and "log_prob" and "td_error", (*batch).
+
+    Args:
+        actor_network, qvalue_network: as for `SACLoss`; critics with `BatchNorm1d` are usual.
+        num_qvalue_nets, loss_function, alpha_init, min_alpha, max_alpha, action_spec, fixed_alpha,
+            target_entropy, separate_losses, reduction, deactivate_vmap, generator: as for `SACLoss`.
+
+    Raises:
+        TypeError, RuntimeError, ValueError: as for `SACLoss`.
+
+    Source:
+        Bhatt et al. (2024), CrossQ (arXiv:1902.05605); torchrl.objectives.CrossQLoss.
+
+    Example:
+        >>> from lite import nn
+        >>> from lite.nn.distributions import TanhNormal
+        >>> from lite.nn.losses import CrossQLoss
+        >>> net = nn.Sequential(nn.Linear(4, 4), nn.NormalParamExtractor())
+        >>> policy = nn.ProbabilisticTensorDictSequential(
+        ...     nn.TensorDictModule(net, ["observation"], ["loc", "scale"]),
+        ...     nn.ProbabilisticTensorDictModule(["loc", "scale"], ["action"], distribution_class=TanhNormal),
+        ... )
+        >>> critic = nn.ValueOperator(nn.MLP(6, 1, num_cells=[8]), in_keys=["observation", "action"])
+        >>> loss = CrossQLoss(policy, critic, target_entropy=-2.0)
+        >>> loss.out_keys
+        ['loss_actor', 'loss_qvalue', 'loss_alpha', 'alpha', 'entropy']
+    """
+
+    _AcceptedKeys = CrossQKeys
+    tensor_keys: CrossQKeys
+
+    def __init__(
+        self,
+        actor_network: Module,
+        qvalue_network: Module | Sequence[Module],
+        *,
+        num_qvalue_nets: int = 2,
+        loss_function: str = "smooth_l1",
+        alpha_init: float = 1.0,
+        min_alpha: float | None = None,
+        max_alpha: float | None = None,
+        action_spec: Any = None,
+        fixed_alpha: bool = False,
+        target_entropy: str | float = "auto",
+        separate_losses: bool = False,
+        reduction: str | None = None,
+        deactivate_vmap: bool = False,
+        generator: Rng = None,
+    ) -> None:
+        super().__init__()
+        require_policy(actor_network)
+        self._set_networks(
+            actor_network,
+            qvalue_network,
+            generator,
+            list(actor_network.parameters()) if separate_losses else [],
+            delay_actor=False,
+            delay_qvalue=False,
+            num_qvalue_nets=num_qvalue_nets,
+            reduction=reduction,
+            loss_function=loss_function,
+            deactivate_vmap=deactivate_vmap,
+        )
+        self._set_alpha(alpha_init, min_alpha, max_alpha, fixed_alpha)
+        self._set_target_entropy("_target_entropy", target_entropy, action_spec)
+        self._set_in_keys()
+
+    @property
+    def target_entropy(self) -> Array:
+        """The entropy that the policy is to have."""
+        return self._target_entropy
+
+    @dispatch
+    def forward(self, tensordict: TensorDictBase) -> Any:
+        """The losses of a batch, and its "td_error"; see `SACLoss.forward`."""
+        td = self._batch(tensordict)
+        loss_qvalue, known = self.qvalue_loss(td)
+        loss_actor, more = self.actor_loss(td)
+        log_prob = more["log_prob"]
+        loss_alpha = self._reduce_loss(self._alpha_loss(log_prob), td)
+        out = TensorDict(loss_actor=loss_actor, loss_qvalue=loss_qvalue, loss_alpha=loss_alpha)
+        out.update({**more, **known})
+        self._write_priority(tensordict, known["td_error"])
+        return self._with_alpha(out, td, log_prob)
+
+    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+        """The critics' loss, reduced, and {"td_error": the greatest of their errors}."""
+        following = tensordict.get("next").copy()
+        with detached(self.actor_network_params).to_module(self.actor_network):
+            dist = self.actor_network.get_dist(following.copy())
+        action, log_prob = (detached(part) for part in self._drawn(dist))
+        following.set(self.tensor_keys.action, action)
+        reads = self.qvalue_network.in_keys
+        both = cat([td.select(*reads, strict=False) for td in (tensordict, following)], 0)
+        values = self._values(self.qvalue_network_params, both)
+        rows = tensordict.batch_size[0]
+        predicted, ahead = values[:, :rows], detached(values[:, rows:])
+        require_shape(log_prob, ahead[0])
+        target = self._target_of(tensordict.copy(), ahead.min(0) - self._alpha * log_prob)
+        error = np.abs(detached(predicted) - target).max(0)
+        return self._reduce_loss(self._distance(predicted, target), tensordict), {"td_error": error}
+
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+        """The policy's loss, reduced, and {"log_prob": those of its actions}, constants."""
+        with self.actor_network_params.to_module(self.actor_network):
+            dist = self.actor_network.get_dist(tensordict.copy())
+        action, log_prob = self._drawn(dist)
+        data = tensordict.select(*self.qvalue_network.in_keys, strict=False)
+        data.set(self.tensor_keys.action, action)
+        before = self.qvalue_network.training
+        self.qvalue_network.eval()
+        try:
+            least = self._values(detached(self.qvalue_network_params), data).min(0)
+        finally:
+            self.qvalue_network.train(before)
+        require_shape(log_prob, least)
+        loss = self._reduce_loss(self._alpha * log_prob - least, tensordict)
+        return loss, {"log_prob": detached(log_prob)}

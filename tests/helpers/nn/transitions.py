@@ -59,6 +59,47 @@ def categorical() -> nn.ProbabilisticTensorDictSequential:
     )
 
 
+class _Rows(nn.Module):
+    """Scores of 5 returns for each of 3 actions, (*, 5, 3)."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.linear = linear(4, 15, seed)
+
+    def forward(self, observation: Any) -> Any:
+        scores = self.linear(observation)
+        return scores.reshape(*scores.shape[:-1], 5, 3)
+
+
+class _Best(nn.TensorDictModuleBase):
+    """Writes the action with the greatest mean return."""
+
+    in_keys, out_keys = ["action_value"], ["action"]
+
+    def __init__(self, support: Any, space: str) -> None:
+        super().__init__()
+        self.space = space
+        self.register_buffer("support", support)
+
+    def forward(self, td: Any) -> Any:
+        action = (np.exp(td["action_value"]) * self.support[:, None]).sum(-2).argmax(-1)
+        return td.set("action", np.eye(3, dtype=np.int64)[action] if self.space == "one-hot" else action)
+
+
+class Returns(nn.TensorDictSequential):
+    """Log-probs of the returns -1, -0.5, 0, 0.5 and 1 for each of 3 actions, and the best action."""
+
+    def __init__(self, space: str = "categorical", seed: int = 0) -> None:
+        support, key = np.linspace(-1, 1, 5), ["action_value"]
+        super().__init__(
+            nn.TensorDictModule(_Rows(seed), ["observation"], key),
+            nn.TensorDictModule(lambda scores: nn.functional.log_softmax(scores, -2), key, key),
+            _Best(support, space),
+        )
+        self.action_space = space
+        self.register_buffer("support", support)
+
+
 def critic() -> nn.ValueOperator:
     return nn.ValueOperator(linear(4, 1, seed=1))
 

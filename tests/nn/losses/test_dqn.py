@@ -1,4 +1,4 @@
-"""DQNLoss, computed by hand."""
+"""DQNLoss and DistributionalDQNLoss, computed by hand."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.nn.transitions import linear, transitions
+from helpers.nn.transitions import Returns, linear, transitions
 
 from lite import TensorDict, nn
 from lite.data import Categorical, MultiStep
-from lite.nn.losses import DQNLoss, SoftUpdate
+from lite.nn.losses import DistributionalDQNLoss, DQNLoss, SoftUpdate, ValueEstimators
 
 
 def q(net: Any, observation: Any) -> Any:
@@ -120,3 +120,52 @@ def test_empty_and_half_precision() -> None:
     assert loss(half)["loss"].dtype == np.float16
     none = DQNLoss(linear(4, 2), action_space="categorical", delay_value=False, reduction="sum")
     assert none(td[:0])["loss"] == 0
+
+
+@pytest.mark.parametrize(
+    ("reward", "shares"),
+    [
+        (0.5, [0, 0, 0, 1, 0]),  # on an atom
+        (0.375, [0, 0, 0.25, 0.75, 0]),  # between two
+        (-7.0, [1, 0, 0, 0, 0]),  # below the support, and above it
+        (1.0, [0, 0, 0, 0, 1]),
+    ],
+)
+def test_returns_between_two_atoms_are_shared(reward: float, shares: list[float]) -> None:
+    td = transitions(2, action=np.array([1, 2]))
+    td["next", "terminated"][:] = True
+    td["next", "reward"][:] = reward
+    loss = DistributionalDQNLoss(Returns(), gamma=0.9, delay_value=False, reduction="none")
+    log_probs = Returns()(td.copy())["action_value"]
+    chosen = log_probs[np.arange(2), :, [1, 2]]
+    np.testing.assert_allclose(loss(td)["loss"], -(chosen * shares).sum(-1), atol=1e-7)
+    np.testing.assert_allclose(td["td_error"][:, 0], -(chosen * shares).sum(-1), atol=1e-7)
+
+
+def test_the_network_chooses_and_its_copy_says_how_much() -> None:
+    td = transitions(3, action=np.zeros(3, int))
+    td["next", "terminated"][:] = td["next", "done"][:] = False
+    td["next", "reward"][:] = 0
+    loss = DistributionalDQNLoss(Returns(), gamma=1.0, reduction="none")
+    SoftUpdate(loss, eps=0.9)
+    other = Returns(seed=8)
+    for key in ("weight", "bias"):
+        path = ("module", "0", "module", "linear", key)
+        loss.target_value_network_params[path][...] = getattr(other.module[0].module.linear, key).data
+    best = Returns()(td["next"].copy())["action"]
+    ahead = np.exp(other(td["next"].copy())["action_value"])[np.arange(3), :, best]
+    chosen = Returns()(td.copy())["action_value"][:, :, 0]
+    np.testing.assert_allclose(loss(td)["loss"], -(ahead * chosen).sum(-1))
+
+
+def test_what_distributions_need() -> None:
+    with pytest.raises(TypeError, match="must be a DistributionalQValueActor, got Linear"):
+        DistributionalDQNLoss(linear(4, 3), gamma=0.9)
+    loss = DistributionalDQNLoss(Returns("one-hot"), gamma=0.9, delay_value=False)
+    with pytest.raises(RuntimeError, match=r"must have one dimension, got the batch size \(2, 3\)"):
+        loss(transitions(2, 3, action=np.zeros((2, 3), int)))
+    with pytest.raises(ValueError, match=r"must have the shape \(6, 3\), got \(6,\)"):
+        loss(transitions(6, action=np.zeros(6, int)))
+    with pytest.raises(NotImplementedError, match="supports TD0"):
+        loss.make_value_estimator(ValueEstimators.TDLambda)
+    assert loss.make_value_estimator("td0") is loss

@@ -10,7 +10,7 @@ import lite
 from lite import from_modules, grad, nn
 from lite.nn import TensorDictModule
 from lite.nn.losses import TD3Loss
-from lite.nn.losses.ensembles import values_of_each
+from lite.nn.losses.ensembles import values_of_each, values_taken
 
 
 @pytest.mark.parametrize("loop", [False, True])
@@ -23,6 +23,20 @@ def test_each_network_sees_the_same_data(loop: bool) -> None:
     expected = [net(td.copy())["state_action_value"] for net in nets]
     np.testing.assert_allclose(found, expected)
     assert set(td.keys(True, True)) == before
+
+
+def test_a_single_network_is_an_ensemble_of_one() -> None:
+    net, td = q_network(), transitions(5, action=np.ones((5, 2)))
+    found = values_of_each(net, from_modules(net, as_module=True)[0], td, "state_action_value")
+    np.testing.assert_allclose(found, net(td.copy())["state_action_value"][None])
+
+
+@pytest.mark.parametrize(
+    ("action", "space"), [(np.array([2, 0]), "categorical"), (np.array([[0, 0, 1], [1, 0, 0]]), "one_hot")]
+)
+def test_values_of_the_actions_taken(action: np.ndarray, space: str) -> None:
+    values = np.arange(12.0).reshape(2, 2, 3)
+    np.testing.assert_array_equal(values_taken(values, action, space), [[2, 3], [8, 9]])
 
 
 @pytest.mark.parametrize("loop", [False, True])

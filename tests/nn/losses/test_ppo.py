@@ -1,4 +1,4 @@
-"""PPOLoss and ClipPPOLoss, computed by hand."""
+"""PPOLoss, ClipPPOLoss, MAPPOLoss and IPPOLoss, computed by hand."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from helpers.nn.transitions import categorical, critic, gaussian, linear, transitions
 
-from lite import TensorDict
+from lite import TensorDict, nn
 from lite.data import GAE
-from lite.nn.losses import ClipPPOLoss, PPOLoss
+from lite.nn.losses import ClipPPOLoss, IPPOLoss, MAPPOLoss, PPOLoss
 from lite.nn.losses.ppo import clip_bounds, effective_sample_size, fitting
 
 
@@ -158,3 +158,30 @@ def test_parts_without_a_coefficient() -> None:
     parts = TensorDict({"a_entropy": np.ones((6, 1))}, batch_size=[6, 1])
     with pytest.raises(KeyError, match="entropy_coeff has no number for 'a_log_prob'"):
         loss._weighted(parts, 2)
+
+
+@pytest.mark.parametrize("cls", [MAPPOLoss, IPPOLoss])
+def test_agents(cls: type[MAPPOLoss]) -> None:
+    """Each agent's advantages have mean 0; the critic's errors are in deviations of the returns."""
+    td = TensorDict({key: entry for key, entry in acted(4, 5, 3).items() if key != "next"}, batch_size=[4, 5])
+    norm = nn.PopArtValueNorm(shape=1, beta=0.5)
+    plain = {"loss_critic_type": "l2", "entropy_bonus": False}
+    out = cls(gaussian(), critic(), value_norm=norm, **plain)(td)
+    same = nn.PopArtValueNorm(shape=1, beta=0.5)
+    same.update(td["value_target"])
+    error = (critic()(td.copy())["state_value"] - td["value_target"]) / same.scale()
+    np.testing.assert_allclose(out["loss_critic"], (error**2).mean(), rtol=1e-6)
+    np.testing.assert_array_equal(norm.scale(), same.scale())
+    advantage = td["advantage"]
+    scaled = (advantage - advantage.mean((0, 1))) / advantage.std((0, 1), ddof=1)
+    td["advantage"] = scaled
+    again = cls(gaussian(), critic(), normalize_advantage=False, **plain)(td)
+    np.testing.assert_allclose(out["loss_objective"], again["loss_objective"], rtol=1e-6)
+
+
+def test_a_team_has_one_reward() -> None:
+    td = TensorDict({key: entry for key, entry in acted(2, 5, 3).items() if key != "next"}, batch_size=[2, 5])
+    td["next"] = transitions(2, 5)["next"]
+    td["next", "observation"] = td["observation"] + 1
+    out = MAPPOLoss(gaussian(), critic())(td.exclude("advantage", "value_target"))
+    assert np.isfinite(out["loss_objective"])

@@ -1,4 +1,4 @@
-"""SACLoss."""
+"""SACLoss and CrossQLoss."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.nn.transitions import gaussian, linear, q_network, transitions
+from helpers.nn.transitions import Joined, gaussian, linear, q_network, transitions
 
 from lite import enable_grad, nn
 from lite.data import Bounded, Composite
-from lite.nn.losses import SACLoss, SoftUpdate
+from lite.nn.losses import CrossQLoss, SACLoss, SoftUpdate
 
 
 def made(**options: Any) -> SACLoss:
@@ -122,3 +122,32 @@ def test_critics_share_the_batch_where_there_are_values() -> None:
     with pytest.raises(RuntimeError, match="value_loss needs a value_network, got None"):
         made().value_loss(batch())
     assert with_values().out_keys[-1] == "loss_value"
+
+
+class _Normed(Joined):
+    """A critic with a batch norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(1, dtype=np.float64)
+
+    def forward(self, observation: Any, action: Any) -> Any:
+        return self.norm(super().forward(observation, action))
+
+
+def test_crossq_values_both_steps_at_once() -> None:
+    td = batch()
+    td["next", "terminated"][:] = td["next", "done"][:] = True
+    critics = [nn.ValueOperator(_Normed(), in_keys=["observation", "action"]) for _ in range(2)]
+    loss = CrossQLoss(gaussian(True), critics, target_entropy=-2.0, loss_function="l2", generator=0)
+    found = loss(td)["loss_qvalue"]
+    # The batch norm's mean is that of the values of the actions in the batch and of the policy's next ones.
+    of_batch = q_network()(td.copy())["state_action_value"]
+    mean = loss.qvalue_network_params["module", "norm", "running_mean"][0] / 0.1
+    assert abs(mean - of_batch.mean()) > 0.01
+    var = (loss.qvalue_network_params["module", "norm", "running_var"][0] - 0.9) / 0.1 * 11 / 12
+    error = (of_batch - mean) / np.sqrt(var + 1e-5) - td["next", "reward"]
+    np.testing.assert_allclose(found, 2 * (error**2).mean(), rtol=1e-5)
+    assert loss.qvalue_network.training
+    with pytest.raises(RuntimeError, match="target_entropy='auto' needs an action_spec"):
+        CrossQLoss(gaussian(True), q_network())

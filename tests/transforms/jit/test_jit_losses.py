@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.nn.transitions import categorical, critic, gaussian, linear, q_network, transitions
+from helpers.nn.transitions import Returns, categorical, critic, gaussian, linear, q_network, transitions
 
 import lite
 from lite import TensorDict, nn
@@ -84,6 +84,38 @@ LOSSES: dict[str, Callable[[], Made]] = {
             target_entropy=-0.5,
         ),
         choices,
+    ),
+    "crossq": lambda: (
+        losses.CrossQLoss(gaussian(True), q_network(), target_entropy=-2.0, generator=RNG),
+        actions,
+    ),
+    "redq": lambda: (
+        losses.REDQLoss(gaussian(True), q_network(), num_qvalue_nets=4, target_entropy=-2.0, generator=RNG),
+        actions,
+    ),
+    "distributional dqn": lambda: (losses.DistributionalDQNLoss(Returns(), gamma=0.9), choices),
+    "td3 with cloning": lambda: (
+        losses.TD3BCLoss(deterministic(), q_network(), bounds=(-1.0, 1.0), generator=RNG),
+        actions,
+    ),
+    "cql": lambda: (
+        losses.CQLLoss(gaussian(True), q_network(), target_entropy=-2.0, num_random=2, generator=RNG),
+        actions,
+    ),
+    "discrete cql": lambda: (losses.DiscreteCQLLoss(linear(4, 3), action_space="categorical"), choices),
+    "iql": lambda: (losses.IQLLoss(gaussian(), q_network(), critic()), actions),
+    "discrete iql": lambda: (
+        losses.DiscreteIQLLoss(
+            categorical(),
+            nn.ValueOperator(linear(4, 3), ["observation"], ["state_action_value"]),
+            critic(),
+            action_space="categorical",
+        ),
+        choices,
+    ),
+    "multi-agent ppo": lambda: (
+        losses.MAPPOLoss(categorical(), critic(), normalize_advantage_exclude_dims=()),
+        estimated,
     ),
     "reinforce": lambda: (losses.ReinforceLoss(categorical(), critic()), estimated),
     "a2c": lambda: (losses.A2CLoss(categorical(), critic()), estimated),
