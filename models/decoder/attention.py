@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lite._files.onnx.attention import MAX_STEPS, ways_to_scores
 from lite._files.onnx.reader import (
     Graph,
     Node,
@@ -38,7 +39,6 @@ from lite._files.onnx.reader import (
 )
 from lite._files.onnx.wire import field, fields, read_varint, varint
 
-MAX_STEPS = 16  # nodes between the parts of an attention
 MAX_NODES = 4096  # of one attention with its mask
 MAX_WIDTH = 1 << 16  # of the embedding, and of all heads
 MAX_LONGEST = 1 << 13  # positions of an experiment
@@ -247,27 +247,20 @@ def _scores(
     model: bytes, graph: Graph, name: bytes, products: Mapping[bytes, Any]
 ) -> tuple[bytes, float] | None:
     """The product whose softmax `name` is, and by how much it is scaled before."""
-    trails = [(name, 1.0, False)]  # a name, the scale behind it, whether the softmax is behind it, too
-    for _ in range(MAX_STEPS * 4):
-        if not trails:
-            return None
-        name, scale, normal = trails.pop()
+
+    def node_of(name: bytes) -> tuple[str, tuple[bytes, ...]] | None:
         node = graph.makers.get(name)
-        if normal and name in products:
-            return name, scale
-        if node is None:
+        return None if node is None else (node.kind.decode(errors="replace"), tuple(node.inputs))
+
+    for scores, links in ways_to_scores(name, node_of):
+        if scores not in products:
             continue
-        if node.kind == b"Softmax" and not normal and node.inputs:
-            trails.append((node.inputs[0], scale, True))
-        elif node.kind == b"Where" and len(node.inputs) == 3:
-            trails += [(name, scale, normal) for name in node.inputs[1:]]
-        elif node.kind in (b"Cast", b"Identity", b"Dropout") and node.inputs:
-            trails.append((node.inputs[0], scale, normal))
-        elif normal and node.kind == b"Add":
-            trails += [(name, scale, normal) for name in node.inputs]
-        elif normal and node.kind in _SCALES and len(node.inputs) == 2:
-            for name, other in (node.inputs, node.inputs[::-1]):
-                trails.append((name, scale * _factor(model, graph, node, other), normal))
+        scale = 1.0
+        for output, followed in links:
+            node = graph.makers[output]
+            if node.kind in _SCALES:
+                scale *= _factor(model, graph, node, node.inputs[1 - followed])
+        return scores, scale
     return None
 
 

@@ -14,6 +14,7 @@ from lite.nn import functional
 from lite.nn._import.integers import integers
 from lite.nn._import.operators import MICROSOFT, Run, Spec, Unsupported, operator
 from lite.nn._import.quantized import nibbles
+from lite.nn.layers.masked_attention import masked_attention
 from lite.nn.layers.row_attention import Seen, Turn, row_attention
 
 # -- rotations ---------------------------------------------------------------------------------------------
@@ -320,20 +321,26 @@ def _attention(spec: Spec) -> Run:
             low = np.where(shown, 0, -np.inf).astype(q.dtype)
             added = low if added is None else added + low
         scale = spec.get("scale") or 1 / math.sqrt(int(q.shape[-1]))
-        root = np.asarray(math.sqrt(scale), q.dtype)
-        share = q.shape[1] // k.shape[1]
-        k_all, v_all = (np.repeat(x, share, 1) if share > 1 else x for x in (k, v))
-        scores = np.matmul(q * root, (k_all * root).swapaxes(-1, -2))
-        seen = {0: scores}
-        if softcap:
-            scores = (softcap * np.tanh(scores / softcap)).astype(q.dtype)
-        seen[1 if spec.opset < 24 else 2] = scores
-        if added is not None:
-            scores = scores + added.astype(scores.dtype, copy=False)
-        seen[2 if spec.opset < 24 else 1] = scores
-        weights = _softmax(scores.astype(wide, copy=False)).astype(q.dtype, copy=False)
-        seen[3] = weights
-        out = np.matmul(weights, v_all)
+        out: Any = None
+        seen: dict[int, Any] = {}
+        if not (softcap or asks_scores) and wide == q.dtype:
+            masks = [] if added is None else [added]
+            out = masked_attention(q, k, v, scale, masks, empty_is_zero=True)
+        if out is None:
+            root = np.asarray(math.sqrt(scale), q.dtype)
+            share = q.shape[1] // k.shape[1]
+            k_all, v_all = (np.repeat(x, share, 1) if share > 1 else x for x in (k, v))
+            scores = np.matmul(q * root, (k_all * root).swapaxes(-1, -2))
+            seen[0] = scores
+            if softcap:
+                scores = (softcap * np.tanh(scores / softcap)).astype(q.dtype)
+            seen[1 if spec.opset < 24 else 2] = scores
+            if added is not None:
+                scores = scores + added.astype(scores.dtype, copy=False)
+            seen[2 if spec.opset < 24 else 1] = scores
+            weights = _softmax(scores.astype(wide, copy=False)).astype(q.dtype, copy=False)
+            seen[3] = weights
+            out = np.matmul(weights, v_all)
         out = _joined(out) if flat else out
         found: list[Any] = [out, k, v, seen.get(mode, scores)] if asks_scores or spec.asks(1) else [out]
         found = [x.astype(narrow, copy=False) for x in found]

@@ -86,7 +86,7 @@ class Program:
         return self.segments[count]
 
 
-def _run(steps: Iterable[Step], values: list[Any]) -> None:
+def _run(steps: Iterable[Step], values: list[Any] | dict[int, Any]) -> None:
     """Compute steps in order, from and into the values."""
     limited = is_limited()
     for step in steps:
@@ -199,7 +199,7 @@ class Compiler:
             self.steps,
             self.count,
         )
-        join(self.steps, found)
+        join(self.steps, found, self.constants, _run)
         _place_captures(program, self.captured)
         _free(program)
         return program

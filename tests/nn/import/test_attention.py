@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from helpers.onnx_nodes import Case, check, numbers
+from helpers.onnx_nodes import Case, check, model_of, numbers
+
+from lite import nn, value_and_grad
+from lite._files.onnx import writer
 
 CASES = [
     Case(
@@ -58,3 +63,28 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_gradients_maps_and_graphs(case: Case) -> None:
     check(case)
+
+
+@pytest.mark.parametrize("masked", ["none", "causal", "bools", "floats"])
+def test_attention_without_scores_is_one_node(masked: str) -> None:
+    """Asked for scores, too, the formula computes them."""
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(size=(2, heads, 96, 32)).astype(np.float32) for heads in (4, 2, 2))
+    shown = np.tril(np.ones((96, 96), np.bool_))
+    mask = {"bools": shown, "floats": np.where(shown, 0, -np.inf).astype(np.float32)}.get(masked)
+    inputs = {"q": q, "k": k, "v": v} | ({} if mask is None else {"m": mask})
+    back = rng.normal(size=q.shape).astype(np.float32)
+    results = []
+    for outputs in (["y"], ["y", "", "", "s"]):
+        node = writer.node("Attention", "a", list(inputs), outputs, {"is_causal": int(masked == "causal")})
+        net = nn.from_onnx(model_of([node], inputs, [name for name in outputs if name], opset=23))
+
+        def loss(parts: Any, net: Any = net) -> Any:
+            out = net(*parts, *([] if mask is None else [mask]))
+            return ((out[0] if isinstance(out, tuple) else out) * back).sum()
+
+        results.append(value_and_grad(loss)([q, k, v]))
+    (value, grads), (wanted, expected) = results
+    np.testing.assert_allclose(value, wanted, rtol=1e-4)
+    for a, b in zip(grads, expected, strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-5 * np.abs(b).max())

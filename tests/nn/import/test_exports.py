@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from helpers.models.real_models import MODELS
 
 from lite import TensorDict, nn, value_and_grad
 from lite._files.onnx import wire
+from lite.kernels.backends.choice import backend
 
 ort = pytest.importorskip("onnxruntime")
 FILES = sorted(path for path in MODELS.rglob("*.onnx"))
@@ -117,3 +119,42 @@ def test_the_loss_of_tokens_reaches_every_weight() -> None:
     for key, g in grads.items(True, True):
         name = key if isinstance(key, str) else ".".join(key)
         assert np.any(g) or name not in learn, name
+
+
+@pytest.mark.skipif(backend() == "numpy", reason="nothing is compiled")
+@pytest.mark.parametrize("name", ["optimum-llama", "torch-phi3-longrope", "handmade-no-cache"])
+def test_gradients_hold_no_scores_of_attention(name: str) -> None:
+    """Twice the tokens take twice the memory: exporters spell attention out, and it is one step here."""
+    net = nn.from_onnx(MODELS / name / "model.onnx", outputs=["logits"])
+    params = TensorDict.from_module(net)
+    peaks = []
+    for tokens in (320, 640):
+        inputs = decoder_inputs(net, tokens)
+
+        @value_and_grad
+        def loss(params: Any, inputs: Any = inputs) -> Any:
+            with params.to_module(net):
+                return (net(**inputs) ** 2).mean()
+
+        loss(params)
+        tracemalloc.start()
+        loss(params)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 2.4 * peaks[0]
+
+
+def decoder_inputs(net: Any, tokens: int) -> dict[str, Any]:
+    """One row of tokens without a cache."""
+    found: dict[str, Any] = {}
+    for given in net._source.inputs:
+        if given.name == "input_ids":
+            found[given.name] = np.arange(tokens)[None] % 50
+        elif "mask" in given.name:
+            found[given.name] = np.ones((1, tokens), np.int64)
+        elif "position" in given.name:
+            found[given.name] = np.arange(tokens)[None]
+        else:
+            sizes = [size if isinstance(size, int) else 1 - bool(i) for i, size in enumerate(given.shape)]
+            found[given.name] = np.zeros(sizes, np.float32)
+    return found

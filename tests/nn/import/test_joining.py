@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import tracemalloc
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from helpers.onnx_nodes import model_of
 
-from lite import nn, value_and_grad
+from lite import jit, nn, value_and_grad, vmap
 from lite._files.onnx import writer
 from lite.kernels.backends.choice import backend
 from lite.nn.layers.large_arrays import LARGE
@@ -53,3 +55,173 @@ def test_a_gate_is_one_node() -> None:
 
     value_and_grad(loss)(X)
     assert seen == [[True, False]]
+
+
+# -- attention ---------------------------------------------------------------------------------------------
+
+N, HEADS, TIMES, WIDTH = 2, 2, 96, 48
+QUERY, KEY, VALUE, BACK = (
+    np.random.default_rng(i).normal(size=(N, HEADS, TIMES, WIDTH)).astype(np.float32) for i in range(4)
+)
+TURNED = {"perm": [0, 1, 3, 2]}
+LOWEST = np.finfo(np.float32).min
+CAUSAL = np.tril(np.ones((TIMES, TIMES), np.bool_))
+PADDED = CAUSAL & (np.arange(TIMES) < np.array([60, TIMES])[:, None])[:, None, None]
+START = [("Transpose", "k", "t", TURNED), ("MatMul", "q t", "s")]
+SCALED = [*START, ("Mul", "s scale", "a")]
+END = [("Softmax", "b", "w", {"axis": -1}), ("MatMul", "w v", "z")]
+NO_NUMBERS = [("Softmax", "b", "p"), ("IsNaN", "p", "n"), ("Where", "n zero p", "w"), ("MatMul", "w v", "z")]
+MASKED = [*SCALED, ("Add", "a mask", "b"), *END]
+
+
+def added(shown: Any, low: float) -> Any:
+    return np.where(shown, 0, low).astype(np.float32)
+
+
+class Spelling(NamedTuple):
+    """How an exporter writes attention: nodes of q, k, v and constants."""
+
+    nodes: Any
+    mask: Any = np.float32(0)
+    scale: Any = np.float32(WIDTH**-0.5)
+    low: Any = LOWEST
+    joins: bool = True
+
+
+SPELLINGS = {
+    "no mask": Spelling([*SCALED, ("Identity", "a", "b"), *END]),
+    "half of the scale on each side": Spelling(
+        [("Mul", "q scale", "q2"), *START[:1], ("Mul", "t scale", "t2"), ("MatMul", "q2 t2", "b"), *END],
+        scale=np.float32(WIDTH**-0.25),
+    ),
+    "causal, lowest number": Spelling(MASKED, added(CAUSAL, LOWEST)),
+    "divided, -inf, padding": Spelling(
+        [*START, ("Div", "s scale", "a"), ("Add", "mask a", "b"), *END],
+        added(PADDED, -np.inf),
+        np.float32([WIDTH**0.5]),
+    ),
+    "chosen": Spelling([*SCALED, ("Where", "mask a low", "b"), *END], PADDED, low=np.float32(-3e38)),
+    "chosen by what is hidden": Spelling([*SCALED, ("Where", "mask low a", "b"), *END], ~PADDED),
+    "two masks": Spelling(
+        [*SCALED, ("Where", "mask a low", "c"), ("Add", "c more", "b"), *END], CAUSAL, low=np.float32(-1e9)
+    ),
+    "padding alone": Spelling(MASKED, added(PADDED[:, :, -1:], -np.inf)),
+    "queries that see nothing": Spelling(
+        [*SCALED, ("Add", "a mask", "b"), *NO_NUMBERS], added(PADDED & (np.arange(TIMES) > 4), -np.inf)
+    ),
+    "a cast that does nothing": Spelling(
+        [*SCALED, ("Cast", "a", "c", {"to": 1}), ("Add", "c mask", "b"), *END], added(CAUSAL, LOWEST)
+    ),
+    # What is not that, in its nodes
+    "another axis": Spelling(
+        [*SCALED, ("Softmax", "a", "w", {"axis": 2}), ("MatMul", "w v", "z")], joins=False
+    ),
+    "scores that are read elsewhere": Spelling(
+        [
+            *MASKED[:-2],
+            ("Softmax", "b", "w"),
+            ("MatMul", "w v", "y"),
+            ("ReduceSum", "a", "r"),
+            ("Add", "y r", "z"),
+        ],
+        joins=False,
+    ),
+    "scores as their own mask": Spelling([*SCALED, ("Add", "a a", "b"), *END], joins=False),
+    "weights of weights": Spelling(
+        [*SCALED, ("Softmax", "a", "w"), ("MatMul", "w w", "y"), ("MatMul", "y v", "z")], joins=False
+    ),
+    "double precision": Spelling(
+        [
+            *SCALED,
+            ("Cast", "a", "c", {"to": 11}),
+            ("Softmax", "c", "p"),
+            ("Cast", "p", "w", {"to": 1}),
+            END[1],
+        ],
+        joins=False,
+    ),
+    # or in its numbers
+    "a bias": Spelling(MASKED, np.where(CAUSAL, -0.5, LOWEST).astype(np.float32)),
+    "holes": Spelling(MASKED, added(CAUSAL & (np.arange(TIMES) % 7 != 3), -np.inf)),
+    "hidden after all": Spelling(MASKED, added(CAUSAL, -5.0)),
+    "queries that see nothing, lowest number": Spelling(MASKED, added(np.arange(TIMES)[:, None] > 4, LOWEST)),
+    "the least score is the largest": Spelling(MASKED, added(CAUSAL, LOWEST), np.float32(-0.1)),
+    "a scale of each head": Spelling(MASKED, added(CAUSAL, LOWEST), np.ones((HEADS, 1, 1), np.float32)),
+    "a scaled mask": Spelling(
+        [*START, ("Add", "s mask", "a"), ("Mul", "a scale", "b"), *END], added(CAUSAL, np.float32(-1e5))
+    ),
+    "chosen zeros": Spelling([*SCALED, ("Where", "mask a low", "b"), *END], CAUSAL, low=np.float32(0)),
+}
+
+
+def attention(spelling: Spelling, outputs: str = "z") -> Any:
+    constants = {
+        "mask": np.asarray(spelling.mask),
+        "scale": np.asarray(spelling.scale),
+        "low": np.asarray(spelling.low),
+        "zero": np.zeros((), np.float32),
+        "more": added(np.arange(TIMES) < 90, LOWEST),
+    }
+    nodes = [(*node, {}) if len(node) == 3 else node for node in spelling.nodes]
+    read = " ".join(node[1] for node in nodes).split()
+    written = [writer.node(op, op, a.split(), [b], more) for op, a, b, more in nodes]
+    inputs = {"q": QUERY, "k": KEY, "v": VALUE} | {n: x for n, x in constants.items() if n in read}
+    return nn.from_onnx(model_of(written, inputs, outputs.split())), [
+        inputs[name] for name in list(inputs)[3:]
+    ]
+
+
+def loss_of(net: Any, constants: Any) -> Callable[[Any], Any]:
+    def loss(parts: Any) -> Any:
+        out = net(*parts, *constants)
+        return ((out[0] if isinstance(out, tuple) else out) * BACK).sum()
+
+    return loss
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_attention_is_one_step_with_the_numbers_of_its_nodes(name: str) -> None:
+    net, constants = attention(SPELLINGS[name])
+    steps = net._source.program.steps
+    assert any(step.op == "Attention" for step in steps) == SPELLINGS[name].joins
+    alone, _ = attention(SPELLINGS[name], "z w")  # what is given stays a node
+    assert not any(step.op == "Attention" for step in alone._source.program.steps)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(
+            net(QUERY, KEY, VALUE, *constants), alone(QUERY, KEY, VALUE, *constants)[0], atol=1e-5
+        )
+        if "nothing" in name:  # of these nodes a gradient is no number
+            return
+        grads, wanted = (value_and_grad(loss_of(x, constants))([QUERY, KEY, VALUE])[1] for x in (net, alone))
+    for found, expected in zip(grads, wanted, strict=True):
+        np.testing.assert_allclose(found, expected, atol=2e-5 * np.abs(expected).max())
+
+
+def test_attention_of_one_head_has_three_dimensions() -> None:
+    nodes = [("Transpose", "k", "t", {"perm": [0, 2, 1]}), *SCALED[1:], ("Add", "a mask", "b"), *END]
+    spelling = Spelling(nodes, added(CAUSAL, -np.inf))
+    flat = [x.reshape(-1, TIMES, WIDTH) for x in (QUERY, KEY, VALUE)]
+    (net, constants), (alone, _) = attention(spelling), attention(spelling, "z w")
+    np.testing.assert_allclose(net(*flat, *constants), alone(*flat, *constants)[0], atol=1e-5)
+
+
+def test_attention_in_maps_and_traces_is_its_nodes() -> None:
+    net, constants = attention(SPELLINGS["causal, lowest number"])
+    wanted = net(QUERY, KEY, VALUE, *constants)
+    mapped = vmap(lambda *parts: net(*(x[None] for x in parts), *constants)[0])(QUERY, KEY, VALUE)
+    np.testing.assert_allclose(mapped, wanted, atol=1e-5)
+    pytest.importorskip("onnxruntime")
+    np.testing.assert_allclose(jit(net)(QUERY, KEY, VALUE, *constants), wanted, atol=1e-5)
+
+
+@pytest.mark.skipif(backend() == "numpy", reason="nothing is compiled")
+def test_the_gradient_holds_no_scores() -> None:
+    net, constants = attention(SPELLINGS["causal, lowest number"])
+    loss, parts = value_and_grad(loss_of(net, constants)), [QUERY, KEY, VALUE]
+    loss(parts)
+    tracemalloc.start()
+    loss(parts)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    scores = N * HEADS * TIMES * TIMES * 4
+    assert peak < 12 * QUERY.nbytes + scores / 2, peak

@@ -1,0 +1,103 @@
+"""Attention of heads that are a dimension of their own, with any mask that shows each query a range of keys.
+
+Queries of all heads that share keys are those of one sequence, so that nothing has to be moved for
+`row_attention`, which computes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite._arrays.types import Array
+from lite._transforms.grad.tape import value_of
+from lite.nn.layers.large_arrays import layers_for
+from lite.nn.layers.row_attention import Seen, row_attention
+
+HIDDEN = -1e4  # and below, what is added to a score hides a key: exp of it is 0 beside any that is seen
+
+
+def masked_attention(
+    q: Array, k: Array, v: Array, scale: float, masks: Sequence[Any], *, empty_is_zero: bool
+) -> Array | None:
+    """Means of values by the softmax of scores, or None where the general formula is to compute.
+
+    Args:
+        q: (N, heads, T, width), or without `heads`.
+        k: (N, heads of keys, S, width), each for several heads of queries.
+        v: likewise.
+        scale: a factor of scores.
+        masks: arrays that broadcast to the scores (N, heads, T, S): bools, true where a key is seen, or
+            floats that are added, which are 0 there and at most `HIDDEN` elsewhere.
+        empty_is_zero: whether a query that sees no key gets zeros; otherwise there must be none.
+
+    Returns:
+        (N, heads, T, width).
+    """
+    values = [value_of(x) for x in (q, k, v)]
+    if any(type(x) is not np.ndarray or x.ndim != q.ndim for x in values) or q.ndim not in (3, 4):
+        return None
+    if layers_for(*values) is None:
+        return None
+    queries, keys = values[0].shape, values[1].shape
+    groups = keys[1:-2]
+    if keys != values[2].shape or queries[0] != keys[0] or queries[-1] != keys[-1]:
+        return None
+    if groups and (not groups[0] or queries[1] % groups[0]):
+        return None
+    seen = seen_keys(masks, (*queries[:-1], keys[-2]), empty_is_zero)
+    if seen is None:
+        return None
+    sequences = queries[0] * (groups[0] if groups else 1)
+    parts = [x.reshape(sequences, -1, queries[-1]) for x in (q, k, v)]
+    out = row_attention(parts, Seen(*(x.reshape(sequences, -1) for x in seen)), scale, 1, 1)
+    return None if out is None else out.reshape(queries)
+
+
+def seen_keys(masks: Sequence[Any], shape: tuple[int, ...], empty_is_zero: bool) -> Seen | None:
+    """The first key that each query sees, and the one after its last; None if masks say something else.
+
+    Args:
+        masks: see `masked_attention`.
+        shape: of the scores.
+        empty_is_zero: see `masked_attention`.
+    """
+    shown: Any = None
+    for mask in masks:
+        own = _shown(mask)
+        if own is None or own.ndim > len(shape):
+            return None
+        own = own.reshape((1,) * (len(shape) - own.ndim) + own.shape)
+        if any(size not in (1, whole) for size, whole in zip(own.shape, shape, strict=True)):
+            return None
+        shown = own if shown is None else shown & own
+    length = shape[-1]
+    if shown is None:
+        return Seen(np.zeros(shape[:-1], np.int64), np.full(shape[:-1], length))
+    if shown.shape[-1] != length:
+        shown = np.broadcast_to(shown, (*shown.shape[:-1], length))
+    count = np.count_nonzero(shown, axis=-1)
+    first = shown.argmax(-1)
+    last = length - shown[..., ::-1].argmax(-1)
+    empty = count == 0
+    if empty.any():
+        if not empty_is_zero:
+            return None
+        first, last = np.where(empty, 0, first), np.where(empty, 0, last)
+    if (last - first != count).any():
+        return None
+    return Seen(*(np.broadcast_to(x, shape[:-1]) for x in (first, last)))
+
+
+def _shown(mask: Any) -> NDArray[np.bool_] | None:
+    if type(mask) is not np.ndarray:
+        return None
+    if mask.dtype.kind == "b":
+        return mask
+    if mask.dtype.kind != "f":
+        return None
+    shown: NDArray[np.bool_] = mask == 0
+    return shown if np.logical_or(shown, mask <= HIDDEN).all() else None

@@ -1,0 +1,97 @@
+"""Attention by masks: the keys that each query sees, and heads of keys that serve several of queries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import value_and_grad
+from lite.kernels.backends.choice import backend
+from lite.nn._import.attention import attended
+from lite.nn.layers.masked_attention import masked_attention, seen_keys
+
+SHAPE = (2, 3, 4, 5)  # of scores
+EYE = np.eye(4, 5, dtype=np.bool_)
+HALF = np.arange(5) < 3
+
+
+def hiding(shown: Any, low: float = -np.inf) -> Any:
+    return np.where(shown, 0, low).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("masks", "first", "last"),
+    [
+        ([], 0, 5),
+        ([EYE], np.arange(4), np.arange(4) + 1),
+        ([hiding(HALF)], 0, 3),
+        ([hiding(HALF, -1e4), np.zeros((), np.float32)], 0, 3),
+        ([HALF, hiding(np.arange(5) > 0)], 1, 3),
+        ([HALF & (np.arange(2) > 0)[:, None, None, None]], 0, np.array([0, 3])[:, None, None]),
+        ([np.ones((4, 1), np.bool_)], 0, 5),
+    ],
+)
+def test_masks_are_ranges_of_keys(masks: Any, first: Any, last: Any) -> None:
+    seen = seen_keys(masks, SHAPE, True)
+    assert seen is not None
+    for found, wanted in zip(seen, (first, last), strict=True):
+        np.testing.assert_array_equal(found, np.broadcast_to(wanted, SHAPE[:-1]))
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        np.arange(5) % 2 == 0,
+        hiding(HALF, -9e3),
+        np.full(5, np.nan, np.float32),
+        np.zeros(5, np.int64),
+        np.zeros((2, 1, 1, 4, 5), np.float32),
+        np.zeros(3, np.float32),
+        None,
+    ],
+)
+def test_other_masks_are_none(mask: Any) -> None:
+    assert seen_keys([mask], SHAPE, True) is None
+
+
+def test_queries_that_see_nothing_are_zeros_or_none() -> None:
+    assert seen_keys([EYE & (np.arange(5) > 0)], SHAPE, False) is None
+    assert seen_keys([EYE & (np.arange(5) > 0)], SHAPE, True) is not None
+
+
+@pytest.mark.skipif(backend() == "numpy", reason="nothing is compiled")
+def test_heads_share_keys() -> None:
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(size=(2, heads, 100, 32)).astype(np.float32) for heads in (6, 2, 2))
+    mask = hiding(np.tril(np.ones((100, 100), np.bool_)), -1e30)
+    back = rng.normal(size=q.shape).astype(np.float32)
+
+    def of(fn: Any) -> Any:
+        return value_and_grad(lambda parts: (fn(*parts) * back).sum())([q, k, v])
+
+    (value, grads), (wanted, expected) = (
+        of(lambda q, k, v: masked_attention(q, k, v, 0.2, [mask], empty_is_zero=False)),
+        of(lambda q, k, v: attended(q, k, v, 0.2, mask)),
+    )
+    np.testing.assert_allclose(value, wanted, rtol=1e-4)
+    for a, b in zip(grads, expected, strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-5 * np.abs(b).max())
+
+
+@pytest.mark.parametrize(
+    ("q", "k", "v"),
+    [
+        ((2, 4, 64, 48), (2, 3, 9, 48), (2, 3, 9, 48)),
+        ((2, 4, 64, 48), (2, 4, 9, 48), (2, 4, 9, 32)),
+        ((2, 4, 64, 40), (2, 4, 9, 40), (2, 4, 9, 40)),
+        ((2, 4, 64, 48), (1, 4, 9, 48), (1, 4, 9, 48)),
+        ((8, 64, 48), (2, 4, 9, 48), (2, 4, 9, 48)),
+        ((1, 2, 4, 64, 48), (1, 2, 4, 9, 48), (1, 2, 4, 9, 48)),
+        ((2, 4, 2, 48), (2, 4, 9, 48), (2, 4, 9, 48)),
+    ],
+)
+def test_other_shapes_are_none(q: Any, k: Any, v: Any) -> None:
+    parts = [np.zeros(shape, np.float32) for shape in (q, k, v)]
+    assert masked_attention(*parts, 1.0, [], empty_is_zero=True) is None  # type: ignore[misc, arg-type]
