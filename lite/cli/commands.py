@@ -250,7 +250,14 @@ def _learn(parser: argparse.ArgumentParser) -> None:
     _add_number(parser, "--max-new-tokens", _positive, 64, "tokens of each")
     _add_number(parser, "--temperature", _amount, 1.0, "sampling temperature")
     _add_number(parser, "--lr", _amount, 1e-4, "learning rate of AdamW")
-    _add_number(parser, "--rank", _positive, 8, "rank of the LoRA adapters that learn")
+    parser.add_argument(
+        "--adapter",
+        metavar="PATH",
+        help="begin with this LoRA adapter (.onnx_adapter, or a folder of PEFT): its rank and its layers",
+    )
+    parser.add_argument(
+        "--rank", type=_positive, metavar="N", help="rank of the LoRA adapters that learn (8)"
+    )
     _add_number(parser, "--alpha", _amount, 16.0, "what they compute is multiplied with alpha / rank")
     parser.add_argument(
         "--targets",
@@ -259,7 +266,9 @@ def _learn(parser: argparse.ArgumentParser) -> None:
         help="layers that have adapters, such as q_proj or '*.mlp.*'; again for more (those of attention)",
     )
     parser.add_argument("--full", action="store_true", help="all weights learn, instead of adapters")
-    _add_number(parser, "--kl", _amount, 0.0, "weight of the divergence from the model as it was")
+    _add_number(
+        parser, "--kl", _amount, 0.0, "weight of the divergence from the model as it was before learning"
+    )
     _add_number(parser, "--clip", _share, 0.2, "how far a ratio of probabilities counts")
     _add_number(parser, "--iterations", _positive, 1, "steps of the optimiser on the same responses")
     _add_number(parser, "--batch-size", _positive, 16, "responses that a gradient is computed of at a time")
@@ -282,7 +291,7 @@ def _learn(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--variant", metavar="NAME", help="which of the graphs in the directory: q4 is model_q4.onnx"
     )
-    parser.set_defaults(adapter=None, device="cpu")
+    parser.set_defaults(device="cpu")
     _add_threads(parser)
 
 
@@ -290,6 +299,10 @@ def _check_learn(args: argparse.Namespace) -> None:
     from lite.cli.learning.rewards import check_reward
 
     check_reward(args.reward)
+    if args.adapter is None and args.rank is None:
+        args.rank = 8
+    if args.full and args.adapter is not None:
+        raise argparse.ArgumentError(None, "--full and --adapter: all weights learn, or an adapter goes on")
     if args.method == "grpo" and args.samples < 2:
         raise argparse.ArgumentError(None, "--samples must be at least 2: responses are compared with others")
     if args.method == "grpo" and not args.temperature:
@@ -454,6 +467,7 @@ COMMANDS = {
             "lite learn prompts.jsonl --output learnt  # again: it goes on",
             "lite learn prompts.jsonl --model DIR --reward mine:score --output learnt",
             "lite learn chats.jsonl --model DIR --method sft --output learnt",
+            "lite learn more.jsonl --model DIR --adapter learnt --output further",
         ),
         _check_learn,
     ),

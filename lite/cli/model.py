@@ -11,6 +11,8 @@ from typing import Any
 from lite.cli.progress import say
 from lite.models import ModelConfig, OnnxDecoder, Tokenizer, embedded_model_path
 
+_OF_PEFT = ("adapter_config.json", "adapter_model.safetensors")
+
 
 class LoadedModel:
     """Decoder and tokenizer of one directory.
@@ -53,15 +55,25 @@ def made_with(args: argparse.Namespace) -> dict[str, Any]:
     folder, adapter = _folder(args), None
     config = ModelConfig.from_directory(folder, variant=args.variant)
     if args.adapter is not None:
-        with open(args.adapter, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        adapter = {"path": str(Path(args.adapter).absolute()), "sha256": digest}
+        adapter = {"path": str(Path(args.adapter).absolute()), "sha256": _digest(Path(args.adapter))}
     return {
         "command": args.command,
         "model": {"path": str(config.graph.absolute()), "sha256": config.digest()},
         "adapter": adapter,
         "raw": args.raw,
     }
+
+
+def _digest(path: Path) -> str:
+    """Of a file, or of the two files of a folder of PEFT."""
+    files = [path / name for name in _OF_PEFT] if path.is_dir() else [path]
+    missing = [file for file in files if not file.is_file()]
+    if missing:
+        raise FileNotFoundError(f"--adapter {path}: there is no file {missing[0]}")
+    found = hashlib.sha256()
+    for file in files:
+        found.update(file.read_bytes())
+    return found.hexdigest()
 
 
 def _folder(args: argparse.Namespace) -> Path:

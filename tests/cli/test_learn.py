@@ -58,6 +58,8 @@ def test_a_run_that_goes_on_is_the_run_that_was_not_interrupted(
         (["--reward", "nowhere:score"], 1, "No module named 'nowhere'"),
         (["--held-out", "missing.jsonl"], 1, "missing.jsonl"),
         (["--html", "missing/page.html"], 1, "there is no folder missing"),
+        (["--full", "--adapter", "a.onnx_adapter"], 2, "--full and --adapter"),
+        (["--adapter", "missing"], 1, "--adapter missing: there is no file missing"),
     ],
 )
 def test_what_is_wrong_is_told_before_a_model_is_opened(

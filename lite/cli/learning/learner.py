@@ -66,8 +66,8 @@ class Learner:
         self._rows = Shuffled(self._tokens(rows), args.seed)
         self._reference = None
         if args.method == "grpo" and args.kl:
-            self._reference = OnnxWrapper(
-                self._learnt.reference,
+            self._reference = self._learnt.reference(
+                self.policy,
                 tokenizer=self.tokenizer,
                 input_mode="tokens",
                 generate=False,

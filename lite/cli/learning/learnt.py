@@ -12,7 +12,8 @@ from lite.models import ModelConfig, OnnxDecoder, OnnxWrapper, TrainablePolicy
 from lite.nn import add_adapter_inputs
 
 _BESIDE = (".json", ".jinja")  # tokenizer, template and configuration
-_NAME = "learnt"
+_NAME, _BEFORE = "learnt", "before"  # of adapters
+_MATRIX_A = ".lora_A.weight"
 _TOKENS: dict[str, Any] = {"assistant_only": True, "input_mode": "tokens", "pad_output": True}
 
 
@@ -27,7 +28,6 @@ class AllWeights:
     Attributes:
         decoder: the model that runs.
         adapter: the name of the adapter that it runs with; None for none.
-        reference: the model as it was before.
     """
 
     adapter: str | None = None
@@ -36,9 +36,9 @@ class AllWeights:
         self._path, self._args, self._output = path, args, output
         self.decoder = _opened(path, args)
 
-    @property
-    def reference(self) -> OnnxDecoder:
-        return _opened(self._path, self._args)
+    def reference(self, policy: TrainablePolicy, **options: Any) -> OnnxWrapper:
+        """What scores as the model did before learning."""
+        return OnnxWrapper(_opened(self._path, self._args), **options)
 
     def policy(self, wrapper: OnnxWrapper) -> TrainablePolicy:
         """What scores the wrapper's tokens, differentiable by what learns."""
@@ -61,22 +61,54 @@ class Adapters(AllWeights):
 
     adapter = _NAME
 
-    @property
-    def reference(self) -> OnnxDecoder:
-        return self.decoder
+    def reference(self, policy: TrainablePolicy, **options: Any) -> OnnxWrapper:
+        """As `AllWeights.reference`: without an adapter, or with the one that learning began with."""
+        wrapper = OnnxWrapper(self.decoder, **options)
+        if self._args.adapter is not None:
+            wrapper.use_adapter(_BEFORE, policy.learnt_weights())
+        return wrapper
 
     def policy(self, wrapper: OnnxWrapper) -> TrainablePolicy:
-        """As `AllWeights.policy`."""
+        """As `AllWeights.policy`.
+
+        Raises:
+            FileNotFoundError, ValueError: `--adapter` is none, or one of other layers or of another rank.
+        """
         args = self._args
-        adapters = {"rank": args.rank, "alpha": args.alpha, "targets": args.targets, "rng": args.seed}
-        return wrapper.trainable(lora=adapters, adapter=_NAME, checkpoint=args.checkpoint or False, **_TOKENS)
+        adapters = {"alpha": args.alpha, "targets": args.targets, "rng": args.seed}
+        adapters |= {"rank": args.rank} if args.adapter is None else {"adapter": args.adapter}
+        try:
+            return self._adapted(wrapper, adapters)
+        except (FileNotFoundError, ValueError) as error:
+            if args.adapter is None:
+                raise
+            text = str(error).removeprefix("adapter: ")
+            raise type(error)(f"--adapter {args.adapter}: {text}") from None
+
+    def _adapted(self, wrapper: OnnxWrapper, adapters: dict[str, Any]) -> TrainablePolicy:
+        args = self._args
+        policy = wrapper.trainable(
+            lora=adapters, adapter=_NAME, checkpoint=args.checkpoint or False, **_TOKENS
+        )
+        ranks = {
+            array.shape[1] for name, array in policy.learnt_weights().items() if name.endswith(_MATRIX_A)
+        }
+        if args.rank is not None and ranks != {args.rank}:
+            raise ValueError(
+                f"it has the rank {', '.join(map(str, sorted(ranks)))}, and --rank is {args.rank}"
+            )
+        return policy
 
     def save(self, policy: TrainablePolicy, params: Any) -> str:
         """As `AllWeights.save`: onnxruntime's file, and PEFT's where safetensors is installed."""
         file, graph = self._output / "adapter.onnx_adapter", policy.model.graph
         config = ModelConfig.from_directory(self._path, variant=self._args.variant)
         target = _copied(config, self._output / "model")
-        add_adapter_inputs(config.graph, target / config.graph.name, targets=self._args.targets)
+        # By name: an adapter that it began with may have other layers than `targets` says.
+        layers = [
+            name.removesuffix(_MATRIX_A) for name, _ in graph.named_parameters() if name.endswith(_MATRIX_A)
+        ]
+        add_adapter_inputs(config.graph, target / config.graph.name, targets=layers)
         with params.to_module(policy):
             graph.save_adapter(file)
             try:

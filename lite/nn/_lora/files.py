@@ -56,8 +56,12 @@ class LowRank:
 # -- reading -------------------------------------------------------------------------------------
 
 
-def read(path: Path) -> dict[str, LowRank]:
+def read(path: Path, argument: str) -> dict[str, LowRank]:
     """The adapters in a file or folder, by the paths of what they are beside.
+
+    Args:
+        path: of the file or folder.
+        argument: what messages call it.
 
     Raises:
         FileNotFoundError: there is none.
@@ -66,7 +70,7 @@ def read(path: Path) -> dict[str, LowRank]:
     folder = path if path.is_dir() else path.parent
     file = path / WEIGHTS if path.is_dir() else path
     if not file.is_file():
-        raise FileNotFoundError(f"path: there is no adapter {str(file)!r}.")
+        raise FileNotFoundError(f"{argument}: there is no adapter {str(file)!r}.")
     check_links(file, folder)
     try:
         if file.suffix == ONNX_SUFFIX:
@@ -75,7 +79,7 @@ def read(path: Path) -> dict[str, LowRank]:
         arrays = read_safetensors(str(file))[0]
         return _paired(arrays, _config(folder / CONFIG))
     except ValueError as error:
-        raise ValueError(f"path: {str(file)!r} is no adapter that can be read: {error}") from None
+        raise ValueError(f"{argument}: {str(file)!r} is no adapter that can be read: {error}") from None
 
 
 def _matrices_of(arrays: Mapping[str, NDArray[Any]]) -> list[tuple[str, NDArray[Any]]]:
@@ -145,11 +149,29 @@ def _scale(name: str, rank: int, config: Mapping[str, Any]) -> float:
     return alpha / math.sqrt(rank) if config.get("use_rslora") else alpha / rank
 
 
-def fitting(found: Mapping[str, LowRank], adapters: Iterable[Adapter]) -> list[tuple[Adapter, LowRank]]:
+def layers_of(found: Mapping[str, LowRank], names: Iterable[str]) -> list[str]:
+    """Those layers that a file has something for; where it has nothing for any, what it has."""
+    own = [
+        name
+        for name in names
+        if name in found
+        or (name.endswith(_FUSED) and any(name.removesuffix(_FUSED) + part in found for part in _PARTS))
+    ]
+    return own or list(found)
+
+
+def fitting(
+    found: Mapping[str, LowRank], adapters: Iterable[Adapter], argument: str
+) -> list[tuple[Adapter, LowRank]]:
     """Of what a file has, that for each adapter of a module.
 
     What a file has for queries, keys and values becomes one adapter of a layer that gives all three: with
     the ranks of all, and zeros where one does not change the other.
+
+    Args:
+        found: what the file has, by layer.
+        adapters: of the module.
+        argument: what messages call the file.
 
     Raises:
         ValueError: the file has too few or too many, or matrices of other sizes.
@@ -159,24 +181,24 @@ def fitting(found: Mapping[str, LowRank], adapters: Iterable[Adapter]) -> list[t
         mine = left.pop(one.name, None)
         a, b = one.parameters
         if mine is None and one.name.endswith(_FUSED):
-            mine = _joined(one.name.removesuffix(_FUSED), left, b.shape[0])
+            mine = _joined(one.name.removesuffix(_FUSED), left, b.shape[0], argument)
         if mine is None:
             have = ", ".join(list(found)[:8]) or "nothing"
-            raise ValueError(f"path: it has nothing for {one.name!r}; it has {have}.")
+            raise ValueError(f"{argument}: it has nothing for {one.name!r}; it has {have}.")
         if mine.a.shape[1] != a.shape[1] or mine.b.shape[0] != b.shape[0]:
             raise ValueError(
-                f"path: the adapter of {one.name!r} is for {mine.a.shape[1]} inputs and {mine.b.shape[0]} "
-                f"outputs, the layer has {a.shape[1]} and {b.shape[0]}."
+                f"{argument}: the adapter of {one.name!r} is for {mine.a.shape[1]} inputs and "
+                f"{mine.b.shape[0]} outputs, the layer has {a.shape[1]} and {b.shape[0]}."
             )
         pairs.append((one, mine))
     if left:
         raise ValueError(
-            f"path: the module has no adapter of {', '.join(list(left)[:8])}; see targets of lora()."
+            f"{argument}: the module has no adapter of {', '.join(list(left)[:8])}; see targets of lora()."
         )
     return pairs
 
 
-def _joined(prefix: str, left: dict[str, LowRank], outputs: int) -> LowRank | None:
+def _joined(prefix: str, left: dict[str, LowRank], outputs: int, argument: str) -> LowRank | None:
     """One adapter of those of three layers, some of which may be left out."""
     parts = [left.pop(prefix + part, None) for part in _PARTS]
     given = [part for part in parts if part is not None]
@@ -194,7 +216,9 @@ def _joined(prefix: str, left: dict[str, LowRank], outputs: int) -> LowRank | No
         if part is not None:
             rank = part.a.shape[0]
             if part.b.shape[0] != size:
-                raise ValueError(f"path: {prefix}q_proj, k_proj and v_proj do not make {outputs} outputs.")
+                raise ValueError(
+                    f"{argument}: {prefix}q_proj, k_proj and v_proj do not make {outputs} outputs."
+                )
             b[row : row + size, column : column + rank] = part.b * (part.scale / given[0].scale)
             column += rank
         row += size

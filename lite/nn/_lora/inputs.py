@@ -38,7 +38,7 @@ def add_adapter_inputs(
     ``<path>.lora_A.weight`` (in, rank) and ``<path>.lora_B.weight`` (rank, out), the names that Olive has,
     where a path is that of the nodes: onnxruntime's own files do so, `OnnxDecoder(adapters=...)`, and
     `OnnxDecoder.set_adapter` with `LoraModule.adapter_inputs`. The matrices beside float weights have their
-    type, beside quantised ones that of the scales.
+    type, beside quantised ones that of the scales. A projection that has such inputs keeps them.
 
     Args:
         path: of the ONNX file. Weights in files beside it stay as they are.
@@ -52,7 +52,8 @@ def add_adapter_inputs(
     Raises:
         FileNotFoundError: there is no such file, or one of its external data is missing.
         ValueError: no ONNX model; a target is for nothing (the message says what there is); `rank` is not
-            positive; the graph has such an input already; another file has the place of external data.
+            positive; something else in the graph is called as an input would be; another file has the place
+            of external data.
 
     Source:
         Olive, ExtractAdapters; onnxruntime, "Run LoRA models".
@@ -118,6 +119,8 @@ def with_adapter_inputs(content: Buffer, names: Collection[str], folder: Path | 
 
 
 def _with_inputs(content: Buffer, graph: OperationGraph, own: list[Projection], rank: int | None) -> bytes:
+    optional = {x.name for x in graph.inputs if x.name in graph.weights}
+    own = [one for one in own if not optional.issuperset(matrices(one.graph_name))]
     spans, nodes = {one.span: one for one in own}, {}
     bias = _bias_of(graph)
     for node in _nodes(graph):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +133,10 @@ class LoraModule(Module):
             ValueError: it is no adapter (or one with more than two matrices a layer, as DoRA's), or one of
                 other layers: the message says which.
         """
-        for one, mine in files.fitting(files.read(Path(path)), self._adapters()):
+        self._take(files.read(Path(path), "path"), "path")
+
+    def _take(self, found: Mapping[str, files.LowRank], argument: str) -> None:
+        for one, mine in files.fitting(found, self._adapters(), argument):
             one.take(mine.a, mine.b, mine.scale)
 
     def _candidates(self) -> list[str]:
@@ -168,6 +171,7 @@ def lora(
     alpha: float = 16,
     targets: str | Iterable[str] | None = None,
     *,
+    adapter: str | os.PathLike[str] | None = None,
     rng: Rng = None,
 ) -> LoraModule:
     """A module with low-rank adapters beside products with weights; only the adapters learn.
@@ -178,12 +182,13 @@ def lora(
 
     Args:
         module: it is not changed; the result shares the arrays of its weights.
-        rank: of the adapters.
+        rank: of the adapters; that of `adapter` where one is given.
         alpha: what they compute is multiplied with alpha / rank.
         targets: paths of the layers, such as ``model.layers.0.self_attn.q_proj``, their last parts
             (``q_proj``), or patterns of either (``*``, ``layers.[01].*.v_proj``). Paths of a graph are those
             of the modules that it was exported from. None for the projections of attention: queries, keys,
-            values (or the layer that gives all three) and the output.
+            values (or the layer that gives all three) and the output; with `adapter`, for what that has.
+        adapter: a file or folder whose matrices they begin with, as `LoraModule.load_adapter` takes it.
         rng: a generator or seed for the matrices A, drawn from U(-1/√in, 1/√in) as PEFT does; B is zeros, so
             at first the module computes what it does without adapters.
 
@@ -193,7 +198,9 @@ def lora(
     Raises:
         TypeError: no module.
         ValueError: a target is for nothing (the message says what there is); `rank` or `alpha` is not
-            positive; the module has adapters, or parameters without values.
+            positive; the module has adapters, or parameters without values; `adapter` is none, or not one
+            of these layers.
+        FileNotFoundError: there is no such adapter.
 
     Source:
         Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models"; names and first values of peft,
@@ -218,6 +225,7 @@ def lora(
             raise ValueError(
                 f"module has adapters already{f' in {path!r}' * bool(path)}: merge() them first."
             )
+    learnt = None if adapter is None else files.read(Path(adapter), "adapter")
     generator = np.random.default_rng(rng)
     out = _copied(module)
     layers = {path: inner for path, inner in _layers(out) if isinstance(inner, Linear)}
@@ -226,7 +234,11 @@ def lora(
         for path, inner in _layers(out)
         if isinstance(inner, GraphModule)
     }
-    names = chosen([*layers, *(one.name for found in graphs.values() for one in found)], targets)
+    candidates = [*layers, *(one.name for found in graphs.values() for one in found)]
+    if learnt is not None:
+        rank = max((pair.a.shape[0] for pair in learnt.values()), default=rank)
+        targets = files.layers_of(learnt, candidates) if targets is None else targets
+    names = chosen(candidates, targets)
     for path, layer in layers.items():
         if path in names:
             LoraLinear._of(layer, int(rank), alpha, generator)
@@ -237,6 +249,8 @@ def lora(
     kind: Any = type(out)
     out.__class__ = _adapted(kind)
     assert isinstance(out, LoraModule)
+    if learnt is not None:
+        out._take(learnt, "adapter")
     return out
 
 

@@ -3,11 +3,15 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers.commands import Run
-from helpers.lessons import TIMES
+from helpers.lessons import SMALL, TIMES
 from helpers.tiers import standing_for_all
 
+from lite._files.onnx.adapters import read_adapter
+
+NAME = "adapter.onnx_adapter"
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
 
@@ -28,3 +32,30 @@ def test_what_is_learnt_runs_as_a_model(kind: str, rows: Path, tmp_path: Path, r
     generate = ["generate", "--model", str(output / "model"), *adapter, row["prompt"], "--json", "--quiet"]
     made = run(generate).json["responses"][0]
     assert made["response"].strip() == row["answer"]
+
+
+def test_an_adapter_goes_on(rows: Path, tmp_path: Path, run: Run) -> None:
+    """Its rank and layers hold, and a divergence is that from the model with it."""
+    learn, sft = ["learn", str(rows), "--quiet", "--json", "--lr", "1e-2"], ["--method", "sft"]
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    own = ["--targets", "qkv_proj", "--targets", "down_proj", "--rank", "2", "--held-out", str(rows)]
+    told = run([*learn, *sft, *own, "--steps", "4", "--output", first]).rows
+    file = f"{first}/adapter.onnx_adapter"
+    held_out = [*sft, "--held-out", str(rows), "--model", f"{first}/model"]
+    begun = run([*learn, *held_out, "--adapter", file, "--steps", "1", "--output", second]).rows
+    np.testing.assert_allclose(begun[0]["held_out"], told[-1]["held_out"], rtol=1e-3, atol=1e-5)
+    shapes = [
+        {name: x.shape for name, x in read_adapter((Path(at) / NAME).read_bytes()).items()}
+        for at in (first, second)
+    ]
+    assert shapes[0] == shapes[1]
+    reinforced = [*SMALL, "--adapter", file, "--kl", "0.1", "--steps", "1", "--temperature", "1.5"]
+    step = run([*learn, *reinforced, "--output", str(tmp_path / "third")]).rows[1]
+    assert abs(step["kl"]) < 1e-5
+    for more, message in (
+        (["--rank", "8"], "it has the rank 2, and --rank is 8"),
+        (["--targets", "o_proj"], "it has nothing for 'model.layers.0.self_attn.o_proj'"),
+    ):
+        err = run([*learn, *sft, "--adapter", file, *more, "--output", str(tmp_path / "none")], 1).err
+        assert f"--adapter {file}: {message}" in err
+        assert not (tmp_path / "none").exists()

@@ -11,6 +11,7 @@ import pytest
 from helpers.lora_nets import PATHS, X, adapted, by_hand, filled, graph
 
 from lite import TensorDict, checkpoint, enable_grad, jit, nn, optim, stack, value_and_grad, vmap
+from lite.models import embedded_model_path
 
 
 def learning(net: nn.Module) -> list[str]:
@@ -186,3 +187,26 @@ def test_other_things_that_it_refuses() -> None:
         nn.lora(nn.LazyLinear(3), targets="*")
     with pytest.raises(ValueError, match="no name is one of attention's projections; choose from 0"):
         nn.lora(nn.Sequential(nn.Linear(2, 2)))
+
+
+@pytest.mark.parametrize("qkv", [False, None, (128, 64, 64)])
+def test_adapters_begin_with_those_of_a_file(qkv: Any, tmp_path: Any) -> None:
+    """Of onnxruntime, of PEFT, and of PEFT for the three layers that one is made of."""
+    if qkv is not False:
+        pytest.importorskip("safetensors")
+    base = nn.from_onnx(embedded_model_path() / "model.onnx", trainable=False)
+    net = filled(nn.lora(base, 3, 5, ["qkv_proj", "layers.0.*.down_proj"], rng=0))
+    if qkv is False:
+        file = net.save_adapter(tmp_path / "a.onnx_adapter")
+    else:
+        file = net.save_adapter(tmp_path / "a", qkv=qkv)
+    begun = nn.lora(base, adapter=file, rng=1)
+    assert learning(begun) == learning(net)
+    for mine, wanted in zip(begun._adapters(), net._adapters(), strict=True):
+        np.testing.assert_allclose(mine.product(), wanted.product(), atol=1e-5)
+    with pytest.raises(ValueError, match="adapter: the module has no adapter of"):
+        nn.lora(base, targets="qkv_proj", adapter=file)
+    with pytest.raises(FileNotFoundError, match="adapter: there is no adapter"):
+        nn.lora(base, adapter=tmp_path / "missing.onnx_adapter")
+    with pytest.raises(ValueError, match="targets: nothing is called"):
+        nn.lora(nn.Sequential(nn.Linear(2, 2)), adapter=file)
