@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,6 +35,9 @@ _DECIDING = (
 _NAME = re.compile(
     rf"({'|'.join(sorted({*GRAPH_NAMES, *PROMPTS_NAMES.values()}, reverse=True))})(?:[_-](.+))?"
 )
+
+
+_BESIDE = (".json", ".jinja")
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,19 @@ class ModelConfig:
             summary=summary,
             prompts=prompts,
         )
+
+    def copy_beside(self, folder: Path) -> Path:
+        """Copy the tokenizer, templates and configuration to a folder, for another graph of the model.
+
+        Returns:
+            The folder, which is made if it is not there.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        for place in dict.fromkeys((self.directory, self.graph.parent)):
+            for file in sorted(place.iterdir()):
+                if file.suffix in _BESIDE and file.is_file():
+                    shutil.copyfile(file, folder / file.name)
+        return folder
 
     def digest(self) -> str:
         """SHA-256 of the files that determine the results of the model. All are read completely.

@@ -2,5 +2,6 @@
 
 - `output_layer`: the product that makes the logits, which is left out of the graph
 - `row_inputs`: what a graph is given to read whole rows, whatever its convention
-- `token_log_probs`: the module of the two, on rows of tokens
+- `recorded`: log-probs among the ids that tokens were drawn from
+- `token_log_probs`: the module of these, on rows of tokens
 """

@@ -14,6 +14,7 @@ from lite.models.decoder.cache import MAX_TOKENS, similar_lengths
 from lite.models.decoder.conventions import GraphSpec
 from lite.models.graph.model_config import ModelConfig
 from lite.models.learning.output_layer import OutputLayer, find_output_layer
+from lite.models.learning.recorded import Recorded, Support, recorded
 from lite.models.learning.row_inputs import row_inputs
 from lite.nn import Module, from_onnx, functional
 from lite.nn import lora as add_lora
@@ -63,6 +64,7 @@ class TokenLogProbs(Module):
         rows: Sequence[NDArray[np.int64]],
         wanted: Sequence[NDArray[np.bool_]] | None = None,
         temperatures: Sequence[float] | None = None,
+        supports: Sequence[Support] | None = None,
     ) -> tuple[Any, list[NDArray[np.int64]]]:
         """The log-probs of the tokens that are wanted.
 
@@ -70,19 +72,40 @@ class TokenLogProbs(Module):
             rows: token ids, int64 (L_i,) each.
             wanted: which tokens, bool (L_i,) for each row; None for all.
             temperatures: of each row, which divide its logits; None for 1.
+            supports: the ids that tokens were drawn from, of each row: offsets (L_i + 1,) and ids; no ids for
+                the whole vocabulary. None for that of all.
 
         Returns:
             Log-probs float32 (M,), the first of which is 0, and the place of each token's among them, int64
             (L_i,) for each row. Tokens that are not wanted, and the first of a row, have the place 0.
         """
+        return self._of_runs(self._log_probs, rows, wanted, temperatures, supports)
+
+    def logits(self, rows: Sequence[NDArray[np.int64]]) -> tuple[Any, list[NDArray[np.int64]]]:
+        """The logits of the distribution that each token was drawn from.
+
+        Returns:
+            Float32 (M, V), the first of which are zeros, and places among them as of `forward`.
+        """
+        return self._of_runs(self._logits, rows, None, None, None)
+
+    def _of_runs(
+        self,
+        compute: Any,
+        rows: Sequence[NDArray[np.int64]],
+        wanted: Sequence[NDArray[np.bool_]] | None,
+        temperatures: Sequence[float] | None,
+        supports: Sequence[Support] | None,
+    ) -> tuple[Any, list[NDArray[np.int64]]]:
         places = [np.zeros(len(row), np.int64) for row in rows]
-        found: list[Any] = [np.zeros(1, np.float32)]
+        found: list[Any] = []
         count = 1
         only_last = self._spec.last_logits_only
         for run in self._runs(rows, wanted, temperatures):
             steps = 1 if only_last else max(piece.stop for piece in run)
             targets = np.zeros((len(run), steps), np.int64)
             mask = np.zeros(targets.shape, np.bool_)
+            kept = []
             for line, piece in enumerate(run):
                 at = np.arange(piece.first, piece.stop + 1)
                 if wanted is not None:
@@ -91,12 +114,16 @@ class TokenLogProbs(Module):
                 targets[line, columns] = rows[piece.row][at]
                 mask[line, columns] = True
                 places[piece.row][at] = count + line * steps + columns
+                if supports is not None:
+                    kept.append((line, columns, supports[piece.row], at))
             warmth = 1.0 if temperatures is None else temperatures[run[0].row]
             ids = [rows[piece.row][: piece.stop] for piece in run]
-            run_once = again_on_the_way_back(self._log_probs) if self.checkpoint else self._log_probs
-            found.append(run_once(ids, targets, mask, warmth).reshape(-1))
+            run_once = again_on_the_way_back(compute) if self.checkpoint else compute
+            values = run_once(ids, targets, mask, warmth, recorded(targets.shape, kept))
+            found.append(values.reshape(-1, *values.shape[2:]))
             count += targets.size
-        return np.concatenate(found), places
+        none = np.zeros((1, *(found[0].shape[1:] if found else ())), np.float32)
+        return np.concatenate([none, *found]), places
 
     def _runs(
         self,
@@ -144,25 +171,50 @@ class TokenLogProbs(Module):
             first = first if limit is None else limit + 1
 
     def _log_probs(
-        self, ids: list[NDArray[np.int64]], targets: NDArray[np.int64], mask: NDArray[np.bool_], warmth: float
+        self,
+        ids: list[NDArray[np.int64]],
+        targets: NDArray[np.int64],
+        mask: NDArray[np.bool_],
+        warmth: float,
+        kept: Recorded | None,
     ) -> Any:
         """Log-probs (n, S) of the targets, 0 where the mask is False."""
-        found = self.graph(**row_inputs(self._spec, self._inputs, ids))
         layer = self._layer
         if layer is None:
-            logits = found.astype(np.float32, copy=False)
+            logits = self._logits(ids, targets, mask, warmth, kept)
+            if kept is not None:
+                return kept.log_probs_of_logits(logits, targets, mask, warmth)
             log_probs = functional.log_softmax(logits if warmth == 1 else logits / np.float32(warmth), -1)
             chosen = np.take_along_axis(log_probs, targets[..., None], -1)[..., 0]
             return np.where(mask, chosen, np.float32(0))
+        hidden, weight, bias = self._hidden(ids, targets, layer)
+        if kept is not None:
+            return kept.log_probs(hidden, weight, bias, targets, mask, warmth / layer.scale)
+        return functional.linear_log_probs(
+            hidden, weight, targets, bias, mask=mask, temperature=warmth / layer.scale
+        )
+
+    def _logits(self, ids: list[NDArray[np.int64]], targets: NDArray[np.int64], *_: Any) -> Any:
+        """Logits (n, S, V), without temperature."""
+        layer = self._layer
+        if layer is None:
+            found = self.graph(**row_inputs(self._spec, self._inputs, ids))
+            return found.astype(np.float32, copy=False)
+        hidden, weight, bias = self._hidden(ids, targets, layer)
+        weight = weight if hasattr(weight, "dtype") else weight.rows(0, weight.shape[0])
+        logits = np.matmul(hidden, weight.swapaxes(0, 1))
+        logits = logits if bias is None else logits + bias
+        return logits if layer.scale == 1 else logits * np.float32(layer.scale)
+
+    def _hidden(self, ids: list[NDArray[np.int64]], targets: NDArray[np.int64], layer: OutputLayer) -> Any:
+        """Hidden states (n, S, D), the matrix (V, D) that makes logits of them, and its bias."""
+        found = self.graph(**row_inputs(self._spec, self._inputs, ids))
         hidden, *others = found if isinstance(found, tuple) else (found,)
         weight: Any = others.pop(0) if isinstance(layer.weight, str) else layer.weight
         if not layer.by_token:
             weight = weight.swapaxes(0, 1)
         bias = others.pop(0) if layer.bias is not None else None
-        hidden = hidden.reshape(*targets.shape, hidden.shape[-1])
-        return functional.linear_log_probs(
-            hidden, weight, targets, bias, mask=mask, temperature=warmth / layer.scale
-        )
+        return hidden.reshape(*targets.shape, hidden.shape[-1]), weight, bias
 
 
 def token_log_probs_of(

@@ -48,15 +48,17 @@ class _Scored(NamedTuple):
         place = np.arange(width) < lengths[:, None]
         if side == "left":
             place = place[:, ::-1]
-        if place.shape == mask.shape and (place == mask).all():
-            out = values
-            if fill:
-                out = values.copy()
-                out[~mask] = fill
-        else:
-            out = np.full((*place.shape, *values.shape[2:]), fill, values.dtype)
-            out[place] = values[mask]
-        return out.reshape(*self.shape, *out.shape[1:])
+        if place.shape != mask.shape or (place != mask).any():
+            index = np.zeros(place.shape, np.int64)
+            index[place] = np.flatnonzero(mask)
+            values = values.reshape(mask.size, *values.shape[2:])[index]
+            return _filled(values, place, fill).reshape(*self.shape, *values.shape[1:])
+        return (_filled(values, mask, fill) if fill else values).reshape(*self.shape, *values.shape[1:])
+
+
+def _filled(values: Any, place: Mask, fill: float) -> Any:
+    """Values (N, T, ...) with `fill` where there is no place; they may be traced."""
+    return np.where(place.reshape(*place.shape, *(1,) * (values.ndim - 2)), values, values.dtype.type(fill))
 
 
 class DistributionMethods(LLMWrapperBase):
@@ -315,9 +317,7 @@ class DistributionMethods(LLMWrapperBase):
             raise ValueError(f"padding_side must be 'left' or 'right', got {side!r}")
         if not self.options.pad_output:
             return scored.padded(values, side, fill)
-        if fill:
-            values = values.copy()
-            values[~scored.rows.mask] = fill
+        values = _filled(values, scored.rows.mask, fill) if fill else values
         return values.reshape(*scored.shape, *values.shape[1:])
 
     def _masked(self, scored: _Scored, mask: Mask, side: str, fill: float = 0.0) -> LLMMaskedCategorical:

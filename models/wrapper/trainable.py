@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lite import TensorDict, TensorDictBase
+from lite import NestedKey, TensorDict, TensorDictBase
 from lite._arrays.public import belong_to
 from lite.models.decoder.decoder import OnnxDecoder
 from lite.models.learning.token_log_probs import TokenLogProbs, token_log_probs_of
 from lite.models.text.data import LogProbs
-from lite.models.wrapper.options import LLMWrapperBase
+from lite.models.text.rows import TokenRows
+from lite.models.wrapper.distributions import DistributionMethods
+from lite.models.wrapper.options import SCORE_OPTIONS
 from lite.models.wrapper.output import Layout, choose_target, write
 from lite.models.wrapper.sampled import read_sampled
 from lite.models.wrapper.scored import rows_with_tokens, scored_entries
 from lite.nn import LoraModule
 
-_OPTIONS = frozenset({"temperature", "assistant_only"})
+_OPTIONS = SCORE_OPTIONS | {"assistant_only"}
 
 
-class TrainablePolicy(LLMWrapperBase):
+class TrainablePolicy(DistributionMethods):
     """Scores as an `OnnxWrapper` with ``generate=False``, differentiable by the weights of the model's graph.
 
-    It writes the same entries in the same layout, and equal log-probs. `OnnxWrapper.trainable` makes it. Its
+    It writes the same entries in the same layout, and equal log-probs; `get_dist` and its like give the same
+    distributions. `OnnxWrapper.trainable` makes it. Its
     parameters are the graph's weights, so that gradients, optimisers, losses and state dicts work on it as on
     any module; the wrapper that it was made of goes on with the old weights until `sync`.
 
@@ -58,6 +63,7 @@ class TrainablePolicy(LLMWrapperBase):
         self.model = model
         self.assistant_only = assistant_only
         self._wrappers = wrapper, judge  # in a tuple, as they are no children: their modules have no weights
+        self.options, self.pad_token_id = judge.options, judge.pad_token_id
         self.in_keys = judge.in_keys
         self.out_keys = judge.out_keys
 
@@ -75,7 +81,8 @@ class TrainablePolicy(LLMWrapperBase):
             tensordict: holds the entry to read; any batch shape.
             tensordict_out: a TensorDict to write to instead, of the input's batch size.
             logits_only: must be False.
-            **kwargs: "temperature", a number or an array of the batch size, which divides the logits, and
+            **kwargs: "temperature", a number or an array of the batch size, which divides the logits;
+                "kept_ids", True for log-probs among the ids that were recorded at the ``sampling_key``;
                 "assistant_only", in place of the constructor's.
 
         Returns:
@@ -104,26 +111,45 @@ class TrainablePolicy(LLMWrapperBase):
                 )
             wanted = inputs.assistant_mask
         sampled = {**(options.score_kwargs or {}), **kwargs}
-        temperatures, _ = read_sampled(tensordict, sampled, options, inputs.rows)
-        written[options.log_probs_key] = layout.make(
-            LogProbs, full=(self._log_probs(inputs.rows, wanted, temperatures), inputs.rows.mask)
-        )
+        temperatures, supports = read_sampled(tensordict, sampled, options, inputs.rows)
+        log_probs = self._log_probs(inputs.rows, wanted, temperatures, supports)
+        written[options.log_probs_key] = layout.make(LogProbs, full=(log_probs, inputs.rows.mask))
         return write(target, written, replaced=self.out_keys, keys=self.out_keys, owned=owned)
 
     def _log_probs(
-        self, rows: Any, wanted: NDArray[np.bool_] | None, temperatures: list[float] | None
+        self,
+        rows: TokenRows,
+        wanted: NDArray[np.bool_] | None,
+        temperatures: list[float] | None,
+        supports: list[Any] | None,
     ) -> Any:
         """Log-probs of all rows, laid out as these are: (B, L), 0 where there are none."""
         present = rows_with_tokens(rows)
-        decoder = self.wrapper.model
-        ids = [decoder.check_ids(rows.ids[i][rows.mask[i]]) for i in present]
         chosen = None if wanted is None else [wanted[i][rows.mask[i]] for i in present]
         warmth = None if temperatures is None else [temperatures[i] for i in present]
-        found, places = self.model(ids, chosen, warmth)
+        kept = None if supports is None else [supports[i] for i in present]
+        found, places = self.model(self._ids(rows, present), chosen, warmth, kept)
+        return found[self._index(rows, present, places)]
+
+    def _score(self, td: Any, layout: Layout, logits_only: bool) -> dict[NestedKey, Any]:
+        """What scoring writes, with logits (*batch, L, V) instead of log-probs."""
+        inputs = self._wrappers[1]._read(td)
+        rows, written = inputs.rows, scored_entries(inputs, self.options, layout)
+        present = rows_with_tokens(rows)
+        found, places = self.model.logits(self._ids(rows, present))
+        found = found[self._index(rows, present, places)]
+        written["logits"] = found.reshape(*layout.shape, *found.shape[1:])
+        return written
+
+    def _ids(self, rows: TokenRows, present: list[int]) -> list[NDArray[np.int64]]:
+        return [self.wrapper.model.check_ids(rows.ids[i][rows.mask[i]]) for i in present]
+
+    @staticmethod
+    def _index(rows: TokenRows, present: list[int], places: list[NDArray[np.int64]]) -> NDArray[np.int64]:
         index = np.zeros(rows.ids.shape, np.int64)
         for i, place in zip(present, places, strict=True):
             index[i, rows.mask[i]] = place
-        return found[index]
+        return index
 
     def learnt_params(self) -> TensorDictBase:
         """The parameters that learn, as `TensorDict.from_module` nests them, for gradients and optimisers.
@@ -147,6 +173,57 @@ class TrainablePolicy(LLMWrapperBase):
         with nullcontext() if params is None else params.to_module(self):
             found: dict[str, NDArray[Any]] = graph.adapter_inputs() if adapted else graph.weights(names)
         return found
+
+    def save(
+        self, path: str | os.PathLike[str], params: Any = None, *, qkv: Sequence[int] | None = None
+    ) -> Path:
+        """Write what was learnt: adapters in a file of their own, other weights in the model's graph.
+
+        Args:
+            path: of adapters a file of onnxruntime, which ends with ``.onnx_adapter``, or a folder of PEFT
+                (see `LoraModule.save_adapter`). Of other weights a folder that gets the graph with them,
+                under its own name, and the tokenizer and configuration that lie beside it: a model as any
+                other; or an ``.onnx`` file, for the graph alone (see `GraphModule.save_onnx`).
+            params: parameters as `learnt_params` gives them, in place of the module's own.
+            qkv: for PEFT, the sizes of queries, keys and values of a layer that gives all three; by default
+                those of the model's cache.
+
+        Returns:
+            The path.
+
+        Raises:
+            ImportError: PEFT's files need the package safetensors.
+            ValueError: the file would be written over one that the model is of; a folder, for a model of two
+                graphs.
+        """
+        graph: Any = self.model.graph
+        target = Path(path)
+        with nullcontext() if params is None else params.to_module(self):
+            if isinstance(graph, LoraModule):
+                sizes = self._qkv() if qkv is None else qkv
+                return graph.save_adapter(
+                    target, **({} if target.suffix == ".onnx_adapter" else {"qkv": sizes})
+                )
+            if target.suffix == ".onnx":
+                return graph.save_onnx(target)
+            config = self.wrapper.model.config
+            if config.prompts is not None:
+                raise ValueError(
+                    f"path: the model is of two graphs: save one, to an .onnx file; got {path!r}"
+                )
+            graph.save_onnx(config.copy_beside(target) / config.graph.name)
+            return target
+
+    def _qkv(self) -> tuple[int, int, int] | None:
+        """Sizes of queries, keys and values, where a layer gives all three."""
+        spec = self.wrapper.model.spec
+        if spec.num_heads is None or spec.head_size is None:
+            return None
+        keys = spec.num_heads * spec.head_size
+        for name, parameter in self.named_parameters():
+            if name.endswith("qkv_proj.lora_B.weight"):
+                return parameter.shape[0] - 2 * keys, keys, keys
+        return None
 
     def sync(self, params: Any = None) -> None:
         """Bring what was learnt to the model that the wrapper runs, and so to all wrappers of that model.
@@ -195,8 +272,6 @@ def trainable_policy(
             **changes,
             "inplace": changes.get("inplace", False),
         }
-    if settings.get("score_kwargs") and "kept_ids" in settings["score_kwargs"]:
-        raise ValueError("score_kwargs: a policy that learns takes no kept_ids")
     judge = wrapper.get_new_version(**settings)
     spec, config = decoder.spec, decoder.config
     if spec.prompts is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from lite.cli.progress import say
 from lite.models import ModelConfig, OnnxDecoder, OnnxWrapper, TrainablePolicy
 from lite.nn import add_adapter_inputs
 
-_BESIDE = (".json", ".jinja")  # tokenizer, template and configuration
 _NAME, _BEFORE = "learnt", "before"  # of adapters
 _MATRIX_A = ".lora_A.weight"
 _TOKENS: dict[str, Any] = {"assistant_only": True, "input_mode": "tokens", "pad_output": True}
@@ -46,10 +44,7 @@ class AllWeights:
 
     def save(self, policy: TrainablePolicy, params: Any) -> str:
         """Write what was learnt; the text says where it is."""
-        config = ModelConfig.from_directory(self._path, variant=self._args.variant)
-        target = _copied(config, self._output / "model")
-        with params.to_module(policy):
-            policy.model.graph.save_onnx(target / config.graph.name)
+        target = policy.save(self._output / "model", params)
         return f"in {target}, a model as any other"
 
 
@@ -101,45 +96,22 @@ class Adapters(AllWeights):
 
     def save(self, policy: TrainablePolicy, params: Any) -> str:
         """As `AllWeights.save`: onnxruntime's file, and PEFT's where safetensors is installed."""
-        file, graph = self._output / "adapter.onnx_adapter", policy.model.graph
+        file = policy.save(self._output / "adapter.onnx_adapter", params)
+        try:
+            policy.save(self._output, params)
+        except ImportError as error:
+            say(self._args, f"adapter_model.safetensors is not written: {error}")
         config = ModelConfig.from_directory(self._path, variant=self._args.variant)
-        target = _copied(config, self._output / "model")
+        target = config.copy_beside(self._output / "model")
         # By name: an adapter that it began with may have other layers than `targets` says.
-        layers = [
-            name.removesuffix(_MATRIX_A) for name, _ in graph.named_parameters() if name.endswith(_MATRIX_A)
-        ]
+        names = [name for name, _ in policy.model.graph.named_parameters() if name.endswith(_MATRIX_A)]
+        layers = [name.removesuffix(_MATRIX_A) for name in names]
         add_adapter_inputs(config.graph, target / config.graph.name, targets=layers)
-        with params.to_module(policy):
-            graph.save_adapter(file)
-            try:
-                graph.save_adapter(self._output, qkv=self._qkv(policy))
-            except ImportError as error:
-                say(self._args, f"adapter_model.safetensors is not written: {error}")
         return f"in {file}, an adapter of {target}"
-
-    def _qkv(self, policy: TrainablePolicy) -> tuple[int, int, int] | None:
-        """Sizes of queries, keys and values, where a layer gives all three."""
-        spec = self.decoder.spec
-        if spec.num_heads is None or spec.head_size is None:
-            return None
-        keys = spec.num_heads * spec.head_size
-        for name, parameter in policy.named_parameters():
-            if name.endswith("qkv_proj.lora_B.weight"):
-                return parameter.shape[0] - 2 * keys, keys, keys
-        return None
 
 
 def _opened(path: Path, args: argparse.Namespace) -> OnnxDecoder:
     return OnnxDecoder(path, num_threads=args.threads, variant=args.variant)
-
-
-def _copied(config: ModelConfig, target: Path) -> Path:
-    """A folder with what lies beside a model's graph."""
-    target.mkdir(parents=True, exist_ok=True)
-    for file in sorted(config.graph.parent.iterdir()):
-        if file.suffix in _BESIDE and file.is_file():
-            shutil.copyfile(file, target / file.name)
-    return target
 
 
 def _is_weight(name: str) -> bool:

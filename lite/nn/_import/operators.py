@@ -54,6 +54,45 @@ _AT_LEAST_ONE = frozenset(
     {"K", "N", "blocksize", "dilations", "group", "hidden_size", "kernel_shape", "kv_num_heads"}
     | {"num_groups", "num_heads", "num_outputs", "q_num_heads", "strides"}
 )
+# What attributes are, wherever a rule reads them; of a tuple a list of such. "to" and "value" are no one
+# thing, and are read with their node.
+_KINDS: dict[str, type | tuple[type]] = {
+    **dict.fromkeys(
+        ("K", "N", "accuracy_level", "align_corners", "allowzero", "antialias", "axis", "batch_axis")
+        + ("batch_dims", "bits", "block_size", "blocksize", "ceil_mode", "count_include_pad")
+        + ("detect_negative", "detect_positive", "do_rotary", "dtype", "end", "exclude_outside", "exclusive")
+        + ("fmod", "gather_axis", "group", "hidden_size", "ignore_index", "input_forget", "interleaved")
+        + ("is_causal", "k", "keepdims", "kv_cache_bit_width", "kv_num_heads", "largest", "layout")
+        + ("left_window_size", "linear_before_reset", "local_window_size", "new_axis")
+        + ("noop_with_empty_axes", "num_groups", "num_heads", "num_outputs", "num_scan_inputs")
+        + ("output_dtype", "p", "q_num_heads", "qk_matmul_output_mode", "quantize_axis", "reverse")
+        + ("right_window_size", "rotary_embedding_dim", "rotary_interleaved", "select_last_index", "size")
+        + ("smooth_softmax", "softmax_precision", "sorted", "start", "storage_order", "time_axis")
+        + ("training_mode", "transA", "transB", "transBatchA", "transBatchB", "upper", "value_int"),
+        int,
+    ),
+    **dict.fromkeys(
+        ("alpha", "beta", "bias", "clip", "cubic_coeff_a", "epsilon", "extrapolation_value", "gamma")
+        + ("height_scale", "lambd", "max", "min", "momentum", "ratio", "scale", "softcap", "value_float")
+        + ("width_scale",),
+        float,
+    ),
+    **dict.fromkeys(
+        ("activation", "approximate", "auto_pad", "coordinate_transformation_mode", "direction", "equation")
+        + ("k_quant_type", "keep_aspect_ratio_policy", "mode", "nearest_mode", "padding_mode", "reduction")
+        + ("round_mode", "update_rule", "v_quant_type", "value_string"),
+        str,
+    ),
+    **dict.fromkeys(
+        ("axes", "dilations", "directions", "ends", "kernel_shape", "output_padding", "output_shape")
+        + ("paddings", "pads", "perm", "scan_input_axes", "scan_input_directions", "scan_output_axes")
+        + ("scan_output_directions", "shape", "split", "starts", "strides", "value_ints"),
+        (int,),
+    ),
+    **dict.fromkeys(("activation_alpha", "activation_beta", "scales", "value_floats"), (float,)),
+    **dict.fromkeys(("activations", "value_strings"), (str,)),
+}
+_WORDS = {int: "an integer", float: "a float", str: "a text"}
 
 
 @dataclass(frozen=True)
@@ -85,12 +124,27 @@ class Spec:
     as_runtime: bool = False
 
     def __post_init__(self) -> None:
+        for name, value in self.attributes.items():
+            self._check_kind(name, value)
         counted = _AT_LEAST_ONE - {"num_heads"} if self.op == "RotaryEmbedding" else _AT_LEAST_ONE
         for name in counted.intersection(self.attributes):  # no heads are those of the width there
             value = self.attributes[name]
-            numbers = np.asarray(value)
-            if numbers.size and (numbers.dtype.kind not in "iu" or numbers.min() < 1):
+            if np.size(value) and np.min(value) < 1:
                 raise ValueError(f"{self.op} {self.name!r}: {name} must be at least 1, got {value!r}")
+
+    def _check_kind(self, name: str, value: Any) -> None:
+        kind = _KINDS.get(name)
+        if kind is None:
+            return
+        if isinstance(kind, tuple):
+            fits = isinstance(value, list | tuple) and all(type(x) is kind[0] for x in value)
+            expected = f"a list of {_WORDS[kind[0]].split()[-1]}s"
+        else:
+            # p of norms was a float in first versions
+            fits, expected = type(value) is kind or (name == "p" and type(value) is float), _WORDS[kind]
+        if not fits:
+            shown = type(value).__name__ if isinstance(value, np.ndarray) else repr(value)
+            raise ValueError(f"{self.op} {self.name!r}: {name} must be {expected}, got {shown[:60]}")
 
     def need(self, name: str) -> Any:
         """An attribute that has no default. Raises ValueError if it is missing."""

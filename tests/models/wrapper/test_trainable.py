@@ -66,7 +66,9 @@ def test_batches_of_any_shape_and_none() -> None:
     td = TensorDict({"tokens": Tokens(full=np.arange(12).reshape(2, 1, 6), batch_size=[2, 1])}, [2, 1])
     assert policy(td)["log_probs", "full"].shape == (2, 1, 6)
     assert policy(td[:0])["log_probs", "full"].shape == (0, 1, 0)
-    with pytest.raises(TypeError, match=r"takes \['assistant_only', 'temperature'\], got \['seed'\]"):
+    with pytest.raises(
+        TypeError, match=r"takes \['assistant_only', 'kept_ids', 'temperature'\], got \['seed'\]"
+    ):
         policy(td, seed=3)
     with pytest.raises(ValueError, match="nobody can tell"):
         policy(td, assistant_only=True)
@@ -236,3 +238,93 @@ def test_a_collector_goes_on_with_what_was_learnt() -> None:
     for out, same in ((first, True), (second, False)):
         scores = judge(out)["log_probs", "full"][out["masks", "all_assistant_mask"]]
         assert np.allclose(scores, out["log_probs", "response"].ravel(), atol=1e-4) == same
+
+
+SAMPLED = {"max_new_tokens": 6, "do_sample": True, "top_k": 5, "temperature": 0.7, "kept_ids": True}
+
+
+@pytest.mark.parametrize("name", ["genai-llama-fp32", "handmade-last-logits", "genai-qwen2-int4"])
+@pytest.mark.parametrize("padded", [True, False])
+def test_log_probs_among_the_ids_that_were_drawn_from(name: str, padded: bool) -> None:
+    wrapper = wrap("tokens", MODELS / name, pad_output=padded, generate_kwargs=SAMPLED, seed=0)
+    prompts = lazy_stack([TensorDict(tokens=Tokens(prompt=np.arange(3, 6 + 2 * i))) for i in range(3)])
+    out = wrapper(prompts)
+    how: dict[str, Any] = {"temperature": 0.7, "kept_ids": True}
+    judge = wrapper.get_new_version(generate=False, inplace=False, score_kwargs=how)
+    lora = {"rank": 2} if "int4" in name else None
+    policy = wrapper.get_new_version().trainable(score_kwargs=how, lora=lora)
+    for a, b in zip(
+        rows(policy(out), "log_probs", "full"), rows(judge(out), "log_probs", "full"), strict=True
+    ):
+        np.testing.assert_allclose(a, b, atol=1e-3 if lora else 1e-4)
+    plain = rows(policy(out, kept_ids=False), "log_probs", "full")
+    assert min(np.min(row) for row in plain) < min(np.min(a) for a in rows(policy(out), "log_probs", "full"))
+
+
+def test_gradients_among_the_ids_that_were_drawn_from() -> None:
+    wrapper = wrap("tokens", pad_output=True, generate_kwargs=SAMPLED, seed=0)
+    out = wrapper(
+        TensorDict(tokens=Tokens(prompt=np.arange(8).reshape(2, 4), batch_size=[2]), batch_size=[2])
+    )
+    policy = wrapper.trainable(trainable=["*norm*", "lm_head*"], assistant_only=True)
+    params = policy.learnt_params().data.clone()
+
+    def loss(params: Any) -> Any:
+        with params.to_module(policy):
+            return policy(out, kept_ids=True, temperature=0.7)["log_probs", "full"].sum()
+
+    _, grads = value_and_grad(loss)(params)
+    rng = np.random.default_rng(0)
+    direction = params.apply(lambda x: rng.normal(size=x.shape).astype(np.float32))
+    ahead, behind = (float(loss(params + direction * step)) for step in (1e-3, -1e-3))
+    expected = sum(
+        float((g * d).sum())
+        for g, d in zip(grads.values(True, True), direction.values(True, True), strict=True)
+    )
+    np.testing.assert_allclose((ahead - behind) / 2e-3, expected, rtol=2e-2)
+
+
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("method", ["get_dist", "_get_sft_dist"])
+def test_distributions_are_those_of_the_wrapper(method: str, padded: bool) -> None:
+    wrapper = wrap(pad_output=padded)
+    policy, judge = wrapper.trainable(), wrapper.get_new_version(generate=False, inplace=False)
+    td = batch("text")
+    if method != "get_dist":
+        td["tokens"] = lazy_stack([Tokens(prompt=row[:3]) for row in rows(judge(td), "tokens", "full")])
+    ours, theirs = getattr(policy, method)(td), getattr(judge, method)(td)
+    np.testing.assert_array_equal(ours.mask, theirs.mask)
+    np.testing.assert_allclose(ours.logits[ours.mask], theirs.logits[theirs.mask], atol=1e-4)
+    ids = np.asarray(ours.mode)
+
+    def loss(params: Any) -> Any:
+        with params.to_module(policy):
+            return getattr(policy, method)(td).log_prob(ids).sum()
+
+    value, grads = value_and_grad(loss)(policy.learnt_params())
+    np.testing.assert_allclose(value, judge_sum(theirs, ids), rtol=1e-4)
+    assert all(np.any(g) for g in grads.values(True, True))
+
+
+def judge_sum(dist: Any, ids: np.ndarray) -> float:
+    return float(np.sum(dist.log_prob(ids)))
+
+
+def test_it_is_saved_as_a_model_or_an_adapter(tmp_path: Any) -> None:
+    td = batch("text")
+    policy = wrap(pad_output=True).trainable()
+    params = policy.learnt_params().data.apply(lambda x: x * np.float32(1.01))
+    with params.to_module(policy):
+        wanted = np.asarray(policy(td)["log_probs", "full"])
+    saved = wrap(
+        "text", policy.save(tmp_path / "model", params), generate=False, inplace=False, pad_output=True
+    )
+    np.testing.assert_allclose(saved(td)["log_probs", "full"], wanted, atol=1e-4)
+    assert policy.save(tmp_path / "model" / "other.onnx").is_file()
+    adapted = wrap().trainable(lora=2)
+    file = adapted.save(tmp_path / "learnt.onnx_adapter")
+    assert OnnxWrapper(LLAMA, input_mode="text").trainable(lora={"adapter": file}).wrapper.adapter == "learnt"
+    pytest.importorskip("safetensors")
+    assert (adapted.save(tmp_path / "peft") / "adapter_model.safetensors").is_file()
+    with pytest.raises(ValueError, match="the model is of two graphs"):
+        wrap("text", MODELS / "optimum-gpt2-pair").trainable().save(tmp_path / "pair")

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
+import re
+from pathlib import Path
+from typing import Any
 
-from lite.nn._import.operators import Spec, rule_of
+import numpy as np
+import pytest
+from helpers.onnx_nodes import model_of
+
+from lite import nn
+from lite._files.onnx import writer
+from lite.nn._import.operators import _KINDS, Spec, rule_of
 
 
 def test_rules_are_found_by_domain() -> None:
@@ -25,3 +33,54 @@ def test_what_a_node_says() -> None:
     assert [spec.has(i) for i in range(3)] == [True, False, False]
     assert [spec.asks(i) for i in range(3)] == [False, True, False]
     assert (spec.dtype(10), spec.dtype(11)) == (np.float32, np.float64)
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "message"),
+    [
+        ("Softmax", {"axis": 1.5}, "axis must be an integer, got 1.5"),
+        ("Softmax", {"axis": "last"}, "axis must be an integer, got 'last'"),
+        ("LayerNormalization", {"epsilon": 1}, "epsilon must be a float, got 1"),
+        ("LayerNormalization", {"epsilon": [0.5]}, r"epsilon must be a float, got \[0.5\]"),
+        ("MaxPool", {"kernel_shape": [2], "pads": 1}, "pads must be a list of integers, got 1"),
+        ("MaxPool", {"kernel_shape": [2], "pads": [0.0, 1.0]}, "pads must be a list of integers, got"),
+        ("MaxPool", {"kernel_shape": [2], "auto_pad": 3}, "auto_pad must be a text, got 3"),
+        ("RNN", {"hidden_size": 2, "activations": "Tanh"}, "activations must be a list of texts, got 'Tanh'"),
+        ("Upsample", {"scales": [1, 2]}, r"scales must be a list of floats, got \[1, 2\]"),
+        ("LpNormalization", {"p": "two"}, "p must be an integer, got 'two'"),
+        ("Softmax", {"axis": np.zeros(2, np.float32)}, "axis must be an integer, got ndarray"),
+    ],
+)
+def test_attributes_of_another_type_are_refused_when_a_graph_is_read(
+    op: str, attributes: dict[str, Any], message: str
+) -> None:
+    node = writer.node(op, "here", ["x", "w"], ["y"], attributes)
+    x = np.zeros((1, 2, 3), np.float32)
+    with pytest.raises(ValueError, match=f"{op} 'here': {message}"):
+        nn.from_onnx(model_of([node], {"x": x, "w": x}, ["y"], opset=9))
+
+
+def test_the_table_of_types_is_that_of_the_operators() -> None:
+    defs = pytest.importorskip("onnx").defs
+    words = {"INT": int, "FLOAT": float, "STRING": str, "INTS": (int,), "FLOATS": (float,), "STRINGS": (str,)}
+    differ = {"p", "to", "value"}  # from version to version
+    for schema in defs.get_all_schemas_with_history():
+        if rule_of(schema.domain, schema.name) is None:
+            continue
+        for name, attribute in schema.attributes.items():
+            kind = words.get(attribute.type.name)
+            if name in _KINDS and name not in differ:
+                assert _KINDS[name] == kind, (schema.name, name)
+            elif name in read_by_rules():
+                assert kind is None or name in differ, (schema.name, name)
+
+
+def read_by_rules() -> set[str]:
+    """Names of the attributes that rules read."""
+    files = Path(nn.__file__).with_name("_import").glob("*.py")
+    found = (re.findall(r'spec\.(?:get|need|ints)\(\s*"(\w+)"', file.read_text("utf-8")) for file in files)
+    return {name for names in found for name in names}
+
+
+def test_every_attribute_that_rules_read_has_a_type() -> None:
+    assert read_by_rules() - _KINDS.keys() == {"to", "value"}
