@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from lite.kernels._convolution import Convolution
 from lite.kernels._layers import (
     Rows,
     attention,
@@ -109,3 +110,6 @@ def _calls() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "attention", partial(attention, *given)
     out = heads.flat.copy(), heads.flat[:1].copy(), heads.flat, (heads.flat.copy(),) * 3
     yield "attention_gradients", partial(attention_gradients, *given, *out)
+    windows, image = Convolution((1,), (1,), (0,), (0,), 1), rows[None]
+    yield "convolution", partial(windows.values, image, image, None)
+    yield "convolution, gradients", partial(windows.by_weight, image[..., :1], image, image.shape)

@@ -17,17 +17,20 @@ from lite.kernels.cpu.vectors.width import widen
 
 _FLOAT = ir.FloatType()
 _POINTER = _FLOAT.as_pointer()
+_TABLE = LONG.as_pointer()
 _ROWS, _WIDE, _NARROW = 8, 32, 16
-_KINDS = [_POINTER, LONG, LONG, _POINTER, LONG, _POINTER, LONG, LONG, BIT]
 
 
-def _tile_of(module: ir.Module, rows: int, columns: int) -> ir.Function:
+def _tile_of(
+    module: ir.Module, rows: int, columns: int, row_a: ir.Type = LONG, row_b: ir.Type = LONG
+) -> ir.Function:
     """The function of tiles of one size: a, its strides, b, its stride, c, its stride, depth, add."""
-    name = f"tile_{rows}_{columns}"
+    name = f"tile_{rows}_{columns}_{row_a}_{row_b}"
+    kinds = [_POINTER, row_a, LONG, _POINTER, row_b, _POINTER, LONG, LONG, BIT]
     function = module.globals.get(name)
     if function is not None:
         return function
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), _KINDS), name)
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
     function.linkage = "internal"
     function.attributes.add("nounwind")
     widen(function)
@@ -47,6 +50,7 @@ def _define(function: ir.Function, rows: int, vectors: int, kind: ir.VectorType)
         return builder.bitcast(builder.gep(c, [at]), pointer)
 
     zero = constant(kind, 0.0)
+    lines = [_place_of(builder, row_a, LONG(i)) for i in range(rows)]
     fresh, old, loop, end = (builder.append_basic_block(x) for x in ("fresh", "old", "loop", "end"))
     builder.cbranch(add, old, fresh)
     builder.position_at_end(old)
@@ -61,7 +65,7 @@ def _define(function: ir.Function, rows: int, vectors: int, kind: ir.VectorType)
         step.add_incoming(LONG(0), block)
         for total, value in zip(sums, start, strict=True):
             total.add_incoming(value, block)
-    line = builder.gep(b, [builder.mul(step, row_b)])
+    line = builder.gep(b, [_place_of(builder, row_b, step)])
     right = [
         builder.load(builder.bitcast(builder.gep(line, [LONG(j * lanes)]), pointer), align=4)
         for j in range(vectors)
@@ -70,7 +74,7 @@ def _define(function: ir.Function, rows: int, vectors: int, kind: ir.VectorType)
     name = f"llvm.fmuladd.{type_name(kind)}"
     new = []
     for i in range(rows):
-        number = builder.load(builder.gep(column, [builder.mul(row_a, LONG(i))]), align=4)
+        number = builder.load(builder.gep(column, [lines[i]]), align=4)
         one = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
         blank = ir.Constant(kind, ir.Undefined)
         left = builder.shuffle_vector(builder.insert_element(blank, number, ir.IntType(32)(0)), blank, one)
@@ -86,15 +90,27 @@ def _define(function: ir.Function, rows: int, vectors: int, kind: ir.VectorType)
     builder.ret_void()
 
 
+def _place_of(builder: ir.IRBuilder, row: ir.Value, i: ir.Value) -> ir.Value:
+    """Where row i begins, by the distance of rows or by a table."""
+    if row.type == _TABLE:
+        return builder.load(builder.gep(row, [i]), align=8)
+    return builder.mul(row, i)
+
+
 @intrinsic
 def tile(
     typing_context: Context, a: Type, at_a: Type, row_a: Type, step_a: Type, b: Type, at_b: Type, row_b: Type,
     c: Type, at_c: Type, row_c: Type, depth: Type, add: Type, many: Type, wide: Type,
 ) -> Any:  # fmt: skip
-    """A tile of `products.product`, of 8 rows if `many`, else 1, and of 32 columns if `wide`, else 16."""
+    """A tile of `products.product`, of 8 rows if `many`, else 1, and of 32 columns if `wide`, else 16.
+
+    `row_a` and `row_b` may be arrays of int64 instead of numbers: where each row begins.
+    """
     types: Any = numba.types
     flags = types.boolean, types.boolean, types.boolean
-    signature = types.void(a, *[types.int64] * 3, b, *[types.int64] * 2, c, *[types.int64] * 3, *flags)
+    rows = [row if isinstance(row, types.Array) else types.int64 for row in (row_a, row_b)]
+    long = types.int64
+    signature = types.void(a, long, rows[0], long, b, long, rows[1], c, long, long, long, *flags)
 
     def generate(
         context: Context, builder: ir.IRBuilder, signature: Signature, arguments: tuple[ir.Value, ...]
@@ -104,7 +120,13 @@ def tile(
             return builder.gep(data, [arguments[k + 1]])
 
         left, right, result = pointer(0), pointer(4), pointer(7)
-        _, _, row_a, step_a, _, _, row_b, _, _, row_c, depth, *flags = arguments
+        row_a, row_b = (
+            context.make_array(signature.args[k])(context, builder, arguments[k]).data
+            if isinstance(signature.args[k], types.Array)
+            else arguments[k]
+            for k in (2, 6)
+        )
+        step_a, row_c, depth, *flags = arguments[3], *arguments[9:]
         add, many, wide = (builder.trunc(x, BIT) if x.type != BIT else x for x in flags)
         given = [left, row_a, step_a, right, row_b, result, row_c, depth, add]
         call = functools.partial(_call, builder, given)
@@ -121,4 +143,5 @@ def tile(
 
 
 def _call(builder: ir.IRBuilder, given: list[ir.Value], rows: int, columns: int) -> None:
-    builder.call(_tile_of(builder.module, rows, columns), given)
+    function = _tile_of(builder.module, rows, columns, given[1].type, given[4].type)
+    builder.call(function, given)

@@ -22,6 +22,7 @@ from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
 from lite.nn._modules.uninitialized import UninitializedParameter
+from lite.nn.layers.large_arrays import convolutions_for
 from lite.nn.layers.recorded import is_in_graph, is_recorded
 from lite.nn.layers.windows import Sizes, blocks, offset_slices, pad, sizes, span
 
@@ -109,9 +110,14 @@ class _Convolution(Module):
         recorded = is_recorded(x, weight, bias) or (
             compute == np.float32 and self.padding_mode == "zeros" and is_in_graph(x, weight, bias)
         )
-        out = self._recorded(x, weight, bias) if recorded else self._convolve(x, weight)
-        if bias is not None and not recorded:
-            out = accumulate(out, bias.reshape(-1, *(1,) * dims))
+        if recorded:
+            out = self._recorded(x, weight, bias)
+        elif (compiled := self._compiled(x, weight, bias)) is not None:
+            out = compiled.values(x, weight, bias)
+        else:
+            out = self._convolve(x, weight)
+            if bias is not None:
+                out = accumulate(out, bias.reshape(-1, *(1,) * dims))
         return (out if input.ndim == dims + 2 else out[0]).astype(result, copy=False)
 
     def _fitting(self, x: Array, weight: Array) -> tuple[Sizes, Sizes, Sizes]:
@@ -126,6 +132,17 @@ class _Convolution(Module):
         if any(n < e for n, e in zip(inner, extents, strict=True)):
             raise RuntimeError(f"the window, {extents}, must fit into the input, got {inner} with padding")
         return before, after, inner
+
+    def _compiled(self, x: Array, weight: Array, bias: Any) -> Any:
+        """The compiled convolution where it gains something: a window of one entry is a product as it is."""
+        kernel = weight.shape[2:]
+        if self.padding_mode != "zeros" or len(kernel) > 2 or math.prod(kernel) == 1:
+            return None
+        before, after, inner = self._fitting(x, weight)
+        windows = math.prod(n // s for n, s in zip(inner, self.stride, strict=True))
+        kernels = convolutions_for(x.shape[0] * windows * weight.size, x, weight, bias)
+        how = self.stride, self.dilation, before, after, self.groups
+        return None if kernels is None else kernels.Convolution(*how)
 
     def _convolve(self, x: Array, weight: Array) -> Array:
         kernel, stride = tuple(weight.shape[2:]), self.stride
@@ -171,9 +188,13 @@ class _Convolution(Module):
         a, w = value_of(x), value_of(weight)
         if is_in_graph(a, w, bias):
             return self._operator(x, weight, bias)
-        result = self._convolve(a, w)
-        if bias is not None:
-            result += value_of(bias).reshape(-1, *(1,) * self._dims)
+        compiled = self._compiled(a, w, value_of(bias))
+        if compiled is not None:
+            result = compiled.values(a, w, value_of(bias))
+        else:
+            result = self._convolve(a, w)
+            if bias is not None:
+                result += value_of(bias).reshape(-1, *(1,) * self._dims)
         count, out, kernel, groups = a.shape[0], result.shape[2:], tuple(w.shape[2:]), self.groups
         before, after = self._around(a.shape[2:], span(kernel, self.dilation))
         slices = offset_slices(out, kernel, self.stride, self.dilation)
@@ -185,6 +206,8 @@ class _Convolution(Module):
             return g.reshape(len(g), groups, w.shape[0] // groups, math.prod(out))
 
         def for_input(g: Array) -> Array:
+            if compiled is not None and type(g) is np.ndarray:
+                return compiled.by_input(g, w, a.shape)
             shares = np.empty_like(g, w.dtype, shape=a.shape)
             for part in parts:
                 of_patches = np.matmul(matrix.swapaxes(-1, -2), by_group(g[part]))
@@ -197,6 +220,8 @@ class _Convolution(Module):
             return shares
 
         def for_weight(g: Array) -> Array:
+            if compiled is not None and type(g) is np.ndarray:
+                return compiled.by_weight(g, a, w.shape)
             total = np.zeros_like(g, w.dtype, shape=matrix.shape)
             for part in parts:
                 padded = self._padded(a[part].astype(w.dtype, copy=False), before, after)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import value_of, with_node, with_vjp
 
 LARGE = 1 << 14  # numbers; calls with fewer are too short to be worth loading Numba
+_MUCH = 1 << 24  # multiplications, likewise: a millisecond of NumPy's
 
 
 def layers_for(x: Array, *parameters: Any) -> Any:
@@ -24,10 +26,21 @@ def layers_for(x: Array, *parameters: Any) -> Any:
     """
     if not isinstance(x, np.ndarray) or x.size < LARGE:
         return None
-    for array in (x, *parameters):
-        if array is not None and not (isinstance(array, np.ndarray) and array.dtype == np.float32):
-            return None
-    return _layers()
+    return _kernels("_layers") if _are_floats(x, *parameters) else None
+
+
+def convolutions_for(work: int, *arrays: Any) -> Any:
+    """The compiled convolutions, or None where NumPy is to compute: they take arrays of float32.
+
+    Args:
+        work: multiplications that it takes, which decide.
+        arrays: input, weight and bias.
+    """
+    return _kernels("_convolution") if work >= _MUCH and _are_floats(*arrays) else None
+
+
+def _are_floats(*arrays: Any) -> bool:
+    return all(x is None or (isinstance(x, np.ndarray) and x.dtype == np.float32) for x in arrays)
 
 
 def pointwise(
@@ -78,8 +91,7 @@ def _recorded(
 
 
 @functools.cache
-def _layers() -> Any:
-    from lite.kernels import _layers as layers
+def _kernels(name: str) -> Any:
     from lite.kernels.backends.choice import backend
 
-    return layers if backend() != "numpy" else None
+    return None if backend() == "numpy" else importlib.import_module(f"lite.kernels.{name}")

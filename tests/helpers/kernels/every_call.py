@@ -6,8 +6,10 @@ import numpy as np
 
 import lite.kernels as k
 from lite.kernels import _layers, _optimizers
+from lite.kernels._convolution import Convolution
 from lite.kernels.cpu import (
     attention,
+    convolution,
     flat_rows,
     layers,
     linear_log_probs,
@@ -30,6 +32,7 @@ ENTRIES: list[tuple[Any, str]] = [
     (layers, "gelu_by_tanh"), (layers, "silu"), (layers, "layer_norm"),
     (layers, "rms_norm"), (layers, "rms_norm_gradients"), (layers, "swiglu"), (layers, "swiglu_gradients"),
     (layers, "rotate"), (attention, "attention"), (attention, "gradients"),
+    (convolution, "convolve"), (convolution, "by_weight"),
     (sum_tree, "update"), (sum_tree, "search"), (optimizers, "adam"), (optimizers, "sgd"),
     (optimizers, "rmsprop"), (optimizers, "lerp"),
 ]  # fmt: skip
@@ -99,6 +102,10 @@ def call_everything() -> None:
     given = (rows, rows, rows, np.zeros((1, 1), np.int64), np.ones((1, 1), np.int64), 1.0, (1, 1, 1, 1, 2))
     out, logs = _layers.attention(*given)
     _layers.attention_gradients(*given, out, logs, one, (rows.flat, rows.flat, rows.flat))
+    windows, image = Convolution((1,), (1,), (0,), (0,), 1), one[:, None]
+    windows.values(image, image, np.broadcast_to(np.float32(0), (1,)))
+    windows.by_input(image, image, image.shape)
+    windows.by_weight(image, image, image.shape)
 
 
 def answer(module: Any, args: tuple[Any, ...]) -> Any:

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lite import nn
+from lite import grad, nn, value_and_grad, vmap
+from lite.kernels import _convolution, backend
+from lite.nn.layers import large_arrays
 
 
 def by_hand(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, stride: int, pad: int, step: int) -> Any:
@@ -42,3 +44,26 @@ def test_one_dimension_and_groups(rng: np.random.Generator) -> None:
 def test_channels_that_do_not_fit() -> None:
     with pytest.raises(RuntimeError, match="2"):
         nn.Conv1d(2, 1, 1)(np.zeros((1, 3, 5), np.float32))
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 12, 11), (3, 4, 30)], ids=["2d", "1d"])
+def test_large_ones_run_compiled(rng: np.random.Generator, monkeypatch: Any, shape: tuple[int, ...]) -> None:
+    kind = nn.Conv2d if len(shape) == 4 else nn.Conv1d
+    layer, x = kind(4, 6, 3, stride=2, padding=1, groups=2, rng=0), rng.normal(size=shape).astype(np.float32)
+
+    def found() -> list[Any]:
+        traced = value_and_grad(lambda w, b, x: (layer._convolved(x, w, b) ** 3).sum(), argnums=(0, 1, 2))
+        value, gradients = traced(layer.weight.data, layer.bias.data, x)
+        return [layer(x), value, *gradients]
+
+    expected = found()
+    monkeypatch.setattr(large_arrays, "_MUCH", 0)
+    seen = []
+    monkeypatch.setattr(_convolution, "_run", lambda *given, run=_convolution._run: seen.append(run(*given)))
+    for a, b in zip(found(), expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    # Twice forward and once back; nothing where there is no compiler and no library.
+    assert len(seen) == (0 if backend() == "numpy" else 3)
+    mapped = vmap(grad(lambda w, x: layer._convolved(x, w, None).sum()), (None, 0))(layer.weight.data, x)
+    each = [grad(lambda w, one=one: layer._convolved(one, w, None).sum())(layer.weight.data) for one in x]
+    np.testing.assert_allclose(mapped, each, rtol=1e-4, atol=1e-5)
