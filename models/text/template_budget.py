@@ -115,15 +115,6 @@ def weigh(value: Any) -> tuple[int, int]:
     return total, depth
 
 
-def listed(values: Iterable[Any]) -> list[Any]:
-    """The values of something that is read once, each paid for."""
-    out = []
-    for value in values:
-        spend(ELEMENT)
-        out.append(value)
-    return out
-
-
 def walked(value: Any) -> Any:
     """A value that may be looked at as a whole; the list of what can be read only once."""
     kind = type(value)
@@ -154,8 +145,13 @@ def written(value: Any) -> Any:
     return value
 
 
-def turns(values: Iterable[Any], text: int) -> Iterator[Any]:
-    """The values of a loop whose body holds `text` characters of its own."""
+def turns(values: Iterable[Any], cost: int) -> Iterator[Any]:
+    """The values of a loop, each of which costs as much as the text that the loop's body holds."""
     for value in values:
-        spend(max(text, 0))
+        spend(max(cost, 0))
         yield value
+
+
+def listed(values: Iterable[Any]) -> list[Any]:
+    """The values of something that is read once, each paid for."""
+    return list(turns(values, ELEMENT))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from types import GeneratorType
 from typing import Any
@@ -52,42 +52,21 @@ _WIDEST = 1 << 11  # what one format may write without its value
 
 # A width of four digits or more, or one given by an argument.
 _WIDE = re.compile(r"\d{4,}|%[^a-zA-Z]*\*|\{[^{}]*\{")
-# Methods of texts, and filters, whose result or time grows as the product of the sizes of their operands may.
-_PRODUCTS = frozenset(
-    {"join", "lstrip", "replace", "rfind", "rindex", "rpartition", "rsplit", "rstrip", "strip"}
+# Methods of texts that write what their operands do not bound, or bytes, whose methods nobody bounds.
+_UNBOUNDED = frozenset(
+    {"center", "encode", "expandtabs", "ljust", "maketrans", "rjust", "translate", "zfill"}
 )
-# Filters for which it does not.
-_LINEAR_FILTERS = frozenset({"d", "default", "float", "format", "int", "truncate"})
-_STR = _PRODUCTS | {
-    *("capitalize", "casefold", "count", "endswith", "find", "format", "format_map", "index", "isalnum"),
-    *("isalpha", "isascii", "isdecimal", "isdigit", "isidentifier", "islower", "isnumeric", "isprintable"),
-    *("isspace", "istitle", "isupper", "lower", "partition", "removeprefix", "removesuffix", "split"),
-    *("splitlines", "startswith", "swapcase", "title", "upper"),
-}  # fmt: skip
 _METHODS: dict[type, frozenset[str]] = {
     dict: frozenset({"copy", "get", "items", "keys", "values"}),
     list: frozenset({"copy", "count", "index"}),
     tuple: frozenset({"count", "index"}),
 }
-# Filters that look at all of a value; the others look at its length, or at one element after the other.
+# Filters that look at all of a value; the shallow ones look at its length, or at one element after the other.
 _DEEP_FILTERS = (
-    *("capitalize", "dictsort", "e", "escape", "forceescape", "groupby", "indent", "join", "lower", "max"),
-    *(
-        "min",
-        "replace",
-        "safe",
-        "sort",
-        "string",
-        "title",
-        "trim",
-        "truncate",
-        "unique",
-        "upper",
-        "urlencode",
-    ),
+    *("capitalize", "dictsort", "e", "escape", "forceescape", "format", "groupby", "indent", "join", "lower"),
+    *("max", "min", "replace", "safe", "sort", "string", "title", "tojson", "trim", "truncate", "unique"),
+    *("upper", "urlencode"),
 )
-# Filters that make a list of the characters of a text.
-_OF_CHARACTERS = frozenset({"join", "list", "map", "reject", "select", "sort", "title", "unique"})
 _SHALLOW_FILTERS = (
     *("abs", "attr", "count", "d", "default", "first", "float", "int", "items", "last", "length", "list"),
     *("map", "reject", "rejectattr", "reverse", "round", "select", "selectattr", "sum"),
@@ -98,6 +77,9 @@ _DEEP_TESTS = (
     *("lessthan", "lower", "lt", "ne", "test", "upper"),
 )
 _NUMBER_TESTS = ("divisibleby", "even", "odd")
+_LINEAR_FILTERS = frozenset({"d", "default", "float", "format", "int", "truncate"})  # in each operand
+# Filters that make a list of the characters of a text.
+_OF_CHARACTERS = frozenset({"join", "list", "map", "reject", "select", "sort", "title", "unique"})
 _CHARGED, _WALKED, _TURNS = "(charged)", "(walked)", "(turns)"  # filters that `_Meter` puts in
 
 
@@ -120,22 +102,11 @@ def render(source: str, context: Mapping[str, Any], mark: str, max_chars: int) -
                 pieces.append(piece)
     except jinja2.TemplateError as error:
         raise ValueError(f"the chat template failed: {error}") from error
-    except _FAILURES as error:
+    except Exception as error:
         raise ValueError(f"the chat template failed with {type(error).__name__}: {error}") from error
     if length > max_chars:
         raise ValueError(f"the rendered conversation is longer than {max_chars} characters")
     return "".join(pieces)
-
-
-_FAILURES = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
 
 
 @functools.lru_cache(maxsize=64)
@@ -150,7 +121,7 @@ def _compile(source: str) -> Any:
         raise ValueError(f"the chat template is malformed, line {error.lineno}: {error.message}") from None
     except (RecursionError, SyntaxError, MemoryError):
         raise ValueError("the chat template is nested too deeply") from None
-    except (jinja2.TemplateError, *_FAILURES) as error:
+    except Exception as error:
         raise ValueError(f"the chat template is malformed: {error}") from None
 
 
@@ -162,21 +133,17 @@ def _environment() -> Any:
         extensions=[_GenerationBlock, loopcontrols],
         finalize=written,
     )
-    own: dict[str, Callable[..., Any]] = {
-        **{name: FILTERS[name] for name in _DEEP_FILTERS},
-        "format": _format,
-        "tojson": _tojson,
-    }
+    own: dict[str, Callable[..., Any]] = {**FILTERS, "format": _format, "tojson": _tojson}
     environment.filters = {
-        **{name: _metered(name, function, deep=True) for name, function in own.items()},
-        **{name: _metered(name, FILTERS[name], deep=False) for name in _SHALLOW_FILTERS},
+        **{name: _metered(name, own[name], deep=True) for name in _DEEP_FILTERS},
+        **{name: _metered(name, own[name], deep=False) for name in _SHALLOW_FILTERS},
         _CHARGED: charged,
         _WALKED: walked,
         _TURNS: turns,
     }
     environment.tests = {
         **TESTS,
-        **{name: _weighing(name, TESTS[name]) for name in (*_DEEP_TESTS, *_NUMBER_TESTS)},
+        **{name: _metered(name, TESTS[name], deep=True) for name in (*_DEEP_TESTS, *_NUMBER_TESTS)},
     }
     del environment.globals["lipsum"]
     environment.globals.update(raise_exception=_raise_exception, strftime_now=_strftime_now)
@@ -189,46 +156,23 @@ class _Meter(NodeTransformer):
     Filters, tests, calls and operators have theirs where they are defined.
     """
 
-    def visit_For(self, node: Any) -> Any:
-        self.generic_visit(node)
-        text = sum(len(data.data) for part in node.body for data in _text_of(part))
-        node.iter = _filtered(node.iter, _TURNS, nodes.Const(text))
-        return node
-
-    def visit_Concat(self, node: Any) -> Any:
-        self.generic_visit(node)
-        node.nodes = [_weighed(part) for part in node.nodes]
-        return _filtered(node, _CHARGED)
-
-    def visit_Compare(self, node: Any) -> Any:
-        self.generic_visit(node)
-        node.expr = _weighed(node.expr)
-        for operand in node.ops:
-            operand.expr = _weighed(operand.expr)
-        return node
-
-    def visit_Getitem(self, node: Any) -> Any:
-        self.generic_visit(node)
-        if isinstance(node.arg, nodes.Slice):
-            return _filtered(node, _CHARGED)
-        node.arg = _weighed(node.arg)
-        return node
-
-    def visit_Dict(self, node: Any) -> Any:
-        self.generic_visit(node)
-        for pair in node.items:
-            pair.key = _weighed(pair.key)
-        return _filtered(node, _CHARGED)
-
-    def visit_List(self, node: Any) -> Any:
-        return _filtered(self.generic_visit(node), _CHARGED)
-
-    def visit_Tuple(self, node: Any) -> Any:
-        self.generic_visit(node)
-        return _filtered(node, _CHARGED) if node.ctx == "load" else node
-
-    def visit_Const(self, node: Any) -> Any:
-        size(node.value)
+    def generic_visit(self, node: Any, *args: Any, **kwargs: Any) -> Any:
+        super().generic_visit(node)
+        match node:
+            case nodes.For():
+                text = sum(len(data.data) for data in node.find_all(nodes.TemplateData))
+                node.iter = _filtered(node.iter, _TURNS, nodes.Const(text))
+            case nodes.Compare() | nodes.Operand():
+                node.expr = _weighed(node.expr)
+            case nodes.Pair():
+                node.key = _weighed(node.key)
+            case nodes.Getitem(arg=nodes.Slice()) | nodes.Dict() | nodes.List() | nodes.Tuple(ctx="load"):
+                return _filtered(node, _CHARGED)
+            case nodes.Getitem():
+                node.arg = _weighed(node.arg)
+            case nodes.Concat():
+                node.nodes = [_weighed(part) for part in node.nodes]
+                return _filtered(node, _CHARGED)
         return node
 
 
@@ -240,35 +184,15 @@ def _weighed(node: Any) -> Any:
     return node if isinstance(node, nodes.Const) else _filtered(node, _WALKED)
 
 
-def _text_of(node: Any) -> Iterator[Any]:
-    if isinstance(node, nodes.TemplateData):
-        yield node
-    yield from node.find_all(nodes.TemplateData)
-
-
-def _before_call(function: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-    """Charge a call, and refuse methods that would build or compare far more than they are given."""
-    spend(ELEMENT * (len(arguments) + len(named)))
-    owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
-    if isinstance(owner, (list, tuple)):
-        weigh(owner)
-    elif isinstance(owner, str) and name in _PRODUCTS:
-        _bound_product(owner, (*arguments, *named.values()))
-
-
 def _bound_product(value: Any, others: Iterable[Any]) -> None:
     """Refuse operands so large that the product of the sizes of two is more than can be built or compared."""
-    if _extent(value) * max(map(_extent, others), default=0) > _MAX_PRODUCT:
+    sizes = [abs(other) if isinstance(other, int) else weigh(other)[0] for other in others]
+    if not sizes:
+        return
+    # An iterator is not read: others may be as long as the path of an attribute.
+    own = _MAX_PRODUCT // MAX_SPELLED if hasattr(value, "__next__") else weigh(value)[0]
+    if own * max(sizes) > _MAX_PRODUCT:
         raise SecurityError("it builds too much, or would compare too much")
-
-
-def _extent(value: Any) -> int:
-    """How much a value may ask for: its characters, with those of all that is in it; or the number it is."""
-    if isinstance(value, str):
-        return len(value)
-    if hasattr(value, "__next__"):  # it is not read: others may be as long as the path of an attribute
-        return _MAX_PRODUCT // MAX_SPELLED
-    return abs(value) if isinstance(value, int) else weigh(value)[0]
 
 
 class _GenerationBlock(Extension):
@@ -295,19 +219,22 @@ class _Environment(ImmutableSandboxedEnvironment):
         return super()._generate(_Meter().visit(source), *args, **kwargs)
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:
-        if (args or kwargs) and not isinstance(__obj, Macro):
+        if not isinstance(__obj, Macro):
             args = tuple(map(walked, args))
             kwargs = {name: walked(value) for name, value in kwargs.items()}
-        _before_call(__obj, args, kwargs)
+        spend(ELEMENT * (len(args) + len(kwargs)))
+        owner = getattr(__obj, "__self__", None)
+        if isinstance(owner, (list, tuple)):
+            weigh(owner)
+        elif isinstance(owner, str):
+            _bound_product(owner, [arg for arg in (*args, *kwargs.values()) if not isinstance(arg, int)])
         return charged(super().call(__context, __obj, *args, **kwargs))
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         if type(left) is str and type(right) is str and operator == "+":
             return charged(left + right)  # most of what templates do
         numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
-        if operator == "+":
-            spend(size(left) + size(right))
-        elif operator == "%" and isinstance(left, str):
+        if operator == "%" and isinstance(left, str):
             _before_format(left, "%", right)
         elif operator == "**" and not (numbers and abs(left) <= 1 << 16 and abs(right) <= 64):
             raise SecurityError("the operands of ** are too large")
@@ -315,83 +242,60 @@ class _Environment(ImmutableSandboxedEnvironment):
             item, count = (left, right) if isinstance(right, int) else (right, left)
             if isinstance(count, int):
                 room(size(item) * max(count, 0))
-        elif not numbers:
+        elif operator != "+" and not numbers:
             walked(left), walked(right)
         return charged(super().call_binop(context, operator, left, right))
 
     def wrap_str_format(self, value: Any) -> Any:
-        formatted = super().wrap_str_format(value)
-        if formatted is None or _WIDE.search(value.__self__):
-            return None
+        formatted: Any = super().wrap_str_format(value)
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             _before_format(value.__self__, "{", (args, kwargs))
             return formatted(*args, **kwargs)
 
-        return wrapper
+        return wrapper if formatted is not None else None
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         if not super().is_safe_attribute(obj, attr, value):
             return False
         if isinstance(obj, str):
-            return attr in _STR and not (attr in ("format", "format_map") and _WIDE.search(obj))
+            return attr not in _UNBOUNDED
         if type(obj).__module__ == "builtins":
             return attr in _METHODS.get(type(obj), ())
         return True
 
 
-def _metered(name: str, function: Callable[..., Any], *, deep: bool) -> Callable[..., Any]:
-    """A filter that pays for its result; its arguments are weighed first, of a deep one also its value."""
+def _metered(name: str, function: Any, *, deep: bool) -> Callable[..., Any]:
+    """A filter or test that weighs its arguments, a deep one also its value, and pays for its result."""
     first = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @functools.wraps(function)
     def metered(*args: Any, **kwargs: Any) -> Any:
         left_to_rendering.get()  # LookupError while a template is compiled
-        context, values, given = args[:first], args[first : first + 1], args[first + 1 :]
-        values = tuple(map(walked, values)) if deep else values
-        given, kwargs = tuple(map(walked, given)), {key: walked(value) for key, value in kwargs.items()}
-        if values:
-            _before_filter(name, values[0], given, kwargs)
-        result = function(*context, *values, *given, **kwargs)
-        if isinstance(result, GeneratorType):  # chains of generators are as deep as a loop is long
-            return iter(listed(result))
-        return charged(result)
+        context, value, given = args[:first], args[first], tuple(map(walked, args[first + 1 :]))
+        value = walked(value) if deep else value
+        kwargs = {key: walked(argument) for key, argument in kwargs.items()}
+        _before(name, value, given, kwargs)
+        result = function(*context, value, *given, **kwargs)
+        # Chains of generators are as deep as a loop is long.
+        return iter(listed(result)) if isinstance(result, GeneratorType) else charged(result)
 
     return metered
 
 
-def _before_filter(name: str, value: Any, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-    """Refuse a filter that would build or compare far more than it is given."""
-    others = [other for other in (*given, *named.values()) if isinstance(other, (str, int))]
-    if others and name not in _LINEAR_FILTERS:
-        _bound_product([value] if isinstance(value, int) else value, others)
-    if isinstance(value, str) and name in _OF_CHARACTERS:
+def _before(name: str, value: Any, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Refuse a filter or test that would build or compare far more than it is given."""
+    if name in FILTERS and name not in _LINEAR_FILTERS:
+        _bound_product(value, [arg for arg in (*given, *named.values()) if isinstance(arg, (str, int))])
+    if name in _OF_CHARACTERS and isinstance(value, str):
         room(ELEMENT * len(value))
     if name == "urlencode":
         room(12 * weigh(value)[0])
-    if name == "round" and not isinstance(value, (int, float)):
-        raise TypeError("round: the value must be a number")
-    if name == "sum" and not all(
-        isinstance(start, (int, float)) for start in (*given[1:], named.get("start", 0))
-    ):
+    # A text that is rounded is repeated, and its remainder is a format.
+    if name in ("round", *_NUMBER_TESTS) and not isinstance(value, (int, float)):
+        raise TypeError(f"{name}: the value must be a number")
+    if name == "sum" and not isinstance(named.get("start", (*given, 0, 0)[1]), (int, float)):
         raise SecurityError("sum: only numbers can be summed")
-
-
-def _weighing(name: str, function: Any) -> Callable[..., Any]:
-    """A test that weighs what it looks at; a remainder is one of numbers, as that of a text is a format."""
-    first = 1 if hasattr(function, "jinja_pass_arg") else 0
-
-    @functools.wraps(function)
-    def test(*args: Any, **kwargs: Any) -> Any:
-        operands = (*args[first:], *kwargs.values())
-        for value in operands:
-            if not hasattr(value, "__next__"):  # what can be read only once is not read
-                walked(value)
-        if name in _NUMBER_TESTS and not all(isinstance(value, (int, float)) for value in operands):
-            raise TypeError("the test is of numbers")
-        return function(*args, **kwargs)
-
-    return test
 
 
 def _before_format(text: str, sign: str, values: Any) -> None:
@@ -423,12 +327,9 @@ def _tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    if indent is not None and not 0 <= indent <= 16:
-        raise SecurityError(f"tojson: indent must be in 0..16, got {indent}")
-    if separators is not None and max(map(len, separators)) > 16:
-        raise SecurityError("tojson: separators must have at most 16 characters")
     weight, depth = weigh(value)
-    room(weight + weight // 16 * (16 + depth * (indent or 0)))
+    between = 16 + depth * abs(indent or 0) + sum(map(len, separators or ()))  # two parts of the value
+    room(weight + weight // 16 * between)
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )

@@ -30,7 +30,7 @@ _IDS = ("added_tokens", "post_processor", "padding")
 _AFTER_MODEL = re.compile(
     r'"(?:normalizer|pre_tokenizer|post_processor|decoder|added_tokens|padding)"\s*:\s*[\[{]|\\u00[4-7]'
 )
-_SPACE = re.compile(r"[ \t\r\n]*")
+_MODEL = re.compile(r'"model"\s*:')
 # Longest that one character gets, in characters: that of each Unicode form, of bytes as characters, and of
 # a space that becomes a mark and gets one before it.
 _FORMS = {"NFC": 3, "NFD": 4, "NFKC": 18, "NFKD": 18, "Lowercase": 3, "BertNormalizer": 12}
@@ -50,17 +50,16 @@ def check_rules(source: str) -> None:
         ValueError: its normalizer makes up to 1000 characters of one, allowed are 64
     """
     parts = _parts(source)
-    for name in _IDS:
-        for number in _numbers(parts.get(name)):
-            if number > MAX_ID:
-                raise ValueError(f"ids must be at most {MAX_ID}, got {number} in its {name}")
     added = parts.get("added_tokens")
     if isinstance(added, list) and len(added) > MAX_ADDED_TOKENS:
         raise ValueError(f"it has {len(added)} added tokens, allowed are {MAX_ADDED_TOKENS}")
-    for name in _KINDS:
-        for count, _ in enumerate(_walk(parts.get(name))):
-            if count == MAX_RULE_PARTS:
+    for name in (*_KINDS, "added_tokens", "padding"):
+        for count, part in enumerate(_walk(parts.get(name))):
+            if name in _IDS and isinstance(part, int) and part > MAX_ID:
+                raise ValueError(f"ids must be at most {MAX_ID}, got {part} in its {name}")
+            if name in _KINDS and count == MAX_RULE_PARTS:
                 raise ValueError(f"its {name} has more than {MAX_RULE_PARTS} parts")
+    for name in _KINDS:
         growth = _Growth()
         for rule in _rules(parts.get(name)):
             growth.add(rule)
@@ -103,7 +102,13 @@ class _Growth:
         elif kind in _MARKS and kind in self._seen:
             self._times(_MARKS[kind])
         elif kind == "TemplateProcessing":
-            self._template(rule)
+            pieces = max(len(_list(rule.get(name))) for name in ("single", "pair"))
+            special = _walk(rule.get("special_tokens"))
+            ids = max((len(_list(part.get("ids"))) for part in special if isinstance(part, dict)), default=1)
+            if pieces * ids > MAX_TEMPLATE_IDS:
+                raise ValueError(
+                    f"its post_processor adds up to {pieces * ids} tokens, allowed are {MAX_TEMPLATE_IDS}"
+                )
         self._foreign |= not written.isascii()
         self._seen.add(kind)
 
@@ -111,55 +116,28 @@ class _Growth:
         self.factor *= max(1, factor)
         self.written *= max(1, factor)
 
-    def _template(self, rule: Mapping[str, Any]) -> None:
-        special = rule.get("special_tokens")
-        for name in ("single", "pair"):
-            pieces = rule.get(name)
-            count = 0
-            for piece in pieces if isinstance(pieces, list) else ():
-                token = piece.get("SpecialToken") if isinstance(piece, Mapping) else None
-                key = token.get("id") if isinstance(token, Mapping) else None
-                entry = special.get(key) if isinstance(special, Mapping) and isinstance(key, str) else None
-                ids = entry.get("ids") if isinstance(entry, Mapping) else None
-                count += len(ids) if isinstance(ids, list) else 1
-            if count > MAX_TEMPLATE_IDS:
-                raise ValueError(f"its post_processor adds {count} tokens, allowed are {MAX_TEMPLATE_IDS}")
-
 
 def _parts(source: str) -> dict[str, Any]:
     """The entries of the file before its model, or all if any may follow."""
-    head = source[:MAX_RULE_CHARS]
-    decoder, parts, at = json.JSONDecoder(), dict[str, Any](), _skip(head, 0, "{")
-    try:
-        while not head.startswith("}", at):
-            key, at = decoder.raw_decode(head, at)
-            at = _skip(head, at, ":")
-            if key == "model":
-                if _AFTER_MODEL.search(source, at) is None:
-                    return parts
-                break
-            parts[str(key)], at = decoder.raw_decode(head, at)
-            at = _skip(head, at, "" if head.startswith("}", _skip(head, at, "")) else ",")
-        if len(source) > MAX_RULE_CHARS:
-            raise ValueError(f"it has {len(source)} characters and entries that do not come before its model")
-        whole = json.loads(source)
-    except json.JSONDecodeError as error:
-        if len(source) > MAX_RULE_CHARS:
-            raise ValueError(f"its rules have more than {MAX_RULE_CHARS} characters") from None
-        raise ValueError(f"it is not valid JSON: {error}") from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    return whole if isinstance(whole, dict) else {}
-
-
-def _skip(source: str, at: int, token: str) -> int:
-    """The position after spaces, a token and spaces."""
-    found = _SPACE.match(source, at)
-    at = found.end() if found else at
-    if not source.startswith(token, at):
-        raise ValueError(f"it is not valid JSON: expected {token!r} at character {at}")
-    found = _SPACE.match(source, at + len(token))
-    return found.end() if found else at
+    model = _MODEL.search(source)
+    texts = [source]
+    if model is not None and _AFTER_MODEL.search(source, model.end()) is None:
+        # Should what was found be no entry of the file, this is no JSON.
+        texts.insert(0, source[: model.start()] + '"model": null}')
+    for text in texts:
+        if len(text) > MAX_RULE_CHARS:
+            raise ValueError(f"its rules have more than {MAX_RULE_CHARS} characters, or come after its model")
+        try:
+            parts = json.loads(text)
+        except json.JSONDecodeError as error:
+            message = str(error)
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
+        else:
+            if isinstance(parts, dict):
+                return parts
+            message = f"expected an object, got {type(parts).__name__}"
+    raise ValueError(f"it is not valid JSON: {message}")
 
 
 def _walk(value: Any) -> Iterator[Any]:
@@ -172,15 +150,6 @@ def _walk(value: Any) -> Iterator[Any]:
             raise ValueError(f"its rules are nested more than {MAX_RULE_DEPTH} deep")
         inner = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
         left += [(part, depth + 1) for part in inner]
-
-
-def _numbers(value: Any) -> Iterator[int]:
-    left = [value]
-    while left:
-        item = left.pop()
-        if isinstance(item, int):
-            yield item
-        left += item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
 
 
 def _rules(value: Any) -> Iterator[Mapping[str, Any]]:
@@ -217,3 +186,7 @@ def _longest(charsmap: Any) -> int:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
