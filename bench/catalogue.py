@@ -109,6 +109,13 @@ SCRIPTS = {
         'pip install -e ".[bench,parity,gym]"',
         _TORCHRL,
     ),
+    "envs": Script(
+        "test_envs.py",
+        "rollouts of environments beside torchrl",
+        (*_TORCHRL, "gymnasium"),
+        'pip install -e ".[bench,parity,gym]"',
+        _TORCHRL,
+    ),
     "llm": Script(
         "test_llm.py",
         "language models beside onnxruntime-genai, optimum, transformers: those that are installed",

@@ -6,7 +6,8 @@
 - `random_policy`: actions drawn from their spec
 - `exploration`: TorchRL's names of the interaction type
 - `gym`: gymnasium's environments as `EnvBase`; `environments` is one face for single ones and vectors,
-  `spaces` and `encodings` have their spaces as specs, `recording` a faster loop for known actions
+  `spaces` and `encodings` have their spaces as specs, `recording` and
+  `encoded_environments` are for faster loops
 - `serial_env`, `parallel_env`: many environments, in this process or in others, which run `env_worker`;
   `batched_env` is what both share
 - `watchdog`: calls that may hang

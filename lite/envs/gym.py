@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from lite import TensorDict
 from lite._arrays.public import belong_to
 from lite.envs.base import EnvBase
+from lite.envs.encoded_environments import EncodedEnvironments
 from lite.envs.encodings import Encoding
 from lite.envs.environments import EnvError, Environments, Fault
 from lite.envs.recording import recorded
@@ -235,6 +236,13 @@ class GymWrapper(EnvBase):
         for part, array in zip(self._observations, arrays, strict=True):
             out.set(part.key, part.entry(array))
         return out
+
+    @property
+    def encoded(self) -> EncodedEnvironments | None:
+        """The environments as arrays of the entries, for loops without TensorDicts; None for subclasses."""
+        if type(self) not in (GymWrapper, GymEnv) or self.frame_skip != 1:
+            return None
+        return EncodedEnvironments(self.environments, self._observations, self._actions)
 
     def _error(self, fault: Fault) -> EnvError:
         who = "an environment" if fault.index is None else f"environment {fault.index}"

@@ -208,3 +208,33 @@ def test_whole_trajectories(layout):
             np.testing.assert_array_equal(mine[key], other[key].numpy())
         if layout == "padded":
             np.testing.assert_array_equal(mine["collector", "mask"], other["collector", "mask"].numpy())
+
+
+@pytest.mark.parametrize("kind", ["alone", "several", "counted"])
+def test_environments_of_torchrls_kind(kind):
+    import lite.envs
+
+    def made(library, deep):
+        def make():
+            return library.GymEnv("CartPole-v1", max_episode_steps=9)
+
+        return library.SerialEnv(3, make) if kind == "several" else make()
+
+    mine, other = made(lite.envs, None), made(envs, None)
+    assert mine.set_seed(3) == other.set_seed(3)
+    words = {"frames_per_batch": 60, "total_frames": 180}
+    if kind == "counted":
+        words["max_frames_per_traj"] = 5
+    pushes = np.eye(2, dtype=np.int64)
+    ours = Collector(
+        mine, lambda td: td.set("action", pushes[rule(td["observation"]).astype(int)]), copy=True, **words
+    )
+    reference = theirs.Collector(
+        other,
+        lambda td: td.set("action", torch.as_tensor(pushes)[rule(td["observation"]).long()]),
+        trust_policy=True,
+        **words,
+    )
+    assert len(ours) == len(reference)
+    for td, wanted in zip(ours, reference, strict=True):
+        assert_same_entries(td, wanted)

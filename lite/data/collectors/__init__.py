@@ -1,6 +1,7 @@
 """From environments, and from prompts, to batches of transitions.
 
-`collector` is what users call; `rollout` is its loop, which writes steps into arrays made beforehand.
+`collector` is what users call; `rollout` is its loop, which writes steps into arrays made beforehand, and
+`env_rollout` that over any other `EnvBase`.
 `whole_trajectories` puts episodes together that several batches have a part of.
 `episode_statistics` has what is told of episodes.
 

@@ -461,7 +461,7 @@ def test_an_infinite_action_space_cannot_be_drawn_from():
 def test_gymnasium_is_asked_for(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     with pytest.raises(ImportError, match=r'Collector needs gymnasium: pip install -e "\.\[gym\]" in a chec'):
-        Collector(None, frames_per_batch=1)
+        Collector(type("Env", (), {"step": None}), frames_per_batch=1)
 
 
 def test_envpool():

@@ -1,0 +1,113 @@
+"""A `Collector` of an `EnvBase`; `tests/parity/test_collector.py` compares with torchrl's."""
+
+import numpy as np
+import pytest
+from helpers.counting_env import CountingEnv
+
+from lite import TensorDict
+from lite.data import Collector, RewardSum, StepCounter
+from lite.envs import EnvError, GymEnv, SerialEnv
+
+
+def test_episodes_follow_each_other():
+    collector = Collector(CountingEnv((2,)), frames_per_batch=10, total_frames=20)
+    assert len(collector) == 2
+    one, two = list(collector)
+    assert one.shape == (2, 5)
+    np.testing.assert_array_equal(one["observation"][..., 0], [[0, 1, 2, 0, 1], [0, 1, 2, 3, 0]])
+    np.testing.assert_array_equal(two["observation"][..., 0], [[2, 0, 1, 2, 0], [1, 2, 3, 0, 1]])
+    np.testing.assert_array_equal(one["collector", "traj_ids"], [[0, 0, 0, 2, 2], [1, 1, 1, 1, 3]])
+    np.testing.assert_array_equal(two["collector", "traj_ids"], [[2, 4, 4, 4, 6], [3, 3, 3, 5, 5]])
+    assert one.names == [None, "time"]
+    assert collector.env.is_closed
+    stats = collector.stats()
+    assert (stats["frames"], stats["episodes"], stats["episode_length_mean"]) == (20, 5, pytest.approx(3.4))
+    assert "step_count" not in one
+
+
+def test_functions_make_environment_and_policy():
+    def make():
+        return lambda td: td.set("action", np.full(1, 0.5, np.float32))
+
+    collector = Collector(
+        CountingEnv, policy_factory=make, create_env_kwargs={"limit": 2}, frames_per_batch=4, total_frames=4
+    )
+    td = collector.next()
+    np.testing.assert_array_equal(td["next", "reward"].ravel(), [0.5] * 4)
+    with pytest.raises(TypeError, match="policy_factory"):
+        Collector(CountingEnv, make(), policy_factory=make, frames_per_batch=4)
+    with pytest.raises(ValueError, match="timeout"):
+        Collector(CountingEnv, frames_per_batch=4, timeout=3)
+
+
+def test_levels_below_the_root():
+    td = Collector(CountingEnv(nested=True, limit=2), frames_per_batch=5).next()
+    np.testing.assert_array_equal(td["collector", "traj_ids"], [0, 0, 1, 1, 2])
+
+
+def test_step_transforms_and_the_longest_episode():
+    env = CountingEnv(limit=9).add_truncated_keys()
+    collector = Collector(env, frames_per_batch=5, max_frames_per_traj=3, transforms=[RewardSum()])
+    td = collector.next()
+    np.testing.assert_array_equal(td["step_count"].ravel(), [0, 1, 2, 0, 1])
+    np.testing.assert_array_equal(td["next", "step_count"].ravel(), [1, 2, 3, 1, 2])
+    np.testing.assert_array_equal(td["next", "truncated"].ravel(), [0, 0, 1, 0, 0])
+    np.testing.assert_array_equal(td["observation"].ravel(), [0, 1, 2, 0, 1])
+    sums = np.concatenate([np.cumsum(part) for part in np.split(td["next", "reward"].ravel(), [3])])
+    np.testing.assert_allclose(td["next", "episode_reward"].ravel(), sums, rtol=1e-6)
+    with pytest.raises(ValueError, match="truncated"):
+        Collector(CountingEnv(), frames_per_batch=5, max_frames_per_traj=3)
+
+
+def test_random_frames_have_what_the_policy_writes():
+    def policy(td):
+        return td.set("action", np.zeros(1, np.float32)).set("value", np.ones(2))
+
+    collector = Collector(CountingEnv(), policy, frames_per_batch=4, init_random_frames=4, total_frames=8)
+    one, two = list(collector)
+    assert (one["value"] == 0).all()
+    assert (two["value"] == 1).all()
+    assert one["action"].any()
+
+
+def test_failures_have_the_frames():
+    collector = Collector(SerialEnv(1, lambda: CountingEnv(fails_at=3, limit=9)), frames_per_batch=5)
+    with pytest.raises(RuntimeError, match="wheel"):
+        collector.next()
+    assert collector.partial_batch.shape == (1, 2)
+
+
+def test_seeds_go_to_the_environment():
+    env = SerialEnv(2, lambda: GymEnv("CartPole-v1"))
+    collector = Collector(env, frames_per_batch=20, seed=1)
+    td = collector.next()
+    collector.set_seed(1)
+    again = collector.next()
+    np.testing.assert_array_equal(td["observation"], again["observation"])
+    np.testing.assert_array_equal(td["action"], again["action"])
+    state = collector.state_dict()
+    collector.load_state_dict(state)
+    assert collector.next().shape == (2, 10)
+
+
+def test_a_gym_environment_alone_takes_the_loop_of_arrays():
+    collector = Collector(GymEnv("CartPole-v1"), frames_per_batch=20, seed=0)
+    td = collector.next()
+    assert td["action"].shape == (20, 2)
+    assert "step_count" not in td
+    assert collector.action_spec == collector.env.action_spec
+    slow = Collector(GymEnv("CartPole-v1"), frames_per_batch=20, transforms=[StepCounter()])
+    assert slow.next()["step_count"].max() > 3
+
+
+class FailingGym(CountingEnv):
+    def _step(self, tensordict):
+        raise EnvError("lost", 0, 0)
+
+
+def test_errors_of_environments_keep_their_frames():
+    with pytest.raises(EnvError, match="lost") as caught:
+        Collector(
+            FailingGym(), lambda td: TensorDict(action=np.zeros(1, np.float32)), frames_per_batch=3
+        ).next()
+    assert caught.value.frames is None
