@@ -39,6 +39,7 @@ LAYERS = [
     "lite.nn.distributions",
     "lite.nn.tensordict_modules",
     "lite.nn._parameters",
+    "lite.nn.policies",
     "lite.nn.values",
     "lite.nn.losses",
     "lite.nn._export",

@@ -11,6 +11,7 @@ tensordict_modules  modules that read entries of a TensorDict and write others
 _parameters         the parameters of a module as a TensorDict, exchanged, or several sets of them
 _import             ONNX graphs as modules that learn
 _lora               low-rank adapters of modules
+policies            exploration, actors, recurrent modules, and networks of policies
 values              estimators of advantages, and of the targets of value networks
 losses              loss modules: DQN, PPO, SAC and others
 
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from lite.nn.layers.normalization import LayerNorm as LayerNorm
     from lite.nn.layers.normalization import LazyBatchNorm1d as LazyBatchNorm1d
     from lite.nn.layers.normalization import RMSNorm as RMSNorm
+    from lite.nn.layers.pooling import AdaptiveAvgPool2d as AdaptiveAvgPool2d
     from lite.nn.layers.pooling import AvgPool2d as AvgPool2d
     from lite.nn.layers.pooling import MaxPool2d as MaxPool2d
     from lite.nn.layers.recurrent import GRU as GRU
@@ -101,6 +103,46 @@ if TYPE_CHECKING:
     from lite.nn.layers.transformer import TransformerDecoderLayer as TransformerDecoderLayer
     from lite.nn.layers.transformer import TransformerEncoder as TransformerEncoder
     from lite.nn.layers.transformer import TransformerEncoderLayer as TransformerEncoderLayer
+    from lite.nn.policies.actors import Actor as Actor
+    from lite.nn.policies.actors import ProbabilisticActor as ProbabilisticActor
+    from lite.nn.policies.conv_net import ConvNet as ConvNet
+    from lite.nn.policies.conv_net import SquashDims as SquashDims
+    from lite.nn.policies.conv_net import Squeeze2dLayer as Squeeze2dLayer
+    from lite.nn.policies.conv_net import SqueezeLayer as SqueezeLayer
+    from lite.nn.policies.ddpg import DdpgCnnActor as DdpgCnnActor
+    from lite.nn.policies.ddpg import DdpgCnnQNet as DdpgCnnQNet
+    from lite.nn.policies.ddpg import DdpgMlpActor as DdpgMlpActor
+    from lite.nn.policies.ddpg import DdpgMlpQNet as DdpgMlpQNet
+    from lite.nn.policies.distributional import DistributionalDQNnet as DistributionalDQNnet
+    from lite.nn.policies.distributional import DistributionalQValueActor as DistributionalQValueActor
+    from lite.nn.policies.distributional import DistributionalQValueModule as DistributionalQValueModule
+    from lite.nn.policies.dueling import DuelingCnnDQNet as DuelingCnnDQNet
+    from lite.nn.policies.dueling import DuelingMlpDQNet as DuelingMlpDQNet
+    from lite.nn.policies.egreedy import EGreedyModule as EGreedyModule
+    from lite.nn.policies.gaussian import AdditiveGaussianModule as AdditiveGaussianModule
+    from lite.nn.policies.hooks import DistributionalQValueHook as DistributionalQValueHook
+    from lite.nn.policies.hooks import QValueHook as QValueHook
+    from lite.nn.policies.modes import recurrent_mode as recurrent_mode
+    from lite.nn.policies.modes import set_recurrent_mode as set_recurrent_mode
+    from lite.nn.policies.multi_agent import MultiAgentMLP as MultiAgentMLP
+    from lite.nn.policies.noisy import NoisyLazyLinear as NoisyLazyLinear
+    from lite.nn.policies.noisy import NoisyLinear as NoisyLinear
+    from lite.nn.policies.noisy import reset_noise as reset_noise
+    from lite.nn.policies.operators import ActorCriticOperator as ActorCriticOperator
+    from lite.nn.policies.operators import ActorCriticWrapper as ActorCriticWrapper
+    from lite.nn.policies.operators import ActorValueOperator as ActorValueOperator
+    from lite.nn.policies.ornstein_uhlenbeck import (
+        OrnsteinUhlenbeckProcessModule as OrnsteinUhlenbeckProcessModule,
+    )
+    from lite.nn.policies.recurrent import GRUModule as GRUModule
+    from lite.nn.policies.recurrent import LSTMModule as LSTMModule
+    from lite.nn.policies.safe import SafeModule as SafeModule
+    from lite.nn.policies.safe import SafeProbabilisticModule as SafeProbabilisticModule
+    from lite.nn.policies.safe import (
+        SafeProbabilisticTensorDictSequential as SafeProbabilisticTensorDictSequential,
+    )
+    from lite.nn.policies.safe import SafeSequential as SafeSequential
+    from lite.nn.policies.tanh import TanhModule as TanhModule
     from lite.nn.settings import InteractionType as InteractionType
     from lite.nn.settings import interaction_type as interaction_type
     from lite.nn.settings import set_interaction_type as set_interaction_type
@@ -161,11 +203,28 @@ _NAMES = {
     "layers.normal_params": "AddStateIndependentNormalScale NormalParamExtractor add_custom_mapping "
     "biased_softplus expln inv_softplus mappings",
     "layers.normalization": "BatchNorm1d LayerNorm LazyBatchNorm1d RMSNorm",
-    "layers.pooling": "AvgPool2d MaxPool2d",
+    "layers.pooling": "AdaptiveAvgPool2d AvgPool2d MaxPool2d",
     "layers.recurrent": "GRU LSTM RNN",
     "layers.recurrent_cells": "GRUCell LSTMCell RNNCell",
     "layers.transformer": "Transformer TransformerDecoder TransformerDecoderLayer "
     "TransformerEncoder TransformerEncoderLayer",
+    "policies.actors": "Actor ProbabilisticActor",
+    "policies.conv_net": "ConvNet SquashDims Squeeze2dLayer SqueezeLayer",
+    "policies.ddpg": "DdpgCnnActor DdpgCnnQNet DdpgMlpActor DdpgMlpQNet",
+    "policies.distributional": "DistributionalDQNnet DistributionalQValueActor DistributionalQValueModule",
+    "policies.dueling": "DuelingCnnDQNet DuelingMlpDQNet",
+    "policies.egreedy": "EGreedyModule",
+    "policies.gaussian": "AdditiveGaussianModule",
+    "policies.hooks": "DistributionalQValueHook QValueHook",
+    "policies.modes": "recurrent_mode set_recurrent_mode",
+    "policies.multi_agent": "MultiAgentMLP",
+    "policies.noisy": "NoisyLazyLinear NoisyLinear reset_noise",
+    "policies.operators": "ActorCriticOperator ActorCriticWrapper ActorValueOperator",
+    "policies.ornstein_uhlenbeck": "OrnsteinUhlenbeckProcessModule",
+    "policies.recurrent": "GRUModule LSTMModule",
+    "policies.safe": "SafeModule SafeProbabilisticModule SafeProbabilisticTensorDictSequential "
+    "SafeSequential",
+    "policies.tanh": "TanhModule",
     "settings": "InteractionType interaction_type set_interaction_type set_skip_existing skip_existing",
     "tensordict_modules.base": "TensorDictModuleBase",
     "tensordict_modules.dispatch": "dispatch",

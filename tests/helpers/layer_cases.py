@@ -52,24 +52,54 @@ PADDED = np.arange(6) >= np.array([[6], [4], [5], [1], [6]])
 IDS = np.array([[1, 2, 0], [0, 5, 5]])
 
 
-def _mlp(nn: Any) -> Any:
-    if hasattr(nn, "MLP"):
-        return nn.MLP(
-            3,
-            (2, 2),
-            num_cells=[8, 4],
-            norm_class=nn.LayerNorm,
-            norm_kwargs=[{"normalized_shape": n} for n in (8, 4)],
-        )
-    from torchrl.modules import MLP
+def _of_torchrl(nn: Any, name: str, *args: Any, **options: Any) -> Any:
+    """A network that is torchrl's where the library is torch.nn."""
+    if not hasattr(nn, name):
+        from torchrl import modules
+        from torchrl.modules.models import models
 
-    return MLP(
-        3,
-        (2, 2),
-        num_cells=[8, 4],
-        norm_class=nn.LayerNorm,
-        norm_kwargs=[{"normalized_shape": n} for n in (8, 4)],
-    )
+        nn = modules if hasattr(modules, name) else models
+    return getattr(nn, name)(*args, **options)
+
+
+def _mlp(nn: Any) -> Any:
+    norms = [{"normalized_shape": n} for n in (8, 4)]
+    return _of_torchrl(nn, "MLP", 3, (2, 2), num_cells=[8, 4], norm_class=nn.LayerNorm, norm_kwargs=norms)
+
+
+_IMAGES: dict[str, Any] = {
+    "in_features": 3,
+    "num_cells": [4, 4],
+    "kernel_sizes": [3, 2],
+    "strides": 2,
+    "paddings": 0,
+}
+_HEAD = {"in_features": 16, "num_cells": [5]}
+
+
+def _networks() -> list[Case]:
+    """Networks of policies: name, arguments, inputs."""
+    found: list[tuple[str, tuple[Any, ...], dict[str, Any], tuple[Any, ...]]] = [
+        ("ConvNet", (3,), {"num_cells": [4], "aggregator_class": None}, ((2, 3, 6, 6),)),
+        ("ConvNet", (), _IMAGES, ((2, 5, 3, 9, 9),)),
+        ("SqueezeLayer", ((-3, -1),), {}, ((2, 1, 3, 1),)),
+        ("NoisyLinear", (3, 4), {}, ((5, 3),)),
+        ("NoisyLinear", (3, 4, False), {"use_exploration_type": False}, ((2, 5, 3),)),
+        ("DuelingMlpDQNet", (4, 1, {"in_features": 3, "out_features": 16}, _HEAD), {}, ((5, 3),)),
+        ("DuelingCnnDQNet", (4, 1, _IMAGES, _HEAD), {}, ((2, 3, 9, 9),)),
+        ("DdpgMlpActor", (2, {"in_features": 3}), {}, ((5, 3),)),
+        ("DdpgMlpQNet", ({"in_features": 3, "out_features": 14}, _HEAD), {}, ((5, 3), (5, 2))),
+        ("DdpgCnnActor", (2, _IMAGES, {"in_features": 16, "num_cells": 5}), {}, ((2, 3, 9, 9),)),
+        ("DdpgCnnQNet", (_IMAGES, {"in_features": 6, "depth": 1}), {}, ((2, 3, 9, 9), (2, 2))),
+    ]
+    return [
+        Case(
+            f"{name} {number}",
+            lambda nn, name=name, args=args, options=options: _of_torchrl(nn, name, *args, **options),
+            inputs,
+        )
+        for number, (name, args, options, inputs) in enumerate(found)
+    ]
 
 
 def _encoder_layer(nn: Any, **options: Any) -> Any:
@@ -81,6 +111,7 @@ def _decoder_layer(nn: Any, **options: Any) -> Any:
 
 
 CASES: list[Case] = [
+    *_networks(),
     Case("Linear", lambda nn: nn.Linear(3, 4), ((5, 3),)),
     Case("Linear of a vector", lambda nn: nn.Linear(3, 4), ((3,),)),
     Case("Linear of a batch of batches", lambda nn: nn.Linear(3, 4), ((2, 5, 3),)),
@@ -158,6 +189,7 @@ CASES: list[Case] = [
         lambda nn: nn.Sequential(nn.Conv2d(3, 4, 1), nn.AvgPool2d(3, 2, 1, True, False)),
         ((5, 3, 8, 8),),
     ),
+    Case("AdaptiveAvgPool2d", lambda nn: nn.AdaptiveAvgPool2d((3, 2)), ((2, 3, 8, 7),)),
     Case("AvgPool2d by a number", lambda nn: nn.AvgPool2d(2, divisor_override=3), ((3, 8, 8),)),
     Case("RNNCell", lambda nn: nn.RNNCell(3, 4), ((5, 3), (5, 4))),
     Case("RNNCell with relu", lambda nn: nn.RNNCell(3, 4, bias=False, nonlinearity="relu"), ((3,),)),

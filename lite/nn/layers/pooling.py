@@ -1,4 +1,4 @@
-"""Pooling: the largest entry, or the mean, of windows that slide over the last two dimensions."""
+"""Pooling: the largest entry, or the mean, of windows over the last two dimensions."""
 
 from __future__ import annotations
 
@@ -214,6 +214,63 @@ class AvgPool2d(_Pool2d):
         return end - start
 
 
+class AdaptiveAvgPool2d(Module):
+    """The means of windows that divide the last two dimensions into a given number.
+
+    Args:
+        output_size: height and width of the output, or one number for both; None keeps that of the input.
+
+    Shapes:
+        input (N, C, H, W) or (C, H, W), output the same with H' and W' of `output_size`. Window i of n
+        reaches from floor(i H / n) to ceil((i + 1) H / n). Integers become the default float dtype.
+
+    Raises:
+        RuntimeError: an input of another shape; a size that is negative.
+        ValueError: an input of fewer than 3 dimensions.
+
+    Source:
+        torch.nn.AdaptiveAvgPool2d.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.AdaptiveAvgPool2d(2)(np.arange(16.0).reshape(1, 4, 4))
+        array([[[ 2.5,  4.5],
+                [10.5, 12.5]]])
+    """
+
+    def __init__(self, output_size: int | Iterable[int | None] | None) -> None:
+        super().__init__()
+        self.output_size = output_size if isinstance(output_size, int | None) else tuple(output_size)
+
+    def forward(self, input: Array) -> Array:
+        """Pool (*N, C, H, W)."""
+        if input.ndim not in (3, 4) or 0 in input.shape[-3:]:
+            error = ValueError if input.ndim < 3 else RuntimeError
+            raise error(f"the input must be (*N, C, H, W), none but N empty, got {tuple(input.shape)}")
+        given = self.output_size if isinstance(self.output_size, tuple) else (self.output_size,) * 2
+        if len(given) != 2 or any(size is not None and size < 0 for size in given):
+            raise RuntimeError(f"output_size must be two sizes that are not negative, got {self.output_size}")
+        out: list[Any] = [
+            old if new is None else new for old, new in zip(input.shape[-2:], given, strict=True)
+        ]
+        x, dtype = floats(input)
+        rows, columns = (_means(size, n, x.dtype) for size, n in zip(input.shape[-2:], out, strict=True))
+        # Each dimension by a product of matrices, as its windows are the same for all of the other.
+        return np.matmul(np.matmul(rows, x), columns.T).astype(dtype, copy=False)
+
+    def extra_repr(self) -> str:
+        """The output size."""
+        return f"output_size={self.output_size}"
+
+
+def _means(size: int, out: int, dtype: Any) -> Any:
+    """The matrix (out, size) that takes the mean of each window of one dimension."""
+    i, at = np.arange(out)[:, None], np.arange(size)
+    inside = (at >= i * size // max(out, 1)) & (at < -(-(i + 1) * size // max(out, 1)))
+    return (inside / inside.sum(1, keepdims=True)).astype(dtype)
+
+
 def _at(places: Array, g: Array, shape: Sizes) -> Array:
     """Numbers added up at places in the planes (H, W) of an array of zeros."""
     planes = math.prod(shape[:-2])
@@ -273,4 +330,4 @@ def _largest_with_positions(
     return best, place
 
 
-belong_to("lite.nn", AvgPool2d, MaxPool2d)
+belong_to("lite.nn", AdaptiveAvgPool2d, AvgPool2d, MaxPool2d)

@@ -101,9 +101,9 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         named = self._named()[index]
         has_one = any(_is_probabilistic(module) for _, module in named)
         if self.return_composite and has_one:
-            return type(self)(*self._form(named), return_composite=True)
+            return self._sequence(*self._form(named), return_composite=True)
         if has_one and _is_probabilistic(named[-1][1]):
-            return type(self)(*self._form(named))
+            return self._sequence(*self._form(named))
         return TensorDictSequential(*self._form(named))
 
     def _form(self, named: list[tuple[str, Any]]) -> list[Any]:

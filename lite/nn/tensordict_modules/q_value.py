@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,23 +12,30 @@ from lite import NestedKey
 from lite._arrays.public import belong_to
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
+from lite.nn.tensordict_modules.entry_specs import joined_specs, project_entries, specs_by_key
 from lite.nn.tensordict_modules.module import TensorDictModule
 from lite.nn.tensordict_modules.sequential import TensorDictSequential
+from lite.specs.base import TensorSpec
+from lite.specs.composite import Composite
 
 _SPACES = {
     "one_hot": "one_hot",
     "one-hot": "one_hot",
     "categorical": "categorical",
+    "mult_one_hot": "mult_one_hot",
+    "mult-one-hot": "mult_one_hot",
     "OneHot": "one_hot",
     "Categorical": "categorical",
+    "MultiOneHot": "mult_one_hot",
 }
 
 
 def action_space_of(space: Any, argument: str = "action_space") -> str:
-    """How actions are written, "one_hot" or "categorical", given by name or by a spec.
+    """How actions are written, "one_hot", "categorical" or "mult_one_hot", given by name or by a spec.
 
     Raises:
-        ValueError: neither of the two.
+        ValueError: none of these.
+        KeyError: a `Composite` without "action".
     """
     name = space if isinstance(space, str) else type(space).__name__
     if name == "Composite":
@@ -43,7 +51,7 @@ def value_of_action(values: Any, action: Any, space: str) -> Any:
     Args:
         values: what each action is worth.
         action: ids, (*batch) or (*batch, 1), or rows of 0 and 1, (*batch, n).
-        space: "categorical" for ids, else "one_hot".
+        space: "categorical" for ids, else "one_hot" or "mult_one_hot".
 
     Raises:
         ValueError: actions of another shape, or ids that are no integers.
@@ -70,18 +78,29 @@ class QValueModule(TensorDictModuleBase):
     that action, (*batch, 1).
 
     Args:
-        action_space: "categorical" for ids of shape (*batch), int64, or "one-hot" for rows, (*batch, n), of 0
-            and 1. None: as `spec` says.
+        action_space: "categorical" for ids of shape (*batch), int64; "one-hot" for rows, (*batch, n), of 0
+            and 1; "mult-one-hot" for several such rows side by side, whose sizes are `var_nums`. None: as
+            `spec` says.
         action_value_key: where the values are; "action_value" by default.
         action_mask_key: entry that is True where an action is allowed; the others count as the lowest number
             of the dtype.
         out_keys: of action, values and value of the action; "action", `action_value_key` and
             "chosen_action_value" by default.
-        spec: of the action, such as `lite.data.Categorical`.
+        var_nums: for "mult-one-hot": sizes of the rows, or one size of all of them.
+        spec: of the action, such as `lite.data.Categorical`; a `Composite` has it at "action".
+        safe: whether an action that is not in the spec is replaced by the nearest one that is.
+        strict_shape: whether an action must have the shape of the spec, as None says, too; "auto" reshapes
+            it.
+
+    Attributes:
+        action_space: "categorical", "one_hot" or "mult_one_hot".
+        spec: a `Composite` by key.
 
     Raises:
-        ValueError: another action space.
-        RuntimeError: `action_value_key` is not among `out_keys`.
+        ValueError: another action space, one that is not the spec's, or no `var_nums`.
+        RuntimeError: `action_value_key` is not among `out_keys`, or `safe` without a spec; in a call, an
+            action of another shape than the spec's.
+        KeyError: a `Composite` without "action".
 
     Source:
         torchrl.modules.QValueModule.
@@ -102,23 +121,47 @@ class QValueModule(TensorDictModuleBase):
         action_value_key: NestedKey | None = None,
         action_mask_key: NestedKey | None = None,
         out_keys: Sequence[NestedKey] | None = None,
-        spec: Any = None,
+        var_nums: int | Sequence[int] | None = None,
+        spec: TensorSpec | None = None,
+        safe: bool = False,
+        strict_shape: bool | str | None = True,
     ) -> None:
         super().__init__()
         self.action_space = action_space_of(spec if action_space is None else action_space)
+        if spec is not None and action_space_of(spec) != self.action_space:
+            raise ValueError(f"action_space must be that of the spec, {spec!r}, got {action_space!r}.")
+        self.var_nums = var_nums
+        if self.action_space == "mult_one_hot" and var_nums is None:
+            raise ValueError(
+                "var_nums must be given for action_space='mult-one-hot': the size of each choice."
+            )
         self.action_value_key = "action_value" if action_value_key is None else action_value_key
         self.action_mask_key = action_mask_key
         self.in_keys = [self.action_value_key]
         if action_mask_key is not None:
             self.in_keys = [self.action_value_key, action_mask_key]
         if out_keys is None:
-            out_keys = ["action", self.action_value_key, "chosen_action_value"]
+            out_keys = self._default_out_keys()
         elif self.action_value_key not in out_keys:
             raise RuntimeError(
                 f"out_keys must have {action_value_key!r}, the key of the values, got {out_keys}."
             )
         self.out_keys = list(out_keys)
-        self.__dict__["spec"] = spec
+        self._spec = specs_by_key(
+            spec, self.out_keys if isinstance(spec, Composite) else self.out_keys[:1], self
+        )
+        self.safe = safe
+        if safe and self._spec.is_empty():
+            raise RuntimeError(f"{type(self).__name__}: safe=True needs a spec to project to, got {spec!r}.")
+        self.strict_shape = strict_shape
+
+    @property
+    def spec(self) -> Composite:
+        """The specs of outputs by key."""
+        return self._spec
+
+    def _default_out_keys(self) -> list[NestedKey]:
+        return ["action", self.action_value_key, "chosen_action_value"]
 
     @dispatch(auto_batch_size=False)
     def forward(self, tensordict: Any) -> Any:
@@ -127,24 +170,64 @@ class QValueModule(TensorDictModuleBase):
         Raises:
             KeyError: the values or the mask are missing.
         """
-        values = self._read(tensordict, self.action_value_key)
-        if self.action_mask_key is not None:
-            allowed = self._read(tensordict, self.action_mask_key)
-            values = np.where(allowed, values, np.finfo(values.dtype).min)
-        if self.action_space == "categorical":
-            action = np.argmax(values, axis=-1)
-        else:
-            action = (values == values.max(axis=-1, keepdims=True)).astype(np.int64)
+        values = self._masked(tensordict, self._read(tensordict, self.action_value_key))
+        action = self._best(values)
         chosen = value_of_action(values, action, self.action_space)
-        for key, value in zip(self.out_keys, (action, values, chosen), strict=True):
+        return self._written(tensordict, (self._shaped(action), values, chosen))
+
+    def _masked(self, tensordict: Any, values: Any) -> Any:
+        """Values of which those of actions that are not allowed are the lowest number."""
+        if self.action_mask_key is None:
+            return values
+        allowed = self._read(tensordict, self.action_mask_key)
+        return np.where(allowed, values, np.finfo(values.dtype).min)
+
+    def _best(self, values: Any) -> Any:
+        """The actions that are worth most."""
+        if self.action_space == "categorical":
+            return np.argmax(values, axis=-1)
+        if self.action_space == "one_hot":
+            return _rows_of_best(values)
+        total, sizes = values.shape[-1], self.var_nums
+        if isinstance(sizes, int):
+            sizes = [sizes] * (total // sizes)
+        if sizes is None or sum(sizes) != total:
+            raise ValueError(f"var_nums must add up to the {total} action values, got {self.var_nums}.")
+        ends = np.cumsum(sizes)[:-1].tolist()
+        return np.concatenate([_rows_of_best(part) for part in np.split(values, ends, -1)], -1)
+
+    def _shaped(self, action: Any) -> Any:
+        """The action in the shape of the spec."""
+        spec = self._spec.get(self.out_keys[0], None)
+        if spec is None or self.strict_shape is False:
+            return action
+        batch = action.shape if self.action_space == "categorical" else action.shape[:-1]
+        wanted = (*batch, *spec.shape)
+        if action.shape == wanted:
+            return action
+        if self.strict_shape == "auto" and math.prod(wanted) == math.prod(action.shape):
+            return action.reshape(wanted)
+        raise RuntimeError(
+            f"the action must have shape {wanted}, as its spec {spec!r} is of one element of the batch; got "
+            f"{action.shape}. strict_shape='auto' reshapes it where that can be done."
+        )
+
+    def _written(self, tensordict: Any, results: tuple[Any, ...]) -> Any:
+        for key, value in zip(self.out_keys, results, strict=True):
             tensordict.set(key, value)
+        if self.safe:
+            project_entries(self._spec, tensordict)
         return tensordict
 
     def _read(self, tensordict: Any, key: NestedKey) -> Any:
         entry = tensordict.get(key, None)
         if entry is None:
-            raise KeyError(f"QValueModule reads the entry {key!r}, which the TensorDict lacks.")
+            raise KeyError(f"{type(self).__name__} reads the entry {key!r}, which the TensorDict lacks.")
         return entry
+
+
+def _rows_of_best(values: Any) -> Any:
+    return (values == values.max(axis=-1, keepdims=True)).astype(np.int64)
 
 
 class QValueActor(TensorDictSequential):
@@ -153,14 +236,18 @@ class QValueActor(TensorDictSequential):
     Args:
         module: gives the values (*batch, n) of observations; or a TensorDictModule that writes them.
         in_keys: what `module` reads; "observation" by default.
-        spec, action_space, action_mask_key: as for `QValueModule`.
+        spec, safe, action_space, action_mask_key, strict_shape: as for `QValueModule`.
         action_value_key: where the values go; "action_value" by default.
         action_key: where the action goes; "action" by default.
         chosen_action_value_key: where its value goes; "chosen_action_value" by default.
 
+    Attributes:
+        action_space, spec: as for `QValueModule`.
+
     Raises:
         KeyError: `module` does not write `action_value_key`.
         ValueError: another action space.
+        RuntimeError: as `QValueModule`.
 
     Source:
         torchrl.modules.QValueActor.
@@ -179,18 +266,16 @@ class QValueActor(TensorDictSequential):
         module: Any,
         *,
         in_keys: Sequence[NestedKey] | None = None,
-        spec: Any = None,
+        spec: TensorSpec | None = None,
+        safe: bool = False,
         action_space: str | None = None,
         action_value_key: NestedKey | None = None,
         action_key: NestedKey | None = None,
         chosen_action_value_key: NestedKey | None = None,
         action_mask_key: NestedKey | None = None,
+        strict_shape: bool | str | None = True,
     ) -> None:
         values = "action_value" if action_value_key is None else action_value_key
-        if not isinstance(module, TensorDictModuleBase):
-            module = TensorDictModule(module, ["observation"] if in_keys is None else list(in_keys), [values])
-        elif values not in module.out_keys:
-            raise KeyError(f"the module must write {values!r}, the action values, got {module.out_keys}.")
         choice = QValueModule(
             action_space,
             values,
@@ -200,11 +285,34 @@ class QValueActor(TensorDictSequential):
                 values,
                 "chosen_action_value" if chosen_action_value_key is None else chosen_action_value_key,
             ],
-            spec,
+            spec=spec,
+            safe=safe,
+            strict_shape=strict_shape,
         )
-        super().__init__(module, choice)
+        super().__init__(value_network(module, in_keys, values), choice)
         self.action_space = choice.action_space
-        self.__dict__["spec"] = spec
+        self.safe = False  # the choice projects
+
+    @property
+    def spec(self) -> Composite:
+        """The specs of outputs by key."""
+        return joined_specs(self)
+
+    def _sequence(self, *modules: Any, **options: Any) -> Any:
+        return TensorDictSequential(*modules, **options)
+
+
+def value_network(module: Any, in_keys: Sequence[NestedKey] | None, values: NestedKey) -> Any:
+    """A TensorDictModule that writes action values, around a network if it is not one already.
+
+    Raises:
+        KeyError: it does not write them.
+    """
+    if not isinstance(module, TensorDictModuleBase):
+        return TensorDictModule(module, ["observation"] if in_keys is None else list(in_keys), [values])
+    if values not in module.out_keys:
+        raise KeyError(f"the module must write {values!r}, the action values, got {module.out_keys}.")
+    return module
 
 
 class ValueOperator(TensorDictModule):

@@ -148,7 +148,7 @@ class TensorDictSequential(TensorDictModule):
 
     def select_subsequence(
         self, in_keys: Iterable[NestedKey] | None = None, out_keys: Iterable[NestedKey] | None = None
-    ) -> Self:
+    ) -> Any:
         """Return a sequence of only the modules needed, which it shares with this one.
 
         A module is kept if it can be computed from `in_keys` (and from what kept modules write), and
@@ -181,11 +181,15 @@ class TensorDictSequential(TensorDictModule):
     def _named(self) -> list[tuple[str, Any]]:
         return list(self._modules["module"]._modules.items())
 
-    def _like(self, named: list[tuple[str, Any]]) -> Self:
+    def _like(self, named: list[tuple[str, Any]]) -> Any:
         """A sequence of the same class and form (list or dict)."""
         if isinstance(self._modules["module"], ModuleDict):
-            return type(self)(dict(named))
-        return type(self)(*[module for _, module in named])
+            return self._sequence(dict(named))
+        return self._sequence(*[module for _, module in named])
+
+    def _sequence(self, *modules: Any, **options: Any) -> Any:
+        """A sequence of other modules; a class whose constructor takes other arguments defines it."""
+        return type(self)(*modules, **options)
 
     # -- the modules as a list -----------------------------------------------------------------
 

@@ -1,6 +1,8 @@
-"""MaxPool2d and AvgPool2d against a loop over windows."""
+"""Poolings against a loop over windows."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,3 +34,20 @@ def test_positions() -> None:
     flat = X.reshape(2, 3, -1)
     picked = np.take_along_axis(flat, positions.reshape(2, 3, -1), -1)
     np.testing.assert_array_equal(picked.reshape(values.shape), values)
+
+
+@pytest.mark.parametrize("size", [1, 3, (4, None), (9, 2)])
+def test_means_of_windows_that_divide_a_plane(size: Any) -> None:
+    rows, columns = size if isinstance(size, tuple) else (size, size)
+    height, width = X.shape[-2:]
+    rows, columns = rows or height, columns or width
+    got = nn.AdaptiveAvgPool2d(size)(X)
+    assert got.shape == (*X.shape[:-2], rows, columns)
+    for i in range(rows):
+        for j in range(columns):
+            window = X[
+                ...,
+                i * height // rows : -(-(i + 1) * height // rows),
+                j * width // columns : -(-(j + 1) * width // columns),
+            ]
+            np.testing.assert_allclose(got[..., i, j], window.mean((-2, -1)), rtol=1e-5, atol=1e-6)

@@ -1,0 +1,231 @@
+"""ConvNet: convolutions with activations between them, and layers that merge or drop dimensions after it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from lite._arrays.public import belong_to
+from lite._arrays.types import Array
+from lite.nn._modules.meta import Device
+from lite.nn._modules.module import Module
+from lite.nn.layers.activations import ELU
+from lite.nn.layers.containers import Sequential
+from lite.nn.layers.convolution import Conv2d, LazyConv2d
+
+Options = dict[str, Any] | list[dict[str, Any]] | None
+_CELLS = [32, 32, 32]
+
+
+class SquashDims(Module):
+    """Merge the last dimensions.
+
+    Args:
+        ndims_in: how many.
+
+    Shapes:
+        input (*B, *merged), output (*B, prod(merged)).
+
+    Source:
+        torchrl.modules.models.utils.SquashDims.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.SquashDims()(np.zeros((2, 3, 4, 5))).shape
+        (2, 60)
+    """
+
+    def __init__(self, ndims_in: int = 3) -> None:
+        super().__init__()
+        self.ndims_in = ndims_in
+
+    def forward(self, value: Array) -> Array:
+        """Merge the last dimensions of the input."""
+        first = value.ndim - self.ndims_in
+        return value.reshape(*value.shape[:first], math.prod(value.shape[first:]))
+
+
+class SqueezeLayer(Module):
+    """Drop dimensions of size 1.
+
+    Args:
+        dims: which ones, counted from the end.
+
+    Raises:
+        RuntimeError: a dimension that is not negative; in a call, one of another size.
+        IndexError: in a call, an input of fewer dimensions.
+
+    Source:
+        torchrl.modules.SqueezeLayer.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.SqueezeLayer()(np.zeros((2, 3, 1))).shape
+        (2, 3)
+    """
+
+    def __init__(self, dims: Sequence[int] = (-1,)) -> None:
+        super().__init__()
+        if any(dim >= 0 for dim in dims):
+            raise RuntimeError(f"dims must be negative, got {tuple(dims)}.")
+        self.dims = tuple(dims)
+
+    def forward(self, value: Array) -> Array:
+        """Drop the dimensions."""
+        if value.ndim < -min(self.dims):
+            raise IndexError(f"the input must have {-min(self.dims)} dimensions, got shape {value.shape}.")
+        if any(value.shape[dim] != 1 for dim in self.dims):
+            raise RuntimeError(f"the dimensions {self.dims} must be of size 1, got shape {value.shape}.")
+        return value.squeeze(self.dims)
+
+
+class Squeeze2dLayer(SqueezeLayer):
+    """Drop the last two dimensions, those of an image of one pixel.
+
+    Raises:
+        RuntimeError: in a call, a larger image.
+
+    Source:
+        torchrl.modules.Squeeze2dLayer.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.Squeeze2dLayer()(np.zeros((2, 3, 1, 1))).shape
+        (2, 3)
+    """
+
+    def __init__(self) -> None:
+        super().__init__((-2, -1))
+
+
+class ConvNet(Sequential):
+    """Convolutions, each followed by an activation, and what makes one vector of their output.
+
+    Args:
+        in_features: channels of the input; None for a first layer that finds them out at its first call.
+        depth: number of convolutions; by default as many as the lists below have entries.
+        num_cells: channels of each, or one number for all of them; [32, 32, 32] by default.
+        kernel_sizes, strides, paddings: of each, or one for all of them; see `Conv2d`.
+        activation_class: what makes the activations.
+        activation_kwargs: its keyword arguments, or a list of them, one per activation.
+        norm_class: what makes the normalisations after the activations, if any.
+        norm_kwargs: its keyword arguments, or a list of them.
+        bias_last_layer: whether the last convolution has a bias.
+        aggregator_class: what makes the layer after all convolutions; None for no such layer.
+        aggregator_kwargs: its keyword arguments.
+        squeeze_output: whether a `Squeeze2dLayer` ends the network.
+        device: "cpu", or "meta" for parameters without data.
+
+    Shapes:
+        input (*B, in_features, H, W), output (*B, channels * H' * W') with `SquashDims`.
+
+    Raises:
+        ValueError: `depth` is not given, and no argument is a list; keyword arguments of another number.
+        RuntimeError: lists of different lengths; in a call, as `Conv2d`.
+
+    Source:
+        torchrl.modules.ConvNet, with the same names in its state dict.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> net = nn.ConvNet(3, num_cells=[4, 8], kernel_sizes=[8, 4], strides=[4, 2])
+        >>> net(np.zeros((2, 5, 3, 84, 84), np.float32)).shape
+        (2, 5, 648)
+    """
+
+    def __init__(
+        self,
+        in_features: int | None = None,
+        depth: int | None = None,
+        num_cells: Sequence[int] | int | None = None,
+        kernel_sizes: Sequence[Any] | int = 3,
+        strides: Sequence[Any] | int = 1,
+        paddings: Sequence[Any] | int = 0,
+        activation_class: Callable[..., Any] = ELU,
+        activation_kwargs: Options = None,
+        norm_class: Callable[..., Any] | None = None,
+        norm_kwargs: Options = None,
+        bias_last_layer: bool = True,
+        aggregator_class: Callable[..., Any] | None = SquashDims,
+        aggregator_kwargs: dict[str, Any] | None = None,
+        squeeze_output: bool = False,
+        device: Device | None = None,
+    ) -> None:
+        given = {
+            "num_cells": _CELLS if num_cells is None else num_cells,
+            "kernel_sizes": kernel_sizes,
+            "strides": strides,
+            "paddings": paddings,
+        }
+        count = _depth(depth, given)
+        cells, kernels, steps, rims = (
+            list(value) if isinstance(value, Sequence) else [value] * count for value in given.values()
+        )
+        activations, norms = _each(activation_kwargs, count), _each(norm_kwargs, count)
+        placed: dict[str, Any] = {} if device is None else {"device": device}
+        layers: list[Any] = []
+        channels = in_features
+        for i in range(count):
+            options: dict[str, Any] = {
+                "kernel_size": kernels[i],
+                "stride": steps[i],
+                "padding": rims[i],
+                **placed,
+            }
+            options["bias"] = bias_last_layer or i < count - 1
+            if channels is None:
+                layers.append(LazyConv2d(cells[i], **options))
+            else:
+                layers.append(Conv2d(channels, cells[i], **options))
+            channels = cells[i]
+            layers.append(activation_class(**next(activations)))
+            if norm_class is not None:
+                layers.append(norm_class(**next(norms), **placed))
+        if aggregator_class is not None:
+            layers.append(aggregator_class(**(aggregator_kwargs or {})))
+        if squeeze_output:
+            layers.append(Squeeze2dLayer())
+        super().__init__(*layers)
+        self.in_features = in_features
+        self.out_features = channels
+        self.depth = count
+
+    def _make(self, modules: Iterable[Module]) -> Any:
+        return Sequential(*modules)  # a slice is no ConvNet: the constructor takes sizes
+
+    def forward(self, inputs: Array) -> Array:
+        """Map (*B, in_features, H, W) to (*B, size)."""
+        if inputs.ndim < 3:
+            raise ValueError(f"the input must be (*batch, channels, H, W), got shape {inputs.shape}.")
+        batch = inputs.shape[:-3]
+        if len(batch) == 1:
+            return super().forward(inputs)
+        out = super().forward(inputs.reshape(-1, *inputs.shape[-3:]))
+        return out.reshape(*batch, *out.shape[1:])
+
+
+def _depth(depth: int | None, given: dict[str, Any]) -> int:
+    """The number of convolutions, which all lists agree on."""
+    lengths = {name: len(value) for name, value in given.items() if isinstance(value, Sequence)}
+    if depth is None and not lengths:
+        raise ValueError(f"depth must be given where none of {list(given)} is a list.")
+    count = next(iter(lengths.values())) if depth is None else depth
+    if any(length != count for length in lengths.values()):
+        raise RuntimeError(f"depth and lists must agree, got depth={depth} and the lengths {lengths}.")
+    return count
+
+
+def _each(options: Options, count: int) -> Iterator[dict[str, Any]]:
+    if isinstance(options, list):
+        if len(options) != count:
+            raise ValueError(f"{count} dicts of keyword arguments are needed, got {len(options)}.")
+        return iter(options)
+    return iter([options or {}] * count)
+
+
+belong_to("lite.nn", ConvNet, SquashDims, Squeeze2dLayer, SqueezeLayer)

@@ -1,0 +1,208 @@
+"""Actors over distributions of action values: DistributionalDQNnet, DistributionalQValueModule and -Actor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lite import NestedKey
+from lite._arrays.public import belong_to
+from lite._arrays.types import Array
+from lite._transforms.vmap.running import everything
+from lite.nn.layers.activations import LogSoftmax
+from lite.nn.policies.safe import SafeSequential
+from lite.nn.tensordict_modules.base import TensorDictModuleBase
+from lite.nn.tensordict_modules.dispatch import dispatch
+from lite.nn.tensordict_modules.q_value import QValueModule, value_network
+from lite.specs.base import TensorSpec
+
+
+class DistributionalDQNnet(TensorDictModuleBase):
+    """Make log-probabilities of the scores of atoms: the log-softmax over the last dimension but one.
+
+    Args:
+        in_keys: where the scores are, (*batch, atoms, n); "action_value" by default.
+        out_keys: where the log-probabilities go; "action_value" by default.
+
+    Raises:
+        RuntimeError: in a call, scores of fewer than two dimensions.
+
+    Source:
+        torchrl.modules.DistributionalDQNnet; Bellemare et al. (2017), A distributional perspective on
+        reinforcement learning (arXiv:1707.06887).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> np.exp(nn.DistributionalDQNnet()(np.zeros((4, 2)))).tolist()
+        [[0.25, 0.25], [0.25, 0.25], [0.25, 0.25], [0.25, 0.25]]
+    """
+
+    def __init__(
+        self, *, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None
+    ) -> None:
+        super().__init__()
+        self.in_keys = ["action_value"] if in_keys is None else list(in_keys)
+        self.out_keys = ["action_value"] if out_keys is None else list(out_keys)
+
+    @dispatch(auto_batch_size=False)
+    def forward(self, tensordict: Any) -> Any:
+        """Write the log-probabilities, and return `tensordict`."""
+        for key, written in zip(self.in_keys, self.out_keys, strict=True):
+            scores = tensordict.get(key, None)
+            if scores is None:
+                raise KeyError(f"DistributionalDQNnet reads the entry {key!r}, which the TensorDict lacks.")
+            if scores.ndim < 2:
+                raise RuntimeError(f"scores must be (*batch, atoms, actions), got shape {scores.shape}.")
+            tensordict.set(written, LogSoftmax(-2)(scores))
+        return tensordict
+
+
+class DistributionalQValueModule(QValueModule):
+    """Take the action whose value is largest on average.
+
+    Reads log-probabilities (*batch, atoms, n) of what each of n actions is worth, and writes the action, and
+    the log-probabilities again.
+
+    Args:
+        action_space: as for `QValueModule`.
+        support: the values of the atoms, (atoms,).
+        action_value_key, action_mask_key, out_keys, var_nums, spec, safe: as for `QValueModule`; the mask is
+            (*batch, n), and there is no value of the action among the outputs.
+
+    Attributes:
+        support: a buffer.
+        action_space, spec: as for `QValueModule`.
+
+    Raises:
+        ValueError, RuntimeError, KeyError: as `QValueModule`; in a call, ValueError for numbers above 0,
+            which are no log-probabilities, and RuntimeError for another number of atoms.
+
+    Source:
+        torchrl.modules.DistributionalQValueModule.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> module = nn.DistributionalQValueModule("categorical", np.array([0.0, 1.0]))
+        >>> action, log_probs = module(np.log(np.array([[0.9, 0.5], [0.1, 0.5]])))
+        >>> int(action)
+        1
+    """
+
+    support: Array
+
+    def __init__(
+        self,
+        action_space: str | None,
+        support: Array,
+        action_value_key: NestedKey | None = None,
+        action_mask_key: NestedKey | None = None,
+        out_keys: Sequence[NestedKey] | None = None,
+        var_nums: int | Sequence[int] | None = None,
+        spec: TensorSpec | None = None,
+        safe: bool = False,
+    ) -> None:
+        super().__init__(
+            action_space,
+            action_value_key,
+            action_mask_key,
+            out_keys,
+            var_nums,
+            spec,
+            safe,
+            strict_shape=False,
+        )
+        self.register_buffer("support", support)
+
+    def _default_out_keys(self) -> list[NestedKey]:
+        return ["action", self.action_value_key]
+
+    @dispatch(auto_batch_size=False)
+    def forward(self, tensordict: Any) -> Any:
+        """Write action and log-probabilities, and return `tensordict`."""
+        log_probs = self._read(tensordict, self.action_value_key)
+        atoms = self.support.shape[-1]
+        if log_probs.ndim < 2 or log_probs.shape[-2] != atoms:
+            raise RuntimeError(
+                f"log-probabilities must be (*batch, {atoms}, actions) for a support of {atoms} atoms, got "
+                f"shape {log_probs.shape}."
+            )
+        known = everything(log_probs)
+        if (known > 0).any():
+            raise ValueError(
+                f"log-probabilities must not exceed 0, got {known.max()}: DistributionalDQNnet makes them."
+            )
+        weighted = np.exp(log_probs) * self.support.astype(log_probs.dtype)[:, None]
+        values = self._masked(tensordict, weighted.sum(-2))
+        return self._written(tensordict, (self._best(values), log_probs))
+
+
+class DistributionalQValueActor(SafeSequential):
+    """A network of distributions of action values that acts: by the largest value on average.
+
+    Args:
+        module: gives scores (*batch, atoms, n) of observations, such as an `MLP` with `out_features=(atoms,
+            n)`; or a TensorDictModule that writes them.
+        support: the values of the atoms, (atoms,).
+        in_keys: what `module` reads; "observation" by default.
+        spec, safe, var_nums, action_space, action_mask_key: as for `DistributionalQValueModule`.
+        action_value_key: where the log-probabilities go.
+        make_log_softmax: whether `module` gives scores, of which log-probabilities are made first.
+
+    Attributes:
+        support: a buffer.
+        action_space, spec: as for `QValueModule`.
+
+    Raises:
+        ValueError, RuntimeError, KeyError: as `QValueActor` and `DistributionalQValueModule`.
+
+    Source:
+        torchrl.modules.DistributionalQValueActor.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, nn
+        >>> from lite.data import Categorical
+        >>> net = nn.MLP(3, out_features=(5, 2), num_cells=[8])
+        >>> support = np.linspace(-1, 1, 5, dtype=np.float32)
+        >>> actor = nn.DistributionalQValueActor(net, support, spec=Categorical(2))
+        >>> td = actor(TensorDict(observation=np.zeros((4, 3), np.float32), batch_size=[4]))
+        >>> td["action"].shape, td["action_value"].shape
+        ((4,), (4, 5, 2))
+    """
+
+    support: Array
+
+    def __init__(
+        self,
+        module: Any,
+        support: Array,
+        in_keys: Sequence[NestedKey] | None = None,
+        spec: TensorSpec | None = None,
+        safe: bool = False,
+        var_nums: int | Sequence[int] | None = None,
+        action_space: str | None = None,
+        action_value_key: NestedKey = "action_value",
+        action_mask_key: NestedKey | None = None,
+        make_log_softmax: bool = True,
+    ) -> None:
+        choice = DistributionalQValueModule(
+            action_space, support, action_value_key, action_mask_key, None, var_nums, spec, safe
+        )
+        modules = [value_network(module, in_keys, action_value_key)]
+        if make_log_softmax:
+            modules.append(DistributionalDQNnet(in_keys=[action_value_key], out_keys=[action_value_key]))
+        super().__init__(*modules, choice)
+        self.register_buffer("support", support)
+        self.action_space = choice.action_space
+        self.action_value_key = action_value_key
+        self.make_log_softmax = make_log_softmax
+
+    def _sequence(self, *modules: Any, **options: Any) -> Any:
+        return SafeSequential(*modules, **options)
+
+
+belong_to("lite.nn", DistributionalDQNnet, DistributionalQValueActor, DistributionalQValueModule)

@@ -1,0 +1,142 @@
+"""MultiAgentMLP: a network of several agents, which share parameters and observations or do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lite import TensorDict
+from lite._arrays.public import belong_to
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng, reset
+from lite.nn._modules.meta import Device
+from lite.nn._modules.module import Module, indented
+from lite.nn._parameters.params import TensorDictParams
+from lite.nn.layers.activations import Tanh
+from lite.nn.layers.mlp import MLP
+
+
+class MultiAgentMLP(Module):
+    """An `MLP` of each agent.
+
+    Args:
+        n_agent_inputs: size of an agent's input.
+        n_agent_outputs: size of an agent's output.
+        n_agents: how many there are.
+        centralized: whether each agent sees the inputs of all.
+        share_params: whether all agents have the same parameters. Of centralized agents with the same
+            parameters, all outputs are the same.
+        device: "cpu".
+        depth, num_cells, activation_class: as for `MLP`.
+        kwargs: further arguments of `MLP`.
+        rng: a `numpy.random.Generator`, a seed, or None for fresh entropy, for the initial values of each
+            agent.
+
+    Attributes:
+        params: the parameters, those of agents that do not share them with a dimension of agents in front.
+
+    Shapes:
+        inputs (*B, n_agents, n_i) whose sizes add up to n_agent_inputs, output (*B, n_agents,
+        n_agent_outputs).
+
+    Raises:
+        TypeError: `centralized` or `share_params` is not given.
+        ValueError: `n_agent_inputs` is None; in a call, another number of agents.
+
+    Source:
+        torchrl.modules.MultiAgentMLP, with the same names in its state dict.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> net = nn.MultiAgentMLP(3, 2, n_agents=4, centralized=False, share_params=False, depth=2)
+        >>> net(np.zeros((5, 4, 3), np.float32)).shape
+        (5, 4, 2)
+    """
+
+    agent_dim = -2
+
+    def __init__(
+        self,
+        n_agent_inputs: int | None,
+        n_agent_outputs: int,
+        n_agents: int,
+        *,
+        centralized: bool | None = None,
+        share_params: bool | None = None,
+        device: Device | None = None,
+        depth: int | None = None,
+        num_cells: Sequence[int] | int | None = None,
+        activation_class: Callable[..., Any] | None = Tanh,
+        rng: Rng = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__()
+        for name, flag in (("centralized", centralized), ("share_params", share_params)):
+            if flag is None:
+                raise TypeError(f"{name} must be given.")
+        if n_agent_inputs is None:
+            raise ValueError("n_agent_inputs must be given, got None.")
+        self.n_agent_inputs = n_agent_inputs
+        self.n_agent_outputs = n_agent_outputs
+        self.n_agents = n_agents
+        self.centralized = bool(centralized)
+        self.share_params = bool(share_params)
+        net = MLP(
+            n_agent_inputs * (n_agents if centralized else 1),
+            n_agent_outputs,
+            depth,
+            num_cells,
+            Tanh if activation_class is None else activation_class,
+            device=device,
+            **kwargs,
+        )
+        # No child: its parameters are those of `params`, which take the place of its own.
+        self.__dict__["_net"] = net
+        params = TensorDict.from_module(net).data
+        params = params.clone() if share_params else params.expand(n_agents).clone()
+        self.params = TensorDictParams(params)
+        self.reset_parameters(rng)
+
+    def reset_parameters(self, rng: Rng = None) -> None:
+        """Draw the parameters of each agent anew, in place."""
+        drawing = np.random.default_rng(rng)
+        arrays = self.params.data
+        for part in [arrays] if self.share_params else arrays.unbind(0):
+            with part.to_module(self._net):
+                for layer in self._net:
+                    if hasattr(layer, "reset_parameters"):
+                        reset(layer, drawing)
+
+    def forward(self, *inputs: Any) -> Array:
+        """Map the inputs of all agents to their outputs."""
+        x = inputs[0] if len(inputs) == 1 else np.concatenate(inputs, -1)
+        if x.ndim < 2 or x.shape[-2] != self.n_agents:
+            raise ValueError(
+                f"the input must be (*batch, {self.n_agents} agents, size), got shape {x.shape}."
+            )
+        if self.centralized:
+            x = x.reshape(*x.shape[:-2], self.n_agents * x.shape[-1])
+        if not self.share_params:
+            from lite import vmap  # its rules are imported on first use
+
+            in_dims = (0, None if self.centralized else -2)
+            return vmap(self._call, in_dims, -2, randomness="different")(self.params, x)
+        out = self._call(self.params, x)
+        if not self.centralized:
+            return out
+        return np.broadcast_to(out[..., None, :], (*out.shape[:-1], self.n_agents, out.shape[-1])).copy()
+
+    def _call(self, params: Any, x: Array) -> Array:
+        with params.to_module(self._net):
+            return self._net(x)
+
+    def __repr__(self) -> str:
+        lines = [repr(self._net), f"n_agents={self.n_agents}", f"share_params={self.share_params}"]
+        body = ",\n".join([*lines, f"centralized={self.centralized}", f"agent_dim={self.agent_dim}"])
+        return f"{type(self).__name__}(\n    {indented(body, 4)})"
+
+
+belong_to("lite.nn", MultiAgentMLP)

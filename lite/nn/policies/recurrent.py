@@ -1,0 +1,313 @@
+"""LSTMModule and GRUModule: recurrent layers that keep their states in the TensorDict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lite import NestedKey, unravel_key_list
+from lite._arrays.public import belong_to
+from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
+from lite.nn._modules.meta import Device
+from lite.nn.layers.recurrent import GRU, LSTM, Recurrent
+from lite.nn.policies.modes import recurrent_mode
+from lite.nn.policies.sequences import run_sequences, run_steps
+from lite.nn.tensordict_modules.base import TensorDictModuleBase
+from lite.nn.tensordict_modules.dispatch import dispatch
+from lite.nn.tensordict_modules.module import read, store
+
+_IS_INIT = "is_init"
+
+
+class _RecurrentModule(TensorDictModuleBase):
+    """What both modules share: keys, modes, and the form of states."""
+
+    _layer: ClassVar[str]  # name of the child
+    _states: ClassVar[tuple[str, ...]]  # keys of the states
+
+    def _take(
+        self,
+        layer: Recurrent,
+        in_key: NestedKey | None,
+        in_keys: Sequence[NestedKey] | None,
+        out_key: NestedKey | None,
+        out_keys: Sequence[NestedKey] | None,
+        default_recurrent_mode: bool | None,
+    ) -> None:
+        name = type(self).__name__
+        for kind, one, several in (("in", in_key, in_keys), ("out", out_key, out_keys)):
+            if (one is None) == (several is None):
+                raise ValueError(
+                    f"{name} needs either {kind}_key or {kind}_keys, got {kind}_key={one!r} and "
+                    f"{kind}_keys={several!r}."
+                )
+        if not layer.batch_first:
+            raise ValueError(f"the {self._layer} of a {name} must have batch_first=True.")
+        reads = unravel_key_list([in_key, *self._states] if in_keys is None else list(in_keys))
+        writes = unravel_key_list(
+            [out_key, *(("next", state) for state in self._states)] if out_keys is None else list(out_keys)
+        )
+        if not any(_IS_INIT in (key, key[-1]) for key in reads):
+            reads.append(_IS_INIT)
+        for kind, keys, wanted in (("in", reads, 2), ("out", writes, 1)):
+            if len(keys) != len(self._states) + wanted:
+                expected = f"a value and {len(self._states)} state(s)" + (", and 'is_init'" * (wanted == 2))
+                raise ValueError(f"{kind}_keys of a {name} must be {expected}, got {keys}.")
+        self.add_module(self._layer, layer)
+        self.in_keys = reads
+        self.out_keys = writes
+        self._default_mode = bool(default_recurrent_mode)
+
+    @property
+    def recurrent_mode(self) -> bool:
+        """Whether the last dimension of a batch is time; `set_recurrent_mode` chooses it."""
+        mode = recurrent_mode()
+        return self._default_mode if mode is None else mode
+
+    @dispatch(auto_batch_size=False)
+    def forward(self, tensordict: Any) -> Any:
+        """Write the output and the next states, and return `tensordict`.
+
+        Raises:
+            KeyError: the value, the flags or one of two states is missing.
+            ValueError: flags of another shape.
+            RuntimeError: a value or states of another size.
+        """
+        value, *states, flags = self._read(tensordict)
+        batch = tuple(value.shape[:-1])
+        if tuple(flags.shape) not in (batch, (*batch, 1)):
+            raise ValueError(f"{self.in_keys[-1]!r} must have shape {(*batch, 1)}, got {tuple(flags.shape)}.")
+        given = None if states[0] is None else tuple(states)
+        layer = self._modules[self._layer]
+        if not self.recurrent_mode:
+            rows = _Rows(batch)
+            out, after = run_steps(layer, *rows.flat(value, given, flags))
+        elif not batch:
+            raise RuntimeError(
+                f"in recurrent mode {self.in_keys[0]!r} must be (*batch, time, size), got {value.shape}."
+            )
+        else:
+            rows = _Rows(batch[:-1])
+            out, after = run_sequences(layer, *rows.flat(value, given, flags.reshape(batch)))
+        store(tensordict, self.out_keys_source, [rows.back(array) for array in (out, *after)])
+        return tensordict
+
+    def _read(self, tensordict: Any) -> list[Any]:
+        """Value, states (all None or none) and flags."""
+        values = read(tensordict, self.in_keys)
+        missing = [key for key, entry in zip(self.in_keys, values, strict=True) if entry is None]
+        if missing and missing != self.in_keys[1:-1]:
+            raise KeyError(
+                f"{type(self).__name__} reads the entries {missing}, which the TensorDict lacks; only the "
+                "states may be missing, all together: they are zeros then."
+            )
+        return values
+
+
+class _Rows:
+    """The dimensions of a batch as one, and back."""
+
+    def __init__(self, batch: tuple[Any, ...]) -> None:
+        self.batch = batch
+
+    def flat(self, value: Array, states: Any, flags: Array) -> tuple[Any, Any, Any]:
+        if len(self.batch) == 1:
+            return value, states, flags.reshape(value.shape[:-1])
+        rows = math.prod(self.batch)
+
+        def joined(array: Array) -> Array:
+            return array.reshape(rows, *array.shape[len(self.batch) :])
+
+        some = None if states is None else tuple(map(joined, states))
+        x = joined(value)
+        return x, some, flags.reshape(x.shape[:-1])
+
+    def back(self, array: Array) -> Array:
+        return array if len(self.batch) == 1 else array.reshape(*self.batch, *array.shape[1:])
+
+
+class LSTMModule(_RecurrentModule):
+    """An `LSTM` whose states are entries of the TensorDict.
+
+    Given single steps, each element of the batch is one step: it reads the states and writes the next ones
+    to "next", from where a `Collector` hands them on. Given sequences, in `set_recurrent_mode(True)`, the
+    last dimension of the batch is time; states are read at time 0 and where an episode begins, and those
+    that are written are zeros but at the last step of each episode.
+
+    Args:
+        input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size, bidirectional: as for
+            `LSTM`; `batch_first` must be True.
+        python_based, recurrent_backend, recurrent_compute_dtype, recurrent_recompute,
+            recurrent_matmul_precision: taken as TorchRL does, and ignored: there is one way to compute.
+        in_key: the key of the value; "recurrent_state_h", "recurrent_state_c" and "is_init" are read, too.
+        in_keys: or the keys of all, of which "is_init" may be left out.
+        out_key: the key of the output; ("next", "recurrent_state_h") and ("next", "recurrent_state_c") are
+            written, too.
+        out_keys: or the keys of all.
+        device: as for `LSTM`.
+        lstm: an `LSTM`, in place of its arguments.
+        default_recurrent_mode: the mode where none is set; False for single steps by default.
+        rng: as for `LSTM`.
+
+    Shapes:
+        value (*batch, input_size), states (*batch, layers and directions, size), zeros if there are none,
+        flags (*batch, 1) or (*batch); output (*batch, D hidden_size).
+
+    Raises:
+        ValueError: keys given twice or not at all, or too few; arguments besides `lstm`; not `batch_first`.
+        TypeError: sizes of another type.
+        KeyError, RuntimeError: in a call, see `forward`.
+        NotImplementedError: in a call, two directions where an episode begins within a sequence.
+
+    Source:
+        torchrl.modules.LSTMModule.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, nn
+        >>> module = nn.LSTMModule(3, 4, in_key="observation", out_key="hidden", rng=0)
+        >>> step = TensorDict(observation=np.zeros((2, 3)), is_init=np.ones((2, 1), bool), batch_size=[2])
+        >>> module(step)["next", "recurrent_state_c"].shape
+        (2, 1, 4)
+        >>> steps = step.expand(7, 2).transpose(0, 1).clone()
+        >>> with nn.set_recurrent_mode(True):
+        ...     module(steps)["hidden"].shape
+        (2, 7, 4)
+    """
+
+    _layer = "lstm"
+    _states = ("recurrent_state_h", "recurrent_state_c")
+
+    def __init__(
+        self,
+        input_size: int | None = None,
+        hidden_size: int | None = None,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = True,
+        dropout: float = 0,
+        proj_size: int = 0,
+        bidirectional: bool = False,
+        python_based: bool = False,
+        recurrent_backend: str = "pad",
+        recurrent_compute_dtype: Any = np.float32,
+        recurrent_recompute: str = "none",
+        recurrent_matmul_precision: str = "auto",
+        *,
+        in_key: NestedKey | None = None,
+        in_keys: Sequence[NestedKey] | None = None,
+        out_key: NestedKey | None = None,
+        out_keys: Sequence[NestedKey] | None = None,
+        device: Device | None = None,
+        lstm: LSTM | None = None,
+        default_recurrent_mode: bool | None = None,
+        rng: Rng = None,
+    ) -> None:
+        super().__init__()
+        if lstm is None:
+            lstm = LSTM(
+                *_sizes(input_size, hidden_size),
+                num_layers,
+                bias,
+                batch_first,
+                dropout,
+                bidirectional,
+                proj_size,
+                device,
+                rng=rng,
+            )
+        elif (input_size, hidden_size) != (None, None):
+            raise ValueError("lstm takes the place of input_size and hidden_size, which were given, too.")
+        self._take(lstm, in_key, in_keys, out_key, out_keys, default_recurrent_mode)
+
+
+class GRUModule(_RecurrentModule):
+    """A `GRU` whose state is an entry of the TensorDict; see `LSTMModule`.
+
+    Args:
+        input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional: as for `GRU`;
+            `batch_first` must be True.
+        python_based, recurrent_backend, recurrent_compute_dtype, recurrent_recompute,
+            recurrent_matmul_precision: taken as TorchRL does, and ignored.
+        in_key: the key of the value; "recurrent_state" and "is_init" are read, too.
+        in_keys: or the keys of all, of which "is_init" may be left out.
+        out_key: the key of the output; ("next", "recurrent_state") is written, too.
+        out_keys: or the keys of all.
+        device: as for `GRU`.
+        gru: a `GRU`, in place of its arguments.
+        default_recurrent_mode: the mode where none is set; False for single steps by default.
+        rng: as for `GRU`.
+
+    Shapes:
+        as for `LSTMModule`, with one state.
+
+    Raises:
+        as `LSTMModule`.
+
+    Source:
+        torchrl.modules.GRUModule.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, nn
+        >>> module = nn.GRUModule(3, 4, num_layers=2, in_key="observation", out_key="hidden")
+        >>> step = TensorDict(observation=np.zeros((2, 3)), is_init=np.ones((2, 1), bool), batch_size=[2])
+        >>> module(step)["next", "recurrent_state"].shape
+        (2, 2, 4)
+    """
+
+    _layer = "gru"
+    _states = ("recurrent_state",)
+
+    def __init__(
+        self,
+        input_size: int | None = None,
+        hidden_size: int | None = None,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = True,
+        dropout: float = 0,
+        bidirectional: bool = False,
+        python_based: bool = False,
+        recurrent_backend: str = "pad",
+        recurrent_compute_dtype: Any = np.float32,
+        recurrent_recompute: str = "none",
+        recurrent_matmul_precision: str = "auto",
+        *,
+        in_key: NestedKey | None = None,
+        in_keys: Sequence[NestedKey] | None = None,
+        out_key: NestedKey | None = None,
+        out_keys: Sequence[NestedKey] | None = None,
+        device: Device | None = None,
+        gru: GRU | None = None,
+        default_recurrent_mode: bool | None = None,
+        rng: Rng = None,
+    ) -> None:
+        super().__init__()
+        if gru is None:
+            gru = GRU(
+                *_sizes(input_size, hidden_size),
+                num_layers,
+                bias,
+                batch_first,
+                dropout,
+                bidirectional,
+                device,
+                rng=rng,
+            )
+        elif (input_size, hidden_size) != (None, None):
+            raise ValueError("gru takes the place of input_size and hidden_size, which were given, too.")
+        self._take(gru, in_key, in_keys, out_key, out_keys, default_recurrent_mode)
+
+
+def _sizes(input_size: int | None, hidden_size: int | None) -> tuple[int, int]:
+    if input_size is None or hidden_size is None:
+        raise ValueError(f"input_size and hidden_size must be given, got {input_size} and {hidden_size}.")
+    return input_size, hidden_size
+
+
+belong_to("lite.nn", GRUModule, LSTMModule)

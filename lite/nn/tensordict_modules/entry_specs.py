@@ -1,0 +1,82 @@
+"""Specs by key, for modules that know what they write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lite import NestedKey
+from lite.specs.arrays import Bounded
+from lite.specs.base import TensorSpec
+from lite.specs.composite import Composite
+
+
+def specs_by_key(spec: TensorSpec | None, keys: Sequence[NestedKey], owner: object) -> Composite:
+    """The specs of what a module writes; entries of which nothing is known have none.
+
+    Args:
+        spec: None, a `Composite` (which is copied), or the spec of the only key.
+        keys: what the module writes.
+        owner: the module, for errors.
+
+    Raises:
+        TypeError: `spec` is no spec.
+        RuntimeError: one spec for several keys, or specs of other keys.
+    """
+    if spec is None:
+        return Composite()
+    if not isinstance(spec, TensorSpec):
+        raise TypeError(f"spec must be a spec or None, got {type(spec).__name__}.")
+    if not isinstance(spec, Composite):
+        if len(keys) != 1:
+            raise RuntimeError(
+                f"{type(owner).__name__} writes {list(keys)}, so spec must be a Composite of the specs that "
+                f"are known, by key; got {spec!r}."
+            )
+        return Composite({keys[0]: spec})
+    strange = [key for key in spec.keys(True, True) if key not in keys]
+    if strange:
+        raise RuntimeError(
+            f"the spec has the keys {strange}, which {type(owner).__name__} does not write: {list(keys)}."
+        )
+    return spec.clone()
+
+
+def action_specs(spec: TensorSpec | None, key: NestedKey) -> Composite | None:
+    """The spec of an action as a Composite: that of an environment may have several actions.
+
+    Raises:
+        TypeError: `spec` is no spec.
+    """
+    if spec is None or isinstance(spec, Composite):
+        return spec
+    return specs_by_key(spec, [key], spec)
+
+
+def joined_specs(modules: Iterable[Any]) -> Composite:
+    """The specs of what modules write that have an attribute `spec`; those of later modules hold."""
+    joined = Composite()
+    for module in modules:
+        spec = getattr(module, "spec", None)
+        if isinstance(spec, Composite):
+            joined.update(spec)
+    return joined
+
+
+def project_entries(specs: Composite, tensordict: Any) -> None:
+    """Replace the entries that are not in their spec by the nearest values that are."""
+    for key, spec in specs.items(True, True):
+        entry = tensordict.get(key, None)
+        if entry is not None:
+            near = projected(spec, entry)
+            if near is not entry:
+                tensordict.set(key, near)
+
+
+def projected(spec: TensorSpec, value: Any) -> Any:
+    """`spec.project(value)`, with a derivative for bounds, where values are traced or symbolic."""
+    if isinstance(spec, Bounded) and type(value) is not np.ndarray:
+        return np.clip(value, spec.low, spec.high)
+    return spec.project(value)

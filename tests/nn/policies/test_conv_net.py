@@ -1,0 +1,54 @@
+"""ConvNet and the layers that end it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lite import nn
+
+X = np.random.default_rng(0).standard_normal((2, 5, 3, 12, 12)).astype(np.float32)
+
+
+def test_layers() -> None:
+    net = nn.ConvNet(
+        3, num_cells=[4, 5], kernel_sizes=[3, (2, 3)], strides=2, paddings=[0, 1], bias_last_layer=False,
+        activation_class=nn.LeakyReLU, activation_kwargs=[{"negative_slope": 0.2}, {"negative_slope": 0.3}],
+        norm_class=nn.Identity,
+    )  # fmt: skip
+    first, activation, norm, second, last, _, squash = net
+    assert (second.kernel_size, second.stride, second.padding, second.bias) == ((2, 3), (2, 2), (1, 1), None)
+    assert (activation.negative_slope, last.negative_slope) == (0.2, 0.3)
+    assert isinstance(norm, nn.Identity)
+    by_hand = squash(last(second(activation(first(X[0])))))
+    np.testing.assert_allclose(net(X)[0], by_hand, rtol=1e-6)
+    np.testing.assert_allclose(net(X[0, 0]), by_hand[0], rtol=1e-5, atol=1e-6)
+    assert net.out_features == 5
+    assert type(net * 1) is nn.Sequential
+
+
+def test_depths() -> None:
+    assert len(nn.ConvNet(3)) == 7
+    assert nn.ConvNet(3, depth=2, num_cells=4).depth == 2
+    with pytest.raises(ValueError, match="depth must be given where none of"):
+        nn.ConvNet(3, num_cells=4)
+    with pytest.raises(RuntimeError, match="depth and lists must agree, got depth=3 and the lengths"):
+        nn.ConvNet(3, depth=3, num_cells=[4, 5])
+    with pytest.raises(ValueError, match="2 dicts of keyword arguments are needed, got 1"):
+        nn.ConvNet(3, num_cells=[4, 5], activation_kwargs=[{}])
+
+
+def test_ends() -> None:
+    pooled = nn.ConvNet(
+        num_cells=[4], aggregator_class=nn.AdaptiveAvgPool2d, aggregator_kwargs={"output_size": 1},
+        squeeze_output=True,
+    )  # fmt: skip
+    assert pooled(X).shape == (2, 5, 4)
+    assert nn.ConvNet(3, num_cells=[4], aggregator_class=None)(X).shape == (2, 5, 4, 10, 10)
+    assert nn.SquashDims(2)(X).shape == (2, 5, 3, 144)
+    assert nn.SqueezeLayer((-1, -3))(X[:, :, :1, :, :1]).shape == (2, 5, 12)
+    assert nn.Squeeze2dLayer()(X[..., :1, :1]).shape == (2, 5, 3)
+    with pytest.raises(RuntimeError, match=r"the dimensions \(-2, -1\) must be of size 1, got shape \(2, 5,"):
+        nn.Squeeze2dLayer()(X)
+    with pytest.raises(RuntimeError, match=r"dims must be negative, got \(0,\)"):
+        nn.SqueezeLayer((0,))

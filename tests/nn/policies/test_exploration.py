@@ -1,0 +1,44 @@
+"""When actions are explored, and how much."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lite import nn
+from lite.data import Bounded, Categorical, Composite
+from lite.nn.policies.exploration import is_exploring
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("random", True), (None, True), ("mode", False), ("mean", False)]
+)
+def test_when(kind: str | None, expected: bool) -> None:
+    with nn.set_interaction_type(kind):
+        assert is_exploring() is expected
+
+
+def test_how_much() -> None:
+    module = nn.EGreedyModule(Categorical(4), 0.9, 0.1, 8)
+    module.step(3)
+    np.testing.assert_allclose(module.eps, 0.6, rtol=1e-6)
+    module.step()
+    np.testing.assert_allclose(module.eps, 0.5, rtol=1e-6)
+    module.step(100)
+    assert module.eps == module.eps_end
+    fresh = nn.EGreedyModule(Categorical(4), 0.9, 0.1, 8)
+    fresh.load_state_dict(module.state_dict())
+    assert fresh.eps == module.eps_end
+
+
+def test_specs_by_key() -> None:
+    module = nn.AdditiveGaussianModule(action_key=("agent", "action"))
+    assert module.spec is None
+    module.spec = Bounded(-1, 1, (2,))
+    assert module.spec["agent", "action"] == Bounded(-1, 1, (2,))
+    given = Composite(agent={"action": Bounded(-1, 1, (2,))}, other=Categorical(3))
+    assert nn.AdditiveGaussianModule(given).spec is given
+    with pytest.raises(TypeError, match="spec must be a spec or None, got int"):
+        nn.EGreedyModule(3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="device must be None or 'cpu', got 'cuda'"):
+        nn.EGreedyModule(Categorical(3), device="cuda")

@@ -1,0 +1,65 @@
+"""MultiAgentMLP: whose inputs and parameters an agent has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import TensorDict, nn, value_and_grad
+from lite.models import OnnxModule
+
+X = np.random.default_rng(0).standard_normal((5, 4, 3)).astype(np.float32)
+
+
+def made(centralized: bool, share_params: bool, **options: Any) -> Any:
+    return nn.MultiAgentMLP(
+        3, 2, 4, centralized=centralized, share_params=share_params, num_cells=[6], rng=0, **options
+    )
+
+
+@pytest.mark.parametrize("share_params", [False, True])
+@pytest.mark.parametrize("centralized", [False, True])
+def test_one_agent_after_the_other(centralized: bool, share_params: bool) -> None:
+    module = made(centralized, share_params)
+    got = module(X)
+    net = nn.MLP(12 if centralized else 3, 2, num_cells=[6])
+    for agent in range(4):
+        params = module.params.data if share_params else module.params.data[agent]
+        with params.to_module(net):
+            expected = net(X.reshape(5, 12) if centralized else X[:, agent])
+        np.testing.assert_allclose(got[:, agent], expected, rtol=1e-5, atol=1e-6)
+    if not share_params:
+        assert len({float(weight[0, 0]) for weight in module.params["0", "weight"].data}) == 4
+
+
+def test_all_agents_learn() -> None:
+    module = made(False, False)
+    params = TensorDict.from_module(module)
+
+    def loss(params: TensorDict) -> Any:
+        with params.to_module(module):
+            return (module(X[..., :2], X[..., 2:]) ** 2).sum()
+
+    slopes = value_and_grad(loss)(params)[1]
+    assert (abs(slopes["params", "0", "weight"]).sum((1, 2)) > 0).all()
+
+
+def test_graph(tmp_path: Path) -> None:
+    module = made(False, False)
+    graph = OnnxModule(module.to_onnx(tmp_path / "agents.onnx", X))
+    np.testing.assert_allclose(graph(X[:2]), module(X[:2]), rtol=1e-5, atol=1e-6)
+
+
+def test_errors() -> None:
+    with pytest.raises(
+        ValueError, match=r"the input must be \(\*batch, 4 agents, size\), got shape \(5, 3, 3\)"
+    ):
+        made(True, True)(X[:, :3])
+    with pytest.raises(TypeError, match="share_params must be given"):
+        nn.MultiAgentMLP(3, 2, 4, centralized=True)
+    with pytest.raises(ValueError, match="n_agent_inputs must be given, got None"):
+        nn.MultiAgentMLP(None, 2, 4, centralized=True, share_params=True)
+    assert "n_agents=4" in repr(made(True, True))

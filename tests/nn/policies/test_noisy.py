@@ -1,0 +1,82 @@
+"""NoisyLinear: its formula, and when there is noise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lite import TensorDict, nn, value_and_grad
+from lite.models import OnnxModule
+
+X = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
+
+
+def mean_of(layer: nn.NoisyLinear) -> np.ndarray:
+    return X @ layer.weight_mu.data.T + layer.bias_mu.data
+
+
+def noisy_of(layer: nn.NoisyLinear) -> np.ndarray:
+    weight = layer.weight_mu + layer.weight_sigma * layer.weight_epsilon
+    return X @ weight.T + layer.bias_mu + layer.bias_sigma * layer.bias_epsilon
+
+
+@pytest.mark.parametrize("kind", ["random", "mode", None])
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("use", [True, False, None])
+def test_when_there_is_noise(use: bool | None, training: bool, kind: str | None) -> None:
+    layer = nn.NoisyLinear(3, 2, use_exploration_type=use, rng=0).train(training)
+    with nn.set_interaction_type(kind):
+        got = layer(X)
+    noisy = training if use is False else kind == "random"
+    np.testing.assert_allclose(got, noisy_of(layer) if noisy else mean_of(layer), rtol=1e-5, atol=1e-6)
+
+
+def test_noise_stays_until_it_is_reset() -> None:
+    layer = nn.NoisyLinear(3, 2, rng=0)
+    with nn.set_interaction_type("random"):
+        first = layer(X)
+        np.testing.assert_array_equal(layer(X), first)
+        layer.reset_noise()
+        assert (layer(X) != first).all()
+    again = nn.NoisyLinear(3, 2, rng=0)
+    with nn.set_interaction_type("random"):
+        np.testing.assert_array_equal(again(X), first)
+
+
+def test_sigma_learns() -> None:
+    layer = nn.NoisyLinear(3, 2, rng=0)
+    params = TensorDict.from_module(layer)
+
+    def loss(params: TensorDict) -> np.ndarray:
+        with params.to_module(layer), nn.set_interaction_type("random"):
+            return layer(X).sum()
+
+    slopes = value_and_grad(loss)(params)[1]
+    np.testing.assert_allclose(slopes["weight_mu"], np.tile(X.sum(0), (2, 1)), rtol=1e-5)
+    np.testing.assert_allclose(slopes["weight_sigma"], slopes["weight_mu"] * layer.weight_epsilon, rtol=1e-5)
+    np.testing.assert_allclose(slopes["bias_sigma"], 5 * layer.bias_epsilon, rtol=1e-5)
+
+
+def test_graph(tmp_path: Path) -> None:
+    layer = nn.NoisyLinear(3, 2, rng=0).eval()
+    graph = OnnxModule(layer.to_onnx(tmp_path / "layer.onnx", X))
+    np.testing.assert_allclose(graph(X), mean_of(layer), rtol=1e-5, atol=1e-6)
+
+
+def test_lazy() -> None:
+    layer = nn.NoisyLazyLinear(2, rng=0)
+    layer.reset_noise()
+    assert layer(X).shape == (5, 2)
+    assert type(layer) is nn.NoisyLinear
+    np.testing.assert_allclose(layer.weight_sigma.data, 0.5 / np.sqrt(3), rtol=1e-6)
+    assert abs(layer.weight_mu.data).max() <= 1 / np.sqrt(3)
+    assert (layer.weight_epsilon != 0).all()
+    assert list(nn.NoisyLazyLinear(2, bias=False).state_dict()) == [
+        "weight_mu",
+        "weight_sigma",
+        "weight_epsilon",
+    ]
+    with pytest.raises(RuntimeError, match=r"the input must have at least one dimension, got \(\)"):
+        nn.NoisyLazyLinear(2)(np.float32(1) * np.ones((), np.float32))

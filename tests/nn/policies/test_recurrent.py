@@ -1,0 +1,114 @@
+"""LSTMModule and GRUModule: keys, states, training and graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import TensorDict, nn, value_and_grad
+from lite.data import Collector, InitTracker
+from lite.models import OnnxModule
+
+MODULES = {"LSTMModule": nn.LSTMModule, "GRUModule": nn.GRUModule}
+
+
+def made(name: str, **options: Any) -> Any:
+    return MODULES[name](3, 4, in_key="x", out_key="y", rng=0, **options)
+
+
+def steps(*batch: int, seed: int = 0) -> TensorDict:
+    rng = np.random.default_rng(seed)
+    entries = {
+        "x": rng.standard_normal((*batch, 3)).astype(np.float32),
+        "is_init": np.zeros((*batch, 1), bool),
+    }
+    return TensorDict(entries, batch)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_steps_are_sequences(name: str) -> None:
+    module, td = made(name), steps(2, 5)
+    td["is_init"][:, 0] = True
+    td["is_init"][1, 3] = True
+    with nn.set_recurrent_mode(True):
+        whole = module(td.copy())
+    state = TensorDict(batch_size=[2])
+    for t in range(5):
+        now = module(td[:, t].copy().update(state))
+        np.testing.assert_allclose(now["y"], whole["y"][:, t], rtol=1e-5, atol=1e-6)
+        state = now["next"]
+    for key in module.out_keys[1:]:
+        np.testing.assert_allclose(now[key], whole[key][:, -1], rtol=1e-5, atol=1e-6)
+
+
+def test_a_memory_is_learnt() -> None:
+    """The output at the end of an episode is to be the first number of the episode."""
+    module = nn.TensorDictSequential(
+        nn.LSTMModule(3, 8, in_key="x", out_key="h", rng=0),
+        nn.TensorDictModule(nn.Linear(8, 1, rng=0), ["h"], ["y"]),
+    )
+    td = steps(32, 6)
+    td["is_init"][:, [0, 3]] = True
+    params = TensorDict.from_module(module).data.clone()
+
+    def loss(params: TensorDict) -> Any:
+        with params.to_module(module), nn.set_recurrent_mode(True):
+            y = module(td.copy())["y"][:, [2, 5], 0]
+        return ((y - td["x"][:, [0, 3], 0]) ** 2).mean()
+
+    before = None
+    for _ in range(150):
+        value, slope = value_and_grad(loss)(params)
+        before = value if before is None else before
+        params = params.apply(lambda p, g: p - 0.5 * g, slope)
+    assert value < 0.3 * before
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_graph(name: str, tmp_path: Path) -> None:
+    module, td = made(name, num_layers=2), steps(2)
+    td["is_init"][0] = True
+    for key in module.in_keys[1:-1]:
+        td[key] = np.random.default_rng(1).standard_normal((2, 2, 4)).astype(np.float32)
+    graph = OnnxModule(module.to_onnx(tmp_path / "module.onnx", td.copy()))
+    assert graph.in_keys == module.in_keys
+    assert graph.out_keys == module.out_keys
+    got, expected = graph(td.copy()), module(td.copy())
+    for key in module.out_keys:
+        np.testing.assert_allclose(got[key], expected[key], rtol=1e-5, atol=1e-6)
+    with nn.set_recurrent_mode(True), pytest.raises(NotImplementedError, match="where episodes begin"):
+        module.to_onnx(tmp_path / "sequence.onnx", steps(2, 5))
+
+
+def test_in_a_collector() -> None:
+    gymnasium = pytest.importorskip("gymnasium")
+    module = nn.GRUModule(4, 8, in_key="observation", out_key="h", rng=0)
+    actor = nn.QValueActor(nn.Linear(8, 2, rng=0), in_keys=["h"], action_space="categorical")
+    with Collector(
+        lambda: gymnasium.make("CartPole-v1"),
+        nn.TensorDictSequential(module, actor),
+        frames_per_batch=40,
+        total_frames=40,
+        transforms=[InitTracker()],
+    ) as collector:
+        (data,) = list(collector)
+    assert data["is_init"].sum() > 1
+    with nn.set_recurrent_mode(True):
+        again = module(data.copy())
+    np.testing.assert_allclose(again["h"], data["h"], rtol=1e-4, atol=1e-5)
+
+
+def test_keys_and_errors() -> None:
+    module = nn.GRUModule(3, 4, in_keys=["x", ("s", "h")], out_keys=["y", ("next", "s", "h")])
+    assert module.in_keys == ["x", ("s", "h"), "is_init"]
+    with pytest.raises(KeyError, match=r"LSTMModule reads the entries \['recurrent_state_c'\]"):
+        made("LSTMModule")(steps(2).set("recurrent_state_h", np.zeros((2, 1, 4))))
+    with pytest.raises(ValueError, match=r"'is_init' must have shape \(2, 1\), got \(2, 2\)"):
+        made("GRUModule")(steps(2).set("is_init", np.zeros((2, 2), bool)))
+    with pytest.raises(RuntimeError, match=r"in recurrent mode 'x' must be \(\*batch, time, size\)"):
+        made("GRUModule", default_recurrent_mode=True)(steps())
+    with pytest.raises(ValueError, match="in_keys of a LSTMModule must be a value and 2 state"):
+        nn.LSTMModule(3, 4, in_keys=["x", "h"], out_key="y")

@@ -1,0 +1,84 @@
+"""Recurrent layers over sequences against a loop over their steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import grad, nn, vmap
+from lite.nn.policies.sequences import run_sequences, run_steps
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((3, 7, 2))
+STARTS = np.zeros((3, 7), bool)
+STARTS[0, 3] = STARTS[0, 4] = STARTS[1, 4] = STARTS[2, 0] = STARTS[2, 6] = True
+LAYERS = {
+    "GRU": lambda: nn.GRU(2, 4, 2, batch_first=True, dtype="float64", rng=0),
+    "LSTM": lambda: nn.LSTM(2, 4, batch_first=True, dtype="float64", rng=0),
+}
+
+
+def states_of(layer: Any, *lead: int) -> tuple[Any, ...]:
+    return tuple(RNG.standard_normal((*lead, layer.num_layers, 4)) for _ in layer._states)
+
+
+def loop(layer: Any, x: Any, states: Any, starts: Any) -> tuple[Any, Any]:
+    outputs, kept = np.zeros((3, 7, 4)), [np.zeros((3, 7, layer.num_layers, 4)) for _ in layer._states]
+    for row in range(3):
+        now = None
+        for t in range(7):
+            if t == 0 or starts[row, t]:
+                now = None if states is None else tuple(h[row : row + 1, t] for h in states)
+            out, now = run_steps(layer, x[row : row + 1, t], now, np.zeros(1, bool))
+            outputs[row, t] = out[0]
+            if t == 6 or starts[row, t + 1]:
+                for array, h in zip(kept, now, strict=True):
+                    array[row, t] = h[0]
+    return outputs, kept
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("name", LAYERS)
+def test_episodes_within_sequences(name: str, given: bool) -> None:
+    layer = LAYERS[name]()
+    states = states_of(layer, 3, 7) if given else None
+    out, last = run_sequences(layer, X, states, STARTS)
+    wanted, kept = loop(layer, X, states, STARTS)
+    np.testing.assert_allclose(out, wanted)
+    for mine, other in zip(last, kept, strict=True):
+        np.testing.assert_allclose(mine, other)
+
+
+def test_episodes_that_begin_have_no_state() -> None:
+    layer = LAYERS["GRU"]()
+    states = states_of(layer, 2)
+    out, _ = run_steps(layer, X[:2, 0], states, np.array([True, False]))
+    np.testing.assert_allclose(out[:1], run_steps(layer, X[:1, 0], None, np.zeros(1, bool))[0])
+    np.testing.assert_allclose(out[1:], run_steps(layer, X[1:2, 0], (states[0][1:],), np.zeros(1, bool))[0])
+
+
+def test_derivatives_and_maps() -> None:
+    layer = LAYERS["LSTM"]()
+
+    def total(x: Any, starts: Any) -> Any:
+        return (run_sequences(layer, x, None, starts)[0] ** 2).sum()
+
+    got = grad(total)(X, STARTS)
+    rows = vmap(grad(total))(X[:, None], STARTS[:, None])[:, 0]
+    np.testing.assert_allclose(got, rows)
+    step = np.zeros_like(X)
+    step[0, 2, 1] = 1e-6
+    slope = (total(X + step, STARTS) - total(X - step, STARTS)) / 2e-6
+    np.testing.assert_allclose(got[0, 2, 1], slope, rtol=1e-6)
+    step[0, 2, 1], step[0, 3, 0] = 0, 1e-6  # the next episode, of which the one before knows nothing
+    first = run_sequences(layer, X + step, None, STARTS)[0][0, :3]
+    np.testing.assert_array_equal(first, run_sequences(layer, X, None, STARTS)[0][0, :3])
+
+
+def test_two_directions() -> None:
+    layer = nn.GRU(2, 4, batch_first=True, bidirectional=True, dtype="float64")
+    assert run_sequences(layer, X, None, STARTS & False)[0].shape == (3, 7, 8)
+    with pytest.raises(NotImplementedError, match="a bidirectional layer reads episodes from both ends"):
+        run_sequences(layer, X, None, STARTS)

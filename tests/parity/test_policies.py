@@ -1,0 +1,463 @@
+"""Exploration, actors, recurrent modules and networks of policies against torchrl's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensordict
+import torch
+import torchrl.data
+import torchrl.modules
+import torchrl.modules.models.models
+from tensordict import nn as tnn
+
+import lite
+import lite.data
+from lite import TensorDict, nn
+from lite.nn import distributions
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Side:
+    """One library: its modules, distributions, specs and arrays by the same names."""
+
+    def __init__(self, *places: Any, array: Any, lib: Any, interaction: Any) -> None:
+        self.places = places
+        self.array = array
+        self.lib = lib
+        self.interaction = interaction
+
+    def __getattr__(self, name: str) -> Any:
+        for place in self.places:
+            if hasattr(place, name):
+                return getattr(place, name)
+        raise AttributeError(name)
+
+    def td(self, batch: list[int], **entries: Any) -> Any:
+        arrays = {key: self.array(value.copy()) for key, value in entries.items()}
+        return self.lib.TensorDict(arrays, batch)
+
+
+LITE = Side(lite.data, nn, distributions, array=lambda x: x, lib=lite, interaction=nn.set_interaction_type)
+TORCH = Side(
+    *(torchrl.data, torchrl.modules, tnn, torch.nn, torchrl.modules.models.models),
+    array=torch.from_numpy,
+    lib=tensordict,
+    interaction=tnn.set_interaction_type,
+)
+RNG = np.random.default_rng(0)
+OBS = RNG.standard_normal((5, 3)).astype(np.float32)
+ACTIONS = RNG.standard_normal((5, 2)).astype(np.float32)
+
+
+def both(make: Any, warm: Any = None) -> tuple[Any, Any]:
+    """What `make` gives of each side, with the arrays of torchrl's; lazy modules after a call of `warm`."""
+    theirs, ours = make(TORCH), make(LITE)
+    if warm is not None:
+        warm(theirs, TORCH), warm(ours, LITE)
+    state = {key: value.numpy() for key, value in theirs.state_dict().items()}
+    assert list(ours.state_dict()) == list(state)
+    for key, value in ours.state_dict().items():
+        assert (value.shape, value.dtype) == (state[key].shape, state[key].dtype), key
+    ours.load_state_dict(state)
+    assert getattr(ours, "in_keys", None) == getattr(theirs, "in_keys", None)
+    assert getattr(ours, "out_keys", None) == getattr(theirs, "out_keys", None)
+    return ours, theirs
+
+
+def entries(td: Any) -> dict[Any, np.ndarray]:
+    found = {}
+    for key in td.keys(True, True):
+        value = td.get(key)
+        found[key] = value.detach().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
+    return found
+
+
+def assert_same(ours: Any, theirs: Any) -> None:
+    mine, expected = entries(ours), entries(theirs)
+    assert set(mine) == set(expected)
+    assert tuple(ours.batch_size) == tuple(theirs.batch_size)
+    for key, value in expected.items():
+        assert (mine[key].shape, mine[key].dtype) == (value.shape, value.dtype), key
+        np.testing.assert_allclose(mine[key], value, rtol=2e-5, atol=2e-6, err_msg=str(key))
+
+
+def known(spec: Any) -> set[Any]:
+    return {key for key, leaf in spec.items(True, True) if leaf is not None}
+
+
+def spec_of(s: Any) -> Any:
+    return s.Bounded(-0.5, 0.5, (2,))
+
+
+def gaussian_net(s: Any, key: str = "observation") -> Any:
+    net = s.Sequential(s.Linear(3, 4), s.NormalParamExtractor())
+    return s.TensorDictModule(net, [key], ["loc", "scale"])
+
+
+def body(s: Any) -> Any:
+    return s.TensorDictModule(s.Linear(3, 3), ["observation"], ["hidden"])
+
+
+def plain_actor(s: Any, **options: Any) -> Any:
+    return s.Actor(s.Linear(3, 2), ["hidden"], **options)
+
+
+def actor(s: Any, key: str = "observation", **options: Any) -> Any:
+    options = {"spec": spec_of(s), "distribution_class": s.IndependentNormal, **options}
+    return s.ProbabilisticActor(gaussian_net(s, key), ["loc", "scale"], **options)
+
+
+SUPPORT = np.linspace(-1, 1, 4, dtype=np.float32)
+
+
+def distributional(s: Any, **options: Any) -> Any:
+    net = s.MLP(3, (4, 2), num_cells=[8])
+    return s.DistributionalQValueActor(net, s.array(SUPPORT), **options)
+
+
+# What is called with a TensorDict of an observation (5, 3), and an action (5, 2).
+MODULES = {
+    "SafeModule": lambda s: s.SafeModule(s.Linear(3, 2), ["observation"], ["action"], spec_of(s)),
+    "SafeModule, safe": lambda s: s.SafeModule(
+        s.Linear(3, 2), ["observation"], ["action"], spec_of(s), safe=True
+    ),
+    "SafeModule, one spec of two": lambda s: s.SafeModule(
+        s.NormalParamExtractor(), ["action"], ["loc", "scale"], s.Composite(loc=s.Bounded(-1, 1, (1,)))
+    ),
+    "Actor": lambda s: s.Actor(s.Linear(3, 2), spec=spec_of(s)),
+    "Actor, keys": lambda s: s.Actor(
+        s.NormalParamExtractor(), ["action"], ["action", "scale"], spec=s.Bounded(-1, 1, (1,)), safe=True
+    ),
+    "ProbabilisticActor": actor,
+    "ProbabilisticActor, safe": lambda s: actor(s, safe=True),
+    "ProbabilisticActor, log-probs": lambda s: actor(s, return_log_prob=True, safe=True),
+    "ProbabilisticActor, keys": lambda s: actor(s, out_keys=["move"]),
+    "ProbabilisticActor, dict": lambda s: s.ProbabilisticActor(
+        body(s), {"param": "hidden"}, distribution_class=s.Delta
+    ),
+    "SafeSequential": lambda s: s.SafeSequential(body(s), plain_actor(s, spec=spec_of(s))),
+    "ActorValueOperator": lambda s: s.ActorValueOperator(
+        body(s), actor(s, "hidden"), s.ValueOperator(s.Linear(3, 1), ["hidden"])
+    ),
+    "its policy": lambda s: MODULES["ActorValueOperator"](s).get_policy_operator(),
+    "its values": lambda s: MODULES["ActorValueOperator"](s).get_value_operator(),
+    "its policy's head": lambda s: s.SafeSequential(
+        body(s), MODULES["ActorValueOperator"](s).get_policy_head()
+    ),
+    "ActorCriticOperator": lambda s: s.ActorCriticOperator(
+        body(s), plain_actor(s), s.ValueOperator(s.MLP(5, 1, depth=0), ["hidden", "action"])
+    ),
+    "its critic": lambda s: MODULES["ActorCriticOperator"](s).get_critic_operator(),
+    "its actor": lambda s: MODULES["ActorCriticOperator"](s).get_policy_operator(),
+    "ActorCriticWrapper": lambda s: s.ActorCriticWrapper(actor(s), s.ValueOperator(s.Linear(3, 1))),
+    "the wrapper's values": lambda s: MODULES["ActorCriticWrapper"](s).get_value_operator(),
+    "the wrapper's policy": lambda s: MODULES["ActorCriticWrapper"](s).get_policy_head(),
+    "QValueActor": lambda s: s.QValueActor(s.Linear(3, 4), spec=s.Categorical(4)),
+    "QValueActor, reshaped": lambda s: s.QValueActor(
+        s.Linear(3, 4), spec=s.Categorical(4, shape=(1,)), strict_shape="auto"
+    ),
+    "QValueModule of several": lambda s: s.SafeSequential(
+        s.TensorDictModule(s.Linear(3, 6), ["observation"], ["action_value"]),
+        s.QValueModule("mult-one-hot", var_nums=[2, 4]),
+    ),
+    "DistributionalQValueActor": lambda s: distributional(s, spec=s.Categorical(2)),
+    "DistributionalQValueActor, rows": lambda s: distributional(
+        s, action_space="one_hot", action_value_key="q"
+    ),
+    "TanhModule": lambda s: s.TanhModule(["action"], spec=s.Bounded(-0.5, 2.0, (2,))),
+    "TanhModule, clamped": lambda s: s.TanhModule(["action"], ["b"], low=-2.0, high=0.5, clamp=True),
+    "TanhModule, nested": lambda s: s.TanhModule(["observation"], [("a", "b")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules(name: str) -> None:
+    ours, theirs = both(MODULES[name])
+    expected = theirs(TORCH.td([5], observation=OBS, action=ACTIONS))
+    assert_same(ours(LITE.td([5], observation=OBS, action=ACTIONS)), expected)
+    if isinstance(getattr(theirs, "spec", None), torchrl.data.Composite):
+        assert known(ours.spec) == known(theirs.spec)
+        assert getattr(ours, "safe", None) == getattr(theirs, "safe", None)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda s: s.SafeModule(s.Linear(3, 2), ["x"], ["y"], safe=True),
+        lambda s: s.SafeModule(s.NormalParamExtractor(), ["x"], ["y", "z"], s.Unbounded((2,))),
+        lambda s: s.SafeModule(s.Linear(3, 2), ["x"], ["y"], s.Composite(y=spec_of(s), z=spec_of(s))),
+        lambda s: s.SafeProbabilisticModule(["loc"], ["y"], safe=True),
+        lambda s: s.ActorCriticOperator(body(s), plain_actor(s), s.ValueOperator(s.Linear(3, 1), ["hidden"])),
+        lambda s: MODULES["ActorCriticOperator"](s).get_value_operator(),
+        lambda s: s.QValueModule(spec=s.Composite(act=s.Categorical(3))),
+        lambda s: s.QValueModule("one_hot", spec=s.Categorical(3)),
+        lambda s: s.QValueModule("mult_one_hot")(s.array(OBS)),
+        lambda s: s.QValueModule("categorical", safe=True),
+        lambda s: s.QValueModule(spec=s.Categorical(3, shape=(5,)))(s.array(OBS)),
+        lambda s: s.DistributionalQValueModule("categorical", s.array(SUPPORT))(s.array(-abs(OBS))),
+        lambda s: s.DistributionalQValueModule("categorical", s.array(SUPPORT[:3]))(s.array(OBS.T)),
+        lambda s: s.DistributionalDQNnet()(s.array(SUPPORT)),
+        lambda s: s.TanhModule(["x"], low=1.0, high=-1.0),
+        lambda s: s.TanhModule(["x"], low=-2.0, spec=s.Bounded(-1, 1, (2,))),
+        lambda s: s.EGreedyModule(s.Categorical(4), eps_init=0.1, eps_end=0.5),
+        lambda s: s.EGreedyModule(None)(s.td([5], action=ACTIONS)),
+        lambda s: s.EGreedyModule(s.Composite(a=spec_of(s)))(s.td([5], action=ACTIONS)),
+        lambda s: s.EGreedyModule(s.Bounded(-1, 1, (3,)))(s.td([5], action=ACTIONS)),
+        lambda s: s.EGreedyModule(s.Categorical(3), action_mask_key="m")(s.td([5], action=np.zeros(5, int))),
+        lambda s: s.AdditiveGaussianModule(None, sigma_init=0.1, sigma_end=0.5),
+        lambda s: s.AdditiveGaussianModule()(s.td([5], action=ACTIONS)),
+        lambda s: s.OrnsteinUhlenbeckProcessModule(None),
+        lambda s: s.OrnsteinUhlenbeckProcessModule(spec_of(s), eps_init=0.1, eps_end=0.5),
+        lambda s: s.LSTMModule(3, 4),
+        lambda s: s.LSTMModule(3, 4, in_keys=["x"], out_key="y"),
+        lambda s: s.LSTMModule(3, 4, in_key="x", in_keys=["x", "h", "c"], out_key="y"),
+        lambda s: s.LSTMModule(3, 4, in_key="x", out_keys=["y", ("next", "h")]),
+        lambda s: s.LSTMModule(3, 4, batch_first=False, in_key="x", out_key="y"),
+        lambda s: s.LSTMModule(in_key="x", out_key="y"),
+        lambda s: s.LSTMModule(3, 4, lstm=s.LSTM(3, 4, batch_first=True), in_key="x", out_key="y"),
+        lambda s: s.GRUModule(gru=s.GRU(3, 4, batch_first=False), in_key="x", out_key="y"),
+        lambda s: s.GRUModule(3, 4, in_key="x", out_key="y")(s.td([5], x=OBS)),
+        lambda s: s.GRUModule(4, 4, in_key="x", out_key="y")(s.td([5], x=OBS, is_init=OBS[:, :1] > 0)),
+        lambda s: s.set_recurrent_mode("both"),
+        lambda s: s.ConvNet(3, num_cells=4),
+        lambda s: s.ConvNet(3, num_cells=[4, 5], kernel_sizes=[3]),
+        lambda s: s.MultiAgentMLP(3, 2, 4),
+        lambda s: s.MultiAgentMLP(3, 2, 4, centralized=True, share_params=True)(s.array(OBS)),
+    ],
+)  # fmt: skip
+def test_errors(make: Any) -> None:
+    with pytest.raises(Exception) as expected:
+        make(TORCH)
+    with pytest.raises(expected.type):
+        make(LITE)
+
+
+# -- exploration ---------------------------------------------------------------------------------------------
+
+EXPLORATION = {
+    "EGreedyModule": lambda s: s.EGreedyModule(spec_of(s), 0.9, 0.2, 7, action_key=("a", "act")),
+    "AdditiveGaussianModule": lambda s: s.AdditiveGaussianModule(spec_of(s), 0.9, 0.2, 7, 0.5, 2.0),
+    "OrnsteinUhlenbeckProcessModule": lambda s: s.OrnsteinUhlenbeckProcessModule(
+        spec_of(s), 0.9, 0.2, 7, x0=s.array(np.ones(2, np.float32))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXPLORATION)
+def test_amounts_of_exploration(name: str) -> None:
+    ours, theirs = both(EXPLORATION[name])
+    for frames in (1, 3, 2, 9):
+        ours.step(frames), theirs.step(frames)
+        for key, value in theirs.state_dict().items():
+            np.testing.assert_allclose(ours.state_dict()[key], value.numpy(), rtol=1e-6, err_msg=key)
+
+
+@pytest.mark.parametrize("kind", ["mode", "mean", "median", "deterministic", "random", None])
+@pytest.mark.parametrize("name", EXPLORATION)
+def test_what_explores(name: str, kind: str | None) -> None:
+    changed = []
+    for side in (LITE, TORCH):
+        module = EXPLORATION[name](side)
+        td = side.td([5], action=ACTIONS).update({"a": side.td([5], act=ACTIONS)})
+        with side.interaction(kind):
+            td = module(td)
+        changed.append({key: np.array_equal(value, ACTIONS) for key, value in entries(td).items()})
+    assert changed[0] == changed[1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"x0": 0.5, "sigma_min": 0.05, "n_steps_annealing": 3}, {"theta": 0.5, "mu": 1.0, "dt": 0.1}],
+)  # fmt: skip
+def test_ornstein_uhlenbeck_noise(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = RNG.standard_normal((6, 4, 2)).astype(np.float32)
+    left = iter(drawn)
+    monkeypatch.setattr(torch, "randn", lambda *args, **kwargs: torch.from_numpy(next(left)))
+    monkeypatch.setattr(torch, "randn_like", lambda *args, **kwargs: torch.from_numpy(next(left)))
+    ours, theirs = both(
+        lambda s: s.OrnsteinUhlenbeckProcessModule(s.Bounded(-1, 1, (2,)), 0.8, 0.1, **options)
+    )
+    here = iter(drawn)
+    ours._rng = type("Drawn", (), {"standard_normal": lambda self, shape: next(here)})()
+    state: dict[Any, Any] = {}
+    for step in range(6):
+        given = {
+            "action": ACTIONS[:4],
+            "is_init": np.array([[step == 0], [step == 2], [False], [True]]),
+        } | state
+        expected = theirs(TORCH.td([4], **given))
+        assert_same(ours(LITE.td([4], **given)), expected)
+        state = {key: value for key, value in entries(expected).items() if key.startswith("_ou")}
+
+
+# -- recurrent modules ---------------------------------------------------------------------------------------
+
+INIT = np.zeros((2, 3, 6, 1), bool)
+INIT[0, 1, 2] = INIT[1, 0, 2] = INIT[1, 0, 5] = INIT[1, 2, 0] = INIT[0, 0, 4] = True
+
+
+@pytest.mark.parametrize("mode", [True, False])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("init", ["none", "within", "flat"])
+@pytest.mark.parametrize("states", [False, True])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("GRUModule", {"num_layers": 2}), ("LSTMModule", {}), ("LSTMModule", {"proj_size": 2})],
+)  # fmt: skip
+def test_recurrent_modules(name, options, states, init, dims, mode) -> None:  # type: ignore[no-untyped-def]
+    ours, theirs = both(lambda s: getattr(s, name)(3, 4, in_key="x", out_key="y", **options))
+    rng = np.random.default_rng(1)
+    where = (0,) * (3 - dims)
+    flags = np.zeros_like(INIT[where]) if init == "none" else INIT[where]
+    batch = flags.shape[:-1]
+    given = {"x": rng.standard_normal((*batch, 3)).astype(np.float32)}
+    given["is_init"] = flags[..., 0] if init == "flat" else flags
+    if states and "proj_size" in options and not mode:
+        pytest.skip("torchrl gives the states in each other's place")
+    if states:
+        layers = options.get("num_layers", 1)
+        for key in ours.in_keys[1:-1]:
+            size = options.get("proj_size", 4) if key.endswith("h") else 4
+            given[key] = rng.standard_normal((*batch, layers, size)).astype(np.float32)
+    with TORCH.set_recurrent_mode(mode), torch.no_grad():
+        expected = theirs(TORCH.td(list(batch), **given))
+    with LITE.set_recurrent_mode(mode):
+        assert_same(ours(LITE.td(list(batch), **given)), expected)
+
+
+def test_recurrent_modes_and_arrays() -> None:
+    def make(s: Any) -> Any:
+        layer = s.LSTM(3, 4, batch_first=True)
+        keys = {"in_keys": ["x", "h", "c"], "out_keys": ["y", ("next", "h"), ("next", "c")]}
+        return s.LSTMModule(lstm=layer, default_recurrent_mode=True, **keys)
+
+    ours, theirs = both(make)
+    for mode in ("recurrent", "sequential", None, True, False):
+        with LITE.set_recurrent_mode(mode), TORCH.set_recurrent_mode(mode):
+            assert nn.recurrent_mode() is torchrl.modules.recurrent_mode()
+            assert ours.recurrent_mode is theirs.recurrent_mode
+    with LITE.set_recurrent_mode(False), TORCH.set_recurrent_mode(False):
+        given = {"x": OBS, "h": np.ones((5, 1, 4), np.float32), "c": np.ones((5, 1, 4), np.float32)}
+        given["is_init"] = np.zeros((5, 1), bool)
+        expected = theirs(**{key: torch.from_numpy(value) for key, value in given.items()})
+        for mine, other in zip(ours(**given), expected, strict=True):
+            np.testing.assert_allclose(mine, other.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+# -- networks ------------------------------------------------------------------------------------------------
+
+IMAGES = RNG.standard_normal((2, 3, 40, 40)).astype(np.float32)
+AGENTS = RNG.standard_normal((5, 4, 3)).astype(np.float32)
+MOVES = RNG.standard_normal((2, 2)).astype(np.float32)
+SMALL = {"num_cells": [4, 4], "kernel_sizes": [8, 4], "strides": [4, 2], "paddings": 0}
+
+NETWORKS: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
+    "ConvNet": (lambda s: s.ConvNet(3, num_cells=[4, 5], strides=[2, 1]), (IMAGES,)),
+    "ConvNet, lazy": (lambda s: s.ConvNet(depth=2, num_cells=4, paddings=[0, 1]), (IMAGES[None],)),
+    "ConvNet, one image": (lambda s: s.ConvNet(3, num_cells=[4], activation_class=s.ReLU), (IMAGES[0],)),
+    "ConvNet, pooled": (
+        lambda s: s.ConvNet(
+            3, num_cells=[4], aggregator_class=s.AdaptiveAvgPool2d, aggregator_kwargs={"output_size": 1},
+            squeeze_output=True,
+        ),
+        (IMAGES,),
+    ),
+    "NoisyLinear": (lambda s: s.NoisyLinear(3, 2), (OBS,)),
+    "NoisyLinear without bias": (lambda s: s.NoisyLinear(3, 2, bias=False), (OBS,)),
+    "NoisyLinear in training": (lambda s: s.NoisyLinear(3, 2, use_exploration_type=False), (OBS,)),
+    "NoisyLazyLinear": (lambda s: s.NoisyLazyLinear(2), (OBS,)),
+    "MLP of NoisyLinear": (lambda s: s.MLP(3, 2, num_cells=[4], layer_class=s.NoisyLinear), (OBS,)),
+    "DuelingMlpDQNet": (lambda s: s.DuelingMlpDQNet(4), (OBS,)),
+    "DuelingMlpDQNet, small": (
+        lambda s: s.DuelingMlpDQNet(4, 1, {"num_cells": [5]}, {"num_cells": 7, "depth": 2}),
+        (OBS,),
+    ),
+    "DuelingCnnDQNet": (lambda s: s.DuelingCnnDQNet(4), (IMAGES,)),
+    "DuelingCnnDQNet, small": (
+        lambda s: s.DuelingCnnDQNet(4, cnn_kwargs=SMALL, mlp_kwargs={"num_cells": [8]}), (IMAGES,)
+    ),
+    "DdpgMlpActor": (lambda s: s.DdpgMlpActor(2), (OBS,)),
+    "DdpgMlpQNet": (lambda s: s.DdpgMlpQNet(), (OBS, ACTIONS)),
+    "DdpgCnnActor": (lambda s: s.DdpgCnnActor(2, SMALL), (IMAGES,)),
+    "DdpgCnnActor, pooled": (lambda s: s.DdpgCnnActor(2, SMALL, use_avg_pooling=True), (IMAGES,)),
+    "DdpgCnnQNet": (lambda s: s.DdpgCnnQNet(), (IMAGES, MOVES)),
+    "DdpgCnnQNet, not pooled": (lambda s: s.DdpgCnnQNet(SMALL, use_avg_pooling=False), (IMAGES, MOVES)),
+    **{
+        f"MultiAgentMLP, {flags}": (
+            lambda s, flags=flags: s.MultiAgentMLP(
+                3, 2, 4, centralized=flags[0], share_params=flags[1], depth=1, num_cells=5
+            ),
+            (AGENTS,),
+        )
+        for flags in [(False, False), (False, True), (True, False), (True, True)]
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["random", "mode"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks(name: str, kind: str) -> None:
+    make, inputs = NETWORKS[name]
+    if kind == "random" and "Noisy" not in name:
+        pytest.skip("only noise depends on it")
+    ours, theirs = both(make, lambda module, s: module(*(s.array(x.copy()) for x in inputs)))
+    with TORCH.interaction(kind), torch.no_grad():
+        expected = theirs(*map(torch.from_numpy, inputs))
+    with LITE.interaction(kind):
+        got = ours(*inputs)
+    for mine, other in zip(*((x if isinstance(x, tuple) else (x,)) for x in (got, expected)), strict=True):
+        assert mine.shape == tuple(other.shape)
+        np.testing.assert_allclose(mine, other.numpy(), rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", [name for name in NETWORKS if "Multi" not in name])
+def test_initial_values(name: str) -> None:
+    """The range of each array is that of torchrl's: their ratio, of uniform draws in numbers, is about 1."""
+    make, inputs = NETWORKS[name]
+    theirs, ours = make(TORCH), make(LITE)
+    theirs(*map(torch.from_numpy, inputs)), ours(*inputs)
+    state = ours.state_dict()
+    for key, value in theirs.state_dict().items():
+        mine, other = abs(state[key]).max(), float(value.abs().max())
+        if value.numel() >= 60 and "epsilon" not in key:
+            assert mine == other or abs(mine / other - 1) < 0.1, key
+        assert (mine == 0) == (other == 0), key
+
+
+def test_reset_noise() -> None:
+    for s in (LITE, TORCH):
+        layer = s.NoisyLinear(40, 30)
+        first = np.array(layer.weight_epsilon)
+        s.Sequential(layer).apply(s.reset_noise)
+        weight, bias = np.array(layer.weight_epsilon), np.array(layer.bias_epsilon)
+        assert (first != weight).all()
+        np.testing.assert_allclose(weight / weight[:1], (bias / bias[0])[:, None].repeat(40, 1), rtol=1e-4)
+        assert 0.4 < np.mean(bias**2) < 1.3  # of sign(x) sqrt(|x|): sqrt(2 / pi)
+
+
+def test_hooks() -> None:
+    def make(s: Any) -> Any:
+        net = s.Sequential(s.MLP(3, (4, 2), num_cells=[8]), s.LogSoftmax(-2))
+        net.register_forward_hook(s.DistributionalQValueHook("one_hot", s.array(SUPPORT)))
+        values = s.MLP(3, 2, num_cells=[8])
+        values.register_forward_hook(s.QValueHook("categorical"))
+        return s.SafeSequential(
+            s.Actor(net, out_keys=["action", "log_probs"]),
+            s.TensorDictModule(values, ["observation"], ["best", "values", "value"]),
+        )
+
+    ours, theirs = both(make)
+    assert_same(ours(LITE.td([5], observation=OBS)), theirs(TORCH.td([5], observation=OBS)))
+
+
+def test_log_probs_of_operators() -> None:
+    ours, theirs = both(MODULES["its policy"])
+    given = {"observation": OBS, "action": ACTIONS}
+    got = ours.get_dist(LITE.td([5], **given)).log_prob(ACTIONS)
+    expected = theirs.get_dist(TORCH.td([5], **given)).log_prob(torch.from_numpy(ACTIONS))
+    np.testing.assert_allclose(got, expected.detach().numpy(), rtol=1e-5)
+    assert isinstance(TensorDict(), lite.TensorDict)
