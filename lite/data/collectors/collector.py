@@ -19,3 +19,567 @@ from lite.envs.base import EnvBase
 from lite.envs.environments import EnvError
 from lite.envs.random_policy import RandomPolicy
 from lite.envs.transforms.step_transforms import StepCounter, StepTransform
+from lite.kernels._integer import integer
+from lite.nn import InteractionType, Module, TensorDictModule, set_interaction_type
+from lite.specs.base import TensorSpec
+from lite.specs.composite import Composite
+
+
+class Collector:
+    """Steps environments with a policy, and yields TensorDicts of shape (environments, time).
+
+    A batch has, with the shapes of one environment's values behind the batch's:
+
+    - `"observation"`, or the members of a Dict space by their names, and `"action"`;
+    - `("next", "observation")`, what the action led to, the last observation of an episode included;
+    - `("next", "reward")` float32, `("next", "done")`, `("next", "terminated")` and `("next", "truncated")`,
+      boolean, all (..., 1); done, terminated and truncated are at the root too, where they are False;
+    - `"step_count"` and `("next", "step_count")`, int64, (..., 1): steps since the episode started;
+    - `("collector", "traj_ids")`, int64: which episode a frame is of, counted over all environments;
+    - what else the policy writes. What it writes to `("next", key)` is `key` at the next step, and 0, or what
+      a `TensorDictPrimer` says, where an episode starts: so recurrent policies keep their states.
+
+    An `Env` alone gives batches of shape (time,). Actions are numbers of a class where the space is Discrete.
+    Members of a Tuple space are called "0", "1", ... below `"observation"` or `"action"`, those of a Dict
+    space of actions by their names below `"action"`.
+
+    **Episodes that end.** Every frame is a step that an environment made, whichever way a vector starts
+    episodes anew: with gymnasium's AutoresetMode DISABLED or NEXT_STEP the collector asks the environments
+    that ended to start anew at once, and with SAME_STEP it takes the last observation from the info's
+    `final_obs`. All three give the same batches. Only NEXT_STEP vectors that start none anew when asked
+    (other than gymnasium's SyncVectorEnv, its AsyncVectorEnv with shared memory, and EnvPool's; CartPole's
+    own vector is one) need a step for it: it stays in its row, and the entry `("collector", "mask")`, which
+    they alone have, is False there. Such a frame has the id -1 and is truncated, so that no sum, window or
+    slice crosses it, and `MultiStep` knows the mask; drop it with `batch[batch["collector", "mask"]]`.
+
+    **Memory.** Steps are written into one of two sets of arrays in turn, which a batch shares: it is good
+    until the next but one is asked for. A buffer over arrays copies it; a list of batches does not, and needs
+    `copy=True`, which gives each batch memory of its own.
+
+    **Failures.** An environment that raises, hangs for longer than `timeout`, or gives NaN or arrays of other
+    shapes than its spaces' ends the iteration with an `EnvError` that names it and the step, and that has the
+    frames of the batch up to there. `partial_batch` has them after any other exception, Ctrl-C included.
+    Iterating again starts new episodes, where the environment still can: one that hangs cannot, nor can an
+    AsyncVectorEnv after one of its processes has failed.
+
+    **An EnvBase** gives the entries of its specs, with `"step_count"` only where something asks for it, and
+    chooses its seeds, as in TorchRL. `timeout` is not for it, and its numbers are not checked.
+
+    Args:
+        create_env_fn: an `EnvBase`, a gymnasium `Env` or `VectorEnv`, or a function that makes one.
+        policy: a TensorDictModule, or any callable that gets a TensorDict, of shape (environments,) or () for
+            an `Env` alone, and returns one with the actions: the same one, or another. It gets the same
+            TensorDict with the same arrays at each step. Another `Module` maps `"observation"` to `"action"`.
+            None draws actions, as `RandomPolicy` does.
+        policy_factory: makes the policy, in place of `policy`.
+        frames_per_batch: frames in a batch, of all environments; rounded up to a multiple of their number.
+        total_frames: when to stop, at the end of a batch; -1 for never.
+        create_env_kwargs: for `create_env_fn`, if that is a function.
+        max_frames_per_traj: after how many steps episodes are truncated; None or less than 1 for never.
+        init_random_frames: the first frames are of a `RandomPolicy`; until the end of a batch. What else the
+            policy writes is 0 in them; it is called once beforehand to see what that is.
+        reset_at_each_iter: start each batch with new episodes.
+        postproc: what becomes of each batch, such as `MultiStep`.
+        split_trajs: give batches as `split_trajectories` does, before `postproc`.
+        track_traj_ids: write `("collector", "traj_ids")`.
+        exploration_type: the interaction type of probabilistic policies.
+        set_truncated: truncate the last frame of each row.
+        trajs_per_batch: give batches of so many whole trajectories, whose episodes have ended, in memory of
+            their own; the frames of others are kept until theirs have, too. A replay buffer gets whole
+            trajectories one after the other, [steps], as soon as there are any. What is left at the end is
+            dropped.
+        trajs_per_write: how many of them a replay buffer gets at a time, at most.
+        traj_format: "padded", or None, for batches [trajectories, steps of the longest] with the mask
+            `("collector", "mask")`; "cat" for one trajectory after the other, [steps].
+        replay_buffer: anything with `extend`: it gets the batches, in memory of their own, and the iterator
+            yields None.
+        track_policy_version: write `"policy_version"`, int64, to each frame: how often
+            `update_policy_weights_` was called before its batch.
+        pre_collect_hook: called before each batch.
+        post_collect_hook: called with each batch before it is yielded or stored.
+        transforms: `StepCounter`, `RewardSum`, `InitTracker`, `TensorDictPrimer`, or others of their kind.
+        seed: as `set_seed`.
+        copy: give each batch memory of its own.
+        timeout: seconds that a step, or a reset, of the environment may take; it then runs in a thread of its
+            own. None for any time.
+        allow_nan: let NaN pass in observations and rewards.
+        progress: draw a bar on stderr; needs `total_frames`.
+
+    Attributes:
+        policy, postproc, pre_collect_hook, post_collect_hook: as given; may be changed between batches.
+        env: the environment.
+        frames_per_batch: frames of each environment in a batch.
+        requested_frames_per_batch: those of all.
+        partial_batch: the frames of a batch that was not finished, if there is one.
+        policy_version: how often `update_policy_weights_` was called.
+
+    A policy, or an environment, that has a method `register_collector` is given the collector. When
+    `total_frames` are collected, the environment is closed.
+
+    Raises:
+        ImportError: without gymnasium; the message has the pip command.
+        TypeError: no environment, a space of another kind, a policy that cannot be called.
+        ValueError: a number out of range, entries of the same name, `max_frames_per_traj` beside a
+            `StepCounter` or with environments that only start anew by themselves.
+        EnvError: while iterating, an environment failed.
+
+    Source:
+        torchrl.collectors.Collector (SyncDataCollector); gymnasium's vector environments.
+
+    Example:
+        >>> import gymnasium
+        >>> from lite.data import Collector, MultiStep
+        >>> env = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
+        >>> four = MultiStep(gamma=0.99, n_steps=4)
+        >>> collector = Collector(env, frames_per_batch=10, total_frames=20, seed=0, postproc=four)
+        >>> for td in collector:
+        ...     print(td.shape, td["step_count"][0].ravel(), td["next", "step_count"][0].ravel())
+        (2, 5) [0 1 2 3 4] [4 5 5 5 5]
+        (2, 5) [5 6 7 8 9] [ 9 10 10 10 10]
+    """
+
+    def __init__(
+        self,
+        create_env_fn: Any,
+        policy: Callable[[Any], Any] | None = None,
+        *,
+        policy_factory: Callable[[], Callable[[Any], Any]] | None = None,
+        frames_per_batch: int,
+        total_frames: int = -1,
+        create_env_kwargs: Mapping[str, Any] | None = None,
+        max_frames_per_traj: int | None = None,
+        init_random_frames: int | None = None,
+        reset_at_each_iter: bool = False,
+        postproc: Callable[[TensorDictBase], Any] | None = None,
+        split_trajs: bool = False,
+        track_traj_ids: bool = True,
+        exploration_type: InteractionType | str | None = InteractionType.RANDOM,
+        set_truncated: bool = False,
+        replay_buffer: Any = None,
+        track_policy_version: bool = False,
+        pre_collect_hook: Callable[[], None] | None = None,
+        post_collect_hook: Callable[[Any], None] | None = None,
+        trajs_per_batch: int | None = None,
+        trajs_per_write: int | None = None,
+        traj_format: Literal["padded", "cat"] | None = None,
+        transforms: Sequence[StepTransform] = (),
+        seed: int | None = None,
+        copy: bool = False,
+        timeout: float | None = None,
+        allow_nan: bool = False,
+        progress: bool = False,
+    ) -> None:
+        if policy_factory is not None:
+            if policy is not None:
+                raise TypeError("give policy or policy_factory, not both.")
+            policy = policy_factory()
+        self._frames = 0
+        self._iter = 0
+        self._turn = 0
+        self._probed = False
+        self.policy_version = 0
+        self.closed = False
+        self.partial_batch: TensorDict | None = None
+        frames = integer("frames_per_batch", frames_per_batch)
+        if frames < 1:
+            raise ValueError(f"frames_per_batch must be at least 1, got {frames_per_batch}.")
+        self.total_frames = max(-1, integer("total_frames", -1 if total_frames is None else total_frames))
+        self.init_random_frames = max(0, integer("init_random_frames", init_random_frames or 0))
+        self.max_frames_per_traj = max(0, integer("max_frames_per_traj", max_frames_per_traj or 0))
+        if progress and self.total_frames < 0:
+            raise ValueError("progress needs total_frames, got none.")
+        self.reset_at_each_iter = reset_at_each_iter
+        self.postproc = postproc
+        self.split_trajs = split_trajs
+        self.exploration_type = exploration_type
+        self.set_truncated = set_truncated
+        self.replay_buffer = replay_buffer
+        self.track_policy_version = track_policy_version
+        self.pre_collect_hook = pre_collect_hook
+        self.post_collect_hook = post_collect_hook
+        self.trajs_per_batch, self.trajs_per_write = trajs_per_batch, trajs_per_write
+        self.traj_format = traj_format
+        self._whole = self._trajectories(track_traj_ids)
+        self.copy = self._whole is None and (copy or replay_buffer is not None)
+        self.progress = progress
+
+        self.env = create_env_fn
+        if isinstance(create_env_fn, type) or not hasattr(create_env_fn, "step"):
+            if not callable(create_env_fn):
+                raise TypeError(
+                    f"create_env_fn must be an environment or make one, got {type(create_env_fn).__name__}; "
+                    "gymnasium.make_vec(name, num_envs=1) makes one by its name."
+                )
+            self.env = create_env_fn(**(create_env_kwargs or {}))
+        if not isinstance(self.env, EnvBase) or transforms or self.max_frames_per_traj:
+            transforms = _with_counter(transforms, self.max_frames_per_traj)
+        self._environments = environments_of(self.env, timeout)
+        self.frames_per_batch = -(-frames // self._environments.count)
+        self.requested_frames_per_batch = self.frames_per_batch * self._environments.count
+        if any(getattr(t, "max_steps", None) for t in transforms) and not self._environments.starts_anew:
+            raise ValueError(
+                "max_frames_per_traj needs environments that start anew one by one when asked; "
+                f"{self.env} starts them anew by itself only."
+            )
+        self._rollout: Any = (
+            EnvRollout(self.env, transforms, self.frames_per_batch, traj_ids=track_traj_ids)
+            if isinstance(self._environments, EnvFace)
+            else Rollout(
+                self._environments,
+                transforms,
+                self.frames_per_batch,
+                traj_ids=track_traj_ids,
+                allow_nan=allow_nan or isinstance(self.env, EnvBase),
+            )
+        )
+        self._random = RandomPolicy(self._environments.action.spec(self._environments.batch))
+        self.policy = self._policy_of(policy)
+        if seed is not None:
+            self.set_seed(seed)
+        for part in (self.policy, self.env):
+            if hasattr(part, "register_collector"):
+                part.register_collector(self)
+
+    # -- iterating ------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Any]:
+        """The batches that are left, one after the other."""
+        bar = ProgressBar(self.total_frames) if self.progress else None
+        if bar is None:
+            while self._is_left():
+                data = self._next()
+                if data is not None or self.replay_buffer is not None:  # there may be no whole one left
+                    yield data
+            return
+        with bar:
+            while self._is_left():
+                before = self._frames
+                data = self._next()
+                bar.step(self._frames - before)
+                if data is not None or self.replay_buffer is not None:
+                    yield data
+
+    def next(self) -> Any:
+        """The next batch; None when there are no more."""
+        return self._next() if self._is_left() else None
+
+    def rollout(self) -> TensorDict:
+        """Collect a batch, without `postproc`, hooks, or counting its frames."""
+        if self.closed:
+            raise RuntimeError("the collector was shut down.")
+        self.partial_batch = None
+        rollout, turn = self._rollout, self._turn
+        if self.reset_at_each_iter:
+            rollout.stale = True
+        random = self._frames < self.init_random_frames
+        try:
+            with set_interaction_type(self.exploration_type):
+                if random and not self._probed and self.policy is not self._random:
+                    rollout.probe(self.policy)
+                    self._probed = True
+                data = rollout.run(self._random if random else self.policy, turn, only_actions=random)
+        except BaseException as error:
+            if rollout.filled:
+                self.partial_batch = rollout.batch(turn)
+                if isinstance(error, EnvError):
+                    self.partial_batch = error.frames
+            raise
+        if not self.copy:
+            self._turn = 1 - turn
+        if self.set_truncated:
+            for name in ("truncated", "done"):
+                data["next", name][..., -1, :] = True
+        if self.track_policy_version:
+            data.set("policy_version", np.full(data.shape, self.policy_version, np.int64))
+        return data
+
+    def reset(self) -> None:
+        """Start new episodes before the next batch; those that run are left where they are."""
+        self._rollout.stale = True
+
+    def set_seed(self, seed: int, static_seed: bool = False) -> int:
+        """Seed the environments, which start new episodes, and random actions, those of a `RandomPolicy` too.
+
+        Args:
+            seed: of the first environment; each of the others has the next one.
+            static_seed: all have the same.
+
+        Returns:
+            The seed of the last environment; of an `EnvBase` what its `set_seed` returns.
+        """
+        first = integer("seed", seed)
+        if first < 0:
+            raise ValueError(f"seed must be at least 0, got {seed}.")
+        count = self._environments.count
+        self._seed, self._rollout.stale = first, True
+        self._random.generator = np.random.default_rng(first)
+        if isinstance(self.policy, RandomPolicy):
+            self.policy.generator = self._random.generator
+        if isinstance(self.env, EnvBase):
+            return int(self.env.set_seed(first, static_seed) or 0)
+        # Vectors that step as one take no list.
+        self._rollout.seed = [first] * count if static_seed else first
+        return first if static_seed else first + count - 1
+
+    _seed: int | None = None
+
+    # -- specs ----------------------------------------------------------------------------------
+
+    @property
+    def observation_spec(self) -> Composite:
+        """The specs of observations by key, batch included."""
+        return self._environments.observation.spec(self._environments.batch)
+
+    @property
+    def action_spec(self) -> TensorSpec:
+        """The spec of `"action"`, batch included; a `Composite` where the space is a Dict or Tuple."""
+        if isinstance(self.env, EnvBase):
+            return self.env.action_spec
+        spec: TensorSpec = self._environments.action.spec(self._environments.batch)["action"]
+        return spec
+
+    # -- the policy -----------------------------------------------------------------------------
+
+    def update_policy_weights_(
+        self, policy_or_weights: Any = None, *, weights: Any = None, policy: Any = None
+    ) -> None:
+        """Copy weights into the policy, and count one version more.
+
+        Args:
+            policy_or_weights: a `Module` of the policy's structure, or its parameters, as a TensorDict like
+                that of `TensorDict.from_module` or a dict; None where the policy's own arrays were changed.
+            weights: parameters, in its place.
+            policy: a module, in its place.
+
+        Raises:
+            ValueError: more than one is given.
+            TypeError: the policy has no parameters, or something else is given.
+            KeyError, RuntimeError: weights are missing, or have other shapes.
+        """
+        given = [value for value in (policy_or_weights, weights, policy) if value is not None]
+        if len(given) > 1:
+            raise ValueError("give one of policy_or_weights, weights and policy, got several.")
+        if given and given[0] is not self.policy:
+            if not isinstance(self.policy, Module):
+                raise TypeError(
+                    f"the policy must be a Module to take weights, got {type(self.policy).__name__}."
+                )
+            source = given[0]
+            if isinstance(source, Module):
+                source = TensorDict.from_module(source)
+            elif isinstance(source, Mapping):
+                source = TensorDict(dict(source))
+            if not is_tensor_collection(source):
+                raise TypeError(
+                    f"weights must be a Module, a TensorDict or a dict, got {type(source).__name__}."
+                )
+            TensorDict.from_module(self.policy).data.update_(source.data)
+        self.policy_version += 1
+
+    def _policy_of(self, policy: Any) -> Callable[[Any], Any]:
+        if policy is None:
+            return self._random
+        if isinstance(policy, RandomPolicy) and policy.action_spec is None:
+            policy.action_spec = self._random.action_spec
+        if not callable(policy):
+            raise TypeError(f"policy must be callable or None, got {type(policy).__name__}.")
+        if isinstance(policy, Module) and not hasattr(policy, "in_keys"):
+            return TensorDictModule(policy, in_keys=["observation"], out_keys=["action"])
+        return policy
+
+    # -- statistics and state -------------------------------------------------------------------
+
+    def stats(self) -> dict[str, int | float | bool]:
+        """How far the collector is, and how the last 100 episodes went.
+
+        Returns:
+            `frames` and `batches` so far, `requested_frames_per_batch`, `policy_version`, `episodes` that
+            ended; once there are some, `episode_reward_mean` and `episode_length_mean` of the last 100; with
+            a last frame, `total_frames` and `completed`.
+        """
+        found: dict[str, int | float | bool] = {
+            "frames": self._frames,
+            "batches": self._iter,
+            "requested_frames_per_batch": self.requested_frames_per_batch,
+            "policy_version": self.policy_version,
+        }
+        if self.total_frames >= 0:
+            found |= {"total_frames": self.total_frames, "completed": self._frames >= self.total_frames}
+        return found | self._rollout.statistics.summary()
+
+    def __len__(self) -> int:
+        """The number of batches in all; RuntimeError if it is unlimited."""
+        if self.total_frames < 0:
+            raise RuntimeError("a collector with total_frames=-1 has no end, and so no length.")
+        return -(self.total_frames // -self.requested_frames_per_batch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state from which another collector can continue: numbers, containers, the policy's arrays.
+
+        Environments cannot be saved: after `load_state_dict` they start new episodes, with ids that go on,
+        and where `seed` was given with seeds that follow from it and from the number of frames. Save it
+        before its batch is stored: so no id is given twice, whenever the process is killed.
+        """
+        state: dict[str, Any] = {
+            "frames": self._frames,
+            "iter": self._iter,
+            "seed": self._seed,
+            "steps": self._rollout.steps,
+            "traj_ids": self._rollout.next_traj,
+            "policy_version": self.policy_version,
+            "statistics": self._rollout.statistics.state_dict(),
+            "random": self._random.generator.bit_generator.state,
+        }
+        if isinstance(self.policy, Module):
+            state["policy_state_dict"] = self.policy.state_dict()
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], *, strict: bool = True) -> None:
+        """Go on where `state_dict` was taken.
+
+        Args:
+            state_dict: a result of `state_dict`.
+            strict: raise where the policy's names differ.
+
+        Raises:
+            KeyError: something is missing.
+            RuntimeError: the policy does not take its part.
+        """
+        state = {name: state_dict[name] for name in self._needed}
+        if isinstance(self.policy, Module) and (strict or "policy_state_dict" in state_dict):
+            self.policy.load_state_dict(state_dict["policy_state_dict"], strict=strict)
+        self._random.generator.bit_generator.state = state["random"]
+        self._rollout.statistics.load_state_dict(state["statistics"])
+        self._rollout.steps = int(state["steps"])
+        self._rollout.next_traj = int(state["traj_ids"])
+        self._rollout.stale = True
+        self._frames, self._iter = int(state["frames"]), int(state["iter"])
+        self.policy_version = int(state["policy_version"])
+        self._seed = None if state["seed"] is None else int(state["seed"])
+        if self._seed is not None:
+            drawn = np.random.SeedSequence([self._seed, self._frames]).generate_state(1)
+            self._rollout.seed = int(drawn[0]) >> 1
+
+    _needed = ("frames", "iter", "seed", "steps", "traj_ids", "policy_version", "statistics", "random")
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def shutdown(
+        self, timeout: float | None = None, close_env: bool = True, raise_on_error: bool = True
+    ) -> None:
+        """Close the environment; batches that were yielded stay good. Doing it again does nothing.
+
+        Args:
+            timeout: without effect here.
+            close_env: leave the environment open if False.
+            raise_on_error: let errors of closing pass.
+        """
+        if self.closed:
+            return
+        self.closed = True
+        if not close_env:
+            return
+        try:
+            self._environments.close()
+        except Exception:
+            if raise_on_error:
+                raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shutdown(raise_on_error=kind is None)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(env={self.env}, policy={self.policy}, frames={self._frames})"
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _frames_left(self) -> bool:
+        return self.total_frames < 0 or self._frames < self.total_frames
+
+    def _is_left(self) -> bool:
+        enough = self._whole is not None and len(self._whole) >= (self.trajs_per_batch or 1)
+        return self._frames_left() or enough
+
+    def _next(self) -> Any:
+        if self._whole is not None:
+            return self._next_whole(self._whole)
+        return self._given(self._collected())
+
+    def _collected(self) -> Any:
+        """The next batch, as it is."""
+        if self.pre_collect_hook is not None:
+            self.pre_collect_hook()
+        data: Any = self.rollout()
+        self._frames += data.numel() - self._rollout.skipped
+        self._iter += 1
+        if not self._frames_left():
+            self.shutdown()
+        return data
+
+    def _next_whole(self, whole: WholeTrajectories) -> Any:
+        """Whole trajectories; None where a buffer gets them, and when there are not enough."""
+        most = self.trajs_per_batch or 1
+        while self._frames_left() and (self.replay_buffer is not None or len(whole) < most):
+            if self.reset_at_each_iter or self._rollout.stale:
+                whole.forget()
+            whole.add(self._collected())
+            if self.replay_buffer is not None:
+                break
+        if self.replay_buffer is None:
+            return self._given(whole.take(most, self.traj_format != "cat")) if len(whole) >= most else None
+        while len(whole):
+            self._given(whole.take(self.trajs_per_write or len(whole), False))
+        return None
+
+    def _given(self, data: Any) -> Any:
+        """A batch after all requested transforms; None if it was written to the replay buffer."""
+        if self.split_trajs:
+            data = split_trajectories(data, prefix="collector")
+            if self._environments.skips:  # a step that only starts anew is no trajectory
+                data = data[data["collector", "traj_ids"][:, 0] >= 0]
+        elif self.copy:
+            data = data.clone()
+        if self.postproc is not None:
+            data = self.postproc(data)
+        if self.post_collect_hook is not None:
+            self.post_collect_hook(data)
+        if self.replay_buffer is None:
+            return data
+        self.replay_buffer.extend(data)
+        return None
+
+    def _trajectories(self, have_ids: bool) -> WholeTrajectories | None:
+        """The object that assembles trajectories; None if they are not split."""
+        for name in ("trajs_per_batch", "trajs_per_write"):
+            count = getattr(self, name)
+            if count is not None and integer(name, count) < 1:
+                raise ValueError(f"{name} must be at least 1, got {count}.")
+        if self.traj_format not in (None, "padded", "cat"):
+            raise ValueError(f"traj_format must be 'padded' or 'cat', got {self.traj_format!r}.")
+        if self.trajs_per_batch is None:
+            if self.trajs_per_write is not None or self.traj_format is not None:
+                raise ValueError("trajs_per_write and traj_format need trajs_per_batch.")
+            return None
+        if self.split_trajs or not have_ids:
+            raise ValueError("trajs_per_batch needs track_traj_ids=True and split_trajs=False.")
+        return WholeTrajectories()
+
+
+belong_to("lite.data", Collector)
+
+
+def _with_counter(transforms: Sequence[StepTransform], max_steps: int) -> list[StepTransform]:
+    """The transforms, with a step counter in front unless they have one."""
+    for transform in transforms:
+        if not isinstance(transform, StepTransform):
+            raise TypeError(f"transforms must be StepTransforms, got {type(transform).__name__}.")
+    if not any(isinstance(transform, StepCounter) for transform in transforms):
+        return [StepCounter(max_steps or None), *transforms]
+    if max_steps:
+        raise ValueError("give max_frames_per_traj or a StepCounter with max_steps, not both.")
+    return list(transforms)

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from lite import maybe_dense_stack
 from lite._tree.keys import to_path
 from lite.data.collectors.episode_statistics import EpisodeStatistics
-from lite.envs.transforms.step_transforms import StepTransform
 from lite.envs.base import EnvBase
 from lite.envs.environments import EnvError, Environments
 from lite.envs.gym import GymWrapper
+from lite.envs.transforms.step_transforms import StepTransform
 from lite.kernels._install import install
 from lite.specs.composite import Composite
 

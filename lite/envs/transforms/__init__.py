@@ -15,14 +15,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lite.envs.transforms.actions import ActionDiscretizer, ActionMask, ActionScaling, DiscreteActionProjection
+    from lite.envs.transforms.actions import (
+        ActionDiscretizer,
+        ActionMask,
+        ActionScaling,
+        DiscreteActionProjection,
+    )
     from lite.envs.transforms.affine import ObservationNorm, RewardScaling
     from lite.envs.transforms.base import ObservationTransform, Transform
     from lite.envs.transforms.cat_frames import CatFrames
     from lite.envs.transforms.cat_tensors import CatTensors
     from lite.envs.transforms.clipping import ClipTransform, RewardClipping, SignTransform
     from lite.envs.transforms.compose import Compose
-    from lite.envs.transforms.dtypes import DTypeCastTransform, DoubleToFloat
+    from lite.envs.transforms.dtypes import DoubleToFloat, DTypeCastTransform
     from lite.envs.transforms.images import CenterCrop, Crop, GrayScale, ToTensorImage
     from lite.envs.transforms.keys import ExcludeTransform, RenameTransform, SelectTransform
     from lite.envs.transforms.lives import EndOfLifeTransform
@@ -31,8 +36,19 @@ if TYPE_CHECKING:
     from lite.envs.transforms.resize import Resize
     from lite.envs.transforms.returns import Reward2GoTransform, TargetReturn
     from lite.envs.transforms.sequences import BurnInTransform, RandomCropTensorDict
-    from lite.envs.transforms.shapes import FlattenObservation, PermuteTransform, SqueezeTransform, UnsqueezeTransform
-    from lite.envs.transforms.step_transforms import InitTracker, RewardSum, StepCounter, StepTransform, TensorDictPrimer
+    from lite.envs.transforms.shapes import (
+        FlattenObservation,
+        PermuteTransform,
+        SqueezeTransform,
+        UnsqueezeTransform,
+    )
+    from lite.envs.transforms.step_transforms import (
+        InitTracker,
+        RewardSum,
+        StepCounter,
+        StepTransform,
+        TensorDictPrimer,
+    )
     from lite.envs.transforms.time_max_pool import TimeMaxPool
     from lite.envs.transforms.transformed_env import TransformedEnv
     from lite.envs.transforms.vec_norm import VecNorm

@@ -14,10 +14,10 @@ from lite.envs.transforms.affine import in_common_dtype
 from lite.envs.transforms.base import Keys, Transform, apply_to_composite_inv
 from lite.envs.transforms.spec_changes import mapped
 from lite.nn._modules.uninitialized import UninitializedBuffer
-from lite.specs.arrays import Bounded, Categorical, Unbounded
+from lite.specs.arrays import Bounded, Categorical, OneHot, Unbounded
 from lite.specs.base import TensorSpec
 from lite.specs.composite import Composite
-from lite.specs.one_hot import MultiCategorical, MultiOneHot, OneHot
+from lite.specs.multi_categorical import MultiCategorical, MultiOneHot
 
 
 class ActionScaling(Transform):
