@@ -36,6 +36,7 @@ LAYERS = [
     "lite.nn._modules",
     "lite.nn.layers",
     "lite.nn.functional",
+    "lite.nn.init",
     "lite.nn.distributions",
     "lite.nn.tensordict_modules",
     "lite.nn._parameters",

@@ -6,6 +6,7 @@ settings            how samples are taken, whether outputs are computed again, w
 _modules            what a Module is: torch's nn.Module for inference
 layers              layers that compute on arrays, one family per file
 functional          losses and activations as functions of arrays and TensorDicts
+init                initial values of parameters, as torch.nn.init
 distributions       what samples are drawn from
 tensordict_modules  modules that read entries of a TensorDict and write others
 _parameters         the parameters of a module as a TensorDict, exchanged, or several sets of them
@@ -237,7 +238,8 @@ _NAMES = {
     "tensordict_modules.wrappers": "TensorDictModuleWrapper WrapModule",
     "values.value_norm": "PercentileValueNorm PopArtValueNorm RunningValueNorm ValueNorm",
 }
-_PACKAGES = ("distributions", "functional", "losses", "values")
+_PACKAGES = {name: name for name in ("distributions", "functional", "init", "losses", "values")}
+_PACKAGES["utils"] = "_parameters.vectors"
 _FILE_OF = {name: file for file, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(
@@ -247,7 +249,7 @@ __all__ = sorted(
 
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
-        return import_module(f"lite.nn.{name}")
+        return import_module(f"lite.nn.{_PACKAGES[name]}")
     if name not in _FILE_OF:
         raise AttributeError(f"module 'lite.nn' has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f"lite.nn.{_FILE_OF[name]}"), name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,7 @@ from lite._arrays.dtypes import is_floating
 from lite._arrays.types import Array, Path, is_array, is_symbolic, raw
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.walks import map_tree
-
-
-def tree_of(value: Any, name: str) -> Any:
-    """The TensorDict behind an argument: itself, or that of a tensorclass."""
-    node = TensorDict._as_node(value)
-    if node is None:
-        raise TypeError(f"{name} must be a TensorDict, got {type(value).__name__}.")
-    return node
+from lite.nn._parameters.tree import tree_of
 
 
 def new_state(params: Any, names: Sequence[str]) -> TensorDict:
@@ -128,15 +121,3 @@ def _parts_of(tree: Any, dim: int, count: int, name: str, first: str) -> Sequenc
 
 def _show(path: Path, key: str) -> str:
     return repr((*path, key) if path else key)
-
-
-def map_floats(tree: Any, fn: Callable[[Array], Array]) -> Any:
-    """The same tree with `fn` of every floating array; all others stay as they are."""
-
-    def of_leaf(array: Array, _: object) -> Array:
-        if not is_floating(array.dtype):
-            return array
-        out = fn(raw(array))
-        return np.asarray(out) if isinstance(out, np.generic) else out  # of an array without dimensions
-
-    return map_tree(tree_of(tree, "grads"), of_leaf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -461,3 +462,71 @@ def test_log_probs_of_operators() -> None:
     expected = theirs.get_dist(TORCH.td([5], **given)).log_prob(torch.from_numpy(ACTIONS))
     np.testing.assert_allclose(got, expected.detach().numpy(), rtol=1e-5)
     assert isinstance(TensorDict(), lite.TensorDict)
+
+
+# -- initial values and vectors ------------------------------------------------------------------------------
+
+GAINS = [
+    (name, None) for name in ("linear", "conv_transpose2d", "sigmoid", "tanh", "relu", "leaky_relu", "selu")
+]
+
+
+@pytest.mark.parametrize(("name", "slope"), [*GAINS, ("leaky_relu", 0.3), ("tanh", 3)])
+def test_gains(name: str, slope: float | None) -> None:
+    assert nn.init.calculate_gain(name, slope) == torch.nn.init.calculate_gain(name, slope)
+
+
+def test_names_of_initial_values() -> None:
+    theirs = {name for name in dir(torch.nn.init) if name.endswith("_") and not name.startswith("_")}
+    assert theirs | {"calculate_gain"} == set(nn.init.__all__)
+    for name in theirs:
+        signature, expected = (
+            inspect.signature(getattr(nn.init, name)),
+            inspect.signature(getattr(torch.nn.init, name)),
+        )
+        assert [(p.name, p.default) for p in signature.parameters.values()] == [
+            (p.name, p.default) for p in expected.parameters.values()
+        ]
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [
+        lambda init, x: init.eye_(x(3, 4)),
+        lambda init, x: init.dirac_(x(5, 2, 3, 4)),
+        lambda init, x: init.dirac_(x(6, 2, 3), 3),
+        lambda init, x: init.constant_(x(2), 3.5),
+        lambda init, x: init.eye_(x(3)),
+        lambda init, x: init.dirac_(x(3, 3)),
+        lambda init, x: init.dirac_(x(3, 3, 3), 2),
+        lambda init, x: init.sparse_(x(3, 3, 3), 0.5),
+        lambda init, x: init.orthogonal_(x(3)),
+        lambda init, x: init.xavier_uniform_(x(3)),
+        lambda init, x: init.kaiming_normal_(x(3, 3), mode="fan"),
+        lambda init, x: init.kaiming_uniform_(x(3, 3), nonlinearity="softplus"),
+        lambda init, x: init.uniform_(x(3), 2.0, 1.0),
+        lambda init, x: init.normal_(x(3), std=-1.0),
+        lambda init, x: init.trunc_normal_(x(3), a=2.0, b=1.0),
+        lambda init, x: init.kaiming_normal_(x(0, 3)),
+    ],
+)  # fmt: skip
+def test_initial_numbers(fill: Any) -> None:
+    try:
+        expected = fill(torch.nn.init, torch.ones)
+    except Exception as error:
+        with pytest.raises(type(error)):
+            fill(nn.init, lambda *shape: np.ones(shape))
+    else:
+        np.testing.assert_array_equal(
+            fill(nn.init, lambda *shape: np.ones(shape, np.float32)), expected.numpy()
+        )
+
+
+def test_vectors_of_parameters() -> None:
+    ours, theirs = both(lambda s: s.Sequential(s.Linear(3, 2), s.Linear(2, 1)))
+    vector = torch.nn.utils.parameters_to_vector(theirs.parameters()).detach().numpy()
+    np.testing.assert_array_equal(nn.utils.parameters_to_vector(ours.parameters()), vector)
+    torch.nn.utils.vector_to_parameters(torch.from_numpy(2 * vector), theirs.parameters())
+    nn.utils.vector_to_parameters(2 * vector, ours.parameters())
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        np.testing.assert_array_equal(mine.data, other.detach().numpy())

@@ -1,4 +1,4 @@
-"""Operations of `TensorDictParams` on its wrapped tree: convert, copy, replace, flatten."""
+"""Operations on trees of parameters: those of `TensorDictParams` (convert, copy, replace), and maps."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 from lite import TensorDict
 from lite._arrays.dtypes import is_floating
-from lite._arrays.types import Path, Unbatched, is_array, raw
+from lite._arrays.types import Array, Path, Unbatched, is_array, raw
 from lite._tree.collection import TensorCollection
-from lite._tree.walks import like_leaf
+from lite._tree.walks import like_leaf, map_tree
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
 from lite.nn._modules.state_dict import StateDictMethods, remember_values
@@ -188,3 +188,23 @@ class ParamsState(StateDictMethods):
         """
         StateDictMethods.load_state_dict(self, flattened(state_dict, ""), strict, assign)
         return self
+
+
+def tree_of(value: Any, name: str) -> Any:
+    """The TensorDict behind an argument: itself, or that of a tensorclass."""
+    node = TensorDict._as_node(value)
+    if node is None:
+        raise TypeError(f"{name} must be a TensorDict, got {type(value).__name__}.")
+    return node
+
+
+def map_floats(tree: Any, fn: Callable[[Array], Array]) -> Any:
+    """The same tree with `fn` of every floating array; all others stay as they are."""
+
+    def of_leaf(array: Array, _: object) -> Array:
+        if not is_floating(array.dtype):
+            return array
+        out = fn(raw(array))
+        return np.asarray(out) if isinstance(out, np.generic) else out  # of an array without dimensions
+
+    return map_tree(tree_of(tree, "grads"), of_leaf)

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from lite import TensorDict
-from lite._arrays.dtypes import is_floating
+from lite._arrays.dtypes import compute_dtype, is_floating
 from lite._arrays.types import Array, as_array, is_symbolic, raw
 from lite._tree.walks import leaves
-from lite.nn import Parameter
-from lite.optim.leaves import compute_dtype
-from lite.optim.trees import map_floats, tree_of
+from lite.nn._modules.parameter import Parameter
+from lite.nn._parameters.tree import map_floats, tree_of
 
 
 def clip_grad_norm_(
@@ -133,7 +132,7 @@ def _norm(arrays: Sequence[Array], norm_type: float, error_if_nonfinite: bool) -
         return _symbolic_norm(arrays, order, error_if_nonfinite)
     with np.errstate(all="ignore"):
         norms = [
-            float(np.linalg.norm(array.reshape(-1).astype(compute_dtype(array.dtype), copy=False), order))
+            float(np.linalg.norm(array.reshape(-1).astype(compute_dtype(array.dtype)[0], copy=False), order))
             if array.size
             else 0.0
             for array in arrays
@@ -153,7 +152,9 @@ def _symbolic_norm(arrays: Sequence[Array], order: float, error_if_nonfinite: bo
         raise NotImplementedError(
             "error_if_nonfinite=True: a graph raises no errors; return the norm and look at it."
         )
-    norms = [np.linalg.norm(x.reshape(-1).astype(compute_dtype(x.dtype), copy=False), order) for x in arrays]
+    norms = [
+        np.linalg.norm(x.reshape(-1).astype(compute_dtype(x.dtype)[0], copy=False), order) for x in arrays
+    ]
     total: Any = np.linalg.norm(np.stack([norm.astype(np.float64) for norm in norms]), order)
     norm: Array = total.astype(arrays[0].dtype)
     return norm
@@ -162,5 +163,5 @@ def _symbolic_norm(arrays: Sequence[Array], order: float, error_if_nonfinite: bo
 def _share(norm: Array, max_norm: float) -> Array:
     """What gradients are multiplied with."""
     with np.errstate(all="ignore"):
-        share: Array = np.minimum(max_norm / (norm.astype(compute_dtype(norm.dtype)) + 1e-6), 1.0)
+        share: Array = np.minimum(max_norm / (norm.astype(compute_dtype(norm.dtype)[0]) + 1e-6), 1.0)
     return as_array(share)
