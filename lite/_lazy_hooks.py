@@ -1,7 +1,7 @@
-"""Methods that a higher package implements: `from_module`, `from_modules`, `to_module`, `Module.to_onnx`.
+"""Methods that a higher package implements: `from_module`, `to_module`, `Module.to_onnx` and their like.
 
-`lite.nn` registers loaders of their functions when it is imported, and the first call loads one: containers
-know nothing of modules, and layers nothing of the exporter.
+`lite.nn` and `lite.envs` register loaders of their functions when they are imported, and the first call loads
+one: containers know nothing of modules, layers nothing of the exporter, modules nothing of environments.
 """
 
 from __future__ import annotations
@@ -19,15 +19,23 @@ def register(**loaders: Callable[[], Callable[..., Any]]) -> None:
     _loaders.update(loaders)
 
 
-def implementation(name: str, module: Any) -> Callable[..., Any]:
+def implementation(name: str, module: Any, package: str = "lite.nn") -> Callable[..., Any]:
     """The function that implements a method, loaded on first use.
+
+    Args:
+        name: of the method.
+        module: what it is a method of, or its argument.
+        package: that registers the function.
 
     Raises:
         TypeError: no function is registered. Then `lite.nn` is not imported, and `module` is no Module.
+        ImportError: another package is not imported.
     """
     found = _loaded.get(name)
     if found is None:
         if name not in _loaders:
+            if package != "lite.nn":
+                raise ImportError(f"{name} needs {package}: import it first.")
             raise TypeError(f"module must be a Module, got {type(module).__name__}.")
         found = _loaded[name] = _loaders[name]()
     return found

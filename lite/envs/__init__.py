@@ -18,6 +18,8 @@ Names are loaded on first use, so that importing this package costs next to noth
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from lite import _lazy_hooks
+
 if TYPE_CHECKING:
     from lite.envs.base import EnvBase
     from lite.envs.done_states import terminated_or_truncated
@@ -210,3 +212,9 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+# What modules call by this name.
+_lazy_hooks.register(
+    make_tensordict_primer=lambda: import_module("lite.envs.transforms.step_transforms").primer_of_states
+)

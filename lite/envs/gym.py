@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lite import TensorDict
 from lite._arrays.public import belong_to
+from lite._arrays.types import stored
 from lite.envs.base import EnvBase
 from lite.envs.encoded_environments import EncodedEnvironments
 from lite.envs.encodings import Encoding
@@ -171,7 +172,7 @@ class GymWrapper(EnvBase):
         return arrays
 
     def _step(self, tensordict: Any) -> Any:
-        values = [part.value(tensordict.get(part.key)) for part in self._actions]
+        values = [part.value(stored(tensordict.get(part.key))) for part in self._actions]
         try:
             outcome = self.environments.step(list(values))
             reward = outcome.reward

@@ -266,7 +266,8 @@ class Optimizer:
         """Add parameters with options of their own.
 
         Args:
-            param_group: "params", and options that are to differ from the defaults.
+            param_group: "params", and options that are to differ from the defaults. Arrays among the
+                parameters, such as the buffers of `loss.actor_network_params.values()`, are left out.
 
         Raises:
             TypeError: no dict, or what is to be optimised is no Parameter.
@@ -280,6 +281,8 @@ class Optimizer:
         if isinstance(given, (set, frozenset)):
             raise TypeError("params must be ordered, as a state dict goes by their numbers; got a set.")
         params = [given] if isinstance(given, Parameter) else list(given)
+        learnt = [param for param in params if not isinstance(param, np.ndarray)]
+        params = learnt or params  # nothing but arrays is a mistake
         for param in params:
             if not isinstance(param, Parameter):
                 raise TypeError(f"an optimiser takes Parameters, got {type(param).__name__}.")

@@ -234,11 +234,23 @@ class Collector:
         )
         self._random = RandomPolicy(self._environments.action.spec(self._environments.batch))
         self.policy = self._policy_of(policy)
+        self._initialize_policy()
         if seed is not None:
             self.set_seed(seed)
         for part in (self.policy, self.env):
             if hasattr(part, "register_collector"):
                 part.register_collector(self)
+
+    def _initialize_policy(self) -> None:
+        """Give parameters without data their shapes, so that losses and optimisers can take the policy."""
+        policy = self.policy
+        if not isinstance(policy, Module):
+            return
+        if any(getattr(part, "has_uninitialized_params", bool)() for part in policy.modules()):
+            batch = self._environments.batch
+            first = self._environments.observation.spec(batch).zero()
+            with set_interaction_type(self.exploration_type):
+                policy(self.env.fake_tensordict() if isinstance(self.env, EnvBase) else first)
 
     # -- iterating ------------------------------------------------------------------------------
 

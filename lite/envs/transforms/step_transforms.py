@@ -501,3 +501,8 @@ def _episode(path: Path) -> Path:
 def _sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """That of a sum, as torch has it: integers in int64."""
     return np.dtype(np.int64) if dtype.kind in "biu" else dtype
+
+
+def primer_of_states(shapes: Mapping[Any, tuple[int, ...]]) -> TensorDictPrimer:
+    """The primer of states that are zeros where episodes start, float32 of these shapes by key."""
+    return TensorDictPrimer({key: Unbounded(shape, dtype=np.float32) for key, shape in shapes.items()})

@@ -11,6 +11,7 @@ import numpy as np
 from lite import NestedKey, unravel_key_list
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array
+from lite._lazy_hooks import implementation
 from lite.nn._modules.initial import Rng
 from lite.nn._modules.meta import Device
 from lite.nn.layers.recurrent import GRU, LSTM, Recurrent
@@ -95,6 +96,30 @@ class _RecurrentModule(TensorDictModuleBase):
             out, after = run_sequences(layer, *rows.flat(value, given, flags.reshape(batch)))
         store(tensordict, self.out_keys_source, [rows.back(array) for array in (out, *after)])
         return tensordict
+
+    def make_tensordict_primer(self) -> Any:
+        """The transform of an environment that gives the states zeros where episodes start.
+
+        Returns:
+            A `TensorDictPrimer` of lite.envs, whose specs are those of one environment's states, float32
+            (layers and directions, size).
+
+        Raises:
+            ImportError: lite.envs is not imported.
+
+        Example:
+            >>> from lite import nn
+            >>> from lite.envs import GymEnv, InitTracker, TransformedEnv
+            >>> module = nn.LSTMModule(4, 8, in_key="observation", out_key="hidden")
+            >>> env = TransformedEnv(GymEnv("CartPole-v1"), InitTracker())
+            >>> env.append_transform(module.make_tensordict_primer()).reset()["recurrent_state_h"].shape
+            (1, 8)
+        """
+        layer: Any = self._modules[self._layer]
+        count = layer.num_layers * (1 + layer.bidirectional)
+        sizes = (layer.proj_size or layer.hidden_size, layer.hidden_size)[: len(self._states)]
+        make = implementation("make_tensordict_primer", self, "lite.envs")
+        return make({key: (count, size) for key, size in zip(self.in_keys[1:-1], sizes, strict=True)})
 
     def _read(self, tensordict: Any) -> list[Any]:
         """Value, states (all None or none) and flags."""
