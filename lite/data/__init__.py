@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lite.data.collectors.collector import Collector
     from lite.data.collectors.llm_collector import LLMCollector
+    from lite.data.collectors.multi_collector import MultiAsyncCollector, MultiSyncCollector
     from lite.data.collectors.ray_collector import RayCollector
     from lite.data.datasets.lerobot import lerobot_to_memmap
     from lite.data.datasets.minari import minari_to_memmap
@@ -91,6 +92,7 @@ _NAMES = {
     "envs.environments": ["EnvError"],
     "data.collectors.llm_collector": ["LLMCollector"],
     "envs.random_policy": ["RandomPolicy"],
+    "data.collectors.multi_collector": ["MultiAsyncCollector", "MultiSyncCollector"],
     "data.collectors.ray_collector": ["RayCollector"],
     "envs.transforms.step_transforms": [
         "InitTracker",
@@ -176,10 +178,12 @@ __all__ = [
     "MCAdvantage",
     "MCAdvantageSelector",
     "MultiAgentGAE",
+    "MultiAsyncCollector",
     "MultiCategorical",
     "MultiOneHot",
     "MultiStep",
     "MultiStepTransform",
+    "MultiSyncCollector",
     "NonTensor",
     "OneHot",
     "PrioritizedReplayBuffer",

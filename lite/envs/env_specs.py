@@ -18,6 +18,19 @@ _OUTPUTS = ("full_observation_spec", "full_reward_spec", "full_done_spec")
 _INPUTS = ("full_action_spec", "full_state_spec")
 
 
+def _unbatched(name: str) -> Any:
+    """A property: the spec of this name as if there were no batch; one that is assigned gets the batch."""
+
+    def read(env: Any) -> Any:
+        spec = getattr(env, name)
+        return spec[(0,) * env.ndim] if env.ndim else spec
+
+    def write(env: Any, spec: TensorSpec) -> None:
+        setattr(env, name, spec.expand(*env.batch_size, *spec.shape))
+
+    return property(read, write, doc=f"`{name}` of one environment, without the batch.")
+
+
 class EnvSpecs(Module):
     """The specs of an environment, as two composites: `input_spec` and `output_spec`.
 
@@ -262,6 +275,19 @@ class EnvSpecs(Module):
         return self._cached(
             "reset_keys", lambda: [_beside(group[0], "_reset") for group in self.done_keys_groups]
         )
+
+    # -- of one environment ---------------------------------------------------------------------
+
+    observation_spec_unbatched = _unbatched("observation_spec")
+    full_observation_spec_unbatched = _unbatched("full_observation_spec")
+    action_spec_unbatched = _unbatched("action_spec")
+    full_action_spec_unbatched = _unbatched("full_action_spec")
+    state_spec_unbatched = _unbatched("state_spec")
+    full_state_spec_unbatched = _unbatched("full_state_spec")
+    reward_spec_unbatched = _unbatched("reward_spec")
+    full_reward_spec_unbatched = _unbatched("full_reward_spec")
+    done_spec_unbatched = _unbatched("done_spec")
+    full_done_spec_unbatched = _unbatched("full_done_spec")
 
     def add_truncated_keys(self) -> Self:
         """Add a "truncated" entry beside each done entry; returns self."""

@@ -19,6 +19,15 @@ def test_a_spec_that_is_assigned_stands_at_its_name():
     assert env.action_spec is env.full_action_spec  # TorchRL gives the leaf only where it is called "action"
 
 
+def test_specs_of_one_environment():
+    env = CountingEnv((2, 3))
+    assert env.action_spec_unbatched == Bounded(-1, 1, (1,))
+    assert env.full_done_spec_unbatched.shape == ()
+    env.action_spec_unbatched = Unbounded((4,))
+    assert env.full_action_spec["action"] == Unbounded((2, 3, 4))
+    assert CountingEnv().observation_spec_unbatched == CountingEnv().observation_spec
+
+
 def test_done_and_terminated_come_together():
     env = CountingEnv()
     assert env.done_keys == ["done", "terminated"]

@@ -6,5 +6,6 @@
 `episode_statistics` has what is told of episodes.
 
 `llm_collector` has a language model respond to prompts, which `prompts` reads. `ray_collector` has
-collectors in the actors of a cluster.
+collectors in the actors of a cluster, `multi_collector` in processes of this machine, which run
+`collector_worker`.
 """

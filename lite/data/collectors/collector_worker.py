@@ -1,0 +1,74 @@
+"""One process of `MultiSyncCollector` and `MultiAsyncCollector`: a `Collector`, whose batches are shared."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from typing import Any
+
+from lite import is_leaf_nontensor
+from lite._processes.orphans import end_with_parent
+from lite.data.collectors.collector import Collector
+
+IDS = ("collector", "traj_ids")
+ID_BITS = 40  # of the ids of trajectories, for those of one process
+
+
+def serve(connection: Any, made: bytes, index: int) -> None:
+    """Answer requests until the parent closes the connection, or ends.
+
+    A request is a name and what belongs to it, an answer "ok" or "failed" and what belongs to that.
+
+    Args:
+        connection: to the parent, which first gets how many frames a batch has.
+        made: what makes the environment, and the arguments of `Collector`.
+        index: the number of the process, with which ids of trajectories begin.
+    """
+    end_with_parent()
+    collector: Collector | None = None
+    try:
+        create_env_fn, words = pickle.loads(made)
+        collector = Collector(create_env_fn, **words)
+        connection.send(("ok", collector.requested_frames_per_batch))
+        shared = _SharedBatch()
+        while True:
+            name, given = connection.recv()
+            if name == "close":
+                break
+            if name == "seed":
+                connection.send(("ok", collector.set_seed(*given)))
+                continue
+            if given is not None:
+                collector.update_policy_weights_(weights=given)
+            data = collector.next()
+            if IDS in data:
+                ids = data.get(IDS)
+                ids[ids >= 0] += index << ID_BITS
+            connection.send(("ok", shared.take(data)))
+    except (EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
+        pass  # the parent ended, or ends
+    except Exception as error:
+        connection.send(("failed", f"{type(error).__name__}: {error}\n{traceback.format_exc()}"))
+    finally:
+        if collector is not None:
+            collector.shutdown(raise_on_error=False)
+
+
+class _SharedBatch:
+    """Batches in memory that the parent has, too; sent anew only where entries or shapes changed."""
+
+    def __init__(self) -> None:
+        self._batch: Any = None
+        self._layout: Any = None
+
+    def take(self, data: Any) -> Any:
+        """Store a batch; returns it if the parent has to learn of new memory, else None."""
+        layout = {
+            key: (getattr(value, "shape", None), getattr(value, "dtype", None))
+            for key, value in data.items(True, True, is_leaf=is_leaf_nontensor)
+        }
+        if layout != self._layout or any(dtype is None for _, dtype in layout.values()):
+            self._batch, self._layout = data.clone().share_memory_(), layout
+            return self._batch
+        self._batch.update_(data)
+        return None

@@ -1,0 +1,370 @@
+"""`MultiSyncCollector` and `MultiAsyncCollector`: collectors in processes of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import multiprocessing.connection
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from lite import TensorDict, cat, is_tensor_collection, stack
+from lite._arrays.public import belong_to
+from lite._processes.workers import safe_start_method
+from lite.data.collectors.collector_worker import serve
+from lite.data.trajectories.split_trajectories import split_trajectories
+from lite.envs.env_worker import packed
+from lite.kernels._integer import integer
+from lite.nn import InteractionType, Module
+
+Maker = Callable[..., Any]
+
+
+class MultiCollector(ABC):
+    """Collects with a `Collector` in each of several processes; base of the two classes.
+
+    Batches are those of `Collector`, in memory of their own; ids of trajectories begin with the number of
+    their process, so that no two are equal. Where a process fails or ends, RuntimeError names it, and the
+    others end. All end with this process, whichever way that ends.
+
+    Args:
+        create_env_fn: functions that make environments, one for each process; or one, with `num_workers`.
+        policy: as for `Collector`; each process has a copy.
+        num_workers: how many processes; the number of functions if None.
+        policy_factory: makes the policy in each process, in place of `policy`.
+        frames_per_batch: frames in a batch.
+        total_frames: when to stop, at the end of a batch; -1 for never.
+        create_env_kwargs: for the functions: a dict, or one for each.
+        init_random_frames: as for `Collector`, of all processes together.
+        postproc: what becomes of each batch.
+        split_trajs: give batches as `split_trajectories` does, before `postproc`.
+        replay_buffer: anything with `extend`: it gets the batches, and the iterator yields None.
+        update_at_each_batch: send the weights of `policy` before each batch.
+        max_frames_per_traj, reset_at_each_iter, exploration_type, set_truncated, track_traj_ids,
+            track_policy_version: as for `Collector`.
+        mp_start_method: "forkserver", "spawn" or "fork"; the first of these that there is if None.
+        shutdown_timeout: seconds that a process may take to end before it is killed.
+
+    Raises:
+        TypeError: something cannot be sent to a process; both `policy` and `policy_factory`.
+        ValueError: a number out of range, or other numbers of functions and dicts.
+        RuntimeError: a process failed.
+    """
+
+    def __init__(
+        self,
+        create_env_fn: Maker | Sequence[Maker],
+        policy: Callable[[Any], Any] | None = None,
+        *,
+        num_workers: int | None = None,
+        policy_factory: Callable[[], Callable[[Any], Any]] | None = None,
+        frames_per_batch: int,
+        total_frames: int = -1,
+        create_env_kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        max_frames_per_traj: int | None = None,
+        init_random_frames: int | None = None,
+        reset_at_each_iter: bool = False,
+        postproc: Callable[[Any], Any] | None = None,
+        split_trajs: bool = False,
+        track_traj_ids: bool = True,
+        exploration_type: InteractionType | str | None = InteractionType.RANDOM,
+        set_truncated: bool = False,
+        replay_buffer: Any = None,
+        update_at_each_batch: bool = False,
+        track_policy_version: bool = False,
+        mp_start_method: str | None = None,
+        shutdown_timeout: float = 5.0,
+    ) -> None:
+        makers = list(create_env_fn) if isinstance(create_env_fn, Sequence) else [create_env_fn]
+        count = len(makers) if num_workers is None else integer("num_workers", num_workers)
+        if len(makers) == 1:
+            makers *= max(count, 1)
+        given = {} if create_env_kwargs is None else create_env_kwargs
+        keywords = [given] * count if isinstance(given, Mapping) else list(given)
+        if count < 1 or not len(makers) == len(keywords) == count:
+            raise ValueError(
+                f"num_workers must be at least 1, as create_env_fn and create_env_kwargs have it, got {count} for "
+                f"{len(makers)} and {len(keywords)}."
+            )
+        if policy is not None and policy_factory is not None:
+            raise TypeError("give policy or policy_factory, not both.")
+        self.num_workers = count
+        self.policy = policy
+        self.policy_version = 0
+        self.total_frames = integer("total_frames", -1 if total_frames is None else total_frames)
+        self.requested_frames_per_batch = integer("frames_per_batch", frames_per_batch)
+        self.postproc, self.split_trajs, self.replay_buffer = postproc, split_trajs, replay_buffer
+        self.update_at_each_batch = update_at_each_batch
+        self.shutdown_timeout = shutdown_timeout
+        self.closed = False
+        self._frames = 0
+        self._weights: list[Any] = [None] * count  # that processes have not got yet
+        self._batches: list[Any] = [None] * count  # the memory that processes write to
+        self._waiting: set[int] = set()  # processes that collect
+        self._connections: list[Any] = []
+        self._processes: list[Any] = []
+        words = {
+            "policy": policy,
+            "policy_factory": policy_factory,
+            "frames_per_batch": self._share_of(self.requested_frames_per_batch),
+            "init_random_frames": -(-(init_random_frames or 0) // count),
+            "max_frames_per_traj": max_frames_per_traj,
+            "reset_at_each_iter": reset_at_each_iter,
+            "track_traj_ids": track_traj_ids,
+            "exploration_type": exploration_type,
+            "set_truncated": set_truncated,
+            "track_policy_version": track_policy_version,
+        }
+        made = [
+            packed(maker, {**words, "create_env_kwargs": dict(own)})
+            for maker, own in zip(makers, keywords, strict=True)
+        ]
+        context: Any = multiprocessing.get_context(mp_start_method or safe_start_method())
+        try:
+            for i, data in enumerate(made):
+                here, there = context.Pipe()
+                process = context.Process(target=serve, args=(there, data, i), daemon=True)
+                process.start()
+                there.close()  # so that its end is noticed
+                self._connections.append(here)
+                self._processes.append(process)
+            frames = [self._answer(i) for i in range(count)]
+        except BaseException:
+            self.shutdown()
+            raise
+        self.frames_per_batch_worker = frames
+
+    @abstractmethod
+    def _share_of(self, frames: int) -> int:
+        """The frames that a process collects at a time."""
+
+    @abstractmethod
+    def _collect(self) -> Any:
+        """The next batch."""
+
+    # -- iterating ------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Any]:
+        """The batches that are left, one after the other."""
+        while self._is_left():
+            yield self._next()
+
+    def next(self) -> Any:
+        """The next batch; None when there are no more."""
+        return self._next() if self._is_left() else None
+
+    def _is_left(self) -> bool:
+        return self.total_frames < 0 or self._frames < self.total_frames
+
+    def _next(self) -> Any:
+        if self.closed:
+            raise RuntimeError("the collector was shut down.")
+        if self.update_at_each_batch:
+            self.update_policy_weights_()
+        data = self._collect()
+        self._frames += data.numel()
+        if not self._is_left():
+            self.shutdown()
+        if self.split_trajs:
+            data = split_trajectories(data, prefix="collector")
+        if self.postproc is not None:
+            data = self.postproc(data)
+        if self.replay_buffer is None:
+            return data
+        self.replay_buffer.extend(data.reshape(-1) if data.ndim > 1 else data)
+        return None
+
+    def __len__(self) -> int:
+        """The number of batches in all; RuntimeError if it is unlimited."""
+        if self.total_frames < 0:
+            raise RuntimeError("a collector with total_frames=-1 has no end, and so no length.")
+        return -(self.total_frames // -self.requested_frames_per_batch)
+
+    # -- what processes are told ----------------------------------------------------------------
+
+    def update_policy_weights_(
+        self, policy_or_weights: Any = None, *, weights: Any = None, policy: Any = None
+    ) -> None:
+        """Send weights to the processes, which have them from their next batch on.
+
+        Args:
+            policy_or_weights: a `Module` of the policy's structure, or its parameters, as a TensorDict or a
+                dict; None for those that `policy` has now.
+            weights: parameters, in its place.
+            policy: a module, in its place.
+
+        Raises:
+            ValueError: more than one is given.
+            TypeError: there are no weights.
+        """
+        given = [value for value in (policy_or_weights, weights, policy) if value is not None]
+        if len(given) > 1:
+            raise ValueError("give one of policy_or_weights, weights and policy, got several.")
+        source: Any = given[0] if given else self.policy
+        if isinstance(source, Module):
+            source = TensorDict.from_module(source).data
+        elif isinstance(source, Mapping):
+            source = TensorDict(dict(source))
+        if not is_tensor_collection(source):
+            raise TypeError(f"weights must be a Module, a TensorDict or a dict, got {type(source).__name__}.")
+        plain = TensorDict(source.apply(np.array).to_dict())
+        self._weights = [plain] * self.num_workers
+        self.policy_version += 1
+
+    def set_seed(self, seed: int, static_seed: bool = False) -> int:
+        """Seed one process after the other, each with what the one before returned.
+
+        Returns:
+            What the last one returned.
+
+        Raises:
+            RuntimeError: processes collect already: seeds come before the first batch.
+        """
+        if self._waiting:
+            raise RuntimeError("set_seed must be called before the first batch.")
+        for i in range(self.num_workers):
+            self._connections[i].send(("seed", (seed, static_seed)))
+            seed = self._answer(i)
+        return seed
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _ask(self, i: int) -> None:
+        weights, self._weights[i] = self._weights[i], None
+        with contextlib.suppress(OSError):  # where the process has ended, the answer says so
+            self._connections[i].send(("next", weights))
+        self._waiting.add(i)
+
+    def _batch_of(self, i: int) -> Any:
+        """The batch of a process, in the memory that it writes to."""
+        answer = self._answer(i)
+        self._waiting.discard(i)
+        if answer is not None:
+            self._batches[i] = answer
+        return self._batches[i]
+
+    def _answer(self, i: int) -> Any:
+        try:
+            state, answer = self._connections[i].recv()
+        except (EOFError, OSError):
+            self._processes[i].join(self.shutdown_timeout)
+            state, answer = "failed", f"its process ended with exit code {self._processes[i].exitcode}"
+        if state == "failed":
+            self.shutdown()
+            raise RuntimeError(f"collector {i} failed: {answer}")
+        return answer
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def shutdown(self) -> None:
+        """End the processes; batches that were yielded stay good. Doing it again does nothing."""
+        if self.closed:
+            return
+        self.closed = True
+        for connection in self._connections:
+            with contextlib.suppress(OSError):
+                connection.send(("close", None))
+        for process, connection in zip(self._processes, self._connections, strict=True):
+            process.join(self.shutdown_timeout)
+            if process.exitcode is None:
+                process.kill()
+                process.join()
+            connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shutdown()
+
+    def __repr__(self) -> str:
+        workers, frames = self.num_workers, self._frames
+        return f"{type(self).__name__}(num_workers={workers}, policy={self.policy}, frames={frames})"
+
+
+class MultiSyncCollector(MultiCollector):
+    """Collects in several processes, and gives batches with the frames of all.
+
+    Args:
+        cat_results: "stack" for a new first dimension, the processes; an int for the dimension along which
+            their batches are concatenated.
+        others: as for `MultiCollector`; `frames_per_batch` are those of all processes.
+
+    Raises:
+        TypeError, ValueError, RuntimeError: as for `MultiCollector`.
+
+    Source:
+        torchrl.collectors.MultiSyncCollector.
+
+    Example:
+        >>> from functools import partial
+        >>> from lite.data import MultiSyncCollector
+        >>> from lite.envs import GymEnv
+        >>> make = partial(GymEnv, "CartPole-v1")
+        >>> for td in MultiSyncCollector([make, make], frames_per_batch=20, total_frames=20):
+        ...     td.shape
+        (2, 10)
+    """
+
+    def __init__(self, *args: Any, cat_results: int | Literal["stack"] | None = None, **kwargs: Any) -> None:
+        if cat_results not in (None, "stack") and not isinstance(cat_results, int):
+            raise ValueError(f"cat_results must be 'stack' or a dimension, got {cat_results!r}.")
+        self.cat_results = "stack" if cat_results is None else cat_results
+        super().__init__(*args, **kwargs)
+
+    def _share_of(self, frames: int) -> int:
+        return -(-frames // self.num_workers)
+
+    def _collect(self) -> Any:
+        for i in range(self.num_workers):
+            self._ask(i)
+        batches = [self._batch_of(i) for i in range(self.num_workers)]
+        # Both copy: the processes go on in the memory of these.
+        return stack(batches, 0) if self.cat_results == "stack" else cat(batches, int(self.cat_results))
+
+
+class MultiAsyncCollector(MultiCollector):
+    """Collects in several processes, and gives the batch of whichever is ready first.
+
+    That process goes on when the next batch is asked for, with the weights of then; the others go on in the
+    meantime.
+
+    Args:
+        args, kwargs: as for `MultiCollector`; `frames_per_batch` are those of one process.
+
+    Raises:
+        TypeError, ValueError, RuntimeError: as for `MultiCollector`.
+
+    Source:
+        torchrl.collectors.MultiAsyncCollector.
+
+    Example:
+        >>> from functools import partial
+        >>> from lite.data import MultiAsyncCollector
+        >>> from lite.envs import GymEnv
+        >>> make = partial(GymEnv, "CartPole-v1")
+        >>> for td in MultiAsyncCollector(make, num_workers=1, frames_per_batch=10, total_frames=20):
+        ...     td.shape
+        (10,)
+        (10,)
+    """
+
+    def _share_of(self, frames: int) -> int:
+        return frames
+
+    def _collect(self) -> Any:
+        for i in range(self.num_workers):
+            if i not in self._waiting:
+                self._ask(i)
+        ready = multiprocessing.connection.wait(self._connections)
+        i = self._connections.index(ready[0])
+        return self._batch_of(i).clone()
+
+
+belong_to("lite.data", MultiSyncCollector, MultiAsyncCollector)

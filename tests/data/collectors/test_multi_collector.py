@@ -1,0 +1,110 @@
+"""Collectors in processes. Two of them serve several tests, as most of the time is to start them."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from helpers.counting_env import CountingEnv, failing, unmakeable
+
+from lite import TensorDict
+from lite.data import Collector, MultiAsyncCollector, MultiSyncCollector
+from lite.nn import Linear, TensorDictModule
+
+
+class Constant:
+    """A policy that always does the same."""
+
+    def __call__(self, td):
+        return td.set("action", np.full((*td.batch_size, 1), 0.5, np.float32))
+
+
+def test_batches_have_the_frames_of_all():
+    policy = TensorDictModule(Linear(1, 1), in_keys=["observation"], out_keys=["action"])
+    collector = MultiSyncCollector(
+        [CountingEnv, CountingEnv],
+        policy,
+        create_env_kwargs=[{}, {"limit": 4}],
+        frames_per_batch=10,
+        total_frames=30,
+    )
+    assert len(collector) == 3
+    assert collector.set_seed(0, static_seed=True) == 0
+    alone = Collector(CountingEnv(limit=4), policy, frames_per_batch=5)
+    got = []
+    for batch in collector:
+        assert batch.shape == (2, 5)
+        wanted = alone.next()
+        for key in ("observation", "action", ("next", "done")):
+            np.testing.assert_allclose(batch[1][key], wanted[key], rtol=1e-6, err_msg=str(key))
+        got.append(batch)
+        for part in policy.parameters():
+            part.data[...] = len(got)
+        collector.update_policy_weights_()
+    assert collector.closed
+    assert collector.policy_version == 3
+    ids = np.concatenate([batch["collector", "traj_ids"].ravel() for batch in got])
+    assert set(ids % 2**40) == {0, 1, 2, 3, 4}
+    assert not set(got[0]["collector", "traj_ids"][0]) & set(got[0]["collector", "traj_ids"][1])
+    np.testing.assert_array_equal(got[0]["observation"][0].ravel(), [0, 1, 2, 0, 1])  # memory of its own
+
+
+def test_the_first_that_is_ready():
+    stored = []
+    buffer = type("Buffer", (), {"extend": lambda self, data: stored.append(data)})()
+    collector = MultiAsyncCollector(
+        CountingEnv, Constant(), num_workers=2, frames_per_batch=5, total_frames=20, replay_buffer=buffer
+    )
+    assert list(collector) == [None] * 4
+    assert [td.shape for td in stored] == [(5,)] * 4
+    assert all((td["next", "reward"] == 0.5).all() for td in stored)
+    with pytest.raises(TypeError, match="weights"):
+        collector.update_policy_weights_()
+    assert collector.next() is None
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("makers", "message"),
+    [([CountingEnv, failing], "the wheel"), ([CountingEnv, unmakeable], "no such game")],
+)
+def test_failures_name_the_process(makers, message):
+    with pytest.raises(RuntimeError, match=rf"collector 1 failed: .*{message}"):
+        MultiSyncCollector(makers, frames_per_batch=20).next()
+
+
+@pytest.mark.processes
+def test_a_process_that_is_killed():
+    with MultiSyncCollector([CountingEnv], frames_per_batch=5, cat_results=0) as collector:
+        assert collector.next().shape == (5,)
+        os.kill(collector._processes[0].pid, signal.SIGKILL)
+        with pytest.raises(RuntimeError, match=r"collector 0 failed: .*exit code -9"):
+            collector.next()
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ({"num_workers": 3, "create_env_kwargs": [{}]}, ValueError),
+        ({"num_workers": 0}, ValueError),
+        ({"policy": Constant(), "policy_factory": Constant}, TypeError),
+        ({"cat_results": "rows"}, ValueError),
+    ],
+)
+def test_wrong_arguments(words, error):
+    with pytest.raises(error):
+        MultiSyncCollector(CountingEnv, frames_per_batch=5, **words)
+
+
+def test_weights_are_copied_when_they_are_given():
+    class Quiet(MultiSyncCollector):
+        def __init__(self):
+            self.num_workers, self.policy_version, self.policy = 1, 0, None
+
+    collector = Quiet()
+    weights = TensorDict(w=np.zeros(2))
+    collector.update_policy_weights_(weights)
+    weights["w"][:] = 1
+    np.testing.assert_array_equal(collector._weights[0]["w"], [0.0, 0.0])
+    with pytest.raises(ValueError, match="one of"):
+        collector.update_policy_weights_(weights, weights=weights)
