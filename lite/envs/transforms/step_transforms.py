@@ -34,6 +34,7 @@ class StepTransform(Transform, ABC):
 
     _is_state: ClassVar[bool] = True  # whether the next step reads the entries
     _changes_done: ClassVar[bool] = True  # whether `step` may write done entries
+    _keeps_next: ClassVar[bool] = False  # whether what the policy wrote to "next" stays
     reset_key = ResetKey()
 
     @abstractmethod
@@ -75,7 +76,7 @@ class StepTransform(Transform, ABC):
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         following: dict[Path, Any] = {path: self._read(next_tensordict, path) for path in self._sources()}
-        entries, written = {}, list(self._paths(next_tensordict))
+        entries, written = {}, self._paths()
         for path in written:
             before = tensordict.get(_as_key(path), None)
             if before is None:
@@ -91,7 +92,9 @@ class StepTransform(Transform, ABC):
                 written.append(path)
         self.step(entries, following)
         for path in written:
-            next_tensordict.set(_as_key(path), following[path])
+            key = _as_key(path)
+            if not self._keeps_next or key not in next_tensordict:
+                next_tensordict.set(key, following[path])
         return next_tensordict
 
     def _read(self, td: TensorDictBase, path: Path) -> Any:
@@ -104,7 +107,7 @@ class StepTransform(Transform, ABC):
         """Entries that `step` reads of what follows, besides its own."""
         return [("reward",)]
 
-    def _paths(self, following: TensorDictBase) -> list[Path]:
+    def _paths(self) -> list[Path]:
         """Entries that `step` writes."""
         return list(self.initial(()))
 
@@ -407,6 +410,7 @@ class TensorDictPrimer(StepTransform):
     """
 
     _changes_done = False
+    _keeps_next = True
 
     def __init__(
         self,
@@ -470,9 +474,8 @@ class TensorDictPrimer(StepTransform):
     def _sources(self) -> list[Path]:
         return []
 
-    def _paths(self, following: TensorDictBase) -> list[Path]:
-        # What the policy wrote to "next" stays.
-        return [path for path in self._by_path if _as_key(path) not in following]
+    def _paths(self) -> list[Path]:
+        return list(self._by_path)
 
     def _specs(self, batch: tuple[int, ...]) -> dict[Path, TensorSpec]:
         specs = self._by_path.items()

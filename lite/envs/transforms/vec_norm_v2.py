@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from lite import TensorDict, TensorDictBase, get_default_dtype
+from lite._arrays.dtypes import is_floating
 from lite._arrays.public import belong_to
 from lite._arrays.types import is_symbolic
 from lite.envs.transforms.affine import ObservationNorm
@@ -131,6 +132,7 @@ class VecNormV2(Transform):
             if not self.frozen and not is_symbolic(value):
                 self._update(key, value, td.ndim)
             loc, scale = self._moments(key)
+            value = value if is_floating(value.dtype) else value.astype(loc.dtype)
             td.set(targets[key], (value - loc) / scale)
         return td
 

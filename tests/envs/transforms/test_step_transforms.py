@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
+from helpers.transformed import Steps
 
+from lite import TensorDict
 from lite.data import (
     Bounded,
     Collector,
@@ -11,6 +13,7 @@ from lite.data import (
     TensorDictPrimer,
     Unbounded,
 )
+from lite.envs import TransformedEnv, check_env_specs
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
 SyncVectorEnv = gymnasium.vector.SyncVectorEnv
@@ -150,3 +153,37 @@ def test_a_reward_that_is_not_there():
     collector = Collector(Counting(), frames_per_batch=5, transforms=[RewardSum(["cost"])])
     with pytest.raises(KeyError, match="cost"):
         next(iter(collector))
+
+
+def test_called_alone():
+    td = TensorDict({"reward": np.ones((2, 3, 1), np.float32)}, [2, 3], names=[None, "time"])
+    np.testing.assert_array_equal(RewardSum()(td)["episode_reward"][..., 0], [[1, 2, 3]] * 2)
+    with pytest.raises(ValueError, match="RewardSum needs a dimension called 'time'"):
+        RewardSum()(TensorDict(reward=1.0))
+    primer = TensorDictPrimer(h=Unbounded(2), n=Unbounded(1), default_value={"h": lambda: np.arange(2)})
+    np.testing.assert_array_equal(primer(TensorDict({}, [2]))["h"], [[0, 1], [0, 1]])
+    with pytest.raises(NotImplementedError, match="StepCounter needs an environment"):
+        StepCounter()(td)
+
+
+def test_what_a_policy_writes_to_next_stays():
+    env = TransformedEnv(Steps(9), TensorDictPrimer(memory=Unbounded((1,)), default_value=1.0))
+
+    def policy(td):
+        td.update({"action": np.zeros(1, np.float32), "next": TensorDict(memory=td["memory"] * 2)})
+        return td
+
+    np.testing.assert_array_equal(env.rollout(4, policy)["memory"].ravel(), [1, 2, 4, 8])
+    kept = TransformedEnv(Steps(9), TensorDictPrimer(goal=Bounded(-1, 1, (3,)), random=True, generator=0))
+    check_env_specs(kept)
+    assert np.ptp(kept.rollout(4)["goal"], 0).max() == 0
+
+
+def test_what_an_environment_gave_is_not_written():
+    base = Steps(9)
+    flags = np.zeros(1, bool)
+    base._step = lambda td: TensorDict(x=base.x, reward=np.ones(1, np.float32), done=flags)
+    td = TransformedEnv(base, StepCounter(1)).rollout(3)
+    assert td.shape == (1,)
+    assert td["next", "truncated"].all()
+    assert not flags.any()

@@ -1,0 +1,102 @@
+import numpy as np
+import pytest
+
+from lite import TensorDict
+from lite.data import Bounded, Categorical, Composite, MultiOneHot, OneHot, Unbounded
+from lite.envs import (
+    ActionDiscretizer,
+    ActionMask,
+    ActionScaling,
+    DiscreteActionProjection,
+    EnvBase,
+    TransformedEnv,
+)
+
+
+class Acts(EnvBase):
+    """Whose observation is the action."""
+
+    def __init__(self, spec):
+        super().__init__()
+        self.action_spec = spec
+        self.observation_spec = Composite(seen=Unbounded(spec.shape, dtype=spec.dtype))
+        self.reward_spec = Unbounded(1)
+
+    def _reset(self, tensordict, **kwargs):
+        return TensorDict(seen=self.action_spec.zero())
+
+    def _step(self, tensordict):
+        return TensorDict(seen=tensordict["action"], reward=np.zeros(1, np.float32), done=np.zeros(1, bool))
+
+    def _set_seed(self, seed):
+        pass
+
+
+def stepped(env, key, action):
+    return env.step(env.reset().set(key, action))["next", "seen"]
+
+
+@pytest.mark.parametrize(("standard", "given"), [(True, [-1.0, 0.5]), (False, [0.0, 0.75])])
+def test_scaling_by_the_bounds(standard, given):
+    env = TransformedEnv(Acts(Bounded([-2, 0], [2, 4])), ActionScaling(standard_normal=standard))
+    assert env.action_spec == Bounded(-1 if standard else 0, 1, (2,))
+    np.testing.assert_array_equal(stepped(env, "action", np.array(given, np.float32)), [-2, 3])
+    np.testing.assert_array_equal(env.transform.normalize(np.array([-2, 3], np.float32)), given)
+    assert list(env.transform.state_dict()) == ["loc", "scale"]
+
+
+def test_scaling_of_what_has_no_bounds():
+    with pytest.raises(RuntimeError, match="needs actions with finite bounds"):
+        _ = TransformedEnv(Acts(Unbounded(2)), ActionScaling()).action_spec
+    env = TransformedEnv(Acts(Unbounded(2)), ActionScaling(out_keys_inv=["a"], loc=1, scale=2))
+    assert env.full_action_spec["a"] == Unbounded(2)
+    np.testing.assert_array_equal(stepped(env, "a", np.ones(2, np.float32)), [3, 3])
+    with pytest.raises(RuntimeError, match="needs continuous actions"):
+        _ = TransformedEnv(Acts(Categorical(3)), ActionScaling(loc=1, scale=2)).action_spec
+
+
+def test_scaling_from_statistics():
+    scaling = ActionScaling.from_stats(low=[0, 0], high=[2, 0])
+    np.testing.assert_allclose(scaling.scale, [1, 1e-6])
+    with pytest.raises(ValueError, match="give mean and std, or low and high"):
+        ActionScaling.from_stats()
+    with pytest.raises(ValueError, match="shapes must be the same"):
+        ActionScaling.from_stats(mean=[0, 0], std=1)
+
+
+def test_parts_of_each_dimension():
+    strategy = ActionDiscretizer.SamplingStrategy
+    spec = Bounded([-1, 0], [1, 6])
+    env = TransformedEnv(Acts(spec), ActionDiscretizer(np.array([2, 3]), sampling=strategy.LOW))
+    assert env.action_spec.nvec.tolist() == [2, 3]
+    np.testing.assert_array_equal(stepped(env, "action", np.array([1, 2])), [0, 4])
+    drawn = TransformedEnv(
+        Acts(spec), ActionDiscretizer(2, sampling=strategy.RANDOM, categorical=False, generator=0)
+    )
+    assert isinstance(drawn.action_spec, MultiOneHot)
+    values = [stepped(drawn, "action", np.array([0, 1, 1, 0])) for _ in range(50)]
+    assert (np.ptp(values, 0) > [0.5, 1.5]).all()
+    assert (np.min(values, 0) >= [0, 0]).all()
+    assert (np.max(values, 0) <= [1, 3]).all()
+    one = TransformedEnv(Acts(Bounded(0, 4, ())), ActionDiscretizer(4, categorical=False))
+    assert isinstance(one.action_spec, OneHot)
+    assert stepped(one, "action", np.array([0, 0, 1, 0])) == 2.5
+    with pytest.raises(TypeError, match="needs actions with bounds"):
+        _ = TransformedEnv(Acts(Unbounded(2)), ActionDiscretizer(2)).action_spec
+
+
+def test_projection_draws_for_classes_that_are_not_there():
+    projection = DiscreteActionProjection(2, 4, generator=0)
+    td = projection.inv(TensorDict({"action": np.eye(4, dtype=np.int64)}, [4]))
+    np.testing.assert_array_equal(td["action"][:2], np.eye(2))
+    np.testing.assert_array_equal(td["action"].sum(-1), 1)
+    env = TransformedEnv(Acts(OneHot(2)), projection)
+    assert env.action_spec.n == 4
+    np.testing.assert_array_equal(projection(TensorDict(action=np.array([0, 1])))["action"], [0, 1, 0, 0])
+
+
+def test_mask_needs_classes():
+    with pytest.raises(RuntimeError, match="ActionMask needs an environment"):
+        ActionMask()._call(TensorDict(action_mask=np.ones(2, bool)))
+    with pytest.raises(ValueError, match="ActionMask needs classes as actions"):
+        TransformedEnv(Acts(Unbounded(2)), ActionMask(mask_key="seen")).reset()

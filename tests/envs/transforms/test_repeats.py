@@ -1,0 +1,31 @@
+import pytest
+from helpers.transformed import Steps
+
+from lite import TensorDict
+from lite.envs import Compose, FrameSkipTransform, NoopResetEnv, RewardScaling, StepCounter, TransformedEnv
+
+
+def test_rewards_are_summed_after_what_is_before():
+    env = TransformedEnv(Steps(9), Compose(RewardScaling(1, 2), FrameSkipTransform(3)))
+    td = env.rollout(2)
+    # Of rewards 1, 2, ... each twice and one more.
+    assert td["next", "reward"].ravel().tolist() == [2 * 6 + 3, 2 * 15 + 3]
+    assert td["next", "x"].ravel().tolist() == [3, 6]
+
+
+def test_steps_at_the_start():
+    env = TransformedEnv(Steps(9), Compose(StepCounter(), NoopResetEnv(4, generator=0)))
+    starts = {int(env.reset()["step_count"][0]) for _ in range(30)}
+    assert starts == {0, 1, 2, 3}
+    assert "reward" not in env.reset()
+    with pytest.raises(RuntimeError, match="11 episodes ended within 9 random steps"):
+        TransformedEnv(Steps(3), NoopResetEnv(9, random=False)).reset()
+
+
+def test_without_an_environment():
+    with pytest.raises(RuntimeError, match="FrameSkipTransform needs an environment"):
+        FrameSkipTransform(2)(TensorDict())
+    with pytest.raises(ValueError, match="frame_skip must be at least 1"):
+        FrameSkipTransform(0)
+    with pytest.raises(RuntimeError, match="NoopResetEnv needs an environment"):
+        NoopResetEnv()._reset(TensorDict(), TensorDict())

@@ -1,0 +1,27 @@
+import numpy as np
+import pytest
+from helpers.transformed import Steps
+
+from lite import TensorDict
+from lite.envs import TimeMaxPool, TransformedEnv, check_env_specs
+
+
+def test_the_largest_of_the_last():
+    base = Steps(4)
+    base.sign = np.array([1, -1, 1, -1, 1], np.float32)
+    env = TransformedEnv(base, TimeMaxPool(["x"], ["y"], T=2))
+    check_env_specs(env)
+    td = env.rollout(4)
+    x = np.append(td["x"].ravel(), td["next", "x"][-1])
+    np.testing.assert_array_equal(td["next", "y"].ravel(), np.maximum(x[1:], x[:-1]))
+    np.testing.assert_array_equal(td["y"][0], np.maximum(x[:1], 0))
+    np.testing.assert_array_equal(env.rollout(4)["y"], td["y"])
+
+
+def test_arguments():
+    with pytest.raises(ValueError, match="T must be at least 1"):
+        TimeMaxPool(T=0)
+    with pytest.raises(ValueError, match="out_keys must be as many as in_keys"):
+        TimeMaxPool(["a"], ["b", "c"])
+    with pytest.raises(NotImplementedError, match="TimeMaxPool needs an environment"):
+        TimeMaxPool()(TensorDict())

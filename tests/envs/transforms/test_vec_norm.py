@@ -1,0 +1,64 @@
+import pickle
+
+import numpy as np
+import pytest
+
+from lite import TensorDict
+from lite.data import Bounded, Unbounded
+from lite.envs import Compose, ObservationNorm, VecNorm
+
+X = np.array([[1.0, 2.0], [3.0, 6.0]])
+
+
+def test_statistics_are_weighted_sums():
+    norm = VecNorm(["x"], decay=0.5)
+    norm(TensorDict({"x": X}, [2]))
+    norm(TensorDict({"x": X + 1}, [2]))
+    count = 0.5 * 2 + 2
+    mean = (0.5 * X.sum(0) + (X + 1).sum(0)) / count
+    squares = (0.5 * (X**2).sum(0) + ((X + 1) ** 2).sum(0)) / count
+    np.testing.assert_allclose(norm.loc["x"], mean)
+    np.testing.assert_allclose(norm.scale["x"], np.sqrt(squares - mean**2))
+
+
+def test_frozen_and_not():
+    norm = VecNorm(["x"], decay=1.0)
+    with pytest.raises(RuntimeError, match="VecNorm has no statistics yet"):
+        norm.frozen_copy()
+    norm(TensorDict({"x": X}, [2]))
+    frozen = norm.frozen_copy()
+    before = frozen(TensorDict({"x": X}, [2]))["x"]
+    norm(TensorDict({"x": X * 9}, [2]))
+    np.testing.assert_array_equal(frozen(TensorDict({"x": X}, [2]))["x"], before)
+    assert not np.array_equal(frozen.unfreeze()(TensorDict({"x": X + 1}, [2]))["x"], before)
+
+
+def test_statistics_that_are_shared():
+    shared = TensorDict({"x_sum": np.zeros(2), "x_ssq": np.zeros(2), "x_count": np.zeros(1)}, [])
+    one, two = VecNorm(["x"], shared_td=shared), VecNorm(["x"], shared_td=shared)
+    one(TensorDict({"x": X}, [2]))
+    np.testing.assert_array_equal(two.loc["x"], [2, 4])
+    with pytest.raises(KeyError, match=r"shared_td must have \['y_sum'"):
+        VecNorm(["y"], shared_td=shared)
+
+
+def test_copies_keep_statistics():
+    norm = VecNorm(["x", ("n", "y")])
+    with_none = norm.state_dict()
+    assert with_none["_extra_state"] is None
+    norm(TensorDict({"x": X, "n": {"y": X}}, [2]))
+    assert set(norm.state_dict()["_extra_state"]) == {
+        *(f"x_{part}" for part in ("sum", "ssq", "count")),
+        *(f"n-<.>-y_{part}" for part in ("sum", "ssq", "count")),
+    }
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(norm)).loc["n", "y"], norm.loc["n", "y"])
+    with pytest.raises(KeyError, match="the state dict has no statistics"):
+        norm.load_state_dict(with_none)
+    assert isinstance(norm.to_observation_norm(), Compose)
+    assert isinstance(VecNorm(["x"], shared_td=norm._td).to_observation_norm(), ObservationNorm)
+
+
+def test_spec_and_what_is_missing():
+    norm = VecNorm(["x", "y"])
+    assert list(norm(TensorDict({"x": X}, [2])).keys()) == ["x"]
+    assert norm.transform_observation_spec(Bounded(-1, 1, (2,))) == Unbounded(2)

@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+
+from lite import TensorDict
+from lite.envs import VecNormV2
+
+X = np.array([[1.0, 2.0], [3.0, 6.0]])
+
+
+def test_the_first_call_counts_whole():
+    norm = VecNormV2(["x"], decay=0.9, reduce_batch_dims=True)
+    norm(TensorDict({"x": X}, [2]))
+    # Where the averages started, at zero, is corrected for.
+    np.testing.assert_allclose(norm.loc["x"], X.mean(0), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("reduce", "shape"), [(True, (2,)), (False, (2, 2))])
+def test_means_of_all(reduce, shape):
+    norm = VecNormV2(["x"], decay=1.0, reduce_batch_dims=reduce)
+    for shift in range(3):
+        norm(TensorDict({"x": X + shift}, [2]))
+    every = np.stack([X + shift for shift in range(3)])
+    axes = (0, 1) if reduce else 0
+    assert norm.loc["x"].shape == shape
+    np.testing.assert_allclose(norm.loc["x"], every.mean(axes))
+    np.testing.assert_allclose(norm.scale["x"], every.std(axes))
+
+
+def test_states_and_copies():
+    norm, other = VecNormV2(["x"]), VecNormV2(["x"])
+    assert norm.state_dict()["_extra_state"] == {}
+    with pytest.raises(RuntimeError, match="VecNormV2 has no statistics yet"):
+        norm.frozen_copy()
+    norm(TensorDict({"x": X}, [2]))
+    assert set(norm.state_dict()["_extra_state"]) == {"loc.-|-.x", "var.-|-.x", "count.-|-.x"}
+    assert bool(norm.initialized)
+    frozen = norm.frozen_copy()
+    norm(TensorDict({"x": X * 5}, [2]))
+    other.load_state_dict(norm.state_dict())
+    np.testing.assert_array_equal(other.loc["x"], norm.loc["x"])
+    assert not np.array_equal(frozen.loc["x"], norm.loc["x"])
+    with pytest.raises(RuntimeError, match="the state dict has no statistics"):
+        norm.load_state_dict(VecNormV2(["x"]).state_dict())
+    with pytest.raises(KeyError, match=r"VecNormV2 reads \['x'\]"):
+        norm(TensorDict({"y": X}, [2]))
+
+
+def test_integers_become_floats():
+    norm = VecNormV2(["x"], ["y"], decay=1.0)
+    td = norm(TensorDict({"x": np.array([[2], [4]])}, [2]))
+    assert (td["y"].dtype, td["x"].dtype) == (np.float32, np.int64)
