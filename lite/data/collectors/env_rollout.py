@@ -14,11 +14,11 @@ from lite.data.collectors.episode_statistics import EpisodeStatistics
 from lite.envs.base import EnvBase
 from lite.envs.environments import EnvError, Environments
 from lite.envs.gym import GymWrapper
+from lite.envs.transforms.compose import Compose
 from lite.envs.transforms.step_transforms import StepTransform
+from lite.envs.transforms.transformed_env import TransformedEnv
 from lite.kernels._install import install
 from lite.specs.composite import Composite
-
-_FLAGS = ("reward", "terminated", "truncated", "done")
 
 
 class EnvRollout:
@@ -29,9 +29,6 @@ class EnvRollout:
         transforms: entries that are computed besides.
         time: frames of each environment in a batch.
         traj_ids: write ("collector", "traj_ids").
-
-    Raises:
-        ValueError: transforms are given, and the environment has not the entries that they read.
     """
 
     skipped = 0
@@ -39,20 +36,14 @@ class EnvRollout:
     def __init__(
         self, env: EnvBase, transforms: Sequence[StepTransform], time: int, *, traj_ids: bool = True
     ) -> None:
-        self.env = env
-        self.transforms = list(transforms)
+        # Their entries are the environment's from here on.
+        self.env = TransformedEnv(env, Compose(*transforms), auto_unwrap=False) if transforms else env
         self.time = time
         self.traj_ids = traj_ids
         self.statistics = EpisodeStatistics(env.batch_size)
         self.steps = self.filled = self.next_traj = 0
         self.stale = True
         self.seed: Any = None
-        missing = {*_FLAGS} - {*env.full_reward_spec.keys(), *env.full_done_spec.keys()}
-        if self.transforms and missing:
-            raise ValueError(
-                f"transforms and max_frames_per_traj read {sorted(missing)}, which the environment does not "
-                "give; add_truncated_keys() adds 'truncated'."
-            )
         self._ids = np.zeros(env.batch_size, np.int64)
         self._td: Any = None
         self._steps: list[Any] = []
@@ -110,16 +101,8 @@ class EnvRollout:
         if only_actions:
             for key, value in self._unset.items():
                 td.set(key, value.copy())
-        if self.transforms:
-            stepped = self._transformed(env.step(td))
-            following = env.step_mdp(stepped)
-            for path in self._first:
-                following.set(path, stepped.get(("next", *path)))
-            ended = self._ended(following)
-            following = env.maybe_reset(following)
-        else:
-            stepped, following = env.step_and_maybe_reset(td)
-            ended = self._ended(stepped.get("next"))
+        stepped, following = env.step_and_maybe_reset(td)
+        ended = self._ended(stepped.get("next"))
         self._steps.append(stepped)
         self._id_rows.append(self._ids.copy())
         self._td = following
@@ -143,29 +126,9 @@ class EnvRollout:
             return np.logical_and.reduce(done)
         return np.asarray(ended.reshape(batch))
 
-    def _transformed(self, stepped: Any) -> Any:
-        following: dict[tuple[str, ...], NDArray[Any]] = {(name,): stepped["next", name] for name in _FLAGS}
-        entries: dict[tuple[str, ...], NDArray[Any]] = {}
-        for path in self._first:
-            entries[path] = stepped.get(path)
-            following[path] = np.zeros_like(entries[path])
-        for transform in self.transforms:
-            transform.step(entries, following)
-        for path, value in following.items():
-            stepped.set(("next", *path), value)
-        return stepped
-
     def _start(self, started: NDArray[np.bool_]) -> None:
-        """Give entries of transforms their first values, and ids, where episodes start."""
+        """Give ids where episodes start."""
         self.statistics.start(started, self.steps)
-        self._first: dict[tuple[str, ...], NDArray[Any]] = {}
-        for transform in self.transforms:
-            self._first.update(transform.initial(self.env.batch_size))
-        for path, first in self._first.items():
-            entry = self._td.get(path, None)
-            kept = first.copy() if entry is None else np.array(entry)
-            kept[started] = first[started]
-            self._td.set(path, kept)
         count = int(np.count_nonzero(started))
         self._ids[started] = np.arange(self.next_traj, self.next_traj + count)
         self.next_traj += count

@@ -297,7 +297,7 @@ class RewardSum(StepTransform):
         return {path: parent.full_reward_spec[_as_key(source)].zero(lead) for source, path in self._pairs}
 
     def step(self, entries: Entries, following: Entries) -> None:
-        for source, path in self._pairs:
+        for source, path in self.__dict__.get("_paired") or self._pairs:
             np.add(entries[path], following[source], out=following[path])
 
     def _sources(self) -> list[Path]:

@@ -55,8 +55,9 @@ def test_step_transforms_and_the_longest_episode():
     np.testing.assert_array_equal(td["observation"].ravel(), [0, 1, 2, 0, 1])
     sums = np.concatenate([np.cumsum(part) for part in np.split(td["next", "reward"].ravel(), [3])])
     np.testing.assert_allclose(td["next", "episode_reward"].ravel(), sums, rtol=1e-6)
-    with pytest.raises(ValueError, match="truncated"):
-        Collector(CountingEnv(), frames_per_batch=5, max_frames_per_traj=3)
+    # An environment without such an entry gets one.
+    td = Collector(CountingEnv(limit=9), frames_per_batch=5, max_frames_per_traj=3).next()
+    np.testing.assert_array_equal(td["next", "truncated"].ravel(), [0, 0, 1, 0, 0])
 
 
 def test_random_frames_have_what_the_policy_writes():
