@@ -55,6 +55,7 @@ LAYERS = [
     "lite.data.values",
     "lite.data.datasets",
     "lite.data.collectors",
+    "lite.data.logging",
     "lite.data",
     "lite.models.graph",
     "lite.models.decoder",

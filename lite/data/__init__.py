@@ -8,6 +8,7 @@ Each folder imports only those before it (specs are in `lite.specs`, environment
 - `values`: advantages among the responses to one prompt; those along time are estimated in `lite.nn.values`
 - `datasets`: reads data that others recorded
 - `collectors`: step environments, and have language models respond
+- `logging`: watches a run: numbers, texts and videos in files, and curves of them
 
 Names are loaded on first use, so that importing this package costs next to nothing.
 """
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from lite.data.collectors.ray_collector import RayCollector
     from lite.data.datasets.lerobot import lerobot_to_memmap
     from lite.data.datasets.minari import minari_to_memmap
+    from lite.data.logging.csv_logger import CSVExperiment, CSVLogger
+    from lite.data.logging.curves import plot_csv
+    from lite.data.logging.get_logger import generate_exp_name, get_logger
+    from lite.data.logging.logger import Logger
+    from lite.data.logging.tensorboard_logger import TensorboardLogger
     from lite.data.replay.mapped_storage import LazyMemmapStorage
     from lite.data.replay.max_value_writer import TensorDictMaxValueWriter
     from lite.data.replay.prioritized_replay_buffer import (
@@ -103,6 +109,11 @@ _NAMES = {
     ],
     "data.datasets.lerobot": ["lerobot_to_memmap"],
     "data.datasets.minari": ["minari_to_memmap"],
+    "data.logging.csv_logger": ["CSVExperiment", "CSVLogger"],
+    "data.logging.curves": ["plot_csv"],
+    "data.logging.get_logger": ["generate_exp_name", "get_logger"],
+    "data.logging.logger": ["Logger"],
+    "data.logging.tensorboard_logger": ["TensorboardLogger"],
     "data.replay.mapped_storage": ["LazyMemmapStorage"],
     "data.replay.max_value_writer": ["TensorDictMaxValueWriter"],
     "data.replay.prioritized_replay_buffer": ["PrioritizedReplayBuffer", "TensorDictPrioritizedReplayBuffer"],
@@ -162,6 +173,8 @@ __all__ = [
     "Binary",
     "Bounded",
     "BoundedContinuous",
+    "CSVExperiment",
+    "CSVLogger",
     "Categorical",
     "Collector",
     "Composite",
@@ -175,6 +188,7 @@ __all__ = [
     "LazyStackStorage",
     "LazyTensorStorage",
     "ListStorage",
+    "Logger",
     "MCAdvantage",
     "MCAdvantageSelector",
     "MultiAgentGAE",
@@ -214,6 +228,7 @@ __all__ = [
     "TensorDictRoundRobinWriter",
     "TensorSpec",
     "TensorStorage",
+    "TensorboardLogger",
     "TokenTransitions",
     "TransformBatches",
     "Unbounded",
@@ -222,9 +237,12 @@ __all__ = [
     "VTrace",
     "ValueEstimatorBase",
     "Writer",
+    "generate_exp_name",
+    "get_logger",
     "group_advantages",
     "lerobot_to_memmap",
     "minari_to_memmap",
+    "plot_csv",
     "row_seeds",
     "split_trajectories",
 ]

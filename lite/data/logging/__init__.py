@@ -1,0 +1,8 @@
+"""Watching a run: numbers, texts and videos in files, and drawings of them.
+
+logger              what all loggers have
+csv_logger          a file for each number's history, as torchrl's logger writes them
+tensorboard_logger  files that TensorBoard shows
+get_logger          loggers by name, and names of experiments
+curves              drawings of what several runs have logged
+"""

@@ -1,0 +1,183 @@
+"""CSVLogger: a file for each number's history, as torchrl's logger writes them."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from lite._arrays.public import belong_to
+from lite.data.logging.logger import Logger, require_video
+
+_FORMATS = ("memmap", "gif")
+
+
+class CSVExperiment:
+    """The files of one experiment: what `CSVLogger` writes to."""
+
+    def __init__(self, log_dir: str, *, video_format: str = "memmap", video_fps: int = 30) -> None:
+        self.scalars: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+        self.videos_counter: defaultdict[str, int] = defaultdict(int)
+        self.text_counter: defaultdict[str, int] = defaultdict(int)
+        self.log_dir = log_dir
+        self.video_format = video_format
+        self.video_fps = video_fps
+        for name in ("scalars", "videos", "texts"):
+            os.makedirs(os.path.join(log_dir, name), exist_ok=True)
+        self.files: dict[Path, IO[str]] = {}
+
+    def _place(self, kind: str, name: str) -> Path:
+        """The path of a file, whose folder is there: names may have slashes."""
+        path = Path(self.log_dir, kind, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def _write(self, path: Path, mode: str, text: str) -> None:
+        if path not in self.files:
+            self.files[path] = path.open(mode, encoding="utf-8")
+        self.files[path].write(text)
+        self.files[path].flush()
+
+    def add_scalar(self, name: str, value: float, global_step: int | None = None) -> None:
+        """Append the line `step,value` to `scalars/<name>.csv`."""
+        step = len(self.scalars[name]) if global_step is None else global_step
+        value = float(value)
+        self._write(self._place("scalars", f"{name}.csv"), "a", f"{step},{value}\n")
+        self.scalars[name].append((step, value))
+
+    def add_video(
+        self, tag: str, vid_tensor: Any, global_step: int | None = None, fps: int | None = None
+    ) -> None:
+        """Write `videos/<tag>_<step>`: "memmap", the bytes of the array, or "gif", one video after the other.
+
+        Raises:
+            ImportError: "gif" without Pillow.
+        """
+        step = self._count(self.videos_counter, tag) if global_step is None else global_step
+        video = require_video(vid_tensor)
+        path = self._place("videos", f"{tag}_{step}.{self.video_format}")
+        if self.video_format == "memmap":
+            video.tofile(path)
+        else:
+            _write_gif(path, video.reshape(-1, *video.shape[2:]), fps or self.video_fps)
+
+    def add_text(self, tag: str, text: str, global_step: int | None = None) -> None:
+        """Write `texts/<tag><step>.txt`."""
+        step = self._count(self.text_counter, tag) if global_step is None else global_step
+        self._write(self._place("texts", f"{tag}{step}.txt"), "w", text)
+
+    def _count(self, counter: defaultdict[str, int], name: str) -> int:
+        counter[name] += 1
+        return counter[name] - 1
+
+    def close(self) -> None:
+        """Close all files; what is logged later opens them again."""
+        while self.files:
+            self.files.popitem()[1].close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "files"):
+            self.close()
+
+    def __repr__(self) -> str:
+        return f"CSVExperiment(log_dir={self.log_dir})"
+
+
+class CSVLogger(Logger):
+    """Logs to files that any program reads, as torchrl's logger of this name lays them out.
+
+    `<log_dir>/<exp_name>/` has `scalars/<name>.csv`, a line `step,value` for each number, which is on disk
+    when `log_scalar` returns; `texts/hparams<n>.txt`; and `videos/<name>_<step>`. A run that goes on appends.
+
+    Args:
+        exp_name: the name of the experiment.
+        log_dir: the folder of all experiments, "csv_logs" by default.
+        video_format: "memmap", the bytes of an array, whose shape and dtype a reader must know; or "gif".
+        video_fps: frames per second.
+
+    Raises:
+        ValueError: another format.
+
+    Source:
+        torchrl.record.loggers.CSVLogger.
+
+    Example:
+        >>> import os, tempfile
+        >>> from lite.data import CSVLogger
+        >>> folder = tempfile.mkdtemp()
+        >>> logger = CSVLogger("first", log_dir=folder)
+        >>> for step in range(2):
+        ...     logger.log_scalar("train/reward", step / 2, step=10 * step)
+        >>> with open(os.path.join(folder, "first/scalars/train/reward.csv")) as file:
+        ...     print(file.read(), end="")
+        0,0.0
+        10,0.5
+    """
+
+    experiment: CSVExperiment
+
+    def __init__(
+        self,
+        exp_name: str,
+        log_dir: str | os.PathLike[str] | None = None,
+        video_format: str = "memmap",
+        video_fps: int = 30,
+    ) -> None:
+        if video_format not in _FORMATS:
+            raise ValueError(f"video_format must be one of {_FORMATS}, got {video_format!r}.")
+        self.video_format = video_format
+        self.video_fps = video_fps
+        super().__init__(exp_name, "csv_logs" if log_dir is None else os.fspath(log_dir))
+
+    def _create_experiment(self) -> CSVExperiment:
+        folder = os.path.join(self.log_dir, self.exp_name)
+        return CSVExperiment(folder, video_format=self.video_format, video_fps=self.video_fps)
+
+    def log_scalar(self, name: str, value: float, step: int | None = None) -> None:
+        """Log a number; see `Logger.log_scalar`."""
+        self.experiment.add_scalar(name, value, global_step=step)
+
+    def log_video(self, name: str, video: Any, step: int | None = None, **kwargs: Any) -> None:
+        """Log videos; see `Logger.log_video`.
+
+        Raises:
+            ValueError: another shape.
+            ImportError: "gif" without Pillow.
+        """
+        self.experiment.add_video(name, require_video(video), global_step=step, **kwargs)
+
+    def log_hparams(self, cfg: Mapping[str, Any]) -> None:
+        """Write the settings of a run, a line for each."""
+        self.experiment.add_text(
+            "hparams", "\n".join(f"{key}: {value}" for key, value in sorted(cfg.items()))
+        )
+
+    def _checkpoint_state(self) -> dict[str, Any]:
+        made = self.experiment
+        return {name: dict(getattr(made, name)) for name in ("scalars", "videos_counter", "text_counter")}
+
+    def _load_checkpoint_state(self, state_dict: Mapping[str, Any]) -> None:
+        for name in ("scalars", "videos_counter", "text_counter"):
+            counters = getattr(self.experiment, name)
+            counters.clear()
+            counters.update(state_dict.get(name, {}))
+
+    def __repr__(self) -> str:
+        return f"CSVLogger(exp_name={self.exp_name}, experiment={self.experiment!r})"
+
+
+def _write_gif(path: Path, frames: np.ndarray[Any, Any], fps: int) -> None:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError("video_format='gif' needs Pillow: pip install pillow") from error
+    rows = np.moveaxis(np.broadcast_to(frames, (len(frames), 3, *frames.shape[2:])), 1, -1)
+    first, *others = [Image.fromarray(np.ascontiguousarray(row)) for row in rows]
+    first.save(path, save_all=True, append_images=others, duration=round(1000 / fps), loop=0)
+
+
+belong_to("lite.data", CSVExperiment, CSVLogger)

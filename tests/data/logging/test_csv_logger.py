@@ -1,0 +1,71 @@
+"""CSVLogger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lite.data import CSVLogger
+
+
+def test_each_number_is_on_disk_at_once(tmp_path: Path) -> None:
+    logger = CSVLogger("run", tmp_path)
+    logger.log_scalar("train/loss", np.float32(0.5))
+    logger.log_scalar("train/loss", 1, step=40)
+    logger.log_scalar("train/loss", np.nan)
+    file = tmp_path / "run/scalars/train/loss.csv"
+    assert file.read_text() == "0,0.5\n40,1.0\n2,nan\n"
+    with pytest.raises(TypeError):
+        logger.log_scalar("train/loss", [1.0, 2.0])  # type: ignore[arg-type]
+    assert len(logger.experiment.scalars["train/loss"]) == 3
+
+
+def test_a_run_goes_on(tmp_path: Path) -> None:
+    logger = CSVLogger("run", tmp_path)
+    logger.log_scalar("a", 1.0)
+    logger.log_hparams({"lr": 0.1, "env": "CartPole"})
+    state = logger.state_dict()
+    assert (state["exp_name"], state["log_dir"]) == ("run", str(tmp_path.absolute()))
+    logger.close()
+    again = CSVLogger("run", tmp_path)
+    again.load_state_dict(state)
+    again.log_scalar("a", 2.0)
+    again.log_hparams({"lr": 0.2})
+    assert (tmp_path / "run/scalars/a.csv").read_text() == "0,1.0\n1,2.0\n"
+    texts = tmp_path / "run/texts"
+    assert (texts / "hparams0.txt").read_text() == "env: CartPole\nlr: 0.1"
+    assert (texts / "hparams1.txt").read_text() == "lr: 0.2"
+    again.load_state_dict({})
+    assert not again.experiment.scalars
+
+
+def test_videos(tmp_path: Path) -> None:
+    video = np.random.default_rng(0).integers(0, 256, (2, 3, 1, 4, 5), np.uint8)
+    logger = CSVLogger("run", tmp_path)
+    logger.log_video("test/play", video)
+    logger.log_video("test/play", video)
+    found = np.fromfile(tmp_path / "run/videos/test/play_1.memmap", np.uint8)
+    np.testing.assert_array_equal(found.reshape(video.shape), video)
+    with pytest.raises(ValueError, match=r"of 1 or 3 colours, got \(3, 1, 4, 5\)"):
+        logger.log_video("test/play", video[0])
+    with pytest.raises(ValueError, match="video_format must be one of"):
+        CSVLogger("run", tmp_path, video_format="pt")
+
+
+def test_moving_pictures(tmp_path: Path) -> None:
+    images = pytest.importorskip("PIL.Image")
+    video = np.zeros((1, 4, 3, 8, 6), np.uint8)
+    video[0, 1:, 1] = 255
+    CSVLogger("run", tmp_path, video_format="gif", video_fps=20).log_video("a", video, step=9)
+    with images.open(tmp_path / "run/videos/a_9.gif") as image:
+        assert (image.size, image.info["duration"]) == ((6, 8), 50)
+        image.seek(1)
+        assert image.convert("RGB").getpixel((0, 0)) == (0, 255, 0)
+
+
+def test_names(tmp_path: Path) -> None:
+    assert repr(CSVLogger("run", tmp_path)).startswith(
+        "CSVLogger(exp_name=run, experiment=CSVExperiment(log_dir="
+    )

@@ -1,0 +1,60 @@
+"""Logger, the base."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lite import TensorDict
+from lite.data import Logger
+
+
+class Kept(Logger):
+    """Keeps what it is given."""
+
+    def _create_experiment(self) -> Any:
+        self.seen: list[Any] = []
+
+    def log_scalar(self, name: str, value: float, step: int | None = None) -> None:
+        self.seen.append((name, value, step))
+
+
+def test_numbers_of_nested_entries() -> None:
+    logger = Kept("run", "logs")
+    td = TensorDict(a=np.array([1.5], np.float32), b={"c": np.int64(3)})
+    assert logger.log_metrics(td, 7, keys_sep=".") == {"a": 1.5, "b.c": 3}
+    assert logger.seen == [("a", 1.5, 7), ("b.c", 3, 7)]
+    assert logger.log_metrics({"x": np.arange(2), "y": "text"}) == {"x": [0, 1], "y": "text"}
+
+
+@pytest.mark.parametrize("end", ["finish", "close"])
+def test_it_ends_once(end: str) -> None:
+    logger, calls = Kept("run", "logs"), []
+
+    class Experiment:
+        def flush(self) -> None:
+            calls.append("flush")
+
+    setattr(Experiment, end, lambda self: calls.append(end))
+    logger.experiment = Experiment()
+    assert logger.is_alive
+    logger.close()
+    logger.shutdown()
+    assert (calls, logger.is_alive) == (["flush", end], False)
+
+
+def test_what_a_logger_does_not_log() -> None:
+    with pytest.raises(NotImplementedError, match="Logger defines no _create_experiment"):
+        Logger("run", "logs")
+    logger = Kept("run", "logs")
+    for call in (
+        lambda: logger.log_video("a", np.zeros(1)),
+        lambda: logger.log_hparams({}),
+        lambda: logger.log_histogram("a", np.zeros(1)),
+        lambda: Logger.log_scalar(logger, "a", 1.0),
+    ):
+        with pytest.raises(NotImplementedError, match="Kept logs no"):
+            call()
+    assert "local" not in logger.state_dict()
