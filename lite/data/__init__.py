@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from lite.data.logging.get_logger import generate_exp_name, get_logger
     from lite.data.logging.logger import Logger
     from lite.data.logging.tensorboard_logger import TensorboardLogger
+    from lite.data.replay.her_replay_buffer import HERReplayBuffer, HindsightStrategy
     from lite.data.replay.mapped_storage import LazyMemmapStorage
     from lite.data.replay.max_value_writer import TensorDictMaxValueWriter
+    from lite.data.replay.prefill import prefill_replay_buffer
     from lite.data.replay.prioritized_replay_buffer import (
         PrioritizedReplayBuffer,
         TensorDictPrioritizedReplayBuffer,
@@ -114,8 +116,10 @@ _NAMES = {
     "data.logging.get_logger": ["generate_exp_name", "get_logger"],
     "data.logging.logger": ["Logger"],
     "data.logging.tensorboard_logger": ["TensorboardLogger"],
+    "data.replay.her_replay_buffer": ["HERReplayBuffer", "HindsightStrategy"],
     "data.replay.mapped_storage": ["LazyMemmapStorage"],
     "data.replay.max_value_writer": ["TensorDictMaxValueWriter"],
+    "data.replay.prefill": ["prefill_replay_buffer"],
     "data.replay.prioritized_replay_buffer": ["PrioritizedReplayBuffer", "TensorDictPrioritizedReplayBuffer"],
     "data.replay.prioritized_sampler": ["PrioritizedSampler"],
     "data.replay.prioritized_slice_sampler": ["PrioritizedSliceSampler"],
@@ -181,6 +185,8 @@ __all__ = [
     "DensifyReward",
     "EnvError",
     "GroupAdvantage",
+    "HERReplayBuffer",
+    "HindsightStrategy",
     "ImmutableDatasetWriter",
     "InitTracker",
     "LLMCollector",
@@ -243,6 +249,7 @@ __all__ = [
     "lerobot_to_memmap",
     "minari_to_memmap",
     "plot_csv",
+    "prefill_replay_buffer",
     "row_seeds",
     "split_trajectories",
 ]

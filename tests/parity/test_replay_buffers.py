@@ -267,6 +267,35 @@ def test_folders(storage, tmp_path):
     assert_same(back[:], other[:])
 
 
+@pytest.mark.parametrize("draws", [0, 1, 3])
+@pytest.mark.parametrize("sampler", ["RandomSampler", "SamplerWithoutReplacement"])
+@pytest.mark.parametrize("storage", STORAGES)
+def test_whole_folders(storage, sampler, draws, tmp_path):
+    """A buffer of one side goes on with what one of the other has written."""
+    sides = {"lite": lite_data, "reference": reference}
+    scratch = iter(range(9))
+
+    def made(side):
+        module = sides[side]
+        options = {"scratch_dir": tmp_path / str(next(scratch))} if storage == "LazyMemmapStorage" else {}
+        kept = getattr(module, storage)(10, **options)
+        return module.TensorDictReplayBuffer(storage=kept, sampler=getattr(module, sampler)(), batch_size=3)
+
+    for mine, other in (("lite", "reference"), ("reference", "lite")):
+        before, after = made(mine), made(other)
+        before.extend(as_data(mine, frames(0, 13), (13,)))
+        seen = [np.asarray(before.sample()["index"]) for _ in range(draws)]
+        before.dumps(tmp_path / mine)
+        after.loads(tmp_path / mine)
+        rest = [np.asarray(after.sample()["index"]) for _ in range(3 - draws)]
+        if sampler == "SamplerWithoutReplacement":
+            assert len(set(np.concatenate(seen + rest).tolist())) == 9
+        for side, buffer in ((mine, before), (other, after)):
+            buffer.extend(as_data(side, frames(13, 2), (2,)))
+        pair = {mine: before[:], other: after[:]}
+        assert_same(pair["lite"], pair["reference"].exclude("index"))
+
+
 def _tree(side, start, count):
     numbers = np.arange(start, start + count)
     leaves = np.stack([numbers, -numbers], -1).astype(np.float32), numbers % 3 == 0, numbers

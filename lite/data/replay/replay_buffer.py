@@ -629,6 +629,8 @@ class ReplayBuffer:
     def loads(self, path: PathLike, *, verify: bool = False) -> None:
         """Read what `dumps` wrote, into a buffer of the same parts.
 
+        The folder may be one that TorchRL's buffer wrote; transforms and generators then stay as they are.
+
         Args:
             path: the folder.
             verify: compare the arrays of the storage with the checksums that `dumps` wrote on request.
@@ -639,14 +641,22 @@ class ReplayBuffer:
         root = Path(path).absolute()
         finish(str(root))
         about = read_json(root / _ABOUT)
-        content: Any = lite.load_memmap(root / "transforms")
+        of_torchrl = "rng" not in about
+        content: Any = {} if of_torchrl else lite.load_memmap(root / "transforms")
         self._cancel()
         with self._ahead_lock, self._storage.lock:
             if verify:
                 lite.load_memmap(root / "storage", verify=True)
-            self._storage.loads(root / "storage")
+            if of_torchrl and (root / "storage" / "index.memmap").exists():
+                self._load_rows(root / "storage")
+            else:
+                self._storage.loads(root / "storage")
             self._writer.loads(root / "writer")
-            self._sampler.loads(root / "sampler")
+            if not of_torchrl or (root / "sampler").exists():  # there samplers without a state write nothing
+                self._sampler.loads(root / "sampler")
+            self._batch_size = about["batch_size"]
+            if of_torchrl:
+                return
             states = content.get("states", {})
             self._transforms.load_state_dict(
                 {
@@ -654,12 +664,22 @@ class ReplayBuffer:
                     "withheld": content.get("withheld", None),
                 }
             )
-            self._batch_size = about["batch_size"]
             try:
                 self._rng.bit_generator.state = about["rng"]
             except (KeyError, TypeError, ValueError) as error:
                 raise ValueError(f"{root / _ABOUT} is damaged or foreign: {error}.") from error
             self._keep(alone=True)
+
+    def _load_rows(self, folder: Path) -> None:
+        """Write rows that TorchRL's buffer has numbered, without the numbers: new rows have none here."""
+        rows: Any = lite.load_memmap(folder)
+        length = read_json(folder / "storage_metadata.json")["len"]
+        if length > self._storage.max_size:
+            raise ValueError(
+                f"the storage has room for {self._storage.max_size} rows, {folder} has {length}."
+            )
+        self._storage._empty(True)
+        self._storage.set(slice(0, length), rows.exclude("index")[:length])
 
     save = dumps
     dump = dumps
