@@ -19,6 +19,7 @@ from lite.kernels._layers import (
     swiglu_gradients,
 )
 from lite.kernels._optimizers import advance
+from lite.kernels._recurrent import lstm, lstm_gradients
 from lite.kernels.advantages import gae, vtrace
 from lite.kernels.backends.choice import choice
 from lite.kernels.backends.compiler import import_numba
@@ -110,6 +111,11 @@ def _calls() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "attention", partial(attention, *given)
     out = heads.flat.copy(), heads.flat[:1].copy(), heads.flat, (heads.flat.copy(),) * 3
     yield "attention_gradients", partial(attention_gradients, *given, *out)
+    gates, state = np.zeros((1, 1, 64), np.float32), np.zeros((1, 16), np.float32)
+    matrix = np.zeros((16, 64), np.float32)
+    yield "lstm", partial(lstm, gates, state, state, matrix)
+    states = state[None].repeat(2, 0)
+    yield "lstm, gradients", partial(lstm_gradients, gates, states, matrix, states[1:], state, state)
     windows, image = Convolution((1,), (1,), (0,), (0,), 1), rows[None]
     yield "convolution", partial(windows.values, image, image, None)
     yield "convolution, gradients", partial(windows.by_weight, image[..., :1], image, image.shape)

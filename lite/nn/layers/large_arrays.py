@@ -19,14 +19,15 @@ LARGE = 1 << 14  # numbers; calls with fewer are too short to be worth loading N
 _MUCH = 1 << 24  # multiplications, likewise: a millisecond of NumPy's
 
 
-def layers_for(x: Array, *parameters: Any) -> Any:
+def layers_for(x: Array, *parameters: Any, family: str = "_layers") -> Any:
     """The compiled layers, or None where NumPy is to compute: they take large arrays, all of float32.
 
-    The size of `x` alone decides, so that results do not depend on what has run before.
+    The size of `x` alone decides, so that results do not depend on what has run before. `family` is the
+    module of `lite.kernels` that has them.
     """
     if not isinstance(x, np.ndarray) or x.size < LARGE:
         return None
-    return _kernels("_layers") if _are_floats(x, *parameters) else None
+    return _kernels(family) if _are_floats(x, *parameters) else None
 
 
 def convolutions_for(work: int, *arrays: Any) -> Any:

@@ -25,7 +25,7 @@ from lite.nn._modules.module import Module
 from lite.nn.layers.dropout import dropout, generator
 from lite.nn.layers.linear import linear
 from lite.nn.layers.recorded import is_in_graph, is_recorded
-from lite.nn.layers.recurrent_gradients import recorded_walk
+from lite.nn.layers.recurrent_gradients import WALKS, recorded_walk
 from lite.nn.layers.recurrent_steps import RNN_STEPS, State, Step, gru_step, lstm_step, split_bias
 
 _scans = LazyModule("lite.nn.layers.recurrent_scans")
@@ -220,6 +220,11 @@ def walk(
     projection = weights[-1].swapaxes(-1, -2) if len(weights) > (4 if bias else 2) else None
     if is_in_graph(steps, *state, recurrent, rest, projection) and not _is_short(x.shape[0]):
         return _scans.scanned_walk(step, steps, state, recurrent, rest, projection, reverse)
+    operands = (steps, *state, recurrent, rest, projection)
+    if all(type(a) is np.ndarray or a is None for a in operands):
+        first = tuple(h.astype(compute, copy=False) for h in state)
+        kept = WALKS[step](steps[::-1] if reverse else steps, first, recurrent, rest, projection)
+        return kept.outputs[::-1] if reverse else kept.outputs, kept.last
     times = range(x.shape[0])
     outputs = []
     for t in reversed(times) if reverse else times:

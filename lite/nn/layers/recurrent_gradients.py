@@ -18,6 +18,7 @@ from lite._arrays.dtypes import Dtype
 from lite._arrays.types import Array
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import value_of, with_vjp, with_vjp_of_all
+from lite.nn.layers.large_arrays import layers_for
 from lite.nn.layers.linear import linear
 from lite.nn.layers.recurrent_steps import (
     State,
@@ -28,6 +29,8 @@ from lite.nn.layers.recurrent_steps import (
     rnn_tanh_step,
     split_bias,
 )
+
+_LANES = 16  # what the compiled code takes sizes of multiples of
 
 # The gradients of the projected input, of the products with W_hh, of the first states, of projected outputs.
 Shares = tuple[Any, Any, State, Any]
@@ -138,34 +141,21 @@ def walk_gru(x: Array, state: State, weight: Array, bias: Array, projection: Arr
 def walk_lstm(x: Array, state: State, weight: Array, bias: Array, projection: Array) -> Kept:
     """See `lstm_step`."""
     times, rows, width = x.shape
-    size, out_size = width // 4, state[0].shape[-1]
-    all_h = np.empty((times + 1, rows, out_size), x.dtype)
-    all_c = np.empty((times + 1, rows, size), x.dtype)
-    all_h[0], all_c[0] = state
-    y = np.empty((times, rows, 4, size), x.dtype)  # the gates i, f, g and o
-    squashed = np.empty((times, rows, size), x.dtype)
-    whole = all_h[1:] if projection is None else np.empty((times, rows, size), x.dtype)
-    half = np.array([0.5, 0.5, 1, 0.5], x.dtype)[:, None]  # a sigmoid is half a tanh, of half its argument
-    shift = np.array([0.5, 0.5, 0, 0.5], x.dtype)[:, None]
-    for t in range(times):
-        gates = y[t]
-        flat = gates.reshape(rows, width)
-        np.matmul(all_h[t], weight, out=flat)
-        flat += x[t]
-        gates *= half
-        np.tanh(gates, out=gates)
-        gates *= half
-        gates += shift
-        c = all_c[t + 1]
-        np.multiply(gates[:, 1], all_c[t], out=c)
-        c += gates[:, 0] * gates[:, 2]
-        np.tanh(c, out=squashed[t])
-        np.multiply(gates[:, 3], squashed[t], out=whole[t])
-        if projection is not None:
-            np.matmul(whole[t], projection, out=all_h[t + 1])
+    size = width // 4
+    fits = projection is None and size % _LANES == 0
+    kernels = layers_for(x, *state, weight, family="_recurrent") if fits else None
+    if kernels is not None:
+        all_h, all_c, gates = kernels.lstm(x, *state, weight)
+        y, whole = gates.reshape(times, rows, 4, size), all_h[1:]
+    else:
+        all_h, all_c, y, whole = _lstm_states(x, state, weight, projection)
 
     def back(g: Array, last: State) -> Shares:
+        if kernels is not None and all(type(a) is np.ndarray for a in (g, *last)):
+            found, *firsts = kernels.lstm_gradients(y.reshape(x.shape), all_c, weight, g, *last)
+            return found, found, tuple(firsts), None
         i, f, new, o = (y[:, :, k] for k in range(4))
+        squashed = np.tanh(all_c[1:])
         to_c = o * (1 - squashed * squashed)
         shares = np.empty_like(g, y.dtype, shape=y.shape)  # first what dc, or dh for o, is multiplied by
         np.multiply(new, i * (1 - i), out=shares[:, :, 0])
@@ -191,6 +181,36 @@ def walk_lstm(x: Array, state: State, weight: Array, bias: Array, projection: Ar
         return flat, flat, (dh, dc), total
 
     return Kept(all_h[1:], all_h[:-1], (all_h[-1], all_c[-1]), back, whole)
+
+
+def _lstm_states(x: Array, state: State, weight: Array, projection: Array) -> tuple[Any, ...]:
+    """All states h and c, the gates (T, N, 4, size), and h before it is projected."""
+    times, rows, width = x.shape
+    size, out_size = width // 4, state[0].shape[-1]
+    all_h = np.empty((times + 1, rows, out_size), x.dtype)
+    all_c = np.empty((times + 1, rows, size), x.dtype)
+    all_h[0], all_c[0] = state
+    y = np.empty((times, rows, 4, size), x.dtype)  # the gates i, f, g and o
+    whole = all_h[1:] if projection is None else np.empty((times, rows, size), x.dtype)
+    half = np.array([0.5, 0.5, 1, 0.5], x.dtype)[:, None]  # a sigmoid is half a tanh, of half its argument
+    shift = np.array([0.5, 0.5, 0, 0.5], x.dtype)[:, None]
+    for t in range(times):
+        gates = y[t]
+        flat = gates.reshape(rows, width)
+        np.matmul(all_h[t], weight, out=flat)
+        flat += x[t]
+        gates *= half
+        np.tanh(gates, out=gates)
+        gates *= half
+        gates += shift
+        c = all_c[t + 1]
+        np.multiply(gates[:, 1], all_c[t], out=c)
+        c += gates[:, 0] * gates[:, 2]
+        np.tanh(c, out=whole[t])
+        whole[t] *= gates[:, 3]
+        if projection is not None:
+            np.matmul(whole[t], projection, out=all_h[t + 1])
+    return all_h, all_c, y, whole
 
 
 WALKS: dict[Any, Callable[..., Kept]] = {

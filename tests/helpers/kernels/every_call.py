@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 import lite.kernels as k
-from lite.kernels import _layers, _optimizers
+from lite.kernels import _layers, _optimizers, _recurrent
 from lite.kernels._convolution import Convolution
 from lite.kernels.cpu import (
     attention,
@@ -16,6 +16,7 @@ from lite.kernels.cpu import (
     log_softmax,
     multistep_return,
     optimizers,
+    recurrent,
     returns,
     sample_tokens,
     sum_tree,
@@ -32,7 +33,7 @@ ENTRIES: list[tuple[Any, str]] = [
     (layers, "gelu_by_tanh"), (layers, "silu"), (layers, "layer_norm"),
     (layers, "rms_norm"), (layers, "rms_norm_gradients"), (layers, "swiglu"), (layers, "swiglu_gradients"),
     (layers, "rotate"), (attention, "attention"), (attention, "gradients"),
-    (convolution, "convolve"), (convolution, "by_weight"),
+    (recurrent, "lstm"), (recurrent, "lstm_back"), (convolution, "convolve"), (convolution, "by_weight"),
     (sum_tree, "update"), (sum_tree, "search"), (optimizers, "adam"), (optimizers, "sgd"),
     (optimizers, "rmsprop"), (optimizers, "lerp"),
 ]  # fmt: skip
@@ -102,6 +103,9 @@ def call_everything() -> None:
     given = (rows, rows, rows, np.zeros((1, 1), np.int64), np.ones((1, 1), np.int64), 1.0, (1, 1, 1, 1, 2))
     out, logs = _layers.attention(*given)
     _layers.attention_gradients(*given, out, logs, one, (rows.flat, rows.flat, rows.flat))
+    state, gates = np.zeros((1, 16), np.float32), np.zeros((2, 1, 64), np.float32)[::-1]
+    _, states, gates = _recurrent.lstm(gates, state, state, gates[0].repeat(16, 0))
+    _recurrent.lstm_gradients(gates, states, gates[0].repeat(16, 0), states[1:], state, state)
     windows, image = Convolution((1,), (1,), (0,), (0,), 1), one[:, None]
     windows.values(image, image, np.broadcast_to(np.float32(0), (1,)))
     windows.by_input(image, image, image.shape)

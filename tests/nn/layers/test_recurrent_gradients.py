@@ -9,6 +9,8 @@ import pytest
 
 import lite
 from lite import TensorDict, nn, vmap
+from lite.kernels import _recurrent, backend
+from lite.nn.layers import large_arrays
 
 LAYERS = {
     "tanh": lambda: nn.RNN(3, 4, rng=0),
@@ -104,3 +106,30 @@ def test_ensembles() -> None:
         alone = lite.grad(loss)(params[i])
         for key, _ in params.items():
             np.testing.assert_allclose(stacked[key][i], alone[key], rtol=1e-9, atol=1e-12)
+
+
+def test_large_memories_run_compiled(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, x = nn.LSTM(3, 16, bidirectional=True, rng=0), rng.normal(size=(5, 2, 3)).astype(np.float32)
+    params = TensorDict.from_module(layer).data.clone()
+
+    def loss(params: Any, x: Any) -> Any:
+        with params.to_module(layer):
+            out, (h, c) = layer(x)
+        return (out**3).sum() + h.sum() + (c * c).sum()
+
+    def found() -> list[Any]:
+        gradients, of_x = lite.grad(loss, argnums=(0, 1))(params, x)
+        return [*layer(x)[1], of_x, *gradients.values()]
+
+    expected = found()
+    monkeypatch.setattr(large_arrays, "LARGE", 0)
+    calls: list[int] = []
+    lstm = _recurrent.lstm
+    monkeypatch.setattr(_recurrent, "lstm", lambda *given: calls.append(1) or lstm(*given))
+    for a, b in zip(found(), expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    # Of both directions; nothing where there is no compiler and no library.
+    assert len(calls) == (0 if backend() == "numpy" else 4)
+    mapped = vmap(lite.grad(loss, argnums=1), (None, 1), 1)(params, x[:, :, None])
+    each = [lite.grad(loss, argnums=1)(params, x[:, i : i + 1]) for i in range(2)]
+    np.testing.assert_allclose(mapped, np.stack(each, 1), rtol=1e-4, atol=1e-5)

@@ -1,0 +1,76 @@
+"""Recurrent layers of float32 arrays in compiled code, for `lite.nn`."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite.kernels._arrays import contiguous
+from lite.kernels._threads import for_rows
+
+Floats = NDArray[np.float32]
+
+_SERIAL = 1 << 21  # multiplications: below, starting a thread costs more than it saves
+_ROWS = 8  # that a thread takes at once
+
+
+def lstm(x: Floats, h: Floats, c: Floats, weight: Floats) -> tuple[Floats, Floats, Floats]:
+    """The states of a long short-term memory.
+
+    Args:
+        x: (steps, rows, 4 * size): projected inputs of the gates i, f, g and o.
+        h: (rows, size), the first; `size` is a multiple of 16.
+        c: likewise.
+        weight: (size, 4 * size).
+
+    Returns:
+        all states h (steps + 1, rows, size), all c, and the gates, like `x`.
+    """
+    from lite.kernels.cpu import recurrent as kernels
+
+    times, rows, size = x.shape[0], *h.shape
+    gates = np.array(x, np.float32, order="C")
+    all_h, all_c = (np.empty((times + 1, rows, size), np.float32) for _ in range(2))
+    all_h[0], all_c[0] = h, c
+    panels = _panels(weight)
+    for_rows(
+        lambda start, stop: kernels.lstm(gates, panels, all_h, all_c, start, stop), rows, _chunk(gates, size)
+    )
+    return all_h, all_c, gates
+
+
+def lstm_gradients(
+    gates: Floats, all_c: Floats, weight: Floats, g: Floats, h: Floats, c: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """The derivatives by x, and by the first h and c.
+
+    Args:
+        gates: of `lstm`.
+        all_c: of `lstm`.
+        weight: (size, 4 * size).
+        g: (steps, rows, size): the derivative by the states h but the first.
+        h: (rows, size): that by the last h, in addition.
+        c: likewise.
+    """
+    from lite.kernels.cpu import recurrent as kernels
+
+    shares = np.empty_like(gates)
+    dh, dc = (np.array(given, np.float32, order="C") for given in (h, c))
+    panels, given = _panels(weight.T), contiguous(g, np.float32)
+
+    def run(start: int, stop: int) -> None:
+        kernels.lstm_back(gates, panels, all_c, given, dh, dc, shares, start, stop)
+
+    for_rows(run, len(dh), _chunk(gates, dh.shape[1]))
+    return shares, dh, dc
+
+
+def _chunk(gates: Floats, size: int) -> int:
+    return _ROWS if gates.size * size > _SERIAL else max(gates.shape[1], 1)
+
+
+def _panels(weight: Floats) -> Floats:
+    """A matrix in panels of 32 columns one after the other, and one of 16 at the end if they do not fit."""
+    depth, columns = weight.shape
+    out, wide = np.empty(weight.size, np.float32), columns // 32 * 32
+    out[: wide * depth].reshape(-1, depth, 32)[:] = weight[:, :wide].reshape(depth, -1, 32).swapaxes(0, 1)
+    out[wide * depth :].reshape(depth, columns - wide)[:] = weight[:, wide:]
+    return out

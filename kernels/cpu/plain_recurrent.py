@@ -1,0 +1,44 @@
+"""What the kernels of `recurrent` compute, by NumPy's functions, for where nothing is compiled."""
+
+import numpy as np
+
+from lite.kernels._types import Floats
+
+
+def _whole(w: Floats, depth: int) -> Floats:
+    """A matrix out of its panels of 32 columns."""
+    columns = w.size // depth
+    wide = columns // 32 * 32
+    parts = [w[: wide * depth].reshape(-1, depth, 32).swapaxes(0, 1).reshape(depth, -1)]
+    return np.concatenate([*parts, w[wide * depth :].reshape(depth, columns - wide)], -1)
+
+
+def lstm(gates: Floats, w: Floats, h: Floats, c: Floats, start: int, stop: int) -> None:
+    """As `recurrent.lstm`, with the same arguments."""
+    size = h.shape[2]
+    matrix = _whole(w, size)
+    for t in range(len(gates)):
+        x = gates[t, start:stop].reshape(-1, 4, size)
+        x += np.matmul(h[t, start:stop], matrix).reshape(x.shape)
+        x[:, [0, 1, 3]] = 0.5 * np.tanh(0.5 * x[:, [0, 1, 3]]) + 0.5
+        x[:, 2] = np.tanh(x[:, 2])
+        c[t + 1, start:stop] = x[:, 1] * c[t, start:stop] + x[:, 0] * x[:, 2]
+        h[t + 1, start:stop] = x[:, 3] * np.tanh(c[t + 1, start:stop])
+
+
+def lstm_back(
+    gates: Floats, w: Floats, c: Floats, g: Floats, dh: Floats, dc: Floats, shares: Floats, start: int,
+    stop: int,
+) -> None:  # fmt: skip
+    """As `recurrent.lstm_back`, with the same arguments."""
+    size = c.shape[2]
+    matrix = _whole(w, 4 * size)
+    for t in range(len(gates) - 1, -1, -1):
+        i, f, new, o = (gates[t, start:stop].reshape(-1, 4, size)[:, k] for k in range(4))
+        by_h, squashed = g[t, start:stop] + dh[start:stop], np.tanh(c[t + 1, start:stop])
+        by_c = dc[start:stop] + by_h * o * (1 - squashed * squashed)
+        of_i, of_f = by_c * new * i * (1 - i), by_c * c[t, start:stop] * f * (1 - f)
+        of_new, of_o = by_c * i * (1 - new * new), by_h * squashed * o * (1 - o)
+        shares[t, start:stop] = np.concatenate([of_i, of_f, of_new, of_o], -1)
+        dc[start:stop] = by_c * f
+        dh[start:stop] = np.matmul(shares[t, start:stop], matrix)

@@ -1,0 +1,24 @@
+"""The same in NumPy as in compiled code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lite.kernels import _recurrent
+from lite.kernels.cpu import plain_recurrent, recurrent
+
+
+def test_equal_the_kernels(rng: Any, monkeypatch: Any) -> None:
+    x, state, weight = (rng.normal(size=s).astype(np.float32) for s in ((4, 9, 64), (9, 16), (16, 64)))
+
+    def run() -> list[Any]:
+        all_h, all_c, gates = _recurrent.lstm(x, state, state, weight)
+        return [all_h, all_c, *_recurrent.lstm_gradients(gates, all_c, weight, all_h[1:], state, state)]
+
+    compiled = run()
+    for name in ("lstm", "lstm_back"):
+        monkeypatch.setattr(recurrent, name, getattr(plain_recurrent, name))
+    for a, b in zip(run(), compiled, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
