@@ -193,7 +193,7 @@ def _windows(size: int, kernel: int, stride: int, dilation: int) -> int:
 
 def _band(lines: int, more: int, plane: int, sums: int) -> int:
     """Lines that a unit computes, of `lines`: its planes have some more."""
-    most = max(1, min(_PLANES // max(plane, 1) - more, 2 * _PLANES // max(sums, 1)))
+    most = max(1, min(_PLANES // max(plane, 1) - more, _PLANES // max(sums, 1)))
     return -(-lines // -(-lines // most)) if lines else 1
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from lite.kernels._types import Float, Floats, Ints
 from lite.kernels.backends.jit import jit
 from lite.kernels.cpu import plain_convolution
-from lite.kernels.cpu.vectors.products import ROWS, tile
+from lite.kernels.cpu.vectors.products import ROWS, shifted, tile
 from lite.kernels.cpu.vectors.width import full_width
 
 _DEPTH = 128  # places whose gradients stay in the first-level cache
@@ -30,11 +30,10 @@ def _move(
 
     Indices without a sign save Numba's look whether they count from the end, two thirds of the time.
     """
-    source, target = np.uint64(at_x), np.uint64(at_y)
     if step_x == 1 and step_y == 1:
-        for j in range(count):
-            y[target + np.uint64(j)] = x[source + np.uint64(j)] + shift
+        shifted(x, at_x, y, at_y, count, shift)
     else:
+        source, target = np.uint64(at_x), np.uint64(at_y)
         for j in range(count):
             y[target + np.uint64(j * step_y)] = x[source + np.uint64(j * step_x)] + shift
 

@@ -11,11 +11,13 @@ from lite.kernels.backends.jit import jit
 ROWS = 8  # of a tile
 _WIDE, _NARROW = 32, 16  # columns of a tile
 
-tile: Any = None  # nothing calls it where nothing is compiled: kernels have bodies of NumPy's functions there
+# Nothing calls them where nothing is compiled: kernels have bodies of NumPy's functions there.
+tile: Any = None
+shifted: Any = None
 if backend() == "numba":
-    from lite.kernels.cpu.vectors import tiles
+    from lite.kernels.cpu.vectors import shifts, tiles
 
-    tile = tiles.tile
+    tile, shifted = tiles.tile, shifts.shifted
 
 
 @jit
