@@ -74,6 +74,19 @@ SCRIPTS = {
         ("torch", "transformers", "peft"),
         models=True,
     ),
+    "learning_growth": Script(
+        "learning_growth.py",
+        "steps of learning by tokens: seconds and memory",
+        ("onnxruntime", "matplotlib"),
+        'pip install -e ".[bench,llm]" matplotlib',
+    ),
+    "numpy_runtime": Script(
+        "numpy_runtime.py",
+        "a language model on NumPy beside onnxruntime",
+        ("onnxruntime",),
+        'pip install -e ".[bench,llm]"',
+        ("onnxruntime",),
+    ),
     "from_onnx": Script(
         "from_onnx.py",
         "exported policies as modules beside torch and onnxruntime",

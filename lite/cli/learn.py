@@ -94,4 +94,6 @@ def _line(record: Mapping[str, Any]) -> str:
     ):
         if name in record:
             parts.append(text.format(record[name]))
+    if record.get("told") == 0:
+        parts.append("no response was better than another")
     return f"step {record['step']}: {', '.join(parts) or 'before learning'}"

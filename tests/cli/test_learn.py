@@ -15,6 +15,7 @@ from helpers.lessons import SMALL, TIMES
 from helpers.tiers import standing_for_all
 
 from lite.cli import main
+from lite.cli.learn import _line
 from lite.data.replay.ring_file import WriterLock
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
@@ -89,6 +90,12 @@ def test_one_run_at_a_time_writes_to_a_folder(rows: Path, tmp_path: Path, run: R
     other.close()
     run([*learn, "--steps", "2"])
     assert len(steps(tmp_path / "o")) == 3
+
+
+def test_a_step_that_teaches_nothing_is_told() -> None:
+    record = {"step": 3, "reward": 1.0, "told": 0.0, "loss": 0.0}
+    assert _line(record) == "step 3: reward 1.000, loss 0.0000, no response was better than another"
+    assert "better" not in _line(record | {"told": 0.5})
 
 
 @pytest.mark.parametrize("more", [[], ["--full"]])

@@ -1,0 +1,131 @@
+"""How a step of learning grows with tokens: seconds and memory, up to 8 x 2048.
+
+`python bench/learning_growth.py` takes LoRA steps (rank 8) on the embedded model, whose attention is spelled
+out by its exporter: log-probs of 8 rows, their gradient, AdamW. Each length has a process of its own, so that
+a peak of memory is its own; the lengths take turns. One thread, whose processor time another program on the
+machine hardly changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LITE_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import numpy as np  # noqa: E402
+from side_by_side import arguments, heading, machine, place, resident, save  # noqa: E402
+
+ROWS, LENGTHS = 8, (128, 256, 512, 1024, 2048)
+PARTS = {"whole": 0, "in 8 parts": 8}  # of a run that is computed again on the way back
+STEPS = 2  # the first compiles, and is not counted
+
+
+def child(length: int, parts: int) -> None:
+    """Take steps, and print what they took."""
+    from lite import optim, value_and_grad
+    from lite.models import OnnxDecoder, embedded_model_path
+    from lite.models.learning.token_log_probs import token_log_probs_of
+
+    decoder = OnnxDecoder(embedded_model_path())
+    assert decoder.config is not None
+    model = token_log_probs_of(
+        decoder.config, decoder.spec, lora={"rank": 8, "rng": 0}, max_tokens=ROWS * length, checkpoint=parts
+    )
+    rng = np.random.default_rng(0)
+    rows = list(rng.integers(3, decoder.vocab_size, (ROWS, length)))
+    params = model.graph.adapter_params().data.clone()
+    adam = optim.AdamW(1e-4)
+    state = adam.init(params)
+
+    def loss(params: Any) -> Any:
+        with params.to_module(model.graph):
+            return -model(rows)[0].mean()
+
+    before = resident("VmRSS")
+    wall, processor = [], []
+    for _ in range(STEPS):
+        start, used = time.perf_counter(), time.process_time()
+        _, grads = value_and_grad(loss)(params)
+        params, state = adam.update(params, grads, state)
+        wall.append(time.perf_counter() - start)
+        processor.append(time.process_time() - used)
+    taken = {"wall": min(wall[1:]), "cpu": min(processor[1:]), "memory": resident("VmHWM") - before}
+    print(json.dumps(taken))
+
+
+def measured(length: int, parts: int) -> dict[str, float]:
+    command = [sys.executable, __file__, "--child", str(length), str(parts)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def table(found: dict[str, list[dict[str, float]]], about: dict[str, Any]) -> str:
+    lines = [
+        *heading("Steps of learning by tokens", about),
+        f"LoRA steps on the embedded model, {ROWS} rows. Processor seconds (minima) and megabytes that the",
+        "process grows by at its peak; the exponent is that of tokens over the last two lengths.",
+        "",
+        f"| | {' | '.join(f'{ROWS} x {length}' for length in LENGTHS)} | exponent |",
+        f"|---|{'--:|' * (len(LENGTHS) + 1)}",
+    ]
+    for name, rows in found.items():
+        for key, unit in (("cpu", "s"), ("memory", "MB")):
+            values = [row[key] for row in rows]
+            exponent = np.log2(values[-1] / values[-2])
+            cells = " | ".join(f"{value:.3g}" for value in values)
+            lines.append(f"| {name}, {unit} | {cells} | {exponent:.2f} |")
+    return "\n".join([*lines, "", "![growth](learning_growth.svg)"]) + "\n"
+
+
+def plot(found: dict[str, list[dict[str, float]]], file: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams["svg.fonttype"] = "none"
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
+    tokens = [ROWS * length for length in LENGTHS]
+    for axis, key, title in zip(axes, ("cpu", "memory"), ("processor seconds", "megabytes"), strict=True):
+        for name, rows in found.items():
+            axis.plot(tokens, [row[key] for row in rows], "o-", label=name)
+        axis.set(xlabel="tokens", ylabel=title, xlim=0, ylim=0)
+        axis.grid(alpha=0.3)
+    axes[0].legend()
+    figure.savefig(file, metadata={"Date": None})
+
+
+def main() -> None:
+    parser = arguments(__doc__, 2, "processes of each length")
+    parser.add_argument("--child", nargs=2, type=int, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        child(*args.child)
+        return
+    about = machine()
+    found: dict[str, list[dict[str, float]]] = {name: [{}] * len(LENGTHS) for name in PARTS}
+    for _ in range(args.rounds):
+        for i, length in enumerate(LENGTHS):
+            for name, parts in PARTS.items():
+                new, old = measured(length, parts), found[name][i]
+                found[name][i] = {key: min(value, old.get(key, value)) for key, value in new.items()}
+                print(name, length, found[name][i], flush=True)
+    text = table(found, about)
+    print(text)
+    folder = place(args)
+    save(folder, "learning_growth", text, {"about": about, "lengths": LENGTHS, "rows": found})
+    if folder is not None:
+        plot(found, folder / "learning_growth.svg")
+
+
+if __name__ == "__main__":
+    main()
