@@ -105,7 +105,7 @@ def plot(found: dict[str, list[dict[str, float]]], file: Path) -> None:
 
 
 def main() -> None:
-    parser = arguments(__doc__, 2, "processes of each length")
+    parser = arguments(__doc__, 1, "processes of each length")
     parser.add_argument("--child", nargs=2, type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
