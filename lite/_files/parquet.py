@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 from lite._arrays.types import Device, Size
 from lite._convert.from_python import refuse_two_sizes
 from lite._convert.tables import arrow_table, assembled, columns_of, from_arrow, pyarrow_module
+from lite._files.commit import new_file
 from lite._tree.protocol import Container
 
 
@@ -39,8 +40,6 @@ def to_parquet(
         >>> TensorDict.from_parquet(path, separator=".")["n", "b"].shape
         (2, 3)
     """
-    from lite._files.commit import new_file
-
     table = arrow_table(columns_of(td, separator))
     with new_file(os.path.abspath(path)) as file:
         _parquet().write_table(table, file, **kwargs)

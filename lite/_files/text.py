@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike
 from lite._arrays.types import Device, Size
 from lite._convert.from_python import refuse_two_sizes
 from lite._convert.tables import require_pandas, to_pandas
+from lite._files.commit import new_file
 from lite._tree.protocol import Container
 
 
@@ -182,8 +183,6 @@ def _write(write: Callable[..., None], path: Any, options: dict[str, Any]) -> No
         write(path, **options)
         return
     from pandas.io.common import infer_compression
-
-    from lite._files.commit import new_file
 
     # pandas infers the compression from a path, not from an open file.
     options["compression"] = infer_compression(path, options.get("compression", "infer"))

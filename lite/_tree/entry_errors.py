@@ -60,12 +60,12 @@ class error_path:  # used as a statement
             prefix_error_path(error, *self._path)
 
 
-def shape_error(batch_size: Shape, shape: Any, path: Path = ()) -> Exception:
+def shape_error(batch_size: Shape, shape: Any) -> Exception:
     """The error for a value whose leading dimensions are not the batch size of its container."""
     one = "" if shape else f"; a number for all rows is np.full({batch_size}, value), or NonTensorData(value)"
     return entry_error(
         RuntimeError,
         f"batch dimension mismatch{{at}}, got self.batch_size={batch_size} and "
         f"value.shape={tuple(shape)}{one}.",
-        path,
+        (),
     )

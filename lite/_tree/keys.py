@@ -50,17 +50,6 @@ def to_path(key: object) -> Path:
     return tuple(out)
 
 
-_known_path = lru_cache(maxsize=1024)(to_path)  # programs use few keys, and each of them often
-
-
-def known_path(key: object) -> Path:
-    """`to_path` with a cache, which takes a third of the time for nested tuples."""
-    try:
-        return _known_path(key)
-    except TypeError:  # not hashable
-        return to_path(key)
-
-
 def require_path(key: object) -> Path:
     """Flatten a nested key; KeyError if it is not one."""
     path = to_path(key)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -132,17 +131,6 @@ def assert_outcomes(got: tuple[Any, str | None], expected: tuple[Any, str | None
         assert got[1] == expected[1] or pair in SAME_ERRORS, (
             f"{where}: lite {got[1]}, tensordict {expected[1]}"
         )
-
-
-def as_lite_repr(text: str) -> str:
-    """tensordict's repr in lite's flavour: arrays, tuples, NumPy dtypes."""
-
-    def shape(match: re.Match[str]) -> str:
-        sizes = [size for size in match[1].split(", ") if size]
-        return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
-
-    text = re.sub(r"torch\.Size\(\[([^]]*)\]\)", shape, text)
-    return re.sub(r"dtype=torch\.", "dtype=", re.sub(r"\bTensor\(", "Array(", text))
 
 
 def compare(action: Callable[[Side], Any], where: str = "") -> None:

@@ -116,25 +116,6 @@ def test_same_entries_for_lazy_stacks(problem, last):
     compare(out, expected)
 
 
-@pytest.mark.parametrize("n_steps", [1, 3, 6])
-def test_the_same_state_dict(n_steps):
-    step, reference = MultiStep(0.9, n_steps), postprocs.MultiStep(0.9, n_steps)
-    assert list(step.state_dict()) == list(reference.state_dict())
-    np.testing.assert_allclose(step.gammas, reference.gammas.numpy(), rtol=1e-6)
-
-
-def test_incompatible_shapes_raise_the_same_error():
-    done, action = np.zeros((2, 5, 3), bool), np.zeros((2, 5))
-    entries = {
-        ("action",): action,
-        ("next", "done"): done,
-        ("next", "reward"): np.zeros((2, 5, 3), np.float32),
-    }
-    for run in (ours, theirs):
-        with pytest.raises(RuntimeError, match="tensordict shape must be compatible"):
-            run((2, 5), entries, 0.9, 3)
-
-
 def stream(rng, batch, length, rate, *, trailing, masked):
     shape = (*batch, length, 1) if trailing else (*batch, length)
     done = rng.random(shape) < rate
@@ -222,46 +203,6 @@ def test_same_frames_for_other_keys(problem):
         done_keys=["done", ("nested", "done")],
         mask_key="unknown",
     )
-
-
-def test_attributes():
-    a, b = MultiStepTransform(3, 0.9), transforms.MultiStepTransform(3, 0.9)
-    for name in ("n_steps", "gamma", "reward_keys", "done_key", "done_keys", "mask_key"):
-        assert getattr(a, name) == getattr(b, name), name
-    assert list(a.state_dict()) == list(b.state_dict()) == []
-
-
-@pytest.mark.parametrize("value", [0, -1, 1.5, "3"])
-def test_n_steps_that_are_no_counts(value):
-    for cls in (MultiStepTransform, transforms.MultiStepTransform):
-        with pytest.raises(ValueError, match="integer"):
-            cls(value, 0.9)
-
-
-def test_samples_pass_through():
-    for cls, td in (
-        (MultiStepTransform, TensorDict({"a": np.zeros(3)}, batch_size=[3])),
-        (transforms.MultiStepTransform, tensordict.TensorDict({"a": torch.zeros(3)}, batch_size=[3])),
-    ):
-        assert cls(3, 0.9)(td) is td
-
-
-def test_other_keys_in_a_later_chunk_raise_the_same_error():
-    for transform, td in (
-        (
-            MultiStepTransform(1, 0.9),
-            TensorDict({"next": {"done": np.zeros(3, bool), "reward": np.zeros(3)}}, batch_size=[3]),
-        ),
-        (
-            transforms.MultiStepTransform(1, 0.9),
-            tensordict.TensorDict(
-                {"next": {"done": torch.zeros(3, dtype=torch.bool), "reward": torch.zeros(3)}}, batch_size=[3]
-            ),
-        ),
-    ):
-        transform.inv(td)
-        with pytest.raises(KeyError):
-            transform.inv(td.exclude(("next", "reward")))
 
 
 @st.composite
@@ -359,20 +300,3 @@ def test_same_entries_dense(problem, out_key):
     assert DensifyReward(discount=discount, reward_key_out=out_key)(td) is td
     assert reference_dense(discount=discount, reward_key_out=out_key)(other) is other
     assert_same_entries(td, other, 2e-5)  # torchrl drops small terms
-
-
-def test_keys():
-    for keywords in ({}, {"reward_key": ("a", ("r",)), "done_key": "d", "reward_key_out": "o"}):
-        assert DensifyReward(**keywords).in_keys == reference_dense(**keywords).in_keys
-        assert DensifyReward(**keywords).out_keys == reference_dense(**keywords).out_keys
-
-
-def test_shapes_that_differ_raise_the_same_error():
-    reward, done = np.zeros((4, 1), np.float32), np.zeros((4, 2), bool)
-    with pytest.raises(RuntimeError, match="shape"):
-        DensifyReward()(TensorDict({"next": {"reward": reward, "done": done}}, batch_size=[4]))
-    td = tensordict.TensorDict(
-        {"next": {"reward": torch.from_numpy(reward), "done": torch.from_numpy(done)}}, batch_size=[4]
-    )
-    with pytest.raises(RuntimeError, match="shape"):
-        reference_dense()(td)

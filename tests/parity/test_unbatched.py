@@ -1,13 +1,11 @@
 """The same unbatched entries in lite and in tensordict: what operations make of them and of their batch."""
 
 import pickle
-import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 import tensordict
-import torch
 from parity.compare import LITE, TORCH, assert_outcomes, outcome
 from parity.operations import OPERATIONS
 
@@ -176,20 +174,6 @@ def test_rows(name):
 
 
 @pytest.mark.parametrize("side", [LITE, TORCH], ids=["lite", "torch"])
-@pytest.mark.parametrize("name", ["stack", "lazy_stack", "cat"])
-def test_others_with_other_values_are_left_out_with_a_warning(side, name):
-    case = Case(side)
-    items = [case.td(), case.td().set("u", case.alone(5, start=1))]
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        joined = {"stack": case.TD.stack, "lazy_stack": case.lib.lazy_stack, "cat": case.TD.cat}[name](items)
-        kept = np.asarray(joined["u"])
-    np.testing.assert_array_equal(kept, np.arange(5))
-    said = any("different data storage" in str(item.message) for item in found)
-    assert said == (name != "cat" or side is LITE)
-
-
-@pytest.mark.parametrize("side", [LITE, TORCH], ids=["lite", "torch"])
 def test_tensorclass_fields(side):
     case = Case(side)
 
@@ -206,31 +190,6 @@ def test_tensorclass_fields(side):
     assert tuple(point.u.shape) == (7,)
     with pytest.raises(RuntimeError):
         point.u = case.array(7)
-
-
-@pytest.mark.parametrize("side", [LITE, TORCH], ids=["lite", "torch"])
-def test_vmap(side):
-    case = Case(side)
-    vmap = lite.vmap if side is LITE else torch.vmap
-    td = case.td(4, 3)
-    out = vmap(lambda x: x)(td)
-    assert tuple(out.batch_size) == tuple(out["u"].batch_size) == (4, 3)
-    found = vmap(lambda x: x["u"])(td)
-    assert isinstance(found, side.lib.UnbatchedTensor)
-    assert (tuple(found.shape), tuple(found.batch_size)) == ((5,), (4, 3))
-    direct = vmap(lambda x: x)(case.alone(3, batch_size=[4]))
-    assert tuple(direct.batch_size) == (4,)
-    other = vmap(lambda x: x, in_dims=1, out_dims=1)(case.td(2, 3))
-    assert tuple(other["u"].batch_size) == (2, 3)
-
-
-@pytest.mark.parametrize("side", [LITE, TORCH], ids=["lite", "torch"])
-def test_files_refuse_it(side, tmp_path):
-    td = Case(side).td()
-    with pytest.raises(NotImplementedError, match="'u' is one"):
-        td.memmap(tmp_path / "x")
-    with pytest.raises(NotImplementedError):
-        td.consolidate()
 
 
 def test_between_the_libraries():

@@ -310,6 +310,8 @@ def test_vmap_hands_it_to_every_element() -> None:
     assert (type(out[1]), out[1].shape, out[1].batch_size) == (UnbatchedTensor, (5,), (4, 3))
     added = vmap(lambda row: row["u"] + row["x"].sum())(td)
     assert (type(added), added.shape) == (np.ndarray, (4, 5))
+    assert vmap(lambda row: row, in_dims=1, out_dims=1)(make(2, 3))["u"].batch_size == (2, 3)
+    assert vmap(lambda u: u)(UnbatchedTensor(np.zeros(3), batch_size=[4])).batch_size == (4,)
 
 
 def test_modules_take_and_give_it() -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lite import TensorDict
+from lite import TensorDict, stack
 from lite._arrays.dtypes import dtype_name, dtype_of
 from lite._arrays.types import Shape, host_array, is_array
 from lite._files.mapping import map_leaf
@@ -124,8 +124,6 @@ def joined(rows: list[Any]) -> Any:
     for _, tree in tables[1:]:
         if tree != first:
             raise TypeError(f"rows must be nested alike, got {first} and {tree}.")
-    from lite import stack
-
     return as_rows_of(stack([table for table, _ in tables], 0), first)
 
 

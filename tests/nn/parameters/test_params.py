@@ -72,6 +72,9 @@ def test_wrapping_again_shares_the_leaves() -> None:
     parent = nn.Module()
     parent.one, parent.two = params, again
     assert names(parent) == ["one.a", "one.n.b"]
+    assert list(parent.state_dict()) == [
+        f"{name}.{key}" for name in ("one", "two") for key in ("a", "n.b", "n.i")
+    ]
 
 
 def test_writes_become_parameters_at_any_depth() -> None:
