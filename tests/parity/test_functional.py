@@ -215,17 +215,6 @@ def test_identities_after_the_block(sizes, lock):
     assert same(program) == (True, True, True)
 
 
-@compared
-def test_shared_layers(lib):
-    module = net(lib, [2, 2], shared=True)
-    params = lib.TD.from_module(module).data + 1
-    with params.to_module(module) as swap:
-        tied = module[0].weight is module[2].weight
-        inside = raw(module(lib.ones(2))).tolist()
-        held = swap["0", "weight"] is swap["2", "weight"]
-    return tied, inside, held, raw(module(lib.ones(2))).tolist()
-
-
 @pytest.mark.parametrize("preserve", [True, False])
 @pytest.mark.parametrize("inplace", [None, True])
 @compared
@@ -248,50 +237,6 @@ def test_kinds_in_the_module(lib, preserve, inplace):
         found.append((registered if preserve or inplace else "weight" in registered[0], grad))
         found.append((raw(module.weight).tolist(), raw(module.mean).tolist(), module.weight is weight))
     return found
-
-
-@pytest.mark.parametrize("content", [{"nothing": 1.0}, {"0": {"nothing": 1.0}}, {"7": {"weight": 1.0}}])
-def test_names_the_module_lacks(content):
-    def program(lib):
-        return lib.TD(content).to_module(net(lib, [2, 3])) and None
-
-    assert same(program) == "KeyError"
-
-
-def test_options():
-    def program(lib):
-        module = net(lib, [2, 3])
-        params = lib.TD.from_module(module)
-        nothing = params.to_module(module, return_swap=False)
-        dest = lib.TD.from_module(module).copy()
-        into = params.to_module(module, swap_dest=dest) is dest
-        try:
-            params.to_module(module, use_state_dict=True, inplace=True)
-        except RuntimeError as err:
-            return nothing, into, type(err).__name__
-        return None
-
-    assert same(program) == (None, True, "RuntimeError")
-
-
-def test_assigned_values_flow_back():
-    def program(lib):
-        module = Running(lib)
-        params = lib.TD.from_module(module).data.clone()
-        with params.to_module(module):
-            module(lib.ones(1))
-        return raw(params["steps"]).tolist(), raw(module.steps).tolist()
-
-    assert same(program) == ([1], [0])
-
-
-@compared
-def test_meta_modules(lib):
-    full, meta = lib.nn.Linear(3, 4), lib.nn.Linear(3, 4, device="meta")
-    fill(lib, [full])
-    with lib.TD.from_module(full).to_module(meta):
-        out = raw(meta(lib.ones(3))).tolist()
-    return out, meta.weight.is_meta
 
 
 @compared

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import warnings
 from collections import OrderedDict
 
 import numpy as np
@@ -10,8 +9,6 @@ import pytest
 import torch
 from parity.module_cases import QUIET, described, filled, small, values
 from parity.modules import LITE, TORCH, agree, compared
-
-from lite import nn
 
 pytestmark = QUIET
 
@@ -241,12 +238,6 @@ def test_state_dicts_share_memory():
     agree(without_bias)
 
 
-def test_positional_arguments_warn():
-    for lib in (LITE, TORCH):
-        with pytest.warns(FutureWarning):
-            small(lib).state_dict({})
-
-
 LOADS = {
     "float64 into float32": ({"mean": np.array([1.5, 2.5])}, {}),
     "float64 assigned": ({"mean": np.array([1.5, 2.5]), "layer.weight": np.ones((3, 2))}, {"assign": True}),
@@ -368,20 +359,6 @@ def test_bad_hooks(lib, name):
     return (errors, unchanged if "post-hook raises" not in name else None, tuple(module(lib.array(1)).shape))
 
 
-@compared
-def test_handles(lib):
-    log = []
-    module = lib.nn.Identity()
-    with module.register_forward_hook(lambda m, a, o: log.append("in")):
-        module(1)
-    module(2)
-    handle = module.register_forward_pre_hook(lambda m, a: log.append("pre"))
-    handle.remove()
-    handle.remove()
-    module(3)
-    return log, len(module._forward_hooks), len(module._forward_pre_hooks)
-
-
 @pytest.mark.parametrize("order", ["old full", "full old", "old old", "full full", "pre full"])
 @compared
 def test_backward_hooks(lib, order):
@@ -397,11 +374,3 @@ def test_backward_hooks(lib, order):
         handle.remove()
     module(lib.array(1))
     return len(handles), fired
-
-
-def test_no_warning_without_hooks_and_positions():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        module = nn.Linear(2, 2)
-        module.load_state_dict(module.state_dict())
-        module.to("cpu").eval()

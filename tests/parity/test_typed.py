@@ -189,24 +189,6 @@ def test_rows(name):
 
 
 @pytest.mark.parametrize("side", [LITE, TORCH], ids=["lite", "torch"])
-def test_what_is_behind_is_live(side):
-    case = Case(side)
-    td = case.td()
-    state = case.State.from_tensordict(td)
-    state.a = case.array(4) * 2
-    state["z"] = case.array(4)
-    assert tuple(td["a"].shape) == (4,)
-    assert "z" in td.keys()  # noqa: SIM118
-    td["y"] = case.array(4)
-    assert "y" in state.keys()  # noqa: SIM118
-    state.lock_()
-    assert td.is_locked
-    with td.unlock_():
-        assert not state.is_locked
-    assert state.is_locked
-
-
-@pytest.mark.parametrize("side", [LITE, TORCH], ids=["lite", "torch"])
 def test_options_are_inherited(side):
     base = side.lib.TypedTensorDict
     case = Case(side)
@@ -229,16 +211,6 @@ def test_options_are_inherited(side):
     assert child.clone.shape == child.data.shape == (2,)
     with pytest.raises(RuntimeError):
         child.x = case.array(2)
-
-
-@pytest.mark.parametrize("side", [LITE, TORCH], ids=["lite", "torch"])
-def test_modules_keep_the_class(side):
-    case = Case(side)
-    modules = lite.nn if side is LITE else tensordict.nn
-    state = case.state()
-    out = modules.TensorDictModule(lambda a: a + 1, in_keys=["a"], out_keys=["q"])(state)
-    assert out is state
-    assert tuple(state["q"].shape) == (4, 3)
 
 
 def test_files_are_the_references(tmp_path):
