@@ -143,12 +143,26 @@ def constant_(tensor: T, val: float) -> T:
 
 
 def ones_(tensor: T) -> T:
-    """Set all numbers to 1."""
+    """Set all numbers to 1.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.init.ones_(nn.Parameter(np.zeros(2))).data
+        array([1., 1.])
+    """
     return constant_(tensor, 1.0)
 
 
 def zeros_(tensor: T) -> T:
-    """Set all numbers to 0."""
+    """Set all numbers to 0.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.init.zeros_(np.ones(2))
+        array([0., 0.])
+    """
     return constant_(tensor, 0.0)
 
 
@@ -157,6 +171,13 @@ def eye_(tensor: T) -> T:
 
     Raises:
         ValueError: other than two dimensions.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.init.eye_(np.zeros((2, 3)))
+        array([[1., 0., 0.],
+               [0., 1., 0.]])
     """
     _require_dims("eye_", tensor, 2, 2)
     return _filled(tensor, lambda shape: np.eye(*shape))
@@ -206,6 +227,12 @@ def xavier_uniform_(tensor: T, gain: float = 1.0, generator: Rng = None) -> T:
 
     Source:
         Glorot and Bengio (2010), Understanding the difficulty of training deep feedforward neural networks.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> bool(abs(nn.init.xavier_uniform_(np.zeros((3, 3)))).max() <= 1.0)
+        True
     """
     bound = gain * math.sqrt(6.0 / sum(_fans(tensor)))
     return uniform_(tensor, -bound, bound, generator)
@@ -216,6 +243,12 @@ def xavier_normal_(tensor: T, gain: float = 1.0, generator: Rng = None) -> T:
 
     Raises:
         ValueError: fewer than two dimensions.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.init.xavier_normal_(np.zeros((1, 1)), generator=0).round(3)
+        array([[0.126]])
     """
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(_fans(tensor))), generator)
 
@@ -236,6 +269,12 @@ def kaiming_uniform_(
 
     Source:
         He et al. (2015), Delving deep into rectifiers (arXiv:1502.01852).
+
+    Example:
+        >>> from lite import nn
+        >>> layer = nn.Linear(3, 2)
+        >>> nn.init.kaiming_uniform_(layer.weight, nonlinearity="relu", generator=0) is layer.weight
+        True
     """
     bound = math.sqrt(3.0) * _kaiming(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
@@ -244,7 +283,14 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: T, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Rng = None
 ) -> T:
-    """Draw from the normal distribution with the deviation gain / sqrt(fan); see `kaiming_uniform_`."""
+    """Draw from the normal distribution with the deviation gain / sqrt(fan); see `kaiming_uniform_`.
+
+    Example:
+        >>> from lite import nn
+        >>> layer = nn.Linear(3, 2)
+        >>> nn.init.kaiming_normal_(layer.weight, mode="fan_out", generator=0) is layer.weight
+        True
+    """
     return normal_(tensor, 0.0, _kaiming(tensor, a, mode, nonlinearity), generator)
 
 
@@ -294,6 +340,12 @@ def sparse_(tensor: T, sparsity: float, std: float = 0.01, generator: Rng = None
 
     Source:
         Martens (2010), Deep learning via Hessian-free optimization.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> int((nn.init.sparse_(np.zeros((4, 1)), 0.5) == 0).sum())
+        2
     """
     _require_dims("sparse_", tensor, 2, 2)
 

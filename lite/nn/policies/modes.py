@@ -14,6 +14,11 @@ def recurrent_mode() -> bool | None:
 
     Source:
         torchrl.modules.recurrent_mode.
+
+    Example:
+        >>> from lite import nn
+        >>> nn.recurrent_mode() is None
+        True
     """
     return _mode.get()
 
