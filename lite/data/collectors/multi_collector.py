@@ -87,7 +87,7 @@ class MultiCollector(ABC):
         keywords = [given] * count if isinstance(given, Mapping) else list(given)
         if count < 1 or not len(makers) == len(keywords) == count:
             raise ValueError(
-                f"num_workers must be at least 1, as create_env_fn and create_env_kwargs have it, got {count} for "
+                f"num_workers must be at least 1 and fit create_env_fn and its kwargs, got {count} for "
                 f"{len(makers)} and {len(keywords)}."
             )
         if policy is not None and policy_factory is not None:
