@@ -4,7 +4,8 @@
 
 - what it builds is charged by operators, calls and filters, and by what `_Meter` puts into its syntax tree;
 - every turn of a loop, filter and call looks at the clock, and none of them alone takes long;
-- filters, and methods of Python's own types, are those listed here.
+- filters, and methods of Python's own types, are those listed here; a text has all methods but those that are
+  listed, as the product of their operands bounds the others.
 
 The file needs jinja2, so it is imported when the first template is rendered.
 """
