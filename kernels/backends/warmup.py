@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 
-from lite.kernels._convolution import Convolution
 from lite.kernels._layers import (
     Rows,
     attention,
@@ -19,13 +18,14 @@ from lite.kernels._layers import (
     swiglu_gradients,
 )
 from lite.kernels._optimizers import advance
-from lite.kernels._recurrent import lstm, lstm_gradients
 from lite.kernels.advantages import gae, vtrace
 from lite.kernels.backends.choice import choice
 from lite.kernels.backends.compiler import import_numba
 from lite.kernels.linear_log_probs import LinearLogProbs
 from lite.kernels.log_softmax import masked_log_softmax
 from lite.kernels.multistep_return import multistep_return
+from lite.kernels.networks.convolution import Convolution
+from lite.kernels.networks.recurrent import lstm, lstm_gradients
 from lite.kernels.returns import td_lambda_return
 from lite.kernels.sample_tokens import sample_tokens
 from lite.kernels.sum_tree import min_tree, search_sum_tree, sum_tree, update_min_tree, update_sum_tree

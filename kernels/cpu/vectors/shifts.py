@@ -1,6 +1,6 @@
 """LLVM code that copies a few numbers, plus one (see `products` for larger work).
 
-A loop that LLVM makes vectors of takes 64 numbers at once, and what is left one by one: of the rows of an image
+A loop that LLVM makes vectors of takes 64 numbers at once, and what is left one by one: of rows of images
 that is all. Here the last vector of a row is a part of one.
 """
 

@@ -37,7 +37,7 @@ def convolutions_for(work: int, *arrays: Any) -> Any:
         work: multiplications that it takes, which decide.
         arrays: input, weight and bias.
     """
-    return _kernels("_convolution") if work >= _MUCH and _are_floats(*arrays) else None
+    return _kernels("networks.convolution") if work >= _MUCH and _are_floats(*arrays) else None
 
 
 def _are_floats(*arrays: Any) -> bool:

@@ -143,7 +143,7 @@ def walk_lstm(x: Array, state: State, weight: Array, bias: Array, projection: Ar
     times, rows, width = x.shape
     size = width // 4
     fits = projection is None and size % _LANES == 0
-    kernels = layers_for(x, *state, weight, family="_recurrent") if fits else None
+    kernels = layers_for(x, *state, weight, family="networks.recurrent") if fits else None
     if kernels is not None:
         all_h, all_c, gates = kernels.lstm(x, *state, weight)
         y, whole = gates.reshape(times, rows, 4, size), all_h[1:]

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 import lite.kernels as k
-from lite.kernels import _layers, _optimizers, _recurrent
-from lite.kernels._convolution import Convolution
+from lite.kernels import _layers, _optimizers
 from lite.kernels.cpu import (
     attention,
     convolution,
@@ -23,6 +22,8 @@ from lite.kernels.cpu import (
     token_log_probs,
 )
 from lite.kernels.linear_log_probs import LinearLogProbs
+from lite.kernels.networks.convolution import Convolution
+from lite.kernels.networks.recurrent import lstm, lstm_gradients
 
 ENTRIES: list[tuple[Any, str]] = [
     (returns, "lambda_returns"), (returns, "fixed_lambda_returns"), (returns, "advantages"),
@@ -104,8 +105,8 @@ def call_everything() -> None:
     out, logs = _layers.attention(*given)
     _layers.attention_gradients(*given, out, logs, one, (rows.flat, rows.flat, rows.flat))
     state, gates = np.zeros((1, 16), np.float32), np.zeros((2, 1, 64), np.float32)[::-1]
-    _, states, gates = _recurrent.lstm(gates, state, state, gates[0].repeat(16, 0))
-    _recurrent.lstm_gradients(gates, states, gates[0].repeat(16, 0), states[1:], state, state)
+    _, states, gates = lstm(gates, state, state, gates[0].repeat(16, 0))
+    lstm_gradients(gates, states, gates[0].repeat(16, 0), states[1:], state, state)
     windows, image = Convolution((1,), (1,), (0,), (0,), 1), one[:, None]
     windows.values(image, image, np.broadcast_to(np.float32(0), (1,)))
     windows.by_input(image, image, image.shape)

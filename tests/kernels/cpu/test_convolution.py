@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from lite.kernels import _convolution, get_num_threads, set_num_threads
+from lite.kernels import get_num_threads, set_num_threads
+from lite.kernels.networks import convolution
 
 
 def test_bands_on_threads(rng: Any, monkeypatch: Any) -> None:
-    how = _convolution.Convolution((2, 1), (1, 2), (1, 2), (2, 1), 1)
+    how = convolution.Convolution((2, 1), (1, 2), (1, 2), (2, 1), 1)
     x, weight = (rng.normal(size=s).astype(np.float32) for s in ((3, 2, 41, 20), (5, 2, 3, 3)))
 
     def run() -> list[Any]:
@@ -18,14 +19,14 @@ def test_bands_on_threads(rng: Any, monkeypatch: Any) -> None:
         return [out, how.by_input(out, weight, x.shape), how.by_weight(out, x, weight.shape)]
 
     whole, threads = run(), get_num_threads()
-    plans = _convolution._plan, _convolution._back_plan
-    monkeypatch.setattr(_convolution, "_PLANES", 1000)
+    plans = convolution._plan, convolution._back_plan
+    monkeypatch.setattr(convolution, "_PLANES", 1000)
     for plan in plans:
         plan.cache_clear()
     try:
         set_num_threads(3)
         parts = run()
-        assert _convolution._plan(x.shape, weight.shape, how).units > len(x)
+        assert convolution._plan(x.shape, weight.shape, how).units > len(x)
     finally:
         set_num_threads(threads)
         for plan in plans:

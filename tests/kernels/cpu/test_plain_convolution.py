@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from lite.kernels._convolution import Convolution
 from lite.kernels.cpu import convolution, plain_convolution
+from lite.kernels.networks.convolution import Convolution
 
 
 def test_equal_the_kernels(rng: Any, monkeypatch: Any) -> None:

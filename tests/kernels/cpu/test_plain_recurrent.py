@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from lite.kernels import _recurrent
 from lite.kernels.cpu import plain_recurrent, recurrent
+from lite.kernels.networks.recurrent import lstm, lstm_gradients
 
 
 def test_equal_the_kernels(rng: Any, monkeypatch: Any) -> None:
     x, state, weight = (rng.normal(size=s).astype(np.float32) for s in ((4, 9, 64), (9, 16), (16, 64)))
 
     def run() -> list[Any]:
-        all_h, all_c, gates = _recurrent.lstm(x, state, state, weight)
-        return [all_h, all_c, *_recurrent.lstm_gradients(gates, all_c, weight, all_h[1:], state, state)]
+        all_h, all_c, gates = lstm(x, state, state, weight)
+        return [all_h, all_c, *lstm_gradients(gates, all_c, weight, all_h[1:], state, state)]
 
     compiled = run()
     for name in ("lstm", "lstm_back"):

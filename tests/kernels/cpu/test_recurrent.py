@@ -6,18 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from lite.kernels import _recurrent, get_num_threads, set_num_threads
+from lite.kernels import get_num_threads, set_num_threads
+from lite.kernels.networks import recurrent
 
 
 def test_ranges_of_rows_on_threads(rng: Any, monkeypatch: Any) -> None:
     x, state, weight = (rng.normal(size=s).astype(np.float32) for s in ((4, 19, 64), (19, 16), (16, 64)))
 
     def run() -> list[Any]:
-        all_h, all_c, gates = _recurrent.lstm(x, state, state, weight)
-        return [all_h, all_c, *_recurrent.lstm_gradients(gates, all_c, weight, all_h[1:], state, state)]
+        all_h, all_c, gates = recurrent.lstm(x, state, state, weight)
+        return [all_h, all_c, *recurrent.lstm_gradients(gates, all_c, weight, all_h[1:], state, state)]
 
     whole, threads = run(), get_num_threads()
-    monkeypatch.setattr(_recurrent, "_SERIAL", 0)
+    monkeypatch.setattr(recurrent, "_SERIAL", 0)
     try:
         set_num_threads(3)
         parts = run()

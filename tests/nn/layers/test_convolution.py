@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from lite import grad, nn, value_and_grad, vmap
-from lite.kernels import _convolution, backend
+from lite.kernels import backend
+from lite.kernels.networks import convolution
 from lite.nn.layers import large_arrays
 
 
@@ -59,7 +60,7 @@ def test_large_ones_run_compiled(rng: np.random.Generator, monkeypatch: Any, sha
     expected = found()
     monkeypatch.setattr(large_arrays, "_MUCH", 0)
     seen = []
-    monkeypatch.setattr(_convolution, "_run", lambda *given, run=_convolution._run: seen.append(run(*given)))
+    monkeypatch.setattr(convolution, "_run", lambda *given, run=convolution._run: seen.append(run(*given)))
     for a, b in zip(found(), expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
     # Twice forward and once back; nothing where there is no compiler and no library.

@@ -9,7 +9,8 @@ import pytest
 
 import lite
 from lite import TensorDict, nn, vmap
-from lite.kernels import _recurrent, backend
+from lite.kernels import backend
+from lite.kernels.networks import recurrent
 from lite.nn.layers import large_arrays
 
 LAYERS = {
@@ -124,8 +125,8 @@ def test_large_memories_run_compiled(rng: np.random.Generator, monkeypatch: pyte
     expected = found()
     monkeypatch.setattr(large_arrays, "LARGE", 0)
     calls: list[int] = []
-    lstm = _recurrent.lstm
-    monkeypatch.setattr(_recurrent, "lstm", lambda *given: calls.append(1) or lstm(*given))
+    lstm = recurrent.lstm
+    monkeypatch.setattr(recurrent, "lstm", lambda *given: calls.append(1) or lstm(*given))
     for a, b in zip(found(), expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
     # Of both directions; nothing where there is no compiler and no library.

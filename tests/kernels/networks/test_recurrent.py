@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lite.kernels import _recurrent
+from lite.kernels.networks import recurrent
 
 
 def formula(x: Any, h: Any, c: Any, weight: Any) -> tuple[Any, Any]:
@@ -31,12 +31,12 @@ def test_states_and_derivatives(rng: Any, rows: int, size: int) -> None:
     )
     x[0, 0, :3] = 100, -100, 1e-3
     expected = formula(*(a.astype(float) for a in (x, h, c, weight)))
-    all_h, all_c, gates = _recurrent.lstm(x, h, c, weight)
+    all_h, all_c, gates = recurrent.lstm(x, h, c, weight)
     for found, first, wanted in zip((all_h, all_c), (h, c), expected, strict=True):
         np.testing.assert_array_equal(found[0], first)
         np.testing.assert_allclose(found[1:], wanted, rtol=1e-4, atol=1e-5)
     g, dh, dc = (rng.normal(size=shape).astype(np.float32) for shape in (all_h[1:].shape, h.shape, c.shape))
-    by = _recurrent.lstm_gradients(gates, all_c, weight, g, dh, dc)
+    by = recurrent.lstm_gradients(gates, all_c, weight, g, dh, dc)
 
     def total(*parts: Any) -> float:
         states, cells = formula(*parts, weight.astype(float))
@@ -48,4 +48,4 @@ def test_states_and_derivatives(rng: Any, rows: int, size: int) -> None:
             total(*(a + s * step if i == k else a for i, a in enumerate((x, h, c)))) for s in (1e-5, -1e-5)
         ]
         np.testing.assert_allclose((share * step).sum(), (ends[0] - ends[1]) / 2e-5, rtol=1e-3)
-    assert _recurrent.lstm(x[:, :0], h[:0], c[:0], weight)[0].shape == (6, 0, size)
+    assert recurrent.lstm(x[:, :0], h[:0], c[:0], weight)[0].shape == (6, 0, size)

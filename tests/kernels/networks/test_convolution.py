@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
-from lite.kernels._convolution import Convolution
+from lite.kernels.networks.convolution import Convolution
 
 
 def by_windows(x: Any, weight: Any, how: Convolution) -> Any:
