@@ -324,8 +324,7 @@ def _attention(spec: Spec) -> Run:
         out: Any = None
         seen: dict[int, Any] = {}
         if not (softcap or asks_scores) and wide == q.dtype:
-            masks = [] if added is None else [added]
-            out = masked_attention(q, k, v, scale, masks, empty_is_zero=True)
+            out = _without_scores(q, k, v, scale, added)
         if out is None:
             root = np.asarray(math.sqrt(scale), q.dtype)
             share = q.shape[1] // k.shape[1]
@@ -347,6 +346,22 @@ def _attention(spec: Spec) -> Run:
         return tuple(found) if len(found) > 1 else found[0]
 
     return run
+
+
+def _without_scores(q: Array, k: Array, v: Array, scale: float, added: Array | None) -> Array | None:
+    """Attention where each head of k and v serves several of q, if a kernel computes it."""
+    n, heads, times, width = q.shape
+    groups = k.shape[1]
+    if heads % groups:
+        return None
+    q = q.reshape(n, groups, heads // groups, times, width)
+    masks = []
+    if added is not None:
+        before = (1,) * (4 - added.ndim) + tuple(added.shape[:-2])
+        share = (groups, heads // groups) if before[1] > 1 else (1, 1)
+        masks = [added.reshape(before[0], *share, *added.shape[-2:])]
+    out = masked_attention(q, k[:, :, None], v[:, :, None], scale, masks, empty_is_zero=True)
+    return None if out is None else out.reshape(n, heads, times, width)
 
 
 def _softmax(scores: Array) -> Array:

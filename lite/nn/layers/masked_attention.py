@@ -6,6 +6,7 @@ Queries of all heads that share keys are those of one sequence, so that nothing 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,32 +27,34 @@ def masked_attention(
     """Means of values by the softmax of scores, or None where the general formula is to compute.
 
     Args:
-        q: (N, heads, T, width), or without `heads`.
-        k: (N, heads of keys, S, width), each for several heads of queries.
+        q: (*B, T, width), with at least one leading dimension.
+        k: (*C, S, width), where C is B, or has ones at its end: keys that several heads of queries share.
         v: likewise.
         scale: a factor of scores.
-        masks: arrays that broadcast to the scores (N, heads, T, S): bools, true where a key is seen, or
-            floats that are added, which are 0 there and at most `HIDDEN` elsewhere.
+        masks: arrays that broadcast to the scores (*B, T, S): bools, true where a key is seen, or floats that
+            are added, which are 0 there and at most `HIDDEN` elsewhere.
         empty_is_zero: whether a query that sees no key gets zeros; otherwise there must be none.
 
     Returns:
-        (N, heads, T, width).
+        (*B, T, width).
     """
     values = [value_of(x) for x in (q, k, v)]
-    if any(type(x) is not np.ndarray or x.ndim != q.ndim for x in values) or q.ndim not in (3, 4):
+    if any(type(x) is not np.ndarray or x.ndim != q.ndim or x.ndim < 3 for x in values):
         return None
     if layers_for(*values) is None:
         return None
     queries, keys = values[0].shape, values[1].shape
-    groups = keys[1:-2]
-    if keys != values[2].shape or queries[0] != keys[0] or queries[-1] != keys[-1]:
+    if keys != values[2].shape or queries[-1] != keys[-1]:
         return None
-    if groups and (not groups[0] or queries[1] % groups[0]):
+    own = queries[:-2]
+    while own and own != keys[: len(own)]:
+        own = own[:-1]
+    if any(size != 1 for size in keys[len(own) : -2]):
         return None
     seen = seen_keys(masks, (*queries[:-1], keys[-2]), empty_is_zero)
     if seen is None:
         return None
-    sequences = queries[0] * (groups[0] if groups else 1)
+    sequences = math.prod(own)
     parts = [x.reshape(sequences, -1, queries[-1]) for x in (q, k, v)]
     out = row_attention(parts, Seen(*(x.reshape(sequences, -1) for x in seen)), scale, 1, 1)
     return None if out is None else out.reshape(queries)

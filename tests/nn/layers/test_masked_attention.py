@@ -62,18 +62,24 @@ def test_queries_that_see_nothing_are_zeros_or_none() -> None:
 
 
 @pytest.mark.skipif(backend() == "numpy", reason="nothing is compiled")
-def test_heads_share_keys() -> None:
+@pytest.mark.parametrize("shared", [(2, 1), (1, 1), (2, 3)])
+def test_heads_share_keys(shared: Any) -> None:
     rng = np.random.default_rng(0)
-    q, k, v = (rng.normal(size=(2, heads, 100, 32)).astype(np.float32) for heads in (6, 2, 2))
+    q = rng.normal(size=(2, 2, 3, 100, 32)).astype(np.float32)
+    k, v = (rng.normal(size=(2, *shared, 100, 32)).astype(np.float32) for _ in range(2))
     mask = hiding(np.tril(np.ones((100, 100), np.bool_)), -1e30)
     back = rng.normal(size=q.shape).astype(np.float32)
+
+    def plainly(q: Any, k: Any, v: Any) -> Any:
+        k, v = (np.broadcast_to(x, (2, 2, 3, 100, 32)).reshape(2, 6, 100, 32) for x in (k, v))
+        return attended(q.reshape(2, 6, 100, 32), k, v, 0.2, mask).reshape(back.shape)
 
     def of(fn: Any) -> Any:
         return value_and_grad(lambda parts: (fn(*parts) * back).sum())([q, k, v])
 
     (value, grads), (wanted, expected) = (
         of(lambda q, k, v: masked_attention(q, k, v, 0.2, [mask], empty_is_zero=False)),
-        of(lambda q, k, v: attended(q, k, v, 0.2, mask)),
+        of(plainly),
     )
     np.testing.assert_allclose(value, wanted, rtol=1e-4)
     for a, b in zip(grads, expected, strict=True):
@@ -86,9 +92,10 @@ def test_heads_share_keys() -> None:
         ((2, 4, 64, 48), (2, 3, 9, 48), (2, 3, 9, 48)),
         ((2, 4, 64, 48), (2, 4, 9, 48), (2, 4, 9, 32)),
         ((2, 4, 64, 40), (2, 4, 9, 40), (2, 4, 9, 40)),
-        ((2, 4, 64, 48), (1, 4, 9, 48), (1, 4, 9, 48)),
         ((8, 64, 48), (2, 4, 9, 48), (2, 4, 9, 48)),
-        ((1, 2, 4, 64, 48), (1, 2, 4, 9, 48), (1, 2, 4, 9, 48)),
+        ((2, 4, 64, 48), (2, 2, 9, 48), (2, 2, 9, 48)),
+        ((2, 2, 4, 64, 48), (2, 1, 4, 9, 48), (2, 1, 4, 9, 48)),
+        ((512, 48), (9, 48), (9, 48)),
         ((2, 4, 2, 48), (2, 4, 9, 48), (2, 4, 9, 48)),
     ],
 )
