@@ -1,9 +1,9 @@
 """Tests mirror the tree: `tests/ops/test_cast.py` is for `lite/_ops/cast.py`, and so on, in both directions.
 
 A file of tests may add an aspect to the name: `test_cast_devices.py`; it may also be named for a package, in
-its folder or beside it. Not mirrored are `tests/parity`, sorted by what it compares; `tests/examples`,
-programs that use everything; `kernels/cuda`, which `tests/cuda` runs in a process of its own; the tests of
-the whole project beside this one; and those of a whole package that are listed here.
+its folder or beside it. Not mirrored are `tests/parity`, sorted by what it compares; `tests/examples` and
+`tests/scripts`, programs that use everything; `kernels/cuda`, which `tests/cuda` runs in a process of its
+own; the tests of the whole project beside this one; and those of a whole package that are listed here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
-NOT_MIRRORED = {"parity", "cuda", "examples", "helpers", "vectors"}
+NOT_MIRRORED = {"parity", "cuda", "examples", "helpers", "scripts", "vectors"}
 OF_A_PACKAGE = {
     "models/test_hostile.py",
     "nn/import/test_conformance.py",

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from lite import get_default_dtype, is_tensor_collection
 from lite._arrays.dtypes import as_dtype
 from lite._arrays.public import belong_to
+from lite._arrays.types import as_array, stored
 from lite.kernels._integer import integer
 from lite.specs.base import Shape, TensorSpec, as_size, known
 from lite.specs.boxes import CategoricalBox, ContinuousBox
@@ -40,6 +41,7 @@ class ArraySpec(TensorSpec):
             return all(self._row(_ndim(value), i).is_in(row) for i, row in enumerate(value))
         if not hasattr(value, "dtype") or not hasattr(value, "shape") or is_tensor_collection(value):
             return False
+        value = stored(value)
         return bool(value.dtype == self.dtype and self._fits(tuple(value.shape)) and self._holds(value))
 
     @property
@@ -68,7 +70,7 @@ class ArraySpec(TensorSpec):
         if self.is_in(value):
             return value
         try:
-            array = np.asarray(value)
+            array = as_array(value)
         except ValueError:
             raise ValueError(
                 f"rows of different shapes have to be projected one by one to {self!r}"
@@ -256,7 +258,7 @@ class Bounded(ArraySpec):
         return bool(((self.low <= array) & (array <= self.high)).all())
 
     def _nearest(self, value: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(np.clip(value, self.low, self.high))
+        return as_array(np.clip(value, self.low, self.high))  # with a gradient, if the value has one
 
     def _row(self, ndim: int, i: int) -> ArraySpec:
         row = super()._row(ndim, i)
