@@ -4,8 +4,8 @@ The padded input of a unit (an image, a band of output rows, a group of channels
 for each channel and each residue of positions by the stride. There the entry that any window sees at one of
 its offsets lies at a fixed distance from the window's place, so a row of the matrix of patches is a part of
 a plane, and a table of distances is all that the product needs. Places at the ends of rows, where windows
-would reach into the next row, are computed and left out: fewer than patches would cost to copy. An Atari
-network's value and gradient took 1.9 times torch's time with patches and BLAS, and takes 1.0 so.
+would reach into the next row, are computed and left out: fewer than patches would cost to copy. Value and
+gradient of an Atari network took 1.9 times torch's time with patches and BLAS, and take 1.0 so.
 
 The derivative by the input is a convolution, too: of the gradient, once for each residue. In its planes there
 is one residue, in its result there are several.

@@ -13,9 +13,9 @@ def _whole(w: Floats, depth: int) -> Floats:
     return np.concatenate([*parts, w[wide * depth :].reshape(depth, columns - wide)], -1)
 
 
-def lstm(gates: Floats, w: Floats, h: Floats, c: Floats, start: int, stop: int) -> None:
+def lstm(gates: Floats, w: Floats, h: Floats, c: Floats, rows: int, size: int, start: int, stop: int) -> None:
     """As `recurrent.lstm`, with the same arguments."""
-    size = h.shape[2]
+    gates, h, c = gates.reshape(-1, rows, 4 * size), h.reshape(-1, rows, size), c.reshape(-1, rows, size)
     matrix = _whole(w, size)
     for t in range(len(gates)):
         x = gates[t, start:stop].reshape(-1, 4, size)
@@ -27,11 +27,13 @@ def lstm(gates: Floats, w: Floats, h: Floats, c: Floats, start: int, stop: int) 
 
 
 def lstm_back(
-    gates: Floats, w: Floats, c: Floats, g: Floats, dh: Floats, dc: Floats, shares: Floats, start: int,
-    stop: int,
+    gates: Floats, w: Floats, c: Floats, g: Floats, dh: Floats, dc: Floats, shares: Floats, rows: int,
+    size: int, start: int, stop: int,
 ) -> None:  # fmt: skip
     """As `recurrent.lstm_back`, with the same arguments."""
-    size = c.shape[2]
+    gates, shares = (x.reshape(-1, rows, 4 * size) for x in (gates, shares))
+    c, g = (x.reshape(-1, rows, size) for x in (c, g))
+    dh, dc = dh.reshape(rows, size), dc.reshape(rows, size)
     matrix = _whole(w, 4 * size)
     for t in range(len(gates) - 1, -1, -1):
         i, f, new, o = (gates[t, start:stop].reshape(-1, 4, size)[:, k] for k in range(4))

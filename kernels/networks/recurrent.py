@@ -30,10 +30,8 @@ def lstm(x: Floats, h: Floats, c: Floats, weight: Floats) -> tuple[Floats, Float
     gates = np.array(x, np.float32, order="C")
     all_h, all_c = (np.empty((times + 1, rows, size), np.float32) for _ in range(2))
     all_h[0], all_c[0] = h, c
-    panels = _panels(weight)
-    for_rows(
-        lambda start, stop: kernels.lstm(gates, panels, all_h, all_c, start, stop), rows, _chunk(gates, size)
-    )
+    flat = gates.reshape(-1), _panels(weight), all_h.reshape(-1), all_c.reshape(-1)
+    for_rows(lambda start, stop: kernels.lstm(*flat, rows, size, start, stop), rows, _chunk(gates, size))
     return all_h, all_c, gates
 
 
@@ -54,12 +52,10 @@ def lstm_gradients(
 
     shares = np.empty_like(gates)
     dh, dc = (np.array(given, np.float32, order="C") for given in (h, c))
-    panels, given = _panels(weight.T), contiguous(g, np.float32)
-
-    def run(start: int, stop: int) -> None:
-        kernels.lstm_back(gates, panels, all_c, given, dh, dc, shares, start, stop)
-
-    for_rows(run, len(dh), _chunk(gates, dh.shape[1]))
+    rows, size = dh.shape
+    arrays = gates, _panels(weight.T), all_c, contiguous(g, np.float32), dh, dc, shares
+    flat = [x.reshape(-1) for x in arrays]
+    for_rows(lambda start, stop: kernels.lstm_back(*flat, rows, size, start, stop), rows, _chunk(gates, size))
     return shares, dh, dc
 
 

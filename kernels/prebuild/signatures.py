@@ -96,8 +96,8 @@ def _layers() -> Signatures:
         "layers.rotate": ["f[,] f[,] f[,] q q ?"],
         "attention.attention": [f"{_HEADS} f[] f[] f[] f[] q q"],
         "attention.gradients": [f"{_HEADS} {' '.join(['f[]'] * 10)} q q"],
-        "recurrent.lstm": ["f[,,] f[] f[,,] f[,,] q q"],
-        "recurrent.lstm_back": ["f[,,] f[] f[,,] f[,,] f[,] f[,] f[,,] q q"],
+        "recurrent.lstm": ["f[] f[] f[] f[] q q q q"],
+        "recurrent.lstm_back": ["f[] f[] f[] f[] f[] f[] f[] q q q q"],
         "convolution.convolve": ["f[] f[] f[] q[] q[] q[] f[] f[] f[] q q"],
         "convolution.by_weight": ["f[] f[] q[] q[] f[] f[] f[] q q"],
     }
