@@ -12,7 +12,7 @@ import pytest
 from lite import nn
 from lite._arrays.public import belong_here, written_in
 
-PACKAGES = ["lite", "lite.nn", "lite.nn.distributions", "lite.nn.values", "lite.data"]
+PACKAGES = ["lite", "lite.nn", "lite.nn.distributions", "lite.nn.values", "lite.envs", "lite.data"]
 
 
 def classes(package: str) -> list[type]:
