@@ -453,8 +453,8 @@ def test_too_few_processors_and_ends_from_elsewhere() -> None:
     found = ray_jobs.run(ray_jobs.start(cpus=1) + _FEW_PROCESSORS)
     expected = "1 of 2 collectors have not started: they need 1 processors, and of the 1 of the cluster 0 are"
     assert expected in found["error"]
-    assert len(found["told"]) == 1
-    assert expected in found["told"][0]
+    assert len(found["told"]) <= 2  # on a busy machine the first one is late, too, and is told of before
+    assert expected in found["told"][-1]
     assert found["batches"] == 5
     assert found["before the end"] > 0
     assert (found["rows"], found["values"]) == (10, list(range(15)))
