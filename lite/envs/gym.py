@@ -172,7 +172,7 @@ class GymWrapper(EnvBase):
         return arrays
 
     def _step(self, tensordict: Any) -> Any:
-        values = [part.value(stored(tensordict.get(part.key))) for part in self._actions]
+        values = [part.value(self._action_of(tensordict, part)) for part in self._actions]
         try:
             outcome = self.environments.step(list(values))
             reward = outcome.reward
@@ -200,6 +200,17 @@ class GymWrapper(EnvBase):
             entries["terminated"] = np.array((terminated,), np.bool_)
             entries["truncated"] = np.array((truncated,), np.bool_)
         return out
+
+    def _action_of(self, tensordict: Any, part: Encoding) -> Any:
+        value = tensordict.get(part.key, None)
+        if value is None:
+            raise KeyError(
+                f"the action {part.key!r} is missing; got the entries {sorted(map(str, tensordict.keys()))}."
+            )
+        wanted = (*self.batch_size, *part.spec.shape)
+        if value.shape != wanted:
+            raise ValueError(f"the action {part.key!r} must have shape {wanted}, got {tuple(value.shape)}.")
+        return stored(value)
 
     def _step_proc_data(self, following: Any) -> Any:
         # `_step` leaves nothing to complete.

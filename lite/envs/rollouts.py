@@ -27,7 +27,9 @@ def compatible_policy(policy: Any, observation_spec: Composite, action_keys: Seq
     """
     if not callable(policy):
         raise TypeError(f"policy must be callable or None, got {type(policy).__name__}.")
-    if isinstance(policy, RandomPolicy) or hasattr(policy, "in_keys"):
+    # A module under lite.jit, or a decorated function, is asked for what it wraps.
+    inside = inspect.unwrap(policy)
+    if isinstance(inside, RandomPolicy) or hasattr(inside, "in_keys"):
         return policy
     called = getattr(policy, "forward", policy)
     parameters = list(inspect.signature(called).parameters)

@@ -1,5 +1,7 @@
 """gymnasium's environments as `EnvBase`; `tests/parity/test_envs.py` compares rollouts with torchrl's."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -136,3 +138,21 @@ def test_processes():
     td = env.rollout(3)
     assert td.shape[0] == 2
     env.close()
+
+
+@pytest.mark.parametrize(
+    ("action", "error", "message"),
+    [
+        (None, KeyError, "the action 'action' is missing"),
+        (np.int64(1), ValueError, r"'action' must have shape \(2,\), got \(\)"),
+    ],
+)
+def test_an_action_that_is_missing_or_of_another_shape(
+    action: Any, error: type[Exception], message: str
+) -> None:
+    env = GymEnv("CartPole-v1")
+    td = env.reset()
+    if action is not None:
+        td["action"] = action
+    with pytest.raises(error, match=message):
+        env.step(td)

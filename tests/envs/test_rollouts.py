@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from helpers.counting_env import CountingEnv
 
-from lite import LazyStackedTensorDict, TensorDict
+from lite import LazyStackedTensorDict, TensorDict, jit, nn
 from lite.envs import RandomPolicy
 from lite.envs.rollouts import compatible_policy
 
@@ -102,3 +102,11 @@ def test_wrong_arguments():
             env.rollout(2, **words)
     random = RandomPolicy(env.action_spec)
     assert compatible_policy(random, env.observation_spec, ["action"]) is random
+
+
+def test_a_policy_under_jit_is_called_with_the_tensordict() -> None:
+    pytest.importorskip("onnxruntime")
+    env = CountingEnv()
+    policy = nn.TensorDictModule(lambda x: x, [next(iter(env.observation_spec.keys()))], ["action"])
+    compiled = jit(policy)
+    assert compatible_policy(compiled, env.observation_spec, env.action_keys) is compiled

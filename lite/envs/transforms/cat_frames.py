@@ -15,6 +15,7 @@ from lite.envs.transforms.base import Keys, apply_to_composite, is_graph, tolera
 from lite.envs.transforms.images import ImageTransform
 from lite.envs.transforms.resets import ResetKey, reset_mask
 from lite.envs.transforms.spec_changes import mapped
+from lite.kernels._integer import integer
 from lite.nn._modules.uninitialized import UninitializedBuffer
 from lite.specs.base import TensorSpec
 
@@ -47,7 +48,7 @@ class CatFrames(ImageTransform):
     which is True at the first step of an episode. The shape of frames is that of the kept ones.
 
     Raises:
-        ValueError: `dim` is not negative, or another `padding`; when called, a TensorDict without a batch.
+        ValueError: N below 1, a `dim` that is not negative, another `padding`; when called, no batch.
         KeyError: when called, `("next", done_key)` is missing.
         RuntimeError: `future` or `mask_key` in an environment.
 
@@ -86,6 +87,8 @@ class CatFrames(ImageTransform):
             raise ValueError(f"dim must be negative, got {dim}: batches come in front.")
         if padding not in _PADDING:
             raise ValueError(f"padding must be one of {_PADDING}, got {padding!r}.")
+        if integer("N", N) < 1:
+            raise ValueError(f"N must be at least 1, got {N}.")
         self.N, self.dim = N, dim
         self.padding, self.padding_value = padding, padding_value
         self.as_inverse = as_inverse

@@ -32,6 +32,7 @@ class TransformedEnv(EnvBase):
         base_env: the environment.
 
     Raises:
+        TypeError: `base_env` is no EnvBase.
         ValueError: `transform` is neither a transform nor a function.
 
     Source:
@@ -56,6 +57,11 @@ class TransformedEnv(EnvBase):
         auto_unwrap: bool | None = None,
         device: Any = None,
     ) -> None:
+        if not isinstance(base_env, EnvBase):
+            raise TypeError(
+                f"base_env must be an EnvBase, got {type(base_env).__name__}: GymWrapper(env) makes one of "
+                "gymnasium's environments."
+            )
         nested = type(base_env) is TransformedEnv and type(self) is TransformedEnv
         if nested and auto_unwrap is not False:
             assert isinstance(base_env, TransformedEnv)  # for type checkers

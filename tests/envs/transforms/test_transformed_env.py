@@ -145,3 +145,9 @@ def test_states_and_pickles():
     assert twin.transform[1].container is twin
     assert twin.rollout(2).shape == (2, 2)
     assert repr(twin).startswith("TransformedEnv(\n    env=Steps")
+
+
+def test_an_environment_of_gymnasium_is_refused() -> None:
+    gymnasium = pytest.importorskip("gymnasium")
+    with pytest.raises(TypeError, match="base_env must be an EnvBase, got TimeLimit: GymWrapper"):
+        TransformedEnv(gymnasium.make("CartPole-v1"), StepCounter())
