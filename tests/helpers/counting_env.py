@@ -67,6 +67,13 @@ class CountingEnv(EnvBase):
         self.seeds.append(seed)
 
 
+class Constant:
+    """A policy that always does the same."""
+
+    def __call__(self, td: Any) -> Any:
+        return td.set("action", np.full((*td.batch_size, 1), 0.5, np.float32))
+
+
 def failing(limit: int = 3, fails_at: int = 2) -> CountingEnv:
     """One that raises at a step."""
     return CountingEnv((), limit, fails_at)

@@ -5,18 +5,11 @@ import signal
 
 import numpy as np
 import pytest
-from helpers.counting_env import CountingEnv, failing, unmakeable
+from helpers.counting_env import Constant, CountingEnv, failing, unmakeable
 
 from lite import TensorDict
 from lite.data import Collector, MultiAsyncCollector, MultiSyncCollector
 from lite.nn import Linear, TensorDictModule
-
-
-class Constant:
-    """A policy that always does the same."""
-
-    def __call__(self, td):
-        return td.set("action", np.full((*td.batch_size, 1), 0.5, np.float32))
 
 
 def test_batches_have_the_frames_of_all():
