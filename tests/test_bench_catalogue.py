@@ -31,7 +31,7 @@ def test_every_script_is_in_the_catalogue(catalogue: ModuleType) -> None:
     """What runs on a GPU is not: results of it are not there to compare with."""
     sharing = {path.name for path in BENCH.glob("*.py") if "arguments(__doc__, " in path.read_text("utf-8")}
     listed = {script.file for script in catalogue.SCRIPTS.values()}
-    assert sharing - listed == {"cuda_kernels.py", "cuda_llm.py"}
+    assert sharing - listed == {"cuda_jit.py", "cuda_kernels.py", "cuda_llm.py"}
 
 
 def test_what_the_readme_claims_can_be_run(catalogue: ModuleType) -> None:

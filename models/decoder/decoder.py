@@ -89,7 +89,8 @@ class OnnxDecoder:
         adapters: LoRA adapters to choose from with `adapter`, by name: onnxruntime's files (`.onnx_adapter`),
             or arrays as for `set_adapter`.
         cuda_graphs: on a GPU, replay steps of decoding as CUDA graphs: for models with GroupQueryAttention
-            that run there as a whole. Logits of a step hold until the next one. No GPU has run this yet.
+            that run there as a whole. Logits of a step hold until the next one. No GPU has
+            run this to its end yet.
         reread: where a graph computes otherwise beyond a length (Phi's `longrope`), read a row again when it
             gets there, as transformers does: its results are those of one run over all its tokens. Without
             it each token keeps the factors of when it was the last one, as in a loop over tokens.

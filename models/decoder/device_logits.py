@@ -1,7 +1,7 @@
 """Logits that stay in the memory of the GPU that computed them, to be drawn from and scored there.
 
 Who draws reads them through the CUDA array interface; everybody else may take them for an array, which
-copies them to the host. No GPU has run this yet.
+copies them to the host.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bindings of a decoder graph on a GPU: logits stay there, and steps of fixed size are replayed.
 
 What is here is queued on the stream of the session (`graph/cuda_stream.py`). A run whose outputs all stay on
-the GPU is not waited for. No GPU has run this yet.
+the GPU is not waited for.
 
 CUDA graphs: onnxruntime captures a run under the number that its options give, runs it a few times to
 do so, and from then on replays it from and to the addresses that were bound. So a step that is to be

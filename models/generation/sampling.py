@@ -39,7 +39,6 @@ class Sampler:
     Logits on a GPU are drawn from there, and only tokens and log-probs come to the host. They are copied to
     the host, and drawn from as all others, where a response has a function of the user (or what else is
     applied to whole scores), and where Numba cannot launch kernels. Both ways draw the same but for rounding.
-    No GPU has run this yet.
     """
 
     def __init__(self) -> None:

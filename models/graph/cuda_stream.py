@@ -2,7 +2,7 @@
 
 Each session that lite opens on a GPU gets a stream of its own by onnxruntime's option `user_compute_stream`,
 and all else that touches the session's memory is queued on that stream, too. So nothing waits for the
-whole device, and the host waits only for what it reads. No GPU has run this yet.
+whole device, and the host waits only for what it reads.
 """
 
 from __future__ import annotations

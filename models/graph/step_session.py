@@ -8,52 +8,89 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lite._arrays.device import is_device_leaf, require_cuda
 from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, open_session
 from lite.models.graph.summary import scan_bytes
 
+_CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 # It keeps a factor of float64 in single precision, as an attribute of the operator.
 _INEXACT = ("MatMulScaleFusion",)
 
 
 class StepSession:
-    """A graph that is run with its inputs and outputs in NumPy's memory.
+    """A graph that is run with its inputs and outputs in NumPy's memory, or in that of a GPU.
 
     Args:
         session: of onnxruntime.
+
+    Attributes:
+        gpu: the number of the GPU that runs the graph; None for none.
     """
 
     def __init__(self, session: Any) -> None:
         self.session = session
+        self.gpu: int | None = None
+        first = session.get_providers()[0] if hasattr(session, "get_providers") else _CPU
+        self._copies = first != _CPU
+        if first == _CUDA:
+            self.gpu = int(session.get_provider_options()[_CUDA].get("device_id", 0))
 
     def binding(self) -> StepBinding:
         """A new set of inputs and outputs."""
-        return StepBinding(self.session)
+        return StepBinding(self.session, self.gpu, self._copies)
+
+    def memory(self, shape: Sequence[int], dtype: Any) -> Any:
+        """An array for what stays in the session: of Numba on the GPU, or of NumPy."""
+        if self.gpu is None:
+            return np.empty(shape, dtype)
+        cuda = require_cuda(f"cuda:{self.gpu}")
+        with cuda.gpus[self.gpu]:
+            return cuda.device_array(tuple(shape), dtype)
 
 
 class StepBinding:
-    """Where a session reads its inputs and writes its outputs. It keeps the arrays alive."""
+    """Where a session reads its inputs and writes its outputs. It keeps the arrays alive.
 
-    def __init__(self, session: Any) -> None:
+    Args:
+        session: of onnxruntime.
+        gpu: the number of the GPU that runs the graph; None for none.
+        copies: whether onnxruntime copies an input when it is bound, as to a GPU: later writes are then
+            seen where the input is bound again.
+    """
+
+    def __init__(self, session: Any, gpu: int | None = None, copies: bool = False) -> None:
         self._binding = PointerBinding(session)
         self._device = self._binding.device("cpu", 0)
+        self._gpu = None if gpu is None else (gpu, self._binding.device("cuda", gpu))
+        self._copies = copies
         self._run = self._first_run
-        self._kept: dict[str, NDArray[Any]] = {}
+        self._kept: dict[str, Any] = {}
+        self._copied: dict[str, NDArray[Any]] = {}  # inputs in NumPy's memory, where they are copied
         self._order: list[str] = []
 
-    def bind_input(self, name: str, array: NDArray[Any]) -> None:
+    def bind_input(self, name: str, array: Any) -> None:
         """Read an input from a contiguous array."""
         self._kept[name] = array
-        self._binding.bind_input(
-            name, self._device, array.dtype, list(array.shape), array.__array_interface__["data"][0]
-        )
+        device, pointer = self._place(array)
+        if self._copies:
+            self._copied.pop(name, None)
+            if device is self._device:
+                self._copied[name] = array
+                return
+        self._binding.bind_input(name, device, array.dtype, list(array.shape), pointer)
 
-    def bind_output(self, name: str, array: NDArray[Any]) -> None:
+    def bind_output(self, name: str, array: Any) -> None:
         """Write an output to a contiguous array."""
         self._bound(name)
         self._kept[name] = array
-        self._binding.bind_output(
-            name, self._device, array.dtype, list(array.shape), array.__array_interface__["data"][0]
-        )
+        device, pointer = self._place(array)
+        self._binding.bind_output(name, device, array.dtype, list(array.shape), pointer)
+
+    def _place(self, array: Any) -> tuple[Any, int]:
+        """The device and the address of an array."""
+        if self._gpu is not None and is_device_leaf(array):
+            return self._gpu[1], array.__cuda_array_interface__["data"][0]
+        return self._device, array.__array_interface__["data"][0]
 
     def bind_new_output(self, name: str) -> None:
         """Let onnxruntime allocate an output, whose shape is not known before."""
@@ -69,8 +106,21 @@ class StepBinding:
         self._run()
 
     def _first_run(self) -> None:
+        self._copy_inputs()
         self._binding.run(FIRST_RUN_SECONDS)
-        self._run = self._binding.runner()
+        self._run = self._run_with_copies if self._copies else self._binding.runner()
+
+    def _run_with_copies(self) -> None:
+        self._copy_inputs()
+        self._binding.runner()()
+
+    def _copy_inputs(self) -> None:
+        for name, array in self._copied.items():
+            self._binding.bind_input(
+                name, self._device, array.dtype, list(array.shape), array.__array_interface__["data"][0]
+            )
+        if self._gpu is not None:  # onnxruntime has a stream of its own: Numba's writes must be there
+            require_cuda(f"cuda:{self._gpu[0]}").synchronize()
 
     def new_outputs(self, names: Sequence[str]) -> Mapping[str, NDArray[Any]]:
         """Copies of outputs that onnxruntime allocated."""

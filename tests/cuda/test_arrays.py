@@ -1,7 +1,7 @@
 """How arrays in CUDA memory reach a kernel: views, types, streams, errors.
 
 Runs under Numba's CUDA simulator (NUMBA_ENABLE_CUDASIM=1, in a process of its own:
-tests/kernels/cuda/test_cuda.py starts it) or on a GPU. Up to now only the simulator has run it.
+tests/kernels/cuda/test_cuda.py starts it) or on a GPU.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """TensorDicts whose leaves live on a GPU.
 
 Runs under Numba's CUDA simulator (NUMBA_ENABLE_CUDASIM=1, set before Numba is imported, so in a process
-of its own: tests/arrays/test_device_leaves.py starts it) or on a GPU. Up to now only the simulator has run
-it: no GPU was at hand. Simulated arrays know some arithmetic operators that Numba's real ones do not; what
-those do is in tests/arrays/test_device.py.
+of its own: tests/arrays/test_device_leaves.py starts it) or on a GPU. Simulated arrays know some arithmetic
+operators that Numba's real ones do not; what those do is in tests/arrays/test_device.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Functions of logits on a device, beyond what tests/kernels asks: blocks that share rows, outputs, streams.
-
-Up to now only the simulator has run it.
-"""
+"""Functions of logits on a device, beyond what tests/kernels asks: shared rows, outputs, streams."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Tokens drawn on a device are those that the CPU draws, whatever the filters, up to rounding.
-
-Up to now only the simulator has run it.
-"""
+"""Tokens drawn on a device are those that the CPU draws, whatever the filters, up to rounding."""
 
 from __future__ import annotations
 

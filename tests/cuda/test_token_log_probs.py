@@ -1,7 +1,4 @@
-"""Log-probs among recorded supports, of logits in CUDA memory: those of the CPU, up to rounding.
-
-Up to now only the simulator has run it.
-"""
+"""Log-probs among recorded supports, of logits in CUDA memory: those of the CPU, up to rounding."""
 
 from __future__ import annotations
 

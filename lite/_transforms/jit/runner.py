@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lite._arrays.device import is_device_leaf, move
 from lite._arrays.types import Array, ArrayHolder, Shape, raw
 from lite._transforms.graphs.sizes import Size
 from lite._transforms.graphs.writer import model_bytes
@@ -106,21 +107,32 @@ class Runner:
         program = self.program
         session = self._session = _sessions.open_step(self._content, self._options)
         self._pid = os.getpid()
+        self._gpu = session.gpu is not None
+
+        def memory(places: Sequence[int], shape: Sequence[int], dtype: Any) -> Any:
+            """On the GPU if there is one, but for what the function writes in place: that is NumPy's."""
+            if program.written.keys() & set(places):
+                return np.empty(shape, dtype)
+            return session.memory(shape, dtype)
+
         kept = {name: i for i, name in enumerate(program.arguments) if i in self.pairs and name is not None}
         shapes: dict[str, Any] = {x.name: x.shape for x in program.traced.inputs}
         self.turn = 0
-        self.buffers: list[dict[int, Array]] = [{}, {}]
-        whole: list[dict[str, Array]] = [{}, {}]
+        self.buffers: list[dict[int, Any]] = [{}, {}]
+        whole: list[dict[str, Any]] = [{}, {}]
         for turn in range(2):
             for group in self.joined:
-                sizes = list(map(math.prod, group.shapes))
-                flat = whole[turn][group.input] = np.empty(sum(sizes), group.dtype)
-                parts = np.split(flat, list(itertools.accumulate(sizes))[:-1])
-                for name, part, shape in zip(group.inputs, parts, group.shapes, strict=True):
-                    self.buffers[turn][kept[name]] = part.reshape(shape)
+                flat = whole[turn][group.input] = memory(
+                    [kept[name] for name in group.inputs], [sum(map(math.prod, group.shapes))], group.dtype
+                )
+                start = 0
+                for name, shape in zip(group.inputs, group.shapes, strict=True):
+                    end = start + math.prod(shape)
+                    self.buffers[turn][kept[name]] = flat[start:end].reshape(shape)
+                    start = end
             for name, i in kept.items():
                 if i not in self.buffers[turn]:
-                    out = whole[turn][name] = np.empty(shapes[name], self._dtypes[name])
+                    out = whole[turn][name] = memory([i], shapes[name], self._dtypes[name])
                     self.buffers[turn][i] = out
         outputs = {group.input: group.output for group in self.joined}
         tiles = {one.name: one for one in self.tiles}
@@ -181,7 +193,7 @@ class Runner:
                         at_home = False
                         held = leaf.data if isinstance(leaf, ArrayHolder) else leaf
                         if held is not buffer:
-                            np.copyto(buffer, held)
+                            _copy(buffer, held)
                 if at_home:
                     argument.home = self._homes[turn], start
             start += count
@@ -233,6 +245,12 @@ class Runner:
 
     def _bind(self, turn: int, name: str, value: Any) -> Array:
         """Give an input; small ones are copied to where the session reads, which costs less than binding."""
+        if type(value) is not np.ndarray and is_device_leaf(value):
+            if self._gpu and value.dtype == self._dtypes[name] and value.is_c_contiguous():
+                self._staged[turn].pop(name, None)
+                self._bindings[turn].bind_input(name, value)
+                return value
+            value = move(value, "cpu")
         if type(value) is not np.ndarray:
             value = np.asarray(raw(value), self._dtypes[name])
         staged = self._staged[turn].get(name)
@@ -282,7 +300,12 @@ class Runner:
             ready = self._ready[self.turn].get(k)
             if ready is not None and ready.is_unchanged():
                 return ready.value
-        value = Builder(iter([found[name] for name in self._items.names[k]]), containers).build(structure)
+        builder = Builder(iter([found[name] for name in self._items.names[k]]), containers)
+        value = builder.build(structure)
+        if self._gpu and any(is_device_leaf(found[name]) for name in self._items.names[k]):
+            for node in builder.containers:  # what was bound to the CPU is on the GPU now
+                if node._parts() is None:
+                    node._device = None
         if stays:
             self._ready[self.turn][k] = Argument(value, "", donated=True)
         return value
@@ -318,7 +341,15 @@ class Runner:
         return tuple(out)
 
 
-def _bound(tiles: Tiles | None, name: str, array: Array, read: bool = True) -> list[tuple[str, Array]]:
+def _copy(target: Any, value: Any) -> None:
+    """Write an array to one of the same shape; each may be on a GPU."""
+    if type(target) is not np.ndarray:
+        target.copy_to_device(value if is_device_leaf(value) else np.asarray(value, target.dtype, order="C"))
+    else:
+        np.copyto(target, move(value, "cpu") if is_device_leaf(value) else value)
+
+
+def _bound(tiles: Tiles | None, name: str, array: Any, read: bool = True) -> list[tuple[str, Any]]:
     """What is bound for an array that stays: itself, its tiles, or both."""
     found = [(name, array)] if tiles is None or (tiles.whole and read) else []
     if tiles is not None:

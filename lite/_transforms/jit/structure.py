@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lite._arrays.device import is_device_leaf
 from lite._arrays.types import ArrayHolder, HostArray, Shape, raw
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData, same_object
@@ -125,6 +126,9 @@ class Flattener:
         if kind is np.ndarray or isinstance(value, HostArray | np.ndarray | np.generic | ArrayHolder):
             self._leaf(value, None, 1, kind_of_array)
             return (ARRAY,)
+        if is_device_leaf(value):
+            self._leaf(value, None, 1, kind_of_array)
+            return (ARRAY,)
         if kind is float:
             self._leaf(value, None, 0, NESTED)
             return (NUMBER,)
@@ -185,7 +189,8 @@ class Flattener:
         return ("td", wrapper, dims, sizes, names, node._device, node._locked, tuple(node._data), *items)
 
     def _entry(self, entry: Any, dims: int, name: str, key: str, place: int) -> Structure:
-        if isinstance(entry, HostArray | ArrayHolder | np.ndarray) and not isinstance(entry, UnbatchedTensor):
+        held = isinstance(entry, HostArray | ArrayHolder | np.ndarray) or is_device_leaf(entry)
+        if held and not isinstance(entry, UnbatchedTensor):
             self._leaf(entry, (place, key), dims, ENTRY)
             return (ARRAY,)
         if isinstance(entry, NonTensorBase | UnbatchedTensor):

@@ -1,4 +1,4 @@
-"""Decoders on a GPU, with stand-ins for the session, its memory and the driver: no GPU has run them."""
+"""Decoders on a GPU, with stand-ins for the session, its memory and the driver."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_graphs_without_a_cache(gpu: HostRuntime, name: str) -> None:
 
 
 def test_on_a_gpu() -> None:
-    """Not with stand-ins: it needs a GPU build of onnxruntime and a GPU, which nobody has had yet."""
+    """Not with stand-ins: it needs a GPU build of onnxruntime and a GPU."""
     onnxruntime = pytest.importorskip("onnxruntime")
     if "CUDAExecutionProvider" not in onnxruntime.get_available_providers() or not gpu_found():
         pytest.skip("needs a GPU, and onnxruntime's build for it")

@@ -1,4 +1,4 @@
-"""Logits that stay on a GPU, with stand-ins for its memory and driver: no GPU has run them."""
+"""Logits that stay on a GPU, with stand-ins for its memory and driver."""
 
 from __future__ import annotations
 

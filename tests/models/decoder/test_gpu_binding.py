@@ -1,4 +1,4 @@
-"""Runs on the stream of a GPU and captured steps, with stand-ins for all of it: no GPU has run them."""
+"""Runs on the stream of a GPU and captured steps, with stand-ins for all of it."""
 
 from __future__ import annotations
 

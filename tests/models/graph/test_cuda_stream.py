@@ -1,4 +1,4 @@
-"""Streams of GPUs, with a stand-in for the CUDA runtime: no GPU has run them."""
+"""Streams of GPUs, with a stand-in for the CUDA runtime."""
 
 from __future__ import annotations
 

@@ -63,6 +63,8 @@ def test_cuda_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_options_of_the_cuda_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stream is given by its address; what cannot be captured is an error, not a run on the CPU."""
     given: list[Any] = []
+    waited: list[int | None] = []
+    monkeypatch.setattr(CudaStream, "finish", lambda stream: waited.append(stream.handle))
 
     class Session:
         def __init__(self, path: str, options: Any, **more: Any) -> None:
@@ -79,6 +81,7 @@ def test_options_of_the_cuda_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     open_session(path, device="cuda:1")
     open_session(path, device="cuda:1", stream=CudaStream(1, 12345))
     open_session(path, device="cuda:1", stream=CudaStream(1, 12345), cuda_graphs=True)
+    assert waited == [12345, 12345]  # as the sessions ended
     plain = {"device_id": 1, "arena_extend_strategy": "kSameAsRequested"}
     streamed = {**plain, "user_compute_stream": "12345"}
     assert given == [
