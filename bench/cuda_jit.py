@@ -1,4 +1,4 @@
-"""Training steps as graphs (`lite.jit`) on a GPU, where their state stays, beside the CPU and torch on the GPU.
+"""Training steps as graphs (`lite.jit`) on a GPU, where their state stays, beside the CPU and torch there.
 
     python bench/cuda_jit.py [--rounds N]       # needs a GPU, onnxruntime-gpu, and torch for it
     python bench/cuda_jit.py --device cpu       # that it runs; writes nothing

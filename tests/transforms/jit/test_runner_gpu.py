@@ -1,4 +1,4 @@
-"""Steps on a GPU: what is donated stays there. Stand-ins for its memory and its session, which runs on the CPU.
+"""Steps on a GPU: what is donated stays there. Stand-ins for its memory and session, which runs on the CPU.
 
 What onnxruntime does on a GPU is in them: an input in NumPy's memory is copied when it is bound, and one on
 the GPU is read where it is. `test_on_a_gpu` in tests/models/decoder/test_decoder_devices.py has the hardware.
