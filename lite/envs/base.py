@@ -14,7 +14,15 @@ from lite._arrays.public import belong_to
 from lite.envs.done_states import DoneStates, update_where_reset
 from lite.envs.env_specs import EnvSpecs
 from lite.envs.mdp_steps import StepMDP
-from lite.envs.rollouts import Policy, compatible_policy, given_actions, nonstop, truncate_last, until_done
+from lite.envs.rollouts import (
+    Policy,
+    compatible_policy,
+    given_actions,
+    nonstop,
+    resumed,
+    truncate_last,
+    until_done,
+)
 from lite.kernels._integer import integer
 
 
@@ -362,15 +370,18 @@ class EnvBase(EnvSpecs):
         else:
             tensordict = self.maybe_reset(tensordict)
         lead = tensordict.ndim
-        if callback is None and out is None and (actions is not None or policy == self.rand_action):
-            whole = self._recorded(
-                tensordict, actions, steps, bool(break_when_any_done or break_when_all_done)
-            )
-            if whole is not None:
-                if set_truncated:
-                    truncate_last(whole, self.done_keys)
-                return whole.refine_names(..., "time")
-        if break_when_any_done or break_when_all_done:
+        stop = bool(break_when_any_done or break_when_all_done)
+        made: Any = None
+        if callback is None and out is None:
+            plain = actions is not None or policy == self.rand_action
+            made = self._recorded(tensordict, actions, None if plain else policy, steps, stop)
+        if isinstance(made, list):
+            made = resumed(self, made, policy, steps, stop)
+        elif made is not None:
+            if set_truncated:
+                truncate_last(made, self.done_keys)
+            return made.refine_names(..., "time")
+        elif stop:
             made = until_done(self, tensordict, policy, steps, callback, bool(break_when_all_done))
         else:
             made = nonstop(self, tensordict, policy, steps, callback)
@@ -381,8 +392,16 @@ class EnvBase(EnvSpecs):
             truncate_last(joined, self.done_keys)
         return joined.refine_names(..., "time")
 
-    def _recorded(self, tensordict: Any, actions: Any, max_steps: int, stop: bool) -> Any:
-        """A rollout of actions that are given, or drawn if None, in a faster way; None if there is none."""
+    def _recorded(self, tensordict: Any, actions: Any, policy: Any, max_steps: int, stop: bool) -> Any:
+        """A rollout in a faster way; None if there is none, and a list where it stopped: see `acted`.
+
+        Args:
+            tensordict: where it starts.
+            actions: those to take; None for the policy's, and without a policy for random ones.
+            policy: what chooses actions otherwise.
+            max_steps: how many at most.
+            stop: end with the first episode.
+        """
         return None
 
     def fake_tensordict(self) -> Any:

@@ -15,13 +15,11 @@ from lite.envs.base import EnvBase
 from lite.envs.encoded_environments import EncodedEnvironments
 from lite.envs.encodings import Encoding
 from lite.envs.environments import EnvError, Environments, Fault
-from lite.envs.recording import recorded
+from lite.envs.recording import FLAGS, acted, recorded
 from lite.kernels._install import install
 from lite.kernels._integer import integer
 from lite.specs.arrays import Categorical, Unbounded
 from lite.specs.composite import Composite
-
-_FLAGS = ("done", "terminated", "truncated")
 
 
 class GymWrapper(EnvBase):
@@ -124,7 +122,7 @@ class GymWrapper(EnvBase):
         self.action_spec = self._composite(self._actions)
         self.reward_spec = Unbounded((*batch, 1), dtype=np.float32)
         self.done_spec = Composite(
-            {name: Categorical(2, (*batch, 1), dtype=np.bool_) for name in _FLAGS}, shape=batch
+            {name: Categorical(2, (*batch, 1), dtype=np.bool_) for name in FLAGS}, shape=batch
         )
 
     def _composite(self, parts: list[Encoding]) -> Composite:
@@ -216,13 +214,15 @@ class GymWrapper(EnvBase):
         # `_step` leaves nothing to complete.
         return super()._step_proc_data(following) if self.run_type_checks else following
 
-    def _recorded(self, tensordict: Any, actions: Any, max_steps: int, stop: bool) -> Any:
+    def _recorded(self, tensordict: Any, actions: Any, policy: Any, max_steps: int, stop: bool) -> Any:
         alone = not self.batch_size and self.frame_skip == 1 and self._flat and len(self._actions) == 1
         if not alone or type(self) not in (GymWrapper, GymEnv) or type(tensordict) is not TensorDict:
             return None
         action, observed = self._actions[0], {part.key for part in self._observations}
-        if not tensordict._data.keys() <= observed | set(_FLAGS) or not isinstance(action.key, str):
+        if not tensordict._data.keys() <= observed | set(FLAGS) or not isinstance(action.key, str):
             return None
+        if policy is not None:
+            return self._acted(tensordict, action, policy, max_steps, stop) if max_steps else None
         if actions is None:
             actions = action.spec.rand((max_steps,), rng=self.generator)
         elif isinstance(actions, (list, tuple, np.ndarray)) and max_steps:
@@ -237,6 +237,26 @@ class GymWrapper(EnvBase):
             raise self._error(fault) from fault.cause
         self._steps += len(out)
         return out
+
+    def _acted(self, tensordict: Any, action: Encoding, policy: Any, max_steps: int, stop: bool) -> Any:
+        taken = 0
+
+        def value_of(td: Any) -> Any:
+            nonlocal taken
+            taken += 1
+            return action.value(self._action_of(td, action))
+
+        def anew(td: Any) -> Any:
+            return self.maybe_reset(self.step_mdp(td))
+
+        parts = self.environments, self._observations
+        try:
+            made = acted(*parts, tensordict, policy, value_of, max_steps, stop, anew)
+        except Fault as fault:
+            self._steps += taken - 1
+            raise self._error(fault) from fault.cause
+        self._steps += taken
+        return made
 
     def _observed(self, arrays: list[Any]) -> TensorDict:
         """The observations in a TensorDict, as copies: environments may write to theirs again."""

@@ -1,20 +1,53 @@
-"""Rollouts of one gymnasium environment whose actions are known beforehand, written into arrays at once.
+"""Rollouts of one gymnasium environment whose steps are written into arrays at once.
 
 With nothing to decide between two steps there need not be a TensorDict for each, which takes most of the
-time.
+time; with a policy there is one for it, and none for what a step gives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lite import TensorDict
+from lite import TensorDict, stack
 from lite.envs.encodings import Encoding
-from lite.envs.environments import Environments
+from lite.envs.environments import Environments, Outcome
+
+FLAGS = ("done", "terminated", "truncated")
+
+
+class _Following:
+    """What `steps` steps give, in arrays."""
+
+    def __init__(self, observations: Sequence[Encoding], steps: int) -> None:
+        self.observations = observations
+        self.columns = [np.zeros((steps, *part.spec.shape), part.spec.dtype) for part in observations]
+        self.reward = np.zeros((steps, 1), np.float32)
+        self.terminated, self.truncated = (np.zeros((steps, 1), np.bool_) for _ in range(2))
+
+    def write(self, t: int, outcome: Outcome) -> bool:
+        """Write step `t`; returns whether it ended the episode."""
+        self.reward[t] = outcome.reward
+        for value, part, column in zip(outcome.reached, self.observations, self.columns, strict=True):
+            column[t] = value if part.plain else part.entry(value)
+        if outcome.terminated or outcome.truncated:
+            self.terminated[t], self.truncated[t] = outcome.terminated, outcome.truncated
+            return True
+        return False
+
+    def tensordict(self, steps: int) -> TensorDict:
+        """The first `steps` steps."""
+        entries: dict[str, Any] = {
+            str(part.key): column[:steps]
+            for part, column in zip(self.observations, self.columns, strict=True)
+        }
+        entries["reward"] = self.reward[:steps]
+        entries["done"] = self.terminated[:steps] | self.truncated[:steps]
+        entries["terminated"], entries["truncated"] = self.terminated[:steps], self.truncated[:steps]
+        return TensorDict._make(entries, (steps,))
 
 
 def recorded(
@@ -38,22 +71,14 @@ def recorded(
         Fault: the environment failed.
     """
     steps = len(actions)
-    roots = [np.zeros((steps, *part.spec.shape), part.spec.dtype) for part in observations]
-    nexts = [np.zeros_like(root) for root in roots]
-    reward = np.zeros((steps, 1), np.float32)
-    terminated, truncated = np.zeros((steps, 1), np.bool_), np.zeros((steps, 1), np.bool_)
+    following = _Following(observations, steps)
+    roots = [np.zeros_like(column) for column in following.columns]
     present = [first.get(part.key) for part in observations]
-    columns = list(zip(observations, roots, nexts, strict=True))
     values = action.value(actions)
     for t in range(steps):
         for root, entry in zip(roots, present, strict=True):
             root[t] = entry
-        outcome = environments.step([values[t]])
-        reward[t] = outcome.reward
-        for value, (part, _, following) in zip(outcome.reached, columns, strict=True):
-            following[t] = value if part.plain else part.entry(value)
-        if outcome.terminated or outcome.truncated:
-            terminated[t], truncated[t] = outcome.terminated, outcome.truncated
+        if following.write(t, environments.step([values[t]])):
             if stop:
                 steps = t + 1
                 break
@@ -61,14 +86,72 @@ def recorded(
                 arrays = environments.reset()
                 present = [part.entry(value) for part, value in zip(observations, arrays, strict=True)]
         else:
-            present = [following[t] for following in nexts]
-    entries: dict[str, Any] = {str(part.key): root[:steps] for part, root, _ in columns}
-    later: dict[str, Any] = {str(part.key): following[:steps] for part, _, following in columns}
-    for name in ("done", "terminated", "truncated"):
-        entries[name] = np.zeros((steps, 1), np.bool_)
+            present = [column[t] for column in following.columns]
+    entries: dict[str, Any] = {
+        str(part.key): root[:steps] for part, root in zip(observations, roots, strict=True)
+    }
+    entries |= {name: np.zeros((steps, 1), np.bool_) for name in FLAGS}
     entries[str(action.key)] = actions[:steps]
-    later["reward"] = reward[:steps]
-    later["done"] = terminated[:steps] | truncated[:steps]
-    later["terminated"], later["truncated"] = terminated[:steps], truncated[:steps]
-    entries["next"] = TensorDict._make(later, (steps,))
+    entries["next"] = following.tensordict(steps)
     return TensorDict._make(entries, (steps,))
+
+
+def acted(
+    environments: Environments,
+    observations: Sequence[Encoding],
+    first: TensorDict,
+    policy: Callable[[Any], Any],
+    value_of: Callable[[Any], Any],
+    steps: int,
+    stop: bool,
+    anew: Callable[[Any], Any],
+) -> TensorDict | list[Any]:
+    """The same with a policy, which writes to a TensorDict of each step. Twice as fast as `EnvBase.step`.
+
+    Args:
+        environments, observations, first, stop: as for `recorded`.
+        policy: takes a TensorDict, and writes the action to it.
+        value_of: the action as the environment's, of such a TensorDict.
+        steps: how many at most.
+        anew: the TensorDict after a step that ended an episode, of that step with its "next".
+
+    Returns:
+        The steps; where a policy wrote what only `EnvBase.step` knows ("next", "_step", or another kind of
+        TensorDict), those before it, each with its "next", and what the policy gave last.
+
+    Raises:
+        Fault: the environment failed.
+    """
+    following = _Following(observations, steps)
+    flags = np.zeros((3, steps, 1), np.bool_)
+    names = [str(part.key) for part in observations]
+    present = {*names, *FLAGS, "reward", "_reset"}
+    roots: list[Any] = []
+    td = first
+    for t in range(steps):
+        out = policy(td)
+        if out is not td:
+            td.update(out)
+        data = td._data
+        if type(td) is not TensorDict or "next" in data or "_step" in data:
+            done = following.tensordict(t)
+            return [*(root.set("next", done[i]) for i, root in enumerate(roots)), td]
+        roots.append(td)
+        ended = following.write(t, environments.step([value_of(td)]))
+        if t + 1 == steps:
+            break
+        if ended:
+            if stop:
+                break
+            kept = td.copy()
+            kept.set("next", following.tensordict(t + 1)[t])
+            td = anew(kept)
+            continue
+        entries = {key: entry for key, entry in data.items() if key not in present}
+        for name, column in zip(names, following.columns, strict=True):
+            entries[name] = column[t]
+        for name, column in zip(FLAGS, flags, strict=True):
+            entries[name] = column[t]
+        td = TensorDict._make(entries, ())
+    whole: TensorDict = stack(roots, 0)
+    return whole.set("next", following.tensordict(len(roots)))

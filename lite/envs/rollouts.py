@@ -107,6 +107,19 @@ def nonstop(
     return steps
 
 
+def resumed(env: Any, made: list[Any], policy: Policy, max_steps: int, stop: bool) -> list[Any]:
+    """The steps of a rollout of one environment, after a policy has chosen the last action of `made`."""
+    *steps, tensordict = made
+    steps.append(env.step(tensordict))
+    following = env.step_mdp(steps[-1])
+    left = max_steps - len(steps)
+    if not left or (stop and env.done_states.any(following)):
+        return steps
+    if stop:
+        return steps + until_done(env, following, policy, left, None, False)
+    return steps + nonstop(env, env.maybe_reset(following), policy, left, None)
+
+
 def truncate_last(rollout: Any, done_keys: Iterable[NestedKey]) -> None:
     """Set "truncated" and "done" at the last step of each environment.
 

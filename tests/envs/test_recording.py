@@ -29,6 +29,56 @@ def test_it_is_the_same(name, stop, truncate):
         np.testing.assert_array_equal(ours[key], wanted[key], err_msg=str(key))
 
 
+class Drawing:
+    """A policy that draws, and remembers in the TensorDict how often it was asked."""
+
+    def __init__(self, env, nested_at=None):
+        self.rng, self.spec, self.nested_at = np.random.default_rng(1), env.action_spec, nested_at
+        self.in_keys = ["observation"]
+        self.asked = 0
+
+    def __call__(self, td):
+        self.asked += 1
+        td.set("asked", td.get("asked", np.zeros(1)) + 1)
+        if self.asked == self.nested_at:
+            td.set(("next", "note"), np.ones(2))
+        return td.set("action", self.spec.rand(rng=self.rng))
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1"])
+@pytest.mark.parametrize("stop", [True, False])
+@pytest.mark.parametrize("steps", [1, 70])
+def test_a_policy_acts_as_in_steps_one_by_one(name, stop, steps):
+    fast, slow = GymEnv(name, max_episode_steps=30), Plain(name, max_episode_steps=30)
+    found = []
+    for env in (fast, slow):
+        env.set_seed(5)
+        found.append(env.rollout(steps, Drawing(env), break_when_any_done=stop, set_truncated=True))
+    ours, wanted = found
+    assert (ours.shape, ours.names, set(ours.keys())) == (wanted.shape, wanted.names, set(wanted.keys()))
+    assert set(ours["next"].keys()) == set(wanted["next"].keys())
+    for key in wanted.keys(True, True):
+        assert ours[key].dtype == wanted[key].dtype
+        np.testing.assert_array_equal(ours[key], wanted[key], err_msg=str(key))
+
+
+@pytest.mark.parametrize("stop", [True, False])
+def test_a_policy_that_writes_what_comes_next_takes_the_longer_way_from_there(stop):
+    fast, slow = GymEnv("CartPole-v1"), Plain("CartPole-v1")
+    found = []
+    for env in (fast, slow):
+        env.set_seed(2)
+        policy = Drawing(env, nested_at=4)
+        found.append(env.rollout(25, policy, break_when_any_done=stop, return_contiguous=False))
+        assert policy.asked == found[-1].shape[0]
+    ours, wanted = found
+    assert ours.shape == wanted.shape
+    for key in ("observation", "action", "asked", ("next", "observation"), ("next", "done")):
+        np.testing.assert_array_equal(ours[key], wanted[key], err_msg=str(key))
+    assert "note" in ours[3]["next"]
+    assert "note" not in ours[2]["next"]
+
+
 def test_random_actions_come_from_the_seed():
     env = GymEnv("CartPole-v1")
     env.set_seed(3)
