@@ -108,7 +108,7 @@ class StepTransform(Transform, ABC):
         return [("reward",)]
 
     def _paths(self) -> list[Path]:
-        """Entries that `step` writes."""
+        """Entries that `step` writes: the keys of `initial`, which makes arrays, too."""
         return list(self.initial(()))
 
     # -- specs ----------------------------------------------------------------------------------
@@ -195,6 +195,10 @@ class StepCounter(StepTransform):
         if self.update_done:
             done = following["done",]
             np.logical_or(done, late, out=done)
+
+    def _paths(self) -> list[Path]:
+        own = self.truncated_key != "truncated"
+        return [(self.step_count_key,), *([(self.truncated_key,)] if own else ())]
 
     @property
     def _changes_done(self) -> bool:  # type: ignore[override]
@@ -303,6 +307,9 @@ class RewardSum(StepTransform):
     def _sources(self) -> list[Path]:
         return [source for source, _ in self._pairs]
 
+    def _paths(self) -> list[Path]:
+        return [path for _, path in self._pairs]
+
     def _specs(self, batch: tuple[int, ...]) -> dict[Path, TensorSpec]:
         specs = self.parent.full_reward_spec
         for source, _ in self._pairs:
@@ -364,6 +371,9 @@ class InitTracker(StepTransform):
 
     def step(self, entries: Entries, following: Entries) -> None:
         following[self.init_key,][...] = False
+
+    def _paths(self) -> list[Path]:
+        return [(self.init_key,)]
 
     def _sources(self) -> list[Path]:
         return []

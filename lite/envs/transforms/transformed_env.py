@@ -148,7 +148,12 @@ class TransformedEnv(EnvBase):
     @property
     def batch_size(self) -> Shape:
         """How many environments step at once."""
-        size: Shape = self.transform.transform_env_batch_size(self.base_env.batch_size)
+        before: Shape = self._modules["base_env"].batch_size
+        found = self.__dict__["_cache"].get("batch_size")
+        if found is None or found[0] != before:
+            found = before, self.transform.transform_env_batch_size(before)
+            self.__dict__["_cache"]["batch_size"] = found
+        size: Shape = found[1]
         return size
 
     @batch_size.setter
@@ -173,16 +178,16 @@ class TransformedEnv(EnvBase):
     # -- steps ----------------------------------------------------------------------------------
 
     def _step(self, tensordict: Any) -> Any:
+        base, transform = self._modules["base_env"], self._modules["_transform"]
         preset = tensordict.get("next", None)
-        given = self.transform.inv(tensordict)
+        given = transform.inv(tensordict)
         partial = given.get("_step", None)
         if partial is not None and partial.all():
             del given["_step"]
-        following = self.base_env._step(given)
+        following = base._step(given)
         if preset is not None:
             following.update(preset.exclude(*following.keys(True, True)))
-        following = self.base_env._step_proc_data(following)
-        return self.transform._step(given, following)
+        return transform._step(given, base._step_proc_data(following))
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> Any:
         if tensordict is not None:
