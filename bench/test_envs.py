@@ -50,21 +50,6 @@ def alone(rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def transformed(rounds: int) -> list[dict[str, Any]]:
-    runs = {}
-    for side, library, policy in (("lite", ours, our_rule), ("torchrl", theirs, their_rule)):
-        chain = library.Compose(
-            library.StepCounter(),
-            library.RewardSum(),
-            library.InitTracker(),
-            library.ObservationNorm(0.1, 2.0, in_keys=["observation"]),
-        )
-        env = library.TransformedEnv(library.GymEnv("CartPole-v1"), chain)
-        env.set_seed(0)
-        runs[side] = partial(env.rollout, STEPS, policy, break_when_any_done=False)
-    return [row(f"rollout of {STEPS} steps, a rule, four transforms", "torchrl", measure(runs, rounds))]
-
-
 def processes(rounds: int) -> list[dict[str, Any]]:
     runs, opened = {}, []
     for side, library, words in (("lite", ours, {}), ("torchrl", theirs, {"mp_start_method": "spawn"})):
@@ -83,8 +68,7 @@ def main() -> None:
     warnings.simplefilter("ignore")  # of the other libraries
     peers = {library.__name__: library.__version__ for library in (torch, tensordict, torchrl)}
     about = machine() | peers
-    rows = alone(args.rounds) + transformed(args.rounds) + processes(args.rounds)
-    report(place(args), "envs", "Environments", rows, about)
+    report(place(args), "envs", "Environments", alone(args.rounds) + processes(args.rounds), about)
 
 
 if __name__ == "__main__":
