@@ -40,6 +40,11 @@ def _tensors(*arrays: Any) -> list[Any]:
     return [torch_on_gpu().as_tensor(array, device="cuda")[..., None] for array in arrays]
 
 
+def allocation(bench: Bench) -> Job:
+    """Memory for one result, which calls without `out` take anew: how much of their time that is."""
+    return Job(0, lambda: bench.cuda.device_array(bench.batch, np.float32))
+
+
 def gae(bench: Bench) -> Job:
     shape = bench.batch
     reward, value, following = (bench.floats(*shape) for _ in range(3))
@@ -271,6 +276,7 @@ def masked_log_softmax(bench: Bench) -> Job:
 
 
 JOBS: dict[str, Callable[[Bench], Job]] = {
+    "memory for one result": allocation,
     "gae": gae,
     "gae, time first": gae_time_first,
     "vtrace": vtrace,
