@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import torch
 from side_by_side import arguments, machine, measure, place, report, row
 
@@ -89,7 +90,8 @@ def main() -> None:
         title = f"{'-'.join(map(str, sizes))}, batch {batch}"
         rows += [row(title, other, taken) for other in taken if other != "lite"]
     if on_gpu:
-        about = {**machine("torch", "onnxruntime-gpu"), "gpu": torch.cuda.get_device_name()}
+        peers = {"torch": torch.__version__, "onnxruntime": onnxruntime.__version__}
+        about = machine() | peers | {"gpu": torch.cuda.get_device_name()}
         report(place(options), "cuda_jit", "Training steps on a GPU", rows, about)
     else:
         print(f"{len(rows)} lines; times are taken on a GPU only")

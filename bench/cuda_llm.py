@@ -71,22 +71,18 @@ def on_the_host(call: Callable[[], Any]) -> Any:
 
 
 def compare(bench: Bench, cpu: OnnxDecoder) -> None:
-    """Raise AssertionError unless all alternatives say what the CPU says, as far as their tokens agree.
+    """Raise AssertionError unless the CPU gives the tokens of all alternatives the log-probs that they say.
 
-    Sums are rounded otherwise on a GPU, so that now and then a draw falls on the other side of a bound: in
-    fp16 log-probs differ by up to 0.06.
+    Tokens are not compared: sums in fp16 differ, which moves the bounds between some thousand tokens.
     """
     for name, options in OPTIONS.items():
-        expected = bench.responses(cpu, 8, options)
         for other, run in bench.alternatives(8, options).items():
-            agreed = 0
-            for one, two in zip(run(), expected, strict=True):
-                same = int((np.cumsum(one.tokens != two.tokens) == 0).sum())
-                agreed += same
-                np.testing.assert_allclose(one.log_probs[:same], two.log_probs[:same], atol=0.1)
-            share = agreed / sum(len(one.tokens) for one in expected)
-            print(f"{name}, {other}: {share:.0%} of the tokens before the first that differs")
-            assert share > 0.1, f"{name}, {other}: tokens differ from the CPU's too early"
+            found = run()
+            pairs = zip(bench.prompts[:8], found, strict=True)
+            rows = [np.concatenate([prompt, one.tokens]) for prompt, one in pairs]
+            for one, wanted in zip(found, score(cpu, rows), strict=True):
+                np.testing.assert_allclose(one.log_probs, wanted[-len(one.tokens) :], atol=0.1)
+            print(f"{name}, {other}: the CPU's log-probs")
     rows = [prompt[:64] for prompt in bench.prompts]
     for one, two in zip(score(bench.plain, rows), score(cpu, rows), strict=True):
         np.testing.assert_allclose(one, two, atol=0.1)

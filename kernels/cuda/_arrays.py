@@ -64,10 +64,12 @@ class DeviceMemory:
     def memory(self) -> tuple[Any, int]:
         """Flat memory that holds all elements, and the place of the first one in it; bfloat16 as uint16."""
         size = self.view.itemsize
+        typestr = "<u2" if self.dtype.name == "bfloat16" else self.dtype.str
+        if not self.view.size:
+            return _flat(self.owner, self.address, 0, typestr), 0
         ends = [(n - 1) * s for n, s in zip(self.shape, self.view.strides, strict=True)]
         below = -sum(end for end in ends if end < 0)
         span = (below + sum(end for end in ends if end > 0)) // size + 1
-        typestr = "<u2" if self.dtype.name == "bfloat16" else self.dtype.str
         return _flat(self.owner, self.address - below, span, typestr), below // size
 
     @property

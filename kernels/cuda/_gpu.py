@@ -1,8 +1,6 @@
 """A GPU and a stream: where the results of one call are allocated and its kernels launched."""
 
 import functools
-import importlib
-import threading
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,7 @@ from numpy.typing import DTypeLike, NDArray
 from lite.kernels._install import install
 from lite.kernels._types import DeviceArray, Kernel
 from lite.kernels.cuda._arrays import ordinal_of
-from lite.kernels.cuda._jit import SIMULATED, cuda
+from lite.kernels.cuda._jit import SIMULATED, cuda, few_blocks
 
 
 class Gpu:
@@ -91,7 +89,7 @@ class Gpu:
             return
         interfaces = (getattr(value, "__cuda_array_interface__", {}) for value in arrays.values())
         handles = {interface.get("stream") for interface in interfaces}
-        for handle in handles - {None, int(self.stream) or _LEGACY}:
+        for handle in handles - {None, _number(self.stream) or _LEGACY}:
             event = cuda.event(timing=False)
             event.record(cuda.external_stream(handle))
             event.wait(self.stream)
@@ -141,25 +139,21 @@ class Reused:
 _LEGACY = 1  # the handle that the interface's version 3 gives to the legacy default stream
 
 
-_configuring = threading.Lock()
-
-
 def _configured(kernel: Kernel, *how: Any) -> Kernel:
-    """kernel[how], without Numba's warning that few blocks leave a GPU idle, as small batches do."""
-    if SIMULATED:
+    """kernel[how]."""
+    with few_blocks():
         return kernel[how]
-    config = importlib.import_module("numba.cuda.dispatcher").config  # of Numba, or of numba-cuda
-    with _configuring:
-        wanted, config.CUDA_LOW_OCCUPANCY_WARNINGS = config.CUDA_LOW_OCCUPANCY_WARNINGS, 0
-        try:
-            return kernel[how]
-        finally:
-            config.CUDA_LOW_OCCUPANCY_WARNINGS = wanted
 
 
 @functools.cache
 def _available() -> bool:
     return bool(cuda.is_available())
+
+
+def _number(stream: Any) -> int:
+    """The handle of a stream; int(stream) of numba-cuda is an enumeration's member for the default one."""
+    handle = getattr(stream, "handle", stream)
+    return int(getattr(handle, "value", handle) or 0)
 
 
 def _stream(stream: Any) -> Any:

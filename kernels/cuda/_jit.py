@@ -6,7 +6,9 @@ function may use `cuda` only if it is in its kernel's file: the simulator replac
 
 import functools
 import importlib
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -42,6 +44,24 @@ class _Silent:
     def __call__(self, *args: Any) -> None:  # once for each thread, and the setting is each thread's own
         with np.errstate(all="ignore"):
             self._function(*args)
+
+
+_configuring = threading.Lock()
+
+
+@contextmanager
+def few_blocks() -> Iterator[None]:
+    """Without Numba's warning that few blocks leave a GPU idle, as small arrays do."""
+    if SIMULATED:
+        yield
+        return
+    config = importlib.import_module("numba.cuda.dispatcher").config  # of Numba, or of numba-cuda
+    with _configuring:
+        wanted, config.CUDA_LOW_OCCUPANCY_WARNINGS = config.CUDA_LOW_OCCUPANCY_WARNINGS, 0
+        try:
+            yield
+        finally:
+            config.CUDA_LOW_OCCUPANCY_WARNINGS = wanted
 
 
 def device(function: F) -> F:

@@ -330,9 +330,12 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         if not self._is_numba:
             self.leaf[index] = source
         elif self.size:
+            from lite.kernels.cuda._jit import few_blocks
+
             target = self[index]
             if target.size:
-                target.leaf[()] = source
+                with few_blocks():
+                    target.leaf[()] = source
 
     def _empty(self, shape: Shape, dtype: np.dtype[Any]) -> DeviceArray:
         return DeviceArray(require_cuda("cuda").device_array(shape, dtype))

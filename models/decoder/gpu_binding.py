@@ -1,7 +1,6 @@
 """Bindings of a decoder graph on a GPU: logits stay there, and steps of fixed size are replayed.
 
-What is here is queued on the stream of the session (`graph/cuda_stream.py`). A run whose outputs all stay on
-the GPU is not waited for.
+What is here is queued on the stream of the session (`graph/cuda_stream.py`).
 
 CUDA graphs: onnxruntime captures a run under the number that its options give, runs it a few times to
 do so, and from then on replays it from and to the addresses that were bound. So a step that is to be
@@ -151,12 +150,9 @@ class GpuGraph(BoundGraph):
 
     def _runner(self, number: int) -> Callable[[float | None], None]:
         """The function that runs the graph, as a captured CUDA graph if the session captures."""
-        settings = {}
-        if self._stream.handle is not None:
-            settings["disable_synchronize_execution_providers"] = "1"
-        if self._placed.cuda_graphs:
-            settings["gpu_graph_id"] = str(number)
-        options = run_options(settings) if settings else None
+        # Each run is waited for: only then onnxruntime gives back what it holds on the host for the GPU, and
+        # a session that ends with such memory aborts the process (seen on an H200).
+        options = run_options({"gpu_graph_id": str(number)}) if self._placed.cuda_graphs else None
         binding = self._binding  # not this object, which then nobody could let go of
         return lambda seconds: binding.run(seconds, options)
 

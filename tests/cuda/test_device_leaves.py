@@ -238,6 +238,7 @@ def test_apply_gets_the_leaf_itself(td: TensorDict) -> None:
     assert seen[0] is td["a"]
 
 
+@pytest.mark.filterwarnings("ignore:.*Grid size 1 will likely")
 def test_kernels_run_on_leaves(td: TensorDict, cpu: TensorDict) -> None:
     @cuda.jit
     def double(x: Any) -> None:

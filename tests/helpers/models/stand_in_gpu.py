@@ -170,8 +170,8 @@ def on_device(device: str, index: int, pointer: int) -> None:
 class DeviceSession(FakeSession):
     """The fake graph on the GPU.
 
-    With a stream it is queued there, and not waited for if the options say so; what is captured is replayed
-    from and to the addresses of its first run.
+    With a stream it is queued there, and waited for; what is captured is replayed from and to the addresses
+    of its first run.
 
     Attributes:
         how: what the session was opened with.
@@ -209,8 +209,7 @@ class DeviceSession(FakeSession):
             bound = self.captured.setdefault(number, bound)
         for _ in range(times):
             self.runtime.queue(functools.partial(super().run_with_iobinding, bound), stream.handle)
-        if options.get_run_config_entry("disable_synchronize_execution_providers") != "1":
-            self.runtime.drain(stream.handle)
+        self.runtime.drain(stream.handle)  # as onnxruntime does at the end of a run
 
     def get_input_memory_infos(self) -> list[Any]:
         names = [arg.name for arg in self.get_inputs()]

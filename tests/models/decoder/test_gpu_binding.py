@@ -53,7 +53,7 @@ def check_steps(decoder: OnnxDecoder, rng: np.random.Generator, turns: int) -> N
 
 
 @pytest.mark.parametrize("name", standing_for_all(["no cache", "slots", "positions", "half cache"], 2))
-def test_runs_are_queued_and_waited_for_by_who_reads_them(
+def test_runs_and_reads_are_on_one_stream(
     gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, name: str
 ) -> None:
     decoder, session = on_a_stream(name, gpu, monkeypatch)
@@ -64,9 +64,6 @@ def test_runs_are_queued_and_waited_for_by_who_reads_them(
     logits = decoder.decode_unchecked(np.array([4]), [0])
     assert isinstance(logits, DeviceLogits)
     assert logits.stream == handle
-    if name != "no cache":  # whose whole rows give more logits than are returned, and these are let go
-        assert gpu.queues[handle]  # the step is still to run
-        assert "wait" not in gpu.calls
     np.testing.assert_allclose(logits, [decoder_graphs.expected([1, 2, 3, 4])], atol=5e-3)
     decoder.reset(0)
     check_steps(decoder, rng, 6)
