@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from lite.data.logging.curves import plot_csv
     from lite.data.logging.get_logger import generate_exp_name, get_logger
     from lite.data.logging.logger import Logger
+    from lite.data.logging.pixel_render import PixelRenderTransform
     from lite.data.logging.tensorboard_logger import TensorboardLogger
+    from lite.data.logging.video_recorder import VideoRecorder
     from lite.data.replay.her_replay_buffer import HERReplayBuffer, HindsightStrategy
     from lite.data.replay.mapped_storage import LazyMemmapStorage
     from lite.data.replay.max_value_writer import TensorDictMaxValueWriter
@@ -115,7 +117,9 @@ _NAMES = {
     "data.logging.curves": ["plot_csv"],
     "data.logging.get_logger": ["generate_exp_name", "get_logger"],
     "data.logging.logger": ["Logger"],
+    "data.logging.pixel_render": ["PixelRenderTransform"],
     "data.logging.tensorboard_logger": ["TensorboardLogger"],
+    "data.logging.video_recorder": ["VideoRecorder"],
     "data.replay.her_replay_buffer": ["HERReplayBuffer", "HindsightStrategy"],
     "data.replay.mapped_storage": ["LazyMemmapStorage"],
     "data.replay.max_value_writer": ["TensorDictMaxValueWriter"],
@@ -206,6 +210,7 @@ __all__ = [
     "MultiSyncCollector",
     "NonTensor",
     "OneHot",
+    "PixelRenderTransform",
     "PrioritizedReplayBuffer",
     "PrioritizedSampler",
     "PrioritizedSliceSampler",
@@ -242,6 +247,7 @@ __all__ = [
     "UnboundedDiscrete",
     "VTrace",
     "ValueEstimatorBase",
+    "VideoRecorder",
     "Writer",
     "generate_exp_name",
     "get_logger",

@@ -12,8 +12,9 @@ import numpy as np
 
 from lite._arrays.public import belong_to
 from lite.data.logging.logger import Logger, require_video
+from lite.data.logging.video_files import write_video
 
-_FORMATS = ("memmap", "gif")
+_FORMATS = ("memmap", "mp4", "gif")
 
 
 class CSVExperiment:
@@ -49,21 +50,28 @@ class CSVExperiment:
         self._write(self._place("scalars", f"{name}.csv"), "a", f"{step},{value}\n")
         self.scalars[name].append((step, value))
 
-    def add_video(
-        self, tag: str, vid_tensor: Any, global_step: int | None = None, fps: int | None = None
-    ) -> None:
-        """Write `videos/<tag>_<step>`: "memmap", the bytes of the array, or "gif", one video after the other.
+    def add_video(self, tag: str, vid_tensor: Any, global_step: int | None = None, **kwargs: Any) -> None:
+        """Write `videos/<tag>_<step>`: "memmap", the bytes of the array; "mp4", "gif", one after the other.
+
+        Args:
+            tag: the name.
+            vid_tensor: as for `Logger.log_video`.
+            global_step: the step; counted if None.
+            **kwargs: for "mp4" and "gif" `fps`, for "mp4" `video_codec`, and `options` of the codec, a dict.
 
         Raises:
-            ImportError: "gif" without Pillow.
+            TypeError: "mp4" or "gif" of another dtype than uint8.
+            ImportError: "mp4" or "gif" without imageio.
         """
         step = self._count(self.videos_counter, tag) if global_step is None else global_step
         video = require_video(vid_tensor)
         path = self._place("videos", f"{tag}_{step}.{self.video_format}")
         if self.video_format == "memmap":
             video.tofile(path)
-        else:
-            _write_gif(path, video.reshape(-1, *video.shape[2:]), fps or self.video_fps)
+            return
+        frames = video.reshape(-1, *video.shape[2:])
+        frames = np.moveaxis(np.broadcast_to(frames, (len(frames), 3, *frames.shape[2:])), 1, -1)
+        write_video(path, frames, **{"fps": self.video_fps, **kwargs})
 
     def add_text(self, tag: str, text: str, global_step: int | None = None) -> None:
         """Write `texts/<tag><step>.txt`."""
@@ -96,7 +104,8 @@ class CSVLogger(Logger):
     Args:
         exp_name: the name of the experiment.
         log_dir: the folder of all experiments, "csv_logs" by default.
-        video_format: "memmap", the bytes of an array, whose shape and dtype a reader must know; or "gif".
+        video_format: "memmap", the bytes of an array, whose shape and dtype a reader must know; or "mp4" or
+            "gif", by imageio (extra `video`).
         video_fps: frames per second.
 
     Raises:
@@ -146,7 +155,7 @@ class CSVLogger(Logger):
 
         Raises:
             ValueError: another shape.
-            ImportError: "gif" without Pillow.
+            TypeError, ImportError: see `CSVExperiment.add_video`.
         """
         self.experiment.add_video(name, require_video(video), global_step=step, **kwargs)
 
@@ -168,16 +177,6 @@ class CSVLogger(Logger):
 
     def __repr__(self) -> str:
         return f"CSVLogger(exp_name={self.exp_name}, experiment={self.experiment!r})"
-
-
-def _write_gif(path: Path, frames: np.ndarray[Any, Any], fps: int) -> None:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError("video_format='gif' needs Pillow: pip install pillow") from error
-    rows = np.moveaxis(np.broadcast_to(frames, (len(frames), 3, *frames.shape[2:])), 1, -1)
-    first, *others = [Image.fromarray(np.ascontiguousarray(row)) for row in rows]
-    first.save(path, save_all=True, append_images=others, duration=round(1000 / fps), loop=0)
 
 
 belong_to("lite.data", CSVExperiment, CSVLogger)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from lite.data.logging.csv_logger import CSVLogger
 from lite.data.logging.logger import Logger
 from lite.data.logging.tensorboard_logger import TensorboardLogger
 
-_LOGGERS: dict[str, type[Any]] = {"csv": CSVLogger, "tensorboard": TensorboardLogger}
+_LOGGERS: dict[str, Callable[..., Any]] = {
+    "csv": partial(CSVLogger, video_format="mp4"),
+    "tensorboard": TensorboardLogger,
+}
 
 
 def generate_exp_name(model_name: str, experiment_name: str) -> str:

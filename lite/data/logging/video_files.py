@@ -1,0 +1,55 @@
+"""`write_video`: frames as a file that players show."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from lite.kernels._install import install
+
+
+def write_video(
+    path: str | os.PathLike[str],
+    frames: Any,
+    *,
+    fps: float = 30,
+    video_codec: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> None:
+    """Write frames to a file, by imageio (extra `video`).
+
+    Args:
+        path: of the file: `.mp4`, which repeats the last row or column where there is an odd number of them,
+            as its codec needs even ones; or `.gif`, which repeats for ever.
+        frames: (time, height, width, 3), uint8.
+        fps: frames per second.
+        video_codec: of the mp4, as ffmpeg names it.
+        options: of the mp4's codec, such as {"crf": 23, "preset": "slow", "pixel_format": "yuv444p"}.
+
+    Raises:
+        TypeError: another dtype.
+        ImportError: without imageio, or, for mp4, its ffmpeg.
+    """
+    frames = np.asarray(frames)
+    if frames.dtype != np.uint8:
+        raise TypeError(f"frames of a video must be uint8, got {frames.dtype}.")
+    kind = os.path.splitext(path)[1]
+    try:
+        import imageio.v3 as imageio
+
+        if kind == ".mp4":
+            import imageio_ffmpeg  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f"videos need imageio: {install('video')}") from error
+    if kind == ".gif":
+        imageio.imwrite(path, frames, plugin="pillow", extension=".gif", duration=1000 / fps, loop=0)
+        return
+    given = dict(options or {})
+    words = {"codec": video_codec or "libx264", "pixelformat": given.pop("pixel_format", "yuv420p")}
+    height, width = frames.shape[1:3]
+    frames = np.pad(frames, ((0, 0), (0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+    output = [part for name, value in given.items() for part in (f"-{name}", str(value))]
+    imageio.imwrite(path, frames, plugin="FFMPEG", fps=fps, macro_block_size=2, output_params=output, **words)
