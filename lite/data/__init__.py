@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from lite.data.logging.curves import plot_csv
     from lite.data.logging.get_logger import generate_exp_name, get_logger
     from lite.data.logging.logger import Logger
+    from lite.data.logging.mlflow_logger import MLFlowLogger
     from lite.data.logging.pixel_render import PixelRenderTransform
     from lite.data.logging.tensorboard_logger import TensorboardLogger
     from lite.data.logging.video_recorder import VideoRecorder
+    from lite.data.logging.wandb_logger import WandbLogger
     from lite.data.replay.her_replay_buffer import HERReplayBuffer, HindsightStrategy
     from lite.data.replay.mapped_storage import LazyMemmapStorage
     from lite.data.replay.max_value_writer import TensorDictMaxValueWriter
@@ -117,9 +119,11 @@ _NAMES = {
     "data.logging.curves": ["plot_csv"],
     "data.logging.get_logger": ["generate_exp_name", "get_logger"],
     "data.logging.logger": ["Logger"],
+    "data.logging.mlflow_logger": ["MLFlowLogger"],
     "data.logging.pixel_render": ["PixelRenderTransform"],
     "data.logging.tensorboard_logger": ["TensorboardLogger"],
     "data.logging.video_recorder": ["VideoRecorder"],
+    "data.logging.wandb_logger": ["WandbLogger"],
     "data.replay.her_replay_buffer": ["HERReplayBuffer", "HindsightStrategy"],
     "data.replay.mapped_storage": ["LazyMemmapStorage"],
     "data.replay.max_value_writer": ["TensorDictMaxValueWriter"],
@@ -201,6 +205,7 @@ __all__ = [
     "Logger",
     "MCAdvantage",
     "MCAdvantageSelector",
+    "MLFlowLogger",
     "MultiAgentGAE",
     "MultiAsyncCollector",
     "MultiCategorical",
@@ -248,6 +253,7 @@ __all__ = [
     "VTrace",
     "ValueEstimatorBase",
     "VideoRecorder",
+    "WandbLogger",
     "Writer",
     "generate_exp_name",
     "get_logger",

@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 import tensordict
 import torch
+from helpers.trackers import VIDEO, installed_mlflow, installed_wandb
 from torchrl.record import loggers as reference
+from torchrl.record.loggers import mlflow as their_mlflow
+from torchrl.record.loggers import wandb as their_wandb
 
+import lite.data
 from lite import TensorDict
 from lite.data import CSVLogger, Logger
 
@@ -73,3 +77,48 @@ def test_errors(tmp_path):
                 call(logger)
             kinds.append(info.type)
         assert kinds[0] is kinds[1]
+
+
+def test_wandb(monkeypatch, tmp_path):
+    monkeypatch.setattr(their_wandb, "_has_wandb", True)
+    monkeypatch.setattr(their_wandb, "_has_moviepy", True)
+    seen, states = [], []
+    for library, array in ((lite.data, np.asarray), (reference, torch.as_tensor)):
+        calls = installed_wandb(monkeypatch)
+        logger = library.WandbLogger(
+            "run", save_dir=tmp_path, project="p", log_env_packages=False, tags=["a"]
+        )
+        logger.log_scalar("train/loss", 1.0)
+        logger.log_scalar("train/loss", 2.0, step=7, commit=False)
+        logger.log_scalar("loss", 2.0, step=7, override_global_step=True)
+        logger.log_metrics({"train/lr": array(np.float32(0.5)), "a/b/c": 1, "reward": array(np.array([2.0]))})
+        logger.log_metrics({"step": 50, "reward": 1.0})
+        logger.log_metrics({"reward": 1.0}, step=20)
+        logger.log_metrics({"reward": 1.0})
+        logger.log_video("test/v", array(VIDEO), step=3, fps=9)
+        logger.log_histogram("h", array(np.zeros(4)), bins=3)
+        logger.log_str("text", "hi")
+        logger.log_str("text", "ho", step=5)
+        logger.log_hparams({"lr": 0.1})
+        states.append(logger.state_dict())
+        logger.load_state_dict(logger.state_dict())
+        logger.log_scalar("train/loss", 1.0)
+        seen.append([call for call in calls.seen if call[0] not in ("define_metric", "Table")])
+        defined = [call for call in calls.seen if call[0] == "define_metric"]
+        seen.append(sorted(defined, key=str))
+    assert seen[0] == seen[2]
+    assert seen[1] == seen[3]
+    assert states[0] == states[1]
+
+
+def test_mlflow(monkeypatch):
+    monkeypatch.setattr(their_mlflow, "_has_mlflow", True)
+    seen, states = [], []
+    for library, array in ((lite.data, np.asarray), (reference, torch.as_tensor)):
+        calls = installed_mlflow(monkeypatch)
+        logger = library.MLFlowLogger("run", "file:///a", {"tag": "x"})
+        found = logger.log_metrics({"a": array(np.float32(0.5)), "b": 1}, step=4)
+        states.append((logger.state_dict(), found, logger.id))
+        seen.append([(name, args, {**kw, "run_id": None}) for name, args, kw in calls.seen])
+    assert seen[0] == seen[1]
+    assert states[0] == states[1]

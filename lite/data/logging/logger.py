@@ -95,12 +95,17 @@ class Logger:
         Raises:
             TypeError: an entry is more than a number. Those before it are logged.
         """
-        if isinstance(metrics, TensorDictBase):
-            metrics = metrics.flatten_keys(keys_sep).to_dict()
-        found = {name: _as_python(value) for name, value in metrics.items()}
+        found = self._as_numbers(metrics, keys_sep)
         for name, value in found.items():
             self.log_scalar(name, value, step=step)
         return found
+
+    @staticmethod
+    def _as_numbers(metrics: Mapping[str, Any] | TensorDictBase, keys_sep: str) -> dict[str, Any]:
+        """The entries by name, as numbers or lists."""
+        if isinstance(metrics, TensorDictBase):
+            metrics = metrics.flatten_keys(keys_sep).to_dict()
+        return {name: _as_python(value) for name, value in metrics.items()}
 
     # -- the end of a run, and its continuation ------------------------------------------------------------
 

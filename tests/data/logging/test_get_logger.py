@@ -12,10 +12,13 @@ from lite.data import CSVLogger, generate_exp_name, get_logger
 
 def test_a_logger_by_name_goes_on_where_another_stopped(tmp_path: Path) -> None:
     assert get_logger("", "logs", "run") is get_logger(None, "logs", "run") is None
-    with pytest.raises(NotImplementedError, match=r"one of \['csv', 'tensorboard'\], got 'paper'"):
+    with pytest.raises(
+        NotImplementedError, match=r"one of \['csv', 'mlflow', 'tensorboard', 'wandb'\], got 'paper'"
+    ):
         get_logger("paper", "logs", "run")
     first = get_logger("csv", str(tmp_path), "run")
     assert isinstance(first, CSVLogger)
+    assert first.video_format == "mp4"
     first.log_scalar("a", 1.0)
     second = get_logger("csv", "elsewhere", "other", state_dict=first.state_dict())
     assert isinstance(second, CSVLogger)
