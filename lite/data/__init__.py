@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lite.data.collectors.collector import Collector
+    from lite.data.collectors.evaluator import Evaluator
     from lite.data.collectors.llm_collector import LLMCollector
     from lite.data.collectors.multi_collector import MultiAsyncCollector, MultiSyncCollector
     from lite.data.collectors.ray_collector import RayCollector
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
 # The public names by what defines them.
 _NAMES = {
     "data.collectors.collector": ["Collector"],
+    "data.collectors.evaluator": ["Evaluator"],
     "envs.environments": ["EnvError"],
     "data.collectors.llm_collector": ["LLMCollector"],
     "envs.random_policy": ["RandomPolicy"],
@@ -192,6 +194,7 @@ __all__ = [
     "Composite",
     "DensifyReward",
     "EnvError",
+    "Evaluator",
     "GroupAdvantage",
     "HERReplayBuffer",
     "HindsightStrategy",

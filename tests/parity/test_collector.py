@@ -10,6 +10,8 @@ from helpers.compared import assert_same_entries
 from torchrl import collectors as theirs
 from torchrl import data, envs
 
+import lite.data as our_data
+import lite.envs as our_envs
 from lite.data import (
     Collector,
     InitTracker,
@@ -238,3 +240,45 @@ def test_environments_of_torchrls_kind(kind):
     assert len(ours) == len(reference)
     for td, wanted in zip(ours, reference, strict=True):
         assert_same_entries(td, wanted)
+
+
+@pytest.mark.parametrize("batch", [(), (3,)])
+@pytest.mark.parametrize("summed", [False, True])
+@pytest.mark.parametrize("max_steps", [None, 6])
+def test_evaluations(batch, summed, max_steps):
+    results, told = [], []
+    for library, collectors, policy in ((our_envs, our_data, our_policy), (envs, theirs, their_policy)):
+        env = library.GymWrapper(vector() if batch else Same(1), categorical_action_encoding=True)
+        if summed:
+            env = library.TransformedEnv(env, library.RewardSum())
+        evaluator = collectors.Evaluator(
+            env,
+            policy,
+            num_trajectories=5,
+            max_steps=max_steps,
+            frames_per_batch=12,
+            log_prefix="test",
+            metrics_fn=lambda td: {"frames": int(td["collector", "mask"].sum())},
+            on_result=lambda td: told.append(set(td.keys())),
+        )
+        result = evaluator.evaluate()
+        assert result.pop("test/fps") > 0
+        results.append(result)
+        assert evaluator.evaluate(step=9)["test/step"] == 9
+        assert evaluator.poll() is None
+        assert evaluator.trigger_eval() is True
+        assert evaluator.wait(timeout=60)["test/step"] == 1
+        assert evaluator.state_dict()["step_counter"] == 2
+        evaluator.shutdown()
+    assert results[0].keys() == results[1].keys()
+    for key, value in results[0].items():
+        np.testing.assert_allclose(value, results[1][key], rtol=1e-6, err_msg=key)
+    assert told[0] == told[-1]
+
+
+@pytest.mark.parametrize("words", [{"busy_policy": "wait"}, {"backend": "nothing"}])
+def test_errors_of_evaluators(words):
+    for library, collectors in ((our_envs, our_data), (envs, theirs)):
+        env = library.GymEnv("CartPole-v1")
+        with pytest.raises(ValueError):
+            collectors.Evaluator(env, env.rand_action, **words)

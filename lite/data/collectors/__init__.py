@@ -3,6 +3,7 @@
 `collector` is what users call; `rollout` is its loop, which writes steps into arrays made beforehand, and
 `env_rollout` that over any other `EnvBase`.
 `whole_trajectories` puts episodes together that several batches have a part of.
+`evaluator` runs a policy for whole episodes while it learns.
 `episode_statistics` has what is told of episodes.
 
 `llm_collector` has a language model respond to prompts, which `prompts` reads. `ray_collector` has

@@ -1,0 +1,422 @@
+"""`Evaluator`: whole episodes of a policy while it learns, in this thread or beside it."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from lite import NestedKey, TensorDict, TensorDictBase
+from lite._arrays.public import belong_to
+from lite.data.collectors.collector import Collector
+from lite.envs.transforms.vec_norm import VecNorm
+from lite.envs.transforms.vec_norm_v2 import VecNormV2
+from lite.kernels._integer import integer
+from lite.nn import InteractionType, Module
+
+Weights = TensorDictBase | Module | None
+_POLICIES = ("skip", "error", "queue")
+
+
+class Evaluator:
+    """Runs a policy for whole episodes, and gives the mean and deviation of their rewards.
+
+    `evaluate` does so at once; `trigger_eval` in a thread, whose result `poll` or `wait` gives. The
+    environment is not the one that is trained in. A policy that is evaluated in a thread while it learns
+    should be a copy, which the weights are given to. Videos of a `VideoRecorder` in the environment are
+    written at the end.
+
+    Args:
+        env: an environment, or a function that makes one; the running statistics of its `VecNorm` are frozen
+            then. Any that `Collector` takes.
+        policy: the policy.
+        policy_factory: makes it from the environment, in its place.
+        num_trajectories: how many episodes; of several environments those that end first.
+        max_steps: after how many steps episodes are truncated; None for never.
+        frames_per_batch: how many frames are stepped at a time; `max_steps`, or 1000, if None.
+        collector_kwargs: more for the `Collector`.
+        log_prefix: begins the names of results.
+        reward_keys: the reward, which is summed unless there is ("next", "episode_reward"), as `RewardSum`
+            writes it.
+        done_keys: TorchRL's, without effect: episodes end where "done" says so.
+        exploration_type: the interaction type of probabilistic policies.
+        metrics_fn: from the steps of all episodes, padded and with the mask ("collector", "mask"), to numbers
+            by name, which are results, too.
+        dump_video: call the environment's `transform.dump` at the end.
+        on_result: gets each result, as a TensorDict; a warning says where it raises.
+        busy_policy: what `trigger_eval` does while another evaluation runs: "skip" it, raise an "error", or
+            "queue" it.
+        backend: "thread".
+
+    Raises:
+        ValueError: another `busy_policy` or `backend`; both or none of policy and policy_factory.
+
+    Source:
+        torchrl.collectors.Evaluator.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> from lite.data import Evaluator
+        >>> from lite.envs import GymEnv
+        >>> env = GymEnv("CartPole-v1", categorical_action_encoding=True)
+        >>> right = nn.TensorDictModule(lambda obs: np.int64(1), ["observation"], ["action"])
+        >>> evaluator = Evaluator(env, right, num_trajectories=3, max_steps=50)
+        >>> result = evaluator.evaluate(step=7)
+        >>> sorted(result)[:3], result["eval/num_episodes"], 7 < result["eval/reward"] < 12
+        (['eval/episode_length', 'eval/fps', 'eval/num_episodes'], 3, True)
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        policy: Callable[[Any], Any] | None = None,
+        *,
+        policy_factory: Callable[[Any], Callable[[Any], Any]] | None = None,
+        num_trajectories: int = 10,
+        max_steps: int | None = None,
+        frames_per_batch: int | None = None,
+        collector_kwargs: Mapping[str, Any] | None = None,
+        log_prefix: str = "eval",
+        reward_keys: NestedKey = ("next", "reward"),
+        done_keys: NestedKey = ("next", "done"),
+        exploration_type: InteractionType | str | None = InteractionType.DETERMINISTIC,
+        metrics_fn: Callable[[TensorDictBase], Mapping[str, float]] | None = None,
+        dump_video: bool = True,
+        on_result: Callable[[TensorDictBase], Any] | None = None,
+        busy_policy: str = "skip",
+        backend: Literal["thread"] = "thread",
+    ) -> None:
+        if busy_policy not in _POLICIES:
+            raise ValueError(f"busy_policy must be one of {_POLICIES}, got {busy_policy!r}.")
+        if backend != "thread":
+            raise ValueError(f"backend must be 'thread', got {backend!r}.")
+        if (policy is None) == (policy_factory is None):
+            raise ValueError("give policy or policy_factory, and not both.")
+        self.num_trajectories = integer("num_trajectories", num_trajectories)
+        self.max_steps = max_steps
+        self.frames_per_batch = frames_per_batch or max_steps or 1000
+        self.log_prefix, self.reward_keys = log_prefix, reward_keys
+        self.metrics_fn, self.dump_video, self.on_result = metrics_fn, dump_video, on_result
+        self.busy_policy = busy_policy
+        self.env: Any = None
+        self.policy: Any = policy
+        self._make_env, self._make_policy = env, policy_factory
+        self._options = {"exploration_type": exploration_type, **(collector_kwargs or {})}
+        self._counter = 0
+        self._running = threading.Lock()  # one evaluation at a time
+        self._state = threading.Condition()
+        self._requests: deque[tuple[Any, int]] = deque()
+        self._results: deque[Any] = deque()  # results, or what was raised
+        self._active = self._ended = False
+        self._thread: threading.Thread | None = None
+
+    # -- in this thread -------------------------------------------------------------------------
+
+    def evaluate(
+        self,
+        weights: Weights = None,
+        step: int | None = None,
+        *,
+        weights_dict: Mapping[str, TensorDictBase | Module] | None = None,
+    ) -> dict[str, Any]:
+        """Run whole episodes.
+
+        Args:
+            weights: of the policy, a `Module` of its structure or its parameters as a TensorDict; None for
+                those that it has.
+            step: is a result, and that of videos; counted if None.
+            weights_dict: weights by what takes them: "policy", or a place in the collector, such as
+                "env.transform[0]".
+
+        Returns:
+            By `log_prefix`, "/" and their names: "reward", the mean, and "reward_std", its sample deviation,
+            0 of one episode; "num_episodes"; "episode_length", the mean; "fps"; "step"; and those of
+            `metrics_fn`.
+        """
+        result = self._run(_copied(weights, weights_dict), self._next_step(step))
+        self._report(result)
+        return result
+
+    def every(self, frames: int, policy: Module | None = None) -> Callable[[Any], dict[str, Any] | None]:
+        """A function of batches that evaluates after each `frames` frames, as a `post_collect_hook`.
+
+        Args:
+            frames: how many frames lie between evaluations.
+            policy: whose weights are taken; None for those that the evaluator's own has.
+
+        Returns:
+            a function that gives the result, or None where it was not yet time. The step is the number of
+            frames so far.
+
+        Example:
+            >>> import numpy as np
+            >>> from lite.data import Collector, Evaluator
+            >>> from lite.envs import GymEnv
+            >>> make = lambda: GymEnv("CartPole-v1")
+            >>> evaluator = Evaluator(make, policy_factory=lambda env: env.rand_action, num_trajectories=2)
+            >>> test = evaluator.every(40)
+            >>> for batch in Collector(make(), frames_per_batch=20, total_frames=80):
+            ...     result = test(batch)
+            ...     print(None if result is None else result["eval/step"])
+            None
+            40
+            None
+            80
+        """
+        interval = integer("frames", frames)
+        if interval < 1:
+            raise ValueError(f"frames must be at least 1, got {frames}.")
+        seen = 0
+
+        def hook(batch: Any) -> dict[str, Any] | None:
+            nonlocal seen
+            before, seen = seen, seen + batch.numel()
+            return self.evaluate(policy, seen) if seen // interval > before // interval else None
+
+        return hook
+
+    # -- beside this thread ---------------------------------------------------------------------
+
+    def trigger_eval(
+        self,
+        weights: Weights = None,
+        step: int | None = None,
+        *,
+        weights_dict: Mapping[str, TensorDictBase | Module] | None = None,
+    ) -> bool:
+        """Have a thread run whole episodes, with a copy of the weights; see `evaluate`.
+
+        Returns:
+            False if another evaluation runs and `busy_policy` is "skip".
+
+        Raises:
+            RuntimeError: another one runs, and `busy_policy` is "error"; after `shutdown`.
+        """
+        request = (_copied(weights, weights_dict), self._next_step(step))
+        with self._state:
+            if self._ended:
+                raise RuntimeError("the evaluator was shut down.")
+            if self._active or self._requests:
+                if self.busy_policy == "error":
+                    raise RuntimeError("an evaluation runs already, and busy_policy is 'error'.")
+                if self.busy_policy == "skip":
+                    return False
+            self._requests.append(request)
+            self._state.notify_all()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="evaluator", daemon=True)
+                self._thread.start()
+        return True
+
+    def poll(self, timeout: float = 0) -> dict[str, Any] | None:
+        """The oldest result of the thread that was not given yet; None if there is none in `timeout` seconds.
+
+        Raises:
+            Exception: what the evaluation raised.
+        """
+        return self._taken(timeout) if timeout > 0 else self._taken(0)
+
+    def wait(self, timeout: float | None = None) -> dict[str, Any] | None:
+        """As `poll`, without a timeout if None; None at once where nothing runs."""
+        return self._taken(timeout)
+
+    @property
+    def pending(self) -> bool:
+        """Whether an evaluation runs in the thread, or is queued."""
+        with self._state:
+            return self._active or bool(self._requests)
+
+    def shutdown(self, timeout: float = 5.0) -> None:
+        """End the thread, after the evaluation that it runs, and close the environment."""
+        with self._state:
+            self._ended = True
+            self._requests.clear()
+            self._state.notify_all()
+        if self._thread is not None:
+            self._thread.join(timeout)
+        if self.env is not None and not getattr(self.env, "is_closed", False):
+            self.env.close()
+
+    def _serve(self) -> None:
+        while True:
+            with self._state:
+                self._state.wait_for(lambda: self._requests or self._ended)
+                if self._ended:
+                    return
+                weights, step = self._requests.popleft()
+                self._active = True
+            found: Any
+            try:
+                found = self._run(weights, step)
+                self._report(found)
+            except BaseException as error:
+                found = error
+            with self._state:
+                self._active = False
+                self._results.append(found)
+                self._state.notify_all()
+
+    def _taken(self, timeout: float | None) -> dict[str, Any] | None:
+        with self._state:
+            self._state.wait_for(
+                lambda: self._results or self._ended or not (self._active or self._requests), timeout
+            )
+            if not self._results:
+                return None
+            found = self._results.popleft()
+        if isinstance(found, BaseException):
+            raise found
+        result: dict[str, Any] = found
+        return result
+
+    # -- a run that goes on ---------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """The number of evaluations without a step.
+
+        Raises:
+            RuntimeError: an evaluation runs, or results were not taken.
+        """
+        self._require_rest()
+        return {"step_counter": self._counter}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on where `state_dict` was taken; RuntimeError as there."""
+        self._require_rest()
+        self._counter = int(state_dict.get("step_counter", 0))
+
+    def _require_rest(self) -> None:
+        with self._state:
+            if self._active or self._requests or self._results:
+                raise RuntimeError("an evaluation runs, or its result was not taken: call wait() first.")
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    @staticmethod
+    def extract_weights(policy: Module) -> TensorDictBase:
+        """A copy of the parameters and buffers of a policy."""
+        return TensorDict.from_module(policy).data.clone()
+
+    def _next_step(self, step: int | None) -> int:
+        if step is None:
+            self._counter += 1
+            return self._counter - 1
+        return step
+
+    def _start(self) -> None:
+        """Make the environment and the policy, the first time."""
+        if self.env is None:
+            self.env = self._make_env
+            if isinstance(self.env, type) or not hasattr(self.env, "step"):
+                self.env = self.env()
+                for part in self.env.modules() if isinstance(self.env, Module) else ():
+                    if isinstance(part, (VecNorm, VecNormV2)):
+                        part.freeze()
+        if self.policy is None and self._make_policy is not None:
+            self.policy = self._make_policy(self.env)
+
+    def _run(self, weights: Mapping[str, TensorDictBase], step: int) -> dict[str, Any]:
+        with self._running:
+            self._start()
+            counted = any(path[-1] == "step_count" for path in _paths(self.env))
+            # A collector for each: what the last one stepped beyond its episodes had other weights.
+            collector = Collector(
+                self.env,
+                self.policy,
+                frames_per_batch=self.frames_per_batch,
+                max_frames_per_traj=None if counted else self.max_steps,
+                trajs_per_batch=self.num_trajectories,
+                **self._options,
+            )
+            for name, values in weights.items():
+                if name == "policy":
+                    collector.update_policy_weights_(values)
+                else:
+                    TensorDict.from_module(_part(collector, name)).data.update_(values)
+            training = getattr(self.policy, "training", False)
+            if training and isinstance(self.policy, Module):
+                self.policy.eval()
+            start = time.perf_counter()
+            try:
+                episodes = collector.next()
+            finally:
+                if training and isinstance(self.policy, Module):
+                    self.policy.train()
+            result = self._metrics(episodes, time.perf_counter() - start)
+            if self.dump_video and hasattr(self.env, "transform"):
+                self.env.transform.dump(step=step)
+        return {**result, f"{self.log_prefix}/step": step}
+
+    def _metrics(self, episodes: TensorDictBase, seconds: float) -> dict[str, Any]:
+        mask = episodes["collector", "mask"]
+        counts = mask.sum(-1)
+        last = (np.arange(len(counts)), counts - 1)
+        summed = episodes.get(("next", "episode_reward"), None)
+        if summed is not None:
+            rewards = np.asarray(summed[last]).reshape(len(counts), -1)[:, 0]
+        else:
+            reward = np.asarray(episodes.get(self.reward_keys)).reshape(*mask.shape, -1)[..., 0]
+            rewards = np.where(mask, reward, 0).sum(-1)
+        steps = episodes.get(("next", "step_count"), None)
+        lengths = counts if steps is None else np.asarray(steps[last]).reshape(-1)
+        prefix, frames = self.log_prefix, int(counts.sum())
+        result = {
+            f"{prefix}/reward": float(rewards.mean()),
+            f"{prefix}/reward_std": float(rewards.std(ddof=1)) if len(rewards) > 1 else 0.0,
+            f"{prefix}/num_episodes": len(rewards),
+            f"{prefix}/episode_length": float(lengths.mean()),
+            f"{prefix}/fps": frames / max(seconds, 1e-9),
+        }
+        if self.metrics_fn is not None:
+            result |= {f"{prefix}/{name}": value for name, value in self.metrics_fn(episodes).items()}
+        return result
+
+    def _report(self, result: Mapping[str, Any]) -> None:
+        if self.on_result is None:
+            return
+        try:
+            self.on_result(TensorDict({name: np.asarray(value) for name, value in result.items()}, []))
+        except Exception as error:
+            warnings.warn(f"on_result raised {type(error).__name__}: {error}", RuntimeWarning, stacklevel=3)
+
+    def __repr__(self) -> str:
+        return f"Evaluator(env={self.env or self._make_env}, num_trajectories={self.num_trajectories})"
+
+
+belong_to("lite.data", Evaluator)
+
+
+def _copied(
+    weights: Weights, by_name: Mapping[str, TensorDictBase | Module] | None
+) -> dict[str, TensorDictBase]:
+    """Weights by what takes them, as copies."""
+    given: dict[str, Any] = dict(by_name or {})
+    if weights is not None:
+        given.setdefault("policy", weights)
+    return {
+        name: Evaluator.extract_weights(value) if isinstance(value, Module) else value.clone()
+        for name, value in given.items()
+    }
+
+
+def _paths(env: Any) -> list[tuple[str, ...]]:
+    spec = getattr(env, "output_spec", None)
+    if spec is None:
+        return []
+    return [key if isinstance(key, tuple) else (key,) for key in spec.keys(True, True)]
+
+
+def _part(holder: Any, name: str) -> Module:
+    """What stands at a place such as "env.transform[0]"."""
+    for attribute, index in re.findall(r"(\w+)|\[(-?\d+)\]", name):
+        holder = getattr(holder, attribute) if attribute else holder[int(index)]
+    if not isinstance(holder, Module):
+        raise TypeError(f"{name!r} must be a Module to take weights, got {type(holder).__name__}.")
+    return holder
