@@ -247,19 +247,23 @@ class ProgressBar:
     Args:
         total: number of steps.
         stream: where to draw.
+        unit: what is counted, behind the rate.
 
     Example:
         >>> import io
         >>> out = io.StringIO()
         >>> with ProgressBar(2, out) as bar:
         ...     bar.step()
-        ...     bar.step()
-        >>> "2/2" in out.getvalue()
-        True
+        ...     bar.step(note=", reward 3")
+        >>> "2/2" in out.getvalue(), "/s, reward 3" in out.getvalue()
+        (True, True)
     """
 
-    def __init__(self, total: int, stream: TextIO | None = None) -> None:
+    def __init__(self, total: int, stream: TextIO | None = None, *, unit: str = "") -> None:
         self.total = total
+        self.unit = unit
+        self._note = ""
+        self._length = 0  # of the line that is drawn
         self.done = 0
         self._stream = sys.stderr if stream is None else stream
         self._start = self._drawn = time.monotonic()
@@ -275,9 +279,10 @@ class ProgressBar:
         self._stream.write("\n")
         self._stream.flush()
 
-    def step(self, count: int = 1) -> None:
-        """Count steps that were made."""
+    def step(self, count: int = 1, note: str = "") -> None:
+        """Count steps that were made, and say something of them."""
         self.done += count
+        self._note = note
         if time.monotonic() - self._drawn >= _PAUSE:
             self._draw()
 
@@ -287,5 +292,7 @@ class ProgressBar:
         full = min(_WIDTH, _WIDTH * self.done // self.total) if self.total else _WIDTH
         rate = self.done / passed if passed > 0 else 0.0
         bar = "#" * full + "." * (_WIDTH - full)
-        self._stream.write(f"\r{self.done}/{self.total} [{bar}] {passed:.1f} s, {rate:.1f}/s")
+        line = f"{self.done}/{self.total} [{bar}] {passed:.1f} s, {rate:.1f}{self.unit}/s{self._note}"
+        self._stream.write("\r" + line.ljust(self._length))
         self._stream.flush()
+        self._length = len(line)

@@ -4,6 +4,7 @@
 `env_rollout` that over any other `EnvBase`.
 `whole_trajectories` puts episodes together that several batches have a part of.
 `evaluator` runs a policy for whole episodes while it learns.
+`progress` shows how far a collection is.
 `episode_statistics` has what is told of episodes.
 
 `llm_collector` has a language model respond to prompts, which `prompts` reads. `ray_collector` has

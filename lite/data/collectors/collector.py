@@ -10,8 +10,8 @@ import numpy as np
 
 from lite import TensorDict, TensorDictBase, is_tensor_collection
 from lite._arrays.public import belong_to
-from lite._processes.map import ProgressBar
 from lite.data.collectors.env_rollout import EnvFace, EnvRollout, environments_of
+from lite.data.collectors.progress import require_total, shown
 from lite.data.collectors.rollout import Rollout
 from lite.data.collectors.whole_trajectories import WholeTrajectories
 from lite.data.trajectories.split_trajectories import split_trajectories
@@ -103,7 +103,8 @@ class Collector:
         timeout: seconds that a step, or a reset, of the environment may take; it then runs in a thread of its
             own. None for any time.
         allow_nan: let NaN pass in observations and rewards.
-        progress: draw a bar on stderr; needs `total_frames`.
+        progress: draw a bar on stderr, with frames per second and the mean reward of the last 100 episodes;
+            needs `total_frames`.
 
     Attributes:
         policy, postproc, pre_collect_hook, post_collect_hook: as given; may be changed between batches.
@@ -186,8 +187,6 @@ class Collector:
         self.total_frames = max(-1, integer("total_frames", -1 if total_frames is None else total_frames))
         self.init_random_frames = max(0, integer("init_random_frames", init_random_frames or 0))
         self.max_frames_per_traj = max(0, integer("max_frames_per_traj", max_frames_per_traj or 0))
-        if progress and self.total_frames < 0:
-            raise ValueError("progress needs total_frames, got none.")
         self.reset_at_each_iter = reset_at_each_iter
         self.postproc = postproc
         self.split_trajs = split_trajs
@@ -201,7 +200,7 @@ class Collector:
         self.traj_format = traj_format
         self._whole = self._trajectories(track_traj_ids)
         self.copy = self._whole is None and (copy or replay_buffer is not None)
-        self.progress = progress
+        self.progress = require_total(progress, self.total_frames)
 
         self.env = create_env_fn
         if isinstance(create_env_fn, type) or not hasattr(create_env_fn, "step"):
@@ -256,20 +255,21 @@ class Collector:
 
     def __iter__(self) -> Iterator[Any]:
         """The batches that are left, one after the other."""
-        bar = ProgressBar(self.total_frames) if self.progress else None
-        if bar is None:
-            while self._is_left():
-                data = self._next()
-                if data is not None or self.replay_buffer is not None:  # there may be no whole one left
-                    yield data
-            return
-        with bar:
-            while self._is_left():
-                before = self._frames
-                data = self._next()
-                bar.step(self._frames - before)
-                if data is not None or self.replay_buffer is not None:
-                    yield data
+        if not self.progress:
+            return self._batches()
+        statistics = self._rollout.statistics
+        return shown(
+            self._batches(),
+            self.total_frames,
+            lambda: self._frames,
+            lambda: statistics.summary().get("episode_reward_mean"),
+        )
+
+    def _batches(self) -> Iterator[Any]:
+        while self._is_left():
+            data = self._next()
+            if data is not None or self.replay_buffer is not None:  # there may be no whole one left
+                yield data
 
     def next(self) -> Any:
         """The next batch; None when there are no more."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from lite import NonTensorStack, TensorDict, TensorDictBase, lazy_stack
 from lite._arrays.public import belong_to
 from lite._arrays.types import stored
+from lite.data.collectors.progress import EpisodeRewards, require_total, shown
 from lite.data.collectors.prompts import Prompt, Prompts
 from lite.data.tables.row_seeds import row_seeds
 from lite.kernels._integer import integer
@@ -61,6 +62,8 @@ class LLMCollector:
         track_policy_version: write "policy_version". It is counted by `increment_version`.
         seed: makes draws of a response follow from it, and from the prompt's number: the policy is called
             with ``seeds``, as `OnnxWrapper` takes them. Without it the policy draws as it does.
+        progress: draw a bar on stderr, with responses per second and the mean reward of the last 100; needs
+            `total_dialog_turns`.
 
     Raises:
         TypeError: one of `policy` and `policy_factory` must be given; an argument is of a wrong kind.
@@ -98,6 +101,7 @@ class LLMCollector:
         flatten_data: bool | None = None,
         track_policy_version: bool = False,
         seed: int | None = None,
+        progress: bool = False,
     ) -> None:
         if (policy is None) == (policy_factory is None):
             raise TypeError("one of policy and policy_factory must be given, and not both")
@@ -112,6 +116,8 @@ class LLMCollector:
         self.flatten_data = replay_buffer is not None if flatten_data is None else flatten_data
         self.track_policy_version = track_policy_version
         self.seed = None if seed is None else integer("seed", seed)
+        self.progress = require_total(progress, self.total_dialog_turns, "total_dialog_turns")
+        self._episode_rewards = EpisodeRewards()
         self._version = 0
         self._turns = 0
         self._prompts = Prompts(prompts)
@@ -139,6 +145,12 @@ class LLMCollector:
 
     def __iter__(self) -> Iterator[TensorDictBase | None]:
         """Batches, from where the collection stands."""
+        if not self.progress:
+            return self._each()
+        total, done = self.total_dialog_turns, lambda: self._turns
+        return shown(self._each(), total, done, self._episode_rewards.mean, "responses")
+
+    def _each(self) -> Iterator[TensorDictBase | None]:
         while self._left() > 0 and (batch := self._collect()) is not None:
             yield batch if self.replay_buffer is None else None
 
@@ -179,7 +191,7 @@ class LLMCollector:
             return None
         try:
             batch = self._responses(prompts, first)
-            turns = batch.numel()
+            turns, responses = batch.numel(), batch
             if self.flatten_data:
                 batch = batch.reshape(-1)
             if self.postproc is not None:
@@ -190,6 +202,8 @@ class LLMCollector:
             self._prompts.give_back(prompts)  # the next call after the error gets them
             raise
         self._turns += turns
+        if self.progress:
+            self._episode_rewards.add(responses)
         return batch
 
     def _responses(self, prompts: Sequence[Prompt], first: int) -> TensorDictBase:

@@ -16,6 +16,7 @@ from lite import TensorDict, cat, is_tensor_collection, stack
 from lite._arrays.public import belong_to
 from lite._processes.workers import safe_start_method
 from lite.data.collectors.collector_worker import serve
+from lite.data.collectors.progress import EpisodeRewards, require_total, shown
 from lite.data.trajectories.split_trajectories import split_trajectories
 from lite.envs.env_worker import packed
 from lite.kernels._integer import integer
@@ -46,6 +47,8 @@ class MultiCollector(ABC):
         update_at_each_batch: send the weights of `policy` before each batch.
         max_frames_per_traj, reset_at_each_iter, exploration_type, set_truncated, track_traj_ids,
             track_policy_version: as for `Collector`.
+        progress: draw a bar on stderr, with frames per second and the mean reward of the last 100 episodes,
+            which needs `track_traj_ids`; needs `total_frames`.
         mp_start_method: "forkserver", "spawn" or "fork"; the first of these that there is if None.
         shutdown_timeout: seconds that a process may take to end before it is killed.
 
@@ -76,6 +79,7 @@ class MultiCollector(ABC):
         replay_buffer: Any = None,
         update_at_each_batch: bool = False,
         track_policy_version: bool = False,
+        progress: bool = False,
         mp_start_method: str | None = None,
         shutdown_timeout: float = 5.0,
     ) -> None:
@@ -96,6 +100,8 @@ class MultiCollector(ABC):
         self.policy = policy
         self.policy_version = 0
         self.total_frames = integer("total_frames", -1 if total_frames is None else total_frames)
+        self.progress = require_total(progress, self.total_frames)
+        self._rewards = EpisodeRewards()
         self.requested_frames_per_batch = integer("frames_per_batch", frames_per_batch)
         self.postproc, self.split_trajs, self.replay_buffer = postproc, split_trajs, replay_buffer
         self.update_at_each_batch = update_at_each_batch
@@ -150,6 +156,11 @@ class MultiCollector(ABC):
 
     def __iter__(self) -> Iterator[Any]:
         """The batches that are left, one after the other."""
+        if not self.progress:
+            return self._each()
+        return shown(self._each(), self.total_frames, lambda: self._frames, self._rewards.mean)
+
+    def _each(self) -> Iterator[Any]:
         while self._is_left():
             yield self._next()
 
@@ -167,6 +178,8 @@ class MultiCollector(ABC):
             self.update_policy_weights_()
         data = self._collect()
         self._frames += data.numel()
+        if self.progress:
+            self._rewards.add(data)
         if not self._is_left():
             self.shutdown()
         if self.split_trajs:

@@ -15,6 +15,7 @@ import numpy as np
 from lite import TensorDict, TensorDictBase, is_tensor_collection, stack
 from lite._arrays.public import belong_to
 from lite.data.collectors.collector import Collector
+from lite.data.collectors.progress import EpisodeRewards, require_total, shown
 from lite.data.replay.ray_replay_buffer import RayReplayBufferClient
 from lite.data.tables.ray_runtime import RayConnection
 from lite.data.tables.row_seeds import row_seeds
@@ -80,6 +81,7 @@ class RayCollector:
         seed: of the run; environments and random actions of each actor have seeds that follow from it.
         start_timeout: seconds to wait for processors of a cluster that somebody else started; a warning says
             after 10 seconds what is missing.
+        progress: as for `MultiSyncCollector`; without rewards where the actors fill the buffer.
 
     Attributes:
         policy: as given.
@@ -136,6 +138,7 @@ class RayCollector:
         post_collect_hook: Callable[[Any], None] | None = None,
         seed: int | None = None,
         start_timeout: float = 120.0,
+        progress: bool = False,
     ) -> None:
         if policy is not None and policy_factory is not None:
             raise TypeError("policy and policy_factory cannot both be given")
@@ -155,6 +158,7 @@ class RayCollector:
         self.num_collectors = count
         self.frames_per_batch = frames
         self.total_frames = integer("total_frames", total_frames)
+        self.progress, self._rewards = require_total(progress, self.total_frames), EpisodeRewards()
         self.sync = sync
         self.split_trajs = split_trajs
         self.postproc = postproc
@@ -216,6 +220,11 @@ class RayCollector:
 
     def __iter__(self) -> Iterator[Any]:
         """The batches that are left."""
+        if not self.progress:
+            return self._each()
+        return shown(self._each(), self.total_frames, lambda: self._frames, self._rewards.mean)
+
+    def _each(self) -> Iterator[Any]:
         while self._left() > 0 and not self.closed:
             with suppress(_Closed):
                 yield self._next()
@@ -268,6 +277,8 @@ class RayCollector:
     def _processed(self, data: Any) -> Any:
         if data is None:
             return None
+        if self.progress:
+            self._rewards.add(data)
         if self.split_trajs:
             data = split_trajectories(data, prefix="collector")
         if self.postproc is not None:

@@ -397,9 +397,12 @@ def test_resuming():
 def test_the_bar(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    for _ in Collector(cartpoles(), frames_per_batch=10, total_frames=20, progress=True):
-        pass
-    assert "20/20" in stream.getvalue()
+    collector = Collector(cartpoles(), frames_per_batch=100, total_frames=300, progress=True)
+    assert len(list(collector)) == 3
+    last = stream.getvalue().split("\r")[-1]
+    assert last.startswith("300/300 [#")
+    mean = collector.stats()["episode_reward_mean"]
+    assert last.endswith(f" frames/s, reward {mean:.4g}\n")
     with pytest.raises(ValueError, match="progress needs total_frames"):
         Collector(cartpoles(), frames_per_batch=10, progress=True)
 

@@ -97,6 +97,16 @@ def test_a_batch_has_what_trainers_read() -> None:
     assert "policy_version" not in first
 
 
+def test_the_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    batches = list(make(progress=True, reward=lambda td: np.arange(4.0)))
+    assert len(batches) == 2
+    last = capsys.readouterr().err.split("\r")[-1]
+    assert last.startswith("8/8 [#")
+    assert last.endswith(" responses/s, reward 1.5\n")
+    with pytest.raises(ValueError, match="progress needs total_dialog_turns"):
+        make(progress=True, total_dialog_turns=-1)
+
+
 @pytest.mark.parametrize(("own", "repeats"), [(None, 3), (3, None), (3, 1)])
 def test_groups(own: int | None, repeats: int | None) -> None:
     prompts = [{"prompt_ids": ids, "answer": f"a{i}", "level": i} for i, ids in enumerate(PROMPTS)]

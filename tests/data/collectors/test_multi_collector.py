@@ -42,13 +42,22 @@ def test_batches_have_the_frames_of_all():
     np.testing.assert_array_equal(got[0]["observation"][0].ravel(), [0, 1, 2, 0, 1])  # memory of its own
 
 
-def test_the_first_that_is_ready():
+def test_the_first_that_is_ready(capsys):
     stored = []
     buffer = type("Buffer", (), {"extend": lambda self, data: stored.append(data)})()
     collector = MultiAsyncCollector(
-        CountingEnv, Constant(), num_workers=2, frames_per_batch=5, total_frames=20, replay_buffer=buffer
+        CountingEnv,
+        Constant(),
+        num_workers=2,
+        frames_per_batch=5,
+        total_frames=20,
+        replay_buffer=buffer,
+        progress=True,
     )
     assert list(collector) == [None] * 4
+    last = capsys.readouterr().err.split("\r")[-1]  # episodes of three steps, half a point each
+    assert last.startswith("20/20 [#")
+    assert last.endswith(" frames/s, reward 1.5\n")
     assert [td.shape for td in stored] == [(5,)] * 4
     assert all((td["next", "reward"] == 0.5).all() for td in stored)
     with pytest.raises(TypeError, match="weights"):

@@ -131,6 +131,23 @@ def test_weights_are_no_older_than_so_many_batches(machine: list[bool], interval
     assert versions == expected[interval]
 
 
+def test_the_bar(machine: list[bool], capsys: pytest.CaptureFixture[str]) -> None:
+    del machine
+    step = {"reward": np.full((4, 1), 0.5), "done": np.arange(4)[:, None] == 3}
+    batch = TensorDict({"next": step, "collector": {"traj_ids": np.zeros(4, np.int64)}}, [4])
+
+    def first() -> TensorDict:
+        collector._frames += 4
+        return batch
+
+    with RayCollector(None, frames_per_batch=4, total_frames=8, progress=True) as collector:
+        collector._first = first  # type: ignore[method-assign]
+        assert len(list(collector)) == 2
+    last = capsys.readouterr().err.split("\r")[-1]
+    assert last.startswith("8/8 [#")
+    assert last.endswith(" frames/s, reward 2\n")
+
+
 def test_hooks_and_several_environments_in_an_actor(machine: list[bool]) -> None:
     del machine
     gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
