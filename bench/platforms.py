@@ -1,7 +1,7 @@
 """Tests over versions of Python and NumPy, and over what runs the kernels: `python bench/platforms.py`.
 
 For every interpreter found (on the path, by pyenv, or named by `--python`) it makes environments of wheels:
-NumPy's newest version, or the oldest that pyproject.toml admits and that has a wheel there, each with Numba
+NumPy's newest version, or the oldest that lite admits and that has a wheel there, each with Numba
 (the newest, or the oldest), without it, and with a wheel of prebuilt kernels if one is given.
 lite is built once, installed as users install it, and tested from a copy of the tree that is not on the path.
 `results/platforms.md` has a row for each environment: what the tests said, or why nothing ran.
@@ -197,9 +197,9 @@ def refusal(text: str, requirements: Iterable[object]) -> str:
 
 
 def lower_bounds() -> dict[str, str]:
-    """Package -> the least version that pyproject.toml admits."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    parts = (re.match(r"([\w-]+)>=([\d.]+)", line) for line in project["dependencies"])
+    """Package -> the least version that lite admits."""
+    required = (ROOT / ".build" / "dependencies.txt").read_text(encoding="utf-8").splitlines()
+    parts = (re.match(r"([\w-]+)>=([\d.]+)", line) for line in required)
     return {found[1]: found[2] for found in parts if found}
 
 
@@ -209,7 +209,7 @@ def extras(full: bool) -> list[list[str]]:
     optional = project["optional-dependencies"]
     if not full:
         return [optional["llm-cpu"]]
-    groups = ("files", "grammar", "gym", "ray", "export")
+    groups = ("files", "grammar", "gym", "ray")
     return [
         optional["llm-cpu"],
         *([line] for group in groups for line in optional[group]),

@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from lite._transforms.jacobians import hessian, jacfwd, jacrev
     from lite._transforms.vmap.transform import vmap
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "LazyStackedTensorDict",

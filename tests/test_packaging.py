@@ -1,11 +1,18 @@
 """The package lists match the folders, and the files users rely on say the same thing."""
 
+import email
+import os
+import re
+import shutil
 import stat
+import sys
 import tarfile
 import tomllib
 import zipfile
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.building import build, copy_of_the_checkout
@@ -13,6 +20,7 @@ from helpers.building import build, copy_of_the_checkout
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SETUPTOOLS = PYPROJECT["tool"]["setuptools"]
+VERSION = re.findall(r'^__version__ = "(.+)"$', (ROOT / "lite" / "__init__.py").read_text(), re.M)[0]
 FOLDERS = {"lite": ROOT / "lite", "lite.kernels": ROOT / "kernels", "lite.models": ROOT / "models"}
 
 
@@ -116,6 +124,83 @@ def test_the_source_distribution_builds_the_same_wheel(source: Path, wheel: zipf
     assert _of_the_product(again.namelist()) == _of_the_product(wheel.namelist())
 
 
+def _a_copy_made_later(source: Path, folder: Path) -> Path:
+    """The same files in another folder, with other times and access rights."""
+    shutil.copytree(source, folder, symlinks=True)
+    for file in folder.rglob("*"):
+        if file.is_file() and not file.is_symlink():
+            file.chmod(0o600)
+            os.utime(file, (1_700_000_000, 1_700_000_000))
+    return folder
+
+
+@pytest.mark.processes
+def test_two_builds_give_the_same_bytes(source: Path, wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    later = _a_copy_made_later(source, tmp_path / "elsewhere" / "later")
+    assert wheel.filename is not None
+    again = build("wheel", later, tmp_path / "wheel")
+    assert again.read_bytes() == Path(wheel.filename).read_bytes()
+    sdists = [build("sdist", each, tmp_path / f"sdist_{each.name}") for each in (source, later)]
+    assert sdists[0].read_bytes() == sdists[1].read_bytes()
+    with tarfile.open(sdists[0]) as archive:
+        assert {(m.uid, m.gid, m.uname, m.mtime) for m in archive.getmembers()} == {(0, 0, "", 315_532_800)}
+        (info,) = (name for name in archive.getnames() if re.fullmatch(r"[^/]*/PKG-INFO", name))
+        told = archive.extractfile(info)
+        assert told is not None
+        assert "Requires-Dist" in email.message_from_bytes(told.read()).get_all("Dynamic", [])
+
+
+@pytest.mark.processes
+def test_what_an_index_shows_of_the_wheel(wheel: zipfile.ZipFile) -> None:
+    info = next(name.rpartition("/")[0] for name in wheel.namelist() if name.endswith(".dist-info/RECORD"))
+    told = email.message_from_bytes(wheel.read(f"{info}/METADATA"))
+    assert (told["Name"], told["Version"]) == ("tensordict-lite", VERSION)
+    needed = [line for line in told.get_all("Requires-Dist", []) if "extra ==" not in line]
+    assert needed == ["numpy>=2.2", 'numba>=0.61.2; sys_platform != "emscripten"']
+    assert (told["License-Expression"], told["License-File"]) == ("MIT", "LICENSE")
+    assert wheel.read(f"{info}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
+    text = str(told.get_payload())
+    assert "pip install" in text
+    relative = [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
+    assert relative == []
+
+
+@pytest.fixture
+def archives(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ROOT / ".build"))
+    monkeypatch.delitem(sys.modules, "archives", raising=False)
+    return import_module("archives")
+
+
+def test_links_of_the_readme_on_an_index(archives: Any) -> None:
+    text = "[a `b`](lite/README.md#c), [d](https://e.example), [here](#f)\n```\nx[1](y)\n```\n[g](h)"
+    assert archives.for_index(text, None) == (
+        "a `b`, [d](https://e.example), [here](#f)\n```\nx[1](y)\n```\ng"
+    )
+    assert archives.for_index(text, "https://home.example/blob/v1") == (
+        "[a `b`](https://home.example/blob/v1/lite/README.md#c), [d](https://e.example), [here](#f)\n"
+        "```\nx[1](y)\n```\n[g](https://home.example/blob/v1/h)"
+    )
+
+
+def test_the_version_is_one() -> None:
+    """lite/__init__.py has it; what has to name the wheel's file names the same."""
+    assert {"version", "dependencies"} == set(PYPROJECT["project"]["dynamic"])
+    assert SETUPTOOLS["dynamic"]["version"] == {"attr": "lite.__version__"}
+    named = {
+        document: re.findall(r"tensordict_lite-([\w.]+?)-py3", (ROOT / document).read_text(encoding="utf-8"))
+        for document in ("lite/README.md", "tests/examples/n_step_returns.html")
+    }
+    assert set(map(tuple, named.values())) == {(VERSION,)}
+
+
+def test_the_changelog_has_this_version() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    released = re.findall(r"^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$", text, re.M)
+    assert released[0] == VERSION
+    assert re.search(r"^## \[Unreleased\]$", text, re.M)
+
+
 def test_recipe_is_not_shipped() -> None:
     patterns = [p for group in SETUPTOOLS["package-data"].values() for p in group]
     assert not any(p.endswith(("*", ".py")) for p in patterns)
@@ -145,3 +230,21 @@ def test_torch_is_never_imported_by_the_product() -> None:
                 words = line.split()
                 if words[:1] in (["import"], ["from"]) and words[1].split(".")[0] in banned:
                     raise AssertionError(f"{file}: {line.strip()}")
+
+
+def test_documents_of_the_project_are_well_formed() -> None:
+    """Issue forms ask for something, and those about faults for `lite doctor`."""
+    yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extras ray and parity")
+    forms = {
+        path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))
+        for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")
+    }
+    assert set(forms) == {"bug", "config", "missing", "model"}
+    for name in ("bug", "missing", "model"):
+        assert {"name", "description", "body"} <= set(forms[name])
+        asked = [field["id"] for field in forms[name]["body"]]
+        assert len(asked) == len(set(asked)) >= 2
+        assert ("doctor" in asked) == (name != "missing")
+    citation = yaml.safe_load((ROOT / ".github" / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["license"] == PYPROJECT["project"]["license"]
+    assert citation["authors"] == PYPROJECT["project"]["authors"]

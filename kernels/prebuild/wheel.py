@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import importlib.metadata
-import tomllib
+import re
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,9 +18,10 @@ _FILE = 0o100644 << 16
 
 def version() -> str:
     """That of the lite whose kernels these are: of the checkout, or as installed."""
-    project = _CHECKOUT / "pyproject.toml"
-    if project.is_file():
-        return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])
+    package = _CHECKOUT / "lite" / "__init__.py"
+    if package.is_file():
+        (found,) = re.findall(r'^__version__ = "(.+)"$', package.read_text(encoding="utf-8"), re.M)
+        return str(found)
     return importlib.metadata.version("tensordict-lite")
 
 
