@@ -57,7 +57,7 @@ ELSEWHERE = {
     "python -m lite.kernels.prebuild --target armv8": "wants a compiler for ARM64; bench/arm64.py",
     "python -m lite.kernels.prebuild": "compiles for minutes; `.ci/run` compiles for one level",
     "LITE_KERNELS_PATH=DIR": "runs the reader's program",
-    "pip install --no-deps . dist/*.whl numpy": "is the small installation of the top README",
+    "pip install dist/*linux*.whl": "is the small installation of the top README, with NumPy from an index",
     "pip download --no-deps -d bundle --only-binary": "gets packages for another processor",
     "python3 -m venv /opt/robot": "is the place of one's own machine",
     ". /opt/robot/bin/activate": "is the place of one's own machine",

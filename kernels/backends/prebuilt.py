@@ -21,6 +21,7 @@ import numpy as np
 from lite.kernels.backends import sources
 
 _PACKAGE = "tensordict_lite_kernels"
+_INSIDE = Path(__file__).parents[1] / "libraries"  # in wheels for one platform (prebuild/wheel.py)
 _FORMAT = 1  # of manifests
 _LARGEST_MANIFEST, _LARGEST_LIBRARY, _MOST_LIBRARIES = 1 << 16, 1 << 26, 16
 
@@ -104,9 +105,11 @@ def find(level: str | None = None, reasons: list[str] | None = None) -> Library 
 
 
 def _folders() -> list[Path]:
-    """The folder that LITE_KERNELS_PATH names, and that of the package, which is not imported."""
+    """The folder that LITE_KERNELS_PATH names, that in lite, and the package's, which is not imported."""
     named = os.environ.get("LITE_KERNELS_PATH")
     found = [Path(named).absolute()] if named else []
+    if _INSIDE.is_dir():
+        found.append(_INSIDE)
     try:
         package = importlib.util.find_spec(_PACKAGE)
     except (ImportError, ValueError):

@@ -9,10 +9,15 @@ _KERNELS = Path(__file__).parents[1]
 
 @functools.cache
 def digest() -> str:
-    """The digest of the files that are compiled, and of the compiler options."""
+    """The digest of the files here that are compiled, and of the compiler options."""
+    return digest_of(_KERNELS)
+
+
+def digest_of(kernels: Path) -> str:
+    """The same of a folder that holds this package."""
     found = hashlib.sha256()
     for path in sorted(
-        (*_KERNELS.glob("_*.py"), *_KERNELS.glob("cpu/**/*.py"), Path(__file__).with_name("jit.py"))
+        (*kernels.glob("_*.py"), *kernels.glob("cpu/**/*.py"), kernels / "backends" / "jit.py")
     ):
         found.update(path.read_bytes())
     return found.hexdigest()[:12]

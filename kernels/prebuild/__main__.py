@@ -26,8 +26,17 @@ def main(arguments: list[str] | None = None) -> None:
         "--output", type=Path, metavar="DIR", help="write libraries and manifest.json to this folder"
     )
     parser.add_argument(
+        "--libraries", type=Path, metavar="DIR",
+        help="with --wheel: take what --output wrote to this folder, instead of compiling",
+    )  # fmt: skip
+    parser.add_argument(
         "--wheel", nargs="?", type=Path, const=Path("dist"), metavar="DIR",
         help="write a wheel of them to this folder; it is dist if none is named",
+    )  # fmt: skip
+    parser.add_argument(
+        "--into", type=Path, metavar="WHEEL",
+        help="with --wheel: lite's own wheel (...-py3-none-any.whl); a copy of it with the libraries inside, "
+        "which needs NumPy alone, is written instead of a wheel of their own",
     )  # fmt: skip
     parser.add_argument(
         "--compiler", metavar="COMMAND", help='of C, such as "gcc" or "python -m ziglang cc"; default: CC'
@@ -35,6 +44,10 @@ def main(arguments: list[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     if asked.output is None and asked.wheel is None:
         parser.error("--output DIR or --wheel [DIR] is needed")
+    if asked.libraries is not None and (asked.wheel is None or asked.output is not None):
+        parser.error("--libraries DIR goes with --wheel, and not with --output")
+    if asked.into is not None and (asked.wheel is None or not asked.into.is_file()):
+        parser.error(f"--into WHEEL is a file, and goes with --wheel, got {asked.into}")
     try:
         targets = chosen(asked.target)
         if asked.wheel is not None:
@@ -42,15 +55,18 @@ def main(arguments: list[str] | None = None) -> None:
     except ValueError as error:
         parser.error(str(error))
     with tempfile.TemporaryDirectory() as scratch:
-        folder = asked.output or Path(scratch)
+        folder = asked.libraries or asked.output or Path(scratch)
         try:
-            manifest = library.build_all(targets, folder, asked.compiler, tell=_tell)
-        except library.BuildError as error:
+            if asked.libraries is None:
+                manifest = library.build_all(targets, folder, asked.compiler, tell=_tell)
+                if asked.output is not None:
+                    print(f"wrote {manifest}")
+            if asked.into is not None:
+                print(f"wrote {wheel.insert(folder, targets, asked.into, asked.wheel)}")
+            elif asked.wheel is not None:
+                print(f"wrote {wheel.pack(folder, targets, asked.wheel)}")
+        except (library.BuildError, OSError, ValueError) as error:
             sys.exit(f"error: {error}")
-        if asked.output is not None:
-            print(f"wrote {manifest}")
-        if asked.wheel is not None:
-            print(f"wrote {wheel.pack(folder, targets, asked.wheel)}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Shared libraries of kernels, and the manifest that describes them."""
 
+import importlib.metadata
 import itertools
 import json
 import os
@@ -28,6 +29,7 @@ _LINK = (
 )  # fmt: skip
 
 
+LICENCE = "LICENSE.numba"
 Tell = Callable[[str], None]
 
 
@@ -116,11 +118,24 @@ def build_all(
     targets: Sequence[Target], folder: Path, compiler: str | None = None, names: Sequence[str] = (),
     tell: Tell = _tell_nobody,
 ) -> Path:  # fmt: skip
-    """Libraries for all targets, and their manifest, in `folder`, which is made."""
+    """Libraries for all targets, their manifest and Numba's licence, in `folder`, which is made.
+
+    Numba compiles parts of its own code into them.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # each waits for a process
         libraries = list(pool.map(lambda target: build(target, folder, compiler, names, tell), targets))
     manifest = folder / "manifest.json"
-    text = {"format": 1, "digest": sources.digest(), "libraries": libraries}
+    compilers = {name: importlib.metadata.version(name) for name in ("numba", "llvmlite")}
+    text = {"format": 1, "digest": sources.digest(), "compilers": compilers, "libraries": libraries}
+    (folder / LICENCE).write_bytes(_licence_of_numba())
     manifest.write_text(json.dumps(text, indent=2) + "\n", encoding="utf-8")
     return manifest
+
+
+def _licence_of_numba() -> bytes:
+    files = importlib.metadata.files("numba") or []
+    found = sorted((file for file in files if file.name == "LICENSE"), key=lambda file: len(file.parts))
+    if not found:
+        raise BuildError("Numba is installed without its licence, which goes with what it compiles")
+    return Path(str(found[0].locate())).read_bytes()

@@ -1,16 +1,22 @@
-"""The wheel `tensordict-lite-kernels`: libraries and their manifest, and no code that Python runs."""
+"""Wheels with libraries: `tensordict-lite-kernels`, which holds nothing else, and lite for one platform."""
 
 import base64
 import hashlib
 import importlib.metadata
+import json
 import re
+import tempfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from lite.kernels.backends import sources
+from lite.kernels.prebuild import audit
+from lite.kernels.prebuild.library import LICENCE
 from lite.kernels.prebuild.targets import Target
 
 PROJECT, PACKAGE = "tensordict-lite-kernels", "tensordict_lite_kernels"
+INSIDE = "lite/kernels/libraries"  # where backends/prebuilt.py looks, too
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same files make the same wheel
 _FILE = 0o100644 << 16
@@ -52,30 +58,100 @@ def pack(libraries: Path, targets: Sequence[Target], folder: Path) -> Path:
         libraries: what `library.build_all` wrote.
         targets: for which.
         folder: for the wheel; made if it is missing.
+
+    Raises:
+        ValueError: a library needs something of the process, or is for another architecture.
     """
     number, tags = version(), tag(targets)
     info = f"{PACKAGE}-{number}.dist-info"
-    python, abi, platforms = tags.split("-")
-    every = "".join(f"Tag: {python}-{abi}-{platform}\n" for platform in platforms.split("."))
-    names = ["manifest.json", *(f"{target.name}.so" for target in targets)]
-    files = {f"{PACKAGE}/__init__.py": b""}
-    files |= {f"{PACKAGE}/{name}": (libraries / name).read_bytes() for name in names}
+    files = {f"{PACKAGE}/__init__.py": b""} | _libraries(libraries, targets, PACKAGE)
+    files |= _licences(libraries, info)
     licence = _CHECKOUT / "LICENSE"
     if licence.is_file():
         files[f"{info}/licenses/LICENSE"] = licence.read_bytes()
     files[f"{info}/METADATA"] = _metadata(number, licence.is_file()).encode()
-    files[f"{info}/WHEEL"] = (
-        f"Wheel-Version: 1.0\nGenerator: lite.kernels.prebuild\nRoot-Is-Purelib: false\n{every}"
-    ).encode()
-    record = "".join(f"{name},sha256={_digest(data)},{len(data)}\n" for name, data in files.items())
+    files[f"{info}/WHEEL"] = _wheel(tags)
+    return _write(folder / f"{PACKAGE}-{number}-{tags}.whl", files, info)
+
+
+def insert(libraries: Path, targets: Sequence[Target], pure: Path, folder: Path) -> Path:
+    """Write the wheel of lite for one platform: the pure one with libraries inside, which needs no Numba.
+
+    Args:
+        libraries: what `library.build_all` wrote.
+        targets: for which.
+        pure: the wheel `tensordict_lite-VERSION-py3-none-any.whl`.
+        folder: for the wheel; made if it is missing.
+
+    Raises:
+        ValueError: the wheel is not pure, or of other sources than the libraries; or as for `pack`.
+    """
+    name, *kind = pure.stem.split("-")
+    if name != PACKAGE.removesuffix("_kernels") or kind[1:] != ["py3", "none", "any"]:
+        raise ValueError(f"expected tensordict_lite-VERSION-py3-none-any.whl, got {pure.name}")
+    with zipfile.ZipFile(pure) as archive, tempfile.TemporaryDirectory() as scratch:
+        files = {each: archive.read(each) for each in archive.namelist()}
+        archive.extractall(scratch, [each for each in files if each.startswith("lite/kernels/")])
+        digest = sources.digest_of(Path(scratch, "lite", "kernels"))
+    compiled = json.loads((libraries / "manifest.json").read_text(encoding="utf-8"))["digest"]
+    if digest != compiled:
+        raise ValueError(f"{pure.name} has kernels {digest}, the libraries are of {compiled}")
+    number, tags = kind[0], tag(targets)
+    info = f"{name}-{number}.dist-info"
+    files |= _libraries(libraries, targets, INSIDE) | _licences(libraries, info)
+    head, _, text = files[f"{info}/METADATA"].decode().partition("\n\n")
+    lines = head.split("\n")
+    needed = [line for line in lines if line.startswith("Requires-Dist: numba") and "extra ==" not in line]
+    if len(needed) != 1:
+        raise ValueError(f"{pure.name} requires Numba {len(needed)} times, expected once")
+    lines.remove(needed[0])
+    files[f"{info}/METADATA"] = (_licensed("\n".join([*lines, ""])) + f"\n{text}").encode()
+    files[f"{info}/WHEEL"] = _wheel(tags)
+    return _write(folder / f"{name}-{number}-{tags}.whl", files, info)
+
+
+def _libraries(libraries: Path, targets: Sequence[Target], place: str) -> dict[str, bytes]:
+    """The files of libraries, which must need no other and nothing of the process."""
+    for target in targets:
+        file = libraries / f"{target.name}.so"
+        machine, others, symbols = audit.demands(file)
+        if machine != target.machine or others or symbols:
+            raise ValueError(
+                f"{file.name} must be for {target.machine} and need nothing, got {machine}, which needs "
+                f"{', '.join([*others, *symbols]) or 'nothing'}"
+            )
+    names = ["manifest.json", *(f"{target.name}.so" for target in targets)]
+    return {f"{place}/{name}": (libraries / name).read_bytes() for name in names}
+
+
+def _licences(libraries: Path, info: str) -> dict[str, bytes]:
+    return {f"{info}/licenses/{LICENCE}": (libraries / LICENCE).read_bytes()}
+
+
+def _licensed(metadata: str) -> str:
+    """Metadata with the licence of what Numba compiled of its own."""
+    metadata = metadata.replace("License-Expression: MIT\n", "License-Expression: MIT AND BSD-2-Clause\n", 1)
+    return metadata.replace("License-File: LICENSE\n", f"License-File: LICENSE\nLicense-File: {LICENCE}\n", 1)
+
+
+def _wheel(tags: str) -> bytes:
+    python, abi, platforms = tags.split("-")
+    every = "".join(f"Tag: {python}-{abi}-{platform}\n" for platform in platforms.split("."))
+    return (f"Wheel-Version: 1.0\nGenerator: lite.kernels.prebuild\nRoot-Is-Purelib: false\n{every}").encode()
+
+
+def _write(wheel: Path, files: dict[str, bytes], info: str) -> Path:
+    """A wheel of these files, with their record."""
+    files.pop(f"{info}/RECORD", None)
+    names = sorted(files, key=lambda name: (name.startswith(info), name))
+    record = "".join(f"{name},sha256={_digest(files[name])},{len(files[name])}\n" for name in names)
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
-    folder.mkdir(parents=True, exist_ok=True)
-    wheel = folder / f"{PACKAGE}-{number}-{tags}.whl"
+    wheel.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, data in files.items():
+        for name in [*names, f"{info}/RECORD"]:
             entry = zipfile.ZipInfo(name, _EPOCH)
             entry.external_attr, entry.compress_type = _FILE, zipfile.ZIP_DEFLATED
-            archive.writestr(entry, data)
+            archive.writestr(entry, files[name])
     return wheel
 
 
@@ -83,7 +159,7 @@ def _metadata(number: str, licensed: bool) -> str:
     return (
         f"Metadata-Version: 2.4\nName: {PROJECT}\nVersion: {number}\n"
         "Summary: Compiled kernels of tensordict-lite, which then needs no compiler\n"
-        + ("License-Expression: MIT\nLicense-File: LICENSE\n" if licensed else "")
+        + (_licensed("License-Expression: MIT\nLicense-File: LICENSE\n") if licensed else "")
         + "Requires-Python: >=3.11\nDescription-Content-Type: text/markdown\n\n"
         f"The kernels of `tensordict-lite` {number}, compiled: with this package they run without Numba and\n"
         "LLVM. It is used by that version alone.\n"

@@ -407,3 +407,14 @@ def test_a_program_and_a_forked_one_run_without_numba(folder: Path) -> None:
         capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
     assert run.stdout.split() == ["prebuilt"]
+
+
+def test_libraries_in_lite_come_before_those_of_a_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = tmp_path / "inside"
+    monkeypatch.setattr(prebuilt, "_INSIDE", inside)
+    monkeypatch.setenv("LITE_KERNELS_PATH", str(tmp_path / "named"))
+    assert inside not in prebuilt._folders()
+    inside.mkdir()
+    assert prebuilt._folders()[:2] == [tmp_path / "named", inside]

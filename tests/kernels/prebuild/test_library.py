@@ -33,6 +33,7 @@ def test_the_manifest_tells_the_sources() -> None:
     manifest = json.loads((small_library.folder() / "manifest.json").read_text())
     assert manifest["format"] == 1
     assert manifest["digest"] == sources.digest()
+    assert set(manifest["compilers"]) == {"numba", "llvmlite"}
     assert set(manifest["libraries"][0]) == {"file", "target", "level", "size"}
 
 
@@ -84,6 +85,8 @@ def test_a_compiler_that_is_missing_or_fails_is_named(tmp_path: Path) -> None:
         ([], "--output DIR or --wheel [DIR] is needed"),
         (["--output", "x", "--target", "sparc"], "got 'sparc'"),
         (["--wheel", "--target", "x86-64-v3,armv8"], "a wheel is for one architecture"),
+        (["--wheel", "--libraries", "x", "--output", "y"], "--libraries DIR goes with --wheel, and not with"),
+        (["--wheel", "dist", "--into", "missing.whl"], "--into WHEEL is a file, and goes with --wheel"),
     ],
 )
 def test_command_lines_that_are_refused(
@@ -98,3 +101,17 @@ def test_command_lines_that_are_refused(
 def test_the_command_says_in_one_line_what_failed(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"error: the C compiler: no-such-compiler was not found"):
         __main__.main(["--output", str(tmp_path), "--compiler", "no-such-compiler", "--target", "x86-64-v3"])
+
+
+def test_libraries_are_packed_twice_without_compiling_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = small_library.folder()
+    (row,) = json.loads((folder / "manifest.json").read_text())["libraries"]
+    options = ["--target", row["target"], "--libraries", str(folder), "--wheel", str(tmp_path)]
+    __main__.main(options)
+    (wheel,) = tmp_path.iterdir()
+    assert capsys.readouterr().out == f"wrote {wheel}\n"
+    assert wheel.name.startswith("tensordict_lite_kernels-")
+    with pytest.raises(SystemExit, match=r"error: expected tensordict_lite-VERSION-py3-none-any"):
+        __main__.main([*options, "--into", str(wheel)])
