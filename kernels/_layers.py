@@ -1,5 +1,6 @@
 """Layers of networks in compiled code, for `lite.nn`."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,46 @@ def pointwise(name: str, x: Floats) -> Floats:
     out = np.empty(x.shape, np.float32)
     source, target = contiguous(x, np.float32).reshape(-1), out.reshape(-1)
     for_rows(lambda start, stop: kernel(source[start:stop], target[start:stop]), x.size, _chunk(x.size))
+    return out
+
+
+def softmax(x: Floats, empty: float = np.nan, out: Floats | None = None) -> Floats:
+    """exp(x) / sum(exp(x)) of float32 numbers over the last dimension; of -inf alone, 0 / `empty`.
+
+    `out` is None, or x itself, contiguous, to be written over.
+    """
+    from lite.kernels.cpu import layers
+
+    def run(rows: Floats, target: Floats) -> None:
+        layers.softmax(rows, np.float32(empty), np.empty(rows.shape[1], np.float32), target)
+
+    return _of_rows(run, x, out=out)
+
+
+def log_softmax(x: Floats) -> Floats:
+    """x - log(sum(exp(x))) of float32 numbers over the last dimension."""
+    from lite.kernels.cpu import layers
+
+    return _of_rows(layers.log_softmax, x)
+
+
+def softmax_gradients(out: Floats, g: Floats) -> Floats:
+    """The derivative by the input of `softmax`, from its result and the derivative by that."""
+    from lite.kernels.cpu import layers
+
+    return _of_rows(layers.softmax_gradients, out, g)
+
+
+def _of_rows(kernel: Callable[..., None], *arrays: Floats, out: Floats | None = None) -> Floats:
+    """The result of a kernel that takes rows of arrays of one shape, and writes rows of another."""
+    shape = arrays[0].shape
+    out = np.empty(shape, np.float32) if out is None else out
+    flat = [contiguous(a, np.float32).reshape(-1, shape[-1]) for a in (*arrays, out)]
+    for_rows(
+        lambda start, stop: kernel(*(a[start:stop] for a in flat)),
+        len(flat[0]),
+        max(1, _chunk(out.size) // shape[-1]),
+    )
     return out
 
 

@@ -10,10 +10,13 @@ from lite.kernels._layers import (
     attention,
     attention_gradients,
     layer_norm,
+    log_softmax,
     pointwise,
     rms_norm,
     rms_norm_gradients,
     rotate,
+    softmax,
+    softmax_gradients,
     swiglu,
     swiglu_gradients,
 )
@@ -25,7 +28,7 @@ from lite.kernels.linear_log_probs import LinearLogProbs
 from lite.kernels.log_softmax import masked_log_softmax
 from lite.kernels.multistep_return import multistep_return
 from lite.kernels.networks.convolution import Convolution
-from lite.kernels.networks.recurrent import lstm, lstm_gradients
+from lite.kernels.networks.recurrent import gru, gru_gradients, lstm, lstm_gradients
 from lite.kernels.returns import td_lambda_return
 from lite.kernels.sample_tokens import sample_tokens
 from lite.kernels.sum_tree import min_tree, search_sum_tree, sum_tree, update_min_tree, update_sum_tree
@@ -99,6 +102,9 @@ def _calls() -> Iterator[tuple[str, Callable[[], object]]]:
         yield f"sample_tokens, masks{told}", masked
     for name in ("gelu", "gelu_by_tanh", "silu"):
         yield name, partial(pointwise, name, rows)
+    yield "softmax", partial(softmax, rows)
+    yield "log_softmax", partial(log_softmax, rows)
+    yield "softmax_gradients", partial(softmax_gradients, rows, rows)
     yield "layer_norm", partial(layer_norm, rows, None, None, 2, 1e-5)
     yield "rms_norm", partial(rms_norm, rows, None, 2, 1e-5)
     yield "rms_norm_gradients", partial(rms_norm_gradients, rows, None, 2, 1e-5, rows, True)
@@ -116,6 +122,8 @@ def _calls() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "lstm", partial(lstm, gates, state, state, matrix)
     states = state[None].repeat(2, 0)
     yield "lstm, gradients", partial(lstm_gradients, gates, states, matrix, states[1:], state, state)
+    yield "gru", partial(gru, gates[..., :48], state, matrix[:, :48], None)
+    yield "gru, gradients", partial(gru_gradients, gates, states, matrix[:, :48], states[1:], state)
     windows, image = Convolution((1,), (1,), (0,), (0,), 1), rows[None]
     yield "convolution", partial(windows.values, image, image, None)
     yield "convolution, gradients", partial(windows.by_weight, image[..., :1], image, image.shape)

@@ -44,3 +44,35 @@ def lstm_back(
         shares[t, start:stop] = np.concatenate([of_i, of_f, of_new, of_o], -1)
         dc[start:stop] = by_c * f
         dh[start:stop] = np.matmul(shares[t, start:stop], matrix)
+
+
+def gru(gates: Floats, w: Floats, h: Floats, rows: int, size: int, start: int, stop: int) -> None:
+    """As `recurrent.gru`, with the same arguments."""
+    gates, h = gates.reshape(-1, rows, 4 * size), h.reshape(-1, rows, size)
+    matrix = _whole(w, size)
+    for t in range(len(gates)):
+        x = gates[t, start:stop]
+        x[:, : 3 * size] += np.matmul(h[t, start:stop], matrix)
+        x[:, : 2 * size] = 0.5 * np.tanh(0.5 * x[:, : 2 * size]) + 0.5
+        r, z, inner, n = (x.reshape(-1, 4, size)[:, k] for k in range(4))
+        n[:] = np.tanh(n + r * inner)
+        h[t + 1, start:stop] = n + z * (h[t, start:stop] - n)
+
+
+def gru_back(
+    gates: Floats, w: Floats, h: Floats, g: Floats, dh: Floats, shares: Floats, of_n: Floats, rows: int,
+    size: int, start: int, stop: int,
+) -> None:  # fmt: skip
+    """As `recurrent.gru_back`, with the same arguments."""
+    gates, shares = gates.reshape(-1, rows, 4 * size), shares.reshape(-1, rows, 3 * size)
+    h, g, of_n = (x.reshape(-1, rows, size) for x in (h, g, of_n))
+    dh = dh.reshape(rows, size)
+    matrix = _whole(w, 3 * size)
+    for t in range(len(gates) - 1, -1, -1):
+        r, z, inner, n = (gates[t, start:stop].reshape(-1, 4, size)[:, k] for k in range(4))
+        by_h = g[t, start:stop] + dh[start:stop]
+        by_n = by_h * (1 - z) * (1 - n * n)
+        of_r, of_z = by_n * inner * r * (1 - r), by_h * (h[t, start:stop] - n) * z * (1 - z)
+        shares[t, start:stop] = np.concatenate([of_r, of_z, by_n * r], -1)
+        of_n[t, start:stop] = by_n
+        dh[start:stop] = by_h * z + np.matmul(shares[t, start:stop], matrix)

@@ -1,8 +1,9 @@
-"""A long short-term memory over a whole sequence and back, compiled for the CPU.
+"""LSTMs and GRUs over a whole sequence and back, compiled for the CPU.
 
 Rows of a batch are independent of each other, so a range of them walks through all steps alone: the product
 with the weight goes into the gates, which one pass over a row then turns into the next state. Value and
-gradient of 32 steps of 16 rows with 64 states took 1.8 times torch's time in NumPy, and take 1.0 to 1.3 so.
+gradient of 32 steps of 16 rows with 64 states took 1.8 times torch's time in NumPy, and take 1.0 to 1.3 so;
+those of a GRU took 0.6 to 0.7 of NumPy's time.
 """
 
 import numpy as np
@@ -72,9 +73,13 @@ def _back(
 
 @jit
 def _product(
-    a: Floats, at_a: int, w: Floats, c: Floats, at_c: int, rows: int, depth: int, columns: int, add: bool
-) -> None:
-    """Rows of a times the weight, which lies in panels of 32 columns (see `networks/recurrent.py`)."""
+    a: Floats, at_a: int, w: Floats, c: Floats, at_c: int, row_c: int, rows: int, depth: int, columns: int,
+    add: bool,
+) -> None:  # fmt: skip
+    """Rows of a times the weight, which lies in panels of 32 columns (see `networks/recurrent.py`).
+
+    They go to rows of c, `row_c` numbers apart, or are added to them.
+    """
     j = 0
     while j < columns:
         wide = columns - j >= 32
@@ -82,8 +87,8 @@ def _product(
         while i < rows:
             many = rows - i >= ROWS
             tile(
-                a, at_a + i * depth, depth, 1, w, j * depth, 32 if wide else 16, c, at_c + i * columns + j,
-                columns, depth, add, many, wide,
+                a, at_a + i * depth, depth, 1, w, j * depth, 32 if wide else 16, c, at_c + i * row_c + j,
+                row_c, depth, add, many, wide,
             )  # fmt: skip
             i += ROWS if many else 1
         j += 32 if wide else 16
@@ -106,7 +111,7 @@ def lstm(gates: Floats, w: Floats, h: Floats, c: Floats, rows: int, size: int, s
     """
     for t in range(c.size // (rows * size) - 1):
         at = t * rows + start
-        _product(h, at * size, w, gates, at * 4 * size, stop - start, size, 4 * size, True)
+        _product(h, at * size, w, gates, at * 4 * size, 4 * size, stop - start, size, 4 * size, True)
         for r in range(at, at + stop - start):
             x, after = gates[r * 4 * size : (r + 1) * 4 * size], (r + rows) * size
             _forward(
@@ -147,4 +152,89 @@ def lstm_back(
                 y[:size], y[size : 2 * size], y[2 * size : 3 * size], y[3 * size :],
             )  # fmt: skip
         at = (t * rows + start) * 4 * size
-        _product(shares, at, w, dh, start * size, stop - start, 4 * size, size, False)
+        _product(shares, at, w, dh, start * size, size, stop - start, 4 * size, size, False)
+
+
+@jit
+def _gru_forward(r: Floats, z: Floats, inner: Floats, n: Floats, before: Floats, h: Floats) -> None:
+    """The next state of one row; the gates are written over what they are of."""
+    full_width()
+    for j in range(h.size):
+        r[j], z[j] = _sigmoid(r[j]), _sigmoid(z[j])
+        n[j] = _tanh(n[j] + r[j] * inner[j])
+        h[j] = n[j] + z[j] * (before[j] - n[j])
+
+
+@jit
+def _gru_back(
+    r: Floats, z: Floats, inner: Floats, n: Floats, before: Floats, given: Floats, dh: Floats, dr: Floats,
+    dz: Floats, of_inner: Floats, of_n: Floats,
+) -> None:  # fmt: skip
+    """The derivatives by what the gates are of; `dh` becomes that by the state before, less the product's."""
+    full_width()
+    for j in range(dh.size):
+        by_h = given[j] + dh[j]
+        by_n = by_h * (_ONE - z[j]) * (_ONE - n[j] * n[j])
+        dr[j] = by_n * inner[j] * r[j] * (_ONE - r[j])
+        dz[j] = by_h * (before[j] - n[j]) * z[j] * (_ONE - z[j])
+        of_n[j] = by_n
+        of_inner[j] = by_n * r[j]
+        dh[j] = by_h * z[j]
+
+
+@jit(entry=True, plain=plain_recurrent.gru)
+def gru(gates: Floats, w: Floats, h: Floats, rows: int, size: int, start: int, stop: int) -> None:
+    """The states of rows `start` to `stop` of a batch.
+
+    Args:
+        gates: (steps, rows, 4 * size), flat, as are all: the projected inputs of the gates r and z, the bias
+            of the product that r multiplies, and the projected input of n. Afterwards r, z, this product, n.
+        w: weight (size, 3 * size), in panels.
+        h: (steps + 1, rows, size), of which the first is given.
+        rows: of the batch.
+        size: of a state.
+        start: a row.
+        stop: the one after the last.
+    """
+    for t in range(h.size // (rows * size) - 1):
+        at = t * rows + start
+        _product(h, at * size, w, gates, at * 4 * size, 4 * size, stop - start, size, 3 * size, True)
+        for r in range(at, at + stop - start):
+            x, after = gates[r * 4 * size : (r + 1) * 4 * size], (r + rows) * size
+            _gru_forward(
+                x[:size], x[size : 2 * size], x[2 * size : 3 * size], x[3 * size :],
+                h[r * size : (r + 1) * size], h[after : after + size],
+            )  # fmt: skip
+
+
+@jit(entry=True, plain=plain_recurrent.gru_back)
+def gru_back(
+    gates: Floats, w: Floats, h: Floats, g: Floats, dh: Floats, shares: Floats, of_n: Floats, rows: int,
+    size: int, start: int, stop: int,
+) -> None:  # fmt: skip
+    """The derivatives for rows `start` to `stop`, back in time.
+
+    Args:
+        gates: as `gru` leaves them.
+        w: weight (3 * size, size), in panels.
+        h: as of `gru`.
+        g: (steps, rows, size): the derivatives by h of all steps.
+        dh: (rows, size): the derivative by the last h; by the first, afterwards.
+        shares: (steps, rows, 3 * size): gets the derivatives by the products with the weight.
+        of_n: (steps, rows, size): gets those by the projected input of n.
+        rows: of the batch.
+        size: of a state.
+        start: a row.
+        stop: the one after the last.
+    """
+    for t in range(h.size // (rows * size) - 2, -1, -1):
+        for row in range(start, stop):
+            r = t * rows + row
+            x, y = gates[r * 4 * size : (r + 1) * 4 * size], shares[r * 3 * size : (r + 1) * 3 * size]
+            _gru_back(
+                x[:size], x[size : 2 * size], x[2 * size : 3 * size], x[3 * size :],
+                h[r * size : (r + 1) * size], g[r * size : (r + 1) * size], dh[row * size : (row + 1) * size],
+                y[:size], y[size : 2 * size], y[2 * size :], of_n[r * size : (r + 1) * size],
+            )  # fmt: skip
+        at = (t * rows + start) * 3 * size
+        _product(shares, at, w, dh, start * size, size, stop - start, 3 * size, size, True)

@@ -59,6 +59,54 @@ def lstm_gradients(
     return shares, dh, dc
 
 
+def gru(x: Floats, h: Floats, weight: Floats, bias: Floats | None) -> tuple[Floats, Floats]:
+    """The states of a gated recurrent unit.
+
+    Args:
+        x: (steps, rows, 3 * size): projected inputs of the gates r and z, and of n.
+        h: (rows, size), the first; `size` is a multiple of 16.
+        weight: (size, 3 * size).
+        bias: (size,), of the product that r multiplies, or None.
+
+    Returns:
+        all states h (steps + 1, rows, size), and (steps, rows, 4 * size): r, z, that product, and n.
+    """
+    from lite.kernels.cpu import recurrent as kernels
+
+    times, rows, size = x.shape[0], *h.shape
+    gates = np.empty((times, rows, 4 * size), np.float32)
+    gates[..., : 2 * size], gates[..., 3 * size :] = x[..., : 2 * size], x[..., 2 * size :]
+    gates[..., 2 * size : 3 * size] = 0 if bias is None else bias
+    all_h = np.empty((times + 1, rows, size), np.float32)
+    all_h[0] = h
+    flat = gates.reshape(-1), _panels(weight), all_h.reshape(-1)
+    for_rows(lambda start, stop: kernels.gru(*flat, rows, size, start, stop), rows, _chunk(gates, size))
+    return all_h, gates
+
+
+def gru_gradients(
+    gates: Floats, all_h: Floats, weight: Floats, g: Floats, h: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """The derivatives by x, by the products with the weight, like x, and by the first h.
+
+    Args:
+        gates: of `gru`.
+        all_h: of `gru`.
+        weight: (size, 3 * size).
+        g: (steps, rows, size): the derivative by the states h but the first.
+        h: (rows, size): that by the last h, in addition.
+    """
+    from lite.kernels.cpu import recurrent as kernels
+
+    dh = np.array(h, np.float32, order="C")
+    rows, size = dh.shape
+    shares, of_n = np.empty((len(gates), rows, 3 * size), np.float32), np.empty(g.shape, np.float32)
+    arrays = gates, _panels(weight.T), all_h, contiguous(g, np.float32), dh, shares, of_n
+    flat = [x.reshape(-1) for x in arrays]
+    for_rows(lambda start, stop: kernels.gru_back(*flat, rows, size, start, stop), rows, _chunk(gates, size))
+    return np.concatenate([shares[..., : 2 * size], of_n], -1), shares, dh
+
+
 def _chunk(gates: Floats, size: int) -> int:
     return _ROWS if gates.size * size > _SERIAL else max(gates.shape[1], 1)
 

@@ -88,6 +88,9 @@ _HEADS = "f[] q q f[] q q f[] q q q[] q[] d q[]"  # where queries, keys and valu
 def _layers() -> Signatures:
     return {
         **{f"layers.{name}": ["f[] f[]"] for name in ("gelu", "gelu_by_tanh", "silu")},
+        "layers.softmax": ["f[,] f f[] f[,]"],
+        "layers.log_softmax": ["f[,] f[,]"],
+        "layers.softmax_gradients": ["f[,] f[,] f[,]"],
         "layers.layer_norm": ["f[,] f[] f[] f f[,]"],
         "layers.rms_norm": ["f[,] f[] f f[,]"],
         "layers.rms_norm_gradients": ["f[,] f[] f f[,] f[,] f[]"],
@@ -98,6 +101,8 @@ def _layers() -> Signatures:
         "attention.gradients": [f"{_HEADS} {' '.join(['f[]'] * 10)} q q"],
         "recurrent.lstm": ["f[] f[] f[] f[] q q q q"],
         "recurrent.lstm_back": ["f[] f[] f[] f[] f[] f[] f[] q q q q"],
+        "recurrent.gru": ["f[] f[] f[] q q q q"],
+        "recurrent.gru_back": ["f[] f[] f[] f[] f[] f[] f[] q q q q"],
         "convolution.convolve": ["f[] f[] f[] q[] q[] q[] f[] f[] f[] q q"],
         "convolution.by_weight": ["f[] f[] q[] q[] f[] f[] f[] q q"],
     }

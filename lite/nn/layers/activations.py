@@ -20,7 +20,7 @@ from lite._arrays.types import Array, HostArray
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import value_of, with_node
 from lite.nn._modules.module import Module
-from lite.nn.layers.large_arrays import pointwise
+from lite.nn.layers.large_arrays import log_softmax, pointwise, softmax, softmax_shares
 
 _INVERSE_ROOT_2PI = 1 / math.sqrt(2 * math.pi)
 _ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
@@ -436,12 +436,6 @@ _FORMULAS = {"none": _exact, "tanh": _by_tanh}
 _DERIVATIVES = {"none": _exact_derivative, "tanh": _derivative_by_tanh}
 
 
-def softmax_shares(g: Array, out: Array, axis: int) -> Array:
-    """The gradient of the input of softmax from that of its result `out`."""
-    weighted = g * out
-    return weighted - out * weighted.sum(axis, keepdims=True)
-
-
 def log_softmax_shares(g: Array, out: Array, axis: int) -> Array:
     """The gradient of the input of log_softmax from that of its result `out`."""
     return g - np.exp(out) * g.sum(axis, keepdims=True)
@@ -501,7 +495,7 @@ class Softmax(_AlongDim):
                [0.25, 0.75]])
     """
 
-    _function = staticmethod(formulas.softmax)
+    _function = staticmethod(softmax)
     _shares = staticmethod(softmax_shares)
 
 
@@ -530,7 +524,7 @@ class LogSoftmax(_AlongDim):
         array([-0.6931, -0.6931])
     """
 
-    _function = staticmethod(formulas.log_softmax)
+    _function = staticmethod(log_softmax)
     _shares = staticmethod(log_softmax_shares)
 
 

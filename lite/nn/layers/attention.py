@@ -17,8 +17,8 @@ from lite._transforms.grad.tape import is_traced, unbroadcast, value_of, with_vj
 from lite.nn._modules.initial import Rng, empty_parameter, fill, fill_normal, fill_uniform, reset
 from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
-from lite.nn.layers.activations import softmax_shares
 from lite.nn.layers.dropout import dropout, generator
+from lite.nn.layers.large_arrays import layers_for, softmax_shares
 from lite.nn.layers.linear import Linear, linear
 from lite.nn.layers.windows import pad
 
@@ -353,20 +353,28 @@ def _is_mapped(mask: Array | None) -> bool:
     return mask is not None and not isinstance(mask, np.ndarray)
 
 
-def _divided(fresh: Array, total: Array) -> Array:
+def _divided(fresh: Array, total: Array | None) -> Array:
     """Quotient, in `fresh`, an array that nobody else has, where both are plain arrays."""
+    if total is None:
+        return fresh
     if isinstance(fresh, np.ndarray) and isinstance(total, np.ndarray):
         return np.divide(fresh, total, out=fresh)
     return fresh / total
 
 
 def _powers(q: Array, k: Array, mask: Array | None, empty: float) -> tuple[Any, Any]:
-    """exp(score - largest score), and the sums over keys; `empty` for the sum of no key."""
+    """exp(score - largest score), and the sums over keys; `empty` for the sum of no key.
+
+    Compiled code gives the quotients instead, and None.
+    """
     scores = np.matmul(q, k.swapaxes(-1, -2))
     if mask is not None:
         scores = accumulate(scores, mask)
     if scores.shape[-1] == 0:
         return scores, np.full((*scores.shape[:-1], 1), empty, scores.dtype)
+    kernels = layers_for(scores)
+    if kernels is not None:
+        return kernels.softmax(scores, empty, scores), None
     largest = scores.max(-1, keepdims=True)
     if mask is not None:
         largest = np.where(np.isfinite(largest), largest, scores.dtype.type(0))

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays import formulas
 from lite._arrays.dtypes import float_dtypes
-from lite._arrays.formulas import in_blocks
 from lite._arrays.types import Array, HostArray
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import value_of, with_node, with_vjp
@@ -66,7 +66,32 @@ def pointwise(
     layers = None if name is None else layers_for(x)
     if layers is not None:
         return layers.pointwise(name, x)
-    return in_blocks(formula, x, *float_dtypes(x))
+    return formulas.in_blocks(formula, x, *float_dtypes(x))
+
+
+def softmax(x: Array, axis: int) -> Array:
+    """exp(x) / sum(exp(x)) along an axis of an array of floats; see `formulas.softmax`."""
+    layers = _along_last(x, axis)
+    return formulas.softmax(x, axis) if layers is None else layers.softmax(x)
+
+
+def log_softmax(x: Array, axis: int) -> Array:
+    """x - log(sum(exp(x))) along an axis of an array of floats."""
+    layers = _along_last(x, axis)
+    return formulas.log_softmax(x, axis) if layers is None else layers.log_softmax(x)
+
+
+def softmax_shares(g: Array, out: Array, axis: int) -> Array:
+    """The gradient of the input of softmax from that of its result `out`."""
+    layers = _along_last(out, axis, g)
+    if layers is not None and g.shape == out.shape:
+        return layers.softmax_gradients(out, g)
+    weighted = g * out
+    return weighted - out * weighted.sum(axis, keepdims=True)
+
+
+def _along_last(x: Array, axis: int, *others: Any) -> Any:
+    return layers_for(x, *others) if axis in (-1, x.ndim - 1) else None
 
 
 def swiglu(x: Array, y: Array) -> Array | None:

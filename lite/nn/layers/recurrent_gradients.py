@@ -92,28 +92,19 @@ def walk_simple(
 
 def walk_gru(x: Array, state: State, weight: Array, bias: Array, projection: Array) -> Kept:
     """See `gru_step`."""
-    times, rows, width = x.shape
-    size = width // 3
-    all_h = np.empty((times + 1, rows, size), x.dtype)
-    all_h[0] = state[0]
-    gates = np.empty((times, rows, 2 * size), x.dtype)
-    inner, n = (np.empty((times, rows, size), x.dtype) for _ in range(2))
-    for t in range(times):
-        h = all_h[t]
-        y = np.matmul(h, weight)
-        gate, of_n = gates[t], n[t]
-        np.add(x[t, :, : 2 * size], y[:, : 2 * size], out=gate)
-        _sigmoid(gate)
-        inner[t] = y[:, 2 * size :] if bias is None else y[:, 2 * size :] + bias
-        np.multiply(gate[:, :size], inner[t], out=of_n)
-        of_n += x[t, :, 2 * size :]
-        np.tanh(of_n, out=of_n)
-        out = all_h[t + 1]
-        np.subtract(h, of_n, out=out)
-        out *= gate[:, size:]
-        out += of_n
+    times, size = x.shape[0], state[0].shape[-1]
+    fits = size % _LANES == 0
+    kernels = layers_for(x, *state, weight, bias, family="networks.recurrent") if fits else None
+    if kernels is not None:
+        all_h, kept = kernels.gru(x, *state, weight, bias)
+        gates, inner, n = (kept[..., a * size : b * size] for a, b in ((0, 2), (2, 3), (3, 4)))
+    else:
+        all_h, gates, inner, n = _gru_states(x, *state, weight, bias)
 
     def back(g: Array, last: State) -> Shares:
+        if kernels is not None and all(type(a) is np.ndarray for a in (g, *last)):
+            *found, first = kernels.gru_gradients(kept, all_h, weight, g, *last)
+            return *found, (first,), None
         before, r, z = all_h[:-1], gates[..., :size], gates[..., size:]
         of_z = (before - n) * z * (1 - z)
         to_n = (1 - z) * (1 - n * n)
@@ -136,6 +127,31 @@ def walk_gru(x: Array, state: State, weight: Array, bias: Array, projection: Arr
         return shares, shares_of_h, (dh,), None
 
     return Kept(all_h[1:], all_h[:-1], (all_h[-1],), back)
+
+
+def _gru_states(x: Array, first: Array, weight: Array, bias: Array) -> tuple[Any, ...]:
+    """All states, the gates r and z (T, N, 2 * size), the product that r multiplies, and n."""
+    times, rows, width = x.shape
+    size = width // 3
+    all_h = np.empty((times + 1, rows, size), x.dtype)
+    all_h[0] = first
+    gates = np.empty((times, rows, 2 * size), x.dtype)
+    inner, n = (np.empty((times, rows, size), x.dtype) for _ in range(2))
+    for t in range(times):
+        h = all_h[t]
+        y = np.matmul(h, weight)
+        gate, of_n = gates[t], n[t]
+        np.add(x[t, :, : 2 * size], y[:, : 2 * size], out=gate)
+        _sigmoid(gate)
+        inner[t] = y[:, 2 * size :] if bias is None else y[:, 2 * size :] + bias
+        np.multiply(gate[:, :size], inner[t], out=of_n)
+        of_n += x[t, :, 2 * size :]
+        np.tanh(of_n, out=of_n)
+        out = all_h[t + 1]
+        np.subtract(h, of_n, out=out)
+        out *= gate[:, size:]
+        out += of_n
+    return all_h, gates, inner, n
 
 
 def walk_lstm(x: Array, state: State, weight: Array, bias: Array, projection: Array) -> Kept:

@@ -23,7 +23,7 @@ from lite.kernels.cpu import (
 )
 from lite.kernels.linear_log_probs import LinearLogProbs
 from lite.kernels.networks.convolution import Convolution
-from lite.kernels.networks.recurrent import lstm, lstm_gradients
+from lite.kernels.networks.recurrent import gru, gru_gradients, lstm, lstm_gradients
 
 ENTRIES: list[tuple[Any, str]] = [
     (returns, "lambda_returns"), (returns, "fixed_lambda_returns"), (returns, "advantages"),
@@ -32,9 +32,11 @@ ENTRIES: list[tuple[Any, str]] = [
     (sample_tokens, "rows"), (flat_rows, "flat_row"), (token_log_probs, "scores"),
     (linear_log_probs, "merge"), (linear_log_probs, "shares"), (layers, "gelu"),
     (layers, "gelu_by_tanh"), (layers, "silu"), (layers, "layer_norm"),
+    (layers, "softmax"), (layers, "log_softmax"), (layers, "softmax_gradients"),
     (layers, "rms_norm"), (layers, "rms_norm_gradients"), (layers, "swiglu"), (layers, "swiglu_gradients"),
     (layers, "rotate"), (attention, "attention"), (attention, "gradients"),
-    (recurrent, "lstm"), (recurrent, "lstm_back"), (convolution, "convolve"), (convolution, "by_weight"),
+    (recurrent, "lstm"), (recurrent, "lstm_back"),
+    (recurrent, "gru"), (recurrent, "gru_back"), (convolution, "convolve"), (convolution, "by_weight"),
     (sum_tree, "update"), (sum_tree, "search"), (optimizers, "adam"), (optimizers, "sgd"),
     (optimizers, "rmsprop"), (optimizers, "lerp"),
 ]  # fmt: skip
@@ -93,6 +95,9 @@ def call_everything() -> None:
     for x in (np.zeros((2, 3), np.float32), np.broadcast_to(np.zeros(3, np.float32), (2, 3))):
         for name in ("gelu", "gelu_by_tanh", "silu"):
             _layers.pointwise(name, x)
+        _layers.softmax(x)
+        _layers.log_softmax(x)
+        _layers.softmax_gradients(x, x)
         _layers.layer_norm(x, x[0], None, 3, 1e-5)
         _layers.rms_norm(x, x[0], 3, 1e-5)
         _layers.rms_norm_gradients(x, x[0], 3, 1e-5, x, True)
@@ -107,6 +112,8 @@ def call_everything() -> None:
     state, gates = np.zeros((1, 16), np.float32), np.zeros((2, 1, 64), np.float32)[::-1]
     _, states, gates = lstm(gates, state, state, gates[0].repeat(16, 0))
     lstm_gradients(gates, states, gates[0].repeat(16, 0), states[1:], state, state)
+    states, gates = gru(gates[..., :48], state, gates[0, :, :48].repeat(16, 0), None)
+    gru_gradients(gates, states, gates[0, :, :48].repeat(16, 0), states[1:], state)
     windows, image = Convolution((1,), (1,), (0,), (0,), 1), one[:, None]
     windows.values(image, image, np.broadcast_to(np.float32(0), (1,)))
     windows.by_input(image, image, image.shape)

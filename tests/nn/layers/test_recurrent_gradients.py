@@ -109,14 +109,18 @@ def test_ensembles() -> None:
             np.testing.assert_allclose(stacked[key][i], alone[key], rtol=1e-9, atol=1e-12)
 
 
-def test_large_memories_run_compiled(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    layer, x = nn.LSTM(3, 16, bidirectional=True, rng=0), rng.normal(size=(5, 2, 3)).astype(np.float32)
+@pytest.mark.parametrize(("kind", "kernel"), [(nn.LSTM, "lstm"), (nn.GRU, "gru")])
+def test_large_arrays_run_compiled(
+    kind: Any, kernel: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer, x = kind(3, 16, bidirectional=True, rng=0), rng.normal(size=(5, 2, 3)).astype(np.float32)
     params = TensorDict.from_module(layer).data.clone()
 
     def loss(params: Any, x: Any) -> Any:
         with params.to_module(layer):
-            out, (h, c) = layer(x)
-        return (out**3).sum() + h.sum() + (c * c).sum()
+            out, ends = layer(x)
+        h, *cells = ends if kernel == "lstm" else (ends,)
+        return (out**3).sum() + h.sum() + sum((c * c).sum() for c in cells)
 
     def found() -> list[Any]:
         gradients, of_x = lite.grad(loss, argnums=(0, 1))(params, x)
@@ -125,8 +129,8 @@ def test_large_memories_run_compiled(rng: np.random.Generator, monkeypatch: pyte
     expected = found()
     monkeypatch.setattr(large_arrays, "LARGE", 0)
     calls: list[int] = []
-    lstm = recurrent.lstm
-    monkeypatch.setattr(recurrent, "lstm", lambda *given: calls.append(1) or lstm(*given))
+    compiled = getattr(recurrent, kernel)
+    monkeypatch.setattr(recurrent, kernel, lambda *given: calls.append(1) or compiled(*given))
     for a, b in zip(found(), expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
     # Of both directions; nothing where there is no compiler and no library.
