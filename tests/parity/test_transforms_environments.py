@@ -1,0 +1,174 @@
+"""Transforms in environments as TorchRL's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from parity.transform_cases import LITE, TORCH, batch, counting, flat, same, same_specs, state
+
+import lite
+import lite.data
+import lite.envs
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+ENVIRONMENTS = {
+    "none": lambda b: None,
+    "norm": lambda b: b.e.ObservationNorm(1.0, 2.0, ["x"], ["z"]),
+    "norm of actions": lambda b: b.e.ObservationNorm(
+        0.5, 2.0, [], in_keys_inv=["action"], out_keys_inv=["action"], standard_normal=True
+    ),
+    "rewards": lambda b: b.e.Compose(b.e.RewardScaling(1, 2), b.e.RewardClipping(-3, 3), b.e.RewardSum()),
+    "float": lambda b: b.e.DoubleToFloat(),
+    "float of actions": lambda b: b.e.DTypeCastTransform(
+        b.dtype("float32"), b.dtype("float64"), ["x"], in_keys_inv=["action"]
+    ),
+    "rename": lambda b: b.e.RenameTransform(["x", "reward"], ["z", "r"], ["action"], ["a"]),
+    "exclude": lambda b: b.e.ExcludeTransform("pixels", "y"),
+    "select": lambda b: b.e.SelectTransform("x"),
+    "unsqueeze": lambda b: b.e.Compose(
+        b.e.UnsqueezeTransform(-1, in_keys=["x", "reward"]), b.e.SqueezeTransform(-1, in_keys=["y"])
+    ),
+    "images": lambda b: b.e.Compose(
+        b.e.ToTensorImage(), b.e.GrayScale(), b.e.CatFrames(3, -3), b.e.FlattenObservation(-2, -1)
+    ),
+    "permute": lambda b: b.e.PermuteTransform((-1, -3, -2), ["pixels"]),
+    "cat": lambda b: b.e.Compose(b.e.DoubleToFloat(["y"]), b.e.CatTensors(["x", "y"], "z")),
+    "frames": lambda b: b.e.CatFrames(3, -1, ["x"], ["z"]),
+    "frames constant": lambda b: b.e.CatFrames(2, -1, ["x"], padding="constant", padding_value=9),
+    "counter": lambda b: b.e.StepCounter(),
+    "counter to a limit": lambda b: b.e.StepCounter(2, step_count_key="steps"),
+    "counter not done": lambda b: b.e.StepCounter(2, update_done=False),
+    "sum": lambda b: b.e.Compose(b.e.StepCounter(4), b.e.RewardSum(), b.e.InitTracker()),
+    "sum as a reward": lambda b: b.e.RewardSum(reward_spec=True),
+    "primer": lambda b: b.e.TensorDictPrimer(
+        {"memory": b.d.Unbounded((3,), dtype=b.dtype("float32"))}, default_value=2.0, expand_specs=True
+    ),
+    "clip": lambda b: b.e.Compose(b.e.ClipTransform(["x"], low=-2), b.e.SignTransform(["reward"])),
+    "target": lambda b: b.e.TargetReturn(20.0),
+    "target constant": lambda b: b.e.TargetReturn(20.0, mode="constant", out_keys=["goal"]),
+    "skip": lambda b: b.e.Compose(b.e.RewardScaling(1, 2), b.e.FrameSkipTransform(2)),
+    "max pool": lambda b: b.e.TimeMaxPool(["x"], ["z"], T=2),
+    "scaled actions": lambda b: b.e.ActionScaling(standard_normal=False),
+    "scaled actions by numbers": lambda b: b.e.ActionScaling(loc=0.5, scale=2.0),
+    "vec norm": lambda b: b.e.VecNorm(["x", "reward"], ["z", "reward"], decay=0.9),
+    "vec norm v2": lambda b: b.e.VecNormV2(["x", "reward"], ["z", "reward"], decay=0.9),
+    "vec norm v2 of all": lambda b: b.e.VecNormV2(["x"], decay=1.0, reduce_batch_dims=True),
+    "vec norm v2 of batches": lambda b: b.e.VecNormV2(["x"], decay=0.8, reduce_batch_dims=True),
+}
+# What is another on purpose: the dtype of a spec is that of the values.
+OTHER_SPECS = {"clip"}
+
+
+def rolled(b, name, size, stop):
+    env = b.e.TransformedEnv(counting(b, size), ENVIRONMENTS[name](b))
+    given = iter(np.linspace(-1, 1, 8))
+    key = env.action_keys[0]
+
+    def policy(td):
+        spec = env.full_action_spec[key]
+        value = np.full(tuple(spec.shape), next(given))
+        action = b.of(value.astype(str(spec.dtype).replace("torch.", "")))
+        return td.set(key, action)
+
+    out = env.rollout(8, policy, break_when_any_done=stop)
+    return env, {name: value for name, value in flat(out).items() if name.split(".")[-1] != "_reset"}
+
+
+@pytest.mark.parametrize("stop", [True, False])
+@pytest.mark.parametrize("size", [(), (2,)])
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_in_an_environment(name, size, stop):
+    if not stop and name == "select" and size:
+        pytest.skip("the entries that a reset needs are not selected")
+    (mine, ours), (their, theirs) = (rolled(b, name, size, stop) for b in (LITE, TORCH))
+    same(ours, theirs)
+    if name not in OTHER_SPECS:
+        for kind in ("observation", "reward", "done", "action", "state"):
+            same_specs(*(getattr(env, f"full_{kind}_spec") for env in (mine, their)))
+
+
+@pytest.mark.parametrize("name", [name for name in ENVIRONMENTS if name not in {*OTHER_SPECS, "rewards"}])
+def test_an_environment_does_what_its_specs_say(name):
+    env = lite.envs.TransformedEnv(counting(LITE, (2,)), ENVIRONMENTS[name](LITE))
+    lite.envs.check_env_specs(env)
+
+
+@pytest.mark.parametrize("strategy", ["MEDIAN", "LOW", "HIGH"])
+@pytest.mark.parametrize("categorical", [True, False])
+@pytest.mark.parametrize("size", [(), (2,)])
+def test_discrete_actions(strategy, categorical, size):
+    def made(b):
+        cls = b.e.ActionDiscretizer
+        return b.e.TransformedEnv(
+            counting(b, size), cls(4, "action", "choice", cls.SamplingStrategy[strategy], categorical)
+        )
+
+    mine, their = made(LITE), made(TORCH)
+    drawn = mine.rand_action(mine.reset())
+    assert mine.full_action_spec.is_in(drawn.select("choice"))
+    given = {"choice": drawn["choice"]}
+    same(*(flat(env.transform.inv(batch(b, given, size))) for env, b in ((mine, LITE), (their, TORCH))))
+    for kind in ("action", "state"):
+        same_specs(*(getattr(env, f"full_{kind}_spec") for env in (mine, their)))
+    lite.envs.check_env_specs(mine)
+
+
+def test_masks_of_actions():
+    class Masked(lite.envs.EnvBase):
+        def __init__(self):
+            super().__init__()
+            self.action_spec = lite.data.Categorical(4)
+            self.observation_spec = lite.data.Composite(action_mask=lite.data.Binary(4, dtype=bool))
+            self.reward_spec = lite.data.Unbounded(1)
+            self.last = 0
+
+        def seen(self):
+            return lite.TensorDict(action_mask=np.arange(4) != self.last)
+
+        def _reset(self, tensordict, **kwargs):
+            return self.seen()
+
+        def _step(self, tensordict):
+            assert int(tensordict["action"]) != self.last
+            self.last = int(tensordict["action"])
+            return self.seen().update({"reward": np.zeros(1, np.float32), "done": np.zeros(1, bool)})
+
+        def _set_seed(self, seed):
+            pass
+
+    td = lite.envs.TransformedEnv(Masked(), lite.envs.ActionMask()).rollout(40)
+    assert (np.diff(td["action"]) != 0).all()
+
+
+def test_random_steps_first():
+    def started(b):
+        made = b.e.Compose(b.e.StepCounter(), b.e.NoopResetEnv(2, random=False))
+        return flat(b.e.TransformedEnv(counting(b), made).reset())
+
+    same(*(started(b) for b in (LITE, TORCH)))
+
+
+def test_lives():
+    def rolled(b):
+        env = counting(b, lengths=(4,))
+        env.left = lambda: 3 - int(env.count[0]) // 2
+        env = b.e.TransformedEnv(env, b.e.EndOfLifeTransform(eol_attribute="left"))
+        return flat(env.rollout(9, lambda td: td.set("action", b.of(np.zeros(2, np.float32)))))
+
+    same(*(rolled(b) for b in (LITE, TORCH)))
+
+
+def test_statistics_of_an_environment():
+    def found(b, **keywords):
+        norm = b.e.ObservationNorm(in_keys=["x"], standard_normal=keywords.pop("standard", True))
+        env = b.e.TransformedEnv(counting(b, (2,)), b.e.Compose(b.e.DoubleToFloat(["y"]), norm))
+        env.transform[1].init_stats(7, **keywords)
+        return state(env.transform)
+
+    for keywords in (
+        {"reduce_dim": (0, 1), "cat_dim": 1},
+        {"reduce_dim": (0, 1), "cat_dim": 1, "standard": False},
+        {"reduce_dim": (0, 1), "cat_dim": 0, "keep_dims": (1,)},
+    ):
+        same(*(found(b, **keywords) for b in (LITE, TORCH)))
