@@ -1,32 +1,139 @@
-"""TorchRL's scripts and tutorials on lite: each runs to its end in a short form."""
+"""TorchRL's scripts and tutorials on lite: in a short form, each does to its networks what it is to do."""
 
 from __future__ import annotations
 
 import importlib.util
 import runpy
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.watched_training import Training, seed_entropy
 
 pytest.importorskip("gymnasium")
 
 FOLDER = Path(__file__).parent
-PAGES = ("envs", "modules", "optim", "storage", "logging")
+ACTOR, QVALUE = ("loss_actor", "actor_network_params"), ("loss_qvalue", "qvalue_network_params")
+CRITIC = ("loss_critic", "critic_network_params")
 STEPS = {"frames_per_batch": 20, "total_frames": 240, "init_random_frames": 220}
-SHORT: dict[str, dict[str, Any]] = {
-    "a2c": {"total_frames": 128, "frames_per_batch": 128},
-    "ddpg": STEPS,
-    "discrete_sac": {**STEPS, "utd_ratio": 0.1},
-    "dqn_cartpole": {**STEPS, "num_updates": 2},
-    "dqn_with_rnn": {"total_frames": 400, "begin": 350, "utd": 1},
-    "ppo_continuous": {"total_frames": 128, "frames_per_batch": 128, "epochs": 1},
-    "redq": {**STEPS, "total_frames": 220},
-    "reinforce": {"total_frames": 100, "frames_per_batch": 100},
-    "sac": STEPS,
-    "td3": {**STEPS, "utd_ratio": 0.1},
+PENDULUM, CARTPOLE = (-200 * 16.3, -200.0), (8.0, 100.0)  # returns of an episode before anything is learnt
+
+
+@dataclass(frozen=True)
+class Short:
+    """A short run, and what it is to do.
+
+    Attributes:
+        arguments: of `main`.
+        returns: the lowest and the highest of an episode.
+        episodes: that end, where it is known.
+        steps: of each optimiser, in the order in which the script makes them.
+        falls: losses of the frames that were met, and the networks whose learning lowers them.
+        targets: steps of the updater, and the share that the targets move by, or how many steps are between.
+        explores: how much in the end.
+        batch: what losses are taken of: all frames, those of the last batch, or what the buffer has.
+    """
+
+    arguments: dict[str, Any]
+    returns: tuple[float, float]
+    steps: tuple[int, ...]
+    falls: tuple[tuple[str, str], ...]
+    episodes: int | None = None
+    targets: tuple[int, float] | None = None
+    explores: dict[str, float] = field(default_factory=dict)
+    batch: str = "frames"
+
+
+SHORT = {
+    "a2c": Short(
+        {"total_frames": 256, "frames_per_batch": 128},
+        PENDULUM,
+        episodes=1,
+        steps=(4, 4),
+        falls=(("loss_objective", "actor_network_params"), CRITIC),
+        batch="buffer",
+    ),
+    "ddpg": Short(
+        STEPS,
+        PENDULUM,
+        episodes=1,
+        steps=(40, 40),
+        falls=(("loss_value", "value_network_params"), ACTOR),
+        targets=(40, 0.005),
+        explores={"eps": 1 - 0.9 * 240 / 1_000_000},
+    ),
+    "discrete_sac": Short(
+        {**STEPS, "utd_ratio": 0.25},
+        CARTPOLE,
+        steps=(10, 10, 10),
+        falls=(QVALUE, ACTOR),
+        targets=(10, 0.005),
+    ),
+    "dqn_cartpole": Short(
+        {**STEPS, "total_frames": 460, "init_random_frames": 440, "num_updates": 30},
+        CARTPOLE,
+        steps=(60,),
+        falls=(("loss", "value_network_params"),),
+        targets=(60, 50),
+        explores={"eps": 0.05},
+    ),
+    "dqn_with_rnn": Short(
+        {"total_frames": 400, "begin": 350, "utd": 4},
+        CARTPOLE,
+        steps=(8,),
+        falls=(("loss", "value_network_params"),),
+        targets=(2, 0.05),
+        explores={"eps": 0.2 - 0.1 * 100 / 400},
+        batch="last",
+    ),
+    "ppo_continuous": Short(
+        {"total_frames": 256, "frames_per_batch": 128, "epochs": 2},
+        PENDULUM,
+        episodes=1,
+        steps=(8, 8),
+        falls=(("loss_objective", "actor_network_params"), CRITIC),
+        batch="buffer",
+    ),
+    "redq": Short(
+        {**STEPS, "total_frames": 220},
+        PENDULUM,
+        episodes=1,
+        steps=(20,),
+        falls=(QVALUE, ACTOR),
+        targets=(20, 0.005),
+    ),
+    "reinforce": Short(
+        {"total_frames": 400, "frames_per_batch": 100},
+        CARTPOLE,
+        steps=(4,),
+        falls=(("loss_actor", "actor_network_params"), ("loss_value", "critic_network_params")),
+        batch="last",
+    ),
+    "sac": Short(
+        STEPS,
+        PENDULUM,
+        episodes=1,
+        steps=(40, 40, 40),
+        falls=(QVALUE, ACTOR),
+        targets=(40, 0.005),
+    ),
+    "td3": Short(
+        {**STEPS, "utd_ratio": 0.25},
+        PENDULUM,
+        episodes=1,
+        steps=(5, 10),  # the actor at each second step
+        falls=(QVALUE, ACTOR),
+        targets=(5, 0.005),
+        explores={"sigma": 1.0},
+    ),
+}
+OFFLINE = {
+    "iql": (QVALUE, ("loss_value", "value_network_params"), ACTOR),
+    "cql": (QVALUE, ACTOR),
+    "td3_bc": (QVALUE,),  # its actor follows a critic that moves
 }
 
 
@@ -41,33 +148,118 @@ def module(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     return found
 
 
-@pytest.mark.filterwarnings("ignore:the loss has target parameters")  # the page makes its updater later
-@pytest.mark.parametrize("page", PAGES)
-def test_a_page_of_getting_started(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run a script to its end, in a folder of its own: its names."""
     monkeypatch.chdir(tmp_path)
-    names = runpy.run_path(str(FOLDER / f"getting_started_{page}.py"))
-    assert names["env"].rollout(3).batch_size == (3,)
+    seed_entropy(monkeypatch, 0)
+    return lambda name: runpy.run_path(str(FOLDER / f"{name}.py"))
+
+
+def test_the_page_of_environments(page: Any) -> None:
+    names = page("getting_started_envs")
+    assert names["transition"]["action"] == names["env"].action_spec.project(names["transition"]["action"])
+    np.testing.assert_array_equal(names["data"]["observation"], names["stepped_data"]["next", "observation"])
+    np.testing.assert_array_equal(names["rollout"]["next", "truncated"].ravel(), [False] * 9 + [True])
+
+
+def test_the_page_of_modules(page: Any) -> None:
+    names = page("getting_started_modules")
+    means, drawn = names["mean_rollout"], names["drawn_rollout"]
+    np.testing.assert_array_equal(means["action"], means["loc"])
+    assert (drawn["action"] != drawn["loc"]).all()
+    greedy, exploring = (names[name]["action"].ravel() for name in ("greedy_rollout", "exploring_rollout"))
+    assert np.ptp(exploring) > 1 > np.ptp(greedy)  # random actions are from -2 to 2
+    best = names["q_rollout"]["action_value"].argmax(-1)
+    np.testing.assert_array_equal(names["q_rollout"]["action"].argmax(-1), best)
+
+
+@pytest.mark.filterwarnings("ignore:the loss has target parameters")  # the page makes its updater later
+def test_the_page_of_optimisation(page: Any) -> None:
+    names = page("getting_started_optim")
+    before, after = names["loss_vals"].detach(), names["ddpg_loss"](names["rollout"])
+    assert (after["pred_value"] != before["pred_value"]).all()
+    assert after["loss_actor"] != before["loss_actor"]
+    assert (names["actor"](names["rollout"].clone())["action"] != names["rollout"]["action"]).all()
+    state = names["ddpg_loss"].state_dict()
+    targets = [name for name in state if name.startswith("target_")]
+    assert len(targets) == 6  # of the values alone
+    for name in targets:
+        np.testing.assert_array_equal(state[name], state[name.removeprefix("target_")])
+
+
+def test_the_page_of_storage(page: Any) -> None:
+    names = page("getting_started_storage")
+    data, sample = names["data"], names["sample"]
+    assert sample.batch_size == (30,)
+    row = np.flatnonzero((data["observation"] == sample["observation"][0]).all(-1))[0]
+    np.testing.assert_array_equal(data["next", "observation"][row], sample["next", "observation"][0])
+    ends = data["next", "done"].ravel()
+    np.testing.assert_array_equal(np.diff(data["collector", "traj_ids"]), ends[:-1])
+
+
+def test_the_page_of_logging(page: Any, tmp_path: Path) -> None:
+    page("getting_started_logging")
+    (rewards,) = tmp_path.rglob("reward.csv")
+    assert rewards.read_text() == "0,1.0\n1,1.0\n2,1.0\n"
 
 
 def test_the_first_training_loop_learns(monkeypatch: pytest.MonkeyPatch) -> None:
+    seed_entropy(monkeypatch, 0)
     script = module("getting_started_training", monkeypatch)
     assert script.main(init_rand_steps=300, long_enough=60) > 60
 
 
 @pytest.mark.filterwarnings("ignore:no dimension is called 'time'")  # as TorchRL's does
-def test_replay_buffers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert "pixels_trsf" in runpy.run_path(str(FOLDER / "replay_buffers.py"))["s"]
+def test_replay_buffers(page: Any) -> None:
+    names = page("replay_buffers")
+    sample = names["sample"]
+    assert (sample["episode"].reshape(4, 2) == sample["episode"].reshape(4, 2)[:, :1]).all()
+    assert (np.diff(sample["steps"].reshape(4, 2)) == 1).all()
+    assert names["s"]["pixels_trsf"].shape == (1, 10, 4, 1, 32, 24)
 
 
 @pytest.mark.parametrize("name", SHORT)
 def test_a_training_script(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = module(name, monkeypatch).main(**SHORT[name])
-    assert np.isfinite(found if isinstance(found, int) else found[0])
+    script, short = module(name, monkeypatch), SHORT[name]
+    training = Training(script, monkeypatch)
+    found = script.main(**short.arguments)
+    returns = [found] if isinstance(found, int) else [found[0], *found[1]]
+    assert all(short.returns[0] <= value <= short.returns[1] for value in returns)
+    assert short.episodes in (None, len(returns) - 1)
+    training.check_steps(*short.steps)
+    training.check_all_learnt()
+    if short.targets is not None:
+        training.check_targets_follow(*short.targets)
+    for exploration in training.explorations:
+        for amount, value in short.explores.items():
+            assert float(getattr(exploration, amount)) == pytest.approx(value)
+    assert len(training.explorations) == bool(short.explores)
+    batches = {"frames": training.frames, "last": lambda: training.collected[-1]}
+    batch = training.buffers[0][:] if short.batch == "buffer" else batches[short.batch]()
+    for loss, network in short.falls:
+        before, after = training.values(loss, network, batch)
+        assert after < before, loss
 
 
-@pytest.mark.parametrize("loss", ["iql", "cql", "td3_bc"])
+def test_a_training_script_learns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Episodes of random actions have some 20 frames."""
+    script = module("reinforce", monkeypatch)
+    seed_entropy(monkeypatch, 0)
+    _, returns, *_ = script.main(total_frames=5000, frames_per_batch=200)
+    assert np.mean(returns[:20]) < 30
+    assert np.mean(returns[-10:]) > 45
+
+
+@pytest.mark.parametrize("loss", OFFLINE)
 def test_an_offline_script(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    reward, losses = module("offline", monkeypatch).main(loss, gradient_steps=2, frames=256)
-    assert np.isfinite(reward)
-    assert all(np.isfinite(x).all() for x in losses.values())
+    script = module("offline", monkeypatch)
+    training = Training(script, monkeypatch)
+    reward, _ = script.main(loss, gradient_steps=10, frames=256)
+    assert PENDULUM[0] <= reward <= PENDULUM[1]
+    training.check_steps(10)
+    training.check_all_learnt()
+    training.check_targets_follow(10, 0.005)
+    for name, network in OFFLINE[loss]:
+        before, after = training.values(name, network, training.buffers[0][:])
+        assert after < before, name
