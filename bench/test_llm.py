@@ -10,6 +10,7 @@ can be faster.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -323,6 +324,20 @@ def ragged_prefill(bench: Bench) -> Iterator[dict[str, Any]]:
             }
         )
         yield from against(f"prefill of 8 prompts of 16 to 512, {precision}", result)
+
+
+@case
+def short_prompts(bench: Bench) -> Iterator[dict[str, Any]]:
+    """Prompts that are short beside what a run takes whatever its length."""
+    for precision, _, decoder, genai in beside_genai(bench):
+        for count, length in ((32, 8), (16, 32)):
+            prompts = bench.prompts(count, length)
+            runs = {
+                "lite": lite_run(decoder, prompts, GenerationConfig(max_new_tokens=1)),
+                "onnxruntime-genai": genai and genai.generate(prompts, 1),
+                "lite, scores": functools.partial(score, decoder, list(prompts)),
+            }
+            yield from against(f"prefill of {count} prompts of {length}, {precision}", bench.time(runs))
 
 
 @case

@@ -21,6 +21,7 @@ rows move between buffers by plain byte copies on that device.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -35,6 +36,7 @@ from lite.models.graph.session import runtime_of
 from lite.models.graph.tensors import ELEMENT_TYPES
 
 MAX_TOKENS = 4096  # of one run, filler included: bounds the activations
+ENOUGH_TOKENS = 512  # of one run: what it takes whatever its length is a few per cent of their time then
 
 
 class KVCache(Protocol):
@@ -143,16 +145,18 @@ def pad_right(ids: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDAr
 
 
 def similar_lengths(
-    lengths: Sequence[int], most: Callable[[int], int], *, equal: bool = False
+    lengths: Sequence[int], most: Callable[[int], int], *, filler: float = math.inf
 ) -> list[list[int]]:
-    """Split rows into runs of similar, or `equal`, length; returns indices of `lengths`.
+    """Split rows into runs of similar length; returns indices of `lengths`.
 
-    A run has at most `most(longest)` rows, but at least one.
+    A run has at most `most(longest)` rows, but at least one. A row that is longer than those of a run joins
+    them if they get at most `filler` tokens more of that: with 0 all rows of a run are equally long.
     """
     runs: list[list[int]] = []
     for i in np.argsort(lengths, kind="stable").tolist():
-        if runs and len(runs[-1]) < most(lengths[i]) and not (equal and lengths[runs[-1][0]] != lengths[i]):
-            runs[-1].append(i)
+        run = runs[-1] if runs else []
+        if run and len(run) < most(lengths[i]) and len(run) * (lengths[i] - lengths[run[-1]]) <= filler:
+            run.append(i)
         else:
             runs.append([i])
     return runs

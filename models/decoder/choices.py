@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite.kernels import masked_log_softmax, token_log_probs
+from lite.models.decoder.cache import ENOUGH_TOKENS
 from lite.models.decoder.device_logits import Logits, on_their_device
 from lite.models.decoder.protocol import Decoder, checked_row
 
@@ -88,8 +89,10 @@ def score_choices(
     ids = [decoder.check_ids(prompt) for prompt in prompts]
     out = [[np.zeros(len(choice), np.float32) for choice in own] for own in lists]
     order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))  # memory for the longest serves the others
-    for first in range(0, len(ids), decoder.rows_per_run):
-        _score_group(decoder, ids, lists, out, order[first : first + decoder.rows_per_run], relative)
+    while order:
+        count = max(1, min(decoder.rows_per_run, ENOUGH_TOKENS // len(ids[order[0]])))
+        _score_group(decoder, ids, lists, out, order[:count], relative)
+        order = order[count:]
     return ChoiceScores.of(out)
 
 

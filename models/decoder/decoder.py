@@ -35,6 +35,7 @@ from lite.models.decoder.opening import CACHES, Opening
 from lite.models.decoder.recompute import MAX_LOGITS_BYTES
 from lite.models.decoder.rereading import RereadingCache
 from lite.models.decoder.scoring import score
+from lite.models.decoder.slots import shares_prompts
 from lite.models.decoder.states import States
 from lite.models.graph.model_config import ModelConfig
 from lite.models.graph.runtime import choose_runtime, parse_device
@@ -43,6 +44,7 @@ from lite.models.graph.session import SessionLike, runtime_of
 LOGITS_BYTES = 64 * 2**20  # most logits one run may produce: longer inputs run in chunks with the cache
 MAX_CHUNK = 512  # tokens per run: bounds the activations
 ROWS_PER_RUN = 8  # rows of similar length that share a run where the graph gains from it
+SLOTS_PER_RUN = 32  # the same of slots, which take no more memory for it
 _FORKED = (
     "an OnnxDecoder does not survive fork (the threads of its session stay behind): make one in the child "
     "process, or start processes with 'spawn'"
@@ -84,7 +86,7 @@ class OnnxDecoder:
             memory; where the graph's form does not allow it, it is used as it is.
         cache_in_place: on a CPU, have attention read the cache where it lies (`Padding.SLOTS`), by a change
             to graphs that copy it at every step. It is made where a trial shows that it gives the same.
-            Guesses of several rows are checked row by row then, and all at once without it.
+            Guesses of several rows are checked row by row or token by token then, all at once without it.
         variant: which of a directory's graphs, see `ModelConfig.from_directory`.
         adapters: LoRA adapters to choose from with `adapter`, by name: onnxruntime's files (`.onnx_adapter`),
             or arrays as for `set_adapter`.
@@ -438,10 +440,17 @@ class OnnxDecoder:
 
     @property
     def rows_per_run(self) -> int:
-        """How many rows `extend` gains from being given at once; slots run prompts one by one in any case."""
+        """How many empty rows `extend` gains from being given at once."""
         if not self.spec.cache or self._reads_whole:  # of long rows, as `chunk_length` lets each be one chunk
             return max(1, min(ROWS_PER_RUN, MAX_LOGITS_BYTES // (4 * self._vocab_size * MAX_CHUNK)))
-        return 1 if self.spec.group_query or self.spec.one_row else ROWS_PER_RUN
+        if self.spec.padding is Padding.SLOTS:
+            return SLOTS_PER_RUN if shares_prompts(self._placed) else 1
+        return 1 if self.spec.one_row else ROWS_PER_RUN
+
+    @property
+    def continues_together(self) -> bool:
+        """Whether rows that hold something share the runs of `extend`, too."""
+        return self.rows_per_run > 1 and self.spec.padding is not Padding.SLOTS
 
     def prefill(self, row: int, ids: ArrayLike) -> NDArray[np.float32]:
         """Start `row` anew with a prompt.

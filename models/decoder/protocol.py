@@ -51,7 +51,10 @@ class Decoder(Protocol):
 
     @property
     def rows_per_run(self) -> int:
-        """How many rows `extend` gains from being given at once; 1 if it runs them one by one."""
+        """How many empty rows `extend` gains from being given at once; 1 if it runs them one by one.
+
+        A decoder that runs rows together only while they are empty has `continues_together = False`, too.
+        """
 
     def check_ids(self, ids: ArrayLike) -> NDArray[np.int64]:
         """A row's ids as int64 (L,).

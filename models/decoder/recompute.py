@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -78,7 +79,7 @@ class RecomputeCache:
             logits = 4 * self._placed.vocab_size * computed
             return min(MAX_TOKENS // length, MAX_LOGITS_BYTES // logits)
 
-        return similar_lengths(lengths, most, equal=only_last)
+        return similar_lengths(lengths, most, filler=0 if only_last else math.inf)
 
     def _run(
         self, rows: Sequence[NDArray[np.int64]], counts: Sequence[int], last: bool, hidden: bool

@@ -2,30 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import SupportsInt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lite.models.decoder.binding import BoundGraph, PlacedGraph
-from lite.models.decoder.cache import Line, copy_positions, line_bytes, new_buffers, round_capacity
+from lite.models.decoder.cache import (
+    ENOUGH_TOKENS,
+    Line,
+    copy_positions,
+    line_bytes,
+    new_buffers,
+    pad_right,
+    round_capacity,
+    similar_lengths,
+    split_logits,
+)
 from lite.models.decoder.conventions import GraphSpec
-from lite.models.decoder.device_logits import DeviceLogits, Logits, merged
+from lite.models.decoder.device_logits import DeviceLogits, Logits, merged, stacked
 from lite.models.decoder.gpu_binding import bound_graph
 from lite.models.decoder.memory import DeviceBuffer
 
 MAX_BINDINGS = 64
+# What a run takes whatever its length, in tokens: reading float32 weights as long as 12 take, int4 as 2.
+RUN_TOKENS, QUANTISED_RUN_TOKENS = 12, 2
+
+
+def shares_prompts(graph: PlacedGraph) -> bool:
+    """Whether rows of a graph with slots may begin in one run.
+
+    Only where no row of a run can change another one's results. What a GPU does with filler is not tried.
+    """
+    spec = graph.spec
+    return (
+        graph.device == "cpu" and not spec.one_row and not spec.one_token
+        and spec.quantisation != "MatMulInteger"
+    )  # fmt: skip
 
 
 class SlotCache:
     """Rows in slots of shared buffers [slots, heads, capacity, head size].
 
     The operator reads of the mask only each row's sum (its length) and the width, so rows are independent:
-    each has its own length, and what lies behind it is ignored. Prompts run one row at a time straight into
-    their slot (the operator allows no more on the CPU, and it is faster than padding); then all live rows
-    decode in one run over a contiguous range of slots, with a mask of constant shape, so that nothing at
-    all is rebound between steps.
+    each has its own length, and what lies behind it is ignored. Prompts of similar length share runs, padded
+    on the right, straight into neighbouring slots (`_runs`). More tokens behind a past run row by row, as the
+    operator allows no more on the CPU, or, where that takes fewer runs, as steps of all rows. All live rows
+    decode in one run over a contiguous range of slots, with a mask of constant shape, so that nothing at all
+    is rebound between steps.
     """
 
     def __init__(self, graph: PlacedGraph, rows: int) -> None:
@@ -49,9 +75,21 @@ class SlotCache:
         self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool, hidden: bool = False
     ) -> list[Logits]:
         needed = max(int(self.lengths[row]) + len(new) for row, new in zip(rows, ids, strict=True))
-        self._ensure(np.array(rows), needed)
+        together, alone = self._runs(rows, [len(new) for new in ids], last)
+        held = [i for i in alone if self.lengths[rows[i]]]
+        self._ensure(np.array([rows[i] for places in (*together, alone) for i in places]), needed)
         self._last_step = None
-        return [self._prompt(row, new, last, hidden) for row, new in zip(rows, ids, strict=True)]
+        out: list[Logits] = [np.empty(0, np.float32)] * len(rows)
+        if not hidden and self._steps_pay([len(ids[i]) for i in held]):
+            alone = [i for i in alone if not self.lengths[rows[i]]]
+            logits = self._in_steps([rows[i] for i in held], [ids[i] for i in held], last)
+            for i, row_logits in zip(held, logits, strict=True):
+                out[i] = row_logits
+        for places in self._in_neighbouring_slots(rows, [*together, *([i] for i in alone)]):
+            logits = self._run([rows[i] for i in places], [ids[i] for i in places], last, hidden)
+            for i, row_logits in zip(places, logits, strict=True):
+                out[i] = row_logits
+        return out
 
     def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> Logits:
         if self._spec.one_row and len(rows) > 1:
@@ -99,18 +137,72 @@ class SlotCache:
     def reserve(self, length: int, rows: int) -> None:
         self._wanted, self._wanted_rows = length, rows
 
-    def _prompt(self, row: int, ids: NDArray[np.int64], last: bool, hidden: bool) -> Logits:
-        past = int(self.lengths[row])
-        total = past + len(ids)
-        bound = self._range(int(self._slots[row]), 1, hidden)
-        if self._placed.states:
-            self._placed.states.rows = [row]
-        mask = np.ones((1, total), np.int64)  # of a first prompt the mask must be as wide as the ids
-        (logits,) = bound.graph.run_rows(
-            ids[None], mask, np.arange(past, total)[None], last=last, with_past=past > 0
+    def _runs(
+        self, rows: Sequence[int], counts: Sequence[int], last: bool
+    ) -> tuple[list[list[int]], list[int]]:
+        """Empty rows that share runs, and other rows; places in the request.
+
+        Quantised products of one token add up in another order than those of several, so that one token is
+        alone there: what is cached of a prompt does not depend on other prompts, to the bit.
+        """
+        spec = self._spec
+        quantised = spec.quantisation is not None
+        filler = QUANTISED_RUN_TOKENS if quantised else RUN_TOKENS
+        if spec.states or spec.least_capacity or spec.gives_last_only(last):  # these know no filler
+            filler = 0
+        shares = shares_prompts(self._placed)
+        new = [i for i, row in enumerate(rows) if shares and not self.lengths[row] and counts[i] > quantised]
+        together = similar_lengths(
+            [counts[i] for i in new], lambda longest: ENOUGH_TOKENS // longest, filler=filler
         )
-        self.lengths[row] = total
-        return logits[-1:] if last else logits
+        runs = sorted([new[i] for i in run] for run in together)  # rows in the order of slots step faster
+        return runs, sorted(set(range(len(rows))) - set(new))
+
+    def _steps_pay(self, counts: Sequence[int]) -> bool:
+        """Whether as many tokens behind rows' pasts are sooner read in steps of all rows than row by row.
+
+        Steps compute logits that nobody asked for, so there must be half as many of them as rows.
+        """
+        if not counts or self._spec.quantisation is not None or not shares_prompts(self._placed):
+            return False
+        return 2 * max(counts) <= len(counts)
+
+    def _in_steps(self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], last: bool) -> list[Logits]:
+        """Append tokens to rows, one to each in a run."""
+        parts: list[list[Logits]] = [[] for _ in rows]
+        for at in range(max(map(len, ids))):
+            live = [i for i, new in enumerate(ids) if len(new) > at]
+            logits = self.step([rows[i] for i in live], np.array([ids[i][at] for i in live]))
+            for place, i in enumerate(live):
+                if not last or at == len(ids[i]) - 1:
+                    parts[i].append(stacked([logits[place : place + 1]]))  # the next step writes over them
+        return [stacked(part) for part in parts]
+
+    def _in_neighbouring_slots(self, rows: Sequence[int], runs: Sequence[list[int]]) -> Iterator[list[int]]:
+        """The runs, cut where a row's slot does not follow that of the row before it."""
+        for places in runs:
+            slots = self._slots[[rows[i] for i in places]]
+            cuts = [0, *(np.flatnonzero(np.diff(slots) != 1) + 1).tolist(), len(places)]
+            yield from (places[start:stop] for start, stop in pairwise(cuts))
+
+    def _run(
+        self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], last: bool, hidden: bool
+    ) -> list[Logits]:
+        """Append tokens to rows in neighbouring slots: to one, or to several that are empty."""
+        new, counts = pad_right(ids)
+        past = int(self.lengths[rows[0]])
+        ends = past + counts
+        bound = self._range(int(self._slots[rows[0]]), len(rows), hidden)
+        if self._placed.states:
+            self._placed.states.rows = list(rows)
+        columns = np.arange(past + new.shape[1])
+        mask = (columns < ends[:, None]).astype(np.int64)  # of first prompts it must be as wide as the ids
+        # filler must not ask for positions that the model does not have
+        positions = np.minimum(columns[past:], ends[:, None] - 1)
+        wanted = counts[:, None] - 1 if last else None
+        logits = bound.graph.run_rows(new, mask, positions, wanted, last=last, with_past=past > 0)
+        self.lengths[list(rows)] = ends
+        return split_logits(logits, counts, last)
 
     def _ensure(self, rows: NDArray[np.int64], length: int) -> None:
         """Give each row a slot, in buffers for at least `length` positions."""

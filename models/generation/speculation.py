@@ -54,7 +54,8 @@ class Speculation:
 
     def __init__(self, decoder: Decoder, assistant: Decoder | None, max_rows: int) -> None:
         self.decoder = _rewindable("decoder", decoder)
-        self._one_by_one = decoder.rows_per_run == 1
+        together: bool = getattr(decoder, "continues_together", decoder.rows_per_run > 1)
+        self._one_by_one = not together
         self._paces: dict[Response, _Pace] = {}
         self._lookups: dict[Response, Lookup] = {}
         self._assistant: _Assistant | None = None

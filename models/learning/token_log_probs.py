@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -146,7 +147,7 @@ class TokenLogProbs(Module):
             for chosen in similar_lengths(
                 stops,
                 lambda longest: 1 if one else self.max_tokens // longest,
-                equal=self._spec.last_logits_only,
+                filler=0 if self._spec.last_logits_only else math.inf,
             ):
                 yield [pieces[k] for k in chosen]
 

@@ -182,18 +182,24 @@ class FakeSession:
         return past, seen
 
     def _in_slots(self, ids: NDArray[Any], feeds: Feeds, outputs: Feeds) -> tuple[int, Seen]:
-        """Of the mask only each row's sum counts, which is its length; past and present are one buffer."""
+        """Of the mask only each row's sum counts, which is its length; past and present are one buffer.
+
+        Rows that begin are padded on the right; those that hold something take one token, or are alone.
+        """
         batch, new = ids.shape
         ends = feeds["attention_mask"].sum(1)
-        assert batch == 1 or new == 1
+        begins = feeds["attention_mask"].shape[1] == new
+        assert batch == 1 or new == 1 or begins
+        starts = np.zeros_like(ends) if begins else ends - new
         for name in (name for name in feeds if name.startswith("past")):
             present = outputs[name.replace("past_key_values", "present")]
-            for row, end in enumerate(ends):
-                where = feeds["position_ids"][row] if "position_ids" in feeds else np.arange(end - new, end)
+            for row, start in enumerate(starts):
+                columns = np.arange(start, start + new)
+                where = feeds["position_ids"][row] if "position_ids" in feeds else columns
                 where = where + BEYOND * feeds.get(self.limit, 0)
-                present[row, :, end - new : end] = np.stack([ids[row], where], -1)
-        return int(ends.max()) - new, lambda row, query: [
-            tuple(present[row, 0, at].astype(np.float64)) for at in range(int(ends[row]) - new + query + 1)
+                present[row, :, columns] = np.stack([ids[row], where], -1)[:, None]
+        return int(starts.max()), lambda row, query: [
+            tuple(present[row, 0, at].astype(np.float64)) for at in range(int(starts[row]) + query + 1)
         ]
 
 

@@ -41,7 +41,7 @@ def test_rows_are_padded_and_cut_again() -> None:
 def test_rows_of_similar_length_run_together() -> None:
     assert similar_lengths([5, 1, 9, 2, 9], lambda longest: 5) == [[1, 3, 0, 2, 4]]
     assert similar_lengths([5, 1, 9, 2, 9], lambda longest: 10 // longest) == [[1, 3], [0], [2], [4]]
-    assert similar_lengths([5, 1, 5, 2, 5], lambda longest: 2, equal=True) == [[1], [3], [0, 2], [4]]
+    assert similar_lengths([5, 1, 5, 2, 5], lambda longest: 2, filler=0) == [[1], [3], [0, 2], [4]]
     assert similar_lengths([8, 8], lambda longest: 0) == [[0], [1]]
 
 

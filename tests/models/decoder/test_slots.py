@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from helpers.models import decoder_graphs
 from helpers.models.real_models import open_model
 
-from lite.models import OnnxDecoder
+from lite.models import OnnxDecoder, generate, score
+from lite.models.decoder.slots import shares_prompts
+from lite.models.generation.options import GenerationConfig
 
 pytest.importorskip("onnxruntime")
 
@@ -27,3 +32,119 @@ def test_rows_change_places_and_keep_what_they_hold(slots: OnnxDecoder) -> None:
             alone = open_model("genai-llama-fp32")
             np.testing.assert_allclose(got, alone.prefill(0, texts[row]), atol=2e-5)
     assert slots.lengths.tolist() == [len(text) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "runs"),
+    [
+        ([8] * 32, [(32, 8)]),
+        ([300] * 3, [(1, 300), (1, 300), (1, 300)]),  # as many tokens as fill a run
+        ([8, 30, 8, 31, 9], [(3, 9), (2, 31)]),  # rows of similar length
+        ([2, 14, 27], [(2, 14), (1, 27)]),  # 12 tokens of filler cost as much as a run, 13 more
+    ],
+)
+def test_prompts_share_runs(
+    lengths: list[int], runs: list[tuple[int, int]], rng: np.random.Generator
+) -> None:
+    decoder, session, expected = decoder_graphs.make("slots with gather")
+    decoder._placed = replace(decoder._placed, context_length=512)
+    decoder._empty(1)
+    texts = [rng.integers(0, 23, length) for length in lengths]
+    logits = decoder.prefill_rows(range(len(texts)), texts)
+    assert [(rows, new) for rows, _, new in session.runs] == runs
+    np.testing.assert_allclose(logits, [expected(text.tolist()) for text in texts], atol=1e-5)
+    session.runs.clear()
+    decoder.decode([3] * len(texts))
+    assert len(session.runs) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "runs"),
+    [
+        ("slots, single row", [(1, 5), (1, 4), (1, 5)]),
+        ("slots, state", [(2, 5), (1, 4)]),  # filler would be in the states
+        ("slots, last logits only", [(2, 5), (1, 4)]),  # of a shorter row they are those of filler
+        ("slots, logits to keep", [(2, 5), (1, 4)]),
+    ],
+)
+def test_only_equally_long_rows_or_none_share_runs(name: str, runs: list[tuple[int, int]]) -> None:
+    decoder, session, expected = decoder_graphs.make(name)
+    texts = [[1, 2, 3, 4, 5], [5, 6, 7, 8], [9, 10, 11, 12, 13]]
+    logits = decoder.prefill_rows(range(3), texts)
+    assert sorted((rows, new) for rows, _, new in session.runs) == sorted(runs)
+    np.testing.assert_allclose(logits, [expected(text) for text in texts], atol=1e-5)
+
+
+def test_rows_whose_results_others_would_change_are_alone() -> None:
+    decoder, *_ = decoder_graphs.make("slots")
+    placed = decoder._placed
+    assert shares_prompts(placed)
+    assert not shares_prompts(replace(placed, spec=replace(placed.spec, quantisation="MatMulInteger")))
+    assert not shares_prompts(replace(placed, device="cuda"))
+
+
+def test_a_quantised_prompt_is_the_same_to_the_bit_in_any_batch(rng: np.random.Generator) -> None:
+    """What the cache holds is told by the logits of a step of the same rows."""
+    decoder = open_model("genai-qwen2-int4")
+    texts = [rng.integers(0, 500, length) for length in (8, 3, 1, 8, 2, 8, 1)]
+    decoder.prefill_rows(range(7), texts)
+    together = decoder.decode([7] * 7)
+    for row, text in enumerate(texts):
+        decoder.prefill(row, text)
+    np.testing.assert_array_equal(decoder.decode([7] * 7), together)
+
+
+def test_scores_share_runs(rng: np.random.Generator) -> None:
+    decoder, session, _ = decoder_graphs.make("slots with gather")
+    rows = [rng.integers(0, 23, length) for length in (8, 30, 8, 8, 30)]
+    together = score(decoder, rows)
+    assert sorted((count, new) for count, _, new in session.runs) == [(2, 30), (3, 8)]
+    for row, scores in zip(rows, together, strict=True):
+        np.testing.assert_allclose(score(decoder, [row])[0], scores, atol=1e-5)
+
+
+@pytest.mark.parametrize(("length", "runs"), [(2, [(6, 1), (6, 1)]), (4, [(1, 4)] * 6)])
+def test_many_rows_go_on_by_few_tokens_in_steps(length: int, runs: list[tuple[int, int]]) -> None:
+    decoder, session, expected = decoder_graphs.make("slots with gather")
+    texts = [list(range(3 + row)) for row in range(6)]
+    decoder.prefill_rows(range(6), texts)
+    for every in (False, True):
+        session.runs.clear()
+        new = [[row, 7, 5, 3][:length] for row in range(6)]
+        texts = [text + more for text, more in zip(texts, new, strict=True)]
+        if every:
+            for text, logits in zip(texts, decoder.extend(range(6), new), strict=True):
+                want = [expected(text[: len(text) - length + 1 + at]) for at in range(length)]
+                np.testing.assert_allclose(logits, want, atol=1e-5)
+        else:
+            logits = decoder.continue_rows(range(6), new)
+            np.testing.assert_allclose(logits, list(map(expected, texts)), atol=1e-5)
+        assert [(rows, count) for rows, _, count in session.runs] == runs
+
+
+def test_prompts_that_join_leave_rows_where_they_are(rng: np.random.Generator) -> None:
+    """Of the slots that are free only neighbouring ones take prompts of one run."""
+    decoder, session, expected = decoder_graphs.make("slots with gather")
+    texts = [rng.integers(0, 23, 6).tolist() for _ in range(6)]
+    decoder.prefill_rows(range(6), texts)
+    for row in (1, 3, 4):
+        decoder.reset(row)
+        texts[row] = rng.integers(0, 23, 5).tolist()
+    session.runs.clear()
+    decoder.prefill_rows([1, 3, 4], [texts[row] for row in (1, 3, 4)])
+    assert sorted((rows, new) for rows, _, new in session.runs) == [(1, 5), (2, 5)]
+    logits = decoder.decode(range(6))
+    for row, text in enumerate(texts):
+        np.testing.assert_allclose(logits[row], expected([*text, row]), atol=1e-5)
+
+
+def test_a_seed_gives_the_same_tokens_in_any_batch(rng: np.random.Generator) -> None:
+    decoder = open_model("genai-llama-fp32")
+    prompts = [rng.integers(3, 500, length) for length in (8, 5, 8, 1, 20, 8)]
+    config = GenerationConfig(max_new_tokens=5, do_sample=True, temperature=1.5)
+    seeds = np.arange(6, dtype=np.uint64)
+    together = generate(decoder, prompts, config, seeds=seeds)
+    for i, prompt in enumerate(prompts):
+        (alone,) = generate(decoder, [prompt], config, seeds=seeds[i : i + 1])
+        np.testing.assert_array_equal(alone.tokens, together[i].tokens)
+        np.testing.assert_allclose(alone.log_probs, together[i].log_probs, rtol=1e-5)
