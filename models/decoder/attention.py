@@ -113,12 +113,13 @@ class Replaced:
     experiments: list[Experiment]
 
 
-def replace_attention(model: bytes, heads: int | None) -> Replaced | None:
+def replace_attention(model: bytes, heads: int | None, graph: Graph | None = None) -> Replaced | None:
     """Replace all attention of a decoder with a float32 cache by GroupQueryAttention.
 
     Args:
         model: a serialised ONNX decoder; it is not changed.
         heads: query heads; None if they are as many as key/value heads.
+        graph: the model as `read_graph` reads it, if that was done before.
 
     Returns:
         The changed model, with the same inputs and outputs, and what has to be tried before it is used. None
@@ -127,7 +128,7 @@ def replace_attention(model: bytes, heads: int | None) -> Replaced | None:
     Raises:
         ValueError: if `model` is not an ONNX file.
     """
-    graph = read_graph(model)
+    graph = graph or read_graph(model)
     caches = _caches(graph)
     shape = _shape(model, graph, caches, heads)
     if shape is None or _opset(model) < 13:  # before, axes were no inputs

@@ -9,7 +9,7 @@ appended. Protobuf merges the two pieces of the graph when it reads them, and on
 
 from __future__ import annotations
 
-from lite._files.onnx.reader import read_graph
+from lite._files.onnx.reader import Graph, read_graph
 from lite._files.onnx.wire import field, varint
 
 POSITIONS_INPUT = "lite_positions"
@@ -22,7 +22,9 @@ _THROUGH = frozenset({b"Cast", b"Tanh", b"Mul", b"Div"})  # casts and soft-cappi
 _PROJECTIONS = frozenset({b"MatMul", b"MatMulNBits", b"FusedMatMul"})
 
 
-def gather_before_projection(model: bytes, *, hidden_output: bool = False) -> bytes | None:
+def gather_before_projection(
+    model: bytes, graph: Graph | None = None, *, hidden_output: bool = False
+) -> bytes | None:
     """Insert the gather into a serialised ONNX decoder.
 
     The changed graph has one more input, `lite_positions`, int64 (batch, K, 1): the positions, counted
@@ -30,6 +32,7 @@ def gather_before_projection(model: bytes, *, hidden_output: bool = False) -> by
 
     Args:
         model: the file's bytes; they are not changed.
+        graph: the model as `read_graph` reads it, if that was done before.
         hidden_output: also give the projection's input, float32 (batch, S, width), as the output
             `lite_hidden`, for runs that ask for no logits (K = 0) and for that.
 
@@ -39,7 +42,7 @@ def gather_before_projection(model: bytes, *, hidden_output: bool = False) -> by
     Raises:
         ValueError: if `model` is not an ONNX file.
     """
-    graph = read_graph(model)
+    graph = graph or read_graph(model)
     makers = graph.makers
     node = makers.get(b"logits")
     for _ in range(MAX_CLIMB):

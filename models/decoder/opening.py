@@ -10,6 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from lite._files.onnx.reader import Graph, read_graph
 from lite._files.onnx.rewriting import with_weights_outside
 from lite.kernels._install import install
 from lite.models.decoder.attention import replace_attention
@@ -335,18 +336,21 @@ def _changes(config: ModelConfig, opening: Opening, gather_logits: bool) -> Iter
     rows = None
     with open(config.graph, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as model:
         light = with_weights_outside(model, config.graph.name, LARGE_WEIGHT)
+        nodes: Graph | None = read_graph(light)  # once, as it takes as long as all that is made of it
         if gather_logits and on_cpu:
-            rows = output_rows(model, config.graph)
-    limited = with_limits_as_inputs(light)
+            rows = output_rows(model, config.graph, light, nodes)
+    limited = with_limits_as_inputs(light, nodes)
     if len(light) > MAX_MODEL_BYTES and limited is None:
         return
-    light = limited or light
+    if limited is not None:
+        light, nodes = limited, None
     graphs = [_Change(light)]
-    if in_place and (replaced := _with_cache_in_place(light, config, opening.runtime)) is not None:
+    if in_place and (replaced := _with_cache_in_place(light, nodes, config, opening.runtime)) is not None:
         graphs.insert(0, _Change(replaced, in_place=True))
     for graph in graphs:
         if gather_logits:
-            changed = gather_before_projection(graph.content, hidden_output=rows is not None)
+            known = None if graph.in_place else nodes
+            changed = gather_before_projection(graph.content, known, hidden_output=rows is not None)
             if changed is not None:
                 yield replace(graph, content=changed, rows=rows, gathers=True)
         if graph.in_place:
@@ -355,11 +359,13 @@ def _changes(config: ModelConfig, opening: Opening, gather_logits: bool) -> Iter
         yield _Change(limited, last=True)
 
 
-def _with_cache_in_place(model: bytes, config: ModelConfig, runtime: str) -> bytes | None:
+def _with_cache_in_place(
+    model: bytes, graph: Graph | None, config: ModelConfig, runtime: str
+) -> bytes | None:
     """A model whose attention reads the cache where it is, if that was tried to be the same."""
     if config.prompts is not None:  # what goes on with a cache may be unable to read prompts
         return None
-    replaced = replace_attention(model, query_heads(config))
+    replaced = replace_attention(model, query_heads(config), graph)
     if replaced is None:
         return None
     if all(succeeds(one, config.graph, config.context_length, runtime) for one in replaced.experiments):

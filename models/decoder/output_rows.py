@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lite._files.onnx.reader import Tensor, read_graph, read_tensor
+from lite._files.onnx.reader import Graph, Tensor, read_graph, read_tensor
 from lite._files.onnx.wire import Buffer
 
 _FLOAT = 1  # ONNX's number of the type float32
@@ -56,12 +56,16 @@ class OutputRows:
         return scores
 
 
-def output_rows(model: Buffer, graph: Path) -> OutputRows | None:
+def output_rows(
+    model: Buffer, graph: Path, light: Buffer | None = None, nodes: Graph | None = None
+) -> OutputRows | None:
     """The matrix that the logits of a serialised model are a product with.
 
     Args:
         model: what is in the file `graph`; a map of it, say.
         graph: its path; external data is in the same folder.
+        light: the model `with_weights_outside`, and
+        nodes: that as `read_graph` reads it, if that was done before.
 
     Returns:
         It, or None where the logits are anything but `MatMul(hidden, matrix)` with a float32 matrix of the
@@ -70,7 +74,8 @@ def output_rows(model: Buffer, graph: Path) -> OutputRows | None:
     Raises:
         ValueError: if `model` is not an ONNX file.
     """
-    nodes = read_graph(model)
+    if light is None or nodes is None:
+        light, nodes = model, read_graph(model)
     product = nodes.makers.get(b"logits")
     if product is None or product.kind != b"MatMul" or len(product.inputs) != 2:
         return None
@@ -80,7 +85,10 @@ def output_rows(model: Buffer, graph: Path) -> OutputRows | None:
         name, by_token = turned.inputs[0], True
     if name not in nodes.weights or name in nodes.inputs:  # an adapter may replace an input's value
         return None
-    return _matrix(read_tensor(model, nodes.weights[name]), graph, by_token)
+    tensor = read_tensor(light, nodes.weights[name])
+    if tensor.raw is not None and len(light) != len(model):  # in the file it is elsewhere
+        tensor = read_tensor(model, read_graph(model).weights[name])
+    return _matrix(tensor, graph, by_token)
 
 
 def _matrix(tensor: Tensor, graph: Path, by_token: bool) -> OutputRows | None:

@@ -47,11 +47,12 @@ _TOTAL, _NEW, _PAST = _Number(1), _Number(0, 1), _Number(1, -1)
 _Values = list[_Number | None]
 
 
-def with_limits_as_inputs(model: bytes) -> bytes | None:
+def with_limits_as_inputs(model: bytes, graph: Graph | None = None) -> bytes | None:
     """Replace comparisons of the length with a number by inputs.
 
     Args:
         model: a serialised ONNX decoder; it is not changed.
+        graph: it as `read_graph` reads it, if that was done before.
 
     Returns:
         The model with a bool input without dimensions for each number, named as `LIMIT_INPUT`; None if the
@@ -60,7 +61,7 @@ def with_limits_as_inputs(model: bytes) -> bytes | None:
     Raises:
         ValueError: if `model` is not an ONNX file.
     """
-    graph = read_graph(model)
+    graph = graph or read_graph(model)
     numbers = _Lengths(model, graph)
     names = {name for node in graph.nodes for name in (*node.inputs, *node.outputs)}
     limits: set[int] = set()

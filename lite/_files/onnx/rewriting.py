@@ -73,7 +73,7 @@ def with_weights_outside(model: Buffer, file: str, least: int) -> bytes:
             parts.append(field(13, field(1, key.encode()) + field(2, value.encode())))
         return b"".join([*parts, varint(14 << 3), varint(1)])  # its data is external
 
-    return _rewritten(model, 0, len(model), "model", "weight", weight, 0)
+    return _rewritten(model, 0, len(model), "model", "weight", weight, 0, least)
 
 
 def with_named_weights_outside(model: Buffer, names: Collection[str], file: str) -> bytes:
@@ -155,19 +155,25 @@ def _with_nodes(
 
 
 def _rewritten(
-    data: Buffer, start: int, end: int, kind: str, changed: str, change: _Change, depth: int
+    data: Buffer, start: int, end: int, kind: str, changed: str, change: _Change, depth: int, least: int = 0
 ) -> bytes:
-    """The message `data[start:end]` of a kind, with all messages of the kind `changed` in it changed."""
+    """The message `data[start:end]` of a kind, with all messages of the kind `changed` in it changed.
+
+    Those in messages of fewer than `least` bytes are not: nearly all nodes are, so few are looked into.
+    """
     if depth > 4 * MAX_DEPTH:
         raise ValueError(f"not an ONNX file: messages nested deeper than {4 * MAX_DEPTH}")
     if kind == changed and (message := change(data, start, end)) is not None:
         return message
     inside = _TENSORS_IN.get(kind, {})
-    parts, done = [], start
+    parts, done, first = [], start, start  # where what is not copied yet begins, and where the field does
     for number, wire, a, b in fields(data, start, end):
-        if wire == 2 and number in inside:
-            parts += [field(number, _rewritten(data, a, b, inside[number], changed, change, depth + 1))]
-        else:
-            parts += [data[done:b]]
-        done = b
+        if wire == 2 and number in inside and b - a >= least:
+            parts.append(data[done:first])
+            parts.append(
+                field(number, _rewritten(data, a, b, inside[number], changed, change, depth + 1, least))
+            )
+            done = b
+        first = b
+    parts.append(data[done:end])
     return b"".join(parts)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lite._files.onnx.reader import Graph
 from lite.models.decoder import opening
 from lite.models.graph import session
 from lite.models.wrapper import loading
@@ -18,7 +19,21 @@ _FUNCTIONS = ("with_limits_as_inputs", "replace_attention", "succeeds", "gather_
 
 def remembered() -> dict[str, Callable[..., Any]]:
     """The functions by which `lite.models.decoder.opening` rewrites a graph, each with a memory."""
-    return {name: functools.lru_cache(maxsize=None)(getattr(opening, name)) for name in _FUNCTIONS}
+    return {name: _remembering(getattr(opening, name)) for name in _FUNCTIONS}
+
+
+def _remembering(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of a graph's bytes, whatever was read of these before."""
+    known: dict[Any, Any] = {}
+
+    @functools.wraps(function)
+    def remembered(*given: Any, **named: Any) -> Any:
+        key = *(one for one in given if not isinstance(one, Graph | None)), *named.items()
+        if key not in known:
+            known[key] = function(*given, **named)
+        return known[key]
+
+    return remembered
 
 
 @pytest.fixture(scope="session", autouse=True)
