@@ -99,7 +99,7 @@ def walk_gru(x: Array, state: State, weight: Array, bias: Array, projection: Arr
         all_h, kept = kernels.gru(x, *state, weight, bias)
         gates, inner, n = (kept[..., a * size : b * size] for a, b in ((0, 2), (2, 3), (3, 4)))
     else:
-        all_h, gates, inner, n = _gru_states(x, *state, weight, bias)
+        all_h, gates, inner, n = _gru_states(x, state[0], weight, bias)
 
     def back(g: Array, last: State) -> Shares:
         if kernels is not None and all(type(a) is np.ndarray for a in (g, *last)):
