@@ -213,30 +213,34 @@ def log_gamma(x: Array) -> Array:
     if isinstance(x, HostArray) and not x.symbolic:
         return x.elementwise(log_gamma)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        left = x < 0.5
-        right = np.where(left, 1.0 - x, x) if _some(left) else x
-        below = right < 1.0
-        one = np.where(below, right + 1.0, right) if _some(below) else right
-        small = one < 8.0
-        if not _some(~small):  # masks cost less than computing unused formulas
+        low, high = _range(x)  # masks cost less than unused formulas, and the range less than masks
+        right = x
+        if not low >= 0.5:
+            left = x < 0.5
+            right = np.where(left, 1.0 - x, x)
+            low, high = _range(right)
+        one = right if low >= 1.0 else np.where(right < 1.0, right + 1.0, right)
+        if high < 8.0:
             out = _log_gamma_up_to_8(one)
-        elif _some(small):
-            out = np.where(
-                small, _log_gamma_up_to_8(np.minimum(one, 8.0)), _log_gamma_from_8(np.maximum(one, 8.0))
-            )
-        else:
+        elif low >= 8.0:
             out = _log_gamma_from_8(one)
-        if _some(below):
+        else:
+            out = np.where(
+                one < 8.0, _log_gamma_up_to_8(np.minimum(one, 8.0)), _log_gamma_from_8(np.maximum(one, 8.0))
+            )
+        if not low >= 1.0:
             out = 0.0 - np.log(np.minimum(right, 1.0)) + out  # as gamma(x + 1) = x gamma(x)
-        if _some(left):
+        if right is not x:
             mirrored = math.log(math.pi) - np.log(np.abs(np.sin(np.pi * (x - np.round(x))))) - out
             out = np.where(left, mirrored, out)
-    return np.where(np.isinf(x), np.inf, out)
+    return out if high < math.inf else np.where(np.isinf(x), np.inf, out)
 
 
-def _some(mask: Array) -> bool:
-    """Whether any element is True, or nobody knows yet: while a graph is traced."""
-    return isinstance(mask, HostArray) or bool(mask.any())
+def _range(x: Array) -> tuple[float, float]:
+    """The smallest and the largest number; NaN if there is one, infinite while nobody knows: in a graph."""
+    if isinstance(x, HostArray) or not x.size:
+        return -math.inf, math.inf
+    return x.min(), x.max()
 
 
 def erf_of_graph(x: Array) -> Array:

@@ -33,13 +33,21 @@ _BESSEL_TERMS = 14
 def xlogy(x: Array, y: Array) -> Array:
     """x log(y); 0 where x is 0, unless y is NaN."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where((x == 0) & (y == y), 0.0, x * np.log(y))
+        return _or_0(x, y, x * np.log(y))
 
 
 def xlog1py(x: Array, y: Array) -> Array:
     """x log(1 + y); 0 where x is 0, unless y is NaN."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where((x == 0) & (y == y), 0.0, x * np.log1p(y))
+        return _or_0(x, y, x * np.log1p(y))
+
+
+def _or_0(x: Array, y: Array, product: Array) -> Array:
+    """`product`, or 0 where x is, unless y is NaN; where nothing is 0, masks would take half of the time."""
+    zero = x == 0
+    if type(zero) is np.ndarray and not zero.any():
+        return product
+    return np.where(zero & (y == y), 0.0, product)
 
 
 def digamma(x: Array) -> Array:
@@ -73,6 +81,8 @@ def log_beta(a: Array, b: Array) -> Array:
         of_one = _log_beta_of_one_large(np.minimum(small, 8.0), np.maximum(large, 8.0))
         of_small = _log_beta_of_small(np.minimum(small, 8.0), np.minimum(large, 8.0))
         return np.where(small >= 8.0, of_large, np.where(large >= 8.0, of_one, of_small))
+    if large.size and large.max() < 8.0:
+        return _log_beta_of_small(a, b)
     small, large = np.broadcast_arrays(small, large)
     out = np.empty(small.shape)
     with np.errstate(all="ignore"):

@@ -21,6 +21,8 @@ from lite.nn.distributions.arrays import (
 from lite.nn.distributions.distribution import Elementwise
 from lite.nn.distributions.support import Real
 
+_HALF = np.array(0.5)
+
 
 class Cauchy(Elementwise):
     """Cauchy distributions, one for each number: without mean, of infinite variance.
@@ -134,7 +136,7 @@ class StudentT(Elementwise):
     @staticmethod
     def _log_density(x: Array, df: Array, loc: Array, scale: Array) -> Array:
         z = (x - loc) / scale
-        norm = np.log(scale) + 0.5 * np.log(df) + log_beta(0.5 * df, np.full_like(df, 0.5))
+        norm = np.log(scale) + 0.5 * np.log(df) + log_beta(0.5 * df, _HALF)
         return -0.5 * (df + 1) * np.log1p(z * z / df) - norm
 
     def entropy(self) -> Array:
@@ -142,7 +144,7 @@ class StudentT(Elementwise):
 
         def entropy(df: Array, loc: Array, scale: Array) -> Array:
             difference = 0.5 * (df + 1) * (digamma(0.5 * (df + 1)) - digamma(0.5 * df))
-            return np.log(scale) + difference + 0.5 * np.log(df) + log_beta(0.5 * df, np.full_like(df, 0.5))
+            return np.log(scale) + difference + 0.5 * np.log(df) + log_beta(0.5 * df, _HALF)
 
         return self._in_double(entropy)
 
