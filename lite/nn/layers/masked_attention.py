@@ -41,7 +41,7 @@ def masked_attention(
     values = [value_of(x) for x in (q, k, v)]
     if any(type(x) is not np.ndarray or x.ndim != q.ndim or x.ndim < 3 for x in values):
         return None
-    if layers_for(*values) is None:
+    if layers_for(*values, few=False) is None:
         return None
     queries, keys = values[0].shape, values[1].shape
     if keys != values[2].shape or queries[-1] != keys[-1]:

@@ -61,7 +61,7 @@ def row_attention(
         (N, T, heads * width).
     """
     values = [value_of(x) for x in parts]
-    kernels = layers_for(values[0], *values[1:], *(turn or ()))
+    kernels = layers_for(*values, *(turn or ()), few=False)
     if kernels is None or any(type(x) is not np.ndarray for x in seen):
         return None
     width = values[0].shape[2] // (heads + 2 * groups if len(parts) == 1 else heads)

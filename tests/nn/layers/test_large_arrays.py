@@ -9,7 +9,7 @@ import pytest
 from helpers.tiers import standing_for_all
 
 from lite.kernels.backends.choice import backend
-from lite.nn.layers.large_arrays import LARGE, layers_for
+from lite.nn.layers.large_arrays import LARGE, READY, layers_for
 
 compiled = pytest.mark.skipif(backend() != "numba", reason="Numba does not run the kernels")
 x = np.zeros(LARGE, np.float32)
@@ -21,9 +21,21 @@ def test_large_arrays_of_float32_are_taken():
     assert layers_for(x, None, x[:2]) is not None
 
 
+def test_smaller_ones_are_taken_where_kernels_need_not_be_loaded():
+    assert (layers_for(x[:READY]) is not None) == (backend() == "prebuilt")
+    assert layers_for(x[:READY], few=False) is None
+
+
 @pytest.mark.parametrize(
     "arrays",
-    [(x[1:],), (x.astype(float),), (x.astype(">f4"),), (x, x.astype(float)), (x, [1.0]), ([0.0] * LARGE,)],
+    [
+        (x[: READY - 1],),
+        (x.astype(float),),
+        (x.astype(">f4"),),
+        (x, x.astype(float)),
+        (x, [1.0]),
+        ([0.0] * LARGE,),
+    ],
     ids=["small", "float64", "byte order", "other parameters", "no array", "a list"],
 )
 def test_others_are_not(arrays):
@@ -34,7 +46,7 @@ PROGRAM = """
 import sys
 import numpy as np
 from lite import nn
-from lite.nn.layers.large_arrays import LARGE, layers_for
+from lite.nn.layers.large_arrays import LARGE, READY, layers_for
 {before}
 nn.GELU()(np.zeros(LARGE - 1, np.float32))
 assert sys.modules.get("numba") is None
