@@ -140,7 +140,9 @@ class _Convolution(Module):
             return None
         before, after, inner = self._fitting(x, weight)
         windows = math.prod(n // s for n, s in zip(inner, self.stride, strict=True))
-        kernels = convolutions_for(x.shape[0] * windows * weight.size, x, weight, bias)
+        # A number of a patch takes as long to copy as eight multiplications: nearly all, with many groups.
+        of_window = weight.size + 8 * x.shape[1] * math.prod(kernel)
+        kernels = convolutions_for(x.shape[0] * windows * of_window, x, weight, bias)
         how = self.stride, self.dilation, before, after, self.groups
         return None if kernels is None else kernels.Convolution(*how)
 

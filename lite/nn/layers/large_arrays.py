@@ -18,6 +18,7 @@ from lite._transforms.grad.tape import value_of, with_node, with_vjp
 LARGE = 1 << 14  # numbers; calls with fewer are too short to be worth loading Numba
 READY = 1 << 10  # numbers, where nothing has to be loaded: GELU then takes 0.4 of NumPy's time, softmax 0.85
 _MUCH = 1 << 24  # multiplications, likewise: a millisecond of NumPy's
+_SOME = 1 << 14  # where nothing has to be loaded: half of NumPy's time
 
 
 def layers_for(x: Array, *parameters: Any, family: str = "_layers", few: bool = True) -> Any:
@@ -35,10 +36,11 @@ def convolutions_for(work: int, *arrays: Any) -> Any:
     """The compiled convolutions, or None where NumPy is to compute: they take arrays of float32.
 
     Args:
-        work: multiplications that it takes, which decide.
+        work: multiplications that it takes in NumPy, or what takes as long, which decide.
         arrays: input, weight and bias.
     """
-    return _kernels("networks.convolution") if work >= _MUCH and _are_floats(*arrays) else None
+    much = work >= _MUCH or (work >= _SOME and _is_ready())
+    return _kernels("networks.convolution") if much and _are_floats(*arrays) else None
 
 
 def _are_floats(*arrays: Any) -> bool:

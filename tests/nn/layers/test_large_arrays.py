@@ -9,7 +9,7 @@ import pytest
 from helpers.tiers import standing_for_all
 
 from lite.kernels.backends.choice import backend
-from lite.nn.layers.large_arrays import LARGE, READY, layers_for
+from lite.nn.layers.large_arrays import LARGE, READY, convolutions_for, layers_for
 
 compiled = pytest.mark.skipif(backend() != "numba", reason="Numba does not run the kernels")
 x = np.zeros(LARGE, np.float32)
@@ -24,6 +24,7 @@ def test_large_arrays_of_float32_are_taken():
 def test_smaller_ones_are_taken_where_kernels_need_not_be_loaded():
     assert (layers_for(x[:READY]) is not None) == (backend() == "prebuilt")
     assert layers_for(x[:READY], few=False) is None
+    assert (convolutions_for(1 << 20, x) is not None) == (backend() == "prebuilt")
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ PROGRAM = """
 import sys
 import numpy as np
 from lite import nn
-from lite.nn.layers.large_arrays import LARGE, READY, layers_for
+from lite.nn.layers.large_arrays import LARGE, READY, convolutions_for, layers_for
 {before}
 nn.GELU()(np.zeros(LARGE - 1, np.float32))
 assert sys.modules.get("numba") is None
