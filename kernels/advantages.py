@@ -145,8 +145,9 @@ def vtrace(
     Example:
         >>> import numpy as np
         >>> from lite.kernels import vtrace
-        >>> one, log_pi, done = np.ones(3, np.float32), np.log(np.array([0.5, 1, 2])), np.zeros(3, bool)
-        >>> advantage, target = vtrace(log_pi, np.zeros(3), one, one, one, done, gamma=0.5)
+        >>> one, zero, done = np.ones(3, np.float32), np.zeros(3, np.float32), np.zeros(3, bool)
+        >>> log_pi = np.log(np.array([0.5, 1, 2], np.float32))
+        >>> advantage, target = vtrace(log_pi, zero, one, one, one, done, gamma=0.5)
         >>> target
         array([1.4375, 1.75  , 1.5   ], dtype=float32)
         >>> advantage
@@ -198,8 +199,9 @@ def retrace(
     Example:
         >>> import numpy as np
         >>> from lite.kernels import retrace
-        >>> one, log_pi, done = np.ones(3, np.float32), np.log(np.array([0.5, 1, 2])), np.zeros(3, bool)
-        >>> advantage, target = retrace(log_pi, np.log([1.0, 2, 1]), one, one, one, done, gamma=0.5)
+        >>> one, done = np.ones(3, np.float32), np.zeros(3, bool)
+        >>> log_pi, log_mu = np.log(np.array([[0.5, 1, 2], [1, 2, 1]], np.float32))
+        >>> advantage, target = retrace(log_pi, log_mu, one, one, one, done, gamma=0.5)
         >>> target
         array([1.6875, 1.75  , 1.5   ], dtype=float32)
     """

@@ -88,11 +88,12 @@ def linear_log_probs(
     Example:
         >>> import numpy as np
         >>> from lite.kernels import linear_log_probs
-        >>> hidden, weight = np.eye(2, dtype=np.float32), np.log([[0.5, 0.1], [0.25, 0.1], [0.25, 0.8]])
-        >>> np.exp(linear_log_probs(hidden, weight.astype(np.float32), np.array([0, 2]))).round(4).tolist()
+        >>> weight = np.log(np.array([[0.5, 0.1], [0.25, 0.1], [0.25, 0.8]], np.float32))
+        >>> hidden = np.eye(2, dtype=np.float32)
+        >>> np.exp(linear_log_probs(hidden, weight, np.array([0, 2]))).round(4).tolist()
         [0.5, 0.800000011920929]
         >>> linear_log_probs(hidden, weight, np.array([0, 99]), mask=np.array([True, False])).round(4)
-        array([-0.6931,  0.    ])
+        array([-0.6931,  0.    ], dtype=float32)
     """
     return LinearLogProbs(hidden, weight, ids, bias, mask, temperature, ignore_index, block_bytes).log_probs()
 

@@ -149,10 +149,12 @@ def token_log_probs_and_entropy(
     Example:
         >>> import numpy as np
         >>> from lite.kernels import token_log_probs_and_entropy
-        >>> logits = np.log(np.array([[0.5, 0.25, 0.25], [0, 0, 1]]) + 1e-30)
+        >>> logits = np.log(np.array([[0.5, 0.25, 0.25], [1e-30, 1e-30, 1]], np.float32))
         >>> log_probs, entropies = token_log_probs_and_entropy(logits, np.array([1, 2]))
-        >>> np.exp(log_probs).round(4).tolist(), entropies.round(4).tolist()
-        ([0.25, 1.0], [1.0397, 0.0])
+        >>> np.exp(log_probs).round(4)
+        array([0.25, 1.  ], dtype=float32)
+        >>> entropies.round(4)
+        array([1.0397, 0.    ], dtype=float32)
     """
     return _scored(logits, tokens, mask, temperature, ignore_index, stream, entropies=True)
 

@@ -128,14 +128,15 @@ class VTrace(_OffPolicyEstimator):
         >>> from lite.data import VTrace
         >>> from lite.nn.distributions import Categorical
         >>> actor = nn.ProbabilisticTensorDictSequential(
-        ...     nn.TensorDictModule(lambda obs: np.zeros((*obs.shape[:-1], 2)), ["obs"], ["logits"]),
+        ...     nn.TensorDictModule(lambda obs: np.repeat(obs, 2, -1), ["obs"], ["logits"]),
         ...     nn.ProbabilisticTensorDictModule(["logits"], ["action"], distribution_class=Categorical),
         ... )
         >>> value = nn.TensorDictModule(lambda obs: obs, ["obs"], ["state_value"])
-        >>> one = np.ones((3, 1))
+        >>> one = np.ones((3, 1), np.float32)
         >>> after = {"obs": one, "reward": one, "done": np.zeros((3, 1), bool)}
         >>> td = TensorDict(obs=one, action=np.array([0, 1, 1]), next=after, batch_size=[3])
-        >>> td["action_log_prob"] = np.log([0.25, 0.5, 1.0])  # twice, as likely, half as likely now
+        >>> was = np.array([0.25, 0.5, 1.0], np.float32)  # the actor now: twice, as likely, half as likely
+        >>> td["action_log_prob"] = np.log(was)
         >>> VTrace(gamma=0.5, actor_network=actor, value_network=value)(td)["value_target"].ravel().tolist()
         [1.8125, 1.625, 1.25]
     """
@@ -198,13 +199,14 @@ class Retrace(_OffPolicyEstimator):
         >>> from lite.data import Retrace
         >>> from lite.nn.distributions import Categorical
         >>> actor = nn.ProbabilisticTensorDictSequential(
-        ...     nn.TensorDictModule(lambda obs: np.zeros((*obs.shape[:-1], 2)), ["obs"], ["logits"]),
+        ...     nn.TensorDictModule(lambda obs: np.repeat(obs, 2, -1), ["obs"], ["logits"]),
         ...     nn.ProbabilisticTensorDictModule(["logits"], ["action"], distribution_class=Categorical),
         ... )
-        >>> one = np.ones((3, 1))
+        >>> one = np.ones((3, 1), np.float32)
         >>> after = {"obs": one, "state_value": one, "reward": one, "done": np.zeros((3, 1), bool)}
         >>> td = TensorDict({"obs": one, "state_action_value": one, "next": after}, batch_size=[3])
-        >>> td["action"], td["action_log_prob"] = np.array([0, 1, 1]), np.log([0.5, 1.0, 0.25])
+        >>> td["action"] = np.array([0, 1, 1])
+        >>> td["action_log_prob"] = np.log(np.array([0.5, 1.0, 0.25], np.float32))
         >>> Retrace(gamma=0.5, actor_network=actor, value_network=None)(td)["value_target"].ravel().tolist()
         [1.6875, 1.75, 1.5]
     """

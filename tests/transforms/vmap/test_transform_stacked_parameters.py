@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.layer_cases import CASES, TITLES, Case
+from helpers.tiers import standing_for_all
 
 import lite
 from lite import TensorDict, nn, vmap
@@ -21,7 +22,6 @@ def floats(*shape: int) -> Any:
 
 
 TOLERANCE = {"float16": 3e-2, "float32": 3e-5, "float64": 1e-10}
-DTYPES = sorted(TOLERANCE)
 # running averages that all elements share take no mapped values; see below
 SHAREABLE = [
     case for case in CASES if case.title not in ("BatchNorm1d in training", "BatchNorm1d with averages")
@@ -83,7 +83,7 @@ class Stacked:
         return stacks, [mapped(lambda a, i=i: a[i], stacks) for i in range(COPIES)]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", standing_for_all(["float32", "float16", "float64"]))
 @pytest.mark.parametrize("case", CASES, ids=TITLES)
 def test_layers_with_stacked_parameters(case: Case, dtype: str) -> None:
     """Warnings are errors, so a layer that has to loop fails."""
@@ -98,7 +98,7 @@ def test_layers_with_stacked_parameters(case: Case, dtype: str) -> None:
     assert all(a is b for a, b in zip(held, layers.empty.parameters(), strict=True))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", standing_for_all(["float16", "float32", "float64"]))
 @pytest.mark.parametrize("case", CASES, ids=TITLES)
 def test_layers_with_stacked_parameters_and_mapped_inputs(case: Case, dtype: str) -> None:
     layers = Stacked(case, dtype)
@@ -108,7 +108,7 @@ def test_layers_with_stacked_parameters_and_mapped_inputs(case: Case, dtype: str
     assert_same(got, [layers.run(module, row) for module, row in zip(alone, rows, strict=True)])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", standing_for_all(["float64", "float16", "float32"]))
 @pytest.mark.parametrize("case", SHAREABLE, ids=[case.title for case in SHAREABLE])
 def test_layers_of_mapped_inputs(case: Case, dtype: str) -> None:
     """Parameters that all elements share."""
