@@ -12,13 +12,14 @@ from helpers.kernels_under_test import (
     token_log_probs,
     token_log_probs_and_entropy,
 )
+from helpers.tiers import standing_for_all
 
 from lite.kernels.backends.choice import backend
 
 COMPILED = backend() != "numpy" and not SIMULATED
 RTOL = 1e-6 if COMPILED else 1e-4  # plain loops sum one by one, and never fuse
 SIZES = [1, 2, 7, 33, 600] if SIMULATED else [1, 2, 7, 33, 2047, 2048, 2049, 5000]
-FLOATS = ["float16", "bfloat16", "float32", "float64"]
+FLOATS = standing_for_all(["float32", "float16", "bfloat16", "float64"])
 
 
 SWAPPED = pytest.param(lambda a: a.astype(a.dtype.newbyteorder()), marks=pytest.mark.host_only)
