@@ -364,7 +364,9 @@ def _add_graph(parser: argparse.ArgumentParser, end: str = "", of: str = "") -> 
         help=f"which of the graphs in the directory{of}: q4 is model_q4.onnx (the one in full precision)",
     )
     parser.add_argument(
-        f"--adapter{end}", metavar="FILE", help=f"LoRA adapter to run the model{of} with (.onnx_adapter)"
+        f"--adapter{end}",
+        metavar="PATH",
+        help=f"LoRA adapter to run the model{of} with: .onnx_adapter, or a folder of `lite learn` or PEFT",
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from lite.cli.progress import say
 from lite.models import ModelConfig, OnnxDecoder, Tokenizer, embedded_model_path
+from lite.models.decoder.adapters import LEARNT
 
 _OF_PEFT = ("adapter_config.json", "adapter_model.safetensors")
 
@@ -65,8 +66,10 @@ def made_with(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _digest(path: Path) -> str:
-    """Of a file, or of the two files of a folder of PEFT."""
+    """Of a file, of the two files of a folder of PEFT, or of that which `lite learn` writes without them."""
     files = [path / name for name in _OF_PEFT] if path.is_dir() else [path]
+    if (path / LEARNT).is_file() and not any(file.is_file() for file in files):
+        files = [path / LEARNT]
     missing = [file for file in files if not file.is_file()]
     if missing:
         raise FileNotFoundError(f"--adapter {path}: there is no file {missing[0]}")

@@ -1,14 +1,16 @@
 """LoRA adapters: values for a graph's optional inputs, of onnxruntime's files (`.onnx_adapter`) or arrays.
 
 A graph made for adapters (by Olive, by `lite.nn.add_adapter_inputs`) has the low-rank matrices as inputs with
-initializers, which hold without an adapter. onnxruntime's `RunOptions.add_active_adapter` has no effect on
+initializers, which hold without an adapter. Adapters that name projections give other graphs such inputs when
+these are opened. onnxruntime's `RunOptions.add_active_adapter` has no effect on
 runs with an IOBinding, so the values are bound as inputs instead. New values are other arrays, never written
 into the old ones: a run that is under way ends with those that it began with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -24,6 +26,7 @@ from lite.models.graph.tensors import ELEMENT_TYPES
 
 AdapterSource: TypeAlias = str | Path | Mapping[str, ArrayLike]
 Values: TypeAlias = dict[str, tuple[NDArray[Any], Any]]
+LEARNT = "adapter.onnx_adapter"  # the file in the folder that `lite learn` writes
 
 
 class AdapterValues:
@@ -46,42 +49,84 @@ class AdapterValues:
         self.version += 1
 
 
-def load_adapters(
-    adapters: Mapping[str, AdapterSource], sessions: Sequence[SessionLike]
-) -> dict[str, list[AdapterValues]]:
+AdaptersByName: TypeAlias = dict[str, list[AdapterValues]]
+
+
+@dataclass(frozen=True)
+class GivenAdapter:
+    """An adapter as it was given: for which graph is not looked at yet.
+
+    Attributes:
+        place: what it is, for messages.
+        values: arrays by the names of a graph's inputs.
+        cast: take floats of another type than the input's.
+    """
+
+    place: str
+    values: Mapping[str, ArrayLike]
+    cast: bool = True
+
+
+def read_adapters(adapters: Mapping[str, AdapterSource], graph: Path | None) -> dict[str, GivenAdapter]:
     """Read adapters.
 
     Args:
-        adapters: the path of the file of each, or its values by the name of the input, by name.
-        sessions: of the graphs that they are for.
-
-    Returns:
-        For each adapter the values of the inputs that it gives, one object per graph.
+        adapters: by name the path of the file of each (or of a folder of PEFT or of `lite learn`), or its
+            values by the name of the input.
+        graph: the file of the model that they are for, which PEFT's need.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: a file is no adapter, a link out of its folder, or not one of this model: the message says
-            which input differs.
+        ImportError: PEFT's files need the package safetensors.
+        ValueError: a file is no adapter, or a link out of its folder.
     """
-    loaded = {}
-    for name, source in adapters.items():
-        place = f"adapters[{name!r}]"
-        if not isinstance(source, str | Path):
-            loaded[name] = list(map(AdapterValues, adapter_values(place, source, sessions)))
-            continue
-        path = Path(source)
-        if not path.is_file():
-            raise FileNotFoundError(f"{place}: there is no file {str(path)!r}")
-        check_links(path, path.parent)
-        try:
-            if path.stat().st_size > MAX_BYTES:
-                raise ValueError(f"it has more than {MAX_BYTES} bytes")
-            parameters = read_adapter(path.read_bytes())
-        except ValueError as error:
-            raise ValueError(f"{place}: {str(path)!r} is no adapter file of onnxruntime: {error}") from None
-        given = adapter_values(f"{place}: {str(path)!r}", parameters, sessions, cast=False)
-        loaded[name] = list(map(AdapterValues, given))
-    return loaded
+    return {name: _read(f"adapters[{name!r}]", source, graph) for name, source in adapters.items()}
+
+
+def _read(place: str, source: AdapterSource, graph: Path | None) -> GivenAdapter:
+    if not isinstance(source, str | Path):
+        return GivenAdapter(place, source)
+    path = Path(source)
+    if path.is_dir() and (path / LEARNT).is_file():
+        path = path / LEARNT
+    if (path.is_dir() or path.suffix == ".safetensors") and graph is not None:
+        # This loads all rules of operators.
+        from lite.nn import from_onnx, lora
+
+        return GivenAdapter(place, lora(from_onnx(graph, trainable=False), adapter=path).adapter_inputs())
+    if not path.is_file():
+        raise FileNotFoundError(f"{place}: there is no file {str(path)!r}")
+    check_links(path, path.parent)
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ValueError(f"it has more than {MAX_BYTES} bytes")
+        values = read_adapter(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{place}: {str(path)!r} is no adapter file of onnxruntime: {error}") from None
+    return GivenAdapter(f"{place}: {str(path)!r}", values, cast=False)
+
+
+def fitted(adapters: Mapping[str, GivenAdapter], sessions: Sequence[SessionLike]) -> AdaptersByName:
+    """For each adapter the values of the inputs that it gives, one object per graph.
+
+    Args:
+        adapters: as `read_adapters` gives them.
+        sessions: of the graphs that they are for.
+
+    Raises:
+        ValueError: one is not of this model: the message says which input differs.
+    """
+    found = {}
+    for name, given in adapters.items():
+        values = adapter_values(given.place, given.values, sessions, cast=given.cast)
+        found[name] = list(map(AdapterValues, values))
+    return found
+
+
+def without_inputs(adapters: Iterable[GivenAdapter], sessions: Sequence[SessionLike]) -> set[str]:
+    """The projections that adapters are beside for which no graph has inputs."""
+    known = {key for session in sessions for key in optional_inputs(session)}
+    return {projection_of(key) for given in adapters for key in given.values if key not in known} - {""}
 
 
 def adapter_values(

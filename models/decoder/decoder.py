@@ -11,7 +11,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -23,7 +23,9 @@ from lite.models.decoder.adapters import (
     AdapterSource,
     AdapterValues,
     adapter_values,
-    load_adapters,
+    fitted,
+    read_adapters,
+    without_inputs,
 )
 from lite.models.decoder.binding import PlacedGraph, Side
 from lite.models.decoder.cache import MAX_TOKENS, KVCache, line_bytes, similar_lengths
@@ -89,7 +91,8 @@ class OnnxDecoder:
             Guesses of several rows are checked row by row or token by token then, all at once without it.
         variant: which of a directory's graphs, see `ModelConfig.from_directory`.
         adapters: LoRA adapters to choose from with `adapter`, by name: onnxruntime's files (`.onnx_adapter`),
-            or arrays as for `set_adapter`.
+            folders of `lite learn` or of PEFT, or arrays as for `set_adapter`. A graph that has no inputs for
+            them gets these as by `add_adapter_inputs`, if they name its projections.
         cuda_graphs: on a GPU, replay steps of decoding as CUDA graphs: for models with GroupQueryAttention
             that run there as a whole. Logits of a step hold until the next one. No GPU has
             run this to its end yet.
@@ -200,7 +203,6 @@ class OnnxDecoder:
         self.session, self._vocab_size = placed.session, placed.vocab_size
         self.spec = replace(placed.spec, prompts=placed.prompts.spec if placed.prompts else None)
         self._sessions = [placed.session] + ([placed.prompts.session] if placed.prompts else [])
-        self._adapters = load_adapters(adapters or {}, self._sessions)
         self._adapter: str | None = None
         self._placed = placed
         self._weights: dict[str, NDArray[Any]] = {}  # those that are not the file's
@@ -208,6 +210,19 @@ class OnnxDecoder:
         self._family: weakref.WeakSet[OnnxDecoder] = weakref.WeakSet([self])  # all on this session
         self._empty(batch_size)
         self._process = os.getpid()
+        self._load_adapters(adapters or {})
+
+    def _load_adapters(self, adapters: Mapping[str, AdapterSource]) -> None:
+        """Have these adapters, and inputs for them where they name projections that have none."""
+        config, self._adapters = self.config, {}
+        if config is not None and self.spec.prompts:
+            config = config.of_prompts()
+        given = read_adapters(adapters, config.graph if config else None)
+        missing = without_inputs(given.values(), self._sessions)
+        if missing and not self._given_session:
+            with suppress(ValueError):  # they are of another model, which the next error says better
+                self.add_adapter_inputs(missing)
+        self._adapters = fitted(given, self._sessions)
 
     def _empty(self, rows: int) -> None:
         """Begin with that many rows, all empty."""
@@ -837,7 +852,7 @@ def _reopened(
     decoder = kind(model, **arguments)
     if weights or adapter_inputs:
         decoder._reopen(weights, adapter_inputs)
-    decoder._adapters = load_adapters(adapters, decoder._sessions)
+    decoder._load_adapters(adapters)
     decoder._made_of["adapters"] = adapters
     decoder.adapter = adapter
     return decoder

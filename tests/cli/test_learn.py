@@ -161,3 +161,17 @@ def test_kills_lose_no_step_that_was_told(rows: Path, tmp_path: Path) -> None:
         subprocess.run([*learn, "--output", str(folder), "--steps", "12"], check=True, capture_output=True)
     assert steps(output) == steps(whole)
     assert len(steps(whole)) == 13
+
+
+def test_the_model_takes_what_was_learnt(rows: Path, tmp_path: Path, run: Run) -> None:
+    """The folder, its file, or the file with the graph that was written beside it."""
+    learnt = tmp_path / "learnt"
+    lesson = [str(rows), *SMALL, "--lr", "0.05", "--method", "sft", "--steps", "2"]
+    run(["learn", *lesson, "--output", str(learnt)])
+    file = learnt / "adapter.onnx_adapter"
+    asked = ["score", "--json", str(rows)]
+    wanted = run([*asked, "--model", str(learnt / "model"), "--adapter", str(file)]).rows
+    for given in (learnt, file):
+        for one, row in zip(run([*asked, "--adapter", str(given)]).rows, wanted, strict=True):
+            assert one["log_prob"] == pytest.approx(row["log_prob"], rel=1e-5)
+    assert run(asked).rows[0]["log_prob"] != pytest.approx(wanted[0]["log_prob"], rel=1e-3)

@@ -8,6 +8,7 @@ from typing import Any
 
 from lite.cli.progress import say
 from lite.models import ModelConfig, OnnxDecoder, OnnxWrapper, TrainablePolicy
+from lite.models.decoder.adapters import LEARNT
 from lite.nn import add_adapter_inputs
 
 _NAME, _BEFORE = "learnt", "before"  # of adapters
@@ -96,7 +97,7 @@ class Adapters(AllWeights):
 
     def save(self, policy: TrainablePolicy, params: Any) -> str:
         """As `AllWeights.save`: onnxruntime's file, and PEFT's where safetensors is installed."""
-        file = policy.save(self._output / "adapter.onnx_adapter", params)
+        file = policy.save(self._output / LEARNT, params)
         try:
             policy.save(self._output, params)
         except ImportError as error:

@@ -265,3 +265,41 @@ def test_an_export_that_is_given_inputs_for_adapters(tmp_path: Path, name: str) 
     merged = net.merge().save_onnx(folder / "model.onnx")
     want = OnnxDecoder(merged.parent, num_threads=1).score(ids)
     np.testing.assert_allclose(decoder.score(ids), want, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["optimum-llama", "genai-qwen2-int4"])
+def test_a_graph_without_inputs_gets_them_for_what_was_learnt(name: str, tmp_path: Path) -> None:
+    """From a file, from a folder of `lite learn`, from one of PEFT: as `set_adapter` takes it."""
+    pytest.importorskip("safetensors")
+    learnt = filled(nn.lora(nn.from_onnx(MODELS / name / "model.onnx", trainable=False), rank=2, rng=0))
+    (tmp_path / "folder").mkdir()
+    sources = {
+        "file": learnt.save_adapter(tmp_path / "a.onnx_adapter"),
+        "folder": learnt.save_adapter(tmp_path / "folder" / "adapter.onnx_adapter").parent,
+        "peft": learnt.save_adapter(tmp_path / "peft"),
+    }
+    plain = OnnxDecoder(MODELS / name, num_threads=1)
+    ids = [1, 2, 3, 4]
+    before = plain.prefill(0, ids)
+    plain.reset(0)
+    plain.add_adapter_inputs({key.rpartition(".lora_")[0] for key in learnt.adapter_inputs()})
+    plain.set_adapter("given", learnt.adapter_inputs())
+    plain.adapter = "given"
+    wanted = plain.prefill(0, ids)
+    assert np.abs(wanted - before).max() > 1e-3
+    decoder = OnnxDecoder(MODELS / name, num_threads=1, adapters=sources)
+    for one in (decoder, pickle.loads(pickle.dumps(decoder))):
+        np.testing.assert_allclose(one.prefill(0, ids), before, atol=1e-5)
+        for source in sources:
+            one.reset(0)
+            one.adapter = source
+            np.testing.assert_allclose(one.prefill(0, ids), wanted, atol=1e-5)
+
+
+def test_what_was_learnt_of_another_model_is_refused(tmp_path: Path) -> None:
+    learnt = nn.lora(nn.from_onnx(MODELS / "genai-llama-fp32" / "model.onnx", trainable=False), rng=0)
+    file = learnt.save_adapter(tmp_path / "a.onnx_adapter")
+    with pytest.raises(
+        ValueError, match=r"adapters\['x'\]: .*a.onnx_adapter' is for another model: the graph"
+    ):
+        OnnxDecoder(MODELS / "optimum-gpt2", num_threads=1, adapters={"x": file})
