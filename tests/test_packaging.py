@@ -1,10 +1,13 @@
 """The package lists match the folders, and the files users rely on say the same thing."""
 
 import email
+import hashlib
+import json
 import os
 import re
 import shutil
 import stat
+import subprocess
 import sys
 import tarfile
 import tomllib
@@ -16,6 +19,10 @@ from typing import Any
 
 import pytest
 from helpers.building import build, copy_of_the_checkout
+from helpers.kernels import small_library
+
+from lite.kernels.prebuild.targets import TARGETS
+from lite.kernels.prebuild.wheel import insert
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -163,6 +170,51 @@ def test_what_an_index_shows_of_the_wheel(wheel: zipfile.ZipFile) -> None:
     assert "pip install" in text
     relative = [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
     assert relative == []
+
+
+@pytest.fixture
+def with_kernels(wheel: zipfile.ZipFile, tmp_path: Path) -> Path:
+    """The wheel with a library of a few kernels inside."""
+    folder = small_library.folder()
+    (row,) = json.loads((folder / "manifest.json").read_text())["libraries"]
+    assert wheel.filename is not None
+    return insert(folder, [TARGETS[row["target"]]], Path(wheel.filename), tmp_path / "dist")
+
+
+@pytest.mark.processes
+def test_a_wheel_with_kernels_inside_runs_them(with_kernels: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    install = ["install", "-q", "--no-index", "--no-deps", "--no-compile", "--target", str(site)]
+    subprocess.run([sys.executable, "-m", "pip", *install, str(with_kernels)], check=True)
+    program = "import lite.kernels, sys; print(lite.__file__, lite.kernels.backend(), 'numba' in sys.modules)"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("LITE_")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment | {"PYTHONPATH": str(site)},
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout.split() == [str(site / "lite" / "__init__.py"), "prebuilt", "False"]
+
+
+@pytest.mark.processes
+def test_the_bill_of_materials(with_kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / ".ci"))
+    bill = import_module("sbom").bill(with_kernels)
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    parts = {part["bom-ref"]: part for part in bill["components"]}
+    model = "lite/models/tiny_chat/assets/tiny_chat/model.onnx"
+    assert parts[model]["type"] == "machine-learning-model"
+    assert parts[model]["licenses"] == [{"expression": "MIT"}]
+    content = (FOLDERS["lite.models"] / model.removeprefix("lite/models/")).read_bytes()
+    assert parts[model]["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(content).hexdigest()}]
+    libraries = [name for name in parts if name.endswith(".so")]
+    assert len(libraries) == 1
+    assert parts["numba"]["licenses"] == [{"expression": "BSD-2-Clause"}]
+    required = [part["name"] for part in bill["components"] if part.get("scope") == "required"]
+    assert required == ["numpy"]
+    (depends,) = bill["dependencies"]
+    assert set(depends["dependsOn"]) <= set(parts)
+    assert len(parts) == len(bill["components"])
+    assert import_module("sbom").bill(with_kernels) == bill
 
 
 @pytest.fixture

@@ -314,6 +314,10 @@ def _info(parser: argparse.ArgumentParser) -> None:
     _add_threads(parser)
 
 
+def _doctor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
 def _bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name",
@@ -490,6 +494,11 @@ COMMANDS = {
             "lite info --model DIR --variant q4",
             "lite info --model DIR --json",
         ),
+    ),
+    "doctor": Command(
+        "what is installed, what runs here, what to install for more",
+        _doctor,
+        ("lite doctor", "lite doctor --json"),
     ),
     "bench": Command(
         "how fast lite is on this machine, alone or beside other libraries",
