@@ -35,6 +35,9 @@ PACKAGES = [
     "lite.models",
 ]
 
+# Dark where the reader's other pages are, and a way back to them where there are any.
+TEMPLATES = Path(__file__).resolve().parents[1] / ".site" / "api"
+
 _evaluate = pdoc.doc.safe_eval_type
 _without_modules = pdoc.doc._remove_collections_abc
 _TYPING = re.compile(r"(?<![\w.])typing\.")
@@ -76,7 +79,7 @@ def main(folder: str) -> int:
     pdoc.doc.safe_eval_type = _in_module
     pdoc.doc._remove_collections_abc = _short
     pdoc.doc.Module.submodules = property(_packages_in)
-    pdoc.render.configure(docformat="google", show_source=False)
+    pdoc.render.configure(docformat="google", show_source=False, template_directory=TEMPLATES)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         pdoc.pdoc(*PACKAGES, output_directory=Path(folder))

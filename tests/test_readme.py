@@ -15,6 +15,11 @@ READMES = [
     "kernels/README.md",
     "lite/README.md",
     "lite/data/README.md",
+    "lite/guides/benchmarks.md",
+    "lite/guides/from-jax.md",
+    "lite/guides/from-torchrl.md",
+    "lite/guides/language-model.md",
+    "lite/guides/robot.md",
     "lite/nn/README.md",
     "models/README.md",
 ]
@@ -29,7 +34,8 @@ EVERY = [
 
 
 def test_every_readme_is_known() -> None:
-    found = {p.relative_to(ROOT).as_posix() for p in [*ROOT.glob("*/README.md"), *IN_LITE]} | {
+    guides = ROOT.glob("lite/guides/*.md")
+    found = {p.relative_to(ROOT).as_posix() for p in [*ROOT.glob("*/README.md"), *IN_LITE, *guides]} | {
         "README.md",
         "CONTRIBUTING.md",
     }

@@ -89,6 +89,12 @@ def typed(document: str) -> list[Line]:
 
 
 EVERY = [line for document in READMES for line in typed(document)]
+# `.ci/first_pages` runs each of these pages from top to bottom, commands and Python, in a fresh environment.
+IN_GUIDES = [
+    line
+    for path in sorted(ROOT.glob("lite/guides/*.md"))
+    for line in typed(path.relative_to(ROOT).as_posix())
+]
 IN_CI = (ROOT / ".ci" / "run").read_text(encoding="utf-8").replace('"$work"/', "")
 IN_CI = re.sub(r"(?<=pip )(install|wheel|download) -q", r"\1", IN_CI)
 HERE = [
@@ -112,6 +118,14 @@ def test_every_command_is_run_or_has_its_reason() -> None:
     assert len(HERE) > 12
 
 
+def test_pages_of_ten_minutes_are_run_in_ci() -> None:
+    assert ".ci/first_pages\n" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert {line.document for line in IN_GUIDES if line.command.startswith("pip install ")} == {
+        line.document for line in IN_GUIDES
+    }
+    assert len(IN_GUIDES) > 8
+
+
 def test_what_is_listed_is_still_typed() -> None:
     """In a block, or in a table of commands."""
     text = "\n".join((ROOT / document).read_text(encoding="utf-8") for document in READMES)
@@ -122,7 +136,7 @@ def test_what_is_listed_is_still_typed() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [line for line in EVERY if line.command.startswith("lite ")],
+    [line for line in EVERY + IN_GUIDES if line.command.startswith("lite ")],
     ids=lambda line: f"{line.document}: {line.command}",
 )
 def test_options_are_those_of_the_program(line: Line) -> None:

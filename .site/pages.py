@@ -1,0 +1,300 @@
+"""What the site consists of: which page is of what, in which order, and where links of documents lead."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+import documents
+from documents import READMES, ROOT, Link, Page
+
+RESULTS = ROOT / "bench" / "results"
+PLOTS = (".png", ".svg")
+START = ["from-torchrl", "from-jax", "robot", "language-model", "benchmarks"]
+"""The pages of lite/guides, in the order in which they are shown."""
+
+WHOLE = {
+    "README.md": "index",
+    "CONTRIBUTING.md": "project/contributing",
+    "CHANGELOG.md": "project/changelog",
+    "bench/README.md": "measured/index",
+    "lite/DIFFERENCES.md": "differences/index",
+    "models/DIFFERENCES.md": "differences/models",
+    "tests/examples/first_steps.ipynb": "notebook",
+}
+"""The documents that are one page each."""
+
+SHOWN = ("tests/examples", "tests/scripts")
+"""The folders whose programs have a page each; so has every other file that a document links to."""
+
+TITLES = {
+    "lite": "TensorDicts, files, devices",
+    "nn": "Modules that learn",
+    "data": "Environments and buffers",
+    "kernels": "Compiled kernels",
+    "models": "Language models",
+}
+
+
+class Site:
+    """The sources of the site, in a folder that Sphinx reads."""
+
+    def __init__(self, folder: Path, figures: dict[str, str]) -> None:
+        self.folder = folder
+        self._figures = figures  # of pages, which stand below their headings
+        self._places: dict[Link, str] = {}  # where links lead: a page, and perhaps a heading there
+        self._sources: dict[str, str] = {}  # files of the repository that are shown -> their pages
+        self._pages: list[Page] = []
+
+    def write(self, notebook: Page) -> None:
+        """Write all pages; that of the notebook is given."""
+        self._collect(notebook)
+        for page in self._pages:
+            text = documents.replace_links(
+                page.source, page.text, lambda link, page=page: self._to(link, page)
+            )
+            self._put(page.name, _with_figure(documents.for_readers(text), self._figures.pop(page.name, "")))
+        if self._figures:
+            raise ValueError(f"there are no pages {sorted(self._figures)} for pictures")
+        self._reference()
+        self._shown()
+
+    def _collect(self, notebook: Page) -> None:
+        for source, folder in READMES.items():
+            text = (ROOT / source).read_text(encoding="utf-8")
+            pages = documents.split(source, text, folder)
+            for page in pages:
+                (_, _, title), *inner = documents.headings(page.text)
+                self._places[Link(source, documents.slug(title))] = page.name
+                for _, _, words in inner:
+                    self._places[Link(source, documents.slug(words))] = f"{page.name}#{documents.slug(words)}"
+            self._places[Link(source, "")] = pages[0].name
+            toctree = _toctree([page.name.partition("/")[2] for page in pages[1:]], "On these pages")
+            pages[0] = pages[0]._replace(text=pages[0].text + "\n" + toctree)
+            self._pages += documents.with_names_from_above(pages)
+        whole = {**WHOLE, **{f"lite/guides/{name}.md": f"start/{name}" for name in START}}
+        whole |= {
+            f"bench/results/{file.name}": f"measured/{file.stem}" for file in sorted(RESULTS.glob("*.md"))
+        }
+        for source, name in whole.items():
+            self._places[Link(source, "")] = name
+            if source.endswith(".md"):
+                text = (ROOT / source).read_text(encoding="utf-8")
+                for _, _, words in documents.headings(text):
+                    self._places[Link(source, documents.slug(words))] = f"{name}#{documents.slug(words)}"
+                self._pages.append(Page(name, source, self._more(name, source, text)))
+        self._pages.append(notebook)
+
+    def _more(self, name: str, source: str, text: str) -> str:
+        """A document with what the site adds: contents, plots and figures of results, a field for rows."""
+        field = _field("rows")
+        if name == "index":
+            intro, heading, rest = text.partition("\n## ")
+            front = (ROOT / ".site" / "front.md").read_text(encoding="utf-8")
+            return f"{intro}\n{front}{heading}{rest}\n{_contents()}"
+        if name.startswith("differences/"):
+            intro, heading, rest = text.partition("\n## ")
+            other = "models.md" if name == "differences/index" else "index.md"
+            tree = _toctree(["models"], "", hidden=True) if other == "models.md" else ""
+            return f"{intro}\n{field}\n{tree}{heading}{rest}"
+        if name == "measured/index":
+            names = sorted(file.stem for file in RESULTS.glob("*.md"))
+            return f"{text}\n## Results\n\n{_toctree(names, '')}"
+        if source.startswith("bench/results/"):
+            plots = [
+                f
+                for f in sorted(RESULTS.iterdir())
+                if f.suffix in PLOTS and f.stem.startswith(name.partition("/")[2])
+            ]
+            missing = [
+                plot for plot in plots if f"({plot.name})" not in text and _owner(plot) == Path(source).stem
+            ]
+            text += "".join(f"\n![{plot.stem.replace('_', ' ')}]({plot.name})\n" for plot in missing)
+            figures = RESULTS / f"{Path(source).stem}.json"
+            if figures.exists():
+                text += f"\nAll figures, to be read by programs: [{figures.name}]({figures.name}).\n"
+            head, _, table = text.partition("\n|")
+            return f"{head}\n{field}\n|{table}" if table.count("\n|") > 15 else text
+        return text
+
+    def _to(self, link: Link, page: Page) -> str:
+        """The target of a link, as it is written on a page."""
+        if link in self._places:
+            return self._relative(self._places[link], page)
+        if link.section and Link(link.path, "") in self._places:
+            raise ValueError(f"{page.source} links to {link.path}#{link.section}, which is no heading there")
+        file = ROOT / link.path
+        if file.suffix in (*PLOTS, ".json") and file.parent == RESULTS:
+            copy = self.folder / "measured" / file.name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, copy)
+            return os.path.relpath(copy, (self.folder / page.name).parent)
+        if file.is_dir() and link.path in SHOWN:
+            return self._relative(f"sources/{link.path}/index", page)
+        if not file.is_file():
+            raise ValueError(f"{page.source} links to {link.path}, which has no page")
+        self._sources[link.path] = f"sources/{link.path}"
+        return self._relative(self._sources[link.path], page)
+
+    def _relative(self, place: str, page: Page) -> str:
+        name, _, section = place.partition("#")
+        path = os.path.relpath(name, os.path.dirname(page.name)) if name != page.name else ""
+        return (f"{path}.md" if path else "") + (
+            f"#{section}" if section else ""
+        ) or f"{os.path.basename(name)}.md"
+
+    def _put(self, name: str, text: str) -> None:
+        file = self.folder / f"{name}.md"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+    def _reference(self) -> None:
+        """A page for each package, with a line for each public name: what it is, and its page of the API."""
+        from api_pages import PACKAGES  # of .ci, beside the program that writes those pages
+
+        for package in PACKAGES:
+            module = importlib.import_module(package)
+            lines = [
+                f"# {package}",
+                "",
+                _first_line(module),
+                "",
+                _field("names"),
+                "| name | what it is |",
+                "|---|---|",
+            ]
+            for name in sorted(module.__all__, key=str.lower):
+                found = getattr(module, name)
+                target = f"../api/{package.replace('.', '/')}.html#{name}"
+                told = "" if inspect.ismodule(found) or not found.__doc__ else _first_line(found)
+                lines.append(f"| [`{name}`]({target}){{.external}} | {told} |")
+            self._put(f"reference/{package}", "\n".join([*lines, ""]))
+        intro = (
+            "# All public names\n\nEach leads to its page: shapes, dtypes, errors, an example that runs.\n"
+        )
+        self._put("reference/index", f"{intro}\n{_toctree(PACKAGES, '')}")
+
+    def _shown(self) -> None:
+        """Programs and other files that documents link to."""
+        for folder in SHOWN:
+            files = [
+                file
+                for file in sorted((ROOT / folder).glob("*.py"))
+                if not file.stem.startswith(("test_", "__"))
+            ]
+            for file in files:
+                path = file.relative_to(ROOT).as_posix()
+                self._sources[path] = f"sources/{path}"
+            names = [f"{file.name}" for file in files]
+            title = {"tests/examples": "Examples", "tests/scripts": "Scripts of TorchRL"}[folder]
+            self._put(
+                f"sources/{folder}/index", f"# {title}\n\nPrograms in `{folder}`.\n\n{_toctree(names, '')}"
+            )
+        for path, name in self._sources.items():
+            file = ROOT / path
+            language = {".py": "python", ".json": "json", ".md": "md", ".html": "html"}.get(
+                file.suffix, "text"
+            )
+            text = file.read_text(encoding="utf-8")
+            inner = path.startswith(SHOWN)
+            orphan = (
+                "" if inner and path.count("/") == 2 and path.endswith(".py") else "---\norphan: true\n---\n"
+            )
+            self._put(name, f"{orphan}# {file.name}\n\n`{path}`\n\n````{language}\n{text.rstrip()}\n````\n")
+
+
+def _field(what: str) -> str:
+    """A field that hides the rows of a page's tables without the words in it (`static/rows.js`)."""
+    return (
+        f'<input class="rows" type="search" placeholder="Show {what} with these words" aria-label="{what}">\n'
+    )
+
+
+def _with_figure(text: str, figure: str) -> str:
+    """A page with a picture below its heading, or below its first paragraph if that is set apart."""
+    if not figure:
+        return text
+    lines = text.split("\n")
+    place = lines.index("", 2) if not lines[1] and lines[2][:1].isalpha() else 1
+    return "\n".join([*lines[:place], "", figure, *lines[place:]])
+
+
+def _owner(plot: Path) -> str:
+    """The results that a plot is of: the longest name that begins its own."""
+    names = [file.stem for file in RESULTS.glob("*.md") if plot.stem.startswith(file.stem)]
+    return max(names, key=len)
+
+
+def _first_line(thing: object) -> str:
+    """The first paragraph of a docstring, as a cell of a table."""
+    paragraph = (inspect.getdoc(thing) or "").partition("\n\n")[0]
+    return " ".join(paragraph.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def _toctree(
+    names: list[str], caption: str, hidden: bool = False, titled: dict[str, str] | None = None
+) -> str:
+    options = (
+        [":maxdepth: 1"] + ([f":caption: {caption}"] if caption else []) + ([":hidden:"] if hidden else [])
+    )
+    entries = [f"{titled[name]} <{name}>" if titled and name in titled else name for name in names]
+    return "\n".join(["```{toctree}", *options, "", *entries, "```", ""])
+
+
+def _contents() -> str:
+    """The tree of the whole site, which the front page holds for the sidebar."""
+    guides = {f"{folder}/index": title for folder, title in TITLES.items()}
+    look_up = {"reference/index": "Public names", "differences/index": "What differs"}
+    look_up |= {"measured/index": "Measured", "sources/tests/examples/index": "Examples"}
+    look_up |= {"sources/tests/scripts/index": "Scripts of TorchRL"}
+    parts = [
+        _toctree([f"start/{name}" for name in START], "In ten minutes", hidden=True),
+        _toctree(["notebook", *guides], "Guides", hidden=True, titled=guides | {"notebook": "First steps"}),
+        _toctree(list(look_up), "Look up", hidden=True, titled=look_up),
+        _toctree(["project/contributing", "project/changelog"], "The project", hidden=True),
+    ]
+    return "\n".join(parts)
+
+
+def notebook_page(executed: dict[str, object]) -> Page:
+    """The page of an executed notebook: its texts, its code, what each cell printed and showed."""
+    lines: list[str] = []
+    for cell in executed["cells"]:  # type: ignore[attr-defined]
+        source = "".join(cell["source"])
+        lines += [source, ""] if cell["cell_type"] == "markdown" else ["```python", source, "```", ""]
+        for output in cell.get("outputs", []):
+            if output["output_type"] == "error":
+                raise RuntimeError("\n".join(output["traceback"]))
+            if output["output_type"] == "stream":
+                lines += ["```text", "".join(output["text"]).rstrip(), "```", ""]
+            elif (data := output.get("data")) and "text/html" in data:
+                lines += [
+                    "```{raw} html",
+                    '<div class="shown">',
+                    _one_block("".join(data["text/html"])),
+                    "</div>",
+                    "```",
+                    "",
+                ]
+            elif data and "image/png" in data:
+                image = "".join(data["image/png"].split())
+                lines += [
+                    "```{raw} html",
+                    f'<img class="shown" alt="plot" src="data:image/png;base64,{image}">',
+                    "```",
+                    "",
+                ]
+            elif data:
+                lines += ["```text", "".join(data["text/plain"]).rstrip(), "```", ""]
+    return Page("notebook", "tests/examples/first_steps.ipynb", "\n".join(lines))
+
+
+def _one_block(html: str) -> str:
+    """HTML without what would end a fenced block."""
+    assert not re.search(r"^```", html, re.M), json.dumps(html[:200])
+    return html
