@@ -35,6 +35,10 @@ def execute(folder: Path) -> dict[str, Any]:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     where = {"metadata": {"path": str(folder)}}
-    NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where).execute()
+    quiet = ["--IPKernelApp.log_level=ERROR"]  # it warns of no encryption, within this machine
+    client = NotebookClient(
+        notebook, timeout=300, kernel_name="python3", resources=where, extra_arguments=quiet
+    )
+    client.execute()
     executed: dict[str, Any] = json.loads(nbformat.writes(notebook))
     return executed

@@ -104,7 +104,7 @@ class Site:
             return f"{intro}\n{field}\n{tree}{heading}{rest}"
         if name == "measured/index":
             names = sorted(file.stem for file in RESULTS.glob("*.md"))
-            return f"{text}\n## Results\n\n{_toctree(names, '')}"
+            return f"{text}\n{_results(names)}\n{_toctree(names, '', hidden=True)}"
         if source.startswith("bench/results/"):
             plots = [
                 f
@@ -206,6 +206,28 @@ class Site:
                 "" if inner and path.count("/") == 2 and path.endswith(".py") else "---\norphan: true\n---\n"
             )
             self._put(name, f"{orphan}# {file.name}\n\n`{path}`\n\n````{language}\n{text.rstrip()}\n````\n")
+
+
+def _results(names: list[str]) -> str:
+    """A table of all results: the command that wrote each, where it ran, on which day."""
+    lines = ["## Results", "", _field("results"), "| result | command | machine | day |", "|---|---|---|---|"]
+    for name in names:
+        text = (RESULTS / f"{name}.md").read_text(encoding="utf-8")
+        command = re.search(r"`(python bench/[^`]+)`", text.partition("\n|")[0])
+        parts = [
+            re.search(pattern, text)
+            for pattern in (
+                r"\bgpu ([A-Z][^,(\n]+)",
+                r"\bprocessor ([A-Z][^,\n]+)",
+                r"\bdate (\d{4}-\d\d-\d\d)",
+            )
+        ]
+        gpu, processor, day = (found[1].strip() if found else "" for found in parts)
+        title = documents.headings(text)[0][2]
+        machine = ", ".join(filter(None, [gpu, processor]))
+        told = f"`{command[1]}`" if command else "by hand"
+        lines.append(f"| [{title}](results/{name}.md) | {told} | {machine} | {day} |")
+    return "\n".join([*lines, ""])
 
 
 def _field(what: str) -> str:
