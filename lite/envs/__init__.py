@@ -6,8 +6,8 @@
 - `random_policy`: actions drawn from their spec
 - `exploration`: TorchRL's names of the interaction type
 - `gym`: gymnasium's environments as `EnvBase`; `environments` is one face for single ones and vectors,
-  `spaces` and `encodings` have their spaces as specs, `recording` and
-  `encoded_environments` are for faster loops
+  `info_readers` has what they tell besides, `spaces` and `encodings` have their spaces as specs,
+  `recording` and `encoded_environments` are for faster loops
 - `serial_env`, `parallel_env`: many environments, in this process or in others, which run `env_worker`;
   `batched_env` is what both share
 - `watchdog`: calls that may hang
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lite.envs.environments import EnvError
     from lite.envs.exploration import ExplorationType, exploration_type, set_exploration_type
     from lite.envs.gym import GymEnv, GymWrapper
+    from lite.envs.info_readers import BaseInfoDictReader, default_info_dict_reader
     from lite.envs.mdp_steps import step_mdp
     from lite.envs.parallel_env import ParallelEnv
     from lite.envs.random_policy import RandomPolicy
@@ -86,6 +87,7 @@ _NAMES = {
     "environments": ["EnvError"],
     "exploration": ["ExplorationType", "exploration_type", "set_exploration_type"],
     "gym": ["GymEnv", "GymWrapper"],
+    "info_readers": ["BaseInfoDictReader", "default_info_dict_reader"],
     "mdp_steps": ["step_mdp"],
     "parallel_env": ["ParallelEnv"],
     "random_policy": ["RandomPolicy"],
@@ -145,6 +147,7 @@ __all__ = [
     "ActionDiscretizer",
     "ActionMask",
     "ActionScaling",
+    "BaseInfoDictReader",
     "BurnInTransform",
     "CatFrames",
     "CatTensors",
@@ -196,6 +199,7 @@ __all__ = [
     "VecNorm",
     "VecNormV2",
     "check_env_specs",
+    "default_info_dict_reader",
     "exploration_type",
     "make_composite_from_td",
     "set_exploration_type",

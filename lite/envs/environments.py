@@ -82,6 +82,7 @@ class Environments:
         observation, action: where the arrays of observations and actions are.
         skips: an environment that ended starts anew in the next step, whose action is lost, and cannot be
             asked to do so before.
+        info: what the last step or reset told besides.
         starts_anew: whether some environments can be asked to start anew, and others not.
 
     Args:
@@ -95,6 +96,7 @@ class Environments:
 
     def __init__(self, env: Any, timeout: float | None = None) -> None:
         self.env = env
+        self.info: Any = {}
         many = hasattr(env, "num_envs") or hasattr(env, "single_observation_space")
         self.count = int(env.num_envs) if many else 1
         self.batch: tuple[int, ...] = (self.count,) if many else ()
@@ -130,6 +132,7 @@ class Environments:
         if seed is not None:
             keywords["seed"] = seed[0] if isinstance(seed, list) and not self.batch else seed
         result = self._call("reset", self.env.reset, **keywords)
+        self.info = result[1]
         return self._observed(result[0], self.batch)
 
     def start_anew(self, ended: NDArray[np.bool_]) -> list[NDArray[Any]]:
@@ -137,7 +140,7 @@ class Environments:
         if not self.batch:
             return [array[None] for array in self.reset()]
         # gymnasium takes the mask out of the options that it is given.
-        given, _ = self._call("reset", self.env.reset, options={"reset_mask": ended.copy()})
+        given, self.info = self._call("reset", self.env.reset, options={"reset_mask": ended.copy()})
         if self._gives_rows:
             return self._observed(given, (int(np.count_nonzero(ended)),))
         return [array[ended] for array in self._observed(given, self.batch)]
@@ -153,6 +156,7 @@ class Environments:
         given, reward, terminated, truncated, info = self._call(
             "step", self.env.step, self.action.value(actions)
         )
+        self.info = info
         reached = present = self._observed(given, self.batch)
         anew = None
         if self.batch:

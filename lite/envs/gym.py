@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,9 @@ from lite.envs.base import EnvBase
 from lite.envs.encoded_environments import EncodedEnvironments
 from lite.envs.encodings import Encoding
 from lite.envs.environments import EnvError, Environments, Fault
+from lite.envs.info_readers import BaseInfoDictReader, default_info_dict_reader
 from lite.envs.recording import FLAGS, acted, recorded
+from lite.envs.spec_checks import check_env_specs
 from lite.kernels._install import install
 from lite.kernels._integer import integer
 from lite.specs.arrays import Categorical, Unbounded
@@ -101,6 +103,7 @@ class GymWrapper(EnvBase):
         self.environments = environments
         self._env = env
         self._steps = 0
+        self._readers: list[Any] = []
         self._started: NDArray[np.bool_] | None = None  # which started anew by themselves
         self._present: list[Any] = []  # and what all observe now
         observed = [leaf.path for leaf in environments.observation.leaves]
@@ -148,11 +151,15 @@ class GymWrapper(EnvBase):
                 started = self._started
                 self._started = None
                 if mask is not None and started is not None and started.all():
-                    return self._observed(self._present)
-                return self._observed(self.environments.reset(**kwargs))
-            return self._observed(self._reset_some(mask.reshape(self.batch_size)))
+                    arrays = self._present
+                else:
+                    arrays = self.environments.reset(**kwargs)
+            else:
+                arrays = self._reset_some(mask.reshape(self.batch_size))
         except Fault as fault:
             raise self._error(fault) from fault.cause
+        out = self._observed(arrays)
+        return self._told(out) if self._readers else out
 
     def _reset_some(self, mask: NDArray[np.bool_]) -> list[Any]:
         """What is observed where environments start anew; whatever they observed last elsewhere."""
@@ -197,7 +204,7 @@ class GymWrapper(EnvBase):
             entries["done"] = np.array((terminated or truncated,), np.bool_)
             entries["terminated"] = np.array((terminated,), np.bool_)
             entries["truncated"] = np.array((truncated,), np.bool_)
-        return out
+        return self._told(out) if self._readers else out
 
     def _action_of(self, tensordict: Any, part: Encoding) -> Any:
         value = tensordict.get(part.key, None)
@@ -216,7 +223,12 @@ class GymWrapper(EnvBase):
 
     def _recorded(self, tensordict: Any, actions: Any, policy: Any, max_steps: int, stop: bool) -> Any:
         alone = not self.batch_size and self.frame_skip == 1 and self._flat and len(self._actions) == 1
-        if not alone or type(self) not in (GymWrapper, GymEnv) or type(tensordict) is not TensorDict:
+        if (
+            not alone
+            or self._readers
+            or type(self) not in (GymWrapper, GymEnv)
+            or type(tensordict) is not TensorDict
+        ):
             return None
         action, observed = self._actions[0], {part.key for part in self._observations}
         if not tensordict._data.keys() <= observed | set(FLAGS) or not isinstance(action.key, str):
@@ -272,7 +284,7 @@ class GymWrapper(EnvBase):
     @property
     def encoded(self) -> EncodedEnvironments | None:
         """The environments as arrays of the entries, for loops without TensorDicts; None for subclasses."""
-        if type(self) not in (GymWrapper, GymEnv) or self.frame_skip != 1:
+        if type(self) not in (GymWrapper, GymEnv) or self.frame_skip != 1 or self._readers:
             return None
         return EncodedEnvironments(self.environments, self._observations, self._actions)
 
@@ -282,6 +294,85 @@ class GymWrapper(EnvBase):
 
     def _set_seed(self, seed: int | None) -> None:
         self.reset(seed=seed)
+
+    # -- what is told besides -------------------------------------------------------------------
+
+    @property
+    def info_dict_reader(self) -> list[Any]:
+        """What writes values of info dicts to observations."""
+        return self._readers
+
+    def set_info_dict_reader(self, info_dict_reader: Any = None, ignore_private: bool = True) -> Self:
+        """Write values of gymnasium's info dicts to the observations; returns self.
+
+        Where the specs of a `default_info_dict_reader` are unknown, a step is made to see what there is. In a
+        vector that starts episodes anew by itself, the values where one ends are those of the next one.
+
+        Args:
+            info_dict_reader: a function of the dict and the TensorDict to write to, best a
+                `BaseInfoDictReader`, whose specs are added to those of observations; a
+                `default_info_dict_reader` if None.
+            ignore_private: for that one.
+
+        Source:
+            torchrl.envs.GymLikeEnv.set_info_dict_reader.
+
+        Example:
+            >>> from lite.envs import GymEnv, default_info_dict_reader
+            >>> env = GymEnv("FrozenLake-v1").set_info_dict_reader(default_info_dict_reader(["prob"]))
+            >>> env.rollout(2)["next", "prob"].shape
+            (2,)
+        """
+        reader = info_dict_reader
+        if reader is None:
+            reader = default_info_dict_reader(ignore_private=ignore_private)
+        self._readers.append(reader)
+        if isinstance(reader, BaseInfoDictReader):
+            if isinstance(reader, default_info_dict_reader) and reader.info_spec is None:
+                self.reset()  # resets may tell less than steps
+                reader.reset()
+                self.rand_step()
+                self.reset()
+            self.observation_spec.update(reader.info_spec)
+            self.empty_cache()
+        return self
+
+    def auto_register_info_dict(
+        self, ignore_private: bool = True, *, info_dict_reader: Any = None
+    ) -> EnvBase:
+        """Write all values of gymnasium's info dicts to the observations, and check that the specs hold.
+
+        Args:
+            ignore_private, info_dict_reader: as for `set_info_dict_reader`.
+
+        Returns:
+            self; or an environment around it with a `TensorDictPrimer`, where resets lack what steps have.
+
+        Raises:
+            RuntimeError: there is a reader already.
+            AssertionError: the specs do not hold.
+
+        Source:
+            torchrl.envs.GymLikeEnv.auto_register_info_dict.
+        """
+        if self._readers:
+            raise RuntimeError("the environment has a reader of info dicts already.")
+        self.set_info_dict_reader(info_dict_reader, ignore_private)
+        try:
+            check_env_specs(self)
+        except (AssertionError, RuntimeError):  # keys of steps that resets lack
+            from lite.envs.transforms import TensorDictPrimer, TransformedEnv
+
+            primed = TransformedEnv(self, TensorDictPrimer(self._readers[0].info_spec))
+            check_env_specs(primed)
+            return primed
+        return self
+
+    def _told(self, out: Any) -> Any:
+        for reader in self._readers:
+            found = reader(self.environments.info, out)
+            out = out if found is None else found
+        return out
 
     # -- the end --------------------------------------------------------------------------------
 

@@ -258,3 +258,61 @@ def test_checks_of_specs(spec, fails):
         steps = [np.full(1, 0.5, np.float32)] * 8
         assert_same_entries(*rolled(mine, other, steps))
         assert_same_entries(*rolled(mine, other, steps, break_when_any_done=False))
+
+
+class Telling(gymnasium.Wrapper):
+    """Tells of steps how many there were, and of resets nothing."""
+
+    def __init__(self):
+        super().__init__(gymnasium.make("CartPole-v1", max_episode_steps=4))
+
+    def reset(self, **keywords):
+        self.steps = 0
+        return super().reset(**keywords)
+
+    def step(self, action):
+        *rest, _ = super().step(action)
+        self.steps += 1
+        return *rest, {"steps": np.array(self.steps), "pair": np.full(2, self.steps, np.float32), "_own": 1}
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("how", ["all", "keys", "specs", "registered"])
+def test_info_dicts(many, how):
+    made = []
+    for library, specs in ((ours, our_specs), (theirs, their_specs)):
+        vector = SyncVectorEnv([Telling] * 2, autoreset_mode=AutoresetMode.DISABLED) if many else None
+        env = library.GymWrapper(vector or Telling())
+        shape = (2,) if many else ()
+        whole = (
+            np.int64 if library is ours else torch.int64,
+            np.float32 if library is ours else torch.float32,
+        )
+        given = [specs.Unbounded(shape, dtype=whole[0]), specs.Unbounded((*shape, 2), dtype=whole[1])]
+        if how == "registered":
+            env = env.auto_register_info_dict()
+        else:
+            reader = {
+                "all": library.default_info_dict_reader(),
+                "keys": library.default_info_dict_reader(["pair"], given[1:]),
+                "specs": library.default_info_dict_reader(["steps", "pair"], given),
+            }[how]
+            assert env.set_info_dict_reader(reader) is env
+            assert set(reader.info_spec.keys()) == {"keys": {"pair"}}.get(how, {"steps", "pair"})
+        made.append(env)
+    mine, other = made
+    assert mine.observation_keys == other.observation_keys
+    assert_same_entries(mine.fake_tensordict(), other.fake_tensordict())
+    actions = mine.action_spec.rand((6,), rng=0)
+    for stop in (True, False):
+        td, wanted = rolled(mine, other, actions, break_when_any_done=stop)
+        assert_same_entries(td, wanted)
+
+
+def test_errors_of_info_dicts():
+    for library, specs in ((ours, our_specs), (theirs, their_specs)):
+        with pytest.raises(ValueError):
+            library.default_info_dict_reader(["a", "b"], [specs.Unbounded(())])
+        env = library.GymWrapper(Telling()).auto_register_info_dict()
+        with pytest.raises(RuntimeError):
+            env.auto_register_info_dict()
