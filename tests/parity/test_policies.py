@@ -371,6 +371,10 @@ NETWORKS: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
     "NoisyLinear without bias": (lambda s: s.NoisyLinear(3, 2, bias=False), (OBS,)),
     "NoisyLinear in training": (lambda s: s.NoisyLinear(3, 2, use_exploration_type=False), (OBS,)),
     "NoisyLazyLinear": (lambda s: s.NoisyLazyLinear(2), (OBS,)),
+    "lazy MLP of NoisyLinear": (
+        lambda s: s.MLP(out_features=2, num_cells=[4], layer_class=s.NoisyLinear),
+        (OBS,),
+    ),
     "MLP of NoisyLinear": (lambda s: s.MLP(3, 2, num_cells=[4], layer_class=s.NoisyLinear), (OBS,)),
     "DuelingMlpDQNet": (lambda s: s.DuelingMlpDQNet(4), (OBS,)),
     "DuelingMlpDQNet, small": (

@@ -74,11 +74,20 @@ class LazyModuleMixin(Module):
                 module.__class__ = module.cls_to_become
 
 
+# The lazy layer of a layer, where that is defined.
+lazy_forms: dict[Any, type[Module]] = {}
+
+
 class LazyLayer(LazyModuleMixin):
     """Base of the lazy layers: one size, inferred from the first input, determines all shapes."""
 
     _size_name: ClassVar[str]
     _rng: Any = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.cls_to_become is not None:
+            lazy_forms.setdefault(cls.cls_to_become, cls)
 
     def _size_of(self, input: Any) -> int:
         """The size inferred from an input; raises if the input does not fit the layer."""

@@ -11,13 +11,14 @@ import numpy as np
 
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array
+from lite.nn._modules.lazy import lazy_forms
 from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
 from lite.nn.layers.activations import Tanh
 from lite.nn.layers.containers import Sequential
 from lite.nn.layers.dropout import Dropout
-from lite.nn.layers.linear import LazyLinear, Linear
+from lite.nn.layers.linear import Linear
 
 Options = dict[str, Any] | list[dict[str, Any]] | None
 
@@ -27,7 +28,7 @@ class MLP(Sequential):
 
     Args:
         in_features: size of the last dimension of the input; None for a first layer that finds it out at its
-            first call, `LazyLinear`.
+            first call, such as `LazyLinear`.
         out_features: size of the last dimension of the output, or the sizes of several.
         depth: number of hidden layers; by default as many as `num_cells` lists, else none.
         num_cells: sizes of the hidden layers, or one for all of them (32 by default).
@@ -48,7 +49,7 @@ class MLP(Sequential):
 
     Raises:
         ValueError: out_features is missing.
-        KeyError: in_features is missing, and `layer_class` is not `Linear`.
+        KeyError: in_features is missing, and `layer_class` has no lazy form.
         RuntimeError: depth and num_cells contradict each other.
 
     Source:
@@ -82,8 +83,11 @@ class MLP(Sequential):
     ) -> None:
         if out_features is None:
             raise ValueError("out_features must be specified for MLP.")
-        if in_features is None and layer_class is not Linear:
-            raise KeyError(f"in_features must be given: {layer_class!r} has no lazy form, only Linear has.")
+        lazy: Any = lazy_forms.get(layer_class)
+        if in_features is None and getattr(lazy, "_size_name", None) != "in_features":
+            raise KeyError(
+                f"in_features must be given: {layer_class!r} has no lazy form, such as Linear has."
+            )
         cells = _hidden(depth, num_cells)
         shape = None if isinstance(out_features, int) else tuple(out_features)
         out_size = out_features if isinstance(out_features, int) else math.prod(out_features)
@@ -100,9 +104,10 @@ class MLP(Sequential):
             bias = options.pop("bias", bias_last_layer if last else True)
             shared = last and single_bias_last_layer and bias
             options.update(bias=bias and not shared, **placed)
-            layers.append(
-                LazyLinear(next_size, **options) if size is None else layer_class(size, next_size, **options)
-            )
+            if size is None:
+                layers.append(lazy(next_size, **options))
+            else:
+                layers.append(layer_class(size, next_size, **options))
             if shared:
                 layers.append(_SharedBias())
             if last and not activate_last_layer:

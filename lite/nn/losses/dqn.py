@@ -196,6 +196,25 @@ class DistributionalDQNLoss(LossModule):
     Source:
         Bellemare et al. (2017), A distributional perspective on reinforcement learning (arXiv:1707.06887);
         torchrl.objectives.DistributionalDQNLoss.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, nn
+        >>> from lite.data import OneHot
+        >>> from lite.nn.losses import DistributionalDQNLoss, SoftUpdate
+        >>> atoms, actions = 5, 2
+        >>> net = nn.MLP(4, (atoms, actions), num_cells=[16])
+        >>> support = np.linspace(-1, 1, atoms, dtype=np.float32)
+        >>> actor = nn.DistributionalQValueActor(net, support, spec=OneHot(actions))
+        >>> observations = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
+        >>> td = actor(TensorDict({"observation": observations[0]}, [3]))
+        >>> ends = np.zeros((3, 1), bool)
+        >>> step = {"observation": observations[1], "reward": np.ones((3, 1), np.float32)}
+        >>> td["next"] = {**step, "done": ends, "terminated": ends}
+        >>> loss = DistributionalDQNLoss(actor, gamma=0.99)
+        >>> updater = SoftUpdate(loss, tau=0.005)
+        >>> loss(td)["loss"].shape, td["td_error"].shape
+        ((), (3, 1))
     """
 
     _AcceptedKeys = DistributionalDQNKeys
