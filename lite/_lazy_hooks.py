@@ -1,7 +1,8 @@
 """Methods that a higher package implements: `from_module`, `to_module`, `Module.to_onnx` and their like.
 
-`lite.nn` and `lite.envs` register loaders of their functions when they are imported, and the first call loads
-one: containers know nothing of modules, layers nothing of the exporter, modules nothing of environments.
+`lite.nn`, `lite.envs` and `lite.data` register loaders of their functions when they are imported, and the
+first call loads one: containers know nothing of modules, layers nothing of the exporter, modules nothing of
+environments, and these nothing of buffers.
 """
 
 from __future__ import annotations

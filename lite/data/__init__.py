@@ -16,6 +16,8 @@ Names are loaded on first use, so that importing this package costs next to noth
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from lite import _lazy_hooks
+
 if TYPE_CHECKING:
     from lite.data.collectors.collector import Collector
     from lite.data.collectors.evaluator import Evaluator
@@ -278,3 +280,9 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+# What CatFrames calls by this name.
+_lazy_hooks.register(
+    make_window_sampler=lambda: import_module("lite.data.replay.slice_sampler").sampler_of_windows
+)

@@ -77,6 +77,8 @@ class SliceSampler(Sampler):
         [[False, False, True], [False, False, True], [False, False, True]]
     """
 
+    _batch_size_multiplier = 1  # steps that are drawn for one of the batch
+
     def __init__(
         self,
         *,
@@ -156,6 +158,7 @@ class SliceSampler(Sampler):
             ("num_slices", self.num_slices) if self.slice_len is None else ("slice_len", self.slice_len)
         )
         assert part is not None
+        batch_size *= self._batch_size_multiplier
         if batch_size % part or not batch_size:
             raise RuntimeError(f"batch_size must be a multiple of {name}={part}, got {batch_size}.")
         other = int(batch_size) // part
@@ -341,6 +344,13 @@ class SliceSamplerWithoutReplacement(SliceSampler, SamplerWithoutReplacement):
 
 
 belong_to("lite.data", SliceSampler, SliceSamplerWithoutReplacement)
+
+
+def sampler_of_windows(length: int, **kwargs: Any) -> SliceSampler:
+    """A sampler of as many slices as a batch has steps, for `CatFrames.make_rb_transform_and_sampler`."""
+    sampler = SliceSampler(slice_len=length, **kwargs)
+    sampler._batch_size_multiplier = length
+    return sampler
 
 
 def _count(name: str, value: int | None) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,12 @@ from numpy.typing import NDArray
 
 from lite import NestedKey, TensorDictBase
 from lite._arrays.public import belong_to
+from lite._lazy_hooks import implementation
 from lite._tree.keys import require_path
 from lite.envs.transforms.base import Keys, apply_to_composite, is_graph, tolerant
+from lite.envs.transforms.compose import Compose
 from lite.envs.transforms.images import ImageTransform
+from lite.envs.transforms.keys import ExcludeTransform
 from lite.envs.transforms.resets import ResetKey, reset_mask
 from lite.envs.transforms.spec_changes import mapped
 from lite.kernels._integer import integer
@@ -249,11 +253,75 @@ class CatFrames(ImageTransform):
         windows = np.moveaxis(windows, lead + 1, axis)
         return windows.reshape(*frames.shape[:axis], -1, *frames.shape[axis + 1 :])
 
+    # -- in a buffer of single frames -----------------------------------------------------------
+
+    def make_rb_transform_and_sampler(self, batch_size: int, **sampler_kwargs: Any) -> tuple[Compose, Any]:
+        """A transform and a sampler for a buffer that stores frames once, and joins them as they are drawn.
+
+        The sampler draws slices of `N` steps, and the transform joins their frames at the last one, for
+        in_keys and ("next", key) alike; `out_keys` are not stored. So in_keys and out_keys differ, or
+        transforms in front of this one make the in_keys, from what is stored.
+
+        Args:
+            batch_size: TorchRL's, without effect: the buffer has it, of joined steps.
+            **sampler_kwargs: for `SliceSampler`, such as `traj_key`.
+
+        Returns:
+            both, for a `ReplayBuffer`. A `TensorDictReplayBuffer` raises RuntimeError as it is sampled: what
+            the sampler tells of each step does not fit the joined ones.
+
+        Raises:
+            ImportError: `lite.data` is not imported.
+
+        Source:
+            torchrl.envs.CatFrames.make_rb_transform_and_sampler.
+
+        Example:
+            >>> from lite.data import LazyTensorStorage, ReplayBuffer
+            >>> from lite.envs import CatFrames, GymEnv, TransformedEnv
+            >>> frames = CatFrames(4, -1, in_keys=["observation"], out_keys=["stacked"])
+            >>> env = TransformedEnv(GymEnv("CartPole-v1"), frames)
+            >>> transform, sampler = frames.make_rb_transform_and_sampler(32, end_key=("next", "done"))
+            >>> buffer = ReplayBuffer(
+            ...     storage=LazyTensorStorage(100), sampler=sampler, transform=transform, batch_size=32
+            ... )
+            >>> rows = buffer.extend(env.rollout(50, break_when_any_done=False))
+            >>> "stacked" in buffer.storage[:], buffer.sample()["stacked"].shape
+            (False, (32, 16))
+        """
+        in_keys, out_keys = (
+            [*keys, *(("next", *require_path(key)) for key in keys)] for keys in (self.in_keys, self.out_keys)
+        )
+        joining = type(self)(
+            self.N,
+            self.dim,
+            in_keys,
+            out_keys,
+            padding=self.padding,
+            padding_value=self.padding_value,
+            reset_key=self.__dict__.get("_reset_key"),
+            done_key=self.done_key,
+            future=self.future,
+            mask_key=self.mask_key,
+        )
+        sampler = implementation("make_window_sampler", self, "lite.data")(self.N, **sampler_kwargs)
+        dropped = ExcludeTransform(*out_keys, inverse=True)
+        return Compose(partial(_windows, self.N), joining, _last_steps, dropped), sampler
+
     def __repr__(self) -> str:
         return f"CatFrames(N={self.N}, dim={self.dim}, keys={self.in_keys})"
 
 
 belong_to("lite.envs", CatFrames)
+
+
+def _windows(length: int, tensordict: Any) -> Any:
+    """Rows of `length` steps."""
+    return tensordict.reshape(-1, length).refine_names(..., "time")
+
+
+def _last_steps(tensordict: Any) -> Any:
+    return tensordict[:, -1]
 
 
 def _buffer_name(key: NestedKey) -> str:

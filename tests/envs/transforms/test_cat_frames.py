@@ -1,7 +1,10 @@
+import pickle
+
 import numpy as np
 import pytest
 
 from lite import TensorDict
+from lite.data import LazyTensorStorage, ReplayBuffer
 from lite.envs import CatFrames
 
 
@@ -66,3 +69,28 @@ def test_what_environments_cannot_have():
         CatFrames(2, -1, ["x"])(td.refine_names("time"))
     with pytest.raises(ValueError, match="padding must be one of"):
         CatFrames(2, -1, padding="wrap")
+
+
+@pytest.mark.parametrize("padding", ["same", "constant"])
+def test_a_buffer_of_single_frames(padding: str) -> None:
+    frames = CatFrames(3, -1, ["x"], ["y"], padding=padding)
+    transform, sampler = frames.make_rb_transform_and_sampler(4, end_key=("next", "done"), generator=0)
+    buffer = ReplayBuffer(
+        storage=LazyTensorStorage(50),
+        sampler=sampler,
+        transform=pickle.loads(pickle.dumps(transform)),
+        batch_size=4,
+    )
+    x = np.arange(13, dtype=np.float32)[:, None]
+    done = np.isin(np.arange(12), [1, 6, 11])[:, None]
+    td = TensorDict({"x": x[:-1], "y": x[:-1], "next": {"x": x[1:], "y": x[1:], "done": done}}, [12])
+    buffer.extend(td)
+    assert "y" not in buffer.storage[:]
+    seen: set[float] = set()
+    for _ in range(30):
+        batch = buffer.sample()
+        np.testing.assert_array_equal(batch["y"], batch["x"] + [-2, -1, 0])
+        np.testing.assert_array_equal(batch["next", "y"], batch["x"] + [-1, 0, 1])
+        np.testing.assert_array_equal(batch["next", "done"], np.isin(batch["x"], [6, 11]))
+        seen |= set(batch["x"].ravel().tolist())
+    assert seen == {4, 5, 6, 9, 10, 11}  # of an episode of two steps there are no three frames
