@@ -119,7 +119,7 @@ def test_every_command_is_run_or_has_its_reason() -> None:
 
 
 def test_pages_of_ten_minutes_are_run_in_ci() -> None:
-    assert ".ci/first_pages\n" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert ".ci/first_pages\n" in (ROOT / ".ci" / "release").read_text(encoding="utf-8")
     assert {line.document for line in IN_GUIDES if line.command.startswith("pip install ")} == {
         line.document for line in IN_GUIDES
     }

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import platform
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+import lite
 from lite.models.decoder.attention import Attention, AttentionShape, Experiment
+from lite.models.graph.runtime import import_onnxruntime
 from lite.models.graph.session import SessionLike, open_session, run_once
 from lite.models.graph.tensors import ELEMENT_TYPES
 
@@ -19,6 +25,7 @@ SHORTEST = 9  # positions that are tried; a model with fewer keeps its own atten
 MARGIN = 3  # positions behind the largest number in the graph
 LEAST = 24  # positions of the longest row that is tried
 TOLERANCE = 2e-5  # of means of numbers around 1
+CACHE_DIR = "LITE_CACHE_DIR"
 
 
 def succeeds(
@@ -51,6 +58,35 @@ def succeeds(
         return all(_agree(experiment, sessions, np.array(pasts), steps, rng) for pasts, steps in trials)
     except Exception:  # onnxruntime's exceptions have no common base; the exported attention is used then
         return False
+
+
+def tried(
+    experiment: Experiment, graph: Path, context_length: int | None, runtime: str = "onnxruntime"
+) -> bool:
+    """`succeeds`, remembered by all processes if the environment variable LITE_CACHE_DIR names a folder.
+
+    A success is an empty file there, named by the digest of all that it depends on. A folder that cannot be
+    written to, or read, changes nothing.
+    """
+    folder = os.environ.get(CACHE_DIR)
+    note = Path(folder) / "attention" / _digest(experiment, context_length, runtime) if folder else None
+    with suppress(OSError):
+        if note is not None and note.is_file():
+            return True
+    found = succeeds(experiment, graph, context_length, runtime)
+    if found and note is not None:
+        with suppress(OSError):
+            note.parent.mkdir(parents=True, exist_ok=True)
+            note.touch()
+    return found
+
+
+def _digest(experiment: Experiment, context_length: int | None, runtime: str) -> str:
+    """Of the two models, and of what runs them: the package, the runtime and the kind of processor."""
+    version = import_onnxruntime().__version__ if runtime == "onnxruntime" else np.__version__
+    made_by = (lite.__version__, runtime, version, platform.machine(), platform.processor())
+    found = hashlib.sha256(repr((made_by, context_length, experiment)).encode())
+    return found.hexdigest()
 
 
 def _agree(

@@ -14,7 +14,7 @@ from lite._files.onnx.reader import Graph, read_graph
 from lite._files.onnx.rewriting import with_weights_outside
 from lite.kernels._install import install
 from lite.models.decoder.attention import replace_attention
-from lite.models.decoder.attention_experiment import succeeds
+from lite.models.decoder.attention_experiment import tried
 from lite.models.decoder.binding import PlacedGraph, Reopen
 from lite.models.decoder.blocks import BlockCache
 from lite.models.decoder.cache import KVCache
@@ -368,6 +368,6 @@ def _with_cache_in_place(
     replaced = replace_attention(model, query_heads(config), graph)
     if replaced is None:
         return None
-    if all(succeeds(one, config.graph, config.context_length, runtime) for one in replaced.experiments):
+    if all(tried(one, config.graph, config.context_length, runtime) for one in replaced.experiments):
         return replaced.model
     return None

@@ -14,7 +14,7 @@ from lite.models.graph import session
 from lite.models.wrapper import loading
 
 # Functions of a graph's bytes, which take half of the time to open one.
-_FUNCTIONS = ("with_limits_as_inputs", "replace_attention", "succeeds", "gather_before_projection")
+_FUNCTIONS = ("with_limits_as_inputs", "replace_attention", "tried", "gather_before_projection")
 
 
 def remembered() -> dict[str, Callable[..., Any]]:

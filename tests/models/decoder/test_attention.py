@@ -115,7 +115,7 @@ def test_a_change_that_does_not_run_is_not_made(monkeypatch: pytest.MonkeyPatch)
     path = MODELS / "optimum-gpt2" / "model.onnx"
     wrong = replace_attention(path.read_bytes(), 8)
     assert wrong is not None
-    monkeypatch.setattr(opening, "succeeds", lambda *_: True)
+    monkeypatch.setattr(opening, "tried", lambda *_: True)
     monkeypatch.setattr(opening, "query_heads", lambda _: 8)
     assert open_session(path, content=wrong.model)  # it loads
     decoder = OnnxDecoder(path, num_threads=1)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,8 +25,8 @@ from helpers.models.attention_graphs import (
 from helpers.models.handmade_exports import HEADS
 
 from lite.models import OnnxDecoder, Padding
-from lite.models.decoder.attention import replace_attention
-from lite.models.decoder.attention_experiment import succeeds
+from lite.models.decoder.attention import Experiment, replace_attention
+from lite.models.decoder.attention_experiment import succeeds, tried
 
 pytest.importorskip("onnxruntime")
 TRIED = [
@@ -77,3 +79,36 @@ def test_rows_too_short_to_try_are_left_alone(tmp_path: Path) -> None:
     assert replaced is not None
     path = folder_of(content, tmp_path) / "model.onnx"
     assert [succeeds(replaced.experiments[0], path, length) for length in (4, 9, None)] == [False, True, True]
+
+
+def test_a_success_is_remembered_where_a_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replaced = replace_attention(changed_graph(nothing), HEADS)
+    assert replaced is not None
+    (one,) = replaced.experiments
+    other = dataclasses.replace(one, exported=one.exported + b"\x0a\x00")
+    outcomes: list[bool] = []
+    calls: list[Experiment] = []
+
+    def counted(experiment: Experiment, *_: Any) -> bool:
+        calls.append(experiment)
+        return outcomes.pop(0)
+
+    monkeypatch.setattr("lite.models.decoder.attention_experiment.succeeds", counted)
+    path = tmp_path / "model.onnx"
+    outcomes[:] = [True, True]
+    monkeypatch.delenv("LITE_CACHE_DIR", raising=False)
+    assert [tried(one, path, 64) for _ in range(2)] == [True, True]
+    assert len(calls) == 2
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setenv("LITE_CACHE_DIR", str(tmp_path / "cache"))
+    outcomes[:] = [False, True, True, False]
+    assert [tried(one, path, 64) for _ in range(3)] == [False, True, True]  # a failure is tried again
+    assert len(calls) == 4
+    assert tried(one, path, 32)  # of shorter rows less was tried
+    assert not tried(other, path, 64)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("LITE_CACHE_DIR", str(tmp_path / "file"))
+    outcomes[:] = [True]
+    assert tried(one, path, 64)

@@ -130,7 +130,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return real(model, options, **kwargs)
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", noted)
-    monkeypatch.setattr("lite.models.decoder.opening.succeeds", lambda *_: False)
+    monkeypatch.setattr("lite.models.decoder.opening.tried", lambda *_: False)
     return counts
 
 
