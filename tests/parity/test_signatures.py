@@ -8,7 +8,7 @@ import tensordict
 import tensordict.nn
 import torch
 import torch.nn.functional
-from torchrl import collectors, data, envs
+from torchrl import collectors, data, envs, record
 from torchrl.collectors.distributed import RayCollector
 from torchrl.collectors.llm import LLMCollector
 from torchrl.modules import distributions as rl
@@ -16,6 +16,7 @@ from torchrl.objectives.value import functional as estimates
 
 import lite
 import lite.data
+import lite.envs
 from lite import kernels, nn
 from lite._tree.protocol import MISSING
 from lite.nn import distributions
@@ -346,16 +347,23 @@ CASES = {
     "DensifyReward": (lite.data.DensifyReward, data.DensifyReward, set(), {"time_dim"}),
     "RayReplayBuffer": (lite.data.RayReplayBuffer, data.RayReplayBuffer, set(), {"replay_buffer_cls"}),
     "RayCollector": (
-        lite.data.RayCollector, RayCollector, {"seed", "start_timeout"},
+        lite.data.RayCollector, RayCollector, {"seed", "start_timeout", "progress"},
         {"exploration_type", "collector_class"},  # other classes
+    ),
+    "VideoRecorder": (lite.data.VideoRecorder, record.VideoRecorder, set(), set()),
+    "PixelRenderTransform": (lite.data.PixelRenderTransform, record.PixelRenderTransform, set(), set()),
+    "WandbLogger": (lite.data.WandbLogger, record.loggers.WandbLogger, {"log_dir"}, set()),
+    "Evaluator": (lite.data.Evaluator, collectors.Evaluator, set(), {"exploration_type"}),
+    "default_info_dict_reader": (
+        lite.envs.default_info_dict_reader, envs.default_info_dict_reader, set(), set(),
     ),
     "LLMCollector": (
         lite.data.LLMCollector, LLMCollector,
-        {"prompts", "reward", "repeats", "seed"},  # in place of the environment, which has them there
+        {"prompts", "reward", "repeats", "seed", "progress"},  # the first three in place of the environment
         {"exploration_type", "dialog_turns_per_batch"},  # the latter always needed
     ),
 }  # fmt: skip
-SUBSETS = {"RayReplayBuffer", "RayCollector", "LLMCollector"}
+SUBSETS = {"RayReplayBuffer", "RayCollector", "LLMCollector", "Evaluator"}
 
 
 @pytest.mark.parametrize("name", CASES)
