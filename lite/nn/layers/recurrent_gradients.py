@@ -96,7 +96,7 @@ def walk_gru(x: Array, state: State, weight: Array, bias: Array, projection: Arr
     fits = size % _LANES == 0
     kernels = layers_for(x, *state, weight, bias, family="networks.recurrent") if fits else None
     if kernels is not None:
-        all_h, kept = kernels.gru(x, *state, weight, bias)
+        all_h, kept = kernels.gru(x, state[0], weight, bias)
         gates, inner, n = (kept[..., a * size : b * size] for a, b in ((0, 2), (2, 3), (3, 4)))
     else:
         all_h, gates, inner, n = _gru_states(x, state[0], weight, bias)
