@@ -1,13 +1,15 @@
 """Layers beside torch's, with the same weights, on one thread; and stacked parameters under vmap.
 
-    python bench/layers.py
+    python bench/layers.py [--only PATTERN] [--rounds N] [--output DIR]
 
-float32, evaluation mode, torch under no_grad. Results go to bench/results/layers.md.
+float32, evaluation mode, torch under no_grad. Results go to bench/results/layers.md; `--only` times the
+layers whose names match, and saves nothing.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -106,18 +108,20 @@ def beside_a_loop(case: Case) -> dict[str, Callable[[], Any]]:
 
 
 def main() -> None:
-    asked = arguments(__doc__, rounds=51).parse_args()
+    parser = arguments(__doc__, rounds=51)
+    parser.add_argument("--only", default="", metavar="PATTERN", help="of the names of layers")
+    asked = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     about = machine() | {"torch": torch.__version__, "threads": 1}
     rows = []
     with torch.no_grad():
-        for case in CASES:
+        for case in (case for case in CASES if re.search(asked.only, name_of(case))):
             rows.append(row(name_of(case), "torch", measure(beside_torch(case), asked.rounds)))
-        for case in MAPPED:
+        for case in (case for case in MAPPED if re.search(asked.only, name_of(case))):
             result = measure(beside_a_loop(case), asked.rounds)
             rows.append(row(f"vmap, {COPIES} x {name_of(case)}", "a loop over lite's modules", result))
-    report(place(asked), "layers", "Layers", rows, about)
+    report(place(asked, part=bool(asked.only)), "layers", "Layers", rows, about)
 
 
 if __name__ == "__main__":
