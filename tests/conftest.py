@@ -13,6 +13,7 @@ import hashlib
 import inspect
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -30,6 +31,10 @@ from lite._arrays.public import written_in
 _KERNELS = Path(__file__).parents[1] / "kernels"
 _SOURCES = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(_KERNELS.rglob("*.py"))))
 os.environ.setdefault("NUMBA_CACHE_DIR", f"{tempfile.gettempdir()}/lite-numba-{_SOURCES.hexdigest()[:16]}")
+if sys.dont_write_bytecode:  # images of containers say so, and each process would compile all sources anew
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    _BYTECODE = os.environ.setdefault("PYTHONPYCACHEPREFIX", str(_KERNELS.parent / ".pytest_cache/bytecode"))
+    sys.dont_write_bytecode, sys.pycache_prefix = False, _BYTECODE
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # many tests import onnxruntime before lite does
 
 # No test asserts a time, which a busy machine would fail.
@@ -56,6 +61,21 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+# Every second worker collects from the end, and finds compiled what the others have collected by then.
+_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+_FROM_THE_END = bool(_WORKER) and int(_WORKER.removeprefix("gw")) % 2 == 1
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    if _FROM_THE_END and isinstance(collector, pytest.Directory):
+        report.result.reverse()
+    return report
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
     """Files of tests have no examples, which would be searched for in all that they import."""
@@ -68,7 +88,10 @@ def pytest_report_header() -> str:
     return f"CUDA kernels: tested {where}"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if _WORKER:  # all are to have the same order
+        items.sort(key=lambda item: str(item.path))
     if kernels_under_test.ON_DEVICE:
         host = [item for item in items if item.get_closest_marker("host_only")]
         config.hook.pytest_deselected(items=host)
@@ -102,19 +125,23 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The tests of a file share a worker, which has its kernels compiled; so do all that start Ray."""
+    """The tests of a file share a worker, which has its kernels compiled; so do all that start Ray, and the
+    examples of classes and functions, of which many compile the same kernels."""
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
+            if file.startswith("lite/"):
+                return "examples"
             return "ray" if re.search(r"_ray[_.]", file) else file
 
         def schedule(self) -> None:
             super().schedule()  # begins with the files of most tests
             few = [file for file, tests in self.workqueue.items() if len(tests) < 4]
-            for file in few:  # which may take long each: nobody waits for one at the end
-                self.workqueue.move_to_end(file, last=False)
+            for file in [*few, "examples"]:  # which may take long each: nobody waits for one at the end
+                if file in self.workqueue:
+                    self.workqueue.move_to_end(file, last=False)
 
     return Scheduling(config, log)
 
