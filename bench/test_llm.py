@@ -332,7 +332,7 @@ def short_prompts(bench: Bench) -> Iterator[dict[str, Any]]:
     for precision, _, decoder, genai in beside_genai(bench):
         for count, length in ((32, 8), (16, 32)):
             prompts = bench.prompts(count, length)
-            runs = {
+            runs: dict[str, Run | None] = {
                 "lite": lite_run(decoder, prompts, GenerationConfig(max_new_tokens=1)),
                 "onnxruntime-genai": genai and genai.generate(prompts, 1),
                 "lite, scores": functools.partial(score, decoder, list(prompts)),

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite.models.decoder.adapters import (
+    AdaptersByName,
     AdapterSource,
     AdapterValues,
     adapter_values,
@@ -214,7 +215,8 @@ class OnnxDecoder:
 
     def _load_adapters(self, adapters: Mapping[str, AdapterSource]) -> None:
         """Have these adapters, and inputs for them where they name projections that have none."""
-        config, self._adapters = self.config, {}
+        config = self.config
+        self._adapters: AdaptersByName = {}
         if config is not None and self.spec.prompts:
             config = config.of_prompts()
         given = read_adapters(adapters, config.graph if config else None)
