@@ -6,7 +6,8 @@ there. Packages come from pip's index. Times want a quiet machine; bytes do not 
 
 `--only edge` (and so on) measures some environments. `--sizes` counts the bytes of every extra that
 pyproject.toml has, and measures nothing else: `install_sizes.md`. `--sizes small` counts the small
-installation of README, as it is and with all that its packages require, for the Python that runs it.
+installation of README, as it is and with all that its packages require, for the Python that runs it. `--sizes
+inside` counts the wheel of lite with kernels inside, alone and with extras: it requires no Numba.
 """
 
 import json
@@ -19,6 +20,7 @@ import tempfile
 import time
 import tomllib
 import venv
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,7 @@ SMALL = {
     "edge with language models": ["numpy", KERNELS, "onnxruntime<1.29", "tokenizers", "jinja2", "markupsafe"],
 }
 EXTRAS = ("llm-cpu", "llm")
+INSIDE = ("inside", "inside llm-cpu")  # the wheel with kernels inside, and an extra of it
 # Bytes of each package of an environment, as its installer lists them.
 COUNT = """
 import json
@@ -79,6 +82,19 @@ def wheels(folder: Path, kernels: Path | None) -> tuple[Path, Path]:
         subprocess.run(build, check=True, cwd=source, env={**os.environ, "PYTHONPATH": str(source)})
         (kernels,) = folder.glob("tensordict_lite_kernels-*.whl")
     return own, kernels.resolve()
+
+
+def with_kernels(folder: Path, pure: Path, libraries: Path | None) -> Path:
+    """The wheel with kernels inside, whose libraries are compiled unless a folder of them is given."""
+    source = folder / "source"
+    command = [sys.executable, "-m", "lite.kernels.prebuild", "--into", str(pure), "--wheel", str(folder)]
+    if libraries is not None:
+        listed = json.loads((libraries / "manifest.json").read_text(encoding="utf-8"))["libraries"]
+        targets = ",".join(each["target"] for each in listed)
+        command += ["--libraries", str(libraries.resolve()), "--target", targets]
+    subprocess.run(command, check=True, cwd=source, env={**os.environ, "PYTHONPATH": str(source)})
+    (made,) = folder.glob("tensordict_lite-*linux*.whl")
+    return made
 
 
 def installed(folder: str, wanted: Sequence[str]) -> tuple[str, dict[str, int]]:
@@ -160,7 +176,7 @@ def page_of_sizes(counted: list[dict[str, Any]]) -> str:
         "| extra | download, MB | installed, MB | more, MB | packages | largest of what it adds, MB |",
         "|---|--:|--:|--:|--:|---|",
     ]
-    for each in (each for each in counted if "required" not in each):
+    for each in (each for each in counted if "required" not in each and "inside" not in each):
         packages = each["installed"]
         total = sum(packages.values())
         added = {name: size for name, size in packages.items() if not each["extra"] or name not in own}
@@ -183,7 +199,33 @@ def page_of_sizes(counted: list[dict[str, Any]]) -> str:
             lines.append(
                 f"  - its kernels were compiled in {seconds / 60:.1f} minutes (load before {load:.1f})"
             )
+    lines += [
+        "",
+        "The wheel with kernels inside (`lite.kernels.prebuild --into`), with all that is required:",
+        "",
+    ]
+    for each in (each for each in counted if "inside" in each):
+        packages = sorted(each["installed"].items(), key=lambda item: -item[1])
+        total = sum(each["installed"].values()) / 1e6
+        largest = ", ".join(f"{name} {size / 1e6:.1f}" for name, size in packages[:4])
+        files = ", ".join(f"{name} {size / 1e6:.1f}" for name, size in each["inside"].items())
+        lines.append(f"- {each['extra']}: {total:.1f} MB, of which {largest}; in lite: {files}")
     return "\n".join(lines) + "\n"
+
+
+def parts(wheel: Path) -> dict[str, int]:
+    """Bytes of the parts of a wheel with kernels inside, as they lie on disk before Python compiles them."""
+    found = {"Python": 0, "the embedded model": 0, "compiled kernels": 0}
+    with zipfile.ZipFile(wheel) as archive:
+        for entry in archive.infolist():
+            name = entry.filename
+            if name.startswith("lite/kernels/libraries/"):
+                found["compiled kernels"] += entry.file_size
+            elif "/assets/" in name:
+                found["the embedded model"] += entry.file_size
+            else:
+                found["Python"] += entry.file_size
+    return found
 
 
 def row(facts: dict[str, Any]) -> str:
@@ -214,7 +256,7 @@ def row(facts: dict[str, Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def save_sizes(extras: Sequence[str], folder: Path, kernels: Path | None) -> None:
+def save_sizes(extras: Sequence[str], folder: Path, kernels: Path | None, libraries: Path | None) -> None:
     """Count what extras take; those that are not named keep what was counted before in this folder."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     every = ["", *project["optional-dependencies"]]
@@ -225,9 +267,14 @@ def save_sizes(extras: Sequence[str], folder: Path, kernels: Path | None) -> Non
         load, start = os.getloadavg()[0], time.perf_counter()
         own, compiled = wheels(Path(built), kernels) if "small" in extras else (wheel(Path(built)), None)
         compiling = None if kernels else (time.perf_counter() - start, load)
-        for extra in extras or every:
+        made = with_kernels(Path(built), own, libraries) if "inside" in extras else own
+        wanted = [part for extra in extras or every for part in (INSIDE if extra == "inside" else [extra])]
+        for extra in wanted:
             if extra == "small" and compiled is not None:
                 found = {**count_small(own, compiled), "compiling": compiling}
+            elif extra in INSIDE:
+                asked = f"{made}[{extra.removeprefix('inside ')}]" if extra != "inside" else str(made)
+                found = {**count(extra, [asked]), "inside": parts(made)}
             else:
                 found = count(extra, [f"{own}[{extra}]" if extra else str(own)])
             counted[found["extra"]] = found
@@ -241,9 +288,10 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=[*SMALL, *EXTRAS], help="this one, or these")
     parser.add_argument("--sizes", nargs="*", metavar="EXTRA", help="count bytes, of all extras unless named")
     parser.add_argument("--kernels", type=Path, help="wheel of compiled kernels, instead of building one")
+    parser.add_argument("--libraries", type=Path, help="for `inside`: a folder of compiled kernels")
     asked = parser.parse_args()
     if asked.sizes is not None:
-        save_sizes(asked.sizes, place(asked), asked.kernels)
+        save_sizes(asked.sizes, place(asked), asked.kernels, asked.libraries)
         return
     about = machine()
     with tempfile.TemporaryDirectory() as folder:

@@ -27,12 +27,12 @@ from lite.models.graph.runtime import choose_runtime, import_onnxruntime
 EXTRAS = {
     "numba": (("numba",), "compiles kernels that no library here has"),
     "llm": (("onnxruntime", "tokenizers", "jinja2"), "language models"),
-    "cuda": (("numba-cuda",), "kernels and draws in GPU memory"),
-    "files": (("safetensors", "h5py", "pyarrow", "pandas"), "those formats"),
-    "grammar": (("llguidance",), "responses that fit a schema"),
-    "gym": (("gymnasium",), "its environments"),
-    "ray": (("ray",), "clusters"),
-    "logging": (("tensorboardX", "matplotlib"), "curves"),
+    "cuda": (("numba-cuda",), "CUDA"),
+    "files": (("safetensors", "h5py", "pyarrow", "pandas"), "safetensors, HDF5, Arrow and Parquet"),
+    "grammar": (("llguidance",), "grammars"),
+    "gym": (("gymnasium",), "gymnasium"),
+    "ray": (("ray",), "Ray"),
+    "logging": (("tensorboardX", "matplotlib"), "logs and curves"),
 }
 _BUILDS = ("onnxruntime-gpu", "onnxruntime")  # the same module
 _ASIDE = ("AzureExecutionProvider",)  # runs no graph
