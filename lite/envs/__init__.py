@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         UnsqueezeTransform,
         VecNorm,
         VecNormV2,
+        gSDENoise,
     )
 
 # The public names by what defines them.
@@ -139,6 +140,7 @@ _NAMES = {
         "UnsqueezeTransform",
         "VecNorm",
         "VecNormV2",
+        "gSDENoise",
     ],
 }
 _FILE_OF = {name: file for file, names in _NAMES.items() for name in names}
@@ -201,6 +203,7 @@ __all__ = [
     "check_env_specs",
     "default_info_dict_reader",
     "exploration_type",
+    "gSDENoise",
     "make_composite_from_td",
     "set_exploration_type",
     "step_mdp",
@@ -220,5 +223,6 @@ def __dir__() -> list[str]:
 
 # What modules call by this name.
 _lazy_hooks.register(
-    make_tensordict_primer=lambda: import_module("lite.envs.transforms.step_transforms").primer_of_states
+    make_tensordict_primer=lambda: import_module("lite.envs.transforms.step_transforms").primer_of_states,
+    make_mask_primer=lambda: import_module("lite.envs.transforms.step_transforms").primer_of_masks,
 )

@@ -106,6 +106,9 @@ if TYPE_CHECKING:
     from lite.nn.layers.transformer import TransformerEncoderLayer as TransformerEncoderLayer
     from lite.nn.policies.actors import Actor as Actor
     from lite.nn.policies.actors import ProbabilisticActor as ProbabilisticActor
+    from lite.nn.policies.batch_renorm import BatchRenorm1d as BatchRenorm1d
+    from lite.nn.policies.consistent_dropout import ConsistentDropout as ConsistentDropout
+    from lite.nn.policies.consistent_dropout import ConsistentDropoutModule as ConsistentDropoutModule
     from lite.nn.policies.conv_net import ConvNet as ConvNet
     from lite.nn.policies.conv_net import SquashDims as SquashDims
     from lite.nn.policies.conv_net import Squeeze2dLayer as Squeeze2dLayer
@@ -121,11 +124,14 @@ if TYPE_CHECKING:
     from lite.nn.policies.dueling import DuelingMlpDQNet as DuelingMlpDQNet
     from lite.nn.policies.egreedy import EGreedyModule as EGreedyModule
     from lite.nn.policies.gaussian import AdditiveGaussianModule as AdditiveGaussianModule
+    from lite.nn.policies.gsde import LazygSDEModule as LazygSDEModule
+    from lite.nn.policies.gsde import gSDEModule as gSDEModule
     from lite.nn.policies.hooks import DistributionalQValueHook as DistributionalQValueHook
     from lite.nn.policies.hooks import QValueHook as QValueHook
     from lite.nn.policies.modes import recurrent_mode as recurrent_mode
     from lite.nn.policies.modes import set_recurrent_mode as set_recurrent_mode
     from lite.nn.policies.multi_agent import MultiAgentMLP as MultiAgentMLP
+    from lite.nn.policies.multi_step_actor import MultiStepActorWrapper as MultiStepActorWrapper
     from lite.nn.policies.noisy import NoisyLazyLinear as NoisyLazyLinear
     from lite.nn.policies.noisy import NoisyLinear as NoisyLinear
     from lite.nn.policies.noisy import reset_noise as reset_noise
@@ -212,13 +218,17 @@ _NAMES = {
     "policies.actors": "Actor ProbabilisticActor",
     "policies.conv_net": "ConvNet SquashDims Squeeze2dLayer SqueezeLayer",
     "policies.ddpg": "DdpgCnnActor DdpgCnnQNet DdpgMlpActor DdpgMlpQNet",
+    "policies.batch_renorm": "BatchRenorm1d",
+    "policies.consistent_dropout": "ConsistentDropout ConsistentDropoutModule",
     "policies.distributional": "DistributionalDQNnet DistributionalQValueActor DistributionalQValueModule",
     "policies.dueling": "DuelingCnnDQNet DuelingMlpDQNet",
     "policies.egreedy": "EGreedyModule",
     "policies.gaussian": "AdditiveGaussianModule",
+    "policies.gsde": "LazygSDEModule gSDEModule",
     "policies.hooks": "DistributionalQValueHook QValueHook",
     "policies.modes": "recurrent_mode set_recurrent_mode",
     "policies.multi_agent": "MultiAgentMLP",
+    "policies.multi_step_actor": "MultiStepActorWrapper",
     "policies.noisy": "NoisyLazyLinear NoisyLinear reset_noise",
     "policies.operators": "ActorCriticOperator ActorCriticWrapper ActorValueOperator",
     "policies.ornstein_uhlenbeck": "OrnsteinUhlenbeckProcessModule",

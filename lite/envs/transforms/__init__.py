@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         StepCounter,
         StepTransform,
         TensorDictPrimer,
+        gSDENoise,
     )
     from lite.envs.transforms.time_max_pool import TimeMaxPool
     from lite.envs.transforms.transformed_env import TransformedEnv
@@ -73,7 +74,14 @@ _NAMES = {
     "returns": ["Reward2GoTransform", "TargetReturn"],
     "sequences": ["BurnInTransform", "RandomCropTensorDict"],
     "shapes": ["FlattenObservation", "PermuteTransform", "SqueezeTransform", "UnsqueezeTransform"],
-    "step_transforms": ["InitTracker", "RewardSum", "StepCounter", "StepTransform", "TensorDictPrimer"],
+    "step_transforms": [
+        "InitTracker",
+        "RewardSum",
+        "StepCounter",
+        "StepTransform",
+        "TensorDictPrimer",
+        "gSDENoise",
+    ],
     "time_max_pool": ["TimeMaxPool"],
     "transformed_env": ["TransformedEnv"],
     "vec_norm": ["VecNorm"],
@@ -127,6 +135,7 @@ __all__ = [
     "UnsqueezeTransform",
     "VecNorm",
     "VecNormV2",
+    "gSDENoise",
 ]
 
 

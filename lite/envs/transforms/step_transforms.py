@@ -500,7 +500,46 @@ class TensorDictPrimer(StepTransform):
         )
 
 
-belong_to("lite.envs", StepTransform, StepCounter, RewardSum, InitTracker, TensorDictPrimer)
+class gSDENoise(TensorDictPrimer):
+    """Where an episode starts, the noise that `lite.nn.gSDEModule` draws anew: zeros, or noise itself.
+
+    Args:
+        state_dim: size of the state.
+        action_dim: size of the action; with both, the noise is drawn here, (*shape, action_dim, state_dim).
+        shape: the batch of the environment, if `expand_specs=False`.
+        random, default_value: not to be given, or as of `TensorDictPrimer`.
+        **options: reset_key, expand_specs and generator, as of `TensorDictPrimer`.
+
+    Raises:
+        as of `TensorDictPrimer`.
+
+    Source:
+        torchrl.envs.gSDENoise.
+
+    Example:
+        >>> from lite.envs import GymEnv, TransformedEnv, gSDENoise
+        >>> env = TransformedEnv(GymEnv("Pendulum-v1"), gSDENoise())
+        >>> env.reset()["_eps_gSDE"]
+        array([0.], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        state_dim: int | None = None,
+        action_dim: int | None = None,
+        shape: tuple[int, ...] | None = None,
+        **options: Any,
+    ) -> None:
+        self.state_dim = state_dim
+        self.action_dim = action_dim
+        batch = () if shape is None else tuple(shape)
+        known = state_dim is not None and action_dim is not None
+        own = (action_dim, state_dim) if known else (1,)
+        primers = Composite({"_eps_gSDE": Unbounded((*batch, *own))}, shape=batch)
+        super().__init__(primers, known, **options)
+
+
+belong_to("lite.envs", StepTransform, StepCounter, RewardSum, InitTracker, TensorDictPrimer, gSDENoise)
 
 
 def _as_key(path: Path) -> NestedKey:
@@ -519,3 +558,10 @@ def _sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def primer_of_states(shapes: Mapping[Any, tuple[int, ...]]) -> TensorDictPrimer:
     """The primer of states that are zeros where episodes start, float32 of these shapes by key."""
     return TensorDictPrimer({key: Unbounded(shape, dtype=np.float32) for key, shape in shapes.items()})
+
+
+def primer_of_masks(
+    key: NestedKey, shape: tuple[int, ...], dtype: np.dtype[Any], draw: Callable[[], Any]
+) -> TensorDictPrimer:
+    """The primer of a mask that is drawn where episodes start, of a shape with the batch."""
+    return TensorDictPrimer({key: Unbounded(shape, dtype=dtype)}, default_value=draw, expand_specs=False)

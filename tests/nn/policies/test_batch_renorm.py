@@ -1,0 +1,76 @@
+"""BatchRenorm1d: its formula, before and after the warm-up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lite import TensorDict, nn, vmap
+from lite.models import OnnxModule
+
+RNG = np.random.default_rng(0)
+X = (3 * RNG.standard_normal((6, 2)) + 1).astype(np.float32)
+
+
+def test_the_first_batches_are_normalised_by_themselves() -> None:
+    layer = nn.BatchRenorm1d(2, momentum=0.1, warmup_steps=2)
+    for _ in range(2):
+        np.testing.assert_allclose(layer(X), (X - X.mean(0)) / X.std(0), rtol=1e-4, atol=1e-5)
+    share = 1 - 0.9**2
+    np.testing.assert_allclose(layer.running_mean, share * X.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(layer.running_var, 1 - share + share * X.var(0, ddof=1), rtol=1e-5)
+    assert layer.num_batches_tracked == 2
+
+
+def test_later_ones_by_running_averages_within_limits() -> None:
+    layer = nn.BatchRenorm1d(2, warmup_steps=1, max_r=100, max_d=100)
+    layer(X)
+    mean, std = layer.running_mean.copy(), np.sqrt(layer.running_var + 1e-5)
+    other = X + 2
+    np.testing.assert_allclose(layer(other), (other - mean) / std, rtol=1e-3, atol=1e-4)
+    layer = nn.BatchRenorm1d(2, warmup_steps=1, max_r=1.5, max_d=0.5)
+    layer(X)
+    normal = (other - other.mean(0)) / other.std(0)
+    np.testing.assert_allclose(layer(other), 1.5 * normal + 0.5, rtol=1e-4, atol=1e-4)
+
+
+def test_evaluation_and_its_graph(tmp_path: Path) -> None:
+    layer = nn.BatchRenorm1d(2, momentum=0.5)
+    layer(X)
+    layer.eval()
+    expected = (X - layer.running_mean) / np.sqrt(layer.running_var + 1e-5)
+    np.testing.assert_allclose(layer(X), expected, rtol=1e-5)
+    assert layer.num_batches_tracked == 1
+    module = nn.TensorDictModule(layer, ["x"], ["y"])
+    td = TensorDict(x=X, batch_size=[6])
+    module.to_onnx(tmp_path / "a.onnx", td)
+    np.testing.assert_allclose(OnnxModule(tmp_path / "a.onnx")(td.clone())["y"], expected, rtol=1e-5)
+
+
+def test_stacked_layers_track_each_for_itself() -> None:
+    layers = [nn.BatchRenorm1d(2, momentum=0.5, warmup_steps=1) for _ in range(2)]
+    params = TensorDict.from_modules(*layers)
+    inputs = np.stack([X, 2 * X + 1])
+
+    def call(params: TensorDict, x: np.ndarray) -> np.ndarray:
+        with params.to_module(layers[0]):
+            return layers[0](x)
+
+    for _ in range(2):
+        got = vmap(call)(params, inputs)
+    alone = [nn.BatchRenorm1d(2, momentum=0.5, warmup_steps=1) for _ in range(2)]
+    for _ in range(2):
+        expected = np.stack([layer(x) for layer, x in zip(alone, inputs, strict=True)])
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
+    np.testing.assert_allclose(params["running_mean"], [layer.running_mean for layer in alone], rtol=1e-6)
+    np.testing.assert_array_equal(params["num_batches_tracked"], [2, 2])
+
+
+def test_what_is_refused() -> None:
+    layer = nn.BatchRenorm1d(2)
+    with pytest.raises(ValueError, match="at least 2 dimensions"):
+        layer(X[0])
+    with pytest.raises(RuntimeError, match="num_features=2"):
+        layer(X.T)

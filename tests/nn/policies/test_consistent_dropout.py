@@ -1,0 +1,48 @@
+"""ConsistentDropout: masks that are kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lite import TensorDict, grad, nn
+
+X = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
+
+
+def test_a_mask_that_is_given_is_applied() -> None:
+    layer = nn.ConsistentDropout(0.5, rng=0)
+    out, mask = layer(X)
+    np.testing.assert_array_equal(np.unique(mask), [0, 2])
+    np.testing.assert_array_equal(out, X * mask)
+    np.testing.assert_array_equal(layer(2 * X, mask)[0], 2 * out)
+    assert (layer(X)[1] != mask).any()
+    np.testing.assert_array_equal(nn.ConsistentDropout(0.5, rng=0)(X)[1], mask)
+
+
+def test_gradients_go_through_the_mask() -> None:
+    layer = nn.ConsistentDropout(0.5, rng=0)
+    mask = layer.make_mask(input=X)
+    np.testing.assert_array_equal(grad(lambda x: layer(x, mask)[0].sum())(X), mask)
+
+
+def test_masks_are_entries() -> None:
+    module = nn.ConsistentDropoutModule(0.5, "x", rng=0)
+    td = module(TensorDict(x=X.copy(), batch_size=[4]))
+    (mask,) = (key for key in td.keys() if key.startswith("mask_"))  # noqa: SIM118
+    again = module(td.clone().set("x", X))
+    np.testing.assert_array_equal(again["x"], td["x"])
+    assert module.in_keys == module.out_keys == ["x", mask]
+    module.eval()
+    np.testing.assert_array_equal(module(TensorDict(x=X, batch_size=[4]))["x"], X)
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"\[0, 1\)"):
+        nn.ConsistentDropoutModule(1.0, "x")
+    with pytest.raises(ValueError, match="in_keys"):
+        nn.ConsistentDropoutModule(0.5, ["x"])
+    with pytest.raises(RuntimeError, match="input_shape"):
+        nn.ConsistentDropoutModule(0.5, "x").make_tensordict_primer()
+    with pytest.raises(RuntimeError, match="make_mask"):
+        nn.ConsistentDropout().make_mask()
