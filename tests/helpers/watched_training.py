@@ -17,7 +17,7 @@ from lite.data import Collector, TensorDictReplayBuffer
 from lite.nn.losses import HardUpdate, LossModule, SoftUpdate
 from lite.nn.losses.updates import TargetNetUpdater
 from lite.nn.policies.exploration import ExplorationModule
-from lite.optim import Adam
+from lite.optim import Adam, group_optimizers
 
 
 class Training:
@@ -57,6 +57,8 @@ class Training:
         for name, found in list(vars(script).items()):
             if found is Collector:
                 monkeypatch.setattr(script, name, Noted)
+            if found is group_optimizers:
+                monkeypatch.setattr(script, name, self._group)
             for kind, note in made.items():
                 if isinstance(found, type) and issubclass(found, kind):
                     monkeypatch.setattr(script, name, _noted(found, note))
@@ -69,6 +71,12 @@ class Training:
         self.optimizers.append(optimizer)
         for name in ("step", "zero_grad"):
             setattr(optimizer, name, self._counted(optimizer, name))
+
+    def _group(self, *optimizers: Any) -> Any:
+        self.optimizers.clear()
+        group = group_optimizers(*optimizers)
+        self._optimizer(group)
+        return group
 
     def _updater(self, updater: Any) -> None:
         self.updaters.append(updater)

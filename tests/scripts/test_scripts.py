@@ -56,6 +56,13 @@ SHORT = {
         falls=(("loss_objective", "actor_network_params"), CRITIC),
         batch="buffer",
     ),
+    "crossq": Short(
+        STEPS,
+        PENDULUM,
+        episodes=1,
+        steps=(40,),
+        falls=(ACTOR,),  # the values of the next frames, which are no targets, move along with its own
+    ),
     "ddpg": Short(
         STEPS,
         PENDULUM,
