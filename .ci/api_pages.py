@@ -65,6 +65,14 @@ def _packages_in(module: pdoc.doc.Module) -> list[pdoc.doc.Module]:
     return [pdoc.doc.Module(import_module(name)) for name in inside]
 
 
+def _without_dead_links(page: str) -> str:
+    """A page whose names are links only where they are on it: inherited ones stand elsewhere."""
+    ids = set(re.findall(r'id="([^"]+)"', page))
+    return re.sub(
+        r'<a href="#([^"]+)">(.*?)</a>', lambda link: link[0] if link[1] in ids else link[2], page, flags=re.S
+    )
+
+
 def main(folder: str) -> int:
     for name in PACKAGES:
         package = import_module(name)
@@ -79,10 +87,12 @@ def main(folder: str) -> int:
     pdoc.doc.safe_eval_type = _in_module
     pdoc.doc._remove_collections_abc = _short
     pdoc.doc.Module.submodules = property(_packages_in)
-    pdoc.render.configure(docformat="google", show_source=False, template_directory=TEMPLATES)
+    pdoc.render.configure(docformat="google", show_source=False, search=False, template_directory=TEMPLATES)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         pdoc.pdoc(*PACKAGES, output_directory=Path(folder))
+    for page in Path(folder).rglob("*.html"):
+        page.write_text(_without_dead_links(page.read_text(encoding="utf-8")), encoding="utf-8")
     for warning in told:
         print(warning.message, file=sys.stderr)
     pages = {

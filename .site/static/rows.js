@@ -4,7 +4,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const heads = [...table.querySelectorAll("thead th")].map((cell) => cell.textContent.trim());
     const rows = [...table.querySelectorAll("tbody tr")];
     const longest = Math.max(0, ...rows.map((row) => row.textContent.length));
-    if (longest < 90 || heads.length < 2) continue;
+    if (longest < 90 || heads.length < 3) continue;
     table.classList.add("cards");
     for (const row of rows) [...row.cells].forEach((cell, i) => cell.setAttribute("data-head", heads[i] ?? ""));
   }
