@@ -221,7 +221,7 @@ def test_pages_answer_in_a_browser(site: Path, tmp_path: Path) -> None:
         found = (
             "const end = Date.now() + 20000;"
             "const list = () => document.querySelectorAll('ul.search li').length;"
-            "return new Promise(done => { const look = () => list() || Date.now() > end ? done(list())"
+            "return new Promise(done => { const look = () => list() > 5 || Date.now() > end ? done(list())"
             " : setTimeout(look, 50); look(); })"
         )
         assert shown.ask(found) > 5

@@ -13,6 +13,8 @@ document.addEventListener("DOMContentLoaded", () => {
     const show = () => {
       const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
       for (const [row, text] of rows) row.classList.toggle("away", !words.every((word) => text.includes(word)));
+      for (const section of document.querySelectorAll("article section section")) // without a row that is left
+        section.classList.toggle("away", words.length > 0 && !section.querySelector("tbody tr:not(.away)"));
     };
     field.addEventListener("input", show);
     if (location.hash.startsWith("#rows=")) field.value = decodeURIComponent(location.hash.slice(6));
