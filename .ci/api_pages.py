@@ -65,8 +65,11 @@ def _packages_in(module: pdoc.doc.Module) -> list[pdoc.doc.Module]:
     return [pdoc.doc.Module(import_module(name)) for name in inside]
 
 
-def _without_dead_links(page: str) -> str:
-    """A page whose names are links only where they are on it: inherited ones stand elsewhere."""
+def _cleaned(page: str) -> str:
+    """A page without the blanks between its tags, whose names are links only where they are on it: inherited
+    ones stand elsewhere."""
+    parts = re.split(r"(<(?:pre|script|style)\b.*?</(?:pre|script|style)>)", page, flags=re.S)
+    page = "".join(part if i % 2 else re.sub(r"\s*\n\s*", "\n", part) for i, part in enumerate(parts))
     ids = set(re.findall(r'id="([^"]+)"', page))
     return re.sub(
         r'<a href="#([^"]+)">(.*?)</a>', lambda link: link[0] if link[1] in ids else link[2], page, flags=re.S
@@ -92,7 +95,7 @@ def main(folder: str) -> int:
         warnings.simplefilter("always")
         pdoc.pdoc(*PACKAGES, output_directory=Path(folder))
     for page in Path(folder).rglob("*.html"):
-        page.write_text(_without_dead_links(page.read_text(encoding="utf-8")), encoding="utf-8")
+        page.write_text(_cleaned(page.read_text(encoding="utf-8")), encoding="utf-8")
     for warning in told:
         print(warning.message, file=sys.stderr)
     pages = {

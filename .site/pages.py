@@ -104,7 +104,9 @@ class Site:
             return f"{intro}\n{field}\n{tree}{heading}{rest}"
         if name == "measured/index":
             names = sorted(file.stem for file in RESULTS.glob("*.md"))
-            return f"{text}\n{_results(names)}\n{_toctree(names, '', hidden=True)}"
+            intro, heading, rest = text.partition("\n## ")
+            tree = _toctree(names, "", hidden=True)
+            return f"{intro}\n{_results(names)}\n{tree}{heading}{rest}"
         if source.startswith("bench/results/"):
             plots = [
                 f
