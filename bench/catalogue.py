@@ -129,6 +129,13 @@ SCRIPTS = {
         'pip install -e ".[bench,parity,gym]"',
         _TORCHRL,
     ),
+    "scripts_learning": Script(
+        "scripts_learning.py",
+        "TorchRL's scripts over seeds, beside the same text on torchrl",
+        (*_TORCHRL, "gymnasium"),
+        'pip install -e ".[bench,parity,gym]"',
+        _TORCHRL,
+    ),
     "llm": Script(
         "test_llm.py",
         "language models beside onnxruntime-genai, optimum, transformers: those that are installed",
