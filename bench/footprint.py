@@ -215,17 +215,14 @@ def page_of_sizes(counted: list[dict[str, Any]]) -> str:
 
 def parts(wheel: Path) -> dict[str, int]:
     """Bytes of the parts of a wheel with kernels inside, as they lie on disk before Python compiles them."""
-    found = {"Python": 0, "the embedded model": 0, "compiled kernels": 0}
     with zipfile.ZipFile(wheel) as archive:
-        for entry in archive.infolist():
-            name = entry.filename
-            if name.startswith("lite/kernels/libraries/"):
-                found["compiled kernels"] += entry.file_size
-            elif "/assets/" in name:
-                found["the embedded model"] += entry.file_size
-            else:
-                found["Python"] += entry.file_size
-    return found
+        sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+    model = sum(sizes[name] for name in sizes if "/assets/" in name)
+    libraries = sorted(name for name in sizes if name.endswith(".so"))
+    levels = ", ".join(Path(name).stem for name in libraries)
+    kernels = sum(map(sizes.__getitem__, libraries))
+    rest = sum(sizes.values()) - model - kernels
+    return {"Python": rest, "the embedded model": model, f"kernels for {levels}": kernels}
 
 
 def row(facts: dict[str, Any]) -> str:
@@ -262,7 +259,7 @@ def save_sizes(extras: Sequence[str], folder: Path, kernels: Path | None, librar
     every = ["", *project["optional-dependencies"]]
     file = folder / "install_sizes.json"
     before = json.loads(file.read_text(encoding="utf-8")) if extras and file.exists() else []
-    counted = {each["extra"]: each for each in before}
+    counted = {e["extra"]: e for e in before if e["extra"] in every or {"required", "inside"} & {*e}}
     with tempfile.TemporaryDirectory() as built:
         load, start = os.getloadavg()[0], time.perf_counter()
         own, compiled = wheels(Path(built), kernels) if "small" in extras else (wheel(Path(built)), None)
