@@ -34,7 +34,7 @@ ELSEWHERE = {
     "lite score drawn.jsonl": "tests/cli/test_output_files_pipeline.py runs the chain",
     "lite mismatch DIR drawn.jsonl": "tests/cli/test_output_files_pipeline.py runs the chain",
     "lite learn": "learns for a minute; tests/cli/test_learn.py",
-    "lite generate --model learnt/model": "runs what `lite learn` wrote; tests/cli/test_learn.py",
+    "lite generate --adapter learnt": "runs what `lite learn` wrote; tests/cli/test_learn.py",
     "lite chat": "holds a conversation; tests/cli/test_chat.py",
     "lite generate --device cuda": "needs a GPU",
     "lite info --device cuda": "needs a GPU",

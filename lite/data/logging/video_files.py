@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,8 @@ def write_video(
     frames = np.asarray(frames)
     if frames.dtype != np.uint8:
         raise TypeError(f"frames of a video must be uint8, got {frames.dtype}.")
-    kind = os.path.splitext(path)[1]
+    file = Path(path)
+    kind = file.suffix
     try:
         import imageio.v3 as imageio
 
@@ -45,11 +47,11 @@ def write_video(
     except ImportError as error:
         raise ImportError(f"videos need imageio: {install('video')}") from error
     if kind == ".gif":
-        imageio.imwrite(path, frames, plugin="pillow", extension=".gif", duration=1000 / fps, loop=0)
+        imageio.imwrite(file, frames, plugin="pillow", extension=".gif", duration=1000 / fps, loop=0)
         return
     given = dict(options or {})
     words = {"codec": video_codec or "libx264", "pixelformat": given.pop("pixel_format", "yuv420p")}
     height, width = frames.shape[1:3]
     frames = np.pad(frames, ((0, 0), (0, height % 2), (0, width % 2), (0, 0)), mode="edge")
     output = [part for name, value in given.items() for part in (f"-{name}", str(value))]
-    imageio.imwrite(path, frames, plugin="FFMPEG", fps=fps, macro_block_size=2, output_params=output, **words)
+    imageio.imwrite(file, frames, plugin="FFMPEG", fps=fps, macro_block_size=2, output_params=output, **words)
