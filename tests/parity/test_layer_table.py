@@ -90,7 +90,7 @@ NO_LAYERS = {
     # These become the others at their first call: test_lazy_modules.py.
     *("LazyBatchNorm1d", "LazyConv1d", "LazyConv2d", "LazyLinear", "LazyModuleMixin"),
     *("MultiAgentMLP", "NoisyLazyLinear"),  # test_policies.py
-    *("ConsistentDropout", "gSDEModule"),  # of policies, too
+    *("BatchRenorm1d", "ConsistentDropout", "LazygSDEModule", "gSDEModule"),  # test_exploring_policies.py
 }
 
 

@@ -47,7 +47,7 @@ def test_what_it_passes_on(seen: list[Any]) -> None:
     }
     np.testing.assert_array_equal(even, frames[:, :4, :6])
     assert (plain["fps"], plain["codec"], plain["pixelformat"]) == (30, "libx264", "yuv420p")
-    assert (path, gif["duration"], gif["loop"]) == ("c.gif", 50, 0)
+    assert (path, gif["duration"], gif["loop"]) == (Path("c.gif"), 50, 0)
     np.testing.assert_array_equal(pictures, frames)
 
 
