@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lite.kernels import get_num_threads, set_num_threads
+from lite.kernels import backend, get_num_threads, set_num_threads
 from lite.kernels.networks import convolution
 
 
@@ -31,6 +31,8 @@ def test_bands_on_threads(rng: Any, monkeypatch: Any) -> None:
         set_num_threads(threads)
         for plan in plans:
             plan.cache_clear()
+    # NumPy's products of some rows add up in another order than those of all.
+    close = 1e-5 if backend() == "numpy" else 0
     for part, one in zip(parts[:2], whole[:2], strict=True):
-        np.testing.assert_array_equal(part, one)
+        np.testing.assert_allclose(part, one, rtol=close, atol=close)
     np.testing.assert_allclose(parts[2], whole[2], rtol=1e-4)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lite.kernels import get_num_threads, set_num_threads
+from lite.kernels import backend, get_num_threads, set_num_threads
 from lite.kernels.networks import recurrent
 
 
@@ -24,5 +24,7 @@ def test_ranges_of_rows_on_threads(rng: Any, monkeypatch: Any) -> None:
         parts = run()
     finally:
         set_num_threads(threads)
+    # NumPy's products of some rows add up in another order than those of all.
+    close = 1e-5 if backend() == "numpy" else 0
     for a, b in zip(parts, whole, strict=True):
-        np.testing.assert_array_equal(a, b)
+        np.testing.assert_allclose(a, b, rtol=close, atol=close)
