@@ -35,6 +35,8 @@ if sys.dont_write_bytecode:  # images of containers say so, and each process wou
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     _BYTECODE = os.environ.setdefault("PYTHONPYCACHEPREFIX", str(_KERNELS.parent / ".pytest_cache/bytecode"))
     sys.dont_write_bytecode, sys.pycache_prefix = False, _BYTECODE
+# Else what renders has SDL catch SIGTERM, also in processes that are forked later, which then nobody can end.
+os.environ.setdefault("SDL_NO_SIGNAL_HANDLERS", "1")
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # many tests import onnxruntime before lite does
 
 # No test asserts a time, which a busy machine would fail.

@@ -131,8 +131,8 @@ SHORT = {
         {**STEPS, "utd_ratio": 0.25},
         PENDULUM,
         episodes=1,
-        steps=(5, 10),  # the actor at each second step
-        falls=(QVALUE, ACTOR),
+        steps=(5, 10),  # the actor at each second step, after a critic that moves
+        falls=(QVALUE,),
         targets=(5, 0.005),
         explores={"sigma": 1.0},
     ),
