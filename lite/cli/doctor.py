@@ -33,7 +33,7 @@ EXTRAS = {
     "gym": (("gymnasium",), "gymnasium"),
     "ray": (("ray",), "Ray"),
     "logging": (("tensorboardX", "matplotlib"), "logs and curves"),
-    "video": (("imageio", "imageio-ffmpeg"), "videos"),
+    "video": (("imageio",), "videos"),
 }
 _BUILDS = ("onnxruntime-gpu", "onnxruntime")  # the same module
 _ASIDE = ("AzureExecutionProvider",)  # runs no graph
