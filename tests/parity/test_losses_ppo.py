@@ -289,5 +289,7 @@ def test_agents(name, norm, options, advantage):
             "mine": {"value_norm": getattr(lite.nn, norm[0])(shape=1, **norm[1])},
             "torchs": {"value_norm": getattr(torchrl.modules, norm[0])(shape=1, **norm[1])},
         }
+    # Its statistics are kept in float32, so the last bit of a sum in float64 may be one of theirs.
+    close = "float32" if norm is not None and norm[0] == "RunningValueNorm" else "float64"
     with default_dtype("float64"):
-        compare(name, (categorical, critic), data, team, "float64", **own, **options)
+        compare(name, (categorical, critic), data, team, close, **own, **options)
