@@ -3,7 +3,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from helpers import reference
-from helpers.kernels_under_test import SIMULATED, token_log_probs
+from helpers.kernels_under_test import ON_DEVICE, SIMULATED, token_log_probs
 
 from lite.kernels.backends.choice import backend
 
@@ -39,7 +39,8 @@ def test_a_temperature_for_each_row(rng, size):
     got = token_log_probs(logits, tokens, temperature=temperatures)
     for at in np.ndindex(2, 3):
         alone = token_log_probs(logits[at][None], tokens[at][None], temperature=float(temperatures[at]))
-        np.testing.assert_array_equal(got[at], alone[0])
+        # On a device few rows are shared among more blocks, whose sums are added in another order.
+        np.testing.assert_allclose(got[at], alone[0], rtol=1e-6 if ON_DEVICE else 0)
         expected = reference.token_log_probs(logits[at], tokens[at], temperatures[at])
         np.testing.assert_allclose(got[at], expected, rtol=1e-6, atol=1e-6)
 
