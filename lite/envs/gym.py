@@ -226,6 +226,7 @@ class GymWrapper(EnvBase):
         if (
             not alone
             or self._readers
+            or self.run_type_checks
             or type(self) not in (GymWrapper, GymEnv)
             or type(tensordict) is not TensorDict
         ):

@@ -106,7 +106,7 @@ def acted(
     stop: bool,
     anew: Callable[[Any], Any],
 ) -> TensorDict | list[Any]:
-    """The same with a policy, which writes to a TensorDict of each step. Twice as fast as `EnvBase.step`.
+    """The same with a policy, which writes to a TensorDict of each step. 1.6 times as fast as `EnvBase.step`.
 
     Args:
         environments, observations, first, stop: as for `recorded`.
@@ -116,8 +116,8 @@ def acted(
         anew: the TensorDict after a step that ended an episode, of that step with its "next".
 
     Returns:
-        The steps; where a policy wrote what only `EnvBase.step` knows ("next", "_step", or another kind of
-        TensorDict), those before it, each with its "next", and what the policy gave last.
+        The steps; where a policy wrote what only `EnvBase.step` knows ("next" or "_step"), those before it,
+        each with its "next", and what the policy gave last.
 
     Raises:
         Fault: the environment failed.
@@ -133,7 +133,7 @@ def acted(
         if out is not td:
             td.update(out)
         data = td._data
-        if type(td) is not TensorDict or "next" in data or "_step" in data:
+        if "next" in data or "_step" in data:
             done = following.tensordict(t)
             return [*(root.set("next", done[i]) for i, root in enumerate(roots)), td]
         roots.append(td)

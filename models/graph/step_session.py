@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ class StepSession:
         session: of onnxruntime.
 
     Attributes:
-        gpu: the number of the GPU that runs the graph; None for none.
+        gpu: the number of the GPU that runs the graph, where Numba can use it; None for none.
     """
 
     def __init__(self, session: Any) -> None:
@@ -33,7 +34,10 @@ class StepSession:
         first = session.get_providers()[0] if hasattr(session, "get_providers") else _CPU
         self._copies = first != _CPU
         if first == _CUDA:
-            self.gpu = int(session.get_provider_options()[_CUDA].get("device_id", 0))
+            index = int(session.get_provider_options()[_CUDA].get("device_id", 0))
+            with suppress(RuntimeError):  # without Numba for CUDA all is in NumPy's memory, and copied
+                require_cuda(f"cuda:{index}")
+                self.gpu = index
 
     def binding(self) -> StepBinding:
         """A new set of inputs and outputs."""

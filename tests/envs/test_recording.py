@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from lite.data import Composite, Unbounded
 from lite.envs import EnvError, GymEnv, GymWrapper
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
@@ -101,3 +102,11 @@ def test_failures_count_its_steps():
 
     with pytest.raises(EnvError, match="no road"):
         GymWrapper(Failing(gymnasium.make("CartPole-v1"))).rollout(3)
+
+
+def test_types_are_checked_one_by_one():
+    env = GymEnv("CartPole-v1", run_type_checks=True)
+    env.observation_spec = Composite(observation=Unbounded(4, dtype=np.float64))
+    for policy in (None, lambda td: td.set("action", np.array([1, 0]))):
+        with pytest.raises(TypeError, match="observation"):
+            env.rollout(3, policy)

@@ -57,7 +57,8 @@ def jit(
             are the batch dimensions of TensorDicts and the first axes of other arrays, where one graph
             serves all sizes, and none where it does not: then there is a graph for each shape.
         providers: onnxruntime's execution providers; the CPU's by default. With `CUDAExecutionProvider` first
-            what is donated and returned stays on that GPU, in arrays of Numba (`to("cpu")` copies them);
+            what is donated and returned stays on that GPU, in arrays of Numba (`to("cpu")` copies them) if
+            numba-cuda is there;
             what the function writes in place, other arguments and results are NumPy's arrays as ever. There
             products of float32 are rounded to TF32, unless its options have `{"use_tf32": "0"}`.
         threads: threads inside one operator; by default one per core that may be used.

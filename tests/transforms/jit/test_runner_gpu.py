@@ -228,3 +228,17 @@ def test_inputs_are_copied_at_each_call(gpu: list[Session]) -> None:
 def test_arrays_of_a_gpu_are_copied_for_a_graph_on_the_cpu() -> None:
     ours = lite.jit(lambda x: x * 2)
     np.testing.assert_array_equal(ours(Memory(np.arange(3.0))), [0, 2, 4])
+
+
+def test_without_numba_for_cuda_all_is_numpys(gpu: list[Session], monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(device: str) -> Any:
+        raise RuntimeError(f"{device} needs numba-cuda")
+
+    monkeypatch.setattr(step_session, "require_cuda", missing)
+    theirs, *expected = learning()
+    ours, *held = learning(providers=PROVIDERS)
+    for i in range(3):
+        wanted, *expected = theirs(*expected, *data(i))
+        loss, *held = ours(*held, *data(i))
+        np.testing.assert_allclose(loss, wanted, rtol=1e-5)
+    assert all(isinstance(leaf, np.ndarray) for leaf in held[0].values(True, True))
