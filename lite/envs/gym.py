@@ -327,6 +327,8 @@ class GymWrapper(EnvBase):
         reader = info_dict_reader
         if reader is None:
             reader = default_info_dict_reader(ignore_private=ignore_private)
+        if not callable(reader):
+            raise TypeError(f"info_dict_reader must be callable or None, got {type(reader).__name__}.")
         self._readers.append(reader)
         if isinstance(reader, BaseInfoDictReader):
             if isinstance(reader, default_info_dict_reader) and reader.info_spec is None:

@@ -106,3 +106,10 @@ def test_errors() -> None:
         reader({"b": 1}, TensorDict())
     with pytest.warns(UserWarning, match="info must be a dict, got list"):
         default_info_dict_reader(["a"])([], TensorDict())  # type: ignore[arg-type]
+
+
+def test_a_reader_must_be_callable() -> None:
+    env = GymEnv("CartPole-v1")
+    with pytest.raises(TypeError, match="info_dict_reader must be callable or None, got int"):
+        env.set_info_dict_reader(3)
+    assert "observation" in env.rollout(2)  # as before

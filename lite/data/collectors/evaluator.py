@@ -99,6 +99,9 @@ class Evaluator:
             raise ValueError(f"backend must be 'thread', got {backend!r}.")
         if (policy is None) == (policy_factory is None):
             raise ValueError("give policy or policy_factory, and not both.")
+        for name, given in (("policy", policy), ("policy_factory", policy_factory)):
+            if given is not None and not callable(given):
+                raise TypeError(f"{name} must be callable, got {type(given).__name__}.")
         self.num_trajectories = integer("num_trajectories", num_trajectories)
         self.max_steps = max_steps
         self.frames_per_batch = frames_per_batch or max_steps or 1000

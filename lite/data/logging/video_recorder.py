@@ -84,6 +84,8 @@ class VideoRecorder(ObservationTransform):
     ) -> None:
         if max_frames is not None and max_frames < 1:
             raise ValueError(f"max_frames must be at least 1, got {max_frames}.")
+        if logger is not None and not hasattr(logger, "log_video"):
+            raise TypeError(f"logger must be a Logger or None, got {type(logger).__name__}.")
         in_keys = ["pixels"] if in_keys is None else in_keys
         super().__init__(in_keys, in_keys if out_keys is None else out_keys)
         self.logger, self.tag = logger, tag

@@ -268,3 +268,9 @@ def test_errors() -> None:
 
     with pytest.warns(RuntimeWarning, match="on_result raised KeyError: 'loss'"):
         Evaluator(DrawnEnv(), policy(), num_trajectories=1, on_result=fail).evaluate()
+
+
+def test_policies_must_be_callable():
+    for name in ("policy", "policy_factory"):
+        with pytest.raises(TypeError, match=f"{name} must be callable, got int"):
+            Evaluator(None, **{name: 3})

@@ -147,3 +147,8 @@ def test_errors() -> None:
         VideoRecorder(None, None)(TensorDict(pixels=np.zeros((4, 4, 2))))
     with pytest.raises(KeyError, match="pixels"):
         VideoRecorder(None, None)(TensorDict(x=np.zeros(3)))
+
+
+def test_a_logger_must_log_videos():
+    with pytest.raises(TypeError, match="logger must be a Logger or None, got int"):
+        VideoRecorder(3, "v")
