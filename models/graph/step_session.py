@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite._arrays.device import is_device_leaf, require_cuda
+from lite.kernels._install import install
 from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, open_session
 from lite.models.graph.summary import scan_bytes
 
@@ -145,16 +146,25 @@ def open_step(model: bytes, options: Mapping[str, Any]) -> StepSession:
 
     Raises:
         ValueError: the model keeps data outside of itself, which no step does.
+        RuntimeError: onnxruntime cannot use the first of `providers`.
     """
     if files := scan_bytes(model).external_files:
         raise ValueError(f"a step has its arrays inside, this one refers to {sorted(files)}.")
-    return StepSession(
-        open_session(
-            "step.onnx",
-            content=model,
-            num_threads=options.get("threads"),
-            providers=options.get("providers"),
-            memory_pattern=True,
-            disabled_optimizers=_INEXACT,
-        )
+    providers = options.get("providers")
+    session = open_session(
+        "step.onnx",
+        content=model,
+        num_threads=options.get("threads"),
+        providers=providers,
+        memory_pattern=True,
+        disabled_optimizers=_INEXACT,
     )
+    first = providers[0] if providers else _CPU
+    wanted = first if isinstance(first, str) else first[0]
+    found = session.get_providers() if hasattr(session, "get_providers") else [wanted]
+    if wanted not in found:
+        raise RuntimeError(
+            f"providers: onnxruntime runs the step on {found[0]} in place of {wanted}; what it wrote to "
+            "standard error says why. For CUDA check `nvidia-smi`; the libraries come with " + install("cuda")
+        )
+    return StepSession(session)

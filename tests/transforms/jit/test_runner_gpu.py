@@ -242,3 +242,12 @@ def test_without_numba_for_cuda_all_is_numpys(gpu: list[Session], monkeypatch: p
         loss, *held = ours(*held, *data(i))
         np.testing.assert_allclose(loss, wanted, rtol=1e-5)
     assert all(isinstance(leaf, np.ndarray) for leaf in held[0].values(True, True))
+
+
+def test_a_provider_that_is_left_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = step_session.open_session
+    monkeypatch.setattr(
+        step_session, "open_session", lambda *args, providers, **options: opened(*args, **options)
+    )
+    with pytest.raises(RuntimeError, match="on CPUExecutionProvider in place of CUDAExecutionProvider"):
+        lite.jit(lambda x: x + 1, providers=PROVIDERS)(np.zeros(2))
