@@ -14,6 +14,7 @@ import pytest
 
 from lite import TensorDict
 from lite.data import Collector, TensorDictReplayBuffer
+from lite.nn.distributions import arrays
 from lite.nn.losses import HardUpdate, LossModule, SoftUpdate
 from lite.nn.losses.updates import TargetNetUpdater
 from lite.nn.policies.exploration import ExplorationModule
@@ -174,8 +175,9 @@ def _copied(loss: Any) -> dict[str, np.ndarray]:
 
 
 def seed_entropy(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Generators without a seed get one after the other of a sequence."""
+    """Generators without a seed get one after the other of a sequence, the one of the process anew."""
     make, source = np.random.default_rng, np.random.SeedSequence(seed)
     monkeypatch.setattr(
         np.random, "default_rng", lambda given=None: make(source.spawn(1)[0] if given is None else given)
     )
+    monkeypatch.setattr(arrays, "_shared", [])  # else what tests before this one drew counts

@@ -49,7 +49,7 @@ class Short:
 
 SHORT = {
     "a2c": Short(
-        {"total_frames": 256, "frames_per_batch": 128},
+        {"total_frames": 256, "frames_per_batch": 256},  # one batch: the next has advantages of its own
         PENDULUM,
         episodes=1,
         steps=(4, 4),
@@ -97,7 +97,7 @@ SHORT = {
         batch="last",
     ),
     "ppo_continuous": Short(
-        {"total_frames": 256, "frames_per_batch": 128, "epochs": 2},
+        {"total_frames": 256, "frames_per_batch": 256, "epochs": 2},
         PENDULUM,
         episodes=1,
         steps=(8, 8),
