@@ -155,6 +155,34 @@ class Recurrent(Module):
             x, ends = x[:, 0], (end[:, 0] for end in ends)
         return x.astype(result, copy=False), tuple(end.astype(result, copy=False) for end in ends)
 
+    def scan_episodes(self, x: Array, given: State | None, starts: Array) -> tuple[Any, State]:
+        """Outputs and states at all times in a graph, where `starts` are numbers that it does not know.
+
+        Args:
+            x: (T, N, size).
+            given: states (layers, T, N, size) each, which rows go on from where they start; None for zeros.
+            starts: (T, N).
+
+        Returns:
+            (T, N, size) and (layers, T, N, size) each.
+        """
+        first = None if given is None else tuple(h[:, 0] for h in given)
+        state, compute, result = self._initial(x, first, True)
+        flags, x = starts[..., None], x.astype(compute, copy=False)
+        kept: list[State] = []
+        for layer in range(self.num_layers):
+            if layer and self.training and self.dropout:
+                x = dropout(x, self.dropout, generator(self))
+            others = () if given is None else (h[layer].astype(compute, copy=False) for h in given)
+            weights = [self._tensor(name) for name in self._names[layer]]
+            step = self._step_function()
+            steps, *constants = _prepared(step, x, weights, self.bias, compute)
+            before = tuple(h[layer] for h in state)
+            found, _ = _scans.scanned_walk(step, steps, before, *constants, False, (flags, *others))
+            x, kept = found[0], [*kept, found]
+        states = (np.stack(column).astype(result, copy=False) for column in zip(*kept, strict=True))
+        return x.astype(result, copy=False), tuple(states)
+
     def _walk(self, x: Array, state: State, index: int, compute: Dtype) -> tuple[Any, State]:
         """Outputs of a layer in one direction, the `index`th, for x (T, N, size), and the last state."""
         weights = [self._tensor(name) for name in self._names[index]]
@@ -212,15 +240,12 @@ def walk(
     """Outputs (T, N, size) and last states of a layer in one direction; see `recorded_walk` for arguments."""
     if is_recorded(x, *state, *weights):
         return recorded_walk(step, x, state, weights, bias, reverse, compute)
-    weights = [weight.astype(compute, copy=False) for weight in weights]
-    b_ih, b_hh = weights[2:4] if bias else (None, None)
-    joint, rest = split_bias(step, b_ih, b_hh)
-    steps = linear(x, weights[0], joint)
-    recurrent = weights[1].swapaxes(-1, -2).copy()  # BLAS takes half the time for rows in order
-    projection = weights[-1].swapaxes(-1, -2) if len(weights) > (4 if bias else 2) else None
-    if is_in_graph(steps, *state, recurrent, rest, projection) and not _is_short(x.shape[0]):
-        return _scans.scanned_walk(step, steps, state, recurrent, rest, projection, reverse)
-    operands = (steps, *state, recurrent, rest, projection)
+    steps, *constants = _prepared(step, x, weights, bias, compute)
+    recurrent, rest, projection = constants
+    operands = (steps, *state, *constants)
+    if is_in_graph(*operands) and not _is_short(x.shape[0]):
+        (outputs,), state = _scans.scanned_walk(step, steps, state, *constants, reverse)
+        return outputs, state
     if all(type(a) is np.ndarray or a is None for a in operands):
         first = tuple(h.astype(compute, copy=False) for h in state)
         kept = WALKS[step](steps[::-1] if reverse else steps, first, recurrent, rest, projection)
@@ -231,6 +256,16 @@ def walk(
         state = step(steps[t], state, recurrent, rest, projection)
         outputs.append(state[0])
     return np.stack(outputs[::-1] if reverse else outputs), state
+
+
+def _prepared(step: Step, x: Array, weights: list[Any], bias: bool, compute: Dtype) -> tuple[Any, ...]:
+    """What is computed before a walk: products of the inputs, then weight, bias and projection of a step."""
+    weights = [weight.astype(compute, copy=False) for weight in weights]
+    b_ih, b_hh = weights[2:4] if bias else (None, None)
+    joint, rest = split_bias(step, b_ih, b_hh)
+    recurrent = weights[1].swapaxes(-1, -2).copy()  # BLAS takes half the time for rows in order
+    projection = weights[-1].swapaxes(-1, -2) if len(weights) > (4 if bias else 2) else None
+    return linear(x, weights[0], joint), recurrent, rest, projection
 
 
 class RNN(Recurrent):

@@ -126,8 +126,15 @@ CELLS: dict[Step, Cell] = {
 
 
 def scanned_walk(
-    step: Step, x: Array, state: State, weight: Array, bias: Any, projection: Any, reverse: bool
-) -> tuple[Any, State]:
+    step: Step,
+    x: Array,
+    state: State,
+    weight: Array,
+    bias: Any,
+    projection: Any,
+    reverse: bool,
+    restarts: State = (),
+) -> tuple[tuple[Any, ...], State]:
     """Outputs (T, N, size) and last states, as one operator with its derivative.
 
     Args:
@@ -138,48 +145,80 @@ def scanned_walk(
         bias: what is left to the step, or None.
         projection: `weight_hr` transposed, or None.
         reverse: whether to walk from the last time to the first.
+        restarts: (T, N, 1), True where a row goes on from another state than that of the step before, and
+            these other states, (T, N, size) each, zeros if they are left out.
+
+    Returns:
+        The outputs, with `restarts` all states at all times, and the last states.
     """
-    parents = (x, *state, weight, bias, projection)
+    parents = (x, *state, weight, bias, projection, *restarts)
     graph: Graph = next(found.graph for found in map(value_of, parents) if is_symbolic(found))
     operands: list[Any] = [None if a is None else graph.operand(value_of(a)) for a in parents]
-    inputs, *first, w, b, p = operands
+    inputs, *first, w, b, p = operands[: 4 + len(state)]
+    again = operands[4 + len(state) :]
+    shown = len(state) if restarts else 1
     learns = any(type(a) is TracedArray for a in parents)
     cell = CELLS[step]
 
     def forward(before: Any, rows: Any) -> Any:
-        after, kept = cell.forward(rows[0], tuple(before), w, b, p)
-        return after, [after[0], before[0], *kept] if learns else [after[0]]
+        entered = _entered(before, rows[1:])
+        after, kept = cell.forward(rows[0], entered, w, b, p)
+        return after, [*after[:shown], entered[0], *kept] if learns else after[:shown]
 
-    last, (outputs, *columns) = scan(graph, forward, first, [inputs], reverse)
+    last, found = scan(graph, forward, first, [inputs, *again], reverse)
+    outputs, columns = found[:shown], found[shown:]
 
     def pull(shares: tuple[Any, ...]) -> tuple[Any, ...]:
         known = next(share for share in shares if share is not None)
-        g, *of_last = (
+        given = [
             np.zeros_like(known, like.dtype, shape=like.shape) if share is None else share
-            for like, share in zip((outputs, *last), shares, strict=True)
-        )
-        if not is_symbolic(g):  # of an outer `vmap`
-            return _pulled(step, inputs, first, (w, b, p), reverse, (g, *of_last))
-        given = graph.operand(g), [graph.operand(share) for share in of_last]
-        return _back(graph, cell, columns, (w, b, p), reverse, given)
+            for like, share in zip((*outputs, *last), shares, strict=True)
+        ]
+        if not is_symbolic(given[0]):  # of an outer `vmap`
+            return _pulled(step, inputs, first, (w, b, p), reverse, again, tuple(given))
+        given = [graph.operand(share) for share in given]
+        return _back(graph, cell, columns, (w, b, p), reverse, again, (given[:shown], given[shown:]))
 
-    out, *ends = with_vjp_of_all([outputs, *last], parents, pull)
-    return out, tuple(ends)
+    made = with_vjp_of_all([*outputs, *last], parents, pull)
+    return tuple(made[:shown]), tuple(made[shown:])
+
+
+def _entered(before: Any, restart: Any) -> tuple[Any, ...]:
+    """The states that a step begins with."""
+    if not restart:
+        return tuple(before)
+    flag, *others = restart
+    return tuple(
+        np.where(flag, other, h)
+        for h, other in zip(before, others or [h.dtype.type(0) for h in before], strict=True)
+    )
 
 
 def _back(
-    graph: Graph, cell: Cell, columns: Any, constants: Any, reverse: bool, shares: Any
+    graph: Graph, cell: Cell, columns: Any, constants: Any, reverse: bool, again: Any, shares: Any
 ) -> tuple[Any, ...]:
-    """The derivatives by input, first states, weight, bias and projection."""
+    """The derivatives by input, first states, weight, bias and projection, and by `again`."""
     w, b, p = constants
     h, *kept = columns
-    g, of_last = shares
+    (g, *of_shown), of_last = shares
     turned_w, turned_p = w.T, None if p is None else p.T
+    flags, others = again[:1], len(again[1:])
 
     def backward(state: Any, row: Any) -> Any:
-        return cell.backward(tuple(state), row[0], tuple(row[1:]), turned_w, turned_p)
+        """The row: the share of the output, of other states that are shown, a flag, the prepared columns."""
+        more, row = row[: len(of_shown)], row[len(of_shown) :]
+        state = (state[0], *(a + b for a, b in zip(state[1:], more, strict=True))) if more else tuple(state)
+        flag, row = row[1 : 1 + len(flags)], [row[0], *row[1 + len(flags) :]]
+        before, kept = cell.backward(state, row[0], tuple(row[1:]), turned_w, turned_p)
+        if not flag:
+            return before, kept
+        of_others = [np.where(flag[0], d, d.dtype.type(0)) for d in before[:others]]
+        return [np.where(flag[0], d.dtype.type(0), d) for d in before], [*kept, *of_others]
 
-    first, (share, *more) = scan(graph, backward, of_last, [g, *cell.prepare(*kept)], not reverse)
+    first, (share, *more) = scan(
+        graph, backward, of_last, [*of_shown, g, *flags, *cell.prepare(*kept)], not reverse
+    )
+    of_others = more[len(more) - others :]
     of_w = _rows(h).T @ _rows(share)
     of_x: Any = share
     of_b = of_p = None
@@ -190,28 +229,33 @@ def _back(
     elif p is not None:
         _, _, _, _, o, squashed = kept
         of_p = _rows(o * squashed).T @ _rows(more[0])
-    return of_x, *first, of_w, of_b, of_p
+    return of_x, *first, of_w, of_b, of_p, *(None for _ in flags), *of_others
 
 
-def _pulled(step: Step, x: Any, state: Any, constants: Any, reverse: bool, shares: Any) -> tuple[Any, ...]:
+def _pulled(
+    step: Step, x: Any, state: Any, constants: Any, reverse: bool, again: Any, shares: Any
+) -> tuple[Any, ...]:
     """The same, step by step: for derivatives of an outer `vmap`, of which there are several."""
     w, b, p = constants
     kept = [array for array in (b, p) if array is not None]
+    flags, others = again[:1], again[1:]
 
-    def run(x: Any, state: State, w: Any, *rest: Any) -> Any:
+    def run(x: Any, state: State, others: State, w: Any, *rest: Any) -> Any:
         left = list(rest)
         bias = None if b is None else left.pop(0)
         projection = None if p is None else left.pop(0)
         times = range(x.shape[0])
         outputs = []
         for t in reversed(times) if reverse else times:
-            state = step(x[t], state, w, bias, projection)
-            outputs.append(state[0])
-        return np.stack(outputs[::-1] if reverse else outputs), *state
+            state = step(x[t], _entered(state, [a[t] for a in (*flags, *others)]), w, bias, projection)
+            outputs.append(state if flags else state[:1])
+        columns = zip(*(outputs[::-1] if reverse else outputs), strict=True)
+        return *(np.stack(column) for column in columns), *state
 
-    of_x, of_state, of_w, *of_rest = vjp(run, x, tuple(state), w, *kept)[1](shares)
+    of_x, of_state, of_others, of_w, *of_rest = vjp(run, x, tuple(state), tuple(others), w, *kept)[1](shares)
     of_b = None if b is None else of_rest.pop(0)
-    return of_x, *of_state, of_w, of_b, None if p is None else of_rest.pop(0)
+    of_p = None if p is None else of_rest.pop(0)
+    return of_x, *of_state, of_w, of_b, of_p, *(None for _ in flags), *of_others
 
 
 def _rows(x: Any) -> Any:

@@ -1,7 +1,8 @@
 """Recurrent layers over single steps, and over sequences in which episodes begin.
 
 A sequence is cut where an episode begins in any of its rows, and the pieces are run one after the other: no
-step is computed twice or for nothing, and the states at the ends of episodes are those of pieces.
+step is computed twice or for nothing, and the states at the ends of episodes are those of pieces. A graph, to
+which the beginnings are inputs, has one loop over all times instead.
 """
 
 from __future__ import annotations
@@ -51,14 +52,14 @@ def run_sequences(layer: Any, x: Array, states: States | None, starts: Array) ->
         (N, T, size), and states as those given: the last one of each episode, and zeros before.
 
     Raises:
-        NotImplementedError: a symbolic `starts`, or two directions where an episode begins within a sequence.
+        NotImplementedError: two directions where an episode begins, or in a graph may begin, within a
+            sequence.
     """
+    if is_symbolic(value_of(starts)):
+        return _scanned(layer, x, states, starts)
     cuts = [0, *_beginnings(starts), x.shape[1]]
-    if layer.bidirectional and len(cuts) > 2:
-        raise NotImplementedError(
-            "a bidirectional layer reads episodes from both ends, and cannot be cut where one begins within "
-            "a sequence; split_trajectories makes each episode a sequence."
-        )
+    if len(cuts) > 2:
+        _require_one_direction(layer)
     outputs: list[Any] = []
     kept: list[list[Any]] = []
     last: States | None = None
@@ -77,14 +78,25 @@ def run_sequences(layer: Any, x: Array, states: States | None, starts: Array) ->
 
 def _beginnings(starts: Any) -> list[int]:
     """The times after the first at which an episode begins in any row."""
-    flags = value_of(starts)
-    if is_symbolic(flags):
-        raise NotImplementedError(
-            "a graph does not know where episodes begin: give single steps (set_recurrent_mode(False)), or a "
-            "constant is_init."
-        )
-    rows = np.asarray(everything(flags)).reshape(-1, starts.shape[-1])
+    rows = np.asarray(everything(value_of(starts))).reshape(-1, starts.shape[-1])
     return [int(t) for t in np.flatnonzero(rows.any(0)) if t]
+
+
+def _require_one_direction(layer: Any) -> None:
+    if layer.bidirectional:
+        raise NotImplementedError(
+            "a bidirectional layer reads episodes from both ends, and cannot be cut where one begins within "
+            "a sequence; split_trajectories makes each episode a sequence."
+        )
+
+
+def _scanned(layer: Any, x: Array, states: States | None, starts: Array) -> tuple[Array, States]:
+    _require_one_direction(layer)
+    given = None if states is None else tuple(h.transpose(2, 1, 0, 3) for h in states)
+    out, kept = layer.scan_episodes(x.swapaxes(0, 1), given, starts.swapaxes(0, 1))
+    ends = np.concatenate([starts[:, 1:], np.ones_like(starts[:, :1])], 1)[..., None, None]
+    last = tuple(np.where(ends, h.transpose(2, 1, 0, 3), h.dtype.type(0)) for h in kept)
+    return out.swapaxes(0, 1), last
 
 
 def _run(layer: Any, x: Array, states: States | None) -> tuple[Array, States]:

@@ -67,20 +67,19 @@ def test_a_memory_is_learnt() -> None:
     assert value < 0.3 * before
 
 
+@pytest.mark.parametrize("batch", [(2,), (2, 5)], ids=["steps", "sequences"])
 @pytest.mark.parametrize("name", MODULES)
-def test_graph(name: str, tmp_path: Path) -> None:
-    module, td = made(name, num_layers=2), steps(2)
-    td["is_init"][0] = True
+def test_graph(name: str, batch: tuple[int, ...], tmp_path: Path) -> None:
+    module, td = made(name, num_layers=2, default_recurrent_mode=len(batch) > 1), steps(*batch)
+    td["is_init"][0, -1] = True
     for key in module.in_keys[1:-1]:
-        td[key] = np.random.default_rng(1).standard_normal((2, 2, 4)).astype(np.float32)
+        td[key] = np.random.default_rng(1).standard_normal((*batch, 2, 4)).astype(np.float32)
     graph = OnnxModule(module.to_onnx(tmp_path / "module.onnx", td.copy()))
     assert graph.in_keys == module.in_keys
     assert graph.out_keys == module.out_keys
     got, expected = graph(td.copy()), module(td.copy())
     for key in module.out_keys:
         np.testing.assert_allclose(got[key], expected[key], rtol=1e-5, atol=1e-6)
-    with nn.set_recurrent_mode(True), pytest.raises(NotImplementedError, match="where episodes begin"):
-        module.to_onnx(tmp_path / "sequence.onnx", steps(2, 5))
 
 
 def test_in_a_collector() -> None:
