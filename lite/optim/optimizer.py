@@ -20,6 +20,7 @@ from lite._arrays.dtypes import Dtype, is_floating
 from lite._arrays.types import Array, is_symbolic, raw
 from lite.nn import Module, Parameter
 from lite.optim import state_dict as states
+from lite.optim.in_graphs import OptimizerPart
 from lite.optim.leaves import advance, by_dtype, compute_dtype, is_writeable
 from lite.optim.trees import check_state, new_state, pair
 
@@ -64,6 +65,7 @@ class Optimizer:
         self.defaults: Options = {**defaults, "lr": default_lr if lr is None else lr}
         self.state: defaultdict[Parameter, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[Options] = []
+        self.steps_before: dict[Parameter, Any] = {}  # what a graph adds to the numbers of steps in `state`
         self._check(self.defaults)
         self._functional = functional
         if functional:
@@ -217,17 +219,20 @@ class Optimizer:
         jobs = []
         for number, group in enumerate(self.param_groups):
             # Parameters of one dtype that had the same number of steps.
-            together: dict[tuple[Dtype, int], list[tuple[Parameter, Array]]] = {}
+            together: dict[tuple[Dtype, int, int], list[tuple[Parameter, Array]]] = {}
             for place, param in enumerate(group["params"]):
                 if param.grad is not None:
                     grad = _checked(param, number, place)
                     state = self.state.get(param)
                     done = 0 if not state else state["step"] if self._counts else 1
-                    together.setdefault((param.data.dtype, done), []).append((param, grad))
+                    key = param.data.dtype, done, id(self.steps_before.get(param))
+                    together.setdefault(key, []).append((param, grad))
             jobs += [(group, *key, members) for key, members in together.items()]
-        for group, dtype, done, members in jobs:
+        for group, dtype, done, _, members in jobs:
             leaves = [(param.data, grad, *self._begun(param, group)) for param, grad in members]
-            numbers = self._numbers(group, float(group["lr"]), done + 1)
+            rate, before = group["lr"], self.steps_before.get(members[0][0])
+            rate = rate if is_symbolic(rate) else float(rate)
+            numbers = self._numbers(group, rate, done + 1 if before is None else before + (done + 1))
             advance(self._kernel, leaves, numbers, compute_dtype(dtype))
             if self._counts:
                 for param, _ in members:
@@ -339,6 +344,10 @@ class Optimizer:
         self.param_groups = groups
         self.state = defaultdict(dict, state)
 
+    def in_graphs(self) -> OptimizerPart:
+        """What a function that is traced by `lite.jit` reads and writes of it."""
+        return OptimizerPart(self)
+
     def __repr__(self) -> str:
         groups = self.param_groups or [self.defaults]
         lines = [
@@ -418,6 +427,8 @@ def _groups(params: Any) -> list[Options]:
 def _checked(param: Parameter, number: int, place: int) -> Array:
     """The gradient of a parameter, if a step can be made."""
     array, grad = param.data, param.grad
+    if is_symbolic(grad) and grad.shape == array.shape and grad.dtype == array.dtype:
+        return grad
     if (
         type(grad) is np.ndarray
         and grad.dtype == array.dtype

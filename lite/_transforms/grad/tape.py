@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.dtypes import is_floating
-from lite._arrays.types import Array, ArrayHolder, Function, HostArray, Shape
+from lite._arrays.types import Array, ArrayHolder, Function, HostArray, Shape, is_symbolic
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import leaf as computing
 from lite._transforms.grad.running import pauses, state
@@ -266,10 +266,14 @@ def level_of(items: Iterable[Any]) -> int | None:
 
 def leaf(parameter: Any) -> Any:
     """What a parameter computes as under `enable_grad`: a traced array, unless it requires no gradient."""
-    value = parameter.data
-    if not getattr(parameter, "requires_grad", False) or not isinstance(value, np.ndarray):
+    value = parameter.data if state.base is None else state.base(parameter)
+    if not getattr(parameter, "requires_grad", False):
         return value
-    return TracedArray(value, Node((), None, value, parameter), OUTERMOST)
+    if isinstance(value, np.ndarray):
+        return TracedArray(value, Node((), None, value, parameter), OUTERMOST)
+    if is_symbolic(value):
+        return TracedArray(value, Node((), None, value, parameter), value.graph.above)
+    return value
 
 
 def mixed() -> RuntimeError:

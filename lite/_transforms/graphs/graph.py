@@ -90,6 +90,7 @@ class Graph:
     def __init__(self, dimensions: dict[str, int]) -> None:
         self.dimensions = dimensions
         self.level = next(numbers)
+        self.above = next(numbers)  # of what is computed from parameters under `enable_grad`
         self.nodes: list[Node] = []
         self.constants: dict[str, np.ndarray[Any, Any]] = {}
         self.weights: dict[str, np.ndarray[Any, Any]] = {}

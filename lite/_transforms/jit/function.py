@@ -12,10 +12,12 @@ from contextlib import suppress
 from typing import Any
 
 from lite._arrays.settings import settings_now
+from lite._transforms.grad.mode import functional
 from lite._transforms.grad.running import state
 from lite._transforms.jit.arguments import Argument, remember
 from lite._transforms.jit.runner import Runner
 from lite._transforms.jit.saved import Lowered, no_state
+from lite._transforms.jit.stateful import Stateful, is_module, is_optimizer, is_schedule, is_updater, stateful
 from lite._transforms.jit.structure import ARRAY, DONATED, Flattener, Structure
 from lite._transforms.jit.tracing import Program, trace_function
 from lite._transforms.jit.view import GraphView
@@ -42,8 +44,10 @@ def jit(
       Floats of Python are inputs of the graph; ints, texts and all else are part of it.
     - Writes to arguments (`td["loss"] = x`, `x += 1`, `optimizer.update_`) are made when it has run.
     - Parameters that `fn` takes from elsewhere are read at each call, and so are arrays where they meet
-      arrays of the graph; what `fn` computes from such arrays alone is computed once. What it leaves
-      anywhere but in its arguments and results is refused.
+      arrays of the graph; what `fn` computes from such arrays alone is computed once.
+    - A step in torch's style (`loss.backward()`, `optimizer.step()`, `SoftUpdate.step()`) changes what `fn`
+      names: parameters, their gradients, buffers, states of optimisers and targets have their new values
+      after each call. Learning rates are inputs. What else `fn` leaves outside of its results is refused.
     - `fn` is traced anew where a module that it names was put into another mode (`net.train()`), or a
       setting of lite has another value, such as the type of interaction.
     - Random numbers are drawn by the generator at each call, as `fn` itself would draw them.
@@ -118,6 +122,7 @@ class JitFunction:
         self._fallback = fallback
         self._warned = False
         self._modes: list[Any] | None = None  # modules that the function takes from elsewhere
+        self._stateful: tuple[Stateful, JitFunction] | None = None  # of a function that changes such objects
         self._last: tuple[Runner, list[Argument]] | None = None
         self._lock = threading.RLock()
         self._numbers: dict[Any, int] = {}  # of the forms of arguments that were met
@@ -127,6 +132,9 @@ class JitFunction:
         self._found: dict[Any, Runner] = {}  # the same by forms and shapes
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        found = self._with_state()
+        if found is not None and state.base is None:
+            return self._call_with_state(*found, args, kwargs)
         names = self._names
         given = [
             self._argument(names[i] if i < len(names) else f"args[{i}]", value)
@@ -143,13 +151,47 @@ class JitFunction:
         except (NotImplementedError, RuntimeError) as error:
             if not self._fallback:
                 raise
-            if not self._warned:
-                self._warned = True
-                warnings.warn(f"{self.__name__} runs without a graph: {error}", stacklevel=2)
+            self._warn(error)
             return self.fn(*args, **kwargs)
         if self._donated:
             self._last = (runner, given)
         return runner.call(given)
+
+    def _warn(self, error: Exception) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(f"{self.__name__} runs without a graph: {error}", stacklevel=3)
+
+    def _with_state(self) -> tuple[Stateful, JitFunction] | None:
+        """The function of what the objects hold that it changes, and its graphs; None if there are none."""
+        if self._modes is None:
+            found = named_objects(self.fn)
+            parts = stateful(found)
+            if parts:
+                held = Stateful(self.fn, parts, self._names)
+                static = [*self._static, "held_options"]
+                donated = [*self._donated, "held_arrays"]
+                options: dict[str, Any] = {**self._options, "fallback": False}
+                inner = JitFunction(held, static, donated, self._axes, **options)
+                inner._modes = [one for one in found if is_module(one)]
+                inner.__name__ = self.__name__
+                self._stateful = held, inner
+            self._modes = [one for one in found if isinstance(getattr(one, "training", None), bool)]
+        return self._stateful
+
+    def _call_with_state(self, held: Stateful, inner: JitFunction, args: Any, kwargs: Any) -> Any:
+        try:
+            with self._lock:
+                own = held.held(state.leaf is not None)
+                with functional():
+                    result, found = inner(*own, *args, **kwargs)
+                held.store(found)
+                return result
+        except (NotImplementedError, RuntimeError) as error:
+            if not self._fallback:
+                raise
+            self._warn(error)
+            return self.fn(*args, **kwargs)
 
     @property
     def state(self) -> Any:
@@ -160,6 +202,9 @@ class JitFunction:
         Raises:
             RuntimeError: there was no call, or nothing is donated.
         """
+        if self._stateful is not None and self._donated:
+            found = self._stateful[1].state
+            return found.exclude("held_arrays")
         if self._last is None or not self._donated:
             raise no_state(self.__name__)
         runner, given = self._last
@@ -174,6 +219,11 @@ class JitFunction:
             >>> lite.jit(np.tanh).lower(np.zeros(3)).graph.operators
             {'Tanh': 1}
         """
+        if self._with_state() is not None:
+            raise NotImplementedError(
+                f"{self.__name__} changes modules and optimisers that it names, so its graph is no function "
+                "of its arguments: a step that is to be saved takes parameters and state (optimizer.update)."
+            )
         names = [self._names[i] if i < len(self._names) else f"args[{i}]" for i in range(len(args))]
         values = dict(zip([*names, *kwargs], [*args, *kwargs.values()], strict=True))
         given = [self._argument(name, value) for name, value in values.items()]
@@ -181,6 +231,11 @@ class JitFunction:
 
     def graph(self, *args: Any, **kwargs: Any) -> GraphView:
         """What the function becomes for some arguments: `print` shows it, a notebook as a table."""
+        found = self._with_state()
+        if found is not None:
+            own = found[0].held(state.leaf is not None)
+            with functional():
+                return found[1].graph(*own, *args, **kwargs)
         return self.lower(*args, **kwargs).graph
 
     def _argument(self, name: str, value: Any) -> Argument:
@@ -204,9 +259,8 @@ class JitFunction:
 
     def _runner(self, given: list[Argument], names: tuple[str, ...]) -> Runner:
         """The graph for the arguments: one that is kept, or a new one."""
-        if self._modes is None:
-            self._modes = with_modes(self.fn)
-        modes = tuple([one.training for one in self._modes])
+        self._with_state()
+        modes = tuple([one.training for one in self._modes or ()])
         forms = (settings_now(), modes, names, *[argument.number for argument in given])
         shapes = tuple(
             [leaf.shape for x in given if not x.donated for leaf in x.leaves if hasattr(leaf, "shape")]
@@ -261,18 +315,24 @@ class JitFunction:
         return runner
 
 
-def with_modes(fn: Any, depth: int = 4) -> list[Any]:
-    """What a function takes from elsewhere that has a mode (`training`): modules in closures and globals."""
+def named_objects(fn: Any, depth: int = 5) -> list[Any]:
+    """What a function takes from closures and globals: modules, optimisers, what updates targets or rates."""
     found: dict[int, Any] = {}
+    kinds = is_optimizer, is_updater, is_schedule
 
     def look(value: Any, depth: int) -> None:
-        if isinstance(getattr(value, "training", None), bool):
+        if isinstance(getattr(value, "training", None), bool) or any(is_one(value) for is_one in kinds):
             found[id(value)] = value
         elif depth and isinstance(value, functools.partial):
             for item in (value.func, *value.args, *value.keywords.values()):
                 look(item, depth - 1)
+        elif depth and isinstance(value, list | tuple | dict):
+            for item in value.values() if isinstance(value, dict) else value:
+                look(item, depth - 1)
         elif depth and inspect.ismethod(value):
             look(value.__self__, depth - 1)
+            for item in getattr(value.__self__, "__dict__", {}).values():
+                look(item, 0)
             look(value.__func__, depth - 1)
         elif depth and inspect.isfunction(value):
             for cell in value.__closure__ or ():

@@ -20,7 +20,7 @@ from numpy.typing import DTypeLike
 from lite import get_default_dtype
 from lite._arrays.dtypes import is_inexact
 from lite._arrays.public import belong_to
-from lite._arrays.types import Array, ArrayHolder
+from lite._arrays.types import Array, ArrayHolder, is_symbolic
 from lite._transforms.grad.running import leaf, state
 from lite._transforms.handles import RemovableHandle, add_hook
 from lite.nn._modules.meta import MetaArray
@@ -253,7 +253,7 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
             found = hook(gradient)
             gradient = gradient if found is None else np.asarray(found, self.dtype)
         if self.grad is None:
-            self.grad = np.array(gradient)
+            self.grad = gradient.copy() if is_symbolic(gradient) else np.array(gradient)
         elif isinstance(self.grad, np.ndarray) and self.grad.flags.writeable:
             self.grad += gradient  # in place, so that other references see the sum, as in torch
         else:

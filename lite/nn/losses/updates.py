@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array, raw
+from lite._arrays.types import Array, is_symbolic, raw
 from lite.nn._modules.parameter import Parameter
 from lite.nn.losses.base import LossModule
 
@@ -169,6 +169,9 @@ class HardUpdate(TargetNetUpdater):
         [1. 1.]
     """
 
+    _graph_numbers = ("counter",)
+    counter: Any
+
     def __init__(self, loss_module: LossModule, *, value_network_update_interval: float = 1000) -> None:
         super().__init__(loss_module)
         self.value_network_update_interval = value_network_update_interval
@@ -176,7 +179,12 @@ class HardUpdate(TargetNetUpdater):
 
     def step(self) -> None:
         """Count, and copy when it is time."""
-        if self.counter == self.value_network_update_interval:
+        due = self.counter == self.value_network_update_interval
+        if is_symbolic(due):  # a graph has both ways
+            for source, target in self._pairs():
+                target[...] = np.where(due, source, target)
+            self.counter = np.where(due, 0, self.counter + 1)
+        elif due:
             super().step()
             self.counter = 0
         else:

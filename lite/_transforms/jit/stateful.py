@@ -1,0 +1,309 @@
+"""Functions in torch's style: `backward()`, `optimizer.step()` and the like change objects that they name.
+
+Such a function becomes one of what these objects hold: arrays that are donated (parameters, buffers, states
+of optimisers), and inputs (learning rates, numbers of steps, gradients from before the call). While it is
+traced the objects hold the arrays of the graph; after each run they get the new ones.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+
+from lite._arrays.types import raw
+from lite._transforms.grad.mode import enable_grad
+from lite._tree.protocol import class_registry
+
+Arrays = dict[str, Any]
+
+
+class Part(Protocol):
+    """Some of the state of an object.
+
+    An optimiser gives one by its method `in_graphs`; those of modules are below.
+    """
+
+    def arrays(self) -> Arrays:
+        """What is donated."""
+
+    def inputs(self) -> list[Any]:
+        """Floats and arrays that the graph reads."""
+
+    def options(self) -> Any:
+        """What decides about the graph; hashable."""
+
+    def installed(self, arrays: Arrays, inputs: list[Any]) -> Any:
+        """A context in which the object holds the arrays of a graph. It gives a function of no arguments.
+
+        That is called when the traced function has run. It returns what each run gives beside the donated
+        arrays: some arrays, and what is the same for each run.
+        """
+
+    def store(self, arrays: Arrays, given: Arrays, same: Any) -> None:
+        """Take what a run gave."""
+
+
+class Parameters:
+    """The arrays of parameters, and their gradients."""
+
+    def __init__(self, holders: list[Any]) -> None:
+        self.holders = holders
+
+    def arrays(self) -> Arrays:
+        return {str(i): holder for i, holder in enumerate(self.holders)}
+
+    def inputs(self) -> list[Any]:
+        return [holder.grad for holder in self.holders if holder.grad is not None]
+
+    def options(self) -> Any:
+        return tuple([(holder.grad is not None, holder.requires_grad) for holder in self.holders])
+
+    @contextmanager
+    def installed(self, arrays: Arrays, inputs: list[Any]) -> Iterator[Callable[[], tuple[Arrays, Any]]]:
+        before = [(holder, holder.data, holder.grad) for holder in self.holders]
+        grads = iter(inputs)
+        for i, holder in enumerate(self.holders):
+            holder.data = arrays[str(i)]
+            if holder.grad is not None:
+                holder.grad = next(grads)
+
+        def finish() -> tuple[Arrays, Any]:
+            for i, holder in enumerate(self.holders):
+                if holder.data is not arrays[str(i)]:
+                    arrays[str(i)][...] = holder.data
+            return {str(i): one.grad for i, one in enumerate(self.holders) if one.grad is not None}, None
+
+        try:
+            yield finish
+        finally:
+            for holder, data, grad in before:
+                holder.data, holder.grad = data, grad
+
+    def store(self, arrays: Arrays, given: Arrays, same: Any) -> None:
+        for i, holder in enumerate(self.holders):  # a run has replaced their arrays
+            found = given.get(str(i))
+            holder.grad = None if found is None else np.asarray(found)
+
+
+class Buffers:
+    """Arrays of modules that are no parameters, among them targets.
+
+    Args:
+        places: the dicts and keys where an array is: of each array one or more.
+    """
+
+    def __init__(self, places: list[list[tuple[Any, str]]]) -> None:
+        self.places = places
+
+    def arrays(self) -> Arrays:
+        return {str(i): same[0][0][same[0][1]] for i, same in enumerate(self.places)}
+
+    def inputs(self) -> list[Any]:
+        return []
+
+    def options(self) -> Any:
+        return None
+
+    @contextmanager
+    def installed(self, arrays: Arrays, inputs: list[Any]) -> Iterator[Callable[[], tuple[Arrays, Any]]]:
+        before = self.arrays()
+        self.store(arrays, {}, None)
+
+        def finish() -> tuple[Arrays, Any]:
+            for i, same in enumerate(self.places):
+                for entries, key in same:
+                    if entries[key] is not arrays[str(i)]:
+                        arrays[str(i)][...] = entries[key]
+            return {}, None
+
+        try:
+            yield finish
+        finally:
+            self.store(before, {}, None)
+
+    def store(self, arrays: Arrays, given: Arrays, same: Any) -> None:
+        for i, places in enumerate(self.places):
+            for entries, key in places:
+                entries[key] = arrays[str(i)]
+
+
+class Attributes:
+    """Numbers and texts of objects: those that a class names in `_graph_numbers` are inputs, others stay."""
+
+    def __init__(self, objects: list[Any]) -> None:
+        self.objects = objects
+        self.numbers = [(one, name) for one in objects for name in getattr(one, "_graph_numbers", ())]
+
+    def _now(self) -> list[tuple[Any, dict[str, Any]]]:
+        kinds = (bool, int, float, str)
+        return [
+            (one, {name: x for name, x in vars(one).items() if isinstance(x, kinds)}) for one in self.objects
+        ]
+
+    def arrays(self) -> Arrays:
+        return {}
+
+    def inputs(self) -> list[Any]:
+        return [np.array(getattr(one, name)) for one, name in self.numbers]
+
+    def options(self) -> Any:
+        return None
+
+    @contextmanager
+    def installed(self, arrays: Arrays, inputs: list[Any]) -> Iterator[Callable[[], tuple[Arrays, Any]]]:
+        before = self._now()
+        for (one, name), number in zip(self.numbers, inputs, strict=True):
+            setattr(one, name, number)
+
+        def finish() -> tuple[Arrays, Any]:
+            given = {str(i): getattr(one, name) for i, (one, name) in enumerate(self.numbers)}
+            for (one, old), (_, new) in zip(before, self._now(), strict=True):
+                for name, x in old.items():
+                    if (one, name) not in self.numbers and new.get(name) != x:
+                        raise RuntimeError(
+                            f"cannot be traced: the function changes {name} of a {type(one).__name__}, which "
+                            "a graph would not: do that outside of it."
+                        )
+            return given, None
+
+        try:
+            yield finish
+        finally:
+            for one, old in before:
+                vars(one).update(old)
+
+    def store(self, arrays: Arrays, given: Arrays, same: Any) -> None:
+        for i, (one, name) in enumerate(self.numbers):
+            setattr(one, name, given[str(i)].item())
+
+
+class Stateful:
+    """A function, and the objects that it changes.
+
+    Args:
+        fn: the function.
+        parts: what these objects hold.
+        names: of the positional parameters of the function.
+    """
+
+    def __init__(self, fn: Callable[..., Any], parts: list[Part], names: list[str]) -> None:
+        self.fn = fn
+        self.parts = parts
+        self._donated: Any = class_registry.dense({})
+        functools.update_wrapper(self, fn, updated=())
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        own = ["held_arrays", "held_inputs", "held_options", *names]
+        self.__signature__ = inspect.Signature(
+            [inspect.Parameter(name, kind) for name in own]
+            + ([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)] if not names else [])
+        )
+
+    def held(self, with_gradients: bool) -> tuple[Any, list[list[Any]], tuple[Any, ...]]:
+        """What the function gets before its own arguments."""
+        data = self._donated._data
+        count = 0
+        for k, part in enumerate(self.parts):
+            for name, array in part.arrays().items():
+                key = f"{k}.{name}"
+                count += 1
+                if data.get(key) is not array:
+                    data[key] = array
+        if count != len(data):
+            self._donated = class_registry.dense({})
+            return self.held(with_gradients)
+        inputs = [part.inputs() for part in self.parts]
+        return self._donated, inputs, (with_gradients, *[part.options() for part in self.parts])
+
+    def __call__(
+        self, held_arrays: Any, held_inputs: Any, held_options: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        with ExitStack() as stack:
+            ends = []
+            for k, part in enumerate(self.parts):
+                own = self._arrays_of(k, held_arrays)
+                ends.append(stack.enter_context(part.installed(own, held_inputs[k])))
+            if held_options[0]:
+                stack.enter_context(enable_grad())
+            result = self.fn(*args, **kwargs)
+            return result, [end() for end in ends]
+
+    def store(self, found: list[tuple[Arrays, Any]]) -> None:
+        """Give the objects what a run gave."""
+        for k, (part, (given, same)) in enumerate(zip(self.parts, found, strict=True)):
+            part.store(self._arrays_of(k, self._donated), given, same)
+
+    def _arrays_of(self, k: int, td: Any) -> Arrays:
+        start = f"{k}."
+        return {key[len(start) :]: raw(x) for key, x in td._data.items() if key.startswith(start)}
+
+
+def stateful(objects: Iterable[Any]) -> list[Part]:
+    """What is held by modules, optimisers over parameters, and updaters of targets.
+
+    Without one of the last two nothing is changed by a step, and the list is empty.
+    """
+    objects = list(objects)
+    optimizers = [one for one in objects if is_optimizer(one)]
+    updaters = [one for one in objects if is_updater(one)]
+    if not optimizers and not updaters:
+        return []
+    modules = [one for one in objects if is_module(one)]
+    modules += [one.loss_module for one in updaters]
+    holders: dict[int, Any] = {}
+    places: dict[int, list[tuple[Any, str]]] = {}
+    seen: dict[int, Any] = {}
+    for root in modules:
+        for holder in root.parameters():
+            holders.setdefault(id(holder), holder)
+        for module in root.modules():
+            if seen.setdefault(id(module), module) is module:
+                _collect(module, places)
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            for holder in group["params"]:
+                holders.setdefault(id(holder), holder)
+    watched = [*seen.values(), *updaters, *[one for one in objects if is_schedule(one)]]
+    parts = [one.in_graphs() for one in optimizers]
+    return [Parameters(list(holders.values())), Buffers(list(places.values())), *parts, Attributes(watched)]
+
+
+def is_module(value: Any) -> bool:
+    """Whether an object has a mode, parameters and buffers."""
+    return isinstance(getattr(value, "training", None), bool) and hasattr(value, "_buffers")
+
+
+def is_optimizer(value: Any) -> bool:
+    """Whether an object is an optimiser over parameters of its own."""
+    return hasattr(type(value), "in_graphs") and bool(value.param_groups)
+
+
+def is_updater(value: Any) -> bool:
+    """Whether an object moves the targets of a loss."""
+    return is_module(getattr(value, "loss_module", None))
+
+
+def is_schedule(value: Any) -> bool:
+    """Whether an object changes the learning rates of an optimiser."""
+    return is_optimizer(getattr(value, "optimizer", None))
+
+
+def _collect(module: Any, places: dict[int, list[tuple[Any, str]]]) -> None:
+    """The arrays among the buffers of a module, or of a container of parameters."""
+    held = [vars(module)["_buffers"]]
+    nodes = [vars(module).get("_param_td")]
+    while nodes:
+        node = nodes.pop()
+        if node is not None:
+            held.append(node._data)
+            nodes += [x for x in node._data.values() if hasattr(x, "_data")]
+    for entries in held:
+        for key, x in entries.items():
+            if type(x) is np.ndarray:
+                found = places.setdefault(id(x), [])
+                if not any(old is entries and name == key for old, name in found):
+                    found.append((entries, key))

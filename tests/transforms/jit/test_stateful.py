@@ -1,0 +1,162 @@
+"""Training steps in torch's style as graphs: what they leave in the objects that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.training_states import check, states
+
+import lite
+from lite import TensorDict, nn, optim
+from lite.nn.losses import DQNLoss, HardUpdate, SoftUpdate
+
+pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+
+RNG = np.random.default_rng(1)
+BATCHES = [
+    (RNG.normal(size=(8, 3)).astype(np.float32), RNG.normal(size=(8, 2)).astype(np.float32)) for _ in range(5)
+]
+
+
+@pytest.mark.parametrize("hard", [False, True], ids=["soft", "hard"])
+def test_targets_follow(hard: bool) -> None:
+    def trained(wrap: Callable[..., Any]) -> tuple[Any, Any]:
+        actor = nn.QValueActor(nn.Linear(3, 2, rng=0), action_space="categorical")
+        loss = DQNLoss(actor, delay_value=True)
+        targets: Any = SoftUpdate(loss, tau=0.1)
+        if hard:
+            targets = HardUpdate(loss, value_network_update_interval=2)
+        optimizers = [optim.Adam(loss.parameters(), lr=1e-2)]
+
+        @wrap
+        @lite.enable_grad()
+        def update(batch: TensorDict) -> Any:
+            out = loss(batch)
+            out["loss"].backward()
+            for optimizer in optimizers:
+                optimizer.step()
+                optimizer.zero_grad()
+            targets.step()
+            return out.detach()
+
+        for x, _ in BATCHES:
+            batch = TensorDict(observation=x, action=np.arange(8) % 2, batch_size=[8])
+            batch["next"] = TensorDict(
+                observation=-x,
+                reward=x[:, :1],
+                done=np.zeros((8, 1), bool),
+                terminated=np.zeros((8, 1), bool),
+                batch_size=[8],
+            )
+            out = update(batch)
+        assert not hard or targets.counter == 2
+        assert not hard or type(targets.counter) is int
+        return {name: np.array(value) for name, value in loss.state_dict().items()}, out["loss"]
+
+    (plain, value), (stepped, found) = trained(lambda fn: fn), trained(lambda fn: lite.jit(fn, threads=1))
+    np.testing.assert_allclose(found, value, rtol=1e-4)
+    check(stepped, plain)
+
+
+def test_methods_and_loaded_states() -> None:
+    class Trainer:
+        def __init__(self) -> None:
+            self.net = nn.Linear(3, 2, rng=0)
+            self.optimizer = optim.Adam(self.net.parameters(), lr=1e-2)
+
+        def update(self, x: Any, y: Any) -> Any:
+            loss = ((self.net(x) - y) ** 2).mean()
+            loss.backward()
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+            return loss.detach()
+
+    plain, stepped = Trainer(), Trainer()
+    update = lite.jit(stepped.update, threads=1)
+    saved: list[Any] = []
+    with lite.enable_grad():  # of the caller
+        for number in range(6):
+            batch = BATCHES[number % 5]
+            np.testing.assert_allclose(update(*batch), plain.update(*batch), rtol=1e-5)
+            if number == 1:
+                saved = [
+                    {k: np.array(v) for k, v in stepped.net.state_dict().items()},
+                    stepped.optimizer.state_dict(),
+                ]
+                saved[1]["state"] = {
+                    i: {k: np.array(v) for k, v in one.items()} for i, one in saved[1]["state"].items()
+                }
+            if number == 3:
+                for one in (plain, stepped):
+                    one.net.load_state_dict(saved[0])
+                    one.optimizer.load_state_dict(saved[1])
+    check(states(stepped.net, stepped.optimizer), states(plain.net, plain.optimizer))
+    assert stepped.optimizer.state_dict()["state"][0]["step"] == 4
+
+
+def test_two_steps_share_parameters() -> None:
+    net = nn.Linear(3, 2, rng=0)
+    ours, others = optim.SGD(net.parameters(), lr=1e-1), optim.SGD([net.bias], lr=1.0)
+
+    @lite.jit(threads=1)
+    @lite.enable_grad()
+    def learn(x: Any) -> None:
+        (net(x) ** 2).mean().backward()
+        ours.step()
+        ours.zero_grad()
+
+    @lite.jit(threads=1)
+    @lite.enable_grad()
+    def shift() -> None:
+        net.bias.sum().backward()
+        others.step()
+        others.zero_grad()
+
+    bias = np.array(net.bias.data)
+    shift()
+    np.testing.assert_allclose(net.bias.data, bias - 1, rtol=1e-6)
+    learn(np.zeros((4, 3), np.float32))
+    np.testing.assert_allclose(net.bias.data, (bias - 1) * 0.9, rtol=1e-6)
+    net.bias.data[...] = 2
+    learn(np.zeros((2, 3), np.float32))
+    np.testing.assert_allclose(net.bias.data, 1.8, rtol=1e-6)
+
+
+def test_what_a_graph_would_not_change_is_refused() -> None:
+    net = nn.Linear(3, 2, rng=0)
+    net.calls = 0
+    optimizer = optim.SGD(net.parameters(), lr=1e-1)
+    schedule = optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.5**epoch)
+
+    def step(x: Any) -> None:
+        with lite.enable_grad():
+            (net(x) ** 2).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    def counted(x: Any) -> None:
+        step(x)
+        net.calls += 1
+
+    def scheduled(x: Any) -> None:
+        step(x)
+        schedule.step()
+
+    x, weight = BATCHES[0][0], np.array(net.weight.data)
+    with pytest.raises(RuntimeError, match="the function changes calls of a Linear"):
+        lite.jit(counted)(x)
+    with pytest.raises(RuntimeError, match="the function changes lr of an optimiser"):
+        lite.jit(scheduled)(x)
+    with pytest.raises(NotImplementedError, match="its graph is no function of its arguments"):
+        lite.jit(step).lower(x)
+    assert net.calls == 0
+    assert schedule.last_epoch == 0
+    assert net.weight.grad is None
+    np.testing.assert_array_equal(net.weight.data, weight)
+    assert lite.jit(step).graph(x).operators["MatMul"] >= 1
+    with pytest.warns(UserWarning, match="counted runs without a graph"):
+        lite.jit(counted, fallback=True)(x)
+    assert net.calls == 1
