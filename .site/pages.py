@@ -11,17 +11,25 @@ import shutil
 from pathlib import Path
 
 import documents
-from documents import READMES, ROOT, Link, Page
+from documents import ROOT, Link, Page
 
 RESULTS = ROOT / "bench" / "results"
 PLOTS = (".png", ".svg")
-START = ["from-torchrl", "from-jax", "robot", "language-model", "benchmarks"]
-"""The pages of lite/guides, in the order in which they are shown."""
+GUIDES = ROOT / "lite" / "guides"
+"""A folder for each part of the site; the README of a part links to its guides, in the order of the site."""
+
+FRONT = ROOT / ".site" / "front.md"
+"""What stands on the front page beside README: the first pages of five kinds of readers."""
 
 WHOLE = {
     "README.md": "index",
     "CONTRIBUTING.md": "project/contributing",
     "CHANGELOG.md": "project/changelog",
+    "lite/README.md": "tensordicts/index",
+    "lite/nn/README.md": "nn/index",
+    "lite/data/README.md": "data/index",
+    "kernels/README.md": "kernels/index",
+    "models/README.md": "models/index",
     "bench/README.md": "measured/index",
     "lite/DIFFERENCES.md": "differences/index",
     "models/DIFFERENCES.md": "differences/models",
@@ -33,7 +41,7 @@ SHOWN = ("tests/examples", "tests/scripts")
 """The folders whose programs have a page each; so has every other file that a document links to."""
 
 TITLES = {
-    "lite": "TensorDicts, files, devices",
+    "tensordicts": "TensorDicts, files, devices",
     "nn": "Modules that learn",
     "data": "Environments and buffers",
     "kernels": "Compiled kernels",
@@ -65,19 +73,9 @@ class Site:
         self._shown()
 
     def _collect(self, notebook: Page) -> None:
-        for source, folder in READMES.items():
-            text = (ROOT / source).read_text(encoding="utf-8")
-            pages = documents.split(source, text, folder)
-            for page in pages:
-                (_, _, title), *inner = documents.headings(page.text)
-                self._places[Link(source, documents.slug(title))] = page.name
-                for _, _, words in inner:
-                    self._places[Link(source, documents.slug(words))] = f"{page.name}#{documents.slug(words)}"
-            self._places[Link(source, "")] = pages[0].name
-            toctree = _toctree([page.name.partition("/")[2] for page in pages[1:]], "On these pages")
-            pages[0] = pages[0]._replace(text=pages[0].text + "\n" + toctree)
-            self._pages += documents.with_names_from_above(pages)
-        whole = {**WHOLE, **{f"lite/guides/{name}.md": f"start/{name}" for name in START}}
+        whole = {**WHOLE}
+        for guide in sorted(GUIDES.rglob("*.md")):
+            whole[guide.relative_to(ROOT).as_posix()] = guide.relative_to(GUIDES).with_suffix("").as_posix()
         whole |= {
             f"bench/results/{file.name}": f"measured/{file.stem}" for file in sorted(RESULTS.glob("*.md"))
         }
@@ -95,7 +93,7 @@ class Site:
         field = _field("rows")
         if name == "index":
             intro, heading, rest = text.partition("\n## ")
-            front = (ROOT / ".site" / "front.md").read_text(encoding="utf-8")
+            front = FRONT.read_text(encoding="utf-8")
             return f"{intro}\n{front}{heading}{rest}\n{_contents()}"
         if name.startswith("differences/"):
             intro, heading, rest = text.partition("\n## ")
@@ -105,8 +103,10 @@ class Site:
         if name == "measured/index":
             names = sorted(file.stem for file in RESULTS.glob("*.md"))
             intro, heading, rest = text.partition("\n## ")
-            tree = _toctree(names, "", hidden=True)
+            tree = _toctree(_guides(source, text, "measured") + names, "", hidden=True)
             return f"{intro}\n{_results(names)}\n{tree}{heading}{rest}"
+        if (folder := name.removesuffix("/index")) in TITLES:
+            return f"{text}\n{_toctree(_guides(source, text, folder), 'On these pages')}"
         if source.startswith("bench/results/"):
             plots = [
                 f
@@ -210,6 +210,15 @@ class Site:
             self._put(name, f"{orphan}# {file.name}\n\n`{path}`\n\n````{language}\n{text.rstrip()}\n````\n")
 
 
+def _guides(source: str, text: str, folder: str) -> list[str]:
+    """The guides of a folder that a document links to, in that order; one that it leaves out is an error."""
+    paths = [Path(link.path) for link in documents.links(source, text)]
+    linked = dict.fromkeys(path.stem for path in paths if path.parent == GUIDES.relative_to(ROOT) / folder)
+    if missing := {guide.stem for guide in (GUIDES / folder).glob("*.md")} - set(linked):
+        raise ValueError(f"{source} links to no {sorted(missing)} of lite/guides/{folder}")
+    return list(linked)
+
+
 def _results(names: list[str]) -> str:
     """A table of all results: the command that wrote each, where it ran, on which day."""
     lines = ["## Results", "", _field("results"), "| result | command | machine | day |", "|---|---|---|---|"]
@@ -276,8 +285,9 @@ def _contents() -> str:
     look_up = {"reference/index": "Public names", "differences/index": "What differs"}
     look_up |= {"measured/index": "Measured", "sources/tests/examples/index": "Examples"}
     look_up |= {"sources/tests/scripts/index": "Scripts of TorchRL"}
+    start = _guides("front.md", FRONT.read_text(encoding="utf-8"), "start")
     parts = [
-        _toctree([f"start/{name}" for name in START], "In ten minutes", hidden=True),
+        _toctree([f"start/{name}" for name in start], "In ten minutes", hidden=True),
         _toctree(["notebook", *guides], "Guides", hidden=True, titled=guides | {"notebook": "First steps"}),
         _toctree(list(look_up), "Look up", hidden=True, titled=look_up),
         _toctree(["project/contributing", "project/changelog"], "The project", hidden=True),

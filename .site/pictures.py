@@ -303,12 +303,12 @@ PICTURES = [
     Picture(
         tensordict,
         "Every entry begins with the batch size; an index goes to all of them.",
-        ("index", "lite/what-a-tensordict-is-and-why"),
+        ("index", "tensordicts/what-it-is"),
     ),
     Picture(
         multi_step,
         "MultiStep sums discounted rewards up to the end of an episode.",
-        ("data/advantages-and-data-that-others-recorded",),
+        ("data/advantages",),
     ),
     Picture(
         returns, "Returns of a rollout: what is still to come, until the episode ends.", ("kernels/index",)
@@ -316,12 +316,12 @@ PICTURES = [
     Picture(
         step_as_a_graph,
         "A step of gradient descent on mean((tanh(x w) - y)²) as lite.jit runs it.",
-        ("nn/a-training-step-as-a-graph",),
+        ("nn/steps-as-graphs",),
     ),
     Picture(
         tokens,
         "The shade of a token is its probability; below it stands its log-prob.",
-        ("models/generate-and-score", "start/language-model"),
+        ("models/index", "start/language-model"),
     ),
 ]
 

@@ -20,8 +20,14 @@ from helpers.readme_blocks import blocks
 ROOT = Path(__file__).parents[1]
 READMES = sorted(
     path.relative_to(ROOT).as_posix()
-    for path in [*ROOT.glob("*/README.md"), *ROOT.glob("lite/*/README.md"), ROOT / "README.md"]
-    if not path.parent.is_symlink()  # two folders in lite are links to the top ones
+    for path in [
+        *ROOT.glob("*/README.md"),
+        *ROOT.glob("lite/*/README.md"),
+        *ROOT.glob("lite/guides/*/*.md"),
+        ROOT / "README.md",
+    ]
+    # Two folders in lite are links to the top ones; the first pages have a program of their own.
+    if not path.parent.is_symlink() and path.parent.name != "start"
 )
 
 # How a command begins that is run neither here nor by `.ci/run`, and why.
@@ -92,7 +98,7 @@ EVERY = [line for document in READMES for line in typed(document)]
 # `.ci/first_pages` runs each of these pages from top to bottom, commands and Python, in a fresh environment.
 IN_GUIDES = [
     line
-    for path in sorted(ROOT.glob("lite/guides/*.md"))
+    for path in sorted(ROOT.glob("lite/guides/start/*.md"))
     for line in typed(path.relative_to(ROOT).as_posix())
 ]
 IN_CI = (ROOT / ".ci" / "run").read_text(encoding="utf-8").replace('"$work"/', "")

@@ -15,7 +15,12 @@ from helpers.readme_numbers import figures, missing
 
 ROOT = Path(__file__).parents[1]
 # Two folders in lite are links to the top ones.
-IN_LITE = [path for path in ROOT.glob("lite/*/*.md") if not path.parent.is_symlink()]
+IN_LITE = [
+    path
+    for pattern in ("*/*.md", "guides/*/*.md")
+    for path in (ROOT / "lite").glob(pattern)
+    if not path.parent.is_symlink()
+]
 DOCUMENTS = sorted(
     str(path.relative_to(ROOT))
     # pytest's cache, a folder with a dot, has a README of its own.
@@ -24,8 +29,8 @@ DOCUMENTS = sorted(
 )
 # Document, words of one of its paragraphs with the figure in them, and what it is instead of a measurement.
 NO_MEASUREMENTS = [
-    ("bench/README.md", "more than 4 MB past the caches", "a limit in the code"),
-    ("kernels/README.md", "no room in 256 MB", "the limit that a test sets"),
+    ("lite/guides/measured/what-bounds-it.md", "more than 4 MB past the caches", "a limit in the code"),
+    ("lite/guides/kernels/backends.md", "no room in 256 MB", "the limit that a test sets"),
     ("models/README.md", "for at most ten seconds", "the limit of templates, in the code"),
     ("models/README.md", "loading after ten minutes", "the limit of loading, in the code"),
     ("lite/DIFFERENCES.md", "`Bernoulli` with p = 0.5", "a probability"),

@@ -1,4 +1,4 @@
-"""The program of "Training on the device" in lite/README.md is killed at many moments, and loses no bit."""
+"""The program of the guide "Training on the device" is killed at many moments, and loses no bit."""
 
 import os
 import subprocess
@@ -52,7 +52,7 @@ for one, other in ((whole, resumed), rows):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the children that are killed are forked")
 def test_nothing_is_lost_whenever_it_is_killed(tmp_path: Path) -> None:
-    blocks = [block.source for block in python_of("lite/README.md")]
+    blocks = [block.source for block in python_of("lite/guides/tensordicts/training-on-the-device.md")]
     (at,) = (number for number, source in enumerate(blocks) if "def adapt(folder, episodes):" in source)
     program = tmp_path / "program.py"
     program.write_text("\n".join([*blocks[at - 1 : at + 1], _PROGRAM]))

@@ -1,9 +1,8 @@
-"""The site: each section of a README is a page, links lead to pages, pictures show what calls gave."""
+"""The site: each document is a page, links lead to pages, pictures show what calls gave."""
 
 from __future__ import annotations
 
 import importlib
-import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -49,25 +48,13 @@ def written(sources: Sources, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_section_is_a_page_and_nothing_is_lost(sources: Sources) -> None:
-    for source, folder in sources.documents.READMES.items():
-        text = (ROOT / source).read_text(encoding="utf-8")
-        pages = sources.documents.split(source, text, folder)
-        again = "".join(
-            page.text if page is pages[0] else re.sub(r"^(#+ )", r"#\1", page.text, count=1) for page in pages
-        )
-        inner = [level for _, level, _ in sources.documents.headings(text)].count(3)
-        assert again.count("\n") == text.count("\n")
-        assert len(again) == len(text) - inner  # a heading inside of a section is a level up
-        assert len({page.name for page in pages}) == len(pages) > 5
-
-
 def test_all_documents_have_pages(sources: Sources, written: Path) -> None:
     pages = {path.relative_to(written).as_posix() for path in written.rglob("*.md")}
     assert {f"measured/{path.name}" for path in (ROOT / "bench/results").glob("*.md")} <= pages
-    assert {f"start/{path.name}" for path in (ROOT / "lite/guides").glob("*.md")} <= pages
+    guides = ROOT / "lite/guides"
+    assert {path.relative_to(guides).as_posix() for path in guides.rglob("*.md")} <= pages
     assert {"index.md", "notebook.md", "differences/index.md", "differences/models.md"} <= pages
-    assert {"lite/on-a-small-machine.md", "nn/losses.md", "reference/lite.data.md"} <= pages
+    assert {"tensordicts/index.md", "nn/losses.md", "reference/lite.data.md"} <= pages
     plots = {path.name for path in (ROOT / "bench/results").iterdir() if path.suffix in (".png", ".svg")}
     assert plots <= {path.name for path in (written / "measured").iterdir()}
 
@@ -90,42 +77,22 @@ def test_a_link_to_a_heading_that_is_gone_is_an_error(sources: Sources, tmp_path
     site._collect(sources.pages.notebook_page(sources.notebook.as_kept()))
     with pytest.raises(ValueError, match="no-such-heading"):
         sources.documents.replace_links(page.source, page.text, lambda link: site._to(link, page))
-    assert site._to(sources.documents.Link("lite/README.md", "files"), page) == "lite/files.md"
+    assert (
+        site._to(sources.documents.Link("lite/README.md", "conventions"), page)
+        == "tensordicts/index.md#conventions"
+    )
     with pytest.raises(ValueError, match="no pages"):
         sources.pages.Site(tmp_path, {"lite/no-such-page": "<svg/>"}).write(
             sources.pages.notebook_page(sources.notebook.as_kept())
         )
 
 
-def test_what_blocks_take_from_earlier_pages_is_told(sources: Sources) -> None:
-    text = """# A
-```python
-import numpy as np, json
-from lite import TensorDict, stack as stacked
-x = np.ones(3)
-```
-## Own names
-```python
-import numpy as np
-y = [np.sum(each) for each in (1, 2)]
-def f(z):
-    inner = z
-    return inner
-```
-## Names of others
-Words.
-
-```python
-x = stacked([x, f(y[0])])
-```
-"""
-    _, own, others = sources.documents.with_names_from_above(sources.documents.split("a.md", text, "a"))
-    assert "details" not in own.text
-    assert "from lite import stack as stacked\n" in others.text
-    assert "numpy" not in others.text
-    assert "`f`, `y`: [Own names](#own-names)." in others.text
-    assert "`x`: [A](#a)." in others.text
-    assert others.text.index("Words.") < others.text.index("<details") < others.text.index("x = stacked")
+def test_a_guide_that_its_readme_leaves_out_is_an_error(sources: Sources) -> None:
+    text = (ROOT / "lite/nn/README.md").read_text(encoding="utf-8")
+    names = sources.pages._guides("lite/nn/README.md", text, "nn")
+    assert names[:2] == ["distributions", "policies"]  # in the order of the links
+    with pytest.raises(ValueError, match=r"\['losses'\] of lite/guides/nn"):
+        sources.pages._guides("lite/nn/README.md", text.replace("/losses.md", "/policies.md"), "nn")
 
 
 def test_dead_links_are_told(sources: Sources, tmp_path: Path) -> None:
@@ -194,8 +161,8 @@ def test_the_site_is_whole(site: Path) -> None:
     assert "lite-tokens" in outputs  # what cells showed, and their plot
     assert "data:image/png" in outputs
     for name in (
-        "lite/what-a-tensordict-is-and-why",
-        "nn/a-training-step-as-a-graph",
+        "tensordicts/what-it-is",
+        "nn/steps-as-graphs",
         "start/language-model",
     ):
         assert "<svg" in (site / f"{name}.html").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Damaged files: each format notices what the table of lite/README.md says, and nothing else happens."""
+"""Damaged files: each format notices what the table of the guide on files says, and nothing else happens."""
 
 from __future__ import annotations
 

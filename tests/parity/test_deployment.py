@@ -43,7 +43,9 @@ def test_a_checkpoint_of_torchrl_becomes_a_controller(
     monkeypatch.chdir(tmp_path)
     env, policy = trained()
     torch.save({"policy": policy.state_dict(), "transform": env.transform.state_dict()}, "checkpoint.pt")
-    desk, machine = (block.source for block in blocks("lite/data/README.md") if block.language == "py")
+    desk, machine = (
+        block.source for block in blocks("lite/guides/data/transforms.md") if block.language == "py"
+    )
     exec(desk, {})
     names: dict[str, object] = {}
     exec(machine, names)
