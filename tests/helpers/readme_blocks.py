@@ -92,24 +92,28 @@ def _same(got: Any, stated: str) -> bool:
     return list(got) == texts
 
 
-def _run_block(block: Block, document: str, names: dict[str, Any]) -> int:
+def stated(block: Block) -> dict[int, str]:
+    """The values that lines of a Python block state, by the number of the statement."""
     lines = block.source.splitlines()
-    compared = 0
-    for statement in ast.parse(block.source).body:
-        last = statement.end_lineno or 1
-        comment = _STATED.search(lines[last - 1][statement.end_col_offset :])
+    found = {}
+    for number, statement in enumerate(ast.parse(block.source).body):
+        comment = _STATED.search(lines[(statement.end_lineno or 1) - 1][statement.end_col_offset :])
+        if comment is not None and isinstance(statement, ast.Expr):
+            found[number] = comment[1]
+    return found
+
+
+def _run_block(block: Block, document: str, names: dict[str, Any]) -> int:
+    values = stated(block)
+    for number, statement in enumerate(ast.parse(block.source).body):
         ast.increment_lineno(statement, block.line - 1)
         if isinstance(statement, ast.Expr):
             value = eval(compile(ast.Expression(statement.value), document, "eval"), names)
-            if comment is not None:
-                compared += 1
-                if not _same(value, comment[1]):
-                    raise AssertionError(
-                        f"line {block.line + last - 1} states {comment[1]}, and is {value!r}"
-                    )
+            if number in values and not _same(value, values[number]):
+                raise AssertionError(f"line {statement.end_lineno} states {values[number]}, and is {value!r}")
         else:
             exec(compile(ast.Module([statement], []), document, "exec"), names)
-    return compared
+    return len(values)
 
 
 def _main(document: str) -> None:
