@@ -7,7 +7,8 @@ there. Packages come from pip's index. Times want a quiet machine; bytes do not 
 `--only edge` (and so on) measures some environments. `--sizes` counts the bytes of every extra that
 pyproject.toml has, and measures nothing else: `install_sizes.md`. `--sizes small` counts the small
 installation of README, as it is and with all that its packages require, for the Python that runs it. `--sizes
-inside` counts the wheel of lite with kernels inside, alone and with extras: it requires no Numba.
+inside` counts the wheel of lite with kernels inside, which requires no Numba: alone, with an extra, as README
+installs it, and without what pip compiles beforehand (Python then compiles what a program imports).
 """
 
 import json
@@ -36,7 +37,10 @@ SMALL = {
     "edge with language models": ["numpy", KERNELS, "onnxruntime<1.29", "tokenizers", "jinja2", "markupsafe"],
 }
 EXTRAS = ("llm-cpu", "llm")
-INSIDE = ("inside", "inside llm-cpu")  # the wheel with kernels inside, and an extra of it
+# The wheel with kernels inside: alone, with an extra, as README's small installation; with pip's option.
+INSIDE = [
+    f"inside{which}{option}" for which in ("", " llm-cpu", " small") for option in ("", " --no-compile")
+]
 # Bytes of each package of an environment, as its installer lists them.
 COUNT = """
 import json
@@ -97,8 +101,11 @@ def with_kernels(folder: Path, pure: Path, libraries: Path | None) -> Path:
     return made
 
 
-def installed(folder: str, wanted: Sequence[str]) -> tuple[str, dict[str, int]]:
-    """Make an environment of what is wanted: its Python, and the bytes of each file that was downloaded."""
+def installed(folder: str, wanted: Sequence[str], *options: str) -> tuple[str, dict[str, int]]:
+    """Make an environment of what is wanted: its Python, and the bytes of each file that was downloaded.
+
+    Options are those of `pip install`.
+    """
     downloads, home = Path(folder, "downloads"), Path(folder, "environment")
     venv.create(home, with_pip=True)
     python = str(home / ("Scripts" if os.name == "nt" else "bin") / "python")
@@ -106,7 +113,7 @@ def installed(folder: str, wanted: Sequence[str]) -> tuple[str, dict[str, int]]:
     subprocess.run([*pip, "download", "-d", str(downloads), *wanted], check=True, env=as_if_alone())
     sizes = {file.name: file.stat().st_size for file in sorted(downloads.iterdir())}
     files = map(str, downloads.iterdir())
-    subprocess.run([*pip, "install", "--no-deps", *files], check=True, env=as_if_alone())
+    subprocess.run([*pip, "install", "--no-deps", *options, *files], check=True, env=as_if_alone())
     return python, sizes
 
 
@@ -139,15 +146,29 @@ def printed(folder: str, command: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def count(extra: str, wanted: Sequence[str]) -> dict[str, Any]:
+def count(extra: str, wanted: Sequence[str], *options: str) -> dict[str, Any]:
     """The bytes that one extra, or none, brings: of each download, and of each package as installed."""
     with tempfile.TemporaryDirectory() as folder:
-        python, sizes = installed(folder, wanted)
+        python, sizes = installed(folder, wanted, *options)
         packages = printed(folder, [python, "-c", COUNT])
     asked = {name.partition("-")[0].lower().replace("_", "-") for name in sizes}  # venv brings pip, too
     packages = {name: size for name, size in packages.items() if name.replace("_", "-") in asked}
     python = platform.python_version()
     return {"extra": extra, "python": python, "downloads": sizes, "installed": packages}
+
+
+def count_inside(name: str, made: Path) -> dict[str, Any]:
+    """The bytes of an installation of the wheel with kernels inside, and of the parts of that wheel."""
+    _, *words = name.split()
+    options = [word for word in words if word.startswith("--")]
+    which = " ".join(word for word in words if word not in options)
+    listed = [each for each in SMALL["edge with language models"] if each != KERNELS]
+    wanted = (
+        ["--no-deps", str(made), *listed]
+        if which == "small"
+        else [f"{made}[{which}]" if which else str(made)]
+    )
+    return {**count(name, wanted, *options), "inside": parts(made)}
 
 
 def count_small(own: Path, kernels: Path) -> dict[str, Any]:
@@ -201,7 +222,8 @@ def page_of_sizes(counted: list[dict[str, Any]]) -> str:
             )
     lines += [
         "",
-        "The wheel with kernels inside (`lite.kernels.prebuild --into`), with all that is required:",
+        "The wheel with kernels inside (`lite.kernels.prebuild --into`), with all that is required. `small`:",
+        "as README has it. `--no-compile`: pip compiles nothing, and Python what a program imports.",
         "",
     ]
     for each in (each for each in counted if "inside" in each):
@@ -270,8 +292,7 @@ def save_sizes(extras: Sequence[str], folder: Path, kernels: Path | None, librar
             if extra == "small" and compiled is not None:
                 found = {**count_small(own, compiled), "compiling": compiling}
             elif extra in INSIDE:
-                asked = f"{made}[{extra.removeprefix('inside ')}]" if extra != "inside" else str(made)
-                found = {**count(extra, [asked]), "inside": parts(made)}
+                found = count_inside(extra, made)
             else:
                 found = count(extra, [f"{own}[{extra}]" if extra else str(own)])
             counted[found["extra"]] = found

@@ -241,7 +241,7 @@ def test_the_version_is_one() -> None:
     assert SETUPTOOLS["dynamic"]["version"] == {"attr": "lite.__version__"}
     named = {
         document: re.findall(r"tensordict_lite-([\w.]+?)-py3", (ROOT / document).read_text(encoding="utf-8"))
-        for document in ("lite/README.md", "tests/examples/n_step_returns.html")
+        for document in ("lite/guides/tensordicts/browser.md", "tests/examples/n_step_returns.html")
     }
     assert set(map(tuple, named.values())) == {(VERSION,)}
 
