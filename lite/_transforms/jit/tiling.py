@@ -219,8 +219,14 @@ class _Tiling:
                 outputs.append((name, shape, dtype))
         used = {name for node in self.nodes for name in node.reads}
         arrays = {name: array for name, array in self.arrays.items() if name in used}
+        # onnxruntime starts at the last node that nothing reads, and computes what that needs first. So a
+        # tile goes through all operators up to its next value before the next tile, while a cache has it.
+        places = {part: -k for one in tiles.values() for k, part in enumerate(one.parts)}
+        ends = [node for node in self.nodes if used.isdisjoint(node.outputs)]
+        ends.sort(key=lambda node: places.get(node.outputs[0], -len(self.nodes)))
+        nodes = [node for node in self.nodes if not used.isdisjoint(node.outputs)] + ends
         return replace(
-            self.traced, inputs=tuple(inputs), outputs=tuple(outputs), nodes=tuple(self.nodes), arrays=arrays
+            self.traced, inputs=tuple(inputs), outputs=tuple(outputs), nodes=tuple(nodes), arrays=arrays
         )
 
     def _parts(self, name: str) -> list[str]:

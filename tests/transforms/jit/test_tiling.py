@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ import lite
 from lite import TensorDict, nn, optim
 from lite._transforms.graphs.graph import INT64, Node
 from lite._transforms.graphs.trace import Input, Traced
+from lite._transforms.graphs.writer import model_bytes
 from lite._transforms.jit import joining, tiling
 from lite._transforms.jit.tiling import tile
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+onnxruntime = pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 F = np.dtype(np.float32)
 
 
@@ -65,6 +67,31 @@ def test_a_layer_learns_in_tiles() -> None:
         *["Sub"] * 3,
     ]
     assert [x.name for x in graph.inputs] == [*tiles[-1].parts, "x", "g", "rate"]
+
+
+def test_a_tile_is_finished_before_the_next_one_begins(tmp_path: Any) -> None:
+    shapes = dict.fromkeys(("w", "v", "f", "w1", "v1"), (8, 6)) | {"z": (2,), "s": (2,)}
+    nodes = [
+        *(Node("Tanh", ("w",), ("f",)), Node("Add", ("v", "f"), ("v1",)), Node("Sub", ("w", "f"), ("w1",))),
+        Node("Neg", ("z",), ("s",)),
+    ]
+    graph, _ = tile(traced(nodes, shapes, "w v z", "w1 v1 s"), {"w": "w1", "v": "v1"}, shapes)
+    ends = [node.outputs[0] for node in graph.nodes[-7:]]
+    assert ends[0] == "s"
+    assert [name[-6:] for name in ends[1:]] == [f"tile_{k}" for k in (2, 2, 1, 1, 0, 0)]
+    # onnxruntime runs them from the last to the first, each after what it needs.
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path / "profile")
+    session = onnxruntime.InferenceSession(model_bytes(graph), options)
+    session.run(None, {x.name: np.ones(x.shape, F) for x in graph.inputs})
+    with open(session.end_profiling(), encoding="utf-8") as file:
+        events = json.load(file)
+    ran = [x["args"]["op_name"] for x in events if x["name"].endswith("_kernel_time")]
+    assert [ran[k] for k in range(0, 9, 3)] == ["Tanh"] * 3
+    assert [{ran[k], ran[k + 1]} for k in range(1, 9, 3)] == [{"Add", "Sub"}] * 3
+    assert ran[9:] == ["Neg"]
 
 
 def test_what_needs_the_whole_gets_it() -> None:
