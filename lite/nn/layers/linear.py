@@ -202,7 +202,7 @@ def _is_ensemble(x: Any, weight: Any, bias: Any) -> bool:
         return False
     if type(weight.value) is not TracedArray or (bias is not None and type(bias) is not kind):
         return False
-    mapped = [a for a in (x, weight, bias) if isinstance(a, HostArray)]
+    mapped = [a for a in (x, weight, bias) if isinstance(a, HostArray) and not a.symbolic]
     return all(type(a) is kind and a.level == weight.level for a in mapped)
 
 

@@ -46,3 +46,24 @@ def test_values_and_gradients(case: Case) -> None:
         np.testing.assert_allclose(mine, want, rtol=1e-6, atol=1e-8)
     for key, want in grads.items(True, True):
         np.testing.assert_allclose(slopes[key], want, rtol=1e-6, atol=1e-8, err_msg=str(key))
+
+
+def test_layers_side_by_side_turn_no_gradient() -> None:
+    layer = nn.Linear(3, 5)
+    rng = np.random.default_rng(0)
+    stacked = TensorDict(weight=rng.random((4, 5, 3)), bias=rng.random((4, 5)), batch_size=[4])
+    x = rng.random((7, 3))
+
+    def one(params: TensorDict, x: Any) -> Any:
+        with params.to_module(layer):
+            return layer(x)
+
+    def slopes(params: TensorDict, x: Any) -> Any:
+        return lite.grad(lambda p: (lite.vmap(one, (0, None))(p, x) ** 3).sum())(params)
+
+    step = lite.jit(slopes, threads=1)
+    found, want = step(stacked, x), slopes(stacked, x)
+    for key in ("weight", "bias"):
+        np.testing.assert_allclose(found[key], want[key], rtol=1e-10)
+    # Of the weights, and of what the output's gradient is multiplied with; none of the products.
+    assert step.graph(stacked, x).operators["Transpose"] == 2
