@@ -15,37 +15,12 @@ import numpy as np
 from lite._transforms.graphs.graph import INT64, Node
 from lite._transforms.graphs.trace import Traced
 
-ELEMENTWISE = frozenset(
-    (
-        *("Abs", "Add", "And", "Cast", "Clip", "Cos", "Div", "Elu", "Equal", "Erf", "Exp", "Gelu", "Greater"),
-        *(
-            "GreaterOrEqual",
-            "HardSigmoid",
-            "Identity",
-            "LeakyRelu",
-            "Less",
-            "LessOrEqual",
-            "Log",
-            "Max",
-            "Min",
-        ),
-        *(
-            "Mul",
-            "Neg",
-            "Not",
-            "Or",
-            "Pow",
-            "Reciprocal",
-            "Relu",
-            "Sigmoid",
-            "Sign",
-            "Sin",
-            "Softplus",
-            "Sqrt",
-        ),
-        *("Sub", "Sum", "Tanh", "Where"),
-    )
-)
+_NAMES = """
+Abs Add And Cast Clip Cos Div Elu Equal Erf Exp Gelu Greater GreaterOrEqual HardSigmoid Identity
+LeakyRelu Less LessOrEqual Log Max Min Mul Neg Not Or Pow Reciprocal Relu Sigmoid Sign Sin Softplus Sqrt
+Sub Sum Tanh Where
+"""
+ELEMENTWISE = frozenset(_NAMES.split())
 Shapes = Mapping[str, Sequence[int | None]]
 
 

@@ -24,28 +24,25 @@ _SCALED: dict[str, tuple[str, str | None, str]] = {
     "laplace": ("laplace", "loc", "scale"),
     "logistic": ("logistic", "loc", "scale"),
 }
-_PLAIN = (
-    "random",
-    "standard_normal",
-    "standard_exponential",
-    "standard_gamma",
-    "standard_cauchy",
-    "standard_t",
-)
-_FIXED = (
-    "integers",
-    "beta",
-    "binomial",
-    "chisquare",
-    "gamma",
-    "geometric",
-    "poisson",
-    "vonmises",
-    "permutation",
-)
-
-
-METHODS = frozenset({*(standard for standard, *_ in _SCALED.values()), *_PLAIN, *_FIXED})
+# The others, with the names of what may be given by place.
+_LISTED: dict[str, tuple[str, ...]] = {
+    "random": ("size", "dtype"),
+    "standard_normal": ("size", "dtype"),
+    "standard_exponential": ("size", "dtype"),
+    "standard_gamma": ("shape", "size", "dtype"),
+    "standard_cauchy": ("size",),
+    "standard_t": ("df", "size"),
+    "integers": ("low", "high", "size", "dtype", "endpoint"),
+    "beta": ("a", "b", "size"),
+    "binomial": ("n", "p", "size"),
+    "chisquare": ("df", "size"),
+    "gamma": ("shape", "scale", "size"),
+    "geometric": ("p", "size"),
+    "poisson": ("lam", "size"),
+    "vonmises": ("mu", "kappa", "size"),
+    "permutation": ("x",),
+}
+METHODS = frozenset({*(standard for standard, *_ in _SCALED.values()), *_LISTED})
 
 
 @dataclass(frozen=True)
@@ -109,7 +106,7 @@ def traced_generator_class() -> Any:
                 size = np.broadcast_shapes(np.shape(low), np.shape(high))
             return low + (high - low) * self._drawn("random", size)
 
-    def scaled(name: str, standard: str, loc: str | None, scale: str) -> Callable[..., Any]:
+    def scaled(standard: str, loc: str | None, scale: str) -> Callable[..., Any]:
         def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
             names = [key for key in (loc, scale, "size") if key is not None]
             given = {**dict(zip(names, args, strict=False)), **kwargs}
@@ -124,33 +121,12 @@ def traced_generator_class() -> Any:
 
         return draw
 
-    def plain(name: str) -> Callable[..., Any]:
-        first = {"standard_gamma": "shape", "standard_t": "df"}.get(name)
-
+    def listed(name: str, parameters: tuple[str, ...]) -> Callable[..., Any]:
         def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
-            names = [*([first] if first else []), "size", *([] if first == "df" else ["dtype"])]
-            given = {**dict(zip(names, args, strict=False)), **kwargs}
+            given = {**dict(zip(parameters, args, strict=False)), **kwargs}
             if given.pop("out", None) is not None:
                 raise NotImplementedError(f"cannot be traced: {name} into an array of its own (out).")
-            size = given.pop("size", None)
-            return self._drawn(name, size, **given)
-
-        return draw
-
-    def fixed(name: str) -> Callable[..., Any]:
-        parameters = {"integers": ("low", "high", "size", "dtype", "endpoint"), "beta": ("a", "b", "size")}
-        parameters |= {
-            "binomial": ("n", "p", "size"),
-            "gamma": ("shape", "scale", "size"),
-            "permutation": ("x",),
-        }
-        parameters |= {"vonmises": ("mu", "kappa", "size"), "poisson": ("lam", "size")}
-        parameters |= {"geometric": ("p", "size"), "chisquare": ("df", "size")}
-
-        def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
-            given = {**dict(zip(parameters[name], args, strict=False)), **kwargs}
-            size = given.pop("size", None)
-            return self._drawn(name, size, **given)
+            return self._drawn(name, given.pop("size", None), **given)
 
         return draw
 
@@ -161,12 +137,10 @@ def traced_generator_class() -> Any:
         return draw
 
     for name, (standard, loc, scale) in _SCALED.items():
-        setattr(TracedGenerator, name, scaled(name, standard, loc, scale))
-    for name in _PLAIN:
-        setattr(TracedGenerator, name, plain(name))
-    for name in _FIXED:
-        setattr(TracedGenerator, name, fixed(name))
-    known = {*_SCALED, *_PLAIN, *_FIXED, "uniform", "bit_generator", "spawn"}
+        setattr(TracedGenerator, name, scaled(standard, loc, scale))
+    for name, parameters in _LISTED.items():
+        setattr(TracedGenerator, name, listed(name, parameters))
+    known = {*_SCALED, *_LISTED, "uniform", "bit_generator", "spawn"}
     for name in dir(np.random.Generator):
         if not name.startswith("_") and name not in known:
             setattr(TracedGenerator, name, refused(name))

@@ -19,35 +19,11 @@ import numpy as np
 from lite._arrays.types import Shape
 from lite._transforms.graphs.graph import Node
 from lite._transforms.graphs.trace import Input, Traced
+from lite._transforms.jit.aligning import ELEMENTWISE
 
 _MOST = 1 << 14  # elements of an array that is joined: the copies of larger ones cost more than operators do
-_DEPTHS = (
-    16,
-    10,
-    6,
-)  # operators from an output back that are joined: those of optimisers, not of derivatives
-_ELEMENTWISE = frozenset(
-    (
-        *(
-            "Add",
-            "Sub",
-            "Mul",
-            "Div",
-            "Sqrt",
-            "Neg",
-            "Abs",
-            "Max",
-            "Min",
-            "Pow",
-            "Where",
-            "Exp",
-            "Log",
-            "Tanh",
-        ),
-        *("Sign", "Reciprocal", "Cast", "Identity", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"),
-        *("Equal", "And", "Or", "Not"),
-    )
-)
+# Operators from an output back that are joined: those of optimisers, not of derivatives.
+_DEPTHS = 16, 10, 6
 
 
 @dataclass(frozen=True)
@@ -164,7 +140,7 @@ class _Joining:
         return found
 
     def _by_elements(self, node: Node, shape: Shape) -> bool:
-        return node.op in _ELEMENTWISE and len(node.outputs) == 1 and self.shapes[node.outputs[0]] == shape
+        return node.op in ELEMENTWISE and len(node.outputs) == 1 and self.shapes[node.outputs[0]] == shape
 
     def _is_shared(self, name: str, shape: Shape) -> bool:
         """Whether an operand is one number for all elements."""
