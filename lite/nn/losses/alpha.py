@@ -69,10 +69,27 @@ class EntropyWeightedLoss(EnsembleLoss):
             target_entropy = -float(_event_size(spec, self.tensor_keys.action))
         self.register_buffer(name, np.asarray(target_entropy, get_default_dtype()))
 
+    def _dist(self, data: TensorDictBase, params: TensorDictBase) -> Distribution:
+        """The policy's distribution in some states."""
+        with params.to_module(self.actor_network):
+            return self.actor_network.get_dist(data.copy())
+
     def _drawn(self, dist: Distribution) -> tuple[Array, Array]:
         """Actions of a policy, and their log-probs."""
         with set_composite_lp_aggregate(True):
             return drawn(dist, (), self._generator)
+
+    def _constant_actions(self, data: TensorDictBase, params: TensorDictBase) -> tuple[Array, Array]:
+        """Actions of the policy in some states, and their log-probs, without gradient."""
+        action, log_prob = self._drawn(self._dist(data, detached(params)))
+        return detached(action), detached(log_prob)
+
+    def _soft_cost(self, data: TensorDictBase, action: Array, log_prob: Array) -> Array:
+        """What a policy minimises: the weighted log-probs of its actions less the least of their values."""
+        acted = data.select(*self.qvalue_network.in_keys, strict=False).set(self.tensor_keys.action, action)
+        least = self._values(detached(self.qvalue_network_params), acted).min(0)
+        require_shape(log_prob, least)
+        return self._alpha * log_prob - least
 
     @property
     def _alpha(self) -> Array:

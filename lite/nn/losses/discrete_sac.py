@@ -153,8 +153,7 @@ class DiscreteSACLoss(EntropyWeightedLoss):
         return loss, np.abs(detached(chosen) - target).max(0)
 
     def _actor_loss(self, tensordict: TensorDictBase) -> tuple[Array, Array]:
-        with self.actor_network_params.to_module(self.actor_network):
-            dist = self.actor_network.get_dist(tensordict.copy())
+        dist = self._dist(tensordict, self.actor_network_params)
         prob, log_prob = dist.probs, dist.logits
         least = self._values(detached(self.qvalue_network_params), tensordict).min(0)
         require_shape(log_prob, least)
@@ -167,9 +166,7 @@ class DiscreteSACLoss(EntropyWeightedLoss):
         following, kept = self._following(td)
         if kept is not None:
             following = following[kept]
-        with detached(self.actor_network_params).to_module(self.actor_network):
-            dist = self.actor_network.get_dist(following.copy())
-        prob = detached(dist.probs)
+        prob = detached(self._dist(following, detached(self.actor_network_params)).probs)
         log_prob = np.log(np.where(prob == 0, prob.dtype.type(1e-8), prob))
         values = detached(self._values(self.target_qvalue_network_params, following)).min(0)
         soft = (prob * (values - self._alpha * log_prob)).sum(-1)

@@ -20,11 +20,11 @@ from lite.nn.values.detached import detached
 Keys = NestedKey | list[Any]
 
 
-def require_policy(network: object, name: str = "actor_network") -> None:
-    """Raise TypeError unless a network gives a distribution."""
+def require_policy(network: object) -> None:
+    """Raise TypeError unless an `actor_network` gives a distribution."""
     if not callable(getattr(network, "get_dist", None)):
         raise TypeError(
-            f"{name} must be a module with get_dist, such as a ProbabilisticTensorDictSequential, got "
+            "actor_network must be a module with get_dist, such as a ProbabilisticTensorDictSequential, got "
             f"{type(network).__name__}."
         )
 

@@ -190,9 +190,7 @@ class REDQLoss(EntropyWeightedLoss):
         td = data.copy()
         if self.gSDE:
             td.set("_eps_gSDE", np.zeros(td.batch_size, get_default_dtype()))
-        with params.to_module(self.actor_network):
-            dist = self.actor_network.get_dist(td.copy())
-        action, log_prob = self._drawn(dist)
+        action, log_prob = self._drawn(self._dist(td, params))
         return td.set(self.tensor_keys.action, action), log_prob
 
     def _alpha_loss(self, log_prob: Array) -> Array:

@@ -224,9 +224,7 @@ class SACLoss(EntropyWeightedLoss):
         data = tensordict.select(*self.value_network.in_keys, strict=False)
         with self.value_network_params.to_module(self.value_network):
             predicted = self._read(self.value_network(data), self.tensor_keys.value)[..., 0]
-        with detached(self.target_actor_network_params).to_module(self.actor_network):
-            dist = self.actor_network.get_dist(tensordict.copy())
-        action, log_prob = (detached(part) for part in self._drawn(dist))
+        action, log_prob = self._constant_actions(tensordict, self.target_actor_network_params)
         acted = tensordict.copy().set(self.tensor_keys.action, action)
         least = detached(self._values(self.target_qvalue_network_params, acted)).min(0)
         require_shape(log_prob, least)
@@ -235,14 +233,8 @@ class SACLoss(EntropyWeightedLoss):
 
     def _actor_loss(self, tensordict: TensorDictBase) -> tuple[Array, Array]:
         weights = self._maybe_get_priority_weight(tensordict)
-        with self.actor_network_params.to_module(self.actor_network):
-            dist = self.actor_network.get_dist(tensordict.copy())
-        action, log_prob = self._drawn(dist)
-        data = tensordict.select(*self.qvalue_network.in_keys, strict=False)
-        data.set(self.tensor_keys.action, action)
-        least = self._values(detached(self.qvalue_network_params), data).min(0)
-        require_shape(log_prob, least)
-        loss = self._alpha * log_prob - least
+        action, log_prob = self._drawn(self._dist(tensordict, self.actor_network_params))
+        loss = self._soft_cost(tensordict, action, log_prob)
         return self._reduce_loss(loss, tensordict, weights=weights), detached(log_prob)
 
     def _target(self, tensordict: TensorDictBase) -> Array:
@@ -250,9 +242,7 @@ class SACLoss(EntropyWeightedLoss):
         td = tensordict.copy()
         following, kept = self._following(td)
         chosen = following if kept is None else following[kept]
-        with detached(self.actor_network_params).to_module(self.actor_network):
-            dist = self.actor_network.get_dist(chosen.copy())
-        action, log_prob = (detached(part) for part in self._drawn(dist))
+        action, log_prob = self._constant_actions(chosen, self.actor_network_params)
         if kept is not None:
             action, log_prob = scattered(action, kept), scattered(log_prob, kept)
         following.set(self.tensor_keys.action, action)
@@ -362,9 +352,7 @@ class CrossQLoss(EntropyWeightedLoss):
     def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
         """The critics' loss, reduced, and {"td_error": the greatest of their errors}."""
         following = tensordict.get("next").copy()
-        with detached(self.actor_network_params).to_module(self.actor_network):
-            dist = self.actor_network.get_dist(following.copy())
-        action, log_prob = (detached(part) for part in self._drawn(dist))
+        action, log_prob = self._constant_actions(following, self.actor_network_params)
         following.set(self.tensor_keys.action, action)
         reads = self.qvalue_network.in_keys
         both = cat([td.select(*reads, strict=False) for td in (tensordict, following)], 0)
@@ -378,17 +366,11 @@ class CrossQLoss(EntropyWeightedLoss):
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
         """The policy's loss, reduced, and {"log_prob": those of its actions}, constants."""
-        with self.actor_network_params.to_module(self.actor_network):
-            dist = self.actor_network.get_dist(tensordict.copy())
-        action, log_prob = self._drawn(dist)
-        data = tensordict.select(*self.qvalue_network.in_keys, strict=False)
-        data.set(self.tensor_keys.action, action)
+        action, log_prob = self._drawn(self._dist(tensordict, self.actor_network_params))
         before = self.qvalue_network.training
         self.qvalue_network.eval()
         try:
-            least = self._values(detached(self.qvalue_network_params), data).min(0)
+            loss = self._soft_cost(tensordict, action, log_prob)
         finally:
             self.qvalue_network.train(before)
-        require_shape(log_prob, least)
-        loss = self._reduce_loss(self._alpha * log_prob - least, tensordict)
-        return loss, {"log_prob": detached(log_prob)}
+        return self._reduce_loss(loss, tensordict), {"log_prob": detached(log_prob)}

@@ -104,17 +104,10 @@ class _ReturnEstimator(ValueEstimatorBase):
         if self.average_rewards:
             reward = standardized(reward, self._groups(tensordict), smallest=self._smallest)
             averaged = {next_path(self.tensor_keys.reward): reward}
-        return self._return(reward, next_value, done, terminated, gamma, time_dim), averaged
+        return self._return(reward, next_value, done, terminated, gamma=gamma, time_dim=time_dim), averaged
 
-    def _return(
-        self,
-        reward: Array,
-        next_value: Array,
-        done: Array,
-        terminated: Array,
-        gamma: float | Array,
-        time_dim: int,
-    ) -> Array:
+    def _return(self, *steps: Array, gamma: float | Array, time_dim: int) -> Array:
+        """The targets, of rewards, values of the next observations, done and terminated."""
         raise NotImplementedError
 
 
@@ -147,15 +140,8 @@ class TD0Estimator(_ReturnEstimator):
         [11.0, 16.0, 1.0]
     """
 
-    def _return(
-        self,
-        reward: Array,
-        next_value: Array,
-        done: Array,
-        terminated: Array,
-        gamma: float | Array,
-        time_dim: int,
-    ) -> Array:
+    def _return(self, *steps: Array, gamma: float | Array, time_dim: int) -> Array:
+        reward, next_value, _, terminated = steps
         if is_symbolic(reward) or is_symbolic(next_value):  # of a graph, which has no kernel
             ahead = np.where(terminated, 0, next_value)
             out: Array = reward + gamma * ahead
@@ -199,18 +185,8 @@ class TD1Estimator(_ReturnEstimator):
         super().__init__(gamma=gamma, value_network=value_network, average_rewards=average_rewards, **options)
         self.time_dim = time_dim
 
-    def _return(
-        self,
-        reward: Array,
-        next_value: Array,
-        done: Array,
-        terminated: Array,
-        gamma: float | Array,
-        time_dim: int,
-    ) -> Array:
-        return td_lambda_return(
-            reward, next_value, done, terminated, gamma=gamma, lmbda=1.0, time_dim=time_dim
-        )
+    def _return(self, *steps: Array, gamma: float | Array, time_dim: int) -> Array:
+        return td_lambda_return(*steps, gamma=gamma, lmbda=1.0, time_dim=time_dim)
 
 
 class TDLambdaEstimator(_ReturnEstimator):
@@ -257,16 +233,5 @@ class TDLambdaEstimator(_ReturnEstimator):
         self.vectorized = vectorized
         self.time_dim = time_dim
 
-    def _return(
-        self,
-        reward: Array,
-        next_value: Array,
-        done: Array,
-        terminated: Array,
-        gamma: float | Array,
-        time_dim: int,
-    ) -> Array:
-        lmbda = as_number(self.lmbda)
-        return td_lambda_return(
-            reward, next_value, done, terminated, gamma=gamma, lmbda=lmbda, time_dim=time_dim
-        )
+    def _return(self, *steps: Array, gamma: float | Array, time_dim: int) -> Array:
+        return td_lambda_return(*steps, gamma=gamma, lmbda=as_number(self.lmbda), time_dim=time_dim)

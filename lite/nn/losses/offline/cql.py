@@ -15,7 +15,7 @@ from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
 from lite.nn.distributions.arrays import uniform
-from lite.nn.losses.alpha import EntropyWeightedLoss, require_shape
+from lite.nn.losses.alpha import EntropyWeightedLoss
 from lite.nn.losses.base import LossModule, UnweightedKeys
 from lite.nn.losses.dqn import acting_network
 from lite.nn.losses.estimators import OF_RETURNS, ValueEstimators
@@ -231,8 +231,7 @@ class CQLLoss(EntropyWeightedLoss):
 
     def actor_bc_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
         """The reduced loss of a policy that clones behaviour, and {"bc_log_prob": that of the actions}."""
-        with self.actor_network_params.to_module(self.actor_network):
-            dist = self.actor_network.get_dist(tensordict.copy())
+        dist = self._dist(tensordict, self.actor_network_params)
         _, log_prob = self._drawn(dist)
         cloned = dist.log_prob(self._read(tensordict, self.tensor_keys.action))
         loss = self._reduce_loss(self._alpha * log_prob - cloned, tensordict)
@@ -240,15 +239,9 @@ class CQLLoss(EntropyWeightedLoss):
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[NestedKey, Array]]:
         """The policy's reduced loss, and {"_log_prob": those of its actions}, constants."""
-        with self.actor_network_params.to_module(self.actor_network):
-            dist = self.actor_network.get_dist(tensordict.copy())
-        action, log_prob = self._drawn(dist)
-        data = tensordict.select(*self.qvalue_network.in_keys, strict=False)
-        data.set(self.tensor_keys.action, action)
-        least = self._values(detached(self.qvalue_network_params), data).min(0)
-        require_shape(log_prob, least)
-        loss = self._reduce_loss(self._alpha * log_prob - least, tensordict)
-        return loss, {self.tensor_keys.log_prob: detached(log_prob)}
+        action, log_prob = self._drawn(self._dist(tensordict, self.actor_network_params))
+        loss = self._soft_cost(tensordict, action, log_prob)
+        return self._reduce_loss(loss, tensordict), {self.tensor_keys.log_prob: detached(log_prob)}
 
     def alpha_loss(  # type: ignore[override] # torchrl's form
         self, tensordict: Mapping[NestedKey, Array], mask_tensordict: TensorDictBase | None = None
@@ -272,9 +265,7 @@ class CQLLoss(EntropyWeightedLoss):
 
     def _with_actions(self, data: TensorDictBase) -> tuple[TensorDictBase, Array]:
         """Data with actions of the policy, and their log-probs, constants."""
-        with detached(self.actor_network_params).to_module(self.actor_network):
-            dist = self.actor_network.get_dist(data.copy())
-        action, log_prob = (detached(part) for part in self._drawn(dist))
+        action, log_prob = self._constant_actions(data, self.actor_network_params)
         return data.copy().set(self.tensor_keys.action, action), log_prob
 
     def _target(self, tensordict: TensorDictBase) -> Array:

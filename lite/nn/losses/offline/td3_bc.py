@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from lite import TensorDict, TensorDictBase
+from lite import TensorDictBase
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
 from lite.nn.losses.td3 import TD3Loss
-from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.values.detached import detached
 
 
@@ -87,17 +86,6 @@ class TD3BCLoss(TD3Loss):
         )
         self.alpha = alpha
         self.out_keys = [*self.out_keys[:2], "bc_loss", "lmbd", *self.out_keys[2:]]
-
-    @dispatch
-    def forward(self, tensordict: TensorDictBase) -> Any:
-        """The losses of a batch, and its "td_error"; arguments and errors are those of `DQNLoss.forward`."""
-        td = self._batch(tensordict)
-        loss_actor, known = self.actor_loss(td)
-        loss_qvalue, more = self.qvalue_loss(td)
-        error = more.pop("td_error")
-        out = TensorDict({"loss_actor": loss_actor, "loss_qvalue": loss_qvalue, **known, **more})
-        self._write_priority(tensordict, error.max(0))
-        return out
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
         """The policy's reduced loss, and values to log."""
