@@ -70,12 +70,12 @@ def flag_array(name: str, value: ArrayLike) -> Array:
     return array if array.dtype == np.bool_ or not isinstance(array, np.ndarray) else array != 0
 
 
-def same_shape(reference: str, shape: tuple[int, ...], **arrays: Array) -> None:
-    """Raise ValueError for an array that has not the shape of the one named `reference`."""
+def same_shape(shape: tuple[int, ...], **arrays: Array) -> None:
+    """Raise ValueError for an array that has not the shape of the rewards."""
     for name, array in arrays.items():
         if array.shape != shape:
             raise ValueError(
-                f"{name} must have the shape of {reference}: got {name} {array.shape}, {reference} {shape}"
+                f"{name} must have the shape of reward: got {name} {array.shape}, reward {shape}"
             )
 
 

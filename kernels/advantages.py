@@ -227,9 +227,9 @@ def _advantages(
     actor: Array | None = None
     if weighted:
         learner, actor = number_array("log_pi", log_pi), number_array("log_mu", log_mu)
-        same_shape("reward", rewards.shape, log_pi=learner, log_mu=actor)
+        same_shape(rewards.shape, log_pi=learner, log_mu=actor)
     values, nexts = number_array("value", value), number_array("next_value", next_value)
-    same_shape("reward", rewards.shape, value=values, next_value=nexts)
+    same_shape(rewards.shape, value=values, next_value=nexts)
     flags = flag_array("done", done)
     ends = with_features("done", flags, rewards.shape)
     stops = ends

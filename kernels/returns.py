@@ -87,7 +87,7 @@ def td_lambda_return(
         reward=reward, next_value=next_value, done=done, terminated=terminated, gamma=gamma, lmbda=lmbda,
     )  # fmt: skip
     rewards, values = number_array("reward", reward), number_array("next_value", next_value)
-    same_shape("reward", rewards.shape, next_value=values)
+    same_shape(rewards.shape, next_value=values)
     flags = flag_array("done", done)
     stops = None if terminated is None else flag_array("terminated", terminated)
     factors = number_array("gamma", gamma), number_array("lmbda", lmbda)
@@ -131,7 +131,7 @@ def td0_return(
     """
     gpu = gpu_of(stream, reward=reward, next_value=next_value, terminated=terminated, gamma=gamma)
     rewards, values = number_array("reward", reward), number_array("next_value", next_value)
-    same_shape("reward", rewards.shape, next_value=values)
+    same_shape(rewards.shape, next_value=values)
     ends = with_features("terminated", flag_array("terminated", terminated), rewards.shape)
     kind = rewards.dtype
     if gpu is None and is_factor(gamma) and kind == values.dtype and kind.char in "fd" and kind.isnative:

@@ -85,7 +85,7 @@ class _Conversation:
         self._turns = [*turns, {"role": "assistant", "content": said.text}]
 
     def _ids(self, turns: list[dict[str, str]]) -> NDArray[np.int64]:
-        ids = chat_ids(self._model.tokenizer, self._system + turns, add_generation_prompt=True)
+        ids = chat_ids(self._model.tokenizer, self._system + turns)
         limit = self._model.decoder.context_length
         if limit is not None and len(ids) >= limit:
             raise ValueError(

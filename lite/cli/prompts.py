@@ -40,7 +40,7 @@ class Prompt:
         if args.raw:
             raise ValueError("--raw takes prompts as they are, and 'messages' are no text")
         system = [] if args.system is None else [{"role": "system", "content": args.system}]
-        return chat_ids(model.tokenizer, system + self.messages, add_generation_prompt=True)
+        return chat_ids(model.tokenizer, system + self.messages)
 
     @property
     def record(self) -> dict[str, Any]:

@@ -183,7 +183,7 @@ class GenerateBatches:
             if self.raw:
                 raise ValueError("raw takes prompts as they are, and messages are no text")
             before = [] if self.system is None else [{"role": "system", "content": self.system}]
-            ids = chat_ids(self.model.tokenizer, before + turns, add_generation_prompt=True)
+            ids = chat_ids(self.model.tokenizer, before + turns)
         elif isinstance(record.get("prompt"), str):
             ids = prompt_ids(self.model.tokenizer, record["prompt"], raw=self.raw, system=self.system)
         else:

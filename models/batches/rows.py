@@ -36,18 +36,14 @@ def prompt_ids(
     messages = [{"role": "user", "content": prompt}]
     if system is not None:
         messages.insert(0, {"role": "system", "content": system})
-    return chat_ids(tokenizer, messages, add_generation_prompt=True)
+    return chat_ids(tokenizer, messages)
 
 
-def chat_ids(
-    tokenizer: Tokenizer, messages: list[dict[str, str]], *, add_generation_prompt: bool
-) -> NDArray[np.int64]:
-    """Token ids of a conversation rendered by the model's chat template."""
+def chat_ids(tokenizer: Tokenizer, messages: list[dict[str, str]]) -> NDArray[np.int64]:
+    """Token ids of a conversation rendered by the model's chat template, up to where the assistant begins."""
+    template = tokenizer.chat_template
     return encode_messages(
-        messages,
-        tokenizer=tokenizer,
-        chat_template=tokenizer.chat_template,
-        add_generation_prompt=add_generation_prompt,
+        messages, tokenizer=tokenizer, chat_template=template, add_generation_prompt=True
     ).ids
 
 
@@ -131,7 +127,7 @@ def row_of(model: Loaded, record: Mapping[str, Any], raw: bool) -> tuple[NDArray
     tokenizer = model.tokenizer
     if record.get("messages") is not None:
         before, text = split_messages(record["messages"], record.get("response"))
-        prompt = chat_ids(tokenizer, before, add_generation_prompt=True)
+        prompt = chat_ids(tokenizer, before)
     else:
         before, text = [{"role": "user", "content": record["prompt"]}], record["response"]
         prompt = prompt_ids(tokenizer, record["prompt"], raw=raw)

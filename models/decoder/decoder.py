@@ -551,7 +551,7 @@ class OnnxDecoder:
             return np.empty((0, self._vocab_size), np.float32)
         checked = self._checked(ids, 0, limit=False)
         self._check_adapter(at)
-        self._check_room(at, 1)
+        self._check_room(at)
         return np.array(self._cache.step(at, checked), np.float32)
 
     def decode_unchecked(self, tokens: NDArray[np.int64], rows: list[int]) -> Logits:
@@ -768,8 +768,9 @@ class OnnxDecoder:
             raise ValueError(f"ids must be between 0 and {self._vocab_size - 1} (the vocabulary), got {bad}")
         return array.astype(np.int64, copy=False)
 
-    def _check_room(self, rows: Sequence[int], new: int) -> None:
-        longest = int(self._cache.lengths[list(rows)].max()) + new
+    def _check_room(self, rows: Sequence[int]) -> None:
+        """Raise ValueError unless each row has room for one more token."""
+        longest = int(self._cache.lengths[list(rows)].max()) + 1
         if self.context_length is not None and longest > self.context_length:
             raise ValueError(
                 f"a row would hold {longest} tokens, the model's context is {self.context_length}"
