@@ -1,4 +1,4 @@
-"""Layers of networks in compiled code, for `lite.nn`."""
+"""Layers of networks in compiled code, for `lite.nn`, which imports this file where there is such code."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from lite.kernels._arrays import contiguous
 from lite.kernels._threads import for_rows
+from lite.kernels.cpu import attention as kernels
+from lite.kernels.cpu import layers
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -18,8 +20,6 @@ _CHUNK = 1 << 17
 
 def pointwise(name: str, x: Floats) -> Floats:
     """A function of float32 numbers: "gelu", "gelu_by_tanh" or "silu"."""
-    from lite.kernels.cpu import layers
-
     kernel = getattr(layers, name)
     out = np.empty(x.shape, np.float32)
     source, target = contiguous(x, np.float32).reshape(-1), out.reshape(-1)
@@ -32,7 +32,6 @@ def softmax(x: Floats, empty: float = np.nan, out: Floats | None = None) -> Floa
 
     `out` is None, or x itself, contiguous, to be written over.
     """
-    from lite.kernels.cpu import layers
 
     def run(rows: Floats, target: Floats) -> None:
         layers.softmax(rows, np.float32(empty), np.empty(rows.shape[1], np.float32), target)
@@ -42,15 +41,11 @@ def softmax(x: Floats, empty: float = np.nan, out: Floats | None = None) -> Floa
 
 def log_softmax(x: Floats) -> Floats:
     """x - log(sum(exp(x))) of float32 numbers over the last dimension."""
-    from lite.kernels.cpu import layers
-
     return _of_rows(layers.log_softmax, x)
 
 
 def softmax_gradients(out: Floats, g: Floats) -> Floats:
     """The derivative by the input of `softmax`, from its result and the derivative by that."""
-    from lite.kernels.cpu import layers
-
     return _of_rows(layers.softmax_gradients, out, g)
 
 
@@ -69,8 +64,6 @@ def _of_rows(kernel: Callable[..., None], *arrays: Floats, out: Floats | None = 
 
 def layer_norm(x: Floats, weight: Floats | None, bias: Floats | None, size: int, eps: float) -> Floats:
     """Layer normalisation of float32 numbers over rows of `size`, which weight and bias have, too."""
-    from lite.kernels.cpu import layers
-
     scale = contiguous(np.ones(size, np.float32) if weight is None else weight, np.float32).reshape(-1)
     shift = contiguous(np.zeros(size, np.float32) if bias is None else bias, np.float32).reshape(-1)
     out = np.empty(x.shape, np.float32)
@@ -85,8 +78,6 @@ def layer_norm(x: Floats, weight: Floats | None, bias: Floats | None, size: int,
 
 def rms_norm(x: Floats, weight: Floats | None, size: int, eps: float) -> Floats:
     """Root-mean-square normalisation of float32 numbers over rows of `size`, which the weight has, too."""
-    from lite.kernels.cpu import layers
-
     source, scale = _normalized(x, weight, size)
     out = np.empty(x.shape, np.float32)
     target = out.reshape(-1, size)
@@ -102,8 +93,6 @@ def rms_norm_gradients(
     x: Floats, weight: Floats | None, size: int, eps: float, g: Floats, learns: bool
 ) -> tuple[Floats, Floats | None]:
     """The derivatives of `rms_norm` by x, and by the weight if it `learns`."""
-    from lite.kernels.cpu import layers
-
     source, scale = _normalized(x, weight, size)
     given, out = contiguous(g, np.float32).reshape(-1, size), np.empty(x.shape, np.float32)
     target, chunk = out.reshape(-1, size), max(1, _chunk(x.size) // size)
@@ -126,8 +115,6 @@ def _normalized(x: Floats, weight: Floats | None, size: int) -> tuple[Floats, Fl
 
 def swiglu(x: Floats, y: Floats) -> Floats:
     """silu(x) * y of float32 numbers."""
-    from lite.kernels.cpu import layers
-
     out = np.empty(x.shape, np.float32)
     flat = [contiguous(a, np.float32).reshape(-1) for a in (x, y, out)]
     for_rows(lambda start, stop: layers.swiglu(*(a[start:stop] for a in flat)), out.size, _chunk(out.size))
@@ -136,8 +123,6 @@ def swiglu(x: Floats, y: Floats) -> Floats:
 
 def swiglu_gradients(x: Floats, y: Floats, g: Floats) -> tuple[Floats, Floats]:
     """The derivatives of `swiglu` by x and by y."""
-    from lite.kernels.cpu import layers
-
     out = np.empty(x.shape, np.float32), np.empty(x.shape, np.float32)
     flat = [contiguous(a, np.float32).reshape(-1) for a in (x, y, g, *out)]
     for_rows(
@@ -148,7 +133,6 @@ def swiglu_gradients(x: Floats, y: Floats, g: Floats) -> tuple[Floats, Floats]:
 
 def rotate(x: Floats, cos: Floats, sin: Floats, heads: int, width: int, back: bool) -> None:
     """Turn the first `heads` of each row of x in place, by the angles of that row; `back` undoes it."""
-    from lite.kernels.cpu import layers
 
     def rows(start: int, stop: int) -> None:
         part = slice(start, stop)
@@ -192,8 +176,6 @@ def attention(
     Returns:
         (sequences, queries, heads * width), and what `attention_gradients` needs.
     """
-    from lite.kernels.cpu import attention as kernels
-
     times, length, heads, groups, width = sizes
     count = first.size // max(times, 1)
     out = np.empty((count, times, heads * width), np.float32)
@@ -226,8 +208,6 @@ def attention_gradients(
     Those by queries are written, those by keys and values added; `g` is the derivative by `out`. All else is
     as in `attention`, which gave `out` and `logs`.
     """
-    from lite.kernels.cpu import attention as kernels
-
     times, length, _, groups, width = sizes
     given = (*q, *k, *v, first.reshape(-1), last.reshape(-1), float(scale), np.array(sizes, np.int64))
     results = (out.reshape(-1), logs, contiguous(g, np.float32).reshape(-1), *targets)

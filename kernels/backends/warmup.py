@@ -5,21 +5,6 @@ from functools import partial
 
 import numpy as np
 
-from lite.kernels._layers import (
-    Rows,
-    attention,
-    attention_gradients,
-    layer_norm,
-    log_softmax,
-    pointwise,
-    rms_norm,
-    rms_norm_gradients,
-    rotate,
-    softmax,
-    softmax_gradients,
-    swiglu,
-    swiglu_gradients,
-)
 from lite.kernels._optimizers import advance
 from lite.kernels.advantages import gae, vtrace
 from lite.kernels.backends.choice import choice
@@ -27,8 +12,6 @@ from lite.kernels.backends.compiler import import_numba
 from lite.kernels.linear_log_probs import LinearLogProbs
 from lite.kernels.log_softmax import masked_log_softmax
 from lite.kernels.multistep_return import multistep_return
-from lite.kernels.networks.convolution import Convolution
-from lite.kernels.networks.recurrent import gru, gru_gradients, lstm, lstm_gradients
 from lite.kernels.returns import td_lambda_return
 from lite.kernels.sample_tokens import sample_tokens
 from lite.kernels.sum_tree import min_tree, search_sum_tree, sum_tree, update_min_tree, update_sum_tree
@@ -64,6 +47,10 @@ def warmup(progress: Callable[[str, int, int], None] | None = None) -> None:
 
 def _calls() -> Iterator[tuple[str, Callable[[], object]]]:
     """Calls that compile everything, with names for them."""
+    # These load compiled code, which `import lite.kernels` does not.
+    from lite.kernels import _layers
+    from lite.kernels.networks import convolution, recurrent
+
     done = np.zeros((1, 2), np.bool_)
     for dtype in (np.float32, np.float64):  # returns of float16 and integers are computed in these
         kind = np.dtype(dtype).name
@@ -101,29 +88,32 @@ def _calls() -> Iterator[tuple[str, Callable[[], object]]]:
         masked = partial(sample_tokens, rows, seed, mask=np.ones((1, 2), np.bool_), details=details)
         yield f"sample_tokens, masks{told}", masked
     for name in ("gelu", "gelu_by_tanh", "silu"):
-        yield name, partial(pointwise, name, rows)
-    yield "softmax", partial(softmax, rows)
-    yield "log_softmax", partial(log_softmax, rows)
-    yield "softmax_gradients", partial(softmax_gradients, rows, rows)
-    yield "layer_norm", partial(layer_norm, rows, None, None, 2, 1e-5)
-    yield "rms_norm", partial(rms_norm, rows, None, 2, 1e-5)
-    yield "rms_norm_gradients", partial(rms_norm_gradients, rows, None, 2, 1e-5, rows, True)
-    yield "swiglu", partial(swiglu, rows, rows)
-    yield "swiglu_gradients", partial(swiglu_gradients, rows, rows, rows)
+        yield name, partial(_layers.pointwise, name, rows)
+    yield "softmax", partial(_layers.softmax, rows)
+    yield "log_softmax", partial(_layers.log_softmax, rows)
+    yield "softmax_gradients", partial(_layers.softmax_gradients, rows, rows)
+    yield "layer_norm", partial(_layers.layer_norm, rows, None, None, 2, 1e-5)
+    yield "rms_norm", partial(_layers.rms_norm, rows, None, 2, 1e-5)
+    yield "rms_norm_gradients", partial(_layers.rms_norm_gradients, rows, None, 2, 1e-5, rows, True)
+    yield "swiglu", partial(_layers.swiglu, rows, rows)
+    yield "swiglu_gradients", partial(_layers.swiglu_gradients, rows, rows, rows)
     half = rows[:, :1].copy()
-    yield "rotate", partial(rotate, rows.copy(), half, half, 1, 2, False)
-    heads = Rows(np.zeros(16, np.float32), 0, 16)
+    yield "rotate", partial(_layers.rotate, rows.copy(), half, half, 1, 2, False)
+    heads = _layers.Rows(np.zeros(16, np.float32), 0, 16)
     given = (heads, heads, heads, seed[None], seed[None] + 1, 1.0, (1, 1, 1, 1, 16))
-    yield "attention", partial(attention, *given)
+    yield "attention", partial(_layers.attention, *given)
     out = heads.flat.copy(), heads.flat[:1].copy(), heads.flat, (heads.flat.copy(),) * 3
-    yield "attention_gradients", partial(attention_gradients, *given, *out)
+    yield "attention_gradients", partial(_layers.attention_gradients, *given, *out)
     gates, state = np.zeros((1, 1, 64), np.float32), np.zeros((1, 16), np.float32)
     matrix = np.zeros((16, 64), np.float32)
-    yield "lstm", partial(lstm, gates, state, state, matrix)
+    yield "lstm", partial(recurrent.lstm, gates, state, state, matrix)
     states = state[None].repeat(2, 0)
-    yield "lstm, gradients", partial(lstm_gradients, gates, states, matrix, states[1:], state, state)
-    yield "gru", partial(gru, gates[..., :48], state, matrix[:, :48], None)
-    yield "gru, gradients", partial(gru_gradients, gates, states, matrix[:, :48], states[1:], state)
-    windows, image = Convolution((1,), (1,), (0,), (0,), 1), rows[None]
+    yield (
+        "lstm, gradients",
+        partial(recurrent.lstm_gradients, gates, states, matrix, states[1:], state, state),
+    )
+    yield "gru", partial(recurrent.gru, gates[..., :48], state, matrix[:, :48], None)
+    yield "gru, gradients", partial(recurrent.gru_gradients, gates, states, matrix[:, :48], states[1:], state)
+    windows, image = convolution.Convolution((1,), (1,), (0,), (0,), 1), rows[None]
     yield "convolution", partial(windows.values, image, image, None)
     yield "convolution, gradients", partial(windows.by_weight, image[..., :1], image, image.shape)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lite.kernels._arrays import contiguous
 from lite.kernels._threads import for_rows
+from lite.kernels.cpu import convolution as kernels
 
 Floats = NDArray[np.float32]
 Sizes = tuple[int, ...]
@@ -60,8 +61,6 @@ class Convolution(NamedTuple):
 
     def by_weight(self, g: Floats, x: Floats, shape: Sizes) -> Floats:
         """The derivative by the weight, of this shape, of the derivative by the result."""
-        from lite.kernels.cpu import convolution as kernels
-
         plan = _plan(*self._flat(x.shape, shape))
         groups, taps, rows = self.groups, plan.table.size, shape[0] // self.groups
         whole = -(-rows // 16) * 16
@@ -198,8 +197,6 @@ def _band(lines: int, more: int, plane: int, sums: int) -> int:
 
 
 def _run(plan: Plan, x: Floats, matrix: Floats, bias: Floats, out: Floats) -> None:
-    from lite.kernels.cpu import convolution as kernels
-
     groups, rows, taps = matrix.shape
     eight = 8 if rows > 1 else 1
     tiles = -(-rows // eight)

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from lite.kernels._arrays import contiguous
 from lite.kernels._threads import for_rows
+from lite.kernels.cpu import recurrent as kernels
 
 Floats = NDArray[np.float32]
 
@@ -24,8 +25,6 @@ def lstm(x: Floats, h: Floats, c: Floats, weight: Floats) -> tuple[Floats, Float
     Returns:
         all states h (steps + 1, rows, size), all c, and the gates, like `x`.
     """
-    from lite.kernels.cpu import recurrent as kernels
-
     times, rows, size = x.shape[0], *h.shape
     gates = np.array(x, np.float32, order="C")
     all_h, all_c = (np.empty((times + 1, rows, size), np.float32) for _ in range(2))
@@ -48,8 +47,6 @@ def lstm_gradients(
         h: (rows, size): that by the last h, in addition.
         c: likewise.
     """
-    from lite.kernels.cpu import recurrent as kernels
-
     shares = np.empty_like(gates)
     dh, dc = (np.array(given, np.float32, order="C") for given in (h, c))
     rows, size = dh.shape
@@ -71,8 +68,6 @@ def gru(x: Floats, h: Floats, weight: Floats, bias: Floats | None) -> tuple[Floa
     Returns:
         all states h (steps + 1, rows, size), and (steps, rows, 4 * size): r, z, that product, and n.
     """
-    from lite.kernels.cpu import recurrent as kernels
-
     times, rows, size = x.shape[0], *h.shape
     gates = np.empty((times, rows, 4 * size), np.float32)
     gates[..., : 2 * size], gates[..., 3 * size :] = x[..., : 2 * size], x[..., 2 * size :]
@@ -96,8 +91,6 @@ def gru_gradients(
         g: (steps, rows, size): the derivative by the states h but the first.
         h: (rows, size): that by the last h, in addition.
     """
-    from lite.kernels.cpu import recurrent as kernels
-
     dh = np.array(h, np.float32, order="C")
     rows, size = dh.shape
     shares, of_n = np.empty((len(gates), rows, 3 * size), np.float32), np.empty(g.shape, np.float32)
