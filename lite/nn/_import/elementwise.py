@@ -210,22 +210,30 @@ simple(lambda x: x * np.clip(x / 6 + np.asarray(0.5, x.dtype), 0, 1), "HardSwish
 simple(lambda x, slope: np.where(x < 0, x * slope, x), "PRelu")
 
 
-@operator("LeakyRelu")
-def _leaky_relu(spec: Spec) -> Run:
-    slope = spec.get("alpha", 0.01)
-    return lambda x: functional.leaky_relu(x, slope)
+def _of_alpha(function: Callable[..., Array], kind: str, alpha: float, domain: str = "") -> None:
+    """An operator of arrays and a number, its attribute alpha; `alpha` is what it is unless given."""
+
+    @operator(kind, domain=domain)
+    def read(spec: Spec) -> Run:
+        given = spec.get("alpha", alpha)
+        return lambda *arrays: function(*arrays, given)
 
 
-@operator("Elu")
-def _elu(spec: Spec) -> Run:
-    alpha = spec.get("alpha", 1.0)
-    return lambda x: functional.elu(x, alpha)
+def _celu(x: Array, alpha: float) -> Array:
+    return np.maximum(x, 0) + np.minimum(alpha * np.expm1(np.minimum(x, 0) / alpha), 0)
 
 
-@operator("Celu")
-def _celu(spec: Spec) -> Run:
-    alpha = spec.get("alpha", 1.0)
-    return lambda x: np.maximum(x, 0) + np.minimum(alpha * np.expm1(np.minimum(x, 0) / alpha), 0)
+def _swish(x: Array, alpha: float) -> Array:
+    return functional.silu(x) if alpha == 1.0 else x * functional.sigmoid(x * alpha)
+
+
+_of_alpha(functional.leaky_relu, "LeakyRelu", 0.01)
+_of_alpha(functional.elu, "Elu", 1.0)
+_of_alpha(_celu, "Celu", 1.0)
+_of_alpha(_swish, "Swish", 1.0)
+_of_alpha(_swish, "QuickGelu", 1.702, MICROSOFT)
+_of_alpha(lambda a, b, alpha: a * functional.sigmoid(a * alpha) * b, "SwiGLU", 1.0)
+_of_alpha(lambda x, alpha: np.where(x > alpha, x, 0).astype(x.dtype, copy=False), "ThresholdedRelu", 1.0)
 
 
 @operator("Selu")
@@ -238,12 +246,6 @@ def _selu(spec: Spec) -> Run:
 def _hard_sigmoid(spec: Spec) -> Run:
     alpha, beta = spec.get("alpha", 0.2), spec.get("beta", 0.5)
     return lambda x: np.clip(x * alpha + beta, 0, 1)
-
-
-@operator("ThresholdedRelu")
-def _thresholded_relu(spec: Spec) -> Run:
-    alpha = spec.get("alpha", 1.0)
-    return lambda x: np.where(x > alpha, x, 0).astype(x.dtype, copy=False)
 
 
 @operator("Shrink")
@@ -261,26 +263,6 @@ def _shrink(spec: Spec) -> Run:
 def _gelu(spec: Spec) -> Run:
     approximate = spec.get("approximate", "none")
     return lambda x: gelu(x, approximate)
-
-
-@operator("Swish")
-def _swish(spec: Spec) -> Run:
-    alpha = spec.get("alpha", 1.0)
-    if alpha == 1.0:
-        return functional.silu
-    return lambda x: x * functional.sigmoid(x * alpha)
-
-
-@operator("SwiGLU")
-def _swiglu(spec: Spec) -> Run:
-    alpha = spec.get("alpha", 1.0)
-    return lambda a, b: a * functional.sigmoid(a * alpha) * b
-
-
-@operator("QuickGelu", domain=MICROSOFT)
-def _quick_gelu(spec: Spec) -> Run:
-    alpha = spec.get("alpha", 1.702)
-    return lambda x: x * functional.sigmoid(x * alpha)
 
 
 @operator("FastGelu", domain=MICROSOFT)
