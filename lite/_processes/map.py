@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, NamedTuple, Self, TextIO
 
 import numpy as np
 
@@ -82,16 +82,9 @@ def map(
         array([1, 2, 3, 4])
     """
     plan = ChunkPlan(td, dim, num_workers, chunksize, num_chunks, pool)
-    results = plan.run(
-        plan.pieces(plan.cuts, lazily=index_with_generator),
-        fn,
-        True,
-        generator,
-        max_tasks_per_child,
-        worker_threads,
-        pbar,
-        mp_start_method,
-    )
+    pieces = plan.pieces(plan.cuts, lazily=index_with_generator)
+    workers = WorkerOptions(worker_threads, max_tasks_per_child, mp_start_method)
+    results = plan.run(pieces, fn, workers, generator, pbar=pbar)
     if out is not None:
         for cut, result in zip(plan.cuts, results, strict=True):
             if result is not None:
@@ -136,25 +129,19 @@ def map_iter(
     plan = ChunkPlan(td, dim, num_workers, chunksize, num_chunks, pool)
     rng = np.random.default_rng(generator)
     cuts = plan.shuffled(rng) if shuffle else plan.cuts
+    pieces = plan.pieces(cuts, lazily=index_with_generator)
+    workers = WorkerOptions(worker_threads, max_tasks_per_child, mp_start_method)
     # Checked above, at the call; what follows runs when the first result is taken.
-    return _skip_none(
-        plan.run(
-            plan.pieces(cuts, lazily=index_with_generator),
-            fn,
-            not shuffle,
-            rng,
-            max_tasks_per_child,
-            worker_threads,
-            pbar,
-            mp_start_method,
-        )
-    )
+    results = plan.run(pieces, fn, workers, rng, ordered=not shuffle, pbar=pbar)
+    return (result for result in results if result is not None)
 
 
-def _skip_none(results: Iterator[Any]) -> Iterator[Any]:
-    for result in results:
-        if result is not None:
-            yield result
+class WorkerOptions(NamedTuple):
+    """How processes are started, by the names that `map` gives them."""
+
+    worker_threads: int
+    max_tasks_per_child: int | None
+    mp_start_method: str | None
 
 
 class ChunkPlan:
@@ -212,12 +199,11 @@ class ChunkPlan:
         self,
         pieces: Any,
         fn: Mapped,
-        ordered: bool,
+        how: WorkerOptions,
         generator: np.random.Generator | int | None,
-        max_tasks: int | None,
-        threads: int,
-        pbar: bool,
-        start_method: str | None,
+        *,
+        ordered: bool = True,
+        pbar: bool = False,
     ) -> Iterator[Any]:
         from lite._processes.workers import call_all, call_given, new_pool
 
@@ -230,7 +216,7 @@ class ChunkPlan:
                 results = (fn(piece) for piece in pieces)
             else:
                 workers = min(self.num_workers, max(1, len(self.cuts)))
-                pool = new_pool(fn, workers, entropy, threads, max_tasks, start_method)
+                pool = new_pool(fn, workers, entropy, *how)
                 # Also when the consumer stops early: what waits is cancelled, workers end.
                 stack.callback(pool.shutdown, wait=True, cancel_futures=True)
                 results = call_all(pool, workers, pieces, ordered)
