@@ -18,7 +18,7 @@ from lite.kernels._arrays import (
 )
 
 SMALLEST = 2.0**-126  # of normal float32 numbers
-_HOTTEST = 2.0**100  # logits of any size are equal then; more of it would leave no float32 for its inverse
+_HOTTEST = 2.0**100  # all tokens are equally probable there; beyond 2**126 the inverse is no normal float32
 
 Support = tuple[ArrayLike, ArrayLike]
 """Tokens that rows were drawn from: `ids[offsets[r]:offsets[r + 1]]` for row r, all where these are none."""
@@ -134,10 +134,18 @@ def token_array(tokens: ArrayLike, shape: tuple[int, ...]) -> Array:
 def checked_support(
     support: Any, rows: int, size: int, name: str = "support"
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Offsets and ids of `rows` rows; none has an id twice, and all are of a vocabulary of `size`.
+    """Offsets and ids of `rows` rows, checked: no row has an id twice, and all ids are below `size`.
+
+    Args:
+        support: the pair (offsets, ids).
+        rows: how many rows there must be.
+        size: of the vocabulary.
+        name: of the argument, for messages.
 
     Raises:
-        TypeError, ValueError, IndexError: they are not; `name` is what it is called there.
+        TypeError: it is no pair of integer arrays.
+        ValueError: offsets do not ascend from 0 to the number of ids, or a row has an id twice.
+        IndexError: an id is outside of the vocabulary.
     """
     if not isinstance(support, tuple | list) or len(support) != 2:
         raise TypeError(f"{name} must be a pair (offsets, ids), got {type(support).__name__}")

@@ -64,7 +64,7 @@ def state_of(
     metadata = getattr(out, "_metadata", None)
     if metadata is None:
         metadata = out._metadata = OrderedDict()
-    own = metadata[prefix[:-1]] = _about(td)
+    own = metadata[prefix[:-1]] = _metadata_of(td)
     fields = getattr(owner, "_fields", None)
     objects: dict[str, Any] | None = None
     if fields is not None:
@@ -79,7 +79,7 @@ def state_of(
             if objects is not None:
                 objects[key] = _payload(entry)
             elif flatten:
-                metadata[name] = _about_object(entry)
+                metadata[name] = _object_metadata(entry)
             else:
                 out[name] = _state_of_object(entry)
         elif is_array(entry):
@@ -91,7 +91,7 @@ def state_of(
     return out
 
 
-def _about(collection: Container | NonTensorBase) -> dict[str, Any]:
+def _metadata_of(collection: Container | NonTensorBase) -> dict[str, Any]:
     return {"batch_size": collection.batch_size, "device": collection.device}
 
 
@@ -99,9 +99,9 @@ def _payload(entry: NonTensorBase) -> object:
     return entry.data if type(entry) is NonTensorData else entry._clone(False)
 
 
-def _about_object(entry: NonTensorBase) -> dict[str, Any]:
+def _object_metadata(entry: NonTensorBase) -> dict[str, Any]:
     return {
-        **_about(entry),
+        **_metadata_of(entry),
         _TYPE: type(entry).__name__,
         _OBJECTS: {_PAYLOAD: _payload(entry), _IS_OBJECT: True},
     }
@@ -110,7 +110,7 @@ def _about_object(entry: NonTensorBase) -> dict[str, Any]:
 def _state_of_object(entry: NonTensorBase) -> StateDict:
     """An object in a nested state dict."""
     out = StateDict()
-    out._metadata = OrderedDict({"": _about_object(entry)})
+    out._metadata = OrderedDict({"": _object_metadata(entry)})
     return out
 
 
@@ -197,10 +197,10 @@ def _nested(flat: Mapping[str, Any], metadata: Mapping[str, Any] | None, dotted:
         if node is None:
             raise RuntimeError(f"the name {name!r} is below an array of the state dict.")
         node[path[-1]] = value
-    for name, about in (metadata or {}).items():
+    for name, own in (metadata or {}).items():
         node = _node(out, _path(name, dotted) if name else [])
         if node is not None:
-            node._metadata = {"": about}
+            node._metadata = {"": own}
     return out
 
 
@@ -228,17 +228,17 @@ def _items(state: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [item for item in state.items() if item[0] not in _LEGACY]
 
 
-def _said(state: object) -> dict[str, Any]:
+def _node_metadata(state: object) -> dict[str, Any]:
     """The metadata of a node of a nested state dict."""
-    about: dict[str, Any] = getattr(state, "_metadata", {}).get("", {})
-    return about
+    metadata: dict[str, Any] = getattr(state, "_metadata", {}).get("", {})
+    return metadata
 
 
 def _object(value: object) -> NonTensorBase | None:
     """The object of an item of a nested state dict, None if it is no object."""
-    about = {} if type(value) is ndarray else _said(value)
-    objects = about.get(_OBJECTS, {})
-    return _as_entry(objects[_PAYLOAD], about["batch_size"]) if _IS_OBJECT in objects else None
+    metadata = {} if type(value) is ndarray else _node_metadata(value)
+    objects = metadata.get(_OBJECTS, {})
+    return _as_entry(objects[_PAYLOAD], metadata["batch_size"]) if _IS_OBJECT in objects else None
 
 
 def _as_entry(payload: object, batch_size: Shape) -> NonTensorBase:
@@ -252,7 +252,7 @@ def _is_empty(value: object) -> bool:
         return False
     if not isinstance(value, Mapping):
         return False
-    objects = _said(value).get(_OBJECTS, {}).values()
+    objects = _node_metadata(value).get(_OBJECTS, {}).values()
     if any(payload is not None for payload in objects):
         return False
     return all(_is_empty(item) for _, item in _items(value))
@@ -285,7 +285,7 @@ def _unmatched(
         if type(value) is ndarray or (not _is_empty(value) and _object(value) is None)
     }
     if fields is not None:
-        extra |= _said(state).get(_OBJECTS, {}).keys() - fields.keys()
+        extra |= _node_metadata(state).get(_OBJECTS, {}).keys() - fields.keys()
     missing, inner = [], []
     for key, entry in td._items():
         node = None if type(entry) is ndarray else td._as_node(entry)
@@ -312,13 +312,13 @@ def _unmatched(
 
 def _load(owner: object, td: Container, state: Mapping[str, Any], assign: bool, writes: Writes) -> None:
     """Load a node of a nested state dict; names that are no field of a tensorclass are skipped."""
-    about = _said(state)
-    size = tuple(about.get("batch_size", state.get(_LEGACY_SIZE, td.batch_size)))
+    metadata = _node_metadata(state)
+    size = tuple(metadata.get("batch_size", state.get(_LEGACY_SIZE, td.batch_size)))
     if size != td.batch_size:
         writes.keep(td)
         td.batch_size = size
     fields = getattr(owner, "_fields", None)
-    for key, payload in about.get(_OBJECTS, {}).items():
+    for key, payload in metadata.get(_OBJECTS, {}).items():
         if fields is not None and key not in fields:
             continue
         if payload is not None:

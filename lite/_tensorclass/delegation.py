@@ -17,7 +17,7 @@ _OWN = frozenset({"__class_getitem__", "__init_subclass__", "__getstate__", "__s
 
 
 def delegate(cls: type) -> None:
-    """Give a class what TensorDict has and it has not; its `_call` calls that on the TensorDict."""
+    """Add what TensorDict has and a class lacks; methods go through its `_call` to the TensorDict."""
     for base in TensorDict.__mro__[:-1]:
         for name, value in base.__dict__.items():
             special = name.startswith("__") and name not in _OWN

@@ -24,13 +24,13 @@ from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
 from lite.nn._parameters.tree import (
     ParamsState,
-    as_kinds,
     as_parameter,
     convert_node,
     kept,
     nodes,
     refuse_lazy,
     replace_arrays,
+    with_parameters_of,
 )
 
 _Hook = Callable[[Any, Any], Any]
@@ -265,7 +265,7 @@ class TensorDictParams(ParamsState, TensorDict, Module):
         moved = self._param_td.to(*args, **kwargs)
         if moved is self._param_td:
             return self
-        return self._wrapping(as_kinds(moved, self._param_td))
+        return self._wrapping(with_parameters_of(moved, self._param_td))
 
     cuda = TensorDict.cuda  # type: ignore[assignment]  # the Module's raises
 

@@ -65,12 +65,12 @@ def kept(node: Any, fn: Callable[[Any], Any], memo: dict[int, Any]) -> Any:
     return TensorDict._make(entries, node._batch_size, node._device, node._names)
 
 
-def as_kinds(moved: Any, before: Any) -> Any:
-    """A tree whose leaves are Parameters where another tree of the same keys has Parameters, if possible."""
+def with_parameters_of(moved: Any, before: Any) -> Any:
+    """`moved` with Parameters where `before`, of the same keys, has them and the dtype is still a float."""
     for key, entry in before._data.items():
         inner = before._as_node(entry)
         if inner is not None:
-            as_kinds(moved._as_node(moved._data[key]), inner)
+            with_parameters_of(moved._as_node(moved._data[key]), inner)
         elif isinstance(entry, Parameter) and is_floating(moved._data[key].dtype):
             array = raw(moved._data[key])
             moved._data[key] = entry if array is entry.data else Parameter(array, entry.requires_grad)
