@@ -8,11 +8,12 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from lite import TensorDict, TensorDictBase, is_tensor_collection
+from lite import TensorDict, TensorDictBase
 from lite._arrays.public import belong_to
 from lite.data.collectors.env_rollout import EnvFace, EnvRollout, environments_of
 from lite.data.collectors.progress import require_total, shown
 from lite.data.collectors.rollout import Rollout
+from lite.data.collectors.weights import only_source, weights_of
 from lite.data.collectors.whole_trajectories import WholeTrajectories
 from lite.data.trajectories.split_trajectories import split_trajectories
 from lite.envs.base import EnvBase
@@ -368,24 +369,13 @@ class Collector:
             TypeError: the policy has no parameters, or something else is given.
             KeyError, RuntimeError: weights are missing, or have other shapes.
         """
-        given = [value for value in (policy_or_weights, weights, policy) if value is not None]
-        if len(given) > 1:
-            raise ValueError("give one of policy_or_weights, weights and policy, got several.")
-        if given and given[0] is not self.policy:
+        source = only_source(policy_or_weights, weights, policy)
+        if source is not None and source is not self.policy:
             if not isinstance(self.policy, Module):
                 raise TypeError(
                     f"the policy must be a Module to take weights, got {type(self.policy).__name__}."
                 )
-            source = given[0]
-            if isinstance(source, Module):
-                source = TensorDict.from_module(source)
-            elif isinstance(source, Mapping):
-                source = TensorDict(dict(source))
-            if not is_tensor_collection(source):
-                raise TypeError(
-                    f"weights must be a Module, a TensorDict or a dict, got {type(source).__name__}."
-                )
-            TensorDict.from_module(self.policy).data.update_(source.data)
+            TensorDict.from_module(self.policy).data.update_(weights_of(source))
         self.policy_version += 1
 
     def _policy_of(self, policy: Any) -> Callable[[Any], Any]:

@@ -12,15 +12,16 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from lite import TensorDict, cat, is_tensor_collection, stack
+from lite import TensorDict, cat, stack
 from lite._arrays.public import belong_to
 from lite._processes.workers import safe_start_method
 from lite.data.collectors.collector_worker import serve
 from lite.data.collectors.progress import EpisodeRewards, require_total, shown
+from lite.data.collectors.weights import only_source, weights_of
 from lite.data.trajectories.split_trajectories import split_trajectories
 from lite.envs.env_worker import packed
 from lite.kernels._integer import integer
-from lite.nn import InteractionType, Module
+from lite.nn import InteractionType
 
 Maker = Callable[..., Any]
 
@@ -214,17 +215,9 @@ class MultiCollector(ABC):
             ValueError: more than one is given.
             TypeError: there are no weights.
         """
-        given = [value for value in (policy_or_weights, weights, policy) if value is not None]
-        if len(given) > 1:
-            raise ValueError("give one of policy_or_weights, weights and policy, got several.")
-        source: Any = given[0] if given else self.policy
-        if isinstance(source, Module):
-            source = TensorDict.from_module(source).data
-        elif isinstance(source, Mapping):
-            source = TensorDict(dict(source))
-        if not is_tensor_collection(source):
-            raise TypeError(f"weights must be a Module, a TensorDict or a dict, got {type(source).__name__}.")
-        plain = TensorDict(source.apply(np.array).to_dict())
+        source = only_source(policy_or_weights, weights, policy)
+        found = weights_of(self.policy if source is None else source)
+        plain = TensorDict(found.apply(np.array).to_dict())
         self._weights = [plain] * self.num_workers
         self.policy_version += 1
 

@@ -12,10 +12,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from lite import TensorDict, TensorDictBase, is_tensor_collection, stack
+from lite import TensorDict, TensorDictBase, stack
 from lite._arrays.public import belong_to
 from lite.data.collectors.collector import Collector
 from lite.data.collectors.progress import EpisodeRewards, require_total, shown
+from lite.data.collectors.weights import only_source, weights_of
 from lite.data.replay.ray_replay_buffer import RayReplayBufferClient
 from lite.data.tables.ray_runtime import RayConnection
 from lite.data.tables.row_seeds import row_seeds
@@ -418,17 +419,8 @@ class RayCollector:
             ValueError: more than one is given.
             TypeError: something else is given, or nothing, and the policy is no `Module`.
         """
-        given = [value for value in (policy_or_weights, weights, policy) if value is not None]
-        if len(given) > 1:
-            raise ValueError("give one of policy_or_weights, weights and policy, got several")
-        source: Any = given[0] if given else self.policy
-        if isinstance(source, Module):
-            source = TensorDict.from_module(source)
-        elif isinstance(source, Mapping) and not is_tensor_collection(source):
-            source = TensorDict(dict(source))
-        if not is_tensor_collection(source):
-            raise TypeError(f"weights must be a Module, a TensorDict or a dict, got {type(source).__name__}")
-        self._weights = self._ray.put(source.data)
+        source = only_source(policy_or_weights, weights, policy)
+        self._weights = self._ray.put(weights_of(self.policy if source is None else source))
         self.policy_version += 1
         self._since_update = 0
 
