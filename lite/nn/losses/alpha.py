@@ -69,7 +69,7 @@ class EntropyWeightedLoss(EnsembleLoss):
             target_entropy = -float(_event_size(spec, self.tensor_keys.action))
         self.register_buffer(name, np.asarray(target_entropy, get_default_dtype()))
 
-    def _dist(self, data: TensorDictBase, params: TensorDictBase) -> Distribution:
+    def _dist(self, data: TensorDictBase, params: TensorDictBase) -> Any:
         """The policy's distribution in some states."""
         with params.to_module(self.actor_network):
             return self.actor_network.get_dist(data.copy())
