@@ -21,7 +21,7 @@ class LogSoftmaxStats(NamedTuple):
     max: NDArray[Any]
     """The highest logit / temperature."""
     log_sum_exp: NDArray[Any]
-    """The log of the sum of exp(logit / temperature): what a logit is less to give its log-prob."""
+    """The log of the sum of exp(logit / temperature): a log-prob is logit / temperature less this."""
 
 
 def masked_log_softmax(

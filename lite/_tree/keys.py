@@ -31,9 +31,8 @@ else:
 def to_path(key: object) -> Path:
     """Flatten a nested key to a tuple of strings; `()` for anything that is not a nested key."""
     if isinstance(key, str):
-        return (
-            key if type(key) is str else str.__str__(key),
-        )  # a subclass of str: the value of an enum, the text of a NumPy string
+        # Of a subclass of str: the value of an enum, the text of a NumPy string.
+        return (key if type(key) is str else str.__str__(key),)
     if not isinstance(key, tuple):
         return ()
     for part in key:

@@ -34,26 +34,26 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _learn(args: argparse.Namespace, folder: Folder, rows: Any, held_out: Any, reward: Any) -> int:
-    stand = folder.read()
-    records = [] if stand is None else folder.records(stand.steps)
-    if stand is not None and stand.steps >= args.steps:
-        say(args, f"nothing to do: {stand.steps} steps are in {args.output}")
+    run_state = folder.read()
+    records = [] if run_state is None else folder.records(run_state.steps)
+    if run_state is not None and run_state.steps >= args.steps:
+        say(args, f"nothing to do: {run_state.steps} steps are in {args.output}")
         return 0
 
     from lite.cli.learning.learner import Learner  # loads what learns
 
-    learner = Learner(model_path(args), args, rows, reward, stand)
+    learner = Learner(model_path(args), args, rows, reward, run_state)
 
     def told(record: Mapping[str, Any]) -> None:
         folder.append(record)
-        folder.write(learner.stand)
+        folder.write(learner.run_state)
         records.append(dict(record))
         print(json.dumps(record) if args.json else _line(record), flush=True)
 
     try:
-        if stand is None:
+        if run_state is None:
             told({"step": 0} | ({} if held_out is None else {"held_out": learner.held_out(held_out)}))
-        while learner.stand.steps < args.steps:
+        while learner.run_state.steps < args.steps:
             record = learner.step()
             shown = record["step"] == args.steps
             if args.evaluate_every:

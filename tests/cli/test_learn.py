@@ -124,7 +124,7 @@ def test_an_interrupt_keeps_the_steps(
     step = Learner.step
 
     def interrupted(self: Any) -> Any:
-        if self.stand.steps == 1:
+        if self.run_state.steps == 1:
             raise KeyboardInterrupt
         return step(self)
 

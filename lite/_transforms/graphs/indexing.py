@@ -105,7 +105,9 @@ def _slice(graph: Graph, x: GraphArray, axis: int, item: slice) -> GraphArray:
         return x
     for bound in (start, stop):
         if bound is not None and (graph.size(bound) is not None or abs(bound) >= size):
-            graph.fail(f"cuts a dynamic dimension at {int(bound)}, which has to do with its size here")
+            graph.fail(
+                f"cuts a dynamic dimension at {int(bound)}, a number that depends on the size of the example"
+            )
     if start is None and stop is None and step == -1:
         return graph.slice(x, axis, -1, -_FAR, -1, size)
     begin, end, _ = slice(start, stop, step).indices(size)

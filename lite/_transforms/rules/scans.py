@@ -42,7 +42,7 @@ def _grad_cumsum(a: ArrayLike, axis: int | None = None, dtype: DtypeLike = None)
 
 def _floats(value: Array) -> Array:
     if value.dtype.kind in "biu":
-        raise NoRule  # sums of integer parts, which no derivative would be of
+        raise NoRule  # integers have no derivative
     return value
 
 
@@ -55,7 +55,7 @@ def _onnx_cumsum(graph: Graph, a: ArrayLike, axis: Axes = None, dtype: DtypeLike
 
 
 def _running(graph: Graph, reduce: Any, neutral: float, x: Any, axis: int) -> Any:
-    """What a reduction gives of the elements up to each one along an axis, all of them at once."""
+    """A running reduction along an axis: for each element, that of the elements up to it."""
     rows = np.moveaxis(x, axis, -1)
     numbers = graph.range(rows.shape[-1])
     before = numbers[:, None] >= numbers[None, :]
@@ -119,7 +119,7 @@ def _recursion(a: Array, b: Array) -> Array:
 def _grad_unwrap(p: ArrayLike, *args: Any, **kwargs: Any) -> Array:
     if holds_traced((args, kwargs)):
         raise NoRule
-    # What is added are whole periods, which change by jumps only.
+    # unwrap adds whole periods, which are constant but for jumps.
     return with_node(np.unwrap(value_of(p), *args, **kwargs), (p, lambda g: g))
 
 

@@ -1,4 +1,4 @@
-"""The output folder of `lite learn`: where it stands, and what each step said."""
+"""The output folder of `lite learn`: the state after the last step, and a line of numbers for each step."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _STATE, _STEPS = "state.tdz", "steps.jsonl"
 _OWN = (_STATE, _STEPS, "model", WriterLock.file_name)
 
 
-class Stand(NamedTuple):
-    """Where a run stands after a step.
+class RunState(NamedTuple):
+    """The state of a run after a step.
 
     Attributes:
         steps: how many are done.
@@ -55,16 +55,16 @@ class Folder:
         if self._lock is not None:
             self._lock.close()
 
-    def _alone(self) -> None:
-        """Lock out other runs."""
+    def _lock_others_out(self) -> None:
+        """Raise ValueError where another run writes to the folder, and keep others from it until `close`."""
         if self._lock is None:
             try:
                 self._lock = WriterLock(str(self.path))
             except RuntimeError:
                 raise ValueError(f"--output {self.path}: another `lite learn` writes there now") from None
 
-    def read(self) -> Stand | None:
-        """Where the run stands; None if nothing is there yet.
+    def read(self) -> RunState | None:
+        """The state after the last step; None if there is none yet.
 
         Raises:
             ValueError: the folder holds something else, or was made with other options or files; the message
@@ -82,21 +82,21 @@ class Folder:
         except (KeyError, TypeError, RuntimeError, ValueError, AttributeError) as error:
             raise ValueError(f"{file} is not what `lite learn` wrote: {error}") from None
         check_run(str(self.path), run, self.run, "folder")
-        self._alone()
-        return Stand(steps, params, optimizer)
+        self._lock_others_out()
+        return RunState(steps, params, optimizer)
 
-    def write(self, stand: Stand) -> None:
+    def write(self, run_state: RunState) -> None:
         """Replace the state."""
         self.path.mkdir(exist_ok=True)
         TensorDict(
-            params=stand.params,
-            optimizer=stand.optimizer,
-            steps=stand.steps,
+            params=run_state.params,
+            optimizer=run_state.optimizer,
+            steps=run_state.steps,
             run=NonTensorData(json.dumps(self.run)),
         ).memmap(self.path / _STATE)
 
     def records(self, steps: int) -> list[dict[str, Any]]:
-        """What was said before learning and of each of the steps; lines of later ones are removed.
+        """The lines of the state before learning and of each step so far; those of later steps are removed.
 
         Raises:
             ValueError: lines are missing.
@@ -122,7 +122,7 @@ class Folder:
             ValueError: another run writes to the folder, or has written there since `read` found nothing.
         """
         self.path.mkdir(exist_ok=True)
-        self._alone()
+        self._lock_others_out()
         if not record["step"] and (self.path / _STATE).exists():
             raise ValueError(f"--output {self.path}: another `lite learn` has written there meanwhile")
         with open(self.path / _STEPS, "a" if record["step"] else "w", encoding="utf-8") as sink:

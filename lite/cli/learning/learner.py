@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import TensorDict, optim, value_and_grad
-from lite.cli.learning.folder import Stand
+from lite.cli.learning.folder import RunState
 from lite.cli.learning.learnt import Adapters, AllWeights
 from lite.cli.learning.rewards import Reward
 from lite.cli.learning.rows import Row, Shuffled
@@ -38,11 +38,11 @@ class Learner:
         args: of the command.
         rows: what to learn from.
         reward: of responses; None for SFT.
-        stand: where to go on; None to begin.
+        run_state: where to go on; None to begin.
 
     Attributes:
         decoder, tokenizer: of the model, see `Loaded`.
-        stand: the parameters and the optimiser's state after the last step.
+        run_state: the parameters and the optimiser's state after the last step.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Learner:
         args: argparse.Namespace,
         rows: Sequence[Row],
         reward: Reward | None,
-        stand: Stand | None,
+        run_state: RunState | None,
     ) -> None:
         self.args, self.reward = args, reward
         kind = AllWeights if args.full else Adapters
@@ -74,8 +74,8 @@ class Learner:
                 pad_output=True,
             )
         params = self.policy.learnt_params().data.clone()
-        self.stand = Stand(0, params, self._adam.init(params)) if stand is None else stand
-        self.policy.sync(self.stand.params)
+        self.run_state = RunState(0, params, self._adam.init(params)) if run_state is None else run_state
+        self.policy.sync(self.run_state.params)
 
     def _wrapped(self, samples: int, **options: Any) -> OnnxWrapper:
         return OnnxWrapper(
@@ -106,11 +106,11 @@ class Learner:
     def step(self) -> dict[str, Any]:
         """Learn from the next rows, and tell what happened, by name."""
         start = time.perf_counter()
-        number = self.stand.steps
+        number = self.run_state.steps
         learn = self._supervised if self.args.method == "sft" else self._reinforced
         params, state, told = learn(number)
         self.policy.sync(params)
-        self.stand = Stand(number + 1, params, state)
+        self.run_state = RunState(number + 1, params, state)
         seconds = time.perf_counter() - start
         tokens = told.pop("tokens")
         return {
@@ -132,7 +132,7 @@ class Learner:
         told = {"reward": float(rewards.mean()), "told": float((advantage != 0).mean())}
         chosen = np.flatnonzero(said.any(1) & ((advantage != 0) | (self._reference is not None)))
         logs: dict[str, float] = {"kl": 0.0, "clip_fraction": 0.0}
-        params, state = self.stand.params, self.stand.optimizer
+        params, state = self.run_state.params, self.run_state.optimizer
         if len(chosen):
             given = TensorDict(rows=flat[chosen], advantage=advantage[chosen], batch_size=[len(chosen)])
             if args.iterations > 1:
@@ -166,7 +166,7 @@ class Learner:
             rows=_padded(self._rows[first : first + self.args.prompts]), batch_size=[self.args.prompts]
         )
         tokens = int(np.asarray(given["rows"][_SAID]).sum())
-        params, state, logs = self._update(self.stand.params, self.stand.optimizer, given, self._sft)
+        params, state, logs = self._update(self.run_state.params, self.run_state.optimizer, given, self._sft)
         return params, state, {**logs, "tokens": tokens}
 
     def _sft(self, log_probs: Any, part: Any, said: NDArray[np.bool_]) -> tuple[Any, dict[str, Any]]:
@@ -197,7 +197,7 @@ class Learner:
         grads, norm = optim.clip_grad_norm(grads, _NORM)
         if not math.isfinite(norm):
             raise ValueError(
-                f"the gradient of step {self.stand.steps + 1} is not finite: a smaller --lr may help"
+                f"the gradient of step {self.run_state.steps + 1} is not finite: a smaller --lr may help"
             )
         params, state = self._adam.update(params, grads, state)
         return params, state, {**total, "gradient_norm": float(norm)}
@@ -235,7 +235,7 @@ class Learner:
             if self.reward is None:
                 given = _padded(tokens)
                 said = np.asarray(given[_SAID])
-                with self.stand.params.to_module(self.policy):
+                with self.run_state.params.to_module(self.policy):
                     return float(np.asarray(self._log_probs(given))[said].mean())
             return float(self._responses(self._wrapped(1), tokens, 0, len(tokens))[1].mean(dtype=np.float64))
         finally:
@@ -243,7 +243,7 @@ class Learner:
 
     def save(self) -> str:
         """Write what was learnt; the text says where it is."""
-        return self._learnt.save(self.policy, self.stand.params)
+        return self._learnt.save(self.policy, self.run_state.params)
 
 
 def _padded(rows: Sequence[Mapping[str, Any]]) -> TensorDict:

@@ -13,6 +13,7 @@ from lite import NestedKey
 from lite._arrays.public import belong_to
 from lite.data.replay.samplers import EMPTY, Index, Sampler, SamplerWithoutReplacement, Seed, StorageView
 from lite.data.replay.trajectory_index import Ints, Seen, Signal, TrajectoryIndex, values_at
+from lite.kernels._integer import integer
 
 _IDS: tuple[NestedKey, ...] = (("collector", "traj_ids"), "episode")
 _END: NestedKey = ("next", "done")
@@ -356,10 +357,7 @@ def sampler_of_windows(length: int, **kwargs: Any) -> SliceSampler:
 def _count(name: str, value: int | None) -> int | None:
     if value is None:
         return None
-    try:
-        count = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, got {value!r}.") from None
+    count = integer(name, value)
     if count < 1:
         raise ValueError(f"{name} must be at least 1, got {value}.")
     return count

@@ -10,7 +10,7 @@ from lite._arrays.types import Array
 
 
 class Coefficient(np.ndarray[Any, Any]):
-    """A single number that changes in place, as torch's buffers do: what schedules of TorchRL's scripts call.
+    """A number with the in-place methods of torch's buffers, which schedules in TorchRL's scripts call.
 
     Example:
         >>> import numpy as np

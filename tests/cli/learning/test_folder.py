@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 
 from lite import TensorDict, save
-from lite.cli.learning.folder import Folder, Stand
+from lite.cli.learning.folder import Folder, RunState
 
 RUN = {"method": "grpo", "rows": {"path": "/a", "sha256": "1"}, "lr": 0.5}
 
 
-def stand(steps: int) -> Stand:
+def run_state(steps: int) -> RunState:
     params = TensorDict(a=TensorDict(b=np.full(3, steps, np.float32)))
-    return Stand(steps, params, TensorDict(step=np.asarray(steps), exp_avg=params.clone()))
+    return RunState(steps, params, TensorDict(step=np.asarray(steps), exp_avg=params.clone()))
 
 
 def filled(path: Path, steps: int = 2) -> Folder:
     folder = Folder(str(path), RUN)
     for step in range(steps + 1):
         folder.append({"step": step})
-        folder.write(stand(step))
+        folder.write(run_state(step))
     return folder
 
 
@@ -116,7 +116,7 @@ def test_of_two_that_begin_at_once_one_is_told(tmp_path: Path) -> None:
     first.append({"step": 0})
     with pytest.raises(ValueError, match="another `lite learn` writes there now"):
         second.append({"step": 0})
-    first.write(stand(0))
+    first.write(run_state(0))
     first.close()
     before = (tmp_path / "out" / "steps.jsonl").read_bytes()
     with pytest.raises(ValueError, match="another `lite learn` has written there meanwhile"):
