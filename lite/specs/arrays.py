@@ -273,7 +273,37 @@ class Bounded(ArraySpec):
         return big
 
 
-class Categorical(ArraySpec):
+class _ClassSpec(ArraySpec):
+    """Base of specs of one out of n classes, some of which a mask may rule out."""
+
+    n: int
+    mask: NDArray[np.bool_] | None = None
+
+    def _set_n(self, n: int) -> None:
+        self.n = integer("n", n)
+        if self.n < 1:
+            raise ValueError(f"n must be at least 1, got {n}")
+
+    def update_mask(self, mask: Any) -> None:
+        """Set the classes that may be drawn: bool, (..., n); None for all.
+
+        Raises:
+            ValueError: the mask does not end with n, or a row of it allows nothing.
+        """
+        allowed = None if mask is None else np.asarray(mask, np.bool_)
+        if allowed is not None:
+            fits = allowed.ndim and allowed.shape[-1] == self.n
+            if not fits or not allowed.any(-1).all():
+                raise ValueError(f"mask must end with n={self.n} and allow a class in each row, got {mask!r}")
+        self.mask = allowed
+
+    @property
+    def space(self) -> CategoricalBox:
+        """The classes."""
+        return CategoricalBox(self.n)
+
+
+class Categorical(_ClassSpec):
     """Arrays of the classes 0 to n - 1.
 
     Args:
@@ -295,31 +325,12 @@ class Categorical(ArraySpec):
         [2, 1, 1, 0]
     """
 
-    n: int
-
-    mask: NDArray[np.bool_] | None = None
-
     def __init__(
         self, n: int, shape: Any = (), device: Any = None, dtype: Any = np.int64, *, mask: Any = None
     ) -> None:
         super().__init__(() if shape is None else shape, device, dtype)
-        self.n = integer("n", n)
-        if self.n < 1:
-            raise ValueError(f"n must be at least 1, got {n}")
+        self._set_n(n)
         self.update_mask(mask)
-
-    def update_mask(self, mask: Any) -> None:
-        """Set the classes that may be drawn: bool, (..., n); None for all.
-
-        Raises:
-            ValueError: the mask does not end with n, or a row of it allows nothing.
-        """
-        self.mask = checked_mask(mask, self.n)
-
-    @property
-    def space(self) -> CategoricalBox:
-        """The classes."""
-        return CategoricalBox(self.n)
 
     def rand(self, shape: Any = (), *, rng: np.random.Generator | int | None = None) -> NDArray[Any]:
         drawn = drawn_class(np.random.default_rng(rng), self.n, self._made(shape), self.mask)
@@ -399,7 +410,7 @@ class Binary(Categorical):
         return f"Binary(shape={self.shape}, dtype={self.dtype})"
 
 
-class OneHot(ArraySpec):
+class OneHot(_ClassSpec):
     """Vectors with a one at the place of a class, and zeros elsewhere.
 
     Args:
@@ -431,26 +442,11 @@ class OneHot(ArraySpec):
     def __init__(
         self, n: int, shape: Any = None, device: Any = None, dtype: Any = np.bool_, *, mask: Any = None
     ) -> None:
-        self.n = integer("n", n)
-        if self.n < 1:
-            raise ValueError(f"n must be at least 1, got {n}")
+        self._set_n(n)
         super().__init__((self.n,) if shape is None else shape, device, dtype)
         if not self.shape or self.shape[-1] != self.n:
             raise ValueError(f"shape must end with n={self.n}, got {self.shape}")
         self.update_mask(mask)
-
-    def update_mask(self, mask: Any) -> None:
-        """Set the classes that may be drawn: bool, (..., n); None for all.
-
-        Raises:
-            ValueError: the mask does not end with n, or a row of it allows nothing.
-        """
-        self.mask = checked_mask(mask, self.n)
-
-    @property
-    def space(self) -> CategoricalBox:
-        """The classes."""
-        return CategoricalBox(self.n)
 
     def rand(self, shape: Any = (), *, rng: np.random.Generator | int | None = None) -> NDArray[Any]:
         made = self._made(shape)
@@ -558,16 +554,6 @@ def drawn_class(
     if mask is None:
         return np.asarray(rng.integers(0, n, shape) if shape else rng.integers(n))
     return np.asarray(np.where(mask, rng.random((*shape, n)), -1.0).argmax(-1))
-
-
-def checked_mask(mask: Any, n: int) -> NDArray[np.bool_] | None:
-    """A mask of n classes, bool (..., n)."""
-    if mask is None:
-        return None
-    allowed = np.asarray(mask, np.bool_)
-    if not allowed.ndim or allowed.shape[-1] != n or not allowed.any(-1).all():
-        raise ValueError(f"mask must end with n={n} and allow a class in each row, got {mask!r}")
-    return allowed
 
 
 def _ndim(value: Any) -> int:
