@@ -84,7 +84,12 @@ def is_valid_leaf(value: object, batch_size: Shape, device: str | None) -> bool:
     return (
         type(value) is ndarray
         and (
-            value.ndim > 0 and len(value) == batch_size[0] if ndim == 1 else value.shape[:ndim] == batch_size
+            not ndim
+            or (
+                value.ndim > 0 and len(value) == batch_size[0]
+                if ndim == 1
+                else value.shape[:ndim] == batch_size
+            )
         )
         and value.dtype.kind in "fibuc"
         and (device is None or device == "cpu")

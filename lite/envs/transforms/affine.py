@@ -25,29 +25,27 @@ class _Affine(Transform):
     scale: Any
     standard_normal: Any
 
-    def _forth(self, value: Any) -> Any:
-        """What a value becomes."""
-        loc, scale = self._numbers()
-        if not value.dtype == loc.dtype == scale.dtype:
-            value, loc, scale = in_common_dtype(value, loc, scale)
-        return (value - loc) / scale if self._standard() else value * scale + loc
+    def _apply_transform(self, obs: Any) -> Any:
+        loc, scale, standard = self._numbers()
+        if not obs.dtype is loc.dtype is scale.dtype:
+            obs, loc, scale = in_common_dtype(obs, loc, scale)
+        return (obs - loc) / scale if standard else obs * scale + loc
 
-    def _back(self, value: Any) -> Any:
-        """The inverse of `_forth`."""
-        loc, scale = self._numbers()
-        value, loc, scale = in_common_dtype(value, loc, scale)
-        return value * scale + loc if self._standard() else (value - loc) / scale
+    def _inv_apply_transform(self, state: Any) -> Any:
+        loc, scale, standard = self._numbers()
+        state, loc, scale = in_common_dtype(state, loc, scale)
+        return state * scale + loc if standard else (state - loc) / scale
 
-    def _numbers(self) -> tuple[Any, Any]:
+    def _numbers(self) -> tuple[Any, Any, bool]:
+        """Offset, scale, and whether they are subtracted and divided by."""
         buffers = self.__dict__["_buffers"]
-        return buffers["loc"], buffers["scale"]
-
-    def _standard(self) -> bool:
-        flag = self.__dict__["_buffers"]["standard_normal"]
-        return bool(flag if type(flag) is np.ndarray else numbers_of(flag))
+        loc, flag = buffers["loc"], buffers["standard_normal"]
+        if type(loc) is UninitializedBuffer:
+            raise RuntimeError("loc and scale are not set: give them, or call init_stats.")
+        return loc, buffers["scale"], bool(flag if type(flag) is np.ndarray else numbers_of(flag))
 
     def __repr__(self) -> str:
-        loc, scale = self._numbers()
+        loc, scale = self.loc, self.scale
         if isinstance(loc, UninitializedBuffer) or loc.size != 1 or scale.size != 1:
             return super().__repr__()
         return (
@@ -173,7 +171,7 @@ class ObservationNorm(_Affine):
         loc = data.mean(tuple(dims), keepdims=True)
         scale = data.std(tuple(dims), keepdims=True, ddof=1)
         loc, scale = loc.squeeze(dropped), scale.squeeze(dropped)
-        if not self._standard():
+        if not self.standard_normal:
             scale = 1 / np.maximum(scale, loc.dtype.type(self.eps))
             loc = -loc * scale
         for name, value in (("loc", loc), ("scale", scale)):
@@ -196,33 +194,17 @@ class ObservationNorm(_Affine):
             rollouts.append(rollout.get(key))
         return np.concatenate(rollouts, cat_dim)
 
-    def _apply_transform(self, obs: Any) -> Any:
-        return self._forth(obs)
-
-    def _inv_apply_transform(self, state: Any) -> Any:
-        return self._back(state)
-
-    def _numbers(self) -> tuple[Any, Any]:
-        buffers = self.__dict__["_buffers"]
-        loc = buffers["loc"]
-        if type(loc) is UninitializedBuffer:
-            raise RuntimeError("loc and scale are not set: give them, or call init_stats.")
-        return loc, buffers["scale"]
-
     @apply_to_composite
     def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
-        return mapped(observation_spec, self._forth)
+        return mapped(observation_spec, self._apply_transform)
 
     @apply_to_composite_inv
     def transform_action_spec(self, action_spec: TensorSpec) -> TensorSpec:
-        return mapped(action_spec, self._forth)
+        return mapped(action_spec, self._apply_transform)
 
     @apply_to_composite_inv
     def transform_state_spec(self, state_spec: TensorSpec) -> TensorSpec:
-        return mapped(state_spec, self._forth)
-
-    def __repr__(self) -> str:
-        return super().__repr__() if self.initialized else f"ObservationNorm(keys={self.in_keys})"
+        return mapped(state_spec, self._apply_transform)
 
 
 class RewardScaling(_Affine):
@@ -263,9 +245,6 @@ class RewardScaling(_Affine):
         factor = _as_buffer(scale)
         factor = factor if factor.dtype.kind == "f" else factor.astype(get_default_dtype())
         self.register_buffer("scale", np.maximum(factor, factor.dtype.type(1e-6)))
-
-    def _apply_transform(self, obs: Any) -> Any:
-        return self._forth(obs)
 
     @apply_to_composite
     def transform_reward_spec(self, reward_spec: TensorSpec) -> TensorSpec:

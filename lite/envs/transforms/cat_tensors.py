@@ -86,31 +86,34 @@ class CatTensors(Transform):
         """Entries that are dropped with `del_keys`."""
         return [key for key in self.in_keys if key != self.out_keys[0]]
 
-    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        keys = self.in_keys
-        values = [next_tensordict.get(key, None) for key in keys]
-        missing = [key for key, value in zip(keys, values, strict=True) if value is None]
-        if missing or not keys:
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Join the entries, in place."""
+        state = self.__dict__
+        keys, target = state.get("_in_keys") or self.in_keys, state["_out_keys"][0]
+        values: list[Any] = [tensordict.get(key, None) for key in keys]
+        if state["unsqueeze_if_oor"]:
+            values = [value if value is None else self._unsqueezed(value) for value in values]
+        try:
+            tensordict.set(target, np.concatenate(values, state["dim"]))
+        except (TypeError, ValueError):
+            missing = [key for place, key in enumerate(keys) if values[place] is None]
+            if keys and not missing:
+                raise
             raise KeyError(
                 f"CatTensors reads {keys}, of which {missing} are missing; there are "
-                f"{sorted(next_tensordict.keys(True, True), key=_name)}."
-            )
-        if self.unsqueeze_if_oor:
-            values = [self._unsqueezed(value) for value in values]
-        next_tensordict.set(self.out_keys[0], np.concatenate(values, self.dim))
-        if self._del_keys:
-            next_tensordict.exclude(*self.keys_to_exclude, inplace=True)
-        return next_tensordict
+                f"{sorted(tensordict.keys(True, True), key=_name)}."
+            ) from None
+        if state["_del_keys"]:
+            tensordict.exclude(*self.keys_to_exclude, inplace=True)
+        return tensordict
+
+    _call = forward
 
     def _unsqueezed(self, value: Any) -> Any:
         place = self.dim if self.dim > 0 else -self.dim - 1
         if place < value.ndim:
             return value
         return np.expand_dims(value, -1 if self.dim > 0 else 0)
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Join the entries, in place."""
-        return self._call(tensordict)
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
         observation_spec = observation_spec.clone()

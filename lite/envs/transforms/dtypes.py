@@ -124,7 +124,7 @@ class DTypeCastTransform(Transform):
     # -- calls ----------------------------------------------------------------------------------
 
     def _apply_transform(self, obs: Any) -> Any:
-        return obs.astype(self.dtype_out)
+        return obs.astype(self.__dict__["dtype_out"])
 
     def _inv_apply_transform(self, state: Any) -> Any:
         return state.astype(self.dtype_in)
@@ -134,7 +134,7 @@ class DTypeCastTransform(Transform):
         """Cast the entries, in place."""
         if self._found("in_keys", "full_observation_spec", "full_reward_spec") is None:
             return self._all_of(tensordict, "out_keys", self.dtype_in, self._apply_transform)
-        return super().forward(tensordict)
+        return self._call(tensordict)
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self._found("in_keys_inv", "full_action_spec", "full_state_spec") is None:

@@ -95,7 +95,8 @@ class UnsqueezeTransform(_Shaped):
         return self._from_start(self._dim)
 
     def _apply_transform(self, obs: Any) -> Any:
-        return _unsqueezed(obs, self.dim)
+        dim = self.__dict__["_dim"]
+        return obs[..., None] if dim == -1 else _unsqueezed(obs, self._from_start(dim))
 
     def _inv_apply_transform(self, state: Any) -> Any:
         return _squeezed(state, self.dim)

@@ -100,38 +100,35 @@ class VecNorm(Transform):
 
     # -- calls ----------------------------------------------------------------------------------
 
-    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        count = max(1, next_tensordict.numel())
-        for place, (source, target) in enumerate(zip(self.in_keys, self.out_keys, strict=True)):
-            value = next_tensordict.get(source, None)
-            if value is not None:
-                statistics = self._updated(place, source, value, next_tensordict.ndim, count)
-                next_tensordict.set(target, self._normalised(value, *statistics))
-        return next_tensordict
-
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Update the statistics, unless they are frozen, and normalise the entries, in place."""
-        return self._call(tensordict)
+        for place, (source, target) in enumerate(zip(self.in_keys, self.out_keys, strict=True)):
+            value = tensordict.get(source, None)
+            if value is not None:
+                mean, std = self._moments(*self._updated(place, source, value, tensordict))
+                if self.eps > 1:  # otherwise the least variance has a larger root
+                    std = np.maximum(std, std.dtype.type(self.eps))
+                tensordict.set(target, (value - mean) / std)
+        return tensordict
 
-    def _updated(self, place: int, key: NestedKey, value: Any, ndim: int, count: int) -> list[Any]:
+    _call = forward
+
+    def _updated(self, place: int, key: NestedKey, value: Any, td: TensorDictBase) -> list[Any]:
         names = _statistics_of(key)
         if self._td is None or names[0] not in self._td:
-            shape = value.shape[ndim:] if self.shapes is None else tuple(self.shapes[place])
+            shape = value.shape[td.ndim :] if self.shapes is None else tuple(self.shapes[place])
             fresh = {name: np.zeros(shape, value.dtype) for name in names[:2]}
             fresh[names[2]] = np.zeros(1, np.float32)
             self._td = TensorDict({}, []) if self._td is None else self._td
             self._td.update(fresh)
         statistics = [self._td.get(name) for name in names]
         if not self.frozen and not is_symbolic(value):
+            count = max(1, td.numel())
             added = (_summed(value, statistics[0]), _summed(value * value, statistics[1]), count)
             for total, part in zip(statistics, added, strict=True):
-                total *= total.dtype.type(self.decay)
+                total *= np.array(self.decay, total.dtype)  # half the time of a number of NumPy
                 total += part
         return statistics
-
-    def _normalised(self, value: Any, total: Any, squares: Any, count: Any) -> Any:
-        mean, std = self._moments(total, squares, count)
-        return (value - mean) / np.maximum(std, std.dtype.type(self.eps))
 
     def _moments(self, total: Any, squares: Any, count: Any) -> tuple[Any, Any]:
         mean = total / count

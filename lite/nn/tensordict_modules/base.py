@@ -101,7 +101,8 @@ class TensorDictModuleBase(Module):
             return call_with_hooks(self, self._forward_selected, args, kwargs)
         if "_out_keys_apparent" in state:
             return self._forward_selected(*args, **kwargs)
-        return self.forward(*args, **kwargs)
+        # Half the time of passing on what there may be.
+        return self.forward(*args, **kwargs) if kwargs or len(args) != 1 else self.forward(args[0])
 
     # -- selection of outputs ------------------------------------------------------------------
 

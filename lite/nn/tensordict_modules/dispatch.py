@@ -11,7 +11,7 @@ from lite import NestedKey, TensorDict
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import require_path
 from lite._tree.nontensor import NonTensorBase, unwrap
-from lite._tree.protocol import missing_key
+from lite._tree.protocol import MISSING, missing_key
 from lite.nn.settings import dispatching
 
 _Function = Callable[..., Any]
@@ -80,14 +80,13 @@ def _decorate(func: _Function, separator: str, source: Any, dest: Any, auto_batc
         return func
 
     @functools.wraps(func)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if args:
-            td = args[0]
-            if type(td) is TensorDict or isinstance(td, TensorCollection):
-                return func(self, *args, **kwargs)
-        elif "tensordict" in kwargs and isinstance(kwargs["tensordict"], TensorCollection):
-            return func(self, **kwargs)
-        if not dispatching():
+    def method(self: Any, tensordict: Any = MISSING, /, *args: Any, **kwargs: Any) -> Any:
+        if type(tensordict) is TensorDict and not args and not kwargs:
+            return func(self, tensordict)  # a third of the time of passing on whatever there is
+        if tensordict is not MISSING:
+            args = (tensordict, *args)
+        given = args[0] if args else kwargs.get("tensordict")
+        if isinstance(given, TensorCollection) or not dispatching():
             return func(self, *args, **kwargs)
         keys = getattr(self, source) if isinstance(source, str) else source
         td = _packed(keys, args, kwargs, separator)
