@@ -132,7 +132,8 @@ class DTypeCastTransform(Transform):
     @dispatch(source="in_keys", dest="out_keys")
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Cast the entries, in place."""
-        if self._found("in_keys", "full_observation_spec", "full_reward_spec") is None:
+        given = self.__dict__.get("_in_keys") is not None
+        if not given and self._found("in_keys", "full_observation_spec", "full_reward_spec") is None:
             return self._all_of(tensordict, "out_keys", self.dtype_in, self._apply_transform)
         return self._call(tensordict)
 
