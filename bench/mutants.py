@@ -11,8 +11,8 @@ of the installed package. Tests run until one fails: first the files that mirror
 tests/test_mirror.py), then `pytest`, then `pytest --all`; `--tier` names the last of these. A tier that
 exceeds its time limit has caught the mutant, too. The unmutated copy must pass the tests before.
 
-Survivors are printed as diffs. Whether a survivor is equivalent, so that no test can tell it from the
-original, is for the reader to judge; the counts of the table at the end include equivalent mutants.
+Survivors are printed at once, as diffs. Whether a survivor is equivalent, so that no test can tell it from
+the original, is for the reader to judge; the counts of the table at the end include equivalent mutants.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from queue import SimpleQueue
 from types import NoneType
@@ -85,7 +85,7 @@ class Mutation:
 def mutations(source: bytes) -> list[Mutation]:
     """All mutations of a source, in the order of the syntax tree."""
     lengths = [len(line) for line in source.splitlines(keepends=True)]
-    offsets = [sum(lengths[:number]) for number in range(len(lengths))]
+    offsets = list(accumulate(lengths, initial=0))
 
     def start(node: ast.AST) -> int:
         return offsets[node.lineno - 1] + node.col_offset  # type: ignore[attr-defined]
@@ -330,18 +330,13 @@ def main() -> None:
                 copies.put(copy)
             line = 1 + contents[file].count(b"\n", 0, mutation.start)
             result = f"{tier}, {stopped}" if tier else "SURVIVED"
-            print(
-                f"{index} {file}:{line} {mutation.what}: {result} ({time.monotonic() - began:.0f} s)",
-                flush=True,
-            )
+            said = f"{index} {file}:{line} {mutation.what}: {result} ({time.monotonic() - began:.0f} s)"
+            print(said if tier else f"{said}\n{shown(file, contents[file], mutation)}", flush=True)
             return tier
 
         with ThreadPoolExecutor(args.jobs) as pool:
             results = list(pool.map(judged, enumerate(drawn, 1)))
 
-    for (file, mutation), result in zip(drawn, results, strict=True):
-        if not result:
-            print(f"\n{shown(file, contents[file], mutation)}", end="")
     print(f"\n{table(results, tiers)}")
 
 

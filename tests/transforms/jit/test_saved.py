@@ -98,11 +98,13 @@ def test_arguments_must_be_those_that_were_traced(file: Path) -> None:
 
 def test_what_is_taken_from_elsewhere_is_written_along(tmp_path: Path) -> None:
     net = nn.Linear(3, 2, dtype=np.float64)
-    x = np.arange(6.0).reshape(2, 3)
+    x, none = np.arange(6.0).reshape(2, 3), np.ones((2, 0))
     want = net(x)
-    file = lite.jit(lambda x: net(x)).lower(x).save(tmp_path / "net.onnx")
+    file = lite.jit(lambda x, none: (net(x), none)).lower(x, none).save(tmp_path / "net.onnx")
     net.weight[...] = 0.0
-    np.testing.assert_allclose(lite.load_step(file)(x), want)
+    got, empty = lite.load_step(file)(x, none)
+    np.testing.assert_allclose(got, want)
+    assert empty.shape == (2, 0)
 
 
 def test_draws_of_its_own(tmp_path: Path) -> None:
