@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 PACKAGES = [
-    *("lite", "lite.nn", "lite.nn.losses", "lite.nn.values", "lite.optim", "lite.data", "lite.kernels"),
-    "lite.models",
+    *("lite", "lite.nn", "lite.nn.losses", "lite.nn.values", "lite.optim", "lite.envs", "lite.data"),
+    *("lite.kernels", "lite.models"),
 ]
 HEAVY = (
     *("torch", "tensordict", "torchrl", "transformers", "numba", "onnxruntime", "tokenizers", "jinja2"),
@@ -33,6 +35,9 @@ def test_all_is_sorted_and_holds_every_public_name(package: str) -> None:
         if not name.startswith("_") and getattr(getattr(module, name), "__module__", "").startswith("lite")
     }
     assert public <= set(module.__all__)
+    homes = {value.__module__ for name in module.__all__ if isinstance(value := getattr(module, name), type)}
+    for home in homes if package not in ("lite.kernels", "lite.models") else ():  # pickles name these
+        assert hasattr(importlib.import_module(home), "__all__"), home
 
 
 def test_every_public_object_is_documented() -> None:
@@ -45,6 +50,19 @@ def test_every_public_object_is_documented() -> None:
         if not name.startswith("_") and not (getattr(lite.TensorDict, name).__doc__ or "").strip()
     ]
     assert methods == []
+
+
+def test_draws_differ_unless_a_generator_or_a_seed_is_given() -> None:
+    """The default is None, fresh entropy; False would be the seed 0."""
+    lite = Path(__file__).parents[1] / "lite"
+    defaults = {
+        (found[1], file.name)
+        for part in (lite, lite / "kernels", lite / "models")
+        for file in part.rglob("*.py")
+        for found in re.finditer(r"\b(?:rng|generator|seed): [^=,\n]+ = (\w+)[,)]", file.read_text("utf-8"))
+        if found[1] != "None"
+    }
+    assert defaults == {("0", "generate_batches.py")}  # rows are the same on whichever actor
 
 
 # Statements of one process, and what is not loaded after each: slow standard modules, and parts
