@@ -154,6 +154,9 @@ def test_a_factor_of_zero_forgets_what_is_ahead():
     assert td_lambda_return(np.ones(2), bad[::-1], done, gamma=0.0, lmbda=0.5).tolist() == [1, 1]
     assert td_lambda_return(bad, np.ones(2), done, gamma=0.5, lmbda=0.0)[0] == 1.5
     assert gae(bad, np.ones(2), np.ones(2), done, gamma=0.5, lmbda=0.0).advantage[0] == 0.5
+    for rolling in (True, False):  # a lambda of 1 forgets next values before the last
+        options = {"gamma": np.full(2, 0.5), "lmbda": np.ones(2), "rolling": rolling}
+        assert td_lambda_return(np.ones(2), np.array([np.inf, 2]), done, **options).tolist() == [2, 2]
 
 
 def test_exact_over_long_sequences():

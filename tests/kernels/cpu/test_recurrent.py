@@ -15,7 +15,14 @@ def test_ranges_of_rows_on_threads(rng: Any, monkeypatch: Any) -> None:
 
     def run() -> list[Any]:
         all_h, all_c, gates = recurrent.lstm(x, state, state, weight)
-        return [all_h, all_c, *recurrent.lstm_gradients(gates, all_c, weight, all_h[1:], state, state)]
+        h, parts = recurrent.gru(x[..., :48], state, weight[:, :48], None)
+        of_gru = [h, *recurrent.gru_gradients(parts, h, weight[:, :48], h[1:], state)]
+        return [
+            all_h,
+            all_c,
+            *recurrent.lstm_gradients(gates, all_c, weight, all_h[1:], state, state),
+            *of_gru,
+        ]
 
     whole, threads = run(), get_num_threads()
     monkeypatch.setattr(recurrent, "_SERIAL", 0)
