@@ -15,8 +15,6 @@ from lite import TensorDict, TensorDictBase, nn
 from lite.data import Collector, EnvError, RayCollector
 from lite.data.collectors.ray_collector import CollectorActor, _for_each
 
-pytestmark = pytest.mark.processes
-
 
 class Counting:
     """A collector whose frames are numbers, and whose weights are one number."""
@@ -322,6 +320,7 @@ def assert_nothing_is_doubled(batches: list[Any]) -> None:
     assert len({frames[0][4] for frames in episodes.values()}) == len(episodes)
 
 
+@pytest.mark.processes
 def test_batches_of_all_actors(collected: Any) -> None:
     assert collected["shapes"] == [[2, 10]] * 4
     assert collected["sync stats"]["frames"] == 80
@@ -329,6 +328,7 @@ def test_batches_of_all_actors(collected: Any) -> None:
     assert_nothing_is_doubled(collected["sync"])
 
 
+@pytest.mark.processes
 def test_versions_are_those_of_the_weights(collected: Any) -> None:
     """Actions are the bias, which is told with the version; the one that was not told does not count."""
     for batch, version, bias in zip(collected["sync"], (0, 1, 1, 2), (0.0, 1.0, 1.0, 3.0), strict=True):
@@ -340,6 +340,7 @@ def test_versions_are_those_of_the_weights(collected: Any) -> None:
     assert len({frame[2] for batch in collected["async"] for frame in batch}) > 2
 
 
+@pytest.mark.processes
 def test_a_killed_actor_loses_a_batch_whole_and_doubles_nothing(collected: Any) -> None:
     assert collected["died"]
     assert collected["async stats"] == {
@@ -355,6 +356,7 @@ def test_a_killed_actor_loses_a_batch_whole_and_doubles_nothing(collected: Any) 
     assert_nothing_is_doubled(collected["async"])
 
 
+@pytest.mark.processes
 def test_errors_of_environments_are_raised_here(collected: Any) -> None:
     assert (
         "lite.data.EnvError: environment 0 failed at step 0: step raised RuntimeError: broken"
@@ -366,6 +368,7 @@ def test_errors_of_environments_are_raised_here(collected: Any) -> None:
     assert collected["never"].startswith("collector 0 died 3 times before it gave a batch: ")
 
 
+@pytest.mark.processes
 def test_a_buffer_in_an_actor_and_one_here(collected: Any) -> None:
     assert collected["yielded"] == collected["yielded here"] == [True] * 4
     assert collected["stored"] == collected["stored here"] == 40
@@ -374,12 +377,14 @@ def test_a_buffer_in_an_actor_and_one_here(collected: Any) -> None:
     assert collected["refused"]
 
 
+@pytest.mark.processes
 def test_a_collection_goes_on(collected: Any) -> None:
     (batch,) = collected["resumed"]
     assert {(frame[2], frame[3]) for frame in batch} == {(3, 4.0)}
     assert_nothing_is_doubled([*collected["sync"], batch])
 
 
+@pytest.mark.processes
 def test_a_lost_machine_loses_batches_whole() -> None:
     ray_jobs.need_ray()
     pytest.importorskip("gymnasium", reason="needs the gym extra: pip install -e '.[gym]'")
@@ -465,6 +470,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.processes
 def test_too_few_processors_and_ends_from_elsewhere() -> None:
     ray_jobs.need_ray()
     found = ray_jobs.run(ray_jobs.start(cpus=1) + _FEW_PROCESSORS)

@@ -19,6 +19,8 @@ def test_largest_average() -> None:
     td = module(TensorDict(action_value=LOG_PROBS, batch_size=[2]))
     np.testing.assert_array_equal(td["action"], [1, 0])
     np.testing.assert_array_equal(td["action_value"], LOG_PROBS)
+    certain = np.log([[1.0, 1e-9], [1e-9, 1e-9], [1e-9, 1.0]])
+    np.testing.assert_array_equal(module(certain)[0], 1)
     masked = nn.DistributionalQValueModule("one_hot", SUPPORT, action_mask_key="mask")
     td["mask"] = np.array([[True, False], [False, True]])
     np.testing.assert_array_equal(masked(td)["action"], [[1, 0], [0, 1]])

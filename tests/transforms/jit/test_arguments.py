@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lite import TensorDict
+from lite import TensorDict, vmap
 from lite._transforms.jit.arguments import Argument, remember
 
 
@@ -37,6 +37,13 @@ def test_forms() -> None:
     assert form(np.ones(2)) != form(np.ones(2, np.float32))
     assert form(1.5) == form(2.5)
     assert form(1) != form(2)
+
+
+def test_arrays_of_other_transforms_are_found() -> None:
+    found = []
+    vmap(lambda x: found.append(Argument({"a": x}, "x", donated=False).inside) or x)(np.ones(2))
+    assert found == [True]
+    assert not Argument({"a": np.ones(2)}, "x", donated=False).inside
 
 
 def test_few_are_kept() -> None:
