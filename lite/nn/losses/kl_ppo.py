@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase
-from lite._arrays.types import Array, is_symbolic
+from lite._arrays.types import Array
 from lite.nn._modules.module import Module
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.kl import kl_divergence
@@ -112,13 +112,8 @@ class KLPENPPOLoss(PPOLoss):
         out = TensorDict(loss_objective=-gain, kl=known, kl_approx=kl_approx)
         out = self._with_entropy_and_critic(out, dist, advantage, td)
         mean = known.mean()
-        if is_symbolic(mean):
-            above, below = mean > self.dtarg * 1.5, mean < self.dtarg / 1.5
-            self.beta[...] = self.beta * np.where(above, self.increment, np.where(below, self.decrement, 1.0))
-        elif mean > self.dtarg * 1.5:
-            self.beta[...] *= self.increment
-        elif mean < self.dtarg / 1.5:
-            self.beta[...] *= self.decrement
+        above, below = mean > self.dtarg * 1.5, mean < self.dtarg / 1.5
+        self.beta[...] = self.beta * np.where(above, self.increment, np.where(below, self.decrement, 1.0))
         return out
 
     def _distribution_before(self, td: TensorDictBase) -> Distribution:

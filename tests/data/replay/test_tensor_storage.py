@@ -93,6 +93,7 @@ def test_sizes_are_whole_rows() -> None:
     storage._append(TensorDict({"x": np.zeros((2, 4, 3))}, [2, 4]), 2)
     assert (storage.max_size, storage.shape, len(storage)) == (12, (2, 4), 8)
     assert storage.get((np.array([0, 1]), np.array([3, 0])))["x"].shape == (2, 3)
+    assert storage.get(slice(None)).shape == (2, 4)
 
 
 @pytest.mark.parametrize(

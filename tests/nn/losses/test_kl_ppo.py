@@ -15,10 +15,18 @@ def test_the_penalty_is_the_divergence() -> None:
     policy, rng = gaussian(), np.random.default_rng(0)
     td = policy(transitions(6, advantage=np.zeros((6, 1)), value_target=np.zeros((6, 1))))
     td["loc"] = td["loc"] + rng.normal(size=(6, 2))
-    out = KLPENPPOLoss(policy, critic(), beta=3.0, dtarg=1e9)(td)
+    loss = KLPENPPOLoss(policy, critic(), beta=3.0, dtarg=1e9)
+    out = loss(td)
     expected = kl_divergence(IndependentNormal(td["loc"], td["scale"]), policy.get_dist(td.copy()))
     np.testing.assert_allclose(out["kl"][:, 0], expected)
     np.testing.assert_allclose(out["loss_objective"], 3 * expected.mean())
+    factors = []
+    for share in (2 / 3.1, 2 / 2.9, 1.0, 1.4, 1.6):
+        loss.dtarg = float(expected.mean()) / share
+        before = loss.beta.copy()
+        loss(td)
+        factors.append(float(loss.beta / before))
+    assert factors == [0.5, 1.0, 1.0, 1.0, 2.0]
 
 
 def test_beta_counts_as_it_was_for_the_gradient() -> None:
