@@ -5,6 +5,7 @@ import pytest
 
 from lite import TensorDict
 from lite.data import LazyTensorStorage, TensorStorage
+from lite.data.replay.tensor_storage import rows_at
 
 
 def rows(count: int, start: int = 0) -> TensorDict:
@@ -41,6 +42,9 @@ def test_views_and_copies() -> None:
 def test_rows_that_are_not_filled(index: object) -> None:
     with pytest.raises(IndexError):
         filled().get(index)
+    with pytest.raises(IndexError, match="in the 4 rows that are filled"):
+        rows_at(index, 4)
+    np.testing.assert_array_equal(rows_at([3, -4], 4), [3, 0])
 
 
 @pytest.mark.parametrize("cursor", [6, -1, [0, 6], [0.5], np.zeros((1, 1), int)])
