@@ -25,7 +25,8 @@ SPECIALS = ("<eos>", "<bos>", "<unk>", "<pad>")
 # One export or graph of each convention. A test over all of them is a grid but for these.
 STAND_FOR_ALL = {
     *("optimum-llama", "exporter-llama-static", "genai-lfm2", "handmade-slots-int8", "handmade-no-cache"),
-    *("positions", "merged", "pair", "slots", "slots with gather", "gather", "no cache", "single step"),
+    *("positions", "merged", "pair", "slots", "slots with gather", "gather", "logits to keep", "no cache"),
+    "single step",
 }
 
 

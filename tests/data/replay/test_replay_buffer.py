@@ -127,6 +127,9 @@ def test_two_dimensions_along_each() -> None:
         assert isinstance(index, tuple)
         buffer[0] = TensorDict({"x": np.full(4, -1)}, [4]) if dim == 0 else buffer[0]
     assert buffer.storage.shape == (4, 3)
+    rows = ReplayBuffer(storage=LazyTensorStorage(3, compress_next=True))
+    rows.extend(TensorDict({"x": np.arange(3), "next": {"x": np.arange(1, 4), "done": np.zeros(3)}}, [3]))
+    assert rows[1, ...]["next", "x"] == 2
 
 
 def test_iteration_goes_round_once() -> None:

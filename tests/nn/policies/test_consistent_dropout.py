@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lite import TensorDict, grad, nn
+from lite import TensorDict, envs, grad, nn
 
 X = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
 
@@ -33,6 +33,9 @@ def test_masks_are_entries() -> None:
     again = module(td.clone().set("x", X))
     np.testing.assert_array_equal(again["x"], td["x"])
     assert module.in_keys == module.out_keys == ["x", mask]
+    assert envs.TensorDictPrimer  # loads what a primer is made of
+    primer = nn.ConsistentDropoutModule(0.5, ["x", "m"], input_shape=(3,)).make_tensordict_primer()
+    assert primer.primers["m"].dtype == np.float32
     module.eval()
     np.testing.assert_array_equal(module(TensorDict(x=X, batch_size=[4]))["x"], X)
 

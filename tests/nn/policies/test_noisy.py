@@ -72,7 +72,9 @@ def test_lazy() -> None:
     assert type(layer) is nn.NoisyLinear
     np.testing.assert_allclose(layer.weight_sigma.data, 0.5 / np.sqrt(3), rtol=1e-6)
     assert abs(layer.weight_mu.data).max() <= 1 / np.sqrt(3)
-    assert (layer.weight_epsilon != 0).all()
+    noise = layer.weight_epsilon
+    assert (noise != 0).all()
+    np.testing.assert_allclose(noise * noise[0, 0], np.outer(noise[:, 0], noise[0]), rtol=1e-5)
     assert list(nn.NoisyLazyLinear(2, bias=False).state_dict()) == [
         "weight_mu",
         "weight_sigma",

@@ -47,6 +47,7 @@ def test_round_trip(value: Any) -> None:
     ("a", "b", "same"),
     [
         (td(3), td(5), True),
+        *((TensorDict(n=td(3), batch_size=[3]), TensorDict(n=td(n), batch_size=[n]), True) for n in (3, 5)),
         (td(3), td(3, "b"), False),
         (td(3), td(3, key="z"), False),
         (td(3), td(3).lock_(), False),
