@@ -82,6 +82,7 @@ NOT_TOLD = {
     "platforms": "counts tests, beside seconds that are no claim",
     "tests": "the load is what it runs itself",
     "install_sizes": "bytes, which no load changes",
+    "mutants": "counts mutants: it has no times",
 }
 
 
