@@ -25,6 +25,7 @@ import numpy as np
 import pytest
 from _pytest.doctest import DoctestModule
 from helpers import kernels_under_test, simulator
+from helpers.kernels import switched
 
 from lite._arrays.public import written_in
 
@@ -83,6 +84,20 @@ def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest
     """Files of tests have no examples, which would be searched for in all that they import."""
     found = yield
     return [collector for collector in found if not isinstance(collector, DoctestModule)]
+
+
+# Most tests call a kernel or two on small arrays, and compiling takes longer than all else that they do.
+_COMPILED = tuple(
+    str(Path(__file__).parents[1] / path) for path in ("tests/kernels", "tests/cuda", "lite/kernels")
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """By default tests of kernels, and those marked `compiled`, run what Numba compiles, all others NumPy."""
+    default = item.config.option.markexpr.startswith("not ")
+    compiled = str(item.path).startswith(_COMPILED) or item.get_closest_marker("compiled") is not None
+    switched.use_numpy(default and not compiled)
 
 
 def pytest_report_header() -> str:

@@ -29,6 +29,7 @@ def layouts(shape):
     }
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("shape", [(3, 4), (LARGE, 2)], ids=["small", "large"])
 def test_memory_of_any_kind(shape):
     params = TensorDict(layouts(shape))

@@ -121,6 +121,7 @@ def test_the_loss_of_tokens_reaches_every_weight() -> None:
         assert np.any(g) or name not in learn, name
 
 
+@pytest.mark.compiled
 @pytest.mark.skipif(backend() == "numpy", reason="nothing is compiled")
 def test_gradients_hold_no_scores_of_attention() -> None:
     """Twice the tokens take twice the memory: exporters spell attention out, and it is one step here."""

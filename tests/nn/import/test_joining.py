@@ -44,6 +44,7 @@ def test_what_somebody_else_reads_stays(product: str, last: str, outputs: str) -
     assert len(net._source.program.steps) == 3
 
 
+@pytest.mark.compiled
 @pytest.mark.skipif(backend() == "numpy", reason="nothing is compiled")
 def test_a_gate_is_one_node() -> None:
     net, seen = gate("x s", "t y"), []
@@ -214,6 +215,7 @@ def test_attention_in_maps_and_traces_is_its_nodes() -> None:
     np.testing.assert_allclose(jit(net)(QUERY, KEY, VALUE, *constants), wanted, atol=1e-5)
 
 
+@pytest.mark.compiled
 @pytest.mark.skipif(backend() == "numpy", reason="nothing is compiled")
 def test_the_gradient_holds_no_scores() -> None:
     net, constants = attention(SPELLINGS["causal, lowest number"])

@@ -9,6 +9,7 @@ from lite import nn, vmap
 from lite.nn.layers import large_arrays as _compiled
 from lite.nn.layers.large_arrays import LARGE
 
+pytestmark = pytest.mark.compiled
 SPECIAL = [0.0, -0.0, 1e-40, -1e-20, 30.0, -30.0, 1e30, -1e30, 3e38, -3e38, np.inf, np.nan]
 
 

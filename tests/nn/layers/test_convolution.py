@@ -47,6 +47,7 @@ def test_channels_that_do_not_fit() -> None:
         nn.Conv1d(2, 1, 1)(np.zeros((1, 3, 5), np.float32))
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("shape", [(3, 4, 12, 11), (3, 4, 30)], ids=["2d", "1d"])
 def test_large_ones_run_compiled(rng: np.random.Generator, monkeypatch: Any, shape: tuple[int, ...]) -> None:
     kind = nn.Conv2d if len(shape) == 4 else nn.Conv1d

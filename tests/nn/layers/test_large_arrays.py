@@ -15,6 +15,7 @@ compiled = pytest.mark.skipif(backend() != "numba", reason="Numba does not run t
 x = np.zeros(LARGE, np.float32)
 
 
+@pytest.mark.compiled
 @compiled
 def test_large_arrays_of_float32_are_taken():
     assert layers_for(x) is not None

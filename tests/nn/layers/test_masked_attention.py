@@ -61,6 +61,7 @@ def test_queries_that_see_nothing_are_zeros_or_none() -> None:
     assert seen_keys([EYE & (np.arange(5) > 0)], SHAPE, True) is not None
 
 
+@pytest.mark.compiled
 @pytest.mark.skipif(backend() == "numpy", reason="nothing is compiled")
 @pytest.mark.parametrize("shared", [(2, 1), (1, 1), (2, 3)])
 def test_heads_share_keys(shared: Any) -> None:

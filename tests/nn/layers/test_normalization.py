@@ -8,6 +8,8 @@ from lite import nn
 from lite.nn.layers import large_arrays as _compiled
 from lite.nn.layers.large_arrays import LARGE
 
+pytestmark = pytest.mark.compiled
+
 
 def layer(rng, shape, **options):
     made = nn.LayerNorm(shape, **options)

@@ -109,6 +109,7 @@ def test_ensembles() -> None:
             np.testing.assert_allclose(stacked[key][i], alone[key], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(("kind", "kernel"), [(nn.LSTM, "lstm"), (nn.GRU, "gru")])
 def test_large_arrays_run_compiled(
     kind: Any, kernel: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch

@@ -38,6 +38,7 @@ def plainly(q: Any, k: Any, v: Any) -> Any:
     return np.transpose(out, (0, 2, 1, 3)).reshape(N, TIMES, HEADS * WIDTH)
 
 
+@pytest.mark.compiled
 @compiled
 @pytest.mark.parametrize("together", [False, True])
 def test_numbers_and_gradients(together: bool) -> None:
