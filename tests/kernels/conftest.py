@@ -1,4 +1,4 @@
-"""Tests of kernels."""
+"""Tests of kernels, by default in one type each: kernels are compiled anew for each."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
 
-def _is_further(value: Any) -> bool:
-    """Whether a parameter is a type beyond float32 and bfloat16; kernels are compiled anew for each."""
-    return isinstance(value, str | type) and value in ("float16", "float64", np.float16, np.float64)
+
+def _is_further(value: Any, own: tuple[str, ...]) -> bool:
+    """Whether a parameter is a type beyond those of its file (TYPES there; float32 where it says nothing)."""
+    if isinstance(value, type) and issubclass(value, np.floating):
+        value = value.__name__
+    return isinstance(value, str) and value in _FLOATS and value not in own
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        params = item.callspec.params.values() if hasattr(item, "callspec") else ()
-        if "tests/kernels" in item.path.as_posix() and any(map(_is_further, params)):
-            item.add_marker(pytest.mark.grid)
+        if "tests/kernels" in item.path.as_posix() and hasattr(item, "callspec"):
+            own = getattr(item.module, "TYPES", ("float32",))  # type: ignore[attr-defined]
+            if any(_is_further(value, own) for value in item.callspec.params.values()):
+                item.add_marker(pytest.mark.grid)

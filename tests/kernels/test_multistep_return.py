@@ -11,6 +11,9 @@ def episodes(rng: np.random.Generator, shape: tuple[int, ...], rate: float) -> n
     return rng.random(shape) < rate
 
 
+TYPES = "float64", "float16"  # by default; what is computed in float32, integers are, too
+
+
 @pytest.mark.parametrize("n_steps", thinned([1, 2, 3, 7, 17, 16, 1000, 40]))
 @pytest.mark.parametrize("rate", [0.0, 0.15, 1.0])
 def test_equals_the_loops(rng, n_steps, rate):

@@ -11,6 +11,7 @@ from lite.kernels import _estimates
 from lite.kernels.backends.jit import _quiet
 from lite.kernels.cpu import plain_returns, returns
 
+TYPES = ("float64",)
 ENTRIES = ("lambda_returns", "short_lambda_returns", "fixed_lambda_returns", "advantages", "short_advantages")
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from lite.kernels import discounted_return, gae, td_lambda_return
 
+TYPES = ("float64",)
 FACTORS = [(0.99, 0.95), (0.0, 0.5), (1.0, 0.0), (0.9, 1.0), (0.3, 0.77)]
 
 
