@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -132,11 +133,21 @@ OPERATIONS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.parametrize("second", LINES)
-@pytest.mark.parametrize("first", LINES)
+# All lines for what has further operands; of the others, which go one way, three pairs each.
+PAIRS = list(itertools.product(LINES, LINES))
+FURTHER = ("+", "lerp of three", "clamp", "where")
+LINED = [(name, *pair) for name in FURTHER for pair in PAIRS]
+LINED += [
+    (name, *PAIRS[(7 * i + 13 * k) % len(PAIRS)])
+    for i, name in enumerate(OPERATIONS)
+    for k in range(3)
+    if name not in FURTHER
+]
+
+
+@pytest.mark.parametrize(("name", "first", "second"), LINED)
 def test_the_line_between_batch_and_features_does_not_matter(
-    first: tuple[int, int, int], second: tuple[int, int, int], name: str
+    name: str, first: tuple[int, int, int], second: tuple[int, int, int]
 ) -> None:
     op = OPERATIONS[name]
     x, y = drawn(first), drawn(second, 1)
