@@ -54,6 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.all or any("::" in argument for argument in config.args):
         config.option.markexpr = ""
+    config.pluginmanager.register(switched)  # for examples, too, which lie outside of this folder
 
 
 gc.disable()  # until all tests are known: their objects stay, and would be visited again and again
@@ -84,18 +85,6 @@ def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest
     """Files of tests have no examples, which would be searched for in all that they import."""
     found = yield
     return [collector for collector in found if not isinstance(collector, DoctestModule)]
-
-
-# Most tests call a kernel or two on small arrays, and compiling takes longer than all else that they do.
-_COMPILED = tuple(str(Path(__file__).parents[1] / path) for path in ("tests/kernels", "tests/cuda"))
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """By default tests of kernels, and those marked `compiled`, run what Numba compiles, all others NumPy."""
-    default = item.config.option.markexpr.startswith("not ")
-    compiled = str(item.path).startswith(_COMPILED) or item.get_closest_marker("compiled") is not None
-    switched.use_numpy(default and not compiled)
 
 
 def pytest_report_header() -> str:

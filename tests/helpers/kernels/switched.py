@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from types import ModuleType
+
+import pytest
 
 _CPU, _JIT = "lite.kernels.cpu", "lite.kernels.backends.jit"
 # What has asked for the backend once and for all.
@@ -45,3 +48,18 @@ def use_numpy(wanted: bool) -> None:
         for function in functions if module in sys.modules else ():
             getattr(sys.modules[module], function).cache_clear()
     _in_numpy = wanted
+
+
+_TESTS = Path(__file__).parents[2]
+_COMPILED = (str(_TESTS / "kernels"), str(_TESTS / "cuda"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """By default tests of kernels, and those marked `compiled`, run what Numba compiles, all others NumPy.
+
+    Most call a kernel or two on small arrays, and compiling takes longer than all else that they do.
+    """
+    default = item.config.option.markexpr.startswith("not ")
+    compiled = str(item.path).startswith(_COMPILED) or item.get_closest_marker("compiled") is not None
+    use_numpy(default and not compiled)
