@@ -9,7 +9,7 @@
   `info_readers` has what they tell besides, `spaces` and `encodings` have their spaces as specs,
   `recording` and `encoded_environments` are for faster loops
 - `serial_env`, `parallel_env`: many environments, in this process or in others, which run `env_worker`;
-  `batched_env` is what both share
+  `batched_env` is what both share; `env_creator` has environments share their running statistics
 - `watchdog`: calls that may hang
 
 Names are loaded on first use, so that importing this package costs next to nothing.
@@ -24,9 +24,10 @@ from lite.envs import transforms
 if TYPE_CHECKING:
     from lite.envs.base import EnvBase
     from lite.envs.done_states import terminated_or_truncated
+    from lite.envs.env_creator import EnvCreator
     from lite.envs.environments import EnvError
     from lite.envs.exploration import ExplorationType, exploration_type, set_exploration_type
-    from lite.envs.gym import GymEnv, GymWrapper
+    from lite.envs.gym import GymEnv, GymWrapper, set_gym_backend
     from lite.envs.info_readers import BaseInfoDictReader, default_info_dict_reader
     from lite.envs.mdp_steps import step_mdp
     from lite.envs.parallel_env import ParallelEnv
@@ -39,9 +40,10 @@ if TYPE_CHECKING:
 _NAMES = {
     "base": "EnvBase",
     "done_states": "terminated_or_truncated",
+    "env_creator": "EnvCreator",
     "environments": "EnvError",
     "exploration": "ExplorationType exploration_type set_exploration_type",
-    "gym": "GymEnv GymWrapper",
+    "gym": "GymEnv GymWrapper set_gym_backend",
     "info_readers": "BaseInfoDictReader default_info_dict_reader",
     "mdp_steps": "step_mdp",
     "parallel_env": "ParallelEnv",
@@ -55,6 +57,7 @@ _FILE_OF = {name: file for file, names in _NAMES.items() for name in names.split
 __all__ = [
     "BaseInfoDictReader",
     "EnvBase",
+    "EnvCreator",
     "EnvError",
     "ExplorationType",
     "GymEnv",
@@ -67,6 +70,7 @@ __all__ = [
     "exploration_type",
     "make_composite_from_td",
     "set_exploration_type",
+    "set_gym_backend",
     "step_mdp",
     "terminated_or_truncated",
 ]

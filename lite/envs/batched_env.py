@@ -24,6 +24,8 @@ class BatchedEnvBase(EnvBase):
         create_env_kwargs: for these functions: a dict, or one for each.
         device: None or "cpu".
         allow_done_after_reset, run_type_checks: as for `EnvBase`.
+        serial_for_single: see `ParallelEnv`.
+        pin_memory: TorchRL's, without effect.
 
     Raises:
         ValueError: `num_workers` is below 1, or there is another number of functions or dicts.
@@ -39,6 +41,8 @@ class BatchedEnvBase(EnvBase):
         device: Any = None,
         allow_done_after_reset: bool = False,
         run_type_checks: bool = False,
+        serial_for_single: bool = False,
+        pin_memory: bool = False,
     ) -> None:
         count = integer("num_workers", num_workers)
         if count < 1:

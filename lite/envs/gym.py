@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ContextDecorator
 from functools import partial
 from typing import Any, Self
 
@@ -466,7 +467,41 @@ class GymEnv(GymWrapper):
         return f"GymEnv(env={self.env_name}, batch_size={self.batch_size})"
 
 
-belong_to("lite.envs", GymWrapper, GymEnv)
+class set_gym_backend(ContextDecorator):
+    """The library that environments are from: gymnasium, which is lite's only one.
+
+    For scripts that choose one: a context, a decorator, or for good by `set()`; there is nothing to change.
+
+    Args:
+        backend: "gymnasium", the module, or a function that returns it.
+
+    Raises:
+        ValueError: another library.
+
+    Source:
+        torchrl.envs.set_gym_backend.
+
+    Example:
+        >>> from lite.envs import GymEnv, set_gym_backend
+        >>> with set_gym_backend("gymnasium"):
+        ...     env = GymEnv("CartPole-v1")
+    """
+
+    def __init__(self, backend: Any) -> None:
+        library = backend() if callable(backend) else backend
+        name = library if isinstance(library, str) else getattr(library, "__name__", library)
+        if name != "gymnasium":
+            raise ValueError(f"backend must be 'gymnasium', got {name!r}.")
+
+    def set(self) -> None:
+        """Choose it for good."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+belong_to("lite.envs", GymWrapper, GymEnv, set_gym_backend)
 
 
 def _gymnasium(what: str) -> Any:

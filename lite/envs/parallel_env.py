@@ -26,6 +26,7 @@ from lite.envs.env_worker import (
     serve,
 )
 from lite.envs.environments import EnvError
+from lite.envs.serial_env import SerialEnv
 
 
 class ParallelEnv(BatchedEnvBase):
@@ -43,7 +44,8 @@ class ParallelEnv(BatchedEnvBase):
         mp_start_method: "forkserver", "spawn" or "fork"; the first of these that there is if None.
         daemon: end the processes at the end of this one; such processes may have no processes themselves.
         shutdown_timeout: seconds that a process may take to end before it is killed.
-        device, allow_done_after_reset, run_type_checks: as for `EnvBase`.
+        serial_for_single: make a `SerialEnv`, in this process, of one environment.
+        device, allow_done_after_reset, run_type_checks, pin_memory: as for `BatchedEnvBase`.
 
     Raises:
         ValueError: the specs of the environments differ, or another number of functions.
@@ -62,27 +64,23 @@ class ParallelEnv(BatchedEnvBase):
         >>> env.close()
     """
 
+    def __new__(cls, num_workers: int, create_env_fn: Any, **kwargs: Any) -> Any:
+        if num_workers != 1 or not kwargs.get("serial_for_single"):
+            return super().__new__(cls)
+        own = ("mp_start_method", "daemon", "shutdown_timeout")
+        return SerialEnv(1, create_env_fn, **{name: kwargs[name] for name in kwargs if name not in own})
+
     def __init__(
         self,
         num_workers: int,
         create_env_fn: Any,
         *,
-        create_env_kwargs: Any = None,
         mp_start_method: str | None = None,
         daemon: bool = True,
         shutdown_timeout: float = 5.0,
-        device: Any = None,
-        allow_done_after_reset: bool = False,
-        run_type_checks: bool = False,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(
-            num_workers,
-            create_env_fn,
-            create_env_kwargs=create_env_kwargs,
-            device=device,
-            allow_done_after_reset=allow_done_after_reset,
-            run_type_checks=run_type_checks,
-        )
+        super().__init__(num_workers, create_env_fn, **kwargs)
         self.shutdown_timeout = shutdown_timeout
         self._steps = 0
         self._given: dict[Any, Any] = {}  # the arrays of the root that were given out last

@@ -13,8 +13,8 @@ class SerialEnv(BatchedEnvBase):
     """Environments of the same specs that step one after the other, in this process.
 
     Args:
-        num_workers, create_env_fn, create_env_kwargs, device, allow_done_after_reset, run_type_checks: as for
-            `BatchedEnvBase`: how many, and what makes them.
+        num_workers, create_env_fn, create_env_kwargs, device, allow_done_after_reset, run_type_checks,
+            pin_memory: as for `BatchedEnvBase`: how many, and what makes them.
 
     Raises:
         ValueError: the specs of the environments differ, or another number of functions.

@@ -7,7 +7,7 @@ import pytest
 
 from lite import TensorDict
 from lite.data import Categorical, Composite, OneHot, Unbounded
-from lite.envs import EnvError, GymEnv, GymWrapper, check_env_specs
+from lite.envs import EnvError, GymEnv, GymWrapper, check_env_specs, set_gym_backend
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
 SyncVectorEnv, AutoresetMode = gymnasium.vector.SyncVectorEnv, gymnasium.vector.AutoresetMode
@@ -156,3 +156,15 @@ def test_an_action_that_is_missing_or_of_another_shape(
         td["action"] = action
     with pytest.raises(error, match=message):
         env.step(td)
+
+
+def test_the_library_is_gymnasium():
+    @set_gym_backend(lambda: gymnasium)
+    def made():
+        return GymEnv("CartPole-v1")
+
+    set_gym_backend("gymnasium").set()
+    with set_gym_backend(gymnasium):
+        assert made().action_spec.shape == (2,)
+    with pytest.raises(ValueError, match="backend must be 'gymnasium', got 'gym'"):
+        set_gym_backend("gym")

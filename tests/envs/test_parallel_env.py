@@ -127,3 +127,12 @@ def _runs(number):
             return file.read().split()[2] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_one_may_be_in_this_process():
+    env = ParallelEnv(
+        1, CountingEnv, create_env_kwargs={"limit": 2}, mp_start_method="spawn", serial_for_single=True
+    )
+    assert type(env) is SerialEnv
+    assert env.rollout(5).shape == (1, 2)
+    assert type(SerialEnv(2, CountingEnv, serial_for_single=True)) is SerialEnv

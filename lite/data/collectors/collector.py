@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from lite._arrays.public import belong_to
 from lite.data.collectors.env_rollout import EnvFace, EnvRollout, environments_of
 from lite.data.collectors.progress import require_total, shown
 from lite.data.collectors.rollout import Rollout
+from lite.data.collectors.torch_arguments import TorchArguments, check_torch_arguments
 from lite.data.collectors.weights import only_source, weights_of
 from lite.data.collectors.whole_trajectories import WholeTrajectories
 from lite.data.trajectories.split_trajectories import split_trajectories
@@ -106,6 +107,8 @@ class Collector:
         allow_nan: let NaN pass in observations and rewards.
         progress: draw a bar on stderr, with frames per second and the mean reward of the last 100 episodes;
             needs `total_frames`.
+        device, storing_device, policy_device, env_device: None or "cpu"; compile_policy, cudagraph_policy:
+            None or False; trust_policy, no_cuda_sync, use_buffers: without effect.
 
     Attributes:
         policy, postproc, pre_collect_hook, post_collect_hook: as given; may be changed between batches.
@@ -120,7 +123,7 @@ class Collector:
 
     Raises:
         ImportError: without gymnasium; the message has the pip command.
-        TypeError: no environment, a space of another kind, a policy that cannot be called.
+        TypeError: no environment, a space of another kind, a policy that cannot be called, an unknown name.
         ValueError: a number out of range, entries of the same name, `max_frames_per_traj` beside a
             `StepCounter` or with environments that only start anew by themselves.
         EnvError: while iterating, an environment failed.
@@ -170,7 +173,9 @@ class Collector:
         timeout: float | None = None,
         allow_nan: bool = False,
         progress: bool = False,
+        **torch_arguments: Unpack[TorchArguments],
     ) -> None:
+        check_torch_arguments(torch_arguments)
         if policy_factory is not None:
             if policy is not None:
                 raise TypeError("give policy or policy_factory, not both.")
@@ -182,8 +187,7 @@ class Collector:
         self.policy_version = 0
         self.closed = False
         self.partial_batch: TensorDict | None = None
-        frames = integer("frames_per_batch", frames_per_batch)
-        if frames < 1:
+        if (frames := integer("frames_per_batch", frames_per_batch)) < 1:
             raise ValueError(f"frames_per_batch must be at least 1, got {frames_per_batch}.")
         self.total_frames = max(-1, integer("total_frames", -1 if total_frames is None else total_frames))
         self.init_random_frames = max(0, integer("init_random_frames", init_random_frames or 0))
@@ -320,8 +324,7 @@ class Collector:
         Returns:
             The seed of the last environment; of an `EnvBase` what its `set_seed` returns.
         """
-        first = integer("seed", seed)
-        if first < 0:
+        if (first := integer("seed", seed)) < 0:
             raise ValueError(f"seed must be at least 0, got {seed}.")
         count = self._environments.count
         self._seed, self._rollout.stale = first, True

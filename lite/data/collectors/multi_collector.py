@@ -8,7 +8,7 @@ import multiprocessing.connection
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from lite._arrays.public import belong_to
 from lite._processes.workers import safe_start_method
 from lite.data.collectors.collector_worker import serve
 from lite.data.collectors.progress import EpisodeRewards, require_total, shown
+from lite.data.collectors.torch_arguments import TorchArguments, check_torch_arguments
 from lite.data.collectors.weights import only_source, weights_of
 from lite.data.trajectories.split_trajectories import split_trajectories
 from lite.envs.env_worker import packed
@@ -52,9 +53,10 @@ class MultiCollector(ABC):
             which needs `track_traj_ids`; needs `total_frames`.
         mp_start_method: "forkserver", "spawn" or "fork"; the first of these that there is if None.
         shutdown_timeout: seconds that a process may take to end before it is killed.
+        **torch_arguments: as for `Collector`.
 
     Raises:
-        TypeError: something cannot be sent to a process; both `policy` and `policy_factory`.
+        TypeError: something cannot be sent to a process; both `policy` and `policy_factory`; an unknown name.
         ValueError: a number out of range, or other numbers of functions and dicts.
         RuntimeError: a process failed.
     """
@@ -83,7 +85,9 @@ class MultiCollector(ABC):
         progress: bool = False,
         mp_start_method: str | None = None,
         shutdown_timeout: float = 5.0,
+        **torch_arguments: Unpack[TorchArguments],
     ) -> None:
+        check_torch_arguments(torch_arguments)
         makers = list(create_env_fn) if isinstance(create_env_fn, Sequence) else [create_env_fn]
         count = len(makers) if num_workers is None else integer("num_workers", num_workers)
         if len(makers) == 1:

@@ -1,0 +1,43 @@
+"""Arguments of TorchRL's collectors that say where and how torch computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+_DEVICES = ("device", "storing_device", "policy_device", "env_device")
+_COMPILERS = ("compile_policy", "cudagraph_policy")
+
+
+class TorchArguments(TypedDict, total=False):
+    """What scripts give, and lite has one way for.
+
+    `device`, `storing_device`, `policy_device` and `env_device` are None or "cpu"; `compile_policy` and
+    `cudagraph_policy` are None or False; `trust_policy`, `no_cuda_sync` and `use_buffers` are without effect.
+    """
+
+    device: Any
+    storing_device: Any
+    policy_device: Any
+    env_device: Any
+    compile_policy: bool | dict[str, Any] | None
+    cudagraph_policy: bool | dict[str, Any] | None
+    trust_policy: bool | None
+    no_cuda_sync: bool
+    use_buffers: bool | None
+
+
+def check_torch_arguments(given: Mapping[str, Any]) -> None:
+    """Refuse what would not happen.
+
+    Raises:
+        TypeError: there is no argument of a name.
+        ValueError: another device, or a policy that is to be compiled.
+    """
+    for name, value in given.items():
+        if name not in TorchArguments.__annotations__:
+            raise TypeError(f"a collector has no argument {name!r}.")
+        if name in _DEVICES and value not in (None, "cpu"):
+            raise ValueError(f"{name} must be None or 'cpu', got {value!r}.")
+        if name in _COMPILERS and value not in (None, False):
+            raise ValueError(f"{name} must be None or False: give lite.jit(policy) as the policy.")
