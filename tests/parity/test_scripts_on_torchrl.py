@@ -40,6 +40,75 @@ def test_a_script_runs_on_torchrl(on_torchrl: Any) -> None:
     assert all(8 <= value <= 500 for value in returns)
 
 
+def test_a2c_in_lockstep(on_torchrl: Any) -> None:
+    """From the same networks, seeds, actions and order of samples: frames, losses and what is learnt.
+
+    The seed is given before the collector: TorchRL's resets the environment when it is made, so that a later
+    seed is that of its second episode.
+    """
+    frames, sides = 64, {}
+    for side in ("torchrl", "lite"):
+        module = on_torchrl.script("a2c", torchrl=side == "torchrl")
+        env = module.make_env()
+        env.set_seed(0)
+        sides[side] = module, env, *module.make_models(env)
+    (theirs, their_env, their_actor, their_critic) = sides["torchrl"]
+    (ours, our_env, our_actor, our_critic) = sides["lite"]
+    for there, here in ((their_actor, our_actor), (their_critic, our_critic)):
+        here.load_state_dict({name: value.numpy().copy() for name, value in there.state_dict().items()})
+    drawn: list[Any] = []
+
+    def acting(td: Any) -> Any:
+        return our_actor(td).set("action", drawn[0].pop(0))
+
+    collectors = [
+        module.Collector(env, policy, frames_per_batch=frames, total_frames=2 * frames)
+        for module, env, policy in ((theirs, their_env, their_actor), (ours, our_env, acting))
+    ]
+    learners = [_learner(*side) for side in sides.values()]
+    rng = np.random.default_rng(0)
+    for their_batch, _ in zip(collectors[0], range(2), strict=True):
+        drawn[:] = [list(their_batch["action"].numpy())]
+        our_batch = collectors[1].next()
+        order = rng.permutation(frames).reshape(2, -1)
+        losses = [
+            learn(batch, order) for learn, batch in zip(learners, (their_batch, our_batch), strict=True)
+        ]
+        for key in ("observation", "loc", ("next", "episode_reward"), ("next", "step_count")):
+            np.testing.assert_allclose(our_batch[key], their_batch[key].numpy(), atol=1e-4, err_msg=str(key))
+        np.testing.assert_allclose(*losses, rtol=1e-4)
+    for name, value in our_actor.state_dict().items():
+        np.testing.assert_allclose(value, their_actor.state_dict()[name].numpy(), atol=1e-5, err_msg=name)
+    greedy = []
+    for module, env, actor, _ in sides.values():
+        with module.set_exploration_type(module.ExplorationType.DETERMINISTIC):
+            greedy.append(np.asarray(env.rollout(50, actor)["next", "reward"]))
+    np.testing.assert_allclose(*greedy, rtol=1e-3, atol=1e-3)
+
+
+def _learner(module: Any, env: Any, actor: Any, critic: Any) -> Any:
+    """What learns from a batch as a2c.py does, in a given order; it gives the losses."""
+    advantages = module.GAE(gamma=0.9, lmbda=0.95, value_network=critic, average_gae=False)
+    words = {"loss_critic_type": "l2", "entropy_coeff": 0.0, "critic_coeff": 0.25}
+    loss_module = module.A2CLoss(actor_network=actor, critic_network=critic, **words)
+    optimisers = [module.Adam(network.parameters(), lr=3e-4) for network in (actor, critic)]
+
+    @module.lite.enable_grad()
+    def learn(batch: Any, order: Any) -> list[float]:
+        data, found = advantages(batch).reshape(-1), []
+        for index in order:
+            loss = loss_module(data[index])
+            (loss["loss_objective"] + loss["loss_critic"]).backward()
+            module.clip_grad_norm_(actor.parameters(), max_norm=0.5)
+            for optimiser in optimisers:
+                optimiser.step()
+                optimiser.zero_grad()
+            found += [float(loss["loss_objective"].detach()), float(loss["loss_critic"].detach())]
+        return found
+
+    return learn
+
+
 def test_changed_lines_are_counted(on_torchrl: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert on_torchrl.changed_lines("a2c", array=True) == 2
     assert on_torchrl.changed_lines("a2c", array=False) == 0
