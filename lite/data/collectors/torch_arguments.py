@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+from lite._arrays.device import is_cpu
+
 _DEVICES = ("device", "storing_device", "policy_device", "env_device")
 _COMPILERS = ("compile_policy", "cudagraph_policy")
 
@@ -37,7 +39,7 @@ def check_torch_arguments(given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if name not in TorchArguments.__annotations__:
             raise TypeError(f"a collector has no argument {name!r}.")
-        if name in _DEVICES and value not in (None, "cpu"):
+        if name in _DEVICES and value is not None and not is_cpu(value):
             raise ValueError(f"{name} must be None or 'cpu', got {value!r}.")
         if name in _COMPILERS and value not in (None, False):
             raise ValueError(f"{name} must be None or False: give lite.jit(policy) as the policy.")

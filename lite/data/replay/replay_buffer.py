@@ -54,10 +54,11 @@ class ReplayBuffer:
             storage counts unless given, which is time in batches `[envs, time]` for `ndim=2`.
         prefetch: how many batches a thread draws ahead of time; needs `batch_size`.
         generator: a seed or generator for a sampler that has none of its own.
-        pin_memory: for TorchRL's signature; NumPy has no such memory.
+        pin_memory, compilable: for TorchRL's signature; NumPy has no such memory, and nothing is compiled.
+        shared: False; what several processes write to is a `RayReplayBuffer`.
 
     Raises:
-        ValueError: `prefetch` without `batch_size`, or a negative `dim_extend`.
+        ValueError: `prefetch` without `batch_size`, a negative `dim_extend`, or `shared`.
         TypeError: both a transform and a factory; or a storage, sampler or writer of another class.
 
     Source:
@@ -96,7 +97,11 @@ class ReplayBuffer:
         prefetch: int | None = None,
         generator: Seed = None,
         pin_memory: bool = False,
+        compilable: bool = False,
+        shared: bool = False,
     ) -> None:
+        if shared:
+            raise ValueError("shared must be False: give processes a RayReplayBuffer.")
         if transform is not None and transform_factory is not None:
             raise TypeError("transform and transform_factory cannot both be given.")
         if prefetch and batch_size is None:

@@ -460,6 +460,7 @@ class LazyTensorStorage(TensorStorage):
         compress_next: keep what is in `"next"` and at the root, too, once: where it is in the row that
             follows, it is read there, and only the ends of episodes and of what came in one piece are kept
             apart. Samples are the same, bit by bit. Needs `ndim=1`, and rows in the order of time.
+        compilable: for TorchRL's signature.
 
     Source:
         `LazyTensorStorage` of TorchRL, https://github.com/pytorch/rl; `next_of` of cpprb,
@@ -478,7 +479,13 @@ class LazyTensorStorage(TensorStorage):
     """
 
     def __init__(
-        self, max_size: int, *, device: Any = "cpu", ndim: int = 1, compress_next: bool = False
+        self,
+        max_size: int,
+        *,
+        device: Any = "cpu",
+        ndim: int = 1,
+        compress_next: bool = False,
+        compilable: bool = False,
     ) -> None:
         super().__init__(None, max_size, device=device, ndim=ndim)
         if compress_next and ndim != 1:

@@ -303,3 +303,11 @@ def test_an_empty_buffer_has_nothing_to_draw() -> None:
     for storage in (ListStorage(3), LazyTensorStorage(3), LazyMemmapStorage(3)):
         with pytest.raises(RuntimeError, match="empty"):
             ReplayBuffer(storage=storage).sample(2)
+
+
+def test_arguments_that_only_mean_something_to_torch() -> None:
+    buffer = ReplayBuffer(storage=LazyTensorStorage(4, compilable=True), compilable=True, pin_memory=True)
+    buffer.extend(frames(0, 3))
+    assert len(buffer) == 3
+    with pytest.raises(ValueError, match="RayReplayBuffer"):
+        ReplayBuffer(shared=True)
