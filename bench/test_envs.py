@@ -1,16 +1,14 @@
-"""Environments: rollouts of one and of several in processes, beside torchrl's; two collectors beside one.
+"""Environments: rollouts of one and of several in processes, beside torchrl's.
 
     python bench/test_envs.py [--rounds N] [--output DIR]
 
 Times are of 1,000 steps of CartPole, and of 250 steps of four in processes of their own. Episodes that end
 start anew. Actions are drawn, or those of a rule on the observation that costs next to nothing, so that what
-the environments add is what differs. Collectors step Pendulum with a policy of two layers of 64.
+the environments add is what differs.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import time
 import warnings
 from functools import partial
 from typing import Any
@@ -23,11 +21,8 @@ import torchrl.envs as theirs
 from side_by_side import arguments, machine, measure, place, report, row
 
 import lite.envs as ours
-from lite.data import Collector, MultiSyncCollector
-from lite.nn import MLP, TensorDictModule
 
 STEPS, PROCESSES, THEIR_STEPS = 1000, 4, 250
-COLLECTORS, FRAMES = 2, 2000
 PUSHES = np.eye(2, dtype=np.int64)
 THEIR_PUSHES = torch.eye(2, dtype=torch.int64)
 
@@ -68,43 +63,12 @@ def processes(rounds: int) -> list[dict[str, Any]]:
     return [row(f"ParallelEnv of {PROCESSES}, {THEIR_STEPS} steps", "torchrl", result)]
 
 
-def collectors(rounds: int) -> list[dict[str, Any]]:
-    policy = TensorDictModule(MLP(3, 1, num_cells=[64, 64]), ["observation"], ["action"])
-    make = partial(ours.GymEnv, "Pendulum-v1")
-    one = Collector(make, policy, frames_per_batch=FRAMES)
-    two = MultiSyncCollector(make, policy, num_workers=COLLECTORS, frames_per_batch=FRAMES)
-    processes = multiprocessing.active_children()
-    result = measure({"lite": two.next, "one process": one.next}, rounds)
-    spent = []
-    for _ in range(rounds):
-        before = time.process_time(), [_processor_seconds(process) for process in processes]
-        two.next()
-        each = [_processor_seconds(p) - past for p, past in zip(processes, before[1], strict=True)]
-        spent.append(1e3 * (time.process_time() - before[0] + max(each)))
-    result["lite"]["cpu_ms"] = min(spent)
-    for collector in (one, two):
-        collector.shutdown()
-    return [row(f"MultiSyncCollector of {COLLECTORS}, {FRAMES} frames", "one process", result)]
-
-
-def _processor_seconds(process: Any) -> float:
-    """What Linux tells of another process."""
-    return time.clock_gettime(~process.pid << 3 | 2)
-
-
-BELOW = """
-Of collectors in processes the processor time is that of this process and of the one that took longest: what a
-batch would take on a machine that does nothing else.
-"""
-
-
 def main() -> None:
     args = arguments(__doc__, rounds=9).parse_args()
     warnings.simplefilter("ignore")  # of the other libraries
     peers = {library.__name__: library.__version__ for library in (torch, tensordict, torchrl)}
     about = machine() | peers
-    rows = alone(args.rounds) + processes(args.rounds) + collectors(args.rounds)
-    report(place(args), "envs", "Environments", rows, about, BELOW)
+    report(place(args), "envs", "Environments", alone(args.rounds) + processes(args.rounds), about)
 
 
 if __name__ == "__main__":

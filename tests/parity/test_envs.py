@@ -1,5 +1,6 @@
 """Environments beside torchrl's: rollouts of the same seeds, `step_mdp`, specs, checks of specs."""
 
+from functools import partial
 from itertools import product
 
 import gymnasium
@@ -316,3 +317,37 @@ def test_errors_of_info_dicts():
         env = library.GymWrapper(Telling()).auto_register_info_dict()
         with pytest.raises(RuntimeError):
             env.auto_register_info_dict()
+
+
+@pytest.mark.parametrize("decay", [0.9999, 0.5])
+def test_creators_share_statistics(decay):
+    counts = []
+    for library in (ours, theirs):
+
+        def make(env_name, library=library):
+            norm = library.VecNorm(in_keys=["observation"], decay=decay)
+            return library.TransformedEnv(library.GymEnv(env_name), library.Compose(norm))
+
+        creator = library.EnvCreator(make, env_name="Pendulum-v1")
+        first, second = creator(), creator()
+        first.rollout(10)
+        there = creator.make_variant(env_name="MountainCarContinuous-v0").create_env_kwargs
+        shared = [np.asarray(env.transform[0]._td["observation_count"]) for env in (first, second)]
+        np.testing.assert_array_equal(*shared)
+        counts.append((shared[0], there))
+    np.testing.assert_allclose(counts[0][0], counts[1][0], rtol=1e-6)
+    assert counts[0][1] == counts[1][1]
+
+
+def test_one_environment_is_in_this_process():
+    for library in (ours, theirs):
+        env = library.ParallelEnv(1, partial(library.GymEnv, "CartPole-v1"), serial_for_single=True)
+        assert type(env) is library.SerialEnv
+        assert env.rollout(3).shape == (1, 3)
+
+
+@pytest.mark.parametrize("backend", ["gymnasium", gymnasium, lambda: gymnasium])
+def test_the_library_of_environments(backend):
+    for library in (ours, theirs):
+        with library.set_gym_backend(backend):
+            assert library.GymEnv("CartPole-v1").batch_size == ()
