@@ -129,6 +129,12 @@ SCRIPTS = {
         'pip install -e ".[bench,parity,gym]"',
         _TORCHRL,
     ),
+    "collectors": Script(
+        "collectors.py",
+        "collectors in two processes beside one",
+        ("gymnasium",),
+        'pip install -e ".[bench,gym]"',
+    ),
     "scripts_learning": Script(
         "scripts_learning.py",
         "TorchRL's scripts over seeds, beside the same text on torchrl",
