@@ -351,3 +351,21 @@ def test_the_library_of_environments(backend):
     for library in (ours, theirs):
         with library.set_gym_backend(backend):
             assert library.GymEnv("CartPole-v1").batch_size == ()
+
+
+def test_locks_of_batch_size():
+    found = []
+    for library in (ours, theirs):
+        env = library.GymEnv("Pendulum-v1")
+        wrong, got = env.reset().expand(2), [env.batch_locked]
+        for attempt in (
+            lambda env=env, wrong=wrong: env.rand_step(wrong),
+            lambda env=env, wrong=wrong: env.step(wrong),
+            lambda env=env, wrong=wrong: env.reset(wrong),
+        ):
+            with pytest.raises(Exception) as caught:
+                attempt()
+            got.append(caught.type)
+        found.append(got)
+    assert found[0] == found[1]
+    assert found[0][0]
