@@ -165,8 +165,8 @@ class JitFunction:
     def _with_state(self) -> tuple[Stateful, JitFunction] | None:
         """The function of what the objects hold that it changes, and its graphs; None if there are none."""
         if self._modes is None:
-            found = named_objects(self.fn)
-            parts = stateful(found)
+            found, called = named_objects(self.fn)
+            parts = stateful(found, "backward" in called)
             if parts:
                 held = Stateful(self.fn, parts, self._names)
                 static = [*self._static, "held_options"]
@@ -307,7 +307,8 @@ class JitFunction:
         return self._keep((forms, shapes), program, flat)
 
     def _keep(self, key: Any, program: Program, flat: Flattener) -> Runner:
-        runner = Runner(program, _pairs(program, flat), flat.places, self._options)
+        pairs = _pairs(program, flat, isinstance(self.fn, Stateful))
+        runner = Runner(program, pairs, flat.places, self._options)
         self._kept[key] = runner
         while len(self._kept) > _GRAPHS:
             self._kept.popitem(last=False)
@@ -315,14 +316,20 @@ class JitFunction:
         return runner
 
 
-def named_objects(fn: Any, depth: int = 5) -> list[Any]:
-    """What a function takes from closures and globals: modules, optimisers, what updates targets or rates."""
+def named_objects(fn: Any, depth: int = 5) -> tuple[list[Any], set[str]]:
+    """What a function takes from closures and globals: modules, optimisers, what updates targets or rates.
+
+    Beside them, all names that its code has.
+    """
     found: dict[int, Any] = {}
+    names: set[str] = set()
     kinds = is_optimizer, is_updater, is_schedule
 
     def look(value: Any, depth: int) -> None:
         if isinstance(getattr(value, "training", None), bool) or any(is_one(value) for is_one in kinds):
             found[id(value)] = value
+        elif isinstance(value, JitFunction):
+            look(value.fn, depth)
         elif depth and isinstance(value, functools.partial):
             for item in (value.func, *value.args, *value.keywords.values()):
                 look(item, depth - 1)
@@ -338,11 +345,12 @@ def named_objects(fn: Any, depth: int = 5) -> list[Any]:
             for cell in value.__closure__ or ():
                 with suppress(ValueError):  # of a name that has no value yet
                     look(cell.cell_contents, depth - 1)
+            names.update(value.__code__.co_names)
             for name in value.__code__.co_names:
                 look(value.__globals__.get(name), depth - 1)
 
     look(fn, depth)
-    return list(found.values())
+    return list(found.values()), names
 
 
 def _joined(given: list[Argument], names: tuple[str, ...]) -> Structure:
@@ -385,11 +393,12 @@ def _shapes(flat: Flattener, level: int) -> tuple[Any, ...]:
     return tuple(out)
 
 
-def _pairs(program: Program, flat: Flattener) -> dict[int, str]:
+def _pairs(program: Program, flat: Flattener, stateful: bool) -> dict[int, str]:
     """Donated leaves with the outputs that are their next values.
 
     These are what the function wrote to them, or put in their place in a TensorDict; of the others, the
-    first result of the same shape and dtype that is not taken.
+    first result of the same shape and dtype that is not taken. What a `Stateful` holds, which is in the first
+    container, is what it was if it is not written.
     """
     set_entries = {
         (i, key): names[0] for i, key, structure, names in program.entries if structure == (ARRAY,)
@@ -403,7 +412,7 @@ def _pairs(program: Program, flat: Flattener) -> dict[int, str]:
             continue
         form = (tuple(leaf.shape), leaf.dtype)
         name = program.written.get(i) or set_entries.get(place)  # type: ignore[arg-type]
-        if name is None:
+        if name is None and not (stateful and place is not None and place[0] == 0):
             name = next((name for name in free if known[name] == form), None)
             if name is not None:
                 free.remove(name)

@@ -163,8 +163,8 @@ class Attributes:
         def finish() -> tuple[Arrays, Any]:
             given = {str(i): getattr(one, name) for i, (one, name) in enumerate(self.numbers)}
             for (one, old), (_, new) in zip(before, self._now(), strict=True):
-                for name, x in old.items():
-                    if (one, name) not in self.numbers and new.get(name) != x:
+                for name, x in old.items():  # a seed may have become its generator
+                    if (one, name) not in self.numbers and name in new and new[name] != x:
                         raise RuntimeError(
                             f"cannot be traced: the function changes {name} of a {type(one).__name__}, which "
                             "a graph would not: do that outside of it."
@@ -174,8 +174,9 @@ class Attributes:
         try:
             yield finish
         finally:
-            for one, old in before:
-                vars(one).update(old)
+            numbers = {(id(one), name) for one, name in self.numbers}
+            for (one, old), (_, new) in zip(before, self._now(), strict=True):
+                vars(one).update({k: x for k, x in old.items() if k in new or (id(one), k) in numbers})
 
     def store(self, arrays: Arrays, given: Arrays, same: Any) -> None:
         for i, (one, name) in enumerate(self.numbers):
@@ -242,15 +243,20 @@ class Stateful:
         return {key[len(start) :]: raw(x) for key, x in td._data.items() if key.startswith(start)}
 
 
-def stateful(objects: Iterable[Any]) -> list[Part]:
+def stateful(objects: Iterable[Any], backward: bool) -> list[Part]:
     """What is held by modules, optimisers over parameters, and updaters of targets.
 
-    Without one of the last two nothing is changed by a step, and the list is empty.
+    Args:
+        objects: all that a function names.
+        backward: whether it calls `backward`, so that modules have other gradients afterwards.
+
+    Returns:
+        An empty list, if the function changes nothing of them.
     """
     objects = list(objects)
     optimizers = [one for one in objects if is_optimizer(one)]
     updaters = [one for one in objects if is_updater(one)]
-    if not optimizers and not updaters:
+    if not optimizers and not updaters and not backward:
         return []
     modules = [one for one in objects if is_module(one)]
     modules += [one.loss_module for one in updaters]

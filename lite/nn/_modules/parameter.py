@@ -251,7 +251,8 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
         """
         for hook in tuple((getattr(self, "_hooks", None) or {}).values()):
             found = hook(gradient)
-            gradient = gradient if found is None else np.asarray(found, self.dtype)
+            if found is not None:
+                gradient = found.astype(self.dtype) if is_symbolic(found) else np.asarray(found, self.dtype)
         if self.grad is None:
             self.grad = gradient.copy() if is_symbolic(gradient) else np.array(gradient)
         elif isinstance(self.grad, np.ndarray) and self.grad.flags.writeable:
@@ -354,7 +355,7 @@ def _target(value: Any) -> Any:
     """The array of `out`, which a result is written into."""
     if not isinstance(value, Parameter):
         return value
-    if state.leaf is not None and value.requires_grad:
+    if state.leaf is not state.base and value.requires_grad:
         raise RuntimeError(
             "a parameter that requires a gradient cannot be written to under enable_grad(); under no_grad() "
             "it can."

@@ -125,6 +125,49 @@ def test_two_steps_share_parameters() -> None:
     np.testing.assert_allclose(net.bias.data, 1.8, rtol=1e-6)
 
 
+def test_what_else_a_step_does() -> None:
+    """Hooks, dropout, writes under `no_grad`, and a step within a graph."""
+
+    def trained(wrap: Callable[..., Any]) -> Any:
+        net = nn.Sequential(nn.Linear(3, 3, rng=0), nn.Dropout(0.5, rng=0), nn.Linear(3, 2, rng=1))
+        net[0].weight.register_hook(lambda gradient: 2 * gradient)
+
+        @wrap
+        def step(x: Any) -> Any:
+            with lite.enable_grad():
+                loss = (net(x) ** 2).mean()
+            loss.backward()
+            with lite.no_grad():
+                for param in net.parameters():
+                    param -= 0.1 * param.grad
+                    param.grad = None
+            return loss.detach()
+
+        twice = wrap(lambda x: step(x) + step(x))
+        losses = [step(x) for x, _ in BATCHES] + [twice(x) for x, _ in BATCHES]
+        return losses, {name: np.array(value) for name, value in net.state_dict().items()}
+
+    (losses, plain), (found, stepped) = trained(lambda fn: fn), trained(lambda fn: lite.jit(fn, threads=1))
+    np.testing.assert_allclose(found, losses, rtol=1e-4)
+    check(stepped, plain)
+
+
+def test_gradients_add_up() -> None:
+    net, other = nn.Linear(3, 2, rng=0), nn.Linear(3, 2, rng=0)
+
+    def backward(net: Any, x: Any) -> None:
+        with lite.enable_grad():
+            (net(x) ** 2).mean().backward()
+
+    step = lite.jit(lambda x: backward(net, x), threads=1)
+    for x, _ in BATCHES[:3]:
+        step(x)
+        backward(other, x)
+        np.testing.assert_allclose(net.weight.grad, other.weight.grad, rtol=1e-5)
+        np.testing.assert_array_equal(net.weight.data, other.weight.data)
+    assert net.bias.grad.shape == (2,)
+
+
 def test_what_a_graph_would_not_change_is_refused() -> None:
     net = nn.Linear(3, 2, rng=0)
     net.calls = 0
