@@ -157,6 +157,15 @@ class Training:
         return TensorDict.cat([data.reshape(-1) for data in self.collected], 0)
 
 
+def noted_losses(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A list that the losses come to which a script makes."""
+    losses: list[Any] = []
+    for name, found in list(vars(script).items()):
+        if isinstance(found, type) and issubclass(found, LossModule):
+            monkeypatch.setattr(script, name, _noted(found, losses.append))
+    return losses
+
+
 def _noted(kind: type, note: Callable[[Any], None]) -> Callable[..., Any]:
     def make(*args: Any, **kwargs: Any) -> Any:
         made = kind(*args, **kwargs)

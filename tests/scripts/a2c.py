@@ -61,7 +61,7 @@ def make_models(env):
     return policy, ValueOperator(value_mlp, in_keys=["observation"])
 
 
-def main(total_frames=100_000, frames_per_batch=640, seed=0):
+def main(total_frames=100_000, frames_per_batch=640, seed=0, compile=False):
     train_env = make_env()
     actor, critic = make_models(train_env)
     collector = Collector(train_env, actor, frames_per_batch=frames_per_batch, total_frames=total_frames)
@@ -89,6 +89,9 @@ def main(total_frames=100_000, frames_per_batch=640, seed=0):
         actor_optim.zero_grad()
         critic_optim.zero_grad()
         return loss.detach()
+
+    if compile:
+        update = lite.jit(update)
 
     returns, losses = [], None
     for data in collector:

@@ -64,7 +64,7 @@ def make_agent(env, actor_cells=(256, 256), critic_cells=(512, 512), warmup_step
     return actor, qvalue
 
 
-def main(total_frames=10_000, frames_per_batch=200, init_random_frames=1000, seed=0):
+def main(total_frames=10_000, frames_per_batch=200, init_random_frames=1000, seed=0, compile=False):
     train_env, eval_env = make_env(), make_env()
     actor, qvalue = make_agent(train_env)
     loss_module = CrossQLoss(
@@ -99,6 +99,9 @@ def main(total_frames=10_000, frames_per_batch=200, init_random_frames=1000, see
             loss = loss + actor_loss.mean() + alpha_loss.mean()
         loss.backward()
         optimizer.step()
+
+    if compile:
+        update = lite.jit(update)
 
     collected_frames, updates, returns = 0, 0, []
     for tensordict in collector:

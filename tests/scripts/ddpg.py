@@ -50,7 +50,7 @@ def make_agent(env, cells=(256, 256)):
     return actor, qvalue, TensorDictSequential(actor, noise)
 
 
-def main(total_frames=10_000, frames_per_batch=200, init_random_frames=1000, seed=0):
+def main(total_frames=10_000, frames_per_batch=200, init_random_frames=1000, seed=0, compile=False):
     train_env, eval_env = make_env(), make_env()
     actor, qvalue, exploration_policy = make_agent(train_env)
     loss_module = DDPGLoss(
@@ -82,6 +82,9 @@ def main(total_frames=10_000, frames_per_batch=200, init_random_frames=1000, see
         optimizer_actor.step()
         optimizer_actor.zero_grad(set_to_none=True)
         target_net_updater.step()
+
+    if compile:
+        update = lite.jit(update)
 
     collected_frames, returns = 0, []
     for tensordict in collector:

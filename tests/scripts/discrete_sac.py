@@ -47,7 +47,9 @@ def make_agent(env, cells=(256, 256)):
     return actor, qvalue
 
 
-def main(total_frames=20_000, frames_per_batch=500, init_random_frames=2000, utd_ratio=0.2, seed=0):
+def main(
+    total_frames=20_000, frames_per_batch=500, init_random_frames=2000, utd_ratio=0.2, seed=0, compile=False
+):
     train_env, eval_env = make_env(), make_env()
     actor, qvalue = make_agent(train_env)
     loss_module = DiscreteSACLoss(
@@ -85,6 +87,9 @@ def main(total_frames=20_000, frames_per_batch=500, init_random_frames=2000, utd
             optimizer.step()
             optimizer.zero_grad()
         target_net_updater.step()
+
+    if compile:
+        update = lite.jit(update)
 
     collected_frames, returns = 0, []
     for tensordict in collector:

@@ -40,7 +40,14 @@ def eval_model(actor, test_env, num_episodes):
     return np.mean(rewards)
 
 
-def main(total_frames=100_000, frames_per_batch=1000, init_random_frames=10_000, num_updates=100, seed=0):
+def main(
+    total_frames=100_000,
+    frames_per_batch=1000,
+    init_random_frames=10_000,
+    num_updates=100,
+    seed=0,
+    compile=False,
+):
     model = make_dqn_model()
     greedy_module = EGreedyModule(
         annealing_num_steps=total_frames // 2, eps_init=1.0, eps_end=0.05, spec=model.spec
@@ -70,6 +77,9 @@ def main(total_frames=100_000, frames_per_batch=1000, init_random_frames=10_000,
         optimizer.step()
         target_net_updater.step()
         return q_loss.detach()
+
+    if compile:
+        update = lite.jit(update)
 
     collected_frames, returns = 0, []
     for data in collector:

@@ -80,7 +80,7 @@ def make_loss(name, env):
     return actor, loss
 
 
-def main(name="iql", gradient_steps=2000, frames=5000, seed=0):
+def main(name="iql", gradient_steps=2000, frames=5000, seed=0, compile=False):
     env = make_env()
     replay_buffer = record(frames, seed)
     actor, loss_module = make_loss(name, env)
@@ -97,6 +97,9 @@ def main(name="iql", gradient_steps=2000, frames=5000, seed=0):
         optimizer.step()
         target_net_updater.step()
         return loss_vals.detach()
+
+    if compile:
+        update = lite.jit(update)
 
     for _ in range(gradient_steps):
         found = update(replay_buffer.sample())

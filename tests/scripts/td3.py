@@ -53,7 +53,9 @@ def make_agent(env, cells=(256, 256)):
     return actor, qvalue, TensorDictSequential(actor, noise)
 
 
-def main(total_frames=20_000, frames_per_batch=200, init_random_frames=1000, utd_ratio=1.0, seed=0):
+def main(
+    total_frames=20_000, frames_per_batch=200, init_random_frames=1000, utd_ratio=1.0, seed=0, compile=False
+):
     train_env, eval_env = make_env(), make_env()
     actor, qvalue, exploration_policy = make_agent(train_env)
     loss_module = TD3Loss(
@@ -94,6 +96,9 @@ def main(total_frames=20_000, frames_per_batch=200, init_random_frames=1000, utd
             optimizer_actor.step()
             optimizer_actor.zero_grad(set_to_none=True)
             target_net_updater.step()
+
+    if compile:
+        update = lite.jit(update)
 
     collected_frames, updates, returns = 0, 0, []
     for tensordict in collector:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.watched_training import Training, seed_entropy
+from helpers.watched_training import Training, noted_losses, seed_entropy
 
 pytest.importorskip("gymnasium")
 
@@ -247,6 +247,30 @@ def test_a_training_script(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for loss, network in short.falls:
         before, after = training.values(loss, network, batch)
         assert after < before, loss
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name == "dqn_cartpole" else pytest.mark.grid)
+        for name in SHORT
+        if "compile" in (FOLDER / f"{name}.py").read_text()
+    ],
+)
+def test_a_training_script_as_a_graph(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`compile=True` learns the same, to rounding."""
+    pytest.importorskip("onnxruntime")
+    found = []
+    for compile in (False, True):
+        script = module(name, monkeypatch)
+        losses = noted_losses(script, monkeypatch)
+        seed_entropy(monkeypatch, 0)
+        script.main(**SHORT[name].arguments, compile=compile)
+        found.append({key: np.array(value) for key, value in losses[0].state_dict().items()})
+    plain, stepped = found
+    assert plain.keys() == stepped.keys()
+    for key, value in plain.items():
+        assert np.abs(stepped[key] - value).mean() < 1e-3, key  # learning moves it by ten times as much
 
 
 def test_a_training_script_learns(monkeypatch: pytest.MonkeyPatch) -> None:
