@@ -272,7 +272,12 @@ class JitFunction:
             flat = Flattener()
             for argument in given:
                 flat.add(argument)
-            level = self._levels.get(forms, 0 if self._axes is None else _FIXED)
+            first = 0 if self._axes is None else _FIXED
+            if self._levels and isinstance(
+                self.fn, Stateful
+            ):  # the function is the same, its state was another
+                first = next(reversed(self._levels.values()))
+            level = self._levels.get(forms, first)
             runner = self._kept.get((forms, _shapes(flat, level)))
             structure = _joined(given, names)
             if runner is None:
