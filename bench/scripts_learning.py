@@ -3,7 +3,8 @@
     python bench/scripts_learning.py                          # all of RUNS
     python bench/scripts_learning.py --only reinforce dqn_cartpole --rounds 3
 
-Each script runs with the arguments of `RUNS`, by turns on lite and on TorchRL, in one process on one thread.
+Each script runs with the arguments of `RUNS`, by turns on lite, on lite with `compile=True` (its update is a
+graph, by `lite.jit`), and on TorchRL, in one process on one thread.
 A script that is run takes the place of its row in the results, which are saved after each run; others stay.
 `scripts_on_torchrl.py` has how the text runs on TorchRL, and which of its lines differ there: they are
 counted, without imports.
@@ -14,6 +15,7 @@ A return is what a script tells last: an evaluation without exploration, of one 
 
 from __future__ import annotations
 
+import inspect
 import json
 import statistics
 import time
@@ -45,10 +47,10 @@ RUNS: dict[str, dict[str, Any]] = {
     "sac": {**_OFF_POLICY, "total_frames": 1200},
     "discrete_sac": {**_OFF_POLICY, "utd_ratio": 0.5},
 }
-SIDES = ("lite", "torchrl")
+SIDES = ("lite", "compiled", "torchrl")
 _COLUMNS = (
-    *("script", "frames", "seeds", "lines", "lite", "TorchRL", "times faster"),
-    *("return", "TorchRL's", "while training", "TorchRL's"),
+    *("script", "frames", "seeds", "lines", "lite", "compiled", "TorchRL", "times faster", "compiled"),
+    *("return", "compiled", "TorchRL's", "while training", "compiled", "TorchRL's"),
 )
 
 
@@ -57,7 +59,8 @@ def run(name: str, side: str, seed: int) -> dict[str, float]:
     torch.manual_seed(seed)
     module = script(name, torchrl=side == "torchrl")
     start, start_cpu = time.perf_counter(), time.process_time()
-    tested, trained, *_ = module.main(**RUNS[name], seed=seed)
+    options = {"compile": True} if side == "compiled" else {}
+    tested, trained, *_ = module.main(**RUNS[name], **options, seed=seed)
     seconds, processor = time.perf_counter() - start, time.process_time() - start_cpu
     last = trained[-max(1, len(trained) // 5) :]
     return {
@@ -79,7 +82,15 @@ def new_row(name: str) -> dict[str, Any]:
     }
 
 
+def sides_of(name: str) -> list[str]:
+    """What a script runs on: one without a function for its update is not compiled."""
+    compiles = "compile" in inspect.signature(script(name, torchrl=False).main).parameters
+    return [side for side in SIDES if compiles or side != "compiled"]
+
+
 def _band(values: list[float]) -> str:
+    if not values:
+        return "-"
     return f"{statistics.fmean(values):.0f} ({min(values):.0f} to {max(values):.0f})"
 
 
@@ -97,17 +108,19 @@ def text(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
         "fifth of those met while training.",
         "",
         f"| {' | '.join(_COLUMNS)} |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        f"|---{'|--:' * (len(_COLUMNS) - 1)}|",
     ]
     for r in rows:
-        mine, other = (_median(r[side], "processor_seconds") for side in SIDES)
+        seconds = {side: _median(r[side], "processor_seconds") for side in SIDES if r[side]}
+        faster = {side: f"{seconds['torchrl'] / x:.2f}" for side, x in seconds.items()}
         bands = [
             _band([x[what] for x in r[side]]) for what in ("return", "training_return") for side in SIDES
         ]
         lines.append(
             f"| {r['script']} | {r['arguments']['total_frames']} | {len(r['lite'])} "
-            f"| {r['changed_lines']} ({r['changed_lines_of_arrays']}) | {mine:.1f} s | {other:.1f} s "
-            f"| {other / mine:.2f} | {' | '.join(bands)} |"
+            f"| {r['changed_lines']} ({r['changed_lines_of_arrays']}) "
+            f"| {' | '.join(f'{seconds[side]:.1f} s' if side in seconds else '-' for side in SIDES)} "
+            f"| {faster['lite']} | {faster.get('compiled', '-')} | {' | '.join(bands)} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -117,7 +130,7 @@ def _kept(folder: Path | None) -> dict[str, dict[str, Any]]:
     if path is None or not path.exists():
         return {}
     rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
-    return {r["script"]: r for r in rows if r["script"] in RUNS}
+    return {r["script"]: {"compiled": [], **r} for r in rows if r["script"] in RUNS}
 
 
 def main() -> None:
@@ -134,8 +147,8 @@ def main() -> None:
     rows = {**_kept(folder), **{name: new_row(name) for name in asked.only}}
     for seed in range(asked.rounds):
         for name in asked.only:
-            found = {side: run(name, side, seed) for side in SIDES}
-            for side in SIDES:
+            found = {side: run(name, side, seed) for side in sides_of(name)}
+            for side in found:
                 rows[name][side].append(found[side])
                 print(name, side, seed, found[side], flush=True)
             ordered = [rows[name] for name in RUNS if name in rows and rows[name]["lite"]]
