@@ -75,6 +75,7 @@ __all__ = [
     "terminated_or_truncated",
 ]
 __all__ += transforms.__all__
+__all__.sort()
 
 
 def __getattr__(name: str) -> Any:

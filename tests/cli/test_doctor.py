@@ -120,6 +120,7 @@ def test_why_a_provider_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert said == "libcublasLt.so.12: cannot open shared object file"
 
 
+@pytest.mark.compiled  # NumPy's kernels would be an advice
 def test_the_cpu_build_says_where_cuda_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["AzureExecutionProvider", "CPUExecutionProvider"]
     module = SimpleNamespace(get_available_providers=lambda: names, __file__=__file__)
