@@ -4,15 +4,9 @@ from functools import partial
 
 import numpy as np
 import pytest
-from helpers.counting_env import CountingEnv
+from helpers.counting_env import CountingEnv, counting_with_statistics
 
-from lite.envs import Compose, EnvCreator, ParallelEnv, StepCounter, TransformedEnv, VecNorm
-
-
-def make(limit=3):
-    return TransformedEnv(
-        CountingEnv(limit=limit), Compose(VecNorm(in_keys=["observation"], decay=1.0), StepCounter())
-    )
+from lite.envs import EnvCreator, ParallelEnv
 
 
 def statistics(env):
@@ -21,7 +15,7 @@ def statistics(env):
 
 
 def test_statistics_are_shared():
-    creator = EnvCreator(make, {"limit": 5})
+    creator = EnvCreator(counting_with_statistics, {"limit": 5})
     first, second = creator(), creator(limit=9)
     assert int(second.base_env.limits[0]) == 5
     first.rollout(4)
@@ -37,7 +31,7 @@ def test_statistics_are_shared():
 
 @pytest.mark.processes
 def test_statistics_are_shared_with_processes():
-    creator = EnvCreator(make, limit=5)
+    creator = EnvCreator(counting_with_statistics, limit=5)
     env = ParallelEnv(1, creator)
     try:
         before = statistics(creator())["observation_count"][0]

@@ -10,9 +10,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from helpers.counting_env import CountingEnv, failing, unmakeable
+from helpers.counting_env import CountingEnv, TalkingEnv, failing, unmakeable
 
-from lite import NonTensorData
 from lite.envs import EnvError, ParallelEnv, SerialEnv, check_env_specs
 
 MAKERS = [partial(CountingEnv, (2,), limit) for limit in (2, 4)]
@@ -82,15 +81,10 @@ def test_a_process_that_is_killed():
         env.rollout(3)
 
 
-class Talking(CountingEnv):
-    def fake_tensordict(self):
-        return super().fake_tensordict().set("words", NonTensorData("hi"))
-
-
 @pytest.mark.processes
 def test_objects_are_refused():
     with pytest.raises(TypeError, match="'words'"):
-        ParallelEnv(1, Talking)
+        ParallelEnv(1, TalkingEnv)
 
 
 @pytest.mark.processes

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from lite import TensorDict
+from lite import NonTensorData, TensorDict
 from lite.data import Bounded, Composite, Unbounded
-from lite.envs import EnvBase
+from lite.envs import Compose, EnvBase, StepCounter, TransformedEnv, VecNorm
 
 
 class CountingEnv(EnvBase):
@@ -82,3 +82,16 @@ def failing(limit: int = 3, fails_at: int = 2) -> CountingEnv:
 def unmakeable() -> CountingEnv:
     """None."""
     raise ValueError("there is no such game")
+
+
+class TalkingEnv(CountingEnv):
+    """Its specs have a text, too."""
+
+    def fake_tensordict(self) -> TensorDict:
+        return super().fake_tensordict().set("words", NonTensorData("hi"))
+
+
+def counting_with_statistics(limit: int = 3) -> TransformedEnv:
+    """In a file that processes can import: they get functions by name."""
+    transforms = Compose(VecNorm(in_keys=["observation"], decay=1.0), StepCounter())
+    return TransformedEnv(CountingEnv(limit=limit), transforms)

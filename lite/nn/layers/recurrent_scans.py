@@ -240,22 +240,22 @@ def _pulled(
     kept = [array for array in (b, p) if array is not None]
     flags, others = again[:1], again[1:]
 
-    def run(x: Any, state: State, others: State, w: Any, *rest: Any) -> Any:
+    def run(x: Any, state: State, w: Any, *rest: Any) -> Any:
         left = list(rest)
         bias = None if b is None else left.pop(0)
         projection = None if p is None else left.pop(0)
         times = range(x.shape[0])
         outputs = []
         for t in reversed(times) if reverse else times:
-            state = step(x[t], _entered(state, [a[t] for a in (*flags, *others)]), w, bias, projection)
+            state = step(x[t], _entered(state, [a[t] for a in (*flags, *left)]), w, bias, projection)
             outputs.append(state if flags else state[:1])
         columns = zip(*(outputs[::-1] if reverse else outputs), strict=True)
         return *(np.stack(column) for column in columns), *state
 
-    of_x, of_state, of_others, of_w, *of_rest = vjp(run, x, tuple(state), tuple(others), w, *kept)[1](shares)
+    of_x, of_state, of_w, *of_rest = vjp(run, x, tuple(state), w, *kept, *others)[1](shares)
     of_b = None if b is None else of_rest.pop(0)
     of_p = None if p is None else of_rest.pop(0)
-    return of_x, *of_state, of_w, of_b, of_p, *(None for _ in flags), *of_others
+    return of_x, *of_state, of_w, of_b, of_p, *(None for _ in flags), *of_rest
 
 
 def _rows(x: Any) -> Any:

@@ -28,11 +28,17 @@ def test_the_same_logits(name: str, rng: np.random.Generator) -> None:
     assert [spec.gather for spec in specs] == [None, POSITIONS_INPUT]
     texts = [rng.integers(0, 512, length) for length in (12, 3, 40, 1)]
     rows = range(len(texts))
-    np.testing.assert_array_equal(decoder.prefill_rows(rows, texts), plain.prefill_rows(rows, texts))
-    np.testing.assert_array_equal(decoder.decode([1, 2, 3, 4]), plain.decode([1, 2, 3, 4]))
+    # Some processors sum products of int4 weights in another order when there are more rows.
+    check = (
+        partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-5)
+        if "int4" in name
+        else np.testing.assert_array_equal
+    )
+    check(decoder.prefill_rows(rows, texts), plain.prefill_rows(rows, texts))
+    check(decoder.decode([1, 2, 3, 4]), plain.decode([1, 2, 3, 4]))
     got, want = (d.extend(rows, [text[:5] for text in texts]) for d in (decoder, plain))
     for mine, theirs in zip(got, want, strict=True):
-        np.testing.assert_array_equal(mine, theirs)
+        check(mine, theirs)
 
 
 @pytest.mark.parametrize("name", ["optimum-llama", "optimum-gpt2-pair"])
