@@ -4,7 +4,7 @@
     python bench/scripts_learning.py --only reinforce dqn_cartpole --rounds 3
 
 Each script runs with the arguments of `RUNS`, by turns on lite, on lite with `compile=True` (its update is a
-graph, by `lite.jit`), and on TorchRL, in one process on one thread.
+graph, by `lite.jit`), and on TorchRL, in one process on one core.
 A script that is run takes the place of its row in the results, which are saved after each run; others stay.
 `scripts_on_torchrl.py` has how the text runs on TorchRL, and which of its lines differ there: they are
 counted, without imports.
@@ -17,11 +17,15 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import statistics
 import time
 import warnings
 from pathlib import Path
 from typing import Any
+
+if hasattr(os, "sched_setaffinity"):  # libraries ask for the number of cores as they are loaded
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 import torch
 from scripts_on_torchrl import changed_lines, script
@@ -102,7 +106,7 @@ def text(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
     """The page of results."""
     lines = [
         *heading("TorchRL's scripts on lite, and the same text on TorchRL", about),
-        "By turns in one process, on one thread. Lines: those of the script that TorchRL does not take as",
+        "By turns in one process, on one core. Lines: those of the script that TorchRL does not take as",
         "they stand, imports aside; those of arrays in brackets. Seconds: medians of processor time.",
         "Returns: means over seeds, the lowest and the highest: of an evaluation at the end, and of the last",
         "fifth of those met while training.",
