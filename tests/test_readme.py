@@ -15,7 +15,7 @@ READMES = [
     "README.md",
     *(
         path.relative_to(ROOT).as_posix()
-        for pattern in ("*/README.md", "lite/*/README.md", "lite/guides/*/*.md")
+        for pattern in ("[!.]*/README.md", "lite/*/README.md", "lite/guides/*/*.md")
         for path in sorted(ROOT.glob(pattern))
         if not path.parent.is_symlink()
     ),
