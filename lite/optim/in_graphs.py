@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array
-
-Arrays = dict[str, Any]
+Arrays = list[Any]
 
 
 class OptimizerPart:
@@ -25,8 +23,10 @@ class OptimizerPart:
     def _params(self) -> list[Any]:
         return [param for group in self.optimizer.param_groups for param in group["params"]]
 
-    def _slots(self, param: Any) -> dict[str, Array]:
-        return {name: x for name, x in self.optimizer.state.get(param, {}).items() if name != "step"}
+    def _slots(self) -> list[list[str]]:
+        """The names of the arrays beside each parameter."""
+        state = self.optimizer.state
+        return [[name for name in state.get(param, ()) if name != "step"] for param in self._params()]
 
     def _steps(self) -> list[int]:
         """Of each parameter; -1 before its first step."""
@@ -34,7 +34,9 @@ class OptimizerPart:
         return [state[param].get("step", 0) if param in state else -1 for param in self._params()]
 
     def arrays(self) -> Arrays:
-        return {f"{i}.{name}": x for i, p in enumerate(self._params()) for name, x in self._slots(p).items()}
+        state = self.optimizer.state
+        held = [state[param] for param in self._params() if param in state]
+        return [x for slots in held for name, x in slots.items() if name != "step"]
 
     def inputs(self) -> list[Any]:
         counts = [np.array(n) for n in dict.fromkeys(self._steps()) if n >= 0]
@@ -56,9 +58,11 @@ class OptimizerPart:
         places, count = self.options()[0], len(optimizer.param_groups)
         rates = inputs[len(inputs) - count :]
         state = type(optimizer.state)(dict)
-        for i, (param, k) in enumerate(zip(params, places, strict=True)):
+        array, known = iter(arrays), []
+        for param, k, names in zip(params, places, self._slots(), strict=True):
+            known.append({name: next(array) for name in names})
             if k >= 0:
-                state[param] = {name: arrays[f"{i}.{name}"] for name in self._slots(param)}
+                state[param] = dict(known[-1])
                 if "step" in optimizer.state[param]:
                     state[param]["step"] = 0
                     optimizer.steps_before[param] = inputs[k]
@@ -72,17 +76,16 @@ class OptimizerPart:
                         "cannot be traced: the function changes lr of an optimiser, which a graph would not: "
                         "step schedules outside of it."
                     )
-            given: Arrays = {}
+            given: Arrays = []
             added = []
-            for i, param in enumerate(params):
+            for param, old in zip(params, known, strict=True):
                 held = optimizer.state.get(param, {})
-                added.append(held.get("step", 0) if held else None)
-                for name, x in held.items():
-                    old = arrays.get(f"{i}.{name}")
-                    if old is None and name != "step":
-                        given[f"{i}.{name}"] = x
-                    elif old is not None and old is not x:
-                        old[...] = x
+                new = [name for name in held if name != "step" and name not in old]
+                given += [held[name] for name in new]
+                added.append((held.get("step", 0), tuple(new)) if held else None)
+                for name, x in old.items():
+                    if held[name] is not x:
+                        x[...] = held[name]
             return given, tuple(added)
 
         try:
@@ -92,17 +95,14 @@ class OptimizerPart:
             optimizer.steps_before.clear()
 
     def store(self, arrays: Arrays, given: Arrays, same: Any) -> None:
-        state = self.optimizer.state
-        for i, (param, added) in enumerate(zip(self._params(), same, strict=True)):
+        state, old, new = self.optimizer.state, iter(arrays), iter(given)
+        for param, names, added in zip(self._params(), self._slots(), same, strict=True):
             if added is None:
                 continue
             held = state[param]
-            start = f"{i}."
-            for found in (arrays, given):
-                for key, x in found.items():
-                    if key.startswith(start):
-                        held[key[len(start) :]] = np.asarray(
-                            x
-                        )  # results without dimensions are NumPy's numbers
+            held.update(zip(names, old, strict=False))
+            steps, begun = added
+            for name in begun:
+                held[name] = np.asarray(next(new))  # a result without dimensions is a number of NumPy
             if self.optimizer._counts:
-                held["step"] = held.get("step", 0) + added
+                held["step"] = held.get("step", 0) + steps

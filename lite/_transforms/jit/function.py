@@ -166,9 +166,9 @@ class JitFunction:
         """The function of what the objects hold that it changes, and its graphs; None if there are none."""
         if self._modes is None:
             found, called = named_objects(self.fn)
-            parts = stateful(found, "backward" in called)
+            parts, buffers = stateful(found, "backward" in called)
             if parts:
-                held = Stateful(self.fn, parts, self._names)
+                held = Stateful(self.fn, parts, buffers, self._names)
                 static = [*self._static, "held_options"]
                 donated = [*self._donated, "held_arrays"]
                 options: dict[str, Any] = {**self._options, "fallback": False}
@@ -273,9 +273,7 @@ class JitFunction:
             for argument in given:
                 flat.add(argument)
             first = 0 if self._axes is None else _FIXED
-            if self._levels and isinstance(
-                self.fn, Stateful
-            ):  # the function is the same, its state was another
+            if self._levels and isinstance(self.fn, Stateful):  # the same function, with another state
                 first = next(reversed(self._levels.values()))
             level = self._levels.get(forms, first)
             runner = self._kept.get((forms, _shapes(flat, level)))

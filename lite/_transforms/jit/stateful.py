@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from operator import is_
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,7 +21,7 @@ from lite._arrays.types import raw
 from lite._transforms.grad.mode import enable_grad
 from lite._tree.protocol import class_registry
 
-Arrays = dict[str, Any]
+Arrays = list[Any]
 
 
 class Part(Protocol):
@@ -55,7 +57,7 @@ class Parameters:
         self.holders = holders
 
     def arrays(self) -> Arrays:
-        return {str(i): holder for i, holder in enumerate(self.holders)}
+        return self.holders
 
     def inputs(self) -> list[Any]:
         return [holder.grad for holder in self.holders if holder.grad is not None]
@@ -67,16 +69,17 @@ class Parameters:
     def installed(self, arrays: Arrays, inputs: list[Any]) -> Iterator[Callable[[], tuple[Arrays, Any]]]:
         before = [(holder, holder.data, holder.grad) for holder in self.holders]
         grads = iter(inputs)
-        for i, holder in enumerate(self.holders):
-            holder.data = arrays[str(i)]
+        for holder, array in zip(self.holders, arrays, strict=True):
+            holder.data = array
             if holder.grad is not None:
                 holder.grad = next(grads)
 
         def finish() -> tuple[Arrays, Any]:
-            for i, holder in enumerate(self.holders):
-                if holder.data is not arrays[str(i)]:
-                    arrays[str(i)][...] = holder.data
-            return {str(i): one.grad for i, one in enumerate(self.holders) if one.grad is not None}, None
+            for holder, array in zip(self.holders, arrays, strict=True):
+                if holder.data is not array:
+                    array[...] = holder.data
+            grads = [holder.grad for holder in self.holders]
+            return [g for g in grads if g is not None], tuple([g is not None for g in grads])
 
         try:
             yield finish
@@ -85,13 +88,15 @@ class Parameters:
                 holder.data, holder.grad = data, grad
 
     def store(self, arrays: Arrays, given: Arrays, same: Any) -> None:
-        for i, holder in enumerate(self.holders):  # a run has replaced their arrays
-            found = given.get(str(i))
-            holder.grad = None if found is None else np.asarray(found)
+        found = iter(given)  # a run has replaced their arrays itself
+        for holder, has_gradient in zip(self.holders, same, strict=True):
+            holder.grad = np.asarray(next(found)) if has_gradient else None
 
 
 class Buffers:
     """Arrays of modules that are no parameters, among them targets.
+
+    They are written in place, as modules that the function does not name may share them.
 
     Args:
         places: the dicts and keys where an array is: of each array one or more.
@@ -101,35 +106,27 @@ class Buffers:
         self.places = places
 
     def arrays(self) -> Arrays:
-        return {str(i): same[0][0][same[0][1]] for i, same in enumerate(self.places)}
-
-    def inputs(self) -> list[Any]:
-        return []
-
-    def options(self) -> Any:
-        return None
+        """The arrays as they are now."""
+        return [same[0][0][same[0][1]] for same in self.places]
 
     @contextmanager
-    def installed(self, arrays: Arrays, inputs: list[Any]) -> Iterator[Callable[[], tuple[Arrays, Any]]]:
+    def installed(self, arrays: Arrays) -> Iterator[None]:
+        """The modules hold arrays of a graph; what they hold in the end is written to these."""
         before = self.arrays()
-        self.store(arrays, {}, None)
-
-        def finish() -> tuple[Arrays, Any]:
-            for i, same in enumerate(self.places):
-                for entries, key in same:
-                    if entries[key] is not arrays[str(i)]:
-                        arrays[str(i)][...] = entries[key]
-            return {}, None
-
+        self._put(arrays)
         try:
-            yield finish
+            yield
+            for array, same in zip(arrays, self.places, strict=True):
+                for entries, key in same:
+                    if entries[key] is not array:
+                        array[...] = entries[key]
         finally:
-            self.store(before, {}, None)
+            self._put(before)
 
-    def store(self, arrays: Arrays, given: Arrays, same: Any) -> None:
-        for i, places in enumerate(self.places):
-            for entries, key in places:
-                entries[key] = arrays[str(i)]
+    def _put(self, arrays: Arrays) -> None:
+        for array, same in zip(arrays, self.places, strict=True):
+            for entries, key in same:
+                entries[key] = array
 
 
 class Attributes:
@@ -146,7 +143,7 @@ class Attributes:
         ]
 
     def arrays(self) -> Arrays:
-        return {}
+        return []
 
     def inputs(self) -> list[Any]:
         return [np.array(getattr(one, name)) for one, name in self.numbers]
@@ -156,15 +153,15 @@ class Attributes:
 
     @contextmanager
     def installed(self, arrays: Arrays, inputs: list[Any]) -> Iterator[Callable[[], tuple[Arrays, Any]]]:
-        before = self._now()
+        before, numbers = self._now(), {(id(one), name) for one, name in self.numbers}
         for (one, name), number in zip(self.numbers, inputs, strict=True):
             setattr(one, name, number)
 
         def finish() -> tuple[Arrays, Any]:
-            given = {str(i): getattr(one, name) for i, (one, name) in enumerate(self.numbers)}
+            given = [getattr(one, name) for one, name in self.numbers]
             for (one, old), (_, new) in zip(before, self._now(), strict=True):
                 for name, x in old.items():  # a seed may have become its generator
-                    if (one, name) not in self.numbers and name in new and new[name] != x:
+                    if (id(one), name) not in numbers and name in new and new[name] != x:
                         raise RuntimeError(
                             f"cannot be traced: the function changes {name} of a {type(one).__name__}, which "
                             "a graph would not: do that outside of it."
@@ -174,13 +171,12 @@ class Attributes:
         try:
             yield finish
         finally:
-            numbers = {(id(one), name) for one, name in self.numbers}
             for (one, old), (_, new) in zip(before, self._now(), strict=True):
                 vars(one).update({k: x for k, x in old.items() if k in new or (id(one), k) in numbers})
 
     def store(self, arrays: Arrays, given: Arrays, same: Any) -> None:
-        for i, (one, name) in enumerate(self.numbers):
-            setattr(one, name, given[str(i)].item())
+        for (one, name), number in zip(self.numbers, given, strict=True):
+            setattr(one, name, number.item())
 
 
 class Stateful:
@@ -189,45 +185,51 @@ class Stateful:
     Args:
         fn: the function.
         parts: what these objects hold.
+        buffers: arrays that are written in place.
         names: of the positional parameters of the function.
     """
 
-    def __init__(self, fn: Callable[..., Any], parts: list[Part], names: list[str]) -> None:
+    def __init__(self, fn: Callable[..., Any], parts: list[Part], buffers: Buffers, names: list[str]) -> None:
         self.fn = fn
         self.parts = parts
-        self._donated: Any = class_registry.dense({})
+        self.buffers = buffers
+        self._arrays: Any = class_registry.dense({})
+        self._ends: list[int] = []
         functools.update_wrapper(self, fn, updated=())
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        own = ["held_arrays", "held_inputs", "held_options", *names]
+        own = ["held_arrays", "held_buffers", "held_inputs", "held_options", *names]
         self.__signature__ = inspect.Signature(
             [inspect.Parameter(name, kind) for name in own]
             + ([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)] if not names else [])
         )
 
-    def held(self, with_gradients: bool) -> tuple[Any, list[list[Any]], tuple[Any, ...]]:
+    def held(self, with_gradients: bool) -> tuple[Any, Any, list[list[Any]], tuple[Any, ...]]:
         """What the function gets before its own arguments."""
-        data = self._donated._data
-        count = 0
-        for k, part in enumerate(self.parts):
-            for name, array in part.arrays().items():
-                key = f"{k}.{name}"
-                count += 1
-                if data.get(key) is not array:
-                    data[key] = array
-        if count != len(data):
-            self._donated = class_registry.dense({})
-            return self.held(with_gradients)
+        found = [part.arrays() for part in self.parts]
+        self._ends = list(itertools.accumulate(map(len, found)))
+        arrays = list(itertools.chain(*found))
+        if len(arrays) != len(self._arrays._data):
+            self._arrays = class_registry.dense({str(i): array for i, array in enumerate(arrays)})
+        elif not all(map(is_, arrays, self._arrays._data.values())):
+            self._arrays._data.update(zip(list(self._arrays._data), arrays, strict=True))
+        buffers = {str(i): array for i, array in enumerate(self.buffers.arrays())}
         inputs = [part.inputs() for part in self.parts]
-        return self._donated, inputs, (with_gradients, *[part.options() for part in self.parts])
+        options = (with_gradients, *[part.options() for part in self.parts])
+        return self._arrays, class_registry.dense(buffers), inputs, options
 
     def __call__(
-        self, held_arrays: Any, held_inputs: Any, held_options: Any, *args: Any, **kwargs: Any
+        self,
+        held_arrays: Any,
+        held_buffers: Any,
+        held_inputs: Any,
+        held_options: Any,
+        *args: Any,
+        **kwargs: Any,
     ) -> Any:
         with ExitStack() as stack:
-            ends = []
-            for k, part in enumerate(self.parts):
-                own = self._arrays_of(k, held_arrays)
-                ends.append(stack.enter_context(part.installed(own, held_inputs[k])))
+            stack.enter_context(self.buffers.installed(list(held_buffers._data.values())))
+            own = zip(self.parts, self._shares(held_arrays), held_inputs, strict=True)
+            ends = [stack.enter_context(part.installed(share, inputs)) for part, share, inputs in own]
             if held_options[0]:
                 stack.enter_context(enable_grad())
             result = self.fn(*args, **kwargs)
@@ -235,15 +237,16 @@ class Stateful:
 
     def store(self, found: list[tuple[Arrays, Any]]) -> None:
         """Give the objects what a run gave."""
-        for k, (part, (given, same)) in enumerate(zip(self.parts, found, strict=True)):
-            part.store(self._arrays_of(k, self._donated), given, same)
+        for part, share, (given, same) in zip(self.parts, self._shares(self._arrays), found, strict=True):
+            part.store(share, given, same)
 
-    def _arrays_of(self, k: int, td: Any) -> Arrays:
-        start = f"{k}."
-        return {key[len(start) :]: raw(x) for key, x in td._data.items() if key.startswith(start)}
+    def _shares(self, td: Any) -> list[Arrays]:
+        """The arrays of each part."""
+        arrays = [raw(x) for x in td._data.values()]
+        return [arrays[start:end] for start, end in itertools.pairwise([0, *self._ends])]
 
 
-def stateful(objects: Iterable[Any], backward: bool) -> list[Part]:
+def stateful(objects: Iterable[Any], backward: bool) -> tuple[list[Part], Buffers]:
     """What is held by modules, optimisers over parameters, and updaters of targets.
 
     Args:
@@ -251,13 +254,13 @@ def stateful(objects: Iterable[Any], backward: bool) -> list[Part]:
         backward: whether it calls `backward`, so that modules have other gradients afterwards.
 
     Returns:
-        An empty list, if the function changes nothing of them.
+        The parts, none if the function changes nothing of these objects, and the buffers.
     """
     objects = list(objects)
     optimizers = [one for one in objects if is_optimizer(one)]
     updaters = [one for one in objects if is_updater(one)]
     if not optimizers and not updaters and not backward:
-        return []
+        return [], Buffers([])
     modules = [one for one in objects if is_module(one)]
     modules += [one.loss_module for one in updaters]
     holders: dict[int, Any] = {}
@@ -275,7 +278,8 @@ def stateful(objects: Iterable[Any], backward: bool) -> list[Part]:
                 holders.setdefault(id(holder), holder)
     watched = [*seen.values(), *updaters, *[one for one in objects if is_schedule(one)]]
     parts = [one.in_graphs() for one in optimizers]
-    return [Parameters(list(holders.values())), Buffers(list(places.values())), *parts, Attributes(watched)]
+    parts = [Parameters(list(holders.values())), *parts, Attributes(watched)]
+    return parts, Buffers(list(places.values()))
 
 
 def is_module(value: Any) -> bool:

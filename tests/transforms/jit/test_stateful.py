@@ -152,6 +152,31 @@ def test_what_else_a_step_does() -> None:
     check(stepped, plain)
 
 
+def test_buffers_are_shared_with_what_a_step_does_not_name() -> None:
+    net = nn.Sequential(nn.Linear(3, 4, rng=0), nn.BatchNorm1d(4), nn.Linear(4, 2, rng=1))
+    loss = DQNLoss(nn.QValueActor(net, action_space="categorical"), delay_value=False)
+    optimizer = optim.SGD(loss.parameters(), lr=1e-2)
+
+    @lite.jit(threads=1)
+    @lite.enable_grad()
+    def update(batch: TensorDict) -> None:
+        loss(batch)["loss"].backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    for x, _ in BATCHES:
+        batch = TensorDict(observation=x, action=np.arange(8) % 2, batch_size=[8])
+        ends = {name: np.zeros((8, 1), bool) for name in ("done", "terminated")}
+        batch["next"] = TensorDict(observation=-x, reward=x[:, :1], **ends, batch_size=[8])
+        update(batch)
+    state = loss.value_network_params
+    assert net[1].num_batches_tracked >= 5
+    for name in ("running_mean", "running_var"):
+        assert (getattr(net[1], name) != float(name == "running_var")).all()
+        np.testing.assert_array_equal(getattr(net[1], name), state["module", "0", "module", "1", name])
+    np.testing.assert_array_equal(net[0].weight.data, state["module", "0", "module", "0", "weight"])
+
+
 def test_gradients_add_up() -> None:
     net, other = nn.Linear(3, 2, rng=0), nn.Linear(3, 2, rng=0)
 
