@@ -123,6 +123,7 @@ class JitFunction:
         self._warned = False
         self._modes: list[Any] | None = None  # modules that the function takes from elsewhere
         self._stateful: tuple[Stateful, JitFunction] | None = None  # of a function that changes such objects
+        self._named: Named  # what these are
         self._last: tuple[Runner, list[Argument]] | None = None
         self._lock = threading.RLock()
         self._numbers: dict[Any, int] = {}  # of the forms of arguments that were met
@@ -164,9 +165,12 @@ class JitFunction:
 
     def _with_state(self) -> tuple[Stateful, JitFunction] | None:
         """The function of what the objects hold that it changes, and its graphs; None if there are none."""
+        if self._stateful is not None and not self._named.is_current():
+            self._modes = self._stateful = None  # as where a cell of a notebook has run again
         if self._modes is None:
-            found, called = named_objects(self.fn)
-            parts, buffers = stateful(found, "backward" in called)
+            self._named = Named(self.fn)
+            found = self._named.objects
+            parts, buffers = stateful(found, "backward" in self._named.words)
             if parts:
                 held = Stateful(self.fn, parts, buffers, self._names)
                 static = [*self._static, "held_options"]
@@ -184,8 +188,8 @@ class JitFunction:
             with self._lock:
                 own = held.held(state.leaf is not None)
                 with functional():
-                    result, found = inner(*own, *args, **kwargs)
-                held.store(found)
+                    result, *found = inner(*own, *args, **kwargs)
+                held.store(*found)
                 return result
         except (NotImplementedError, RuntimeError) as error:
             if not self._fallback:
@@ -319,41 +323,60 @@ class JitFunction:
         return runner
 
 
-def named_objects(fn: Any, depth: int = 5) -> tuple[list[Any], set[str]]:
+class Named:
     """What a function takes from closures and globals: modules, optimisers, what updates targets or rates.
 
-    Beside them, all names that its code has.
-    """
-    found: dict[int, Any] = {}
-    names: set[str] = set()
-    kinds = is_optimizer, is_updater, is_schedule
+    Args:
+        fn: the function.
 
-    def look(value: Any, depth: int) -> None:
+    Attributes:
+        objects: these.
+        words: all names that its code has.
+    """
+
+    def __init__(self, fn: Any) -> None:
+        self.words: set[str] = set()
+        self._found: dict[int, Any] = {}
+        self._sources: list[tuple[Callable[[], Any], Any]] = []
+        self._look(fn, 5)
+        self.objects = list(self._found.values())
+
+    def is_current(self) -> bool:
+        """Whether the names still stand for the same."""
+        return all(read() is value for read, value in self._sources)
+
+    def _follow(self, read: Callable[[], Any], depth: int) -> None:
+        with suppress(ValueError):  # a cell whose name has no value yet
+            value = read()
+            count = len(self._found)
+            self._look(value, depth)
+            if len(self._found) > count or id(value) in self._found:
+                self._sources.append((read, value))
+
+    def _look(self, value: Any, depth: int) -> None:
+        kinds = is_optimizer, is_updater, is_schedule
         if isinstance(getattr(value, "training", None), bool) or any(is_one(value) for is_one in kinds):
-            found[id(value)] = value
+            self._found[id(value)] = value
         elif isinstance(value, JitFunction):
-            look(value.fn, depth)
+            self._look(value.fn, depth)
         elif depth and isinstance(value, functools.partial):
             for item in (value.func, *value.args, *value.keywords.values()):
-                look(item, depth - 1)
+                self._look(item, depth - 1)
         elif depth and isinstance(value, list | tuple | dict):
             for item in value.values() if isinstance(value, dict) else value:
-                look(item, depth - 1)
+                self._look(item, depth - 1)
         elif depth and inspect.ismethod(value):
-            look(value.__self__, depth - 1)
-            for item in getattr(value.__self__, "__dict__", {}).values():
-                look(item, 0)
-            look(value.__func__, depth - 1)
+            self._look(value.__self__, depth - 1)
+            attributes = getattr(value.__self__, "__dict__", {})
+            for name in attributes:
+                self._follow(functools.partial(attributes.get, name), 0)
+            self._look(value.__func__, depth - 1)
         elif depth and inspect.isfunction(value):
             for cell in value.__closure__ or ():
-                with suppress(ValueError):  # of a name that has no value yet
-                    look(cell.cell_contents, depth - 1)
-            names.update(value.__code__.co_names)
+                self._follow(lambda cell=cell: cell.cell_contents, depth - 1)  # type: ignore[misc]
+            self.words.update(value.__code__.co_names)
             for name in value.__code__.co_names:
-                look(value.__globals__.get(name), depth - 1)
-
-    look(fn, depth)
-    return list(found.values()), names
+                self._follow(functools.partial(value.__globals__.get, name), depth - 1)
 
 
 def _joined(given: list[Argument], names: tuple[str, ...]) -> Structure:

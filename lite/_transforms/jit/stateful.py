@@ -12,6 +12,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from operator import is_
 from typing import Any, Protocol
 
@@ -179,6 +180,13 @@ class Attributes:
             setattr(one, name, number.item())
 
 
+@dataclass(frozen=True)
+class Same:
+    """What is the same for each run of a graph: one item of its result, in place of many."""
+
+    values: tuple[Any, ...]
+
+
 class Stateful:
     """A function, and the objects that it changes.
 
@@ -233,12 +241,14 @@ class Stateful:
             if held_options[0]:
                 stack.enter_context(enable_grad())
             result = self.fn(*args, **kwargs)
-            return result, [end() for end in ends]
+            found = [end() for end in ends]
+            return result, [given for given, _ in found], Same(tuple([same for _, same in found]))
 
-    def store(self, found: list[tuple[Arrays, Any]]) -> None:
+    def store(self, found: list[Arrays], same: Same) -> None:
         """Give the objects what a run gave."""
-        for part, share, (given, same) in zip(self.parts, self._shares(self._arrays), found, strict=True):
-            part.store(share, given, same)
+        shares = self._shares(self._arrays)
+        for part, share, given, constant in zip(self.parts, shares, found, same.values, strict=True):
+            part.store(share, given, constant)
 
     def _shares(self, td: Any) -> list[Arrays]:
         """The arrays of each part."""

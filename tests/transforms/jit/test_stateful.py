@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from helpers.training_states import check, states
 
 import lite
 from lite import TensorDict, nn, optim
+from lite.models import OnnxModule
 from lite.nn.losses import DQNLoss, HardUpdate, SoftUpdate
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
@@ -175,6 +178,58 @@ def test_buffers_are_shared_with_what_a_step_does_not_name() -> None:
         assert (getattr(net[1], name) != float(name == "running_var")).all()
         np.testing.assert_array_equal(getattr(net[1], name), state["module", "0", "module", "1", name])
     np.testing.assert_array_equal(net[0].weight.data, state["module", "0", "module", "0", "weight"])
+
+
+def test_names_that_stand_for_other_objects() -> None:
+    net, x = nn.Linear(3, 2, rng=0), BATCHES[0][0]
+    optimizer = optim.SGD(net.parameters(), lr=1e-2)
+
+    @lite.jit(threads=1)
+    @lite.enable_grad()
+    def step(x: Any) -> None:
+        (net(x) ** 2).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    step(x)
+    first, net = net, nn.Linear(3, 2, rng=1)
+    optimizer = optim.SGD(net.parameters(), lr=1e-2)
+    before, other = np.array(first.weight.data), np.array(net.weight.data)
+    step(x)
+    np.testing.assert_array_equal(first.weight.data, before)
+    assert (net.weight.data != other).any()
+
+
+def test_a_trained_network_goes_on(tmp_path: Path) -> None:
+    """Saved, loaded, trained on, and exported: as without a graph."""
+
+    def made() -> tuple[Any, Any, Any]:
+        net = nn.Sequential(nn.Linear(3, 4, bias=False, rng=0), nn.BatchNorm1d(4), nn.Linear(4, 2, rng=1))
+        optimizer = optim.Adam(net.parameters(), lr=1e-2)
+
+        @lite.enable_grad()
+        def step(x: Any, y: Any) -> Any:
+            loss = ((net(x) - y) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return loss.detach()
+
+        return net, optimizer, step
+
+    net, optimizer, step = made()
+    stepped = lite.jit(step, threads=1)
+    for batch in BATCHES[:2]:
+        stepped(*batch)
+    TensorDict({"net": TensorDict(net.state_dict())}).memmap(tmp_path / "net")
+    other, its_optimizer, plain = made()
+    other.load_state_dict(TensorDict.load_memmap(tmp_path / "net")["net"].to_dict())
+    its_optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    for batch in BATCHES[2:]:
+        np.testing.assert_allclose(stepped(*batch), plain(*batch), rtol=1e-5)
+    x = BATCHES[0][0]
+    exported = OnnxModule(net.eval().to_onnx(tmp_path / "net.onnx", x))
+    np.testing.assert_allclose(exported(x), other.eval()(x), rtol=1e-4, atol=1e-5)
 
 
 def test_gradients_add_up() -> None:
