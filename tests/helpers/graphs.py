@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,12 @@ def resized(array: np.ndarray, sizes: Mapping[int, int]) -> np.ndarray:
     return array
 
 
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """One for all graphs of this process: to make and remove one took longer than to trace most."""
+    return tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+
+
 def check(
     function: Callable[..., Any],
     *arrays: np.ndarray,
@@ -76,12 +83,11 @@ def check(
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     axes = {i: {0: "n"} for i in range(len(arrays))} if axes is None else axes
-    with tempfile.TemporaryDirectory() as folder:
-        path = Function(function).to_onnx(
-            f"{folder}/f.onnx", *arrays, dynamic_axes={f"x_{i}": named for i, named in axes.items()}
-        )
-        session = open_graph(path)
-        operators = operators_of(path)
+    path = Function(function).to_onnx(
+        f"{_folder().name}/f.onnx", *arrays, dynamic_axes={f"x_{i}": named for i, named in axes.items()}
+    )
+    session = open_graph(path)
+    operators = operators_of(path)
     labels = sorted({label for named in axes.values() for label in named.values()})
     tried = [None, *(range(len(sizes)) if labels else ())]
     for turn in tried:

@@ -1,12 +1,16 @@
 """The Python of a README as it is printed: its blocks in order, in one fresh process, in an empty folder.
 
 Nothing is fed in: a name that no block makes is an error. A line that states its value, as in `len(x)  # 3`,
-has to have it. Run as a script, this file is that process, and prints what became of each block as JSON.
+has to have it. Run as a script, this file imports what takes long once, forks for every line it reads, and
+prints what became of each block as JSON.
 """
 
 from __future__ import annotations
 
 import ast
+import atexit
+import contextlib
+import importlib
 import json
 import os
 import re
@@ -56,17 +60,26 @@ def needs_ray(block: Block) -> bool:
 @cache
 def run(document: str) -> list[dict[str, Any]]:
     """Of each Python block: how many values were compared; if it `failed` or was `skipped`, why."""
-    folder = tempfile.mkdtemp()
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-W", "error", "-W", "ignore:os.fork", __file__, document]
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
-    told = done.stdout.splitlines()
-    assert done.returncode == 0, done.stderr
-    assert told, done.stderr
-    results: list[dict[str, Any]] = json.loads(told[-1])
+    program = _program()
+    assert program.stdin is not None
+    assert program.stdout is not None
+    print(json.dumps([document, tempfile.mkdtemp(), dict(os.environ)]), file=program.stdin, flush=True)
+    status, told = json.loads(program.stdout.readline())
+    assert status == 0, told
+    results: list[dict[str, Any]] = json.loads(told.splitlines()[-1])
     return results
+
+
+@cache
+def _program() -> subprocess.Popen[str]:
+    """This file as a process, which ends with its input."""
+    command = [sys.executable, "-W", "error", "-W", "ignore:os.fork", "-W", "ignore:This process", __file__]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    program = subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    atexit.register(program.communicate)
+    return program
 
 
 def _absent(error: BaseException | None) -> str | None:
@@ -153,5 +166,26 @@ def _line(error: BaseException, document: str) -> int | None:
     return found
 
 
+def _forked(document: str, folder: str, environment: dict[str, str]) -> tuple[int, str]:
+    """The status of a process that runs a document, and what it printed."""
+    with tempfile.TemporaryFile("w+") as told:
+        child = os.fork()
+        if not child:
+            for output in (1, 2):
+                os.dup2(told.fileno(), output)
+            os.chdir(folder)
+            os.environ.clear()
+            os.environ.update(environment, PYTHONPATH=str(ROOT))
+            _main(document)
+            sys.exit()
+        _, status = os.waitpid(child, 0)
+        told.seek(0)
+        return os.waitstatus_to_exitcode(status), told.read()
+
+
 if __name__ == "__main__":
-    _main(sys.argv[1])
+    for package in ("lite.models", "lite.envs", "lite.data", "onnxruntime", "gymnasium"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(package)
+    for line in sys.stdin:
+        print(json.dumps(_forked(*json.loads(line))), flush=True)

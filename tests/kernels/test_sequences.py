@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from helpers import reference
+from helpers.tiers import standing_for_all
 
 from lite.kernels import gae, td_lambda_return, vtrace
 
@@ -11,7 +12,7 @@ LAYOUTS = ["time last", "time first", "every other"]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", standing_for_all(LAYOUTS, 2))
 def test_tiles_join(rng, shape, layout):
     arrays = [rng.normal(size=shape) for _ in range(5)]
     done = rng.random(shape) < 0.02

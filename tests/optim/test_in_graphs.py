@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.tiers import standing_for_all
 from helpers.training_states import check, states
 
 import lite
@@ -41,7 +42,7 @@ class Network(nn.Module):
         return self.scale * self.last(np.tanh(self.norm(self.first(x))))
 
 
-@pytest.mark.parametrize("first", [True, False], ids=["zero_grad first", "zero_grad last"])
+@pytest.mark.parametrize("first", standing_for_all([True, False]), ids=["zero_grad first", "zero_grad last"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_step_of_an_optimizer(name: str, first: bool) -> None:
     def trained(wrap: Callable[..., Any]) -> tuple[Any, Any, list[Any]]:

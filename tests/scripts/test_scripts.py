@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import runpy
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ pytest.importorskip("gymnasium")
 FOLDER = Path(__file__).parent
 ACTOR, QVALUE = ("loss_actor", "actor_network_params"), ("loss_qvalue", "qvalue_network_params")
 CRITIC = ("loss_critic", "critic_network_params")
-STEPS = {"frames_per_batch": 20, "total_frames": 240, "init_random_frames": 220}
+STEPS = {"frames_per_batch": 10, "total_frames": 210, "init_random_frames": 200}
 PENDULUM, CARTPOLE = (-200 * 16.3, -200.0), (8.0, 100.0)  # returns of an episode before anything is learnt
 
 
@@ -57,7 +58,7 @@ SHORT = {
         batch="buffer",
     ),
     "crossq": Short(
-        STEPS,
+        {"frames_per_batch": 20, "total_frames": 240, "init_random_frames": 220},
         PENDULUM,
         episodes=1,
         steps=(40,),
@@ -67,20 +68,20 @@ SHORT = {
         STEPS,
         PENDULUM,
         episodes=1,
-        steps=(40, 40),
+        steps=(20, 20),
         falls=(("loss_value", "value_network_params"), ACTOR),
-        targets=(40, 0.005),
-        explores={"eps": 1 - 0.9 * 240 / 1_000_000},
+        targets=(20, 0.005),
+        explores={"eps": 1 - 0.9 * 210 / 1_000_000},
     ),
     "discrete_sac": Short(
-        {**STEPS, "utd_ratio": 0.25},
+        {**STEPS, "utd_ratio": 0.5},
         CARTPOLE,
         steps=(10, 10, 10),
         falls=(QVALUE, ACTOR),
         targets=(10, 0.005),
     ),
     "dqn_cartpole": Short(
-        {**STEPS, "total_frames": 460, "init_random_frames": 440, "num_updates": 30},
+        {"frames_per_batch": 20, "total_frames": 460, "init_random_frames": 440, "num_updates": 30},
         CARTPOLE,
         steps=(60,),
         falls=(("loss", "value_network_params"),),
@@ -105,12 +106,12 @@ SHORT = {
         batch="buffer",
     ),
     "redq": Short(
-        {**STEPS, "total_frames": 220},
+        {**STEPS, "total_frames": 200},
         PENDULUM,
         episodes=1,
-        steps=(20,),
+        steps=(10,),
         falls=(QVALUE, ACTOR),
-        targets=(20, 0.005),
+        targets=(10, 0.005),
     ),
     "reinforce": Short(
         {"total_frames": 400, "frames_per_batch": 100},
@@ -123,12 +124,12 @@ SHORT = {
         STEPS,
         PENDULUM,
         episodes=1,
-        steps=(40, 40, 40),
+        steps=(20, 20, 20),
         falls=(QVALUE, ACTOR),
-        targets=(40, 0.005),
+        targets=(20, 0.005),
     ),
     "td3": Short(
-        {**STEPS, "utd_ratio": 0.25},
+        {**STEPS, "utd_ratio": 0.5},
         PENDULUM,
         episodes=1,
         steps=(5, 10),  # the actor at each second step, after a critic that moves
@@ -226,7 +227,12 @@ def test_replay_buffers(page: Any) -> None:
     assert names["s"]["pixels_trsf"].shape == (1, 10, 4, 1, 32, 24)
 
 
-@pytest.mark.parametrize("name", SHORT)
+def marked(names: Iterable[str], *standing_for_all: str) -> list[Any]:
+    """The names, of which some stand for all, and the others are a grid."""
+    return [pytest.param(one, marks=[] if one in standing_for_all else pytest.mark.grid) for one in names]
+
+
+@pytest.mark.parametrize("name", marked(SHORT, "dqn_cartpole", "dqn_with_rnn", "ppo_continuous", "sac"))
 def test_a_training_script(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     script, short = module(name, monkeypatch), SHORT[name]
     training = Training(script, monkeypatch)
@@ -250,12 +256,7 @@ def test_a_training_script(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name == "dqn_cartpole" else pytest.mark.grid)
-        for name in SHORT
-        if "compile" in (FOLDER / f"{name}.py").read_text()
-    ],
+    "name", marked((one for one in SHORT if "compile" in (FOLDER / f"{one}.py").read_text()), "dqn_cartpole")
 )
 def test_a_training_script_as_a_graph(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """`compile=True` learns the same, to rounding."""
@@ -274,6 +275,7 @@ def test_a_training_script_as_a_graph(name: str, monkeypatch: pytest.MonkeyPatch
         assert np.abs(stepped[key] - value).mean() < noise, key
 
 
+@pytest.mark.depth
 def test_a_training_script_learns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Episodes of random actions have some 20 frames."""
     script = module("reinforce", monkeypatch)
@@ -283,7 +285,7 @@ def test_a_training_script_learns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.mean(returns[-10:]) > 45
 
 
-@pytest.mark.parametrize("loss", OFFLINE)
+@pytest.mark.parametrize("loss", marked(OFFLINE, "td3_bc"))
 def test_an_offline_script(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
     script = module("offline", monkeypatch)
     training = Training(script, monkeypatch)

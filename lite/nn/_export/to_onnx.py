@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,7 @@ def to_onnx(
     return target
 
 
+@cache  # 1 ms of each export
 def version() -> str:
     """The version of lite that is installed; empty for files that were only copied."""
     try:

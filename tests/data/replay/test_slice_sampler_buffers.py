@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.tiers import standing_for_all
 
 from lite import TensorDict
 from lite.data import (
@@ -66,7 +67,7 @@ def filled(storage: str, sampler: str) -> tuple[TensorDictReplayBuffer, int]:
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("storage", standing_for_all(STORAGES))
 def test_slices_stay_within_episodes_whatever_becomes_of_the_buffer(
     storage: str, sampler: str, tmp_path: Any
 ):

@@ -1,4 +1,5 @@
 import copy
+from unittest import TestCase
 
 import numpy as np
 import pytest
@@ -181,7 +182,7 @@ def test_a_choice_among_candidates():
     assert [late.inv(episode("a", value)) is None for value in (0, 1, 2)] == [True, True, False]
 
 
-def test_a_selector_of_the_users_own(caplog):
+def test_a_selector_of_the_users_own():
     """It sees the episodes; what it chooses is still checked."""
 
     class Longest(MCAdvantageSelector):
@@ -192,12 +193,12 @@ def test_a_selector_of_the_users_own(caplog):
     selector = Longest(in_keys=["trajectories", "return"])
     options = {"candidate_group_size": 3, "candidate_selection_min_size": 3, "trajectory_return": "sum"}
     transform = MCAdvantage(2, candidate_selector=selector, verbose=True, divide=False, **options)
-    with caplog.at_level("INFO", logger="lite"):
+    with TestCase().assertLogs("lite", "INFO") as logged:
         for rewards in ((5,), (0, 1)):
             assert transform.inv(episode("a", *rewards)) is None
         out = transform.inv(episode("a", 1, 1, 1))
     np.testing.assert_allclose(out["advantage"][:, 0], [-1, -1, 1, 1, 1])
-    assert "the group 'a' is written" in caplog.text
+    assert "the group 'a' is written" in logged.output[0]
     bounded = MCAdvantage(2, candidate_selector=selector, keep_return_bounds=(0.0, 1.0), **options)
     for rewards in ((0,), (2, 2), (3, 3)):
         assert bounded.inv(episode("a", *rewards)) is None

@@ -1,9 +1,10 @@
-"""The rewriting of graphs, remembered."""
+"""The rewriting of graphs and their sessions, remembered."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,12 +37,33 @@ def _remembering(function: Callable[..., Any]) -> Callable[..., Any]:
     return remembered
 
 
+def shared(open_session: Callable[..., Any]) -> Callable[..., Any]:
+    """`open_session`, which gives the session of a model that it opened lately again: none has a state."""
+    known: dict[Any, Any] = {}
+
+    @functools.wraps(open_session)
+    def opened(graph: Path, *, weights: Any = None, **how: Any) -> Any:
+        if weights is not None:
+            return open_session(graph, weights=weights, **how)
+        key = (graph, *sorted(how.items()))
+        file = graph.stat()
+        key = *key, file.st_mtime_ns, file.st_size
+        if key not in known:
+            if len(known) == 16:
+                del known[next(iter(known))]
+            known[key] = open_session(graph, **how)
+        return known[key]
+
+    return opened
+
+
 @pytest.fixture(scope="session", autouse=True)
 def cheap_sessions() -> Iterator[None]:
     """What opening makes of a graph's bytes is made once, and no second thread spins."""
     with pytest.MonkeyPatch.context() as patch:
         for name, function in remembered().items():
             patch.setattr(opening, name, function)
+        patch.setattr(opening, "open_session", shared(opening.open_session))
         for module in (session, loading):
             patch.setattr(module, "default_threads", lambda: 1)
         yield

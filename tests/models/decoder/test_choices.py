@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from helpers.models.decoder_graphs import GRAPHS, VOCABULARY, make
 from helpers.models.real_models import EXPECTED, open_model
+from helpers.tiers import standing_for_all
 
 from lite.models import OnnxDecoder, score, score_choices
 
 pytest.importorskip("onnxruntime")
-NAMES = sorted(EXPECTED)
+NAMES = standing_for_all(sorted(EXPECTED, key="optimum-llama".__ne__), 2)
 
 
 def rows_of(rng: np.random.Generator, size: int, *lengths: int) -> list[np.ndarray]:
@@ -80,7 +81,7 @@ def test_relative_scores_of_real_exports(name: str, rng: np.random.Generator) ->
     check_relative(decoder, prompts, [[5], [6], [5, 7, 8], [500], [6]], atol)
 
 
-@pytest.mark.parametrize("name", sorted(GRAPHS))
+@pytest.mark.parametrize("name", standing_for_all(sorted(GRAPHS), 3))
 def test_relative_scores_on_every_kind_of_graph(name: str, rng: np.random.Generator) -> None:
     decoder, _, _ = make(name)
     prompts = rows_of(rng, VOCABULARY, 4, 7, 2)

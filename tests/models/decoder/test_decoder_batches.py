@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from helpers.models import decoder_graphs
 from helpers.models.real_models import EXPECTED, open_model, tolerance
+from helpers.tiers import standing_for_all
 from numpy.typing import NDArray
 
 from lite.models import (
@@ -87,7 +88,7 @@ def test_scored(model: Model, lengths: Sequence[int], rng: np.random.Generator) 
             np.testing.assert_allclose(alone, together, atol=2 * model.atol, rtol=0)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", standing_for_all(NAMES[::-1], 4))
 def test_continued(model: Model, rng: np.random.Generator) -> None:
     """Rows with a past of different lengths take different numbers of tokens, again and again."""
     decoder, held = model.decoder, texts(model, (4, 1, 9), rng)

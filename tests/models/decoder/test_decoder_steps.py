@@ -12,6 +12,7 @@ import pytest
 from helpers.models import decoder_graphs
 from helpers.models.decoder_graphs import FakeSession
 from helpers.models.real_models import EXPECTED, MODELS, open_model
+from helpers.tiers import standing_for_all
 from numpy.typing import NDArray
 
 from lite.models import OnnxDecoder
@@ -28,7 +29,10 @@ class Model(NamedTuple):
     atol: float
 
 
-@pytest.fixture(params=[*sorted(EXPECTED), *FAKES])
+SOME = ["optimum-llama", "positions", "slots", "no cache", "genai-lfm2"]
+
+
+@pytest.fixture(params=standing_for_all([*SOME, *sorted({*EXPECTED, *FAKES} - set(SOME))], len(SOME)))
 def model(request: pytest.FixtureRequest) -> Model:
     name = request.param
     if name in EXPECTED:
@@ -42,9 +46,7 @@ def model(request: pytest.FixtureRequest) -> Model:
     return made
 
 
-some_models = pytest.mark.parametrize(
-    "model", ["optimum-llama", "positions", "slots", "no cache"], indirect=True
-)
+some_models = pytest.mark.parametrize("model", SOME[:4], indirect=True)
 
 
 def test_steps_between_everything_else(model: Model, rng: np.random.Generator) -> None:

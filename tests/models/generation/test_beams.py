@@ -10,6 +10,7 @@ import pytest
 from helpers.models.real_models import MODELS, open_model
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 from helpers.models.table_model import TableModel
+from helpers.tiers import standing_for_all
 
 from lite.models import (
     GenerationConfig,
@@ -311,7 +312,7 @@ def test_what_is_refused() -> None:
         generate(model, [PROMPT], of(logit_bias=dict.fromkeys(range(12), -np.inf)))
 
 
-@pytest.mark.parametrize("name", sorted(p.name for p in MODELS.iterdir() if p.is_dir()))
+@pytest.mark.parametrize("name", standing_for_all(sorted(p.name for p in MODELS.iterdir() if p.is_dir()), 2))
 def test_real_exports(name: str) -> None:
     """Each beam's log-probs are those that the same tokens get when they are scored."""
     decoder = open_model(name)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
+from helpers.tiers import standing_for_all
 
 from lite.models import GenerationConfig, generate, stream
 from lite.models.generation.speculation import Lookup, Speculation
@@ -43,7 +44,7 @@ def same(ours: list[Any], theirs: list[Any]) -> None:
         assert 0 <= one.accepted <= one.drafted
 
 
-@pytest.mark.parametrize(("count", "rows_per_run"), [(1, 1), (2, 8), (5, 8)])
+@pytest.mark.parametrize(("count", "rows_per_run"), standing_for_all([(2, 8), (1, 1), (5, 8)]))
 @pytest.mark.parametrize("config", [*CONFIGS, STOPS], ids=range(5))
 def test_lookup_changes_nothing(config: GenerationConfig, count: int, rows_per_run: int) -> None:
     decoder = ScriptedDecoder(rows_per_run=rows_per_run)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.models.prompts import HELLO, HI, Make, rows
+from helpers.tiers import standing_for_all
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack
 from lite.models import (
@@ -64,7 +65,7 @@ def penalty(td: Any, key: Any = "kl_penalty") -> list[Any]:
 
 @pytest.mark.parametrize(("mode", "assistant_only"), MODES)
 @pytest.mark.parametrize("padded", [True, False])
-@pytest.mark.parametrize("inplace", [True, False])
+@pytest.mark.parametrize("inplace", standing_for_all([False, True]))
 def test_log_probs_of_a_model(
     scorer: Make, mode: str, assistant_only: bool, padded: bool, inplace: bool
 ) -> None:

@@ -131,6 +131,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", noted)
     monkeypatch.setattr("lite.models.decoder.opening.tried", lambda *_: False)
+    monkeypatch.setattr("lite.models.decoder.opening.open_session", sessions_module.open_session)
     return counts
 
 

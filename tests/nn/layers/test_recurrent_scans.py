@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.tiers import standing_for_all
 
 import lite
 from lite import TensorDict, nn
@@ -39,7 +40,7 @@ def both(layer: Any) -> Any:
     return run
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", standing_for_all([np.float64, np.float32]))
 @pytest.mark.parametrize("name", LAYERS)
 def test_derivatives(name: str, dtype: Any) -> None:
     layer = LAYERS[name]().to(dtype)
