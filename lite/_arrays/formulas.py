@@ -22,6 +22,7 @@ Quotient = tuple[tuple[float, ...], tuple[float, ...]]
 
 _BLOCK = 1 << 14
 _BOOL = np.dtype(np.bool_)
+_FLOAT64 = np.dtype(np.float64)
 _STIRLING_CONSTANT = (math.log(2 * math.pi) - 1) / 2
 # fmt: off
 # Quotients of polynomials, the highest power first. Those of float32 and of the normal quantile are from the
@@ -96,12 +97,21 @@ _FAR_TAIL = (
 
 def horner(coefficients: tuple[float, ...], x: Array) -> Array:
     """A polynomial of `x`, the highest coefficient first."""
-    out = x * coefficients[0]
-    out += coefficients[1]
-    for c in coefficients[2:]:
+    factors: Any = coefficients
+    if type(x) is np.ndarray and x.dtype is _FLOAT64:
+        factors = _as_arrays(coefficients)
+    out = x * factors[0]
+    out += factors[1]
+    for c in factors[2:]:
         out *= x
         out += c
     return out
+
+
+@functools.cache
+def _as_arrays(coefficients: tuple[float, ...]) -> tuple[Array, ...]:
+    """Arrays, of which NumPy adds one to 1000 numbers in 0.8 of the time that it takes for a float."""
+    return tuple(map(np.array, coefficients))
 
 
 def _quotient(pair: Quotient, x: Array) -> Array:
@@ -215,8 +225,8 @@ def log_gamma(x: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         low, high = _range(x)  # masks cost less than unused formulas, and the range less than masks
         right = x
-        if not low >= 0.5:
-            left = x < 0.5
+        if not low >= 0.0:
+            left = x < 0.0
             right = np.where(left, 1.0 - x, x)
             low, high = _range(right)
         one = right if low >= 1.0 else np.where(right < 1.0, right + 1.0, right)

@@ -82,7 +82,8 @@ def log_beta(a: Array, b: Array) -> Array:
         of_small = _log_beta_of_small(np.minimum(small, 8.0), np.minimum(large, 8.0))
         return np.where(small >= 8.0, of_large, np.where(large >= 8.0, of_one, of_small))
     if large.size and large.max() < 8.0:
-        return _log_beta_of_small(a, b)
+        small, large, total = log_gamma(np.stack(np.broadcast_arrays(a, b, a + b)))  # 0.8 of three calls
+        return small + large - total
     small, large = np.broadcast_arrays(small, large)
     out = np.empty(small.shape)
     with np.errstate(all="ignore"):
