@@ -17,7 +17,8 @@ def lstm(x: Floats, h: Floats, c: Floats, weight: Floats) -> tuple[Floats, Float
     """The states of a long short-term memory.
 
     Args:
-        x: (steps, rows, 4 * size): projected inputs of the gates i, f, g and o.
+        x: (steps, rows, 4 * size): projected inputs of the gates i, f, g and o; where they lie in order, the
+            gates are written over them.
         h: (rows, size), the first; `size` is a multiple of 16.
         c: likewise.
         weight: (size, 4 * size).
@@ -26,7 +27,7 @@ def lstm(x: Floats, h: Floats, c: Floats, weight: Floats) -> tuple[Floats, Float
         all states h (steps + 1, rows, size), all c, and the gates, like `x`.
     """
     times, rows, size = x.shape[0], *h.shape
-    gates = np.array(x, np.float32, order="C")
+    gates = contiguous(x, np.float32)
     all_h, all_c = (np.empty((times + 1, rows, size), np.float32) for _ in range(2))
     all_h[0], all_c[0] = h, c
     flat = gates.reshape(-1), _panels(weight), all_h.reshape(-1), all_c.reshape(-1)

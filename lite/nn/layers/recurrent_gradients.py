@@ -67,6 +67,7 @@ def walk_simple(
 ) -> Kept:
     """h' = tanh(x + W h), or max(x + W h, 0); `weight` is W transposed, as in the steps."""
     times, rows, size = x.shape
+    weight = weight.copy()  # BLAS takes half the time for rows in order
     all_h = np.empty((times + 1, rows, size), x.dtype)
     all_h[0] = state[0]
     for t in range(times):
@@ -133,6 +134,7 @@ def _gru_states(x: Array, first: Array, weight: Array, bias: Array) -> tuple[Any
     """All states, the gates r and z (T, N, 2 * size), the product that r multiplies, and n."""
     times, rows, width = x.shape
     size = width // 3
+    weight = weight.copy()
     all_h = np.empty((times + 1, rows, size), x.dtype)
     all_h[0] = first
     gates = np.empty((times, rows, 2 * size), x.dtype)
@@ -203,6 +205,7 @@ def _lstm_states(x: Array, state: State, weight: Array, projection: Array) -> tu
     """All states h and c, the gates (T, N, 4, size), and h before it is projected."""
     times, rows, width = x.shape
     size, out_size = width // 4, state[0].shape[-1]
+    weight = weight.copy()
     all_h = np.empty((times + 1, rows, out_size), x.dtype)
     all_c = np.empty((times + 1, rows, size), x.dtype)
     all_h[0], all_c[0] = state
@@ -229,6 +232,8 @@ def _lstm_states(x: Array, state: State, weight: Array, projection: Array) -> tu
     return all_h, all_c, y, whole
 
 
+# Of x, which the compiled code writes over, the first states, W_hh transposed, what is left of the bias, and
+# W_hr transposed.
 WALKS: dict[Any, Callable[..., Kept]] = {
     rnn_tanh_step: walk_simple,
     rnn_relu_step: functools.partial(walk_simple, relu=True),
@@ -259,8 +264,7 @@ def recorded_walk(
     b_ih, b_hh = arrays[2:4] if bias else (None, None)
     projection = arrays[-1].T if len(arrays) > (4 if bias else 2) else None
     joint, rest = split_bias(step, b_ih, b_hh)
-    recurrent = arrays[1].T.copy()  # BLAS takes half the time for rows in order
-    kept = WALKS[step](linear(inputs, arrays[0], joint), first, recurrent, rest, projection)
+    kept = WALKS[step](linear(inputs, arrays[0], joint), first, arrays[1].T, rest, projection)
 
     def pull(g: Array, last: State) -> tuple[Any, ...]:
         shares, shares_of_h, firsts, of_outputs = kept.back(g[::-1] if reverse else g, last)

@@ -31,7 +31,10 @@ def test_states_and_derivatives(rng: Any, rows: int, size: int) -> None:
     )
     x[0, 0, :3] = 100, -100, 1e-3
     expected = formula(*(a.astype(float) for a in (x, h, c, weight)))
-    all_h, all_c, gates = recurrent.lstm(x, h, c, weight)
+    given = x.copy()
+    all_h, all_c, gates = recurrent.lstm(given, h, c, weight)
+    assert gates is given
+    np.testing.assert_array_equal(recurrent.lstm(x[::-1].copy()[::-1], h, c, weight)[0], all_h)
     for found, first, wanted in zip((all_h, all_c), (h, c), expected, strict=True):
         np.testing.assert_array_equal(found[0], first)
         np.testing.assert_allclose(found[1:], wanted, rtol=1e-4, atol=1e-5)
