@@ -88,7 +88,9 @@ def read_array(model: Buffer, span: Span, folder: Path | None = None) -> NDArray
         return _shaped(_one_by_one(model, span, tensor, dtype, length), tensor, count)
     if len(data) != length:
         raise ValueError(f"a tensor of shape {tensor.dims} has {len(data)} bytes instead of {length}")
-    return _shaped(_unpacked(data, tensor.kind, count) if bits else data.view(dtype), tensor, count)
+    found = _unpacked(data, tensor.kind, count) if bits else data.view(dtype)
+    # Of numbers that lie across words NumPy makes a copy whenever it computes with them.
+    return _shaped(found if found.flags.aligned else found.copy(), tensor, count)
 
 
 def _slice(model: Buffer, span: Span) -> Any:

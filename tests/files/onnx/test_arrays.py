@@ -63,6 +63,18 @@ def test_every_type_as_onnx_reads_it(name: str, raw: bool) -> None:
         assert found.dtype == given.dtype
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.float16])
+def test_numbers_that_lie_across_words_are_aligned(dtype: Any) -> None:
+    given = np.arange(5, dtype=dtype)
+    tensor = onnx.numpy_helper.from_array(given).SerializeToString()
+    for shift in range(8):
+        data = bytes(shift) + tensor
+        found = read_array(data, (shift, len(data)))
+        assert found.flags.aligned
+        assert not found.flags.writeable
+        np.testing.assert_array_equal(found, given)
+
+
 def test_arrays_beside_the_model(tmp_path: Path) -> None:
     data = np.arange(6, dtype=np.float32)
     (tmp_path / "w.data").write_bytes(b"head" + data.tobytes())
