@@ -10,7 +10,7 @@ from lite._tree.collection import is_leaf_nontensor
 from lite._tree.key_views import walk
 from lite._tree.keys import NestedKey, require_path, to_key
 from lite._tree.lock import LOCK_ERROR
-from lite._tree.protocol import MISSING, Container, T, missing_key
+from lite._tree.protocol import MISSING, Container, T, class_registry, missing_key
 from lite._tree.undo import flattened, remember, unflattened
 
 
@@ -50,7 +50,12 @@ def select(
             break
         found[key] = entry  # type: ignore[index]
     else:
-        return _with_entries(td, found) if inplace else td._with(found)
+        if not inplace:
+            return td._with(found)
+        if type(td) is class_registry.dense and not td._locked:  # a fourth of the time of moving entries
+            td._data = found
+            return td
+        return _with_entries(td, found)
     out = td._selected([(k,) if type(k) is str else require_path(k) for k in keys], strict)
     return _with_entries(td, out._data) if inplace else out
 

@@ -143,6 +143,8 @@ class TensorDictKeysView(Set[Any]):
     def __iter__(self) -> Iterator[Any]:
         nested, leaves_only, is_leaf = self._args
         if not nested and not leaves_only:
+            if not self._sort:
+                return iter(self._td._keys())
             keys: list[Any] = list(self._td._keys())
         elif nested and is_leaf is None:
             keys = []
@@ -157,7 +159,7 @@ class TensorDictKeysView(Set[Any]):
         nested, leaves_only, is_leaf = self._args
         if not nested and not leaves_only:
             found = self._td._keys()
-            return len(found if isinstance(found, dict | list) else list(found))
+            return len(found if type(found) is dict else list(found))
         if nested and is_leaf is None:
             return _count_below(self._td, leaves_only)
         return len(walk(self._td, nested, leaves_only, is_leaf, True))

@@ -35,7 +35,8 @@ def invalid_keys(entries: dict[Any, Any], batch_size: Shape, device: str | None)
         batch_size: of the container.
         device: of the container.
     """
-    host = device is None or device == "cpu"
+    if device is not None and device != "cpu":
+        return list(entries) if all(type(key) is str for key in entries) else None
     ndim = len(batch_size)
     rows = batch_size[0] if ndim == 1 else -1
     found: list[str] = []
@@ -44,11 +45,12 @@ def invalid_keys(entries: dict[Any, Any], batch_size: Shape, device: str | None)
             return None
         if (
             type(value) is not ndarray
-            # len() costs a quarter of .shape, which creates a tuple.
-            or (ndim == 1 and (not value.ndim or len(value) != rows))
-            or (ndim > 1 and value.shape[:ndim] != batch_size)
             or value.dtype.kind not in "fibuc"
-            or not host
+            # len() costs a quarter of .shape, which creates a tuple.
+            or (
+                ndim
+                and (not value.ndim or len(value) != rows if ndim == 1 else value.shape[:ndim] != batch_size)
+            )
         ):
             found.append(key)
     return found

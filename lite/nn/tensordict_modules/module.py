@@ -283,10 +283,13 @@ def read(tensordict: Any, keys: Iterable[NestedKey], options: dict[str, Any] | N
 
 def store(target: Any, keys: Sequence[NestedKey], values: Sequence[Any]) -> None:
     """Write entries into a TensorDict, none if one of them does not fit; "_" is dropped."""
-    node = _node_of(target)
-    entries = [(key, _entry(value)) for key, value in zip(keys, values, strict=True) if key != "_"]
-    if len(entries) > 1:  # then all are checked before the first is stored
-        entries = [(key, node._convert(entry)) for key, entry in entries]
+    node = target if type(target) is TensorDict else _node_of(target)
+    entries = []
+    for key, value in zip(keys, values, strict=True):
+        if key != "_":
+            entry = TensorDict.from_dict(value) if isinstance(value, dict) else value
+            # Of several all are checked before the first is stored.
+            entries.append((key, entry if len(keys) == 1 else node._convert(entry)))
     for key, entry in entries:
         node.set(key, entry)
 
@@ -297,10 +300,6 @@ def _node_of(tensordict: Any) -> Any:
     if node is None:
         raise TypeError(f"expected a TensorDict, got {type(tensordict).__name__}.")
     return node
-
-
-def _entry(value: Any) -> Any:
-    return TensorDict.from_dict(value) if isinstance(value, dict) else value
 
 
 def _key_list(keys: Any, error: str) -> list[NestedKey]:
