@@ -52,7 +52,7 @@ def select(
     else:
         if not inplace:
             return td._with(found)
-        if type(td) is class_registry.dense and not td._locked:  # a fourth of the time of moving entries
+        if type(td) is class_registry.dense and not td._locked:  # half of the time of moving entries
             td._data = found
             return td
         return _with_entries(td, found)
