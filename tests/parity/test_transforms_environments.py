@@ -41,6 +41,14 @@ ENVIRONMENTS = {
     "counter not done": lambda b: b.e.StepCounter(2, update_done=False),
     "sum": lambda b: b.e.Compose(b.e.StepCounter(4), b.e.RewardSum(), b.e.InitTracker()),
     "sum as a reward": lambda b: b.e.RewardSum(reward_spec=True),
+    "sum with reset keys": lambda b: b.e.RewardSum(["reward"], ["sum"], ["_reset"]),
+    "numbers": lambda b: b.e.TrajCounter(),
+    "numbers of truncated ones": lambda b: b.e.Compose(b.e.StepCounter(2), b.e.TrajCounter("episode")),
+    "truncated at once": lambda b: b.e.Compose(b.e.StepCounter(), b.e.RandomTruncationTransform(1, 1)),
+    "truncated elsewhere": lambda b: b.e.Compose(
+        b.e.StepCounter(step_count_key="steps"),
+        b.e.RandomTruncationTransform(1, 1, 1.0, step_count_key="steps", truncated_key="late"),
+    ),
     "primer": lambda b: b.e.TensorDictPrimer(
         {"memory": b.d.Unbounded((3,), dtype=b.dtype("float32"))}, default_value=2.0, expand_specs=True
     ),
@@ -92,6 +100,93 @@ def test_in_an_environment(name, size, stop):
 def test_an_environment_does_what_its_specs_say(name):
     env = lite.envs.TransformedEnv(counting(LITE, (2,)), ENVIRONMENTS[name](LITE))
     lite.envs.check_env_specs(env)
+
+
+@pytest.mark.parametrize("size", [(), (2,)])
+def test_another_batch_size(size):
+    def made(b):
+        summed = b.e.BatchSizeTransform(reshape_fn=lambda td: td.unsqueeze(0))
+        env = b.e.TransformedEnv(counting(b, size), b.e.Compose(b.e.RewardSum(), summed))
+        action = b.of(np.ones((1, *size, 2), np.float32))
+        return env, flat(env.rollout(8, lambda td: td.set("action", action)))
+
+    (mine, ours), (their, theirs) = made(LITE), made(TORCH)
+    same(ours, theirs)
+    assert mine.batch_size == tuple(their.batch_size) == (1, *size)
+    for kind in ("observation", "reward", "done", "action", "state"):
+        same_specs(*(getattr(env, f"full_{kind}_spec") for env in (mine, their)))
+    lite.envs.check_env_specs(mine)
+
+
+@pytest.mark.parametrize("reset", [None, "made", "made of the environment"])
+def test_a_batch_size_for_an_environment_of_any(reset):
+    def made(b):
+        class Drawn(b.e.EnvBase):
+            batch_locked = False
+
+            def __init__(self):
+                super().__init__()
+                f32 = b.dtype("float32")
+                self.observation_spec = b.d.Composite(x=b.d.Bounded(-1, 1, shape=(3,), dtype=f32))
+                self.reward_spec = b.d.Unbounded((1,), dtype=f32)
+                self.action_spec = b.d.Unbounded((2,), dtype=f32)
+
+            def _reset(self, tensordict, **kwargs):
+                size = () if tensordict is None else tuple(tensordict.batch_size)
+                return self.observation_spec.zero(size).update(self.full_done_spec.zero(size))
+
+            def _step(self, tensordict):
+                size = tuple(tensordict.batch_size)
+                out = self.observation_spec.one(size).update(self.full_done_spec.zero(size))
+                return out.update(self.full_reward_spec.one(size))
+
+            def _set_seed(self, seed):
+                pass
+
+        def first(tensordict, tensordict_reset, env=None):
+            assert (env is None) is (reset == "made")
+            entries = {"x": np.full((5, 3), 0.5, np.float32)}
+            entries |= {name: np.zeros((5, 1), np.bool_) for name in ("done", "terminated")}
+            return batch(b, entries, (5,))
+
+        given = {} if reset is None else {"reset_func": first, "env_kwarg": reset != "made"}
+        env = b.e.TransformedEnv(Drawn(), b.e.BatchSizeTransform(batch_size=[5], **given))
+        zeros = b.of(np.zeros((5, 2), np.float32))
+        return env, flat(env.rollout(4, lambda td: td.set("action", zeros)))
+
+    (mine, ours), (their, theirs) = made(LITE), made(TORCH)
+    same(ours, theirs)
+    for kind in ("observation", "reward", "done", "action", "state"):
+        same_specs(*(getattr(env, f"full_{kind}_spec") for env in (mine, their)))
+
+
+@pytest.mark.parametrize("first", [None, 1.0])
+def test_lengths_of_truncated_episodes(first):
+    """The first one is random, and with `first` the second; those after it are as long as may be."""
+
+    def lengths(b):
+        truncation = b.e.RandomTruncationTransform(1, 4, 0.0, first)
+        env = b.e.TransformedEnv(counting(b, (), (99,)), b.e.Compose(b.e.StepCounter(), truncation))
+        ends = np.flatnonzero(flat(env.rollout(30, break_when_any_done=False))["next.truncated"])
+        return np.diff(ends)[1 if first else 0 :][:5].tolist()
+
+    assert lengths(LITE) == lengths(TORCH) == [4] * 5
+
+
+def test_numbers_go_on_over_resets_and_in_state_dicts():
+    def made(b):
+        counter = b.e.TrajCounter()
+        env = b.e.TransformedEnv(counting(b, (2,)), counter)
+        seen = [flat(env.reset())["traj_count"].tolist() for _ in range(2)]
+        clone = b.e.TransformedEnv(counting(b, (2,)), counter.clone())
+        seen.append(flat(clone.reset())["traj_count"].tolist())
+        state = counter.state_dict()
+        other = b.e.TrajCounter()
+        other.load_state_dict(state)
+        seen.append(flat(b.e.TransformedEnv(counting(b, (2,)), other).reset())["traj_count"].tolist())
+        return seen, {key: int(value) for key, value in state.items()}
+
+    assert made(LITE) == made(TORCH)
 
 
 @pytest.mark.parametrize("strategy", ["MEDIAN", "LOW", "HIGH"])

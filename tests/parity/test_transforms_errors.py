@@ -69,6 +69,24 @@ ERRORS = {
     "counter alone": lambda b: b.e.StepCounter()(batch(b, {"x": OBS})),
     "sum": lambda b: b.e.RewardSum(["reward"], ["a", "b"]),
     "sum without time": lambda b: b.e.RewardSum()(batch(b, {"reward": REWARD})),
+    "sum with other reset keys": lambda b: b.e.TransformedEnv(
+        counting(b), b.e.RewardSum(reset_keys=["_reset", "_reset"])
+    ).reset(),
+    "sum without reset keys": lambda b: b.e.RewardSum().reset_keys,
+    "numbers alone": lambda b: b.e.TrajCounter()(batch(b, {"x": OBS})),
+    "numbers before a reset": lambda b: b.e.TransformedEnv(counting(b), b.e.TrajCounter()).step(
+        batch(b, {"action": OBS[0, :2]}, ())
+    ),
+    "truncation alone": lambda b: b.e.RandomTruncationTransform(1, 2)(batch(b, {"x": OBS})),
+    "truncation without a counter": lambda b: b.e.TransformedEnv(
+        counting(b), b.e.RandomTruncationTransform(1, 2)
+    ),
+    "truncation at 0": lambda b: b.e.RandomTruncationTransform(0, 2),
+    "truncation upside down": lambda b: b.e.RandomTruncationTransform(3, 2),
+    "truncation by no chance": lambda b: b.e.RandomTruncationTransform(1, 2, 1.5),
+    "truncation by no first chance": lambda b: b.e.RandomTruncationTransform(1, 2, 0.5, -0.5),
+    "no batch size": lambda b: b.e.BatchSizeTransform(),
+    "two batch sizes": lambda b: b.e.BatchSizeTransform(batch_size=[2], reshape_fn=lambda td: td),
     "init": lambda b: b.e.InitTracker(("a", "b")),
     "primer": lambda b: b.e.TensorDictPrimer({"a": b.d.Unbounded(1)}, random=True, default_value=1.0),
     "compose a number": lambda b: b.e.Compose(3),

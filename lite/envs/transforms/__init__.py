@@ -5,7 +5,7 @@
 - numbers: `affine`, `vec_norm`, `vec_norm_v2`, `clipping`, `dtypes`
 - entries and shapes: `keys`, `shapes`, `cat_tensors`, `cat_frames`, `images`, `resize`
 - actions: `actions`
-- episodes: `step_transforms`, which collectors take, too; `repeats`, `lives`, `returns`, `time_max_pool`
+- episodes: `step_transforms`, which collectors take, too; `repeats`, `episodes`, `returns`, `time_max_pool`
 - `sequences` of buffers, and `module_transform`
 
 Names are loaded on first use, so that importing this package costs next to nothing.
@@ -28,15 +28,20 @@ if TYPE_CHECKING:
     from lite.envs.transforms.clipping import ClipTransform, RewardClipping, SignTransform
     from lite.envs.transforms.compose import Compose
     from lite.envs.transforms.dtypes import DoubleToFloat, DTypeCastTransform
+    from lite.envs.transforms.episodes import (
+        EndOfLifeTransform,
+        RandomTruncationTransform,
+        TrajCounter,
+    )
     from lite.envs.transforms.images import CenterCrop, Crop, GrayScale, ToTensorImage
     from lite.envs.transforms.keys import ExcludeTransform, RenameTransform, SelectTransform
-    from lite.envs.transforms.lives import EndOfLifeTransform
     from lite.envs.transforms.module_transform import ModuleTransform
     from lite.envs.transforms.repeats import FrameSkipTransform, NoopResetEnv
     from lite.envs.transforms.resize import Resize
     from lite.envs.transforms.returns import Reward2GoTransform, TargetReturn
     from lite.envs.transforms.sequences import BurnInTransform, RandomCropTensorDict
     from lite.envs.transforms.shapes import (
+        BatchSizeTransform,
         FlattenObservation,
         PermuteTransform,
         SqueezeTransform,
@@ -57,42 +62,36 @@ if TYPE_CHECKING:
 
 # The public names by what defines them.
 _NAMES = {
-    "actions": ["ActionDiscretizer", "ActionMask", "ActionScaling", "DiscreteActionProjection"],
-    "affine": ["ObservationNorm", "RewardScaling"],
-    "base": ["ObservationTransform", "Transform"],
-    "cat_frames": ["CatFrames"],
-    "cat_tensors": ["CatTensors"],
-    "clipping": ["ClipTransform", "RewardClipping", "SignTransform"],
-    "compose": ["Compose"],
-    "dtypes": ["DTypeCastTransform", "DoubleToFloat"],
-    "images": ["CenterCrop", "Crop", "GrayScale", "ToTensorImage"],
-    "keys": ["ExcludeTransform", "RenameTransform", "SelectTransform"],
-    "lives": ["EndOfLifeTransform"],
-    "module_transform": ["ModuleTransform"],
-    "repeats": ["FrameSkipTransform", "NoopResetEnv"],
-    "resize": ["Resize"],
-    "returns": ["Reward2GoTransform", "TargetReturn"],
-    "sequences": ["BurnInTransform", "RandomCropTensorDict"],
-    "shapes": ["FlattenObservation", "PermuteTransform", "SqueezeTransform", "UnsqueezeTransform"],
-    "step_transforms": [
-        "InitTracker",
-        "RewardSum",
-        "StepCounter",
-        "StepTransform",
-        "TensorDictPrimer",
-        "gSDENoise",
-    ],
-    "time_max_pool": ["TimeMaxPool"],
-    "transformed_env": ["TransformedEnv"],
-    "vec_norm": ["VecNorm"],
-    "vec_norm_v2": ["VecNormV2"],
+    "actions": "ActionDiscretizer ActionMask ActionScaling DiscreteActionProjection",
+    "affine": "ObservationNorm RewardScaling",
+    "base": "ObservationTransform Transform",
+    "cat_frames": "CatFrames",
+    "cat_tensors": "CatTensors",
+    "clipping": "ClipTransform RewardClipping SignTransform",
+    "compose": "Compose",
+    "dtypes": "DTypeCastTransform DoubleToFloat",
+    "episodes": "EndOfLifeTransform RandomTruncationTransform TrajCounter",
+    "images": "CenterCrop Crop GrayScale ToTensorImage",
+    "keys": "ExcludeTransform RenameTransform SelectTransform",
+    "module_transform": "ModuleTransform",
+    "repeats": "FrameSkipTransform NoopResetEnv",
+    "resize": "Resize",
+    "returns": "Reward2GoTransform TargetReturn",
+    "sequences": "BurnInTransform RandomCropTensorDict",
+    "shapes": "BatchSizeTransform FlattenObservation PermuteTransform SqueezeTransform UnsqueezeTransform",
+    "step_transforms": "InitTracker RewardSum StepCounter StepTransform TensorDictPrimer gSDENoise",
+    "time_max_pool": "TimeMaxPool",
+    "transformed_env": "TransformedEnv",
+    "vec_norm": "VecNorm",
+    "vec_norm_v2": "VecNormV2",
 }
-_FILE_OF = {name: file for file, names in _NAMES.items() for name in names}
+_FILE_OF = {name: file for file, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "ActionDiscretizer",
     "ActionMask",
     "ActionScaling",
+    "BatchSizeTransform",
     "BurnInTransform",
     "CatFrames",
     "CatTensors",
@@ -115,6 +114,7 @@ __all__ = [
     "ObservationTransform",
     "PermuteTransform",
     "RandomCropTensorDict",
+    "RandomTruncationTransform",
     "RenameTransform",
     "Resize",
     "Reward2GoTransform",
@@ -130,6 +130,7 @@ __all__ = [
     "TensorDictPrimer",
     "TimeMaxPool",
     "ToTensorImage",
+    "TrajCounter",
     "Transform",
     "TransformedEnv",
     "UnsqueezeTransform",

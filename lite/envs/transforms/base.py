@@ -348,6 +348,23 @@ class ObservationTransform(Transform):
         super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
 
 
+class TwoWayTransform(Transform):
+    """A transform that goes both ways, and writes where it reads unless it is told otherwise."""
+
+    _transforms_reset = True
+
+    def __init__(
+        self,
+        in_keys: Keys = None,
+        out_keys: Keys = None,
+        in_keys_inv: Keys = None,
+        out_keys_inv: Keys = None,
+    ) -> None:
+        there, back = in_keys or [], in_keys_inv or []
+        out_keys = there if out_keys is None else out_keys
+        super().__init__(there, out_keys, back, back if out_keys_inv is None else out_keys_inv)
+
+
 belong_to("lite.envs", Transform, ObservationTransform)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from lite import get_default_dtype
 from lite._arrays.public import belong_to
-from lite.envs.transforms.base import Keys, Transform, apply_to_composite
+from lite.envs.transforms.base import Keys, Transform, TwoWayTransform, apply_to_composite
 from lite.specs.arrays import Bounded, Unbounded
 from lite.specs.base import TensorSpec
 from lite.specs.composite import Composite
@@ -70,26 +70,8 @@ class RewardClipping(Transform):
         return f"RewardClipping({bounds}, keys={self.in_keys})"
 
 
-class _BoundedValues(Transform):
+class _BoundedValues(TwoWayTransform):
     """A function whose values are bounded, of observations, rewards and inputs."""
-
-    _transforms_reset = True
-
-    def __init__(
-        self,
-        in_keys: Keys = None,
-        out_keys: Keys = None,
-        in_keys_inv: Keys = None,
-        out_keys_inv: Keys = None,
-    ) -> None:
-        in_keys = [] if in_keys is None else in_keys
-        in_keys_inv = [] if in_keys_inv is None else in_keys_inv
-        super().__init__(
-            in_keys,
-            in_keys if out_keys is None else out_keys,
-            in_keys_inv,
-            in_keys_inv if out_keys_inv is None else out_keys_inv,
-        )
 
     def _bounds(self) -> tuple[Any, Any]:
         raise NotImplementedError

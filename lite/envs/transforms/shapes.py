@@ -1,40 +1,31 @@
-"""`UnsqueezeTransform`, `SqueezeTransform`, `PermuteTransform` and `FlattenObservation`: other shapes."""
+"""Other shapes, of entries (`UnsqueezeTransform` and its like) or of the batch (`BatchSizeTransform`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from lite import TensorDictBase
+from lite import TensorDict, TensorDictBase
 from lite._arrays.public import belong_to
 from lite.envs.transforms.base import (
     Keys,
     ObservationTransform,
     Transform,
+    TwoWayTransform,
     apply_to_composite,
     apply_to_composite_inv,
 )
 from lite.envs.transforms.spec_changes import mapped
-from lite.specs.base import TensorSpec
+from lite.specs.base import Shape, TensorSpec, as_size
+from lite.specs.composite import Composite
 
 
-class _Shaped(Transform):
-    """A transform of shapes that goes both ways."""
+class _Shaped(TwoWayTransform):
+    """A transform of shapes."""
 
     invertible = True
-    _transforms_reset = True
-
-    def __init__(self, in_keys: Keys, out_keys: Keys, in_keys_inv: Keys, out_keys_inv: Keys) -> None:
-        in_keys = [] if in_keys is None else in_keys
-        in_keys_inv = [] if in_keys_inv is None else in_keys_inv
-        super().__init__(
-            in_keys,
-            in_keys if out_keys is None else out_keys,
-            in_keys_inv,
-            in_keys_inv if out_keys_inv is None else out_keys_inv,
-        )
 
     def _from_start(self, dim: int) -> int:
         """A dim from 0 on counts after the batch of the environment."""
@@ -270,7 +261,94 @@ class FlattenObservation(ObservationTransform):
         return f"FlattenObservation({values})"
 
 
-belong_to("lite.envs", UnsqueezeTransform, SqueezeTransform, PermuteTransform, FlattenObservation)
+class BatchSizeTransform(Transform):
+    """Gives an environment another batch size; as a module, reshapes what it is called on.
+
+    Args:
+        batch_size: the new one, for environments that take any.
+        reshape_fn: a function from a TensorDict to one of the new batch size, in place of `batch_size`.
+        reset_func: makes what an episode starts with, of what `reset` was called with and what the
+            environment gave.
+        env_kwarg: pass it the environment as `env`, too.
+
+    Raises:
+        ValueError: both of `batch_size` and `reshape_fn`, or neither.
+
+    Source:
+        torchrl.envs.BatchSizeTransform.
+
+    Example:
+        >>> from lite.envs import BatchSizeTransform, GymEnv, TransformedEnv
+        >>> transform = BatchSizeTransform(reshape_fn=lambda td: td.reshape(1, 1))
+        >>> TransformedEnv(GymEnv("CartPole-v1"), transform).rollout(4)["observation"].shape
+        (1, 1, 4, 4)
+    """
+
+    enable_inv_on_reset = True
+
+    def __init__(
+        self,
+        *,
+        batch_size: Any = None,
+        reshape_fn: Callable[[Any], Any] | None = None,
+        reset_func: Callable[..., Any] | None = None,
+        env_kwarg: bool = False,
+    ) -> None:
+        super().__init__()
+        if (batch_size is None) == (reshape_fn is None):
+            raise ValueError("give batch_size or reshape_fn, and not both.")
+        self.batch_size = None if batch_size is None else as_size(batch_size)
+        self.reshape_fn, self.reset_func, self.env_kwarg = reshape_fn, reset_func, env_kwarg
+
+    def _changed(self, tensordict: Any) -> Any:
+        return tensordict.expand(self.batch_size) if self.reshape_fn is None else self.reshape_fn(tensordict)
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        if self.reset_func is not None:
+            env = {"env": self.container} if self.env_kwarg else {}
+            tensordict_reset = self.reset_func(tensordict, tensordict_reset, **env)
+        return self._changed(tensordict_reset)
+
+    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+        return next_tensordict if self.reshape_fn is None else self.reshape_fn(next_tensordict)
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """What `reshape_fn` makes of a TensorDict; the same one without it."""
+        return self._call(tensordict)
+
+    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        parent = None if self.reshape_fn is None else self.parent
+        return tensordict if parent is None else tensordict.reshape(parent.batch_size)
+
+    def transform_env_batch_size(self, batch_size: Shape) -> Shape:
+        return tuple(self._changed(TensorDict(batch_size=batch_size)).batch_size)
+
+    def _spec(self, spec: Any) -> Composite:
+        batch = spec.shape
+        made = Composite(shape=self.transform_env_batch_size(batch))
+
+        def value(array: Any) -> Any:
+            return self._changed(TensorDict({"value": array}, batch))["value"]
+
+        for key, part in spec.items():
+            made[key] = self._spec(part) if isinstance(part, Composite) else mapped(part, value)
+        return made
+
+    def transform_output_spec(self, output_spec: Composite) -> Composite:
+        return self._spec(output_spec)
+
+    def transform_input_spec(self, input_spec: Composite) -> Composite:
+        return self._spec(input_spec)
+
+
+belong_to(
+    "lite.envs",
+    UnsqueezeTransform,
+    SqueezeTransform,
+    PermuteTransform,
+    FlattenObservation,
+    BatchSizeTransform,
+)
 
 
 def _unsqueezed(value: Any, dim: int) -> Any:

@@ -228,10 +228,12 @@ class RewardSum(StepTransform):
     Args:
         in_keys: what is summed; all rewards of the environment if None, `["reward"]` without one.
         out_keys: where the sums go; None for `"episode_"` in front of each of `in_keys`.
+        reset_keys: the entries that start each sum anew; those of the environment if None.
         reward_spec: put the specs of the sums beside those of rewards, in place of observations.
 
     Raises:
         ValueError: the numbers of keys differ; when called, there is no dimension "time".
+        TypeError: `reset_keys` are asked for, which are neither given nor those of an environment.
 
     Source:
         torchrl.envs.RewardSum.
@@ -247,8 +249,16 @@ class RewardSum(StepTransform):
 
     _changes_done = False
 
-    def __init__(self, in_keys: Keys = None, out_keys: Keys = None, *, reward_spec: bool = False) -> None:
+    def __init__(
+        self,
+        in_keys: Keys = None,
+        out_keys: Keys = None,
+        reset_keys: Keys = None,
+        *,
+        reward_spec: bool = False,
+    ) -> None:
         super().__init__(in_keys, out_keys)
+        self._reset_keys = key_list(reset_keys)
         self.reward_spec = reward_spec
         if out_keys is not None and len(self.in_keys) != len(self.out_keys):
             raise ValueError(
@@ -279,6 +289,26 @@ class RewardSum(StepTransform):
     def out_keys(self, keys: Keys) -> None:
         self.__dict__["_out_keys"] = key_list(keys)
         self.__dict__.pop("_paired", None)
+
+    @property
+    def reset_keys(self) -> list[NestedKey]:
+        """What starts each sum anew."""
+        keys, parent = self._reset_keys, self.parent
+        if keys is None:
+            if parent is None:
+                raise TypeError("RewardSum has no environment: reset_keys must be given.")
+            keys = list(parent.reset_keys)
+            keys *= len(self.in_keys) if len(keys) == 1 else 1
+        if len(keys) != len(self.in_keys):
+            raise ValueError(f"reset_keys must be as many as in_keys, got {keys} and {self.in_keys}.")
+        return keys
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        fresh = self.initial(tuple(tensordict_reset.batch_size))
+        for reset_key, (path, zero) in zip(self.reset_keys, fresh.items(), strict=True):
+            key, mask = _as_key(path), reset_mask(reset_key, tensordict)
+            tensordict_reset.set(key, where_reset(mask, zero, tensordict.get(key, None)))
+        return tensordict_reset
 
     def empty_cache(self) -> None:
         super().empty_cache()

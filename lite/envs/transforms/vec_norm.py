@@ -16,13 +16,63 @@ from lite.envs.transforms.affine import ObservationNorm
 from lite.envs.transforms.base import Keys, Transform, apply_to_composite
 from lite.envs.transforms.compose import Compose
 from lite.specs.arrays import Bounded, Unbounded
-from lite.specs.base import TensorSpec
+from lite.specs.base import Shape, TensorSpec
 
 _SEPARATOR = "-<.>-"  # in the names of the state dict
 _STATISTICS = ("_sum", "_ssq", "_count")
 
 
-class VecNorm(Transform):
+class RunningNorm(Transform):
+    """Base of what normalises entries by statistics that go on."""
+
+    frozen = False
+
+    def freeze(self) -> Self:
+        """Keep the statistics as they are; returns self."""
+        self.frozen = True
+        return self
+
+    def unfreeze(self) -> Self:
+        """Go on with them; returns self."""
+        self.frozen = False
+        return self
+
+    def _moments(self, key: NestedKey) -> tuple[Any, Any]:
+        """Mean and standard deviation of an entry; RuntimeError where there are no statistics."""
+        raise NotImplementedError
+
+    def _all_moments(self, batch: Shape = ()) -> tuple[TensorDict, TensorDict]:
+        pairs = {key: self._moments(key) for key in self.in_keys}
+        loc, scale = ({key: pair[i] for key, pair in pairs.items()} for i in (0, 1))
+        return TensorDict(loc, batch), TensorDict(scale, batch)
+
+    @property
+    def loc(self) -> TensorDict:
+        """The means, by `in_keys`."""
+        return self._all_moments()[0]
+
+    @property
+    def scale(self) -> TensorDict:
+        """The standard deviations, by `in_keys`."""
+        return self._all_moments()[1]
+
+    @property
+    def standard_normal(self) -> bool:
+        """True: the mean is subtracted."""
+        return True
+
+    def denorm(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """A copy whose `in_keys` are what gave the entries of `out_keys`."""
+        loc, scale = self._all_moments()
+        out = tensordict.copy()
+        for source, target in zip(self.in_keys, self.out_keys, strict=True):
+            value = out.get(target, None)
+            if value is not None:
+                out.set(source, value * scale.get(source) + loc.get(source))
+        return out
+
+
+class VecNorm(RunningNorm):
     """Normalises entries by their running mean and standard deviation.
 
     At each call sums, sums of squares and the count are multiplied by `decay`, and those of the entries are
@@ -76,17 +126,6 @@ class VecNorm(Transform):
         self._td = shared_td
         self.decay, self.eps = decay, eps
         self.shapes = shapes
-        self.frozen = False
-
-    def freeze(self) -> Self:
-        """Keep the statistics as they are; returns self."""
-        self.frozen = True
-        return self
-
-    def unfreeze(self) -> Self:
-        """Go on with them; returns self."""
-        self.frozen = False
-        return self
 
     def frozen_copy(self) -> Self:
         """A frozen copy with statistics of its own.
@@ -105,7 +144,7 @@ class VecNorm(Transform):
         for place, (source, target) in enumerate(zip(self.in_keys, self.out_keys, strict=True)):
             value = tensordict.get(source, None)
             if value is not None:
-                mean, std = self._moments(*self._updated(place, source, value, tensordict))
+                mean, std = self._moments_of(*self._updated(place, source, value, tensordict))
                 if self.eps > 1:  # otherwise the least variance has a larger root
                     std = np.maximum(std, std.dtype.type(self.eps))
                 tensordict.set(target, (value - mean) / std)
@@ -130,7 +169,7 @@ class VecNorm(Transform):
                 total += part
         return statistics
 
-    def _moments(self, total: Any, squares: Any, count: Any) -> tuple[Any, Any]:
+    def _moments_of(self, total: Any, squares: Any, count: Any) -> tuple[Any, Any]:
         mean = total / count
         variance = squares / count - mean * mean
         return mean, np.sqrt(np.maximum(variance, variance.dtype.type(self.eps)))
@@ -142,33 +181,8 @@ class VecNorm(Transform):
             raise RuntimeError("VecNorm has no statistics yet: call it first, or load a state dict.")
         return self._td
 
-    def _all_moments(self) -> tuple[TensorDict, TensorDict]:
-        td = self._known()
-        pairs = {key: self._moments(*(td.get(name) for name in _statistics_of(key))) for key in self.in_keys}
-        loc, scale = TensorDict({}, []), TensorDict({}, [])
-        for key, (mean, std) in pairs.items():
-            loc.set(key, mean)
-            scale.set(key, std)
-        return loc, scale
-
-    @property
-    def loc(self) -> TensorDict:
-        """The means, by `in_keys`."""
-        return self._all_moments()[0]
-
-    @property
-    def scale(self) -> TensorDict:
-        """The standard deviations, by `in_keys`."""
-        return self._all_moments()[1]
-
-    @property
-    def standard_normal(self) -> bool:
-        """True: the mean is subtracted."""
-        return True
-
-    def denorm(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """A copy whose `in_keys` are what gave the entries of `out_keys`."""
-        return denormalised(self, tensordict, *self._all_moments())
+    def _moments(self, key: NestedKey) -> tuple[Any, Any]:
+        return self._moments_of(*(self._known().get(name) for name in _statistics_of(key)))
 
     def to_observation_norm(self) -> Compose | ObservationNorm:
         """The statistics as they are, in `ObservationNorm`: one, or several in a `Compose`."""
@@ -230,18 +244,6 @@ def tree_of_arrays(state: Any, separator: str) -> TensorDict:
         path = tuple(name.split(separator))
         td.set(path if len(path) > 1 else name, np.array(value))
     return td
-
-
-def denormalised(
-    transform: Transform, tensordict: TensorDictBase, loc: TensorDictBase, scale: TensorDictBase
-) -> TensorDictBase:
-    """A copy with the entries before a normalisation."""
-    out = tensordict.copy()
-    for source, target in zip(transform.in_keys, transform.out_keys, strict=True):
-        value = out.get(target, None)
-        if value is not None:
-            out.set(source, value * scale.get(source) + loc.get(source))
-    return out
 
 
 def as_observation_norm(

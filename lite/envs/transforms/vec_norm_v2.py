@@ -12,17 +12,18 @@ from lite._arrays.dtypes import is_floating
 from lite._arrays.public import belong_to
 from lite._arrays.types import is_symbolic
 from lite.envs.transforms.affine import ObservationNorm
-from lite.envs.transforms.base import Keys, Transform
+from lite.envs.transforms.base import Keys
 from lite.envs.transforms.compose import Compose
-from lite.envs.transforms.vec_norm import as_observation_norm, denormalised, flat_arrays, tree_of_arrays
+from lite.envs.transforms.vec_norm import RunningNorm, as_observation_norm, flat_arrays, tree_of_arrays
 from lite.specs.arrays import Unbounded
+from lite.specs.base import Shape
 from lite.specs.composite import Composite
 
 _SEPARATOR = ".-|-."  # in the names of the state dict
 _PARTS = ("loc", "var", "count")
 
 
-class VecNormV2(Transform):
+class VecNormV2(RunningNorm):
     """Normalises entries by their running mean and standard deviation.
 
     At each call the means of the entries and of their squares move towards those of the entries, by
@@ -64,22 +65,11 @@ class VecNormV2(Transform):
     ) -> None:
         super().__init__(in_keys, in_keys if out_keys is None else out_keys)
         self.decay, self.eps = decay, eps
-        self.frozen = False
         self.reduce_batch_dims = reduce_batch_dims
         self.register_buffer("initialized", np.asarray(shared_data is not None))
         self._statistics: dict[str, Any] | None = None
         if shared_data is not None:
             self._statistics = {name: shared_data.get(name) for name in _PARTS}
-
-    def freeze(self) -> Self:
-        """Keep the statistics as they are; returns self."""
-        self.frozen = True
-        return self
-
-    def unfreeze(self) -> Self:
-        """Go on with them; returns self."""
-        self.frozen = False
-        return self
 
     def frozen_copy(self) -> Self:
         """A frozen copy with statistics of its own.
@@ -176,33 +166,8 @@ class VecNormV2(Transform):
             raise RuntimeError("VecNormV2 has no statistics yet: call it first, or load a state dict.")
         return self._statistics
 
-    def _all_moments(self) -> tuple[TensorDict, TensorDict]:
-        batch = self._known()["loc"].batch_size
-        loc, scale = TensorDict({}, batch), TensorDict({}, batch)
-        for key in self.in_keys:
-            mean, std = self._moments(key)
-            loc.set(key, mean)
-            scale.set(key, std)
-        return loc, scale
-
-    @property
-    def loc(self) -> TensorDict:
-        """The means, by `in_keys`."""
-        return self._all_moments()[0]
-
-    @property
-    def scale(self) -> TensorDict:
-        """The standard deviations, by `in_keys`."""
-        return self._all_moments()[1]
-
-    @property
-    def standard_normal(self) -> bool:
-        """True: the mean is subtracted."""
-        return True
-
-    def denorm(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """A copy whose `in_keys` are what gave the entries of `out_keys`."""
-        return denormalised(self, tensordict, *self._all_moments())
+    def _all_moments(self, batch: Shape = ()) -> tuple[TensorDict, TensorDict]:
+        return super()._all_moments(self._known()["loc"].batch_size)
 
     def to_observation_norm(self) -> Compose | ObservationNorm:
         """The statistics as they are, in `ObservationNorm`: one, or several in a `Compose`."""

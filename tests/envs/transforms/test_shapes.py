@@ -1,9 +1,18 @@
 import numpy as np
 import pytest
+from helpers.transformed import Steps
 
 from lite import TensorDict
 from lite.data import Bounded, Composite
-from lite.envs import FlattenObservation, PermuteTransform, SqueezeTransform, UnsqueezeTransform
+from lite.envs import (
+    BatchSizeTransform,
+    FlattenObservation,
+    PermuteTransform,
+    SqueezeTransform,
+    TransformedEnv,
+    UnsqueezeTransform,
+    check_env_specs,
+)
 
 
 @pytest.mark.parametrize(
@@ -53,3 +62,20 @@ def test_flatten():
     flat = FlattenObservation(1, 2, ["x"], allow_positive_dim=True)
     assert flat(TensorDict(x=np.zeros((2, 3, 4, 5))))["x"].shape == (2, 12, 5)
     assert repr(flat) == "FlattenObservation(first_dim=1, last_dim=2, in_keys=['x'], out_keys=['x'])"
+
+
+def test_another_batch_size():
+    env = TransformedEnv(Steps(3), BatchSizeTransform(reshape_fn=lambda td: td.reshape(1, 1)))
+    assert env.batch_size == (1, 1)
+    assert env.action_spec.shape == (1, 1, 1)
+    td = env.rollout(6, break_when_any_done=False)
+    np.testing.assert_array_equal(td["x"].ravel(), [0, 1, 2, 0, 1, 2])
+    check_env_specs(env)
+
+
+def test_a_batch_size_of_a_module():
+    td = TensorDict({"x": np.ones((2, 3))}, [2])
+    assert BatchSizeTransform(reshape_fn=lambda td: td.unsqueeze(0))(td)["x"].shape == (1, 2, 3)
+    assert BatchSizeTransform(batch_size=[2])(td) is td
+    with pytest.raises(ValueError, match="batch_size or reshape_fn"):
+        BatchSizeTransform()

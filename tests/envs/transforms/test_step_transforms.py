@@ -187,3 +187,13 @@ def test_what_an_environment_gave_is_not_written():
     assert td.shape == (1,)
     assert td["next", "truncated"].all()
     assert not flags.any()
+
+
+def test_sums_with_reset_keys():
+    env = TransformedEnv(Steps(2), RewardSum(["reward", "reward"], ["a", "b"], ["_reset", "never"]))
+    td = env.rollout(4, break_when_any_done=False)
+    np.testing.assert_array_equal(td["next", "a"].ravel(), [1, 3, 1, 3])
+    with pytest.raises(ValueError, match="reset_keys must be as many as in_keys"):
+        TransformedEnv(Steps(2), RewardSum(reset_keys=["_reset", "_reset"])).reset()
+    with pytest.raises(TypeError, match="reset_keys must be given"):
+        RewardSum().reset_keys  # noqa: B018
