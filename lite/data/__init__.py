@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lite.data.collectors.collector import Collector
     from lite.data.collectors.evaluator import Evaluator
     from lite.data.collectors.llm_collector import LLMCollector
-    from lite.data.collectors.multi_collector import MultiAsyncCollector, MultiSyncCollector
+    from lite.data.collectors.multi_collector import AsyncCollector, MultiAsyncCollector, MultiSyncCollector
     from lite.data.collectors.ray_collector import RayCollector
     from lite.data.datasets.lerobot import lerobot_to_memmap
     from lite.data.datasets.minari import minari_to_memmap
@@ -108,7 +108,7 @@ _NAMES = {
     "envs.environments": "EnvError",
     "data.collectors.llm_collector": "LLMCollector",
     "envs.random_policy": "RandomPolicy",
-    "data.collectors.multi_collector": "MultiAsyncCollector MultiSyncCollector",
+    "data.collectors.multi_collector": "AsyncCollector MultiAsyncCollector MultiSyncCollector",
     "data.collectors.ray_collector": "RayCollector",
     "envs.transforms.step_transforms": "InitTracker RewardSum StepCounter StepTransform TensorDictPrimer",
     "data.datasets.lerobot": "lerobot_to_memmap",
@@ -161,6 +161,7 @@ _FILE_OF = {name: file for file, names in _NAMES.items() for name in names.split
 
 __all__ = [
     "GAE",
+    "AsyncCollector",
     "Binary",
     "Bounded",
     "BoundedContinuous",
@@ -257,7 +258,10 @@ def __dir__() -> list[str]:
     return __all__
 
 
-# What CatFrames calls by this name.
+# What CatFrames calls by the first name, and Collector by the others.
 _lazy_hooks.register(
-    make_window_sampler=lambda: import_module("lite.data.replay.slice_sampler").sampler_of_windows
+    make_window_sampler=lambda: import_module("lite.data.replay.slice_sampler").sampler_of_windows,
+    multi_sync_collector=lambda: __getattr__("MultiSyncCollector"),
+    multi_async_collector=lambda: __getattr__("MultiAsyncCollector"),
+    ray_collector=lambda: __getattr__("RayCollector"),
 )

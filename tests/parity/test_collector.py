@@ -1,5 +1,7 @@
 """Batches of a collector against those of torchrl's, over the same environments: keys, dtypes, values."""
 
+import time
+
 import gymnasium
 import numpy as np
 import pytest
@@ -7,11 +9,15 @@ import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers.compared import assert_same_entries
+from helpers.counting_env import Constant, CountingEnv
+from tensordict import TensorDict as TorchTensorDict
 from torchrl import collectors as theirs
 from torchrl import data, envs
+from torchrl import modules as their_modules
 
 import lite.data as our_data
 import lite.envs as our_envs
+import lite.nn
 from lite.data import (
     Collector,
     InitTracker,
@@ -282,3 +288,114 @@ def test_errors_of_evaluators(words):
         env = library.GymEnv("CartPole-v1")
         with pytest.raises(ValueError):
             collectors.Evaluator(env, env.rand_action, **words)
+
+
+class TheirCounting(envs.EnvBase):
+    """The reference's form of `CountingEnv`."""
+
+    def __init__(self, limit=3):
+        super().__init__()
+        self.observation_spec = data.Composite(observation=data.Unbounded((1,)))
+        self.action_spec = data.Bounded(-1.0, 1.0, shape=(1,))
+        self.reward_spec = data.Unbounded((1,))
+        self.limit, self.count = limit, 0
+
+    def _reset(self, tensordict, **kwargs):
+        self.count = 0
+        return TorchTensorDict({"observation": torch.zeros(1)}, [])
+
+    def _step(self, tensordict):
+        self.count += 1
+        done = torch.tensor([self.count >= self.limit])
+        seen = torch.full((1,), float(self.count))
+        return TorchTensorDict({"observation": seen, "reward": tensordict["action"], "done": done}, [])
+
+    def _set_seed(self, seed):
+        pass
+
+
+def constant(td):
+    return td.set("action", torch.full((1,), 0.5))
+
+
+@pytest.mark.parametrize("words", [{"sync": True}, {"sync": False}, {"backend": "process"}])
+def test_collectors_in_processes(words):
+    count = 1 if words.get("sync") is not True else 2
+    words = {**words, "frames_per_batch": 8, "total_frames": 16, "num_collectors": count}
+    with our_data.Collector(CountingEnv, Constant(), **words) as ours:
+        mine = list(ours)
+    reference = theirs.Collector(TheirCounting, constant, trust_policy=True, **words)
+    try:
+        others = [td.clone() for td in reference]
+    finally:
+        reference.shutdown()
+    assert type(ours).__name__.startswith("MultiSync") is type(reference).__name__.startswith("MultiSync")
+    assert len(mine) == len(others)
+    for td, wanted in zip(mine, others, strict=True):
+        del td["collector"], wanted["collector"]  # numbers of trajectories, as of `CountingEnv`
+        assert_same_entries(td, wanted)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"num_collectors": 2.0},
+        {"num_collectors": True},
+        {"num_collectors": 0},
+        {"backend": "nothing"},
+        {"num_collectors": 2, "backend": "direct"},
+        {"sync": True},
+        {"backend_options": {"mp_start_method": "spawn"}},
+        {"num_collectors": 1, "sync": 1},
+        {"num_collectors": 1, "backend_options": {"sync": True}},
+        {"num_collectors": 1, "backend_options": {"policy": None}},
+        {"num_collectors": 3},
+        {},
+    ],
+)
+def test_errors_of_backends(words):
+    kinds = []
+    for collectors, env in ((our_data, CountingEnv), (theirs, TheirCounting)):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            collectors.Collector([env, env], None, frames_per_batch=4, **words)
+        kinds.append(caught.type)
+    assert kinds[0] is kinds[1]
+
+
+def test_collection_in_the_background():
+    for collectors, library, env, policy in (
+        (our_data, our_data, CountingEnv(), Constant()),
+        (theirs, data, TheirCounting(), constant),
+    ):
+        with pytest.raises(RuntimeError):
+            collectors.Collector(env, policy, frames_per_batch=4).start()
+        buffer = library.ReplayBuffer(storage=library.LazyTensorStorage(100))
+        collector = collectors.Collector(
+            env, policy, frames_per_batch=4, total_frames=40, replay_buffer=buffer
+        )
+        collector.start()
+        while collector.is_running():
+            time.sleep(0.01)
+        collector.async_shutdown()
+        assert len(buffer) == 40
+        assert not collector.is_running()
+        assert collector.closed
+
+
+def test_what_a_recurrent_policy_starts_with():
+    found = []
+    for collectors, modules, env in (
+        (our_data, lite.nn, CountingEnv()),
+        (theirs, their_modules, TheirCounting()),
+    ):
+        policy = modules.GRUModule(input_size=1, hidden_size=1, in_key="observation", out_key="action")
+        found.append(
+            collectors.Collector(env, policy, frames_per_batch=7, auto_register_policy_transforms=True).next()
+        )
+    keys = [
+        {key for key in td.keys(True, True) if "recurrent_state" in key or "is_init" in key} for td in found
+    ]
+    assert keys[0] == keys[1]
+    for key in keys[0]:
+        assert found[0][key].shape == tuple(found[1][key].shape)
+    np.testing.assert_array_equal(found[0]["is_init"], found[1]["is_init"])

@@ -9,5 +9,6 @@
 
 `llm_collector` has a language model respond to prompts, which `prompts` reads. `ray_collector` has
 collectors in the actors of a cluster, `multi_collector` in processes of this machine, which run
-`collector_worker`.
+`collector_worker`; `backends` says which of them `Collector` makes, and `background` collects in a thread.
+`added_transforms` are those that a collector adds.
 """

@@ -10,24 +10,27 @@ import numpy as np
 
 from lite import TensorDict, TensorDictBase
 from lite._arrays.public import belong_to
+from lite.data.collectors.added_transforms import with_counter, with_primers
+from lite.data.collectors.backends import SELECTORS, collector_elsewhere
+from lite.data.collectors.background import BackgroundCollector
 from lite.data.collectors.env_rollout import EnvFace, EnvRollout, environments_of
 from lite.data.collectors.progress import require_total, shown
 from lite.data.collectors.rollout import Rollout
 from lite.data.collectors.torch_arguments import TorchArguments, check_torch_arguments
 from lite.data.collectors.weights import only_source, weights_of
-from lite.data.collectors.whole_trajectories import WholeTrajectories
+from lite.data.collectors.whole_trajectories import WholeTrajectories, assembler
 from lite.data.trajectories.split_trajectories import split_trajectories
 from lite.envs.base import EnvBase
 from lite.envs.environments import EnvError
 from lite.envs.random_policy import RandomPolicy
-from lite.envs.transforms.step_transforms import StepCounter, StepTransform
+from lite.envs.transforms.step_transforms import StepTransform
 from lite.kernels._integer import integer
 from lite.nn import InteractionType, Module, TensorDictModule, set_interaction_type
 from lite.specs.base import TensorSpec
 from lite.specs.composite import Composite
 
 
-class Collector:
+class Collector(BackgroundCollector):
     """Steps environments with a policy, and yields TensorDicts of shape (environments, time).
 
     A batch has, with the shapes of one environment's values behind the batch's:
@@ -73,6 +76,13 @@ class Collector:
             an `Env` alone, and returns one with the actions: the same one, or another. It gets the same
             TensorDict with the same arrays at each step. Another `Module` maps `"observation"` to `"action"`.
             None draws actions, as `RandomPolicy` does.
+        backend: "direct" for this process, "process" or "ray" for a `MultiAsyncCollector` or a
+            `RayCollector`, which this call gives then. None for "direct", and for "process" with `num_collectors`.
+        backend_options: more arguments of theirs.
+        num_collectors: how many processes, or actors.
+        sync: get a `MultiSyncCollector`, or a RayCollector that waits for all.
+        auto_register_policy_transforms: add the `InitTracker` and the primers that a recurrent policy needs,
+            unless the environment has them.
         policy_factory: makes the policy, in place of `policy`.
         frames_per_batch: frames in a batch, of all environments; rounded up to a multiple of their number.
         total_frames: when to stop, at the end of a batch; -1 for never.
@@ -143,11 +153,25 @@ class Collector:
         (2, 5) [5 6 7 8 9] [ 9 10 10 10 10]
     """
 
+    def __new__(cls, *args: Any, **words: Any) -> Any:
+        if cls is Collector:
+            elsewhere = collector_elsewhere(args, words)
+            if elsewhere is not None:
+                return elsewhere
+        elif any(words.get(name) is not None for name in SELECTORS):
+            raise TypeError(f"{', '.join(SELECTORS)} are arguments of Collector itself.")
+        return super().__new__(cls)
+
     def __init__(
         self,
         create_env_fn: Any,
         policy: Callable[[Any], Any] | None = None,
         *,
+        backend: Literal["direct", "process", "ray"] | None = None,
+        backend_options: Mapping[str, Any] | None = None,
+        num_collectors: int | None = None,
+        sync: bool | None = None,
+        auto_register_policy_transforms: bool | None = None,
         policy_factory: Callable[[], Callable[[Any], Any]] | None = None,
         frames_per_batch: int,
         total_frames: int = -1,
@@ -203,10 +227,15 @@ class Collector:
         self.post_collect_hook = post_collect_hook
         self.trajs_per_batch, self.trajs_per_write = trajs_per_batch, trajs_per_write
         self.traj_format = traj_format
-        self._whole = self._trajectories(track_traj_ids)
+        splittable = track_traj_ids and not split_trajs
+        self._whole = assembler(trajs_per_batch, trajs_per_write, traj_format, splittable)
         self.copy = self._whole is None and (copy or replay_buffer is not None)
         self.progress = require_total(progress, self.total_frames)
 
+        if isinstance(create_env_fn, Sequence):
+            if len(create_env_fn) != 1:
+                raise ValueError(f"create_env_fn must be one environment, got {len(create_env_fn)}.")
+            create_env_fn = create_env_fn[0]
         self.env = create_env_fn
         if isinstance(create_env_fn, type) or not hasattr(create_env_fn, "step"):
             if not callable(create_env_fn):
@@ -215,8 +244,10 @@ class Collector:
                     "gymnasium.make_vec(name, num_envs=1) makes one by its name."
                 )
             self.env = create_env_fn(**(create_env_kwargs or {}))
+        if auto_register_policy_transforms:
+            transforms = with_primers(transforms, self.env, policy)
         if not isinstance(self.env, EnvBase) or transforms or self.max_frames_per_traj:
-            transforms = _with_counter(transforms, self.max_frames_per_traj)
+            transforms = with_counter(transforms, self.max_frames_per_traj)
         self._environments = environments_of(self.env, timeout)
         self.frames_per_batch = -(-frames // self._environments.count)
         self.requested_frames_per_batch = self.frames_per_batch * self._environments.count
@@ -558,33 +589,6 @@ class Collector:
         self.replay_buffer.extend(data)
         return None
 
-    def _trajectories(self, have_ids: bool) -> WholeTrajectories | None:
-        """The object that assembles trajectories; None if they are not split."""
-        for name in ("trajs_per_batch", "trajs_per_write"):
-            count = getattr(self, name)
-            if count is not None and integer(name, count) < 1:
-                raise ValueError(f"{name} must be at least 1, got {count}.")
-        if self.traj_format not in (None, "padded", "cat"):
-            raise ValueError(f"traj_format must be 'padded' or 'cat', got {self.traj_format!r}.")
-        if self.trajs_per_batch is None:
-            if self.trajs_per_write is not None or self.traj_format is not None:
-                raise ValueError("trajs_per_write and traj_format need trajs_per_batch.")
-            return None
-        if self.split_trajs or not have_ids:
-            raise ValueError("trajs_per_batch needs track_traj_ids=True and split_trajs=False.")
-        return WholeTrajectories()
 
-
+Collector.__new__.__wrapped__ = Collector.__init__  # type: ignore[attr-defined]  # whose arguments it has
 belong_to("lite.data", Collector)
-
-
-def _with_counter(transforms: Sequence[StepTransform], max_steps: int) -> list[StepTransform]:
-    """The transforms, with a step counter in front unless they have one."""
-    for transform in transforms:
-        if not isinstance(transform, StepTransform):
-            raise TypeError(f"transforms must be StepTransforms, got {type(transform).__name__}.")
-    if not any(isinstance(transform, StepCounter) for transform in transforms):
-        return [StepCounter(max_steps or None), *transforms]
-    if max_steps:
-        raise ValueError("give max_frames_per_traj or a StepCounter with max_steps, not both.")
-    return list(transforms)

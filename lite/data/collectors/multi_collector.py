@@ -1,11 +1,11 @@
-"""`MultiSyncCollector` and `MultiAsyncCollector`: collectors in processes of this machine."""
+"""`MultiSyncCollector`, `MultiAsyncCollector`, `AsyncCollector`: collectors in processes of this machine."""
 
 from __future__ import annotations
 
 import contextlib
 import multiprocessing
 import multiprocessing.connection
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, Unpack
@@ -15,6 +15,7 @@ import numpy as np
 from lite import TensorDict, cat, stack
 from lite._arrays.public import belong_to
 from lite._processes.workers import safe_start_method
+from lite.data.collectors.background import BackgroundCollector
 from lite.data.collectors.collector_worker import serve
 from lite.data.collectors.progress import EpisodeRewards, require_total, shown
 from lite.data.collectors.torch_arguments import TorchArguments, check_torch_arguments
@@ -27,7 +28,7 @@ from lite.nn import InteractionType
 Maker = Callable[..., Any]
 
 
-class MultiCollector(ABC):
+class MultiCollector(BackgroundCollector):
     """Collects with a `Collector` in each of several processes; base of the two classes.
 
     Batches are those of `Collector`, in memory of their own; ids of trajectories begin with the number of
@@ -270,8 +271,15 @@ class MultiCollector(ABC):
 
     # -- the end --------------------------------------------------------------------------------
 
-    def shutdown(self) -> None:
-        """End the processes; batches that were yielded stay good. Doing it again does nothing."""
+    def shutdown(
+        self, timeout: float | None = None, close_env: bool = True, raise_on_error: bool = True
+    ) -> None:
+        """End the processes; batches that were yielded stay good. Doing it again does nothing.
+
+        Args:
+            timeout: seconds that a process may take; `shutdown_timeout` if None.
+            close_env, raise_on_error: without effect here.
+        """
         if self.closed:
             return
         self.closed = True
@@ -279,7 +287,7 @@ class MultiCollector(ABC):
             with contextlib.suppress(OSError):
                 connection.send(("close", None))
         for process, connection in zip(self._processes, self._connections, strict=True):
-            process.join(self.shutdown_timeout)
+            process.join(self.shutdown_timeout if timeout is None else timeout)
             if process.exitcode is None:
                 process.kill()
                 process.join()
@@ -377,4 +385,34 @@ class MultiAsyncCollector(MultiCollector):
         return self._batch_of(i).clone()
 
 
-belong_to("lite.data", MultiSyncCollector, MultiAsyncCollector)
+class AsyncCollector(MultiAsyncCollector):
+    """Collects in one other process, which goes on while its batches are learnt from.
+
+    Args:
+        create_env_fn: a function that makes the environment.
+        policy, kwargs: as for `MultiAsyncCollector`.
+
+    Raises:
+        TypeError, ValueError, RuntimeError: as for `MultiCollector`.
+
+    Source:
+        torchrl.collectors.AsyncCollector.
+
+    Example:
+        >>> from functools import partial
+        >>> from lite.data import AsyncCollector
+        >>> from lite.envs import GymEnv
+        >>> make = partial(GymEnv, "CartPole-v1")
+        >>> for td in AsyncCollector(make, frames_per_batch=10, total_frames=20):
+        ...     td.shape
+        (10,)
+        (10,)
+    """
+
+    def __init__(
+        self, create_env_fn: Maker, policy: Callable[[Any], Any] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__([create_env_fn], policy, **kwargs)
+
+
+belong_to("lite.data", MultiSyncCollector, MultiAsyncCollector, AsyncCollector)

@@ -6,6 +6,7 @@ import numpy as np
 
 from lite import TensorDictBase, cat
 from lite.data.trajectories.split_trajectories import split_trajectories
+from lite.kernels._integer import integer
 
 _IDS = ("collector", "traj_ids")
 
@@ -51,3 +52,21 @@ class WholeTrajectories:
         taken, self._whole = self._whole[:count], self._whole[count:]
         joined = cat(taken, 0)
         return split_trajectories(joined, prefix="collector") if padded else joined
+
+
+def assembler(
+    trajs_per_batch: int | None, trajs_per_write: int | None, traj_format: str | None, splittable: bool
+) -> WholeTrajectories | None:
+    """What assembles trajectories for a `Collector` with these arguments; None if they are not asked for."""
+    for name, count in (("trajs_per_batch", trajs_per_batch), ("trajs_per_write", trajs_per_write)):
+        if count is not None and integer(name, count) < 1:
+            raise ValueError(f"{name} must be at least 1, got {count}.")
+    if traj_format not in (None, "padded", "cat"):
+        raise ValueError(f"traj_format must be 'padded' or 'cat', got {traj_format!r}.")
+    if trajs_per_batch is None:
+        if trajs_per_write is not None or traj_format is not None:
+            raise ValueError("trajs_per_write and traj_format need trajs_per_batch.")
+        return None
+    if not splittable:
+        raise ValueError("trajs_per_batch needs track_traj_ids=True and split_trajs=False.")
+    return WholeTrajectories()

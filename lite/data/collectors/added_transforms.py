@@ -1,0 +1,37 @@
+"""Transforms that a `Collector` adds to those that it is given: a counter, and what a policy starts with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lite.envs.base import EnvBase
+from lite.envs.transforms.step_transforms import InitTracker, StepCounter, StepTransform
+from lite.nn import Module
+
+
+def with_counter(transforms: Sequence[StepTransform], max_steps: int) -> list[StepTransform]:
+    """The transforms, with a step counter in front unless they have one."""
+    for transform in transforms:
+        if not isinstance(transform, StepTransform):
+            raise TypeError(f"transforms must be StepTransforms, got {type(transform).__name__}.")
+    if not any(isinstance(transform, StepCounter) for transform in transforms):
+        return [StepCounter(max_steps or None), *transforms]
+    if max_steps:
+        raise ValueError("give max_frames_per_traj or a StepCounter with max_steps, not both.")
+    return list(transforms)
+
+
+def with_primers(transforms: Sequence[StepTransform], env: Any, policy: Any) -> list[StepTransform]:
+    """The transforms, and those that the modules of a policy need and `env` lacks."""
+    known = env.full_observation_spec.keys(True, True) if isinstance(env, EnvBase) else []
+    names = {key if isinstance(key, str) else key[-1] for key in known}
+    added = list(transforms)
+    if "is_init" not in names and not any(isinstance(transform, InitTracker) for transform in added):
+        added.append(InitTracker())
+    for part in policy.modules() if isinstance(policy, Module) else ():
+        if hasattr(part, "make_tensordict_primer"):
+            primer = part.make_tensordict_primer()
+            if not all(key in known for key in primer.primers.keys(True, True)):
+                added.append(primer)
+    return added

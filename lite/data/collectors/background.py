@@ -1,0 +1,81 @@
+"""Collection in the background, into a replay buffer, while the buffer is sampled."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+
+class BackgroundCollector(ABC):
+    """Base of collectors that a thread can iterate over."""
+
+    replay_buffer: Any
+    _thread: threading.Thread | None = None
+    _stopped = False
+    _failure: BaseException | None = None
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Any]: ...
+
+    @abstractmethod
+    def shutdown(self, timeout: float | None = None) -> None:
+        """Close what steps the environments."""
+
+    def start(self) -> None:
+        """Collect into the replay buffer from now on, in a thread, until `async_shutdown` or the last frame.
+
+        Raises:
+            RuntimeError: there is no replay buffer.
+
+        Example:
+            >>> from lite.data import Collector, LazyTensorStorage, ReplayBuffer
+            >>> from lite.envs import GymEnv
+            >>> buffer = ReplayBuffer(storage=LazyTensorStorage(100))
+            >>> collector = Collector(
+            ...     GymEnv("CartPole-v1"), frames_per_batch=10, total_frames=40, replay_buffer=buffer
+            ... )
+            >>> collector.start()
+            >>> while collector.is_running():
+            ...     pass
+            >>> len(buffer)
+            40
+            >>> collector.async_shutdown()
+        """
+        if self.replay_buffer is None:
+            raise RuntimeError("start needs a replay_buffer, which gets what is collected.")
+        if not self.is_running():
+            self._stopped = False
+            self._thread = threading.Thread(target=self._collect_all, daemon=True)
+            self._thread.start()
+
+    def is_running(self) -> bool:
+        """Whether `start` was called, and the thread has not ended."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def async_shutdown(self, timeout: float | None = None, close_env: bool = True) -> None:
+        """End what `start` began, after its batch, and shut down.
+
+        Args:
+            timeout: seconds to wait for the batch; None for any time.
+            close_env: leave environments of this process open if False.
+
+        Raises:
+            BaseException: whatever the thread failed with.
+        """
+        self._stopped = True
+        if self._thread is not None:
+            self._thread.join(timeout)
+        self.shutdown(timeout, **({} if close_env else {"close_env": False}))
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _collect_all(self) -> None:
+        try:
+            for _ in self:
+                if self._stopped:
+                    return
+        except BaseException as error:
+            self._failure = error

@@ -1,0 +1,45 @@
+"""Transforms that a collector adds to those that it is given."""
+
+import numpy as np
+import pytest
+from helpers.counting_env import CountingEnv
+
+from lite.data import Collector
+from lite.data.collectors.added_transforms import with_counter, with_primers
+from lite.envs import InitTracker, RewardSum, StepCounter, TransformedEnv
+from lite.nn import GRUModule, Linear, TensorDictModule, TensorDictSequential
+
+
+def policy():
+    gru = GRUModule(input_size=1, hidden_size=3, in_key="observation", out_key="hidden")
+    return TensorDictSequential(gru, TensorDictModule(Linear(3, 1), ["hidden"], ["action"]))
+
+
+def test_a_counter():
+    summed = RewardSum()
+    assert with_counter([summed], 0)[1:] == [summed]
+    assert with_counter([], 7)[0].max_steps == 7
+    own = StepCounter(3)
+    assert with_counter([own], 0) == [own]
+    with pytest.raises(ValueError, match="not both"):
+        with_counter([own], 7)
+    with pytest.raises(TypeError, match="must be StepTransforms, got int"):
+        with_counter([7], 0)
+
+
+def test_what_a_recurrent_policy_starts_with():
+    env = CountingEnv()
+    tracker, primer = with_primers([], env, policy())
+    assert isinstance(tracker, InitTracker)
+    assert list(primer.primers.keys()) == ["recurrent_state"]
+    assert with_primers([tracker], env, len) == [tracker]
+    own = policy()
+    ready = TransformedEnv(env, InitTracker()).append_transform(own[0].make_tensordict_primer())
+    assert with_primers([], ready, own) == []
+
+
+def test_a_collector_adds_them():
+    words = {"frames_per_batch": 7, "auto_register_policy_transforms": True}
+    td = Collector(CountingEnv(), policy(), **words).next()
+    np.testing.assert_array_equal(td["is_init"].ravel(), [1, 0, 0, 1, 0, 0, 1])
+    np.testing.assert_array_equal(td["recurrent_state"].any((-1, -2)), [0, 1, 1, 0, 1, 1, 0])

@@ -1,0 +1,59 @@
+"""Collectors that a thread iterates over."""
+
+import time
+
+import numpy as np
+import pytest
+from helpers.counting_env import CountingEnv, failing
+
+from lite.data import AsyncCollector, Collector, LazyTensorStorage, ReplayBuffer
+
+
+def waited_for(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("kind", [Collector, AsyncCollector])
+def test_collection_goes_on(kind):
+    buffer = ReplayBuffer(storage=LazyTensorStorage(100))
+    collector = kind(CountingEnv, frames_per_batch=6, replay_buffer=buffer)
+    assert not collector.is_running()
+    collector.start()
+    collector.start()  # once is enough
+    assert collector.is_running()
+    waited_for(lambda: len(buffer) == 100)
+    collector.async_shutdown()
+    assert not collector.is_running()
+    assert collector.closed
+    np.testing.assert_array_equal(np.unique(buffer[:]["observation"]), [0, 1, 2])
+    collector.async_shutdown()
+
+
+def test_the_last_frame():
+    buffer = ReplayBuffer(storage=LazyTensorStorage(100))
+    collector = Collector(CountingEnv, frames_per_batch=6, total_frames=30, replay_buffer=buffer)
+    collector.start()
+    waited_for(lambda: not collector.is_running())
+    assert len(buffer) == 30
+
+
+def test_failures():
+    with pytest.raises(RuntimeError, match="start needs a replay_buffer"):
+        Collector(CountingEnv, frames_per_batch=6).start()
+    collector = Collector(failing, frames_per_batch=6, replay_buffer=ReplayBuffer())
+    collector.start()
+    waited_for(lambda: not collector.is_running())
+    with pytest.raises(RuntimeError, match="the wheel came off"):
+        collector.async_shutdown()
+    assert collector.closed
+
+
+def test_the_environment_stays_open():
+    env = CountingEnv()
+    collector = Collector(env, frames_per_batch=6, replay_buffer=ReplayBuffer())
+    collector.start()
+    collector.async_shutdown(close_env=False)
+    assert not env.is_closed
