@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lite.data.logging.mlflow_logger import MLFlowLogger
     from lite.data.logging.pixel_render import PixelRenderTransform
     from lite.data.logging.tensorboard_logger import TensorboardLogger
+    from lite.data.logging.timeit import timeit
     from lite.data.logging.video_recorder import VideoRecorder
     from lite.data.logging.wandb_logger import WandbLogger
     from lite.data.replay.her_replay_buffer import HERReplayBuffer, HindsightStrategy
@@ -47,7 +48,12 @@ if TYPE_CHECKING:
     from lite.data.replay.prioritized_slice_sampler import PrioritizedSliceSampler
     from lite.data.replay.ray_replay_buffer import RayReplayBuffer
     from lite.data.replay.replay_buffer import ReplayBuffer
-    from lite.data.replay.samplers import RandomSampler, Sampler, SamplerWithoutReplacement
+    from lite.data.replay.samplers import (
+        RandomSampler,
+        Sampler,
+        SamplerWithoutReplacement,
+        StalenessAwareSampler,
+    )
     from lite.data.replay.slice_sampler import SliceSampler, SliceSamplerWithoutReplacement
     from lite.data.replay.storages import LazyStackStorage, ListStorage, Storage
     from lite.data.replay.tensor_storage import LazyTensorStorage, TensorStorage
@@ -97,6 +103,7 @@ if TYPE_CHECKING:
         UnboundedDiscrete,
     )
     from lite.specs.base import TensorSpec
+    from lite.specs.boxes import BoxList, CategoricalBox, ContinuousBox
     from lite.specs.composite import Composite
     from lite.specs.multi_categorical import MultiCategorical, MultiOneHot
     from lite.specs.objects import NonTensor
@@ -120,6 +127,7 @@ _NAMES = {
     "data.logging.mlflow_logger": "MLFlowLogger",
     "data.logging.pixel_render": "PixelRenderTransform",
     "data.logging.tensorboard_logger": "TensorboardLogger",
+    "data.logging.timeit": "timeit",
     "data.logging.video_recorder": "VideoRecorder",
     "data.logging.wandb_logger": "WandbLogger",
     "data.replay.her_replay_buffer": "HERReplayBuffer HindsightStrategy",
@@ -131,7 +139,7 @@ _NAMES = {
     "data.replay.prioritized_slice_sampler": "PrioritizedSliceSampler",
     "data.replay.ray_replay_buffer": "RayReplayBuffer",
     "data.replay.replay_buffer": "ReplayBuffer",
-    "data.replay.samplers": "RandomSampler Sampler SamplerWithoutReplacement",
+    "data.replay.samplers": "RandomSampler Sampler SamplerWithoutReplacement StalenessAwareSampler",
     "data.replay.slice_sampler": "SliceSampler SliceSamplerWithoutReplacement",
     "data.replay.storages": "LazyStackStorage ListStorage Storage",
     "data.replay.tensor_storage": "LazyTensorStorage TensorStorage",
@@ -141,6 +149,7 @@ _NAMES = {
         "Binary Bounded BoundedContinuous Categorical OneHot Unbounded UnboundedContinuous UnboundedDiscrete"
     ),
     "specs.base": "TensorSpec",
+    "specs.boxes": "BoxList CategoricalBox ContinuousBox",
     "specs.composite": "Composite",
     "specs.multi_categorical": "MultiCategorical MultiOneHot",
     "specs.objects": "NonTensor",
@@ -165,11 +174,14 @@ __all__ = [
     "Binary",
     "Bounded",
     "BoundedContinuous",
+    "BoxList",
     "CSVExperiment",
     "CSVLogger",
     "Categorical",
+    "CategoricalBox",
     "Collector",
     "Composite",
+    "ContinuousBox",
     "DensifyReward",
     "EnvError",
     "Evaluator",
@@ -212,6 +224,7 @@ __all__ = [
     "SamplerWithoutReplacement",
     "SliceSampler",
     "SliceSamplerWithoutReplacement",
+    "StalenessAwareSampler",
     "StepCounter",
     "StepTransform",
     "Storage",
@@ -245,6 +258,7 @@ __all__ = [
     "prefill_replay_buffer",
     "row_seeds",
     "split_trajectories",
+    "timeit",
 ]
 
 

@@ -91,5 +91,6 @@ def __dir__() -> list[str]:
 # What modules call by this name.
 _lazy_hooks.register(
     make_tensordict_primer=lambda: import_module("lite.envs.transforms.step_transforms").primer_of_states,
+    append_transform=lambda: __getattr__("TransformedEnv"),
     make_mask_primer=lambda: import_module("lite.envs.transforms.step_transforms").primer_of_masks,
 )

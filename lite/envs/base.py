@@ -11,6 +11,7 @@ import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase, maybe_dense_stack, stack
 from lite._arrays.public import belong_to
+from lite._lazy_hooks import implementation
 from lite.envs.done_states import DoneStates, update_where_reset
 from lite.envs.env_specs import EnvSpecs
 from lite.envs.mdp_steps import StepMDP
@@ -119,6 +120,10 @@ class EnvBase(EnvSpecs):
     @abstractmethod
     def _set_seed(self, seed: int | None) -> None:
         """Seed the environment."""
+
+    def append_transform(self, transform: Any) -> Any:
+        """The environment in a `TransformedEnv`, with a transform, or a function of TensorDicts."""
+        return implementation("append_transform", self, "lite.envs")(self, transform)
 
     # -- steps ----------------------------------------------------------------------------------
 

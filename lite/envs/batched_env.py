@@ -84,6 +84,9 @@ class BatchedEnvBase(EnvBase):
             return np.ones(self.num_workers, np.bool_)
         return np.asarray(mask.reshape(self.num_workers, -1).any(-1))
 
+    def start(self) -> None:
+        """Nothing: the environments run from the beginning."""
+
     def _set_seed(self, seed: int | None) -> None:
         raise NotImplementedError  # pragma: no cover - `set_seed` seeds one after the other
 

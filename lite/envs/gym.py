@@ -102,7 +102,7 @@ class GymWrapper(EnvBase):
         self.frame_skip = integer("frame_skip", frame_skip)
         self.categorical_action_encoding = categorical_action_encoding
         self.environments = environments
-        self._env = env
+        self._env, self.from_pixels = env, from_pixels
         self._steps = 0
         self._readers: list[Any] = []
         self._started: NDArray[np.bool_] | None = None  # which started anew by themselves
@@ -390,6 +390,13 @@ class GymWrapper(EnvBase):
         return f"{type(self).__name__}(env={self._env}, batch_size={self.batch_size})"
 
 
+class _Registered:
+    """The names that `gymnasium.make` takes."""
+
+    def __get__(self, env: Any, owner: type) -> list[str]:
+        return list(_gymnasium("available_envs").registry)
+
+
 class GymEnv(GymWrapper):
     """A gymnasium environment by its name; see `GymWrapper`.
 
@@ -462,6 +469,8 @@ class GymEnv(GymWrapper):
             run_type_checks=run_type_checks,
         )
         self.env_name = env_name
+
+    available_envs = _Registered()
 
     def __repr__(self) -> str:
         return f"GymEnv(env={self.env_name}, batch_size={self.batch_size})"

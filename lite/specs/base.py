@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from lite._arrays.device import is_cpu
 from lite._arrays.public import belong_to
 
 Shape = tuple[int, ...]
@@ -111,6 +112,20 @@ class TensorSpec(ABC):
         ):
             raise ValueError(f"expand: shape must end with {self.shape} (1 may grow), got {target}")
         return self._expanded(target)
+
+    def to(self, device: Any) -> Self:
+        """The spec on a device, which is itself.
+
+        Raises:
+            ValueError: the device is none or another than the CPU.
+        """
+        if not is_cpu(device):
+            raise ValueError(f"device must be 'cpu', got {device!r}.")
+        return self
+
+    def cpu(self) -> Self:
+        """The spec itself."""
+        return self
 
     def clone(self) -> Self:
         """A copy; specs inside a composite are copied too."""

@@ -6,7 +6,7 @@ from helpers.counting_env import CountingEnv
 
 from lite import TensorDict
 from lite.data import Bounded, Unbounded
-from lite.envs import EnvBase, exploration_type, step_mdp
+from lite.envs import EnvBase, StepCounter, exploration_type, step_mdp
 from lite.envs.base import next_seed
 
 
@@ -132,3 +132,10 @@ def test_rewards_of_a_wrong_shape_are_reshaped_and_missing_ends_filled():
     assert td.names == [None, None, "time"]
     np.testing.assert_array_equal(step_mdp(td)["done"], td["next", "done"])
     assert exploration_type() is None
+
+
+def test_a_transform_is_appended():
+    env = CountingEnv().append_transform(StepCounter(2)).append_transform(lambda td: td.set("x", 1.0))
+    td = env.rollout(4)
+    np.testing.assert_array_equal(td["next", "step_count"].ravel(), [1, 2])
+    assert (td["next", "x"] == 1).all()

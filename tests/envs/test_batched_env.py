@@ -30,3 +30,11 @@ def test_one_function_or_several():
 def test_what_is_refused(count, make, error):
     with pytest.raises(error):
         SerialEnv(count, make)
+
+
+def test_they_have_started():
+    env = SerialEnv(2, CountingEnv)
+    before = env.rollout(2)
+    env.start()
+    assert not env.is_closed
+    assert (env.rollout(2)["observation"] == before["observation"]).all()

@@ -168,3 +168,10 @@ def test_the_library_is_gymnasium():
         assert made().action_spec.shape == (2,)
     with pytest.raises(ValueError, match="backend must be 'gymnasium', got 'gym'"):
         set_gym_backend("gym")
+
+
+def test_names_of_environments():
+    assert {"CartPole-v1", "Pendulum-v1"} <= set(GymEnv.available_envs)
+    env = GymEnv("CartPole-v1")
+    assert env.available_envs == GymEnv.available_envs
+    assert not env.from_pixels

@@ -1,10 +1,13 @@
 """CSVLogger against torchrl's: the same files, byte for byte, and state dicts both ways."""
 
+import time
+
 import numpy as np
 import pytest
 import tensordict
 import torch
 from helpers.trackers import VIDEO, installed_mlflow, installed_wandb
+from torchrl import timeit as their_timeit
 from torchrl.record import loggers as reference
 from torchrl.record.loggers import mlflow as their_mlflow
 from torchrl.record.loggers import wandb as their_wandb
@@ -122,3 +125,22 @@ def test_mlflow(monkeypatch):
         seen.append([(name, args, {**kw, "run_id": None}) for name, args, kw in calls.seen])
     assert seen[0] == seen[1]
     assert states[0] == states[1]
+
+
+def test_times(monkeypatch, capsys):
+    monkeypatch.setattr(lite.data.timeit, "_times", {})
+    found = []
+    for timeit in (lite.data.timeit, their_timeit):
+        ticks = iter(range(100))
+        for clock in ("time", "perf_counter"):
+            monkeypatch.setattr(time, clock, lambda ticks=ticks: float(next(ticks)))
+        called = timeit("called")(lambda x: 2 * x)
+        with timeit("within") as timer:
+            passed = [timer.elapsed(), called(3), called(4)]
+        passed += [timeit.todict(), timeit.todict(False, "time"), timeit.print("x"), timeit.print()]
+        passed.append(timeit("alone").start().elapsed())
+        timeit.printevery(2, 6, erase=True)
+        passed.append(timeit.todict())
+        timeit.reset()
+        found.append(passed)
+    assert found[0] == found[1]

@@ -227,6 +227,7 @@ def test_modules(name: str) -> None:
         lambda s: s.ConvNet(3, num_cells=4),
         lambda s: s.ConvNet(3, num_cells=[4, 5], kernel_sizes=[3]),
         lambda s: s.MultiAgentMLP(3, 2, 4),
+        lambda s: s.MultiAgentMLP(3, 2, 4, centralised=None, share_params=True),
         lambda s: s.MultiAgentMLP(3, 2, 4, centralized=True, share_params=True)(s.array(OBS)),
     ],
 )  # fmt: skip
@@ -352,6 +353,7 @@ def test_recurrent_modes_and_arrays() -> None:
 # -- networks ------------------------------------------------------------------------------------------------
 
 IMAGES = RNG.standard_normal((2, 3, 40, 40)).astype(np.float32)
+FRAMES = np.random.default_rng(1).standard_normal((2, 4, 84, 84)).astype(np.float32)
 AGENTS = RNG.standard_normal((5, 4, 3)).astype(np.float32)
 MOVES = RNG.standard_normal((2, 2)).astype(np.float32)
 SMALL = {"num_cells": [4, 4], "kernel_sizes": [8, 4], "strides": [4, 2], "paddings": 0}
@@ -367,6 +369,7 @@ NETWORKS: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
         ),
         (IMAGES,),
     ),
+    "ConvNet, for Atari": (lambda s: s.ConvNet.default_atari_dqn(6), (FRAMES,)),
     "NoisyLinear": (lambda s: s.NoisyLinear(3, 2), (OBS,)),
     "NoisyLinear without bias": (lambda s: s.NoisyLinear(3, 2, bias=False), (OBS,)),
     "NoisyLinear in training": (lambda s: s.NoisyLinear(3, 2, use_exploration_type=False), (OBS,)),

@@ -319,3 +319,41 @@ def test_torchrl_draws_slices_across_trajectories_of_several_lanes():
     assert across
     ours = pieces(*pair.ours.sampler.sample(pair.ours.storage, 9000))
     assert not [piece for piece in ours if any((a[0], b[0]) in cuts for a, b in pairwise(piece))]
+
+
+@pytest.mark.parametrize("options", [{}, {"max_staleness": 2}, {"staleness_weight_fn": lambda s: s + 1}])
+def test_staleness(options):
+    pair = Pair("StalenessAwareSampler", 6, version_key=("next", "policy_version"), **options)
+    pair.extend((6,), policy_version=np.array([0, 3, 1, 4, 2, 4]))
+    found = []
+    for side, storage in ((pair.ours, pair.ours.storage), (pair.theirs, pair.theirs._storage)):
+        side.sampler.consumer_version = 4
+        side.sampler.increment_consumer_version()
+        index, info = side.sampler.sample(storage, 40_000)
+        assert str(info["staleness"].dtype).endswith("float32")
+        stale = np.float32(5) - np.asarray([0, 3, 1, 4, 2, 4], np.float32)[np.asarray(index)]
+        np.testing.assert_array_equal(np.asarray(info["staleness"]), stale)
+        found.append(np.bincount(np.asarray(index), minlength=6) / 40_000)
+        few = np.asarray(side.sampler.sample(storage, 3)[0])
+        assert len(set(few.tolist())) == 3
+    np.testing.assert_allclose(*found, atol=0.015)
+    np.testing.assert_array_equal(found[0] > 0, found[1] > 0)
+    states = [dict(side.sampler.state_dict()) for side in (pair.ours, pair.theirs)]
+    del states[0]["rng"]
+    assert states[0] == states[1]
+    assert repr(pair.ours.sampler) == repr(pair.theirs.sampler)
+
+
+@pytest.mark.parametrize(("version", "key"), [(9, "policy_version"), (0, "other")])
+def test_errors_of_staleness(version, key):
+    pair = Pair("StalenessAwareSampler", 3, max_staleness=1, version_key=("next", key))
+    for filled in (False, True):
+        if filled:
+            pair.extend((3,), policy_version=np.arange(3))
+        kinds = []
+        for side, storage in ((pair.ours, pair.ours.storage), (pair.theirs, pair.theirs._storage)):
+            side.sampler.consumer_version = version
+            with pytest.raises(Exception) as caught:
+                side.sampler.sample(storage, 2)
+            kinds.append(caught.type)
+        assert kinds[0] is kinds[1]

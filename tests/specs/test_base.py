@@ -127,3 +127,10 @@ def test_expanding_fills_ones_only() -> None:
             Unbounded((1, 3)).expand(shape)
     with pytest.raises(ValueError, match="expand"):
         Unbounded((-1,)).expand(4)
+
+
+def test_the_device_is_the_cpu() -> None:
+    for spec in (Bounded(-1, 1, (2,)), Composite(x=Unbounded((2,)))):
+        assert spec.to("cpu") is spec.to("cpu:0") is spec.cpu() is spec
+        with pytest.raises(ValueError, match="device must be 'cpu', got 'cuda:0'"):
+            spec.to("cuda:0")

@@ -76,8 +76,9 @@ class Collector(BackgroundCollector):
             an `Env` alone, and returns one with the actions: the same one, or another. It gets the same
             TensorDict with the same arrays at each step. Another `Module` maps `"observation"` to `"action"`.
             None draws actions, as `RandomPolicy` does.
-        backend: "direct" for this process, "process" or "ray" for a `MultiAsyncCollector` or a
-            `RayCollector`, which this call gives then. None for "direct", and for "process" with `num_collectors`.
+        backend: "direct" for this process; "process" or "ray" for a `MultiAsyncCollector` or a
+            `RayCollector`, which this call gives then. None for "direct", and for "process" where there are
+            `num_collectors`.
         backend_options: more arguments of theirs.
         num_collectors: how many processes, or actors.
         sync: get a `MultiSyncCollector`, or a RayCollector that waits for all.

@@ -9,13 +9,15 @@ from lite._arrays.device import is_cpu
 
 _DEVICES = ("device", "storing_device", "policy_device", "env_device")
 _COMPILERS = ("compile_policy", "cudagraph_policy")
+_ALWAYS = ("extend_buffer", "reset_when_done")
 
 
 class TorchArguments(TypedDict, total=False):
     """What scripts give, and lite has one way for.
 
     `device`, `storing_device`, `policy_device` and `env_device` are None or "cpu"; `compile_policy` and
-    `cudagraph_policy` are None or False; `trust_policy`, `no_cuda_sync` and `use_buffers` are without effect.
+    `cudagraph_policy` are None or False; `extend_buffer` and `reset_when_done` are True; `trust_policy`,
+    `no_cuda_sync`, `use_buffers`, `num_threads` and `num_sub_threads` are without effect.
     """
 
     device: Any
@@ -27,6 +29,10 @@ class TorchArguments(TypedDict, total=False):
     trust_policy: bool | None
     no_cuda_sync: bool
     use_buffers: bool | None
+    num_threads: int | None
+    num_sub_threads: int
+    extend_buffer: bool
+    reset_when_done: bool
 
 
 def check_torch_arguments(given: Mapping[str, Any]) -> None:
@@ -34,7 +40,7 @@ def check_torch_arguments(given: Mapping[str, Any]) -> None:
 
     Raises:
         TypeError: there is no argument of a name.
-        ValueError: another device, or a policy that is to be compiled.
+        ValueError: another device, a policy that is to be compiled, or what always happens is to be left out.
     """
     for name, value in given.items():
         if name not in TorchArguments.__annotations__:
@@ -43,3 +49,5 @@ def check_torch_arguments(given: Mapping[str, Any]) -> None:
             raise ValueError(f"{name} must be None or 'cpu', got {value!r}.")
         if name in _COMPILERS and value not in (None, False):
             raise ValueError(f"{name} must be None or False: give lite.jit(policy) as the policy.")
+        if name in _ALWAYS and value is not True:
+            raise ValueError(f"{name} must be True, got {value!r}.")

@@ -175,6 +175,12 @@ class CSVLogger(Logger):
             counters.clear()
             counters.update(state_dict.get(name, {}))
 
+    def print_log_dir(self) -> None:
+        """Print the files of the experiment, each with its size in bytes."""
+        for path in sorted(Path(self.experiment.log_dir).rglob("*")):
+            if path.is_file():
+                print(path, path.stat().st_size)
+
     def __repr__(self) -> str:
         return f"CSVLogger(exp_name={self.exp_name}, experiment={self.experiment!r})"
 

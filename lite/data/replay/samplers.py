@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -305,4 +305,96 @@ class SamplerWithoutReplacement(Sampler):
         return f"{type(self).__name__}({shown: 4.4f}% sampled)"
 
 
-belong_to("lite.data", Sampler, RandomSampler, SamplerWithoutReplacement)
+class StalenessAwareSampler(Sampler):
+    """Draw fresh entries more often than stale ones, and none that are too stale.
+
+    The staleness of an entry is `consumer_version`, which whoever learns counts up, less the entry's version:
+    that of the policy that collected it, which a `Collector` with `track_policy_version` writes. Batches have
+    it as `"staleness"`, float32.
+
+    Args:
+        max_staleness: of entries that are drawn; -1 for any.
+        staleness_weight_fn: from staleness, float32, to weights; 1 / (staleness + 1) if None.
+        version_key: the entry that has the versions.
+        generator: see `Sampler`.
+
+    Source:
+        `StalenessAwareSampler` of TorchRL, https://github.com/pytorch/rl.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.data import LazyTensorStorage, ReplayBuffer, StalenessAwareSampler
+        >>> sampler = StalenessAwareSampler(max_staleness=2)
+        >>> buffer = ReplayBuffer(storage=LazyTensorStorage(9), sampler=sampler, batch_size=5)
+        >>> _ = buffer.extend(TensorDict({"policy_version": np.arange(9)}, [9]))
+        >>> sampler.consumer_version = 8
+        >>> bool((buffer.sample()["policy_version"] >= 6).all())
+        True
+    """
+
+    def __init__(
+        self,
+        max_staleness: int = -1,
+        staleness_weight_fn: Callable[[Any], Any] | None = None,
+        version_key: NestedKey = "policy_version",
+        *,
+        generator: Seed = None,
+    ) -> None:
+        super().__init__(generator=generator)
+        self.consumer_version = 0
+        self.max_staleness = max_staleness
+        self._weights = staleness_weight_fn or (lambda staleness: 1 / (staleness + 1))
+        self._version_key = version_key
+
+    def increment_consumer_version(self) -> None:
+        """Count one version more."""
+        self.consumer_version += 1
+
+    def sample(self, storage: StorageView, batch_size: int) -> tuple[Index, dict[Any, Any]]:
+        """Indices into the storage, different ones if there are enough; see `Sampler.sample`.
+
+        Raises:
+            RuntimeError: the storage is empty, or all entries are too stale.
+            KeyError: there are no versions.
+        """
+        length = len(storage)
+        if not length:
+            raise RuntimeError(EMPTY)
+        key = self._version_key
+        versions = storage.entry(key)
+        if versions is None:
+            rows = storage.get(slice(None))
+            versions = np.asarray([row[key] for row in rows] if isinstance(rows, list) else rows[key])
+        staleness = np.float32(self.consumer_version) - versions.reshape(-1)[:length].astype(np.float32)
+        fresh = np.arange(length)
+        if self.max_staleness >= 0:
+            fresh = np.flatnonzero(staleness <= self.max_staleness)
+        if not fresh.size:
+            raise RuntimeError(
+                f"all {length} entries are staler than max_staleness={self.max_staleness} at "
+                f"consumer_version={self.consumer_version}."
+            )
+        weights = np.asarray(self._weights(staleness[fresh]), np.float64)
+        drawn = self._generator().choice(fresh, batch_size, batch_size > fresh.size, weights / weights.sum())
+        index = drawn if storage.ndim == 1 else tuple(np.unravel_index(drawn, storage.shape))
+        return index, {"staleness": staleness[drawn]}
+
+    def _empty(self) -> None:
+        self.consumer_version = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        versions = {"consumer_version": self.consumer_version, "max_staleness": self.max_staleness}
+        return super().state_dict() | versions
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        consumer, most = int(state_dict["consumer_version"]), int(state_dict["max_staleness"])
+        super().load_state_dict(state_dict)
+        self.consumer_version, self.max_staleness = consumer, most
+
+    def __repr__(self) -> str:
+        versions = f"consumer_version={self.consumer_version}, max_staleness={self.max_staleness}"
+        return f"{type(self).__name__}({versions})"
+
+
+belong_to("lite.data", Sampler, RandomSampler, SamplerWithoutReplacement, StalenessAwareSampler)

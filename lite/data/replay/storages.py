@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from lite import LazyStackedTensorDict, NestedKey, lazy_stack
+from lite._arrays.device import is_cpu
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array, Shape, as_array, is_array, stored
 from lite._files.mapping import read_file
@@ -208,7 +209,9 @@ class ListStorage(Storage):
         (3, 1, [None, 'a'])
     """
 
-    def __init__(self, max_size: int | None = None) -> None:
+    def __init__(self, max_size: int | None = None, *, device: Any = None) -> None:
+        if device is not None and not is_cpu(device):
+            raise ValueError(f"device must be None or 'cpu', got {device!r}.")
         super().__init__(sys.maxsize if max_size is None else max_size)
         self._storage: list[Any] = []
         self._place = Position()
@@ -333,8 +336,8 @@ class LazyStackStorage(ListStorage):
         (2, 5)
     """
 
-    def __init__(self, max_size: int | None = None, *, stack_dim: int = 0) -> None:
-        super().__init__(max_size)
+    def __init__(self, max_size: int | None = None, *, stack_dim: int = 0, device: Any = None) -> None:
+        super().__init__(max_size, device=device)
         self.stack_dim = stack_dim
 
     def get(self, index: Any) -> Any:

@@ -10,9 +10,10 @@ from lite._arrays.public import belong_to
 from lite._arrays.types import Array
 from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
-from lite.nn.layers.activations import ELU
+from lite.nn.layers.activations import ELU, ReLU
 from lite.nn.layers.containers import Sequential
 from lite.nn.layers.convolution import Conv2d, LazyConv2d
+from lite.nn.layers.mlp import MLP
 
 Options = dict[str, Any] | list[dict[str, Any]] | None
 _CELLS = [32, 32, 32]
@@ -194,6 +195,17 @@ class ConvNet(Sequential):
         self.in_features = in_features
         self.out_features = channels
         self.depth = count
+
+    @classmethod
+    def default_atari_dqn(cls, num_actions: int) -> Sequential:
+        """The network of Mnih et al. (2015): frames (*B, 4, 84, 84), or others, to values (*B, num_actions).
+
+        Source:
+            torchrl.modules.ConvNet.default_atari_dqn, with the same names in its state dict;
+            https://www.nature.com/articles/nature14236.
+        """
+        convolutions = ConvNet(None, None, [32, 64, 64], [8, 4, 3], [4, 2, 1], activation_class=ReLU)
+        return Sequential(convolutions, MLP(None, num_actions, num_cells=[512], activation_class=ReLU))
 
     def _make(self, modules: Iterable[Module]) -> Any:
         return Sequential(*modules)  # a slice is no ConvNet: the constructor takes sizes

@@ -74,6 +74,7 @@ class MultiAgentMLP(Module):
         **kwargs: Any,
     ) -> None:
         super().__init__()
+        centralized = kwargs.pop("centralised", centralized)
         for name, flag in (("centralized", centralized), ("share_params", share_params)):
             if flag is None:
                 raise TypeError(f"{name} must be given.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -120,6 +120,14 @@ class _RecurrentModule(TensorDictModuleBase):
         sizes = (layer.proj_size or layer.hidden_size, layer.hidden_size)[: len(self._states)]
         make = implementation("make_tensordict_primer", self, "lite.envs")
         return make({key: (count, size) for key, size in zip(self.in_keys[1:-1], sizes, strict=True)})
+
+    def make_python_based(self) -> Self:
+        """The module itself: there is one layer for all that TorchRL has two of."""
+        return self
+
+    def make_cudnn_based(self) -> Self:
+        """The module itself."""
+        return self
 
     def _read(self, tensordict: Any) -> list[Any]:
         """Value, states (all None or none) and flags."""

@@ -15,12 +15,18 @@ TAKEN = {
     "trust_policy": True,
     "no_cuda_sync": True,
     "use_buffers": False,
+    "num_threads": 2,
+    "num_sub_threads": 1,
+    "extend_buffer": True,
+    "reset_when_done": True,
 }
 REFUSED = [
     ({"device": "cuda:0"}, ValueError, "device must be None or 'cpu', got 'cuda:0'"),
     ({"storing_device": "cuda"}, ValueError, "storing_device"),
     ({"compile_policy": True}, ValueError, "lite.jit"),
     ({"cudagraph_policy": {"warmup": 2}}, ValueError, "cudagraph_policy"),
+    ({"extend_buffer": False}, ValueError, "extend_buffer must be True, got False"),
+    ({"reset_when_done": False}, ValueError, "reset_when_done must be True"),
     ({"frames": 3}, TypeError, "no argument 'frames'"),
 ]
 

@@ -76,3 +76,10 @@ def test_names(tmp_path: Path) -> None:
     assert repr(CSVLogger("run", tmp_path)).startswith(
         "CSVLogger(exp_name=run, experiment=CSVExperiment(log_dir="
     )
+
+
+def test_the_folder_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    logger = CSVLogger("run", log_dir=tmp_path)
+    logger.log_scalar("a", 1.0)
+    logger.print_log_dir()
+    assert capsys.readouterr().out == f"{tmp_path / 'run' / 'scalars' / 'a.csv'} 6\n"

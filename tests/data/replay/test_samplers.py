@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 from helpers.data.ring_storage import RingStorage
 
-from lite.data import RandomSampler, Sampler, SamplerWithoutReplacement
+from lite import TensorDict
+from lite.data import (
+    LazyTensorStorage,
+    ListStorage,
+    RandomSampler,
+    ReplayBuffer,
+    Sampler,
+    SamplerWithoutReplacement,
+    StalenessAwareSampler,
+)
 
 
 def filled(*shape: int) -> RingStorage:
@@ -127,3 +136,52 @@ def test_priorities_are_refused_with_a_warning():
     with pytest.warns(UserWarning, match="RandomSampler is not a prioritized sampler"):
         RandomSampler().update_priority(0, 1.0)
     assert RandomSampler().default_priority == 1.0
+
+
+def versioned(versions, ndim=1, kind=LazyTensorStorage):
+    versions = np.asarray(versions)
+    words = {} if kind is ListStorage else {"ndim": ndim}
+    buffer = ReplayBuffer(storage=kind(versions.size, **words))
+    buffer.extend(TensorDict({"policy_version": versions}, versions.shape))
+    return buffer.storage
+
+
+@pytest.mark.parametrize("kind", [LazyTensorStorage, ListStorage])
+def test_fresh_entries_are_drawn_more_often(kind):
+    sampler = StalenessAwareSampler(max_staleness=3, generator=0)
+    sampler.consumer_version = 4
+    index, info = sampler.sample(versioned([0, 1, 2, 4, 3], kind=kind), 70_000)
+    assert index.dtype == np.int64
+    counts = np.bincount(index, minlength=5)
+    assert counts[0] == 0  # too stale
+    wanted = 70_000 * np.array([1 / 4, 1 / 3, 1, 1 / 2]) / (25 / 12)
+    assert ((counts[1:] - wanted) ** 2 / wanted).sum() < 16.3  # chi-square, 3 degrees: 0.1%
+    np.testing.assert_array_equal(info["staleness"], np.float32([4, 3, 2, 0, 1])[index])
+    assert info["staleness"].dtype == np.float32
+
+
+def test_different_entries_where_there_are_enough():
+    sampler = StalenessAwareSampler(staleness_weight_fn=lambda staleness: staleness + 1, generator=0)
+    assert sorted(sampler.sample(versioned(np.zeros(6)), 6)[0]) == list(range(6))
+    sampler.consumer_version = 8
+    index, info = sampler.sample(versioned(np.arange(8).reshape(4, 2), 2), 8)
+    assert sorted(zip(*index, strict=True)) == [(i, j) for i in range(4) for j in range(2)]
+    np.testing.assert_array_equal(info["staleness"], np.float32(8 - 2 * index[0] - index[1]))
+
+
+def test_versions_and_errors():
+    sampler = StalenessAwareSampler(max_staleness=1)
+    sampler.increment_consumer_version()
+    other = StalenessAwareSampler()
+    other.load_state_dict(sampler.state_dict())
+    assert (other.consumer_version, other.max_staleness) == (1, 1)
+    assert repr(other) == "StalenessAwareSampler(consumer_version=1, max_staleness=1)"
+    sampler.consumer_version = 9
+    with pytest.raises(RuntimeError, match="all 3 entries are staler than max_staleness=1"):
+        sampler.sample(versioned([0, 1, 2]), 2)
+    with pytest.raises(RuntimeError, match="empty storage"):
+        sampler.sample(LazyTensorStorage(3), 2)
+    with pytest.raises(KeyError, match="version"):
+        StalenessAwareSampler(version_key="version").sample(versioned([0]), 2)
+    sampler._empty()
+    assert sampler.consumer_version == 0

@@ -145,3 +145,10 @@ def test_damaged_descriptions(tmp_path, content: str) -> None:
         read_json(tmp_path / "x")
     write_json(tmp_path / "y", {"a": 1})
     assert read_json(tmp_path / "y") == {"a": 1}
+
+
+@pytest.mark.parametrize("kind", [ListStorage, LazyStackStorage])
+def test_the_device_is_the_cpu(kind) -> None:
+    assert kind(3, device="cpu").max_size == 3
+    with pytest.raises(ValueError, match="device must be None or 'cpu', got 'cuda'"):
+        kind(3, device="cuda")

@@ -52,3 +52,10 @@ def test_ends() -> None:
         nn.Squeeze2dLayer()(X)
     with pytest.raises(RuntimeError, match=r"dims must be negative, got \(0,\)"):
         nn.SqueezeLayer((0,))
+
+
+def test_the_network_for_atari() -> None:
+    net = nn.ConvNet.default_atari_dqn(6)
+    assert net(np.zeros((2, 4, 84, 84), np.float32)).shape == (2, 6)
+    shapes = [tuple(p.shape) for name, p in net.named_parameters() if name.endswith("weight")]
+    assert shapes == [(32, 4, 8, 8), (64, 32, 4, 4), (64, 64, 3, 3), (512, 3136), (6, 512)]

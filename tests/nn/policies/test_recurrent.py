@@ -111,3 +111,8 @@ def test_keys_and_errors() -> None:
         made("GRUModule", default_recurrent_mode=True)(steps())
     with pytest.raises(ValueError, match="in_keys of a LSTMModule must be a value and 2 state"):
         nn.LSTMModule(3, 4, in_keys=["x", "h"], out_key="y")
+
+
+def test_there_is_one_layer() -> None:
+    for module in (nn.LSTMModule(2, 3, in_key="x", out_key="y"), nn.GRUModule(2, 3, in_key="x", out_key="y")):
+        assert module.make_python_based() is module.make_cudnn_based() is module
