@@ -63,4 +63,4 @@ class BoxList:
         return self.boxes[item]
 
 
-belong_to("lite.specs", ContinuousBox, CategoricalBox, BoxList)
+belong_to("lite.data", ContinuousBox, CategoricalBox, BoxList)
