@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lite.data.collectors.ray_collector import RayCollector
     from lite.data.datasets.lerobot import lerobot_to_memmap
     from lite.data.datasets.minari import minari_to_memmap
+    from lite.data.datasets.minari_replay import MinariExperienceReplay
     from lite.data.logging.csv_logger import CSVExperiment, CSVLogger
     from lite.data.logging.curves import plot_csv
     from lite.data.logging.get_logger import generate_exp_name, get_logger
@@ -120,6 +121,7 @@ _NAMES = {
     "envs.transforms.step_transforms": "InitTracker RewardSum StepCounter StepTransform TensorDictPrimer",
     "data.datasets.lerobot": "lerobot_to_memmap",
     "data.datasets.minari": "minari_to_memmap",
+    "data.datasets.minari_replay": "MinariExperienceReplay",
     "data.logging.csv_logger": "CSVExperiment CSVLogger",
     "data.logging.curves": "plot_csv",
     "data.logging.get_logger": "generate_exp_name get_logger",
@@ -199,6 +201,7 @@ __all__ = [
     "MCAdvantage",
     "MCAdvantageSelector",
     "MLFlowLogger",
+    "MinariExperienceReplay",
     "MultiAgentGAE",
     "MultiAsyncCollector",
     "MultiCategorical",

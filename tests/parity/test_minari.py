@@ -7,8 +7,15 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from minari import data_collector
+from torchrl.data.datasets import MinariExperienceReplay as TheirReplay
 
-from lite.data import ImmutableDatasetWriter, TensorDictReplayBuffer, TensorStorage, minari_to_memmap
+from lite.data import (
+    ImmutableDatasetWriter,
+    MinariExperienceReplay,
+    TensorDictReplayBuffer,
+    TensorStorage,
+    minari_to_memmap,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Minari's, of authors that are not given
 FORMATS = ["hdf5", "arrow", "parquet"]
@@ -172,3 +179,19 @@ def test_a_replay_buffer_opens_the_folder(home, tmp_path):
     for row in batch:
         at = np.flatnonzero((td["observation"] == row["observation"]).all(-1))
         np.testing.assert_array_equal(td["next", "observation"][at[0]], row["next", "observation"])
+
+
+def test_buffers_of_data_sets(home, tmp_path):
+    """Keys, shapes and dtypes: TorchRL 0.14.1 writes zeros for all values into its files."""
+    buffer = buffers(lambda rng, n: rng.normal(size=(n, 3)), lambda rng, n: rng.integers(0, 4, n))
+    created(buffer, spaces.Box(-10, 10, (3,), np.float64), spaces.Discrete(4))
+    words = {"batch_size": 4, "load_from_local_minari": True}
+    ours = MinariExperienceReplay("lite/test-v0", root=tmp_path / "ours", **words)
+    theirs = TheirReplay("lite/test-v0", root=tmp_path / "theirs", **words)
+    assert len(ours) == len(theirs) == 8
+    for mine, other in ((ours[:], theirs[:]), (ours.sample(), theirs.sample())):
+        assert mine.shape == tuple(other.shape)
+        assert set(mine.keys(True, True)) == set(other.keys(True, True))
+        for key in mine.keys(True, True):
+            assert mine[key].shape == tuple(other[key].shape)
+            assert str(other[key].dtype) == f"torch.{mine[key].dtype}"

@@ -2,6 +2,7 @@
 
 conversion    a folder of mapped files that is filled piece by piece, and appears when it is whole
 minari        Minari's episodes, whose files minari_hdf5 and minari_arrow (also Parquet) read
+minari_replay those as a replay buffer
 lerobot       LeRobot's Parquet files
 
 Folders that torch's tensordict has written need no conversion: `TensorDict.load_memmap` opens them. h5py and

@@ -1,0 +1,85 @@
+"""`MinariExperienceReplay`: a Minari data set as a replay buffer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from lite import TensorDict
+from lite._arrays.public import belong_to
+from lite.data.datasets.minari import minari_to_memmap
+from lite.data.replay.tensor_storage import TensorStorage
+from lite.data.replay.tensordict_replay_buffer import TensorDictReplayBuffer
+from lite.data.replay.writers import ImmutableDatasetWriter
+from lite.data.trajectories.split_trajectories import split_trajectories
+
+
+class MinariExperienceReplay(TensorDictReplayBuffer):
+    """A buffer of the steps of a Minari data set, which stays in files and is not written to.
+
+    The data set is converted by `minari_to_memmap`, which says what a step has, into a folder below `root`,
+    where it is found again. The source is Minari's own folder, `$MINARI_DATASETS_PATH` or
+    `~/.minari/datasets`; a data set that is not there is downloaded by Minari.
+
+    Args:
+        dataset_id: such as "D4RL/door/human-v2".
+        batch_size: steps that are sampled at a time.
+        root: the folder of data sets that were converted; `~/.cache/lite/minari` if None.
+        download: whether a data set that is neither in `root` nor in Minari's folder may be downloaded.
+        split_trajs: one row for each trajectory, [trajectories, steps of the longest], with a mask, as
+            `split_trajectories` makes them. All of it is in memory then.
+        load_from_local_minari: never download; what is in `root` is converted anew.
+        **options: sampler, prefetch, transform and others, as of `TensorDictReplayBuffer`.
+
+    Raises:
+        FileNotFoundError: the data set is not on this machine, and is not to be downloaded.
+        ImportError: it is to be downloaded, and Minari is missing.
+        FileExistsError, ValueError: as of `minari_to_memmap`.
+
+    Source:
+        torchrl.data.datasets.MinariExperienceReplay.
+    """
+
+    def __init__(
+        self,
+        dataset_id: str,
+        batch_size: int,
+        *,
+        root: str | os.PathLike[str] | None = None,
+        download: bool = True,
+        split_trajs: bool = False,
+        load_from_local_minari: bool = False,
+        **options: Any,
+    ) -> None:
+        self.dataset_id = dataset_id
+        folder = Path(root or Path.home() / ".cache" / "lite" / "minari") / dataset_id
+        if load_from_local_minari or not folder.exists():
+            source = _source(dataset_id, download and not load_from_local_minari)
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            minari_to_memmap(source, folder)
+        data: Any = TensorDict.load_memmap(folder)
+        if split_trajs:
+            data = split_trajectories(data)
+        options.setdefault("writer", ImmutableDatasetWriter())
+        super().__init__(storage=TensorStorage(data), batch_size=batch_size, **options)
+
+
+belong_to("lite.data", MinariExperienceReplay)
+
+
+def _source(dataset_id: str, download: bool) -> Path:
+    """Minari's folder of a data set."""
+    found = os.environ.get("MINARI_DATASETS_PATH")
+    folder = (Path(found) if found else Path.home() / ".minari" / "datasets") / dataset_id
+    if not folder.exists():
+        if not download:
+            raise FileNotFoundError(f"{dataset_id!r} is neither converted nor in {folder}.")
+        try:
+            import minari
+        except ImportError as error:
+            raise ImportError("downloads need Minari: pip install 'minari[hdf5,hf]'") from error
+        minari.download_dataset(dataset_id)
+    return folder

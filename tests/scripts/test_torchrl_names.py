@@ -1,0 +1,111 @@
+"""What TorchRL's own scripts and tutorials import, call and give by keyword is in lite, or in a table below.
+
+`torchrl_names.txt` has it; `bench/torchrl_names.py` writes it from a checkout of TorchRL.
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lite
+import lite.data
+import lite.envs
+import lite.envs.transforms.base
+import lite.nn
+import lite.nn.distributions
+import lite.nn.losses
+import lite.optim
+from lite.data.collectors.torch_arguments import TorchArguments
+
+PACKAGES = (lite, lite.nn, lite.envs, lite.data, lite.nn.losses, lite.optim, lite.nn.distributions)
+# Names that lite does not have, and why.
+LEFT_OUT = {
+    "torch's compiler and devices": (
+        *("CudaGraphModule", "DEVICE_TYPING", "_exclude_td_from_pytree", "compile_with_warmup"),
+        "get_available_device",
+    ),
+    "a loop of its own, which scripts have in view": (
+        *("BatchSubSampler", "ClearCudaCache", "CountFramesLog", "LogScalar", "LogValidationReward"),
+        *("ReplayBufferTrainer", "RewardNormalizer", "Trainer", "UpdateWeights"),
+    ),
+    "state dicts, which `lite.save` writes": (
+        *("Checkpoint", "CheckpointAdapter", "CheckpointFormat", "CheckpointOptions", "GlobalRNGState"),
+        *("StateDictCheckpointAdapter", "save_render_checkpoint"),
+    ),
+    "environments of other packages": (*("DMControlEnv", "MujocoPlaygroundEnv", "PettingZooEnv", "VmasEnv"),),
+    "mixers of the values of agents": ("QMixer", "QMixerLoss", "VDNMixer"),
+    "a pretrained network of torchvision": ("R3MTransform",),
+    "data in formats that nobody writes any more": ("D4RLExperienceReplay",),
+    "storages do this by compress_next=True": ("NextObservationDelta", "NextStateReconstructor"),
+    "Python's logging": ("VERBOSE", "logger"),
+    "names for type hints, and former ones": (
+        *(
+            "ACTIVATIONS",
+            "BaseCollector",
+            "REDQLoss_deprecated",
+            "sync_async_collector",
+            "sync_sync_collector",
+        ),
+    ),
+    "processes get copies of modules": ("TensorDictSequential.share_memory",),
+    "environments share statistics by themselves": ("EnvCreator.state_dict",),
+    "private there: lite.envs.transforms.base has it": ("_apply_to_composite",),
+}
+ABSENT = {name for names in LEFT_OUT.values() for name in names}
+LEFT_OUT_ARGUMENTS = {
+    "Collector": {"compact_obs"},  # storages do this by compress_next=True
+}
+# Taken as keyword arguments without a name.
+UNNAMED = {
+    "MultiAgentMLP": {"centralised"},
+    "PixelRenderTransform": {"mode"},
+    "ProbabilisticActor": {
+        *("default_interaction_type", "distribution_class", "distribution_kwargs", "return_log_prob"),
+    },
+}
+LINES = (Path(__file__).parent / "torchrl_names.txt").read_text(encoding="utf-8").splitlines()
+NAMES = {name: set(arguments.split()) for name, _, arguments in (line.partition(":") for line in LINES)}
+
+
+def named(name: str) -> Any:
+    """The class, function or method of lite; None without one."""
+    first, *rest = name.split(".")
+    for package in PACKAGES:
+        if first in package.__all__:
+            found = getattr(package, first)
+            for part in rest:
+                found = getattr(found, part, None)
+            return found
+    return None
+
+
+def arguments_of(function: Any) -> set[str] | None:
+    """The arguments that it takes; None for any."""
+    taken: set[str] = set()
+    classes = [c for c in function.__mro__ if "__init__" in vars(c)] if inspect.isclass(function) else []
+    for step in [c.__init__ for c in classes] or [function]:
+        parameters = inspect.signature(step).parameters.values()
+        taken |= {p.name for p in parameters}
+        rest = [p for p in parameters if p.kind is p.VAR_KEYWORD]
+        if not rest:
+            return taken
+        if "TorchArguments" in str(rest[0].annotation):
+            return taken | set(TorchArguments.__annotations__)
+    return None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name(name: str) -> None:
+    found = named(name)
+    if name in ABSENT or name.partition(".")[0] in ABSENT:
+        assert found is None, "it is there: take it out of the table"
+        return
+    assert found is not None
+    if callable(found):
+        taken = arguments_of(found)
+        missing = set() if taken is None else NAMES[name] - taken - UNNAMED.get(name, set())
+        assert missing == LEFT_OUT_ARGUMENTS.get(name, set())
