@@ -8,7 +8,7 @@ import numpy as np
 
 from lite import get_default_dtype
 from lite._arrays.public import belong_to
-from lite.envs.transforms.base import Keys, Transform, TwoWayTransform, apply_to_composite
+from lite.envs.transforms.base import Keys, Transform, TwoWayTransform, apply_to_composite, number
 from lite.specs.arrays import Bounded, Unbounded
 from lite.specs.base import TensorSpec
 from lite.specs.composite import Composite
@@ -188,10 +188,10 @@ def _clipped(value: Any, low: Any, high: Any) -> Any:
     """Within bounds that may be None; of integers with bounds of floats, floats."""
     for bound, choose in ((low, np.maximum), (high, np.minimum)):
         if bound is not None:
-            if value.dtype != bound.dtype:
+            if value.dtype is not bound.dtype:
                 if value.dtype.kind in "iub" and bound.dtype.kind == "f":
                     value = value.astype(bound.dtype)
-                bound = bound.astype(value.dtype)
+                bound = number(bound.item(), value.dtype) if type(bound) is np.ndarray else bound
             value = choose(value, bound)
     return value
 

@@ -13,7 +13,7 @@ from lite._arrays.public import belong_to
 from lite._arrays.types import is_symbolic
 from lite._tree.keys import require_path
 from lite.envs.transforms.affine import ObservationNorm
-from lite.envs.transforms.base import Keys, Transform, apply_to_composite
+from lite.envs.transforms.base import Keys, Transform, apply_to_composite, number
 from lite.envs.transforms.compose import Compose
 from lite.specs.arrays import Bounded, Unbounded
 from lite.specs.base import Shape, TensorSpec
@@ -146,7 +146,7 @@ class VecNorm(RunningNorm):
             if value is not None:
                 mean, std = self._moments_of(*self._updated(place, source, value, tensordict))
                 if self.eps > 1:  # otherwise the least variance has a larger root
-                    std = np.maximum(std, std.dtype.type(self.eps))
+                    std = np.maximum(std, number(self.eps, std.dtype))
                 tensordict.set(target, (value - mean) / std)
         return tensordict
 
@@ -154,25 +154,26 @@ class VecNorm(RunningNorm):
 
     def _updated(self, place: int, key: NestedKey, value: Any, td: TensorDictBase) -> list[Any]:
         names = _statistics_of(key)
-        if self._td is None or names[0] not in self._td:
+        statistics: list[Any] = [None] if self._td is None else [self._td.get(name, None) for name in names]
+        if statistics[0] is None:
             shape = value.shape[td.ndim :] if self.shapes is None else tuple(self.shapes[place])
             fresh = {name: np.zeros(shape, value.dtype) for name in names[:2]}
             fresh[names[2]] = np.zeros(1, np.float32)
             self._td = TensorDict({}, []) if self._td is None else self._td
             self._td.update(fresh)
-        statistics = [self._td.get(name) for name in names]
+            statistics = [self._td.get(name) for name in names]
         if not self.frozen and not is_symbolic(value):
-            count = max(1, td.numel())
+            count = number(max(1, td.numel()), np.float32)
             added = (_summed(value, statistics[0]), _summed(value * value, statistics[1]), count)
             for total, part in zip(statistics, added, strict=True):
-                total *= np.array(self.decay, total.dtype)  # half the time of a number of NumPy
+                total *= number(self.decay, total.dtype)
                 total += part
         return statistics
 
     def _moments_of(self, total: Any, squares: Any, count: Any) -> tuple[Any, Any]:
         mean = total / count
         variance = squares / count - mean * mean
-        return mean, np.sqrt(np.maximum(variance, variance.dtype.type(self.eps)))
+        return mean, np.sqrt(np.maximum(variance, number(self.eps, variance.dtype)))
 
     # -- statistics -----------------------------------------------------------------------------
 

@@ -90,9 +90,6 @@ class VecNormV2(RunningNorm):
 
     # -- calls ----------------------------------------------------------------------------------
 
-    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        return self._call(next_tensordict)
-
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         present = [key for key in self.in_keys if key in tensordict_reset]
         if self._statistics is None and self.parent is not None and len(present) < len(self.in_keys):
