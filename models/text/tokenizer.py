@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite._files.onnx.external import check_links
-from lite.kernels._install import install
 from lite.models.graph.json_files import MAX_TOKENIZER_BYTES, read_json_object, read_text
 from lite.models.text.builtin_templates import has_generation_block, own_template
 from lite.models.text.chat import span_mask
@@ -32,9 +31,10 @@ NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_t
 class Tokenizer:
     """A tokenizer with the methods that users of Hugging Face tokenizers know.
 
-    It reads ``tokenizer.json`` through the ``tokenizers`` package; special tokens and the chat
-    template come from the configuration files beside it. ``tokenizer_class`` is ignored: the
-    pipeline is whatever ``tokenizer.json`` says. Make one with :meth:`from_pretrained`.
+    It reads ``tokenizer.json`` through the ``tokenizers`` package. Where that is not installed, byte-level
+    BPE like that of the embedded model runs in Python. Special tokens and the chat template come from the
+    configuration files beside it. ``tokenizer_class`` is ignored: the pipeline is whatever ``tokenizer.json``
+    says. Make one with :meth:`from_pretrained`.
 
     Args:
         backend: A ``tokenizers.Tokenizer``. Its own padding and truncation are switched off.
@@ -91,7 +91,7 @@ class Tokenizer:
         Raises:
             FileNotFoundError: The path does not exist, or no ``tokenizer.json`` was found.
             ValueError: A file is malformed or too large.
-            ImportError: The ``tokenizers`` package is missing.
+            ImportError: The ``tokenizers`` package is missing, and ``tokenizer.json`` needs it.
         """
         backend, options = _load_files(Path(path))
         return cls(backend, **options)
@@ -407,38 +407,45 @@ class _Refusing:
 
 def _mark_special(backend: Any, tokens: Any) -> None:
     """Make named tokens special, so that encoding never splits them and decoding can skip them."""
-    from tokenizers import AddedToken
-
     special = {t.content for t in backend.get_added_tokens_decoder().values() if t.special}
     if missing := [token for token in tokens if token not in special]:
-        backend.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in missing])
+        make = _package().AddedToken
+        backend.add_special_tokens([make(content=t, special=True, normalized=False) for t in missing])
+
+
+def _package() -> Any:
+    """The tokenizers package, or what stands for it."""
+    try:
+        import tokenizers
+    except ImportError:
+        from lite.models.text import byte_level_bpe
+
+        return byte_level_bpe
+    return tokenizers
 
 
 # -- the files of a model folder ------------------------------------------------------------------
 
 
 def _load_files(path: Path) -> tuple[Any, dict[str, Any]]:
-    """The ``tokenizers.Tokenizer`` of a model folder, and the options to make a ``Tokenizer`` with.
+    """The backend of a model folder, and the options to make a ``Tokenizer`` with.
 
     Only files of fixed names (and ``chat_templates/*.jinja``) are read: no file names another.
     """
     folder = _find_folder(path)
-    try:
-        from tokenizers import Tokenizer as Backend
-    except ImportError as error:
-        raise ImportError(f"Tokenizer needs the tokenizers package: {install('llm')}") from error
     file = folder / "tokenizer.json"
     source = read_text(file, max_bytes=MAX_TOKENIZER_BYTES)
     config = read_json_object(folder / "tokenizer_config.json")
     try:
         check_rules(source)
+        with _Refusing("it cannot be read"):
+            backend = _package().Tokenizer.from_str(source)
+        # looking for a long number is quicker than listing the vocabulary
+        if _LONG_NUMBER.search(source) and max(backend.get_vocab().values(), default=0) > MAX_ID:
+            raise ValueError(f"ids must be at most {MAX_ID}")
     except ValueError as error:
         raise ValueError(f"{file} is not a valid tokenizer: {error}") from None
     with _Refusing(f"{file} is not a valid tokenizer"):
-        backend = Backend.from_str(source)
-        # looking for a long number is quicker than listing the vocabulary
-        if _LONG_NUMBER.search(source) and max(backend.get_vocab().values(), default=0) > MAX_ID:
-            raise ValueError(f"{file} is not a valid tokenizer: ids must be at most {MAX_ID}")
         _add_configured_tokens(backend, config)
         special = _named_tokens(folder, config, backend)
     return backend, {
@@ -470,8 +477,6 @@ def _content(token: Any) -> str | None:
 
 def _add_configured_tokens(backend: Any, config: Mapping[str, Any]) -> None:
     """Add the tokens that tokenizer_config.json lists beyond those of tokenizer.json, in id order."""
-    from tokenizers import AddedToken
-
     declared = config.get("added_tokens_decoder")
     if not isinstance(declared, dict):
         return
@@ -485,7 +490,8 @@ def _add_configured_tokens(backend: Any, config: Mapping[str, Any]) -> None:
         if index != backend.get_vocab_size(with_added_tokens=True):
             continue  # the package numbers added tokens itself: any other id would be a different token
         flags = {k: bool(entry.get(k, False)) for k in ("single_word", "lstrip", "rstrip", "normalized")}
-        backend.add_tokens([AddedToken(content, special=bool(entry.get("special", False)), **flags)])
+        make = _package().AddedToken
+        backend.add_tokens([make(content=content, special=bool(entry.get("special", False)), **flags)])
 
 
 def _named_tokens(folder: Path, config: Mapping[str, Any], backend: Any) -> dict[str, str | None]:

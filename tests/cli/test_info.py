@@ -123,10 +123,17 @@ def test_info_of_a_model_without_tokenizer(run: Run, tmp_path: Path) -> None:
     assert out["plan"]["padding"] == "slots"
 
 
-def test_info_where_no_tokenizers_are_installed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a small machine, where a graph runs on token ids."""
+def test_info_where_no_tokenizers_are_installed(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a small machine, where a graph runs on token ids if the tokenizer's rules need the package."""
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    out = run(["info", "--model", str(MODEL), "--json"]).json
+    for name in ("model.onnx", "config.json"):
+        shutil.copy(MODEL / name, tmp_path / name)
+    source = (MODEL / "tokenizer.json").read_text(encoding="utf-8")
+    lower = source.replace('"normalizer": null', '"normalizer": {"type": "Lowercase"}')
+    (tmp_path / "tokenizer.json").write_text(lower, encoding="utf-8")
+    out = run(["info", "--model", str(tmp_path), "--json"]).json
     assert 'pip install -e ".[llm]"' in out["tokenizer"]["refused"]
     assert out["plan"]["padding"] == "slots"
 
