@@ -10,6 +10,7 @@ import re
 import shutil
 from pathlib import Path
 
+import browser_page
 import documents
 from documents import ROOT, Link, Page
 
@@ -34,6 +35,7 @@ WHOLE = {
     "lite/DIFFERENCES.md": "differences/index",
     "models/DIFFERENCES.md": "differences/models",
     "tests/examples/first_steps.ipynb": "notebook",
+    ".site/browser/page.md": "browser",
 }
 """The documents that are one page each."""
 
@@ -50,10 +52,17 @@ TITLES = {
 
 
 class Site:
-    """The sources of the site, in a folder that Sphinx reads."""
+    """The sources of the site, in a folder that Sphinx reads.
 
-    def __init__(self, folder: Path, figures: dict[str, str]) -> None:
+    Args:
+        folder: where they go.
+        figures: pictures of pages.
+        runtime: what the page with programs loads to run them.
+    """
+
+    def __init__(self, folder: Path, figures: dict[str, str], runtime: str = "{}") -> None:
         self.folder = folder
+        self._runtime = runtime
         self._figures = figures  # of pages, which stand below their headings
         self._places: dict[Link, str] = {}  # where links lead: a page, and perhaps a heading there
         self._sources: dict[str, str] = {}  # files of the repository that are shown -> their pages
@@ -91,6 +100,8 @@ class Site:
     def _more(self, name: str, source: str, text: str) -> str:
         """A document with what the site adds: contents, plots and figures of results, a field for rows."""
         field = _field("rows")
+        if name == "browser":
+            return browser_page.with_cells(text, self._runtime)
         if name == "index":
             intro, heading, rest = text.partition("\n## ")
             front = FRONT.read_text(encoding="utf-8")
@@ -285,10 +296,11 @@ def _contents() -> str:
     look_up = {"reference/index": "Public names", "differences/index": "What differs"}
     look_up |= {"measured/index": "Measured", "sources/tests/examples/index": "Examples"}
     look_up |= {"sources/tests/scripts/index": "Scripts of TorchRL"}
+    titled = guides | {"notebook": "First steps"}
     start = _guides("front.md", FRONT.read_text(encoding="utf-8"), "start")
     parts = [
         _toctree([f"start/{name}" for name in start], "In ten minutes", hidden=True),
-        _toctree(["notebook", *guides], "Guides", hidden=True, titled=guides | {"notebook": "First steps"}),
+        _toctree(["notebook", "browser", *guides], "Guides", hidden=True, titled=titled),
         _toctree(list(look_up), "Look up", hidden=True, titled=look_up),
         _toctree(["project/contributing", "project/changelog"], "The project", hidden=True),
     ]

@@ -82,6 +82,10 @@ class Drawing:
         )
         return "\n".join([head, f"<style>{_STYLE}</style><defs>{arrow}</defs>", *self._parts, "</svg>", ""])
 
+    def _repr_svg_(self) -> str:
+        """What notebooks show."""
+        return self.text()
+
 
 def ticks(low: float, high: float, values: Sequence[float], length: float) -> list[float]:
     """Where values are on an axis of that length."""

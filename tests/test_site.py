@@ -1,18 +1,21 @@
-"""The site: each document is a page, links lead to pages, pictures show what calls gave."""
+"""The site: each document is a page, links lead to pages, pictures show what calls gave, programs run."""
 
 from __future__ import annotations
 
 import importlib
+import json
+import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
-from helpers.browser import browser
+from helpers.browser import Browser, browser
+from helpers.pyodide.pages import need_pyodide, served, wait_for
 
 ROOT = Path(__file__).parents[1]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -25,13 +28,14 @@ class Sources(NamedTuple):
     pages: ModuleType
     check: ModuleType
     notebook: ModuleType
+    run_cell: ModuleType
 
 
 @pytest.fixture(scope="module")
 def sources() -> Iterator[Sources]:
     """Those of .site, and the list of packages of .ci, which are not on the path otherwise."""
     pytest.importorskip("pdoc", reason="needs the dev extra: pip install -e '.[dev]'")
-    added = [str(ROOT / ".site"), str(ROOT / ".ci")]
+    added = [str(ROOT / ".site"), str(ROOT / ".site" / "browser"), str(ROOT / ".ci")]
     sys.path[:0] = added
     try:
         yield Sources(*(importlib.import_module(name) for name in Sources._fields))
@@ -137,6 +141,72 @@ def test_the_picture_of_multi_step_has_its_numbers(sources: Sources) -> None:
     assert words.count("done") == 2
 
 
+# -- the programs of the page that runs them -------------------------------------------------------------
+
+CELLS = ROOT / ".site" / "browser" / "cells"
+
+
+class Shown(NamedTuple):
+    """What a program showed: what it printed, and what its last line is worth."""
+
+    told: str
+    kind: str
+    text: str
+
+
+@pytest.fixture(scope="module")
+def here(sources: Sources) -> dict[str, Shown]:
+    """What the programs show on CPython."""
+    shown = {}
+    for file in CELLS.glob("*.py"):
+        told: list[str] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(sys.modules, "tokenizers", None)  # as in a browser
+            result = sources.run_cell.run(file.read_text(encoding="utf-8"), "program", told.append)
+        shown[file.stem] = Shown("".join(told), *result)
+    return shown
+
+
+def test_programs_show_what_their_page_says(here: dict[str, Shown], written: Path) -> None:
+    page = (written / "browser.md").read_text(encoding="utf-8")
+    assert page.count("<textarea") == len(here) == 4
+    assert here["tensordict"].told.splitlines()[-2:] == ["['maze 2', 'maze 3'] [0. 2.]", "[7.]"]
+    assert here["tensordict"].text.startswith("TensorDict(")
+    assert here["multi_step"].told == "7 rewards of 1; the largest return is 1.900\n"
+    assert "5-step returns" in here["multi_step"].text
+    assert float(here["cartpole"].told.split()[-1]) >= 150
+    assert {here["multi_step"].kind, here["cartpole"].kind} == {"svg"}
+    lines = here["chat"].told.splitlines()
+    assert [line.partition("  (each token")[0] for line in lines[:2]] == [
+        "What is 17 + 25?  42",
+        "Which is larger, 31 or 13?  31",
+    ]
+    assert here["chat"].kind == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("source", "told", "kind", "text"),
+    [
+        ("print(1)\n2 + 3", "1\n", "text", "5"),
+        ("x = 3", "", "nothing", ""),
+        ("", "", "nothing", ""),
+        ("import sys\nprint('a', file=sys.stderr)", "a\n", "nothing", ""),
+        ("print('a')\n{}['gone']", "a\n", "error", "line 2, in <module>\n    {}['gone']"),
+        ("import sys\nsys.exit(3)", "", "error", "SystemExit: 3"),
+        ("x = (", "", "error", "SyntaxError"),
+    ],
+)
+def test_a_program_is_run_as_in_a_notebook(
+    sources: Sources, source: str, told: str, kind: str, text: str
+) -> None:
+    printed: list[str] = []
+    shown = sources.run_cell.run(source, "program", printed.append)
+    assert shown[0] == kind
+    assert text in shown[1]
+    assert "run_cell" not in shown[1]
+    assert "".join(printed) == told
+
+
 # -- the whole site, built once --------------------------------------------------------------------------
 
 
@@ -147,6 +217,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.importorskip(name, reason="needs the site extra: pip install -e '.[llm,site]'")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, str(ROOT / ".ci" / "site"), str(folder)]
+    if os.environ.get("LITE_PYODIDE"):
+        command += ["--pyodide", str(need_pyodide())]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, done.stderr + done.stdout
     assert "WARNING:" not in done.stderr
@@ -192,3 +264,106 @@ def test_pages_answer_in_a_browser(site: Path, tmp_path: Path) -> None:
             " : setTimeout(look, 50); look(); })"
         )
         assert shown.ask(found) > 5
+
+
+class _Programs:
+    """The page whose programs run, in a browser."""
+
+    def __init__(self, shown: Browser) -> None:
+        self._browser = shown
+
+    def start(self, name: str, source: str | None = None) -> None:
+        """Begin a program, by Ctrl+Enter, with another text than its own if one is given."""
+        edit = "" if source is None else f"code.value = {json.dumps(source)};"
+        self._browser.ask(
+            f"const code = document.querySelector('#cell-{name} textarea'); {edit}"
+            "code.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', ctrlKey: true}))"
+        )
+
+    def press(self, name: str, button: str) -> None:
+        self._browser.ask(f"document.querySelector('#cell-{name} .{button}').click()")
+
+    def part(self, name: str, selector: str) -> Any:
+        found = f"document.querySelector('#cell-{name} {selector}')"
+        return self._browser.ask(f"return {found} && ({found}.value || {found}.alt || {found}.textContent)")
+
+    def end(self, name: str) -> str:
+        """How a program that runs has ended."""
+        button = f"document.querySelector('#cell-{name} .run')"
+        wait_for(self._browser, f"return {button}.textContent === 'Run'", seconds=300)
+        return str(self.part(name, ".state"))
+
+    def run(self, name: str, source: str | None = None) -> str:
+        self.start(name, source)
+        return self.end(name)
+
+
+@pytest.fixture(scope="module")
+def programs(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Programs]:
+    need_pyodide()
+    with browser(tmp_path_factory.mktemp("browser")) as shown, served(site) as address:
+        shown.visit(f"{address}browser.html")
+        loaded = "return performance.getEntriesByType('resource').map((entry) => entry.name).join(' ')"
+        assert "_browser/" not in shown.ask(loaded)  # before something is run
+        yield _Programs(shown)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("name", ["tensordict", "multi_step", "cartpole", "chat"])
+def test_programs_run_in_a_browser(programs: _Programs, here: dict[str, Shown], name: str) -> None:
+    assert programs.run(name).endswith(" s")
+    told = programs.part(name, ".told")
+    if name in ("tensordict", "multi_step"):
+        assert told == here[name].told
+        shown = programs.part(name, "pre.text" if name == "tensordict" else "img")
+        assert shown in here[name].text
+    elif name == "cartpole":
+        assert float(told.split()[-1]) >= 150
+        assert "how long poles stand" in programs.part(name, "img")
+    else:  # probabilities are rounded sums of single precision
+        answers = [[line.partition("  (each")[0] for line in x.splitlines()] for x in (told, here[name].told)]
+        assert answers[0] == answers[1]
+
+
+@pytest.mark.processes
+def test_programs_are_edited_fail_and_are_stopped(programs: _Programs) -> None:
+    own = programs.part("multi_step", "textarea")
+    programs.run("multi_step", own.replace("60, 5, 0.9", "60, 1, 0.9"))
+    assert programs.part("multi_step", ".told") == "7 rewards of 1; the largest return is 1.000\n"
+    assert programs.part("multi_step", "img") == "1-step returns of two episodes"
+    programs.press("multi_step", "reset")
+    assert programs.part("multi_step", "textarea") == own
+
+    assert programs.run("tensordict", "x = 1\nraise KeyError('gone')").startswith("an error after")
+    told = programs.part("tensordict", "pre.error")
+    assert told.startswith("Traceback")
+    assert "line 2" in told
+    assert told.endswith("KeyError: 'gone'\n")
+    assert programs.run("tensordict", "x").startswith("an error")  # names are each program's own
+
+    programs.start("tensordict", "print('begun')\nwhile True:\n    pass")
+    told = "document.querySelector('#cell-tensordict .told')"
+    wait_for(programs._browser, f"return {told}?.textContent === 'begun\\n'")
+    assert programs._browser.ask("return document.querySelector('#cell-chat .run').disabled")
+    programs.press("tensordict", "run")
+    assert programs.end("tensordict") == "stopped"
+    assert programs.run("tensordict", "6 * 7").endswith(" s")  # in a Python that is loaded anew
+    assert programs.part("tensordict", "pre.text") == "42"
+
+
+@pytest.mark.processes
+def test_a_file_that_is_not_of_the_release_is_not_run(site: Path, tmp_path: Path) -> None:
+    need_pyodide()
+    page = (site / "browser.html").read_text(encoding="utf-8")
+    setup = page.partition('browser_worker.js">')[2].partition("</script>")[0]
+    told = json.loads(setup)
+    sums = [told["sums"]["pyodide.asm.mjs"], told["sums"]["pyodide.asm.wasm"], told["wheel_sum"]]
+    other = "sha384-" + 64 * "A"
+    with browser(tmp_path) as shown, served(site) as address:
+        for number, each in enumerate(sums):
+            (site / f"other{number}.html").write_text(page.replace(each, other), encoding="utf-8")
+            shown.visit(f"{address}other{number}.html")
+            wrong = _Programs(shown)
+            assert wrong.run("tensordict").startswith("It did not load:")
+        shown.visit((site / "browser.html").as_uri())
+        assert "from a server only" in wrong.run("tensordict")

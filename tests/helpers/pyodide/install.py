@@ -3,11 +3,13 @@
 Then `LITE_PYODIDE=FOLDER pytest tests/test_browser.py` runs lite in headless Chromium, without any network.
 Pyodide is npm's package. The two wheels are those that its lock file names, from the project's own CDN; where
 that cannot be reached, they are taken out of a package on PyPI that carries them for its web pages (100 MB,
-for 3). Each is checked against the digest in the lock file, so it does not matter where it is from.
+for 3). Each is checked against the digest in the lock file, so it does not matter where it is from; that file
+and the rest of Pyodide against the digests with which the site's page loads them.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import subprocess
@@ -19,7 +21,8 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-VERSION = "314.0.4"
+_PINNED = json.loads((Path(__file__).parents[3] / ".site/browser/pyodide.json").read_text(encoding="utf-8"))
+VERSION = _PINNED["version"]
 CDN = f"https://cdn.jsdelivr.net/pyodide/v{VERSION}/full/"
 CARRIER = "open-webui==0.12.4"
 
@@ -34,6 +37,10 @@ def install(folder: Path) -> None:
             for member in archive.getmembers():
                 member.name = member.name.removeprefix("package/")
                 archive.extract(member, folder, filter="data")
+    for name, digest in _PINNED["sums"].items():
+        found = hashlib.sha384((folder / name).read_bytes()).digest()
+        if f"sha384-{base64.b64encode(found).decode()}" != digest:
+            raise RuntimeError(f"{name}: not the file that .site/browser/pyodide.json names")
     lock = json.loads((folder / "pyodide-lock.json").read_text())["packages"]
     wanted = {lock[name]["file_name"]: lock[name]["sha256"] for name in ("numpy", "micropip")}
     for source in (_from_cdn, _from_pypi):

@@ -1,0 +1,27 @@
+import numpy as np
+
+from lite import TensorDict
+from lite.models import OnnxWrapper, embedded_model_path
+
+questions = [
+    "What is 17 + 25?",
+    "Which is larger, 31 or 13?",
+    "Reverse the word star.",
+    "Sort 4 1 3 in ascending order.",
+]
+model = OnnxWrapper(
+    embedded_model_path(),
+    input_mode="text",
+    generate=True,
+    runtime="numpy",  # a browser has no onnxruntime: NumPy runs the graph
+    generate_kwargs={"max_new_tokens": 16, "do_sample": False},
+)
+prompts = [
+    f"<|im_start|>user\n{q}<|im_end|>\n<|im_start|>assistant\n" for q in questions
+]
+out = model(TensorDict({"text": {"prompt": prompts}}, batch_size=[len(prompts)]))
+
+for i, question in enumerate(questions):
+    answer = out["text", "response"][i].removesuffix("<|im_end|>")
+    log_probs = out["log_probs"].get("response", as_list=True)[i]
+    print(f"{question}  {answer}  (each token at {np.exp(log_probs).round(2)})")
