@@ -24,7 +24,7 @@ from helpers.pyodide import pages  # noqa: E402
 from helpers.pyodide.install import VERSION  # noqa: E402
 
 ROUNDS = 3
-# Runs in both; milliseconds of the first call, and the median of the following ones.
+# Run in both; milliseconds of the first call, and the median of the following ones.
 PROGRAM = """
 import time
 import numpy as np
@@ -69,13 +69,13 @@ asked = TensorDict({"text": {"prompt": [prompt] * 4}}, batch_size=[4])
 measure("it writes 16 tokens to 4 prompts", lambda: chat(asked), rounds=2)
 """
 SITE = ROOT / ".site"
-LEARNS = (SITE / "browser" / "cells" / "cartpole.py").read_text(encoding="utf-8")
-assert "number == 100" in LEARNS
+PAGE = (SITE / "browser" / "cells" / "cartpole.py").read_text(encoding="utf-8")
+assert "number == 100" in PAGE
 PROGRAM += f"""
 import contextlib, io, pathlib, sys, tempfile
 sys.path.append(folder := tempfile.mkdtemp())
 pathlib.Path(folder, "svg.py").write_text({(SITE / "svg.py").read_text(encoding="utf-8")!r})
-learns = {LEARNS.replace("number == 100", "number == 5")!r}
+learns = {PAGE.replace("number == 100", "number == 5")!r}
 begin = time.perf_counter()
 with contextlib.redirect_stdout(io.StringIO()):
     exec(learns, {{"__name__": "__main__"}})

@@ -42,7 +42,7 @@ ANSWER = json.loads(told.getvalue().splitlines()[-1])
 """
 # What a browser refuses, refused here.
 REFUSE = """
-import os, subprocess, sys, threading
+import os, subprocess, sys, threading, time
 
 def refuse(*args, **kwargs):
     raise RuntimeError("a browser has neither threads nor processes")
@@ -50,11 +50,11 @@ def refuse(*args, **kwargs):
 threading.Thread.start = subprocess.Popen.__init__ = refuse
 for name in ("fork", "forkpty", "posix_spawn", "posix_spawnp"):
     delattr(os, name)
-lacking = "numba llvmlite onnxruntime _multiprocessing _posixshmem"
+lacking = "numba llvmlite onnxruntime tokenizers _multiprocessing _posixshmem"
 others = "gymnasium h5py jax onnx safetensors tensordict torch"
 sys.modules.update(dict.fromkeys(f"{lacking} {others}".split()))
 os.cpu_count = lambda: 1
-del os.sched_getaffinity
+del os.sched_getaffinity, time.thread_time
 import readme_blocks
 
 for readme in sys.argv[1:]:

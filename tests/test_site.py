@@ -177,9 +177,11 @@ def test_programs_show_what_their_page_says(here: dict[str, Shown], written: Pat
     assert float(here["cartpole"].told.split()[-1]) >= 150
     assert {here["multi_step"].kind, here["cartpole"].kind} == {"svg"}
     lines = here["chat"].told.splitlines()
-    assert [line.partition("  (each token")[0] for line in lines[:2]] == [
+    assert [line.partition("  (each token")[0] for line in lines[:4]] == [
         "What is 17 + 25?  42",
-        "Which is larger, 31 or 13?  31",
+        "Is 53 greater than 88?  no",
+        "Sort in descending order: 70 95 12  95 70 12",
+        "Say w o l f in reverse order.  f l o w",
     ]
     assert here["chat"].kind == "nothing"
 

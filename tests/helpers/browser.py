@@ -27,6 +27,7 @@ _FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+_SECONDS = 240  # that a script may take, on a machine that is busy with other tests
 
 
 class Browser:
@@ -35,7 +36,8 @@ class Browser:
     def __init__(self, server: str, folder: Path) -> None:
         self._server, self._folder = server, folder
         options = {"args": [*_FLAGS, f"--user-data-dir={folder / 'profile'}"]}
-        wanted = {"capabilities": {"alwaysMatch": {"goog:chromeOptions": options}}}
+        timeouts = {"script": 1000 * _SECONDS}
+        wanted = {"capabilities": {"alwaysMatch": {"goog:chromeOptions": options, "timeouts": timeouts}}}
         self._session = f"/session/{self._post('/session', wanted)['sessionId']}"
 
     def open(self, html: str) -> None:
@@ -66,7 +68,7 @@ class Browser:
         # Not through a proxy of the environment: it runs on this machine.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with opener.open(request, timeout=60) as answer:
+            with opener.open(request, timeout=_SECONDS + 30) as answer:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as error:  # its text says which line of the script, and why
             raise RuntimeError(json.load(error)["value"]["message"]) from error

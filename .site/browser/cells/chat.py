@@ -5,9 +5,10 @@ from lite.models import OnnxWrapper, embedded_model_path
 
 questions = [
     "What is 17 + 25?",
-    "Which is larger, 31 or 13?",
-    "Reverse the word star.",
-    "Sort 4 1 3 in ascending order.",
+    "Is 53 greater than 88?",
+    "Sort in descending order: 70 95 12",
+    "Say w o l f in reverse order.",
+    "Who are you?",  # not among what it has learnt
 ]
 model = OnnxWrapper(
     embedded_model_path(),
