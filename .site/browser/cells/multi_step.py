@@ -25,6 +25,6 @@ for t in range(STEPS):
         drawing.line([(x, 190), (x, 190 - height)], ORANGE, 4)
     if done[0, t, 0]:
         drawing.line([(x + 5, 190), (x + 5, 10)], RED, 1, "4 4")
-drawing.words(615, 16, f"up to {returns.max():.2f}", anchor="end", kind="faint")
+drawing.words(600, 16, f"up to {returns.max():.2f}", anchor="end", kind="faint")
 drawing.line([(10 + 10 * t, 190 - height * g) for t, g in enumerate(returns)], BLUE, 2)
 drawing
