@@ -335,6 +335,13 @@ def test_programs_are_edited_fail_and_are_stopped(programs: _Programs) -> None:
     assert programs.part("multi_step", "img") == "1-step returns of two episodes"
     programs.press("multi_step", "reset")
     assert programs.part("multi_step", "textarea") == own
+    indented = programs._browser.ask(
+        "const code = document.querySelector('#cell-chat textarea'); code.focus(); code.select();"
+        "document.execCommand('insertText', false, '  if x:');"
+        "code.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', cancelable: true}));"
+        "return code.value"
+    )
+    assert indented == "  if x:\n      "
 
     assert programs.run("tensordict", "x = 1\nraise KeyError('gone')").startswith("an error after")
     told = programs.part("tensordict", "pre.error")
