@@ -8,65 +8,93 @@ from typing import Any
 
 import numpy as np
 
+from lite._transforms.jit.stateful import Restart
+
 Arrays = list[Any]
+_INPUTS = ("params", "lr")  # of a group, beside its options
 
 
 class OptimizerPart:
     """The arrays beside the parameters of an optimiser, its learning rates and numbers of steps.
 
-    A number of steps is an input, as what a run adds to it is known when the function has been traced.
+    A number of steps is an input, as what a run adds to it is known when the function has been traced. What a
+    first step begins is there before, as zeros, where such a step is as any other then: all steps are one
+    graph. Numbers of steps that are equal are one input, and a parameter without a state takes part in one,
+    as a step may leave it out; a trace that does not begins anew.
     """
 
     def __init__(self, optimizer: Any) -> None:
         self.optimizer = optimizer
+        self._zeros: dict[tuple[Any, str], Any] = {}  # by parameter and name, of what has not begun
+        self._stepped: set[Any] = set()  # parameters that a trace makes a step of
+        # Each parameter, its state, and the names of the arrays that its options ask for.
+        self._rows: list[tuple[Any, dict[str, Any], list[str]]] = []
 
-    def _params(self) -> list[Any]:
-        return [param for group in self.optimizer.param_groups for param in group["params"]]
-
-    def _slots(self) -> list[list[str]]:
-        """The names of the arrays beside each parameter."""
-        state = self.optimizer.state
-        return [[name for name in state.get(param, ()) if name != "step"] for param in self._params()]
-
-    def _steps(self) -> list[int]:
-        """Of each parameter; -1 before its first step."""
-        state = self.optimizer.state
-        return [state[param].get("step", 0) if param in state else -1 for param in self._params()]
-
-    def arrays(self) -> Arrays:
-        state = self.optimizer.state
-        held = [state[param] for param in self._params() if param in state]
-        return [x for slots in held for name, x in slots.items() if name != "step"]
-
-    def inputs(self) -> list[Any]:
-        counts = [np.array(n) for n in dict.fromkeys(self._steps()) if n >= 0]
-        return [*counts, *[float(group["lr"]) for group in self.optimizer.param_groups]]
-
-    def options(self) -> Any:
+    def held(self) -> tuple[Arrays, list[Any], Any]:
+        optimizer, groups = self.optimizer, self.optimizer.param_groups
+        arrays: Arrays = []
+        rows = self._rows = []
+        for group in groups:
+            names = optimizer._names(group)
+            for param in group["params"]:
+                own = optimizer.state.get(param) or {}
+                rows.append((param, own, names))
+                for name in names:
+                    x = own.get(name)
+                    arrays.append(self._zero(param, name) if x is None else x)
+        options = tuple(
+            [
+                tuple([(k, tuple(x) if type(x) is list else x) for k, x in group.items() if k not in _INPUTS])
+                for group in groups
+            ]
+        )
+        rates = [float(group["lr"]) for group in groups]
+        if not optimizer._counts:
+            return arrays, rates, (self._begun(), options)
         steps = self._steps()
-        order = {n: k for k, n in enumerate(n for n in dict.fromkeys(steps) if n >= 0)}
-        groups = [
-            tuple([(name, x) for name, x in group.items() if name not in ("params", "lr")])
-            for group in self.optimizer.param_groups
+        some = next((n for n in steps if n is not None), 0)
+        steps = [some if n is None else n for n in steps]
+        places = {n: k for k, n in enumerate(dict.fromkeys(steps))}
+        return arrays, [*rates, *map(np.array, places)], (tuple([places[n] for n in steps]), options)
+
+    def _steps(self) -> list[int | None]:
+        """The number of steps of each parameter; None for that of one whose first step is in no trace yet."""
+        stepped = self._stepped
+        return [
+            own.get("step", 0) if own else 0 if param in stepped else None for param, own, _ in self._rows
         ]
-        return tuple([order.get(n, -1) for n in steps]), tuple(groups)
+
+    def _zero(self, param: Any, name: str) -> Any:
+        found = self._zeros.get((param, name))
+        if found is None or found.shape != param.shape or found.dtype != param.dtype:
+            found = self._zeros[param, name] = np.zeros_like(param.data)
+        return found
+
+    def _begun(self) -> tuple[bool, ...]:
+        """Whether the next step of each parameter is as all that follow."""
+        optimizer = self.optimizer
+        alike = [
+            optimizer._numbers(group, 1.0, 1) == optimizer._numbers(group, 1.0, 2)
+            for group in optimizer.param_groups
+            for _ in group["params"]
+        ]
+        return tuple([one or bool(own) for one, (_, own, _) in zip(alike, self._rows, strict=True)])
 
     @contextmanager
     def installed(self, arrays: Arrays, inputs: list[Any]) -> Iterator[Callable[[], tuple[Arrays, Any]]]:
-        optimizer, params = self.optimizer, self._params()
+        optimizer, places, rows, steps = self.optimizer, self.held()[2][0], self._rows, self._steps()
         before = optimizer.state, optimizer.param_groups
-        places, count = self.options()[0], len(optimizer.param_groups)
-        rates = inputs[len(inputs) - count :]
-        state = type(optimizer.state)(dict)
-        array, known = iter(arrays), []
-        for param, k, names in zip(params, places, self._slots(), strict=True):
+        rates, counts = inputs[: len(before[1])], inputs[len(before[1]) :]
+        known, array = [], iter(arrays)
+        optimizer.state = type(optimizer.state)(dict)
+        for (param, own, names), place in zip(rows, places, strict=True):
             known.append({name: next(array) for name in names})
-            if k >= 0:
-                state[param] = dict(known[-1])
-                if "step" in optimizer.state[param]:
-                    state[param]["step"] = 0
-                    optimizer.steps_before[param] = inputs[k]
-        optimizer.state = state
+            for name, x in known[-1].items():
+                (optimizer.state if name in own else optimizer.zeros)[param][name] = x
+            if counts:
+                optimizer.steps_before[param] = counts[place]
+                if own:
+                    optimizer.state[param]["step"] = 0
         optimizer.param_groups = [{**group, "lr": lr} for group, lr in zip(before[1], rates, strict=True)]
 
         def finish() -> tuple[Arrays, Any]:
@@ -76,33 +104,36 @@ class OptimizerPart:
                         "cannot be traced: the function changes lr of an optimiser, which a graph would not: "
                         "step schedules outside of it."
                     )
-            given: Arrays = []
-            added = []
-            for param, old in zip(params, known, strict=True):
-                held = optimizer.state.get(param, {})
-                new = [name for name in held if name != "step" and name not in old]
-                given += [held[name] for name in new]
-                added.append((held.get("step", 0), tuple(new)) if held else None)
+            added: list[int | None] = []
+            for (param, _, _), old in zip(rows, known, strict=True):
+                held = optimizer.state.get(param)
+                added.append(held.get("step", 0) if held else None)
                 for name, x in old.items():
-                    if held[name] is not x:
+                    if held and held.get(name, x) is not x:
                         x[...] = held[name]
-            return given, tuple(added)
+            first = [row[0] for row, n, more in zip(rows, steps, added, strict=True) if n is None and more]
+            self._stepped.update(first)
+            if first and any(steps):  # they took part in the number of another
+                raise Restart
+            return [], tuple(added)
 
         try:
             yield finish
         finally:
             optimizer.state, optimizer.param_groups = before
             optimizer.steps_before.clear()
+            optimizer.zeros.clear()
 
     def store(self, arrays: Arrays, given: Arrays, same: Any) -> None:
-        state, old, new = self.optimizer.state, iter(arrays), iter(given)
-        for param, names, added in zip(self._params(), self._slots(), same, strict=True):
-            if added is None:
+        optimizer, array = self.optimizer, iter(arrays)
+        for (param, own, names), steps in zip(self._rows, same, strict=True):
+            found = list(zip(names, array, strict=False))
+            if steps is None:
                 continue
-            held = state[param]
-            held.update(zip(names, old, strict=False))
-            steps, begun = added
-            for name in begun:
-                held[name] = np.asarray(next(new))  # a result without dimensions is a number of NumPy
-            if self.optimizer._counts:
-                held["step"] = held.get("step", 0) + steps
+            if not own:
+                own = optimizer.state[param]
+                for name in names:
+                    self._zeros.pop((param, name))
+            own.update(found)
+            if optimizer._counts:
+                own["step"] = own.get("step", 0) + steps

@@ -65,7 +65,9 @@ class Optimizer:
         self.defaults: Options = {**defaults, "lr": default_lr if lr is None else lr}
         self.state: defaultdict[Parameter, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[Options] = []
-        self.steps_before: dict[Parameter, Any] = {}  # what a graph adds to the numbers of steps in `state`
+        # While a graph is traced: what it adds to numbers of steps in `state`, and what a state begins as.
+        self.steps_before: dict[Parameter, Any] = {}
+        self.zeros: defaultdict[Parameter, dict[str, Any]] = defaultdict(dict)
         self._check(self.defaults)
         self._functional = functional
         if functional:
@@ -250,7 +252,8 @@ class Optimizer:
             if self._asks(name, group):
                 array = state.get(name)
                 if array is None:
-                    array = state[name] = np.zeros_like(param.data)
+                    zeros = self.zeros.get(param, {}).get(name)
+                    array = state[name] = np.zeros_like(param.data) if zeros is None else zeros
             out.append(array)
         return out
 

@@ -9,15 +9,24 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from operator import is_
 from typing import Any
 
 from lite._arrays.settings import settings_now
-from lite._transforms.grad.mode import functional
 from lite._transforms.grad.running import state
 from lite._transforms.jit.arguments import Argument, remember
 from lite._transforms.jit.runner import Runner
 from lite._transforms.jit.saved import Lowered, no_state
-from lite._transforms.jit.stateful import Stateful, is_module, is_optimizer, is_schedule, is_updater, stateful
+from lite._transforms.jit.stateful import (
+    HELD,
+    Restart,
+    Stateful,
+    is_module,
+    is_optimizer,
+    is_schedule,
+    is_updater,
+    stateful,
+)
 from lite._transforms.jit.structure import ARRAY, DONATED, Flattener, Structure
 from lite._transforms.jit.tracing import Program, trace_function
 from lite._transforms.jit.view import GraphView
@@ -48,8 +57,8 @@ def jit(
     - A step in torch's style (`loss.backward()`, `optimizer.step()`, `SoftUpdate.step()`) changes what `fn`
       names: parameters, their gradients, buffers, states of optimisers and targets have their new values
       after each call. Learning rates are inputs. What else `fn` leaves outside of its results is refused.
-    - `fn` is traced anew where a module that it names was put into another mode (`net.train()`), or a
-      setting of lite has another value, such as the type of interaction.
+    - `fn` is traced anew where a module that it names was put into another mode (`net.train()`) or has got
+      other parts, or a setting of lite has another value, such as the type of interaction.
     - Random numbers are drawn by the generator at each call, as `fn` itself would draw them.
 
     Args:
@@ -136,12 +145,7 @@ class JitFunction:
         found = self._with_state()
         if found is not None and state.base is None:
             return self._call_with_state(*found, args, kwargs)
-        names = self._names
-        given = [
-            self._argument(names[i] if i < len(names) else f"args[{i}]", value)
-            for i, value in enumerate(args)
-        ]
-        given += [self._argument(name, value) for name, value in kwargs.items()]
+        given = self._given(args, kwargs)
         for argument in given:
             if argument.inside:
                 return self.fn(*args, **kwargs)  # in another transformation, which sees what it does
@@ -158,6 +162,15 @@ class JitFunction:
             self._last = (runner, given)
         return runner.call(given)
 
+    def _given(self, args: Any, kwargs: Any, first: int = 0) -> list[Argument]:
+        """The arguments of a call, whose first is that of the parameter of this number."""
+        names = self._names[first:]
+        given = [
+            self._argument(names[i] if i < len(names) else f"args[{i}]", value)
+            for i, value in enumerate(args)
+        ]
+        return given + [self._argument(name, value) for name, value in kwargs.items()]
+
     def _warn(self, error: Exception) -> None:
         if not self._warned:
             self._warned = True
@@ -165,18 +178,18 @@ class JitFunction:
 
     def _with_state(self) -> tuple[Stateful, JitFunction] | None:
         """The function of what the objects hold that it changes, and its graphs; None if there are none."""
-        if self._stateful is not None and not self._named.is_current():
+        if self._modes is not None and not self._named.is_current():
             self._modes = self._stateful = None  # as where a cell of a notebook has run again
+            self._kept.clear()
+            self._found.clear()
         if self._modes is None:
             self._named = Named(self.fn)
             found = self._named.objects
-            parts, buffers = stateful(found, "backward" in self._named.words)
+            parts, buffers = stateful(found, list(self._named.words))
             if parts:
                 held = Stateful(self.fn, parts, buffers, self._names)
-                static = [*self._static, "held_options"]
-                donated = [*self._donated, "held_arrays"]
                 options: dict[str, Any] = {**self._options, "fallback": False}
-                inner = JitFunction(held, static, donated, self._axes, **options)
+                inner = JitFunction(held, self._static, self._donated, self._axes, **options)
                 inner._modes = [one for one in found if is_module(one)]
                 inner.__name__ = self.__name__
                 self._stateful = held, inner
@@ -184,11 +197,14 @@ class JitFunction:
         return self._stateful
 
     def _call_with_state(self, held: Stateful, inner: JitFunction, args: Any, kwargs: Any) -> Any:
+        own = inner._given(args, kwargs, HELD)
+        for argument in own:
+            if argument.inside:
+                return self.fn(*args, **kwargs)
         try:
             with self._lock:
-                own = held.held(state.leaf is not None)
-                with functional():
-                    result, *found = inner(*own, *args, **kwargs)
+                runner, given = inner._with_held(held, own, tuple(kwargs))
+                result, *found = runner.call(given)
                 held.store(*found)
                 return result
         except (NotImplementedError, RuntimeError) as error:
@@ -196,6 +212,19 @@ class JitFunction:
                 raise
             self._warn(error)
             return self.fn(*args, **kwargs)
+
+    def _with_held(
+        self, held: Stateful, own: list[Argument], names: tuple[str, ...]
+    ) -> tuple[Runner, list[Argument]]:
+        """The graph, and the arguments with those that objects hold before those of the call."""
+        while True:
+            given = [*held.arguments(state.leaf is not None, self._numbered), *own]
+            try:
+                runner = self._runner(given, names)
+            except Restart:
+                continue
+            self._last = runner, given
+            return runner, given
 
     @property
     def state(self) -> Any:
@@ -207,8 +236,7 @@ class JitFunction:
             RuntimeError: there was no call, or nothing is donated.
         """
         if self._stateful is not None and self._donated:
-            found = self._stateful[1].state
-            return found.exclude("held_arrays")
+            return self._stateful[1].state
         if self._last is None or not self._donated:
             raise no_state(self.__name__)
         runner, given = self._last
@@ -237,9 +265,9 @@ class JitFunction:
         """What the function becomes for some arguments: `print` shows it, a notebook as a table."""
         found = self._with_state()
         if found is not None:
-            own = found[0].held(state.leaf is not None)
-            with functional():
-                return found[1].graph(*own, *args, **kwargs)
+            held, inner = found
+            runner, _ = inner._with_held(held, inner._given(args, kwargs, HELD), tuple(kwargs))
+            return GraphView(runner.traced, self.__name__)
         return self.lower(*args, **kwargs).graph
 
     def _argument(self, name: str, value: Any) -> Argument:
@@ -250,20 +278,23 @@ class JitFunction:
             if known is not None and known.value is value and known.is_unchanged():
                 return known
         axes = None if self._axes is None else self._axes.get(name, {})
-        argument = Argument(value, name, donated, name in self._static, axes)
+        argument = self._numbered(Argument(value, name, donated, name in self._static, axes))
+        if donated:
+            remember(self._seen, argument)
+        return argument
+
+    def _numbered(self, argument: Argument) -> Argument:
+        """The argument, with the number of its form."""
         form = argument.form()
         number = self._numbers.get(form)
         if number is None:
             with self._lock:
                 number = self._numbers.setdefault(form, len(self._numbers))
         argument.number = number
-        if donated:
-            remember(self._seen, argument)
         return argument
 
     def _runner(self, given: list[Argument], names: tuple[str, ...]) -> Runner:
         """The graph for the arguments: one that is kept, or a new one."""
-        self._with_state()
         modes = tuple([one.training for one in self._modes or ()])
         forms = (settings_now(), modes, names, *[argument.number for argument in given])
         shapes = tuple(
@@ -306,6 +337,8 @@ class JitFunction:
             try:
                 program = trace_function(self.fn, structure, flat.leaves, labels)
                 break
+            except Restart:
+                raise
             except Exception:
                 if level == _FIXED:
                     raise
@@ -314,8 +347,8 @@ class JitFunction:
         return self._keep((forms, shapes), program, flat)
 
     def _keep(self, key: Any, program: Program, flat: Flattener) -> Runner:
-        pairs = _pairs(program, flat, isinstance(self.fn, Stateful))
-        runner = Runner(program, pairs, flat.places, self._options)
+        held = self.fn.count if isinstance(self.fn, Stateful) else 0
+        runner = Runner(program, _pairs(program, flat, held), flat.places, self._options, held=held)
         self._kept[key] = runner
         while len(self._kept) > _GRAPHS:
             self._kept.popitem(last=False)
@@ -331,19 +364,29 @@ class Named:
 
     Attributes:
         objects: these.
-        words: all names that its code has.
+        words: all names that its code has, in their order.
     """
 
     def __init__(self, fn: Any) -> None:
-        self.words: set[str] = set()
+        self.words: dict[str, None] = {}
         self._found: dict[int, Any] = {}
         self._sources: list[tuple[Callable[[], Any], Any]] = []
         self._look(fn, 5)
         self.objects = list(self._found.values())
+        modules = [one for one in self.objects if is_module(one)]
+        self._assignments = getattr(modules[0], "_assignments", [None]) if modules else [None]
+        self._assigned, self._tree = self._assignments[0], _parts(modules)
+        self._modules = modules
 
     def is_current(self) -> bool:
-        """Whether the names still stand for the same."""
-        return all(read() is value for read, value in self._sources)
+        """Whether the names still stand for the same, and the modules have the parts that they had."""
+        for read, value in self._sources:
+            if read() is not value:
+                return False
+        if self._assigned is not self._assignments[0]:  # to some module, perhaps to one of these
+            self._assigned, tree = self._assignments[0], _parts(self._modules)
+            return len(tree) == len(self._tree) and all(map(is_, tree, self._tree))
+        return True
 
     def _follow(self, read: Callable[[], Any], depth: int) -> None:
         with suppress(ValueError):  # a cell whose name has no value yet
@@ -372,11 +415,16 @@ class Named:
                 self._follow(functools.partial(attributes.get, name), 0)
             self._look(value.__func__, depth - 1)
         elif depth and inspect.isfunction(value):
+            self.words.update(dict.fromkeys(value.__code__.co_names))
             for cell in value.__closure__ or ():
                 self._follow(lambda cell=cell: cell.cell_contents, depth - 1)  # type: ignore[misc]
-            self.words.update(value.__code__.co_names)
             for name in value.__code__.co_names:
                 self._follow(functools.partial(value.__globals__.get, name), depth - 1)
+
+
+def _parts(modules: list[Any]) -> list[Any]:
+    """All that graphs know of modules: their submodules and parameters."""
+    return [x for one in modules for walk in (one.modules, one.parameters) for x in walk()]
 
 
 def _joined(given: list[Argument], names: tuple[str, ...]) -> Structure:
@@ -419,12 +467,12 @@ def _shapes(flat: Flattener, level: int) -> tuple[Any, ...]:
     return tuple(out)
 
 
-def _pairs(program: Program, flat: Flattener, stateful: bool) -> dict[int, str]:
+def _pairs(program: Program, flat: Flattener, held: int) -> dict[int, str]:
     """Donated leaves with the outputs that are their next values.
 
     These are what the function wrote to them, or put in their place in a TensorDict; of the others, the
-    first result of the same shape and dtype that is not taken. What a `Stateful` holds, which is in the first
-    container, is what it was if it is not written.
+    first result of the same shape and dtype that is not taken. The first `held` leaves, which belong to a
+    `Stateful`, are what they were if they are not written.
     """
     set_entries = {
         (i, key): names[0] for i, key, structure, names in program.entries if structure == (ARRAY,)
@@ -438,7 +486,7 @@ def _pairs(program: Program, flat: Flattener, stateful: bool) -> dict[int, str]:
             continue
         form = (tuple(leaf.shape), leaf.dtype)
         name = program.written.get(i) or set_entries.get(place)  # type: ignore[arg-type]
-        if name is None and not (stateful and place is not None and place[0] == 0):
+        if name is None and i >= held:
             name = next((name for name in free if known[name] == form), None)
             if name is not None:
                 free.remove(name)

@@ -38,6 +38,7 @@ class Runner:
         places: for each leaf of the arguments that is an entry its container, and its key.
         options: of the session: `providers` and `threads`.
         saved: the model, and what is joined and in tiles in it, of a step that comes from a file.
+        held: how many of the first leaves belong to a `Stateful`: those in `pairs` are replaced by a run.
     """
 
     def __init__(
@@ -47,8 +48,12 @@ class Runner:
         places: Sequence[tuple[int, str] | None],
         options: dict[str, Any],
         saved: tuple[bytes, tuple[Joined, ...], tuple[Tiles, ...]] | None = None,
+        held: int = 0,
     ) -> None:
         self.program = program
+        self._held = held
+        self._replaced = [(i, name) for i, name in pairs.items() if i < held]
+        self._written = {i: x for i, x in program.written.items() if i >= held or i not in pairs}
         self.pairs = pairs
         self.places = places
         self._options = options
@@ -172,7 +177,7 @@ class Runner:
         found: dict[str, Any] = {}
         start = 0
         for name, argument in zip(names, given, strict=True):
-            if argument.donated:
+            if argument.donated and start >= self._held:
                 present = self.buffers[self.turn]
                 leaves = [present.get(start + k, leaf) for k, leaf in enumerate(argument.leaves)]
                 found[name] = Builder(iter(leaves)).build(argument.structure)
@@ -263,12 +268,17 @@ class Runner:
         self._bindings[turn].bind_input(name, value)
         return value
 
-    def _finished(self, given: Sequence[Argument], leaves: Sequence[Any], found: dict[str, Any]) -> Any:
+    def _finished(self, given: Sequence[Argument], leaves: list[Any], found: dict[str, Any]) -> Any:
         program = self.program
+        if self._replaced:
+            for i, name in self._replaced:
+                leaves[i] = found[name]
+            given[0].leaves[:] = leaves[: len(given[0].leaves)]
+            given[0].home = self._homes[self.turn], 0
         containers: list[Any] = []
-        if program.written or program.entries or self._items.given:
+        if self._written or program.entries or self._items.given:
             containers = [node for argument in given for node in argument.containers]
-        for i, name in program.written.items():
+        for i, name in self._written.items():
             leaf, place = leaves[i], self.places[i]
             if i not in self.pairs or place is None:
                 np.copyto(raw(leaf), found[name])
@@ -284,7 +294,7 @@ class Runner:
                 if structure != (ARRAY,):
                     entry = Builder(iter([found[name] for name in names]), containers).build(structure)
                 containers[number].set(key, entry)
-        if program.written or program.entries:
+        if self._written or program.entries:
             for argument in given:
                 if argument.donated and argument.containers:
                     argument.settle()

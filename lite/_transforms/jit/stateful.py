@@ -14,15 +14,20 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from operator import is_
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from lite._arrays.types import raw
-from lite._transforms.grad.mode import enable_grad
-from lite._tree.protocol import class_registry
+from lite._transforms.grad.mode import enable_grad, functional
+from lite._transforms.jit.arguments import Argument
 
 Arrays = list[Any]
+HELD = 4  # arguments of a `Stateful` before those of its function
+
+
+class Restart(Exception):
+    """What a part assumes of the function does not hold: it has noted that, and the call begins anew."""
 
 
 class Part(Protocol):
@@ -31,14 +36,8 @@ class Part(Protocol):
     An optimiser gives one by its method `in_graphs`; those of modules are below.
     """
 
-    def arrays(self) -> Arrays:
-        """What is donated."""
-
-    def inputs(self) -> list[Any]:
-        """Floats and arrays that the graph reads."""
-
-    def options(self) -> Any:
-        """What decides about the graph; hashable."""
+    def held(self) -> tuple[Arrays, list[Any], Any]:
+        """What is donated, floats and arrays that the graph reads, and what decides about it; hashable."""
 
     def installed(self, arrays: Arrays, inputs: list[Any]) -> Any:
         """A context in which the object holds the arrays of a graph. It gives a function of no arguments.
@@ -51,47 +50,84 @@ class Part(Protocol):
         """Take what a run gave."""
 
 
+class Unread(NDArrayOperatorsMixin):
+    """In place of gradients from before the call, where the function clears them: nothing reads it."""
+
+    def __init__(self) -> None:
+        self.was_read = False
+
+    def _read(self, *args: Any, **kwargs: Any) -> NoReturn:
+        self.was_read = True
+        raise Restart
+
+    __getattr__ = __array__ = __array_ufunc__ = __bool__ = __len__ = __iter__ = __getitem__ = _read
+
+
 class Parameters:
-    """The arrays of parameters, and their gradients."""
+    """The arrays of parameters, and their gradients.
 
-    def __init__(self, holders: list[Any]) -> None:
+    Args:
+        holders: the parameters.
+        clears: whether the function seems to clear gradients before it computes others. Then those from
+            before the call are no inputs; a trace that reads one begins anew.
+    """
+
+    def __init__(self, holders: list[Any], clears: bool) -> None:
         self.holders = holders
+        self.clears: bool | None = clears or None  # None before there are gradients
 
-    def arrays(self) -> Arrays:
-        return self.holders
-
-    def inputs(self) -> list[Any]:
-        return [holder.grad for holder in self.holders if holder.grad is not None]
-
-    def options(self) -> Any:
-        return tuple([(holder.grad is not None, holder.requires_grad) for holder in self.holders])
+    def held(self) -> tuple[Arrays, list[Any], Any]:
+        holders = self.holders
+        grads: list[Any] = []
+        if not self.clears:
+            grads = [holder.grad for holder in holders if holder.grad is not None]
+            if grads and self.clears is None:
+                self.clears, grads = True, []
+        given = tuple([holder.grad is not None for holder in holders]) if grads else ()
+        return (
+            [x.data for x in holders],
+            grads,
+            (self.clears, given, tuple([x.requires_grad for x in holders])),
+        )
 
     @contextmanager
     def installed(self, arrays: Arrays, inputs: list[Any]) -> Iterator[Callable[[], tuple[Arrays, Any]]]:
         before = [(holder, holder.data, holder.grad) for holder in self.holders]
-        grads = iter(inputs)
+        unread, grads = Unread(), iter(inputs)
         for holder, array in zip(self.holders, arrays, strict=True):
             holder.data = array
-            if holder.grad is not None:
+            if self.clears:
+                holder.grad = unread
+            elif holder.grad is not None:
                 holder.grad = next(grads)
 
         def finish() -> tuple[Arrays, Any]:
             for holder, array in zip(self.holders, arrays, strict=True):
                 if holder.data is not array:
                     array[...] = holder.data
+            if unread.was_read:  # and the function caught what that raised
+                raise Restart
             grads = [holder.grad for holder in self.holders]
-            return [g for g in grads if g is not None], tuple([g is not None for g in grads])
+            there = tuple([None if g is unread else g is not None for g in grads])
+            return [g for g, is_there in zip(grads, there, strict=True) if is_there], there
 
         try:
             yield finish
+        except Exception as error:
+            if unread.was_read:
+                self.clears = False
+                raise Restart from error
+            raise
         finally:
             for holder, data, grad in before:
                 holder.data, holder.grad = data, grad
 
     def store(self, arrays: Arrays, given: Arrays, same: Any) -> None:
-        found = iter(given)  # a run has replaced their arrays itself
-        for holder, has_gradient in zip(self.holders, same, strict=True):
-            holder.grad = np.asarray(next(found)) if has_gradient else None
+        found = iter(given)
+        for holder, array, is_there in zip(self.holders, arrays, same, strict=True):
+            holder.data = array
+            if is_there is not None:  # else the function left its gradient
+                holder.grad = np.asarray(next(found)) if is_there else None
 
 
 class Buffers:
@@ -143,14 +179,8 @@ class Attributes:
             (one, {name: x for name, x in vars(one).items() if isinstance(x, kinds)}) for one in self.objects
         ]
 
-    def arrays(self) -> Arrays:
-        return []
-
-    def inputs(self) -> list[Any]:
-        return [np.array(getattr(one, name)) for one, name in self.numbers]
-
-    def options(self) -> Any:
-        return None
+    def held(self) -> tuple[Arrays, list[Any], Any]:
+        return [], [np.array(getattr(one, name)) for one, name in self.numbers], None
 
     @contextmanager
     def installed(self, arrays: Arrays, inputs: list[Any]) -> Iterator[Callable[[], tuple[Arrays, Any]]]:
@@ -201,67 +231,89 @@ class Stateful:
         self.fn = fn
         self.parts = parts
         self.buffers = buffers
-        self._arrays: Any = class_registry.dense({})
-        self._ends: list[int] = []
+        self._given: list[Argument] = []  # in the last call
+        self._ends: list[list[int]] = []
         functools.update_wrapper(self, fn, updated=())
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        own = ["held_arrays", "held_buffers", "held_inputs", "held_options", *names]
         self.__signature__ = inspect.Signature(
-            [inspect.Parameter(name, kind) for name in own]
+            [inspect.Parameter(name, kind) for name in [*_NAMES, *names]]
             + ([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)] if not names else [])
         )
 
-    def held(self, with_gradients: bool) -> tuple[Any, Any, list[list[Any]], tuple[Any, ...]]:
-        """What the function gets before its own arguments."""
-        found = [part.arrays() for part in self.parts]
-        self._ends = list(itertools.accumulate(map(len, found)))
-        arrays = list(itertools.chain(*found))
-        if len(arrays) != len(self._arrays._data):
-            self._arrays = class_registry.dense({str(i): array for i, array in enumerate(arrays)})
-        elif not all(map(is_, arrays, self._arrays._data.values())):
-            self._arrays._data.update(zip(list(self._arrays._data), arrays, strict=True))
-        buffers = {str(i): array for i, array in enumerate(self.buffers.arrays())}
-        inputs = [part.inputs() for part in self.parts]
-        options = (with_gradients, *[part.options() for part in self.parts])
-        return self._arrays, class_registry.dense(buffers), inputs, options
+    @property
+    def count(self) -> int:
+        """How many arrays are donated, which are the first leaves of the arguments."""
+        return self._ends[0][-1]
+
+    def arguments(self, with_gradients: bool, number: Callable[[Argument], Argument]) -> list[Argument]:
+        """What the function gets before its own arguments. Those that are as in the last call are the same.
+
+        Args:
+            with_gradients: whether the caller is under `enable_grad`.
+            number: gives an argument the number of its form.
+        """
+        arrays, inputs, options = zip(*[part.held() for part in self.parts], strict=True)
+        self._ends = [list(itertools.accumulate(map(len, found), initial=0)) for found in (arrays, inputs)]
+        now = [
+            list(itertools.chain(*arrays)),
+            self.buffers.arrays(),
+            list(itertools.chain(*inputs)),
+            (with_gradients, *options),
+        ]
+        last = self._given
+        if not last or now[3] != last[3].value:
+            last = self._given = [number(Argument(x, *form)) for x, form in zip(now, _FORMS, strict=True)]
+            return last
+        for k in (0, 1):
+            leaves = last[k].leaves
+            if len(leaves) != len(now[k]) or not all(map(is_, now[k], leaves)):
+                last[k] = number(Argument(now[k], *_FORMS[k]))
+        if list(map(_form, now[2])) == list(map(_form, last[2].leaves)):
+            last[2].leaves = now[2]
+        else:
+            last[2] = number(Argument(now[2], *_FORMS[2]))
+        return last
 
     def __call__(
-        self,
-        held_arrays: Any,
-        held_buffers: Any,
-        held_inputs: Any,
-        held_options: Any,
-        *args: Any,
-        **kwargs: Any,
+        self, arrays: Arrays, buffers: Arrays, inputs: list[Any], options: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        with ExitStack() as stack:
-            stack.enter_context(self.buffers.installed(list(held_buffers._data.values())))
-            own = zip(self.parts, self._shares(held_arrays), held_inputs, strict=True)
-            ends = [stack.enter_context(part.installed(share, inputs)) for part, share, inputs in own]
-            if held_options[0]:
+        with functional(), ExitStack() as stack:
+            stack.enter_context(self.buffers.installed(buffers))
+            own = zip(self.parts, self._shares(arrays), self._shares(inputs, 1), strict=True)
+            ends = [stack.enter_context(part.installed(share, given)) for part, share, given in own]
+            if options[0]:
                 stack.enter_context(enable_grad())
             result = self.fn(*args, **kwargs)
             found = [end() for end in ends]
-            return result, [given for given, _ in found], Same(tuple([same for _, same in found]))
+            given = [array for arrays, _ in found for array in arrays]
+            return result, given, Same(tuple([(len(arrays), same) for arrays, same in found]))
 
-    def store(self, found: list[Arrays], same: Same) -> None:
+    def store(self, given: Arrays, same: Same) -> None:
         """Give the objects what a run gave."""
-        shares = self._shares(self._arrays)
-        for part, share, given, constant in zip(self.parts, shares, found, same.values, strict=True):
-            part.store(share, given, constant)
+        shares, found = self._shares(self._given[0].leaves), iter(given)
+        for part, share, (count, constant) in zip(self.parts, shares, same.values, strict=True):
+            part.store(share, list(itertools.islice(found, count)), constant)
 
-    def _shares(self, td: Any) -> list[Arrays]:
-        """The arrays of each part."""
-        arrays = [raw(x) for x in td._data.values()]
-        return [arrays[start:end] for start, end in itertools.pairwise([0, *self._ends])]
+    def _shares(self, values: list[Any], k: int = 0) -> list[list[Any]]:
+        """Those of each part: of the donated arrays, or of the inputs."""
+        return [values[start:end] for start, end in itertools.pairwise(self._ends[k])]
 
 
-def stateful(objects: Iterable[Any], backward: bool) -> tuple[list[Part], Buffers]:
+def _form(value: Any) -> Any:
+    return float if type(value) is float else (type(value), value.shape, value.dtype)
+
+
+_NAMES = ("held_arrays", "held_buffers", "held_inputs", "held_options")
+# The arguments of `Argument` after its value.
+_FORMS: Any = [(name, k == 0, k == 3, None if k == 3 else {}) for k, name in enumerate(_NAMES)]
+
+
+def stateful(objects: Iterable[Any], words: list[str]) -> tuple[list[Part], Buffers]:
     """What is held by modules, optimisers over parameters, and updaters of targets.
 
     Args:
         objects: all that a function names.
-        backward: whether it calls `backward`, so that modules have other gradients afterwards.
+        words: the names in its code. With `backward` among them modules have other gradients afterwards.
 
     Returns:
         The parts, none if the function changes nothing of these objects, and the buffers.
@@ -269,7 +321,7 @@ def stateful(objects: Iterable[Any], backward: bool) -> tuple[list[Part], Buffer
     objects = list(objects)
     optimizers = [one for one in objects if is_optimizer(one)]
     updaters = [one for one in objects if is_updater(one)]
-    if not optimizers and not updaters and not backward:
+    if not optimizers and not updaters and "backward" not in words:
         return [], Buffers([])
     modules = [one for one in objects if is_module(one)]
     modules += [one.loss_module for one in updaters]
@@ -288,7 +340,9 @@ def stateful(objects: Iterable[Any], backward: bool) -> tuple[list[Part], Buffer
                 holders.setdefault(id(holder), holder)
     watched = [*seen.values(), *updaters, *[one for one in objects if is_schedule(one)]]
     parts = [one.in_graphs() for one in optimizers]
-    parts = [Parameters(list(holders.values())), *parts, Attributes(watched)]
+    firsts = [word for word in words if word in ("zero_grad", "backward")]
+    clears = firsts[:1] == ["zero_grad"]
+    parts = [Parameters(list(holders.values()), clears), *parts, Attributes(watched)]
     return parts, Buffers(list(places.values()))
 
 

@@ -144,7 +144,7 @@ def _remove_empty(module: Any) -> None:
     for name, child in list(module._modules.items()):
         _remove_empty(child)
         if not (child._modules or child._parameters or child._buffers):
-            del module._modules[name]
+            delattr(module, name)
 
 
 def _dtype(one: Projection, wide: str | None) -> np.dtype[Any]:

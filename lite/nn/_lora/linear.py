@@ -46,7 +46,7 @@ class LoraLinear(Linear):
         """Make it a layer without an adapter again, in place, whose weight is the sum."""
         weight = self._held("weight") + self._adapter("").product().astype(self.weight.dtype, copy=False)
         self._set_parameter("weight", Parameter(weight, requires_grad=False))
-        del self._modules["lora_A"], self._modules["lora_B"]
+        del self.lora_A, self.lora_B
         plain = self.__dict__.pop("_plain")
         del self.__dict__["_scale"]
         self.__class__ = plain

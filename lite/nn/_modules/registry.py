@@ -33,6 +33,7 @@ def is_buffer_value(value: Any) -> bool:
 class Registry:
     """Parameters, buffers and children by name; a base class of `Module`."""
 
+    _assignments = assignments
     training: bool
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Any]
@@ -118,6 +119,7 @@ class Registry:
         if module is not None and not isinstance(module, Registry):
             raise TypeError(f"child '{name}' must be a Module or None, got {_type_name(module)}.")
         self._check_name(name, registry, "module")
+        assignments[0] = object()
         registry[name] = module
 
     def register_module(self, name: str, module: Any) -> None:
@@ -170,6 +172,7 @@ class Registry:
                 raise TypeError(
                     f"cannot assign {_type_name(value)} as child module '{name}': expected a Module or None."
                 )
+            assignments[0] = object()
             state["_modules"][name] = None
         elif name in state.get("_buffers", ()):
             if value is not None and not is_buffer_value(value):

@@ -133,7 +133,7 @@ class Sequential(_Numbered):
         named = list(self._modules) != [str(i) for i in range(len(self._modules))]
         if named:  # names that the user gave stay
             for key in keys:
-                del self._modules[key]
+                delattr(self, key)
         else:
             super()._drop(keys)
 
@@ -225,7 +225,7 @@ class ModuleDict(Module):
         self.add_module(key, module)
 
     def __delitem__(self, key: str) -> None:
-        del self._modules[key]
+        delattr(self, key)
 
     def __len__(self) -> int:
         return len(self._modules)

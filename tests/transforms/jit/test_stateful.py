@@ -200,6 +200,107 @@ def test_names_that_stand_for_other_objects() -> None:
     assert (net.weight.data != other).any()
 
 
+def test_modules_whose_parts_are_replaced() -> None:
+    net, x = nn.Sequential(nn.Linear(3, 3, rng=0), nn.Linear(3, 2, rng=1)), BATCHES[0][0]
+    optimizer = optim.SGD(net.parameters(), lr=1e-2)
+
+    @lite.jit(threads=1)
+    @lite.enable_grad()
+    def step(x: Any) -> None:
+        (net(x) ** 2).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    applied = lite.jit(lambda x: net(x), threads=1)
+    step(x)
+    applied(x)
+    nn.Linear(2, 2)  # of no matter
+    step(x)
+    assert len(step._stateful[1]._kept) == 1
+    net[1] = nn.Linear(3, 4, rng=2)
+    optimizer.add_param_group({"params": net[1].parameters()})
+    before, other = np.array(net[1].weight.data), np.array(net[0].weight.data)
+    step(x)
+    assert (net[1].weight.data != before).any()
+    assert (net[0].weight.data != other).any()
+    assert applied(x).shape == (8, 4)
+    del net[1]
+    np.testing.assert_array_equal(applied(x), lite.jit(net, threads=1)(x))
+
+
+@pytest.mark.parametrize("order", ["first", "last", "read"])
+def test_gradients_from_before(order: str) -> None:
+    """They are no inputs where the step clears them, and it may find out what they are."""
+
+    def trained(wrap: Callable[..., Any]) -> tuple[Any, list[Any]]:
+        net = nn.Linear(3, 2, rng=0)
+        optimizer = optim.SGD([net.weight], lr=1e-2)  # the bias's gradients are left, and add up
+
+        @wrap
+        @lite.enable_grad()
+        def step(x: Any) -> Any:
+            norm = np.float32(0)
+            if order == "read" and net.weight.grad is not None:
+                norm = (net.weight.grad**2).sum()
+            if order != "last":
+                optimizer.zero_grad()
+            (net(x) ** 2).mean().backward()
+            optimizer.step()
+            if order == "last":
+                optimizer.zero_grad()
+            return norm
+
+        found = []
+        for number, (x, _) in enumerate(BATCHES):
+            found.append(step(x))
+            if number == 2:
+                net.weight.grad = np.ones((2, 3), np.float32)
+            if number == 3:
+                net.weight.grad = net.bias.grad = None
+        return states(net, optimizer), found
+
+    (plain, norms), (stepped, found) = trained(lambda fn: fn), trained(lambda fn: lite.jit(fn, threads=1))
+    check(stepped, plain)
+    np.testing.assert_allclose(found, norms, rtol=1e-5)
+
+
+def test_a_parameter_that_begins_later() -> None:
+    """A step of it is counted from 0, in the mode that makes one."""
+
+    class Network(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two = nn.Linear(3, 2, rng=0), nn.Linear(3, 2, rng=1)
+
+        def forward(self, x: Any) -> Any:
+            return self.one(x) if self.training else self.two(x)
+
+    def trained(wrap: Callable[..., Any]) -> Any:
+        net = Network()
+        optimizer = optim.Adam(net.parameters(), lr=1e-2)
+        saved = optimizer.state_dict()
+
+        @wrap
+        @lite.enable_grad()
+        def step(x: Any) -> None:
+            optimizer.zero_grad()
+            (net(x) ** 2).mean().backward()
+            optimizer.step()
+
+        for number, training in enumerate([True, True, False, False, True, False]):
+            step(BATCHES[number % 5][0]) if net.train(training) else None
+        optimizer.load_state_dict(saved)  # without a state, as before the first step
+        for training in (False, True, False):
+            net.train(training)
+            step(BATCHES[0][0])
+        return states(net, optimizer)
+
+    plain, stepped = trained(lambda fn: fn), trained(lambda fn: lite.jit(fn, threads=1))
+    check(stepped, plain)
+    assert plain["step 0"] == 1
+    assert plain["step 2"] == 2
+
+
 def test_a_trained_network_goes_on(tmp_path: Path) -> None:
     """Saved, loaded, trained on, and exported: as without a graph."""
 
