@@ -189,7 +189,7 @@ class JitFunction:
             if parts:
                 held = Stateful(self.fn, parts, buffers, self._names)
                 options: dict[str, Any] = {**self._options, "fallback": False}
-                inner = JitFunction(held, self._static, self._donated, self._axes, **options)
+                inner = JitFunction(held, [*self._static], [*self._donated], self._axes, **options)
                 inner._modes = [one for one in found if is_module(one)]
                 inner.__name__ = self.__name__
                 self._stateful = held, inner

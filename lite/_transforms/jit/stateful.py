@@ -254,7 +254,7 @@ class Stateful:
         """
         arrays, inputs, options = zip(*[part.held() for part in self.parts], strict=True)
         self._ends = [list(itertools.accumulate(map(len, found), initial=0)) for found in (arrays, inputs)]
-        now = [
+        now: list[Any] = [
             list(itertools.chain(*arrays)),
             self.buffers.arrays(),
             list(itertools.chain(*inputs)),
