@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from lite._transforms.jit.stateful import Restart
-
 Arrays = list[Any]
 _INPUTS = ("params", "lr")  # of a group, beside its options
 
@@ -114,6 +112,8 @@ class OptimizerPart:
             first = [row[0] for row, n, more in zip(rows, steps, added, strict=True) if n is None and more]
             self._stepped.update(first)
             if first and any(steps):  # they took part in the number of another
+                from lite._transforms.jit.stateful import Restart  # loaded by who traces
+
                 raise Restart
             return [], tuple(added)
 
