@@ -51,6 +51,12 @@ def test_factors_of_products_keep_their_digits() -> None:
     np.testing.assert_allclose(y, a @ a * 0.1, rtol=1e-15)
 
 
+def test_threads_of_steps_do_not_wait_in_loops() -> None:
+    options = open_step(model(), {"threads": 2}).session.get_session_options()
+    assert options.intra_op_num_threads == 2
+    assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
+
+
 def test_options() -> None:
     with pytest.raises(ValueError, match="num_threads must be at least 1"):
         open_step(model(), {"threads": 0})
