@@ -1,4 +1,4 @@
-"""The memory of a process that trains, for `bench/test_jit.py`: `jit_memory.py CASE jit`, or `plain`."""
+"""Memory of a process that trains, for `bench/test_jit.py`: `jit_memory.py CASE jit` (plain, session)."""
 
 from __future__ import annotations
 
@@ -58,6 +58,12 @@ def train(case: str, graph: bool) -> None:
         _, *held[:] = step(*held, x, y)
 
 
+def session() -> None:
+    """What a process has that runs one addition by onnxruntime."""
+    step = lite.jit(lambda x: x + 1, threads=1)
+    step(np.ones(2, np.float32))
+
+
 def megabytes(case: str, form: str) -> float:
     """The largest resident set of a process of its own."""
     taken = subprocess.run([sys.executable, __file__, case, form], check=True, capture_output=True, text=True)
@@ -75,11 +81,12 @@ def table() -> str:
     for case in CASES:
         graph, plain = megabytes(case, "jit"), megabytes(case, "plain")
         lines.append(f"| {case} | {graph:.0f} MB | {plain:.0f} MB | {graph / plain:.2f} |")
+    lines.append(f"| one addition | {megabytes('', 'session'):.0f} MB | | |")
     return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
-    train(sys.argv[1], sys.argv[2] == "jit")
+    session() if sys.argv[2] == "session" else train(sys.argv[1], sys.argv[2] == "jit")
     # Not of getrusage: that begins with the memory of the process that started this one.
     largest = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
     assert largest is not None

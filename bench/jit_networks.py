@@ -134,6 +134,22 @@ def torch_steps(net: Callable[[Any], Any], params: Any, x: np.ndarray, y: np.nda
     return call
 
 
+def torchs_style(net: Any, x: np.ndarray, y: np.ndarray, threads: int) -> Callable[[], Any]:
+    """Regression by a network of lite, by `backward` and an optimiser over its parameters, as a graph."""
+    adam = optim.Adam(net.parameters(), lr=RATE)
+
+    @lite.jit(threads=threads)
+    @lite.enable_grad()
+    def call() -> Any:
+        adam.zero_grad()
+        loss = ((net(x) - y) ** 2).mean()
+        loss.backward()
+        adam.step()
+        return loss.detach()
+
+    return call  # type: ignore[no-any-return]
+
+
 def tanh_network(lib: Any, outputs: int) -> Any:
     """8-64-64 and the outputs."""
     return lib.Sequential(
@@ -143,8 +159,9 @@ def tanh_network(lib: Any, outputs: int) -> Any:
 
 def mlp(batch: int, threads: int) -> Alternatives:
     """8-64-64-4 with tanh."""
-    torch_net, twin, net = tanh_network(torch.nn, 4), tanh_network(torch.nn, 4), tanh_network(nn, 4)
-    for other in (twin, net):
+    torch_net, twin = tanh_network(torch.nn, 4), tanh_network(torch.nn, 4)
+    net, changed = tanh_network(nn, 4), tanh_network(nn, 4)
+    for other in (twin, net, changed):
         other.load_state_dict(torch_net.state_dict())
     x, y = numbers(batch, 8), numbers(batch, 4, seed=1)
     weights = [param.data.copy() for param in net.parameters()]
@@ -152,6 +169,7 @@ def mlp(batch: int, threads: int) -> Alternatives:
     return same(
         {
             **steps(net, x, y, threads),
+            "lite, backward()": torchs_style(changed, x, y, threads),
             "torch": torch_steps(torch_net, torch_net.parameters(), x, y),
             "torch.compile": torch_steps(torch.compile(twin), twin.parameters(), x, y),
             "by hand": lambda: by_hand(x, y),
