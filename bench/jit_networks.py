@@ -147,7 +147,7 @@ def torchs_style(net: Any, x: np.ndarray, y: np.ndarray, threads: int) -> Callab
         adam.step()
         return loss.detach()
 
-    return call  # type: ignore[no-any-return]
+    return call
 
 
 def tanh_network(lib: Any, outputs: int) -> Any:
