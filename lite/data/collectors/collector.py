@@ -233,7 +233,7 @@ class Collector(BackgroundCollector):
         self.copy = self._whole is None and (copy or replay_buffer is not None)
         self.progress = require_total(progress, self.total_frames)
 
-        if isinstance(create_env_fn, Sequence):
+        if isinstance(create_env_fn, Sequence) and not isinstance(create_env_fn, str):
             if len(create_env_fn) != 1:
                 raise ValueError(f"create_env_fn must be one environment, got {len(create_env_fn)}.")
             create_env_fn = create_env_fn[0]

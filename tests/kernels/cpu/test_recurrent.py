@@ -14,7 +14,7 @@ def test_ranges_of_rows_on_threads(rng: Any, monkeypatch: Any) -> None:
     x, state, weight = (rng.normal(size=s).astype(np.float32) for s in ((4, 19, 64), (19, 16), (16, 64)))
 
     def run() -> list[Any]:
-        all_h, all_c, gates = recurrent.lstm(x, state, state, weight)
+        all_h, all_c, gates = recurrent.lstm(x.copy(), state, state, weight)
         h, parts = recurrent.gru(x[..., :48], state, weight[:, :48], None)
         of_gru = [h, *recurrent.gru_gradients(parts, h, weight[:, :48], h[1:], state)]
         return [
