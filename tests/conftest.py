@@ -38,8 +38,8 @@ if sys.dont_write_bytecode:  # images of containers say so, and each process wou
     sys.dont_write_bytecode, sys.pycache_prefix = False, _BYTECODE
 # Else what renders has SDL catch SIGTERM, also in processes that are forked later, which then nobody can end.
 os.environ.setdefault("SDL_NO_SIGNAL_HANDLERS", "1")
-# For the workers, which import NumPy later: two threads of OpenBLAS in each waited for the other on two cores,
-# and the scripts took 62 seconds of processor time, for 21 with one.
+# For the workers, which import NumPy later: two threads of OpenBLAS in each waited for the other on two
+# cores, and the scripts took 62 seconds of processor time, for 21 with one.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # many tests import onnxruntime before lite does
 
