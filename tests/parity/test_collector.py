@@ -10,6 +10,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers.compared import assert_same_entries
 from helpers.counting_env import Constant, CountingEnv
+from helpers.torch_counting_env import TheirCounting, constant
 from tensordict import TensorDict as TorchTensorDict
 from torchrl import collectors as theirs
 from torchrl import data, envs
@@ -288,34 +289,6 @@ def test_errors_of_evaluators(words):
         env = library.GymEnv("CartPole-v1")
         with pytest.raises(ValueError):
             collectors.Evaluator(env, env.rand_action, **words)
-
-
-class TheirCounting(envs.EnvBase):
-    """The reference's form of `CountingEnv`."""
-
-    def __init__(self, limit=3):
-        super().__init__()
-        self.observation_spec = data.Composite(observation=data.Unbounded((1,)))
-        self.action_spec = data.Bounded(-1.0, 1.0, shape=(1,))
-        self.reward_spec = data.Unbounded((1,))
-        self.limit, self.count = limit, 0
-
-    def _reset(self, tensordict, **kwargs):
-        self.count = 0
-        return TorchTensorDict({"observation": torch.zeros(1)}, [])
-
-    def _step(self, tensordict):
-        self.count += 1
-        done = torch.tensor([self.count >= self.limit])
-        seen = torch.full((1,), float(self.count))
-        return TorchTensorDict({"observation": seen, "reward": tensordict["action"], "done": done}, [])
-
-    def _set_seed(self, seed):
-        pass
-
-
-def constant(td):
-    return td.set("action", torch.full((1,), 0.5))
 
 
 @pytest.mark.parametrize("words", [{"sync": True}, {"sync": False}, {"backend": "process"}])
