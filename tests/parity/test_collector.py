@@ -11,7 +11,6 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers.compared import assert_same_entries
 from helpers.counting_env import Constant, CountingEnv
 from helpers.torch_counting_env import TheirCounting, constant
-from tensordict import TensorDict as TorchTensorDict
 from torchrl import collectors as theirs
 from torchrl import data, envs
 from torchrl import modules as their_modules
