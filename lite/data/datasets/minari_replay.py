@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class MinariExperienceReplay(TensorDictReplayBuffer):
         **options: sampler, prefetch, transform and others, as of `TensorDictReplayBuffer`.
 
     Raises:
+        ValueError: `dataset_id` is no name below `root`.
         FileNotFoundError: the data set is not on this machine, and is not to be downloaded.
         ImportError: it is to be downloaded, and Minari is missing.
         FileExistsError, ValueError: as of `minari_to_memmap`.
@@ -53,13 +54,22 @@ class MinariExperienceReplay(TensorDictReplayBuffer):
         load_from_local_minari: bool = False,
         **options: Any,
     ) -> None:
+        parts = dataset_id.split("/") if isinstance(dataset_id, str) else []
+        if not parts or not {"", ".", ".."}.isdisjoint(parts) or "\\" in dataset_id or ":" in dataset_id:
+            raise ValueError(
+                f"dataset_id must be a name such as 'D4RL/door/human-v2', which stays below root, "
+                f"got {dataset_id!r}."
+            )
         self.dataset_id = dataset_id
         folder = Path(root or Path.home() / ".cache" / "lite" / "minari") / dataset_id
         if load_from_local_minari or not folder.exists():
             source = _source(dataset_id, download and not load_from_local_minari)
-            shutil.rmtree(folder, ignore_errors=True)
             folder.parent.mkdir(parents=True, exist_ok=True)
-            minari_to_memmap(source, folder)
+            with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as stage:
+                minari_to_memmap(source, f"{stage}/new")
+                if folder.exists():  # removed with the stage, once there is another one
+                    folder.rename(f"{stage}/old")
+                os.rename(f"{stage}/new", folder)
         data: Any = TensorDict.load_memmap(folder)
         if split_trajs:
             data = split_trajectories(data)

@@ -355,7 +355,8 @@ class StalenessAwareSampler(Sampler):
         """Indices into the storage, different ones if there are enough; see `Sampler.sample`.
 
         Raises:
-            RuntimeError: the storage is empty, or all entries are too stale.
+            RuntimeError: the storage is empty, all entries are too stale, or weights are negative, not finite,
+                or too often 0.
             KeyError: there are no versions.
         """
         length = len(storage)
@@ -375,10 +376,30 @@ class StalenessAwareSampler(Sampler):
                 f"all {length} entries are staler than max_staleness={self.max_staleness} at "
                 f"consumer_version={self.consumer_version}."
             )
-        weights = np.asarray(self._weights(staleness[fresh]), np.float64)
+        weights = self._checked_weights(staleness[fresh], batch_size)
         drawn = self._generator().choice(fresh, batch_size, batch_size > fresh.size, weights / weights.sum())
         index = drawn if storage.ndim == 1 else tuple(np.unravel_index(drawn, storage.shape))
         return index, {"staleness": staleness[drawn]}
+
+    def _checked_weights(self, staleness: Any, batch_size: int) -> Any:
+        weights = np.asarray(self._weights(staleness), np.float64)
+        if weights.shape != staleness.shape:
+            raise RuntimeError(
+                f"staleness_weight_fn must give a weight for each entry, got an array of shape "
+                f"{weights.shape}, expected {staleness.shape}."
+            )
+        wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+        if wrong.size:
+            raise RuntimeError(
+                f"staleness_weight_fn must give finite weights from 0 on, got {weights[wrong[0]]} for a "
+                f"staleness of {staleness[wrong[0]]}; versions above consumer_version have one below 0."
+            )
+        above, wanted = np.count_nonzero(weights), batch_size if batch_size <= weights.size else 1
+        if above < wanted:
+            raise RuntimeError(
+                f"{above} of {weights.size} entries have a weight above 0, and batch_size is {batch_size}."
+            )
+        return weights
 
     def _empty(self) -> None:
         self.consumer_version = 0

@@ -64,3 +64,25 @@ def test_what_is_not_there(home, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "minari", fake)
     assert len(MinariExperienceReplay("own/test-v0", 4, **words)) == 2
     assert asked == ["own/test-v0"]
+
+
+@pytest.mark.parametrize("name", ["../outside", "own/../../outside", "{}/outside", "", ".", "own/.", 3])
+def test_names_that_lead_elsewhere(home, tmp_path, name):
+    """What is in `root` may be removed, and nothing else."""
+    name, outside = name.format(tmp_path) if isinstance(name, str) else name, tmp_path / "outside"
+    for folder in (outside, tmp_path / "minari" / "outside", tmp_path / "root"):
+        write(folder, {"episode_0": episode(2, 0)})
+    with pytest.raises((TypeError, ValueError), match="dataset_id must be a name such as"):
+        MinariExperienceReplay(name, 4, root=tmp_path / "root", load_from_local_minari=True)
+    assert list(outside.iterdir())
+    assert list((tmp_path / "root").iterdir())
+
+
+def test_a_source_that_is_damaged_takes_nothing_away(home, tmp_path):
+    write(home, {"episode_0": episode(2, 0)})
+    assert len(MinariExperienceReplay("own/test-v0", 4, root=tmp_path / "root")) == 2
+    (home / "data" / "main_data.hdf5").write_bytes(b"nothing")
+    with pytest.raises((OSError, ValueError)):
+        MinariExperienceReplay("own/test-v0", 4, root=tmp_path / "root", load_from_local_minari=True)
+    assert len(MinariExperienceReplay("own/test-v0", 4, root=tmp_path / "root")) == 2
+    assert [file.name for file in (tmp_path / "root" / "own").iterdir()] == ["test-v0"]

@@ -187,3 +187,21 @@ def test_versions_and_errors():
         StalenessAwareSampler(version_key="version").sample(versioned([0]), 2)
     sampler._empty()
     assert sampler.consumer_version == 0
+    for weights, wrong in (
+        (None, "inf for a staleness of -1.0"),  # whoever learns has not counted
+        (lambda staleness: staleness - 1, "-1.0 for a staleness of 0.0"),
+        (lambda staleness: staleness * np.nan, "nan for a staleness of 0.0"),
+        (lambda staleness: staleness[:1], r"of shape \(1,\), expected \(3,\)"),
+    ):
+        wild = StalenessAwareSampler(staleness_weight_fn=weights)
+        wild.consumer_version = 0 if weights is None else 2
+        with (
+            pytest.raises(RuntimeError, match=f"staleness_weight_fn .*{wrong}"),
+            np.errstate(divide="ignore"),
+        ):
+            wild.sample(versioned([2, 1, 0] if weights else [0, 1, 0]), 2)
+    once = StalenessAwareSampler(staleness_weight_fn=lambda staleness: staleness == 0)
+    once.consumer_version = 2
+    with pytest.raises(RuntimeError, match="1 of 3 entries have a weight above 0, and batch_size is 2"):
+        once.sample(versioned([2, 1, 0]), 2)
+    assert once.sample(versioned([2, 1, 0]), 5)[0].tolist() == [0] * 5
