@@ -41,6 +41,8 @@ def collector_elsewhere(args: tuple[Any, ...], words: Mapping[str, Any]) -> Any:
     if twice:
         raise ValueError(f"backend_options must not have {sorted(twice)}, which are arguments.")
     given |= options or {}
+    if not args and "create_env_fn" not in given:
+        raise TypeError("create_env_fn must be given: environments, or what makes them.")
     makers, *others = args or (given.pop("create_env_fn"),)
     if isinstance(makers, Sequence):
         if not makers or count not in (None, len(makers)):

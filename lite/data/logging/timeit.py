@@ -97,7 +97,12 @@ class timeit:
             total_count: of how many calls.
             prefix: as of `print`.
             erase: begin anew after each.
+
+        Raises:
+            ValueError: `num_prints` is below 1.
         """
+        if num_prints < 1:
+            raise ValueError(f"num_prints must be from 1 on, got {num_prints}.")
         if cls._printed % max(1, total_count // num_prints) == 0:
             cls.print(prefix)
             if erase:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from lite import NestedKey, TensorDict
 from lite._arrays.public import belong_to
+from lite.kernels._integer import integer
 
 EMPTY = "Cannot sample from an empty storage."
 Index = NDArray[np.int64] | tuple[NDArray[np.int64], ...]
@@ -342,6 +343,10 @@ class StalenessAwareSampler(Sampler):
         generator: Seed = None,
     ) -> None:
         super().__init__(generator=generator)
+        if integer("max_staleness", max_staleness) < -1:
+            raise ValueError(f"max_staleness must be from -1 on, got {max_staleness}.")
+        if staleness_weight_fn is not None and not callable(staleness_weight_fn):
+            raise TypeError(f"staleness_weight_fn must be callable, got {staleness_weight_fn!r}.")
         self.consumer_version = 0
         self.max_staleness = max_staleness
         self._weights = staleness_weight_fn or (lambda staleness: 1 / (staleness + 1))
@@ -355,7 +360,7 @@ class StalenessAwareSampler(Sampler):
         """Indices into the storage, different ones if there are enough; see `Sampler.sample`.
 
         Raises:
-            RuntimeError: the storage is empty, all entries are too stale, or weights are negative, not finite,
+            RuntimeError: the storage is empty, all entries are too stale, or weights are negative, not finite
                 or too often 0.
             KeyError: there are no versions.
         """

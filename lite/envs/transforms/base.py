@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
@@ -374,7 +374,8 @@ def key_list(keys: Keys) -> list[NestedKey] | None:
     """One key or several as a list."""
     if keys is None:
         return None
-    return [unravel_key(key) for key in ([keys] if isinstance(keys, str | tuple) else keys)]
+    several = isinstance(keys, Iterable) and not isinstance(keys, str | tuple)
+    return [unravel_key(key) for key in (keys if several else [keys])]
 
 
 def converted(

@@ -197,7 +197,7 @@ class RandomTruncationTransform(Transform):
             if not 0 <= value <= 1:
                 raise ValueError(f"{name} must be from 0 to 1, got {value}.")
         if not 1 <= integer("min_horizon", min_horizon) <= integer("max_horizon", max_horizon):
-            raise ValueError(f"horizons must be from 1 on, and in order, got {min_horizon}, {max_horizon}.")
+            raise ValueError(f"min_horizon must be from 1 to max_horizon, {max_horizon}, got {min_horizon}.")
         self.min_horizon, self.max_horizon = min_horizon, max_horizon
         self.prob, self.first_episode_prob = prob, first
         self.step_count_key = unravel_key(step_count_key)

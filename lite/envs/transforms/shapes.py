@@ -296,7 +296,7 @@ class BatchSizeTransform(Transform):
     ) -> None:
         super().__init__()
         if (batch_size is None) == (reshape_fn is None):
-            raise ValueError("give batch_size or reshape_fn, and not both.")
+            raise ValueError(f"give one of batch_size and reshape_fn, got {batch_size} and {reshape_fn}.")
         self.batch_size = None if batch_size is None else as_size(batch_size)
         self.reshape_fn, self.reset_func, self.env_kwarg = reshape_fn, reset_func, env_kwarg
 

@@ -53,6 +53,12 @@ def test_errors(error, match, words):
         Collector([CountingEnv, CountingEnv], None, frames_per_batch=4, **words)
 
 
+def test_environments_are_asked_for():
+    for words in ({}, {"num_collectors": 2}):
+        with pytest.raises(TypeError, match="create_env_fn"):
+            Collector(frames_per_batch=4, **words)
+
+
 def test_subclasses_collect_here():
     class Own(Collector):
         pass

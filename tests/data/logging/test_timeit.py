@@ -45,3 +45,5 @@ def test_prints(capsys):
     assert len(lines) == 4
     assert "total =  2.0000" in lines[0]
     assert "total =  0.0000" in lines[2]
+    with pytest.raises(ValueError, match="num_prints must be from 1 on, got 0"):
+        timeit.printevery(0, 5)

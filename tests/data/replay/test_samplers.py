@@ -205,3 +205,10 @@ def test_versions_and_errors():
     with pytest.raises(RuntimeError, match="1 of 3 entries have a weight above 0, and batch_size is 2"):
         once.sample(versioned([2, 1, 0]), 2)
     assert once.sample(versioned([2, 1, 0]), 5)[0].tolist() == [0] * 5
+    for kind, words, message in (
+        (TypeError, {"max_staleness": 1.5}, "max_staleness must be an integer, got 1.5"),
+        (ValueError, {"max_staleness": -2}, "max_staleness must be from -1 on, got -2"),
+        (TypeError, {"staleness_weight_fn": 3}, "staleness_weight_fn must be callable, got 3"),
+    ):
+        with pytest.raises(kind, match=message):
+            StalenessAwareSampler(**words)

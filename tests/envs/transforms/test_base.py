@@ -81,6 +81,11 @@ def test_keys():
         Transform("a", "a")(TensorDict(a=1.0))
 
 
+def test_what_is_no_key():
+    with pytest.raises(RuntimeError, match=r"key must be a NestedKey .*, got 3"):
+        RewardScaling(0.0, 1.0, in_keys=3)
+
+
 def test_what_is_missing():
     transform = Sine("a", "b")
     with pytest.raises(KeyError, match="Sine reads 'a', which is missing"):

@@ -95,7 +95,7 @@ def test_lengths_of_truncated_episodes(chances: tuple[float, ...], second: set[i
 def test_what_truncation_needs() -> None:
     with pytest.raises(ValueError, match="first_episode_prob must be from 0 to 1"):
         RandomTruncationTransform(1, 2, 0.5, 2.0)
-    with pytest.raises(ValueError, match="horizons must be from 1 on, and in order, got 3, 2"):
+    with pytest.raises(ValueError, match="min_horizon must be from 1 to max_horizon, 2, got 3"):
         RandomTruncationTransform(3, 2)
     with pytest.raises(RuntimeError, match="a StepCounter must come before, which writes 'step_count'"):
         TransformedEnv(Steps(2), RandomTruncationTransform(1, 2))

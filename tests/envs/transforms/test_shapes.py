@@ -77,5 +77,5 @@ def test_a_batch_size_of_a_module():
     td = TensorDict({"x": np.ones((2, 3))}, [2])
     assert BatchSizeTransform(reshape_fn=lambda td: td.unsqueeze(0))(td)["x"].shape == (1, 2, 3)
     assert BatchSizeTransform(batch_size=[2])(td) is td
-    with pytest.raises(ValueError, match="batch_size or reshape_fn"):
+    with pytest.raises(ValueError, match="one of batch_size and reshape_fn"):
         BatchSizeTransform()
