@@ -5,11 +5,18 @@
     python bench/mutants.py --count 400 --tier all --jobs 2       # hours
     python bench/mutants.py --paths lite/_ops kernels/cpu         # mutants of these folders or files
 
+    pip install pytest-cov
+    pytest --cov=lite --cov=kernels --cov=models --cov-context=test --cov-report=
+    python bench/mutants.py --tier default --contexts .coverage   # minutes: tests that run the mutated lines
+
 A mutant is one small change of the source: `<` becomes `<=`, a call is left out, a condition is negated, a
 constant is one more, and so on (`mutations`). It is made in a copy of the checkout, which is imported instead
 of the installed package. Tests run until one fails: first the files that mirror the mutated one (see
 tests/test_mirror.py), then `pytest`, then `pytest --all`; `--tier` names the last of these. A tier that
 exceeds its time limit has caught the mutant, too. The unmutated copy must pass the tests before.
+
+`--contexts` is what pytest-cov wrote of the last tier, of this checkout: only tests run that ran the mutated
+statement. One that is run at import alone has the whole tier; one that is never run has no tests.
 
 Survivors are printed at once, as diffs. Whether a survivor is equivalent, so that no test can tell it from
 the original, is for the reader to judge; the counts of the table at the end include equivalent mutants.
@@ -204,10 +211,36 @@ def mirrored(file: Path) -> list[str]:
     return [str(test.relative_to(ROOT)) for test in wanted]
 
 
+class Contexts:
+    """Which tests ran a line, out of what pytest-cov wrote of this checkout."""
+
+    def __init__(self, file: Path) -> None:
+        from coverage import CoverageData
+
+        self._data = CoverageData(str(file))
+        self._data.read()
+        self._files = {Path(name).resolve(): name for name in self._data.measured_files()}
+
+    def tests(self, file: Path, source: bytes, mutation: Mutation) -> list[str] | None:
+        """The tests that ran the mutated statement; None where that is not known.
+
+        Compiled kernels leave no trace, and what modules do when they are imported belongs to no test.
+        """
+        if file.parts[0] == "kernels":
+            return None
+        line = 1 + source.count(b"\n", 0, mutation.start)
+        around = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt))
+        first = max(node.lineno for node in around if node.lineno <= line <= (node.end_lineno or 0))
+        ran = self._data.contexts_by_lineno(self._files.get((ROOT / file).resolve(), ""))
+        found = {context for each in range(first, line + 1) for context in ran.get(each, ())}
+        return sorted({name.partition("|")[0] for name in found - {""}}) if found != {""} else None
+
+
 class Copy:
     """A copy of the checkout whose package is imported instead of the installed one."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, contexts: Contexts | None) -> None:
+        self.contexts = contexts
         self.root = folder / "tree"
         listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         names = subprocess.run(listing, cwd=ROOT, check=True, capture_output=True, text=True).stdout
@@ -221,14 +254,18 @@ class Copy:
         self.kernels = {"NUMBA_CACHE_DIR": str(folder / "numba")}
 
     def run(
-        self, tier: str, tests: list[str], workers: int, kernels_changed: bool = False
+        self, tier: str, tests: list[str] | None, workers: int, kernels_changed: bool = False
     ) -> tuple[str, str]:
         """What stopped the tests of a tier, "" if they pass; and the output."""
         shutil.rmtree(self.temporary, ignore_errors=True)
         self.temporary.mkdir()
         shutil.rmtree(self.root / ".hypothesis", ignore_errors=True)  # examples that earlier mutants failed
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"-n{workers}"]
-        command += {"mirror": tests, "default": [], "all": ["--all"]}[tier]
+        command += ["--all"] if tier == "all" else []
+        if tests:  # thousands of names are more than a command line holds
+            names = self.temporary.with_suffix(".tests")
+            names.write_text("".join(f"{test}\n" for test in tests), encoding="utf-8")
+            command.append(f"@{names}")
         environment = self.environment | ({} if kernels_changed else self.kernels)
         with (self.temporary.with_suffix(".log")).open("w+") as log:
             process = subprocess.Popen(
@@ -247,6 +284,8 @@ class Copy:
             output = log.read()
             if status in (0, 5):  # 5: no tests were selected
                 return "", output
+            if status == 4:
+                raise RuntimeError(f"tests of {NAMES[tier]} are not there:\n{output}")
             failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.M)
             return failed[1] if failed else f"exit status {status}", output
 
@@ -261,11 +300,13 @@ class Copy:
         os.utime(path, (stamp + 10 * index, stamp + 10 * index))
         try:
             for tier in tiers:
-                tests = mirrored(file) if tier == "mirror" else []
-                if tier == "mirror" and not tests:
+                tests: list[str] | None = mirrored(file)
+                if tier != "mirror":
+                    tests = self.contexts.tests(file, before, mutation) if self.contexts else None
+                if tests == []:
                     continue
                 kernels_changed = file.parts[0] == "kernels"
-                stopped, _ = self.run(tier, tests, 0 if tier == "mirror" else workers, kernels_changed)
+                stopped, _ = self.run(tier, tests, 0 if tests else workers, kernels_changed)
                 if stopped:
                     return tier, stopped
             return "", ""
@@ -299,6 +340,7 @@ def main() -> None:
     parser.add_argument(
         "--tier", choices=list(SECONDS), default="default", help="the last tier that is asked"
     )
+    parser.add_argument("--contexts", type=Path, help="what pytest-cov wrote (see above)")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time, each in its own copy")
     args = parser.parse_args()
     tiers = list(SECONDS)[: list(SECONDS).index(args.tier) + 1]
@@ -309,14 +351,16 @@ def main() -> None:
     drawn = random.Random(args.seed).sample(found, min(args.count, len(found)))
     print(f"{len(drawn)} of {len(found)} mutants of {len(contents)} files, seed {args.seed}", flush=True)
 
+    contexts = Contexts(args.contexts) if args.contexts else None
     with tempfile.TemporaryDirectory(prefix="lite-mutants-") as folder:
         copies: SimpleQueue[Copy] = SimpleQueue()
         for number in range(args.jobs):
-            copies.put(Copy(Path(folder, str(number))))
+            copies.put(Copy(Path(folder, str(number)), contexts))
         copy = copies.get()
         mirrors = sorted({test for file, _ in drawn for test in mirrored(file)})
-        for tier in tiers if mirrors else tiers[1:]:
-            stopped, log = copy.run(tier, mirrors, os.cpu_count() or 1)
+        passed = tiers[1:] if contexts else []  # or there would be no contexts
+        for tier in [tier for tier in tiers if tier not in passed]:
+            stopped, log = copy.run(tier, mirrors if tier == "mirror" else None, os.cpu_count() or 1)
             if stopped:
                 sys.exit(f"{log}\nwithout a mutant, {NAMES[tier]} do not pass: {stopped}")
         copies.put(copy)
