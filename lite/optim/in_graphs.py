@@ -137,3 +137,32 @@ class OptimizerPart:
             own.update(found)
             if optimizer._counts:
                 own["step"] = own.get("step", 0) + steps
+
+    def in_file(self, keys: Any, same: Any) -> tuple[list[Any], list[Any]]:
+        """By the names of `Optimizer.state_dict`, with dots, and without a step where there was none."""
+        (name, _), *_ = keys[self.optimizer]
+        groups, counts = self.optimizer.param_groups, self.optimizer._counts
+        places = self.held()[2][0]
+        arrays = [
+            [(name, f"state.{number}.{key}")]
+            for number, (*_, names) in enumerate(self._rows)
+            for key in names
+        ]
+        inputs: list[Any] = [([(name, f"param_groups.{i}.lr")], 0) for i in range(len(groups))]
+        if not counts:
+            if not all(one or steps is None for one, steps in zip(places, same, strict=True)):
+                raise NotImplementedError(
+                    f"is not written to a file: the first step of {name} is another graph than those that "
+                    "follow (dampening): call it once before."
+                )
+            return arrays, inputs
+        for place in range(max(places) + 1):
+            own = [(i, n) for i, (at, n) in enumerate(zip(places, same, strict=True)) if at == place]
+            added = {n for _, n in own if n is not None}
+            if len(added) > 1:
+                raise NotImplementedError(
+                    f"is not written to a file: parameters of {name} that had as many steps get {added} more"
+                )
+            found = [(name, f"state.{i}.step") for i, n in own if n is not None]
+            inputs.append((found or [("unnamed", f"{name}.{place}")], max(added, default=0)))
+        return arrays, inputs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,6 +46,8 @@ def loaded(
         slots: the arrays that it may keep.
         counts: whether it counts steps.
     """
+    if isinstance(state_dict, TensorDict):
+        state_dict = _nested(state_dict, groups, counts)
     if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= set(state_dict):
         raise ValueError("state_dict must be one of an optimiser, with 'state' and 'param_groups'.")
     new = state_dict["param_groups"]
@@ -69,6 +72,21 @@ def loaded(
     return [
         {**_known(mine), **group, "params": mine["params"]} for group, mine in zip(new, groups, strict=True)
     ], state
+
+
+def _nested(found: TensorDict, groups: Groups, counts: bool) -> dict[str, Any]:
+    """The state dict of what a step that is a file holds of an optimiser: arrays by dotted names."""
+    state: defaultdict[int, dict[str, Any]] = defaultdict(dict)
+    new, last = [], 0
+    for i, group in enumerate(groups):
+        first, last = last, last + len(group["params"])
+        rate = found.get(f"param_groups.{i}.lr", group["lr"])
+        new.append({**group, "params": [*range(first, last)], "lr": float(rate)})
+    for key, array in found.items():
+        part, number, name = f"{key}..".split(".")[:3]
+        if part == "state" and (not counts or f"state.{number}.step" in found):  # those that began
+            state[int(number)][name] = array
+    return {"state": state, "param_groups": new}
 
 
 def _entries(

@@ -19,6 +19,7 @@ from lite._transforms.jit.runner import Runner
 from lite._transforms.jit.saved import Lowered, no_state
 from lite._transforms.jit.stateful import (
     HELD,
+    Keys,
     Restart,
     Stateful,
     is_module,
@@ -245,29 +246,33 @@ class JitFunction:
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The graph for some arguments, which are not changed: to look at, or to be saved as a file.
 
+        Of a step in torch's style nothing is changed either, and the file has what its modules and optimisers
+        hold now.
+
         Example:
             >>> import numpy as np
             >>> import lite
             >>> lite.jit(np.tanh).lower(np.zeros(3)).graph.operators
             {'Tanh': 1}
         """
-        if self._with_state() is not None:
-            raise NotImplementedError(
-                f"{self.__name__} changes modules and optimisers that it names, so its graph is no function "
-                "of its arguments: a step that is to be saved takes parameters and state (optimizer.update)."
-            )
         names = [self._names[i] if i < len(self._names) else f"args[{i}]" for i in range(len(args))]
-        values = dict(zip([*names, *kwargs], [*args, *kwargs.values()], strict=True))
-        given = [self._argument(name, value) for name, value in values.items()]
-        return Lowered(self._runner(given, tuple(kwargs)), list(values), given, self.__name__)
+        names += kwargs
+        found = self._with_state()
+        if found is None:
+            given = self._given(args, kwargs)
+            return Lowered(self._runner(given, tuple(kwargs)), names, given, self.__name__)
+        held, inner = found
+        own = inner._given(args, kwargs, HELD)
+        with self._lock:
+            while True:
+                runner, given = inner._with_held(held, own, tuple(kwargs))
+                if held.is_settled(runner.program.structure):
+                    break
+        keys = Keys(self._named.names, self._named.objects)
+        return Lowered(runner, names, given, self.__name__, (held, keys))
 
     def graph(self, *args: Any, **kwargs: Any) -> GraphView:
         """What the function becomes for some arguments: `print` shows it, a notebook as a table."""
-        found = self._with_state()
-        if found is not None:
-            held, inner = found
-            runner, _ = inner._with_held(held, inner._given(args, kwargs, HELD), tuple(kwargs))
-            return GraphView(runner.traced, self.__name__)
         return self.lower(*args, **kwargs).graph
 
     def _argument(self, name: str, value: Any) -> Argument:
@@ -364,14 +369,16 @@ class Named:
 
     Attributes:
         objects: these.
+        names: of these, by their identity, as the function has them.
         words: all names that its code has, in their order.
     """
 
     def __init__(self, fn: Any) -> None:
         self.words: dict[str, None] = {}
+        self.names: dict[int, str] = {}
         self._found: dict[int, Any] = {}
         self._sources: list[tuple[Callable[[], Any], Any]] = []
-        self._look(fn, 5)
+        self._look(fn, 5, "function")
         self.objects = list(self._found.values())
         modules = [one for one in self.objects if is_module(one)]
         self._assignments = getattr(modules[0], "_assignments", [None]) if modules else [None]
@@ -388,38 +395,49 @@ class Named:
             return len(tree) == len(self._tree) and all(map(is_, tree, self._tree))
         return True
 
-    def _follow(self, read: Callable[[], Any], depth: int) -> None:
+    def _follow(self, read: Callable[[], Any], depth: int, name: str) -> None:
         with suppress(ValueError):  # a cell whose name has no value yet
             value = read()
             count = len(self._found)
-            self._look(value, depth)
+            self._look(value, depth, name)
             if len(self._found) > count or id(value) in self._found:
                 self._sources.append((read, value))
 
-    def _look(self, value: Any, depth: int) -> None:
+    def _look(self, value: Any, depth: int, name: str) -> None:
         kinds = is_optimizer, is_updater, is_schedule
         if isinstance(getattr(value, "training", None), bool) or any(is_one(value) for is_one in kinds):
             self._found[id(value)] = value
+            while id(value) not in self.names and name in self.names.values():
+                name += "_"  # of another object, as in another function
+            self.names.setdefault(id(value), name)
         elif isinstance(value, JitFunction):
-            self._look(value.fn, depth)
+            self._look(value.fn, depth, name)
         elif depth and isinstance(value, functools.partial):
-            for item in (value.func, *value.args, *value.keywords.values()):
-                self._look(item, depth - 1)
+            self._look(value.func, depth - 1, name)
+            for key, item in _bound(value).items():
+                self._look(item, depth - 1, key)
         elif depth and isinstance(value, list | tuple | dict):
-            for item in value.values() if isinstance(value, dict) else value:
-                self._look(item, depth - 1)
+            for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+                self._look(item, depth - 1, f"{name}.{key}")
         elif depth and inspect.ismethod(value):
-            self._look(value.__self__, depth - 1)
+            self._look(value.__self__, depth - 1, "self")
             attributes = getattr(value.__self__, "__dict__", {})
-            for name in attributes:
-                self._follow(functools.partial(attributes.get, name), 0)
-            self._look(value.__func__, depth - 1)
+            for key in attributes:
+                self._follow(functools.partial(attributes.get, key), 0, key)
+            self._look(value.__func__, depth - 1, name)
         elif depth and inspect.isfunction(value):
             self.words.update(dict.fromkeys(value.__code__.co_names))
-            for cell in value.__closure__ or ():
-                self._follow(lambda cell=cell: cell.cell_contents, depth - 1)  # type: ignore[misc]
-            for name in value.__code__.co_names:
-                self._follow(functools.partial(value.__globals__.get, name), depth - 1)
+            for key, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+                self._follow(lambda cell=cell: cell.cell_contents, depth - 1, key)  # type: ignore[misc]
+            for key in value.__code__.co_names:
+                self._follow(functools.partial(value.__globals__.get, key), depth - 1, key)
+
+
+def _bound(value: functools.partial[Any]) -> dict[str, Any]:
+    """The arguments that a partial function has, by name."""
+    names = _parameters(value.func)
+    places = [names[i] if i < len(names) else f"args[{i}]" for i in range(len(value.args))]
+    return {**dict(zip(places, value.args, strict=True)), **value.keywords}
 
 
 def _parts(modules: list[Any]) -> list[Any]:

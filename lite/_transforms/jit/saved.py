@@ -1,6 +1,7 @@
 """Steps as files: traced at a desk, run on a device that has NumPy and onnxruntime alone.
 
-Beside `step.onnx` lies `step.onnx.json`, which says how arguments become inputs, and outputs the result.
+Beside `step.onnx` lies `step.onnx.json`, which says how arguments become inputs, and outputs the result. A
+step in torch's style has `step.onnx.npz`, too: what the modules and optimisers held that it names.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,18 +19,21 @@ import numpy as np
 
 from lite._arrays.types import is_symbolic, raw
 from lite._files.commit import new_file
+from lite._files.flat import load_from, save_as
 from lite._transforms.graphs.sizes import Comparison, Size
 from lite._transforms.graphs.trace import Input, Traced
 from lite._transforms.jit.arguments import Argument, remember
 from lite._transforms.jit.draws import METHODS, Draw
 from lite._transforms.jit.joining import Joined
 from lite._transforms.jit.runner import Runner
-from lite._transforms.jit.structure import Structure
+from lite._transforms.jit.saved_state import Loaded, in_file, without_gradients
+from lite._transforms.jit.stateful import HELD, Keys, Stateful
+from lite._transforms.jit.structure import Structure, leaf_count
 from lite._transforms.jit.tiling import Tiles
 from lite._transforms.jit.tracing import Program
 from lite._transforms.jit.view import GraphView
 
-_VERSION = 1
+_VERSION, _WITH_STATE = 1, 2
 _MOST = 1 << 24  # bytes of a contract
 _SIZES = 1 << 28  # elements of an array of the state
 
@@ -41,13 +46,22 @@ class Lowered:
         names: of the arguments.
         given: the arguments.
         title: the name of the function.
+        held: what the function changes beside its arguments, and by which names; its arguments come first.
     """
 
-    def __init__(self, runner: Runner, names: Sequence[str], given: Sequence[Argument], title: str) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        names: Sequence[str],
+        given: Sequence[Argument],
+        title: str,
+        held: tuple[Stateful, Keys] | None = None,
+    ) -> None:
         self._runner = runner
         self._names = list(names)
         self._given = given
         self._title = title
+        self._held = held
 
     @property
     def graph(self) -> GraphView:
@@ -57,28 +71,42 @@ class Lowered:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the step: the graph, and beside it how arguments go in and results come out.
 
-        Arrays that the function takes from elsewhere are written as they are now.
+        Arrays that the function takes from elsewhere are written as they are now. So is what the modules and
+        optimisers hold that a step in torch's style names: `TensorDict.load` reads that file.
 
         Args:
-            path: of the graph; the other file has ".json" behind that.
+            path: of the graph; the contract has ".json" behind that, and a state ".npz".
 
         Raises:
             TypeError: an argument or result is of a class that the file has no word for.
+            NotImplementedError: the next call would be another graph.
         """
         target = Path(path)
-        runner = self._runner
+        runner, program, given = self._runner, self._runner.program, self._given
+        state: dict[str, Any] = {}
+        if self._held is not None:
+            held, keys = self._held
+            given = given[HELD:]
+            try:
+                state["state"], arrays = in_file(held, keys, program, self._given[:HELD])
+            except NotImplementedError as error:
+                raise NotImplementedError(f"{self._title} {error}") from None
+            runner, program = without_gradients(runner, program, held.count)
         content = runner.model(frozen=True)
         contract = {
-            "version": _VERSION,
+            "version": _WITH_STATE if state else _VERSION,
             "digest": hashlib.sha256(content).hexdigest(),
             "name": self._title,
             "arguments": [
                 {"name": name, "donated": argument.donated, "structure": _to_json(argument.structure)}
-                for name, argument in zip(self._names, self._given, strict=True)
+                for name, argument in zip(self._names, given, strict=True)
             ],
-            **_plan(runner),
+            **state,
+            **_plan(runner, program),
         }
         text = json.dumps(contract, indent=1)
+        if state:
+            save_as(arrays, f"{target}.npz", {})
         for file, data in ((target, content), (target.with_name(f"{target.name}.json"), text.encode())):
             with new_file(str(file)) as out:
                 out.write(data)
@@ -97,8 +125,16 @@ class Step:
     for. Those that were donated stay in the session, as of `lite.jit`.
     """
 
-    def __init__(self, runner: Runner, arguments: list[tuple[str, bool, Structure]], name: str) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        arguments: list[tuple[str, bool, Structure]],
+        name: str,
+        held: Loaded | None = None,
+    ) -> None:
         self._runner = runner
+        self._held = held
+        self._lock = threading.RLock()
         self.__name__ = name
         self._arguments = arguments
         self._seen: OrderedDict[int, Argument] = OrderedDict()
@@ -108,9 +144,17 @@ class Step:
     def state(self) -> Any:
         """The donated arguments by name, as of `lite.jit`: what is written into them counts.
 
+        Of a step in torch's style, what its modules and optimisers hold now, by their names in the function
+        and the names of state dicts: `state["net"]` is for `net.load_state_dict`, `state["optimizer"]` for
+        the optimiser's, `state["optimizer", "param_groups.0.lr"]` a learning rate. It is the same TensorDict,
+        which is locked, after each call; its arrays are others. `state.save("kept.npz")` is a checkpoint, and
+        `state.update_(TensorDict.load("kept.npz"))` goes on from there.
+
         Raises:
             RuntimeError: there was no call, or nothing is donated.
         """
+        if self._held is not None:
+            return self._held.state
         if self._last is None:
             raise no_state(self.__name__)
         return self._runner.state([name for name, *_ in self._arguments], self._last)
@@ -135,23 +179,33 @@ class Step:
             if donated:
                 remember(self._seen, argument)
             given.append(argument)
+        if self._held is None:
+            found = self._called(given)
+            if any(argument.donated for argument in given):
+                self._last = given
+            return found
+        with self._lock:
+            found, numbers = self._called([*self._held.arguments_now(self._check), *given])
+            self._held.take(numbers)
+            return found
+
+    def _called(self, given: list[Argument]) -> Any:
         leaves = [leaf for argument in given for leaf in argument.leaves]
-        self._check(leaves)
+        self._check(leaves, [], 0 if self._held is None else len(self._held.names))
         if not self._runner.fits(leaves):
             raise ValueError(
                 f"{self.__name__} branches on a size, and was traced for sizes that give another answer."
             )
-        if any(argument.donated for argument in given):
-            self._last = given
         return self._runner.call(given)
 
-    def _check(self, leaves: list[Any]) -> None:
+    def _check(self, leaves: list[Any], names: list[str], first: int = 0) -> None:
         forms = {x.name: x for x in self._runner.program.traced.inputs}
         sizes: dict[str, int] = {}
-        for i, name in enumerate(self._runner.program.arguments):
+        for i, leaf in enumerate(leaves[first:], first):
+            name = self._runner.program.arguments[i]
             if name is None or name not in forms:
                 continue
-            array, wanted = raw(leaves[i]), forms[name]
+            array, wanted = raw(leaf), forms[name]
             if type(array) is float:
                 continue
             same = len(array.shape) == len(wanted.shape) and all(
@@ -159,9 +213,10 @@ class Step:
                 for n, label in zip(array.shape, wanted.shape, strict=True)
             )
             if is_symbolic(array) or not same or array.dtype != wanted.dtype:
+                what = names[i] if names else f"array {i - first} of the arguments of {self.__name__}"
                 raise ValueError(
-                    f"array {i} of the arguments of {self.__name__} must be {wanted.dtype} of shape "
-                    f"{wanted.shape}, got {array.dtype} of {tuple(array.shape)}."
+                    f"{what} must be {wanted.dtype} of shape {wanted.shape}, got {array.dtype} of "
+                    f"{tuple(array.shape)}."
                 )
 
 
@@ -174,6 +229,8 @@ def load_step(
 ) -> Step:
     """A function that `lite.jit(fn).lower(...).save(path)` wrote, to be called as `fn` was.
 
+    A step in torch's style changes its `state`, a TensorDict, in place of the modules and optimisers.
+
     Args:
         path: of the graph.
         providers: onnxruntime's execution providers; the CPU's by default.
@@ -181,8 +238,8 @@ def load_step(
         generator: a seed or numpy.random.Generator for draws from a generator that was no argument.
 
     Raises:
-        FileNotFoundError: there is no such file, or no contract beside it.
-        ValueError: the contract is none, or that of another graph.
+        FileNotFoundError: there is no such file, or no contract beside it, or no state.
+        ValueError: the contract is none, or that of another graph, or the state of another step.
         ImportError: without onnxruntime; the message has the pip command.
 
     Example:
@@ -204,7 +261,7 @@ def load_step(
         raise ValueError(f"{beside} is no contract of a step: it has more than {_MOST} bytes.")
     try:
         contract = json.loads(beside.read_text(encoding="utf-8"))
-        if contract["version"] != _VERSION:
+        if contract["version"] not in (_VERSION, _WITH_STATE):
             raise ValueError(f"version {contract['version']!r}")
         program, pairs, places, *layout = _program(contract, generator)
         arguments = [
@@ -212,18 +269,33 @@ def load_step(
             for one in contract["arguments"]
         ]
         name, options = str(contract["name"]), {"providers": providers, "threads": threads}
+        plan = contract["state"] if contract["version"] == _WITH_STATE else None
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise ValueError(f"{beside} is no contract of a step: {error!r}.") from None
     if contract["digest"] != hashlib.sha256(content).hexdigest():
         raise ValueError(f"{beside} is the contract of another graph than {file}.")
-    return Step(Runner(program, pairs, places, options, (content, *layout)), arguments, name)
+    held, count = None, sum(leaf_count(structure) for *_, structure in arguments)
+    if plan is not None:
+        os.stat(f"{file}.npz")
+        state = load_from(f"{file}.npz")
+        try:
+            held = Loaded(plan, state)
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+            raise ValueError(f"{beside} is no contract of a step with this state: {error!r}.") from None
+        count += len(held.names)
+    if len(program.arguments) != count:
+        raise ValueError(f"{beside} is no contract of a step: it has {len(program.arguments)} leaves.")
+    first = 0 if held is None else held.donated
+    step = Step(Runner(program, pairs, places, options, (content, *layout), first), arguments, name, held)
+    if held is not None:
+        held.arguments_now(step._check)  # raises for a state of another step
+    return step
 
 
 # -- the contract ----------------------------------------------------------------------------------------
 
 
-def _plan(runner: Runner) -> dict[str, Any]:
-    program = runner.program
+def _plan(runner: Runner, program: Program) -> dict[str, Any]:
     gone = set(program.captured)
     return {
         "inputs": [

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from operator import is_
@@ -21,6 +21,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from lite._transforms.grad.mode import enable_grad, functional
 from lite._transforms.jit.arguments import Argument
+from lite._transforms.jit.tracing import caller_line
 
 Arrays = list[Any]
 HELD = 4  # arguments of a `Stateful` before those of its function
@@ -30,14 +31,21 @@ class Restart(Exception):
     """What a part assumes of the function does not hold: it has noted that, and the call begins anew."""
 
 
-class Part(Protocol):
-    """Some of the state of an object.
-
-    An optimiser gives one by its method `in_graphs`; those of modules are below.
-    """
+class HeldPart(Protocol):
+    """Some of the state of an object, from call to call."""
 
     def held(self) -> tuple[Arrays, list[Any], Any]:
         """What is donated, floats and arrays that the graph reads, and what decides about it; hashable."""
+
+    def store(self, arrays: Arrays, given: Arrays, same: Any) -> None:
+        """Take what a run gave."""
+
+
+class Part(HeldPart, Protocol):
+    """Some of the state of an object that a function changes.
+
+    An optimiser gives one by its method `in_graphs`; those of modules are below.
+    """
 
     def installed(self, arrays: Arrays, inputs: list[Any]) -> Any:
         """A context in which the object holds the arrays of a graph. It gives a function of no arguments.
@@ -46,18 +54,55 @@ class Part(Protocol):
         arrays: some arrays, and what is the same for each run.
         """
 
-    def store(self, arrays: Arrays, given: Arrays, same: Any) -> None:
-        """Take what a run gave."""
+    def in_file(self, keys: Keys, same: Any) -> tuple[list[list[Key]], list[Advanced]]:
+        """Where a file has the donated arrays, and the inputs with what a run makes of them.
+
+        Raises:
+            NotImplementedError: the graph of the next call is another one.
+        """
+
+
+Key = tuple[str, str]  # of an object that the function names, and of what it holds, as in a state dict
+Advanced = tuple[list[Key], int | None]  # an input, and what a run adds to it; None where it gives the next
+
+
+class Keys:
+    """By which keys parameters, buffers and objects are found in the state of a step that is a file.
+
+    Args:
+        names: of the objects that the function names, by their identity.
+        objects: these.
+    """
+
+    def __init__(self, names: dict[int, str], objects: Iterable[Any]) -> None:
+        self._found: dict[int, list[Key]] = {}
+        named = [(one, names[id(one)]) for one in objects]
+        named += [
+            (one.loss_module, f"{name}.loss_module")
+            for one, name in named
+            if is_updater(one) and id(one.loss_module) not in names
+        ]
+        for one, name in named:
+            self._found.setdefault(id(one), []).append((name, ""))
+            for key, x in one.state_dict(keep_vars=True).items() if is_module(one) else ():
+                self._found.setdefault(id(x), []).append((name, key))
+        for one, name in named:
+            params = [x for group in one.param_groups for x in group["params"]] if is_optimizer(one) else []
+            for number, x in enumerate(params):
+                self._found.setdefault(id(x), [(name, f"params.{number}")])
+
+    def __getitem__(self, x: Any) -> list[Key]:
+        return self._found.setdefault(id(x), [("unnamed", str(len(self._found)))])
 
 
 class Unread(NDArrayOperatorsMixin):
     """In place of gradients from before the call, where the function clears them: nothing reads it."""
 
     def __init__(self) -> None:
-        self.was_read = False
+        self.was_read = ""
 
     def _read(self, *args: Any, **kwargs: Any) -> NoReturn:
-        self.was_read = True
+        self.was_read = self.was_read or caller_line() or " "  # the line that reads first
         raise Restart
 
     __getattr__ = __array__ = __array_ufunc__ = __bool__ = __len__ = __iter__ = __getitem__ = _read
@@ -75,6 +120,7 @@ class Parameters:
     def __init__(self, holders: list[Any], clears: bool) -> None:
         self.holders = holders
         self.clears: bool | None = clears or None  # None before there are gradients
+        self._reads = ""  # in which line, if it does not clear them
 
     def held(self) -> tuple[Arrays, list[Any], Any]:
         holders = self.holders
@@ -115,7 +161,7 @@ class Parameters:
             yield finish
         except Exception as error:
             if unread.was_read:
-                self.clears = False
+                self.clears, self._reads = False, unread.was_read
                 raise Restart from error
             raise
         finally:
@@ -128,6 +174,21 @@ class Parameters:
             holder.data = array
             if is_there is not None:  # else the function left its gradient
                 holder.grad = np.asarray(next(found)) if is_there else None
+
+    def is_settled(self, same: Any) -> bool:
+        """Whether the next call has the same gradients from before; if not, a trace finds out who reads."""
+        if self.clears is None and any(same):
+            self.clears = True
+            return False
+        return True
+
+    def in_file(self, keys: Keys, same: Any) -> tuple[list[list[Key]], list[Advanced]]:
+        if not self.clears and (any(same) or any(holder.grad is not None for holder in self.holders)):
+            raise NotImplementedError(
+                "is not written to a file, which keeps no gradients: it reads those from before the call"
+                f"{self._reads.rstrip()}: clear them first (optimizer.zero_grad())."
+            )
+        return [keys[holder] for holder in self.holders], []
 
 
 class Buffers:
@@ -209,6 +270,9 @@ class Attributes:
         for (one, name), number in zip(self.numbers, given, strict=True):
             setattr(one, name, number.item())
 
+    def in_file(self, keys: Keys, same: Any) -> tuple[list[list[Key]], list[Advanced]]:
+        return [], [([(keys[one][0][0], name)], None) for one, name in self.numbers]
+
 
 @dataclass(frozen=True)
 class Same:
@@ -217,28 +281,19 @@ class Same:
     values: tuple[Any, ...]
 
 
-class Stateful:
-    """A function, and the objects that it changes.
+class Held:
+    """What objects hold that a graph reads and writes.
 
     Args:
-        fn: the function.
-        parts: what these objects hold.
+        parts: the arrays that are donated, and inputs.
         buffers: arrays that are written in place.
-        names: of the positional parameters of the function.
     """
 
-    def __init__(self, fn: Callable[..., Any], parts: list[Part], buffers: Buffers, names: list[str]) -> None:
-        self.fn = fn
+    def __init__(self, parts: Sequence[HeldPart], buffers: Buffers) -> None:
         self.parts = parts
         self.buffers = buffers
         self._given: list[Argument] = []  # in the last call
         self._ends: list[list[int]] = []
-        functools.update_wrapper(self, fn, updated=())
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        self.__signature__ = inspect.Signature(
-            [inspect.Parameter(name, kind) for name in [*_NAMES, *names]]
-            + ([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)] if not names else [])
-        )
 
     @property
     def count(self) -> int:
@@ -274,6 +329,42 @@ class Stateful:
             last[2] = number(Argument(now[2], *_FORMS[2]))
         return last
 
+    def store(self, given: Arrays, same: Same) -> None:
+        """Give the objects what a run gave."""
+        shares, found = self._shares(self._given[0].leaves), iter(given)
+        for part, share, (count, constant) in zip(self.parts, shares, same.values, strict=True):
+            part.store(share, list(itertools.islice(found, count)), constant)
+
+    def _shares(self, values: list[Any], k: int = 0) -> list[list[Any]]:
+        """Those of each part: of the donated arrays, or of the inputs."""
+        return [values[start:end] for start, end in itertools.pairwise(self._ends[k])]
+
+
+class Stateful(Held):
+    """A function, and the objects that it changes.
+
+    Args:
+        fn: the function.
+        parts: what these objects hold.
+        buffers: arrays that are written in place.
+        names: of the positional parameters of the function.
+    """
+
+    def __init__(self, fn: Callable[..., Any], parts: list[Part], buffers: Buffers, names: list[str]) -> None:
+        super().__init__(parts, buffers)
+        self.fn = fn
+        functools.update_wrapper(self, fn, updated=())
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        self.__signature__ = inspect.Signature(
+            [inspect.Parameter(name, kind) for name in [*_NAMES, *names]]
+            + ([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)] if not names else [])
+        )
+
+    def is_settled(self, structure: Any) -> bool:
+        """Whether the graph of a structure of results is that of the next call, too."""
+        first, (_, gradients) = self.parts[0], structure[3][2].values[0]
+        return not isinstance(first, Parameters) or first.is_settled(gradients)
+
     def __call__(
         self, arrays: Arrays, buffers: Arrays, inputs: list[Any], options: Any, *args: Any, **kwargs: Any
     ) -> Any:
@@ -287,16 +378,6 @@ class Stateful:
             found = [end() for end in ends]
             given = [array for arrays, _ in found for array in arrays]
             return result, given, Same(tuple([(len(arrays), same) for arrays, same in found]))
-
-    def store(self, given: Arrays, same: Same) -> None:
-        """Give the objects what a run gave."""
-        shares, found = self._shares(self._given[0].leaves), iter(given)
-        for part, share, (count, constant) in zip(self.parts, shares, same.values, strict=True):
-            part.store(share, list(itertools.islice(found, count)), constant)
-
-    def _shares(self, values: list[Any], k: int = 0) -> list[list[Any]]:
-        """Those of each part: of the donated arrays, or of the inputs."""
-        return [values[start:end] for start, end in itertools.pairwise(self._ends[k])]
 
 
 def _form(value: Any) -> Any:

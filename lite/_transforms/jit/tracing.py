@@ -114,7 +114,7 @@ class JitGraph(Graph):
 
     def fail(self, what: str, error: type[Exception] = NotImplementedError) -> NoReturn:
         """Raise `error`, and say in which line of the caller's code."""
-        raise error(f"cannot be traced: the function {what}{_line()}.")
+        raise error(f"cannot be traced: the function {what}{caller_line()}.")
 
     def note_length(self, n: int) -> None:
         """Refuse what would be compared without being noticed; each size gets a graph of its own then."""
@@ -123,7 +123,7 @@ class JitGraph(Graph):
 
     def line(self) -> str:
         """As of `Graph`."""
-        return _line() if self._located else ""
+        return caller_line() if self._located else ""
 
     def capture(self, holder: ArrayHolder) -> Any:
         """What a parameter computes as."""
@@ -184,7 +184,7 @@ def _memory(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str
 
 
-def _line() -> str:
+def caller_line() -> str:
     """The line of the caller's code that runs: the innermost that is none of this package."""
     frame = sys._getframe(1)
     while frame is not None and _is_own(frame.f_code.co_filename):

@@ -344,7 +344,11 @@ class BatchNorm1d(Module):
             centred = x - mean.reshape(row)
             variance = (centred * centred).mean(axes, dtype=np.float64).astype(x.dtype)
             if self.training and self.track_running_stats:
-                self._track(mean, variance * (count / (count - 1)))
+                # Of a dynamic size a graph has 1 / count alone.
+                more = (
+                    count / (count - 1) if type(count) is int else 1 / (1 - (1 / count) * np.ones_like(mean))
+                )
+                self._track(mean, variance * more)
         else:
             centred = x - mean.reshape(row)
         root = np.sqrt(variance + self.eps).reshape(row)

@@ -1,0 +1,158 @@
+"""What a step in torch's style holds, as a file: arrays by key, and what a run makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.device import is_device_leaf, move
+from lite._arrays.types import raw
+from lite._transforms.jit.arguments import Argument
+from lite._transforms.jit.runner import Runner
+from lite._transforms.jit.stateful import Arrays, Buffers, Held, Keys, Same, Stateful
+from lite._transforms.jit.tracing import Program
+from lite._tree.protocol import class_registry
+
+Places = list[tuple[dict[str, Any], str]]  # where one array is
+
+
+def in_file(held: Stateful, keys: Keys, program: Program, given: Sequence[Argument]) -> tuple[Any, Any]:
+    """By which keys a state has the leaves of the first arguments, and this state.
+
+    Raises:
+        NotImplementedError: the graph of the next call would be another one.
+    """
+    same = program.structure[3][2]
+    found = [part.in_file(keys, one) for part, (_, one) in zip(held.parts, same.values, strict=True)]
+    arrays, inputs = ([x for share in shares for x in share] for shares in zip(*found, strict=True))
+    buffers = [keys[array] for array in held.buffers.arrays()]
+    leaves = [leaf for argument in given for leaf in argument.leaves]
+    state: dict[str, dict[str, Any]] = {}
+    for places, leaf in zip([*arrays, *buffers, *[places for places, _ in inputs]], leaves, strict=True):
+        array = np.asarray(move(leaf, "cpu") if is_device_leaf(leaf) else raw(leaf))
+        for name, key in places:
+            state.setdefault(name, {})[key] = array
+    return {"arrays": arrays, "buffers": buffers, "inputs": inputs}, class_registry.dense(state)
+
+
+def without_gradients(runner: Runner, program: Program, count: int) -> tuple[Runner, Program]:
+    """The graph that gives what its function does, and the numbers that this changes."""
+    _, result, given, same = program.structure
+    gradients = same[2].values[0][0]
+    first = len(program.results) - len(given) + 1
+    left_out = program.results[first : first + gradients]
+    traced = program.traced
+    kept = replace(
+        program,
+        traced=replace(traced, outputs=tuple(x for x in traced.outputs if x[0] not in left_out)),
+        results=[name for name in program.results if name not in left_out],
+        structure=("tuple", result, ("list", *given[1 + gradients :])),
+    )
+    if left_out:
+        pairs = {i: name for i, name in runner.pairs.items() if name not in left_out}
+        runner = Runner(kept, pairs, runner.places, runner.options, held=count)
+    return runner, kept
+
+
+class SavedPart:
+    """Arrays and numbers of a state that was loaded.
+
+    Args:
+        arrays: what is donated.
+        inputs: the other leaves, with what a run adds to them; None where it gives the next.
+    """
+
+    def __init__(self, arrays: list[Places], inputs: list[tuple[Places, int | None]]) -> None:
+        self.arrays = arrays
+        self.inputs = inputs
+
+    def held(self) -> tuple[Arrays, list[Any], Any]:
+        """As of `Part`."""
+        firsts = [places[0] for places in self.arrays], [places[0] for places, _ in self.inputs]
+        arrays, inputs = ([entries[key] for entries, key in places] for places in firsts)
+        return arrays, inputs, None
+
+    def store(self, arrays: Arrays, given: Arrays, same: Any) -> None:
+        """As of `Part`."""
+        for places, array in zip(self.arrays, arrays, strict=True):
+            for entries, key in places:
+                entries[key] = array
+        numbers = iter(given)
+        for places, added in self.inputs:
+            if added != 0:
+                entries, key = places[0]
+                following = np.asarray(next(numbers) if added is None else entries[key] + added)
+                for entries, key in places:
+                    entries[key] = following
+
+
+class Loaded(Held):
+    """What a step that is a file holds.
+
+    Args:
+        plan: by which keys, as `in_file` gives it.
+        found: the state beside the file, which is copied.
+
+    Attributes:
+        state: the arrays by these keys, as the last call left them.
+        names: of the leaves, for errors.
+        donated: how many of them are.
+
+    Raises:
+        ValueError: the state lacks one.
+    """
+
+    def __init__(self, plan: dict[str, Any], found: Any) -> None:
+        self.names: list[str] = []
+        nodes: dict[str, Any] = {}
+
+        def places(keys: Any) -> Places:
+            paths = [(str(name), str(key)) for name, key in keys]
+            array = found.get(paths[0], None)
+            if type(array) is not np.ndarray:
+                raise ValueError(f"there is no {paths[0]}")
+            self.names.append(f"state{list(paths[0])}")
+            array = np.array(array, order="C")
+            for name, key in paths:
+                nodes.setdefault(name, class_registry.dense({}))._data[key] = array
+            return [(nodes[name]._data, key) for name, key in paths]
+
+        arrays = [places(keys) for keys in plan["arrays"]]
+        buffers = [places(keys) for keys in plan["buffers"]]
+        inputs = [(places(keys), added if added is None else int(added)) for keys, added in plan["inputs"]]
+        super().__init__([SavedPart(arrays, inputs)], Buffers(buffers))
+        self.state = class_registry.dense(nodes).lock_()
+        self._same = Same(((sum(added is None for _, added in inputs), None),))
+        self.donated = len(arrays)
+        self._changed = True  # whether there are arrays that were not looked at
+
+    def arguments_now(self, check: Callable[[list[Any], list[str]], None]) -> list[Argument]:
+        """What the graph gets before the arguments of a call.
+
+        Args:
+            check: gets the leaves and their names where some are others than those that the last run left.
+        """
+        try:
+            given = self.arguments(False, self._noted)
+        except KeyError as error:
+            raise KeyError(f"the state lacks {error}.") from None
+        if self._changed:
+            leaves = [leaf for argument in given for leaf in argument.leaves]
+            check(leaves, self.names)
+            if not all(x.flags.writeable for x in given[1].leaves):
+                raise ValueError(
+                    "buffers of the state are written in place, but some are read-only: use update_."
+                )
+            self._changed = False
+        return given
+
+    def _noted(self, argument: Argument) -> Argument:
+        self._changed = True
+        return argument
+
+    def take(self, given: Arrays) -> None:
+        """Make what a run gave the state."""
+        self.store(given, self._same)
