@@ -329,11 +329,12 @@ class Optimizer:
         """
         return states.saved(self.param_groups, self.state, as_torch)
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state_dict: Mapping[str, Any] | TensorDict) -> None:
         """Load the state of another optimiser: one of this class, or torch's of the same name.
 
         Args:
-            state_dict: of arrays or tensors, which are copied. Options replace those of the groups.
+            state_dict: of arrays or tensors, which are copied. Options replace those of the groups. It may be
+                what the state of `lite.load_step` has for this optimiser: its options are learning rates.
 
         Raises:
             ValueError: other groups, other shapes, or the state of another kind of optimiser. Nothing has

@@ -35,7 +35,7 @@ def saved(groups: Groups, state: Mapping[Parameter, Mapping[str, Any]], as_torch
 
 
 def loaded(
-    owner: str, state_dict: Mapping[str, Any], groups: Groups, slots: set[str], counts: bool
+    owner: str, state_dict: Mapping[str, Any] | TensorDict, groups: Groups, slots: set[str], counts: bool
 ) -> tuple[Groups, dict[Parameter, dict[str, Any]]]:
     """Groups and state for `Optimizer.load_state_dict`, which has checked nothing yet.
 

@@ -283,8 +283,8 @@ def load_step(
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise ValueError(f"{beside} is no contract of a step with this state: {error!r}.") from None
         count += len(held.names)
-    if len(program.arguments) != count:
-        raise ValueError(f"{beside} is no contract of a step: it has {len(program.arguments)} leaves.")
+    if len(program.arguments) != count or (held is not None and program.structure[2:] != (held.given,)):
+        raise ValueError(f"{beside} is no contract of a step: its arguments or results are not as many.")
     first = 0 if held is None else held.donated
     step = Step(Runner(program, pairs, places, options, (content, *layout), first), arguments, name, held)
     if held is not None:

@@ -13,6 +13,7 @@ from lite._arrays.types import raw
 from lite._transforms.jit.arguments import Argument
 from lite._transforms.jit.runner import Runner
 from lite._transforms.jit.stateful import Arrays, Buffers, Held, Keys, Same, Stateful
+from lite._transforms.jit.structure import ARRAY
 from lite._transforms.jit.tracing import Program
 from lite._tree.protocol import class_registry
 
@@ -100,6 +101,7 @@ class Loaded(Held):
         state: the arrays by these keys, as the last call left them.
         names: of the leaves, for errors.
         donated: how many of them are.
+        given: the structure of what a run gives.
 
     Raises:
         ValueError: the state lacks one.
@@ -125,7 +127,9 @@ class Loaded(Held):
         inputs = [(places(keys), added if added is None else int(added)) for keys, added in plan["inputs"]]
         super().__init__([SavedPart(arrays, inputs)], Buffers(buffers))
         self.state = class_registry.dense(nodes).lock_()
-        self._same = Same(((sum(added is None for _, added in inputs), None),))
+        count = sum(added is None for _, added in inputs)
+        self._same = Same(((count, None),))
+        self.given = ("list", *[(ARRAY,)] * count)
         self.donated = len(arrays)
         self._changed = True  # whether there are arrays that were not looked at
 

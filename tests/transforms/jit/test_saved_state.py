@@ -224,6 +224,10 @@ def test_twenty_steps(name: str, tmp_path: Path) -> None:
             loaded.state.update_(TensorDict.load(tmp_path / "kept.npz"))
         np.testing.assert_allclose(loaded(x[:n], y[:n]), step(x[:n], y[:n]), rtol=1e-5)
     check(loaded.state, held(objects))
+    _, others = CASES[name]()  # at the desk again
+    for key, one in others.items():
+        one.load_state_dict(loaded.state[key])
+    check(loaded.state, held(others))
 
 
 def q_learning() -> tuple[Any, dict[str, Any]]:
@@ -441,7 +445,7 @@ LEAF = [["net", "0.weight"]]
         {"state": {"arrays": [[["net"]]], "buffers": [], "inputs": []}},
         {"state": {"arrays": [], "buffers": [], "inputs": [[LEAF, "one"]]}},
         {"state": {"arrays": [LEAF] * 100_000, "buffers": [], "inputs": []}},
-        {"leaves": []}, {"arguments": []},
+        {"leaves": []}, {"arguments": []}, {"result": ["array"]}, {"result": ["tuple", ["array"], ["array"]]},
     ],
 )  # fmt: skip
 def test_hostile_contracts_are_refused(change: Any, file: Path, tmp_path: Path) -> None:
