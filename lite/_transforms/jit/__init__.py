@@ -6,4 +6,6 @@
 - `draws`: random numbers as inputs.
 - `joining`, `aligning`, `tiling`: the graph as onnxruntime runs it fastest.
 - `runner`: the session, and the state that stays in it.
+- `stateful`: steps in torch's style, which change modules and optimisers that they name.
+- `saved`, `saved_state`: steps as files, and what those in torch's style hold.
 """

@@ -17,6 +17,7 @@ from lite._transforms.grad.running import state
 from lite._transforms.jit.arguments import Argument, remember
 from lite._transforms.jit.runner import Runner
 from lite._transforms.jit.saved import Lowered, no_state
+from lite._transforms.jit.saved_state import in_file
 from lite._transforms.jit.stateful import (
     HELD,
     Keys,
@@ -215,11 +216,11 @@ class JitFunction:
             return self.fn(*args, **kwargs)
 
     def _with_held(
-        self, held: Stateful, own: list[Argument], names: tuple[str, ...]
+        self, held: Stateful, own: list[Argument], names: tuple[str, ...], gradients: bool = True
     ) -> tuple[Runner, list[Argument]]:
         """The graph, and the arguments with those that objects hold before those of the call."""
         while True:
-            given = [*held.arguments(state.leaf is not None, self._numbered), *own]
+            given = [*held.arguments((state.leaf is not None, gradients), self._numbered), *own]
             try:
                 runner = self._runner(given, names)
             except Restart:
@@ -247,7 +248,7 @@ class JitFunction:
         """The graph for some arguments, which are not changed: to look at, or to be saved as a file.
 
         Of a step in torch's style nothing is changed either, and the file has what its modules and optimisers
-        hold now.
+        hold when it is written.
 
         Example:
             >>> import numpy as np
@@ -265,11 +266,18 @@ class JitFunction:
         own = inner._given(args, kwargs, HELD)
         with self._lock:
             while True:
-                runner, given = inner._with_held(held, own, tuple(kwargs))
+                runner, given = inner._with_held(held, own, tuple(kwargs), gradients=False)
                 if held.is_settled(runner.program.structure):
                     break
         keys = Keys(self._named.names, self._named.objects)
-        return Lowered(runner, names, given, self.__name__, (held, keys))
+
+        def in_file_now() -> tuple[Any, Any]:
+            now = held.arguments(given[3].value[0], inner._numbered)
+            if now[3].value != given[3].value:
+                raise NotImplementedError("is not written to a file: its objects have changed since lower.")
+            return in_file(held, keys, runner.program, now)
+
+        return Lowered(runner, names, own, self.__name__, in_file_now)
 
     def graph(self, *args: Any, **kwargs: Any) -> GraphView:
         """What the function becomes for some arguments: `print` shows it, a notebook as a table."""

@@ -56,7 +56,7 @@ class Runner:
         self._written = {i: x for i, x in program.written.items() if i >= held or i not in pairs}
         self.pairs = pairs
         self.places = places
-        self.options = options
+        self._options = options
         self._lock = threading.Lock()
         names = {
             name: pairs[i] for i, name in enumerate(program.arguments) if i in pairs and name is not None
@@ -110,7 +110,7 @@ class Runner:
     def _open(self) -> None:
         """The session, and the buffers of what stays in it."""
         program = self.program
-        session = self._session = _sessions.open_step(self._content, self.options)
+        session = self._session = _sessions.open_step(self._content, self._options)
         self._pid = os.getpid()
         self._gpu = session.gpu is not None
 

@@ -11,7 +11,7 @@ import json
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,7 @@ from lite._transforms.jit.arguments import Argument, remember
 from lite._transforms.jit.draws import METHODS, Draw
 from lite._transforms.jit.joining import Joined
 from lite._transforms.jit.runner import Runner
-from lite._transforms.jit.saved_state import Loaded, in_file, without_gradients
-from lite._transforms.jit.stateful import HELD, Keys, Stateful
+from lite._transforms.jit.saved_state import Loaded
 from lite._transforms.jit.structure import Structure, leaf_count
 from lite._transforms.jit.tiling import Tiles
 from lite._transforms.jit.tracing import Program
@@ -46,7 +45,7 @@ class Lowered:
         names: of the arguments.
         given: the arguments.
         title: the name of the function.
-        held: what the function changes beside its arguments, and by which names; its arguments come first.
+        held: gives the plan and the state of what the function changes beside its arguments.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class Lowered:
         names: Sequence[str],
         given: Sequence[Argument],
         title: str,
-        held: tuple[Stateful, Keys] | None = None,
+        held: Callable[[], tuple[Any, Any]] | None = None,
     ) -> None:
         self._runner = runner
         self._names = list(names)
@@ -82,16 +81,12 @@ class Lowered:
             NotImplementedError: the next call would be another graph.
         """
         target = Path(path)
-        runner, program, given = self._runner, self._runner.program, self._given
-        state: dict[str, Any] = {}
+        runner, state = self._runner, {}
         if self._held is not None:
-            held, keys = self._held
-            given = given[HELD:]
             try:
-                state["state"], arrays = in_file(held, keys, program, self._given[:HELD])
+                state["state"], arrays = self._held()
             except NotImplementedError as error:
                 raise NotImplementedError(f"{self._title} {error}") from None
-            runner, program = without_gradients(runner, program, held.count)
         content = runner.model(frozen=True)
         contract = {
             "version": _WITH_STATE if state else _VERSION,
@@ -99,10 +94,10 @@ class Lowered:
             "name": self._title,
             "arguments": [
                 {"name": name, "donated": argument.donated, "structure": _to_json(argument.structure)}
-                for name, argument in zip(self._names, given, strict=True)
+                for name, argument in zip(self._names, self._given, strict=True)
             ],
             **state,
-            **_plan(runner, program),
+            **_plan(runner, 3 if state else None),  # without the last of the results, which is for objects
         }
         text = json.dumps(contract, indent=1)
         if state:
@@ -295,7 +290,8 @@ def load_step(
 # -- the contract ----------------------------------------------------------------------------------------
 
 
-def _plan(runner: Runner, program: Program) -> dict[str, Any]:
+def _plan(runner: Runner, count: int | None) -> dict[str, Any]:
+    program = runner.program
     gone = set(program.captured)
     return {
         "inputs": [
@@ -304,7 +300,7 @@ def _plan(runner: Runner, program: Program) -> dict[str, Any]:
         "outputs": [[name, list(shape), dtype.name] for name, shape, dtype in program.traced.outputs],
         "leaves": program.arguments,
         "draws": {name: _draw(draw) for name, draw in program.draws.items()},
-        "result": _to_json(program.structure),
+        "result": _to_json(program.structure[:count]),
         "results": program.results,
         "written": {str(i): name for i, name in program.written.items()},
         "entries": [

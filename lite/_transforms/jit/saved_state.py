@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import numpy as np
 from lite._arrays.device import is_device_leaf, move
 from lite._arrays.types import raw
 from lite._transforms.jit.arguments import Argument
-from lite._transforms.jit.runner import Runner
 from lite._transforms.jit.stateful import Arrays, Buffers, Held, Keys, Same, Stateful
 from lite._transforms.jit.structure import ARRAY
 from lite._transforms.jit.tracing import Program
@@ -37,25 +35,6 @@ def in_file(held: Stateful, keys: Keys, program: Program, given: Sequence[Argume
         for name, key in places:
             state.setdefault(name, {})[key] = array
     return {"arrays": arrays, "buffers": buffers, "inputs": inputs}, class_registry.dense(state)
-
-
-def without_gradients(runner: Runner, program: Program, count: int) -> tuple[Runner, Program]:
-    """The graph that gives what its function does, and the numbers that this changes."""
-    _, result, given, same = program.structure
-    gradients = same[2].values[0][0]
-    first = len(program.results) - len(given) + 1
-    left_out = program.results[first : first + gradients]
-    traced = program.traced
-    kept = replace(
-        program,
-        traced=replace(traced, outputs=tuple(x for x in traced.outputs if x[0] not in left_out)),
-        results=[name for name in program.results if name not in left_out],
-        structure=("tuple", result, ("list", *given[1 + gradients :])),
-    )
-    if left_out:
-        pairs = {i: name for i, name in runner.pairs.items() if name not in left_out}
-        runner = Runner(kept, pairs, runner.places, runner.options, held=count)
-    return runner, kept
 
 
 class SavedPart:
@@ -140,7 +119,7 @@ class Loaded(Held):
             check: gets the leaves and their names where some are others than those that the last run left.
         """
         try:
-            given = self.arguments(False, self._noted)
+            given = self.arguments((), self._noted)
         except KeyError as error:
             raise KeyError(f"the state lacks {error}.") from None
         if self._changed:

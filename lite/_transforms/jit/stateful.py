@@ -300,11 +300,11 @@ class Held:
         """How many arrays are donated, which are the first leaves of the arguments."""
         return self._ends[0][-1]
 
-    def arguments(self, with_gradients: bool, number: Callable[[Argument], Argument]) -> list[Argument]:
+    def arguments(self, modes: tuple[bool, ...], number: Callable[[Argument], Argument]) -> list[Argument]:
         """What the function gets before its own arguments. Those that are as in the last call are the same.
 
         Args:
-            with_gradients: whether the caller is under `enable_grad`.
+            modes: whether the caller is under `enable_grad`, and whether gradients are left for it.
             number: gives an argument the number of its form.
         """
         arrays, inputs, options = zip(*[part.held() for part in self.parts], strict=True)
@@ -313,7 +313,7 @@ class Held:
             list(itertools.chain(*arrays)),
             self.buffers.arrays(),
             list(itertools.chain(*inputs)),
-            (with_gradients, *options),
+            (modes, *options),
         ]
         last = self._given
         if not last or now[3] != last[3].value:
@@ -372,10 +372,13 @@ class Stateful(Held):
             stack.enter_context(self.buffers.installed(buffers))
             own = zip(self.parts, self._shares(arrays), self._shares(inputs, 1), strict=True)
             ends = [stack.enter_context(part.installed(share, given)) for part, share, given in own]
-            if options[0]:
+            with_gradients, leaves_them = options[0]
+            if with_gradients:
                 stack.enter_context(enable_grad())
             result = self.fn(*args, **kwargs)
             found = [end() for end in ends]
+            if not leaves_them:
+                found[0] = [], found[0][1]
             given = [array for arrays, _ in found for array in arrays]
             return result, given, Same(tuple([(len(arrays), same) for arrays, same in found]))
 

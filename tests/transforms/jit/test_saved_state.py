@@ -332,6 +332,24 @@ def test_gradients_that_the_step_clears_first(tmp_path: Path) -> None:
     check(loaded.state, held(dict(zip(("net", "optimizer"), made[1], strict=True))))
 
 
+def test_the_file_has_what_is_held_when_it_is_written(tmp_path: Path) -> None:
+    step, objects = of_one(layers(), optim.Adam, lr=1e-2)
+    jitted = lite.jit(step, threads=1)
+    lowered = jitted.lower(*BATCHES[0])
+    for batch in BATCHES[:3]:
+        jitted(*batch)
+    loaded = lite.load_step(lowered.save(tmp_path / "step.onnx"), threads=1)
+    check(loaded.state, held(objects))
+    for batch in BATCHES[3:]:
+        np.testing.assert_allclose(loaded(*batch), jitted(*batch), rtol=1e-5)
+    check(loaded.state, held(objects))
+    step, objects = of_one(layers(), optim.SGD, lr=1e-1, momentum=0.9, dampening=0.5)
+    lowered = lite.jit(step, threads=1).lower(*BATCHES[0])
+    step(*BATCHES[0])
+    with pytest.raises(NotImplementedError, match="its objects have changed since lower"):
+        lowered.save(tmp_path / "other.onnx")
+
+
 def test_names_of_objects(tmp_path: Path) -> None:
     class Trainer:
         def __init__(self) -> None:
