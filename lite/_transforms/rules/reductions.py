@@ -87,7 +87,12 @@ def _grad_mean(a: ArrayLike, axis: Axes = None, dtype: DtypeLike = None, **optio
         value = _floats(np.mean(held, axis, **options), held)
     shape, mask = held.shape, options.get("where")
     if mask is None:
-        factor = 1 / max(held.size // max(value.size, 1), 1)  # the count itself may be too large for float16
+        left = max(value.size, 1)
+        if type(left) is int or axis is None:
+            count = held.size // left
+        else:  # of what is left the size is dynamic, that of what is gone need not be
+            count = math.prod([shape[k] for k in normalize_axis_tuple(axis, len(shape))])
+        factor = 1 / max(count, 1)  # the count itself may be too large for float16
         return with_node(value, (a, lambda g: spread(g * factor, shape, axis)))
     return with_node(value, (a, lambda g: masked(spread(g, shape, axis) / _count(mask, shape, axis), mask)))
 

@@ -326,3 +326,16 @@ def test_extremes_with_an_initial_value() -> None:
     for dtype in (np.float32, np.bool_):
         x = numbers(5, 3, dtype=dtype)
         check_graph(lambda x: (np.max(x, 1, initial=1), np.min(x, 1, initial=0)), x)
+
+
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2), (1, 2)])
+def test_means_of_arrays_of_any_length_are_one_graph(axis: Any) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+
+    def gradient(x: Any) -> Any:
+        return lite.grad(lambda x: (np.tanh(x).mean(axis) ** 2).sum())(x)
+
+    found = lite.jit(gradient, dynamic_axes={"x": {0: "n"}}, threads=1)  # raises where it is not one
+    for n in (2, 5, 3):
+        x = np.random.default_rng(n).normal(size=(n, 3, 4))
+        np.testing.assert_allclose(found(x), gradient(x), rtol=1e-10)
