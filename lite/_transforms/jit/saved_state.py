@@ -34,7 +34,11 @@ def in_file(held: Stateful, keys: Keys, program: Program, given: Sequence[Argume
         array = np.asarray(move(leaf, "cpu") if is_device_leaf(leaf) else raw(leaf))
         for name, key in places:
             state.setdefault(name, {})[key] = array
-    return {"arrays": arrays, "buffers": buffers, "inputs": inputs}, class_registry.dense(state)
+    constants = [(name, key) for name, key in keys.arrays if key not in state.get(name, {})]
+    for name, key in constants:  # such as a loss's coefficients, which its state dict has
+        state.setdefault(name, {})[key] = np.array(keys.arrays[name, key])
+    plan = {"arrays": arrays, "buffers": buffers, "inputs": inputs, "constants": constants}
+    return plan, class_registry.dense(state)
 
 
 class SavedPart:
@@ -87,7 +91,6 @@ class Loaded(Held):
     """
 
     def __init__(self, plan: dict[str, Any], found: Any) -> None:
-        self.names: list[str] = []
         nodes: dict[str, Any] = {}
 
         def places(keys: Any) -> Places:
@@ -95,7 +98,6 @@ class Loaded(Held):
             array = found.get(paths[0], None)
             if type(array) is not np.ndarray:
                 raise ValueError(f"there is no {paths[0]}")
-            self.names.append(f"state{list(paths[0])}")
             array = np.array(array, order="C")
             for name, key in paths:
                 nodes.setdefault(name, class_registry.dense({}))._data[key] = array
@@ -104,7 +106,11 @@ class Loaded(Held):
         arrays = [places(keys) for keys in plan["arrays"]]
         buffers = [places(keys) for keys in plan["buffers"]]
         inputs = [(places(keys), added if added is None else int(added)) for keys, added in plan["inputs"]]
+        for key in plan["constants"]:
+            places([key])
         super().__init__([SavedPart(arrays, inputs)], Buffers(buffers))
+        leaves = [*plan["arrays"], *plan["buffers"], *[keys for keys, _ in plan["inputs"]]]
+        self.names = [f"state{keys[0]}" for keys in leaves]
         self.state = class_registry.dense(nodes).lock_()
         count = sum(added is None for _, added in inputs)
         self._same = Same(((count, None),))
@@ -125,10 +131,8 @@ class Loaded(Held):
         if self._changed:
             leaves = [leaf for argument in given for leaf in argument.leaves]
             check(leaves, self.names)
-            if not all(x.flags.writeable for x in given[1].leaves):
-                raise ValueError(
-                    "buffers of the state are written in place, but some are read-only: use update_."
-                )
+            self.buffers.put([np.array(x) for x in given[1].leaves])  # written in place, perhaps in a file
+            given = self.arguments((), self._noted)
             self._changed = False
         return given
 

@@ -72,10 +72,14 @@ class Keys:
     Args:
         names: of the objects that the function names, by their identity.
         objects: these.
+
+    Attributes:
+        arrays: of the state dicts of modules.
     """
 
     def __init__(self, names: dict[int, str], objects: Iterable[Any]) -> None:
         self._found: dict[int, list[Key]] = {}
+        self.arrays: dict[Key, Any] = {}
         named = [(one, names[id(one)]) for one in objects]
         named += [
             (one.loss_module, f"{name}.loss_module")
@@ -86,6 +90,8 @@ class Keys:
             self._found.setdefault(id(one), []).append((name, ""))
             for key, x in one.state_dict(keep_vars=True).items() if is_module(one) else ():
                 self._found.setdefault(id(x), []).append((name, key))
+                if isinstance(x, np.ndarray):
+                    self.arrays[name, key] = x
         for one, name in named:
             params = [x for group in one.param_groups for x in group["params"]] if is_optimizer(one) else []
             for number, x in enumerate(params):
@@ -211,7 +217,7 @@ class Buffers:
     def installed(self, arrays: Arrays) -> Iterator[None]:
         """The modules hold arrays of a graph; what they hold in the end is written to these."""
         before = self.arrays()
-        self._put(arrays)
+        self.put(arrays)
         try:
             yield
             for array, same in zip(arrays, self.places, strict=True):
@@ -219,9 +225,10 @@ class Buffers:
                     if entries[key] is not array:
                         array[...] = entries[key]
         finally:
-            self._put(before)
+            self.put(before)
 
-    def _put(self, arrays: Arrays) -> None:
+    def put(self, arrays: Arrays) -> None:
+        """Let the places have other arrays."""
         for array, same in zip(arrays, self.places, strict=True):
             for entries, key in same:
                 entries[key] = array

@@ -15,7 +15,7 @@ import pytest
 
 import lite
 from lite import TensorDict, nn, optim
-from lite.nn.losses import DQNLoss, HardUpdate, SoftUpdate
+from lite.nn.losses import ClipPPOLoss, DQNLoss, HardUpdate, SoftUpdate
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 
@@ -414,6 +414,57 @@ def test_the_state_is_that_of_the_next_call(file: Path, tmp_path: Path) -> None:
         state["net", "0.bias"] = np.zeros(4, np.float32)
 
 
+def test_coefficients_of_a_loss_are_in_its_part_of_the_state(tmp_path: Path) -> None:
+    """They are constants of the graph."""
+
+    def made() -> tuple[Any, Any]:
+        heads = nn.Sequential(nn.Linear(3, 4, rng=0), nn.NormalParamExtractor())
+        actor = nn.ProbabilisticActor(
+            nn.TensorDictModule(heads, ["observation"], ["loc", "scale"]),
+            in_keys=["loc", "scale"],
+            distribution_class=nn.distributions.TanhNormal,
+            return_log_prob=True,
+        )
+        loss = ClipPPOLoss(actor, nn.ValueOperator(nn.Linear(3, 1, rng=2)), entropy_coeff=0.5)
+        adam = optim.Adam(loss.parameters(), lr=1e-2)
+
+        @lite.enable_grad()
+        def step(batch: TensorDict) -> Any:
+            out = loss(batch)
+            sum(out[name] for name in ("loss_objective", "loss_critic", "loss_entropy")).backward()
+            adam.step()
+            adam.zero_grad()
+            return out.detach()
+
+        return loss, step
+
+    loss, step = made()
+    x = np.concatenate([x for x, _ in BATCHES])
+    batch = loss.actor_network(TensorDict(observation=x, batch_size=[len(x)])).detach()
+    batch["advantage"], batch["value_target"] = x[:, :1], x[:, 1:2]
+    loaded = lite.load_step(saved(step, tmp_path, batch), threads=1)
+    for n in (40, 25, 3):  # the loss has one graph for all sizes
+        got, want = loaded(batch[:n].clone()), step(batch[:n].clone())
+        np.testing.assert_allclose(got["loss_critic"], want["loss_critic"], rtol=1e-4)
+    assert loaded.state["loss", "entropy_coeff"] == 0.5
+    assert not any(made()[0].load_state_dict(loaded.state["loss"]))
+
+
+def test_a_checkpoint_in_mapped_files_is_only_read(tmp_path: Path) -> None:
+    step, _ = CASES["BatchNorm"]()
+    loaded = lite.load_step(saved(step, tmp_path, *BATCHES[0]), threads=1)
+    losses = []
+    for _ in range(2):
+        losses.append(loaded(*BATCHES[0]))
+        if len(losses) == 1:
+            loaded.state.memmap(tmp_path / "kept")
+        for _ in range(2):  # twice from the same files
+            loaded.state.load_memmap_(tmp_path / "kept")
+            losses.append(loaded(*BATCHES[1]))
+            assert loaded.state["net", "1.num_batches_tracked"] == 2
+    np.testing.assert_array_equal(losses[1:3], losses[4:])
+
+
 def test_a_state_of_another_step_is_refused(file: Path, tmp_path: Path) -> None:
     step = lite.load_step(file, threads=1)
     good = step.state.clone()
@@ -457,12 +508,12 @@ LEAF = [["net", "0.weight"]]
     "change",
     [
         {"version": 1}, {"version": 3}, {"state": None}, {"state": {}}, {"state": {"arrays": []}},
-        {"state": {"arrays": [LEAF], "buffers": [], "inputs": []}},
-        {"state": {"arrays": [[]], "buffers": [], "inputs": []}},
-        {"state": {"arrays": [[["net", "none"]]], "buffers": [], "inputs": []}},
-        {"state": {"arrays": [[["net"]]], "buffers": [], "inputs": []}},
-        {"state": {"arrays": [], "buffers": [], "inputs": [[LEAF, "one"]]}},
-        {"state": {"arrays": [LEAF] * 100_000, "buffers": [], "inputs": []}},
+        {"state": {"arrays": [LEAF], "buffers": [], "inputs": [], "constants": []}},
+        {"state": {"arrays": [[]], "buffers": [], "inputs": [], "constants": []}},
+        {"state": {"arrays": [[["net", "none"]]], "buffers": [], "inputs": [], "constants": []}},
+        {"state": {"arrays": [[["net"]]], "buffers": [], "inputs": [], "constants": []}},
+        {"state": {"arrays": [], "buffers": [], "inputs": [[LEAF, "one"]], "constants": []}},
+        {"state": {"arrays": [LEAF] * 100_000, "buffers": [], "inputs": [], "constants": []}},
         {"leaves": []}, {"arguments": []}, {"result": ["array"]}, {"result": ["tuple", ["array"], ["array"]]},
     ],
 )  # fmt: skip
