@@ -228,8 +228,10 @@ class Graph:
             return size if dtype is None else self.cast(size, dtype)
         wanted = np.dtype(np.float64 if dtype is None else dtype)
         wide = np.dtype(np.float32) if wanted.itemsize < 4 else wanted  # a size may be beyond float16
-        parts = [self.constant(value.number, wide), self._number(value.size, wide)]
-        return self.cast(self.emit("Div", parts, (), wide), wanted)
+        size = self._number(value.size, wide)
+        if value.number == 1:  # onnxruntime 1.31 loses products by 1 before it makes x * (1 / n) a division
+            return self.cast(self.emit("Reciprocal", [size], (), wide), wanted)
+        return self.cast(self.emit("Div", [self.constant(value.number, wide), size], (), wide), wanted)
 
     def cast(self, x: GraphArray, dtype: DtypeLike) -> GraphArray:
         """`x` in another dtype."""
