@@ -425,8 +425,8 @@ class Named:
             for key, item in _bound(value).items():
                 self._look(item, depth - 1, key)
         elif depth and isinstance(value, list | tuple | dict):
-            for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-                self._look(item, depth - 1, f"{name}.{key}")
+            for place, item in value.items() if isinstance(value, dict) else enumerate(value):
+                self._look(item, depth - 1, f"{name}.{place}")
         elif depth and inspect.ismethod(value):
             self._look(value.__self__, depth - 1, "self")
             attributes = getattr(value.__self__, "__dict__", {})

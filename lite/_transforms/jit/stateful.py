@@ -357,6 +357,8 @@ class Stateful(Held):
         names: of the positional parameters of the function.
     """
 
+    parts: list[Part]
+
     def __init__(self, fn: Callable[..., Any], parts: list[Part], buffers: Buffers, names: list[str]) -> None:
         super().__init__(parts, buffers)
         self.fn = fn
