@@ -192,7 +192,7 @@ class Parameters:
         if not self.clears and (any(same) or any(holder.grad is not None for holder in self.holders)):
             raise NotImplementedError(
                 "is not written to a file, which keeps no gradients: it reads those from before the call"
-                f"{self._reads.rstrip()}: clear them first (optimizer.zero_grad())."
+                f"{self._reads.rstrip()}: clear them first (zero_grad(), which leaves None)."
             )
         return [keys[holder] for holder in self.holders], []
 
