@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from helpers import bench_files
+from helpers.cases import each_case
 
 # Takes what the scripts of bench/ take and writes what they write, and imports nothing that takes time.
 TINY = """
@@ -103,7 +104,7 @@ def test_what_cannot_run_does_not_end_the_others(
     assert "no luck" in (tmp_path / "o" / "tensordict.log").read_text()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("flags", "said"),
     [
         (["--output", "o", "nothing"], "there is no script called nothing"),

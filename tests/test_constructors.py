@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
+from helpers.cases import each_case
 
 import lite
 from lite import TensorDict, lazy_stack, make_tensordict, tensorclass
@@ -26,7 +26,7 @@ def test_make_tensordict() -> None:
     assert make_tensordict().is_empty()
 
 
-@pytest.mark.parametrize(
+@each_case(
     "name", ["any", "dataclass", "dict", "dlpack", "namedtuple", "pytree", "struct_array", "torch", "tuple"]
 )
 def test_constructors_are_functions_too(name: str) -> None:
@@ -35,7 +35,7 @@ def test_constructors_are_functions_too(name: str) -> None:
         assert getattr(lite, f"from_{name}") == getattr(TensorDict, f"from_{name}")
 
 
-@pytest.mark.parametrize("kind", ["dense", "lazy", "tensorclass"])
+@each_case("kind", ["dense", "lazy", "tensorclass"])
 def test_make_tensordict_takes_collections(kind: str) -> None:
     td = TensorDict({"a": np.ones((3, 2)), "n": TensorDict({"b": np.ones((3, 2))}, [3])}, [3])
     source = {

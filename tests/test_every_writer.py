@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.entry_kinds import KINDS, content
 
 import lite
@@ -224,8 +225,8 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("writer", WRITERS)
+@each_case("kind", KINDS)
+@each_case("writer", WRITERS)
 def test_values_come_back(writer: str, kind: str, tmp_path: Path) -> None:
     td = KINDS[kind]()
     wanted = content(td)
@@ -244,7 +245,7 @@ def test_values_come_back(writer: str, kind: str, tmp_path: Path) -> None:
 HOLDERS = {"deepcopy", "to_dict", "state_dict", *LISTS} - {"pickled buffer"}
 
 
-@pytest.mark.parametrize("writer", WRITERS)
+@each_case("writer", WRITERS)
 def test_inside_vmap(writer: str, tmp_path: Path) -> None:
     def run(x: Any) -> Any:
         return WRITERS[writer](TensorDict({"x": x}, [3]), tmp_path / "td")["x"]

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 from helpers import bench_files
+from helpers.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("source", "changes"),
     [
         ("a = b < c <= d", ["< -> <=", "<= -> <"]),

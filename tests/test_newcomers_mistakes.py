@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 import lite
 from lite import TensorDict, nn
@@ -203,7 +204,7 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
+@each_case("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_the_error_says_what_to_do(mistake: Mistake) -> None:
     td = small()
     with pytest.raises(mistake.error) as caught:
@@ -220,7 +221,7 @@ def test_there_are_twenty_of_them() -> None:
     assert len(MISTAKES) >= 20
 
 
-@pytest.mark.parametrize("key", ["x", ("info", "step")], ids=str)
+@each_case("key", ["x", ("info", "step")], ids=str)
 def test_plus_equals_on_a_locked_one_is_a_write_to_its_array(key: Any) -> None:
     td = small().lock_()
     before = td[key].copy()

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from helpers.cases import each_case
 
 PACKAGES = [
     *("lite", "lite.nn", "lite.nn.losses", "lite.nn.values", "lite.optim", "lite.envs", "lite.data"),
@@ -25,7 +25,7 @@ def kind_first(name: str) -> tuple[bool, bool, str]:
     return not name.isupper(), not name[0].isupper(), name
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@each_case("package", PACKAGES)
 def test_all_is_sorted_and_holds_every_public_name(package: str) -> None:
     module = importlib.import_module(package)
     assert list(module.__all__) == sorted(set(module.__all__), key=kind_first)

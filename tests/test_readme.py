@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from helpers import ray_jobs, readme_blocks
+from helpers.cases import each_case
 from helpers.readme_blocks import needs_ray, python_of, stated
 
 ROOT = Path(__file__).parents[1]
@@ -107,7 +108,7 @@ def test_readme_is_one_page() -> None:
     assert len((ROOT / "README.md").read_bytes()) <= 9000
 
 
-@pytest.mark.parametrize("document", [each for each in READMES if each.endswith("/README.md")])
+@each_case("document", [each for each in READMES if each.endswith("/README.md")])
 def test_readme_of_a_folder_is_short(document: str) -> None:
     """What the folder is and where things are; how to do something is a page of lite/guides."""
     assert len((ROOT / document).read_bytes()) <= (12_000 if document.startswith("lite/") else 13_000)
@@ -125,9 +126,7 @@ def test_differences_are_few_and_each_has_its_reason() -> None:
         assert all(cells), row
 
 
-@pytest.mark.parametrize(
-    "document", [*READMES, "CONTRIBUTING.md", "lite/DIFFERENCES.md", "models/DIFFERENCES.md"]
-)
+@each_case("document", [*READMES, "CONTRIBUTING.md", "lite/DIFFERENCES.md", "models/DIFFERENCES.md"])
 def test_files_that_documents_name_exist(document: str) -> None:
     text = re.sub(r"^```.*?^```", "", (ROOT / document).read_text(encoding="utf-8"), flags=re.M | re.S)
     links = [
@@ -138,7 +137,7 @@ def test_files_that_documents_name_exist(document: str) -> None:
     assert [str(path) for path in links + paths if not path.exists()] == []
 
 
-@pytest.mark.parametrize("document", [*READMES, "CONTRIBUTING.md"])
+@each_case("document", [*READMES, "CONTRIBUTING.md"])
 def test_sections_that_links_name_exist(document: str) -> None:
     """A heading is linked to by its words in lower case, joined by hyphens."""
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from helpers.cases import each_case
 from helpers.readme_blocks import blocks
 
 ROOT = Path(__file__).parents[1]
@@ -140,7 +141,7 @@ def test_what_is_listed_is_still_typed() -> None:
     assert not unused
 
 
-@pytest.mark.parametrize(
+@each_case(
     "line",
     [line for line in EVERY + IN_GUIDES if line.command.startswith("lite ")],
     ids=lambda line: f"{line.document}: {line.command}",

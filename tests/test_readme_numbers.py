@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from helpers import readme_numbers
+from helpers.cases import each_case
 from helpers.readme_numbers import figures, missing
 
 ROOT = Path(__file__).parents[1]
@@ -55,13 +56,13 @@ def not_held(document: str, text: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@each_case("document", DOCUMENTS)
 def test_every_figure_is_in_the_results(document: str) -> None:
     found = not_held(document, (ROOT / document).read_text(encoding="utf-8"))
     assert not found, "\n".join([*found, WAYS_OUT])
 
 
-@pytest.mark.parametrize(("document", "words", "reason"), NO_MEASUREMENTS)
+@each_case(("document", "words", "reason"), NO_MEASUREMENTS)
 def test_what_is_listed_is_still_there(document: str, words: str, reason: str) -> None:
     found = figures((ROOT / document).read_text(encoding="utf-8"))
     there = any(figure.printed in words and words in figure.paragraph for figure in found)
@@ -86,7 +87,7 @@ NOT_TOLD = {
 }
 
 
-@pytest.mark.parametrize("file", sorted(readme_numbers.RESULTS.glob("*.md")), ids=lambda file: file.stem)
+@each_case("file", sorted(readme_numbers.RESULTS.glob("*.md")), ids=lambda file: file.stem)
 def test_results_tell_what_wrote_them_and_where(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
     script = re.search(r"`python bench/(\w+\.py)[^`]*`", text)
@@ -153,14 +154,14 @@ NOT_HELD = [
 
 
 @pytest.mark.usefixtures("made_up")
-@pytest.mark.parametrize("text", HELD)
+@each_case("text", HELD)
 def test_figures_that_results_hold(text: str) -> None:
     assert figures(text)
     assert not_held("x.md", text) == []
 
 
 @pytest.mark.usefixtures("made_up")
-@pytest.mark.parametrize(("text", "expected"), NOT_HELD)
+@each_case(("text", "expected"), NOT_HELD)
 def test_figures_that_are_made_up(text: str, expected: list[str]) -> None:
     assert [line.split("'")[1] for line in not_held("x.md", text)] == expected
 

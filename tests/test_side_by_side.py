@@ -7,6 +7,7 @@ from types import ModuleType
 
 import pytest
 from helpers import bench_files
+from helpers.cases import each_case
 
 ROOT = Path(__file__).parents[1]
 
@@ -26,7 +27,7 @@ def test_results_go_where_they_are_wanted(side_by_side: ModuleType, tmp_path: Pa
     assert side_by_side.place(named) == side_by_side.place(named, part=True) == tmp_path
 
 
-@pytest.mark.parametrize("rounds", ["0", "-1", "x"])
+@each_case("rounds", ["0", "-1", "x"])
 def test_rounds_are_counted_from_one(
     side_by_side: ModuleType, rounds: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

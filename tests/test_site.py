@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from helpers.browser import Browser, browser
+from helpers.cases import each_case
 from helpers.pyodide.pages import need_pyodide, served, wait_for
 
 ROOT = Path(__file__).parents[1]
@@ -186,7 +187,7 @@ def test_programs_show_what_their_page_says(here: dict[str, Shown], written: Pat
     assert here["chat"].kind == "nothing"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("source", "told", "kind", "text"),
     [
         ("print(1)\n2 + 3", "1\n", "text", "5"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-import pytest
+from helpers.cases import each_case
 
 from lite import LazyStackedTensorDict, TensorDict, TensorDictBase
 from lite._ops.cast import DtypeCasts
@@ -13,7 +13,7 @@ from lite._tree.protocol import Container, class_registry
 from lite._tree.shape import BatchShape
 
 
-@pytest.mark.parametrize("cls", [TensorDict, LazyStackedTensorDict])
+@each_case("cls", [TensorDict, LazyStackedTensorDict])
 def test_few_classes_make_a_container(cls: type) -> None:
     assert len(cls.__mro__) <= 9
 

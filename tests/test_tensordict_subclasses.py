@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
+from helpers.cases import each_case
 
 import lite
 from lite import LazyStackedTensorDict, TensorDict
@@ -70,7 +70,7 @@ KEPT: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("action", KEPT.values(), ids=KEPT)
+@each_case("action", KEPT.values(), ids=KEPT)
 def test_results_have_the_class(action: Callable[[Any], Any]) -> None:
     assert type(action(_own())) is Own
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import TensorDict, lazy_stack, stack
 from lite._arrays.device import DeviceArray, NotOnDevice, on_leaves, wrap
@@ -73,7 +74,7 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@each_case("name", VIEWS)
 def test_views_are_those_of_numpy(td: TensorDict, host: np.ndarray, name: str) -> None:
     expected = VIEWS[name](TensorDict({"a": host}, batch_size=[3, 4]))
     out = VIEWS[name](td)
@@ -96,7 +97,7 @@ def _refuse(*args: Any, **kwargs: Any) -> None:
     raise AssertionError("copied to the host")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("what", "call"),
     [
         ("add", lambda td: td + 1),
@@ -203,7 +204,7 @@ def like(host: np.ndarray) -> TensorDict:
     return TensorDict({"a": Like(host)}, batch_size=[3, 4])
 
 
-@pytest.mark.parametrize(
+@each_case(
     "call",
     [
         *VIEWS.values(),

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 import lite
 from lite import TensorDict, nn
 from lite._arrays import dtypes
 
 
-@pytest.mark.parametrize(
+@each_case(
     "use",
     [
         lambda: TensorDict(a=1.0).bfloat16(),
@@ -42,7 +43,7 @@ def test_extension_dtypes() -> None:
     assert dtypes.is_numeric(np.dtype(ml_dtypes.int4))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("code", "floating", "inexact", "numeric"),
     [
         ("e", True, True, True),
@@ -83,14 +84,14 @@ def test_dtypes_to_compute_in() -> None:
     assert dtypes.inexact(x) is x
 
 
-@pytest.mark.parametrize("name", ["bool", "uint8", "int64", "float16", "complex128"])
+@each_case("name", ["bool", "uint8", "int64", "float16", "complex128"])
 def test_names_of_files_are_torchs(name: str) -> None:
     dtype = np.dtype(name)
     assert dtypes.dtype_name(dtype) == dtypes.dtype_name(dtype.newbyteorder(">")) == f"torch.{name}"
     assert dtypes.dtype_of(f"torch.{name}") == dtype
 
 
-@pytest.mark.parametrize("name", ["torch.float7", "float32", None, 3])
+@each_case("name", ["torch.float7", "float32", None, 3])
 def test_unknown_names(name: Any) -> None:
     with pytest.raises(ValueError, match="unknown dtype"):
         dtypes.dtype_of(name)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import TensorDict, from_dlpack
 from lite._arrays.foreign import is_foreign, is_tensor
@@ -34,7 +35,7 @@ class Extended(Exporter):
         return self.array
 
 
-@pytest.mark.parametrize("kind", [Exporter, Extended])
+@each_case("kind", [Exporter, Extended])
 def test_memory_is_shared(kind: type[Exporter]) -> None:
     x = np.arange(3.0)
     assert is_foreign(kind(x))

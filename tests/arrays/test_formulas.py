@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import TensorDict, default_dtype, lazy_stack
 from lite._arrays import formulas
@@ -42,8 +43,8 @@ def test_log_gamma():
     assert math.isnan(formulas.log_gamma(np.array([np.nan]))[0])
 
 
-@pytest.mark.parametrize("name", ["erf", "erfc", "lgamma"])
-@pytest.mark.parametrize("size", [0, 7, 20000])
+@each_case("name", ["erf", "erfc", "lgamma"])
+@each_case("size", [0, 7, 20000])
 def test_special_functions_of_tensordicts(name, size):
     x = np.linspace(-3.05, 3, size)
     for dtype, rtol in ((np.float64, 1e-13), (np.float32, 1e-6), (np.float16, 2e-3), (np.int32, 1e-13)):
@@ -72,7 +73,7 @@ def test_the_normal_quantile_inverts_the_distribution_function() -> None:
     assert formulas.normal_quantile(np.float32(0.9)).dtype == np.float32
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each_case("dtype", [np.float32, np.float64])
 def test_normal_cdf(dtype):
     x = X.astype(dtype)
     expected = np.array([0.5 * math.erfc(-float(v) / math.sqrt(2)) for v in x])
@@ -90,7 +91,7 @@ def test_sigmoid_and_softplus_do_not_overflow():
         )
 
 
-@pytest.mark.parametrize("axis", [0, 1, -1])
+@each_case("axis", [0, 1, -1])
 def test_softmax(axis, rng):
     x = rng.normal(size=(4, 5)) * 100
     expected = np.exp(x - x.max(axis, keepdims=True))
@@ -130,7 +131,7 @@ FLOATING = (
 FLAGS = np.array([True, False])
 
 
-@pytest.mark.parametrize("name", FLOATING)
+@each_case("name", FLOATING)
 def test_functions_of_bools_that_give_floats_give_default_floats(name):
     """As torch has it; NumPy computes them in float16."""
     td = TensorDict({"a": FLAGS, "n": {"b": FLAGS}}, [2])
@@ -146,7 +147,7 @@ def test_functions_of_bools_that_give_floats_give_default_floats(name):
             assert getattr(td, name)()["a"].dtype == np.float64
 
 
-@pytest.mark.parametrize(
+@each_case(
     "call",
     [
         lambda td: td / 2,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
+from helpers.cases import each_case
 
 from lite._arrays.methods import ArrayMethods
 
@@ -45,7 +45,7 @@ def bare(value: Any) -> Any:
 X = np.array([[3.0, -1.0, 2.0], [0.5, 4.0, -2.0]])
 
 
-@pytest.mark.parametrize(
+@each_case(
     "call",
     [
         lambda x: x.sum(1, keepdims=True),
@@ -77,7 +77,7 @@ def test_attributes() -> None:
     assert (x.ndim, x.size, x.itemsize, x.nbytes) == (X.ndim, X.size, X.itemsize, X.nbytes)
 
 
-@pytest.mark.parametrize("write", [lambda x: x.sort(0), lambda x: x.fill(7), lambda x: x.partition(1)])
+@each_case("write", [lambda x: x.sort(0), lambda x: x.fill(7), lambda x: x.partition(1)])
 def test_methods_that_write(write: Any) -> None:
     got, expected = Plain(X.copy()), X.copy()
     write(got)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import TensorDict
 from lite._arrays.numbers import number_as_array, operands_for
@@ -41,8 +42,8 @@ def assert_outcomes(got: tuple[Any, set[str]], expected: tuple[Any, set[str]]) -
         np.testing.assert_array_equal(got[0], expected[0])
 
 
-@pytest.mark.parametrize("number", NUMBERS, ids=lambda n: str(n)[:9])
-@pytest.mark.parametrize("dtype", DTYPES)
+@each_case("number", NUMBERS, ids=lambda n: str(n)[:9])
+@each_case("dtype", DTYPES)
 def test_as_the_ufunc_does_it(dtype: str, number: Any) -> None:
     leaf = np.array([0, 1, 2, 7], dtype)
     value = number_as_array(number, leaf.dtype)

@@ -7,7 +7,7 @@ import inspect
 import pickle
 from collections import OrderedDict
 
-import pytest
+from helpers.cases import each_case
 
 from lite import nn
 from lite._arrays.public import belong_here, written_in
@@ -20,7 +20,7 @@ def classes(package: str) -> list[type]:
     return [value for name in module.__all__ if isinstance(value := getattr(module, name), type)]
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@each_case("package", PACKAGES)
 def test_classes_are_from_a_public_package(package: str) -> None:
     assert {cls.__module__ for cls in classes(package)} <= set(PACKAGES)
     assert [cls for cls in classes(package) if pickle.loads(pickle.dumps(cls)) is not cls] == []

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
+from helpers.cases import each_case
 
 from lite._arrays import reductions
 
 X = np.array([[3, 1, 2], [1, 5, 0]])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("dtype", "total", "mean"),
     [
         (bool, np.int64, np.float64),
@@ -22,7 +22,7 @@ X = np.array([[3, 1, 2], [1, 5, 0]])
         (np.float32, np.float32, np.float32),
     ],
 )
-@pytest.mark.parametrize("axis", [None, 0, (0, 1)])
+@each_case("axis", [None, 0, (0, 1)])
 def test_dtypes_of_sums_and_means(dtype: Any, total: Any, mean: Any, axis: Any) -> None:
     x = X.astype(dtype)
     for fn, expected, exact in (
@@ -47,8 +47,8 @@ def test_nan_is_left_out() -> None:
     np.testing.assert_array_equal(reductions.mean()(np.zeros((0, 2)), 0, False), [np.nan, np.nan])
 
 
-@pytest.mark.parametrize("axes", [(0,), (1, 0), (2, 0), (0, 1, 2)])
-@pytest.mark.parametrize("keepdims", [False, True])
+@each_case("axes", [(0,), (1, 0), (2, 0), (0, 1, 2)])
+@each_case("keepdims", [False, True])
 def test_positions_over_many_axes(axes: tuple[int, ...], keepdims: bool) -> None:
     x = np.random.default_rng(0).permutation(24).reshape(2, 3, 4)
     got = reductions.position(np.argmax)(x, axes, keepdims)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 import lite
 from lite import NonTensorData, NonTensorStack, TensorDict
@@ -31,7 +32,7 @@ def scoped(setting: Setting[int]) -> type[Scoped[int]]:
     return Number
 
 
-@pytest.mark.parametrize(("per_thread", "elsewhere"), [(True, 1), (False, 2)])
+@each_case(("per_thread", "elsewhere"), [(True, 1), (False, 2)])
 def test_in_a_block_and_in_a_function(per_thread: bool, elsewhere: int) -> None:
     setting = Setting("test", 1, per_thread)
     number = scoped(setting)
@@ -100,7 +101,7 @@ class Label(lite.TensorClass):
     name: Any
 
 
-@pytest.mark.parametrize("kind", ["dense", "lazy", "tensorclass"])
+@each_case("kind", ["dense", "lazy", "tensorclass"])
 def test_lists_that_are_one_object(kind: str) -> None:
     assert lists(kind) == "a"
     with lite.set_list_to_stack(False):
@@ -112,7 +113,7 @@ def test_lists_that_are_one_object(kind: str) -> None:
             TensorDict(x=[[1], [2, 3]])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pair", "captured"),
     [
         (("a", "a"), "a"),
@@ -122,7 +123,7 @@ def test_lists_that_are_one_object(kind: str) -> None:
         ((float("nan"), float("nan")), None),
     ],
 )
-@pytest.mark.parametrize("join", [lite.stack, lite.lazy_stack, TensorDict.maybe_dense_stack])
+@each_case("join", [lite.stack, lite.lazy_stack, TensorDict.maybe_dense_stack])
 def test_equal_objects_that_become_one(join: Any, pair: Any, captured: Any) -> None:
     rows = [TensorDict(s=NonTensorData(item, device="cpu")) for item in pair]
     assert join(rows)["s"] == list(pair) or captured is None
@@ -136,7 +137,7 @@ def test_equal_objects_that_become_one(join: Any, pair: Any, captured: Any) -> N
         assert stacked["s"] == list(pair) or captured is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "expected"),
     [("1", True), ("off", False), ("None", None), ("TRUE", True), ("", None), (None, None)],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
+from helpers.cases import each_case
 
 from lite import vmap
 from lite._arrays import special
@@ -50,7 +50,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_case("name", CASES)
 def test_values(name: str) -> None:
     rows, rtol, atol = CASES[name]
     *arguments, expected = np.array(rows).T
@@ -62,7 +62,7 @@ def test_values(name: str) -> None:
     np.testing.assert_allclose(matrix, got[None], rtol=1e-15)
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_case("name", CASES)
 def test_mapped_arguments(name: str) -> None:
     *arguments, _ = np.array(CASES[name][0]).T
     function = getattr(special, name)
@@ -95,7 +95,7 @@ def test_recurrences() -> None:
     np.testing.assert_allclose(slope, density, rtol=1e-6)
 
 
-@pytest.mark.parametrize("edge", [8.0, 10.0, 50.0, 60.0])
+@each_case("edge", [8.0, 10.0, 50.0, 60.0])
 def test_formulas_meet_where_they_change(edge: float) -> None:
     x = np.array([np.nextafter(edge, 0), edge])
     for values in (
@@ -110,7 +110,7 @@ def test_formulas_meet_where_they_change(edge: float) -> None:
         np.testing.assert_allclose(values[0], values[1], rtol=2e-13)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("got", "expected"),
     [
         (special.digamma(np.array([0.0, -1.5, np.nan, np.inf])), [-np.inf, np.nan, np.nan, np.inf]),

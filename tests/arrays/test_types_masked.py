@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import TensorDict, lazy_stack
 
@@ -22,7 +23,7 @@ def at(td: Any, index: Any, value: Any) -> None:
     td[index] = value
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("write", "name"),
     [
         (lambda td: TensorDict(a=MASKED, batch_size=[3]), "'a'"),
@@ -51,7 +52,7 @@ def test_masked_arrays_are_refused(write: Callable[[Any], Any], name: str) -> No
     np.testing.assert_array_equal(td["n", "b"], np.zeros(3))
 
 
-@pytest.mark.parametrize("write", [lambda td: td.set_("a", MASKED), lambda td: td.update_({"a": MASKED})])
+@each_case("write", [lambda td: td.set_("a", MASKED), lambda td: td.update_({"a": MASKED})])
 def test_in_place(write: Callable[[Any], Any]) -> None:
     td = held()
     with pytest.raises(ValueError, match=r"Failed to update 'a'[^|]*masked array"):

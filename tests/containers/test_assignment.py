@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import rows
 
 from lite import TensorDict, lazy_stack
 
 
-@pytest.mark.parametrize("lazy", [False, True])
+@each_case("lazy", [False, True])
 def test_rows_move_up_as_in_one_array(lazy: bool) -> None:
     td = TensorDict({"a": np.arange(4), "n": {"b": np.arange(4.0)}, "s": ["p", "q", "r", "s"]}, [4])
     td = lazy_stack(list(td.clone().unbind(0))) if lazy else td
@@ -29,8 +30,8 @@ def test_an_entry_made_by_a_call_takes_its_later_entries() -> None:
     assert sorted(td["n"].keys()) == ["x", "y"]
 
 
-@pytest.mark.parametrize("index", [0, -1, slice(1, 3), slice(None), ..., (1,), (2, 0), (slice(None), 1)])
-@pytest.mark.parametrize("dtypes", [("f4", "f4"), ("f4", "f8"), ("f8", "f4"), ("i8", "f4"), ("f8", "i2")])
+@each_case("index", [0, -1, slice(1, 3), slice(None), ..., (1,), (2, 0), (slice(None), 1)])
+@each_case("dtypes", [("f4", "f4"), ("f4", "f8"), ("f8", "f4"), ("i8", "f4"), ("f8", "i2")])
 def test_assigned_arrays_arrive_in_every_leaf(index: Any, dtypes: tuple[str, str]) -> None:
     given, own = dtypes
     arrays = [np.zeros((3, 2), own), np.zeros((3, 2, 4), own)]
@@ -45,8 +46,8 @@ def test_assigned_arrays_arrive_in_every_leaf(index: Any, dtypes: tuple[str, str
         assert td[key].dtype == own
 
 
-@pytest.mark.parametrize("index", [[2, 0], [True, False, True], [-1], []])
-@pytest.mark.parametrize("value", [5, 2.5, True, "rows"])
+@each_case("index", [[2, 0], [True, False, True], [-1], []])
+@each_case("value", [5, 2.5, True, "rows"])
 def test_arrays_of_indices_write_rows(index: list[Any], value: Any) -> None:
     array = np.arange(6.0).reshape(3, 2)
     where = np.array(index, None if index else np.int64)
@@ -78,7 +79,7 @@ def test_an_update_of_a_stack_by_its_own_rows_reads_them_first() -> None:
     np.testing.assert_array_equal(stack_["a"], [[4, 5], [2, 3], [0, 1]])
 
 
-@pytest.mark.parametrize("dim", [0, 1])
+@each_case("dim", [0, 1])
 def test_parts_get_their_rows(dim: int) -> None:
     def parts() -> list[TensorDict]:
         return [

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import read_only, unchanged
 
 from lite import NonTensorStack, TensorDict
@@ -18,7 +19,7 @@ def writable() -> TensorDict:
     )
 
 
-@pytest.mark.parametrize("index", [1, slice(1, 2), [1], [False, True, False], np.array([1])], ids=repr)
+@each_case("index", [1, slice(1, 2), [1], [False, True, False], np.array([1])], ids=repr)
 def test_assignment_writes_every_entry_there(index: Any) -> None:
     td = writable()
     a = td["a"]
@@ -53,7 +54,7 @@ def test_new_keys_are_allocated_for_the_whole_batch() -> None:
     assert td["s"] == [None, "x", None]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("index", "source", "message"),
     [
         (

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import read_only
 
 import lite
@@ -18,7 +19,7 @@ def test_kwargs_and_mapping_build_the_same() -> None:
         TensorDict({"a": 1}, b=2)
 
 
-@pytest.mark.parametrize("source", [3, "text", [("a", 1)], np.zeros(3)])
+@each_case("source", [3, "text", [("a", 1)], np.zeros(3)])
 def test_source_of_another_type_is_refused(source: Any) -> None:
     with pytest.raises(ValueError, match=r"type\(source\)"):
         TensorDict(source)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, lazy_stack, tensorclass
 from lite._containers.joining import CAT, MAYBE_DENSE, STACK, JoinFunctions, join, join_column, stacked
@@ -25,7 +26,7 @@ def td(n: int = 2, /, **entries: Any) -> TensorDict:
     return TensorDict({"a": np.arange(n), **entries}, batch_size=[n])
 
 
-@pytest.mark.parametrize("how", [STACK, MAYBE_DENSE, CAT], ids=lambda how: how.name)
+@each_case("how", [STACK, MAYBE_DENSE, CAT], ids=lambda how: how.name)
 def test_each_kind_becomes_one_of_its_kind(how: JoinFunctions) -> None:
     joined = (2, 2) if how is not CAT else (4,)
     arrays = join_column([np.arange(2), np.arange(2.0)], how, 0)
@@ -43,7 +44,7 @@ def test_each_kind_becomes_one_of_its_kind(how: JoinFunctions) -> None:
     assert type(join_column([lazy, lazy], how, 0)) is LazyStackedTensorDict
 
 
-@pytest.mark.parametrize("how", [STACK, MAYBE_DENSE, CAT], ids=lambda how: how.name)
+@each_case("how", [STACK, MAYBE_DENSE, CAT], ids=lambda how: how.name)
 def test_kinds_do_not_mix(how: JoinFunctions) -> None:
     for other in (td(), NonTensorData("x", (2,))):
         with pytest.raises(RuntimeError, match="of different kinds"):
@@ -83,8 +84,8 @@ def test_dims_count_from_the_end() -> None:
 # -- arrays of one shape in one array ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("host", [True, False])
-@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0, 3), (2, 0)])
+@each_case("host", [True, False])
+@each_case("shape", [(), (3,), (2, 3), (0, 3), (2, 0)])
 def test_as_stack(shape: tuple[int, ...], host: bool) -> None:
     arrays = [np.full(shape, i, dtype) for i, dtype in enumerate(("int8", "int32", "float32"))]
     for dim in range(len(shape) + 1):
@@ -96,8 +97,8 @@ def test_as_stack(shape: tuple[int, ...], host: bool) -> None:
         assert not any(np.shares_memory(out, array) for array in arrays)
 
 
-@pytest.mark.parametrize("host", [True, False])
-@pytest.mark.parametrize(
+@each_case("host", [True, False])
+@each_case(
     "shapes", [((2,), (3,)), ((), (1,)), ((0, 3), (0, 4)), ((2, 3), (3, 2)), ((2, 3), (2,)), ((0,), (0, 2))]
 )
 def test_different_shapes_give_none(shapes: tuple[tuple[int, ...], ...], host: bool) -> None:

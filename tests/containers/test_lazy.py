@@ -6,6 +6,7 @@ import copy
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.lazy_stacks import assert_same, ragged, regular
 
 import lite
@@ -55,7 +56,7 @@ def test_parts_that_changed_their_number_of_dims_are_named():
         stack.batch_size  # noqa: B018
 
 
-@pytest.mark.parametrize("dim", [2, -3])
+@each_case("dim", [2, -3])
 def test_stack_dim_out_of_range(dim):
     with pytest.raises(IndexError, match="stack_dim"):
         lazy_stack([TensorDict(batch_size=[3])], dim)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, lazy_stack, tensorclass
 from lite.nn import TensorDictParams
@@ -21,7 +22,7 @@ def stacked(dim=0, n=3):
     return lazy_stack(rows(*[4] * n), dim)
 
 
-@pytest.mark.parametrize("dim", [0, 1])
+@each_case("dim", [0, 1])
 def test_leaf_at_a_path_is_stacked_along_the_stack_dim(dim):
     stack = stacked(dim)
     leaf = stack[DEEP]
@@ -30,7 +31,7 @@ def test_leaf_at_a_path_is_stacked_along_the_stack_dim(dim):
     assert leaf.flags.c_contiguous
 
 
-@pytest.mark.parametrize("size", [1, 300])
+@each_case("size", [1, 300])
 def test_leaf_without_further_dims_is_stacked_last(size):
     parts = [TensorDict({"n": {"x": np.arange(size) + i}}, [size]) for i in range(3)]
     leaf = lazy_stack(parts, 1)["n", "x"]
@@ -40,7 +41,7 @@ def test_leaf_without_further_dims_is_stacked_last(size):
     assert not np.shares_memory(leaf, parts[0]["n", "x"])
 
 
-@pytest.mark.parametrize("dim", [0, 1])
+@each_case("dim", [0, 1])
 def test_node_at_a_path_is_a_lazy_stack_of_the_nodes(dim):
     stack = LazyStackedTensorDict(*rows(4, 4, 4), stack_dim=dim, stack_dim_name="part")
     node = stack["n", "m"]
@@ -55,8 +56,8 @@ def test_node_at_a_path_is_a_lazy_stack_of_the_nodes(dim):
     )
 
 
-@pytest.mark.parametrize("lacking", range(3))
-@pytest.mark.parametrize("cut", range(1, 4))
+@each_case("lacking", range(3))
+@each_case("cut", range(1, 4))
 def test_what_one_part_lacks_is_missing(lacking, cut):
     stack = stacked()
     stack.tensordicts[lacking].del_(DEEP[:cut])
@@ -70,7 +71,7 @@ def test_what_one_part_lacks_is_missing(lacking, cut):
         stack.set_(DEEP, np.zeros((3, 2, 4)))
 
 
-@pytest.mark.parametrize("other", range(3))
+@each_case("other", range(3))
 def test_array_in_one_part_where_others_hold_a_node(other):
     stack = stacked()
     stack.tensordicts[other].set(("n", "m"), np.zeros(2))
@@ -110,7 +111,7 @@ def test_ragged_leaf_at_a_path():
     assert stack.get(DEEP) is None
 
 
-@pytest.mark.parametrize("dims", [(0, 0), (0, 1), (1, 0), (1, 2), (2, 1), (2, 0)])
+@each_case("dims", [(0, 0), (0, 1), (1, 0), (1, 2), (2, 1), (2, 0)])
 def test_lazy_stacks_of_lazy_stacks(dims):
     inner = [lazy_stack(rows(4, 4), dims[0]) if dims[0] < 2 else lazy_stack(rows(4, 4), 1) for _ in range(3)]
     stack = lazy_stack(inner, dims[1])
@@ -202,7 +203,7 @@ def test_entries_can_be_removed_while_they_are_gone_through():
     assert stack.is_empty()
 
 
-@pytest.mark.parametrize("dim", [0, 1])
+@each_case("dim", [0, 1])
 def test_set_by_path_gives_each_part_its_rows(dim):
     stack = stacked(dim)
     value = np.arange(24).reshape((3, 2, 4) if dim == 0 else (2, 3, 4))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.lazy_stacks import assert_same, ragged, regular
 
 from lite import TensorDict, lazy_stack
@@ -22,8 +23,8 @@ INDICES: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("dim", [0, 1, 2])
-@pytest.mark.parametrize("index", INDICES, ids=str)
+@each_case("dim", [0, 1, 2])
+@each_case("index", INDICES, ids=str)
 def test_index_is_that_of_the_dense_stack(index, dim):
     ls = regular((2, 3, 2), dim, None if isinstance(index, bool) else ["x", None, "z"])
     expected = ls.contiguous()[index]
@@ -33,8 +34,8 @@ def test_index_is_that_of_the_dense_stack(index, dim):
         assert_same(got, expected)
 
 
-@pytest.mark.parametrize("dim", [0, 1, 2])
-@pytest.mark.parametrize("index", INDICES, ids=str)
+@each_case("dim", [0, 1, 2])
+@each_case("index", INDICES, ids=str)
 def test_assignment_is_that_of_the_dense_stack(index, dim):
     ls = regular((2, 3, 2), dim).exclude("s")
     dense = ls.contiguous().clone()
@@ -48,7 +49,7 @@ def test_assignment_is_that_of_the_dense_stack(index, dim):
     assert_same(ls, dense)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("index", "error"),
     [
         (2, IndexError),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, lazy_stack
 
@@ -54,7 +55,7 @@ def test_update_that_fails_for_a_later_key_leaves_the_parts_alone() -> None:
     assert second.sorted_keys == ["a"]
 
 
-@pytest.mark.parametrize("clone", [False, True])
+@each_case("clone", [False, True])
 def test_update_takes_ragged_entries_that_are_stacked_along_another_dim(clone: bool) -> None:
     stack = lazy_stack([TensorDict({"n": {"a": np.zeros(2)}}, [2]) for _ in range(3)], 1)
     stack.update(TensorDict({"n": _ragged()}, [2, 3]), clone=clone)
@@ -103,7 +104,7 @@ def test_padding_values_that_do_not_fit_are_refused() -> None:
     np.testing.assert_array_equal(stack.get("a", as_padded_tensor=True, padding_value=7), [[0, 7], [0, 0]])
 
 
-@pytest.mark.parametrize("lazy", [False, True])
+@each_case("lazy", [False, True])
 def test_assigned_leaves_broadcast_as_in_a_dense_tensordict(lazy: bool) -> None:
     td = TensorDict({"a": np.zeros((2, 3, 2))}, [2, 3])
     if lazy:
@@ -174,7 +175,7 @@ def test_update_in_place_of_some_keys_of_a_nested_stack() -> None:
     np.testing.assert_array_equal(td["n"].tensordicts[1]["x"], np.ones((2, 2)))
 
 
-@pytest.mark.parametrize("dim", [0, 1])
+@each_case("dim", [0, 1])
 def test_shapes_of_a_stack_whose_parts_are_all_locked_are_locked(dim: int) -> None:
     td = LazyStackedTensorDict(
         *(TensorDict({"x": np.zeros(2)}, [2]).lock_() for _ in range(2)), stack_dim=dim
@@ -183,7 +184,7 @@ def test_shapes_of_a_stack_whose_parts_are_all_locked_are_locked(dim: int) -> No
     assert [out.is_locked for out in results] == [True] * len(results)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "write",
     [
         lambda td, n: td.__setitem__(..., TensorDict({"n": n}, td.batch_size)),
@@ -194,7 +195,7 @@ def test_shapes_of_a_stack_whose_parts_are_all_locked_are_locked(dim: int) -> No
         lambda td, n: td["n"].__setitem__(..., n),
     ],
 )
-@pytest.mark.parametrize("dim", [0, 1])
+@each_case("dim", [0, 1])
 def test_parts_of_a_nested_stack_can_be_exchanged(dim: int, write: Callable[..., object]) -> None:
     parts = [TensorDict({"a": np.full(2, i), "b": np.full(2, i + 5)}, [2]) for i in range(2)]
     td = TensorDict({"n": LazyStackedTensorDict(*parts, stack_dim=dim)}, [2])
@@ -277,7 +278,7 @@ def test_gather_keeps_what_only_some_parts_have() -> None:
     np.testing.assert_array_equal(out[0, 1]["x"], 4)
 
 
-@pytest.mark.parametrize("name", ["repeat", "repeat_interleave"])
+@each_case("name", ["repeat", "repeat_interleave"])
 def test_repeated_rows_are_copies(name: str) -> None:
     stack = _rows(1, 2)
     out = stack.repeat(2, 1) if name == "repeat" else stack.repeat_interleave(2, dim=0)

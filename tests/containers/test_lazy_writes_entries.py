@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.lazy_stacks import ragged
 
 from lite import TensorDict, lazy_stack
@@ -82,7 +83,7 @@ def test_exclusive_keys_cannot_be_set_in_place_or_selected():
         ls.del_("only")
 
 
-@pytest.mark.parametrize("method", ["to_dict", "flatten_keys", "unflatten_keys"])
+@each_case("method", ["to_dict", "flatten_keys", "unflatten_keys"])
 def test_methods_that_need_common_keys(method):
     ls = lazy_stack([TensorDict(a=1, only=1), TensorDict(a=2)])
     with pytest.raises(RuntimeError, match=f"{method} cannot complete when there are exclusive keys"):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import LazyStackedTensorDict, NonTensorStack, TensorClass, TensorDict
 
@@ -37,7 +38,7 @@ def frozen(*shape: int) -> np.ndarray:
 X = frozen(3, 2)
 
 
-@pytest.mark.parametrize("value", [3, 2.5, "x", None, X, b"x", {1, 2}, Step])
+@each_case("value", [3, 2.5, "x", None, X, b"x", {1, 2}, Step])
 def test_what_is_no_container_comes_back_itself(value: Any) -> None:
     assert TensorDict.from_any(value) is value
 
@@ -61,7 +62,7 @@ def test_containers_at_any_depth() -> None:
     assert td.batch_size == ()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("items", "expected"),
     [
         ([1, 2], np.array([1, 2])),
@@ -75,7 +76,7 @@ def test_lists_of_numbers_of_one_type_are_arrays(items: list[Any], expected: np.
     np.testing.assert_array_equal(TensorDict.from_any(items), expected, strict=True)
 
 
-@pytest.mark.parametrize("items", [[1, 2.5], ["a", 1], [{"a": 1}], [None]])
+@each_case("items", [[1, 2.5], ["a", 1], [{"a": 1}], [None]])
 def test_other_lists_are_objects(items: list[Any]) -> None:
     out = TensorDict.from_any(items)
     assert isinstance(out, NonTensorStack)
@@ -240,7 +241,7 @@ def test_a_batch_size_goes_before_finding_one() -> None:
                 make(rows, batch_size=size, batch_dims=1)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "value"),
     [
         ("from_tuple", (np.zeros((3, 4)), 1 + np.zeros((3, 4)))),

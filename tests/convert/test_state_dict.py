@@ -7,6 +7,7 @@ from collections import OrderedDict
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import unchanged
 
 from lite import MetaData, NonTensorData, NonTensorStack, TensorDict, TensorDictBase, enable_grad, lazy_stack
@@ -121,10 +122,10 @@ def holder(kind, value):
     )
 
 
-@pytest.mark.parametrize("from_flatten", [None, True])
-@pytest.mark.parametrize("assign", [False, True])
-@pytest.mark.parametrize("flatten", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
+@each_case("from_flatten", [None, True])
+@each_case("assign", [False, True])
+@each_case("flatten", [False, True])
+@each_case("kind", KINDS)
 def test_every_kind_of_entry_comes_back(kind, flatten, assign, from_flatten):
     td, other = holder(kind, 0), holder(kind, 1)
     expected = content(other)
@@ -167,8 +168,8 @@ def test_objects_on_one_side():
     assert (td["s"], td["t"]) == ("mine", "mine")
 
 
-@pytest.mark.parametrize("flatten", [False, True])
-@pytest.mark.parametrize(
+@each_case("flatten", [False, True])
+@each_case(
     ("mine", "theirs"),
     [("array", "object"), ("object", "array"), ("node", "array"), ("array", "node"), ("object", "node")],
 )
@@ -190,7 +191,7 @@ def test_parameters():
     np.testing.assert_array_equal(weight.data, [1, 1])
 
 
-@pytest.mark.parametrize("lazy", [False, True])
+@each_case("lazy", [False, True])
 def test_results_of_gradients_lose_their_derivatives(lazy):
     with enable_grad():
         td = TensorDict(a=Parameter(np.ones(3, np.float32)) * 2)
@@ -215,7 +216,7 @@ def test_tensordicts_as_state_dicts():
         td.load_state_dict(source.exclude(("n", "b")))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_case("kind", KINDS)
 def test_keys_with_dots(kind):
     td, other = (TensorDict({"n.k": KINDS[kind](v), "n.a": np.full(2, v), "s": str(v)}, [2]) for v in (0, 1))
     expected = content(other)

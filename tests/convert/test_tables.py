@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 import lite
 from lite import NonTensorStack, TensorClass, TensorDict, from_pandas
@@ -139,7 +140,7 @@ def test_frames_among_other_things() -> None:
     assert isinstance(TensorDict.from_list([frame, frame]), TensorDict)
 
 
-@pytest.mark.parametrize("make", [TensorDict.from_pandas, TensorDict.from_any])
+@each_case("make", [TensorDict.from_pandas, TensorDict.from_any])
 def test_batch_sizes_of_frames(make: Any) -> None:
     frame = pandas.DataFrame({"a": [1, 2, 3]})
     assert make(frame, batch_size=[]).batch_size == ()

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.tiers import standing_for_all
 
 from lite import TensorDict
@@ -88,7 +89,7 @@ def test_files_of_others_stay(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == sorted(["f.npz", *(os.path.basename(name) for name in kept)])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_permissions_are_those_of_new_files(name: str, tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:

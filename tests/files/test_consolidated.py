@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.saved_samples import Pair, check, sample
 from helpers.trees import snapshot
 
@@ -76,7 +77,7 @@ def shown(td):
     return repr(td).replace("device=cpu", "device=None")
 
 
-@pytest.mark.parametrize("make", [
+@each_case("make", [
     lambda pair: pair,
     lambda pair: TensorDict({"p": pair, "n": {"p": pair}, "a": np.ones(3)}, [3]),
     lambda pair: lite.lazy_stack(list(pair.unbind(0))),

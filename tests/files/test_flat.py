@@ -7,13 +7,14 @@ import sys
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.saved_samples import Pair, check, sample
 
 import lite
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack
 
 
-@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+@each_case("suffix", [".npz", ".safetensors"])
 def test_named_arrays(suffix, tmp_path):
     td = sample()
     if suffix == ".safetensors":
@@ -38,7 +39,7 @@ def test_named_arrays(suffix, tmp_path):
     assert isinstance(TensorDict.load(path), LazyStackedTensorDict)
 
 
-@pytest.mark.parametrize("key", ["", "/", "..", "a\0b", "%lite", "file", "allow_pickle", "é", "a.npy"])
+@each_case("key", ["", "/", "..", "a\0b", "%lite", "file", "allow_pickle", "é", "a.npy"])
 def test_odd_names_in_npz(key, tmp_path):
     td = TensorDict({key: np.arange(3), "n": {key: np.ones(3)}})
     td.save(tmp_path / "td.npz")
@@ -62,7 +63,7 @@ def test_arrays_from_elsewhere(tmp_path):
         assert sorted(plain.files) == ["a", "b"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("package", "use"),
     [
         ("safetensors", lambda td, path: td.save(path / "x.safetensors")),

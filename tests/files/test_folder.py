@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import same_content, tree, unchanged
 
 import lite
@@ -56,7 +57,7 @@ def test_names_and_lazy_names_survive(tmp_path):
     assert TensorDict.load_memmap(tmp_path / "lazy").names == ["x", "new", None]
 
 
-@pytest.mark.parametrize("dim", [0, 1, 2])
+@each_case("dim", [0, 1, 2])
 def test_lazy_stacks(dim, tmp_path):
     parts = [
         TensorDict({"a": np.full((2, 3, i + 1), i), f"own{i}": np.ones((2, 3))}, [2, 3]) for i in range(3)
@@ -217,8 +218,8 @@ _WRITES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("load", [False, True], ids=["written", "loaded"])
-@pytest.mark.parametrize("write", _WRITES.values(), ids=_WRITES.keys())
+@each_case("load", [False, True], ids=["written", "loaded"])
+@each_case("write", _WRITES.values(), ids=_WRITES.keys())
 def test_objects_written_in_place_reach_the_files(
     write: Callable[[Any], Any], load: bool, tmp_path: Path
 ) -> None:

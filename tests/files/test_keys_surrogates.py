@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 import lite
 from lite import TensorDict, lazy_stack
@@ -33,7 +34,7 @@ WRITERS = {
 PACKAGES = {"safetensors": "safetensors", "h5": "h5py", "parquet": "pyarrow"}
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@each_case("name", WRITERS)
 def test_nothing_is_written(name, tmp_path):
     if name in PACKAGES:
         pytest.importorskip(PACKAGES[name])
@@ -42,7 +43,7 @@ def test_nothing_is_written(name, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("name", ["folder", "tdz", "npz", "safetensors", "h5"])
+@each_case("name", ["folder", "tdz", "npz", "safetensors", "h5"])
 def test_what_was_there_stays(name, tmp_path):
     if name in PACKAGES:
         pytest.importorskip(PACKAGES[name])
@@ -60,7 +61,7 @@ def test_entries_made_in_a_folder(tmp_path):
     assert set(td.keys()) == set(lite.load_memmap(tmp_path / "x").keys()) == {"a"}
 
 
-@pytest.mark.parametrize("write", ["h5", "parquet"])
+@each_case("write", ["h5", "parquet"])
 def test_text_in_formats_of_utf8(write, tmp_path):
     pytest.importorskip(PACKAGES[write])
     td = TensorDict({"a": np.zeros(2), "t": "x\ud800"}, batch_size=[2])
@@ -69,7 +70,7 @@ def test_text_in_formats_of_utf8(write, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("suffix", ["", ".tdz", ".npz"])
+@each_case("suffix", ["", ".tdz", ".npz"])
 def test_text_that_json_holds(suffix, tmp_path):
     lite.save(TensorDict({"t": "x\ud800"}), f"{tmp_path / 'x'}{suffix}")
     assert lite.load(f"{tmp_path / 'x'}{suffix}")["t"] == "x\ud800"

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -34,7 +35,7 @@ def sent(td: Any, protocol: int = pickle.HIGHEST_PROTOCOL) -> Any:
     return pickle.loads(data)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@each_case("protocol", PROTOCOLS)
 def test_the_same_memory_arrives(protocol, tmp_path):
     td = saved(tmp_path / "td")
     out = sent(td, protocol)
@@ -61,7 +62,7 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+@each_case("view", VIEWS.values(), ids=VIEWS)
 def test_views(view, tmp_path):
     td = view(saved(tmp_path / "td"))
     out = sent(td)
@@ -164,7 +165,7 @@ def test_files_that_go_away_after(tmp_path):
         pickle.loads(data)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "place",
     [(0, (200_000,), (8,)), (-8, (4,), (8,)), (0, (4,), (-8,)), (8, (100_000,), None), (0, (3,), (8, 8))],
 )

@@ -8,6 +8,7 @@ import pickle
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 import lite
 from lite import MemoryMappedTensor, TensorDict
@@ -53,9 +54,9 @@ def test_without_a_file():
     assert out.tolist() == [1.5, 2.5]
 
 
-@pytest.mark.parametrize("sizes", [(2, 3), ((2, 3),), ([2, 3],), (np.int64(2), 3)], ids=repr)
-@pytest.mark.parametrize("name", ["empty", "zeros", "ones", "full"])
-@pytest.mark.parametrize("to_file", [True, False])
+@each_case("sizes", [(2, 3), ((2, 3),), ([2, 3],), (np.int64(2), 3)], ids=repr)
+@each_case("name", ["empty", "zeros", "ones", "full"])
+@each_case("to_file", [True, False])
 def test_filled(name, sizes, to_file, tmp_path):
     make, options = getattr(MemoryMappedTensor, name), {"fill_value": 7} if name == "full" else {}
     value = {"ones": 1, "full": 7}.get(name, 0)

@@ -1,6 +1,7 @@
 """`meta.json`: what is written is read, whatever keys are called."""
 
 import pytest
+from helpers.cases import each_case
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +24,7 @@ def test_entries_and_names_come_back_in_order(keys: list[str], names: list[str |
     assert (node["_type"], node["shape"]) == (meta.TENSORDICT, [2, 0])
 
 
-@pytest.mark.parametrize("text", [b"", b"[]", b"1", b"{", b"\xff", b"[" * 100_000])
+@each_case("text", [b"", b"[]", b"1", b"{", b"\xff", b"[" * 100_000])
 def test_what_is_no_object_is_damaged(text: bytes) -> None:
     with pytest.raises(ValueError, match="here is damaged or foreign"):
         meta.loads(text, "here")
@@ -33,14 +34,14 @@ def test_an_entry_with_the_name_of_the_extension() -> None:
     assert list(meta.split({"_lite": {"type": "T"}, "shape": []}, "here")[0]) == ["_lite"]
 
 
-@pytest.mark.parametrize("extension", [[], [{}], [{"entries": [[0, "a", {}]], "names": None}], 3])
+@each_case("extension", [[], [{}], [{"entries": [[0, "a", {}]], "names": None}], 3])
 def test_a_damaged_extension(extension: object) -> None:
     node = meta.loads(meta.dumps({"_lite": extension, "shape": []}), "here")
     with pytest.raises(ValueError, match="_lite"):
         meta.split(node, "here")
 
 
-@pytest.mark.parametrize("value", [None, 3, [-1], [1.0], [True], [1 << 62], [1] * 65, ["1"]])
+@each_case("value", [None, 3, [-1], [1.0], [True], [1 << 62], [1] * 65, ["1"]])
 def test_what_is_no_shape(value: object) -> None:
     assert meta.shape_of([], "here") == ()
     assert meta.shape_of([0, 3], "here") == (0, 3)
@@ -48,7 +49,7 @@ def test_what_is_no_shape(value: object) -> None:
         meta.shape_of(value, "here")
 
 
-@pytest.mark.parametrize("value", [True, -1, 2, 1 << 40, "0", None, 0.0])
+@each_case("value", [True, -1, 2, 1 << 40, "0", None, 0.0])
 def test_a_stack_dim_that_no_stack_has_is_refused(value: object) -> None:
     parts = [TensorDict(batch_size=[3]), TensorDict(batch_size=[3])]
     assert meta.stack_dim_of(1, parts, "here") == 1

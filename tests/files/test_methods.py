@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import TensorClass, TensorDict, lazy_stack
 from lite._tree.methods import resolved
@@ -27,7 +28,7 @@ def kinds() -> list:
     return [row, lazy_stack([row, row.clone()]), Point(x=np.ones(2), batch_size=[2])]
 
 
-@pytest.mark.parametrize("name", METHODS)
+@each_case("name", METHODS)
 def test_every_kind_has_them(name: str) -> None:
     own = [type(resolved(inspect.getattr_static(type(td), name))) for td in kinds()]
     if name == "from_consolidated":  # of a tensorclass gives an instance of it
@@ -35,7 +36,7 @@ def test_every_kind_has_them(name: str) -> None:
     assert set(own) == {own[0]}
 
 
-@pytest.mark.parametrize("kind", range(3))
+@each_case("kind", range(3))
 def test_saved_loaded_refreshed(kind: int, tmp_path: Path) -> None:
     td = kinds()[kind]
     mapped = td.save(tmp_path / "td")

@@ -9,6 +9,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import NonTensorData, NonTensorStack, TensorDict, nn
 
@@ -19,7 +20,7 @@ PAYLOADS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("payload", PAYLOADS, ids=repr)
+@each_case("payload", PAYLOADS, ids=repr)
 def test_objects(payload, tmp_path):
     td = TensorDict({"a": np.zeros((2, 2))}, [2, 2])
     td.set("one", NonTensorData(payload, batch_size=[2, 2]))
@@ -54,7 +55,7 @@ def test_not_a_number(tmp_path):
     assert out["y"][1] == -math.inf
 
 
-@pytest.mark.parametrize("payload", [b"bytes", {1: 2}, object, np.arange(2), 1j, {"a": b"x"}], ids=repr)
+@each_case("payload", [b"bytes", {1: 2}, object, np.arange(2), 1j, {"a": b"x"}], ids=repr)
 def test_objects_that_need_a_pickle(payload, tmp_path):
     td = TensorDict({"n": {"bad": NonTensorData(payload)}})
     for write in (td.memmap, lambda path: td.save(f"{path}.tdz")):
@@ -80,7 +81,7 @@ def test_a_stack_that_needs_a_pickle(tmp_path):
     assert not list((tmp_path / "td").rglob("*.pkl"))
 
 
-@pytest.mark.parametrize("kind", ["torch", "pickle 2", "pickle 5"])
+@each_case("kind", ["torch", "pickle 2", "pickle 5"])
 def test_a_pickle_is_refused_with_the_way_out(kind, tmp_path):
     """As torch.save writes files, now and before 1.6; `tests/parity` has torch's own."""
     path = tmp_path / "weights.pt"
@@ -98,7 +99,7 @@ def test_a_pickle_is_refused_with_the_way_out(kind, tmp_path):
         nn.load_safetensors(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"PK", b"PK\3\4 text", b"\x80", b"\x93NUMPY", b"data.pkl"])
+@each_case("content", [b"", b"PK", b"PK\3\4 text", b"\x80", b"\x93NUMPY", b"data.pkl"])
 def test_other_files_are_no_pickles(content, tmp_path):
     path = tmp_path / "file"
     path.write_bytes(content)

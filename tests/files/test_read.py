@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import TensorClass, TensorDict
 from lite.models import History
@@ -57,7 +58,7 @@ def test_subpath_and_out(tmp_path):
     assert list(other.keys()) == ["stale"]
 
 
-@pytest.mark.parametrize("module", ["lite.models.history", "lite.models.text.history", "lite.models"])
+@each_case("module", ["lite.models.history", "lite.models.text.history", "lite.models"])
 def test_classes_of_lite_are_found_wherever_their_module_was(module: str, tmp_path: Path) -> None:
     history = History.from_chats([[{"role": "user", "content": "hi"}]])
     history.memmap(tmp_path)

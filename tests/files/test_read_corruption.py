@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -51,7 +52,7 @@ def refuses(root: Path, error: Any = ValueError, match: str | None = None) -> No
     assert content(root) == before
 
 
-@pytest.mark.parametrize("size", [0, 1, 47])
+@each_case("size", [0, 1, 47])
 def test_a_leaf_that_is_too_short(size, tmp_path):
     root = saved(tmp_path / "td")
     (root / "a.memmap").write_bytes(b"\xff" * size)
@@ -81,10 +82,8 @@ def test_a_missing_leaf(tmp_path):
     refuses(root, FileNotFoundError, "'b'")
 
 
-@pytest.mark.parametrize(
-    "path", ["meta.json", "n/meta.json", "r/meta.json", "lazy/meta.json", "lazy/1/meta.json"]
-)
-@pytest.mark.parametrize(
+@each_case("path", ["meta.json", "n/meta.json", "r/meta.json", "lazy/meta.json", "lazy/1/meta.json"])
+@each_case(
     "text",
     [
         b"",
@@ -126,7 +125,7 @@ DIMS = (-1, 1, 2, None, "0", 10**30, True)
 EXTENSIONS = (3, "x", [], [{}], [{"names": 3, "entries": 4}], [{"names": ["a", "b"]}], [[]])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "fields", "match"),
     [
         *((".", leaf(shape=shape), None) for shape in SHAPES),
@@ -145,7 +144,7 @@ def test_impossible_fields(path: str, fields: Any, match: str | None, tmp_path: 
     refuses(root, match=match)
 
 
-@pytest.mark.parametrize("path", ["a.memmap", "meta.json", "n/meta.json", "n", "lazy/1", "r"])
+@each_case("path", ["a.memmap", "meta.json", "n/meta.json", "n", "lazy/1", "r"])
 def test_symbolic_links_are_refused(path, tmp_path):
     root = saved(tmp_path / "td")
     elsewhere = tmp_path / "elsewhere"
@@ -185,7 +184,7 @@ def test_a_pipe_does_not_hang(tmp_path):
         TensorDict.load_memmap(root)
 
 
-@pytest.mark.parametrize("key", ["../secret", "/etc/passwd", "..", "a/../../secret", "..\\secret"])
+@each_case("key", ["../secret", "/etc/passwd", "..", "a/../../secret", "..\\secret"])
 def test_keys_cannot_leave_the_folder(key, tmp_path):
     (tmp_path / "secret.memmap").write_bytes(bytes(8))
     (tmp_path / "secret").mkdir()
@@ -211,7 +210,7 @@ class Bomb:
         self.path = path
 
 
-@pytest.mark.parametrize("name", ["other.pickle", "pickle.pkl"])
+@each_case("name", ["other.pickle", "pickle.pkl"])
 def test_pickles_are_not_run(name, tmp_path):
     root = saved(tmp_path / "td")
     target = tmp_path / "ran"
@@ -268,7 +267,7 @@ def test_any_changed_byte_of_one_file(data, kind, tmp_path_factory):
     assert path.read_bytes() == new
 
 
-@pytest.mark.parametrize("length", [-1, 0, 1, 2**62, -(2**63)])
+@each_case("length", [-1, 0, 1, 2**62, -(2**63)])
 def test_the_length_of_a_consolidated_header(length, tmp_path):
     path = tmp_path / "td"
     TensorDict({"a": np.arange(4)}, [4]).consolidate(path)
@@ -281,7 +280,7 @@ def test_the_length_of_a_consolidated_header(length, tmp_path):
         lite.from_consolidated(path)
 
 
-@pytest.mark.parametrize("leaf", [[0, 2**40], [-8, 24], [24, 0], [8, 40], ["0", "32"], [0, 24]])
+@each_case("leaf", [[0, 2**40], [-8, 24], [24, 0], [8, 40], ["0", "32"], [0, 24]])
 def test_leaves_outside_of_a_consolidated_buffer(leaf, tmp_path):
     path = tmp_path / "td"
     TensorDict({"a": np.arange(4)}, [4]).consolidate(path)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 import lite
 from lite import LazyStackedTensorDict, NonTensorStack, TensorClass, TensorDict, lazy_stack
@@ -76,7 +77,7 @@ def test_of_other_collections(tmp_path: Path) -> None:
     assert LazyStackedTensorDict.from_json(path)["a"].tolist() == [1, 2]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("td", "message"),
     [
         (TensorDict(a=1), "needs a batch dimension"),
@@ -85,7 +86,7 @@ def test_of_other_collections(tmp_path: Path) -> None:
         (TensorDict(s=NonTensorStack("a", "\ud800"), batch_size=[2]), "surrogates"),
     ],
 )
-@pytest.mark.parametrize("name", FORMATS)
+@each_case("name", FORMATS)
 def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path, name: str, td: Any, message: str) -> None:
     path = tmp_path / "t"
     path.write_text("old")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import tree, unchanged
 
 import lite
@@ -36,7 +37,7 @@ def test_missing_keys_name_the_key_and_those_there_are() -> None:
         td.set(3, 1)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("value", "kind"), [(np.ones(2), "ndarray"), ("text", "str")])
+@each_case(("value", "kind"), [(np.ones(2), "ndarray"), ("text", "str")])
 def test_keys_below_a_leaf_name_the_leaf(value: Any, kind: str) -> None:
     td = TensorDict({"n": {"a": value}})
     with pytest.raises(KeyError, match=f"the entry 'a' is no TensorDict but a {kind}"):
@@ -99,7 +100,7 @@ def test_inplace_set_writes_the_buffer() -> None:
     np.testing.assert_array_equal(buffer, [7, 7, 7])
 
 
-@pytest.mark.parametrize("value", [np.zeros(4), {"x": 1}])
+@each_case("value", [np.zeros(4), {"x": 1}])
 def test_inplace_set_of_the_wrong_shape(value: Any) -> None:
     td = TensorDict({"a": np.zeros(3), "n": {"b": 1}})
     with unchanged(td), pytest.raises(ValueError, match="Failed to update 'a'"):
@@ -108,7 +109,7 @@ def test_inplace_set_of_the_wrong_shape(value: Any) -> None:
         td.set_("n", np.zeros(3))
 
 
-@pytest.mark.parametrize("key", ["zz", ("zz", "a"), ("n", "zz")])
+@each_case("key", ["zz", ("zz", "a"), ("n", "zz")])
 def test_set_of_a_missing_key_in_place(key: Any) -> None:
     td = tree()
     with unchanged(td), pytest.raises(KeyError):
@@ -144,7 +145,7 @@ def test_removal() -> None:
         td.popitem()
 
 
-@pytest.mark.parametrize("pairs", [TensorDict.items, TensorDict.values])
+@each_case("pairs", [TensorDict.items, TensorDict.values])
 def test_items_and_values_are_snapshots_once_they_are_walked(pairs: Any) -> None:
     """A live view by default; a list or an iterator of what there was, as tensordict gives them."""
     td = TensorDict({"b": 1, "a": {"c": 2}})

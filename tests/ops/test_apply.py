@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import tree, unchanged
 
 from lite import NonTensorData, TensorDict, is_leaf_nontensor, lazy_stack, tensorclass
@@ -62,7 +63,7 @@ def test_others_are_matched_by_key() -> None:
     assert (got["a"], got["n", "b"]) == (21, 42)
 
 
-@pytest.mark.parametrize("missing", ["a", "n", ("n", "b")])
+@each_case("missing", ["a", "n", ("n", "b")])
 def test_missing_keys_of_others(missing: Any) -> None:
     td = TensorDict({"a": 1, "n": {"b": 2}})
     other = td.exclude(missing)
@@ -160,8 +161,8 @@ def _fails_at(n: int) -> Any:
     return fn
 
 
-@pytest.mark.parametrize("lazy", [False, True])
-@pytest.mark.parametrize("n", [2, 4])
+@each_case("lazy", [False, True])
+@each_case("n", [2, 4])
 def test_a_function_that_raises_leaves_everything_as_it_was(lazy: bool, n: int) -> None:
     td = (lazy_stack([tree(), tree()]) if lazy else tree()).clone()
     out, before = td.empty(), td.clone()
@@ -225,7 +226,7 @@ def test_a_function_that_raises_in_a_thread_leaves_everything_as_it_was() -> Non
         td.apply(lambda x: x, num_threads=-1)
 
 
-@pytest.mark.parametrize("lazy", [False, True])
+@each_case("lazy", [False, True])
 def test_results_are_written_into_instances_of_tensorclasses(lazy):
     point = tensorclass(type("Point", (), {"__annotations__": {"x": np.ndarray, "s": str}}))
 
@@ -240,9 +241,7 @@ def test_results_are_written_into_instances_of_tensorclasses(lazy):
     assert out["c"].s == tree(0.0)["c"].s
 
 
-@pytest.mark.parametrize(
-    "make", [lambda td: td, lambda td: lazy_stack([td, td.clone()])], ids=["dense", "lazy"]
-)
+@each_case("make", [lambda td: td, lambda td: lazy_stack([td, td.clone()])], ids=["dense", "lazy"])
 def test_in_place_without_results(make: Any) -> None:
     td = make(TensorDict(a=np.zeros(2), n=TensorDict(b=np.ones(2))))
     assert td.apply(lambda x: None, inplace=True) is None

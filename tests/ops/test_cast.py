@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.tensorclasses import Point
 from helpers.trees import tree, unchanged
 
@@ -14,7 +15,7 @@ import lite
 from lite import NonTensorData, TensorDict, lazy_stack
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("method", "dtype"),
     [
         ("half", "float16"), ("float", "float32"), ("double", "float64"), ("bool", "bool"),
@@ -69,7 +70,7 @@ def test_to_device_and_to_another() -> None:
     assert td.data["n"] is not td["n"]
 
 
-@pytest.mark.parametrize("lazy", [False, True])
+@each_case("lazy", [False, True])
 def test_to_in_place_keeps_the_nodes(lazy: bool) -> None:
     td = TensorDict(
         {"a": np.arange(4), "f": np.ones(4), "n": TensorDict({"b": np.ones(4)}, [4]), "s": "x"}, [4]
@@ -116,7 +117,7 @@ def test_to_accepts_what_pins_memory() -> None:
     assert (out.device, out["a"] is td["a"]) == ("cpu", True)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("args", "kwargs", "error"),
     [
         ((np.float32,), {"dtype": np.float64}, TypeError),
@@ -168,13 +169,13 @@ DEVICES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", DEVICES)
+@each_case("name", DEVICES)
 def test_the_cpu_may_be_numbered(name: str) -> None:
     assert DEVICES[name]("cpu:0").device == DEVICES[name]("cpu").device == "cpu"
 
 
-@pytest.mark.parametrize("inplace", [False, True])
-@pytest.mark.parametrize(
+@each_case("inplace", [False, True])
+@each_case(
     "array",
     [
         np.arange(12.0).reshape(3, 4)[:1],
@@ -209,7 +210,7 @@ def test_canonical_strides(array: Any, inplace: bool) -> None:
     assert dense["n", "b"].strides == np.empty((2, *array.shape)).strides
 
 
-@pytest.mark.parametrize("wrap", [TensorDict, lambda x: lite.lazy_stack([TensorDict(row) for row in x])])
+@each_case("wrap", [TensorDict, lambda x: lite.lazy_stack([TensorDict(row) for row in x])])
 def test_plain_arrays_in_place_of_those_of_subclasses(tmp_path: Path, wrap: Any) -> None:
     mapped = lite.MemoryMappedTensor.from_tensor(np.arange(3.0), filename=tmp_path / "x")
     table = lite.UnbatchedTensor(np.arange(2))

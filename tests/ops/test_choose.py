@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import tree, unchanged
 
 import lite
@@ -98,8 +99,8 @@ def square() -> TensorDict:
     return TensorDict({"a": np.arange(9.0).reshape(3, 3), "b": np.ones((3, 3, 2))}, [3, 3])
 
 
-@pytest.mark.parametrize("other", [0, "td"])
-@pytest.mark.parametrize("lazy", [False, True])
+@each_case("other", [0, "td"])
+@each_case("lazy", [False, True])
 def test_a_condition_is_over_the_leading_dims(other: Any, lazy: bool) -> None:
     td: Any = square()
     rows = np.array([True, False, True])
@@ -119,7 +120,7 @@ def test_a_condition_is_over_the_leading_dims(other: Any, lazy: bool) -> None:
     np.testing.assert_array_equal(td.where(np.True_, zeros)["a"], square()["a"])
 
 
-@pytest.mark.parametrize("shape", [(2,), (1, 2), (3, 3, 1)])
+@each_case("shape", [(2,), (1, 2), (3, 3, 1)])
 def test_a_condition_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(RuntimeError):
         square().where(np.ones(shape, bool), 0)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 import lite
 from lite import (
@@ -32,9 +33,7 @@ def make(seed: int, shape: tuple[int, ...] = (3,), **more: Any) -> TensorDict:
 # -- stack ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("shape", "dim"), [(s, d) for s in [(), (3,), (2, 3)] for d in range(-len(s) - 1, len(s) + 1)]
-)
+@each_case(("shape", "dim"), [(s, d) for s in [(), (3,), (2, 3)] for d in range(-len(s) - 1, len(s) + 1)])
 def test_stack_is_numpy_s_leaf_by_leaf(shape, dim):
     tds = [make(i, shape) for i in range(4)]
     out = stack(tds, dim)
@@ -84,7 +83,7 @@ def test_keys_in_another_order_match_by_name():
     assert list(out.keys()) == ["a", "b"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("items", "message"),
     [
         ([], "items cannot be empty"),
@@ -168,7 +167,7 @@ def test_maybe_dense_decides_node_by_node():
     assert out["n"][1] is rows[1]["n"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "rows",
     [
         [TensorDict(a=np.zeros(1)), TensorDict(a=np.zeros(2))],
@@ -197,7 +196,7 @@ def test_a_list_of_tensordicts_becomes_an_entry():
 # -- cat --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dim", [0, 1, -1])
+@each_case("dim", [0, 1, -1])
 def test_cat_is_numpy_s_leaf_by_leaf(dim):
     tds = [make(0, (2, 3)), make(1, (1, 3) if dim == 0 else (2, 1))]
     out = cat(tds, dim)

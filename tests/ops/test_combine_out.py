@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 import lite
 from lite import LazyStackedTensorDict, TensorDict, cat, lazy_stack, maybe_dense_stack, stack
@@ -43,9 +44,9 @@ def _assert_rows(out: Any, items: list[Any]) -> None:
             assert out[i, j].get("s", None) == item[j].get("s", None)
 
 
-@pytest.mark.parametrize("join", STACKS)
-@pytest.mark.parametrize("dim", [0, 1])
-@pytest.mark.parametrize("layout", [0, 1])
+@each_case("join", STACKS)
+@each_case("dim", [0, 1])
+@each_case("layout", [0, 1])
 def test_ragged_stacks_are_written_into_a_stack_along_any_dim(join: Join, dim: int, layout: int) -> None:
     items = [_ragged(0), _ragged(1)]
     rows = items if dim == layout else list(zip(*(item.tensordicts for item in items), strict=True))
@@ -62,7 +63,7 @@ def test_ragged_stacks_are_written_into_a_stack_along_any_dim(join: Join, dim: i
     assert all(array is other for array, other in zip(now, held, strict=True))
 
 
-@pytest.mark.parametrize("join", STACKS)
+@each_case("join", STACKS)
 def test_ragged_rows_and_keys_that_one_part_has_are_written_into_a_lazy_out(join: Join) -> None:
     items = [TensorDict({"x": np.ones((2, 1 + i)), f"k{i}": np.full(2, i)}, [2]) for i in range(2)]
     out = lazy_stack([_blank(item) for item in items])
@@ -73,7 +74,7 @@ def test_ragged_rows_and_keys_that_one_part_has_are_written_into_a_lazy_out(join
     np.testing.assert_array_equal(out[1]["k1"], [1, 1])
 
 
-@pytest.mark.parametrize("join", STACKS)
+@each_case("join", STACKS)
 def test_nested_ragged_stacks_are_written_into_nested_stacks_along_another_dim(join: Join) -> None:
     items = [_nested(0), _nested(1)]
     for build in (stack, lazy_stack, maybe_dense_stack):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import read_only, tree
 
 import lite
@@ -79,7 +80,7 @@ def _ragged_rows(dim: int = 0) -> LazyStackedTensorDict:
     return lazy_stack(parts, dim)
 
 
-@pytest.mark.parametrize("make", NEW.values(), ids=NEW)
+@each_case("make", NEW.values(), ids=NEW)
 def test_empty_lazy_gives_empty_stacks(make: Callable[..., Any]) -> None:
     for dim in (0, 1):
         td = _ragged_rows(dim)

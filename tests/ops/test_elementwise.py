@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import read_only, tree, unchanged
 
 from lite import TensorDict, lazy_stack
@@ -58,9 +59,7 @@ def test_equality_of_trees() -> None:
         td == td.exclude("s")  # noqa: B015
 
 
-@pytest.mark.parametrize(
-    "operation", [lambda td: td + 1, lambda td: td - td, lambda td: td.exp(), lambda td: td**2]
-)
+@each_case("operation", [lambda td: td + 1, lambda td: td - td, lambda td: td.exp(), lambda td: td**2])
 def test_nothing_to_compute_gives_a_copy(operation: Callable[[Any], Any]) -> None:
     td = TensorDict({"n": {}, "s": "x"}, batch_size=[2])
     got = operation(td)

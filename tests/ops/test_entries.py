@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import tree, unchanged
 
 from lite import NonTensorData, NonTensorStack, TensorDict, lazy_stack
@@ -30,7 +31,7 @@ def test_stack_tensors_keeps_entries_on_request():
     assert td["b"].shape == (2, 2, 3)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("keys", "options", "error"),
     [
         (("b", "q"), {}, KeyError),

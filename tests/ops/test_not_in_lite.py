@@ -6,6 +6,7 @@ import inspect
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import tree
 
 import lite
@@ -13,7 +14,7 @@ from lite import TensorDict, lazy_stack
 from lite._ops.not_in_lite import _INSTEAD
 
 
-@pytest.mark.parametrize("name", _INSTEAD)
+@each_case("name", _INSTEAD)
 def test_what_is_left_out_says_what_to_use(name):
     for td in (tree(), lazy_stack([TensorDict(a=1)])):
         with pytest.raises(NotImplementedError, match=f"^{name} is not available: "):

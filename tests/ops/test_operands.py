@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import tree, unchanged
 
 from lite import NonTensorData, TensorDict, lazy_stack
@@ -44,7 +45,7 @@ def test_operands_are_matched_by_key_not_by_position() -> None:
     assert first.to_dict(convert_tensors=True) == {"a": 10, "b": 20}
 
 
-@pytest.mark.parametrize("operand", [None, "text", object(), np.array(["x"]), {1, 2}])
+@each_case("operand", [None, "text", object(), np.array(["x"]), {1, 2}])
 def test_foreign_operands(operand: Any) -> None:
     td = tree()
     with unchanged(td):
@@ -57,7 +58,7 @@ def test_foreign_operands(operand: Any) -> None:
             assert (td != operand) is True
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("first", "second", "features"),
     [((3,), (), ((2, 2), ())), ((4,), (3, 4), ((), (2,))), ((1,), (1, 3, 1), ((), (2,)))],
 )
@@ -75,7 +76,7 @@ def test_features_meet_features_when_batch_sizes_differ(
         np.testing.assert_array_equal(out["n", "a"], expected)
 
 
-@pytest.mark.parametrize("size", [(2, 1), (2, 2), (3,)])
+@each_case("size", [(2, 1), (2, 2), (3,)])
 def test_features_meet_features_when_batch_sizes_are_equal(size: tuple[int, ...]) -> None:
     rows, more = np.arange(np.prod(size)).reshape(size), np.arange(np.prod(size) * 2).reshape((*size, 2)) * 10
     for stack in (lambda td: td, lambda td: lazy_stack(list(td.unbind(0)))):
@@ -145,7 +146,7 @@ LINED += [
 ]
 
 
-@pytest.mark.parametrize(("name", "first", "second"), LINED)
+@each_case(("name", "first", "second"), LINED)
 def test_the_line_between_batch_and_features_does_not_matter(
     name: str, first: tuple[int, int, int], second: tuple[int, int, int]
 ) -> None:
@@ -163,8 +164,8 @@ def test_the_line_between_batch_and_features_does_not_matter(
     out.auto_batch_size_()  # checks every node
 
 
-@pytest.mark.parametrize("second", LINES)
-@pytest.mark.parametrize("first", LINES)
+@each_case("second", LINES)
+@each_case("first", LINES)
 def test_in_place_the_line_does_not_matter_and_stays(
     first: tuple[int, int, int], second: tuple[int, int, int]
 ) -> None:
@@ -179,7 +180,7 @@ def test_in_place_the_line_does_not_matter_and_stays(
         np.testing.assert_array_equal(array, expected[key])
 
 
-@pytest.mark.parametrize("line", LINES)
+@each_case("line", LINES)
 def test_lazy_stacks_meet_leaves_of_their_shape(line: tuple[int, int, int]) -> None:
     x, y = drawn((1, 1, 1)), drawn(line, 1)
     stack = lazy_stack(list(x.unbind(0)))
@@ -222,8 +223,8 @@ def test_a_nested_batch_size_does_not_grow_with_the_features_of_the_other_side()
     assert (two + one)["n", "a"].shape == (3, 4)
 
 
-@pytest.mark.parametrize("auto", [None, False, True])
-@pytest.mark.parametrize("payload", [1, "x", None, [1, 2]])
+@each_case("auto", [None, False, True])
+@each_case("payload", [1, "x", None, [1, 2]])
 def test_what_comes_back_from_a_dict_is_equal(payload: Any, auto: bool | None) -> None:
     td = TensorDict({"a": np.ones((3, 2)), "n": TensorDict({"b": np.arange(3)}, [3])}, [3])
     td["s"] = NonTensorData(payload, batch_size=[3])
@@ -235,7 +236,7 @@ def test_what_comes_back_from_a_dict_is_equal(payload: Any, auto: bool | None) -
         assert out["n", "b"].all()
 
 
-@pytest.mark.parametrize("op", ["__eq__", "__ne__", "__lt__", "__ge__"])
+@each_case("op", ["__eq__", "__ne__", "__lt__", "__ge__"])
 def test_arrays_compared_with_objects_give_an_empty_node(op: str) -> None:
     array, payload = TensorDict(a=1.0, s=np.ones(2)), TensorDict(a=1.0, s="x")
     for left, right in ((array, payload), (payload, array)):
@@ -247,7 +248,7 @@ def test_arrays_compared_with_objects_give_an_empty_node(op: str) -> None:
         array + payload
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("trees", "expected"),
     [
         ([{"a": 2}, {"a": 2}], True),

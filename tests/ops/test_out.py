@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import snapshot, unchanged
 
 import lite
@@ -131,9 +132,9 @@ def dense(value: Any) -> Any:
     return value.contiguous().clone()
 
 
-@pytest.mark.parametrize("stacked", [False, True])
-@pytest.mark.parametrize("lazy", [False, True])
-@pytest.mark.parametrize("name", CALLS)
+@each_case("stacked", [False, True])
+@each_case("lazy", [False, True])
+@each_case("name", CALLS)
 def test_entries_are_written_into(name: str, lazy: bool, stacked: bool) -> None:
     call, td = CALLS[name], tree(lazy)
     expected = dense(call(td, None))
@@ -148,8 +149,8 @@ def test_entries_are_written_into(name: str, lazy: bool, stacked: bool) -> None:
     assert_same(out, expected)
 
 
-@pytest.mark.parametrize("drop", [["a"], [("n", "b")], [("n", "m")], ["n"], ["a", "n"]])
-@pytest.mark.parametrize("name", CALLS)
+@each_case("drop", [["a"], [("n", "b")], [("n", "m")], ["n"], ["a", "n"]])
+@each_case("name", CALLS)
 def test_entries_that_are_missing_are_created(name: str, drop: list[Any]) -> None:
     call, td = CALLS[name], tree()
     expected = dense(call(td, None))
@@ -166,7 +167,7 @@ def test_entries_that_are_missing_are_created(name: str, drop: list[Any]) -> Non
             array[...] = 0
 
 
-@pytest.mark.parametrize("name", CALLS)
+@each_case("name", CALLS)
 def test_what_does_not_fit_is_refused_and_nothing_written(name: str) -> None:
     call, td = CALLS[name], tree()
     expected = dense(call(td, None))
@@ -194,7 +195,7 @@ def test_what_does_not_fit_is_refused_and_nothing_written(name: str) -> None:
         assert snapshot(out) == before
 
 
-@pytest.mark.parametrize("name", CALLS)
+@each_case("name", CALLS)
 def test_results_are_cast_as_numpy_casts_them(name: str) -> None:
     call, td = CALLS[name], tree()
     expected = dense(call(td, None))
@@ -209,7 +210,7 @@ def test_results_are_cast_as_numpy_casts_them(name: str) -> None:
     np.testing.assert_array_equal(out["a"], expected["a"].astype(np.float32))
 
 
-@pytest.mark.parametrize("name", CALLS)
+@each_case("name", CALLS)
 def test_a_locked_out_gets_no_entries(name: str) -> None:
     call, td = CALLS[name], tree()
     expected = dense(call(td, None))
@@ -229,7 +230,7 @@ def test_a_locked_out_gets_no_entries(name: str) -> None:
         assert_same(out, expected)
 
 
-@pytest.mark.parametrize("name", SAME_SHAPE)
+@each_case("name", SAME_SHAPE)
 def test_out_may_be_the_input(name: str) -> None:
     call, td = CALLS[name], tree()
     expected = dense(call(td, None))
@@ -239,7 +240,7 @@ def test_out_may_be_the_input(name: str) -> None:
     assert_same(td, expected)
 
 
-@pytest.mark.parametrize("name", [name for name in SAME_SHAPE if name not in ("where", "np.multiply")])
+@each_case("name", [name for name in SAME_SHAPE if name not in ("where", "np.multiply")])
 def test_out_may_overlap_the_input(name: str) -> None:
     buffer = np.random.default_rng(0).normal(size=(4, 2))
     td, out = TensorDict({"a": buffer[:3]}, [3]), TensorDict({"a": buffer[1:]}, [3])
@@ -259,7 +260,7 @@ def pair(td: Any) -> Any:
     return Pair(a=td["a"].copy(), n=td["n"].clone(), batch_size=td.batch_size)
 
 
-@pytest.mark.parametrize("name", ["clamp", "where", "gather", "logsumexp", "np.add"])
+@each_case("name", ["clamp", "where", "gather", "logsumexp", "np.add"])
 def test_tensorclasses(name: str) -> None:
     call, td = CALLS[name], tree()
     expected = dense(call(td, None))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import tree, unchanged
 
 import lite
 from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, lazy_stack, pad_sequence
 
 
-@pytest.mark.parametrize("value", [0.0, 7.0])
+@each_case("value", [0.0, 7.0])
 def test_pairs_start_at_the_first_dimension(value):
     td = tree()
     with unchanged(td):
@@ -33,7 +34,7 @@ def test_negative_counts_crop():
         td.pad([-3, -2])
 
 
-@pytest.mark.parametrize("size", [[1], [1, 2, 3], [0] * 6])
+@each_case("size", [[1], [1, 2, 3], [0] * 6])
 def test_bad_sizes_are_found_before_anything_changes(size):
     td = tree()
     with unchanged(td), pytest.raises(RuntimeError, match="pad_size"):
@@ -79,9 +80,9 @@ COUNTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("inplace", [False, True])
-@pytest.mark.parametrize("dim", [0, 1])
-@pytest.mark.parametrize("counts", COUNTS, ids=str)
+@each_case("inplace", [False, True])
+@each_case("dim", [0, 1])
+@each_case("counts", COUNTS, ids=str)
 def test_lazy_stacks(counts, dim, inplace):
     td, dense = _rows(dim), _rows(dim).contiguous()
     expected = dense.pad(counts, 9)
@@ -176,7 +177,7 @@ def test_sequences_keep_shared_keys_and_fill_out():
     np.testing.assert_array_equal(array, [[1, 0], [1, 1]])
 
 
-@pytest.mark.parametrize(
+@each_case(
     "tds",
     [
         [],

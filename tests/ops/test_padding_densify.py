@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import tree
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack
 
 
-@pytest.mark.parametrize("dim", [0, 1, -1])
+@each_case("dim", [0, 1, -1])
 def test_to_lazystack(dim):
     td = tree()
     td.names = ["t", "u"]

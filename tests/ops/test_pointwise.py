@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import read_only, unchanged
 
 from lite import TensorDict
@@ -44,7 +45,7 @@ REFERENCE: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(set(UNARY) - {"logical_not", "bitwise_not", "acosh"}))
+@each_case("name", sorted(set(UNARY) - {"logical_not", "bitwise_not", "acosh"}))
 def test_unary_methods(name: str) -> None:
     fn = REFERENCE.get(name, UNARY[name])
     td = floats(lock=True)
@@ -72,7 +73,7 @@ def test_unary_methods_at_the_edges() -> None:
     np.testing.assert_allclose(TensorDict(a=[1.0, 2.0]).acosh()["a"], np.arccosh(np.float32([1, 2])))
 
 
-@pytest.mark.parametrize("name", PREDICATES)
+@each_case("name", PREDICATES)
 def test_predicates(name: str) -> None:
     values = np.array([0.0, np.nan, np.inf, -np.inf])
     got = getattr(TensorDict(a=values), name)()["a"]
@@ -80,7 +81,7 @@ def test_predicates(name: str) -> None:
     np.testing.assert_array_equal(got, PREDICATES[name](values))
 
 
-@pytest.mark.parametrize("name", sorted(BINARY))
+@each_case("name", sorted(BINARY))
 def test_binary_methods(name: str) -> None:
     fn = BINARY[name]
     whole = np.array([[1, 2, 3], [4, 5, 6]])
@@ -103,7 +104,7 @@ OPERATORS = [
 LOGICAL = [operator.and_, operator.or_, operator.xor]
 
 
-@pytest.mark.parametrize("op", OPERATORS)
+@each_case("op", OPERATORS)
 def test_arithmetic_operators(op: Callable[[Any, Any], Any]) -> None:
     td = floats(lock=True)
     with unchanged(td):
@@ -123,7 +124,7 @@ def test_arithmetic_operators(op: Callable[[Any, Any], Any]) -> None:
     np.testing.assert_allclose(buffer, op(X, 2))
 
 
-@pytest.mark.parametrize("op", LOGICAL)
+@each_case("op", LOGICAL)
 def test_logical_operators(op: Callable[[Any, Any], Any]) -> None:
     values, other = np.array([True, True, False, False]), np.array([True, False, True, False])
     td = TensorDict(a=values)
@@ -177,7 +178,7 @@ def test_clamp() -> None:
         td.clamp()
 
 
-@pytest.mark.parametrize("op", [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge])
+@each_case("op", [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge])
 def test_comparisons(op: Callable[[Any, Any], Any]) -> None:
     td = floats(lock=True).select("a", "n").lock_()
     for other, array in ((0.5, 0.5), (td, X), (X[:, 0], X[:, :1])):
@@ -210,7 +211,7 @@ def test_ufuncs() -> None:
         np.add(td, 1, where=np.ones(2, bool))
 
 
-@pytest.mark.parametrize("name", OPS)
+@each_case("name", OPS)
 def test_every_row_has_its_methods(name: str) -> None:
     if OPS[name].symbol and not OPS[name].inplace:  # operators only
         return

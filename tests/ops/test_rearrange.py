@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import tree, unchanged
 
 from lite import TensorDict, lazy_stack
 
 
-@pytest.mark.parametrize("k", range(-1, 5))
+@each_case("k", range(-1, 5))
 def test_rot90(k):
     td = tree()
     out = td.rot90(k)
@@ -28,7 +29,7 @@ def test_flips():
             action()
 
 
-@pytest.mark.parametrize("dims", [(2,), (2, 3), (2, 1, 3), ()])
+@each_case("dims", [(2,), (2, 3), (2, 1, 3), ()])
 def test_tile_acts_on_the_batch(dims):
     td = tree()
     out = td.tile(*dims) if dims else td.tile(())
@@ -37,7 +38,7 @@ def test_tile_acts_on_the_batch(dims):
     assert out["n"].batch_size == (*out.batch_size, 5)
 
 
-@pytest.mark.parametrize("pieces", [1, 2, 3, 5, [1, 2], [2, 9], [-1], [2, 1], np.array([3])])
+@each_case("pieces", [1, 2, 3, 5, [1, 2], [2, 9], [-1], [2, 1], np.array([3])])
 def test_tensor_split(pieces):
     td = tree(lock=True)
     got = td.tensor_split(pieces, 0)
@@ -89,7 +90,7 @@ ALSO_LAZY = {
 }
 
 
-@pytest.mark.parametrize("change", [*IN_PLACE.values(), *ALSO_LAZY.values()], ids=[*IN_PLACE, *ALSO_LAZY])
+@each_case("change", [*IN_PLACE.values(), *ALSO_LAZY.values()], ids=[*IN_PLACE, *ALSO_LAZY])
 def test_in_place_forms_keep_identity(change):
     td = tree()
     nodes, expected = (td["n"], td["n", "m"]), change(tree())
@@ -107,7 +108,7 @@ def test_in_place_forms_keep_identity(change):
             change(locked, inplace=True)
 
 
-@pytest.mark.parametrize("name", IN_PLACE)
+@each_case("name", IN_PLACE)
 def test_in_place_forms_refuse_lazy_stacks(name):
     stack = lazy_stack([TensorDict({"a": np.ones(3)}, batch_size=[3]) for _ in range(4)])
     with pytest.raises(NotImplementedError, match="inplace=True"):

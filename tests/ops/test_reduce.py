@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import tree, unchanged
 
 import lite
@@ -31,7 +32,7 @@ def nested() -> TensorDict:
     return TensorDict({"a": floats(4, 3, 2), "n": inner, "s": "x"}, batch_size=[4, 3], names=["t", "u"])
 
 
-@pytest.mark.parametrize("name", SIMPLE)
+@each_case("name", SIMPLE)
 def test_over_everything(name):
     td = nested()
     with unchanged(td):
@@ -42,9 +43,9 @@ def test_over_everything(name):
     assert out["s"] == "x"
 
 
-@pytest.mark.parametrize("name", SIMPLE)
-@pytest.mark.parametrize("keepdim", [False, True])
-@pytest.mark.parametrize("dim", [0, 1, -1])
+@each_case("name", SIMPLE)
+@each_case("keepdim", [False, True])
+@each_case("dim", [0, 1, -1])
 def test_over_one_dimension(name, dim, keepdim):
     td = nested()
     out = getattr(td, name)(dim, keepdim)
@@ -56,7 +57,7 @@ def test_over_one_dimension(name, dim, keepdim):
     assert out.get("s").batch_size == out.batch_size
 
 
-@pytest.mark.parametrize("name", [n for n in SIMPLE if "arg" not in n])
+@each_case("name", [n for n in SIMPLE if "arg" not in n])
 def test_over_several_dimensions(name):
     td = nested()
     out = getattr(td, name)((0, -1))
@@ -73,7 +74,7 @@ def test_positions_over_several_dimensions_are_row_major():
     np.testing.assert_array_equal(td.argmax((0, 1), keepdim=True)["a"], flat.argmax(0).reshape(1, 1, 2))
 
 
-@pytest.mark.parametrize("name", SIMPLE)
+@each_case("name", SIMPLE)
 def test_over_features(name):
     td = nested()
     out = getattr(td, name)("feature")
@@ -95,7 +96,7 @@ def test_dim_none_and_keepdim_alone():
     assert (out.batch_size, out["a"].shape, out["n"].batch_size) == ((1, 1), (1, 1, 1), (1, 1, 1))
 
 
-@pytest.mark.parametrize("correction", [0, 1, 2, 12])
+@each_case("correction", [0, 1, 2, 12])
 def test_spread(correction):
     td = nested()
     with np.errstate(all="ignore"):
@@ -250,9 +251,7 @@ def test_locked_ones_give_unlocked_results():
     assert not td.amax(0).is_locked
 
 
-@pytest.mark.parametrize(
-    ("dim", "error"), [(2, IndexError), (-3, IndexError), ("batch", TypeError), (1.5, TypeError)]
-)
+@each_case(("dim", "error"), [(2, IndexError), (-3, IndexError), ("batch", TypeError), (1.5, TypeError)])
 def test_bad_dims(dim, error):
     with pytest.raises(error):
         nested().sum(dim)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import tree, unchanged
 
 from lite import TensorDict, lazy_stack
@@ -19,8 +20,8 @@ def nested() -> TensorDict:
     )
 
 
-@pytest.mark.parametrize(("name", "fn"), [("cumsum", np.cumsum), ("cumprod", np.cumprod)])
-@pytest.mark.parametrize("dim", [0, -1])
+@each_case(("name", "fn"), [("cumsum", np.cumsum), ("cumprod", np.cumprod)])
+@each_case("dim", [0, -1])
 def test_running_sums_and_products(name, fn, dim):
     td = nested()
     out = getattr(td, name)(dim)

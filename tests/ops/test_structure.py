@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import tree, unchanged
 
 from lite import TensorDict, is_leaf_nontensor, lazy_stack
@@ -32,8 +33,8 @@ def test_select() -> None:
     assert leaves(td) == ["a"]
 
 
-@pytest.mark.parametrize("key", ["zz", ("n", "zz"), ("a", "b"), ("zz", "b")])
-@pytest.mark.parametrize("inplace", [False, True])
+@each_case("key", ["zz", ("n", "zz"), ("a", "b"), ("zz", "b")])
+@each_case("inplace", [False, True])
 def test_select_of_a_missing_key(key: Any, inplace: bool) -> None:
     td = tree()
     with unchanged(td), pytest.raises(KeyError):
@@ -50,7 +51,7 @@ def test_exclude() -> None:
     assert leaves(td.exclude("a", "n", inplace=True)) == ["i", "s", "r"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "operation",
     [
         lambda td: td.set("new", np.zeros((4, 3))),
@@ -93,7 +94,7 @@ def test_rename() -> None:
     assert list(td.keys()) == ["i", "n"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("old", "new", "safe", "error"),
     [
         ("zz", "y", False, KeyError),
@@ -181,8 +182,8 @@ def test_select_narrows_a_node_that_is_named_too() -> None:
         assert list(td.select(*keys).keys(True, True)) == [("n", "c")]
 
 
-@pytest.mark.parametrize("inplace", [False, True])
-@pytest.mark.parametrize("lazy", [False, True])
+@each_case("inplace", [False, True])
+@each_case("lazy", [False, True])
 def test_split_keys_gives_every_entry_once(inplace: bool, lazy: bool) -> None:
     def make() -> Any:
         td = TensorDict({"a": np.zeros(2), "b": np.ones(2), "n": {"c": np.ones(2), "d": np.zeros(2)}}, [2])

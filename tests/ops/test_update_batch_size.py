@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import unchanged
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack
@@ -30,7 +31,7 @@ def test_nodes_are_kept_and_take_the_batch_size() -> None:
     np.testing.assert_array_equal(node["y"], source["n", "y"])
 
 
-@pytest.mark.parametrize("wrap", [lambda td: TensorDict({"m": {"n": td}}), lambda td: {"m": {"n": td}}])
+@each_case("wrap", [lambda td: TensorDict({"m": {"n": td}}), lambda td: {"m": {"n": td}}])
 def test_nested_nodes_of_another_batch_size(wrap: Any) -> None:
     td = TensorDict({"m": {"n": _td(2)}})
     node = td["m", "n"]
@@ -40,7 +41,7 @@ def test_nested_nodes_of_another_batch_size(wrap: Any) -> None:
     np.testing.assert_array_equal(node["n", "y"], [0, 1, 2])
 
 
-@pytest.mark.parametrize("path", [("z",), ("n", "z")])
+@each_case("path", [("z",), ("n", "z")])
 def test_keys_that_the_source_lacks_are_refused_at_any_depth(path: tuple[str, ...]) -> None:
     td = _td(2).set(path, np.zeros(2))
     with unchanged(td), pytest.raises(RuntimeError, match=r"not present in the source \(\['z'\]\)"):
@@ -50,7 +51,7 @@ def test_keys_that_the_source_lacks_are_refused_at_any_depth(path: tuple[str, ..
         outer.update({"m": _td(3)}, update_batch_size=True)
 
 
-@pytest.mark.parametrize("options", [{"inplace": True}, {"keys_to_update": ["x", ("n", "x")]}])
+@each_case("options", [{"inplace": True}, {"keys_to_update": ["x", ("n", "x")]}])
 def test_in_place_and_some_keys_only_are_refused(options: dict[str, Any]) -> None:
     for td, source in (
         (_td(2), _td(3)),
@@ -76,10 +77,10 @@ def test_keys_to_update_may_be_whole_nodes() -> None:
         td.update(source, update_batch_size=True, keys_to_update=[("m", "x")])
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
-@pytest.mark.parametrize("n", [2, 3])
-@pytest.mark.parametrize("dense", [False, True])
-@pytest.mark.parametrize("clone", [False, True])
+@each_case("count", [1, 2, 3])
+@each_case("n", [2, 3])
+@each_case("dense", [False, True])
+@each_case("clone", [False, True])
 def test_lazy_stacks_of_other_lengths(count: int, n: int, dense: bool, clone: bool) -> None:
     td, source = _rows(2), _rows(count, n)
     first = td[0]

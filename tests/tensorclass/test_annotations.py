@@ -7,6 +7,7 @@ from typing import Any, List, Optional, Union  # noqa: UP035
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import NonTensorData, TensorClass, TensorDict, tensorclass
 
@@ -77,11 +78,11 @@ def test_classes_of_a_function() -> None:
     assert (type(made.inner), type(made.more), type(made.more.own)) == (Inner, Derived, Outer)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "field",
     ["maybe", "either", "both", "many", "anything", "text", "number", "flag", "data", "mapping", "unknown"],
 )
-@pytest.mark.parametrize("kind", [dict, OrderedDict])
+@each_case("kind", [dict, OrderedDict])
 def test_mappings_stay_mappings(field: str, kind: Any) -> None:
     value = kind(MAPPING)
     got = Node(**{field: value}).get(field)
@@ -91,8 +92,8 @@ def test_mappings_stay_mappings(field: str, kind: Any) -> None:
     assert made.get(field) is value
 
 
-@pytest.mark.parametrize("name", ["x", "anything"])
-@pytest.mark.parametrize("value", [{"a": 1}, OrderedDict(a=1), (1, 2), ("a", 1)])
+@each_case("name", ["x", "anything"])
+@each_case("value", [{"a": 1}, OrderedDict(a=1), (1, 2), ("a", 1)])
 def test_mappings_and_tuples_stay_what_they_are_without_options(name: str, value: Any) -> None:
     class Plain(TensorClass):
         x: np.ndarray = None
@@ -110,7 +111,7 @@ def test_mappings_become_tensordicts_where_they_are_annotated_so() -> None:
         Node(td="text")
 
 
-@pytest.mark.parametrize("field", ["maybe", "either", "both", "many", "anything", "unknown"])
+@each_case("field", ["maybe", "either", "both", "many", "anything", "unknown"])
 def test_unions_and_the_like_convert_nothing(field: str) -> None:
     for value in ("text", [1, 2], ["a"], (1, 2), {1}):
         assert Node(**{field: value}).get(field) is value
@@ -155,7 +156,7 @@ def tensor_only(annotation: Any) -> Any:
     return tensorclass(tensor_only=True)(type("Made", (), {"__annotations__": {"a": annotation}, "a": None}))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "annotation",
     ["np.ndarray", np.ndarray, np.ndarray | None, Optional[np.ndarray], TensorDict, Later, Later | None,  # noqa: UP045
      "np.ndarray | TensorDict", "Missing", np.ndarray[Any, Any], Node | np.ndarray],
@@ -165,7 +166,7 @@ def test_annotations_of_tensors(annotation: Any) -> None:
     np.testing.assert_array_equal(made.a, [1, 2])
 
 
-@pytest.mark.parametrize(
+@each_case(
     "annotation",
     [str, "str", int, Any, object, list, "np.ndarray | int", Union[np.ndarray, str], list[np.ndarray]],  # noqa: UP007
 )

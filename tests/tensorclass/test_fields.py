@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import TensorClass, TensorDict, lazy_stack, stack, tensorclass
 from lite.nn import Parameter
@@ -95,7 +96,7 @@ def test_options_are_inherited_and_given_as_keywords() -> None:
     assert type(Keyword(a=1).a) is int
 
 
-@pytest.mark.parametrize("flags", ["unknown", ("autocast", "nocast"), ("tensor_only", "nocast")])
+@each_case("flags", ["unknown", ("autocast", "nocast"), ("tensor_only", "nocast")])
 def test_wrong_options(flags: Any) -> None:
     with pytest.raises(TypeError, match="tensorclass options"):
         TensorClass[flags]
@@ -121,7 +122,7 @@ def test_from_tensordict_with_further_fields() -> None:
         Kept.from_tensordict(td, non_tensordict={"a": 3})
 
 
-@pytest.mark.parametrize("name", ["sum", "keys", "is_locked", "sort"])
+@each_case("name", ["sum", "keys", "is_locked", "sort"])
 def test_fields_do_not_hide_methods_unasked(name: str) -> None:
     def define(**options: bool) -> Any:
         made = type("Made", (), {"__annotations__": {name: object}})
@@ -132,7 +133,7 @@ def test_fields_do_not_hide_methods_unasked(name: str) -> None:
     assert getattr(define(shadow=True)(**{name: "x"}), name) == "x"
 
 
-@pytest.mark.parametrize("name", ["batch_size", "device", "names", "shape", "ndim"])
+@each_case("name", ["batch_size", "device", "names", "shape", "ndim"])
 def test_names_that_are_never_fields(name: str) -> None:
     with pytest.raises(AttributeError, match=f"name {name} can't be used"):
         tensorclass(shadow=True)(type("Made", (), {"__annotations__": {name: object}}))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.tensorclasses import Point, Tokens, Turn
 
 from lite import (
@@ -66,7 +67,7 @@ def test_post_init_runs():
     assert Checked(x=np.ones(2)).x.tolist() == [2, 2]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("call", "message"),
     [
         (lambda: Turn(role="user"), "missing a value for its field 'content'"),
@@ -102,7 +103,7 @@ def test_get_and_set():
     assert tokens["prompt"].tolist() == [1, 1]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "write",
     [
         lambda t: setattr(t, "other", 1),
@@ -243,7 +244,7 @@ def test_hints_of_a_class_outside_of_lite() -> None:
     assert (TensorClass.__module__, Typed.__module__) == ("lite", __name__)
 
 
-@pytest.mark.parametrize("lazy", [False, True])
+@each_case("lazy", [False, True])
 def test_fields_without_a_value_are_none_in_dicts(lazy: bool) -> None:
     point = tensorclass(type("Point", (), {"__annotations__": {"x": Any, "s": Any}, "s": None}))
     td = TensorDict(p=point(x=np.ones(2)), a=np.ones(2))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import TensorClass, TensorDict, TensorDictBase, lazy_stack
 
@@ -70,9 +71,9 @@ def held(obj: Any) -> Any:
     return obj.held if isinstance(obj, Holder) else obj
 
 
-@pytest.mark.parametrize("wrap", WRAPPED)
-@pytest.mark.parametrize("name", REFUSED)
-@pytest.mark.parametrize("index", [slice(None, 2), 0, [0, 2], np.array([True, False, True]), ...])
+@each_case("wrap", WRAPPED)
+@each_case("name", REFUSED)
+@each_case("index", [slice(None, 2), 0, [0, 2], np.array([True, False, True]), ...])
 def test_other_fields_are_refused(name: str, wrap: str, index: Any) -> None:
     cls, make = REFUSED[name]
     source = make()
@@ -93,8 +94,8 @@ def test_other_fields_are_refused(name: str, wrap: str, index: Any) -> None:
     assert sorted(inner.keys()) == ["x"]
 
 
-@pytest.mark.parametrize("wrap", WRAPPED)
-@pytest.mark.parametrize("cls", [Left, Same, Longer])
+@each_case("wrap", WRAPPED)
+@each_case("cls", [Left, Same, Longer])
 def test_the_same_fields_are_written(cls: Any, wrap: str) -> None:
     target = WRAPPED[wrap](made(Left, 0.0, z=np.zeros(3)))
     target[:2] = WRAPPED[wrap](made(cls, z=np.ones(3)))[:2]
@@ -134,7 +135,7 @@ def test_a_new_entry_keeps_its_class() -> None:
     assert td["held"].z == ["text", "text", None]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "source",
     [
         {"x": np.ones(3), "q": np.ones(3)},

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.tensorclasses import Point, Tokens
 
 from lite import LazyStackedTensorDict, TensorDict, cat, lazy_stack, stack
@@ -102,7 +103,7 @@ def test_copies_of_several_tensorclasses_are_of_the_first():
     assert type(TensorDict.maybe_dense_stack(rows)) is LazyStackedTensorDict
 
 
-@pytest.mark.parametrize("name", ["stack", "cat", "lazy_stack", "maybe_dense_stack"])
+@each_case("name", ["stack", "cat", "lazy_stack", "maybe_dense_stack"])
 def test_a_derived_class_is_kept(name):
     class Derived(Tokens):
         more: Any = None

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import TensorClass, TensorDict, lazy_stack
 
@@ -39,8 +40,8 @@ def assert_values(one: Any) -> None:
     np.testing.assert_array_equal(one.inner.x, [1, 1])
 
 
-@pytest.mark.parametrize("assign", [False, True])
-@pytest.mark.parametrize("flatten", [False, True])
+@each_case("assign", [False, True])
+@each_case("flatten", [False, True])
 def test_all_fields_come_back(flatten: bool, assign: bool) -> None:
     one = pair(0)
     assert one.load_state_dict(pair(1).state_dict(flatten=flatten), assign=assign) is one
@@ -66,7 +67,7 @@ def test_the_form_of_the_state_dict() -> None:
     assert state._metadata["p.inner"]["_non_tensor"]["inner"] is None
 
 
-@pytest.mark.parametrize("flatten", [False, True])
+@each_case("flatten", [False, True])
 def test_none(flatten: bool) -> None:
     one = pair(0).load_state_dict(pair(1, text=None).state_dict(flatten=flatten))
     assert one.text is None
@@ -76,7 +77,7 @@ def test_none(flatten: bool) -> None:
     assert (only.x, only.text, only.inner) == (None, "b", None)
 
 
-@pytest.mark.parametrize("flatten", [False, True])
+@each_case("flatten", [False, True])
 def test_what_is_no_field(flatten: bool) -> None:
     other = TensorDict({"x": np.ones(2), "more": np.ones(2), "word": "w"}, batch_size=[2])
     state = other.state_dict(flatten=flatten)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NotRequired
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import (
     LazyStackedTensorDict,
@@ -382,7 +383,7 @@ def test_iteration_and_length() -> None:
         bool(make())
 
 
-@pytest.mark.parametrize(
+@each_case(
     "call",
     [
         lambda td, out: td.apply(lambda x: x + 1, out=out),
@@ -393,7 +394,7 @@ def test_iteration_and_length() -> None:
     ],
     ids=["apply", "where", "gather", "clamp", "logsumexp"],
 )
-@pytest.mark.parametrize("kind", ["dict", "typed", "lazy"])
+@each_case("kind", ["dict", "typed", "lazy"])
 def test_out_is_what_comes_back(call: Any, kind: str) -> None:
     class Obs(TypedTensorDict):
         x: np.ndarray

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
+from helpers.cases import each_case
 
 from lite._tree import batch_ops
 from lite._tree.batch_ops import BatchOp
@@ -25,7 +25,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_case("name", CASES)
 def test_arrays_names_and_way_back(name: str) -> None:
     op, expected, names = CASES[name]
     out = op.array(ROWS)

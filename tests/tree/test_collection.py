@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
+from helpers.cases import each_case
 
 from lite import (
     NonTensorData,
@@ -26,7 +26,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("name", KINDS)
+@each_case("name", KINDS)
 def test_kinds(name: str) -> None:
     value, collection, payload = KINDS[name]
     assert is_tensor_collection(value) is collection

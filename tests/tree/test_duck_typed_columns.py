@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import NonTensorData, TensorDict
 from lite._tree.duck_typed_columns import duck_typed_column
@@ -141,7 +142,7 @@ def of_library(name: str, **members: Any) -> Any:
     return type(kind, (), {"__module__": module, **members})()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "word"),
     [
         ("scipy.sparse._base._spbase", "toarray()"),

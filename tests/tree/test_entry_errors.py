@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import TensorDict, cat, lazy_stack, stack
 from lite._tree.entry_errors import entry_error, error_path, prefix_error_path
@@ -39,8 +40,8 @@ WRONG_BATCH: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("lazy", [False, True])
-@pytest.mark.parametrize("name", WRONG_BATCH)
+@each_case("lazy", [False, True])
+@each_case("name", WRONG_BATCH)
 def test_a_wrong_batch_size(name: str, lazy: bool) -> None:
     with pytest.raises(RuntimeError, match=re.escape(repr(KEY))) as raised:
         WRONG_BATCH[name](tree(lazy), np.zeros(2))
@@ -62,8 +63,8 @@ WRONG_SHAPE: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("lazy", [False, True])
-@pytest.mark.parametrize("name", WRONG_SHAPE)
+@each_case("lazy", [False, True])
+@each_case("name", WRONG_SHAPE)
 def test_a_wrong_shape(name: str, lazy: bool) -> None:
     with pytest.raises((RuntimeError, ValueError)) as raised:
         WRONG_SHAPE[name](tree(lazy), np.zeros((3, 5)))
@@ -74,13 +75,13 @@ def test_a_wrong_shape(name: str, lazy: bool) -> None:
     assert re.search(r"\((3, )?2,?\)", message)
 
 
-@pytest.mark.parametrize("lazy", [False, True])
+@each_case("lazy", [False, True])
 def test_an_array_that_does_not_fit_the_rows(lazy: bool) -> None:
     with pytest.raises((RuntimeError, ValueError), match=r"key 'a'.*\(7,\).*\(3,\)"):
         tree(lazy)[:] = np.zeros(7)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "join",
     [
         stack,

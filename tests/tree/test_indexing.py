@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import tree, unchanged
 
 from lite import TensorDict
@@ -19,7 +20,7 @@ INDICES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("index", INDICES, ids=repr)
+@each_case("index", INDICES, ids=repr)
 def test_every_entry_is_indexed_as_numpy_does(index: Any) -> None:
     td = tree()
     with unchanged(td):
@@ -48,7 +49,7 @@ def test_basic_indices_are_views_and_others_copies() -> None:
         assert td[index] is td
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("index", "error", "message"),
     [
         (4, IndexError, "out of bounds"),
@@ -106,7 +107,7 @@ def test_indexing_is_unlocked_and_slicing_off_pieces_keeps_the_lock() -> None:
     assert all(piece.is_locked for piece in td.split(2))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("index", "names"),
     [
         (([0, 1],), ["x", "y", "z"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import tree
 
 from lite import TensorDict, is_leaf_nontensor
@@ -63,7 +64,7 @@ def test_items_and_values_are_views_as_a_dicts() -> None:
         next(going)
 
 
-@pytest.mark.parametrize("arguments", [(True,), (True, True), (False, True)])
+@each_case("arguments", [(True,), (True, True), (False, True)])
 def test_entries_may_be_set_while_nested_ones_are_gone_through(arguments: tuple[bool, ...]) -> None:
     td = TensorDict({"a": np.zeros(2), "n": {"b": np.ones(2)}}, batch_size=[2])
     expected = list(td.keys(*arguments))

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import NestedKey, TensorDict, lazy_stack, unravel_key, unravel_key_list
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("key", "flat"),
     [("a", "a"), (("a",), "a"), (("a", ("b", ("c",))), ("a", "b", "c")), ((), ()), ("a.b", "a.b"), ("", "")],
 )
@@ -19,7 +20,7 @@ def test_unravel_key(key: Any, flat: Any) -> None:
     assert unravel_key(key) == flat
 
 
-@pytest.mark.parametrize("key", [3, ("a", 1), None, ["a"], ("a", ())])
+@each_case("key", [3, ("a", 1), None, ["a"], ("a", ())])
 def test_unravel_refuses_what_is_no_key(key: Any) -> None:
     assert not isinstance(key, NestedKey)
     with pytest.raises(RuntimeError, match="NestedKey"):
@@ -37,8 +38,8 @@ class Field(enum.StrEnum):
     N = "n"
 
 
-@pytest.mark.parametrize("kind", [Field, np.str_])
-@pytest.mark.parametrize("lazy", [False, True])
+@each_case("kind", [Field, np.str_])
+@each_case("lazy", [False, True])
 def test_keys_of_subclasses_of_str_are_their_text(kind: Any, lazy: bool) -> None:
     a, n = kind("a"), kind("n")
     td: Any = TensorDict({a: np.ones(2), n: {a: np.zeros(2)}, (n, "b"): np.zeros(2)}, [2])

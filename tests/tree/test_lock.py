@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import tree, unchanged
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack
@@ -33,7 +34,7 @@ def test_lock_reaches_every_node_and_comes_back() -> None:
     td["z"] = np.zeros(2)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "operation",
     [
         lambda td: td.set_("a", np.ones(2)),
@@ -144,7 +145,7 @@ def test_contexts_restore_the_state() -> None:
     assert "z" in td
 
 
-@pytest.mark.parametrize("locked", [True, False])
+@each_case("locked", [True, False])
 def test_contexts_restore_the_state_after_an_error(locked: bool) -> None:
     td = tree(lock=locked)
     with pytest.raises(ZeroDivisionError), td.unlock_() if locked else td.lock_():
@@ -181,8 +182,8 @@ def _with_one_locked_part() -> LazyStackedTensorDict:
     return LazyStackedTensorDict(*parts, stack_dim=0)
 
 
-@pytest.mark.parametrize("key", [("x",), ("n", "a")])
-@pytest.mark.parametrize("name", ["del_", "pop"])
+@each_case("key", [("x",), ("n", "a")])
+@each_case("name", ["del_", "pop"])
 def test_nothing_is_removed_where_one_part_is_locked(name: str, key: tuple[str, ...]) -> None:
     td = _with_one_locked_part()
     with pytest.raises(RuntimeError, match="locked"):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import NonTensorData, TensorDict
 from lite._tree.methods import LazyModule, make_lazy, resolved
@@ -86,7 +87,7 @@ def test_names_and_texts_of_lazy_methods() -> None:
     assert TensorDict({"a": np.ones(2)}).dumps.__func__ is TensorDict.save  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "name", ["exp", "exp_", "isnan", "add", "sub_", "mul", "sum", "std", "max", "all", "cumsum", "half"]
 )
 def test_generated_methods_have_names_and_docs(name: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import TensorDict, lazy_stack, tensorclass
 
@@ -32,8 +33,8 @@ def _construct(td: TensorDict, value: Any) -> TensorDict:
 STORES = [_set, _update, _construct]
 
 
-@pytest.mark.parametrize("store", STORES)
-@pytest.mark.parametrize("names", [None, ["t", None], [None, "s"]])
+@each_case("store", STORES)
+@each_case("names", [None, ["t", None], [None, "s"]])
 def test_a_node_with_fewer_names_is_stored_as_a_copy_with_those_of_its_parent(
     store: Store, names: list[str | None] | None
 ) -> None:
@@ -44,15 +45,15 @@ def test_a_node_with_fewer_names_is_stored_as_a_copy_with_those_of_its_parent(
     assert given.names == given["m"].names == (names or [None, None])  # inputs are left as they were
 
 
-@pytest.mark.parametrize("store", STORES)
+@each_case("store", STORES)
 def test_a_node_that_has_the_names_is_stored_itself(store: Store) -> None:
     given = node(["t", "s"])
     assert store(TensorDict(batch_size=[2, 3], names=["t", "s"]), given)["n"] is given
     assert store(TensorDict(batch_size=[2], names=["t"]), given)["n"] is given
 
 
-@pytest.mark.parametrize("store", STORES)
-@pytest.mark.parametrize("names", [["x", None], ["t", "y"], ["s", "t"]])
+@each_case("store", STORES)
+@each_case("names", [["x", None], ["t", "y"], ["s", "t"]])
 def test_a_node_with_other_names_is_refused(store: Store, names: list[str | None]) -> None:
     given = node(names)
     td = TensorDict(batch_size=[2, 3], names=["t", "s"])
@@ -106,7 +107,7 @@ def test_a_dimension_that_a_batch_gets_back_has_no_name_below_either() -> None:
     assert (td.names, td["n"].names) == (["u", None], ["u", None])
 
 
-@pytest.mark.parametrize("index", [..., slice(0, 1), [0]])
+@each_case("index", [..., slice(0, 1), [0]])
 def test_an_assignment_makes_nested_entries_under_names(index: Any) -> None:
     td = TensorDict({"x": np.zeros(2)}, [2], names=["t"])
     td[index] = TensorDict({"n": {"a": np.ones(2), "m": {"b": np.full((2, 3), 2)}}}, [2])[index]

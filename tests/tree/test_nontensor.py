@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 import lite
 from lite import MetaData, NonTensorData, NonTensorStack, TensorDict, is_non_tensor, lazy_stack, stack
@@ -19,7 +20,7 @@ def rows(*values: Any) -> TensorDict:
 # -- one object -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     "value", ["text", None, b"raw", {1, 2}, range(3), ("x", 2), len, object()], ids=lambda v: type(v).__name__
 )
 def test_any_object_is_kept_as_it_is(value):
@@ -172,7 +173,7 @@ class _Uncomparable:
     __hash__ = object.__hash__
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("first", "second"),
     [
         (_Uncomparable(), _Uncomparable()),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 import lite
 from lite import MetaData, NonTensorData, NonTensorStack, TensorClass, TensorDict, stack
@@ -196,7 +197,7 @@ RESULTS = {
 }
 
 
-@pytest.mark.parametrize("name", RESULTS)
+@each_case("name", RESULTS)
 def test_objects_of_results_are_written_apart(name: str):
     td = TensorDict({"a": np.ones(2), "s": ["x", "y"], "w": "whole"}, [2])
     out = RESULTS[name](td)

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import unchanged
 
 from lite import TensorDict, lazy_stack
@@ -70,7 +71,7 @@ OF_THE_BATCH = {
 }
 
 
-@pytest.mark.parametrize("name", OF_THE_BATCH)
+@each_case("name", OF_THE_BATCH)
 def test_every_entry_gets_what_the_array_gets(name):
     fn, td = OF_THE_BATCH[name], source()
     with unchanged(td):
@@ -92,7 +93,7 @@ def test_questions():
     assert np.allclose(td, td + 1e-12)
 
 
-@pytest.mark.parametrize("pieces", [2, [1, 3]])
+@each_case("pieces", [2, [1, 3]])
 def test_splits(pieces):
     td = source()
     for fn in (np.split, np.array_split):

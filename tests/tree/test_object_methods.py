@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 import lite
 from lite import LazyStackedTensorDict, MetaData, NonTensorData, NonTensorStack, TensorDict, nn
@@ -29,7 +30,7 @@ WITHOUT_ENTRIES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("cls", [NonTensorData, NonTensorStack, MetaData])
+@each_case("cls", [NonTensorData, NonTensorStack, MetaData])
 def test_every_method_of_tensordicts_is_there(cls):
     missing = {
         name
@@ -66,7 +67,7 @@ def test_there_are_no_keys(make: Any):
 
 
 @BOTH
-@pytest.mark.parametrize(
+@each_case(
     "call",
     [
         lambda x: x.create_nested("s"),

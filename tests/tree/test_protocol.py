@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack, tensorclass
 from lite._tree.protocol import MISSING, Container, class_registry, item_shape, missing_key
@@ -29,7 +30,7 @@ def test_class_registry_holds_the_public_classes() -> None:
     assert repr(MISSING) == "<missing>"
 
 
-@pytest.mark.parametrize("td", both(), ids=["dense", "lazy"])
+@each_case("td", both(), ids=["dense", "lazy"])
 def test_entries_by_key_and_by_path(td: Any) -> None:
     assert sorted(td._keys()) == ["a", "n", "p", "s"]
     assert td._get_entry(("a",)).shape == (2, 3)
@@ -42,7 +43,7 @@ def test_entries_by_key_and_by_path(td: Any) -> None:
     assert isinstance(td._rewrap(td._get_entry("p"), td._as_node(td._get_entry("p"))), Point)
 
 
-@pytest.mark.parametrize("td", both(), ids=["dense", "lazy"])
+@each_case("td", both(), ids=["dense", "lazy"])
 def test_what_is_saved_comes_back(td: Any) -> None:
     saved, shape = td._save(), td.batch_size
     td.names = ["rows"]
@@ -59,7 +60,7 @@ def test_errors_for_missing_paths_name_what_is_there() -> None:
     assert "is no TensorDict but a str" in str(missing_key(both()[0], ("s", "b")))
 
 
-@pytest.mark.parametrize("make", [lambda td: td, lambda td: td.to_lazystack()], ids=["dense", "lazy"])
+@each_case("make", [lambda td: td, lambda td: td.to_lazystack()], ids=["dense", "lazy"])
 def test_errors_name_the_key_that_is_similar(make: Any) -> None:
     td = make(TensorDict({"action": np.zeros(2), "n": TensorDict({"observation": np.zeros(2)}, [2])}, [2]))
     module = TensorDictModule(lambda x: x + 1, in_keys=["acton"], out_keys=["out"])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import tree, unchanged
 
 from lite import TensorDict, lazy_stack
@@ -57,7 +58,7 @@ KEEP_LOCK = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@each_case("name", OPERATIONS)
 def test_every_entry_moves_alike(name: str) -> None:
     operation, reference, names = OPERATIONS[name]
     td = tree()
@@ -76,13 +77,13 @@ def test_every_entry_moves_alike(name: str) -> None:
     assert got.get("r").tolist() == objects[rows].tolist()
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@each_case("name", VIEWS)
 def test_views(name: str) -> None:
     td = tree()
     assert np.shares_memory(OPERATIONS[name][0](td)["a"], td["a"])
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@each_case("name", OPERATIONS)
 def test_lock_is_carried_by_views(name: str) -> None:
     got = OPERATIONS[name][0](tree(lock=True))
     if name in KEEP_LOCK:
@@ -92,7 +93,7 @@ def test_lock_is_carried_by_views(name: str) -> None:
         assert not got.is_locked
 
 
-@pytest.mark.parametrize(
+@each_case(
     "operation",
     [
         lambda td: td.reshape(4, 3),
@@ -108,7 +109,7 @@ def test_nothing_to_do_gives_self(operation: Callable[[Any], Any]) -> None:
     assert operation(td) is td
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("operation", "error", "message"),
     [
         (lambda td: td.reshape(5, 2), RuntimeError, "invalid for a batch of 12"),
@@ -218,8 +219,8 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("lazy", [False, True])
-@pytest.mark.parametrize("name", SIZES)
+@each_case("lazy", [False, True])
+@each_case("name", SIZES)
 def test_sizes_and_dims_by_keyword(name: str, lazy: bool) -> None:
     keyword, value = SIZES[name]
     td = TensorDict({"a": np.arange(12).reshape(2, 3, 2), "n": {"b": np.arange(6).reshape(2, 3)}}, [2, 3])

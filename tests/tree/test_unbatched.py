@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import (
     LazyStackedTensorDict,
@@ -61,7 +62,7 @@ def test_stored_it_has_the_batch_size_and_the_given_one_stays_as_it_was() -> Non
     check(td, u)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "op",
     [
         lambda td: td[0],
@@ -174,7 +175,7 @@ def test_rows_do_not_go_with_it_and_nothing_is_written() -> None:
     np.testing.assert_array_equal(td["n", "u"], np.arange(5.0))
 
 
-@pytest.mark.parametrize("lazy", [False, True])
+@each_case("lazy", [False, True])
 def test_assignments_at_an_index_skip_it(lazy: bool) -> None:
     row = TensorDict(x=np.ones(2), u=UnbatchedTensor(np.full(5, 7.0)))
     u = UnbatchedTensor(table())

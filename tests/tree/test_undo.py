@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack
 
@@ -45,7 +46,7 @@ def source() -> TensorDict:
     )
 
 
-@pytest.mark.parametrize("name", REACHED)
+@each_case("name", REACHED)
 def test_new_and_changed_entries_reach_the_source(name):
     td, before = source(), source()
     with OPERATIONS[name](td) as form:
@@ -58,7 +59,7 @@ def test_new_and_changed_entries_reach_the_source(name):
     assert td["n", "b"].dtype == before["n", "b"].dtype
 
 
-@pytest.mark.parametrize("name", REACHED)
+@each_case("name", REACHED)
 def test_a_locked_source_gets_values_in_its_arrays(name):
     td, before = source().lock_(), source()
     array = td["a"]
@@ -69,7 +70,7 @@ def test_a_locked_source_gets_values_in_its_arrays(name):
     np.testing.assert_array_equal(td["a"], before["a"] * 2)
 
 
-@pytest.mark.parametrize("name", REACHED)
+@each_case("name", REACHED)
 def test_nothing_is_written_when_the_body_raises(name):
     td = source()
 
@@ -126,7 +127,7 @@ def test_results_pickle_and_clone():
         copy["z"] = np.ones(6)
 
 
-@pytest.mark.parametrize("name", ["transpose", "flatten", "view", "unsqueeze", "flatten_keys", "rot90"])
+@each_case("name", ["transpose", "flatten", "view", "unsqueeze", "flatten_keys", "rot90"])
 def test_lazy_stacks_stay_lazy(name):
     td = lazy_stack([TensorDict(a=np.ones(3) * i, batch_size=[3]) for i in range(2)])
     with OPERATIONS[name](td) as form:

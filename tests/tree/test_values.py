@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 import lite
 from lite import NonTensorData, NonTensorStack, TensorDict
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "dtype", "shape"),
     [
         (True, "bool", ()),
@@ -45,7 +46,7 @@ def test_default_float_dtype_holds_for_scalars_lists_and_tuples() -> None:
     assert TensorDict(a=1.5)["a"].dtype == np.float32
 
 
-@pytest.mark.parametrize("value", ["text", None, b"bytes", {1, 2}, range(3), len, ("x", 2), object()])
+@each_case("value", ["text", None, b"bytes", {1, 2}, range(3), len, ("x", 2), object()])
 def test_other_objects_are_kept_as_they_are(value: Any) -> None:
     td = TensorDict({"a": value}, batch_size=[2])
     assert isinstance(td.get("a"), NonTensorData)
@@ -88,7 +89,7 @@ def test_objects_with_a_numpy_method_become_arrays() -> None:
     np.testing.assert_array_equal(TensorDict(a=Tensor())["a"], [0, 1])
 
 
-@pytest.mark.parametrize("value", [[[1], [1, 2]], [np.zeros(1), np.zeros(2)]])
+@each_case("value", [[[1], [1, 2]], [np.zeros(1), np.zeros(2)]])
 def test_ragged_numbers_are_refused(value: Any) -> None:
     with pytest.raises(ValueError, match=r"lite\.lazy_stack"):
         TensorDict(a=value)

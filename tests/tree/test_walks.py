@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.tensorclasses import Point
 from helpers.trees import tree, unchanged
 
@@ -104,7 +105,7 @@ def test_zip_tree_meets_entries_at_the_same_places() -> None:
     assert [part["a"].tolist() for part in parts] == [[2], [3, 3]]
 
 
-@pytest.mark.parametrize("change", ["exclude", "rename_key_"])
+@each_case("change", ["exclude", "rename_key_"])
 def test_lifted_operations_change_all_parts_or_none(change: str) -> None:
     parts = [TensorDict(a=1, b=2), TensorDict(a=3, b=4)]
     stack = lazy_stack(parts)

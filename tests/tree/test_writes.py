@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.trees import rows
 
 import lite
@@ -71,11 +72,9 @@ def sources() -> dict[str, dict[str, Any]]:
     }
 
 
-@pytest.mark.parametrize("lazy", [False, True])
-@pytest.mark.parametrize("name", sources())
-@pytest.mark.parametrize(
-    "how", ["update", "update_", "inplace", "update_at_", "set index", "set_", "inplace set"]
-)
+@each_case("lazy", [False, True])
+@each_case("name", sources())
+@each_case("how", ["update", "update_", "inplace", "update_at_", "set index", "set_", "inplace set"])
 def test_updates_are_all_or_nothing(how: str, name: str, lazy: bool) -> None:
     td, source = lazy_stack(list(rows().unbind(0))) if lazy else rows(), sources()[name]
     root = TensorDict({"root": td}, batch_size=[3])
@@ -91,7 +90,7 @@ def test_updates_are_all_or_nothing(how: str, name: str, lazy: bool) -> None:
     assert_unchanged(calls[how], root, source)
 
 
-@pytest.mark.parametrize("how", ["update_", "inplace", "update_at_", "set index", "set_", "set"])
+@each_case("how", ["update_", "inplace", "update_at_", "set index", "set_", "set"])
 def test_writes_to_lazy_stacks_are_all_or_nothing(how: str) -> None:
     td = stack()
     bad = stack()
@@ -109,7 +108,7 @@ def test_writes_to_lazy_stacks_are_all_or_nothing(how: str) -> None:
     assert_unchanged(calls[how], td, bad)
 
 
-@pytest.mark.parametrize("how", ["update_", "inplace", "update_at_", "set index", "number"])
+@each_case("how", ["update_", "inplace", "update_at_", "set index", "number"])
 def test_read_only_arrays_are_found_first(how: str) -> None:
     td, source = rows(), rows().apply(lambda x: x + 1)
     td["z"].flags.writeable = False
@@ -132,7 +131,7 @@ def test_locks_are_found_first() -> None:
     assert_unchanged(lambda: node.update(source), node, source, error=RuntimeError)
 
 
-@pytest.mark.parametrize("how", ["update", "inplace", "setitem", "names", "new nodes"])
+@each_case("how", ["update", "inplace", "setitem", "names", "new nodes"])
 def test_name_conflicts_are_found_first(how: str) -> None:
     td = TensorDict(
         {"a": np.zeros(2), "n": TensorDict({"b": np.zeros((2, 3))}, [2, 3], names=[None, "p"])}, [2]
@@ -186,8 +185,8 @@ def test_casts_that_raise_are_found_first() -> None:
         assert_unchanged(lambda: td.update_(complex_), td, complex_)
 
 
-@pytest.mark.parametrize("strict", [True, False])
-@pytest.mark.parametrize("assign", [True, False])
+@each_case("strict", [True, False])
+@each_case("assign", [True, False])
 def test_load_state_dict_is_all_or_nothing(strict: bool, assign: bool) -> None:
     td = TensorDict({"a": np.zeros(2), "n": {"b": np.zeros(2)}, "z": np.zeros(2)}, [2])
     state = TensorDict({"a": np.ones(2), "n": {"b": np.ones(2)}, "z": np.ones(2)}, [2]).state_dict()
@@ -218,7 +217,7 @@ def test_set_of_a_nested_entry_is_update() -> None:
     assert_unchanged(lambda: td.set_("n", "text"), td, error=ValueError)
 
 
-@pytest.mark.parametrize("how", ["set_", "inplace", "update_", "set index"])
+@each_case("how", ["set_", "inplace", "update_", "set index"])
 def test_objects_take_objects_only(how: str) -> None:
     td = TensorDict({"a": np.zeros(2), "s": "x", "r": ["p", "q"]}, batch_size=[2])
     calls: dict[str, Callable[[Any], Any]] = {
@@ -280,8 +279,8 @@ def test_auto_batch_size_caps_shared_objects() -> None:
     assert TensorDict(batch_size=[2, 3]).auto_batch_size_(1).batch_size == (2,)
 
 
-@pytest.mark.parametrize("flatten", [True, False])
-@pytest.mark.parametrize("sizes", [([2], [2, 3]), ([2, 3], [2])])
+@each_case("flatten", [True, False])
+@each_case("sizes", [([2], [2, 3]), ([2, 3], [2])])
 def test_loading_takes_the_batch_sizes_of_nodes(flatten: bool, sizes: tuple[list[int], list[int]]) -> None:
     def node(size: list[int], value: float) -> TensorDict:
         return TensorDict({"n": TensorDict({"b": np.full((2, 3), value)}, size)}, batch_size=[2])
@@ -300,7 +299,7 @@ def test_indices_out_of_bounds_write_nothing() -> None:
     assert_unchanged(lambda: td.__setitem__(3, 1), td, error=IndexError)
 
 
-@pytest.mark.parametrize("lazy", [False, True])
+@each_case("lazy", [False, True])
 def test_update_at_names_the_entry_that_a_value_does_not_fit(lazy: bool) -> None:
     td = TensorDict({"a": np.zeros(3), "n": {"r": NonTensorStack("p", "q", "r")}}, batch_size=[3])
     td = lazy_stack(list(td.unbind(0))) if lazy else td
@@ -328,8 +327,8 @@ _TRACED_WRITES: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("make", [lambda p: p, lambda p: p * 1], ids=["parameter", "result"])
-@pytest.mark.parametrize("write", _TRACED_WRITES.values(), ids=_TRACED_WRITES.keys())
+@each_case("make", [lambda p: p, lambda p: p * 1], ids=["parameter", "result"])
+@each_case("write", _TRACED_WRITES.values(), ids=_TRACED_WRITES.keys())
 def test_traced_values_keep_their_derivative(write: Callable[..., Any], make: Callable[..., Any]) -> None:
     p = nn.Parameter(np.array([1.0, 2.0, 3.0], np.float32))
     held = np.zeros(3, np.float32)
@@ -361,7 +360,7 @@ def test_traced_values_at_an_index() -> None:
     np.testing.assert_array_equal(p.grad, [1, 2, 11])
 
 
-@pytest.mark.parametrize(
+@each_case(
     "part",
     [lambda td: td[:2], lambda td: td.unbind(0)[0], lambda td: td.to_lazystack()],
     ids=["slice", "unbind", "lazy stack of views"],

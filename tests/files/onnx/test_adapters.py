@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.models.real_models import MODELS
 
 from lite._files.onnx.adapters import MAX_DIMENSIONS, adapter_bytes, read_adapter
@@ -62,7 +63,7 @@ def place_of(kind: str, *values: int) -> int:
     return adapter_bytes({"a": np.zeros((2, 3), np.float32)}).index(struct.pack(kind, *values))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("data", "message"),
     [
         (b"", "must begin with"),

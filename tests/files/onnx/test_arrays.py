@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite._files.onnx import writer
 from lite._files.onnx.arrays import read_array
@@ -20,7 +21,7 @@ def read(tensor: Any, folder: Path | None = None) -> np.ndarray:
     return read_array(data, (0, len(data)), folder)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "name",
     [
         "FLOAT",
@@ -46,7 +47,7 @@ def read(tensor: Any, folder: Path | None = None) -> np.ndarray:
         "INT2",
     ],
 )
-@pytest.mark.parametrize("raw", [False, True])
+@each_case("raw", [False, True])
 def test_every_type_as_onnx_reads_it(name: str, raw: bool) -> None:
     kind = getattr(onnx.TensorProto, name)
     dtype = onnx.helper.tensor_dtype_to_np_dtype(kind)
@@ -63,7 +64,7 @@ def test_every_type_as_onnx_reads_it(name: str, raw: bool) -> None:
         assert found.dtype == given.dtype
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.float16])
+@each_case("dtype", [np.float32, np.float64, np.int64, np.float16])
 def test_numbers_that_lie_across_words_are_aligned(dtype: Any) -> None:
     given = np.arange(5, dtype=dtype)
     tensor = onnx.numpy_helper.from_array(given).SerializeToString()
@@ -89,7 +90,7 @@ def test_arrays_beside_the_model(tmp_path: Path) -> None:
         read(writer.tensor_elsewhere("w", data.dtype, (2, 3), "../w.data", 0, 24), tmp_path / "sub")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("tensor", "message"),
     [
         (integer(1, 3) + integer(2, 1) + field(9, b"12345678"), "has 8 bytes instead of 12"),

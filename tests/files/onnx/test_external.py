@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from helpers.cases import each_case
 
 from lite._files.onnx.external import check_external_files, check_links
 
 
-@pytest.mark.parametrize("name", ["", "../x", "a/../../x", "/etc/passwd", "C:\\x", "a\\..\\x"])
+@each_case("name", ["", "../x", "a/../../x", "/etc/passwd", "C:\\x", "a\\..\\x"])
 def test_names_out_of_the_folder(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="outside its folder"):
         check_external_files(tmp_path / "model.onnx", [name])

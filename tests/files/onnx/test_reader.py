@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.models.real_models import MODELS
 
 from lite._files.onnx.reader import (
@@ -57,7 +58,7 @@ def test_as_onnx_reads_them(path: object) -> None:
     assert few
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("values", "want"),
     [
         ([1.5, -2.0], [1.5, -2.0]),
@@ -68,7 +69,7 @@ def test_as_onnx_reads_them(path: object) -> None:
         (np.zeros(3, np.float64), None),
     ],
 )
-@pytest.mark.parametrize("raw", [True, False])
+@each_case("raw", [True, False])
 def test_numbers_raw_and_in_fields(values: object, want: list[float] | None, raw: bool) -> None:
     onnx = pytest.importorskip("onnx")
     array = np.asarray(values, None if isinstance(values, np.ndarray) else np.float32)
@@ -98,7 +99,7 @@ def test_numbers_of_attributes() -> None:
     assert named_integers(data, read_graph(data).nodes[0]) == {b"one": -1}
 
 
-@pytest.mark.parametrize("data", [b"", b"\x3a\x7f", b"\x3a\x00\x3a\x00"])
+@each_case("data", [b"", b"\x3a\x7f", b"\x3a\x00\x3a\x00"])
 def test_what_has_not_one_graph_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="not a"):
         read_graph(data)

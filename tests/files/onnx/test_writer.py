@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite._files.onnx import writer
 
@@ -40,7 +41,7 @@ def test_the_onnx_package_reads_it() -> None:
     assert model.metadata_props[0].value == "value"
 
 
-@pytest.mark.parametrize("dtype", sorted(set(writer.ELEMENT_TYPES) - {"bfloat16"}))
+@each_case("dtype", sorted(set(writer.ELEMENT_TYPES) - {"bfloat16"}))
 def test_arrays_of_every_dtype(dtype: str) -> None:
     onnx = pytest.importorskip("onnx")
     array = np.array([[1, 0, 3]]).astype(dtype)
