@@ -50,8 +50,3 @@ def test_make_tensordict_takes_collections(kind: str) -> None:
     assert make_tensordict(source, batch_size=[3]).batch_size == (3,)
     assert source.batch_size == before
     np.testing.assert_array_equal(out["a"], td["a"])
-
-
-def test_make_tensordict_prefers_the_mapping() -> None:
-    out = make_tensordict({"a": 1}, a=2, b=3)
-    assert (int(out["a"]), int(out["b"])) == (1, 3)

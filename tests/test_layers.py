@@ -6,7 +6,7 @@ know to read a file is all that it names.
 
 from __future__ import annotations
 
-import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -91,15 +91,18 @@ def modules() -> dict[str, Path]:
     return found
 
 
+# At the beginning of a line, so also in programs within texts. Parsing 700 files took five seconds.
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from (lite(?:\.\w+)*) import (\([^)]*\)|[^\n#]*)|import (lite\b[^\n#]*))", re.MULTILINE
+)
+
+
 def imported(file: Path) -> Iterator[str]:
     """Every module of the product that a file imports: at its top, in functions, and for type checkers."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "lite":
-            for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                yield inner if inner in modules() else str(node.module)
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "lite")
+    for module, names, whole in _IMPORT.findall(file.read_text(encoding="utf-8")):
+        for name in re.findall(r"([\w.]+)(?: as \w+)?", re.sub(r"#.*", "", names or whole)):
+            inner = f"{module}.{name}" if module else name
+            yield inner if inner in modules() or not module else module
 
 
 @cache

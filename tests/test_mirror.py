@@ -45,9 +45,13 @@ def packages(folder: Path) -> set[str]:
     inner = folder.relative_to(TESTS).parts
     top = inner[0] if inner[:1] in (("kernels",), ("models",)) else "lite"
     wanted = inner[1:] if top != "lite" else inner
+    return {parts[-1] for parts in all_packages(top) if parts and wanted in (parts[:-1], parts)}
+
+
+@functools.cache
+def all_packages(top: str) -> list[tuple[str, ...]]:
     below = [path.relative_to(ROOT / top).parts[:-1] for path in (ROOT / top).rglob("__init__.py")]
-    plain = [tuple(part.lstrip("_") for part in parts) for parts in below]
-    return {parts[-1] for parts in plain if parts and wanted in (parts[:-1], parts)}
+    return [tuple(part.lstrip("_") for part in parts) for parts in below]
 
 
 def named_for(test: Path, names: set[str]) -> str | None:

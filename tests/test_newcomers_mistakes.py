@@ -268,7 +268,7 @@ PROMPTS: list[tuple[str, Any, type[Exception], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("mode", "given", "error", "words"), PROMPTS)
+@each_case(("mode", "given", "error", "words"), PROMPTS)
 def test_what_a_language_model_is_given(
     mode: str, given: Any, error: type[Exception], words: list[str]
 ) -> None:

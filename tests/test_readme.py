@@ -22,12 +22,6 @@ READMES = [
     ),
 ]
 WITH_PYTHON = [document for document in READMES if python_of(document)]
-EVERY = [
-    (readme, number)
-    for readme in WITH_PYTHON
-    for number, block in enumerate(python_of(readme))
-    if not needs_ray(block)  # these run below
-]
 
 
 def test_every_guide_is_linked_from_a_readme() -> None:
@@ -41,15 +35,17 @@ def test_every_guide_is_linked_from_a_readme() -> None:
     assert [path for path in ROOT.glob("lite/guides/**/*") if path.is_file() and path.suffix != ".md"] == []
 
 
-@pytest.mark.parametrize(("readme", "number"), EVERY)
-def test_a_block_runs_as_printed(readme: str, number: int) -> None:
-    """Those of a document share a process, which the first of these tests starts."""
-    result = readme_blocks.run(readme)[number]
-    where = f"{readme}, block {number}, line {result.get('line') or python_of(readme)[number].line}"
-    assert "failed" not in result, f"{where}: {result['failed']}"
-    if "skipped" in result:
-        assert not os.environ.get("LITE_REQUIRE_PARITY"), f"{where}: {result['skipped']}"
-        pytest.skip(f"{where}: {result['skipped']}")
+@pytest.mark.parametrize("readme", WITH_PYTHON)
+def test_blocks_run_as_printed(readme: str) -> None:
+    skipped = []
+    for block, result in zip(python_of(readme), readme_blocks.run(readme), strict=True):
+        where = f"{readme}, line {result.get('line') or block.line}"
+        assert "failed" not in result, f"{where}: {result['failed']}"
+        if "skipped" in result and not needs_ray(block):  # these run below
+            skipped.append(f"{where}: {result['skipped']}")
+    assert not (skipped and os.environ.get("LITE_REQUIRE_PARITY")), skipped
+    if skipped:
+        pytest.skip("; ".join(skipped))
 
 
 def test_lines_state_values() -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from helpers.cases import each_case
 from helpers.readme_blocks import blocks
 
 ROOT = Path(__file__).parents[1]
@@ -141,15 +140,16 @@ def test_what_is_listed_is_still_typed() -> None:
     assert not unused
 
 
-@each_case(
-    "line",
-    [line for line in EVERY + IN_GUIDES if line.command.startswith("lite ")],
-    ids=lambda line: f"{line.document}: {line.command}",
-)
-def test_options_are_those_of_the_program(line: Line) -> None:
+def test_options_are_those_of_the_program() -> None:
     from lite.cli.main import build_parser
 
-    build_parser().parse_args(shlex.split(line.command)[1:])  # SystemExit where it does not know one
+    parser = build_parser()
+    for line in EVERY + IN_GUIDES:
+        if line.command.startswith("lite "):
+            try:
+                parser.parse_args(shlex.split(line.command)[1:])
+            except SystemExit:
+                pytest.fail(f"{line.document}: {line.command}")
 
 
 @pytest.fixture(scope="module")

@@ -75,15 +75,6 @@ def test_results_have_the_class(action: Callable[[Any], Any]) -> None:
     assert type(action(_own())) is Own
 
 
-def test_joined_values_are_those_of_plain_ones() -> None:
-    plain = TensorDict({"x": np.arange(6.0).reshape(3, 2), "n": {"y": np.arange(3.0)}}, [3])
-    for join in (lite.stack, lite.cat, lite.maybe_dense_stack):
-        got, expected = join([_own(), _own()]), join([plain, plain])
-        assert got.batch_size == expected.batch_size
-        np.testing.assert_array_equal(got["x"], expected["x"])
-        np.testing.assert_array_equal(got["n", "y"], expected["n", "y"])
-
-
 def test_of_several_classes_the_first_is_taken() -> None:
     plain = TensorDict({"x": np.zeros((3, 2)), "n": {"y": np.zeros(3)}}, [3])
     for join in (lite.stack, lite.cat, lite.maybe_dense_stack):

@@ -13,7 +13,7 @@ import pytest
 from helpers.cases import each_case
 
 from lite import TensorDict, lazy_stack, stack
-from lite._arrays.device import DeviceArray, NotOnDevice, on_leaves, wrap
+from lite._arrays.device import DeviceArray, NotOnDevice, wrap
 
 devicearray = pytest.importorskip("numba.cuda.cudadrv.devicearray", reason="the class is Numba's")
 
@@ -143,13 +143,6 @@ def test_unsupported_attributes_are_type_errors_that_hasattr_understands(td: Ten
         array.tobytes()
     with pytest.raises(NotOnDevice, match=r'td.to\("cpu"\)'):
         np.asarray(array)
-
-
-def test_wrapping_leaves_host_values_alone() -> None:
-    x = np.zeros(3)
-    assert wrap(x) is x
-    assert wrap(1.5) == 1.5
-    np.testing.assert_array_equal(on_leaves(np.add, x, 1), np.ones(3))
 
 
 # -- a library whose arrays follow NumPy -----------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import pickle
 from collections import OrderedDict
 
@@ -43,13 +42,6 @@ def test_only_what_stands_below_the_package() -> None:
     assert written_in.pop(below) == "shop._counter"
     assert private.__module__ == "shop._counter"
     assert OrderedDict.__module__ == "collections"
-
-
-def test_what_reads_classes_still_works() -> None:
-    assert list(inspect.signature(nn.Linear).parameters)[:2] == ["in_features", "out_features"]
-    assert repr(nn.Linear) == "<class 'lite.nn.Linear'>"
-    module = pickle.loads(pickle.dumps(nn.TensorDictModule(nn.Linear(2, 3), ["a"], ["b"])))
-    assert module.module.weight.shape == (3, 2)
 
 
 def test_pickles_of_modules_name_public_places_only() -> None:

@@ -77,18 +77,6 @@ def test_a_block_inside_itself() -> None:
     assert setting.get() == 1
 
 
-def test_missing_keys_give_none_or_raise() -> None:
-    td = lite.TensorDict()
-    assert lite.get_defaults_to_none()
-    try:
-        lite.set_get_defaults_to_none(False)
-        with pytest.raises(KeyError):
-            td.get("missing")
-    finally:
-        lite.set_get_defaults_to_none(True)
-    assert td.get("missing") is None
-
-
 def lists(kind: str) -> Any:
     """What a list of texts becomes in a container."""
     if kind == "tensorclass":

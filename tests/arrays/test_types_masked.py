@@ -52,14 +52,6 @@ def test_masked_arrays_are_refused(write: Callable[[Any], Any], name: str) -> No
     np.testing.assert_array_equal(td["n", "b"], np.zeros(3))
 
 
-@each_case("write", [lambda td: td.set_("a", MASKED), lambda td: td.update_({"a": MASKED})])
-def test_in_place(write: Callable[[Any], Any]) -> None:
-    td = held()
-    with pytest.raises(ValueError, match=r"Failed to update 'a'[^|]*masked array"):
-        write(td)
-    np.testing.assert_array_equal(td["a"], np.zeros(3))
-
-
 def test_lazy_stacks() -> None:
     stacked = lazy_stack([TensorDict(a=np.zeros(3)) for _ in range(2)])
     both = np.ma.stack([MASKED, MASKED])
@@ -71,9 +63,3 @@ def test_lazy_stacks() -> None:
         with pytest.raises(TypeError, match="masked array"):
             write()
         np.testing.assert_array_equal(stacked["a"], np.zeros((2, 3)))
-
-
-def test_what_the_error_proposes() -> None:
-    td = TensorDict(a=MASKED.filled(0.0), mask=MASKED.mask, batch_size=[3])
-    np.testing.assert_array_equal(td["a"], [1, 0, 3])
-    assert held().set_non_tensor("m", MASKED).get("m").data is MASKED

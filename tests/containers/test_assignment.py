@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from helpers.cases import each_case
@@ -28,44 +26,6 @@ def test_an_entry_made_by_a_call_takes_its_later_entries() -> None:
     td = TensorDict(a=np.zeros(2))
     td.update({"n": {"x": 1}, ("n", "y"): 2}, inplace=True)  # y goes to the node made just before
     assert sorted(td["n"].keys()) == ["x", "y"]
-
-
-@each_case("index", [0, -1, slice(1, 3), slice(None), ..., (1,), (2, 0), (slice(None), 1)])
-@each_case("dtypes", [("f4", "f4"), ("f4", "f8"), ("f8", "f4"), ("i8", "f4"), ("f8", "i2")])
-def test_assigned_arrays_arrive_in_every_leaf(index: Any, dtypes: tuple[str, str]) -> None:
-    given, own = dtypes
-    arrays = [np.zeros((3, 2), own), np.zeros((3, 2, 4), own)]
-    td = TensorDict({"a": arrays[0].copy(), "n": {"b": arrays[1].copy()}}, batch_size=[3, 2])
-    source = TensorDict(
-        {"a": np.arange(6).reshape(3, 2).astype(given), "n": {"b": np.ones((3, 2, 4), given)}}, [3, 2]
-    )
-    td[index] = source[index]
-    for array, key in zip(arrays, ["a", ("n", "b")], strict=True):
-        array[index] = source[key][index]
-        np.testing.assert_array_equal(td[key], array)
-        assert td[key].dtype == own
-
-
-@each_case("index", [[2, 0], [True, False, True], [-1], []])
-@each_case("value", [5, 2.5, True, "rows"])
-def test_arrays_of_indices_write_rows(index: list[Any], value: Any) -> None:
-    array = np.arange(6.0).reshape(3, 2)
-    where = np.array(index, None if index else np.int64)
-    td = TensorDict({"a": array.copy(), "n": {"b": array.copy()}, "i": np.arange(3)}, batch_size=[3])
-    td[where] = td[where].apply(lambda x: x + 7) if value == "rows" else value
-    expected = array.copy()
-    expected[where] = array[where] + 7 if value == "rows" else value
-    np.testing.assert_array_equal(td["a"], expected)
-    np.testing.assert_array_equal(td["n", "b"], expected)
-    assert td["i"].dtype == np.int64
-
-
-def test_entries_without_features_are_not_spread_over_features_of_a_stack() -> None:
-    stack_ = lazy_stack([TensorDict({"a": np.zeros(2)}, []) for _ in range(2)])
-    stack_.update_(TensorDict({"a": np.array([1.0, 2.0])}, [2]))  # as NumPy broadcasts (2,) to (2, 2)
-    np.testing.assert_array_equal(stack_["a"], [[1, 2], [1, 2]])
-    stack_.set_("a", np.array([3.0, 4.0]))
-    np.testing.assert_array_equal(stack_["a"], [[3, 4], [3, 4]])
 
 
 def test_an_update_of_a_stack_by_its_own_rows_reads_them_first() -> None:

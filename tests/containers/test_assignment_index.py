@@ -36,24 +36,6 @@ def test_assignment_writes_every_entry_there(index: Any) -> None:
     assert td["r"] == ["p", "q", "r"]
 
 
-def test_assignment_of_a_mapping_a_number_and_an_expanded_source() -> None:
-    td = writable()
-    td[0] = {"a": [1.0, 2.0]}
-    td[1:] = TensorDict({"a": np.full(2, 5.0)})
-    np.testing.assert_array_equal(td["a"], [[1, 2], [5, 5], [5, 5]])
-    numbers = TensorDict({"a": np.zeros(3), "b": np.zeros(3, int)}, batch_size=[3])
-    numbers[::2] = 4
-    np.testing.assert_array_equal(numbers["b"], [4, 0, 4])
-
-
-def test_new_keys_are_allocated_for_the_whole_batch() -> None:
-    td = TensorDict({}, batch_size=[3])
-    td[1] = TensorDict({"a": np.ones(2), "n": {"b": 7}, "s": "x"})
-    np.testing.assert_array_equal(td["a"], [[0, 0], [1, 1], [0, 0]])
-    np.testing.assert_array_equal(td["n", "b"], [0, 7, 0])
-    assert td["s"] == [None, "x", None]
-
-
 @each_case(
     ("index", "source", "message"),
     [

@@ -25,7 +25,7 @@ def test_source_of_another_type_is_refused(source: Any) -> None:
         TensorDict(source)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("given", "expected"),
     [(None, ()), (3, (3,)), ([3], (3,)), ((3,), (3,)), (np.int64(3), (3,)), (np.array([3]), (3,))],
 )
@@ -50,14 +50,6 @@ def test_nested_nodes_are_aliased_when_their_batch_size_fits() -> None:
     stored = TensorDict({"n": short}, batch_size=[3])["n"]
     assert stored is not short
     assert (stored.batch_size, short.batch_size) == ((3,), ())
-
-
-def test_batch_size_setter_reaches_shorter_nodes_only() -> None:
-    td = TensorDict({"a": np.zeros((2, 3)), "n": {"b": np.zeros((2, 3))}, "s": "x"})
-    td.batch_size = [2, 3]
-    assert (td.batch_size, td["n"].batch_size, td.get("s").batch_size) == ((2, 3),) * 3
-    td.batch_size = [2]
-    assert (td.batch_size, td["n"].batch_size) == ((2,), (2, 3))
 
 
 def test_batch_size_setter_refuses_and_changes_nothing() -> None:
@@ -113,9 +105,7 @@ def test_a_tensordict_cannot_hold_itself() -> None:
     assert list(td.keys()) == ["a"]
 
 
-@pytest.mark.parametrize(
-    ("given", "error"), [(3.0, TypeError), ("3", ValueError), ([-1], ValueError), ([2.5], TypeError)]
-)
+@each_case(("given", "error"), [(3.0, TypeError), ("3", ValueError), ([-1], ValueError), ([2.5], TypeError)])
 def test_other_batch_sizes_are_refused(given: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         TensorDict({}, batch_size=given)
@@ -127,14 +117,3 @@ def test_shape_is_the_batch_size_and_batch_dims_follow_from_it() -> None:
     assert (td.batch_size, td.batch_dims) == ((2,), 1)
     with pytest.raises(RuntimeError, match="Setting batch dims"):
         td.batch_dims = 2
-
-
-def test_fromkeys_numel_len_and_bool() -> None:
-    td = TensorDict.fromkeys(["a", ("n", "b")], 1)
-    assert int(td["n", "b"]) == 1
-    empty = TensorDict({}, batch_size=[0, 3])
-    assert (empty.numel(), len(empty), td.numel(), len(td)) == (0, 0, 1, 0)
-    with pytest.raises(RuntimeError, match="boolean"):
-        bool(td)
-    with pytest.raises(TypeError):
-        hash(td)

@@ -103,8 +103,3 @@ def test_as_stack(shape: tuple[int, ...], host: bool) -> None:
 )
 def test_different_shapes_give_none(shapes: tuple[tuple[int, ...], ...], host: bool) -> None:
     assert stacked([np.zeros(shape) for shape in shapes], 0, host) is None
-
-
-def test_arrays_that_are_not_in_order() -> None:
-    arrays = [np.arange(6.0).reshape(2, 3).T, np.arange(6.0).reshape(3, 2)[::-1]]
-    np.testing.assert_array_equal(stacked(arrays, 0, True), np.stack(arrays))

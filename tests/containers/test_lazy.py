@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import pytest
 from helpers.cases import each_case
@@ -121,26 +119,6 @@ def test_lock_reaches_the_parts():
         part.lock_()
     assert ls.is_locked
     assert ls.clone().is_locked is False
-
-
-def test_clone_copies_and_copy_shares():
-    ls = ragged(1, 2)
-    deep, shallow = ls.clone(), ls.copy()
-    shallow["new"] = [1, 2]
-    assert "new" not in ls
-    ls[1]["a"][:] = -1
-    assert deep[1]["a"].tolist() == [10, 11]
-    assert shallow[1]["a"].tolist() == [-1, -1]
-    assert copy.deepcopy(ls)[1]["a"].tolist() == [-1, -1]
-
-
-def test_empty_and_clear():
-    ls = ragged(1, 2)
-    assert ls.empty().batch_size == (2,)
-    assert list(ls.empty(True).keys()) == ["n"]
-    assert regular((2, 3), 0).empty(batch_size=[5]).batch_size == (5,)
-    assert not ls.is_empty()
-    assert ls.clear().is_empty()
 
 
 def test_names():

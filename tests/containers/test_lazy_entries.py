@@ -5,7 +5,6 @@ import pytest
 from helpers.cases import each_case
 
 from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, lazy_stack, tensorclass
-from lite.nn import TensorDictParams
 
 DEEP = ("n", "m", "x")
 
@@ -20,15 +19,6 @@ def rows(*sizes, batch=(2,)):
 
 def stacked(dim=0, n=3):
     return lazy_stack(rows(*[4] * n), dim)
-
-
-@each_case("dim", [0, 1])
-def test_leaf_at_a_path_is_stacked_along_the_stack_dim(dim):
-    stack = stacked(dim)
-    leaf = stack[DEEP]
-    np.testing.assert_array_equal(leaf, np.stack([part[DEEP] for part in stack.tensordicts], dim))
-    np.testing.assert_array_equal(stack.get(DEEP), leaf)
-    assert leaf.flags.c_contiguous
 
 
 @each_case("size", [1, 300])
@@ -99,18 +89,6 @@ def test_nodes_with_different_numbers_of_batch_dims_are_passed_but_not_stacked()
         stack["n", "m"]
 
 
-def test_ragged_leaf_at_a_path():
-    stack = lazy_stack(rows(3, 4))
-    assert DEEP in stack.keys(True, True)
-    assert DEEP in stack
-    with pytest.raises(RuntimeError, match="different shapes"):
-        stack[DEEP]
-    assert [leaf.shape for leaf in stack.get(DEEP, as_list=True)] == [(2, 3), (2, 4)]
-    assert stack.get_item_shape(DEEP) == (2, 2, -1)
-    stack.tensordicts.append(TensorDict(batch_size=[2]))
-    assert stack.get(DEEP) is None
-
-
 @each_case("dims", [(0, 0), (0, 1), (1, 0), (1, 2), (2, 1), (2, 0)])
 def test_lazy_stacks_of_lazy_stacks(dims):
     inner = [lazy_stack(rows(4, 4), dims[0]) if dims[0] < 2 else lazy_stack(rows(4, 4), 1) for _ in range(3)]
@@ -151,13 +129,6 @@ def test_tensorclasses_on_the_way_and_at_the_end():
     np.testing.assert_array_equal(stack["p", "x"], [[2, 2], [1, 1], [1, 1]])
 
 
-def test_parameters_as_parts():
-    parts = [TensorDictParams(TensorDict({"n": {"x": np.full(2, float(i))}})) for i in range(2)]
-    stack = lazy_stack(parts)
-    np.testing.assert_array_equal(stack["n", "x"], [[0, 0], [1, 1]])
-    assert list(stack.keys(True, True)) == [("n", "x")]
-
-
 def test_non_tensor_entries_at_a_path():
     stack = lazy_stack([TensorDict({"n": {"s": f"row {i}", "x": np.ones(2)}}, [2]) for i in range(2)])
     assert isinstance(stack.get(("n", "s")), NonTensorStack)
@@ -171,21 +142,6 @@ def test_non_tensor_entries_at_a_path():
     assert len(stack.keys(True, True)) == 1
 
 
-def test_keys_are_those_of_all_parts_sorted_at_every_level():
-    parts = [
-        TensorDict({"z": 1, "n": {"c": 1, "b": 2, "only": 3}, "a": 1}),
-        TensorDict({"n": {"b": 2, "c": 1}, "a": 1, "z": 1, "other": 1}),
-    ]
-    stack = lazy_stack(parts)
-    assert list(stack.keys()) == ["a", "n", "z"]
-    assert list(stack.keys(True)) == ["a", ("n", "b"), ("n", "c"), "n", "z"]
-    assert [key for key, _ in stack.items(True, True)] == list(stack.keys(True, True))
-    assert len(stack.keys(True)) == 5
-    assert len(stack.keys(True, True)) == 4
-    for value in stack.values(True, True):
-        assert value.shape == (2,)
-
-
 def test_keys_without_parts():
     stack = lazy_stack(rows(4))[:0]
     assert list(stack.keys(True)) == []
@@ -194,13 +150,6 @@ def test_keys_without_parts():
     assert DEEP not in stack.keys(True)
     assert stack.get(DEEP) is None
     assert stack.get("a") is None
-
-
-def test_entries_can_be_removed_while_they_are_gone_through():
-    stack = stacked()
-    for key, _ in stack.items():
-        del stack[key]
-    assert stack.is_empty()
 
 
 @each_case("dim", [0, 1])
@@ -240,18 +189,6 @@ def test_set_by_path_in_a_locked_stack():
         stack.set(("n", "m", "new"), np.ones((3, 2)))
     stack.set_(DEEP, np.ones((3, 2, 4)))
     np.testing.assert_array_equal(stack[DEEP], np.ones((3, 2, 4)))
-
-
-def test_set_by_path_of_what_is_no_array():
-    stack = stacked()
-    stack.set(("n", "m", "s"), "text")
-    assert stack.tensordicts[1]["n", "m", "s"] == "text"
-    stack.set(("n", "m", "d"), {"y": np.ones((3, 2))})
-    np.testing.assert_array_equal(stack.tensordicts[1]["n", "m", "d", "y"], [1, 1])
-    stack.set_(DEEP, 7)
-    assert (stack[DEEP] == 7).all()
-    stack.set(("n", "m", "l"), [np.zeros(2), np.zeros((2, 3)), np.zeros((2, 1))])
-    assert stack.get_item_shape(("n", "m", "l")) == (-1,)
 
 
 def test_lazy_stacks_below_the_parts():

@@ -96,19 +96,3 @@ def test_assignment_to_ragged_stacks():
     assert ls[1]["a"].tolist() == [2, 3]
     ls.select("a")[1:] = 0
     assert [row.tolist() for row in ls.get("a", as_list=True)] == [[1], [0, 0], [0, 0, 0]]
-
-
-def test_failing_assignment_changes_nothing():
-    ls = ragged(2, 3)
-    with pytest.raises(RuntimeError):
-        ls[:] = TensorDict({"a": np.full((2, 2), -1)}, batch_size=[2])
-    assert [row.tolist() for row in ls.get("a", as_list=True)] == [[0, 1], [10, 11, 12]]
-    ls.lock_()
-    with pytest.raises(RuntimeError, match="locked"):
-        ls[0] = {"new": 1}
-
-
-def test_objects_are_assigned_by_element():
-    ls = regular((2, 2), 0)
-    ls[:, 1] = TensorDict({"s": "new"}, batch_size=[2])
-    assert ls["s"] == [["s0", "new"], ["s2", "new"]]

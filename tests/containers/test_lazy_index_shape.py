@@ -58,7 +58,7 @@ def test_shape_is_that_of_the_dense_stack(op, dim):
 
 
 @pytest.mark.depth
-@settings(max_examples=100)
+@settings(max_examples=30)
 @given(st.data())
 def test_reshape_is_that_of_the_dense_stack(data):
     old = data.draw(st.permutations([1, 2, 3, 4]).map(tuple))

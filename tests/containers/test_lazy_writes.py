@@ -46,15 +46,6 @@ def test_update_merges_into_nested_entries_that_only_some_parts_have() -> None:
     np.testing.assert_array_equal(second["n", "y"], [2, 4])
 
 
-def test_update_that_fails_for_a_later_key_leaves_the_parts_alone() -> None:
-    first, second = TensorDict({"n": {"x": np.ones(2)}}, [2]), TensorDict({"a": np.zeros(2)}, [2])
-    stack = lazy_stack([first, second])
-    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
-        stack.update({"n": {"y": np.zeros((2, 2))}, "b": np.zeros(5)})
-    assert first["n"].sorted_keys == ["x"]
-    assert second.sorted_keys == ["a"]
-
-
 @each_case("clone", [False, True])
 def test_update_takes_ragged_entries_that_are_stacked_along_another_dim(clone: bool) -> None:
     stack = lazy_stack([TensorDict({"n": {"a": np.zeros(2)}}, [2]) for _ in range(3)], 1)
@@ -117,15 +108,6 @@ def test_assigned_leaves_broadcast_as_in_a_dense_tensordict(lazy: bool) -> None:
     np.testing.assert_array_equal(td["a"], np.arange(6.0).repeat(2).reshape(2, 3, 2))
 
 
-def test_parts_that_are_sources_of_an_assignment_are_read_first() -> None:
-    first = TensorDict({"a": np.array([1, 2]), "s": "one", "x": np.array([5, 6])}, [2])
-    stack = lazy_stack([first, TensorDict({"a": np.array([3, 4]), "s": "two"}, [2])])
-    stack[[1, 0]] = stack
-    np.testing.assert_array_equal(stack["a"], [[3, 4], [1, 2]])
-    assert [stack[0]["s"], stack[1]["s"]] == [["two"] * 2, ["one"] * 2]
-    np.testing.assert_array_equal(stack[1]["x"], [5, 6])
-
-
 def test_a_new_key_below_an_array_of_some_part_changes_nothing() -> None:
     parts = [TensorDict(), TensorDict({"n": {"a": 1}}), TensorDict(n=1)]
     stack = lazy_stack(parts)
@@ -173,15 +155,6 @@ def test_update_in_place_of_some_keys_of_a_nested_stack() -> None:
     td.update_(source, keys_to_update=[("n", "g")])
     assert [part["g"].any() for part in td["n"].tensordicts] == [False, False]
     np.testing.assert_array_equal(td["n"].tensordicts[1]["x"], np.ones((2, 2)))
-
-
-@each_case("dim", [0, 1])
-def test_shapes_of_a_stack_whose_parts_are_all_locked_are_locked(dim: int) -> None:
-    td = LazyStackedTensorDict(
-        *(TensorDict({"x": np.zeros(2)}, [2]).lock_() for _ in range(2)), stack_dim=dim
-    )
-    results = [td.reshape(-1), td.flatten(0, 1), td.unsqueeze(0), *td.split(1, 1 - dim)]
-    assert [out.is_locked for out in results] == [True] * len(results)
 
 
 @each_case(
@@ -268,14 +241,6 @@ def test_objects_of_more_dimensions_are_refused() -> None:
                 td[:] = new
             assert td.get("s").tolist() == ["p", "q"]
             np.testing.assert_array_equal(td["x"], 0)
-
-
-def test_gather_keeps_what_only_some_parts_have() -> None:
-    first = TensorDict({"a": np.array([1, 2]), "x": np.array([3, 4])}, [2])
-    stack = lazy_stack([first, TensorDict({"a": np.array([5, 6])}, [2])])
-    out = stack.gather(0, np.array([[1, 0]]))
-    np.testing.assert_array_equal(out["a"], [[5, 2]])
-    np.testing.assert_array_equal(out[0, 1]["x"], 4)
 
 
 @each_case("name", ["repeat", "repeat_interleave"])

@@ -10,30 +10,6 @@ from helpers.lazy_stacks import ragged
 from lite import TensorDict, lazy_stack
 
 
-def test_set_cuts_the_value_up():
-    ls = lazy_stack([TensorDict(batch_size=[3]) for _ in range(2)], 1)
-    value = np.arange(12).reshape(3, 2, 2)
-    ls["a"] = value
-    np.testing.assert_array_equal(ls[:, 1]["a"], value[:, 1])
-    ls["n", "deep", "b"] = value
-    np.testing.assert_array_equal(ls[:, 0]["n", "deep", "b"], value[:, 0])
-    ls["td"] = TensorDict({"x": value}, batch_size=[3, 2])
-    np.testing.assert_array_equal(ls.tensordicts[0]["td", "x"], value[:, 0])
-    ls["s"] = "text"
-    assert ls[0, 0]["s"] == "text"
-    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
-        ls["bad"] = np.zeros((2, 3))
-    assert "bad" not in ls.tensordicts[0]
-
-
-def test_writes_through_nested_nodes_reach_the_parts():
-    ls = ragged(1, 2)
-    ls["n"]["new"] = np.arange(2)
-    assert ls[1]["n", "new"] == 1
-    ls.get("n").set_("c", [np.zeros(1), np.zeros(2)])
-    assert ls[1]["n", "c"].tolist() == [0, 0]
-
-
 def test_set_in_place_keeps_the_buffers():
     ls = lazy_stack([TensorDict(a=np.zeros(2)), TensorDict(a=np.zeros(2))])
     buffer = ls[1]["a"]
@@ -88,22 +64,6 @@ def test_methods_that_need_common_keys(method):
     ls = lazy_stack([TensorDict(a=1, only=1), TensorDict(a=2)])
     with pytest.raises(RuntimeError, match=f"{method} cannot complete when there are exclusive keys"):
         getattr(ls, method)()
-
-
-def test_keys_of_ragged_stacks_are_rearranged_part_by_part():
-    ls = ragged(1, 2)
-    assert list(ls.select("a", ("n", "c")).keys(True, True)) == ["a", ("n", "c")]
-    assert list(ls.exclude("a", ("n", "c")).keys(True)) == ["b", "n", "s"]
-    assert list(ls.flatten_keys().keys()) == ["a", "b", "n.c", "s"]
-    assert list(ls.flatten_keys().unflatten_keys().keys(True)) == ["a", "b", ("n", "c"), "n", "s"]
-    taken, rest = ls.split_keys(["a"])
-    assert list(taken.keys()) == ["a"]
-    assert list(rest.keys()) == ["b", "n", "s"]
-    ls.rename_key_("a", ("n", "a"))
-    assert ls.get_item_shape(("n", "a")) == (2, -1)
-    td = TensorDict({"rows": ls}, batch_size=[2])
-    assert list(td.select(("rows", "n", "a")).keys(True, True)) == [("rows", "n", "a")]
-    assert list(td.exclude(("rows", "n")).keys(True)) == [("rows", "b"), ("rows", "s"), "rows"]
 
 
 def test_update_goes_part_by_part():

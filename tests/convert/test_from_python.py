@@ -150,18 +150,6 @@ def test_a_dataclass_as_a_tensorclass() -> None:
     assert TensorDict.from_dataclass(Step(X, 1), dest_cls=Mine).obs is X
 
 
-def test_from_dict_instance_follows_the_structure() -> None:
-    class Point(TensorClass):
-        xy: Any
-
-    model = TensorDict({"p": Point(xy=X), "n": {"q": Point(xy=X)}})
-    out = model.from_dict_instance({"p": {"xy": X}, "n": {"q": {"xy": X}}, "new": {"a": 1}})
-    assert isinstance(out["p"], Point)
-    assert isinstance(out["n", "q"], Point)
-    assert type(out["new"]) is TensorDict
-    assert out["p"].xy is X
-
-
 ROWS = np.array(
     [(1, "x", (2.0, [1, 2])), (3, "long", (4.0, [3, 4]))],
     dtype=[("a", "i4"), ("s", "U4"), ("n", [("f", "f8"), ("v", "i8", (2,))])],
@@ -223,11 +211,6 @@ def test_from_list_errors() -> None:
         TensorDict.from_list([{"a": 1}, 3])
     with pytest.raises(RuntimeError, match="empty"):
         TensorDict.from_list([])
-
-
-def test_lists_both_ways() -> None:
-    rows = [{"a": 1, "n": {"s": "x"}}, {"a": 2, "n": {"s": "y"}}]
-    assert TensorDict.from_list(rows).tolist(convert_tensors=True) == rows
 
 
 def test_a_batch_size_goes_before_finding_one() -> None:

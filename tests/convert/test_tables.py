@@ -9,7 +9,7 @@ import pytest
 from helpers.cases import each_case
 
 import lite
-from lite import NonTensorStack, TensorClass, TensorDict, from_pandas
+from lite import NonTensorStack, TensorDict, from_pandas
 
 pandas = pytest.importorskip("pandas", reason='pip install -e ".[files]"')
 
@@ -66,18 +66,6 @@ def test_parquet_keeps_shapes(tmp_path: Any) -> None:
     assert list(part.keys()) == ["a"]
     assert part.batch_size == ()
     assert part["a"].dtype == np.float64
-
-
-class Step(TensorClass):
-    a: np.ndarray
-    s: str | None = None
-
-
-def test_classes() -> None:
-    step = Step.from_pandas(pandas.DataFrame({"a": [1, 2]}))
-    assert isinstance(step, Step)
-    assert step.a.tolist() == [1, 2]
-    assert step.to_pandas()["a"].tolist() == [1, 2]
 
 
 def test_what_no_table_holds(tmp_path: Any) -> None:

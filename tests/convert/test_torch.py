@@ -46,17 +46,6 @@ def test_read_only_memory_stays_read_only() -> None:
     assert not out.flags.writeable
 
 
-def test_from_dlpack_refuses_other_objects() -> None:
-    for value in ([1, 2], "x", 3):
-        with pytest.raises(TypeError, match="array must have __dlpack__, got"):
-            lite.from_dlpack(value)
-
-
-def test_leaves_are_exported_by_dlpack() -> None:
-    td = TensorDict(x=np.arange(3))
-    assert np.shares_memory(np.from_dlpack(td["x"]), td["x"])
-
-
 def test_from_torch_takes_mappings_without_torch() -> None:
     x = np.zeros((3, 2))
     td = TensorDict.from_torch({"x": x, "n": {"f": Foreign(x)}, "s": "text"}, batch_size=[3])

@@ -6,6 +6,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.saved_samples import check, sample
 from helpers.trees import tree, unchanged
 
@@ -13,7 +14,7 @@ import lite
 from lite import TensorDict
 
 
-@pytest.mark.parametrize("compression", [None, "stored", "deflate", "bzip2", "lzma", zipfile.ZIP_DEFLATED])
+@each_case("compression", [None, "stored", "deflate", "bzip2", "lzma", zipfile.ZIP_DEFLATED])
 def test_archives(compression, tmp_path):
     td = sample()
     path = tmp_path / "td.tdz"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -45,17 +44,6 @@ def test_processes_write_where_the_parent_reads(method: str) -> None:
         child.join(60)
         np.testing.assert_array_equal(view["x"], want)
         view.update_(before)
-
-
-def test_mapped_memory_is_not_called_shared() -> None:
-    td = TensorDict({"x": np.zeros(3)}, [3]).memmap_()
-    assert td.is_memmap()
-    assert not td.is_shared()
-    with pytest.raises(AttributeError, match="no saved path"):
-        td.saved_path  # noqa: B018
-    copy = pickle.loads(pickle.dumps(td))
-    copy["x"][0] = 7
-    assert td["x"][0] == 0
 
 
 @pytest.mark.skipif("fork" not in METHODS, reason="the sender is forked, to find what is patched here")

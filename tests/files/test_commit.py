@@ -18,7 +18,7 @@ from helpers.versions import stopped, tree, version
 from lite import TensorDict, lazy_stack
 from lite._files import commit
 
-KILLS = int(os.environ.get("LITE_TEST_KILLS", "200"))
+KILLS = int(os.environ.get("LITE_TEST_KILLS", "60"))
 
 
 def killed(write: Callable[[int], object], last: int, rng: random.Random) -> None:

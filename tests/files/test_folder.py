@@ -130,16 +130,6 @@ def test_in_place(tmp_path):
     assert stack.is_memmap()
 
 
-def test_like(tmp_path):
-    td = tree()
-    out = td.memmap_like(tmp_path / "td")
-    assert out["a"].shape == (4, 3, 2)
-    assert not out["a"].any()
-    assert out["s"] == "text"
-    out["a"][...] = 3
-    assert (TensorDict.load_memmap(tmp_path / "td")["a"] == 3).all()
-
-
 def test_mapped_leaves_elsewhere(tmp_path):
     td = TensorDict({"a": np.arange(3)}, [3]).memmap(tmp_path / "one")
     with pytest.raises(RuntimeError, match="copy_existing=True"):
@@ -176,9 +166,9 @@ def test_many_leaves_and_levels(tmp_path):
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, before[1]), before[1]))
     try:
-        wide = TensorDict({f"k{i}": np.full(2, i) for i in range(1000)}, [2])
+        wide = TensorDict({f"k{i}": np.full(2, i) for i in range(300)}, [2])
         kept = wide.memmap(tmp_path / "wide"), TensorDict.load_memmap(tmp_path / "wide")
-        assert kept[1]["k999"].tolist() == [999, 999]
+        assert kept[1]["k299"].tolist() == [299, 299]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     deep = TensorDict({"leaf": np.ones(2)}, [2])

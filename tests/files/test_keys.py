@@ -7,13 +7,14 @@ from urllib.parse import unquote
 import numpy as np
 import pytest
 from helpers.trees import same_content
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lite import TensorDict
 from lite._files.keys import encode_key
 
 
+@settings(max_examples=40)
 @given(st.text(), st.text())
 def test_key_codec(a, b):
     assert unquote(encode_key(a)) == (a or "%")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import stat
 from pathlib import Path
@@ -25,15 +24,6 @@ def test_without_a_folder():
     out.make_memmap("new", (3, 2))[...] = 1
     assert out["new"].sum() == 6
     assert td.memmap_like()["a"].tolist() == [0, 0, 0]
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
-def test_shared_with_forked_processes():
-    out = TensorDict({"a": np.zeros(3)}, [3]).memmap()
-    child = multiprocessing.get_context("fork").Process(target=lambda: out["a"].fill(5))
-    child.start()
-    child.join()
-    assert out["a"].tolist() == [5, 5, 5]
 
 
 def test_views_are_mapped_copies_are_not(tmp_path):

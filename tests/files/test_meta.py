@@ -2,7 +2,7 @@
 
 import pytest
 from helpers.cases import each_case
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lite import TensorDict
@@ -13,6 +13,7 @@ KEYS = st.lists(KEY, unique=True)
 NAMES = st.none() | st.lists(st.none() | st.sampled_from(["time", "_lite"]), max_size=2)
 
 
+@settings(max_examples=40)
 @given(KEYS, NAMES)
 def test_entries_and_names_come_back_in_order(keys: list[str], names: list[str | None] | None) -> None:
     members = {key: meta.text_of({"type": f"T{i}"}) for i, key in enumerate(keys)}

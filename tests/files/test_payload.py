@@ -45,16 +45,6 @@ def test_objects(payload, tmp_path):
         assert again.get("each").tolist() == [[payload] * 2] * 2
 
 
-def test_not_a_number(tmp_path):
-    TensorDict({"x": NonTensorData(math.nan), "y": NonTensorData([math.nan, -math.inf])}).memmap(
-        tmp_path / "td"
-    )
-    out = TensorDict.load_memmap(tmp_path / "td")
-    assert math.isnan(out["x"])
-    assert math.isnan(out["y"][0])
-    assert out["y"][1] == -math.inf
-
-
 @each_case("payload", [b"bytes", {1: 2}, object, np.arange(2), 1j, {"a": b"x"}], ids=repr)
 def test_objects_that_need_a_pickle(payload, tmp_path):
     td = TensorDict({"n": {"bad": NonTensorData(payload)}})

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 import lite
 from lite import TensorDict
@@ -78,8 +79,8 @@ def damage(path: Path, rng: random.Random) -> None:
         path.write_bytes(data)
 
 
-@pytest.mark.parametrize("cases", [40, pytest.param(200, marks=pytest.mark.depth)])
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("cases", [16, pytest.param(60, marks=pytest.mark.depth)])
+@each_case("name", FORMATS)
 def test_damage_is_noticed(name: str, cases: int, tmp_path: Path) -> None:
     write, load, pattern, always = FORMATS[name]
     whole, at = tmp_path / "whole", tmp_path / "damaged"

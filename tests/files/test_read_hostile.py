@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import lite
 from lite import TensorDict
 
-hostile = settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+hostile = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 REFUSED = (ValueError, FileNotFoundError)

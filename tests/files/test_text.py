@@ -11,7 +11,7 @@ import pytest
 from helpers.cases import each_case
 
 import lite
-from lite import LazyStackedTensorDict, NonTensorStack, TensorClass, TensorDict, lazy_stack
+from lite import NonTensorStack, TensorDict
 
 pandas = pytest.importorskip("pandas", reason="needs the files extra: pip install -e '.[files]'")
 
@@ -28,7 +28,7 @@ def tree() -> TensorDict:
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
-@pytest.mark.parametrize("name", FORMATS)
+@each_case("name", FORMATS)
 def test_there_and_back(tmp_path: Path, name: str, ending: str) -> None:
     write, read, options = FORMATS[name]
     path = tmp_path / f"table.{name}{ending}"
@@ -60,21 +60,6 @@ def test_options_go_to_pandas(tmp_path: Path) -> None:
     exact = TensorDict(x=np.array([1 / 3]), batch_size=[1])
     exact.to_json(tmp_path / "x.json", double_precision=15)
     assert abs(lite.from_json(tmp_path / "x.json")["x"][0] - 1 / 3) < 1e-15
-
-
-class Step(TensorClass):
-    a: np.ndarray
-    s: str | None = None
-
-
-def test_of_other_collections(tmp_path: Path) -> None:
-    path = tmp_path / "t"
-    Step(a=np.arange(2), s=["x", "y"], batch_size=[2]).to_csv(path)
-    step = Step.from_csv(path)
-    assert type(step) is Step
-    assert (step.a.tolist(), step.s) == ([0, 1], ["x", "y"])
-    lazy_stack([TensorDict(a=1), TensorDict(a=2)]).to_json(path)
-    assert LazyStackedTensorDict.from_json(path)["a"].tolist() == [1, 2]
 
 
 @each_case(

@@ -66,13 +66,6 @@ def test_contains() -> None:
         3 in td  # noqa: B015
 
 
-def test_set_creates_nodes_and_keeps_positions() -> None:
-    td = TensorDict({"a": 1, "b": 2}, names=[])
-    assert td.set(("n", "m", "c"), 3) is td
-    td["a"] = 5
-    assert list(td.keys(True, True)) == ["a", "b", ("n", "m", "c")]
-
-
 def test_set_through_an_array_is_refused() -> None:
     td = tree()
     with unchanged(td), pytest.raises(KeyError, match="already present"):
@@ -161,14 +154,6 @@ def test_which_items_are_a_list() -> None:
     assert [key for key, _ in td.items(True, sort=True)] == ["a", ("a", "c"), "b"]
     for options in ({"include_nested": True}, {"leaves_only": True}):
         assert isinstance(td.items(**options), Iterator)
-
-
-def test_setdefault_and_create_nested() -> None:
-    td = TensorDict(a=1)
-    assert td.setdefault("a", 5) == 1
-    assert td.setdefault(("n", "b"), 5) == 5
-    td.create_nested(("m", "o"))
-    assert td["m", "o"].is_empty()
 
 
 def test_notebooks_complete_keys() -> None:

@@ -95,12 +95,6 @@ def test_to_in_place_keeps_the_nodes(lazy: bool) -> None:
     assert td.to("cpu", inplace=True) is td
 
 
-def test_to_of_a_tensorclass_in_place() -> None:
-    point = Point(xy=np.ones((3, 2)), tags=["a", "b", "c"], batch_size=[3])
-    assert point.to(np.float32, inplace=True) is point
-    assert point.xy.dtype == np.float32
-
-
 def test_to_sets_the_batch_size_of_the_result() -> None:
     td = TensorDict({"a": np.ones((4, 3))}, [4])
     assert td.to(np.float32, batch_size=[4, 3]).batch_size == (4, 3)
@@ -109,12 +103,6 @@ def test_to_sets_the_batch_size_of_the_result() -> None:
     assert td.batch_size == ()
     with pytest.raises(RuntimeError):
         td.to(np.float32, batch_size=[5])
-
-
-def test_to_accepts_what_pins_memory() -> None:
-    td = TensorDict(a=np.ones(2))
-    out = td.to("cpu", non_blocking=True, non_blocking_pin=True, num_threads=2)
-    assert (out.device, out["a"] is td["a"]) == ("cpu", True)
 
 
 @each_case(

@@ -39,20 +39,6 @@ def test_where_with_missing_keys() -> None:
     assert (got["a"].tolist(), got["b"].tolist()) == ([1, 9], [9, 4])
 
 
-def test_where_with_another_batch_size_on_the_other_side() -> None:
-    mask = np.array([True, False, True, False])
-    td, other = TensorDict({"a": np.arange(4)}, [4]), TensorDict({"a": np.full((3, 4), -1)}, [3, 4])
-    np.testing.assert_array_equal(td.where(mask, other)["a"], np.tile([0, -1, 2, -1], (3, 1)))
-    rows = np.array([True, False, True])
-    longer, shorter = TensorDict({"a": np.ones((3, 2))}, [3, 2]), TensorDict({"a": np.zeros((3, 2))}, [3])
-    for first, second in ((longer, shorter), (shorter, longer)):
-        out = first.where(rows, second)
-        assert out.batch_size == (3, 2)
-        np.testing.assert_array_equal(out["a"], np.where(rows[:, None], first["a"], second["a"]))
-    with pytest.raises(RuntimeError, match="more dims"):
-        shorter.where(np.ones((3, 2), bool), shorter)
-
-
 def test_masks() -> None:
     td = tree()
     mask = td["i"] % 2 == 0
@@ -67,29 +53,6 @@ def test_masks() -> None:
         td.masked_select([1, 2])
     with unchanged(td), pytest.raises(IndexError, match="mask has shape"):
         td.masked_fill_(np.ones(3, bool), 1)
-
-
-def test_where_adds_the_entries_that_out_lacks() -> None:
-    mask = np.array([True, False])
-    td = TensorDict({"a": np.array([1, 2]), "n": {"b": np.array([3, 4])}}, [2])
-    other = TensorDict({"a": np.array([5, 6]), "n": {"c": np.array([7, 8])}, "s": "text"}, [2])
-    held = np.zeros(2, int)
-    for out in (
-        TensorDict(batch_size=[2]),
-        lazy_stack([TensorDict(), TensorDict()]),
-        TensorDict({"a": held, "z": np.ones(2)}, [2]),
-    ):
-        assert td.where(mask, other.exclude("s"), pad=-1, out=out) is out
-        assert out["a"].tolist() == [1, 6]
-        assert out["n", "b"].tolist() == [3, -1]
-        assert out["n", "c"].tolist() == [-1, 8]
-    assert out["a"] is held
-    assert out["z"].tolist() == [1, 1]
-    locked = TensorDict({"a": held}, [2], lock=True)
-    with pytest.raises(RuntimeError, match="locked"):
-        td.where(mask, other.exclude("s"), pad=-1, out=locked)
-    with pytest.raises(RuntimeError, match="batch size"):
-        td.where(mask, 0, out=TensorDict(batch_size=[3]))
 
 
 # -- conditions with fewer dims than the batch ---------------------------------------------------------

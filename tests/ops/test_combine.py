@@ -46,14 +46,6 @@ def test_stack_is_numpy_s_leaf_by_leaf(shape, dim):
     assert type(out) is TensorDict
 
 
-def test_stack_copies():
-    td = make(0)
-    out = stack([td])
-    out["a"][:] = 0
-    assert td["a"].any()
-    assert not np.shares_memory(out["a"], td["a"])
-
-
 def test_stack_accepts_iterables_and_numpy_s_spelling():
     tds = [make(i) for i in range(3)]
     expected = stack(tds)["a"]
@@ -75,12 +67,6 @@ def test_dtypes_promote_as_in_numpy():
     assert out["a"].dtype == np.result_type(np.int32, np.float32)
     out = cat([TensorDict({"a": np.zeros(2, bool)}, [2]), TensorDict({"a": np.ones(1, np.int8)}, [1])])
     assert out["a"].dtype == np.int8
-
-
-def test_keys_in_another_order_match_by_name():
-    out = stack([TensorDict(a=1, b=2), TensorDict(b=3, a=4)])
-    assert out["a"].tolist() == [1, 4]
-    assert list(out.keys()) == ["a", "b"]
 
 
 @each_case(
@@ -132,18 +118,6 @@ def test_objects_stack_to_one_per_element():
         stack([NonTensorData("x", [1]), NonTensorData("x", [2])])
 
 
-def test_stack_of_lazy_stacks_stays_lazy():
-    rows = [TensorDict(a=np.full(2, i)) for i in range(4)]
-    left, right = lazy_stack(rows[:2]), lazy_stack(rows[2:])
-    for dim, expected in [(0, [[0, 1], [2, 3]]), (1, [[0, 2], [1, 3]])]:
-        out = stack([left, right], dim)
-        assert isinstance(out, LazyStackedTensorDict)
-        np.testing.assert_array_equal(out["a"][..., 0], expected)
-    mixed = stack([left, right.contiguous()])
-    assert type(mixed) is TensorDict
-    np.testing.assert_array_equal(mixed["a"][..., 0], [[0, 1], [2, 3]])
-
-
 def test_dense_stack_of_a_lazy_stack():
     ls = lazy_stack([make(0), make(1)], 1)
     dense = dense_stack_tds(ls)
@@ -156,15 +130,6 @@ def test_dense_stack_of_a_lazy_stack():
 
 
 # -- maybe_dense_stack ------------------------------------------------------------------------
-
-
-def test_maybe_dense_decides_node_by_node():
-    rows = [TensorDict(a=np.zeros(2), n={"b": np.zeros(n)}, m={"c": n}) for n in (1, 2)]
-    out = maybe_dense_stack(rows)
-    assert type(out) is TensorDict
-    assert type(out["m"]) is TensorDict
-    assert isinstance(out["n"], LazyStackedTensorDict)
-    assert out["n"][1] is rows[1]["n"]
 
 
 @each_case(
@@ -185,12 +150,6 @@ def test_maybe_dense_is_lazy_where_it_must(rows):
 def test_maybe_dense_needs_one_number_of_batch_dims():
     with pytest.raises(RuntimeError, match="congruent batch dimensions"):
         maybe_dense_stack([TensorDict(), TensorDict(batch_size=[1])])
-
-
-def test_a_list_of_tensordicts_becomes_an_entry():
-    td = TensorDict({"rows": [TensorDict(a=np.zeros(n)) for n in (1, 2)]}, [2])
-    assert isinstance(td["rows"], LazyStackedTensorDict)
-    assert type(TensorDict({"rows": [TensorDict(a=1), TensorDict(a=2)]}, [2])["rows"]) is TensorDict
 
 
 # -- cat --------------------------------------------------------------------------------------
@@ -218,13 +177,6 @@ def test_cat_errors():
         cat([make(0, (2, 1)), make(0, (3, 1))], 1)
     with pytest.raises(RuntimeError, match="key 'a' cannot be concatenated"):
         cat([TensorDict({"a": np.zeros((1, 2))}, [1]), TensorDict({"a": np.zeros((1, 3))}, [1])])
-
-
-def test_cat_of_objects():
-    constant = cat([TensorDict({"s": "x"}, [2]), TensorDict({"s": "x"}, [1])])
-    assert isinstance(constant.get("s"), NonTensorData)
-    assert constant.get("s").batch_size == (3,)
-    assert cat([TensorDict({"s": "x"}, [2]), TensorDict({"s": ["y"]}, [1])])["s"] == ["x", "x", "y"]
 
 
 def test_cat_with_a_lazy_stack_is_lazy():

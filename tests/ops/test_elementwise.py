@@ -87,10 +87,3 @@ def test_lazy_stacks() -> None:
     dense = even.to_tensordict()
     for got in (even + dense, dense + even):
         np.testing.assert_array_equal(got["x"], np.full((2, 2), 2))
-
-
-def test_objects_without_a_batch_compare_to_arrays() -> None:
-    td = TensorDict({"s": "x"})
-    for out, expected in ((td != td, False), (td == td, True)):
-        assert type(out.get("s")) is np.ndarray
-        np.testing.assert_array_equal(out.get("s"), expected)

@@ -49,12 +49,6 @@ def test_joins_that_fail_change_nothing(keys, options, error):
         td.cat_tensors("b", out_key="o")
 
 
-def test_lazy_stacks_join_entries():
-    stack = lazy_stack([TensorDict(a=np.ones(2), b=np.zeros(1)) for _ in range(2)])
-    stack.cat_tensors("a", "b", out_key="c", dim=-1)
-    np.testing.assert_array_equal(stack["c"], [[1, 1, 0]] * 2)
-
-
 def test_all_arrays_in_one():
     td = pair().filter_non_tensor_data()
     np.testing.assert_array_equal(td.cat_from_tensordict(), np.repeat([[0] * 3, [1] * 3], 2, 0))

@@ -26,13 +26,6 @@ def test_arrays_meet_the_batch_from_the_left() -> None:
         td + np.zeros(3)
 
 
-def test_tensordicts_of_other_batch_sizes_broadcast() -> None:
-    column, row = TensorDict({"a": np.ones((2, 1, 3))}, [2, 1]), TensorDict({"a": np.full((4, 3), 2)}, [4])
-    got = column * row
-    assert got.batch_size == (2, 4)
-    np.testing.assert_array_equal(got["a"], np.full((2, 4, 3), 2))
-
-
 def test_operands_are_matched_by_key_not_by_position() -> None:
     first = TensorDict({"a": 1.0, "b": 2.0})
     swapped = TensorDict({"b": 20.0, "a": 10.0})
@@ -98,13 +91,6 @@ def test_features_meet_features_when_batch_sizes_are_equal(size: tuple[int, ...]
         np.testing.assert_array_equal(b["a"], rows[..., None] + more)
 
 
-def test_an_expanded_operand_may_have_more_features() -> None:
-    td = TensorDict({"a": np.arange(8).reshape(4, 2)}, [4])
-    out = td + TensorDict({"a": np.array([[10, 20], [30, 40], [50, 60]])}, [])
-    assert out.batch_size == (4,)
-    np.testing.assert_array_equal(out["a"], td["a"][:, None] + np.array([[10, 20], [30, 40], [50, 60]]))
-
-
 # -- leaves of equal shape, whatever the batch sizes ---------------------------------------------------------
 
 
@@ -134,10 +120,11 @@ OPERATIONS: dict[str, Any] = {
 }
 
 
-# All lines for what has further operands; of the others, which go one way, three pairs each.
+# Twelve pairs for what has further operands; of the others, which go one way, three each.
 PAIRS = list(itertools.product(LINES, LINES))
+SOME_PAIRS = [*PAIRS[::5], *PAIRS[1::9]]
 FURTHER = ("+", "lerp of three", "clamp", "where")
-LINED = [(name, *pair) for name in FURTHER for pair in PAIRS]
+LINED = [(name, *pair) for name in FURTHER for pair in SOME_PAIRS]
 LINED += [
     (name, *PAIRS[(7 * i + 13 * k) % len(PAIRS)])
     for i, name in enumerate(OPERATIONS)
@@ -164,8 +151,7 @@ def test_the_line_between_batch_and_features_does_not_matter(
     out.auto_batch_size_()  # checks every node
 
 
-@each_case("second", LINES)
-@each_case("first", LINES)
+@each_case(("first", "second"), SOME_PAIRS)
 def test_in_place_the_line_does_not_matter_and_stays(
     first: tuple[int, int, int], second: tuple[int, int, int]
 ) -> None:

@@ -168,15 +168,6 @@ def test_sequences_along_the_batch():
     assert out["r"] == [["a", "b", None], ["a", "b", "c"]]
 
 
-def test_sequences_keep_shared_keys_and_fill_out():
-    tds = [TensorDict(a=np.ones(1), only=1), TensorDict(a=np.ones(2))]
-    assert list(pad_sequence(tds).keys()) == ["a"]
-    out = TensorDict({"a": np.zeros((2, 2))}, batch_size=[2])
-    array = out["a"]
-    assert pad_sequence(tds, out=out) is out
-    np.testing.assert_array_equal(array, [[1, 0], [1, 1]])
-
-
 @each_case(
     "tds",
     [

@@ -115,14 +115,6 @@ def test_in_place_forms_refuse_lazy_stacks(name):
         IN_PLACE[name](stack, inplace=True)
 
 
-def test_gather_keeps_the_names_of_ragged_stacks() -> None:
-    rows = lazy_stack([TensorDict({"a": np.zeros((2, n))}, batch_size=[2]) for n in (1, 2)])
-    rows.names = ["t", "u"]
-    out = rows.gather(0, np.array([[0, 1]]))
-    assert out.names == ["t", "u"]
-    assert out.batch_size == (1, 2)
-
-
 def test_gather_takes_either_out_or_inplace() -> None:
     td = TensorDict({"a": np.arange(2)}, [2])
     out, index = td.clone(), np.array([1, 0])

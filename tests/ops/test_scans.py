@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers.cases import each_case
-from helpers.trees import tree, unchanged
 
-from lite import TensorDict, lazy_stack
+from lite import TensorDict
 
 
 def floats(*shape: int) -> np.ndarray:
@@ -75,13 +74,3 @@ def test_nan_to_num():
     out = td.nan_to_num(nan=5, posinf=7)
     np.testing.assert_array_equal(out["a"], [5, 7, 1])
     assert out.is_locked
-
-
-def test_lazy_stacks_and_inputs():
-    stack = lazy_stack([TensorDict({"a": floats(3)}, batch_size=[3]) for _ in range(2)])
-    np.testing.assert_allclose(stack.cumsum(0)["a"], np.cumsum(stack["a"], 0))
-    td = tree()
-    with unchanged(td):
-        td.cumsum(0)
-        td.sort(1)
-        td.cummax(0)

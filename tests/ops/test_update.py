@@ -49,13 +49,6 @@ def test_update_in_place_needs_the_key() -> None:
     np.testing.assert_array_equal(buffer, [9, 9])
 
 
-def test_update_at() -> None:
-    td = TensorDict({"a": np.zeros((2, 3)), "n": {"b": np.zeros(2)}}, batch_size=[2])
-    td.update_at_({"a": np.ones(3), "n": {"b": 4}}, 1)
-    np.testing.assert_array_equal(td["a"], [[0, 0, 0], [1, 1, 1]])
-    np.testing.assert_array_equal(td["n", "b"], [0, 4])
-
-
 def test_replace_takes_a_tensordict() -> None:
     td = TensorDict({"a": np.zeros(2), "n": {"b": np.zeros(2), "c": np.zeros(2)}})
     with unchanged(td):

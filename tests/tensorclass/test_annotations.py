@@ -92,19 +92,6 @@ def test_mappings_stay_mappings(field: str, kind: Any) -> None:
     assert made.get(field) is value
 
 
-@each_case("name", ["x", "anything"])
-@each_case("value", [{"a": 1}, OrderedDict(a=1), (1, 2), ("a", 1)])
-def test_mappings_and_tuples_stay_what_they_are_without_options(name: str, value: Any) -> None:
-    class Plain(TensorClass):
-        x: np.ndarray = None
-        anything: Any = None
-
-    assert Plain(**{name: value}).get(name) is value
-    made = Plain(batch_size=[2])
-    made.set(name, value)
-    assert made[0].get(name) is value
-
-
 def test_mappings_become_tensordicts_where_they_are_annotated_so() -> None:
     assert type(Node(td=MAPPING).td) is TensorDict
     with pytest.raises(ValueError, match="cannot convert a str to the annotated TensorDict"):

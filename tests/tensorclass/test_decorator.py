@@ -12,21 +12,6 @@ import pytest
 from lite import TensorClass, TensorDict, from_dataclass, is_tensorclass, tensorclass
 
 
-def test_super_works_below_the_decorator():
-    class Base:
-        def name(self) -> str:
-            return "base"
-
-    @tensorclass
-    class Derived(Base):
-        x: Any = None
-
-        def name(self) -> str:
-            return "derived " + super().name()
-
-    assert Derived(x=1).name() == "derived base"
-
-
 @tensorclass(frozen=True, nocast=True)
 class Both:
     a: Any

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import copy
 import dataclasses
 import inspect
@@ -270,23 +269,6 @@ def test_lock_and_none() -> None:
     assert made.to_tensordict(retain_none=True)["b"] is None
     with pytest.raises(ValueError, match=r"Got the keys \['other'\]"):
         Kept.from_tensordict(TensorDict(a=1), {"other": 2})
-
-
-def test_bases_with_a_metaclass() -> None:
-    class Abstract(TensorClass, abc.ABC):
-        a: Any
-
-        @abc.abstractmethod
-        def twice(self) -> Any: ...
-
-    class Concrete(Abstract):
-        def twice(self) -> Any:
-            return self.a * 2
-
-    assert Concrete(a=np.ones(2)).twice().sum() == 4
-    assert type(Concrete.stack([Concrete(a=1), Concrete(a=2)])) is Concrete
-    with pytest.raises(TypeError, match="abstract"):
-        Abstract(a=1)
 
 
 def test_fields_named_as_methods() -> None:

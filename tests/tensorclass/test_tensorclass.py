@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import typing
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from helpers.cases import each_case
 from helpers.tensorclasses import Point, Tokens, Turn
 
 from lite import (
-    NonTensorData,
     TensorClass,
     TensorDict,
     is_tensor_collection,
@@ -27,12 +25,6 @@ class Cast:
     count: int = None
     rate: float = None
     done: bool = None
-
-
-@tensorclass(tensor_only=True)
-class Arrays:
-    x: np.ndarray
-    about: NonTensorData = None
 
 
 def test_it_is_a_dataclass():
@@ -81,11 +73,6 @@ def test_constructor_errors(call, message):
         call()
 
 
-def test_values_must_start_with_the_batch_size():
-    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
-        Tokens(full=np.zeros(2), batch_size=[3])
-
-
 def test_get_and_set():
     tokens = Tokens(full=np.zeros((2, 3), np.int64), batch_size=[2])
     assert tokens.prompt is None
@@ -124,18 +111,6 @@ def test_unknown_attributes():
         _ = Tokens().other
     with pytest.raises(AttributeError, match="has no attribute 'other'"):
         _ = Tokens.other
-
-
-def test_text_is_stored_per_row():
-    turns = Turn(role=["user", "assistant"], content="same", batch_size=[2])
-    assert turns.role == ["user", "assistant"]
-    assert turns.content == "same"
-    assert turns[1].role == "assistant"
-    assert turns[1].content == "same"
-    turns.role[0] = "system"
-    assert turns.role == ["system", "assistant"]
-    with pytest.raises(RuntimeError):
-        Turn(role=["user"], content="x", batch_size=[2])
 
 
 def test_objects_come_back_as_they_were():
@@ -226,24 +201,6 @@ def test_repr():
     )
 
 
-def test_repr_of_nested_instances():
-    point = Point(xy=np.zeros(2), tags="t", inner=Tokens(full=np.zeros(3)))
-    inner = repr(point.inner).replace("\n", "\n    ")
-    assert f"\n    inner={inner},\n" in repr(point)
-    assert f"\n    inner: {inner},\n".replace("\n", "\n    ") in repr(
-        point.to_tensordict().set("inner", point.inner)
-    )
-    assert repr(point.inner).replace("\n", "\n        ") in repr(lazy_stack([TensorDict(p=point.inner)])[0])
-
-
-def test_hints_of_a_class_outside_of_lite() -> None:
-    class Typed(TensorClass):
-        x: np.ndarray
-
-    assert typing.get_type_hints(Typed)["x"] is np.ndarray
-    assert (TensorClass.__module__, Typed.__module__) == ("lite", __name__)
-
-
 @each_case("lazy", [False, True])
 def test_fields_without_a_value_are_none_in_dicts(lazy: bool) -> None:
     point = tensorclass(type("Point", (), {"__annotations__": {"x": Any, "s": Any}, "s": None}))
@@ -266,13 +223,6 @@ def test_from_dict_instance_casts_to_the_fields() -> None:
             bool,
             np.ndarray,
         ]
-
-
-def test_objects_by_annotation_where_all_else_are_arrays() -> None:
-    out = Arrays(x=np.zeros(2), about={"k": 1})
-    assert out.about == {"k": 1}
-    out.about = {"z": 2}
-    assert type(out._tensordict.get("about")) is NonTensorData
 
 
 def test_equal_to_its_dict() -> None:

@@ -127,14 +127,6 @@ def test_values_of_other_kinds() -> None:
     np.testing.assert_array_equal(target.x, [1, 3, 3])
 
 
-def test_a_new_entry_keeps_its_class() -> None:
-    td = TensorDict(batch_size=[3])
-    td[:2] = TensorDict({"held": made(Left, z="text")}, batch_size=[3])[:2]
-    assert type(td["held"]) is Left
-    np.testing.assert_array_equal(td["held"].x, [1, 1, 0])
-    assert td["held"].z == ["text", "text", None]
-
-
 @each_case(
     "source",
     [

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
 from helpers.tensorclasses import Point, Tokens
 
 from lite import LazyStackedTensorDict, TensorDict, cat, lazy_stack, stack
@@ -51,26 +50,6 @@ def test_lazy_stack_of_ragged_rows():
     assert row.get("full", as_list=True) is row.full
 
 
-def test_nested_in_tensordicts():
-    td = TensorDict({"tokens": ragged(), "x": np.arange(2)}, batch_size=[2])
-    assert type(td["tokens"]) is Tokens
-    assert td.get("tokens").padded is False
-    assert ("tokens", "full") in td
-    assert ("tokens", "prompt") not in td
-    assert td["tokens", "padded"] == [False, False]
-    assert [len(row) for row in td.get(("tokens", "full"), as_list=True)] == [2, 3]
-    assert td[1]["tokens", "full"].tolist() == [0, 1, 2]
-    assert type(td[1]["tokens"]) is Tokens
-    assert type(stack([td, td])["tokens"]) is Tokens
-    assert type(lazy_stack([td, td])["tokens"]) is Tokens
-    assert lazy_stack([td, td])["tokens"].batch_size == (2, 2)
-    td["tokens", "prompt"] = [np.zeros(1), np.zeros(4)]
-    assert [len(row) for row in td["tokens"].get("prompt", as_list=True)] == [1, 4]
-    assert type(td.select(("tokens", "full"))["tokens"]) is Tokens
-    assert type(td.clone()["tokens"]) is Tokens
-    assert "tokens: Tokens(" in repr(td)
-
-
 def test_nested_in_each_other():
     point = Point(
         xy=np.zeros((2, 2)), inner=Tokens(full=np.zeros((2, 3)), batch_size=[2]), tags="t", batch_size=[2]
@@ -101,14 +80,3 @@ def test_copies_of_several_tensorclasses_are_of_the_first():
     assert type(lazy_stack(rows)) is LazyStackedTensorDict
     rows = [Tokens(prompt=np.ones(2)), Longer(more=np.ones(2))]
     assert type(TensorDict.maybe_dense_stack(rows)) is LazyStackedTensorDict
-
-
-@each_case("name", ["stack", "cat", "lazy_stack", "maybe_dense_stack"])
-def test_a_derived_class_is_kept(name):
-    class Derived(Tokens):
-        more: Any = None
-
-    rows = [Derived(full=np.ones(2), batch_size=[2])] * 2
-    assert type(getattr(Derived, name)(rows)) is type(getattr(TensorDict, name)(rows)) is Derived
-    for join in (np.stack, np.concatenate):
-        assert type(join(rows)) is Derived

@@ -24,9 +24,7 @@ from lite import (
     load_memmap,
     maybe_dense_stack,
     stack,
-    vmap,
 )
-from lite.nn import TensorDictModule, TensorDictSequential
 
 
 class State(TypedTensorDict):
@@ -247,17 +245,6 @@ def test_a_lazy_stack_behind() -> None:
     assert "exclusive_fields" in repr(state)
 
 
-def test_contexts_write_back() -> None:
-    state = make()
-    with state.view(2, 2) as square:
-        assert type(square) is State
-        square["q"] = np.ones((2, 2))
-    assert state["q"].shape == (4,)
-    with state.flatten_keys(".") as flat:
-        flat["n.a"] = np.zeros(4)
-    assert state["n", "a"].shape == (4,)
-
-
 def test_locks_of_holders() -> None:
     state = make()
     outer = TensorDict({"n": state}, batch_size=[4]).lock_()
@@ -341,25 +328,6 @@ def test_conversions() -> None:
     zeros = state * 0
     assert zeros.load_state_dict(state.state_dict()) is zeros
     np.testing.assert_array_equal(zeros.eta, state.eta)
-
-
-def test_modules_and_transforms() -> None:
-    module = TensorDictSequential(
-        TensorDictModule(lambda eta: eta.sum(-1), ["eta"], ["s"]),
-        TensorDictModule(lambda s: s * 2, ["s"], ["t"]),
-    )
-    state = make()
-    assert module(state) is state
-    assert state["t"].shape == (4,)
-    assert type(vmap(lambda row: row * 2)(make())) is State
-    assert type(make().map(lambda rows: rows * 2, num_workers=0)) is State
-
-
-def test_instances_may_have_attributes_of_their_own() -> None:
-    state: Any = make()
-    state.note = "text"
-    assert state.note == "text"
-    assert "note" not in state
 
 
 def test_errors_of_properties_say_what_is_wrong() -> None:

@@ -83,28 +83,10 @@ def test_zero_dimensional_batch() -> None:
         iter(td)
 
 
-def test_names() -> None:
-    td = TensorDict({"a": np.zeros((4, 3))}, batch_size=[4, 3], names=["x", "y"])
-    assert td[0].names == ["y"]
-    assert td[:, 1].names == ["x"]
-    assert td[1:].names == ["x", "y"]
-    assert td[:, None].names == ["x", None, "y"]
-    assert td[np.ones(4, bool)].names == ["x", "y"]
-    assert td[np.ones((4, 3), bool)].names == [None]
-    assert td[[0, 1], [0, 1]].names == [None]
-
-
 def test_iteration_and_batched_fetch() -> None:
     td = tree()
     np.testing.assert_array_equal(np.stack([row["a"] for row in td]), td["a"])
     assert td.__getitems__([0, 2]).batch_size == (2, 3)
-
-
-def test_indexing_is_unlocked_and_slicing_off_pieces_keeps_the_lock() -> None:
-    td = tree(lock=True)
-    assert not td[0].is_locked
-    assert not td[:2].is_locked
-    assert all(piece.is_locked for piece in td.split(2))
 
 
 @each_case(

@@ -97,20 +97,3 @@ def test_a_named_node_names_its_parent() -> None:
     assert td["first"].names == ["u", None]
     with pytest.raises(RuntimeError, match="refine_names"):
         td["other"] = node(["x", None])
-
-
-def test_a_dimension_that_a_batch_gets_back_has_no_name_below_either() -> None:
-    td = TensorDict({"n": node(None, [2, 1])}, [2, 1], names=["u", "v"])
-    td.batch_size = [2]
-    assert (td.names, td["n"].names) == (["u"], ["u", "v"])
-    td.auto_batch_size_(2)
-    assert (td.names, td["n"].names) == (["u", None], ["u", None])
-
-
-@each_case("index", [..., slice(0, 1), [0]])
-def test_an_assignment_makes_nested_entries_under_names(index: Any) -> None:
-    td = TensorDict({"x": np.zeros(2)}, [2], names=["t"])
-    td[index] = TensorDict({"n": {"a": np.ones(2), "m": {"b": np.full((2, 3), 2)}}}, [2])[index]
-    np.testing.assert_array_equal(td[index]["n", "a"], 1)
-    np.testing.assert_array_equal(td[index]["n", "m", "b"], 2)
-    assert td["n", "m"].names == ["t"]

@@ -79,49 +79,7 @@ def test_from_list():
     assert NonTensorStack(batch_size=[3]).batch_size == (0, 3)
 
 
-def test_batch_operations():
-    td = TensorDict({"s": [["a", "b", "c"], ["d", "e", "f"]]}, batch_size=[2, 3])
-    assert td.flatten()["s"] == list("abcdef")
-    assert td.transpose(0, 1)["s"] == [["a", "d"], ["b", "e"], ["c", "f"]]
-    assert td.unsqueeze(0)["s"] == [[["a", "b", "c"], ["d", "e", "f"]]]
-    assert td[:, 0].expand(2, 2)["s"] == [["a", "d"], ["a", "d"]]
-    assert td.split(2, 1)[1]["s"] == [["c"], ["f"]]
-    assert [row["s"] for row in td.unbind(0)] == [["a", "b", "c"], ["d", "e", "f"]]
-    assert td[1, 2]["s"] == "f"
-    assert td[np.array([[True, False, False], [False, True, True]])]["s"] == ["a", "e", "f"]
-
-
-def test_string_arrays_hold_one_string_per_row():
-    td = TensorDict({"s": np.array(["a", "b"])}, batch_size=[2])
-    assert td["s"] == ["a", "b"]
-    assert type(td[0]["s"]) is str
-
-
-def test_stacking_keeps_equal_objects_apart():
-    out = stack([TensorDict(s="x"), TensorDict(s="x")])
-    assert isinstance(out.get("s"), NonTensorStack)
-    out[0] = TensorDict(s="y")
-    assert out["s"] == ["y", "x"]
-    assert lazy_stack([TensorDict(s="x"), TensorDict(s="x")])["s"] == ["x", "x"]
-
-
 # -- writing ----------------------------------------------------------------------------------
-
-
-def test_writing_an_element_promotes_to_a_stack():
-    td = TensorDict({"s": "x"}, batch_size=[3])
-    td[1] = TensorDict({"s": "y"})
-    assert td["s"] == ["x", "y", "x"]
-    td[0] = TensorDict({"s": "z"})
-    assert td["s"][0] == "z"
-    td[:2] = TensorDict({"s": ["p", "q"]}, batch_size=[2])
-    assert td["s"] == ["p", "q", "x"]
-
-
-def test_writing_a_new_object_key_to_a_row():
-    td = TensorDict({"a": np.zeros(2)}, batch_size=[2])
-    td[1] = TensorDict({"s": "new"})
-    assert td["s"] == [None, "new"]
 
 
 def test_linked_list_writes_back_until_resized():

@@ -210,15 +210,6 @@ def test_objects_of_results_are_written_apart(name: str):
     assert out["s"] == ["z", "y"]
 
 
-def test_views_of_results_are_written_apart_from_the_source():
-    td = TensorDict({"a": np.ones(3), "s": ["x", "y", "z"]}, [3])
-    (td + 1)[1:]["s"][0] = "q"
-    assert td["s"] == ["x", "y", "z"]
-    view = td.clone()
-    view[1:]["s"][0] = "q"
-    assert view["s"] == ["x", "q", "z"]
-
-
 # -- metadata of a type -------------------------------------------------------------------------
 
 
@@ -291,10 +282,3 @@ def test_metadata_in_files(tmp_path: Any):
     TensorDict({"o": MetaData({1, object})}).memmap(tmp_path / "pickled", allow_pickle=True)
     found = TensorDict.load_memmap(tmp_path / "pickled", allow_pickle=True).get("o")
     assert (type(found), found.data) == (MetaData, {1, object})
-
-
-def test_views_of_objects_in_another_order():
-    td = TensorDict({"s": [["a", "b"], ["c", "d"]]}, [2, 2]).transpose(0, 1)
-    assert td.view(4)["s"] == td.view(-1)["s"] == ["a", "c", "b", "d"]
-    with pytest.raises(ValueError, match="copy"):
-        TensorDict({"x": np.zeros((2, 2))}, [2, 2]).transpose(0, 1).view(4)

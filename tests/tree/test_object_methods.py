@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from helpers.cases import each_case
 
-import lite
-from lite import LazyStackedTensorDict, MetaData, NonTensorData, NonTensorStack, TensorDict, nn
+from lite import MetaData, NonTensorData, NonTensorStack, TensorDict
 
 
 def data() -> NonTensorData:
@@ -145,20 +144,6 @@ def test_lock(make: Any):
 # -- done to the data as to an entry ------------------------------------------------------------
 
 
-def test_batch_operations():
-    x = rows()
-    assert x.flip(0).tolist() == ["c", "b", "a"]
-    assert x.roll(1, 0).tolist() == ["c", "a", "b"]
-    assert x.gather(0, np.array([2, 0])).tolist() == ["c", "a"]
-    assert x.repeat(2).tolist() == ["a", "b", "c"] * 2
-    assert x.pad([0, 1]).tolist() == ["a", "b", "c", None]
-    assert x.masked_select([True, False, True]).tolist() == ["a", "c"]
-    assert x.where([True, False, True], NonTensorData("z", [3])).tolist() == ["a", "z", "c"]
-    assert [part.tolist() for part in x.split(2)] == [["a", "b"], ["c"]]
-    assert data().repeat(2).batch_size == (6,)
-    assert data().expand(2, 3).data == "x"
-
-
 @BOTH
 def test_numbers_leave_it_alone(make: Any):
     x = make()
@@ -201,23 +186,9 @@ def test_nothing_is_left_of_a_reduced_dim(make: Any):
     assert out.data == "x" if make is data else list(out.keys()) == []
 
 
-def test_class_methods():
-    assert NonTensorData.stack([data(), data()]).tolist() == [["x"] * 3] * 2
-    assert NonTensorStack.cat([rows(), rows()]).tolist() == ["a", "b", "c"] * 2
-    assert not hasattr(NonTensorData, "from_dict")
-
-
 def test_what_lite_does_not_have_says_so():
     with pytest.raises(NotImplementedError):
         data().pin_memory()
-
-
-@BOTH
-def test_a_view_of_it_in_a_tensordict_is_as_before(make: Any):
-    x = make()
-    td = TensorDict({"s": x}, [3], names=["t"])
-    assert td.get("s") is x
-    assert td.reshape(1, 3).get("s").tolist() == [make().tolist()]
 
 
 # -- files, pickles, processes ------------------------------------------------------------------
@@ -259,27 +230,4 @@ def test_pickles_keep_what_was_said(make: Any):
         assert (twin.tolist(), twin.names, twin.device) == (x.tolist(), ["t"], "cpu")
 
 
-@BOTH
-def test_shared(make: Any):
-    x = make()
-    assert x.share_memory_() is x
-    assert x.tolist() == make().tolist()
-
-
-def test_the_lock_of_a_tensordict_does_not_reach_its_objects():
-    td = TensorDict({"s": "x"}, lock=True)
-    td.get("s").update_(NonTensorData("y"))
-    assert td["s"] == "y"
-
-
 # -- others still tell it apart -----------------------------------------------------------------
-
-
-def test_it_is_no_container():
-    x = rows()
-    td = lite.stack([TensorDict({"s": x}, [3]), TensorDict({"s": x}, [3])])
-    assert isinstance(td.get("s"), NonTensorStack)
-    assert list(td.keys(True, True)) == []
-    assert not isinstance(x, TensorDict | LazyStackedTensorDict)
-    module = nn.TensorDictModule(lambda s: np.float32(len(s)), in_keys=["s"], out_keys=["n"])
-    assert module(TensorDict({"s": "abc"}))["n"] == 3

@@ -53,9 +53,6 @@ OPERATIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], list[str
 VIEWS = [
     "view", "flatten", "unsqueeze", "permute", "transpose", "expand", "narrow", "split", "chunk", "unbind",
 ]  # fmt: skip
-KEEP_LOCK = [
-    "reshape", "view", "flatten", "unflatten", "unsqueeze", "squeeze", "permute", "expand", "split", "chunk",
-]  # fmt: skip
 
 
 @each_case("name", OPERATIONS)
@@ -81,16 +78,6 @@ def test_every_entry_moves_alike(name: str) -> None:
 def test_views(name: str) -> None:
     td = tree()
     assert np.shares_memory(OPERATIONS[name][0](td)["a"], td["a"])
-
-
-@each_case("name", OPERATIONS)
-def test_lock_is_carried_by_views(name: str) -> None:
-    got = OPERATIONS[name][0](tree(lock=True))
-    if name in KEEP_LOCK:
-        assert got.is_locked
-        assert got["n"].is_locked
-    if name == "unbind":
-        assert not got.is_locked
 
 
 @each_case(
@@ -164,18 +151,6 @@ def test_empty_and_missing_batches() -> None:
     assert [piece.batch_size for piece in empty.split(2)] == [(0,)]
     assert empty.reshape(-1).batch_size == (0,)
     assert empty.reshape(0, 4)["a"].shape == (0, 4, 3)
-
-
-def test_gather() -> None:
-    td = tree()
-    index = np.array([[3, 0, 1], [2, 2, 2]])
-    got = td.gather(0, index)
-    np.testing.assert_array_equal(got["i"], np.take_along_axis(td["i"], index, 0))
-    np.testing.assert_array_equal(got["n", "b"], np.take_along_axis(td["n", "b"], index[..., None], 0))
-    assert got.get("r").tolist()[0] == ["30", "01", "12"]
-    out = TensorDict({"i": np.zeros((2, 3), int)}, batch_size=[2, 3])
-    assert td.select("i").gather(0, index, out=out) is out
-    np.testing.assert_array_equal(out["i"], got["i"])
 
 
 def test_contiguous() -> None:

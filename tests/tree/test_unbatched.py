@@ -26,7 +26,7 @@ from lite import (
     stack,
     vmap,
 )
-from lite.nn import Linear, TensorDictModule, TensorDictParams
+from lite.nn import TensorDictParams
 
 
 def table() -> np.ndarray:
@@ -296,13 +296,6 @@ def test_files_refuse_it(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_shared_memory() -> None:
-    td = make(4)
-    td.share_memory_()
-    check(td)
-    assert td.is_shared()
-
-
 def test_vmap_hands_it_to_every_element() -> None:
     td = make(4, 3)
     out = vmap(lambda row: (row["x"] * row["u"][1] + row["u"].sum(), row["u"]), chunk_size=3)(td)
@@ -313,16 +306,6 @@ def test_vmap_hands_it_to_every_element() -> None:
     assert (type(added), added.shape) == (np.ndarray, (4, 5))
     assert vmap(lambda row: row, in_dims=1, out_dims=1)(make(2, 3))["u"].batch_size == (2, 3)
     assert vmap(lambda u: u)(UnbatchedTensor(np.zeros(3), batch_size=[4])).batch_size == (4,)
-
-
-def test_modules_take_and_give_it() -> None:
-    td = make(4)
-    out = TensorDictModule(lambda x, u: (x * u[1], u * 2), ["x", "u"], ["y", "u"])(td)
-    assert out["y"].shape == (4, 2)
-    np.testing.assert_array_equal(out["u"], table() * 2)
-    assert type(out.get("u")) is UnbatchedTensor
-    out = TensorDictModule(Linear(5, 2), ["u"], ["v"])(make(4, u=UnbatchedTensor(table().astype(np.float32))))
-    assert (type(out["v"]), out["v"].shape, out["v"].batch_size) == (UnbatchedTensor, (2,), (4,))
 
 
 def test_sets_of_parameters_keep_it_as_a_buffer() -> None:

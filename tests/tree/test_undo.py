@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import pickle
 
 import numpy as np
 import pytest
@@ -91,13 +90,6 @@ def test_unflatten_keys():
     assert set(td.keys()) == {"n.a", "b", "n.c"}
 
 
-def test_nested_contexts():
-    td = source()
-    with td.view(6) as flat, flat.unsqueeze(0) as row:
-        row["z"] = np.ones((1, 6))
-    assert td["z"].shape == (2, 3)
-
-
 def test_a_lock_after_a_view_is_only_a_lock():
     td = source()
     form = td.view(6)
@@ -117,14 +109,6 @@ def test_results_do_not_keep_their_source():
     assert kept() is None
     with form:
         form["z"] = np.ones((2, 3))
-
-
-def test_results_pickle_and_clone():
-    form = source().view(6)
-    again = pickle.loads(pickle.dumps(form))
-    np.testing.assert_array_equal(again["a"], form["a"])
-    with form.clone() as copy:
-        copy["z"] = np.ones(6)
 
 
 @each_case("name", ["transpose", "flatten", "view", "unsqueeze", "flatten_keys", "rot90"])

@@ -10,7 +10,7 @@ import pytest
 from helpers.cases import each_case
 
 import lite
-from lite import NonTensorData, NonTensorStack, TensorDict
+from lite import TensorDict
 
 
 @each_case(
@@ -44,30 +44,6 @@ def test_default_float_dtype_holds_for_scalars_lists_and_tuples() -> None:
         td = TensorDict(a=1.5, b=[1.5], c=(1.5,))
     assert [td[key].dtype for key in "abc"] == [np.float64] * 3
     assert TensorDict(a=1.5)["a"].dtype == np.float32
-
-
-@each_case("value", ["text", None, b"bytes", {1, 2}, range(3), len, ("x", 2), object()])
-def test_other_objects_are_kept_as_they_are(value: Any) -> None:
-    td = TensorDict({"a": value}, batch_size=[2])
-    assert isinstance(td.get("a"), NonTensorData)
-    assert td.get("a").batch_size == (2,)
-    assert td["a"] is value
-
-
-def test_lists_of_objects_are_one_per_element() -> None:
-    td = TensorDict({"s": ["x", "y"], "m": [["a", "b"], ["c", "d"]]}, batch_size=[2])
-    assert isinstance(td.get("s"), NonTensorStack)
-    assert td["s"] == ["x", "y"]
-    assert td.get("m").batch_size == (2, 2)
-    assert td[1]["s"] == "y"
-    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
-        TensorDict({"s": ["x", "y", "z"]}, batch_size=[2])
-
-
-def test_string_arrays_are_one_object_per_element() -> None:
-    td = TensorDict({"s": np.array(["x", "y"])}, batch_size=[2])
-    assert td[1]["s"] == "y"
-    assert isinstance(TensorDict({"s": np.array(["x", "y"])}, batch_size=[]).get("s"), lite.NonTensorStack)
 
 
 def test_structured_arrays_become_nodes() -> None:

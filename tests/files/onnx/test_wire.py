@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from helpers.cases import each_case
 
 from lite._files.onnx.wire import fields, integer, read_varint, single, text, varint
 
 
-@pytest.mark.parametrize("value", [0, 1, 127, 128, 300, 2**31, 2**63 - 1])
+@each_case("value", [0, 1, 127, 128, 300, 2**31, 2**63 - 1])
 def test_integers(value: int) -> None:
     data = varint(value)
     assert read_varint(data, 0, len(data)) == (value, len(data))
