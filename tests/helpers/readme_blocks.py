@@ -29,6 +29,14 @@ _FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
 _STATED = re.compile(r"#\s+(array\(.*?\)|\([\d, ]+\)|True|False|\[(?:'[^']*'(?:, )?)*(?:\.\.\.)?\])")
 
 
+# What many documents import: once, before the process is forked for each. A quarter of a second for each.
+PACKAGES = """
+lite.data.collectors lite.data.replay lite.envs lite.models.decoder lite.models.generation lite.models.text
+lite.models.wrapper lite.nn.distributions lite.nn.layers lite.nn.losses lite.nn.tensordict_modules lite.optim
+gymnasium jinja2 onnxruntime tokenizers
+""".split()
+
+
 class Block(NamedTuple):
     """Fenced text of a document: `language` is "" for commands, `line` is where its text starts,
     `section` the number of headings above."""
@@ -184,7 +192,7 @@ def _forked(document: str, folder: str, environment: dict[str, str]) -> tuple[in
 
 
 if __name__ == "__main__":
-    for package in ("lite.models", "lite.envs", "lite.data", "onnxruntime", "gymnasium"):
+    for package in PACKAGES:
         with contextlib.suppress(ImportError):
             importlib.import_module(package)
     for line in sys.stdin:
