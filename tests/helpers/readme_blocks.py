@@ -30,11 +30,11 @@ _STATED = re.compile(r"#\s+(array\(.*?\)|\([\d, ]+\)|True|False|\[(?:'[^']*'(?:,
 
 
 # What many documents import: once, before the process is forked for each. A quarter of a second for each.
-PACKAGES = """
-lite.data.collectors lite.data.replay lite.envs lite.models.decoder lite.models.generation lite.models.text
-lite.models.wrapper lite.nn.distributions lite.nn.layers lite.nn.losses lite.nn.tensordict_modules lite.optim
-gymnasium jinja2 onnxruntime tokenizers
-""".split()
+PACKAGES = [
+    "lite.data.collectors", "lite.data.replay", "lite.envs", "lite.models.decoder", "lite.models.generation",
+    "lite.models.text", "lite.models.wrapper", "lite.nn.distributions", "lite.nn.layers", "lite.nn.losses",
+    "lite.nn.tensordict_modules", "lite.optim", "gymnasium", "jinja2", "onnxruntime", "tokenizers",
+]  # fmt: skip
 
 
 class Block(NamedTuple):
