@@ -221,14 +221,6 @@ def test_there_are_twenty_of_them() -> None:
     assert len(MISTAKES) >= 20
 
 
-@each_case("key", ["x", ("info", "step")], ids=str)
-def test_plus_equals_on_a_locked_one_is_a_write_to_its_array(key: Any) -> None:
-    td = small().lock_()
-    before = td[key].copy()
-    td[key] += 1
-    np.testing.assert_array_equal(td[key], before + 1)
-
-
 def test_an_estimator_by_its_method() -> None:
     td = TensorDict({"x": np.arange(6.0).reshape(3, 2)}, [3])
     nn.TensorDictModule(Estimator(), ["x"], ["y"], method="predict")(td)

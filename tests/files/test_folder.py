@@ -47,16 +47,6 @@ def test_round_trip(tmp_path):
         loaded["new"] = 1
 
 
-def test_names_and_lazy_names_survive(tmp_path):
-    td = TensorDict({"a": np.zeros((2, 3)), "names": np.ones((2, 3))}, [2, 3], names=["x", None])
-    td.memmap(tmp_path / "td")
-    assert TensorDict.load_memmap(tmp_path / "td").names == ["x", None]
-    stack = lazy_stack([td, td.clone()], 1)
-    stack.names = ["x", "new", None]
-    stack.memmap(tmp_path / "lazy")
-    assert TensorDict.load_memmap(tmp_path / "lazy").names == ["x", "new", None]
-
-
 @each_case("dim", [0, 1, 2])
 def test_lazy_stacks(dim, tmp_path):
     parts = [

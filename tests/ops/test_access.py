@@ -37,14 +37,6 @@ def test_missing_keys_name_the_key_and_those_there_are() -> None:
         td.set(3, 1)  # type: ignore[arg-type]
 
 
-@each_case(("value", "kind"), [(np.ones(2), "ndarray"), ("text", "str")])
-def test_keys_below_a_leaf_name_the_leaf(value: Any, kind: str) -> None:
-    td = TensorDict({"n": {"a": value}})
-    with pytest.raises(KeyError, match=f"the entry 'a' is no TensorDict but a {kind}"):
-        td["n", "a", "b"]
-    assert td.get(("n", "a", "b"), 3) == 3
-
-
 def test_get_may_raise_on_missing_keys() -> None:
     td = TensorDict(a=1)
     lite.set_get_defaults_to_none(False)
@@ -93,15 +85,6 @@ def test_inplace_set_writes_the_buffer() -> None:
     np.testing.assert_array_equal(buffer, [7, 7, 7])
 
 
-@each_case("value", [np.zeros(4), {"x": 1}])
-def test_inplace_set_of_the_wrong_shape(value: Any) -> None:
-    td = TensorDict({"a": np.zeros(3), "n": {"b": 1}})
-    with unchanged(td), pytest.raises(ValueError, match="Failed to update 'a'"):
-        td.set_("a", value)
-    with unchanged(td), pytest.raises(ValueError, match="Failed to update 'n'"):
-        td.set_("n", np.zeros(3))
-
-
 @each_case("key", ["zz", ("zz", "a"), ("n", "zz")])
 def test_set_of_a_missing_key_in_place(key: Any) -> None:
     td = tree()
@@ -136,15 +119,6 @@ def test_removal() -> None:
     assert td.clear().is_empty()
     with pytest.raises(KeyError):
         td.popitem()
-
-
-@each_case("pairs", [TensorDict.items, TensorDict.values])
-def test_items_and_values_are_snapshots_once_they_are_walked(pairs: Any) -> None:
-    """A live view by default; a list or an iterator of what there was, as tensordict gives them."""
-    td = TensorDict({"b": 1, "a": {"c": 2}})
-    view, nested, leaves = pairs(td), pairs(td, True), pairs(td, False, True)
-    td["d"] = 3
-    assert [len(list(found)) for found in (view, nested, leaves)] == [3, 3, 1]
 
 
 def test_which_items_are_a_list() -> None:

@@ -41,14 +41,6 @@ def test_bad_sizes_are_found_before_anything_changes(size):
         td.pad(size, inplace=True)
 
 
-def test_in_place():
-    td = TensorDict({"a": np.arange(2), "n": {"b": np.ones(2)}}, batch_size=[2])
-    assert td.pad([0, 1], inplace=True) is td
-    assert (td.batch_size, td["n"].batch_size, td["a"].tolist()) == ((3,), (3,), [0, 1, 0])
-    with pytest.raises(RuntimeError, match="locked"):
-        td.lock_().pad([1, 0], inplace=True)
-
-
 def test_in_place_nested_nodes_are_padded_and_not_replaced():
     td = tree()
     nodes = [td["n"], td["n", "m"]]

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.trees import tree, unchanged
+from helpers.trees import unchanged
 
 from lite import TensorDict, lazy_stack
-
-
-def test_update_is_all_or_nothing() -> None:
-    td = tree()
-    with unchanged(td), pytest.raises(RuntimeError):
-        td.update({"new": np.zeros((4, 3)), "n": {"x": np.zeros((4, 3, 5))}, "a": np.zeros(4)})
-    plain = TensorDict({"a": np.zeros(3), "b": np.zeros(3)})
-    with unchanged(plain), pytest.raises(ValueError, match="Failed to update 'b'"):
-        plain.update({"a": np.ones(3), "b": np.ones(4)}, inplace=True)
-    with unchanged(plain), pytest.raises(ValueError, match="Failed to update 'b'"):
-        plain.update_({"a": np.ones(3), "b": np.ones(4)})
 
 
 def test_update_of_another_batch_size() -> None:

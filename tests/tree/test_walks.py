@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
-from helpers.cases import each_case
 from helpers.tensorclasses import Point
 from helpers.trees import tree, unchanged
 
@@ -103,21 +101,6 @@ def test_zip_tree_meets_entries_at_the_same_places() -> None:
     assert checked == [["a", "n"], ["b"]]
     parts = zipped(ragged(), [{"a": 2}, {"a": 3, "own": 1}]).tensordicts
     assert [part["a"].tolist() for part in parts] == [[2], [3, 3]]
-
-
-@each_case("change", ["exclude", "rename_key_"])
-def test_lifted_operations_change_all_parts_or_none(change: str) -> None:
-    parts = [TensorDict(a=1, b=2), TensorDict(a=3, b=4)]
-    stack = lazy_stack(parts)
-    parts[1].lock_()
-    with unchanged(parts[0]), unchanged(parts[1]), pytest.raises(RuntimeError, match="locked"):
-        stack.exclude("a", inplace=True) if change == "exclude" else stack.rename_key_("a", "c")
-    parts[1].unlock_()
-    assert stack.exclude("b", inplace=True) is stack
-    assert stack.rename_key_("a", "c") is stack
-    assert [list(part.keys()) for part in parts] == [["c"], ["c"]]
-    twice = lazy_stack([parts[0], parts[0]])
-    assert list(twice.rename_key_("c", "d").keys()) == ["d"]
 
 
 def test_lifted_operations_are_documented_as_the_operation() -> None:
