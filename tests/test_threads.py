@@ -85,15 +85,6 @@ def test_a_locked_lazy_stack() -> None:
     assert rows.is_locked
 
 
-def test_a_locked_tensordict_refuses_new_keys_of_every_thread(locked: TensorDict) -> None:
-    def work(i: int) -> None:
-        with pytest.raises(RuntimeError, match="Cannot modify locked TensorDict"):
-            locked[f"new {i}"] = np.zeros((4, 3))
-
-    with unchanged(locked):
-        in_threads(work)
-
-
 def test_threads_write_their_own_rows() -> None:
     td = TensorDict(
         {"a": np.zeros((THREADS, 100)), "n": {"b": np.zeros(THREADS)}}, batch_size=[THREADS], lock=True

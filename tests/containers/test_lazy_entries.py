@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from helpers.cases import each_case
 
-from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, lazy_stack, tensorclass
+from lite import LazyStackedTensorDict, TensorDict, lazy_stack, tensorclass
 
 DEEP = ("n", "m", "x")
 
@@ -19,16 +19,6 @@ def rows(*sizes, batch=(2,)):
 
 def stacked(dim=0, n=3):
     return lazy_stack(rows(*[4] * n), dim)
-
-
-@each_case("size", [1, 300])
-def test_leaf_without_further_dims_is_stacked_last(size):
-    parts = [TensorDict({"n": {"x": np.arange(size) + i}}, [size]) for i in range(3)]
-    leaf = lazy_stack(parts, 1)["n", "x"]
-    np.testing.assert_array_equal(leaf, np.arange(size)[:, None] + np.arange(3))
-    assert leaf.flags.c_contiguous
-    assert leaf.flags.writeable
-    assert not np.shares_memory(leaf, parts[0]["n", "x"])
 
 
 @each_case("dim", [0, 1])
@@ -129,19 +119,6 @@ def test_tensorclasses_on_the_way_and_at_the_end():
     np.testing.assert_array_equal(stack["p", "x"], [[2, 2], [1, 1], [1, 1]])
 
 
-def test_non_tensor_entries_at_a_path():
-    stack = lazy_stack([TensorDict({"n": {"s": f"row {i}", "x": np.ones(2)}}, [2]) for i in range(2)])
-    assert isinstance(stack.get(("n", "s")), NonTensorStack)
-    assert stack.get(("n", "s")).tolist() == [["row 0"] * 2, ["row 1"] * 2]
-    assert ("n", "s") in stack.keys(True)
-    assert ("n", "s") not in stack.keys(True, True)
-    assert ("n", "s", "more") not in stack.keys(True)
-    assert ("n", "x", "more") not in stack.keys(True)
-    assert list(stack.keys(True)) == [("n", "s"), ("n", "x"), "n"]
-    assert list(stack.keys(True, True)) == [("n", "x")]
-    assert len(stack.keys(True, True)) == 1
-
-
 def test_keys_without_parts():
     stack = lazy_stack(rows(4))[:0]
     assert list(stack.keys(True)) == []
@@ -179,27 +156,3 @@ def test_set_by_path_that_fails_for_a_part_changes_none():
         stack.set(DEEP, np.ones((2, 2, 4)))
     for part, old in zip(stack.tensordicts, before, strict=True):
         np.testing.assert_array_equal(part[DEEP], old)
-
-
-def test_set_by_path_in_a_locked_stack():
-    stack = stacked().lock_()
-    with pytest.raises(RuntimeError, match="locked"):
-        stack.set(DEEP, np.ones((3, 2, 4)))
-    with pytest.raises(RuntimeError, match="locked"):
-        stack.set(("n", "m", "new"), np.ones((3, 2)))
-    stack.set_(DEEP, np.ones((3, 2, 4)))
-    np.testing.assert_array_equal(stack[DEEP], np.ones((3, 2, 4)))
-
-
-def test_lazy_stacks_below_the_parts():
-    """A node of the parts is itself a lazy stack, along another dimension than theirs."""
-    parts = [TensorDict({"n": lazy_stack(rows(4, 4), 1)}, [2, 2]) for _ in range(3)]
-    stack = lazy_stack(parts, 1)
-    path = ("n", *DEEP)
-    expected = np.stack([part[path] for part in parts], 1)
-    assert expected.shape == (2, 3, 2, 4)
-    np.testing.assert_array_equal(stack[path], expected)
-    assert stack["n"].batch_size == (2, 3, 2)
-    assert list(stack.keys(True, True)) == [("n", "a"), path]
-    stack[path] = expected + 5
-    np.testing.assert_array_equal(parts[2]["n"].tensordicts[1][DEEP], np.full((2, 4), 6))

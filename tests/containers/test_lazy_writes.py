@@ -19,12 +19,6 @@ def _ragged() -> LazyStackedTensorDict:
     return lazy_stack([TensorDict({"g": np.arange(3.0 * n).reshape(3, n)}, [3]) for n in (1, 2)])
 
 
-def test_the_last_of_several_writes_to_a_row_stays() -> None:
-    stack = _rows(1, 2)
-    stack[[-1, -1]] = stack
-    np.testing.assert_array_equal(stack["x"][:, 0], [1, 2])
-
-
 def test_a_part_written_to_the_whole_stack_is_read_first() -> None:
     stack = _rows(1, 2)
     stack[:] = stack.flip([0])
@@ -63,14 +57,6 @@ def test_update_at_writes_ragged_rows() -> None:
     np.testing.assert_array_equal(stack[1, 1]["g"], np.arange(6.0).reshape(3, 2))
     with pytest.raises(KeyError, match="other"):
         stack.update_at_(_ragged().set("other", np.zeros((2, 3))), 0)
-
-
-def test_a_node_can_be_assigned_what_holds_it() -> None:
-    outer = TensorDict({"a": np.array([5, 6]), "n": TensorDict({"q": np.zeros((2, 2))}, [2, 2])}, [2])
-    inner = outer["n"]
-    inner[np.array([[True, False], [False, True]])] = outer
-    np.testing.assert_array_equal(inner["a"], [[5, 0], [0, 6]])
-    assert sorted(inner["n"].keys()) == ["q"]
 
 
 def test_nested_entries_of_different_batch_dims_can_be_seen_but_not_stacked() -> None:
@@ -147,14 +133,6 @@ def test_update_in_place_broadcasts_a_nested_stack_of_fewer_batch_dims() -> None
     with pytest.raises(RuntimeError, match="expand"):
         td.update_(TensorDict({"n": _rows(7, 8)}, [2, 2]))
     np.testing.assert_array_equal(td["n", "x"], [[[4, 4], [5, 5], [6, 6]]])
-
-
-def test_update_in_place_of_some_keys_of_a_nested_stack() -> None:
-    td, source = _nested("g", "x"), _nested("g", "x")
-    source["n"].zero_()
-    td.update_(source, keys_to_update=[("n", "g")])
-    assert [part["g"].any() for part in td["n"].tensordicts] == [False, False]
-    np.testing.assert_array_equal(td["n"].tensordicts[1]["x"], np.ones((2, 2)))
 
 
 @each_case(
@@ -241,15 +219,6 @@ def test_objects_of_more_dimensions_are_refused() -> None:
                 td[:] = new
             assert td.get("s").tolist() == ["p", "q"]
             np.testing.assert_array_equal(td["x"], 0)
-
-
-@each_case("name", ["repeat", "repeat_interleave"])
-def test_repeated_rows_are_copies(name: str) -> None:
-    stack = _rows(1, 2)
-    out = stack.repeat(2, 1) if name == "repeat" else stack.repeat_interleave(2, dim=0)
-    out[0].zero_()
-    np.testing.assert_array_equal(out["x"][:, 0], [0, 2, 1, 2] if name == "repeat" else [0, 1, 2, 2])
-    np.testing.assert_array_equal(stack["x"][:, 0], [1, 2])
 
 
 def test_split_keys_takes_entries_once_from_a_part_that_is_there_twice() -> None:

@@ -22,18 +22,6 @@ def test_set_in_place_keeps_the_buffers():
         ls.set_("missing", 1)
 
 
-def test_set_in_place_broadcasts():
-    ls = ragged(1, 2)
-    ls.set_("a", 5)
-    assert [row.tolist() for row in ls.get("a", as_list=True)] == [[5], [5, 5]]
-    ls.set_("b", np.array([7, 8]))
-    np.testing.assert_array_equal(ls["b"], [[7, 8], [7, 8]])
-    with pytest.raises(ValueError, match="Failed to update 'b'"):
-        ls.set_("b", np.zeros(3))
-    ls.set_("s", "text")
-    assert ls["s"] == ["text", "text"]
-
-
 def test_entries_of_different_kinds_fail_only_when_read():
     for left, right in [(1, "text"), ("text", 1), ({"x": 1}, 1), (1, {"x": 1})]:
         ls = lazy_stack([TensorDict(a=left, b=1), TensorDict(a=right, b=2)])

@@ -49,31 +49,6 @@ def test_the_same_memory_arrives(protocol, tmp_path):
     assert "new" in td.memmap_refresh_()
 
 
-VIEWS = {
-    "row": lambda td: td[7],
-    "rows": lambda td: td[5:900:3],
-    "reversed": lambda td: td[::-1],
-    "reshaped": lambda td: td.reshape(10, 100),
-    "expanded": lambda td: td[:1].expand(4),
-    "more dims": lambda td: td.unsqueeze(0)[..., None],
-    "node": lambda td: td["n"],
-    "one": lambda td: td[2:3],
-}
-
-
-@each_case("view", VIEWS.values(), ids=VIEWS)
-def test_views(view, tmp_path):
-    td = view(saved(tmp_path / "td"))
-    out = sent(td)
-    assert out.is_memmap()
-    assert out.batch_size == td.batch_size
-    for key, value in td.items(True, True):
-        if isinstance(value, np.ndarray):
-            np.testing.assert_array_equal(out[key], value, strict=True)
-            assert out[key].strides == value.strides
-            assert out[key].flags.writeable == value.flags.writeable
-
-
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_view(data, tmp_path_factory):

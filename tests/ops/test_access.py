@@ -74,17 +74,6 @@ def test_setting_a_mapping_replaces_and_update_merges() -> None:
     assert sorted(td.keys(True, True), key=str) == [("m", "c"), ("n", "a"), ("n", "b")]
 
 
-def test_inplace_set_writes_the_buffer() -> None:
-    buffer = np.zeros(3, np.float32)
-    td = TensorDict({"a": buffer}, batch_size=[3], lock=True)
-    td.set("a", np.arange(3), inplace=True)
-    td.set_("a", td["a"] + 1)
-    assert td["a"] is buffer
-    np.testing.assert_array_equal(buffer, [1, 2, 3])
-    td.set_("a", 7)
-    np.testing.assert_array_equal(buffer, [7, 7, 7])
-
-
 @each_case("key", ["zz", ("zz", "a"), ("n", "zz")])
 def test_set_of_a_missing_key_in_place(key: Any) -> None:
     td = tree()

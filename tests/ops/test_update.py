@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.trees import unchanged
 
-from lite import TensorDict, lazy_stack
+from lite import TensorDict
 
 
 def test_update_of_another_batch_size() -> None:
@@ -45,17 +45,6 @@ def test_replace_takes_a_tensordict() -> None:
     np.testing.assert_array_equal(out["a"], [1, 1])
     assert out["n", "c"] is td["n", "c"]
     assert td.replace() is td
-
-
-def test_replace_by_nothing_gives_self() -> None:
-    td = TensorDict({"a": np.zeros(2)}, [2])
-    stack = lazy_stack([td, td.clone()])
-    for source in (td.empty(), {}, None, lazy_stack([TensorDict(batch_size=[])] * 2)):
-        assert td.replace(source) is td
-    assert stack.replace(stack.empty()) is stack
-    out = stack.replace(lazy_stack([TensorDict({"a": np.ones(2)}, [2])] * 2))
-    np.testing.assert_array_equal(out["a"], np.ones((2, 2)))
-    np.testing.assert_array_equal(stack["a"], np.zeros((2, 2)))
 
 
 def test_keys_to_update_below_a_new_node_are_all_that_is_taken() -> None:

@@ -31,16 +31,6 @@ def test_nodes_are_kept_and_take_the_batch_size() -> None:
     np.testing.assert_array_equal(node["y"], source["n", "y"])
 
 
-@each_case("wrap", [lambda td: TensorDict({"m": {"n": td}}), lambda td: {"m": {"n": td}}])
-def test_nested_nodes_of_another_batch_size(wrap: Any) -> None:
-    td = TensorDict({"m": {"n": _td(2)}})
-    node = td["m", "n"]
-    td.update(wrap(_td(3)), update_batch_size=True)
-    assert td["m", "n"] is node
-    assert node.batch_size == node["n"].batch_size == (3,)
-    np.testing.assert_array_equal(node["n", "y"], [0, 1, 2])
-
-
 @each_case("path", [("z",), ("n", "z")])
 def test_keys_that_the_source_lacks_are_refused_at_any_depth(path: tuple[str, ...]) -> None:
     td = _td(2).set(path, np.zeros(2))

@@ -73,16 +73,6 @@ def test_fields_are_those_of_the_class_and_its_bases() -> None:
     assert Needed.__required_keys__ == {"eta", "X", "noise"}
 
 
-def test_annotations_that_are_local() -> None:
-    class Local: ...
-
-    class Holder(TypedTensorDict):
-        a: Local
-        b: NotRequired[Local]
-
-    assert (Holder.__required_keys__, Holder.__optional_keys__) == ({"a"}, {"b"})
-
-
 T = typing.TypeVar("T")
 
 

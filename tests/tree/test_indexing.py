@@ -87,23 +87,3 @@ def test_iteration_and_batched_fetch() -> None:
     td = tree()
     np.testing.assert_array_equal(np.stack([row["a"] for row in td]), td["a"])
     assert td.__getitems__([0, 2]).batch_size == (2, 3)
-
-
-@each_case(
-    ("index", "names"),
-    [
-        (([0, 1],), ["x", "y", "z"]),
-        (([0, 1], slice(None), 0), ["x", "y"]),
-        ((0, slice(None), [0, 1]), ["z", "y"]),
-        (([0, 1], [0, 1]), [None, "z"]),
-        (([0, 1], slice(None), [0, 1]), [None, "y"]),
-        ((slice(None), np.array([[0, 1]])), ["x", None, None, "z"]),
-        (np.ones((2, 3), bool), [None, "z"]),
-    ],
-)
-def test_names_follow_the_place_of_index_arrays(index: Any, names: list[str | None]) -> None:
-    sizes = {"x": 2, "y": 3, "z": 4}
-    td = TensorDict({"a": np.zeros((2, 3, 4))}, batch_size=[2, 3, 4], names=list(sizes))
-    got = td[index]
-    assert got.names == names
-    assert all(name is None or n in (2, sizes[name]) for n, name in zip(got.batch_size, names, strict=True))

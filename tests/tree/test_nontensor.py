@@ -105,12 +105,6 @@ def test_clone_separates_the_rows():
     assert td["s"][1] == {"k": 2}
 
 
-def test_rebatch():
-    assert TensorDict({"n": TensorDict({"s": "x"})}, batch_size=[2])["n"].get("s").batch_size == (2,)
-    with pytest.raises(RuntimeError):
-        rows("x", "y")._rebatch((3,))
-
-
 def test_metadata_stays_one_object_where_it_is_one() -> None:
     unit = MetaData(["m"])
     rows = [TensorDict({"u": unit}, [2]) for _ in range(3)]
