@@ -260,18 +260,18 @@ PROMPTS: list[tuple[str, Any, type[Exception], list[str]]] = [
 ]
 
 
-@each_case(("mode", "given", "error", "words"), PROMPTS)
-def test_what_a_language_model_is_given(
-    mode: str, given: Any, error: type[Exception], words: list[str]
-) -> None:
+def test_what_a_language_model_is_given() -> None:
     pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
     from lite.models import OnnxWrapper, embedded_model_path
 
-    policy = OnnxWrapper(embedded_model_path(), input_mode=mode)
-    with pytest.raises(error) as caught:
-        policy(given)
-    assert [word for word in words if word not in str(caught.value)] == [], str(caught.value)
+    policies = {
+        mode: OnnxWrapper(embedded_model_path(), input_mode=mode) for mode in ("history", "tokens", "text")
+    }
+    for mode, given, error, words in PROMPTS:
+        with pytest.raises(error) as caught:
+            policies[mode](given)
+        assert [word for word in words if word not in str(caught.value)] == [], str(caught.value)
 
 
 def test_a_conversation_where_a_history_is_wanted() -> None:
