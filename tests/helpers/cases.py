@@ -40,7 +40,7 @@ def each_case(names: str | Sequence[str], cases: Iterable[Any], ids: Any = None)
                     except pytest.skip.Exception as reason:
                         skipped = skipped or reason
                     except BaseException as error:
-                        error.add_note(f"case {number}: {_name(ids, number, row) or case}")
+                        error.add_note(f"case {number}: {_name(ids, number, row) or repr(case)[:300]}")
                         raise
             if skipped:
                 raise skipped
@@ -68,4 +68,4 @@ def _of_a_case(fixtures: dict[str, Any], number: int, patch: pytest.MonkeyPatch)
 def _name(ids: Any, number: int, row: Sequence[Any]) -> str:
     if callable(ids):
         return "-".join(str(ids(value)) for value in row)
-    return str(ids[number]) if ids else ""
+    return str(list(ids)[number]) if ids else ""

@@ -1,0 +1,53 @@
+"""Tests that loop over their cases run each of them, apart from the others, and say which one fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.cases import each_case
+
+
+def test_every_case_runs_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    @each_case("x", [1, 2])
+    @each_case(("a", "b"), [("p", 3), ("q", 4)])
+    def body(x: int, a: str, b: int, tmp_path: Path, monkeypatch: Any, rng: Any) -> None:
+        assert list(tmp_path.iterdir()) == []
+        (tmp_path / "file").touch()
+        assert not hasattr(np, "patched")
+        monkeypatch.setattr(np, "patched", True, raising=False)
+        seen.append((x, a, b, rng.integers(1000)))
+
+    rng = np.random.default_rng(0)
+    body(tmp_path=tmp_path, monkeypatch=monkeypatch, rng=rng)
+    number = rng.integers(1000)
+    assert seen == [(x, a, b, number) for x in (1, 2) for a, b in (("p", 3), ("q", 4))]
+
+
+@pytest.mark.parametrize(("ids", "note"), [(None, "case 1: {'x': 2}"), ({"one": 0, "two": 0}, "case 1: two")])
+def test_the_case_that_fails_is_named(ids: Any, note: str) -> None:
+    @each_case("x", [1, 2, 3], ids=ids)
+    def body(x: int) -> None:
+        assert x != 2
+
+    with pytest.raises(AssertionError) as raised:
+        body()
+    assert raised.value.__notes__ == [note]
+
+
+def test_a_case_that_is_skipped_skips_the_test_at_its_end() -> None:
+    seen = []
+
+    @each_case("x", [1, 2, 3])
+    def body(x: int) -> None:
+        seen.append(x)
+        if x == 2:
+            pytest.skip("lacks a package")
+
+    with pytest.raises(pytest.skip.Exception, match="lacks"):
+        body()
+    assert seen == [1, 2, 3]
