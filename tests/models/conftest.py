@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.decoder_graphs import GRAPHS
-from helpers.models.real_models import EXPECTED, open_model
+from helpers.models.real_models import EXPECTED, STANDING, open_model
 from helpers.models.rewriting import cheap_sessions  # noqa: F401
 from helpers.recurrent_policy import PATH
 from numpy.typing import NDArray
@@ -22,25 +21,6 @@ from lite.models import Decoder, OnnxWrapper
 from lite.models.text.tokenizer import Tokenizer
 
 SPECIALS = ("<eos>", "<bos>", "<unk>", "<pad>")
-# One export or graph of each convention. A test over all of them is a grid but for these.
-STAND_FOR_ALL = {
-    *("optimum-llama", "exporter-llama-static", "genai-lfm2", "handmade-slots-int8", "handmade-no-cache"),
-    *("positions", "merged", "pair", "slots", "slots with gather", "gather", "logits to keep", "no cache"),
-    "single step",
-}
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        params = (
-            item.callspec.params.values()
-            if isinstance(item, pytest.Function) and hasattr(item, "callspec")
-            else ()
-        )
-        names = {value for value in params if isinstance(value, str)} & (EXPECTED.keys() | GRAPHS.keys())
-        if names - STAND_FOR_ALL:
-            item.add_marker(pytest.mark.grid)
 
 
 def make_backend() -> Any:
@@ -213,7 +193,7 @@ def session() -> Any:
     return onnxruntime.InferenceSession(PATH, options, providers=["CPUExecutionProvider"])
 
 
-@pytest.fixture(params=sorted(EXPECTED))
+@pytest.fixture(params=STANDING)
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

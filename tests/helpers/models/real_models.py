@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+from helpers.tiers import standing_for_all
 
 from lite.models import OnnxDecoder
 
@@ -16,6 +18,17 @@ MODELS = Path(__file__).parents[2] / "models" / "exports"
 EXPECTED: dict[str, Any] = {
     name.split("/")[0]: value for name, value in json.loads((MODELS / "expected.json").read_text()).items()
 }
+# One export of each convention.
+STANDING = [
+    "optimum-llama",
+    "exporter-llama-static",
+    "genai-lfm2",
+    "handmade-slots-int8",
+    "handmade-no-cache",
+]
+each_export = pytest.mark.parametrize(
+    "name", standing_for_all([*STANDING, *sorted(EXPECTED.keys() - set(STANDING))], len(STANDING))
+)
 
 
 @functools.cache

@@ -129,7 +129,7 @@ class DeviceValue:
         return self._pointer
 
     def __del__(self) -> None:
-        del self.there[self._pointer]
+        self.there.pop(self._pointer, None)
 
 
 class DeviceBinding(FakeBinding):
@@ -251,6 +251,8 @@ def on_a_stream(
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostRuntime]:
     """The device `NAME`, of which Numba's simulator knows where it runs, and Numba itself never does."""
+    DeviceValue.there.clear()
+    gc.freeze()  # so that collecting looks only at what a test made, which takes a hundredth of the time
     runtime = HostRuntime()
     monkeypatch.setattr(cuda_stream, "cuda_runtime", lambda: runtime)
     monkeypatch.setattr(cuda_stream, "_idle", defaultdict(list))
@@ -269,3 +271,4 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostRuntime]:
         monkeypatch.setattr(_gpu, "_stream", stream_of)
     yield runtime
     gc.collect()  # what still waits for its stream does so here
+    gc.unfreeze()

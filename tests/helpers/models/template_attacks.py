@@ -49,26 +49,14 @@ _USES = {
     "tojson": "{{ X | tojson | length }}",
     "equal": "{{ X == Y }}",
     "in": "{{ X in [Y] }}",
-    "test": "{{ X is eq Y }}",
     "percent": "{{ ('%s' % [X]) | length }}",
     "format": "{{ '{}'.format(X) | length }}",
-    "named": "{{ '{a}'.format(a=X) | length }}",
-    "upper": "{{ X | upper | length }}",
     "sort": "{{ [X, Y] | sort | length }}",
     "join": "{{ [X] | join('a') | length }}",
-    "map": "{{ [X] | map('string') | join | length }}",
     "key": "{{ {X: 1} | length }}",
-    "index": "{{ [Y].index(X) }}",
-    "get": "{{ {}.get(X) }}",
-    "item": "{{ messages[X] }}",
-    "unique": "{{ [X, Y] | unique | list | length }}",
-    "trim": "{{ X | trim | length }}",
     "error": "{{ raise_exception(X) }}",
-    "name of a test": "{{ (X is filter, X is test, messages | select(X) | list) }}",
     "name of a filter": "{{ messages | map(X) | list }}",
-    "path": "{{ messages | map(attribute=X) | list }}",
     "attribute": "{{ messages | attr(X) }}",
-    "named test": "{{ X is in(seq=[Y]) }}",
     "changed": "{% for i in range(9) %}{{ loop.changed([X], i % 2 and [Y]) }}{% endfor %}",
 }
 
@@ -77,7 +65,7 @@ def attacks() -> dict[str, str]:
     """All attacks by name."""
     found = {}
     for kind, (made, value) in _EXPANDING.items():
-        uses = _USES if kind == "pairs" else {use: _USES[use] for use in ("print", "equal", "key", "tojson")}
+        uses = _USES if kind == "pairs" else {use: _USES[use] for use in ("print", "key")}
         for use, text in uses.items():
             again = made.replace("ns", "ms") if "namespace" in made else ""
             other = value.replace("ns", "ms")

@@ -13,6 +13,7 @@ import pytest
 from helpers.lora_nets import filled
 from helpers.models.handmade_exports import ADAPTERS, NAMES, adapter, logits
 from helpers.models.real_models import EXPECTED, MODELS
+from helpers.tiers import standing_for_all
 from numpy.typing import NDArray
 
 from lite import nn
@@ -38,24 +39,18 @@ def log_probs(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return result
 
 
-@pytest.mark.parametrize("name", [*ADAPTERS, None])
-def test_generation_and_scores(decoder: OnnxDecoder, name: str | None) -> None:
-    decoder.adapter = name
-    responses = generate(decoder, PROMPTS, GenerationConfig(max_new_tokens=8))
-    rows = [np.concatenate([prompt, r.tokens]) for prompt, r in zip(PROMPTS, responses, strict=True)]
-    for row, response, scored in zip(rows, responses, score(decoder, rows), strict=True):
-        exact = log_probs(want(row, name))[np.arange(len(row) - 1), row[1:]]
-        start = len(row) - len(response.tokens)
-        np.testing.assert_array_equal(want(row, name)[start - 1 : -1].argmax(-1), response.tokens)
-        np.testing.assert_allclose(response.log_probs, exact[start - 1 :], atol=1e-4)
-        np.testing.assert_allclose(scored[1:], exact, atol=1e-4)
-    assert not decoder.lengths.any()
-
-
-def test_the_adapters_differ() -> None:
-    """Else the other tests could not tell one from another."""
-    one, two, base = (want(PROMPTS[0], name)[-1] for name in (*ADAPTERS, None))
-    assert min(np.abs(a - b).max() for a, b in ((one, two), (one, base), (two, base))) > 1
+def test_generation_and_scores(decoder: OnnxDecoder) -> None:
+    for name in (*ADAPTERS, None):
+        decoder.adapter = name
+        responses = generate(decoder, PROMPTS, GenerationConfig(max_new_tokens=8))
+        rows = [np.concatenate([prompt, r.tokens]) for prompt, r in zip(PROMPTS, responses, strict=True)]
+        for row, response, scored in zip(rows, responses, score(decoder, rows), strict=True):
+            exact = log_probs(want(row, name))[np.arange(len(row) - 1), row[1:]]
+            start = len(row) - len(response.tokens)
+            np.testing.assert_array_equal(want(row, name)[start - 1 : -1].argmax(-1), response.tokens)
+            np.testing.assert_allclose(response.log_probs, exact[start - 1 :], atol=1e-4)
+            np.testing.assert_allclose(scored[1:], exact, atol=1e-4, err_msg=str(name))
+        assert not decoder.lengths.any(), name
 
 
 def test_rows_of_several_adapters_live_side_by_side(decoder: OnnxDecoder) -> None:
@@ -213,18 +208,6 @@ def test_the_rank_may_change(decoder: OnnxDecoder) -> None:
     np.testing.assert_allclose(decoder.prefill(0, PROMPTS[0]), want(PROMPTS[0], "casual")[-1], atol=1e-4)
 
 
-def test_rows_go_on_with_what_they_hold(decoder: OnnxDecoder) -> None:
-    """Keys and values of the old adapter, and a step of the new one: the logits are those of neither."""
-    decoder.adapter = "formal"
-    decoder.prefill(0, PROMPTS[0][:-1])
-    decoder.set_adapter("formal", set_to("casual"))
-    mixed = decoder.decode([int(PROMPTS[0][-1])])[0]
-    for name in ADAPTERS:
-        assert np.abs(mixed - want(PROMPTS[0], name)[-1]).max() > 1e-3
-    decoder.reset(0)
-    np.testing.assert_allclose(decoder.prefill(0, PROMPTS[0]), want(PROMPTS[0], "casual")[-1], atol=1e-4)
-
-
 def test_values_that_do_not_fit_change_nothing(decoder: OnnxDecoder) -> None:
     decoder.adapter = "formal"
     some = {key: value for key, value in set_to("casual").items() if "query.0" in key}
@@ -246,7 +229,7 @@ def test_adapters_may_be_given_as_arrays() -> None:
     np.testing.assert_allclose(decoder.prefill(0, PROMPTS[0]), want(PROMPTS[0], "casual")[-1], atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["optimum-llama", "genai-llama-fp32", "genai-qwen2-int4"])
+@pytest.mark.parametrize("name", standing_for_all(["optimum-llama", "genai-qwen2-int4"]))
 def test_an_export_that_is_given_inputs_for_adapters(tmp_path: Path, name: str) -> None:
     """It is run as before, to the bit; with values it scores as the module that learnt them."""
     folder = shutil.copytree(MODELS / name, tmp_path / "model")
@@ -267,9 +250,9 @@ def test_an_export_that_is_given_inputs_for_adapters(tmp_path: Path, name: str) 
     np.testing.assert_allclose(decoder.score(ids), want, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["optimum-llama", "genai-qwen2-int4"])
-def test_a_graph_without_inputs_gets_them_for_what_was_learnt(name: str, tmp_path: Path) -> None:
+def test_a_graph_without_inputs_gets_them_for_what_was_learnt(tmp_path: Path) -> None:
     """From a file, from a folder of `lite learn`, from one of PEFT: as `set_adapter` takes it."""
+    name = "optimum-llama"
     pytest.importorskip("safetensors")
     learnt = filled(nn.lora(nn.from_onnx(MODELS / name / "model.onnx", trainable=False), rank=2, rng=0))
     (tmp_path / "folder").mkdir()

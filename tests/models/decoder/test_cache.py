@@ -19,12 +19,10 @@ from lite.models.decoder.cache import (
 )
 
 
-@pytest.mark.parametrize(
-    ("needed", "wished", "context", "capacity"),
-    [(1, 0, None, 32), (33, 0, None, 64), (33, 100, None, 128), (33, 100, 90, 90), (95, 100, 90, 95)],
-)
-def test_capacities(needed: int, wished: int, context: int | None, capacity: int) -> None:
-    assert round_capacity(needed, wished, context) == capacity
+def test_capacities() -> None:
+    cases = [(1, 0, None, 32), (33, 0, None, 64), (33, 100, None, 128), (33, 100, 90, 90), (95, 100, 90, 95)]
+    for needed, wished, context, capacity in cases:
+        assert round_capacity(needed, wished, context) == capacity, needed
 
 
 def test_rows_are_padded_and_cut_again() -> None:

@@ -77,16 +77,43 @@ def test_optimum() -> None:
     assert not spec.group_query
 
 
-def test_input_order_does_not_matter() -> None:
-    spec = detect([IDS, *PASTS, MASK, POSITIONS], [*reversed(PRESENTS), LOGITS])
-    assert names(spec) == names(detect([IDS, MASK, POSITIONS, *PASTS], [LOGITS, *PRESENTS]))
-
-
-def test_more_than_ten_layers_are_numbered_not_sorted_as_text() -> None:
-    spec = detect(
-        [IDS, MASK, POSITIONS, *cache("past_key_values.{}.{}", 12)], [LOGITS, *cache("present.{}.{}", 12)]
-    )
-    assert [tensor.layer for tensor in spec.cache] == [layer for layer in range(12) for _ in "kv"]
+def test_single_facts() -> None:
+    """Inputs, their outputs, and what a field of the specification is."""
+    whole, logits = [IDS, MASK, POSITIONS, *PASTS], [LOGITS, *PRESENTS]
+    branch = Arg("use_cache_branch", [1], "tensor(bool)")
+    step, alone = Arg("input_ids", ["batch", "1"]), Arg("input_ids", [1, "sequence"])
+    short = Arg("input_ids", ["batch", "sequence"], "tensor(int32)")
+    group = config({"GroupQueryAttention"})
+    twelve = cache("past_key_values.{}.{}", 12), cache("present.{}.{}", 12)
+    last = Arg("logits", ["batch", 1, 512], "tensor(float)")
+    for inputs, outputs, settings, field, expected in (
+        (
+            [IDS, *PASTS, MASK, POSITIONS],
+            [*reversed(PRESENTS), LOGITS],
+            None,
+            "cache",
+            detect(whole, logits).cache,
+        ),
+        (whole, logits, group, "padding", Padding.SLOTS),
+        ([IDS, MASK, *PASTS], logits, None, "padding", Padding.EQUAL),
+        ([IDS, POSITIONS, *PASTS], logits, None, "padding", Padding.EQUAL),
+        ([IDS, *PASTS], logits, None, "padding", Padding.EQUAL),
+        ([short, MASK, POSITIONS, *PASTS], logits, None, "padding", Padding.LEFT),
+        ([IDS, MASK, *PASTS, branch], logits, None, "family", "merged"),
+        ([IDS, MASK, *PASTS, branch], logits, None, "branch", "use_cache_branch"),
+        ([*whole, Arg("num_logits_to_keep", [])], logits, None, "keep", "num_logits_to_keep"),
+        ([*whole, Arg("logits_to_keep", [])], logits, None, "keep", "logits_to_keep"),
+        (whole, [last, *PRESENTS], None, "last_logits_only", True),
+        ([step, MASK, POSITIONS, *PASTS], logits, None, "one_token", True),
+        ([step, MASK, POSITIONS, *PASTS], logits, None, "one_row", False),
+        ([alone, MASK, POSITIONS, *PASTS], logits, None, "one_token", False),
+        ([alone, MASK, POSITIONS, *PASTS], logits, None, "one_row", True),
+    ):
+        assert getattr(detect(inputs, outputs, settings), field) == expected, (field, inputs)
+    layers = [
+        tensor.layer for tensor in detect([IDS, MASK, POSITIONS, *twelve[0]], [LOGITS, *twelve[1]]).cache
+    ]
+    assert layers == [layer for layer in range(12) for _ in "kv"]  # not sorted as text
 
 
 def test_genai_lists_all_keys_before_all_values_and_hides_the_head_size() -> None:
@@ -102,32 +129,10 @@ def test_genai_lists_all_keys_before_all_values_and_hides_the_head_size() -> Non
     assert names(spec)[0] == (0, "key", "past_key_values.0.key", "present.0.key")
 
 
-def test_group_query_with_positions_still_takes_slots() -> None:
-    spec = detect([IDS, MASK, POSITIONS, *PASTS], [LOGITS, *PRESENTS], config({"GroupQueryAttention"}))
-    assert spec.padding is Padding.SLOTS
-
-
 def test_genai_config_decides_when_the_operators_are_unknown() -> None:
     settings = ModelConfig(graph=Path("m"), directory=Path(), genai={"model": {}})
     assert GraphSpec.from_session(Graph([IDS, MASK, *PASTS], [LOGITS, *PRESENTS]), settings).group_query
     assert not GraphSpec.from_session(Graph([IDS, MASK, *PASTS], [LOGITS, *PRESENTS])).group_query
-
-
-def test_without_positions_or_mask_only_rows_of_equal_length_share_a_run() -> None:
-    assert detect([IDS, MASK, *PASTS], [LOGITS, *PRESENTS]).padding is Padding.EQUAL
-    assert detect([IDS, POSITIONS, *PASTS], [LOGITS, *PRESENTS]).padding is Padding.EQUAL
-    assert detect([IDS, *PASTS], [LOGITS, *PRESENTS]).padding is Padding.EQUAL
-
-
-def test_merged_decoder() -> None:
-    branch = Arg("use_cache_branch", [1], "tensor(bool)")
-    spec = detect([IDS, MASK, *PASTS, branch], [LOGITS, *PRESENTS])
-    assert (spec.family, spec.branch) == ("merged", "use_cache_branch")
-
-
-@pytest.mark.parametrize("name", ["num_logits_to_keep", "logits_to_keep"])
-def test_logits_to_keep(name: str) -> None:
-    assert detect([IDS, MASK, POSITIONS, Arg(name, []), *PASTS], [LOGITS, *PRESENTS]).keep == name
 
 
 def test_transformers_exporter_writes_dimensions_as_text_and_needs_no_mask() -> None:
@@ -155,14 +160,8 @@ def test_dynamic_cache_names() -> None:
     assert names(spec)[2] == (1, "key", "past_key_values_key_cache_1", "present_key_cache_1")
 
 
-def test_last_logits_only() -> None:
-    last = Arg("logits", ["batch", 1, 512], "tensor(float)")
-    assert detect([IDS, MASK, POSITIONS, *PASTS], [last, *PRESENTS]).last_logits_only
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
+def test_symbolic_cache_dimensions() -> None:
+    cases: list[tuple[dict[str, Any], tuple[int, int]]] = [
         (
             {"raw": {"num_key_value_heads": 3, "head_dim": 32, "hidden_size": 64, "num_attention_heads": 4}},
             (3, 32),
@@ -176,12 +175,11 @@ def test_last_logits_only() -> None:
             },
             (7, 5),
         ),
-    ],
-)
-def test_symbolic_cache_dimensions(values: dict[str, Any], expected: tuple[int, int]) -> None:
-    pasts = cache("past_key_values.{}.{}", dims=["batch", "heads", "past", "size"])
-    spec = detect([IDS, MASK, POSITIONS, *pasts], [LOGITS, *PRESENTS], config(**values))
-    assert (spec.num_heads, spec.head_size) == expected
+    ]
+    for values, expected in cases:
+        pasts = cache("past_key_values.{}.{}", dims=["batch", "heads", "past", "size"])
+        spec = detect([IDS, MASK, POSITIONS, *pasts], [LOGITS, *PRESENTS], config(**values))
+        assert (spec.num_heads, spec.head_size) == expected, values
 
 
 def test_dynamic_quantisation_warns() -> None:
@@ -190,7 +188,6 @@ def test_dynamic_quantisation_warns() -> None:
     assert spec.quantisation == "MatMulInteger"
 
 
-INTEGER_IDS = Arg("input_ids", ["batch", "sequence"], "tensor(int32)")
 BASE = [IDS, MASK]
 
 
@@ -202,67 +199,57 @@ def odd(*dims: Any) -> list[Arg]:
     return cache("past_key_values.{}.{}", dims=dims)
 
 
-@pytest.mark.parametrize(
-    ("inputs", "outputs", "message"),
-    [
-        ([real("pixel_values", 1, 3, 8, 8)], [LOGITS], "no input named input_ids"),
-        ([Arg("input_ids", ["tokens"]), *PASTS], [LOGITS, *PRESENTS], "paged attention"),
-        ([real("input_ids", "b", "s"), *PASTS], [LOGITS, *PRESENTS], "input_ids has type"),
-        (BASE, [LOGITS, *PRESENTS], "prefill half"),
-        ([*BASE, *PASTS], [LOGITS, *PRESENTS[:3]], "do not match"),
-        ([*BASE, *PASTS[:3]], [LOGITS, *PRESENTS[:3]], "one key and one value"),
-        (
-            [*BASE, *PASTS, real("past_conv.0", "b", 2)],
-            [LOGITS, *PRESENTS],
-            r"without a partner: \[\(0, 'conv'",
-        ),
-        (
-            [*BASE, *PASTS, real("past_conv.0", "b", "n")],
-            [LOGITS, *PRESENTS, real("present_conv.0", "b", "n")],
-            r"past_conv\.0 has type tensor\(float\) and shape \['b', 'n'\]; a state needs numbers of known",
-        ),
-        ([*BASE, *PASTS, real("inputs_embeds", "b", "s", 64)], [LOGITS, *PRESENTS], "inputs_embeds"),
-        ([*BASE, *PASTS], [real("hidden", "b", "s", 64), *PRESENTS], "no output named logits"),
-        ([*BASE, *PASTS], [Arg("logits", [1, 2, 9], "tensor(bfloat16)"), *PRESENTS], "logits has type"),
-        ([Arg("input_ids", ["b", 8]), *PASTS], [LOGITS, *PRESENTS], "fixed length of 8 new tokens"),
-        ([Arg("input_ids", [1, "128"])], [LOGITS], "fixed length of 128 new tokens"),
-        ([Arg("input_ids", ["b", 1])], [LOGITS], "fixed length of 1 .* no key/value cache"),
-        ([Arg("input_ids", [4, "s"]), *PASTS], [LOGITS, *PRESENTS], "fixed batch of 4 rows"),
-        ([*BASE, *odd("b", 2, 128, 16)], [LOGITS, *PRESENTS], "static cache"),
-        ([*BASE, *odd("b", 2, 16)], [LOGITS, *PRESENTS], "3 dimensions"),
-        ([*BASE, *odd("b", "h", "p", "d")], [LOGITS, *PRESENTS], "heads and head size"),
-        ([*BASE, *PASTS, real("cache_key_0", "b", 2, "p", 16)], [LOGITS, *PRESENTS], "both look like"),
-    ],
-)
-def test_unknown_conventions_list_what_was_found(inputs: list[Arg], outputs: list[Arg], message: str) -> None:
-    with pytest.raises(ValueError, match=message) as error:
-        detect(inputs, outputs)
-    text = str(error.value)
-    assert all(arg.name in text for arg in (*inputs, *outputs))
-    assert "Supported:" in text
+UNKNOWN: list[tuple[list[Arg], list[Arg], str]] = [
+    ([real("pixel_values", 1, 3, 8, 8)], [LOGITS], "no input named input_ids"),
+    ([Arg("input_ids", ["tokens"]), *PASTS], [LOGITS, *PRESENTS], "paged attention"),
+    ([real("input_ids", "b", "s"), *PASTS], [LOGITS, *PRESENTS], "input_ids has type"),
+    (BASE, [LOGITS, *PRESENTS], "prefill half"),
+    ([*BASE, *PASTS], [LOGITS, *PRESENTS[:3]], "do not match"),
+    ([*BASE, *PASTS[:3]], [LOGITS, *PRESENTS[:3]], "one key and one value"),
+    (
+        [*BASE, *PASTS, real("past_conv.0", "b", 2)],
+        [LOGITS, *PRESENTS],
+        r"without a partner: \[\(0, 'conv'",
+    ),
+    (
+        [*BASE, *PASTS, real("past_conv.0", "b", "n")],
+        [LOGITS, *PRESENTS, real("present_conv.0", "b", "n")],
+        r"past_conv\.0 has type tensor\(float\) and shape \['b', 'n'\]; a state needs numbers of known",
+    ),
+    ([*BASE, *PASTS, real("inputs_embeds", "b", "s", 64)], [LOGITS, *PRESENTS], "inputs_embeds"),
+    ([*BASE, *PASTS], [real("hidden", "b", "s", 64), *PRESENTS], "no output named logits"),
+    ([*BASE, *PASTS], [Arg("logits", [1, 2, 9], "tensor(bfloat16)"), *PRESENTS], "logits has type"),
+    ([Arg("input_ids", ["b", 8]), *PASTS], [LOGITS, *PRESENTS], "fixed length of 8 new tokens"),
+    ([Arg("input_ids", [1, "128"])], [LOGITS], "fixed length of 128 new tokens"),
+    ([Arg("input_ids", ["b", 1])], [LOGITS], "fixed length of 1 .* no key/value cache"),
+    ([Arg("input_ids", [4, "s"]), *PASTS], [LOGITS, *PRESENTS], "fixed batch of 4 rows"),
+    ([*BASE, *odd("b", 2, 128, 16)], [LOGITS, *PRESENTS], "static cache"),
+    ([*BASE, *odd("b", 2, 16)], [LOGITS, *PRESENTS], "3 dimensions"),
+    ([*BASE, *odd("b", "h", "p", "d")], [LOGITS, *PRESENTS], "heads and head size"),
+    ([*BASE, *PASTS, real("cache_key_0", "b", 2, "p", 16)], [LOGITS, *PRESENTS], "both look like"),
+]
 
 
-@pytest.mark.parametrize("inputs", [[IDS], [IDS, MASK], [IDS, POSITIONS], [IDS, MASK, POSITIONS]])
-def test_without_cache_tensors_whole_rows_run_again(inputs: list[Arg]) -> None:
-    spec = detect(inputs, [LOGITS])
-    assert (spec.family, spec.padding, spec.cache) == ("no cache", Padding.RIGHT, ())
-    assert (spec.num_heads, spec.head_size, spec.cache_type, spec.vocab_size) == (0, 0, "", 512)
+def test_unknown_conventions_list_what_was_found() -> None:
+    for inputs, outputs, message in UNKNOWN:
+        with pytest.raises(ValueError, match=message) as error:
+            detect(inputs, outputs)
+        text = str(error.value)
+        assert all(arg.name in text for arg in (*inputs, *outputs)), inputs
+        assert "Supported:" in text, inputs
 
 
-def test_runs_of_one_row_or_of_one_token() -> None:
-    single = detect([Arg("input_ids", ["batch", "1"]), MASK, POSITIONS, *PASTS], [LOGITS, *PRESENTS])
-    assert (single.one_row, single.one_token) == (False, True)
-    alone = detect([Arg("input_ids", [1, "sequence"]), MASK, POSITIONS, *PASTS], [LOGITS, *PRESENTS])
-    assert (alone.one_row, alone.one_token) == (True, False)
+def test_without_cache_tensors_whole_rows_run_again() -> None:
+    cases: list[list[Arg]] = [[IDS], [IDS, MASK], [IDS, POSITIONS], [IDS, MASK, POSITIONS]]
+    for inputs in cases:
+        spec = detect(inputs, [LOGITS])
+        assert (spec.family, spec.padding, spec.cache) == ("no cache", Padding.RIGHT, ()), inputs
+        assert (spec.num_heads, spec.head_size, spec.cache_type, spec.vocab_size) == (0, 0, "", 512), inputs
 
 
 def test_group_query_without_a_mask_is_refused() -> None:
     with pytest.raises(ValueError, match="attention_mask"):
         detect([IDS, *PASTS], [LOGITS, *PRESENTS], config({"GroupQueryAttention"}))
-
-
-def test_integer_inputs_may_have_32_bits() -> None:
-    assert detect([INTEGER_IDS, MASK, POSITIONS, *PASTS], [LOGITS, *PRESENTS]).padding is Padding.LEFT
 
 
 EXTRAS = {
@@ -273,14 +260,16 @@ EXTRAS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(EXTRAS))
-def test_inputs_that_follow_from_the_run(name: str) -> None:
-    spec = detect([IDS, MASK, POSITIONS, Arg(name, [1]), *PASTS], [LOGITS, *PRESENTS])
-    assert spec.extras == ((name, EXTRAS[name]),)
-    assert spec.padding is Padding.LEFT
-    if name != "token_type_ids":
-        with pytest.raises(ValueError, match=f"takes one {name} for rows of different length"):
-            detect([IDS, MASK, Arg(name, [1]), *PASTS], [LOGITS, *PRESENTS], config({"GroupQueryAttention"}))
+def test_inputs_that_follow_from_the_run() -> None:
+    for name in sorted(EXTRAS):
+        spec = detect([IDS, MASK, POSITIONS, Arg(name, [1]), *PASTS], [LOGITS, *PRESENTS])
+        assert spec.extras == ((name, EXTRAS[name]),), name
+        assert spec.padding is Padding.LEFT, name
+        if name != "token_type_ids":
+            with pytest.raises(ValueError, match=f"takes one {name} for rows of different length"):
+                detect(
+                    [IDS, MASK, Arg(name, [1]), *PASTS], [LOGITS, *PRESENTS], config({"GroupQueryAttention"})
+                )
 
 
 def test_a_bias_of_group_query_attention_leaves_no_spare_room() -> None:
@@ -345,9 +334,8 @@ def test_refusals_list_what_the_file_has() -> None:
     assert "lite_" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("names", "kinds"),
-    [
+def test_states_of_fixed_size() -> None:
+    cases: list[tuple[tuple[str, str], tuple[str, str]]] = [
         (("past.0.conv", "past.2.conv"), ("present.0.conv", "present.2.conv")),
         (("past_conv.0", "past_conv.2"), ("present_conv.0", "present_conv.2")),
         (
@@ -358,18 +346,17 @@ def test_refusals_list_what_the_file_has() -> None:
             ),
         ),
         (("past_recurrent.0", "past_ssm.1"), ("present_recurrent.0", "present_ssm.1")),
-    ],
-)
-def test_states_of_fixed_size(names: tuple[str, str], kinds: tuple[str, str]) -> None:
-    sizes = ("batch", 8, "3"), ("batch", 2, 4, 5)
-    inputs = [real(name, *size) for name, size in zip(names, sizes, strict=True)]
-    outputs = [real(name, *size) for name, size in zip(kinds, sizes, strict=True)]
-    spec = detect([*BASE, *inputs[::-1], *PASTS], [LOGITS, *outputs, *PRESENTS])
-    assert [(state.past, state.present, state.shape) for state in spec.states] == [
-        (names[0], kinds[0], (8, 3)),
-        (names[1], kinds[1], (2, 4, 5)),
     ]
-    assert len(spec.cache) == 4
+    for names, kinds in cases:
+        sizes = ("batch", 8, "3"), ("batch", 2, 4, 5)
+        inputs = [real(name, *size) for name, size in zip(names, sizes, strict=True)]
+        outputs = [real(name, *size) for name, size in zip(kinds, sizes, strict=True)]
+        spec = detect([*BASE, *inputs[::-1], *PASTS], [LOGITS, *outputs, *PRESENTS])
+        assert [(state.past, state.present, state.shape) for state in spec.states] == [
+            (names[0], kinds[0], (8, 3)),
+            (names[1], kinds[1], (2, 4, 5)),
+        ]
+        assert len(spec.cache) == 4, names
 
 
 def test_layers_of_different_sizes_are_refused() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import EXPECTED, MODELS, open_model, tolerance
+from helpers.models.real_models import EXPECTED, MODELS, STANDING, each_export, open_model, tolerance
 from numpy.typing import NDArray
 
 from lite.models import GenerationConfig, OnnxDecoder, Padding, generate, score
@@ -61,13 +61,16 @@ def same(name: str) -> Same:
     return compare
 
 
+@each_export
 def test_the_convention_is_recognised(name: str, decoder: OnnxDecoder) -> None:
     assert decoder.spec.padding is PADDING[name]
     assert decoder.spec.group_query == (PADDING[name] is Padding.SLOTS)
     assert (decoder.vocab_size, decoder.context_length) == (512, 256)
 
 
-@pytest.mark.parametrize("mode", ["alone", "together", "shuffled"])
+@pytest.mark.parametrize(
+    ("name", "mode"), list(zip(STANDING, ["alone", "together", "shuffled"] * 2, strict=False))
+)
 def test_greedy_tokens_and_log_probs(name: str, decoder: OnnxDecoder, mode: str) -> None:
     cases = EXPECTED[name]["greedy"]
     rows = list(range(len(cases)))
@@ -89,41 +92,6 @@ def test_greedy_tokens_and_log_probs(name: str, decoder: OnnxDecoder, mode: str)
             logits = decoder.decode(tokens[order], order)[np.argsort(order)]
 
 
-def test_reset_and_reuse(same: Same, decoder: OnnxDecoder, prompts: list[NDArray[np.int64]]) -> None:
-    decoder.prefill_rows([0, 1], prompts[:2])
-    decoder.reset(0)
-    same(decoder.prefill(0, prompts[2]), full(decoder, prompts[2]))
-    same(decoder.decode([4], [1])[0], full(decoder, [*prompts[1], 4]))
-    decoder.reset(1)
-    same(decoder.decode([8], [1])[0], full(decoder, [8]))
-
-
-def test_extend_in_chunks(same: Same, decoder: OnnxDecoder, rng: np.random.Generator) -> None:
-    text = rng.integers(0, 512, 30)
-    decoder.prefill(0, text[:1])
-    decoder.prefill(1, text[:7])
-    first = decoder.extend([0, 1], [text[1:9], text[7:23]])
-    second = decoder.extend([1, 0], [text[23:], text[9:30]])
-    assert [part.shape for part in (*first, *second)] == [(8, 512), (16, 512), (7, 512), (21, 512)]
-    for end in (3, 9):
-        same(first[0][end - 2], full(decoder, text[:end]))
-    same(first[1][-1], full(decoder, text[:23]))
-    same(second[0][-1], full(decoder, text))
-    same(second[1][-1], full(decoder, text))
-
-
-def test_long_rows_grow_the_cache(same: Same, decoder: OnnxDecoder, rng: np.random.Generator) -> None:
-    text = rng.integers(0, 512, 256)
-    decoder.prefill_rows([0, 1], [text[:20], text[:3]])
-    bytes_before = decoder.cache_bytes
-    decoder.extend([0], [text[20:255]])
-    logits = decoder.decode([int(text[255]), int(text[3])])
-    grows = decoder.spec.cache and decoder.spec.static_length is None
-    assert decoder.cache_bytes > bytes_before or not grows
-    same(logits[0], full(decoder, text))
-    same(logits[1], full(decoder, text[:4]))
-
-
 def test_memory_follows_the_rows_that_live(decoder: OnnxDecoder, rng: np.random.Generator) -> None:
     line = 2 * len(decoder.spec.cache) * decoder.spec.num_heads * decoder.spec.head_size * 4  # read and write
     decoder.prefill_rows(range(16), [[1, 2, 3]] * 16)
@@ -136,38 +104,17 @@ def test_memory_follows_the_rows_that_live(decoder: OnnxDecoder, rng: np.random.
 
 def test_reserve_allocates_once(decoder: OnnxDecoder) -> None:
     held = decoder.acquire(4)
-    decoder.reserve(100, 4)
+    decoder.reserve(70, 4)
     decoder.prefill_rows(held[:1], [[1, 2, 3]])
     for row in held[1:]:
         decoder.fork(held[0], row)
     decoder.decode([1, 2, 3, 4], held)
     decoder.decode([1, 2, 3, 4], held)
     size = decoder.cache_bytes
-    for _ in range(90):
+    for _ in range(60):
         decoder.decode([1, 2, 3, 4], held)
     assert decoder.cache_bytes == size
     decoder.release(held)
-
-
-def test_prompts_longer_than_a_chunk(
-    same: Same, name: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    texts = [rng.integers(0, 512, length) for length in (50, 17, 3)]
-    whole = open_model(name)
-    want = whole.prefill_rows([0, 1, 2], texts)
-    monkeypatch.setattr("lite.models.decoder.decoder.MAX_CHUNK", 8)
-    decoder = open_model(name)
-    same(decoder.prefill_rows([0, 1, 2], texts), want)
-    same(decoder.decode([1, 2, 3]), whole.decode([1, 2, 3]))
-
-
-@pytest.mark.parametrize("name", ["optimum-llama"])
-def test_inputs_are_left_alone(decoder: OnnxDecoder) -> None:
-    ids = np.array([1, 2, 3])
-    ids.flags.writeable = False
-    decoder.prefill(0, ids)
-    decoder.decode(ids[:1])
-    np.testing.assert_array_equal(ids, [1, 2, 3])
 
 
 @pytest.mark.parametrize("name", ["optimum-llama"])
@@ -184,25 +131,23 @@ def test_rows_are_acquired_and_released(decoder: OnnxDecoder) -> None:
 
 
 @pytest.mark.parametrize("name", ["optimum-llama"])
-@pytest.mark.parametrize(
-    ("ids", "message"),
-    [
+def test_bad_prompts_change_nothing(same: Same, decoder: OnnxDecoder) -> None:
+    cases: list[tuple[Any, str]] = [
         ([], "empty"),
         ([1, -1], "between 0 and 511 .*got -1"),
         ([512], "between 0 and 511 .*got 512"),
         ([0.5], "integers"),
         ([[1, 2]], r"one dimension.*\(1, 2\)"),
         (list(range(257)), "257 tokens is longer than the model's context of 256"),
-    ],
-)
-def test_bad_prompts_change_nothing(same: Same, decoder: OnnxDecoder, ids: Any, message: str) -> None:
-    decoder.prefill(0, [1, 2, 3])
-    with pytest.raises(ValueError, match=message):
-        decoder.prefill(0, ids)
-    with pytest.raises(ValueError, match=message):
-        decoder.prefill_rows([0, 1], [[1], ids])
-    assert decoder.lengths.tolist() == [3]
-    same(decoder.decode([4])[0], full(decoder, [1, 2, 3, 4]))
+    ]
+    for ids, message in cases:
+        decoder.prefill(0, [1, 2, 3])
+        with pytest.raises(ValueError, match=message):
+            decoder.prefill(0, ids)
+        with pytest.raises(ValueError, match=message):
+            decoder.prefill_rows([0, 1], [[1], ids])
+        assert decoder.lengths[0] == decoder.lengths.sum() == 3, ids
+        same(decoder.decode([4])[0], full(decoder, [1, 2, 3, 4]))
 
 
 @pytest.mark.parametrize("name", ["optimum-llama"])
@@ -242,7 +187,7 @@ def test_bad_construction(tmp_path: Path) -> None:
 def test_threads_may_share_a_decoder() -> None:
     """Runs bind buffers by address: two at once would read and write freed memory."""
     decoder = open_model("optimum-llama")
-    config = GenerationConfig(max_new_tokens=12)
+    config = GenerationConfig(max_new_tokens=6)
     prompts = [np.arange(3, 5 + i) for i in range(8)]
 
     def both(prompt: NDArray[np.int64]) -> tuple[list[int], NDArray[np.float32]]:
@@ -250,7 +195,7 @@ def test_threads_may_share_a_decoder() -> None:
 
     alone = [both(prompt) for prompt in prompts]
     with ThreadPoolExecutor(8) as pool:
-        together = list(pool.map(both, prompts * 8))
+        together = list(pool.map(both, prompts * 4))
     for i, (tokens, log_probs) in enumerate(together):
         assert tokens == alone[i % 8][0]
         np.testing.assert_allclose(log_probs, alone[i % 8][1], atol=1e-5)

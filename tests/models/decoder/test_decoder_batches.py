@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pytest
-from helpers.models import decoder_graphs
+from helpers.models import decoder_graphs, real_models
 from helpers.models.real_models import EXPECTED, open_model, tolerance
 from helpers.tiers import standing_for_all
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from lite.models import (
     OnnxDecoder,
     Padding,
     RewindableDecoder,
-    full_logits,
     generate,
     score,
 )
@@ -26,11 +25,9 @@ from lite.models import (
 pytest.importorskip("onnxruntime")
 
 
-NAMES = [*sorted(EXPECTED), *sorted(decoder_graphs.GRAPHS)]
-LENGTHS = (3, 7, 1, 7)
-MORE = [(1, 2), (20, 3, 9, 14, 3, 17, 1, 6, 11, 2), (5,) * 3, (4, 40)]
-OTHERS = [pytest.param(name, MORE[i % 4], marks=pytest.mark.grid) for i, name in enumerate(NAMES)]
-each_model = pytest.mark.parametrize(("name", "lengths"), [*((name, LENGTHS) for name in NAMES), *OTHERS])
+STANDING = [*real_models.STANDING, *decoder_graphs.STANDING]
+OTHERS = [*sorted(EXPECTED.keys() - set(STANDING)), *decoder_graphs.OTHERS]
+LENGTHS = [(3, 7, 1), (20, 3, 9, 14, 3, 17, 1, 6), (5,) * 3, (4, 40)]
 
 
 class Model(NamedTuple):
@@ -49,20 +46,20 @@ def texts(model: Model, lengths: Sequence[int], rng: np.random.Generator) -> lis
     return [rng.integers(0, model.decoder.vocab_size, length) for length in lengths]
 
 
-@each_model
-def test_prompts(model: Model, lengths: Sequence[int], rng: np.random.Generator) -> None:
-    decoder, prompts = model.decoder, texts(model, lengths, rng)
-    together = decoder.prefill_rows(range(len(prompts)), prompts)
-    for row, prompt in enumerate(prompts):
-        decoder.reset(row)
-        np.testing.assert_allclose(decoder.prefill(row, prompt), together[row], atol=model.atol, rtol=0)
-
-
-@each_model
+@pytest.mark.parametrize(
+    ("name", "lengths"),
+    standing_for_all(
+        [
+            *((name, LENGTHS[0]) for name in STANDING),
+            *((name, LENGTHS[i % 4]) for i, name in enumerate(OTHERS)),
+        ],
+        len(STANDING),
+    ),
+)
 def test_generated(model: Model, lengths: Sequence[int], rng: np.random.Generator) -> None:
     """Log-probs are those of scoring, too."""
     decoder, prompts, samples = model.decoder, texts(model, lengths, rng), 2
-    config = GenerationConfig(max_new_tokens=6, do_sample=True, temperature=0.8, eos_token_ids=(7,))
+    config = GenerationConfig(max_new_tokens=4, do_sample=True, temperature=0.8, eos_token_ids=(7,))
     seeds = np.arange(len(prompts) * samples, dtype=np.uint64)
     together = generate(decoder, prompts, config, seeds=seeds, num_samples=samples)
     for i, prompt in enumerate(prompts):
@@ -78,17 +75,9 @@ def test_generated(model: Model, lengths: Sequence[int], rng: np.random.Generato
         np.testing.assert_allclose(own, got.log_probs, atol=max(1e-4, 2 * model.atol), rtol=0)
 
 
-@each_model
-def test_scored(model: Model, lengths: Sequence[int], rng: np.random.Generator) -> None:
-    decoder, rows = model.decoder, texts(model, lengths, rng)
-    measures: list[Callable[..., Any]] = [score, full_logits]
-    for measure in measures:
-        for row, together in zip(rows, measure(decoder, rows), strict=True):
-            (alone,) = measure(decoder, [row])
-            np.testing.assert_allclose(alone, together, atol=2 * model.atol, rtol=0)
-
-
-@pytest.mark.parametrize("name", standing_for_all(NAMES[::-1], 4))
+@pytest.mark.parametrize(
+    "name", ["positions", "slots", "no cache", "static pair", "slots, limit", "genai-lfm2"]
+)
 def test_continued(model: Model, rng: np.random.Generator) -> None:
     """Rows with a past of different lengths take different numbers of tokens, again and again."""
     decoder, held = model.decoder, texts(model, (4, 1, 9), rng)
@@ -103,7 +92,9 @@ def test_continued(model: Model, rng: np.random.Generator) -> None:
             np.testing.assert_allclose(got[row], alone, atol=2 * model.atol, rtol=0)
 
 
-@pytest.mark.parametrize("name", sorted(decoder_graphs.GRAPHS))
+@pytest.mark.parametrize(
+    "name", standing_for_all([*decoder_graphs.STANDING, *decoder_graphs.OTHERS], len(decoder_graphs.STANDING))
+)
 def test_cut_and_continued(name: str, rng: np.random.Generator) -> None:
     decoder, _, expected = decoder_graphs.make(name)
     atol = 2e-2 if "half" in name else 1e-4
@@ -129,7 +120,7 @@ def test_cut_and_continued(name: str, rng: np.random.Generator) -> None:
     np.testing.assert_allclose(logits, want, atol=atol)
 
 
-@pytest.mark.parametrize("name", sorted(EXPECTED))
+@pytest.mark.parametrize("name", real_models.STANDING)
 def test_what_a_row_takes(name: str, rng: np.random.Generator) -> None:
     decoder = open_model(name)
     assert isinstance(decoder, RewindableDecoder)

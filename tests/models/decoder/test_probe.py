@@ -13,15 +13,16 @@ from lite.models import OnnxDecoder
 pytest.importorskip("onnxruntime")
 
 
-@pytest.mark.parametrize("options", [{}, {"mask": False}, {"branch": True}, {"cache": False}, {"rows": 1}])
-def test_last_logits_behind_an_open_size(options: dict[str, Any]) -> None:
-    decoder = OnnxDecoder(
-        config(), session=FakeSession(declared="rows" in options, last_only=True, **options)
-    )
-    assert decoder.spec.last_logits_only
-    prompts = [[1, 2, 3], [4], [5, 6]]
-    for got, prompt in zip(decoder.prefill_rows(range(3), prompts), prompts, strict=True):
-        np.testing.assert_allclose(got, expected(prompt), atol=1e-5)
+def test_last_logits_behind_an_open_size() -> None:
+    cases: list[dict[str, Any]] = [{}, {"mask": False}, {"branch": True}, {"cache": False}, {"rows": 1}]
+    for options in cases:
+        decoder = OnnxDecoder(
+            config(), session=FakeSession(declared="rows" in options, last_only=True, **options)
+        )
+        assert decoder.spec.last_logits_only, options
+        prompts = [[1, 2, 3], [4], [5, 6]]
+        for got, prompt in zip(decoder.prefill_rows(range(3), prompts), prompts, strict=True):
+            np.testing.assert_allclose(got, expected(prompt), atol=1e-5, err_msg=str(options))
 
 
 def test_nothing_is_left_of_the_runs() -> None:
@@ -32,22 +33,25 @@ def test_nothing_is_left_of_the_runs() -> None:
         assert decoder.cache_bytes == 0
 
 
-@pytest.mark.parametrize("options", [{}, {"mask": False, "positions": False}, {"gather": True}, {"rows": 1}])
-def test_graphs_that_look_ahead_are_refused(options: dict[str, Any]) -> None:
-    session = FakeSession(cache=False, causal=False, **options)
-    with pytest.raises(ValueError, match="depend on what follows that token: it is no causal language model"):
-        OnnxDecoder(config(), session=session)
-
-
-@pytest.mark.parametrize("causal", [True, False])
-def test_tokens_that_are_ruled_out_do_not_count(causal: bool) -> None:
-    session = FakeSession(cache=False, causal=causal)
-    session.ruled_out = [3, 5]
-    if causal:
-        assert np.isinf(OnnxDecoder(config(), session=session).prefill(0, [1, 2])[[3, 5]]).all()
-    else:
-        with pytest.raises(ValueError, match="no causal language model"):
+def test_graphs_that_look_ahead_are_refused() -> None:
+    cases: list[dict[str, Any]] = [{}, {"mask": False, "positions": False}, {"gather": True}, {"rows": 1}]
+    for options in cases:
+        session = FakeSession(cache=False, causal=False, **options)
+        with pytest.raises(
+            ValueError, match="depend on what follows that token: it is no causal language model"
+        ):
             OnnxDecoder(config(), session=session)
+
+
+def test_tokens_that_are_ruled_out_do_not_count() -> None:
+    for causal in (True, False):
+        session = FakeSession(cache=False, causal=causal)
+        session.ruled_out = [3, 5]
+        if causal:
+            assert np.isinf(OnnxDecoder(config(), session=session).prefill(0, [1, 2])[[3, 5]]).all(), causal
+        else:
+            with pytest.raises(ValueError, match="no causal language model"):
+                OnnxDecoder(config(), session=session)
 
 
 def test_a_graph_that_takes_no_second_row_is_refused() -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-from helpers.models.decoder_graphs import RECOMPUTED, VOCABULARY, FakeSession, make, walk_rows
-from helpers.models.real_models import MODELS, open_model
+from helpers.models.decoder_graphs import VOCABULARY, FakeSession, make
 
-from lite.models import GenerationConfig, OnnxDecoder, full_logits, generate, score
+from lite.models import GenerationConfig, full_logits, generate, score
 
 pytest.importorskip("onnxruntime")
 Sizes = list[tuple[int, int]]
@@ -23,17 +20,6 @@ def sizes(session: FakeSession) -> Sizes:
     return found
 
 
-@pytest.fixture(params=sorted(RECOMPUTED))
-def graph(request: pytest.FixtureRequest) -> Any:
-    return make(request.param)
-
-
-def test_rows_of_any_history(graph: Any, rng: np.random.Generator) -> None:
-    decoder = graph[0]
-    walk_rows(*graph, rng)
-    assert decoder.cache_bytes == 0
-
-
 def test_ragged_rows_share_a_run() -> None:
     decoder, session, _ = make("no cache")
     sizes(session)
@@ -43,23 +29,23 @@ def test_ragged_rows_share_a_run() -> None:
     assert sizes(session) == [(3, 4)]
 
 
-@pytest.mark.parametrize("name", ["no cache, last logits only", "no cache, logits to keep"])
-def test_rows_of_one_length_share_a_run_of_last_logits(name: str) -> None:
-    decoder, session, _ = make(name)
-    sizes(session)
-    decoder.prefill_rows(range(4), [[1, 2], [3], [4, 5], [6, 7, 8]])
-    assert sorted(sizes(session)) == [(1, 1), (1, 3), (2, 2)]
+def test_rows_of_one_length_share_a_run_of_last_logits() -> None:
+    for name in ("no cache, last logits only", "no cache, logits to keep"):
+        decoder, session, _ = make(name)
+        sizes(session)
+        decoder.prefill_rows(range(4), [[1, 2], [3], [4, 5], [6, 7, 8]])
+        assert sorted(sizes(session)) == [(1, 1), (1, 3), (2, 2)], name
 
 
-@pytest.mark.parametrize("name", ["no cache", "no cache, gather", "no cache, logits to keep"])
-def test_scoring_runs_each_row_once(name: str) -> None:
-    decoder, session, _ = make(name)
-    sizes(session)
-    rows = [np.arange(length) % VOCABULARY for length in (9, 40, 64)]
-    score(decoder, rows)
-    assert sizes(session) == [(3, 64)]
-    full_logits(decoder, rows, equal_lengths=True)
-    assert sizes(session) == [(1, 9), (1, 40), (1, 64)]
+def test_scoring_runs_each_row_once() -> None:
+    for name in ("no cache", "no cache, gather", "no cache, logits to keep"):
+        decoder, session, _ = make(name)
+        sizes(session)
+        rows = [np.arange(length) % VOCABULARY for length in (9, 40, 64)]
+        score(decoder, rows)
+        assert sizes(session) == [(3, 64)], name
+        full_logits(decoder, rows, equal_lengths=True)
+        assert sizes(session) == [(1, 9), (1, 40), (1, 64)], name
 
 
 def test_generation_runs_each_row_once_a_token() -> None:
@@ -97,14 +83,3 @@ def test_long_scores_run_in_chunks_where_that_saves_logits(monkeypatch: pytest.M
         assert sizes(session)[: len(runs)] == runs
     for one, other in zip(*scores, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
-
-
-@pytest.mark.parametrize("gather", [True, False])
-def test_the_real_graph_with_and_without_a_gather(gather: bool, rng: np.random.Generator) -> None:
-    decoder = OnnxDecoder(MODELS / "handmade-no-cache", num_threads=1, gather_logits=gather)
-    assert bool(decoder.spec.gather) is gather
-    prompts = [rng.integers(0, 512, length) for length in (5, 20, 1)]
-    other = open_model("handmade-no-cache")
-    np.testing.assert_allclose(
-        decoder.prefill_rows(range(3), prompts), other.prefill_rows(range(3), prompts), atol=2e-5
-    )

@@ -9,9 +9,8 @@ import pytest
 from helpers.models import decoder_graphs
 from helpers.models.real_models import open_model
 
-from lite.models import OnnxDecoder, generate, score
+from lite.models import OnnxDecoder, score
 from lite.models.decoder.slots import shares_prompts
-from lite.models.generation.options import GenerationConfig
 
 pytest.importorskip("onnxruntime")
 
@@ -21,24 +20,11 @@ def slots() -> OnnxDecoder:
     return open_model("genai-llama-fp32")
 
 
-def test_rows_change_places_and_keep_what_they_hold(slots: OnnxDecoder) -> None:
-    """Rows that decode together need neighbouring slots; whoever is there moves away."""
-    texts = [[1, 2, 3], [4, 5], [6, 7, 8, 9], [10], [11, 12]]
-    slots.prefill_rows(range(5), texts)
-    for rows in ([0, 4], [1, 3], [4, 0, 2], [3, 2, 1, 0], [2, 4]):
-        logits = slots.decode([20 + row for row in rows], rows)
-        for row, got in zip(rows, logits, strict=True):
-            texts[row].append(20 + row)
-            alone = open_model("genai-llama-fp32")
-            np.testing.assert_allclose(got, alone.prefill(0, texts[row]), atol=2e-5)
-    assert slots.lengths.tolist() == [len(text) for text in texts]
-
-
 @pytest.mark.parametrize(
     ("lengths", "runs"),
     [
         ([8] * 32, [(32, 8)]),
-        ([300] * 3, [(1, 300), (1, 300), (1, 300)]),  # as many tokens as fill a run
+        ([300] * 2, [(1, 300), (1, 300)]),  # as many tokens as fill a run
         ([8, 30, 8, 31, 9], [(3, 9), (2, 31)]),  # rows of similar length
         ([2, 14, 27], [(2, 14), (1, 27)]),  # 12 tokens of filler cost as much as a run, 13 more
     ],
@@ -58,21 +44,19 @@ def test_prompts_share_runs(
     assert len(session.runs) == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "runs"),
-    [
+def test_only_equally_long_rows_or_none_share_runs() -> None:
+    cases: list[tuple[str, list[tuple[int, int]]]] = [
         ("slots, single row", [(1, 5), (1, 4), (1, 5)]),
         ("slots, state", [(2, 5), (1, 4)]),  # filler would be in the states
         ("slots, last logits only", [(2, 5), (1, 4)]),  # of a shorter row they are those of filler
         ("slots, logits to keep", [(2, 5), (1, 4)]),
-    ],
-)
-def test_only_equally_long_rows_or_none_share_runs(name: str, runs: list[tuple[int, int]]) -> None:
-    decoder, session, expected = decoder_graphs.make(name)
-    texts = [[1, 2, 3, 4, 5], [5, 6, 7, 8], [9, 10, 11, 12, 13]]
-    logits = decoder.prefill_rows(range(3), texts)
-    assert sorted((rows, new) for rows, _, new in session.runs) == sorted(runs)
-    np.testing.assert_allclose(logits, [expected(text) for text in texts], atol=1e-5)
+    ]
+    for name, runs in cases:
+        decoder, session, expected = decoder_graphs.make(name)
+        texts = [[1, 2, 3, 4, 5], [5, 6, 7, 8], [9, 10, 11, 12, 13]]
+        logits = decoder.prefill_rows(range(3), texts)
+        assert sorted((rows, new) for rows, _, new in session.runs) == sorted(runs), name
+        np.testing.assert_allclose(logits, [expected(text) for text in texts], atol=1e-5)
 
 
 def test_rows_whose_results_others_would_change_are_alone() -> None:
@@ -103,23 +87,24 @@ def test_scores_share_runs(rng: np.random.Generator) -> None:
         np.testing.assert_allclose(score(decoder, [row])[0], scores, atol=1e-5)
 
 
-@pytest.mark.parametrize(("length", "runs"), [(2, [(6, 1), (6, 1)]), (4, [(1, 4)] * 6)])
-def test_many_rows_go_on_by_few_tokens_in_steps(length: int, runs: list[tuple[int, int]]) -> None:
-    decoder, session, expected = decoder_graphs.make("slots with gather")
-    texts = [list(range(3 + row)) for row in range(6)]
-    decoder.prefill_rows(range(6), texts)
-    for every in (False, True):
-        session.runs.clear()
-        new = [[row, 7, 5, 3][:length] for row in range(6)]
-        texts = [text + more for text, more in zip(texts, new, strict=True)]
-        if every:
-            for text, logits in zip(texts, decoder.extend(range(6), new), strict=True):
-                want = [expected(text[: len(text) - length + 1 + at]) for at in range(length)]
-                np.testing.assert_allclose(logits, want, atol=1e-5)
-        else:
-            logits = decoder.continue_rows(range(6), new)
-            np.testing.assert_allclose(logits, list(map(expected, texts)), atol=1e-5)
-        assert [(rows, count) for rows, _, count in session.runs] == runs
+def test_many_rows_go_on_by_few_tokens_in_steps() -> None:
+    cases: list[tuple[int, list[tuple[int, int]]]] = [(2, [(6, 1), (6, 1)]), (4, [(1, 4)] * 6)]
+    for length, runs in cases:
+        decoder, session, expected = decoder_graphs.make("slots with gather")
+        texts = [list(range(3 + row)) for row in range(6)]
+        decoder.prefill_rows(range(6), texts)
+        for every in (False, True):
+            session.runs.clear()
+            new = [[row, 7, 5, 3][:length] for row in range(6)]
+            texts = [text + more for text, more in zip(texts, new, strict=True)]
+            if every:
+                for text, logits in zip(texts, decoder.extend(range(6), new), strict=True):
+                    want = [expected(text[: len(text) - length + 1 + at]) for at in range(length)]
+                    np.testing.assert_allclose(logits, want, atol=1e-5, err_msg=str(length))
+            else:
+                logits = decoder.continue_rows(range(6), new)
+                np.testing.assert_allclose(logits, list(map(expected, texts)), atol=1e-5)
+            assert [(rows, count) for rows, _, count in session.runs] == runs, length
 
 
 def test_prompts_that_join_leave_rows_where_they_are(rng: np.random.Generator) -> None:
@@ -136,15 +121,3 @@ def test_prompts_that_join_leave_rows_where_they_are(rng: np.random.Generator) -
     logits = decoder.decode(range(6))
     for row, text in enumerate(texts):
         np.testing.assert_allclose(logits[row], expected([*text, row]), atol=1e-5)
-
-
-def test_a_seed_gives_the_same_tokens_in_any_batch(rng: np.random.Generator) -> None:
-    decoder = open_model("genai-llama-fp32")
-    prompts = [rng.integers(3, 500, length) for length in (8, 5, 8, 1, 20, 8)]
-    config = GenerationConfig(max_new_tokens=5, do_sample=True, temperature=1.5)
-    seeds = np.arange(6, dtype=np.uint64)
-    together = generate(decoder, prompts, config, seeds=seeds)
-    for i, prompt in enumerate(prompts):
-        (alone,) = generate(decoder, [prompt], config, seeds=seeds[i : i + 1])
-        np.testing.assert_array_equal(alone.tokens, together[i].tokens)
-        np.testing.assert_allclose(alone.log_probs, together[i].log_probs, rtol=1e-5)

@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import EXPECTED, open_model, tolerance
+from helpers.models.real_models import each_export, open_model, tolerance
+from helpers.tiers import standing_for_all
 
 import lite
 from lite import TensorDict, value_and_grad
 from lite.models import OnnxDecoder, score
 from lite.models.learning.token_log_probs import TokenLogProbs, token_log_probs_of
 
-LENGTHS = (9, 4, 1, 30, 17, 2, 9)
-WARMTH = [1.0, 1.0, 1.0, 0.7, 1.0, 1.0, 0.7]
+LENGTHS = (9, 4, 1, 20, 9)
+WARMTH = [1.0, 1.0, 0.7, 1.0, 0.7]
 
 
 def module_of(decoder: OnnxDecoder, **options: Any) -> TokenLogProbs:
@@ -30,6 +31,7 @@ def rows_for(decoder: OnnxDecoder) -> list[np.ndarray]:
     return [rng.integers(0, decoder.vocab_size, n) for n in LENGTHS]
 
 
+@each_export
 def test_log_probs_are_those_of_scoring(name: str, decoder: OnnxDecoder) -> None:
     rows = rows_for(decoder)
     log_probs, places = module_of(decoder, max_tokens=40)(rows, None, WARMTH)
@@ -40,6 +42,7 @@ def test_log_probs_are_those_of_scoring(name: str, decoder: OnnxDecoder) -> None
         np.testing.assert_allclose(log_probs[place], row, atol=close)
 
 
+@pytest.mark.parametrize("name", ["optimum-llama", "handmade-no-cache"])
 def test_tokens_that_are_not_wanted_have_none(name: str, decoder: OnnxDecoder) -> None:
     rows, rng = rows_for(decoder), np.random.default_rng(1)
     module = module_of(decoder)
@@ -52,10 +55,9 @@ def test_tokens_that_are_not_wanted_have_none(name: str, decoder: OnnxDecoder) -
 
 
 # The derivative passes the rounding of a quantised cache by, which differences do not.
-SMOOTH = sorted(EXPECTED.keys() - {"handmade-slots-int8", "handmade-slots-int4"})
-
-
-@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize(
+    "name", standing_for_all(["optimum-llama", "genai-lfm2", "exporter-llama-pair", "genai-phi3-longrope"])
+)
 def test_gradients_are_those_of_differences(name: str, decoder: OnnxDecoder) -> None:
     """Along one direction, by all weights at once."""
     module, rows, rng = module_of(decoder), rows_for(decoder), np.random.default_rng(2)
@@ -78,6 +80,7 @@ def test_gradients_are_those_of_differences(name: str, decoder: OnnxDecoder) -> 
     assert abs(slope) > 1e-3
 
 
+@pytest.mark.parametrize("name", ["optimum-llama"])
 def test_no_graph_runs_if_nothing_is_wanted(decoder: OnnxDecoder) -> None:
     module, rows = module_of(decoder), rows_for(decoder)
     none = [np.zeros(len(row), bool) for row in rows]
