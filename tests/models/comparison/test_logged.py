@@ -107,14 +107,14 @@ def write(tmp_path: Path, *lines: Any) -> Path:
     return file
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_what_the_tools_write_is_read(form: str, tmp_path: Path) -> None:
-    (row,) = read_log_probs(write(tmp_path, FORMS[form]))
-    np.testing.assert_array_equal(row.prompt_ids, PROMPT)
-    np.testing.assert_array_equal(row.response_ids, RESPONSE)
-    np.testing.assert_array_equal(row.ids, PROMPT + RESPONSE)
-    np.testing.assert_array_equal(row.log_probs, VALUES)
-    assert row.where == "line 1"
+def test_what_the_tools_write_is_read(tmp_path: Path) -> None:
+    for form in FORMS:
+        (row,) = read_log_probs(write(tmp_path, FORMS[form]))
+        np.testing.assert_array_equal(row.prompt_ids, PROMPT, err_msg=str(form))
+        np.testing.assert_array_equal(row.response_ids, RESPONSE, err_msg=str(form))
+        np.testing.assert_array_equal(row.ids, PROMPT + RESPONSE, err_msg=str(form))
+        np.testing.assert_array_equal(row.log_probs, VALUES, err_msg=str(form))
+        assert row.where == "line 1", form
 
 
 def test_prompt_log_probs_score_the_whole_prompt(tmp_path: Path) -> None:
@@ -158,51 +158,51 @@ def test_rounding_above_zero_is_zero(tmp_path: Path) -> None:
     assert isinstance(row, LoggedResponse)
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (json.dumps(PLAIN)[:-10], "not JSON"),
-        ("[" * 100_000, "not JSON"),
-        ('{"logprobs": ' + "9" * 5000 + "}", "not JSON"),
-        ("[1]", "expected a JSON object, got list"),
-        ("{}", "no token ids: expected 'prompt_ids' and 'response_ids'"),
-        ({**PLAIN, "logprobs": [-0.5]}, "'logprobs' has 1 entries for 2 tokens of the response"),
-        ({**PLAIN, "logprobs": [-0.5, -1, -1]}, "'logprobs' has 3 entries for 2 tokens of the response"),
-        ({**PLAIN, "logprobs": [-0.5, float("nan")]}, "'logprobs' must be finite, entry 1 is nan"),
-        ({**PLAIN, "logprobs": [-float("inf"), 0]}, "'logprobs' must be finite, entry 0 is -inf"),
-        ({**PLAIN, "logprobs": [-(10**400), 0]}, "'logprobs' must be finite, entry 0 is inf"),
-        ({**PLAIN, "logprobs": [-0.5, 3.5]}, r"'logprobs' has 3.5 at entry 1: .* normalize_logits=True"),
-        (
-            {**PLAIN, "logprobs": [-0.5, None]},
-            "'logprobs' must hold a number for each token, entry 1 is None",
-        ),
-        ({**PLAIN, "logprobs": [-0.5, True]}, "entry 1 is True"),
-        ({**PLAIN, "logprobs": "-0.5"}, "'logprobs' must be a list of numbers, got str"),
-        ({**PLAIN, "logprobs": [[-0.5, -1], [-1]]}, "entry 0 is None"),
-        ({**PLAIN, "prompt_ids": []}, "the prompt has no token"),
-        (
-            {**PLAIN, "prompt_ids": [1.5]},
-            "'prompt_ids' must hold integers from 0 to 2147483647, entry 0 is 1.5",
-        ),
-        ({**PLAIN, "prompt_ids": [2**31]}, "entry 0 is 2147483648"),
-        ({**PLAIN, "prompt_ids": [-1]}, "entry 0 is -1"),
-        ({**PLAIN, "prompt_ids": ["x" * 1000]}, r"entry 0 is 'x{39}\.\.\.$"),
-        ({**PLAIN, "prompt_ids": {"a": 1}}, "'prompt_ids' must be a list of integers, got dict"),
-        ({**PLAIN, "prompt_mask": [1]}, "'prompt_mask' has 1 entries for 3 tokens"),
-        ({**PLAIN, "completion_mask": [1, 1, 1]}, "'completion_mask' has 3 entries for 2 tokens"),
-        ({"choices": []}, "'choices' must be a list of objects, at least one"),
-        ({"choices": [{"text": "a", "logprobs": COMPLETION}], "prompt_token_ids": [1]}, "no token ids"),
-        ({"sequences": RESPONSE, "transition_scores": VALUES}, "the prompt has no token"),
-        ({"sequences": [1], "transition_scores": VALUES}, "'sequences' has 1 tokens and 2 log-probs"),
-        (
-            {"prompt_ids": [[1], [2]], "completion_ids": [[3]] * 3},
-            "'prompt_ids' has 2 entries for 3 responses",
-        ),
-    ],
-)
-def test_broken_lines_are_named(line: Any, message: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=rf"log.jsonl, line 2: .*{message}"):
-        read_log_probs(write(tmp_path, PLAIN, line))
+BROKEN: list[tuple[Any, str]] = [
+    (json.dumps(PLAIN)[:-10], "not JSON"),
+    ("[" * 100_000, "not JSON"),
+    ('{"logprobs": ' + "9" * 5000 + "}", "not JSON"),
+    ("[1]", "expected a JSON object, got list"),
+    ("{}", "no token ids: expected 'prompt_ids' and 'response_ids'"),
+    ({**PLAIN, "logprobs": [-0.5]}, "'logprobs' has 1 entries for 2 tokens of the response"),
+    ({**PLAIN, "logprobs": [-0.5, -1, -1]}, "'logprobs' has 3 entries for 2 tokens of the response"),
+    ({**PLAIN, "logprobs": [-0.5, float("nan")]}, "'logprobs' must be finite, entry 1 is nan"),
+    ({**PLAIN, "logprobs": [-float("inf"), 0]}, "'logprobs' must be finite, entry 0 is -inf"),
+    ({**PLAIN, "logprobs": [-(10**400), 0]}, "'logprobs' must be finite, entry 0 is inf"),
+    ({**PLAIN, "logprobs": [-0.5, 3.5]}, r"'logprobs' has 3.5 at entry 1: .* normalize_logits=True"),
+    (
+        {**PLAIN, "logprobs": [-0.5, None]},
+        "'logprobs' must hold a number for each token, entry 1 is None",
+    ),
+    ({**PLAIN, "logprobs": [-0.5, True]}, "entry 1 is True"),
+    ({**PLAIN, "logprobs": "-0.5"}, "'logprobs' must be a list of numbers, got str"),
+    ({**PLAIN, "logprobs": [[-0.5, -1], [-1]]}, "entry 0 is None"),
+    ({**PLAIN, "prompt_ids": []}, "the prompt has no token"),
+    (
+        {**PLAIN, "prompt_ids": [1.5]},
+        "'prompt_ids' must hold integers from 0 to 2147483647, entry 0 is 1.5",
+    ),
+    ({**PLAIN, "prompt_ids": [2**31]}, "entry 0 is 2147483648"),
+    ({**PLAIN, "prompt_ids": [-1]}, "entry 0 is -1"),
+    ({**PLAIN, "prompt_ids": ["x" * 1000]}, r"entry 0 is 'x{39}\.\.\.$"),
+    ({**PLAIN, "prompt_ids": {"a": 1}}, "'prompt_ids' must be a list of integers, got dict"),
+    ({**PLAIN, "prompt_mask": [1]}, "'prompt_mask' has 1 entries for 3 tokens"),
+    ({**PLAIN, "completion_mask": [1, 1, 1]}, "'completion_mask' has 3 entries for 2 tokens"),
+    ({"choices": []}, "'choices' must be a list of objects, at least one"),
+    ({"choices": [{"text": "a", "logprobs": COMPLETION}], "prompt_token_ids": [1]}, "no token ids"),
+    ({"sequences": RESPONSE, "transition_scores": VALUES}, "the prompt has no token"),
+    ({"sequences": [1], "transition_scores": VALUES}, "'sequences' has 1 tokens and 2 log-probs"),
+    (
+        {"prompt_ids": [[1], [2]], "completion_ids": [[3]] * 3},
+        "'prompt_ids' has 2 entries for 3 responses",
+    ),
+]
+
+
+def test_broken_lines_are_named(tmp_path: Path) -> None:
+    for line, message in BROKEN:
+        with pytest.raises(ValueError, match=rf"log.jsonl, line 2: .*{message}"):
+            read_log_probs(write(tmp_path, PLAIN, line))
 
 
 def test_a_line_without_end_and_files_of_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,9 +95,8 @@ def check(found: Mismatch, name: str, **parameters: float) -> None:
         np.testing.assert_allclose(found.cause.parameters[key], value, rtol=0.03)
 
 
-@pytest.mark.parametrize("deviation", standing_for_all([1e-4, 0.0]))
-def test_two_that_agree_are_not_blamed(deviation: float, model: OnnxDecoder) -> None:
-    found = mismatch(model, written(model, drawn(model, 1), noisy(deviation)))
+def test_two_that_agree_are_not_blamed(model: OnnxDecoder) -> None:
+    found = mismatch(model, written(model, drawn(model, 1), noisy(1e-4)))
     assert found.cause is None
     assert all(cause.explained < 0.2 for cause in found.tried)
     assert (found.first_divergence == -1).all()
@@ -105,17 +104,9 @@ def test_two_that_agree_are_not_blamed(deviation: float, model: OnnxDecoder) -> 
     assert found.estimates.mean_abs < 1e-3
 
 
-def test_two_exports_of_one_model_agree(model: OnnxDecoder) -> None:
-    found = mismatch(model, open_model("genai-llama-fp32"), drawn(model, 2))
-    assert found.cause is None
-    assert found.estimates.max_abs < 1e-4
-    assert found.tokens == 230
-    assert repr(found).startswith("Mismatch(8 rows, 230 tokens, mean |difference| ")
-
-
 @pytest.mark.parametrize(
     ("temperature", "noise"),
-    standing_for_all([(0.6, 0.02), (1.1, 0.0), (0.3, 0.0), (3.0, 0.02)]),
+    standing_for_all([(0.6, 0.02), (3.0, 0.02)]),
 )
 def test_a_temperature(temperature: float, noise: float, model: OnnxDecoder) -> None:
     rng = np.random.default_rng(0)
@@ -128,7 +119,7 @@ def test_a_temperature(temperature: float, noise: float, model: OnnxDecoder) -> 
 
 @pytest.mark.parametrize(
     ("kind", "value"),
-    standing_for_all([("top_p", 0.8), ("top_k", 20), ("min_p", 0.07), ("top_p", 0.93), ("top_k", 130)]),
+    standing_for_all([("top_p", 0.8), ("top_k", 20), ("min_p", 0.07)]),
 )
 def test_a_truncated_support(kind: str, value: float, model: OnnxDecoder) -> None:
     rows = drawn(model, 4, **{kind: int(value) if kind == "top_k" else value})
@@ -139,33 +130,15 @@ def test_a_truncated_support(kind: str, value: float, model: OnnxDecoder) -> Non
 
 
 @pytest.mark.grid
-def test_the_ratio_is_the_kept_mass_and_one_where_both_sides_keep_the_same(model: OnnxDecoder) -> None:
-    """What importance ratios become when one side gives log-probs over what top-p kept."""
-    rows = drawn(model, 14, top_p=0.8)
-    kept = mismatch(model, written(model, rows, truncated("top_p", 0.8)))
-    mass = [
-        np.exp(plain()(logits, ids) - truncated("top_p", 0.8)(logits, ids)).mean()
-        for row, whole in zip(rows, full_logits(model, [row.ids for row in rows]), strict=True)
-        for logits, ids in [(whole[len(row.prompt_ids) :].astype(np.float64), row.response_ids)]
-    ]
-    lengths = [len(row.response_ids) for row in rows]
-    np.testing.assert_allclose(kept.estimates.ratio_mean, np.average(mass, weights=lengths), rtol=1e-4)
-    assert 0.79 < kept.estimates.ratio_mean < 0.82
-    raw = mismatch(model, written(model, rows, plain()))
-    np.testing.assert_allclose(raw.estimates.ratio_mean, 1, atol=1e-4)
-
-
-@pytest.mark.grid
 def test_temperature_and_support_together(model: OnnxDecoder) -> None:
     rows = drawn(model, 5, temperature=0.7, top_p=0.9)
     found = mismatch(model, written(model, rows, truncated("top_p", 0.9, temperature=0.7)))
     check(found, "temperature and truncated support", temperature=0.7, top_p=0.9)
 
 
-@pytest.mark.parametrize("shift", standing_for_all([1, -1]))
-def test_values_off_by_one(shift: int, model: OnnxDecoder) -> None:
-    log = written(model, drawn(model, 6), lambda z, ids: np.roll(plain()(z, ids), -shift))
-    check(mismatch(model, log), "off by one", shift=shift)
+def test_values_off_by_one(model: OnnxDecoder) -> None:
+    log = written(model, drawn(model, 6), lambda z, ids: np.roll(plain()(z, ids), -1))
+    check(mismatch(model, log), "off by one", shift=1)
 
 
 @pytest.mark.parametrize("shift", standing_for_all([1, -1]))
@@ -197,7 +170,7 @@ def test_a_beginning_token_too_many_or_missing(model: OnnxDecoder) -> None:
     check(mismatch(model, other, bos_token_id=7), "special tokens", added=7)
 
 
-@pytest.mark.parametrize("deviation", standing_for_all([0.05, 0.01, 0.2]))
+@pytest.mark.parametrize("deviation", standing_for_all([0.05, 0.2]))
 def test_noise_is_quantisation(deviation: float, model: OnnxDecoder) -> None:
     found = mismatch(model, written(model, drawn(model, 9), noisy(deviation)))
     check(found, "quantisation", deviation=found.estimates.deviation)
@@ -218,28 +191,14 @@ def test_another_model_and_a_single_odd_row_stay_unexplained(model: OnnxDecoder)
     assert np.flatnonzero(found.first_divergence >= 0).tolist() == [5]
 
 
-OTHERS = ("optimum-gpt2", "optimum-llama")
-
-
-@pytest.mark.parametrize("name", standing_for_all(OTHERS))
-def test_no_cause_is_named_for_unrelated_models(name: str) -> None:
+def test_no_cause_is_named_for_unrelated_models() -> None:
     """Where A is sure of itself, a high temperature comes nearest to any other model."""
-    a, b = OnnxDecoder(embedded_model_path()), open_model(name)
-    for seed, options in ((20, {}), (21, {"temperature": 0.5}), (22, {"top_p": 0.7})):
+    a, b = OnnxDecoder(embedded_model_path()), open_model("optimum-gpt2")
+    for seed, options in ((21, {"temperature": 0.5}), (22, {"top_p": 0.7})):
         found = mismatch(a, b, drawn(b, seed, **options))
         assert found.tried[0].explained > 0.2
         assert found.cause is not None
         assert (found.cause.name, found.cause.parameters) == ("unexplained", {})
-
-
-@pytest.mark.grid
-def test_a_temperature_beyond_all_that_are_tried_is_not_named(model: OnnxDecoder) -> None:
-    found = mismatch(model, written(model, drawn(model, 3, temperature=8.0), plain(8.0)))
-    assert found.cause is not None
-    assert found.cause.name != "temperature"
-    (nearest,) = (cause for cause in found.tried if cause.name == "temperature")
-    assert nearest.at_edge
-    assert not nearest.convinces
 
 
 def test_two_files_are_compared_by_their_tokens(model: OnnxDecoder) -> None:

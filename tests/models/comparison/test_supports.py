@@ -1,7 +1,6 @@
 """Log-probs under temperatures and supports, against plain formulas."""
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from lite.models.comparison.supports import WHOLE, Support, SupportFit, finer, mildness, supports
@@ -26,24 +25,30 @@ def log_prob(logits: NDArray[np.float32], token: int, temperature: float, suppor
     return float(np.log(p[token] / p[kept].sum()))
 
 
-@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
-def test_the_fit_sums_differences_from_the_formulas(temperature: float) -> None:
-    rng = np.random.default_rng(0)
-    logits = (3 * rng.standard_normal((40, VOCABULARY))).astype(np.float32)
-    ids = np.where(rng.random(40) < 0.5, logits.argmax(1), rng.integers(0, VOCABULARY, 40))
-    given = -rng.exponential(1, 40)
-    given[3] = -9999.0
-    some = (WHOLE, Support("top_k", 4), Support("top_p", 0.8), Support("min_p", 0.1), Support("top_k", 96))
-    fit = SupportFit({temperature: some}, 10.0)
-    for array in (logits, ids, given):
-        array.flags.writeable = False
-    fit.add(logits[:1], ids[:1], given[:1])
-    fit.add(logits[1:], ids[1:], given[1:])
-    assert list(fit.left) == [(temperature, support) for support in some]
-    for support in some:
-        own = np.array([log_prob(*pair, temperature, support) for pair in zip(logits, ids, strict=True)])
-        expected = np.minimum(np.abs(given - own), 10).sum()
-        np.testing.assert_allclose(fit.left[temperature, support], expected, rtol=1e-4)
+def test_the_fit_sums_differences_from_the_formulas() -> None:
+    for temperature in (0.5, 1.0, 2.0):
+        rng = np.random.default_rng(0)
+        logits = (3 * rng.standard_normal((40, VOCABULARY))).astype(np.float32)
+        ids = np.where(rng.random(40) < 0.5, logits.argmax(1), rng.integers(0, VOCABULARY, 40))
+        given = -rng.exponential(1, 40)
+        given[3] = -9999.0
+        some = (
+            WHOLE,
+            Support("top_k", 4),
+            Support("top_p", 0.8),
+            Support("min_p", 0.1),
+            Support("top_k", 96),
+        )
+        fit = SupportFit({temperature: some}, 10.0)
+        for array in (logits, ids, given):
+            array.flags.writeable = False
+        fit.add(logits[:1], ids[:1], given[:1])
+        fit.add(logits[1:], ids[1:], given[1:])
+        assert list(fit.left) == [(temperature, support) for support in some], temperature
+        for support in some:
+            own = np.array([log_prob(*pair, temperature, support) for pair in zip(logits, ids, strict=True)])
+            expected = np.minimum(np.abs(given - own), 10).sum()
+            np.testing.assert_allclose(fit.left[temperature, support], expected, rtol=1e-4)
 
 
 def test_finer_supports_lie_between_the_neighbours() -> None:

@@ -48,9 +48,8 @@ def callers(batcher: Any, *calls: tuple[Any, list[Any]]) -> Iterator[list[Future
             batcher.cleanup()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sizes"),
-    [
+def test_sizes() -> None:
+    cases: list[tuple[Any, Any]] = [
         ((None, None, None), None),
         ((False, None, None), None),
         ((True, None, None), (1, None)),
@@ -60,15 +59,13 @@ def callers(batcher: Any, *calls: tuple[Any, list[Any]]) -> Iterator[list[Future
         ((None, 2, 5), (2, 5)),
         ((True, 3, 3), (3, 3)),
         ((None, 0, None), (0, None)),
-    ],
-)
-def test_sizes(arguments: Any, sizes: Any) -> None:
-    assert BatchSizes.from_arguments(*arguments) == sizes
+    ]
+    for arguments, sizes in cases:
+        assert BatchSizes.from_arguments(*arguments) == sizes, arguments
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_sizes_that_contradict() -> None:
+    cases: list[tuple[Any, str]] = [
         ((False, 1, None), "min_batch_size and max_batch_size must be None if batching is False."),
         ((False, None, 1), "min_batch_size and max_batch_size must be None if batching is False."),
         ((None, 5, 2), r"min_batch_size \(5\) must be <= max_batch_size \(2\)"),
@@ -77,17 +74,17 @@ def test_sizes(arguments: Any, sizes: Any) -> None:
         ((None, -1, None), "min_batch_size must be a non-negative integer or None, got -1"),
         ((None, None, 2.5), "max_batch_size must be a non-negative integer or None, got 2.5"),
         (("yes", None, None), "batching must be True, False or None, got 'yes'"),
-    ],
-)
-def test_sizes_that_contradict(arguments: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        BatchSizes.from_arguments(*arguments)
+    ]
+    for arguments, message in cases:
+        with pytest.raises(ValueError, match=message):
+            BatchSizes.from_arguments(*arguments)
 
 
-@pytest.mark.parametrize("timeout", [-1, "1", None, float("nan"), True])
-def test_timeout_must_be_seconds(timeout: Any) -> None:
-    with pytest.raises(ValueError, match="batching_timeout must be a number of seconds"):
-        Batcher(Runs(), BatchSizes(1, None), timeout)
+def test_timeout_must_be_seconds() -> None:
+    cases: list[Any] = [-1, "1", None, float("nan"), True]
+    for timeout in cases:
+        with pytest.raises(ValueError, match="batching_timeout must be a number of seconds"):
+            Batcher(Runs(), BatchSizes(1, None), timeout)
 
 
 def test_waits_for_enough_rows() -> None:

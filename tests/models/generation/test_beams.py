@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.real_models import MODELS, open_model
+from helpers.models.real_models import open_model
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 from helpers.models.table_model import TableModel
-from helpers.tiers import standing_for_all
 
 from lite.models import (
     GenerationConfig,
@@ -38,17 +37,17 @@ def log_probs(model: TableModel, prompt: list[int], tokens: Any) -> np.ndarray:
     return np.array(out)
 
 
-@pytest.mark.parametrize("penalty", [1.0, 0.0, -1.0])
-def test_log_probs_and_score(penalty: float) -> None:
-    model = TableModel.random(0)
-    found = generate(model, [PROMPT], of(length_penalty=penalty, eos_token_id=0), num_samples=3)
-    assert len({tuple(one.tokens.tolist()) for one in found}) == 3
-    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
-    for one in found:
-        expected = log_probs(model, PROMPT, one.tokens)
-        np.testing.assert_allclose(one.log_probs, expected, atol=1e-5)
-        np.testing.assert_allclose(one.score, expected.sum() / len(one.tokens) ** penalty, rtol=1e-5)
-        assert one.finish_reason == ("eos" if one.tokens[-1] == 0 else "length")
+def test_log_probs_and_score() -> None:
+    for penalty in (1.0, 0.0, -1.0):
+        model = TableModel.random(0)
+        found = generate(model, [PROMPT], of(length_penalty=penalty, eos_token_id=0), num_samples=3)
+        assert len({tuple(one.tokens.tolist()) for one in found}) == 3, penalty
+        assert [one.score for one in found] == sorted((one.score for one in found), reverse=True), penalty
+        for one in found:
+            expected = log_probs(model, PROMPT, one.tokens)
+            np.testing.assert_allclose(one.log_probs, expected, atol=1e-5, err_msg=str(penalty))
+            np.testing.assert_allclose(one.score, expected.sum() / len(one.tokens) ** penalty, rtol=1e-5)
+            assert one.finish_reason == ("eos" if one.tokens[-1] == 0 else "length"), penalty
 
 
 def test_wide_beams_find_the_most_probable_response() -> None:
@@ -78,14 +77,15 @@ def test_rows_are_copied_only_for_beams_that_part() -> None:
     assert not model.rows
 
 
-@pytest.mark.parametrize(("max_rows", "expected"), [(None, [9, 9]), (7, [6, 6, 3, 3]), (1, [3] * 6)])
-def test_rows_at_a_time(max_rows: int | None, expected: list[int]) -> None:
-    model, prompts = TableModel.random(3), [PROMPT, [4], [5, 6]]
-    found = generate(model, prompts, of(max_new_tokens=3), max_rows=max_rows)
-    assert model.runs == expected
-    for prompt, one in zip(prompts, found, strict=True):
-        (alone,) = generate(model, [prompt], of(max_new_tokens=3))
-        np.testing.assert_array_equal(one.tokens, alone.tokens)
+def test_rows_at_a_time() -> None:
+    cases: list[tuple[int | None, list[int]]] = [(None, [9, 9]), (7, [6, 6, 3, 3]), (1, [3] * 6)]
+    for max_rows, expected in cases:
+        model, prompts = TableModel.random(3), [PROMPT, [4], [5, 6]]
+        found = generate(model, prompts, of(max_new_tokens=3), max_rows=max_rows)
+        assert model.runs == expected, max_rows
+        for prompt, one in zip(prompts, found, strict=True):
+            (alone,) = generate(model, [prompt], of(max_new_tokens=3))
+            np.testing.assert_array_equal(one.tokens, alone.tokens, err_msg=str(max_rows))
 
 
 def test_a_search_that_is_over_leaves_the_run() -> None:
@@ -164,53 +164,43 @@ def test_a_temperature_of_0_is_a_search() -> None:
 EVERYTHING: dict[str, Any] = {"logprobs": 3, "sampled_log_probs": True, "kept_ids": True, "entropy": True}
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
+def test_details_are_those_of_scoring() -> None:
+    """Scores at the temperature, of what was kept, are what the beams say."""
+    cases: list[dict[str, Any]] = [
         {},
         {"no_repeat_ngram_size": 1},
         {"do_sample": True, "temperature": 0.7, "top_p": 0.8, "bad_words_ids": [[4], [2, 5]]},
         {"do_sample": True, "top_k": 4, "eos_token_id": 0},
-    ],
-)
-def test_details_are_those_of_scoring(options: dict[str, Any]) -> None:
-    """Scores at the temperature, of what was kept, are what the beams say."""
-    model, warmth = TableModel.random(11), options.get("temperature", 1.0)
-    found = generate(model, [PROMPT, [7]], of(**EVERYTHING, **options), num_samples=3, seeds=np.arange(6))
-    for i, one in enumerate(found):
-        prompt, known = [PROMPT, [7]][i // 3], one.details
-        (scored,) = score_details(
-            model,
-            [np.concatenate([prompt, one.tokens])],
-            temperature=warmth,
-            supports=[(known.kept_offsets, known.kept_ids)],
-        )
-        for name, ours in (
-            ("log_probs", one.log_probs),
-            ("sampled_log_probs", known.sampled_log_probs),
-            ("kept_log_mass", known.kept_log_mass),
-            ("entropy", known.entropy),
-        ):
-            np.testing.assert_allclose(getattr(scored, name)[len(prompt) :], ours, atol=1e-5, err_msg=name)
-        if "no_repeat_ngram_size" in options:
-            assert (known.kept_log_mass < 0).all()
-        assert known.top_ids.shape == known.top_log_probs.shape == (len(one.tokens), 3)
-        for t in range(len(one.tokens)):
-            logits = model.logits([*prompt, *one.tokens[:t].tolist()])
-            assert known.top_ids[t].tolist() == np.argsort(-logits, kind="stable")[:3].tolist()
-            assert (known.top_log_probs[t] >= one.log_probs[t] - 1e-6).sum() >= (
-                one.tokens[t] in known.top_ids[t]
+    ]
+    for options in cases:
+        model, warmth = TableModel.random(11), options.get("temperature", 1.0)
+        found = generate(model, [PROMPT, [7]], of(**EVERYTHING, **options), num_samples=3, seeds=np.arange(6))
+        for i, one in enumerate(found):
+            prompt, known = [PROMPT, [7]][i // 3], one.details
+            (scored,) = score_details(
+                model,
+                [np.concatenate([prompt, one.tokens])],
+                temperature=warmth,
+                supports=[(known.kept_offsets, known.kept_ids)],
             )
-
-
-def test_details_do_not_change_what_is_found() -> None:
-    model = TableModel.random(12)
-    for options in ({}, DRAWN):
-        told = generate(model, [PROMPT], of(**options, **EVERYTHING), num_samples=3, seeds=np.arange(3))
-        plain = generate(model, [PROMPT], of(**options), num_samples=3, seeds=np.arange(3))
-        for ours, theirs in zip(told, plain, strict=True):
-            same(ours, theirs)
-            assert theirs.details is None
+            for name, ours in (
+                ("log_probs", one.log_probs),
+                ("sampled_log_probs", known.sampled_log_probs),
+                ("kept_log_mass", known.kept_log_mass),
+                ("entropy", known.entropy),
+            ):
+                np.testing.assert_allclose(
+                    getattr(scored, name)[len(prompt) :], ours, atol=1e-5, err_msg=name
+                )
+            if "no_repeat_ngram_size" in options:
+                assert (known.kept_log_mass < 0).all(), options
+            assert known.top_ids.shape == known.top_log_probs.shape == (len(one.tokens), 3), options
+            for t in range(len(one.tokens)):
+                logits = model.logits([*prompt, *one.tokens[:t].tolist()])
+                assert known.top_ids[t].tolist() == np.argsort(-logits, kind="stable")[:3].tolist(), options
+                assert (known.top_log_probs[t] >= one.log_probs[t] - 1e-6).sum() >= (
+                    one.tokens[t] in known.top_ids[t]
+                )
 
 
 def test_details_of_what_is_not_found() -> None:
@@ -312,7 +302,7 @@ def test_what_is_refused() -> None:
         generate(model, [PROMPT], of(logit_bias=dict.fromkeys(range(12), -np.inf)))
 
 
-@pytest.mark.parametrize("name", standing_for_all(sorted(p.name for p in MODELS.iterdir() if p.is_dir()), 2))
+@pytest.mark.parametrize("name", ["optimum-llama", "handmade-no-cache"])
 def test_real_exports(name: str) -> None:
     """Each beam's log-probs are those that the same tokens get when they are scored."""
     decoder = open_model(name)
@@ -321,7 +311,7 @@ def test_real_exports(name: str) -> None:
     for i, one in enumerate(found):
         prompt = prompts[i // 2]
         scored = decoder.score(np.concatenate([prompt, one.tokens]))[len(prompt) :]
-        np.testing.assert_allclose(one.log_probs, scored, atol=2e-2 if "int4" in name else 1e-3)
+        np.testing.assert_allclose(one.log_probs, scored, atol=1e-3)
     alone = [
         one for prompt in prompts for one in generate(decoder, [prompt], of(max_new_tokens=5), num_samples=2)
     ]

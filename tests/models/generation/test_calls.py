@@ -26,24 +26,26 @@ from lite.models.generation.pool import Pool
 ROWS = [np.array([39, 72]), np.array([39, 68, 75, 75, 78]), np.array([39, 72])]
 
 
-@pytest.mark.parametrize("sizes", [None, BatchSizes(1, 2)])
-def test_samples_and_seeds_stay_with_their_prompt(scripted_model: Make, sizes: BatchSizes | None) -> None:
-    config = GenerationConfig(max_new_tokens=5, do_sample=True, temperature=4.0)
-    seeds = np.arange(6, dtype=np.uint64)
-    calls = ModelCalls(scripted_model(), num_samples=2, sizes=sizes)
-    got = calls.generate(ROWS, config, seeds)
-    want = generate(scripted_model(), ROWS, config, seeds=seeds, num_samples=2)
-    assert [r.tokens.tolist() for r in got] == [r.tokens.tolist() for r in want]
-    assert len({tuple(r.tokens.tolist()) for r in got}) > 1
+def test_samples_and_seeds_stay_with_their_prompt(scripted_model: Make) -> None:
+    cases: list[BatchSizes | None] = [None, BatchSizes(1, 2)]
+    for sizes in cases:
+        config = GenerationConfig(max_new_tokens=5, do_sample=True, temperature=4.0)
+        seeds = np.arange(6, dtype=np.uint64)
+        calls = ModelCalls(scripted_model(), num_samples=2, sizes=sizes)
+        got = calls.generate(ROWS, config, seeds)
+        want = generate(scripted_model(), ROWS, config, seeds=seeds, num_samples=2)
+        assert [r.tokens.tolist() for r in got] == [r.tokens.tolist() for r in want], sizes
+        assert len({tuple(r.tokens.tolist()) for r in got}) > 1, sizes
 
 
-@pytest.mark.parametrize("sizes", [None, BatchSizes(1, 2)])
-def test_scores_and_logits_are_those_of_the_model(scripted_model: Make, sizes: BatchSizes | None) -> None:
-    calls = ModelCalls(scripted_model(), sizes=sizes)
-    for got, want in zip(calls.score(ROWS), score(scripted_model(), ROWS), strict=True):
-        np.testing.assert_array_equal(got, want)
-    for got, want in zip(calls.full_logits(ROWS), full_logits(scripted_model(), ROWS), strict=True):
-        np.testing.assert_array_equal(got, want)
+def test_scores_and_logits_are_those_of_the_model(scripted_model: Make) -> None:
+    cases: list[BatchSizes | None] = [None, BatchSizes(1, 2)]
+    for sizes in cases:
+        calls = ModelCalls(scripted_model(), sizes=sizes)
+        for got, want in zip(calls.score(ROWS), score(scripted_model(), ROWS), strict=True):
+            np.testing.assert_array_equal(got, want, err_msg=str(sizes))
+        for got, want in zip(calls.full_logits(ROWS), full_logits(scripted_model(), ROWS), strict=True):
+            np.testing.assert_array_equal(got, want, err_msg=str(sizes))
 
 
 def test_a_bad_row_runs_nothing(scripted_model: Make) -> None:
@@ -54,16 +56,17 @@ def test_a_bad_row_runs_nothing(scripted_model: Make) -> None:
     assert model.prefilled == []
 
 
-@pytest.mark.parametrize("options", [{}, {"sizes": BatchSizes(1, None)}, {"sessions": 2}])
-def test_errors_name_the_row_of_the_call(options: dict[str, Any]) -> None:
-    decoder = OnnxDecoder(embedded_model_path(), num_threads=1)
-    calls, rows = ModelCalls(decoder, **options), [*ROWS, np.array([], np.int64), ROWS[0]]
-    with pytest.raises(ValueError, match="prompt 3: ids must hold at least one token"):
-        calls.generate(rows, GenerationConfig(max_new_tokens=1), None)
-    with pytest.raises(ValueError, match="row 3: ids must hold at least one token"):
-        calls.score(rows)
-    with pytest.raises(ValueError, match="prompt 3: ids must hold at least one token"):
-        calls.score_choices(rows, [[np.array([5])]] * 5)
+def test_errors_name_the_row_of_the_call() -> None:
+    cases: list[dict[str, Any]] = [{}, {"sizes": BatchSizes(1, None)}, {"sessions": 2}]
+    for options in cases:
+        decoder = OnnxDecoder(embedded_model_path(), num_threads=1)
+        calls, rows = ModelCalls(decoder, **options), [*ROWS, np.array([], np.int64), ROWS[0]]
+        with pytest.raises(ValueError, match="prompt 3: ids must hold at least one token"):
+            calls.generate(rows, GenerationConfig(max_new_tokens=1), None)
+        with pytest.raises(ValueError, match="row 3: ids must hold at least one token"):
+            calls.score(rows)
+        with pytest.raises(ValueError, match="prompt 3: ids must hold at least one token"):
+            calls.score_choices(rows, [[np.array([5])]] * 5)
 
 
 def test_calls_of_one_model_share_its_pool(scripted_model: Make) -> None:
@@ -73,10 +76,10 @@ def test_calls_of_one_model_share_its_pool(scripted_model: Make) -> None:
     assert first.pool is not other.pool
 
 
-@pytest.mark.parametrize("name", ["max_rows", "prefix_cache"])
-def test_sizes_that_are_no_integers(scripted_model: Make, name: str) -> None:
-    with pytest.raises(TypeError, match=f"{name} must be an integer, got 1000000.0"):
-        ModelCalls(scripted_model(), **{name: 1e6})
+def test_sizes_that_are_no_integers(scripted_model: Make) -> None:
+    for name in ("max_rows", "prefix_cache"):
+        with pytest.raises(TypeError, match=f"{name} must be an integer, got 1000000.0"):
+            ModelCalls(scripted_model(), **{name: 1e6})
 
 
 @pytest.mark.parametrize("least", [1, 2])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from lite.kernels import SamplingPlan, masked_log_softmax
 from lite.models import GenerationConfig
@@ -30,31 +29,32 @@ def of(**options: Any) -> GenerationConfig:
     return GenerationConfig.from_kwargs({"do_sample": True, **options})
 
 
-@pytest.mark.parametrize("options", OPTIONS)
-def test_the_kernel_keeps_the_same(options: dict[str, Any]) -> None:
-    given = scores()
-    given.flags.writeable = False
-    plan = SamplingPlan(
-        given.shape, np.arange(len(given)), details=True, kept_ids=True, **{"temperature": 1.0, **options}
-    )
-    _, _, details = plan.draw(given)
-    assert details is not None
-    left = filtered(given, of(**options), 1)
-    for i, row in enumerate(left):
-        kept = details.kept_ids[details.kept_offsets[i] : details.kept_offsets[i + 1]].tolist()
-        assert np.flatnonzero(row > -np.inf).tolist() == (kept or list(range(33)))
-    some = left > -np.inf
-    np.testing.assert_allclose(left[some], (given / options.get("temperature", 1.0))[some], rtol=1e-6)
+def test_the_kernel_keeps_the_same() -> None:
+    for options in OPTIONS:
+        given = scores()
+        given.flags.writeable = False
+        plan = SamplingPlan(
+            given.shape, np.arange(len(given)), details=True, kept_ids=True, **{"temperature": 1.0, **options}
+        )
+        _, _, details = plan.draw(given)
+        assert details is not None, options
+        left = filtered(given, of(**options), 1)
+        for i, row in enumerate(left):
+            kept = details.kept_ids[details.kept_offsets[i] : details.kept_offsets[i + 1]].tolist()
+            assert np.flatnonzero(row > -np.inf).tolist() == (kept or list(range(33))), options
+        some = left > -np.inf
+        np.testing.assert_allclose(left[some], (given / options.get("temperature", 1.0))[some], rtol=1e-6)
 
 
-@pytest.mark.parametrize("least", [1, 3, 99])
-@pytest.mark.parametrize("options", [{"top_k": 1}, {"top_p": 0.01}, {"min_p": 1.0}, {"typical_p": 0.01}])
-def test_so_many_are_left_at_the_least(options: dict[str, Any], least: int) -> None:
-    kept = filtered(scores(), of(**options), least) > -np.inf
-    assert (kept.sum(1) == min(least, 33)).all()
-    if "typical_p" not in options:
-        best = np.argsort(-scores(), 1)[:, : min(least, 33)]
-        assert np.take_along_axis(kept, best, 1).all()
+def test_so_many_are_left_at_the_least() -> None:
+    cases: list[dict[str, Any]] = [{"top_k": 1}, {"top_p": 0.01}, {"min_p": 1.0}, {"typical_p": 0.01}]
+    for least in (1, 3, 99):
+        for options in cases:
+            kept = filtered(scores(), of(**options), least) > -np.inf
+            assert (kept.sum(1) == min(least, 33)).all(), options
+            if "typical_p" not in options:
+                best = np.argsort(-scores(), 1)[:, : min(least, 33)]
+                assert np.take_along_axis(kept, best, 1).all(), options
 
 
 def test_greedy_options_leave_scores_alone() -> None:

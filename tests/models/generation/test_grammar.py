@@ -60,24 +60,29 @@ def test_the_end_may_come_where_the_grammar_accepts(spelling: Any) -> None:
     assert allowed(matcher, spelling, "aa") == {"a", "<eos>"}
 
 
-@pytest.mark.parametrize("size", [200, 300])
-def test_models_with_other_numbers_of_ids(spelling: Any, size: int) -> None:
-    matcher = Matcher(Grammar("regex", "a+", spelling), size, (3,))
-    words = matcher.allowed(np.array([64]))
-    assert len(words) == -(-size // 32)
-    assert np.flatnonzero(unpacked(words, size)).tolist() == [3, 64]
+def test_models_with_other_numbers_of_ids(spelling: Any) -> None:
+    for size in (200, 300):
+        matcher = Matcher(Grammar("regex", "a+", spelling), size, (3,))
+        words = matcher.allowed(np.array([64]))
+        assert len(words) == -(-size // 32), size
+        assert np.flatnonzero(unpacked(words, size)).tolist() == [3, 64], size
 
 
 @pytest.mark.parametrize(
-    ("grammar", "fits"),
+    ("grammar", "fits", "options"),
     [
-        ({"regex": "(ab|c)+d"}, lambda text: re.fullmatch("(ab|c)+d", text)),
-        (JSON, lambda text: json.loads(text)["name"] in ("ab", "c") and 0 <= json.loads(text)["n"] < 100),
-        ({"lark": 'start: "x" num\nnum: /[0-9]{1,3}/'}, lambda text: re.fullmatch("x[0-9]{1,3}", text)),
+        ({"regex": "(ab|c)+d"}, lambda text: re.fullmatch("(ab|c)+d", text), {}),
+        (
+            JSON,
+            lambda text: json.loads(text)["name"] in ("ab", "c") and 0 <= json.loads(text)["n"] < 100,
+            {"temperature": 0.8, "top_p": 0.9},
+        ),
+        (
+            {"lark": 'start: "x" num\nnum: /[0-9]{1,3}/'},
+            lambda text: re.fullmatch("x[0-9]{1,3}", text),
+            {"num_beams": 3},
+        ),
     ],
-)
-@pytest.mark.parametrize(
-    "options", [{}, {"temperature": 1.0}, {"num_beams": 3}, {"temperature": 0.8, "top_p": 0.9}]
 )
 def test_responses(
     grammar: Any, fits: Any, options: dict[str, Any], scripted_model: Any, spelling: Any
@@ -100,21 +105,19 @@ def test_responses(
         np.testing.assert_array_equal(one.tokens, other.tokens)
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "message"),
-    [
+def test_what_is_no_grammar(spelling: Any, scripted_model: Any) -> None:
+    cases = [
         ("regex", "(", "unclosed group"),
         ("lark", "start: FOO", 'unknown name: "FOO"'),
         ("json", "{nope", "grammar: "),
         ("json", '{"type": "weird"}', "Invalid type: weird"),
-    ],
-)
-def test_what_is_no_grammar(kind: str, text: str, message: str, spelling: Any, scripted_model: Any) -> None:
-    config = GenerationConfig(grammar=Grammar(kind, text, spelling), eos_token_ids=(EOS,))
-    with pytest.raises(ValueError, match=message) as error:
-        generate(scripted_model({}), [[1]], config)
-    assert str(error.value).startswith("grammar: ")
-    assert "<state>" not in str(error.value)
+    ]
+    for kind, text, message in cases:
+        config = GenerationConfig(grammar=Grammar(kind, text, spelling), eos_token_ids=(EOS,))
+        with pytest.raises(ValueError, match=message) as error:
+            generate(scripted_model({}), [[1]], config)
+        assert str(error.value).startswith("grammar: "), kind
+        assert "<state>" not in str(error.value), kind
 
 
 def test_tokenizers(spelling: Any, byte_tokenizer: Any) -> None:

@@ -12,29 +12,28 @@ from lite.models import GenerationConfig
 from lite.models.generation.grammar import Grammar
 from lite.models.generation.option_names import _INSTEAD, _LACKING, IGNORED
 
+SPELLINGS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"stop": "a"}, {"stop_sequences": ("a",)}),
+    ({"stop_strings": ["a", "b"]}, {"stop_sequences": ("a", "b")}),
+    ({"max_completion_tokens": 7}, {"max_new_tokens": 7}),
+    ({"logprobs": True, "top_logprobs": 4}, {"logprobs": 4}),
+    ({"guided_json": {"type": "object"}}, {"grammar": Grammar("json", '{"type": "object"}')}),
+    ({"guided_regex": "a+"}, {"grammar": Grammar("regex", "a+")}),
+    ({"guided_grammar": "start: A"}, {"grammar": Grammar("lark", "start: A")}),
+    ({"stop_token_ids": [7, 8]}, {"eos_token_ids": (1, 7, 8)}),
+    ({"stop_token_ids": [7], "eos_token_id": 5}, {"eos_token_ids": (5, 7)}),
+    ({"suppress_tokens": np.array([3, 4])}, {"suppress_tokens": (3, 4)}),
+    ({"max_tokens": None, "max_new_tokens": 5}, {"max_new_tokens": 5}),
+    ({"top_k": 0}, {"top_k": None}),  # off, though the model has one
+    ({"top_k": -1}, {"top_k": None}),
+    ({"min_p": -1}, {"min_p": 0.0, "do_sample": True}),
+]
 
-@pytest.mark.parametrize(
-    ("given", "own"),
-    [
-        ({"stop": "a"}, {"stop_sequences": ("a",)}),
-        ({"stop_strings": ["a", "b"]}, {"stop_sequences": ("a", "b")}),
-        ({"max_completion_tokens": 7}, {"max_new_tokens": 7}),
-        ({"logprobs": True, "top_logprobs": 4}, {"logprobs": 4}),
-        ({"guided_json": {"type": "object"}}, {"grammar": Grammar("json", '{"type": "object"}')}),
-        ({"guided_regex": "a+"}, {"grammar": Grammar("regex", "a+")}),
-        ({"guided_grammar": "start: A"}, {"grammar": Grammar("lark", "start: A")}),
-        ({"stop_token_ids": [7, 8]}, {"eos_token_ids": (1, 7, 8)}),
-        ({"stop_token_ids": [7], "eos_token_id": 5}, {"eos_token_ids": (5, 7)}),
-        ({"suppress_tokens": np.array([3, 4])}, {"suppress_tokens": (3, 4)}),
-        ({"max_tokens": None, "max_new_tokens": 5}, {"max_new_tokens": 5}),
-        ({"top_k": 0}, {"top_k": None}),  # off, though the model has one
-        ({"top_k": -1}, {"top_k": None}),
-        ({"min_p": -1}, {"min_p": 0.0, "do_sample": True}),
-    ],
-)
-def test_names_and_spellings_of_other_libraries(given: dict[str, Any], own: dict[str, Any]) -> None:
-    base = GenerationConfig(eos_token_ids=(1,), top_k=50)
-    assert GenerationConfig.from_kwargs(given, base) == replace(base, **own)
+
+def test_names_and_spellings_of_other_libraries() -> None:
+    for given, own in SPELLINGS:
+        base = GenerationConfig(eos_token_ids=(1,), top_k=50)
+        assert GenerationConfig.from_kwargs(given, base) == replace(base, **own), given
 
 
 def test_no_option_of_another_library_is_ignored() -> None:

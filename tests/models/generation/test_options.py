@@ -29,76 +29,76 @@ def test_legacy_names_win() -> None:
     assert (config.max_new_tokens, config.num_return_sequences) == (20, 3)
 
 
-@pytest.mark.parametrize(
-    ("kwargs", "message"),
-    [
-        ({"do_sample": False, "temperature": 0.5}, f"{GREEDY}0.5"),
-        ({"do_sample": False, "temperature": -1}, f"{GREEDY}-1"),
-        ({"temperature": -0.1}, "Temperature must be non-negative, got -0.1"),
-        ({"top_p": 1.5}, "top_p must be between 0 and 1, got 1.5"),
-        ({"top_p": -0.5}, "top_p must be between 0 and 1, got -0.5"),
-        ({"top_k": -2}, "top_k must be positive, or 0 or -1 for all tokens, got -2"),
-        ({"min_p": -0.5}, "min_p must be between 0 and 1, got -0.5"),
-        ({"suppress_tokens": 3}, "suppress_tokens must hold ids, got 3"),
-        ({"suppress_tokens": [-1]}, "suppress_tokens must be an integer of at least 0, got -1"),
-        ({"stop": "a", "stop_sequences": "b"}, "stop is another name of stop_sequences: give one of them"),
-        ({"stop": "a", "stop_strings": "b"}, "stop_strings is another name of stop_sequences"),
-        ({"guided_json": "{}", "grammar": {"regex": "a"}}, "guided_json is another name of grammar"),
-        ({"guided_choice": ["a"]}, "guided_choice=['a'] is no option of lite; use grammar={\"regex\""),
-        ({"ignore_eos": True}, "ignore_eos=True is no option of lite; use eos_token_id=[]"),
-        ({"penalty_alpha": 0.6}, "penalty_alpha=0.6 is no option of lite"),
-        ({"include_stop_str_in_output": False}, "include_stop_str_in_output=False is no option of lite; use"),
-        ({"repetition_penalty": 0}, "repetition_penalty must be positive, got 0"),
-        ({"num_beams": 0}, "num_beams must be an integer of at least 1, got 0"),
-        ({"num_beams": 2, "n": 3}, "num_return_sequences must be at most num_beams, got 3 and 2"),
-        ({"early_stopping": "soon"}, "early_stopping must be True, False or 'never', got 'soon'"),
-        ({"length_penalty": float("inf")}, "length_penalty must be finite"),
-        ({"min_new_tokens": 65}, "min_new_tokens must be at most max_new_tokens, got 65 and 64"),
-        ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size must be an integer of at least 0"),
-        ({"bad_words_ids": [[]]}, "bad_words_ids must hold runs of at least one id"),
-        ({"bad_words_ids": [3]}, "bad_words_ids must hold runs of ids, got 3"),
-        ({"bad_words_ids": 3}, "bad_words_ids must hold runs of ids, got 3"),
-        ({"logit_bias": 3}, "logit_bias must map ids to numbers, got 3"),
-        ({"bad_words_ids": [[-1]]}, "bad_words_ids must be an integer of at least 0, got -1"),
-        ({"typical_p": 0}, "typical_p must be above 0 and at most 1, got 0"),
-        ({"presence_penalty": 3}, "presence_penalty must be between -2 and 2, got 3"),
-        ({"frequency_penalty": -3}, "frequency_penalty must be between -2 and 2, got -3"),
-        ({"logit_bias": {3: float("inf")}}, "logit_bias must be less than infinite, in float32, got inf"),
-        ({"logit_bias": {"three": 1.0}}, "an id in logit_bias must be an integer of at least 0, got 'three'"),
-        ({"kept_ids": "x"}, "kept_ids must be True or False, got 'x'"),
-        ({"do_sample": "x"}, "do_sample must be True or False, got 'x'"),
-        ({"entropy": [1]}, "entropy must be True or False, got [1]"),
-        ({"sampled_log_probs": np.ones(2)}, "sampled_log_probs must be True or False"),
-        ({"grammar": {"regexp": "yes"}, "eos_token_id": 1}, "grammar must hold one of 'json', 'regex'"),
-        ({"grammar": {"regexp": "a", "flags": "i"}, "eos_token_id": 1}, "grammar must hold one of"),
-        ({"logit_bias": [3]}, "logit_bias must map ids to numbers, got 3"),
-        ({"sequence_bias": {(): 1.0}}, "sequence_bias must hold runs of at least one id"),
-        ({"sequence_bias": {(1,): "a"}}, "sequence_bias must map ids to numbers"),
-        ({"logprobs": -1}, "logprobs must be an integer of at least 0, got -1"),
-        ({"grammar": "yes|no", "eos_token_id": 1}, "grammar must be {'json': schema}"),
-        ({"grammar": {"regex": "yes|no"}}, "grammar needs an eos_token_id"),
-        ({"top_p": 2, "top_k": 0}, "top_p must be between 0 and 1"),
-        ({"max_new_tokens": -1}, "max_new_tokens must be an integer of at least 0, got -1"),
-        ({"max_new_tokens": 2.5}, "max_new_tokens must be an integer"),
-        ({"n": 0}, "num_return_sequences must be an integer of at least 1, got 0"),
-        ({"min_p": 2}, "min_p must be between 0 and 1"),
-        ({"temperature": float("nan")}, "temperature must be finite"),
-        ({"eos_token_id": -3}, "eos_token_id must be an integer of at least 0"),
-        ({"stop_sequences": [""]}, "stop_sequences must be non-empty strings"),
-        ({"stop_sequences": 5}, "stop_sequences must be non-empty strings, got 5"),
-        ({"max_new_tokens": np.array([5, 7])}, "max_new_tokens must be an integer"),
-        ({"logit_bias": {3: 1e300}}, "logit_bias must be less than infinite, in float32, got 1e+300 for 3"),
-    ],
-)  # fmt: skip
-def test_checks(kwargs: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        of(**kwargs)
-    assert str(error.value).startswith(message)
+CHECKS: list[tuple[dict[str, Any], str]] = [
+    ({"do_sample": False, "temperature": 0.5}, f"{GREEDY}0.5"),
+    ({"do_sample": False, "temperature": -1}, f"{GREEDY}-1"),
+    ({"temperature": -0.1}, "Temperature must be non-negative, got -0.1"),
+    ({"top_p": 1.5}, "top_p must be between 0 and 1, got 1.5"),
+    ({"top_p": -0.5}, "top_p must be between 0 and 1, got -0.5"),
+    ({"top_k": -2}, "top_k must be positive, or 0 or -1 for all tokens, got -2"),
+    ({"min_p": -0.5}, "min_p must be between 0 and 1, got -0.5"),
+    ({"suppress_tokens": 3}, "suppress_tokens must hold ids, got 3"),
+    ({"suppress_tokens": [-1]}, "suppress_tokens must be an integer of at least 0, got -1"),
+    ({"stop": "a", "stop_sequences": "b"}, "stop is another name of stop_sequences: give one of them"),
+    ({"stop": "a", "stop_strings": "b"}, "stop_strings is another name of stop_sequences"),
+    ({"guided_json": "{}", "grammar": {"regex": "a"}}, "guided_json is another name of grammar"),
+    ({"guided_choice": ["a"]}, "guided_choice=['a'] is no option of lite; use grammar={\"regex\""),
+    ({"ignore_eos": True}, "ignore_eos=True is no option of lite; use eos_token_id=[]"),
+    ({"penalty_alpha": 0.6}, "penalty_alpha=0.6 is no option of lite"),
+    ({"include_stop_str_in_output": False}, "include_stop_str_in_output=False is no option of lite; use"),
+    ({"repetition_penalty": 0}, "repetition_penalty must be positive, got 0"),
+    ({"num_beams": 0}, "num_beams must be an integer of at least 1, got 0"),
+    ({"num_beams": 2, "n": 3}, "num_return_sequences must be at most num_beams, got 3 and 2"),
+    ({"early_stopping": "soon"}, "early_stopping must be True, False or 'never', got 'soon'"),
+    ({"length_penalty": float("inf")}, "length_penalty must be finite"),
+    ({"min_new_tokens": 65}, "min_new_tokens must be at most max_new_tokens, got 65 and 64"),
+    ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size must be an integer of at least 0"),
+    ({"bad_words_ids": [[]]}, "bad_words_ids must hold runs of at least one id"),
+    ({"bad_words_ids": [3]}, "bad_words_ids must hold runs of ids, got 3"),
+    ({"bad_words_ids": 3}, "bad_words_ids must hold runs of ids, got 3"),
+    ({"logit_bias": 3}, "logit_bias must map ids to numbers, got 3"),
+    ({"bad_words_ids": [[-1]]}, "bad_words_ids must be an integer of at least 0, got -1"),
+    ({"typical_p": 0}, "typical_p must be above 0 and at most 1, got 0"),
+    ({"presence_penalty": 3}, "presence_penalty must be between -2 and 2, got 3"),
+    ({"frequency_penalty": -3}, "frequency_penalty must be between -2 and 2, got -3"),
+    ({"logit_bias": {3: float("inf")}}, "logit_bias must be less than infinite, in float32, got inf"),
+    ({"logit_bias": {"three": 1.0}}, "an id in logit_bias must be an integer of at least 0, got 'three'"),
+    ({"kept_ids": "x"}, "kept_ids must be True or False, got 'x'"),
+    ({"do_sample": "x"}, "do_sample must be True or False, got 'x'"),
+    ({"entropy": [1]}, "entropy must be True or False, got [1]"),
+    ({"sampled_log_probs": np.ones(2)}, "sampled_log_probs must be True or False"),
+    ({"grammar": {"regexp": "yes"}, "eos_token_id": 1}, "grammar must hold one of 'json', 'regex'"),
+    ({"grammar": {"regexp": "a", "flags": "i"}, "eos_token_id": 1}, "grammar must hold one of"),
+    ({"logit_bias": [3]}, "logit_bias must map ids to numbers, got 3"),
+    ({"sequence_bias": {(): 1.0}}, "sequence_bias must hold runs of at least one id"),
+    ({"sequence_bias": {(1,): "a"}}, "sequence_bias must map ids to numbers"),
+    ({"logprobs": -1}, "logprobs must be an integer of at least 0, got -1"),
+    ({"grammar": "yes|no", "eos_token_id": 1}, "grammar must be {'json': schema}"),
+    ({"grammar": {"regex": "yes|no"}}, "grammar needs an eos_token_id"),
+    ({"top_p": 2, "top_k": 0}, "top_p must be between 0 and 1"),
+    ({"max_new_tokens": -1}, "max_new_tokens must be an integer of at least 0, got -1"),
+    ({"max_new_tokens": 2.5}, "max_new_tokens must be an integer"),
+    ({"n": 0}, "num_return_sequences must be an integer of at least 1, got 0"),
+    ({"min_p": 2}, "min_p must be between 0 and 1"),
+    ({"temperature": float("nan")}, "temperature must be finite"),
+    ({"eos_token_id": -3}, "eos_token_id must be an integer of at least 0"),
+    ({"stop_sequences": [""]}, "stop_sequences must be non-empty strings"),
+    ({"stop_sequences": 5}, "stop_sequences must be non-empty strings, got 5"),
+    ({"max_new_tokens": np.array([5, 7])}, "max_new_tokens must be an integer"),
+    ({"logit_bias": {3: 1e300}}, "logit_bias must be less than infinite, in float32, got 1e+300 for 3"),
+]
 
 
-@pytest.mark.parametrize("top_p", [0, 1])
-def test_bounds_of_top_p_are_accepted(top_p: float) -> None:
-    assert of(top_p=top_p).top_p == top_p
+def test_checks() -> None:
+    for kwargs, message in CHECKS:
+        with pytest.raises(ValueError) as error:
+            of(**kwargs)
+        assert str(error.value).startswith(message), kwargs
+
+
+def test_bounds_of_top_p_are_accepted() -> None:
+    for top_p in (0, 1):
+        assert of(top_p=top_p).top_p == top_p, top_p
 
 
 def test_unknown_options_warn_and_are_ignored() -> None:
@@ -139,18 +139,16 @@ def test_generation_checks_what_the_constructor_does_not() -> None:
         GenerationConfig(grammar=Grammar("regex", "a")).check(5)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
+def test_bans_of_everything() -> None:
+    cases: list[dict[str, Any]] = [
         {"logit_bias": {0: -np.inf, 1: -np.inf, 2: -np.inf}},
         {"bad_words_ids": [[0], [1]], "sequence_bias": {(2,): -np.inf}},
         {"bad_words_ids": [[0], [1]], "eos_token_id": 2, "min_new_tokens": 1},
-    ],
-)
-def test_bans_of_everything(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"logit_bias.*bad_words_ids.*must leave one of the 3 tokens"):
-        of(**options).check(3)
-    of(**options).check(4)
+    ]
+    for options in cases:
+        with pytest.raises(ValueError, match=r"logit_bias.*bad_words_ids.*must leave one of the 3 tokens"):
+            of(**options).check(3)
+        of(**options).check(4)
 
 
 def test_bans_that_leave_a_token() -> None:
@@ -167,9 +165,8 @@ def test_functions() -> None:
             of(logits_processor=given)
 
 
-@pytest.mark.parametrize(
-    ("given", "meant"),
-    [
+def test_grammars() -> None:
+    cases: list[tuple[Any, Grammar]] = [
         ({"json": '{"type": "object"}'}, Grammar("json", '{"type": "object"}')),
         ({"json": {"type": "object"}}, Grammar("json", '{"type": "object"}')),
         ({"type": "object"}, Grammar("json", '{"type": "object"}')),
@@ -177,33 +174,32 @@ def test_functions() -> None:
         ({"regex": "a+"}, Grammar("regex", "a+")),
         ({"lark": "start: A"}, Grammar("lark", "start: A")),
         (Grammar("regex", "a", "{}"), Grammar("regex", "a", "{}")),
-    ],
-)
-def test_grammars(given: Any, meant: Grammar) -> None:
-    assert of(grammar=given, eos_token_id=1).grammar == meant
+    ]
+    for given, meant in cases:
+        assert of(grammar=given, eos_token_id=1).grammar == meant, given
 
 
-@pytest.mark.parametrize(
-    ("kwargs", "greedy"),
-    [
-        ({}, True),
-        ({"do_sample": True}, False),
-        ({"do_sample": True, "temperature": 0}, True),
-        ({"do_sample": False}, True),
-        ({"temperature": 0.0}, True),
-        ({"temperature": 0.7}, False),
-        ({"top_k": 5}, False),
-        ({"top_p": 0.5, "do_sample": False}, True),
-        ({"n": 4}, False),
-        ({"n": 4, "temperature": 0.0}, True),
-        ({"n": 4, "num_beams": 4}, True),
-        ({"n": 4, "num_beams": 4, "top_k": 9}, False),
-        ({"typical_p": 0.5}, False),
-        ({"temperature": None, "do_sample": False}, True),
-    ],
-)
-def test_when_it_samples(kwargs: dict[str, Any], greedy: bool) -> None:
-    assert of(**kwargs).greedy is greedy
+SAMPLES: list[tuple[dict[str, Any], bool]] = [
+    ({}, True),
+    ({"do_sample": True}, False),
+    ({"do_sample": True, "temperature": 0}, True),
+    ({"do_sample": False}, True),
+    ({"temperature": 0.0}, True),
+    ({"temperature": 0.7}, False),
+    ({"top_k": 5}, False),
+    ({"top_p": 0.5, "do_sample": False}, True),
+    ({"n": 4}, False),
+    ({"n": 4, "temperature": 0.0}, True),
+    ({"n": 4, "num_beams": 4}, True),
+    ({"n": 4, "num_beams": 4, "top_k": 9}, False),
+    ({"typical_p": 0.5}, False),
+    ({"temperature": None, "do_sample": False}, True),
+]
+
+
+def test_when_it_samples() -> None:
+    for kwargs, greedy in SAMPLES:
+        assert of(**kwargs).greedy is greedy, kwargs
 
 
 def test_defaults_of_the_model_fill_in() -> None:
@@ -238,7 +234,7 @@ def test_defaults_of_the_model_fill_in() -> None:
         ({"max_length": 4096, "num_return_sequences": 1, "transformers_version": "4"}, {}, ""),
         ({"diversity_penalty": 0.0, "num_beam_groups": 1, "use_cache": True}, {}, ""),
     ],
-)  # fmt: skip
+)
 def test_each_field_of_a_file_is_read_on_its_own(
     sampling: dict[str, Any], own: dict[str, Any], told: str, recwarn: pytest.WarningsRecorder
 ) -> None:
@@ -271,11 +267,12 @@ def test_the_given_mapping_is_left_alone() -> None:
     assert kwargs == {"max_tokens": 3}
 
 
-@pytest.mark.parametrize("value", ["hot", [1.0], {}, np.array([0.5, 0.7])])
-@pytest.mark.parametrize("name", ["temperature", "top_p", "top_k", "min_p", "repetition_penalty"])
-def test_no_number(name: str, value: Any) -> None:
-    with pytest.raises(TypeError, match=f"{name} must be a number, got"):
-        GenerationConfig.from_kwargs({name: value})
+def test_no_number() -> None:
+    cases: list[Any] = ["hot", [1.0], {}, np.array([0.5, 0.7])]
+    for value in cases:
+        for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty"):
+            with pytest.raises(TypeError, match=f"{name} must be a number, got"):
+                GenerationConfig.from_kwargs({name: value})
 
 
 def test_any_top_k_fits_the_kernel() -> None:

@@ -48,14 +48,19 @@ def meeting(count: int) -> Callable[[Any, Sequence[int]], list[Any]]:
     return work
 
 
-@pytest.mark.parametrize(
-    ("count", "parts"), [(0, []), (1, [0]), (2, [0, 1]), (3, [0, 1, 2]), (7, [0, 0, 1, 1, 2, 2, 2])]
-)
-def test_rows_are_spread_and_stay_in_order(count: int, parts: list[int]) -> None:
-    pool = Pool.of(Model(), 3)
-    assert pool.run(numbered, range(count), most=3) == list(zip(parts, range(count), strict=True))
-    assert [number for number, _ in pool.run(numbered, range(4), most=1)] == [0, 0, 0, 0]
-    assert [number for number, _ in pool.run(numbered, range(4), most=2)] == [0, 0, 1, 1]
+def test_rows_are_spread_and_stay_in_order() -> None:
+    cases: list[tuple[int, list[int]]] = [
+        (0, []),
+        (1, [0]),
+        (2, [0, 1]),
+        (3, [0, 1, 2]),
+        (7, [0, 0, 1, 1, 2, 2, 2]),
+    ]
+    for count, parts in cases:
+        pool = Pool.of(Model(), 3)
+        assert pool.run(numbered, range(count), most=3) == list(zip(parts, range(count), strict=True))
+        assert [number for number, _ in pool.run(numbered, range(4), most=1)] == [0, 0, 0, 0], count
+        assert [number for number, _ in pool.run(numbered, range(4), most=2)] == [0, 0, 1, 1], count
 
 
 def test_parts_of_a_call_run_at_the_same_time() -> None:

@@ -210,27 +210,27 @@ def test_threads_share_a_cache(rng: np.random.Generator) -> None:
     def chat(number: int) -> list[list[int]]:
         own = np.append(header, [number])
         said = []
-        for turn in range(4):
+        for turn in range(3):
             (tokens,) = ask(decoder, [own], cache)
             said.append(tokens)
             own = np.concatenate([own, tokens, [turn]])
         return said
 
     with ThreadPoolExecutor(6) as pool:
-        together = list(pool.map(chat, range(12)))
+        together = list(pool.map(chat, range(6)))
     cache.clear()
     assert (decoder.lengths == 0).all()
-    assert together == [chat(number) for number in range(12)]
+    assert together == [chat(number) for number in range(6)]
     assert cache.nbytes <= cache.max_bytes
 
 
-@pytest.mark.parametrize("model", ["optimum-llama", "handmade-slots-int8", "handmade-no-cache"])
+@pytest.mark.parametrize("model", ["optimum-llama", "handmade-no-cache"])
 def test_real_exports(model: str, rng: np.random.Generator) -> None:
     decoder = open_model(model)
     cache = PrefixCache(decoder, 2**24)
     chats = [rng.integers(0, 500, 20 + i) for i in range(3)]
     config = GenerationConfig(max_new_tokens=8)
-    for _ in range(4):
+    for _ in range(3):
         with_cache = generate(decoder, chats, config, prefix_cache=cache)
         for ours, theirs in zip(with_cache, generate(decoder, chats, config), strict=True):
             assert_same_response(model, ours, theirs)
@@ -239,9 +239,9 @@ def test_real_exports(model: str, rng: np.random.Generator) -> None:
             for chat, response in zip(chats, with_cache, strict=True)
         ]
     if decoder.bytes_per_token:
-        assert cache.hits == 9
+        assert cache.hits == 6
         assert cache.rows == 3
     else:
-        assert cache.state() == {"hits": 0, "misses": 12, "tokens_reused": 0, "rows": 0, "nbytes": 0}
+        assert cache.state() == {"hits": 0, "misses": 9, "tokens_reused": 0, "rows": 0, "nbytes": 0}
     cache.clear()
     assert (decoder.lengths == 0).all()

@@ -46,27 +46,27 @@ def at(**values: float) -> np.ndarray:
     return out
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({"presence_penalty": 0.5}, at(_1=-0.5, _2=-0.5)),  # of the response's tokens alone: 1, 2, 1, 1
-        ({"frequency_penalty": 0.25}, at(_1=-0.75, _2=-0.25)),
-        ({"frequency_penalty": -0.25, "presence_penalty": 1}, at(_1=-0.25, _2=-0.75)),
-        ({"logit_bias": {4: 1.5, 5: -INF}}, at(_4=1.5, _5=-INF)),
-        ({"sequence_bias": {(4,): 1, (1, 1, 6): 2, (2, 7): 9}, "logit_bias": {4: 0.5}}, at(_4=1.5, _6=2)),
-        ({"bad_words_ids": [[3], [1, 1, 8], [2, 1, 9], [0]], "eos_token_id": 0}, at(_3=-INF, _8=-INF)),
-        ({"bad_words_ids": [[1] * 9]}, at()),  # longer than what there is
-        ({"no_repeat_ngram_size": 2}, at(_1=-INF, _2=-INF)),
-        ({"no_repeat_ngram_size": 3}, at()),
-        ({"no_repeat_ngram_size": 1}, at(_1=-INF, _2=-INF, _3=-INF)),
-        ({"no_repeat_ngram_size": 8}, at()),
-        ({"min_new_tokens": 5, "eos_token_id": [7, 9, 7]}, at(_7=-INF, _9=-INF)),
-        ({"min_new_tokens": 4, "eos_token_id": [7, 9]}, at()),
-        ({"min_new_tokens": 5, "eos_token_id": [7, 99]}, at(_7=-INF)),  # the model has no 99
-    ],
-)  # fmt: skip
-def test_what_is_added(options: dict[str, Any], expected: np.ndarray) -> None:
-    np.testing.assert_array_equal(added(**options), expected)
+ADDED: list[tuple[dict[str, Any], np.ndarray]] = [
+    ({"presence_penalty": 0.5}, at(_1=-0.5, _2=-0.5)),  # of the response's tokens alone: 1, 2, 1, 1
+    ({"frequency_penalty": 0.25}, at(_1=-0.75, _2=-0.25)),
+    ({"frequency_penalty": -0.25, "presence_penalty": 1}, at(_1=-0.25, _2=-0.75)),
+    ({"logit_bias": {4: 1.5, 5: -INF}}, at(_4=1.5, _5=-INF)),
+    ({"sequence_bias": {(4,): 1, (1, 1, 6): 2, (2, 7): 9}, "logit_bias": {4: 0.5}}, at(_4=1.5, _6=2)),
+    ({"bad_words_ids": [[3], [1, 1, 8], [2, 1, 9], [0]], "eos_token_id": 0}, at(_3=-INF, _8=-INF)),
+    ({"bad_words_ids": [[1] * 9]}, at()),  # longer than what there is
+    ({"no_repeat_ngram_size": 2}, at(_1=-INF, _2=-INF)),
+    ({"no_repeat_ngram_size": 3}, at()),
+    ({"no_repeat_ngram_size": 1}, at(_1=-INF, _2=-INF, _3=-INF)),
+    ({"no_repeat_ngram_size": 8}, at()),
+    ({"min_new_tokens": 5, "eos_token_id": [7, 9, 7]}, at(_7=-INF, _9=-INF)),
+    ({"min_new_tokens": 4, "eos_token_id": [7, 9]}, at()),
+    ({"min_new_tokens": 5, "eos_token_id": [7, 99]}, at(_7=-INF)),  # the model has no 99
+]
+
+
+def test_what_is_added() -> None:
+    for options, expected in ADDED:
+        np.testing.assert_array_equal(added(**options), expected, err_msg=str(options))
 
 
 def test_order() -> None:
@@ -101,12 +101,12 @@ def test_what_is_ruled_out_keeps_its_score() -> None:
     np.testing.assert_array_equal(row, expected)
 
 
-@pytest.mark.parametrize("size", [1, 31, 32, 33, 100])
-def test_bits(size: int) -> None:
-    flags = np.random.default_rng(size).random(size) < 0.5
-    words = packed(flags)
-    assert [bool(words[i >> 5] >> (i & 31) & 1) for i in range(size)] == flags.tolist()
-    np.testing.assert_array_equal(unpacked(words, size), flags)
+def test_bits() -> None:
+    for size in (1, 31, 32, 33, 100):
+        flags = np.random.default_rng(size).random(size) < 0.5
+        words = packed(flags)
+        assert [bool(words[i >> 5] >> (i & 31) & 1) for i in range(size)] == flags.tolist(), size
+        np.testing.assert_array_equal(unpacked(words, size), flags, err_msg=str(size))
 
 
 # -- functions of the user -----------------------------------------------------------------------
@@ -138,25 +138,24 @@ def test_what_functions_get_and_give() -> None:
         np.testing.assert_allclose(log_prob, logits[5] - np.log(np.exp(logits).sum()), atol=1e-6)
 
 
-@pytest.mark.parametrize("num_beams", [1, 2])
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_functions_that_give_no_scores() -> None:
+    cases: list[tuple[Any, str]] = [
         (np.zeros(3, np.float32), r"logits_processor bad must give scores of the shape \(12,\), float32"),
         (np.zeros(12, np.int64), "got int64"),
         (np.full(12, np.nan), "must leave a finite score, and none infinite or NaN"),
         (np.full(12, -np.inf), "must leave a finite score"),
-    ],
-)  # fmt: skip
-def test_functions_that_give_no_scores(given: Any, message: str, num_beams: int) -> None:
-    def bad(ids: Any, row: Any) -> Any:
-        return given
+    ]
+    for num_beams in (1, 2):
+        for given, message in cases:
 
-    model = TableModel.random(0)
-    config = GenerationConfig.from_kwargs({"logits_processor": bad, "num_beams": num_beams})
-    with pytest.raises(ValueError, match=message):
-        generate(model, [[1, 2, 3]], config)
-    assert not model.rows
+            def bad(ids: Any, row: Any, given: Any = given) -> Any:
+                return given
+
+            model = TableModel.random(0)
+            config = GenerationConfig.from_kwargs({"logits_processor": bad, "num_beams": num_beams})
+            with pytest.raises(ValueError, match=message):
+                generate(model, [[1, 2, 3]], config)
+            assert not model.rows, given
 
 
 def test_errors_of_functions_name_them() -> None:

@@ -24,6 +24,6 @@ def test_tokens_follow_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     assert response.count == response.limit == 9
 
 
-@pytest.mark.parametrize(("room", "limit"), [(100, 9), (6, 4), (2, 0), (1, -1)])
-def test_the_room_limits_it(room: int, limit: int) -> None:
-    assert _response(9, room).limit == limit
+def test_the_room_limits_it() -> None:
+    for room, limit in ((100, 9), (6, 4), (2, 0), (1, -1)):
+        assert _response(9, room).limit == limit, room
