@@ -28,25 +28,23 @@ def test_prompts_are_a_turn_of_the_template_unless_raw() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("turn", "expected"),
-    [
+def test_the_end_of_a_turn() -> None:
+    cases: list[tuple[str, list[str]]] = [
         ("m.role + m.content + '<|im_end|>\n'", ["<|im_end|>"]),
         ("m.content + '\n\n<|pad|><|im_end|><|pad|>'", ["\n", "\n", "<|pad|>", "<|im_end|>"]),
         ("m.content + '<|pad|>x'", ["<|pad|>"]),  # the template's own end, though nothing calls it one
         ("m.content + '\n'", ["<|im_end|>"]),
         ("m.content + m.content", ["<|im_end|>"]),
         ("raise_exception('no')", ["<|im_end|>"]),
-    ],
-)
-def test_the_end_of_a_turn(turn: str, expected: list[str]) -> None:
-    model = OpenModel(MODELS / "optimum-llama", threads=1)
-    tokenizer = model.tokenizer
-    tokenizer.chat_templates["default"] = "{% for m in messages %}{{ " + turn + " }}{% endfor %}"
-    ids = [i for text in expected for i in tokenizer.encode(text, add_special_tokens=False)]
-    assert end_ids(model, [{"role": "user", "content": "a"}]) == ids
-    tokenizer.chat_templates.clear()
-    assert end_ids(model, []) == [tokenizer.eos_token_id]
+    ]
+    for turn, expected in cases:
+        model = OpenModel(MODELS / "optimum-llama", threads=1)
+        tokenizer = model.tokenizer
+        tokenizer.chat_templates["default"] = "{% for m in messages %}{{ " + turn + " }}{% endfor %}"
+        ids = [i for text in expected for i in tokenizer.encode(text, add_special_tokens=False)]
+        assert end_ids(model, [{"role": "user", "content": "a"}]) == ids, turn
+        tokenizer.chat_templates.clear()
+        assert end_ids(model, []) == [tokenizer.eos_token_id], turn
 
 
 def test_a_row_is_prompt_and_response() -> None:
@@ -66,7 +64,8 @@ def test_a_row_is_prompt_and_response() -> None:
         row_of(model, {"prompt": "hi", "response": ""}, raw=True)
 
 
-@pytest.mark.parametrize("value", [[], "text", None, [{"role": "user"}], [{"role": 1, "content": ""}], ["a"]])
-def test_what_is_no_conversation(value: Any) -> None:
-    assert is_messages([{"role": "user", "content": ""}])
-    assert not is_messages(value)
+def test_what_is_no_conversation() -> None:
+    cases: list[Any] = [[], "text", None, [{"role": "user"}], [{"role": 1, "content": ""}], ["a"]]
+    for value in cases:
+        assert is_messages([{"role": "user", "content": ""}]), value
+        assert not is_messages(value), value

@@ -148,48 +148,46 @@ def test_pickles_go_to_other_processes() -> None:
     assert pickle.loads(pickle.dumps(ScoreBatches)) is ScoreBatches
 
 
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        (
-            {"prompt_ids": [[]], "response_ids": [HI]},
-            "id 7: prompt_ids must have a token",
-        ),
-        (
-            {"prompt_ids": [[0.5]], "response_ids": [HI]},
-            "id 7: token ids must be integers in a row, got float64",
-        ),
-        ({"prompt_ids": [HELLO], "response_ids": [[999]]}, "id 7: "),
-        ({"prompt": ["a"]}, "id 7: a row needs 'prompt_ids'.*; got \\['prompt'\\]"),
-        (
-            {"messages": [[{"role": "user", "content": "a"}]]},
-            "id 7: messages must end with an assistant's turn, or have a 'response' beside them",
-        ),
-        ({"messages": ["text"]}, "id 7: messages must be turns"),
-        ({"prompt": [""], "response": ["a"]}, "id 7: the prompt has no token"),
-        ({"other": [1]}, "id 7: a row needs .*; got none of them"),
-    ],
-)
-def test_bad_rows_are_named(columns: dict[str, Any], message: str, byte_tokenizer: Make) -> None:
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-    judge = embedded()
-    with pytest.raises(ValueError, match=message):
-        judge({"id": [7], **columns})
-    with pytest.raises(ValueError, match="row 0 of the batch: "):
-        judge(columns)
+BAD_ROWS_ARE_NAMED: list[tuple[dict[str, Any], str]] = [
+    (
+        {"prompt_ids": [[]], "response_ids": [HI]},
+        "id 7: prompt_ids must have a token",
+    ),
+    (
+        {"prompt_ids": [[0.5]], "response_ids": [HI]},
+        "id 7: token ids must be integers in a row, got float64",
+    ),
+    ({"prompt_ids": [HELLO], "response_ids": [[999]]}, "id 7: "),
+    ({"prompt": ["a"]}, "id 7: a row needs 'prompt_ids'.*; got \\['prompt'\\]"),
+    (
+        {"messages": [[{"role": "user", "content": "a"}]]},
+        "id 7: messages must end with an assistant's turn, or have a 'response' beside them",
+    ),
+    ({"messages": ["text"]}, "id 7: messages must be turns"),
+    ({"prompt": [""], "response": ["a"]}, "id 7: the prompt has no token"),
+    ({"other": [1]}, "id 7: a row needs .*; got none of them"),
+]
 
 
-@pytest.mark.parametrize(
-    ("given", "error", "message"),
-    [
+def test_bad_rows_are_named(byte_tokenizer: Make) -> None:
+    for columns, message in BAD_ROWS_ARE_NAMED:
+        pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+        judge = embedded()
+        with pytest.raises(ValueError, match=message):
+            judge({"id": [7], **columns})
+        with pytest.raises(ValueError, match="row 0 of the batch: "):
+            judge(columns)
+
+
+def test_what_is_no_batch(judge: Make) -> None:
+    cases: list[tuple[Any, type[Exception], str]] = [
         ([1], TypeError, "a batch must be a dict of columns by name, got list"),
         ({1: [2]}, TypeError, "a batch must be a dict"),
         ({"a": [1], "b": [1, 2]}, ValueError, "must have one length, got {'a': 1, 'b': 2}"),
-    ],
-)
-def test_what_is_no_batch(given: Any, error: type[Exception], message: str, judge: Make) -> None:
-    with pytest.raises(error, match=message):
-        judge()(given)
+    ]
+    for given, error, message in cases:
+        with pytest.raises(error, match=message):
+            judge()(given)
 
 
 def test_arguments(scripted_model: Make) -> None:

@@ -64,25 +64,25 @@ def judge(wrap: Make) -> Make:
     return make
 
 
-@pytest.mark.parametrize("inplace", [True, False, "empty"])
-@pytest.mark.parametrize("lazy", [True, False])
-def test_get_dist_of_ragged_rows(judge: Make, scripted_model: Make, inplace: Any, lazy: bool) -> None:
-    td = ragged_td(*ROWS)
-    if lazy:
-        td = lazy_stack(list(td.unbind(0)))
-    keys = set(td.keys(True, True))
-    wrapper = judge(inplace=inplace)
-    out_keys = list(wrapper.out_keys)
-    dist = wrapper.get_dist(td)
-    assert isinstance(dist, LLMMaskedCategorical)
-    assert dist.position_level_masking
-    np.testing.assert_array_equal(dist.mask, left([[True] * 5, [True] * 9], False))
-    model = scripted_model()
-    expected = left([scores(model, row) for row in ROWS], 0.0)
-    np.testing.assert_allclose(dist.log_prob(left(ROWS, P)), expected, atol=1e-5)
-    assert set(td.keys(True, True)) == keys
-    assert isinstance(td, LazyStackedTensorDict) == lazy
-    assert wrapper.out_keys == out_keys
+def test_get_dist_of_ragged_rows(judge: Make, scripted_model: Make) -> None:
+    cases: list[tuple[Any, bool]] = [(True, True), (False, False), ("empty", True)]
+    for inplace, lazy in cases:
+        td = ragged_td(*ROWS)
+        if lazy:
+            td = lazy_stack(list(td.unbind(0)))
+        keys = set(td.keys(True, True))
+        wrapper = judge(inplace=inplace)
+        out_keys = list(wrapper.out_keys)
+        dist = wrapper.get_dist(td)
+        assert isinstance(dist, LLMMaskedCategorical), inplace
+        assert dist.position_level_masking, inplace
+        np.testing.assert_array_equal(dist.mask, left([[True] * 5, [True] * 9], False))
+        model = scripted_model()
+        expected = left([scores(model, row) for row in ROWS], 0.0)
+        np.testing.assert_allclose(dist.log_prob(left(ROWS, P)), expected, atol=1e-5, err_msg=str(inplace))
+        assert set(td.keys(True, True)) == keys, inplace
+        assert isinstance(td, LazyStackedTensorDict) == lazy, inplace
+        assert wrapper.out_keys == out_keys, inplace
 
 
 def test_padding_of_get_dist(judge: Make) -> None:
@@ -153,15 +153,15 @@ def test_get_dist_without_padding(judge: Make, scripted_model: Make) -> None:
         wrapper.get_dist(same, as_nested_tensor=True, as_padded_tensor=True)
 
 
-@pytest.mark.parametrize("padded", [True, False])
-def test_prompt_mask(judge: Make, padded: bool) -> None:
-    responses = [[0, 0, 1, 1, 1], [0] * 5 + [1] * 4]
-    wrapper = judge(pad_output=padded)
-    ragged = wrapper._get_sft_dist(ragged_td(*ROWS, prompts=[HI, HELLO]))
-    np.testing.assert_array_equal(ragged.mask, left(responses, 0).astype(bool))
-    dense = wrapper._get_dist_with_prompt_mask(padded_td())
-    expected = np.array([[0] * 5 + [1, 1, 1, 0], [0] * 5 + [1] * 4]) if padded else left(responses, 0)
-    np.testing.assert_array_equal(dense.mask, expected.astype(bool))
+def test_prompt_mask(judge: Make) -> None:
+    for padded in (True, False):
+        responses = [[0, 0, 1, 1, 1], [0] * 5 + [1] * 4]
+        wrapper = judge(pad_output=padded)
+        ragged = wrapper._get_sft_dist(ragged_td(*ROWS, prompts=[HI, HELLO]))
+        np.testing.assert_array_equal(ragged.mask, left(responses, 0).astype(bool), err_msg=str(padded))
+        dense = wrapper._get_dist_with_prompt_mask(padded_td())
+        expected = np.array([[0] * 5 + [1, 1, 1, 0], [0] * 5 + [1] * 4]) if padded else left(responses, 0)
+        np.testing.assert_array_equal(dense.mask, expected.astype(bool), err_msg=str(padded))
 
 
 def test_prompt_mask_at_configured_keys(judge: Make) -> None:
@@ -211,20 +211,20 @@ def test_prompts_that_do_not_fit(judge: Make) -> None:
     np.testing.assert_array_equal(dist.mask[0], [0] * 6 + [1] * 3)
 
 
-@pytest.mark.parametrize("padded", [True, False])
-def test_assistant_mask(judge: Make, byte_tokenizer: Make, padded: bool) -> None:
-    td = chat_td()
-    wrapper = judge("history", pad_output=padded, inplace=False)
-    dist = wrapper._get_rlhf_dist(td)
-    full = td.get(("tokens", "full"), as_padded_tensor=True, padding_value=P, padding_side="left")
-    assert dist.log_prob(full).shape == full.shape == dist.mask.shape
-    tokenizer = byte_tokenizer()
-    said = [tokenizer.decode(row[mask]) for row, mask in zip(full, dist.mask, strict=True)]
-    assert said == ["bc", "d"]
-    scored = wrapper(td).get(
-        ("log_probs", "full"), as_padded_tensor=True, padding_value=0.0, padding_side="left"
-    )
-    np.testing.assert_allclose(dist.log_prob(full), np.where(dist.mask, scored, 0), atol=1e-6)
+def test_assistant_mask(judge: Make, byte_tokenizer: Make) -> None:
+    for padded in (True, False):
+        td = chat_td()
+        wrapper = judge("history", pad_output=padded, inplace=False)
+        dist = wrapper._get_rlhf_dist(td)
+        full = td.get(("tokens", "full"), as_padded_tensor=True, padding_value=P, padding_side="left")
+        assert dist.log_prob(full).shape == full.shape == dist.mask.shape, padded
+        tokenizer = byte_tokenizer()
+        said = [tokenizer.decode(row[mask]) for row, mask in zip(full, dist.mask, strict=True)]
+        assert said == ["bc", "d"], padded
+        scored = wrapper(td).get(
+            ("log_probs", "full"), as_padded_tensor=True, padding_value=0.0, padding_side="left"
+        )
+        np.testing.assert_allclose(dist.log_prob(full), np.where(dist.mask, scored, 0), atol=1e-6)
 
 
 def test_assistant_mask_in_tokens_mode(judge: Make) -> None:
@@ -275,18 +275,18 @@ METHODS = [
 ]
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_generating_wrappers_have_no_distributions(wrap: Make, method: str) -> None:
-    with pytest.raises(NotImplementedError, match=r"not implemented for generate=True.*get_new_version"):
-        getattr(wrap("tokens"), method)(ragged_td(*ROWS))
-    with pytest.raises(NotImplementedError, match=r"not implemented for generate=True.*get_new_version"):
-        wrap("tokens")._get_dist_with_custom_mask(ragged_td(*ROWS), np.ones((2, 9), bool))
+def test_generating_wrappers_have_no_distributions(wrap: Make) -> None:
+    for method in METHODS:
+        with pytest.raises(NotImplementedError, match=r"not implemented for generate=True.*get_new_version"):
+            getattr(wrap("tokens"), method)(ragged_td(*ROWS))
+        with pytest.raises(NotImplementedError, match=r"not implemented for generate=True.*get_new_version"):
+            wrap("tokens")._get_dist_with_custom_mask(ragged_td(*ROWS), np.ones((2, 9), bool))
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_logits_are_where_they_are(judge: Make, method: str) -> None:
-    with pytest.raises(ValueError, match="Logits not found in tensordict at key 'other'"):
-        getattr(judge(), method)(ragged_td(*ROWS), logits_key="other")
+def test_logits_are_where_they_are(judge: Make) -> None:
+    for method in METHODS:
+        with pytest.raises(ValueError, match="Logits not found in tensordict at key 'other'"):
+            getattr(judge(), method)(ragged_td(*ROWS), logits_key="other")
 
 
 def test_log_prob(judge: Make, wrap: Make, scripted_model: Make) -> None:

@@ -31,8 +31,7 @@ def entries(mode: str) -> list[Any]:
     return [[HI, HELLO], [np.array(HI), np.array(HELLO)], (HI, HELLO), ragged]
 
 
-@pytest.mark.parametrize("padded", [True, False])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("mode", "padded"), list(zip(MODES, (True, False, True), strict=True)))
 def test_a_call_with_the_entry(wrap: Make, mode: str, padded: bool) -> None:
     policy = wrap(mode, pad_output=padded)
     expected = policy(prompts(mode))
@@ -47,20 +46,21 @@ def test_a_call_with_the_entry(wrap: Make, mode: str, padded: bool) -> None:
                 assert got["text", "response"] == expected["text", "response"]
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("shape", [(), (1, 2)])
-def test_batches_of_any_shape(wrap: Make, mode: str, shape: tuple[int, ...]) -> None:
-    one = {"history": CHATS[0], "text": "Hi", "tokens": HI}[mode]
-    other = {"history": CHATS[1], "text": "Hello", "tokens": HELLO}[mode]
-    given: Any = [[one, other]] if shape else one
-    if mode == "history":
-        given = History.from_chats(given)
-    policy = wrap(mode)
-    for value in policy(given):
-        assert value.batch_size == shape
-    expected = rows(policy(prompts(mode)), "tokens", "response")
-    tokens = policy.select_out_keys("tokens")(given)
-    assert (tokens[0, 1] if shape else tokens).response.tolist() == expected[1 if shape else 0]
+def test_batches_of_any_shape(wrap: Make) -> None:
+    cases: list[tuple[int, ...]] = [(), (1, 2)]
+    for mode in MODES:
+        for shape in cases:
+            one = {"history": CHATS[0], "text": "Hi", "tokens": HI}[mode]
+            other = {"history": CHATS[1], "text": "Hello", "tokens": HELLO}[mode]
+            given: Any = [[one, other]] if shape else one
+            if mode == "history":
+                given = History.from_chats(given)
+            policy = wrap(mode)
+            for value in policy(given):
+                assert value.batch_size == shape, shape
+            expected = rows(policy(prompts(mode)), "tokens", "response")
+            tokens = policy.select_out_keys("tokens")(given)
+            assert (tokens[0, 1] if shape else tokens).response.tolist() == expected[1 if shape else 0]
 
 
 def test_an_array_is_padded_and_its_last_dimension_is_the_rows(wrap: Make) -> None:

@@ -15,22 +15,23 @@ pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
 
-@pytest.mark.parametrize("key", ["masks", ("m", "m")])
-def test_masks_in_tokens_mode(wrap: Make, scripted_model: Make, key: Any) -> None:
-    model = scripted_model()
-    ids = np.array([[39, 1, 72]])
-    td = TensorDict(
-        {"tokens": Tokens(prompt=ids, batch_size=[1]), "attention_mask": np.array([[1, 0, 1]])},
-        batch_size=[1],
-    )
-    out = wrap("tokens", model=model, pad_output=True, masks_key=key)(td)
-    assert model.prefilled == [HI]
-    np.testing.assert_array_equal(out[key].all_attention_mask, np.array([[1, 0, 1, 1, 1, 1]], bool))
-    np.testing.assert_array_equal(out["tokens", "full"], [[39, 1, 72, 64, 65, 256]])
-    scored = wrap("tokens", generate=False, pad_output=True, inplace=False, masks_key=key)(out)
-    lp = scored["log_probs", "full"][0]
-    assert (lp[0], lp[1]) == (0, 0)
-    assert lp[2] == pytest.approx(model.log_prob([39], 72), abs=1e-5)
+def test_masks_in_tokens_mode(wrap: Make, scripted_model: Make) -> None:
+    cases: list[Any] = ["masks", ("m", "m")]
+    for key in cases:
+        model = scripted_model()
+        ids = np.array([[39, 1, 72]])
+        td = TensorDict(
+            {"tokens": Tokens(prompt=ids, batch_size=[1]), "attention_mask": np.array([[1, 0, 1]])},
+            batch_size=[1],
+        )
+        out = wrap("tokens", model=model, pad_output=True, masks_key=key)(td)
+        assert model.prefilled == [HI], key
+        np.testing.assert_array_equal(out[key].all_attention_mask, np.array([[1, 0, 1, 1, 1, 1]], bool))
+        np.testing.assert_array_equal(out["tokens", "full"], [[39, 1, 72, 64, 65, 256]], err_msg=str(key))
+        scored = wrap("tokens", generate=False, pad_output=True, inplace=False, masks_key=key)(out)
+        lp = scored["log_probs", "full"][0]
+        assert (lp[0], lp[1]) == (0, 0), key
+        assert lp[2] == pytest.approx(model.log_prob([39], 72), abs=1e-5), key
 
 
 def test_a_stale_mask_is_not_the_prompts(wrap: Make) -> None:
@@ -40,16 +41,19 @@ def test_a_stale_mask_is_not_the_prompts(wrap: Make) -> None:
     assert rows(wrapper(td), "tokens", "response") == first
 
 
-@pytest.mark.parametrize("mask", [np.ones((1, 2)), np.ones((1, 4)), np.ones((1, 3, 1))], ids=str)
-def test_an_attention_mask_of_other_lengths_is_refused(wrap: Make, mask: Any) -> None:
-    ids = np.array([[39, 1, 72]])
-    td = TensorDict({"tokens": Tokens(prompt=ids, batch_size=[1]), "mine": mask}, batch_size=[1])
-    message = r"'mine' must be a mask of \('tokens', 'prompt'\) \(1 rows of up to 3 tokens\)"
-    with pytest.raises(ValueError, match=message):
-        wrap("tokens", attention_mask_key="mine")(td)
-    full = TensorDict({"tokens": Tokens(full=ids, batch_size=[1]), "attention_mask": mask}, batch_size=[1])
-    with pytest.raises(ValueError, match=r"'attention_mask' must be a mask of \('tokens', 'full'\)"):
-        wrap("tokens", generate=False)(full)
+def test_an_attention_mask_of_other_lengths_is_refused(wrap: Make) -> None:
+    cases: list[Any] = [np.ones((1, 2)), np.ones((1, 4)), np.ones((1, 3, 1))]
+    for mask in cases:
+        ids = np.array([[39, 1, 72]])
+        td = TensorDict({"tokens": Tokens(prompt=ids, batch_size=[1]), "mine": mask}, batch_size=[1])
+        message = r"'mine' must be a mask of \('tokens', 'prompt'\) \(1 rows of up to 3 tokens\)"
+        with pytest.raises(ValueError, match=message):
+            wrap("tokens", attention_mask_key="mine")(td)
+        full = TensorDict(
+            {"tokens": Tokens(full=ids, batch_size=[1]), "attention_mask": mask}, batch_size=[1]
+        )
+        with pytest.raises(ValueError, match=r"'attention_mask' must be a mask of \('tokens', 'full'\)"):
+            wrap("tokens", generate=False)(full)
 
 
 def test_the_prompts_mask_is_not_one_of_what_is_scored(wrap: Make) -> None:
@@ -152,45 +156,41 @@ def test_a_history_without_turn_dimension(wrap: Make) -> None:
     assert out["history"].full.batch_size == (2, 2)
 
 
-@pytest.mark.parametrize(
-    ("mode", "given"),
-    [
+def test_what_is_neither_a_tensordict_nor_the_entry(wrap: Make) -> None:
+    cases: list[tuple[str, Any]] = [
         *(("history", value) for value in ("Hi", ["Hi"], [{"role": "user", "content": "Hi"}], None, 3)),
         *(("text", value) for value in (None, 3, np.array([[1, 2]]), b"Hi")),
         *(("tokens", value) for value in (None, 3, "Hi")),
-    ],
-)
-@pytest.mark.parametrize("generate", [True, False])
-def test_what_is_neither_a_tensordict_nor_the_entry(
-    wrap: Make, generate: bool, mode: str, given: Any
-) -> None:
-    field = "prompt" if generate else "full"
-    form = {"history": r"History\.from_chats", "text": rf"Text\({field}=", "tokens": "integers"}[mode]
-    with pytest.raises(TypeError, match=rf"Expected a TensorDict with \('{mode}', .*, got .*{form}"):
-        wrap(mode, generate=generate)(given)
+    ]
+    others = [True, False]
+    for mode, given in cases:
+        for generate in others:
+            field = "prompt" if generate else "full"
+            form = {"history": r"History\.from_chats", "text": rf"Text\({field}=", "tokens": "integers"}[mode]
+            with pytest.raises(TypeError, match=rf"Expected a TensorDict with \('{mode}', .*, got .*{form}"):
+                wrap(mode, generate=generate)(given)
 
 
-@pytest.mark.parametrize(
-    ("mode", "entry", "form"),
-    [
+def test_scoring_of_prompt_and_response(wrap: Make) -> None:
+    cases: list[tuple[str, Any, str]] = [
         ("tokens", Tokens(prompt=np.array([HI]), response=np.array([HI]), batch_size=[1]), r"Tokens\(full="),
         ("text", Text(prompt=["Hi"], response=["a"], batch_size=[1]), r"Text\(full="),
         ("history", chat_td("Hi")["history"], r"History\.from_chats"),
-    ],
-)
-def test_scoring_of_prompt_and_response(wrap: Make, mode: str, entry: Any, form: str) -> None:
-    judge = wrap(mode, generate=False)
-    with pytest.raises(ValueError, match=f"scoring reads prompt and response as one, 'full': .*{form}"):
-        judge(TensorDict({mode: entry}, batch_size=[1]))
-    with pytest.raises(ValueError, match="Expected") as error:
-        judge(TensorDict({"other": np.ones(1)}, batch_size=[1]))
-    assert "as one" not in str(error.value)
+    ]
+    for mode, entry, form in cases:
+        judge = wrap(mode, generate=False)
+        with pytest.raises(ValueError, match=f"scoring reads prompt and response as one, 'full': .*{form}"):
+            judge(TensorDict({mode: entry}, batch_size=[1]))
+        with pytest.raises(ValueError, match="Expected") as error:
+            judge(TensorDict({"other": np.ones(1)}, batch_size=[1]))
+        assert "as one" not in str(error.value), mode
 
 
-@pytest.mark.parametrize("given", [["Hi"], [[1.5]], [1.5, 2.0], np.array([[1.0, 2.0]]), [[1], "Hi"]])
-def test_what_is_no_row_of_ids(wrap: Make, given: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match="tokens"):
-        wrap("tokens")(given)
+def test_what_is_no_row_of_ids(wrap: Make) -> None:
+    cases: list[Any] = [["Hi"], [[1.5]], [1.5, 2.0], np.array([[1.0, 2.0]]), [[1], "Hi"]]
+    for given in cases:
+        with pytest.raises((TypeError, ValueError), match="tokens"):
+            wrap("tokens")(given)
 
 
 def test_entries_in_another_form_name_the_right_one(wrap: Make) -> None:

@@ -47,18 +47,6 @@ def test_tokens_of_a_conversation_stay_a_prefix(
             assert text == tokenizer.decode(ids)
 
 
-def test_tokens_are_used_only_if_preferred(wrap: Make, scripted_model: Make) -> None:
-    pytest.importorskip("jinja2")
-    for prefer, field, used in ((True, "prompt", True), (True, "full", True), (False, "prompt", False)):
-        model = scripted_model()
-        td = chat_td([user("Hi")], [user("Hello")])
-        td["tokens"] = lazy_stack([Tokens(**{field: np.array(row)}) for row in (HI, HELLO)])
-        out = wrap("history", model=model, prefer_tokens=prefer)(td)
-        assert (model.prefilled == [HI, HELLO]) is used
-        assert out["text"].response is not None
-        assert out["tokens"].get("full", as_list=True) is not None
-
-
 def test_preferred_tokens_with_a_mask(wrap: Make, scripted_model: Make) -> None:
     pytest.importorskip("jinja2")
     model = scripted_model()

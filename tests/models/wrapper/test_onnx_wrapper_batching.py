@@ -31,8 +31,7 @@ def test_two_threads_share_a_run(wrap: Make, scripted_model: Make) -> None:
     assert outs[0] is tds[0]  # in place, as without batching
 
 
-@pytest.mark.parametrize("padded", [True, False])
-@pytest.mark.parametrize("generate", [True, False])
+@pytest.mark.parametrize(("padded", "generate"), [(True, False), (False, True)])
 def test_results_do_not_show_batching(wrap: Make, padded: bool, generate: bool) -> None:
     """Same values and same padding as alone, for draws from a seed too."""
     options: dict[str, Any] = {"generate": generate, "pad_output": padded, "inplace": False}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import multiprocessing
 import os
 import pickle
@@ -143,12 +142,6 @@ def test_what_cannot_be_sent(wrap: Make) -> None:
         pickle.dumps(OnnxWrapper(given, tokenizer=embedded_model_path()))
 
 
-def test_looking_through_all_members() -> None:
-    """What tools do for their messages, when something cannot be sent."""
-    wrapper = make()
-    assert "forward" in dict(inspect.getmembers(wrapper))
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning", "ignore:os.fork:RuntimeWarning")
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.processes)])
@@ -170,10 +163,3 @@ def test_map() -> None:
     data = text_td(*PROMPTS)
     result = data.map(wrapper, num_workers=2, chunksize=2)
     assert list(result["text", "response"]) == said(wrapper)
-
-
-@pytest.mark.processes
-def test_cloudpickle() -> None:
-    cloudpickle = pytest.importorskip("cloudpickle")
-    wrapper = make(input_mode="text")
-    assert said(pickle.loads(cloudpickle.dumps(wrapper))) == said(wrapper)

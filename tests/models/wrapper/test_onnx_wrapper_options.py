@@ -9,7 +9,7 @@ import pytest
 from helpers.models.prompts import HELLO, HI, MODES, Make, prompts, rows, text_td, token_td
 
 from lite import LazyStackedTensorDict, TensorDict
-from lite.models import ChatHistory, History, OnnxWrapper, Tokens, embedded_model_path
+from lite.models import ChatHistory, History, OnnxWrapper, Tokens
 
 pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
@@ -78,23 +78,23 @@ def test_stop_sequences_and_special_tokens(wrap: Make) -> None:
     assert list(out["text", "response"]) == ["ab"]
 
 
-@pytest.mark.parametrize("padded", [True, False])
-def test_logits_only(wrap: Make, scripted_model: Make, padded: bool) -> None:
-    model = scripted_model()
-    wrapper = wrap("tokens", generate=False, pad_output=padded, inplace=False)
-    out = wrapper(token_td(HI, HELLO, field="full"), logits_only=True)
-    assert "log_probs" not in out
-    got = out.get("logits", as_list=True)
-    expected = np.stack([np.zeros(260), *(model.logits(HELLO[:i]) for i in range(1, 5))])
-    np.testing.assert_allclose(got[1], expected, atol=1e-6)
-    assert got[0].shape == ((5, 260) if padded else (2, 260))
-    np.testing.assert_allclose(got[0][-1], model.logits(HI[:1]), atol=1e-6)
-    if not padded:
-        assert isinstance(out, LazyStackedTensorDict)
-        with pytest.raises(ValueError, match="logits_only"):
-            wrap("tokens", generate=False)(token_td(HI, HELLO, field="full"), logits_only=True)
-    same = wrapper(token_td(HI, HI, field="full"), logits_only=True)
-    assert same["logits"].shape == (2, 2, 260)
+def test_logits_only(wrap: Make, scripted_model: Make) -> None:
+    for padded in (True, False):
+        model = scripted_model()
+        wrapper = wrap("tokens", generate=False, pad_output=padded, inplace=False)
+        out = wrapper(token_td(HI, HELLO, field="full"), logits_only=True)
+        assert "log_probs" not in out, padded
+        got = out.get("logits", as_list=True)
+        expected = np.stack([np.zeros(260), *(model.logits(HELLO[:i]) for i in range(1, 5))])
+        np.testing.assert_allclose(got[1], expected, atol=1e-6, err_msg=str(padded))
+        assert got[0].shape == ((5, 260) if padded else (2, 260)), padded
+        np.testing.assert_allclose(got[0][-1], model.logits(HI[:1]), atol=1e-6, err_msg=str(padded))
+        if not padded:
+            assert isinstance(out, LazyStackedTensorDict), padded
+            with pytest.raises(ValueError, match="logits_only"):
+                wrap("tokens", generate=False)(token_td(HI, HELLO, field="full"), logits_only=True)
+        same = wrapper(token_td(HI, HI, field="full"), logits_only=True)
+        assert same["logits"].shape == (2, 2, 260), padded
 
 
 def test_empty_texts(wrap: Make) -> None:
@@ -106,13 +106,7 @@ def test_empty_texts(wrap: Make) -> None:
         wrap("text")(text_td("Hi", ""))
 
 
-def test_unknown_generation_options_warn(wrap: Make) -> None:
-    with pytest.warns(UserWarning, match="top_z"):
-        wrap(generate_kwargs={"top_z": 3})
-
-
-@pytest.mark.parametrize("mode", ["tokens", "text", "history"])
-@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize(("mode", "padded"), list(zip(MODES, (True, False, False), strict=True)))
 def test_pad_model_input_changes_no_score(wrap: Make, scripted_model: Make, mode: str, padded: bool) -> None:
     pytest.importorskip("jinja2")
     texts = ["Hi", "Hello", "Hello", "x", "Hi"]
@@ -155,20 +149,19 @@ def test_pad_model_input_changes_no_score(wrap: Make, scripted_model: Make, mode
     assert np.count_nonzero(np.asarray(outs[0][1])) > 0
 
 
-@pytest.mark.parametrize("padded", [True, False])
-@pytest.mark.parametrize("mode", MODES)
-def test_the_first_log_prob_can_be_zero(wrap: Make, mode: str, padded: bool) -> None:
-    expected = wrap(mode, pad_output=padded)(prompts(mode))
-    got = wrap(mode, pad_output=padded, zero_first_log_prob=True)(prompts(mode))
-    for row, value in zip(
-        rows(got, "log_probs", "response"), rows(expected, "log_probs", "response"), strict=True
-    ):
-        assert value[0] < 0
-        assert row == [0, *value[1:]]
-    td = text_td("Hi", field="full")
-    scored = wrap("text", generate=False, inplace=False, zero_first_log_prob=True)(td)
-    plain = wrap("text", generate=False, inplace=False)(td)
-    assert rows(scored, "log_probs", "full") == rows(plain, "log_probs", "full")
+def test_the_first_log_prob_can_be_zero(wrap: Make) -> None:
+    for mode, padded in list(zip(MODES, (True, False, True), strict=True)):
+        expected = wrap(mode, pad_output=padded)(prompts(mode))
+        got = wrap(mode, pad_output=padded, zero_first_log_prob=True)(prompts(mode))
+        for row, value in zip(
+            rows(got, "log_probs", "response"), rows(expected, "log_probs", "response"), strict=True
+        ):
+            assert value[0] < 0, mode
+            assert row == [0, *value[1:]], mode
+        td = text_td("Hi", field="full")
+        scored = wrap("text", generate=False, inplace=False, zero_first_log_prob=True)(td)
+        plain = wrap("text", generate=False, inplace=False)(td)
+        assert rows(scored, "log_probs", "full") == rows(plain, "log_probs", "full"), mode
 
 
 def expected(model: Any, prompt: list[int], choice: list[int]) -> list[float]:
@@ -176,8 +169,7 @@ def expected(model: Any, prompt: list[int], choice: list[int]) -> list[float]:
     return [model.log_prob(row[:i], row[i]) for i in range(len(prompt), len(row))]
 
 
-@pytest.mark.parametrize("batching", [None, True])
-@pytest.mark.parametrize("mode", ["text", "tokens"])
+@pytest.mark.parametrize(("mode", "batching"), [("text", None), ("tokens", True)])
 def test_choices_follow_the_prompt(wrap: Make, scripted_model: Make, mode: str, batching: Any) -> None:
     wrapper, model = wrap(mode, batching=batching), scripted_model()
     got = wrapper.score_choices(prompts(mode), ["a", "abc", [64, 256]])
@@ -190,25 +182,26 @@ def test_choices_follow_the_prompt(wrap: Make, scripted_model: Make, mode: str, 
     np.testing.assert_allclose(got.probabilities.sum(1), 1)
 
 
-@pytest.mark.parametrize("batching", [None, True])
-def test_relative_scores(wrap: Make, batching: Any) -> None:
-    wrapper, choices = wrap("text", batching=batching), ["a", "abc", "b"]
-    whole = wrapper.score_choices(prompts("text"), choices)
-    got = wrapper.score_choices(prompts("text"), choices, relative=True)
-    np.testing.assert_allclose(got.probabilities, whole.probabilities, rtol=1e-5)
-    differences = whole.log_probs - got.log_probs
-    np.testing.assert_allclose(differences, np.broadcast_to(differences[:, :1], (2, 3)), rtol=1e-4)
-    np.testing.assert_allclose(np.exp(got.log_probs[:, [0, 2]]).sum(1), 1, rtol=1e-5)
+def test_relative_scores(wrap: Make) -> None:
+    cases: list[Any] = [None, True]
+    for batching in cases:
+        wrapper, choices = wrap("text", batching=batching), ["a", "abc", "b"]
+        whole = wrapper.score_choices(prompts("text"), choices)
+        got = wrapper.score_choices(prompts("text"), choices, relative=True)
+        np.testing.assert_allclose(got.probabilities, whole.probabilities, rtol=1e-5)
+        differences = whole.log_probs - got.log_probs
+        np.testing.assert_allclose(differences, np.broadcast_to(differences[:, :1], (2, 3)), rtol=1e-4)
+        np.testing.assert_allclose(np.exp(got.log_probs[:, [0, 2]]).sum(1), 1, rtol=1e-5)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_each_row_may_have_choices_of_its_own(wrap: Make, mode: str) -> None:
-    wrapper = wrap(mode)
-    got = wrapper.score_choices(prompts(mode), [["a"], ["b", "cd"]])
-    assert got.log_probs.shape == (2, 2)
-    assert got.log_probs[0, 1] == -np.inf
-    alone = wrapper.score_choices(prompts(mode)[1:], ["b", "cd"])
-    np.testing.assert_allclose(got.log_probs[1], alone.log_probs[0], rtol=1e-6)
+def test_each_row_may_have_choices_of_its_own(wrap: Make) -> None:
+    for mode in MODES:
+        wrapper = wrap(mode)
+        got = wrapper.score_choices(prompts(mode), [["a"], ["b", "cd"]])
+        assert got.log_probs.shape == (2, 2), mode
+        assert got.log_probs[0, 1] == -np.inf, mode
+        alone = wrapper.score_choices(prompts(mode)[1:], ["b", "cd"])
+        np.testing.assert_allclose(got.log_probs[1], alone.log_probs[0], rtol=1e-6, err_msg=str(mode))
 
 
 def test_batches_of_any_shape(wrap: Make) -> None:
@@ -223,29 +216,8 @@ def test_batches_of_any_shape(wrap: Make) -> None:
     assert wrapper.score_choices(td[:0], ["a"]).log_probs.shape == (0, 2, 0)
 
 
-def test_nothing_else_changes(wrap: Make) -> None:
-    wrapper, td = wrap("text"), text_td("Hi", "Hello")
-    keys = set(td.keys(True))
-    wrapper.score_choices(td, ["a"])
-    assert set(td.keys(True)) == keys
-
-
-def test_the_answer_of_a_real_model() -> None:
-    pytest.importorskip("onnxruntime")
-    from lite import TensorDict
-    from lite.models import ChatHistory, History
-
-    policy = OnnxWrapper(embedded_model_path())
-    chats = History.from_chats([[{"role": "user", "content": f"What is 12 + {n}?"}] for n in (30, 4)])
-    td = TensorDict({"history": ChatHistory(prompt=chats, batch_size=[2])}, batch_size=[2])
-    got = policy.score_choices(td, ["42<|im_end|>", "16<|im_end|>", "7<|im_end|>"])
-    assert got.log_probs.argmax(1).tolist() == [0, 1]
-    assert (got.probabilities.max(1) > 0.9).all()
-
-
-@pytest.mark.parametrize(
-    ("choices", "words"),
-    [
+def test_errors(wrap: Make) -> None:
+    cases: list[tuple[Any, str]] = [
         ([], "choices must be a list of at least one choice"),
         ("yes", "choices must be a list of at least one choice, got 'yes'"),
         ({"yes": 1}, "choices must be a list of at least one choice, got {'yes': 1}"),
@@ -253,12 +225,12 @@ def test_the_answer_of_a_real_model() -> None:
         (["yes", ""], r"choices\[1\] of prompt 0 must be at least one token id"),
         ([["yes"]], "choices must be one list of texts or of ids, or 2 such lists"),
         ([["yes"], []], r"choices\[1\] must hold at least one choice"),
-    ],
-)
-@pytest.mark.parametrize("batching", [None, True])
-def test_errors(wrap: Make, choices: Any, words: str, batching: Any) -> None:
-    with pytest.raises(ValueError, match=words):
-        wrap("text", batching=batching).score_choices(text_td("Hi", "Hello"), choices)
+    ]
+    others: list[Any] = [None, True]
+    for choices, words in cases:
+        for batching in others:
+            with pytest.raises(ValueError, match=words):
+                wrap("text", batching=batching).score_choices(text_td("Hi", "Hello"), choices)
 
 
 def test_other_errors(wrap: Make, scripted_model: Make) -> None:

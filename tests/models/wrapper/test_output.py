@@ -19,8 +19,7 @@ pytest.importorskip("jinja2")
 # -- shapes ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize(("mode", "padded"), list(zip(MODES, (True, False, True), strict=True)))
 def test_num_samples(wrap: Make, mode: str, padded: bool) -> None:
     make = {"num_samples": 3, "pad_output": padded, "generate_kwargs": {"temperature": 3.0}}
     td = prompts(mode)
@@ -54,29 +53,28 @@ def test_one_sample_still_gets_a_dimension(wrap: Make) -> None:
     assert wrap("text", num_samples=2, generate_kwargs={"n": 1})(text_td("Hi")).batch_size == (1, 2)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("padded", [True, False])
-@pytest.mark.parametrize("samples", [None, 2])
-def test_any_number_of_dimensions(wrap: Make, mode: str, padded: bool, samples: int | None) -> None:
-    wrapper = wrap(mode, pad_output=padded, num_samples=samples, inplace=False, generate_kwargs={"seed": 0})
-    flat = wrapper(prompts(mode))
-    square = prompts(mode).unsqueeze(0)
-    out = wrapper(square)
-    assert out.batch_size == (1, *flat.batch_size)
-    for i in range(2):
-        index = (i, 0) if samples else (i,)
-        np.testing.assert_array_equal(out[(0, *index)]["tokens", "full"], flat[index]["tokens", "full"])
+def test_any_number_of_dimensions(wrap: Make) -> None:
+    for mode, padded, samples in list(zip(MODES, (True, False, False), (None, 2, None), strict=True)):
+        wrapper = wrap(
+            mode, pad_output=padded, num_samples=samples, inplace=False, generate_kwargs={"seed": 0}
+        )
+        flat = wrapper(prompts(mode))
+        square = prompts(mode).unsqueeze(0)
+        out = wrapper(square)
+        assert out.batch_size == (1, *flat.batch_size), mode
+        for i in range(2):
+            index = (i, 0) if samples else (i,)
+            np.testing.assert_array_equal(out[(0, *index)]["tokens", "full"], flat[index]["tokens", "full"])
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("padded", [True, False])
-@pytest.mark.parametrize("generate", [True, False])
-def test_empty_batches(wrap: Make, mode: str, padded: bool, generate: bool) -> None:
-    td = prompts(mode)[:0] if generate else wrap(mode)(prompts(mode))[:0]
-    out = wrap(mode, pad_output=padded, generate=generate, inplace=False)(td)
-    assert out.batch_size == (0,)
-    assert out["tokens"].batch_size == (0,)
-    assert out["tokens", "full"].shape == (0, 0)
+def test_empty_batches(wrap: Make) -> None:
+    for mode in MODES:
+        for padded, generate in ((True, False), (False, True)):
+            td = prompts(mode)[:0] if generate else wrap(mode)(prompts(mode))[:0]
+            out = wrap(mode, pad_output=padded, generate=generate, inplace=False)(td)
+            assert out.batch_size == (0,), padded
+            assert out["tokens"].batch_size == (0,), padded
+            assert out["tokens", "full"].shape == (0, 0), padded
 
 
 def test_lazy_stacks_as_input(wrap: Make) -> None:
@@ -111,21 +109,15 @@ def test_inplace(wrap: Make) -> None:
     assert td["tokens"].prompt is None  # out_keys are replaced, not merged
 
 
-def test_inplace_of_more_dimensions(wrap: Make) -> None:
-    td = prompts("text").unsqueeze(0)
-    assert wrap("text")(td) is td
-    assert td["text", "response"] == [["ab<eos>", "abcd"]]
-    np.testing.assert_array_equal(td[0, 0]["tokens", "response"], [64, 65, 256])
-
-
-@pytest.mark.parametrize("inplace", [False, "empty"])
-def test_new_results(wrap: Make, inplace: Any) -> None:
-    td = text_td("Hi").set("other", np.ones(1))
-    out = wrap("text", inplace=inplace)(td)
-    assert out is not td
-    assert set(out.keys()) == {"text", "tokens", "masks", "log_probs"}
-    assert set(td.keys()) == {"text", "other"}
-    assert td["text"].response is None
+def test_new_results(wrap: Make) -> None:
+    cases: list[Any] = [False, "empty"]
+    for inplace in cases:
+        td = text_td("Hi").set("other", np.ones(1))
+        out = wrap("text", inplace=inplace)(td)
+        assert out is not td, inplace
+        assert set(out.keys()) == {"text", "tokens", "masks", "log_probs"}, inplace
+        assert set(td.keys()) == {"text", "other"}, inplace
+        assert td["text"].response is None, inplace
 
 
 def test_tensordict_out(wrap: Make) -> None:
@@ -167,17 +159,9 @@ def test_arguments_are_attributes(wrap: Make) -> None:
         wrapper.nothing  # noqa: B018
 
 
-def test_select_out_keys(wrap: Make) -> None:
-    wrapper = wrap("text", inplace=False)
-    wrapper.select_out_keys("tokens")
-    assert set(wrapper(text_td("Hi")).keys()) == {"tokens"}
-    wrapper.reset_out_keys()
-    assert "masks" in wrapper(text_td("Hi"))
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("padded", [True, False])
-@pytest.mark.parametrize("samples", [None, 3])
+@pytest.mark.parametrize(
+    ("mode", "padded", "samples"), list(zip(MODES, (True, False, False), (None, 3, None), strict=True))
+)
 def test_responses_are_in_the_specs(wrap: Make, mode: str, padded: bool, samples: int | None) -> None:
     out = wrap(mode, return_log_probs=True, pad_output=padded, num_samples=samples)(prompts(mode))
     shape = (2,) if samples is None else (2, 3)
@@ -198,19 +182,3 @@ def test_responses_are_in_the_specs(wrap: Make, mode: str, padded: bool, samples
     for wrong in [(7, *shape[1:]), (*shape[:-1], 7)]:
         assert not Tokens.default_spec(wrong).is_in(out["tokens"])
     assert Tokens.default_spec(()).is_in(out[(0,) * len(shape)]["tokens"])
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("padded", [True, False])
-def test_scores_are_in_the_specs(wrap: Make, mode: str, padded: bool) -> None:
-    if mode == "history":
-        chats = chat_td("Hi", "Hello")
-        history = ChatHistory(full=chats["history"].prompt, batch_size=[2])
-        td = chats.set("history", history)
-    else:
-        td = text_td("Hi", "Hello", field="full") if mode == "text" else token_td(HI, HELLO, field="full")
-    out = wrap(mode, generate=False, return_log_probs=True, pad_output=padded)(td)
-    assert Tokens.default_spec((2,), keys=["full"]).is_in(out["tokens"])
-    assert Masks.default_spec((2,), keys=["all_attention_mask"]).is_in(out["masks"])
-    assert LogProbs.default_spec((2,), keys=["full"]).is_in(out["log_probs"])
-    assert not LogProbs.default_spec((2,)).is_in(out["log_probs"])  # a response is not known

@@ -27,17 +27,15 @@ def test_all_rows_are_told_as_much() -> None:
         assert (one.logprobs, one.kept_ids, one.entropy, one.sampled_log_probs) == (4, True, True, False)
 
 
-@pytest.mark.parametrize(
-    ("rows", "error", "message"),
-    [
+def test_what_is_refused() -> None:
+    cases: list[tuple[Any, type[Exception], str]] = [
         ([{}], ValueError, "row_options must be one per row, got 1 for 2 rows"),
         ({"top_k": 3}, TypeError, "row_options must be a list of mappings"),
         ([{}, None], TypeError, "row_options must be a list of mappings"),
         ([{}, {"top_p": 2}], ValueError, r"row_options\[1\]: top_p must be between 0 and 1, got 2"),
         ([{"top_p": "a"}, {}], TypeError, r"row_options\[0\]: top_p must be a number"),
         ([{}, {"n": 2, "seed": 1}], ValueError, r"row_options\[1\]: n, seed must be the same for all rows"),
-    ],
-)
-def test_what_is_refused(rows: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        options_of_rows(CALL, rows, 2)
+    ]
+    for rows, error, message in cases:
+        with pytest.raises(error, match=message):
+            options_of_rows(CALL, rows, 2)

@@ -30,8 +30,7 @@ def log_probs(td: Any) -> list[np.ndarray]:
     return [np.asarray(row) for row in td.get(("log_probs", "full"), as_list=True)]
 
 
-@pytest.mark.parametrize("padded", [True, False])
-@pytest.mark.parametrize("batching", [None, True])
+@pytest.mark.parametrize(("padded", "batching"), [(True, None), (False, True)])
 def test_temperatures_and_records(wrap: Make, scripted_model: Make, padded: bool, batching: Any) -> None:
     rows = [np.array(HI), np.array(HELLO)]
     want = score(scripted_model(), rows, temperature=[0.5, 2.0], supports=RECORDS)
@@ -87,24 +86,23 @@ def test_one_conversation(wrap: Make) -> None:
     np.testing.assert_allclose(out["log_probs", "full"], 0.0, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "words"),
-    [
+def test_errors(wrap: Make) -> None:
+    cases: list[tuple[Any, type[Exception], str]] = [
         ({"temperature": "hot"}, TypeError, "temperature must be a number"),
         ({"temperature": np.ones(3)}, ValueError, r"temperature must be one number or have the batch size"),
         ({"temperature": np.nan}, ValueError, "temperature must be positive and finite"),
         ({"kept_ids": True}, ValueError, r"Expected the entries \('sampling', 'kept_offsets'\)"),
         ({"top_k": 3}, TypeError, r"no options of generation, got \['top_k'\]"),
-    ],
-)
-@pytest.mark.parametrize("batching", [None, True])
-def test_errors(wrap: Make, options: Any, error: type[Exception], words: str, batching: Any) -> None:
-    judge = wrap("text", generate=False, batching=batching)
-    td = text_td("Hi", "Hello", field="full")
-    keys = set(td.keys(True))
-    with pytest.raises(error, match=words):
-        judge(td, **options)
-    assert set(td.keys(True)) == keys
+    ]
+    others: list[Any] = [None, True]
+    for options, error, words in cases:
+        for batching in others:
+            judge = wrap("text", generate=False, batching=batching)
+            td = text_td("Hi", "Hello", field="full")
+            keys = set(td.keys(True))
+            with pytest.raises(error, match=words):
+                judge(td, **options)
+            assert set(td.keys(True)) == keys, batching
 
 
 def test_records_that_do_not_fit(wrap: Make) -> None:
@@ -137,8 +135,7 @@ def test_choices_of_each_row() -> None:
             per_row(choices, 1, 2)
 
 
-@pytest.mark.parametrize("padded", [True, False])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("mode", "padded"), list(zip(MODES, (False, True, False), strict=True)))
 def test_a_judge_of_what_a_policy_drew(mode: str, padded: bool) -> None:
     """Also of a template that writes more behind the response."""
     pytest.importorskip("onnxruntime")

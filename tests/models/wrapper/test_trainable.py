@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.models.real_models import MODELS
+from helpers.tiers import standing_for_all
 from helpers.waiting import LONG
 
 from lite import TensorDict, lazy_stack, optim, value_and_grad
@@ -43,8 +44,7 @@ def rows(td: Any, *key: str) -> list[np.ndarray]:
     return [np.asarray(row) for row in td.get(key, as_list=True)]
 
 
-@pytest.mark.parametrize("padded", [True, False])
-@pytest.mark.parametrize("mode", ["history", "text", "tokens"])
+@pytest.mark.parametrize(("mode", "padded"), [("history", True), ("text", False), ("tokens", True)])
 @pytest.mark.filterwarnings("ignore:no assistant mask")
 def test_it_writes_what_the_wrapper_writes(mode: str, padded: bool) -> None:
     wrapper, td = wrap(mode, pad_output=padded), batch(mode)
@@ -183,7 +183,7 @@ def test_what_cannot_learn(wrap: Any) -> None:
         wrap().update_weights_({})
 
 
-@pytest.mark.parametrize("name", ["genai-llama-fp32", "optimum-llama", "optimum-gpt2-pair"])
+@pytest.mark.parametrize("name", standing_for_all(["optimum-llama", "optimum-gpt2-pair"]))
 def test_adapters_learn_beside_a_frozen_model(name: str) -> None:
     wrapper = wrap("tokens", MODELS / name, pad_output=True, generate_kwargs=GREEDY, prefix_cache=1 << 20)
     prompts = TensorDict({"tokens": Tokens(prompt=np.arange(40).reshape(2, 20), batch_size=[2])}, [2])
@@ -243,8 +243,9 @@ def test_a_collector_goes_on_with_what_was_learnt() -> None:
 SAMPLED = {"max_new_tokens": 6, "do_sample": True, "top_k": 5, "temperature": 0.7, "kept_ids": True}
 
 
-@pytest.mark.parametrize("name", ["genai-llama-fp32", "handmade-last-logits", "genai-qwen2-int4"])
-@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize(
+    ("name", "padded"), standing_for_all([("genai-llama-fp32", False), ("genai-qwen2-int4", True)])
+)
 def test_log_probs_among_the_ids_that_were_drawn_from(name: str, padded: bool) -> None:
     wrapper = wrap("tokens", MODELS / name, pad_output=padded, generate_kwargs=SAMPLED, seed=0)
     prompts = lazy_stack([TensorDict(tokens=Tokens(prompt=np.arange(3, 6 + 2 * i))) for i in range(3)])
@@ -287,8 +288,7 @@ def test_gradients_among_the_ids_that_were_drawn_from() -> None:
     np.testing.assert_allclose((ahead - behind) / 2e-3, expected, rtol=2e-2)
 
 
-@pytest.mark.parametrize("padded", [True, False])
-@pytest.mark.parametrize("method", ["get_dist", "_get_sft_dist"])
+@pytest.mark.parametrize(("method", "padded"), [("get_dist", True), ("_get_sft_dist", False)])
 def test_distributions_are_those_of_the_wrapper(method: str, padded: bool) -> None:
     wrapper = wrap(pad_output=padded)
     policy, judge = wrapper.trainable(), wrapper.get_new_version(generate=False, inplace=False)
