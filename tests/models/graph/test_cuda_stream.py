@@ -61,37 +61,35 @@ def test_without_a_handle_the_device_is_waited_for(runtime: HostRuntime) -> None
     assert runtime.calls[-1] == "synchronise"
 
 
-@pytest.mark.parametrize(
-    ("call", "words", "what"),
-    [
-        ("cudaStreamCreate", "cannot make a stream on GPU 3: CUDA error 2", lambda: CudaStream.made(3)),
-        (
-            "cudaMemcpyAsync",
-            "copying 1,234 bytes of keys from the GPU to the host failed: CUDA error 2",
-            lambda: CudaStream(3, 100).copy(0, 0, 1234, TO_HOST, "keys"),
-        ),
-        (
-            "cudaMemcpy2DAsync",
-            "copying 6 bytes of keys on the GPU failed: CUDA error 2",
-            lambda: CudaStream(3, 100).copy_2d(0, 4, 0, 4, 3, 2, "keys"),
-        ),
-        ("cudaStreamSynchronize", "waiting for the GPU failed", lambda: CudaStream(3, 100).finish()),
-        ("cudaDeviceSynchronize", "waiting for the GPU failed", lambda: CudaStream(3).finish()),
-        (
-            "cudaMemsetAsync",
-            "clearing 9 bytes of keys on the GPU failed: CUDA error 2",
-            lambda: CudaStream(3, 100).clear(0, 9, "keys"),
-        ),
-        ("cudaSetDevice", "choosing the GPU failed", lambda: CudaStream(3, 100).clear(0, 9, "keys")),
-    ],
-)
-def test_errors_say_what_failed(
-    runtime: HostRuntime, monkeypatch: pytest.MonkeyPatch, call: str, words: str, what: Callable[[], Any]
-) -> None:
-    monkeypatch.setattr(runtime, call, lambda *args: 2)
-    with pytest.raises(RuntimeError, match=words) as raised:
-        what()
-    assert str(raised.value).endswith("CUDA error 2 (out of memory)")
+ERRORS_SAY_WHAT_FAILED: list[tuple[str, str, Callable[[], Any]]] = [
+    ("cudaStreamCreate", "cannot make a stream on GPU 3: CUDA error 2", lambda: CudaStream.made(3)),
+    (
+        "cudaMemcpyAsync",
+        "copying 1,234 bytes of keys from the GPU to the host failed: CUDA error 2",
+        lambda: CudaStream(3, 100).copy(0, 0, 1234, TO_HOST, "keys"),
+    ),
+    (
+        "cudaMemcpy2DAsync",
+        "copying 6 bytes of keys on the GPU failed: CUDA error 2",
+        lambda: CudaStream(3, 100).copy_2d(0, 4, 0, 4, 3, 2, "keys"),
+    ),
+    ("cudaStreamSynchronize", "waiting for the GPU failed", lambda: CudaStream(3, 100).finish()),
+    ("cudaDeviceSynchronize", "waiting for the GPU failed", lambda: CudaStream(3).finish()),
+    (
+        "cudaMemsetAsync",
+        "clearing 9 bytes of keys on the GPU failed: CUDA error 2",
+        lambda: CudaStream(3, 100).clear(0, 9, "keys"),
+    ),
+    ("cudaSetDevice", "choosing the GPU failed", lambda: CudaStream(3, 100).clear(0, 9, "keys")),
+]
+
+
+def test_errors_say_what_failed(runtime: HostRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    for call, words, what in ERRORS_SAY_WHAT_FAILED:
+        monkeypatch.setattr(runtime, call, lambda *args: 2)
+        with pytest.raises(RuntimeError, match=words) as raised:
+            what()
+        assert str(raised.value).endswith("CUDA error 2 (out of memory)"), call
 
 
 def test_a_machine_without_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:

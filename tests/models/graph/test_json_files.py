@@ -17,24 +17,22 @@ def test_reads_an_object_or_nothing(tmp_path: Path) -> None:
         read_text(tmp_path / "missing.json")
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+def test_errors_name_the_file(tmp_path: Path) -> None:
+    cases = [
         (b"{", "is not valid JSON"),
         (b"[]", "must hold a JSON object, got list"),
         (b"[" * 10**5, "is nested too deeply"),
         (b"\xff", "is not UTF-8 text"),
         (b'{"n": ' + b"9" * 10**4 + b"}", "digits"),
         (b" " * 101, "has 101 bytes; a file of this kind may have at most 100"),
-    ],
-)
-def test_errors_name_the_file(tmp_path: Path, content: bytes, message: str) -> None:
-    path = tmp_path / "config.json"
-    path.write_bytes(content)
-    limit = 100 if message.startswith("has") else 10**6
-    with pytest.raises(ValueError, match=message) as error:
-        read_json_object(path, max_bytes=limit)
-    assert str(path) in str(error.value)
+    ]
+    for content, message in cases:
+        path = tmp_path / "config.json"
+        path.write_bytes(content)
+        limit = 100 if message.startswith("has") else 10**6
+        with pytest.raises(ValueError, match=message) as error:
+            read_json_object(path, max_bytes=limit)
+        assert str(path) in str(error.value), content
 
 
 @pytest.mark.parametrize(

@@ -22,16 +22,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in MODELS.iterdir() if path.is_dir()))
-def test_real_exports(name: str) -> None:
-    config = ModelConfig.from_directory(MODELS / name)
-    assert config.eos_token_ids == (2, 0)
-    assert (config.pad_token_id, config.bos_token_id) == (3, 0)
-    assert (config.context_length, config.vocab_size) == (256, 512)
-    assert config.sampling["temperature"] == 0.7
-    pairs = {"exporter": "decode.onnx", "optimum-gpt2-pair": "decoder_with_past_model.onnx"}
-    names = [file for start, file in pairs.items() if name.startswith(start)] or ["model.onnx"]
-    assert config.graph.name == names[0]
+def test_real_exports() -> None:
+    for name in ("optimum-llama", "exporter-llama-static", "genai-lfm2", "optimum-gpt2-pair"):
+        config = ModelConfig.from_directory(MODELS / name)
+        assert config.eos_token_ids == (2, 0), name
+        assert (config.pad_token_id, config.bos_token_id) == (3, 0), name
+        assert (config.context_length, config.vocab_size) == (256, 512), name
+        assert config.sampling["temperature"] == 0.7, name
+        pairs = {"exporter": "decode.onnx", "optimum-gpt2-pair": "decoder_with_past_model.onnx"}
+        names = [file for start, file in pairs.items() if name.startswith(start)] or ["model.onnx"]
+        assert config.graph.name == names[0], name
 
 
 def test_without_configuration_files_everything_is_unknown(folder: Path) -> None:
@@ -50,11 +50,12 @@ def test_generation_config_wins_over_config(folder: Path) -> None:
     assert config.context_length == 99
 
 
-@pytest.mark.parametrize("form", ["<end>", {"content": "<end>", "lstrip": False}])
-def test_eos_given_as_text_is_resolved_by_the_tokenizer(folder: Path, form: object) -> None:
-    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": form}))
-    (folder / "tokenizer.json").write_text(json.dumps({"added_tokens": [{"id": 11, "content": "<end>"}]}))
-    assert ModelConfig.from_directory(folder).eos_token_ids == (11,)
+def test_eos_given_as_text_is_resolved_by_the_tokenizer(folder: Path) -> None:
+    cases: list[object] = ["<end>", {"content": "<end>", "lstrip": False}]
+    for form in cases:
+        (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": form}))
+        (folder / "tokenizer.json").write_text(json.dumps({"added_tokens": [{"id": 11, "content": "<end>"}]}))
+        assert ModelConfig.from_directory(folder).eos_token_ids == (11,), form
 
 
 def test_text_config_of_multimodal_models(folder: Path) -> None:
@@ -121,16 +122,20 @@ def test_merged_decoders_and_pairs_have_variants_too(tmp_path: Path) -> None:
     assert find_graph(tmp_path, "q4")[0].name == "decoder_with_past_model_q4.onnx"
 
 
-@pytest.mark.parametrize("name", ["exporter-llama-pair", "optimum-gpt2-pair"])
-def test_either_half_of_a_pair_names_both(name: str) -> None:
-    config = ModelConfig.from_directory(MODELS / name)
-    reads = config.of_prompts()
-    assert config.prompts is not None
-    assert reads is not None
-    assert (reads.graph, reads.prompts, reads.eos_token_ids) == (config.prompts, None, config.eos_token_ids)
-    for half in (config.graph, config.prompts):
-        other = ModelConfig.from_directory(half)
-        assert (other.graph, other.prompts) == (config.graph, config.prompts)
+def test_either_half_of_a_pair_names_both() -> None:
+    for name in ("exporter-llama-pair", "optimum-gpt2-pair"):
+        config = ModelConfig.from_directory(MODELS / name)
+        reads = config.of_prompts()
+        assert config.prompts is not None, name
+        assert reads is not None, name
+        assert (reads.graph, reads.prompts, reads.eos_token_ids) == (
+            config.prompts,
+            None,
+            config.eos_token_ids,
+        )
+        for half in (config.graph, config.prompts):
+            other = ModelConfig.from_directory(half)
+            assert (other.graph, other.prompts) == (config.graph, config.prompts), name
 
 
 def test_half_of_a_pair_stands_alone(tmp_path: Path) -> None:
@@ -149,10 +154,10 @@ def test_missing_things_are_named(tmp_path: Path) -> None:
         ModelConfig.from_directory(tmp_path / "notes.txt")
 
 
-@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "a/../../b", "C:\\data", "\\\\host\\x", ""])
-def test_external_data_outside_the_folder_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ValueError, match="outside its folder"):
-        check_external_files(tmp_path / "model.onnx", [name])
+def test_external_data_outside_the_folder_is_refused(tmp_path: Path) -> None:
+    for name in ("../secret", "/etc/passwd", "a/../../b", "C:\\data", "\\\\host\\x", ""):
+        with pytest.raises(ValueError, match="outside its folder"):
+            check_external_files(tmp_path / "model.onnx", [name])
 
 
 def test_missing_external_data_is_named(tmp_path: Path) -> None:
@@ -161,15 +166,16 @@ def test_missing_external_data_is_named(tmp_path: Path) -> None:
         ModelConfig.from_directory(tmp_path)
 
 
-@pytest.mark.parametrize("value", ["x", 1.5, [1, "a"], -3, True, {}, 10**30, [10**30], [[1]]])
-def test_what_is_no_id_or_length_is_not_taken_for_one(folder: Path, value: object) -> None:
-    (folder / "config.json").write_text(
-        json.dumps({"eos_token_id": value, "max_position_embeddings": value, "vocab_size": value})
-    )
-    config = ModelConfig.from_directory(folder)
-    assert config.eos_token_ids == ()
-    assert config.context_length is None
-    assert config.vocab_size is None
+def test_what_is_no_id_or_length_is_not_taken_for_one(folder: Path) -> None:
+    cases: list[object] = ["x", 1.5, [1, "a"], -3, True, {}, 10**30, [10**30], [[1]]]
+    for value in cases:
+        (folder / "config.json").write_text(
+            json.dumps({"eos_token_id": value, "max_position_embeddings": value, "vocab_size": value})
+        )
+        config = ModelConfig.from_directory(folder)
+        assert config.eos_token_ids == (), value
+        assert config.context_length is None, value
+        assert config.vocab_size is None, value
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import multiprocessing
 import os
@@ -38,55 +37,54 @@ def test_keys_are_the_graphs_names(policy: OnnxModule) -> None:
     assert "observation: float32[batch, 4]" in repr(policy)
 
 
-@pytest.mark.parametrize(
-    ("in_keys", "out_keys"),
-    [
+def test_keys_may_be_chosen(session: Any) -> None:
+    cases: list[tuple[Any, Any]] = [
         (["obs", ("state", "h")], ["a", "_", ("next", "state", "h")]),
         (
             {"observation": "obs", "hidden": ("state", "h")},
             {"action": "a", "value": "_", "new_hidden": ("next", "state", "h")},
         ),
-    ],
-)
-def test_keys_may_be_chosen(in_keys: Any, out_keys: Any, session: Any) -> None:
-    module = OnnxModule(PATH, in_keys, out_keys)
-    observation, hidden = inputs(3)
-    td = TensorDict({"obs": observation, "state": {"h": hidden}}, [3])
-    assert module(td) is td
-    action, _, state = expected(session, observation, hidden)
-    np.testing.assert_array_equal(td["a"], action)
-    np.testing.assert_array_equal(td["next", "state", "h"], state)
-    assert set(td.keys()) == {"obs", "state", "a", "next"}
+    ]
+    for in_keys, out_keys in cases:
+        module = OnnxModule(PATH, in_keys, out_keys)
+        observation, hidden = inputs(3)
+        td = TensorDict({"obs": observation, "state": {"h": hidden}}, [3])
+        assert module(td) is td, in_keys
+        action, _, state = expected(session, observation, hidden)
+        np.testing.assert_array_equal(td["a"], action, err_msg=str(in_keys))
+        np.testing.assert_array_equal(td["next", "state", "h"], state, err_msg=str(in_keys))
+        assert set(td.keys()) == {"obs", "state", "a", "next"}, in_keys
 
 
-@pytest.mark.parametrize(
-    ("argument", "keys", "message"),
-    [
+def test_keys_that_do_not_fit() -> None:
+    cases: list[tuple[str, Any, str]] = [
         ("in_keys", ["observation"], "in_keys has 1 keys for the 2 of the graph"),
         ("out_keys", {"actions": "a"}, r"out_keys names \['actions'\]; the graph has"),
         ("batch_axes", {"nope": 0}, "batch_axes names 'nope'"),
         ("batch_axes", {"hidden": 3}, r"batch_axes\['hidden'\] must be None or an axis from 0 to 2, got 3"),
-    ],
-)
-def test_keys_that_do_not_fit(argument: str, keys: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        OnnxModule(PATH, **{argument: keys})
+    ]
+    for argument, keys, message in cases:
+        with pytest.raises(ValueError, match=message):
+            OnnxModule(PATH, **{argument: keys})
 
 
-@pytest.mark.parametrize("batch", [(), (1,), (5,), (2, 3), (2, 1, 3), (0,), (2, 0)])
-def test_any_batch_dimensions(policy: OnnxModule, session: Any, batch: tuple[int, ...]) -> None:
-    observation, hidden = inputs(*batch)
-    td = policy(TensorDict({"observation": observation, "hidden": hidden}, batch))
-    arrays = policy(observation, hidden)
-    # onnxruntime itself ends the process when a GRU gets no rows
-    shapes = [(*batch, 3), (*batch, 1), (*batch, 2, 16)]
-    wanted = expected(session, observation, hidden) if 0 not in batch else [np.empty(s, F32) for s in shapes]
-    assert td.batch_size == batch
-    for key, array, want in zip(policy.out_keys, arrays, wanted, strict=True):
-        np.testing.assert_allclose(td[key], want, rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(array, want, rtol=1e-5, atol=1e-6)
-        assert array.dtype == F32
-        assert array.shape == want.shape
+def test_any_batch_dimensions(policy: OnnxModule, session: Any) -> None:
+    cases: list[tuple[int, ...]] = [(), (1,), (5,), (2, 3), (2, 1, 3), (0,), (2, 0)]
+    for batch in cases:
+        observation, hidden = inputs(*batch)
+        td = policy(TensorDict({"observation": observation, "hidden": hidden}, batch))
+        arrays = policy(observation, hidden)
+        # onnxruntime itself ends the process when a GRU gets no rows
+        shapes = [(*batch, 3), (*batch, 1), (*batch, 2, 16)]
+        wanted = (
+            expected(session, observation, hidden) if 0 not in batch else [np.empty(s, F32) for s in shapes]
+        )
+        assert td.batch_size == batch, batch
+        for key, array, want in zip(policy.out_keys, arrays, wanted, strict=True):
+            np.testing.assert_allclose(td[key], want, rtol=1e-5, atol=1e-6, err_msg=str(batch))
+            np.testing.assert_allclose(array, want, rtol=1e-5, atol=1e-6, err_msg=str(batch))
+            assert array.dtype == F32, batch
+            assert array.shape == want.shape, batch
 
 
 def test_calls_by_keyword_and_in_a_module(policy: OnnxModule) -> None:
@@ -126,12 +124,13 @@ def test_no_state(policy: OnnxModule) -> None:
     policy.load_state_dict({})
 
 
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
-def test_copies_share_the_session(policy: OnnxModule, duplicate: Any) -> None:
-    other = duplicate(policy)
-    assert other.module.session is policy.module.session
-    other.out_keys = ["a", "b", "c"]
-    assert policy.out_keys == ["action", "value", "new_hidden"]
+def test_copies_share_the_session(policy: OnnxModule) -> None:
+    cases: list[Any] = [copy.copy, copy.deepcopy]
+    for duplicate in cases:
+        other = duplicate(policy)
+        assert other.module.session is policy.module.session, duplicate
+        other.out_keys = ["a", "b", "c"]
+        assert policy.out_keys == ["action", "value", "new_hidden"], duplicate
 
 
 def test_pickles_open_the_graph_when_used(policy: OnnxModule, tmp_path: Path, session: Any) -> None:
@@ -280,32 +279,6 @@ def test_symbolic_links_as_download_caches_have_them(tmp_path: Path, session: An
     (tmp_path / "blobs" / "model.onnx.data"[::-1]).unlink()
     with pytest.raises(FileNotFoundError, match=r"external data file 'model\.onnx\.data' is missing"):
         OnnxModule(linked)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_files_damaged_anywhere_are_refused_or_run(tmp_path: Path, seed: int) -> None:
-    """Cut, with other bytes, with bytes missing: a ValueError that names the file, or a graph that runs."""
-    rng, whole = np.random.default_rng(seed), PATH.read_bytes()
-    refused = 0
-    for i in range(12):
-        damaged, at = bytearray(whole), int(rng.integers(len(whole)))
-        if i % 3 == 0:
-            del damaged[at:]
-        elif i % 3 == 1:
-            damaged[at : at + 4] = rng.bytes(4)
-        else:
-            del damaged[at : at + int(rng.integers(1, 200))]
-        path = tmp_path / f"{i}.onnx"
-        path.write_bytes(damaged)
-        try:
-            module = OnnxModule(path)
-        except ValueError as err:
-            refused += 1
-            assert f"{i}.onnx" in str(err) or "numeric tensors only" in str(err)  # noqa: PT017
-            continue
-        with contextlib.suppress(RuntimeError, ValueError, KeyError):
-            module(*inputs(2))
-    assert refused
 
 
 def test_without_onnxruntime_the_command_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,17 +19,20 @@ from lite.models.graph import runtime
 from lite.models.graph.runtime import choose_runtime, import_onnxruntime, parse_device, refuse_on_numpy
 
 
-@pytest.mark.parametrize(
-    ("text", "parsed"), [("cpu", ("cpu", 0)), ("cuda", ("cuda", 0)), ("cuda:3", ("cuda", 3))]
-)
-def test_devices(text: str, parsed: tuple[str, int]) -> None:
-    assert parse_device(text) == parsed
+def test_devices() -> None:
+    cases: list[tuple[str, tuple[str, int]]] = [
+        ("cpu", ("cpu", 0)),
+        ("cuda", ("cuda", 0)),
+        ("cuda:3", ("cuda", 3)),
+    ]
+    for text, parsed in cases:
+        assert parse_device(text) == parsed, text
 
 
-@pytest.mark.parametrize("text", ["gpu", "cpu:0", "cuda:", "cuda:-1", "cuda:x", ""])
-def test_unknown_devices(text: str) -> None:
-    with pytest.raises(ValueError, match="device must be 'cpu', 'cuda' or 'cuda:N'"):
-        parse_device(text)
+def test_unknown_devices() -> None:
+    for text in ("gpu", "cpu:0", "cuda:", "cuda:-1", "cuda:x", ""):
+        with pytest.raises(ValueError, match="device must be 'cpu', 'cuda' or 'cuda:N'"):
+            parse_device(text)
 
 
 def test_without_onnxruntime_the_command_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,18 +124,16 @@ def test_unknown_runtimes(monkeypatch: pytest.MonkeyPatch) -> None:
         OnnxModule(PATH)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_what_numpy_lacks_is_refused() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"device": "cuda:1"}, "device='cuda:1' needs onnxruntime"),
         ({"providers": ["CPUExecutionProvider"]}, "providers=.* needs onnxruntime"),
         ({"num_threads": 2}, "num_threads=2 needs onnxruntime.*OPENBLAS_NUM_THREADS"),
-    ],
-)
-def test_what_numpy_lacks_is_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        OnnxModule(PATH, runtime="numpy", **options)
-    with pytest.raises(ValueError, match="device='cuda' needs onnxruntime"):
-        OnnxModule(PATH, runtime="numpy").cuda()
-    refuse_on_numpy(device="cpu", providers=None, num_threads=None)
-    OnnxModule(PATH, runtime="numpy", num_threads=1)  # as scripts for small machines have it
+    ]
+    for options, message in cases:
+        with pytest.raises(ValueError, match=message):
+            OnnxModule(PATH, runtime="numpy", **options)
+        with pytest.raises(ValueError, match="device='cuda' needs onnxruntime"):
+            OnnxModule(PATH, runtime="numpy").cuda()
+        refuse_on_numpy(device="cpu", providers=None, num_threads=None)
+        OnnxModule(PATH, runtime="numpy", num_threads=1)  # as scripts for small machines have it

@@ -49,9 +49,8 @@ def test_scan_goes_into_subgraphs_and_functions() -> None:
     assert summary.op_types == {"If", "Inner", "InFunction"}
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
+def test_what_is_no_model_is_refused() -> None:
+    cases = [
         b"",
         b"\x00",
         b"not a model",
@@ -60,11 +59,10 @@ def test_scan_goes_into_subgraphs_and_functions() -> None:
         b"\x3a" + b"\xff" * 11,  # a length that never ends
         b"\x3b\x00",  # a group
         field(7, field(1, b"\x22\x7fabc")),  # a name longer than its node
-    ],
-)
-def test_what_is_no_model_is_refused(data: bytes) -> None:
-    with pytest.raises(ValueError, match="not a"):
-        scan_bytes(data)
+    ]
+    for data in cases:
+        with pytest.raises(ValueError, match="not a"):
+            scan_bytes(data)
 
 
 def test_depth_is_bounded() -> None:
@@ -81,7 +79,7 @@ def test_an_empty_file_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.depth
 @given(st.binary(max_size=300))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_random_bytes_end_in_a_summary_or_a_value_error(data: bytes) -> None:
     try:
         summary = scan_bytes(data)
@@ -94,7 +92,7 @@ def test_cut_and_damaged_models_end_in_a_summary_or_a_value_error() -> None:
     model = (MODELS / "genai-llama-fp32" / "model.onnx").read_bytes()
     rng = np.random.default_rng(0)
     cuts = 0
-    for _ in range(150):
+    for _ in range(60):
         damaged = bytearray(model[: rng.integers(1, len(model))])
         for at in rng.integers(0, len(damaged), 3):
             damaged[at] = rng.integers(256)
@@ -102,7 +100,7 @@ def test_cut_and_damaged_models_end_in_a_summary_or_a_value_error() -> None:
             scan_bytes(bytes(damaged))
         except ValueError:
             cuts += 1
-    assert cuts > 100  # a cut file can be a whole message by chance only
+    assert cuts > 40  # a cut file can be a whole message by chance only
 
 
 def test_weights_of_half_precision_are_counted() -> None:

@@ -25,19 +25,17 @@ def test_pads_on_the_side_asked_for(byte_tokenizer: Make) -> None:
     assert tokenizer([], padding=True, return_tensors="np")["input_ids"].shape == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_refuses_bad_options(byte_tokenizer: Make) -> None:
+    cases: list[tuple[dict[str, str], str]] = [
         ({"padding": "widest"}, "padding must be"),
         ({"padding_side": "middle"}, "padding_side must be 'left' or 'right', got 'middle'"),
         ({"padding": "max_length"}, "max_length must be given"),
         ({"return_tensors": "pt"}, "return_tensors must be 'np'"),
         ({"return_tensors": "np"}, "rows of one length"),
-    ],
-)
-def test_refuses_bad_options(byte_tokenizer: Make, options: dict[str, str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        byte_tokenizer()(["a", "ab"], **options)
+    ]
+    for options, message in cases:
+        with pytest.raises(ValueError, match=message):
+            byte_tokenizer()(["a", "ab"], **options)
 
 
 def test_padding_needs_a_pad_token(byte_tokenizer: Make) -> None:

@@ -40,12 +40,14 @@ def test_from_chats_shapes() -> None:
     assert History.from_chats([[A, B], [A, B]]).batch_size[:2] == (2, 2)
 
 
-@pytest.mark.parametrize("chats", [A, [A, A], [A, B], [[A, B], [B, A]]])
-def test_to_chats_inverts_from_chats(chats: Any) -> None:
-    def complete(item: Any) -> Any:
-        return {**item, "is_complete": True} if isinstance(item, dict) else [complete(i) for i in item]
+def test_to_chats_inverts_from_chats() -> None:
+    cases: list[Any] = [A, [A, A], [A, B], [[A, B], [B, A]]]
+    for chats in cases:
 
-    assert History.from_chats(chats).to_chats() == complete(chats)
+        def complete(item: Any) -> Any:
+            return {**item, "is_complete": True} if isinstance(item, dict) else [complete(i) for i in item]
+
+        assert History.from_chats(chats).to_chats() == complete(chats), chats
 
 
 def test_optional_fields_per_message() -> None:
@@ -223,13 +225,13 @@ def test_tokens(byte_tokenizer: Make) -> None:
 # -- parsing -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(set(BUILT_IN) - {"dialogpt"}))
-def test_round_trip(byte_tokenizer: Make, name: str) -> None:
-    history = History.from_chats([A, B] if name != "qwen" else [B, B])
-    tokenizer = byte_tokenizer(bos_token="<bos>")
-    back = History.from_text(text_of(history, name, tokenizer=tokenizer), name, tokenizer=tokenizer)
-    assert back.to_chats() == history.to_chats()
-    assert back.batch_size == history.batch_size
+def test_round_trip(byte_tokenizer: Make) -> None:
+    for name in sorted(set(BUILT_IN) - {"dialogpt"}):
+        history = History.from_chats([A, B] if name != "qwen" else [B, B])
+        tokenizer = byte_tokenizer(bos_token="<bos>")
+        back = History.from_text(text_of(history, name, tokenizer=tokenizer), name, tokenizer=tokenizer)
+        assert back.to_chats() == history.to_chats(), name
+        assert back.batch_size == history.batch_size, name
 
 
 def test_from_text_chooses_the_parser(byte_tokenizer: Make) -> None:
@@ -271,21 +273,24 @@ QWEN25 = """
 """
 
 
-@pytest.mark.parametrize("source", [QWEN25, BUILT_IN["qwen"], BUILT_IN["chatml_format"]])
-@pytest.mark.parametrize("said", ["", "I look it up.\n"])
-@pytest.mark.parametrize("count", [1, 2])
-def test_parsed_tool_calls_are_rendered_once(source: str, said: str, count: int) -> None:
-    block = '<tool_call>\n{"name": "f", "arguments": {"x": 1}}\n</tool_call>'
-    content = said + "\n".join([block] * count)
-    text = (
-        f"<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n{content}"
-        "<|im_end|>\n<|im_start|>user\n<tool_response>\n4\n</tool_response><|im_end|>\n"
-    )
-    history = History.from_text(text, "qwen")
-    assert history[2].tool_calls == [{"name": "f", "arguments": {"x": 1}}] * count
-    again = history.apply_chat_template(chat_template=source, add_generation_prompt=False)
-    assert again == text
-    assert History.from_text(again, "qwen").to_chats() == history.to_chats()
+def test_parsed_tool_calls_are_rendered_once() -> None:
+    cases = [
+        (QWEN25, "", 2),
+        (BUILT_IN["qwen"], "I look it up.\n", 1),
+        (BUILT_IN["chatml_format"], "Hm.\n", 2),
+    ]
+    for source, said, count in cases:
+        block = '<tool_call>\n{"name": "f", "arguments": {"x": 1}}\n</tool_call>'
+        content = said + "\n".join([block] * count)
+        text = (
+            f"<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n{content}"
+            "<|im_end|>\n<|im_start|>user\n<tool_response>\n4\n</tool_response><|im_end|>\n"
+        )
+        history = History.from_text(text, "qwen")
+        assert history[2].tool_calls == [{"name": "f", "arguments": {"x": 1}}] * count, source
+        again = history.apply_chat_template(chat_template=source, add_generation_prompt=False)
+        assert again == text, source
+        assert History.from_text(again, "qwen").to_chats() == history.to_chats(), source
 
 
 def test_tool_calls_of_their_own_reach_the_template() -> None:

@@ -22,26 +22,26 @@ def render(name: str, chat: list[dict[str, Any]], **options: Any) -> str:
     return render_chat(BUILT_IN[name], chat, **SPECIAL, **options).text
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_parsers_invert_the_templates(name: str) -> None:
-    expected = [{**turn, "is_complete": True} for turn in CHAT]
-    if name == "dialogpt":  # its format drops the system turn
-        expected = expected[1:]
-    assert parse_chat(render(name, CHAT), name, eos_token="</s>") == expected
+def test_parsers_invert_the_templates() -> None:
+    for name in BUILT_IN:
+        expected = [{**turn, "is_complete": True} for turn in CHAT]
+        if name == "dialogpt":  # its format drops the system turn
+            expected = expected[1:]
+        assert parse_chat(render(name, CHAT), name, eos_token="</s>") == expected, name
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_a_cut_last_turn_is_incomplete(name: str) -> None:
-    text = render(name, CHAT, continue_final_message=True)
-    messages = parse_chat(text, name, eos_token="</s>")
-    assert messages[-1] == {"role": "assistant", "content": "Yes.", "is_complete": False}
-    assert all(turn["is_complete"] for turn in messages[:-1])
+def test_a_cut_last_turn_is_incomplete() -> None:
+    for name in BUILT_IN:
+        text = render(name, CHAT, continue_final_message=True)
+        messages = parse_chat(text, name, eos_token="</s>")
+        assert messages[-1] == {"role": "assistant", "content": "Yes.", "is_complete": False}, name
+        assert all(turn["is_complete"] for turn in messages[:-1]), name
 
 
-@pytest.mark.parametrize("name", sorted(set(BUILT_IN) - {"chatml_format"}))
-def test_a_generation_prompt_is_no_turn(name: str) -> None:
-    text = render(name, CHAT[:2], add_generation_prompt=True)
-    assert [turn["role"] for turn in parse_chat(text, name, eos_token="</s>")][-1] == "user"
+def test_a_generation_prompt_is_no_turn() -> None:
+    for name in sorted(set(BUILT_IN) - {"chatml_format"}):
+        text = render(name, CHAT[:2], add_generation_prompt=True)
+        assert [turn["role"] for turn in parse_chat(text, name, eos_token="</s>")][-1] == "user", name
 
 
 def test_chatml_keeps_the_open_turn() -> None:
@@ -49,10 +49,10 @@ def test_chatml_keeps_the_open_turn() -> None:
     assert parse_chat(text, "chatml_format")[-1] == {"role": "assistant", "content": "", "is_complete": False}
 
 
-@pytest.mark.parametrize("name", ["chatml_format", "qwen"])
-def test_endoftext_also_ends_a_turn(name: str) -> None:
-    text = "<|im_start|>user\nHi<|endoftext|>"
-    assert parse_chat(text, name) == [{"role": "user", "content": "Hi", "is_complete": True}]
+def test_endoftext_also_ends_a_turn() -> None:
+    for name in ("chatml_format", "qwen"):
+        text = "<|im_start|>user\nHi<|endoftext|>"
+        assert parse_chat(text, name) == [{"role": "user", "content": "Hi", "is_complete": True}], name
 
 
 def test_tool_turns_survive_the_round_trip() -> None:

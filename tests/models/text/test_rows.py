@@ -52,21 +52,21 @@ def test_token_row_refuses() -> None:
         token_row([0.5])
 
 
-@pytest.mark.parametrize(
-    ("ids", "pad", "pad_is_eos", "mask"),
-    [
-        ([P, P, 1, 2], P, False, [0, 0, 1, 1]),
-        ([1, P, 2, P], P, False, [1, 0, 1, 0]),
-        ([1, 2], None, False, [1, 1]),
-        ([P, P, 1, 2], P, True, [0, 0, 1, 1]),
-        ([P, 1, P, 2], P, True, [0, 1, 1, 1]),
-        ([1, P], P, True, [1, 1]),
-        ([1, P, P, P], P, True, [1, 1, 0, 0]),
-        ([P, 1, P, 2, P, P], P, True, [0, 1, 1, 1, 1, 0]),
-        ([P, P], P, True, [0, 0]),
-        ([], P, True, []),
-    ],
-)
-def test_infer_mask(ids: list[int], pad: int | None, pad_is_eos: bool, mask: list[int]) -> None:
-    got = infer_mask(np.array([ids], np.int64), pad, pad_is_eos=pad_is_eos)
-    np.testing.assert_array_equal(got, np.array([mask], bool))
+MASKS: list[tuple[list[int], int | None, bool, list[int]]] = [
+    ([P, P, 1, 2], P, False, [0, 0, 1, 1]),
+    ([1, P, 2, P], P, False, [1, 0, 1, 0]),
+    ([1, 2], None, False, [1, 1]),
+    ([P, P, 1, 2], P, True, [0, 0, 1, 1]),
+    ([P, 1, P, 2], P, True, [0, 1, 1, 1]),
+    ([1, P], P, True, [1, 1]),
+    ([1, P, P, P], P, True, [1, 1, 0, 0]),
+    ([P, 1, P, 2, P, P], P, True, [0, 1, 1, 1, 1, 0]),
+    ([P, P], P, True, [0, 0]),
+    ([], P, True, []),
+]
+
+
+def test_infer_mask() -> None:
+    for ids, pad, pad_is_eos, mask in MASKS:
+        got = infer_mask(np.array([ids], np.int64), pad, pad_is_eos=pad_is_eos)
+        np.testing.assert_array_equal(got, np.array([mask], bool), err_msg=str(ids))

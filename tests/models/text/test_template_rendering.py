@@ -21,40 +21,40 @@ def test_text_and_spans() -> None:
     assert render_chat(source, [USER, BOT]) == Rendered("<Hi><Yo>", ((1, 3), (5, 7)))
 
 
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        (
-            "{% macro m() %}a{% generation %}b{% endgeneration %}c{% endmacro %}x{{ m() }}",
-            Rendered("xabc", ((2, 3),)),
-        ),
-        (
-            "{% set s %}{% generation %}b{% endgeneration %}{% endset %}x{{ s }}{{ s }}",
-            Rendered("xbb", ((1, 2), (2, 3))),
-        ),
-        (
-            "{% generation %}a{% generation %}b{% endgeneration %}{% endgeneration %}",
-            Rendered("ab", ((0, 2),)),
-        ),
-        ("{%- generation -%} a {%- endgeneration -%} b", Rendered("ab", ((0, 1),))),
-        ("a{% generation %}{% endgeneration %}b", Rendered("ab", ())),
-        ("  {% if true %}\na\n  {% endif %}\nb", Rendered("a\nb", ())),
-        (
-            "{% for i in range(5) %}{% if i == 2 %}{% break %}{% endif %}{{ i }}{% endfor %}",
-            Rendered("01", ()),
-        ),
-        ("{{ {'é': '<'} | tojson }}{{ [1] | tojson(indent=2) }}", Rendered('{"é": "<"}[\n  1\n]', ())),
-        ("{{ undefined_name }}{{ messages[0].nothing }}", Rendered("", ())),
-        (
-            "{{ '{}-{:>3}'.format(1, 2) }}{{ '%s%03d' % ('a', 7) }}{{ '%s!' | format('b') }}",
-            Rendered("1-  2a007b!", ()),
-        ),
-        ("{{ 'a\nb' | indent(2) }}", Rendered("a\n  b", ())),
-        ("{{ 7 % 4 }}{{ 2 ** 3 }}{{ '=' * 3 }}", Rendered("38===", ())),
-    ],
-)
-def test_template_language(source: str, expected: Rendered) -> None:
-    assert render_chat(source, [USER]) == expected
+LANGUAGE: list[tuple[str, Rendered]] = [
+    (
+        "{% macro m() %}a{% generation %}b{% endgeneration %}c{% endmacro %}x{{ m() }}",
+        Rendered("xabc", ((2, 3),)),
+    ),
+    (
+        "{% set s %}{% generation %}b{% endgeneration %}{% endset %}x{{ s }}{{ s }}",
+        Rendered("xbb", ((1, 2), (2, 3))),
+    ),
+    (
+        "{% generation %}a{% generation %}b{% endgeneration %}{% endgeneration %}",
+        Rendered("ab", ((0, 2),)),
+    ),
+    ("{%- generation -%} a {%- endgeneration -%} b", Rendered("ab", ((0, 1),))),
+    ("a{% generation %}{% endgeneration %}b", Rendered("ab", ())),
+    ("  {% if true %}\na\n  {% endif %}\nb", Rendered("a\nb", ())),
+    (
+        "{% for i in range(5) %}{% if i == 2 %}{% break %}{% endif %}{{ i }}{% endfor %}",
+        Rendered("01", ()),
+    ),
+    ("{{ {'é': '<'} | tojson }}{{ [1] | tojson(indent=2) }}", Rendered('{"é": "<"}[\n  1\n]', ())),
+    ("{{ undefined_name }}{{ messages[0].nothing }}", Rendered("", ())),
+    (
+        "{{ '{}-{:>3}'.format(1, 2) }}{{ '%s%03d' % ('a', 7) }}{{ '%s!' | format('b') }}",
+        Rendered("1-  2a007b!", ()),
+    ),
+    ("{{ 'a\nb' | indent(2) }}", Rendered("a\n  b", ())),
+    ("{{ 7 % 4 }}{{ 2 ** 3 }}{{ '=' * 3 }}", Rendered("38===", ())),
+]
+
+
+def test_template_language() -> None:
+    for source, expected in LANGUAGE:
+        assert render_chat(source, [USER]) == expected, source
 
 
 def test_variables_and_functions() -> None:
@@ -68,37 +68,37 @@ def test_raise_exception_is_the_template_refusing() -> None:
         render_chat("{{ raise_exception('roles must alternate') }}", [USER])
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "{{ messages.append(1) }}",
-        "{{ ''.__class__.__mro__ }}",
-        "{{ messages.__class__.__bases__[0].__subclasses__() }}",
-        "{{ 'a' * 100000000 }}",
-        "{{ [0] * 100000000 }}",
-        "{{ 9 ** 9 ** 9 }}",
-        "{{ '%1000000000d' % 1 }}",
-        "{{ '{:1000000000}'.format(1) }}",
-        "{{ '{:{}}'.format(1, 1000000000) }}",
-        "{{ '%*d' % (1000000000, 1) }}",
-        "{{ '%1000000000d' | format(1) }}",
-        "{{ '{x:1000000000}'.format_map({'x': 1}) }}",
-        "{{ 'a'.ljust(1000000000) }}",
-        "{{ 'a\nb' | indent(1000000000) }}",
-        "{{ [1] | batch(1000000000, 2) | list }}",
-        "{{ lipsum(n=1000000000) }}",
-        "{{ 'a' | center(1000000000) }}",
-        "{{ range(10 ** 9) }}",
-        "{{ 1 / 0 }}",
-        "{{ messages[0].content.missing.deeper }}",
-        "{% for",
-        "{% include 'x' %}",
-        "{% generation %}",
-    ],
-)
-def test_hostile_or_broken_templates(source: str) -> None:
-    with pytest.raises(ValueError, match="chat template"):
-        render_chat(source, [USER])
+HOSTILE = [
+    "{{ messages.append(1) }}",
+    "{{ ''.__class__.__mro__ }}",
+    "{{ messages.__class__.__bases__[0].__subclasses__() }}",
+    "{{ 'a' * 100000000 }}",
+    "{{ [0] * 100000000 }}",
+    "{{ 9 ** 9 ** 9 }}",
+    "{{ '%1000000000d' % 1 }}",
+    "{{ '{:1000000000}'.format(1) }}",
+    "{{ '{:{}}'.format(1, 1000000000) }}",
+    "{{ '%*d' % (1000000000, 1) }}",
+    "{{ '%1000000000d' | format(1) }}",
+    "{{ '{x:1000000000}'.format_map({'x': 1}) }}",
+    "{{ 'a'.ljust(1000000000) }}",
+    "{{ 'a\nb' | indent(1000000000) }}",
+    "{{ [1] | batch(1000000000, 2) | list }}",
+    "{{ lipsum(n=1000000000) }}",
+    "{{ 'a' | center(1000000000) }}",
+    "{{ range(10 ** 9) }}",
+    "{{ 1 / 0 }}",
+    "{{ messages[0].content.missing.deeper }}",
+    "{% for",
+    "{% include 'x' %}",
+    "{% generation %}",
+]
+
+
+def test_hostile_or_broken_templates() -> None:
+    for source in HOSTILE:
+        with pytest.raises(ValueError, match="chat template"):
+            render_chat(source, [USER])
 
 
 def test_without_jinja2_the_command_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,11 +197,14 @@ def test_tools_and_documents_are_dicts() -> None:
         render_chat("", chat, documents=["a"])
 
 
-@pytest.mark.parametrize("thinking", [True, False, None])
-def test_variables_of_a_template(thinking: bool | None) -> None:
-    options = {} if thinking is None else {"enable_thinking": thinking}
-    text = render_chat(THINKING, CONVERSATION, tools=TOOLS, add_generation_prompt=True, **options).text
-    assert text.endswith("<think>\n\n</think>\n\n") is (thinking is False)
-    assert text.count('"name": "add"') == 2
-    assert text.count("<think>") == (thinking is False)  # that of turns before the last question is left out
-    assert "Adds, é and all." in text
+def test_variables_of_a_template() -> None:
+    cases: list[bool | None] = [True, False, None]
+    for thinking in cases:
+        options = {} if thinking is None else {"enable_thinking": thinking}
+        text = render_chat(THINKING, CONVERSATION, tools=TOOLS, add_generation_prompt=True, **options).text
+        assert text.endswith("<think>\n\n</think>\n\n") is (thinking is False), thinking
+        assert text.count('"name": "add"') == 2, thinking
+        assert text.count("<think>") == (
+            thinking is False
+        )  # that of turns before the last question is left out
+        assert "Adds, é and all." in text, thinking

@@ -37,10 +37,10 @@ def ends() -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("name", sorted(template_attacks.attacks()))
-def test_ends_in_time_and_space(ends: dict[str, str], name: str) -> None:
-    end = re.fullmatch(r"(?s)(.*) \[([\d.]+) s, (\d+) MB\]", ends[name])
-    assert end is not None
-    assert end[1].startswith("text: " if name in HARMLESS else "ValueError: the chat template "), end[0]
-    assert float(end[2]) < template_attacks.GIVEN
-    assert int(end[3]) < 800
+def test_ends_in_time_and_space(ends: dict[str, str]) -> None:
+    for name in sorted(template_attacks.attacks()):
+        end = re.fullmatch(r"(?s)(.*) \[([\d.]+) s, (\d+) MB\]", ends[name])
+        assert end is not None, name
+        assert end[1].startswith("text: " if name in HARMLESS else "ValueError: the chat template "), end[0]
+        assert float(end[2]) < template_attacks.GIVEN, name
+        assert int(end[3]) < 800, name
