@@ -103,7 +103,7 @@ def cut(name: str, share: float) -> Change:
     return lambda folder: os.truncate(folder / name, int((folder / name).stat().st_size * share))
 
 
-@pytest.mark.parametrize("export", standing_for_all([SLOTS, LEFT, "genai-qwen2-int4", "handmade-no-cache"]))
+@pytest.mark.parametrize("export", standing_for_all([SLOTS, "handmade-no-cache"]))
 def test_what_is_not_changed_is_fine(result: Callable[..., str], export: str) -> None:
     assert result(lambda folder: None, export=export) == FINE
 
@@ -118,7 +118,7 @@ FILES = ["model.onnx", "chat_template.jinja", "tokenizer.json", *CONFIGS]
 @pytest.mark.processes
 @pytest.mark.parametrize(
     ("name", "kind"),
-    standing_for_all([*zip(FILES, KINDS * 2, strict=False), *zip(reversed(FILES), KINDS, strict=False)], 4),
+    list(zip(FILES, KINDS, strict=False)),
 )
 def test_what_is_no_file_is_none(result: Callable[..., str], name: str, kind: str) -> None:
     make: dict[str, Callable[[Path], Any]] = {
@@ -157,13 +157,9 @@ def linked_folder(name: str) -> Change:
     ("name", "export"),
     [
         ("chat_template.jinja", LEFT),
-        ("tokenizer.json", LEFT),
-        *((name, LEFT) for name in CONFIGS),
-        ("genai_config.json", SLOTS),
-        ("model.onnx", SLOTS),
+        ("config.json", LEFT),
         ("model.onnx.data", SLOTS),
         ("prefill.onnx", "exporter-llama-pair"),
-        ("prefill.onnx.data", "exporter-llama-pair"),
     ],
 )
 def test_a_link_to_elsewhere_is_not_followed(result: Callable[..., str], name: str, export: str) -> None:
@@ -183,12 +179,11 @@ def test_a_linked_folder_is_not_followed(result: Callable[..., str]) -> None:
     assert "link out of its folder" in found
 
 
-@pytest.mark.parametrize("location", ["../secret", "/etc/passwd", "a/../../secret"])
-def test_external_data_from_elsewhere_are_not_read(result: Callable[..., str], location: str) -> None:
+def test_external_data_from_elsewhere_are_not_read(result: Callable[..., str]) -> None:
     def change(folder: Path) -> None:
         (folder.parent / "secret").write_bytes(bytes(1 << 16))
         whole = (folder / "model.onnx").read_bytes()
-        name = location.ljust(len("model.onnx.data"), "/").encode()
+        name = "../secret".ljust(len("model.onnx.data"), "/").encode()
         assert b"model.onnx.data" in whole
         (folder / "model.onnx").write_bytes(whole.replace(b"model.onnx.data", name))
 
@@ -212,7 +207,7 @@ JSON: dict[str, Any] = {
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [(name, kind) for i, name in enumerate([*CONFIGS, "tokenizer.json"]) for kind in list(JSON)[i % 7 :: 3]],
+    list(zip([*CONFIGS, "tokenizer.json"], JSON, strict=False)),
 )
 def test_json_that_is_none(result: Callable[..., str], name: str, kind: str) -> None:
     found = result(write(name, JSON[kind]))
@@ -220,17 +215,16 @@ def test_json_that_is_none(result: Callable[..., str], name: str, kind: str) -> 
     assert name in found
 
 
-@pytest.mark.parametrize("name", standing_for_all(["chat_template.jinja", *CONFIGS, "tokenizer.json"], 2))
+@pytest.mark.parametrize("name", standing_for_all(["chat_template.jinja", "tokenizer.json"]))
 def test_files_of_a_terabyte(result: Callable[..., str], name: str) -> None:
     found = result(lambda folder: os.truncate(folder / name, 1 << 40))
     assert found.startswith(REFUSED)
     assert "may have at most" in found
 
 
-NONSENSE = [2**62, 10**30, -5, 0, 1.5, "12", [1, 2], [[1]], {"a": 1}, True, None]
-
-
-@pytest.mark.parametrize("value", standing_for_all([*NONSENSE, float("inf"), float("nan")], 2), ids=repr)
+@pytest.mark.parametrize(
+    "value", standing_for_all([2**62, -5, "12", [[1]], {"a": 1}, float("nan")]), ids=repr
+)
 def test_sizes_and_options_that_are_none(result: Callable[..., str], value: Any) -> None:
     """What is no size counts for nothing, where the graph says what it needs."""
     sizes = ("max_position_embeddings", "vocab_size", "num_key_value_heads", "num_attention_heads")
@@ -248,9 +242,7 @@ def test_sizes_and_options_that_are_none(result: Callable[..., str], value: Any)
 
 @pytest.mark.parametrize(
     "name",
-    standing_for_all(
-        ["max_new_tokens", "top_k", "temperature", "top_p", "min_p", "repetition_penalty", "do_sample"], 2
-    ),
+    standing_for_all(["temperature", "top_k", "do_sample"]),
 )
 def test_options_of_generation_that_are_none(cases: Cases, tmp_path: Path, name: str) -> None:
     for i, value in enumerate([10**30, -5, "12", [[1]], None, float("inf"), float("nan")]):
@@ -260,10 +252,9 @@ def test_options_of_generation_that_are_none(cases: Cases, tmp_path: Path, name:
         assert found == FINE or (found.startswith(REFUSED) and name in found), (value, found)
 
 
-SIZES = ["context_length", "vocab_size", "eos_token_id", "decoder", "decoder.num_key_value_heads"]
-
-
-@pytest.mark.parametrize("path", standing_for_all(["decoder.head_size", *SIZES]))
+@pytest.mark.parametrize(
+    "path", standing_for_all(["decoder.head_size", "vocab_size", "decoder.num_key_value_heads"])
+)
 def test_a_cache_of_any_size_is_not_allocated(cases: Cases, tmp_path: Path, path: str) -> None:
     *parts, name = path.split(".")
     for i, value in enumerate([2**62, -5, 1.5, "12", {"a": 1}]):
@@ -279,22 +270,31 @@ def test_a_cache_of_any_size_is_not_allocated(cases: Cases, tmp_path: Path, path
 # -- graphs --------------------------------------------------------------------------------------
 
 
-RUNTIMES = ["onnxruntime", "numpy"]
-LARGE = 1, 3, 2**38
-LARGER = (2**20, 2**20, 2**20), (1, 3, 2**63 - 1)
+LARGE, LARGER = (1, 3, 2**38), (1, 3, 2**63 - 1)
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
-@pytest.mark.parametrize("action", standing_for_all(["run_graph", "impatient"]))
+@pytest.mark.parametrize(
+    ("action", "runtime"),
+    standing_for_all([("run_graph", "onnxruntime"), ("run_graph", "numpy"), ("impatient", "onnxruntime")], 2),
+)
 def test_a_graph_that_never_ends(result: Callable[..., str], action: str, runtime: str) -> None:
     endless = write("model.onnx", ENDLESS.read_bytes())
     found = result(endless, action=action, runtime=runtime)
     assert found.startswith("TimeoutError: the graph may never end")
 
 
-@pytest.mark.parametrize("shape", [LARGE, *(pytest.param(x, marks=pytest.mark.grid) for x in LARGER)])
-@pytest.mark.parametrize("action", ["use", "run_graph"])
-@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize(
+    ("shape", "action", "runtime"),
+    standing_for_all(
+        [
+            (LARGE, "use", "onnxruntime"),
+            (LARGE, "run_graph", "numpy"),
+            (LARGER, "run_graph", "onnxruntime"),
+            (LARGER, "use", "numpy"),
+        ],
+        2,
+    ),
+)
 def test_a_graph_that_makes_more_than_fits(
     result: Callable[..., str], shape: tuple[int, ...], action: str, runtime: str
 ) -> None:
@@ -304,9 +304,11 @@ def test_a_graph_that_makes_more_than_fits(
     assert any(text in found.lower() for text in said), found
 
 
-@pytest.mark.parametrize("share", standing_for_all([0.5, 0, 0.01, 0.999]))
 @pytest.mark.parametrize(
-    ("name", "export"), [("model.onnx", LEFT), ("model.onnx", SLOTS), ("model.onnx.data", SLOTS)]
+    ("name", "export", "share"),
+    standing_for_all(
+        [("model.onnx", LEFT, 0.5), ("model.onnx", SLOTS, 0.999), ("model.onnx.data", SLOTS, 0.01)]
+    ),
 )
 def test_graphs_that_are_cut(result: Callable[..., str], name: str, export: str, share: float) -> None:
     found = result(cut(name, share), export=export)
@@ -314,11 +316,11 @@ def test_graphs_that_are_cut(result: Callable[..., str], name: str, export: str,
     assert "model.onnx" in found
 
 
-@pytest.mark.parametrize("export", standing_for_all([SLOTS, "optimum-gpt2", "handmade-no-cache"]))
-def test_graphs_with_other_bytes(cases: Cases, tmp_path: Path, export: str) -> None:
+@pytest.mark.grid
+def test_graphs_with_other_bytes(cases: Cases, tmp_path: Path) -> None:
     refused = 0
     for seed in range(8):
-        folder = shutil.copytree(MODELS / export, tmp_path / str(seed))
+        folder = shutil.copytree(MODELS / SLOTS, tmp_path / str(seed))
         choose, data = random.Random(seed), bytearray((folder / "model.onnx").read_bytes())
         for _ in range(20):
             data[choose.randrange(len(data))] = choose.randrange(256)
@@ -368,7 +370,7 @@ TOKENIZERS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", TOKENIZERS)
+@pytest.mark.parametrize("name", standing_for_all(TOKENIZERS, 4))
 def test_tokenizers_that_are_refused(result: Callable[..., str], name: str) -> None:
     found = result(edit("tokenizer.json", **TOKENIZERS[name]), action="tokenize")
     assert found.startswith(REFUSED), found
@@ -377,7 +379,7 @@ def test_tokenizers_that_are_refused(result: Callable[..., str], name: str) -> N
 
 @pytest.mark.parametrize(
     "pattern",
-    standing_for_all([r"(.*)(.*)(.*)(.*)(.*)\5\x01", r"([a-zA-Z0-9 ,!.?|<>_\n]+)+\x01", "(.+)+\x01"]),
+    standing_for_all([r"(.*)(.*)(.*)(.*)(.*)\5\x01", "(.+)+\x01"]),
 )
 def test_expressions_that_try_for_ever(result: Callable[..., str], pattern: str) -> None:
     found = result(edit("tokenizer.json", pre_tokenizer={**SPLIT, "pattern": {"Regex": pattern}}))
@@ -390,8 +392,6 @@ TEMPLATES = {
     "loops": "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
     "long texts": "{% set a = 'a' * 16000000 %}{{ [a] * 9999 }}",
     "Python": "{{ ''.__class__.__mro__[1].__subclasses__() }}",
-    "itself": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
-    "long": "a" * (1 << 20),
 }
 
 
