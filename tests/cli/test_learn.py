@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from helpers.commands import Run
 from helpers.lessons import SMALL, TIMES
-from helpers.tiers import standing_for_all
 
 from lite.cli import main
 from lite.cli.learn import _line
@@ -28,31 +27,33 @@ def steps(output: Path) -> list[dict[str, Any]]:
     return [{name: v for name, v in json.loads(line).items() if name not in TIMES} for line in lines]
 
 
-@pytest.mark.parametrize(
-    ("more", "file"),
-    standing_for_all(
-        [
-            (["--full", "--method", "sft"], "model/model.onnx"),
-            (["--kl", "0.1", "--iterations", "2", "--temperature", "1.5"], "adapter.onnx_adapter"),
-        ]
-    ),
-)
 def test_a_run_that_goes_on_is_the_run_that_was_not_interrupted(
-    more: list[str], file: str, rows: Path, tmp_path: Path, run: Run
+    rows: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Another run, or one beside another, leaves the folder as it is."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    learn = ["learn", str(rows), *SMALL, *more]
+    learn = ["learn", str(rows), *SMALL, "--full", "--method", "sft"]
     run([*learn, "--output", str(whole), "--steps", "2"])
     run([*learn, "--output", str(parts), "--steps", "1"])
+    other, before = WriterLock(str(parts)), (parts / "steps.jsonl").read_bytes()
+    assert "another `lite learn` writes there now" in run([*learn, "--output", str(parts)], 1).err
+    other.close()
+    with monkeypatch.context() as patch:
+        patch.setattr("lite.models.OnnxDecoder.__init__", lambda *args, **options: pytest.fail("opened"))
+        again = [*learn, "--output", str(parts), "--steps", "1"]
+        assert "seed was 0 and is 1" in run([*again, "--seed", "1"], 1).err
+        assert run(again).out == ""  # done
+    assert (parts / "steps.jsonl").read_bytes() == before
     run([*learn, "--output", str(parts), "--steps", "2"])
     assert [one["step"] for one in steps(whole)] == [0, 1, 2]
     assert steps(parts) == steps(whole)
-    assert (parts / file).read_bytes() == (whole / file).read_bytes()
+    assert (parts / "model/model.onnx").read_bytes() == (whole / "model/model.onnx").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "message"),
-    [
+def test_what_is_wrong_is_told_before_a_model_is_opened(
+    rows: Path, tmp_path: Path, run: Run, monkeypatch: Any
+) -> None:
+    cases: list[tuple[list[str], int, str]] = [
         (["--reward", "os.system"], 2, "module:function"),
         (["--samples", "1"], 2, "--samples must be at least 2"),
         (["--temperature", "0"], 2, "--temperature must be above 0"),
@@ -61,35 +62,14 @@ def test_a_run_that_goes_on_is_the_run_that_was_not_interrupted(
         (["--html", "missing/page.html"], 1, "there is no folder missing"),
         (["--full", "--adapter", "a.onnx_adapter"], 2, "--full and --adapter"),
         (["--adapter", "missing"], 1, "--adapter missing: there is no file missing"),
-    ],
-)
-def test_what_is_wrong_is_told_before_a_model_is_opened(
-    words: list[str], status: int, message: str, rows: Path, tmp_path: Path, run: Run, monkeypatch: Any
-) -> None:
-    monkeypatch.setattr("lite.models.OnnxDecoder.__init__", lambda *args, **options: pytest.fail("opened"))
-    err = run(["learn", str(rows), "--output", str(tmp_path / "o"), *words], status).err
-    assert message in err
-    assert not (tmp_path / "o").exists()
-
-
-def test_a_folder_of_another_run_is_told(rows: Path, tmp_path: Path, run: Run, monkeypatch: Any) -> None:
-    learn = ["learn", str(rows), *SMALL, "--output", str(tmp_path / "o"), "--steps", "1"]
-    run(learn)
-    monkeypatch.setattr("lite.models.OnnxDecoder.__init__", lambda *args, **options: pytest.fail("opened"))
-    assert "seed was 0 and is 1" in run([*learn, "--seed", "1"], 1).err
-    assert run(learn).out == ""  # done
-
-
-def test_one_run_at_a_time_writes_to_a_folder(rows: Path, tmp_path: Path, run: Run) -> None:
-    learn = ["learn", str(rows), *SMALL, "--output", str(tmp_path / "o")]
-    run([*learn, "--steps", "1"])
-    other = WriterLock(str(tmp_path / "o"))
-    before = (tmp_path / "o" / "steps.jsonl").read_bytes()
-    assert "another `lite learn` writes there now" in run([*learn, "--steps", "2"], 1).err
-    assert (tmp_path / "o" / "steps.jsonl").read_bytes() == before
-    other.close()
-    run([*learn, "--steps", "2"])
-    assert len(steps(tmp_path / "o")) == 3
+    ]
+    for words, status, message in cases:
+        monkeypatch.setattr(
+            "lite.models.OnnxDecoder.__init__", lambda *args, **options: pytest.fail("opened")
+        )
+        err = run(["learn", str(rows), "--output", str(tmp_path / "o"), *words], status).err
+        assert message in err, words
+        assert not (tmp_path / "o").exists(), words
 
 
 def test_a_step_that_teaches_nothing_is_told() -> None:
@@ -98,16 +78,15 @@ def test_a_step_that_teaches_nothing_is_told() -> None:
     assert "better" not in _line(record | {"told": 0.5})
 
 
-@pytest.mark.parametrize("more", [[], ["--full"]])
 def test_parts_are_computed_again_on_the_way_back(
-    more: list[str], rows: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+    rows: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from lite.cli.learning.learner import Learner
 
     made: list[Learner] = []
     step = Learner.step
     monkeypatch.setattr(Learner, "step", lambda self: (made.append(self), step(self))[1])
-    learn = ["learn", str(rows), *SMALL, *more, "--steps", "1"]
+    learn = ["learn", str(rows), *SMALL, "--steps", "1"]
     run([*learn, "--output", str(tmp_path / "parts"), "--checkpoint", "3"])
     run([*learn, "--output", str(tmp_path / "whole")])
     assert [max(getattr(m, "checkpoint", 0) for m in one.policy.modules()) for one in made] == [3, 0]
@@ -145,9 +124,9 @@ def test_kills_lose_no_step_that_was_told(rows: Path, tmp_path: Path) -> None:
     output, whole = tmp_path / "killed", tmp_path / "whole"
     learn = [sys.executable, "-m", "lite", "learn", str(rows), *SMALL, "--json"]
     rng, done = np.random.default_rng(0), 0
-    for _ in range(3):
+    for _ in range(2):
         with subprocess.Popen(
-            [*learn, "--output", str(output), "--steps", "12"], stdout=subprocess.PIPE, text=True
+            [*learn, "--output", str(output), "--steps", "8"], stdout=subprocess.PIPE, text=True
         ) as process:
             assert process.stdout is not None
             told = json.loads(process.stdout.readline())["step"]
@@ -158,9 +137,9 @@ def test_kills_lose_no_step_that_was_told(rows: Path, tmp_path: Path) -> None:
         last = [json.loads(line)["step"] for line in rest if line[-1] == "}"]
         done = max([told, *last]) + 1
     for folder in (output, whole):
-        subprocess.run([*learn, "--output", str(folder), "--steps", "12"], check=True, capture_output=True)
+        subprocess.run([*learn, "--output", str(folder), "--steps", "8"], check=True, capture_output=True)
     assert steps(output) == steps(whole)
-    assert len(steps(whole)) == 13
+    assert len(steps(whole)) == 9
 
 
 def test_the_model_takes_what_was_learnt(rows: Path, tmp_path: Path, run: Run) -> None:

@@ -26,9 +26,8 @@ pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '
 MODEL = MODELS / "optimum-llama"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_errors_are_one_line(run: Run) -> None:
+    cases: list[tuple[list[str], str]] = [
         (["generate", "--model", "/does/not/exist", "x"], "FileNotFoundError"),
         (["generate", "--model", str(MODEL), "x", "--device", "cuda:99"], "cuda"),
         (["generate", "--model", str(MODEL), "x", "--device", "tpu"], "tpu"),
@@ -38,12 +37,11 @@ MODEL = MODELS / "optimum-llama"
             ["generate", "--model", str(MODEL), "x", "--assistant-model", "/no"],
             "--assistant-model: model: there",
         ),
-    ],
-)
-def test_errors_are_one_line(arguments: list[str], message: str, run: Run) -> None:
-    err = run(arguments, 1).err
-    assert message in err
-    assert "Traceback" not in err
+    ]
+    for arguments, message in cases:
+        err = run(arguments, 1).err
+        assert message in err, arguments
+        assert "Traceback" not in err, arguments
 
 
 def test_a_first_call_says_once_that_it_compiles(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,14 +87,13 @@ def _stops(*args: object, **options: object) -> int:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("flags", [["--debug", "warmup"], ["warmup", "--debug"]])
-def test_what_nobody_foresaw_is_one_line_without_debug(
-    flags: list[str], monkeypatch: pytest.MonkeyPatch, run: Run
-) -> None:
-    monkeypatch.setattr("lite.cli.warmup.run", _fails)
-    assert run(["warmup"], 1).err == "lite warmup: AttributeError: a mistake of ours\n"
-    with pytest.raises(AttributeError, match="a mistake"):
-        main(flags)
+def test_what_nobody_foresaw_is_one_line_without_debug(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    cases: list[list[str]] = [["--debug", "warmup"], ["warmup", "--debug"]]
+    for flags in cases:
+        monkeypatch.setattr("lite.cli.warmup.run", _fails)
+        assert run(["warmup"], 1).err == "lite warmup: AttributeError: a mistake of ours\n", flags
+        with pytest.raises(AttributeError, match="a mistake"):
+            main(flags)
 
 
 def test_an_interrupt_exits_with_130(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
@@ -129,45 +126,45 @@ def test_an_interrupt_at_the_very_end_exits_with_130(
     assert signal.getsignal(signal.SIGINT) is before  # it belongs to the program that calls
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["generate", "x", "--temperature", "-1"], "Temperature must be non-negative, got -1.0"),
-        (["generate", "x", "--top-p", "7"], "top_p must be between 0 and 1"),
-        (["generate", "x", "--top-k", "-2"], "top_k must be positive"),
-        (["generate", "x", "--top-k", "many"], "argument --top-k: invalid int value: 'many'"),
-        (["generate", "x", "--logit-bias", "[5]"], "logit_bias must map ids to numbers"),
-        (["generate", "x", "--samples", "4", "--num-beams", "3"], "at most num_beams"),
-        (["generate", "x", "--min-new-tokens", "9", "--max-new-tokens", "3"], "at most max_new_tokens"),
-        (["generate", "x", "--entropy"], "given with --json or --output only"),
-        (["generate"], "a prompt is needed"),
-        (["generate", "x", "--seed", "-1"], "must be at least 0, got -1"),
-        (["demo", "--samples", "0"], "argument --samples: must be at least 1, got 0"),
-        (["demo", "--gamma", "1.5"], "argument --gamma: must be above 0 and at most 1, got 1.5"),
-        (["demo", "--temperature", "-1"], "argument --temperature: must be at least 0 and finite, got -1"),
-        (["demo", "--temperature", "hot"], "argument --temperature: invalid number value: 'hot'"),
-        (["mismatch", "a", "b", "--divergence", "nan"], "argument --divergence: must be at least 0"),
-        (["score", "x", "--html", "y", "--ray"], "--ray scores elsewhere"),
-        (["demo", "--nonsense"], "unrecognized arguments: --nonsense"),
-        (["demmo"], "invalid choice: 'demmo'"),
-        ([], "the following arguments are required: COMMAND"),
-    ],
-)
+WRONG: list[tuple[list[str], str]] = [
+    (["generate", "x", "--temperature", "-1"], "Temperature must be non-negative, got -1.0"),
+    (["generate", "x", "--top-p", "7"], "top_p must be between 0 and 1"),
+    (["generate", "x", "--top-k", "-2"], "top_k must be positive"),
+    (["generate", "x", "--top-k", "many"], "argument --top-k: invalid int value: 'many'"),
+    (["generate", "x", "--logit-bias", "[5]"], "logit_bias must map ids to numbers"),
+    (["generate", "x", "--samples", "4", "--num-beams", "3"], "at most num_beams"),
+    (["generate", "x", "--min-new-tokens", "9", "--max-new-tokens", "3"], "at most max_new_tokens"),
+    (["generate", "x", "--entropy"], "given with --json or --output only"),
+    (["generate"], "a prompt is needed"),
+    (["generate", "x", "--seed", "-1"], "must be at least 0, got -1"),
+    (["demo", "--samples", "0"], "argument --samples: must be at least 1, got 0"),
+    (["demo", "--gamma", "1.5"], "argument --gamma: must be above 0 and at most 1, got 1.5"),
+    (["demo", "--temperature", "-1"], "argument --temperature: must be at least 0 and finite, got -1"),
+    (["demo", "--temperature", "hot"], "argument --temperature: invalid number value: 'hot'"),
+    (["mismatch", "a", "b", "--divergence", "nan"], "argument --divergence: must be at least 0"),
+    (["score", "x", "--html", "y", "--ray"], "--ray scores elsewhere"),
+    (["demo", "--nonsense"], "unrecognized arguments: --nonsense"),
+    (["demmo"], "invalid choice: 'demmo'"),
+    ([], "the following arguments are required: COMMAND"),
+]
+
+
 def test_wrong_options_are_told_before_anything_is_loaded(
-    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(
-        sys.modules["lite.cli.main"], "import_module", _fails
-    )  # no command is so much as imported
-    try:
-        status: object = main(arguments)
-    except SystemExit as wrong:
-        status = wrong.code
-    assert status == 2
-    err = capsys.readouterr().err
-    assert message in err
-    assert len(err.splitlines()) == 1
-    assert "--help)" in err
+    for arguments, message in WRONG:
+        monkeypatch.setattr(
+            sys.modules["lite.cli.main"], "import_module", _fails
+        )  # no command is so much as imported
+        try:
+            status: object = main(arguments)
+        except SystemExit as wrong:
+            status = wrong.code
+        assert status == 2, arguments
+        err = capsys.readouterr().err
+        assert message in err, arguments
+        assert len(err.splitlines()) == 1, arguments
+        assert "--help)" in err, arguments
 
 
 def test_wrong_options_load_no_runtime() -> None:

@@ -10,7 +10,7 @@ from helpers.commands import Run
 from helpers.models.real_models import MODELS, folder_of_two
 
 from lite.cli import main
-from lite.models import OnnxDecoder, full_logits, read_log_probs, score
+from lite.models import OnnxDecoder, full_logits, read_log_probs
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 A, SAME = str(MODELS / "optimum-llama"), str(MODELS / "genai-llama-fp32")
@@ -72,24 +72,6 @@ def test_two_exports_on_given_tokens_and_texts(log: str, run: Run, tmp_path: Pat
     file.write_text(json.dumps({"messages": turns}) + "\n" + json.dumps({"prompt": "a", "response": "b c"}))
     found = out(run, A, SAME, "--data", str(file))
     assert (found["rows"], found["cause"]) == (2, None)
-
-
-@pytest.mark.grid
-def test_divergence_and_the_token_that_begins_texts(log: str, run: Run, tmp_path: Path) -> None:
-    strict, lax = (out(run, A, log, "--divergence", x)["rows_that_diverge"] for x in ("0.01", "1000"))
-    assert (strict, lax) == (8, 0)
-    rows, file = read_log_probs(log), tmp_path / "begun.jsonl"
-    begun = score(OnnxDecoder(A), [np.append(77, row.ids) for row in rows])
-    lines = [
-        {
-            "prompt_ids": r.prompt_ids.tolist(),
-            "response_ids": r.response_ids.tolist(),
-            "logprobs": s[5:].tolist(),
-        }
-        for r, s in zip(rows, begun, strict=True)
-    ]
-    file.write_text("\n".join(map(json.dumps, lines)))
-    assert out(run, A, str(file), "--bos-token-id", "77")["cause"]["parameters"] == {"added": 77}
 
 
 def test_a_page_is_written(log: str, run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import numpy as np
-import pytest
 
 from lite.cli.mismatch_page import bin_names, page
 from lite.models import LoggedResponse, Mismatch
@@ -56,25 +55,25 @@ class Balanced(HTMLParser):
         self.text += data
 
 
-@pytest.mark.parametrize(("rows", "tokens", "tried"), [(3, 20, True), (1, 1, False), (300, 30, True)])
-def test_the_page_is_whole(rows: int, tokens: int, tried: bool) -> None:
-    text = page(found(rows, tokens, tried=tried), "model <A>", "b & c", "none <script>")
-    parser = Balanced()
-    parser.feed(text)
-    parser.close()
-    assert parser.open == []
-    for said in ("model <A>", "b & c", "none <script>", f"{rows * tokens:,} tokens of {rows} responses"):
-        assert said in parser.text
-    assert "<script" not in text
-    assert ("a <b> c" in parser.text) is tried
-    assert len(re.findall("<svg", text)) == 4
-    for svg in re.findall("<svg.*?</svg>", text, re.DOTALL):
-        ElementTree.fromstring(svg)
-        assert "NaN" not in svg
-        assert 'width="-' not in svg
-    # It asks nothing of the network: the only address is the name of SVG's namespace.
-    assert set(re.findall(r"https?://[^\"' ]+", text)) == {"http://www.w3.org/2000/svg"}
-    assert "url(" not in text
+def test_the_page_is_whole() -> None:
+    for rows, tokens, tried in ((3, 20, True), (1, 1, False), (300, 30, True)):
+        text = page(found(rows, tokens, tried=tried), "model <A>", "b & c", "none <script>")
+        parser = Balanced()
+        parser.feed(text)
+        parser.close()
+        assert parser.open == [], rows
+        for said in ("model <A>", "b & c", "none <script>", f"{rows * tokens:,} tokens of {rows} responses"):
+            assert said in parser.text, rows
+        assert "<script" not in text, rows
+        assert ("a <b> c" in parser.text) is tried, rows
+        assert len(re.findall("<svg", text)) == 4, rows
+        for svg in re.findall("<svg.*?</svg>", text, re.DOTALL):
+            ElementTree.fromstring(svg)
+            assert "NaN" not in svg, rows
+            assert 'width="-' not in svg, rows
+        # It asks nothing of the network: the only address is the name of SVG's namespace.
+        assert set(re.findall(r"https?://[^\"' ]+", text)) == {"http://www.w3.org/2000/svg"}, rows
+        assert "url(" not in text, rows
 
 
 def test_large_comparisons_stay_readable() -> None:

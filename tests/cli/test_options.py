@@ -30,9 +30,8 @@ def config(model: LoadedModel, *flags: str, chat: bool = False, samples: int = 1
     return config_of(args, model)
 
 
-@pytest.mark.parametrize(
-    ("flag", "value"),
-    [
+def test_each_flag_is_the_option_of_its_name(model: LoadedModel) -> None:
+    cases: list[tuple[str, Any]] = [
         ("max_new_tokens", 7),
         ("temperature", 0.5),
         ("top_k", 5),
@@ -45,13 +44,12 @@ def config(model: LoadedModel, *flags: str, chat: bool = False, samples: int = 1
         ("num_beams", 3),
         ("early_stopping", "never"),
         ("entropy", True),
-    ],
-)
-def test_each_flag_is_the_option_of_its_name(flag: str, value: Any, model: LoadedModel) -> None:
-    text = {"bad_words_ids": "[[5, 6], [7]]", "logit_bias": '{"5": -2}'}.get(flag, str(value))
-    got = config(model, f"--{flag.replace('_', '-')}", *([] if value is True else [text]))
-    assert getattr(got, flag) == value
-    assert got.greedy is (flag not in ("temperature", "top_k", "top_p", "min_p"))
+    ]
+    for flag, value in cases:
+        text = {"bad_words_ids": "[[5, 6], [7]]", "logit_bias": '{"5": -2}'}.get(flag, str(value))
+        got = config(model, f"--{flag.replace('_', '-')}", *([] if value is True else [text]))
+        assert getattr(got, flag) == value, flag
+        assert got.greedy is (flag not in ("temperature", "top_k", "top_p", "min_p")), flag
 
 
 def test_generation_is_greedy_until_sampling_is_asked_for(model: LoadedModel) -> None:

@@ -13,17 +13,10 @@ def test_a_line_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "lite score: heard\n")
 
 
-@pytest.mark.parametrize(
-    ("terminal", "quiet", "shown"),
-    [(True, False, "4 done\r5 done\r\n"), (True, True, ""), (False, False, "")],
-)
 def test_counts_are_for_terminals(
-    terminal: bool,
-    quiet: bool,
-    shown: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
-    assert list(counted(Namespace(quiet=quiet), "ab", "done", 3)) == ["a", "b"]
-    assert capsys.readouterr() == ("", shown)
+    for terminal, quiet, shown in ((True, False, "4 done\r5 done\r\n"), (True, True, ""), (False, False, "")):
+        monkeypatch.setattr("sys.stderr.isatty", lambda terminal=terminal: terminal)
+        assert list(counted(Namespace(quiet=quiet), "ab", "done", 3)) == ["a", "b"], terminal
+        assert capsys.readouterr() == ("", shown), terminal

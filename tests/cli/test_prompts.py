@@ -47,21 +47,29 @@ def test_json_lines(tmp_path: Path) -> None:
     assert told == [{"prompt": "a"}, {"id": 1, "messages": TURNS}]
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["{", "[1]", '{"prompt": 3}', '{"messages": []}', '{"messages": [{"role": "user"}]}', "[" * 100_000, "a"],
-)
-def test_a_line_of_another_kind_is_named(line: str, tmp_path: Path) -> None:
-    file = tmp_path / "prompts.jsonl"
-    file.write_text('{"prompt": "a"}\n\n' + line)
-    with pytest.raises(ValueError, match=r"prompts.jsonl, line 3: expected a JSON object with 'prompt'"):
-        read(file=[str(file)])
-    file.write_text(line)
-    if len(line) > 1 and line[0] == "{":  # an object is no text, also in the first line
-        with pytest.raises(ValueError, match=r"prompts.jsonl, line 1: expected a JSON object with 'prompt'"):
+def test_a_line_of_another_kind_is_named(tmp_path: Path) -> None:
+    cases = [
+        "{",
+        "[1]",
+        '{"prompt": 3}',
+        '{"messages": []}',
+        '{"messages": [{"role": "user"}]}',
+        "[" * 100_000,
+        "a",
+    ]
+    for line in cases:
+        file = tmp_path / "prompts.jsonl"
+        file.write_text('{"prompt": "a"}\n\n' + line)
+        with pytest.raises(ValueError, match=r"prompts.jsonl, line 3: expected a JSON object with 'prompt'"):
             read(file=[str(file)])
-    else:
-        assert read(file=[str(file)]) == [Prompt(line)]
+        file.write_text(line)
+        if len(line) > 1 and line[0] == "{":  # an object is no text, also in the first line
+            with pytest.raises(
+                ValueError, match=r"prompts.jsonl, line 1: expected a JSON object with 'prompt'"
+            ):
+                read(file=[str(file)])
+        else:
+            assert read(file=[str(file)]) == [Prompt(line)], line
 
 
 def test_an_empty_prompt_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

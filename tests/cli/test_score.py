@@ -58,16 +58,18 @@ def test_score_ends_a_response_as_the_template_does(run: Run, tmp_path: Path) ->
         np.testing.assert_allclose(line["log_prob"], log_probs[len(prompt) :].sum(), rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [("{", "line 1: not JSON"), ('{"prompt": 3}', "line 1: expected an object"), ("[1]", "line 1: expected")],
-)
-def test_score_names_the_bad_line(line: str, message: str, run: Run, tmp_path: Path) -> None:
-    file = tmp_path / "in.jsonl"
-    file.write_text(line + "\n")
-    assert f"{file}, {message}" in run([*SCORE, str(file)], 1).err
-    file.write_bytes(b"\xff\xfe")
-    assert f"{file} is not text in UTF-8" in run([*SCORE, str(file)], 1).err
+def test_score_names_the_bad_line(run: Run, tmp_path: Path) -> None:
+    cases = [
+        ("{", "line 1: not JSON"),
+        ('{"prompt": 3}', "line 1: expected an object"),
+        ("[1]", "line 1: expected"),
+    ]
+    for line, message in cases:
+        file = tmp_path / "in.jsonl"
+        file.write_text(line + "\n")
+        assert f"{file}, {message}" in run([*SCORE, str(file)], 1).err, line
+        file.write_bytes(b"\xff\xfe")
+        assert f"{file} is not text in UTF-8" in run([*SCORE, str(file)], 1).err, line
 
 
 def test_score_says_that_there_is_nothing_to_do(run: Run, tmp_path: Path) -> None:
@@ -89,32 +91,30 @@ def test_score_writes_to_devices_and_reads_none(run: Run, tmp_path: Path) -> Non
     assert "No space left" in run([*SCORE, "--raw", str(file), "--output", "/dev/full"], 1).err
 
 
-@pytest.mark.parametrize("content", ["notes\n", "notes", '{"line": 1}\nnotes\n'])
-def test_score_resumes_its_own_output_only(content: str, run: Run, tmp_path: Path) -> None:
-    file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    file.write_text('{"prompt": "a", "response": "b"}\n')
-    output.write_text(content)
-    assert "give another file" in run([*SCORE, "--raw", "--output", str(output), str(file)], 1).err
-    assert output.read_text() == content
+def test_score_resumes_its_own_output_only(run: Run, tmp_path: Path) -> None:
+    for content in ("notes\n", "notes", '{"line": 1}\nnotes\n'):
+        file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+        file.write_text('{"prompt": "a", "response": "b"}\n')
+        output.write_text(content)
+        assert "give another file" in run([*SCORE, "--raw", "--output", str(output), str(file)], 1).err
+        assert output.read_text() == content, content
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
+def test_score_says_which_line_is_wrong(run: Run, tmp_path: Path) -> None:
+    cases = [
         ('{"prompt": "", "response": "b"}', "line 1: the prompt has no token"),
         ('{"prompt": "a", "response": ""}', "line 1: the response has no token"),
         ("[" * 100_000, "line 1: not JSON"),
         ('{"prompt": "\\ud800", "response": "b"}', "text must be valid Unicode"),
         ('{"prompt": 1, "response": "b"}', "line 1: expected an object"),
         ('{"messages": []}', "line 1: expected an object"),
-    ],
-)
-def test_score_says_which_line_is_wrong(line: str, message: str, run: Run, tmp_path: Path) -> None:
-    file = tmp_path / "in.jsonl"
-    file.write_text(line + "\n")
-    err = run([*SCORE, "--raw", str(file)], 1).err
-    assert message in err
-    assert len(err.splitlines()) == 1
+    ]
+    for line, message in cases:
+        file = tmp_path / "in.jsonl"
+        file.write_text(line + "\n")
+        err = run([*SCORE, "--raw", str(file)], 1).err
+        assert message in err, line
+        assert len(err.splitlines()) == 1, line
 
 
 def test_score_takes_what_it_needs_from_a_line(run: Run, tmp_path: Path) -> None:
@@ -123,49 +123,48 @@ def test_score_takes_what_it_needs_from_a_line(run: Run, tmp_path: Path) -> None
     assert json.loads(run([*SCORE, "--raw", "--json", str(file)]).out)["line"] == 1
 
 
-@pytest.mark.parametrize(
-    ("flags", "change", "message"),
-    [
-        ([], {}, ""),
-        (["--batch-size", "1", "--threads", "1"], {}, ""),  # no row shows them
-        (["--raw"], {}, "raw was false and is true."),
-        (["--model", str(MODELS / "genai-llama-fp32")], {}, "model was {"),
-        (
-            ["--adapter", str(MODELS / "handmade-lora" / "casual.onnx_adapter")],
-            {},
-            "adapter was not given and",
-        ),
-        ([], {"response": "C"}, 'line 2: response is "c", and "C" in the input'),
-        ([], {"id": 4}, "line 2: id is 3, and 4 in the input"),
-        (
-            [],
-            {"prompt": None, "messages": [{"role": "user", "content": "a"}]},
-            "line 2: messages is null, and",
-        ),
-        ([], None, "line 2: the input has 1 rows"),
-    ],
-)
+CHANGES: list[tuple[list[str], dict[str, object] | None, str]] = [
+    ([], {}, ""),
+    (["--batch-size", "1", "--threads", "1"], {}, ""),  # no row shows them
+    (["--raw"], {}, "raw was false and is true."),
+    (["--model", str(MODELS / "genai-llama-fp32")], {}, "model was {"),
+    (
+        ["--adapter", str(MODELS / "handmade-lora" / "casual.onnx_adapter")],
+        {},
+        "adapter was not given and",
+    ),
+    ([], {"response": "C"}, 'line 2: response is "c", and "C" in the input'),
+    ([], {"id": 4}, "line 2: id is 3, and 4 in the input"),
+    (
+        [],
+        {"prompt": None, "messages": [{"role": "user", "content": "a"}]},
+        "line 2: messages is null, and",
+    ),
+    ([], None, "line 2: the input has 1 rows"),
+]
+
+
 def test_score_goes_on_behind_what_the_same_command_wrote(
-    flags: list[str],
-    change: dict[str, object] | None,
-    message: str,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    rows = [{"prompt": "a", "response": "b"}, {"id": 3, "prompt": "a", "response": "c"}]
-    file.write_text("\n".join(map(json.dumps, rows)))
+    first, second = {"prompt": "a", "response": "b"}, {"id": 3, "prompt": "a", "response": "c"}
+    file.write_text("\n".join(map(json.dumps, [first, second])))
     command = [*SCORE, str(file), "--output", str(output)]
     assert main(command) == 0
     whole = output.read_bytes()
-    rows[1:] = [] if change is None else [rows[1] | change]
-    file.write_text(
-        "\n".join(map(json.dumps, [*rows, {"prompt": "a", "response": "d"}][: 1 if change is None else 3]))
-    )
-    assert main([*command, *flags]) == bool(message)
-    assert message in capsys.readouterr().err
-    assert output.read_bytes()[: len(whole)] == whole
-    assert (output.read_bytes() == whole) == bool(message)
+    for flags, change, message in CHANGES:
+        output.write_bytes(whole)
+        rows = [first] if change is None else [first, second | change]
+        file.write_text(
+            "\n".join(
+                map(json.dumps, [*rows, {"prompt": "a", "response": "d"}][: 1 if change is None else 3])
+            )
+        )
+        assert main([*command, *flags]) == bool(message), flags
+        assert message in capsys.readouterr().err, flags
+        assert output.read_bytes()[: len(whole)] == whole, flags
+        assert (output.read_bytes() == whole) == bool(message), flags
 
 
 def test_score_takes_ids_before_texts(run: Run, tmp_path: Path) -> None:

@@ -10,9 +10,8 @@ import pytest
 from lite.cli.learning.rewards import check_reward, reward_of
 
 
-@pytest.mark.parametrize(
-    ("name", "response", "answer", "expected"),
-    [
+def test_built_in_rewards() -> None:
+    cases: list[tuple[str, str, object, float]] = [
         ("exact", " 42\n", "42", 1),
         ("exact", "42", 42, 1),
         ("exact", "It is 42", "42", 0),
@@ -23,19 +22,27 @@ from lite.cli.learning.rewards import check_reward, reward_of
         ("contains", "It is yes!", "yes", 1),
         ("contains", "yesterday", "yes", 0),
         ("contains", "costs $4 (", "$4 (", 1),  # no pattern
-    ],
-)
-def test_built_in_rewards(name: str, response: str, answer: object, expected: float) -> None:
-    np.testing.assert_equal(reward_of(name)(response, {"answer": answer}), expected)
+    ]
+    for name, response, answer, expected in cases:
+        np.testing.assert_equal(reward_of(name)(response, {"answer": answer}), expected, err_msg=str(name))
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["exakt", "os.system", "a:b:c", "a/b:c", "../mine:score", ":score", "mine:", "mine:a.b", "m:f()", ""],
-)
-def test_a_name_that_is_none_is_told_first(name: str) -> None:
-    with pytest.raises(argparse.ArgumentError, match="module:function"):
-        check_reward(name)
+def test_a_name_that_is_none_is_told_first() -> None:
+    cases = [
+        "exakt",
+        "os.system",
+        "a:b:c",
+        "a/b:c",
+        "../mine:score",
+        ":score",
+        "mine:",
+        "mine:a.b",
+        "m:f()",
+        "",
+    ]
+    for name in cases:
+        with pytest.raises(argparse.ArgumentError, match="module:function"):
+            check_reward(name)
 
 
 def written(folder: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
@@ -65,22 +72,18 @@ def test_a_file_here_takes_the_place_of_no_installed_module(
         reward_of("colorsys:hls_to_rgb")("a", {})
 
 
-@pytest.mark.parametrize(
-    ("source", "error", "message"),
-    [
+def test_what_is_wrong_with_a_function_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cases: list[tuple[str, type[Exception], str]] = [
         ("", ImportError, "mine has no 'score'"),
         ("score = 3", TypeError, "must be a function, got int"),
         ("def score(response, row): return 1 / 0", RuntimeError, "raised ZeroDivisionError"),
         ("def score(response, row): return 'high'", ValueError, "finite number, got 'high'"),
         ("def score(response, row): return float('nan')", ValueError, "finite number, got nan"),
-    ],
-)
-def test_what_is_wrong_with_a_function_is_told(
-    source: str, error: type[Exception], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written(tmp_path, monkeypatch, source)
-    with pytest.raises(error, match=message):
-        reward_of("mine:score")("a", {})
+    ]
+    for source, error, message in cases:
+        written(tmp_path, monkeypatch, source)
+        with pytest.raises(error, match=message):
+            reward_of("mine:score")("a", {})
 
 
 def test_a_missing_module_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

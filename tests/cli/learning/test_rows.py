@@ -35,9 +35,8 @@ def test_rows_keep_all_fields(tmp_path: Path) -> None:
     assert read(tmp_path, {"prompt": "a"}, reward="mine:score") == [{"prompt": "a"}]
 
 
-@pytest.mark.parametrize(
-    ("row", "options", "message"),
-    [
+def test_a_wrong_line_is_named(tmp_path: Path) -> None:
+    cases: list[tuple[Any, dict[str, Any], str]] = [
         ("{", {}, "line 2: not JSON"),
         ("[" * 100_000, {}, "line 2: not JSON"),
         ("3", {}, "line 2: expected an object with 'prompt'"),
@@ -48,12 +47,11 @@ def test_rows_keep_all_fields(tmp_path: Path) -> None:
         ({"messages": [TURN], "answer": "b"}, {"raw": True}, "'messages' are no text"),
         ({"prompt": "a", "answer": "b"}, {"method": "sft"}, "'prompt' and 'response'"),
         ({"messages": [TURN]}, {"method": "sft"}, "must end with an assistant's turn"),
-    ],
-)
-def test_a_wrong_line_is_named(row: Any, options: dict[str, Any], message: str, tmp_path: Path) -> None:
-    good = {"prompt": "a", "answer": "b", "response": "b"}
-    with pytest.raises(ValueError, match=message):
-        read(tmp_path, good, row, **options)
+    ]
+    for row, options, message in cases:
+        good = {"prompt": "a", "answer": "b", "response": "b"}
+        with pytest.raises(ValueError, match=message):
+            read(tmp_path, good, row, **options)
 
 
 def test_an_empty_file_has_nothing(tmp_path: Path) -> None:
