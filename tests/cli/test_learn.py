@@ -34,7 +34,9 @@ def test_a_run_that_goes_on_is_the_run_that_was_not_interrupted(
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     learn = ["learn", str(rows), *SMALL, "--full", "--method", "sft"]
     run([*learn, "--output", str(whole), "--steps", "2"])
-    run([*learn, "--output", str(parts), "--steps", "1"])
+    assert run([*learn, "--output", str(parts), "--steps", "1"]).out.startswith(
+        "step 0: before learning\nstep 1: loss "
+    )
     other, before = WriterLock(str(parts)), (parts / "steps.jsonl").read_bytes()
     assert "another `lite learn` writes there now" in run([*learn, "--output", str(parts)], 1).err
     other.close()
@@ -76,6 +78,7 @@ def test_a_step_that_teaches_nothing_is_told() -> None:
     record = {"step": 3, "reward": 1.0, "told": 0.0, "loss": 0.0}
     assert _line(record) == "step 3: reward 1.000, loss 0.0000, no response was better than another"
     assert "better" not in _line(record | {"told": 0.5})
+    assert _line({"step": 0}) == "step 0: before learning"
 
 
 def test_parts_are_computed_again_on_the_way_back(

@@ -18,5 +18,3 @@ def test_what_is_told_of_a_step(rows: Path, tmp_path: Path, run: Run) -> None:
     assert 0 <= first["reward"] <= 1
     np.testing.assert_allclose(first["kl"], 0, atol=1e-6)  # it is the reference still
     assert second["kl"] > 1e-4
-    plain = run([*learn[:-4], "--steps", "1", "--output", str(tmp_path / "p")]).out
-    assert plain.startswith("step 0: before learning\nstep 1: reward ")

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from lite.models import ModelConfig, OnnxDecoder
 from lite.models.decoder import device_logits, memory, opening
+from lite.models.decoder.device_logits import DeviceLogits
 from lite.models.generation import sampling
 from lite.models.graph import cuda_stream
 
@@ -246,6 +247,45 @@ def on_a_stream(
     patch.setattr(opening, "open_session", opened)
     config = decoder_graphs.make(name)[0].config
     return OnnxDecoder(config, device=NAME, gather_logits=False, **arguments), session
+
+
+def check_steps(
+    decoder: OnnxDecoder,
+    rng: np.random.Generator,
+    turns: int,
+    after: Callable[[Sequence[int]], Any] = decoder_graphs.expected,
+) -> None:
+    """Rows that are forked, cut, left out and taken again give the logits of their tokens."""
+    texts = [rng.integers(0, decoder.vocab_size, length).tolist() for length in (4, 2, 7)]
+    for row, logits in enumerate(decoder.prefill_rows(range(3), texts)):
+        np.testing.assert_allclose(logits, after(texts[row]), atol=5e-3)
+    for turn in range(turns):
+        rows = rng.permutation(3)[: rng.integers(1, 4)].tolist()
+        for _ in range(int(rng.integers(1, 14))):
+            if max(len(texts[row]) for row in rows) >= 60:
+                break
+            tokens = rng.integers(0, decoder.vocab_size, len(rows))
+            logits = decoder.decode_unchecked(tokens, rows)
+            assert isinstance(logits, DeviceLogits)
+            for row, token, got in zip(rows, tokens, np.asarray(logits), strict=True):
+                texts[row].append(int(token))
+                np.testing.assert_allclose(got, after(texts[row]), atol=5e-3)
+        if turn % 3 == 0:
+            decoder.fork(1, 2)
+            texts[2] = list(texts[1])
+        elif turn % 3 == 1:
+            decoder.truncate(0, 3)
+            texts[0] = texts[0][:3]
+        else:
+            new = [[5, 6], [7]]
+            cut = [min(len(texts[row]), 20) for row in (0, 1)]
+            for row in (0, 1):
+                decoder.truncate(row, cut[row])
+                texts[row] = texts[row][: cut[row]] + new[row]
+            for logits, row in zip(decoder.extend([0, 1], new), (0, 1), strict=True):
+                ends = range(cut[row] + 1, len(texts[row]) + 1)
+                want = [after(texts[row][:end]) for end in ends]
+                np.testing.assert_allclose(logits, want, atol=5e-3)
 
 
 @pytest.fixture

@@ -120,6 +120,7 @@ def test_cut_and_continued(name: str, rng: np.random.Generator) -> None:
     np.testing.assert_allclose(logits, want, atol=atol)
 
 
+@pytest.mark.usefixtures("only_new_garbage")
 @pytest.mark.parametrize("name", real_models.STANDING)
 def test_what_a_row_takes(name: str, rng: np.random.Generator) -> None:
     decoder = open_model(name)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.models import decoder_graphs
 from helpers.models.real_models import MODELS
-from helpers.models.stand_in_gpu import DeviceValue, HostRuntime, gpu, on_gpu
+from helpers.models.stand_in_gpu import DeviceValue, HostRuntime, check_steps, gpu, on_gpu
 from helpers.simulator import gpu_found
 from helpers.tiers import standing_for_all
 
@@ -23,7 +23,6 @@ from lite.models import (
     score,
     score_choices,
 )
-from lite.models.decoder.device_logits import DeviceLogits
 
 __all__ = ["gpu"]  # a fixture
 
@@ -39,24 +38,7 @@ def pair(request: pytest.FixtureRequest, gpu: HostRuntime) -> Any:
 
 def test_steps_between_everything_else(pair: Any, gpu: HostRuntime, rng: np.random.Generator) -> None:
     decoder, _, after = pair
-    texts = [rng.integers(0, decoder.vocab_size, length).tolist() for length in (4, 2, 7)]
-    decoder.prefill_rows(range(3), texts)
-    for turn in range(8):
-        rows = rng.permutation(3)[: rng.integers(1, 4)].tolist()
-        for _ in range(3):
-            tokens = rng.integers(0, decoder.vocab_size, len(rows))
-            logits = decoder.decode_unchecked(tokens, rows)
-            assert isinstance(logits, DeviceLogits)
-            assert logits.__cuda_array_interface__["shape"] == (len(rows), decoder.vocab_size)
-            for row, token, got in zip(rows, tokens, np.asarray(logits), strict=True):
-                texts[row].append(int(token))
-                np.testing.assert_allclose(got, after(texts[row]), atol=5e-3)
-        if turn % 3 == 0:
-            decoder.fork(1, 2)
-            texts[2] = list(texts[1])
-        elif turn % 3 == 1:
-            decoder.truncate(0, 3)
-            texts[0] = texts[0][:3]
+    check_steps(decoder, rng, 6, after)
     assert type(decoder.decode([1], [0])) is np.ndarray
     assert {"copy", "synchronise"} <= set(gpu.calls)  # rows were moved by the driver
 

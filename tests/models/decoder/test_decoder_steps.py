@@ -204,6 +204,7 @@ def test_siblings_share_the_session_and_nothing_else(model: Model) -> None:
     assert not decoder._held.any()
 
 
+@pytest.mark.usefixtures("only_new_garbage")
 def test_logits_are_not_kept_when_rows_are_given_back(model: Model) -> None:
     """Each number of rows has a binding of its own; none of them holds on to the logits of its last step."""
     decoder = model.decoder

@@ -152,6 +152,7 @@ def test_a_call_from_within_a_call_runs_on_the_same_decoder() -> None:
     assert pool.run(outer, range(2), most=2) == [(0, 0), (1, 1)]
 
 
+@pytest.mark.usefixtures("only_new_garbage")
 def test_a_model_has_one_pool_which_grows_and_goes_with_it() -> None:
     model = Model()
     first = Pool.of(model)

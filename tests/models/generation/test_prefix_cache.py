@@ -178,6 +178,7 @@ def test_a_closed_stream_keeps_what_had_ended(rng: np.random.Generator) -> None:
     assert cache.rows == len(decoder.rows) == 1
 
 
+@pytest.mark.usefixtures("only_new_garbage")
 def test_a_cache_that_is_gone_leaves_no_rows(rng: np.random.Generator) -> None:
     decoder = ScriptedDecoder()
     cache = PrefixCache(decoder, 10_000)

@@ -219,40 +219,20 @@ def test_what_is_no_json_object() -> None:
             check_rules(text)
 
 
-@settings(max_examples=25)
-@given(
-    st.dictionaries(
-        st.sampled_from(
-            ["normalizer", "pre_tokenizer", "post_processor", "decoder", "added_tokens", "model", "x"]
-        ),
-        st.recursive(
-            st.none() | st.booleans() | st.integers(0, 9) | st.floats() | st.text(max_size=3),
-            lambda inner: (
-                st.lists(inner, max_size=3)
-                | st.dictionaries(
-                    st.sampled_from(
-                        [
-                            "type",
-                            "content",
-                            "pattern",
-                            "String",
-                            "normalizers",
-                            "single",
-                            "special_tokens",
-                            "id",
-                        ]
-                    ),
-                    inner
-                    | st.sampled_from(
-                        ["Sequence", "Replace", "Prepend", "TemplateProcessing", "Precompiled"]
-                    ),
-                    max_size=4,
-                )
-            ),
-            max_leaves=12,
-        ),
-    )
+KEYS = ["normalizer", "pre_tokenizer", "post_processor", "decoder", "added_tokens", "model", "x"]
+FIELDS = ["type", "content", "pattern", "String", "normalizers", "single", "special_tokens", "id"]
+KINDS = st.sampled_from(["Sequence", "Replace", "Prepend", "TemplateProcessing", "Precompiled"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 9) | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner | KINDS, max_size=4)
+    ),
+    max_leaves=12,
 )
+
+
+@settings(max_examples=25)
+@given(st.dictionaries(st.sampled_from(KEYS), VALUES))
 def test_rules_of_any_form_are_read_or_refused(parts: dict[str, Any]) -> None:
     with contextlib.suppress(ValueError):
         check_rules(json.dumps(parts))

@@ -12,9 +12,7 @@ from helpers.models.real_models import MODELS
 import lite
 from lite import TensorDict
 from lite.data import (
-    GroupAdvantage,
     LazyStackStorage,
-    ListStorage,
     LLMCollector,
     MCAdvantage,
     SamplerWithoutReplacement,
@@ -22,7 +20,7 @@ from lite.data import (
     row_seeds,
 )
 from lite.models import ChatHistory, History, OnnxWrapper, RetrieveLogProb, embedded_model_path
-from lite.nn.losses import DPOLoss, GRPOLoss, SFTLoss, grpo_loss
+from lite.nn.losses import DPOLoss, GRPOLoss, SFTLoss
 from lite.optim import SGD
 
 pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
@@ -126,45 +124,6 @@ def test_a_collector_over_a_wrapper(mode: str, pad_output: bool) -> None:
     if not pad_output:
         assert collect(6, 3, None) == whole
         assert collect(3, None, 3) == whole
-
-
-def test_grpo_through_a_buffer(wrap: Make) -> None:
-    """Responses are collected, stored, drawn, scored anew, and give the loss of those that were drawn."""
-    policy = wrap("tokens", generate_kwargs={"temperature": 3.0, "do_sample": True, "max_new_tokens": 6})
-    judge = policy.get_new_version(generate=False)
-    buffer = TensorDictReplayBuffer(
-        storage=ListStorage(24), sampler=SamplerWithoutReplacement(), batch_size=8
-    )
-    collector = LLMCollector(
-        [HI, HELLO],
-        policy=policy,
-        repeats=3,
-        dialog_turns_per_batch=6,
-        total_dialog_turns=24,
-        seed=0,
-        reward=lambda td: [len(row) for row in td.reshape(-1).get(("tokens", "response"), as_list=True)],
-        postproc=GroupAdvantage(group_key=("collector", "group_ids")),
-        replay_buffer=buffer,
-    )
-    assert list(collector) == [None] * 4
-    drawn, lengths = [], set()
-    for batch in buffer:
-        responses = batch.get(("tokens", "response"), as_list=True)
-        lengths |= {len(row) for row in responses}
-        assert batch["next", "reward"].ravel().tolist() == [len(row) for row in responses]
-        scored = judge(batch.select("tokens"))
-        full = scored.get(("log_probs", "full"), as_list=True)
-        before = batch.get(("log_probs", "response"), as_padded_tensor=True)
-        now, mask = np.zeros_like(before), np.zeros(before.shape, bool)
-        for i, row in enumerate(responses):
-            now[i, : len(row)], mask[i, : len(row)] = full[i][-len(row) :], True
-        np.testing.assert_allclose(now[mask], before[mask], atol=1e-4)
-        out = grpo_loss(now, before, batch["advantage"], mask)
-        wanted = -np.broadcast_to(batch["advantage"], mask.shape)[mask].mean()
-        np.testing.assert_allclose(out["loss_objective"], wanted, atol=1e-4)
-        drawn += batch["index"].tolist()
-    assert sorted(drawn) == list(range(24))
-    assert len(lengths) > 1
 
 
 def test_from_prompts_to_a_step() -> None:

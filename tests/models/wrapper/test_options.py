@@ -58,6 +58,7 @@ def test_tokenizer_kwargs_that_are_decided(wrap: Make) -> None:
             wrap("text", tokenizer_kwargs=given)
 
 
+@pytest.mark.usefixtures("only_new_garbage")
 def test_register_collector(wrap: Make) -> None:
     class Collector:
         pass
