@@ -13,14 +13,7 @@ from helpers.models.real_models import EXPECTED, open_model, tolerance
 from helpers.tiers import standing_for_all
 from numpy.typing import NDArray
 
-from lite.models import (
-    GenerationConfig,
-    OnnxDecoder,
-    Padding,
-    RewindableDecoder,
-    generate,
-    score,
-)
+from lite.models import GenerationConfig, OnnxDecoder, Padding, RewindableDecoder, generate, score
 
 pytest.importorskip("onnxruntime")
 

@@ -11,14 +11,7 @@ from helpers.models.real_models import open_model
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 from helpers.models.table_model import TableModel
 
-from lite.models import (
-    GenerationConfig,
-    PrefixCache,
-    generate,
-    generate_each,
-    score_details,
-    stream,
-)
+from lite.models import GenerationConfig, PrefixCache, generate, generate_each, score_details, stream
 
 PROMPT = [1, 2, 3]
 

@@ -11,14 +11,7 @@ import pytest
 from helpers.models.prompts import Make
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 
-from lite.models import (
-    GenerationConfig,
-    OnnxDecoder,
-    embedded_model_path,
-    full_logits,
-    generate,
-    score,
-)
+from lite.models import GenerationConfig, OnnxDecoder, embedded_model_path, full_logits, generate, score
 from lite.models.generation.batching import BatchSizes
 from lite.models.generation.calls import ModelCalls
 from lite.models.generation.pool import Pool

@@ -8,7 +8,6 @@ import os
 import pickle
 import shutil
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -168,25 +167,6 @@ def test_given_sessions_are_shared_but_not_pickled(session: Any) -> None:
         pickle.dumps(module)
     with pytest.raises(RuntimeError, match="give the path"):
         module.to("cuda")
-
-
-def test_threads(policy: OnnxModule) -> None:
-    batches = [inputs(i + 1, seed=i) for i in range(8)]
-    wanted = [policy(*batch) for batch in batches]
-    failures: list[Any] = []
-
-    def work(i: int) -> None:
-        for _ in range(30):
-            for got, want in zip(policy(*batches[i]), wanted[i], strict=True):
-                if not np.array_equal(got, want):
-                    failures.append((i, got, want))
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

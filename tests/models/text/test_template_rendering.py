@@ -7,9 +7,7 @@ import pytest
 from helpers.models.tool_templates import CONVERSATION, THINKING, TOOLS
 
 from lite.models import History
-from lite.models.text.builtin_templates import (
-    BUILT_IN,
-)
+from lite.models.text.builtin_templates import BUILT_IN
 from lite.models.text.template_rendering import Rendered, render_chat, warn_of_dropped
 
 USER = {"role": "user", "content": "Hi"}

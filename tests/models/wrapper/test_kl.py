@@ -20,7 +20,7 @@ from lite.models import (
     Text,
     Tokens,
 )
-from lite.nn import TensorDictModule, TensorDictSequential
+from lite.nn import TensorDictSequential
 
 pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
@@ -260,26 +260,6 @@ def test_the_kl_of_two_models(scorer: Make, mode: str, assistant_only: bool, pad
         np.testing.assert_allclose(np.ravel(reward), 1 - 0.25 * row, rtol=1e-6)
     assert rows(td, "next", "log_probs", "full") == found[0]
     assert rows(td, "next", "ref_log_probs", "full") == found[1]
-
-
-def test_after_generation_in_a_sequence(wrap: Make, scorer: Make) -> None:
-    policy = wrap("history", chat_template_name="chatml_format")
-    gen = policy.get_new_version(generate=False, log_probs_key="gen_log_probs")
-    ref = scorer(other=True, log_probs_key="ref_log_probs")
-    done = TensorDictModule(lambda _: np.zeros((2, 1, 1)), in_keys=[("history", "full")], out_keys=["reward"])
-    sequence = TensorDictSequential(policy, done, RetrieveKL(gen, ref))
-    td = TensorDict(
-        history=ChatHistory(prompt=History.from_chats([c[:1] for c in CHATS]), batch_size=[2]), batch_size=[2]
-    )
-    out = sequence(td)
-    scores = [rows(out, name, "full") for name in ("log_probs", "ref_log_probs")]
-    for kl, reward, p, q in zip(penalty(out), rows(out, "reward"), *scores, strict=True):
-        np.testing.assert_array_equal(kl, np.float32(p) - np.float32(q))
-        np.testing.assert_allclose(np.ravel(reward), -np.array(kl))
-        assert np.any(kl)
-    assert rows(out, "log_probs", "response") == rows(
-        policy(td.select(("history", "prompt"))), "log_probs", "response"
-    )
 
 
 def test_retrieve_kl_errors(scorer: Make, wrap: Make) -> None:

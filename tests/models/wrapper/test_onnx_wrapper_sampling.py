@@ -8,22 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.prompts import Make, text_td
+from helpers.models.prompts import HELLO, HI, Make, text_td
 
 from lite import TensorDict
-from lite.models import (
-    OnnxWrapper,
-    Sampling,
-    Text,
-)
+from lite.models import OnnxWrapper, Sampling, Text, generate
 
 EVERYTHING = {"sampled_log_probs": True, "kept_ids": True, "entropy": True, "logprobs": 3}
 DRAWN = {"temperature": 0.7, "top_p": 0.8}
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    weights = np.exp(logits - logits.max())
-    return weights / weights.sum()
 
 
 def test_nothing_is_told_unless_asked(wrap: Make) -> None:
@@ -34,47 +25,22 @@ def test_nothing_is_told_unless_asked(wrap: Make) -> None:
 
 @pytest.mark.parametrize("padded", [True, False])
 def test_what_is_told(wrap: Make, scripted_model: Make, padded: bool) -> None:
-    policy = wrap(generate_kwargs={**DRAWN, **EVERYTHING}, seed=0, pad_output=padded)
+    policy = wrap(generate_kwargs={**DRAWN, **EVERYTHING}, pad_output=padded)
     assert policy.out_keys[-1] == "sampling"
-    td = policy(text_td("Hi", "Hello", "x"))
+    seeds = np.arange(3, dtype=np.uint64)
+    td = policy(text_td("Hi", "Hello", "x"), seeds=seeds)
     assert isinstance(td["sampling"], Sampling)
-    model, own = scripted_model(), {}
+    expected = generate(scripted_model(), [HI, HELLO, [87]], policy.generation, seeds=seeds)
     for name in Sampling._fields:
-        if name not in ("score", "padded"):
-            own[name] = td.get(("sampling", name), as_list=not padded)
-    for row in range(3):
-        prompt = td.get(("tokens", "prompt"), as_list=True)[row]
-        prompt = prompt[td.get(("masks", "all_attention_mask"), as_list=True)[row][: len(prompt)]]
-        mask = td.get(("masks", "all_assistant_mask"), as_list=True)[row]
-        tokens = td.get(("tokens", "full"), as_list=True)[row][mask]
-        ids = prompt.tolist()
-        offsets, kept = own["kept_offsets"][row], own["kept_ids"][row]
-        assert offsets.dtype == np.int64
-        assert kept.dtype == np.int32
-        for t, token in enumerate(tokens.tolist()):
-            raw = model.logits(ids).astype(np.float64)
-            warm = softmax(raw / 0.7)
-            order = np.argsort(-warm, kind="stable")
-            count = int((np.cumsum(warm[order]) < 0.8).sum()) + 1
-            assert set(kept[offsets[t] : offsets[t + 1]].tolist()) == set(order[:count].tolist())
-            mass = np.log(warm[order[:count]].sum())
-            np.testing.assert_allclose(own["kept_log_mass"][row][t], mass, atol=1e-5)
-            np.testing.assert_allclose(
-                own["sampled_log_probs"][row][t], np.log(warm[token]) - mass, atol=1e-5
-            )
-            cold = softmax(raw)
-            np.testing.assert_allclose(own["entropy"][row][t], -(cold * np.log(cold)).sum(), atol=1e-5)
-            best = np.argsort(-raw, kind="stable")[:3]
-            np.testing.assert_array_equal(own["top_ids"][row][t], best)
-            np.testing.assert_allclose(own["top_log_probs"][row][t], np.log(cold[best]), atol=1e-5)
-            ids.append(token)
-        if padded:
-            assert (offsets[len(tokens) :] == offsets[len(tokens)]).all()
-            assert (kept[offsets[-1] :] == -1).all()
-            assert not own["sampled_log_probs"][row][len(tokens) :].any()
-            assert (own["top_ids"][row][len(tokens) :] == -1).all()
-        else:
-            assert len(own["entropy"][row]) == len(tokens)
+        if name in ("score", "padded"):
+            continue
+        for got, response in zip(td.get(("sampling", name), as_list=not padded), expected, strict=True):
+            want, rest = getattr(response.details, name), got[len(getattr(response.details, name)) :]
+            assert got.dtype == (want.dtype if want.dtype.kind == "i" else np.float32)
+            np.testing.assert_allclose(got[: len(want)], want, atol=1e-6)
+            assert padded or not len(rest)
+            filler = {"kept_offsets": want[-1], "kept_ids": -1, "top_ids": -1, "sampled_log_probs": 0}
+            assert (rest == filler.get(name, rest)).all(), name
 
 
 def test_a_call_may_ask_for_more(wrap: Make) -> None:
