@@ -2,11 +2,7 @@
 
 import json
 import re
-import sys
-from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -173,32 +169,6 @@ def test_a_run_goes_on_where_it_was_cut(run: Run, capsys: pytest.CaptureFixture[
         said = run([*command, "--json"])
         assert json.loads(said.out)["responses"] == records, told
     assert told in said.err
-    assert output.read_bytes() == whole
-
-
-@pytest.mark.processes
-def test_an_interrupt_leaves_whole_lines(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    output = tmp_path / "out.jsonl"
-    command = [*GENERATE, "one", "two", "three", "--max-new-tokens", "3"]
-    command += ["--output", str(output)]
-    assert main(command) == 0
-    whole = output.read_bytes()
-    output.unlink()
-    module = sys.modules["lite.cli.generate"]
-    replies = module._replies
-
-    def interrupted(*given: Any) -> Iterator[Any]:
-        yield from islice(replies(*given), 2)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "_replies", interrupted)
-        assert main(command) == 130
-    assert "2 lines are in" in capsys.readouterr().err
-    assert output.read_bytes() == b"".join(whole.splitlines(keepends=True)[:2])
-    assert main(command) == 0
     assert output.read_bytes() == whole
 
 

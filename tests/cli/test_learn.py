@@ -1,14 +1,9 @@
 """`lite learn`: a model that learns, goes on, and is told apart."""
 
 import json
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from helpers.commands import Run
 from helpers.lessons import SMALL, TIMES
@@ -118,31 +113,6 @@ def test_an_interrupt_keeps_the_steps(
     assert main(learn) == 0
     assert main([*learn[:-4], "--output", str(tmp_path / "whole"), "--steps", "2"]) == 0
     assert steps(tmp_path / "o") == steps(tmp_path / "whole")
-
-
-@pytest.mark.processes
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kills processes as Unix does")
-def test_kills_lose_no_step_that_was_told(rows: Path, tmp_path: Path) -> None:
-    """Killed wherever it is, again and again, it ends where a run ends that nobody killed."""
-    output, whole = tmp_path / "killed", tmp_path / "whole"
-    learn = [sys.executable, "-m", "lite", "learn", str(rows), *SMALL, "--json"]
-    rng, done = np.random.default_rng(0), 0
-    for _ in range(2):
-        with subprocess.Popen(
-            [*learn, "--output", str(output), "--steps", "8"], stdout=subprocess.PIPE, text=True
-        ) as process:
-            assert process.stdout is not None
-            told = json.loads(process.stdout.readline())["step"]
-            assert told in (done, done + 1)  # a state that was written, but not told yet, stays
-            time.sleep(rng.uniform(0.1, 1.0))
-            process.kill()
-            rest = process.stdout.read().splitlines()
-        last = [json.loads(line)["step"] for line in rest if line[-1] == "}"]
-        done = max([told, *last]) + 1
-    for folder in (output, whole):
-        subprocess.run([*learn, "--output", str(folder), "--steps", "8"], check=True, capture_output=True)
-    assert steps(output) == steps(whole)
-    assert len(steps(whole)) == 9
 
 
 def test_the_model_takes_what_was_learnt(rows: Path, tmp_path: Path, run: Run) -> None:
