@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lite.models import Tokens
 from lite.models.text.nesting import flatten, list_shape, nest, objects, ragged, rows_of
 
 
+@settings(max_examples=20)
 @given(st.lists(st.integers(1, 4), max_size=3).map(tuple))
 def test_nest_and_flatten_are_inverse(shape: tuple[int, ...]) -> None:
     items = list(range(math.prod(shape)))

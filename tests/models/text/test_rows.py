@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lite.models.text.rows import TokenRows, infer_mask, token_row
@@ -37,6 +37,7 @@ def test_spread_follows_the_mask() -> None:
     assert out.dtype == np.float32
 
 
+@settings(max_examples=20)
 @given(st.lists(st.lists(st.integers(0, 9), max_size=6), max_size=5))
 def test_rows_survive_padding(rows: list[list[int]]) -> None:
     for padded in (TokenRows.left_padded(rows, P), TokenRows.right_padded(rows, P)):
