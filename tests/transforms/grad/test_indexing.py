@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import CHECKS, Case, assert_gradients
-from helpers.vmap_cases import f, i
+from helpers.central_differences import Case, assert_gradients, check_gradients, check_jit
+from helpers.vmap_cases import f, for_each, i
 
 import lite
 
@@ -52,7 +52,7 @@ CASES: list[Case] = [
     ("write at arrays", put((np.array([1, 0, 1]), np.array([2, 0, 1]))), (f(2, 3), f(3))),
     ("write at a mask", put(MASK), (f(2, 3), f())),
     ("write numbers at a mask", put(MASK), (f(2, 3), f(3))),
-    ("assign at a mapped number", lambda x, k, y: put(k % 2)(x, y + 0 * k), (f(2, 3), i(), f(3))),
+    ("assign at a mapped number", lambda x, k, y: put(k % 2)(x + 0 * k, y + 0 * k), (f(2, 3), i(), f(3))),
     ("fill", lambda x, y: filled(x + 0 * y, y) * x, (f(2, 3), f())),
 ]
 
@@ -63,13 +63,13 @@ def filled(x: Any, value: Any) -> Any:
     return x
 
 
-@pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("case", CASES, ids=[name for name, *_ in CASES])
-def test_derivative(check: Any, case: Case) -> None:
-    name, fn, specs = case
-    if name == "assign at a mapped number":  # what is written to must be mapped if the place is
-        fn = lambda x, k, y: case[1](x + 0 * k, k, y)  # noqa: E731
-    check(name, fn, specs)
+def test_derivatives() -> None:
+    for_each(check_gradients, CASES)
+
+
+@pytest.mark.grid
+def test_graphs_of_derivatives() -> None:
+    for_each(check_jit, CASES)
 
 
 def test_of_two_writes_to_one_place_the_last_counts() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import CHECKS, Case
-from helpers.vmap_cases import f
+from helpers.central_differences import Case, check_gradients, check_jit
+from helpers.vmap_cases import f, for_each
 
 import lite
 from lite._arrays import formulas, special
@@ -32,10 +32,13 @@ CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("case", CASES, ids=[name for name, *_ in CASES])
-def test_derivative(check: Any, case: Case) -> None:
-    check(*case)
+def test_derivatives() -> None:
+    for_each(check_gradients, CASES)
+
+
+@pytest.mark.grid
+def test_graphs_of_derivatives() -> None:
+    for_each(check_jit, CASES)
 
 
 def test_every_function_of_the_table_is_tested() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import CHECKS, Case, assert_gradients
-from helpers.vmap_cases import add_in_place, b, f
+from helpers.central_differences import Case, assert_gradients, check_gradients, check_jit
+from helpers.vmap_cases import add_in_place, b, f, for_each
 
 import lite
 
@@ -59,10 +59,13 @@ def added(x: Any, places: Any, y: Any) -> Any:
     return out
 
 
-@pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("case", CASES, ids=[name for name, *_ in CASES])
-def test_derivative(check: Any, case: Case) -> None:
-    check(*case)
+def test_derivatives() -> None:
+    for_each(check_gradients, CASES)
+
+
+@pytest.mark.grid
+def test_graphs_of_derivatives() -> None:
+    for_each(check_jit, CASES)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import CHECKS, Case, assert_gradients
-from helpers.vmap_cases import f
+from helpers.central_differences import Case, assert_gradients, check_gradients, check_jit
+from helpers.vmap_cases import f, for_each
 
 import lite
 
@@ -93,10 +93,13 @@ CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("case", CASES, ids=[name for name, *_ in CASES])
-def test_derivative(check: Any, case: Case) -> None:
-    check(*case)
+def test_derivatives() -> None:
+    for_each(check_gradients, CASES)
+
+
+@pytest.mark.grid
+def test_graphs_of_derivatives() -> None:
+    for_each(check_jit, CASES)
 
 
 def test_memory_in_another_order() -> None:

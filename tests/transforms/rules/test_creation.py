@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import CHECKS, Case
+from helpers.central_differences import Case, check_gradients, check_jit, one_of_each
 from helpers.graphs import check as check_graph
 from helpers.graphs import check_onnx, numbers
-from helpers.vmap_cases import check_mapped, f, rows, written
+from helpers.vmap_cases import check_mapped, f, for_each, rows, written
 
 import lite
 from lite import vmap
@@ -41,10 +41,17 @@ CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("check", [*CHECKS, check_onnx])
-@pytest.mark.parametrize("case", CASES, ids=[name for name, *_ in CASES])
-def test_rule(case: Case, check: Any) -> None:
-    check(*case)
+def test_derivatives() -> None:
+    for_each(check_gradients, CASES)
+
+
+def test_graphs() -> None:
+    check_onnx(CASES)
+
+
+@pytest.mark.grid
+def test_graphs_of_derivatives() -> None:
+    for_each(check_jit, one_of_each(CASES))
 
 
 def grad_of(fn: Any, *args: Any) -> Any:
@@ -89,9 +96,8 @@ VMAP_CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("case", VMAP_CASES, ids=[name for name, *_ in VMAP_CASES])
-def test_rule_equals_loop(case: Case) -> None:
-    check_mapped(*case)
+def test_maps_equal_loops() -> None:
+    for_each(check_mapped, VMAP_CASES)
 
 
 def test_mapped_arrays_are_shown_and_not_saved(tmp_path: Any) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import CHECKS, Case
+from helpers.central_differences import Case, check_gradients, check_jit, one_of_each
 from helpers.graphs import check as check_graph
 from helpers.graphs import check_onnx, numbers
-from helpers.vmap_cases import check_mapped, f
+from helpers.vmap_cases import check_mapped, f, for_each
 
 import lite
 
@@ -45,10 +45,17 @@ CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("check", [*CHECKS, check_onnx])
-@pytest.mark.parametrize("case", CASES, ids=[name for name, *_ in CASES])
-def test_rule(case: Case, check: Any) -> None:
-    check(*case)
+def test_derivatives() -> None:
+    for_each(check_gradients, CASES)
+
+
+def test_graphs() -> None:
+    check_onnx(CASES)
+
+
+@pytest.mark.grid
+def test_graphs_of_derivatives() -> None:
+    for_each(check_jit, one_of_each(CASES))
 
 
 def grad_of(fn: Any, *args: Any) -> Any:
@@ -100,9 +107,8 @@ VMAP_CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("case", VMAP_CASES, ids=[name for name, *_ in VMAP_CASES])
-def test_rule_equals_loop(case: Case) -> None:
-    check_mapped(*case)
+def test_maps_equal_loops() -> None:
+    for_each(check_mapped, VMAP_CASES)
 
 
 def test_joins() -> None:

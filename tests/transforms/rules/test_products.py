@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import CHECKS, Case, assert_gradients
+from helpers.central_differences import Case, assert_gradients, check_gradients, check_jit, one_of_each
 from helpers.graphs import check as check_graph
 from helpers.graphs import check_onnx, numbers
-from helpers.vmap_cases import c, check_mapped, f
+from helpers.vmap_cases import c, check_mapped, f, for_each
 
 import lite
 
@@ -17,28 +17,21 @@ CASES: list[Case] = [
     *(
         (f"matmul {a} {b}", lambda x, y: x @ y, (f(*a), f(*b)))
         for a, b in (
-            *(
-                ((3,), (3,)),
-                ((2, 3), (3,)),
-                ((3,), (3, 2)),
-                ((2, 3), (3, 4)),
-                ((5, 2, 3), (3, 4)),
-                ((5, 2, 3), (3,)),
-            ),
-            *(((2, 3), (5, 3, 4)), ((3,), (5, 3, 4)), ((5, 2, 3), (5, 3, 4)), ((1, 2, 3), (5, 3, 4))),
-            *(((6, 1, 2, 3), (5, 3, 4)), ((4, 5, 2, 3), (3,)), ((3,), (2, 5, 3, 4))),
+            ((3,), (3,)),
+            ((2, 3), (3,)),
+            ((3,), (3, 2)),
+            ((2, 3), (3, 4)),
+            ((5, 2, 3), (3, 4)),
+            ((2, 3), (5, 3, 4)),
+            ((3,), (5, 3, 4)),
+            ((1, 2, 3), (5, 3, 4)),
+            ((6, 1, 2, 3), (5, 3, 4)),
+            ((4, 5, 2, 3), (3,)),
         )
     ),
     *(
         (f"dot {a} {b}", lambda x, y: np.dot(x, y), (f(*a), f(*b)))
-        for a, b in (
-            ((), (2,)),
-            ((3,), (3,)),
-            ((2, 3), (3,)),
-            ((2, 3), (3, 4)),
-            ((2, 3), (5, 3, 4)),
-            ((3,), (5, 3, 4)),
-        )
+        for a, b in (((), (2,)), ((3,), (3,)), ((2, 3), (5, 3, 4)), ((3,), (5, 3, 4)))
     ),
     ("dot method", lambda x, y: x.dot(y), (f(2, 3), f(3))),
     ("inner", lambda x, y: np.inner(x, y), (f(2, 3), f(4, 3))),
@@ -59,44 +52,40 @@ CASES: list[Case] = [
     ("cross", lambda x, y: np.cross(x, y) + np.linalg.cross(x, y), (f(2, 3), f(3))),
     ("cross, axes", lambda x, y: np.cross(x, y, 0, 1, 0), (f(3, 2), f(2, 3))),
     *(
-        (f"convolve, {mode}, {n} {m}", lambda x, y, mode=mode: np.convolve(x, y, mode), (f(n), f(m)))
-        for mode in ("full", "same", "valid")
+        (
+            f"convolve {n} {m}",
+            lambda x, y: [np.convolve(x, y, mode) for mode in ("full", "same", "valid")],
+            (f(n), f(m)),
+        )
         for n, m in ((6, 3), (2, 5), (4, 4), (5, 1))
     ),
-    *(
-        (f"correlate, {mode}", lambda x, y, mode=mode: np.correlate(x, y, mode), (f(6), f(3)))
-        for mode in ("full", "same", "valid")
+    (
+        "correlate",
+        lambda x, y: [np.correlate(x, y, mode) for mode in ("full", "same", "valid")],
+        (f(6), f(3)),
     ),
-    *(
-        (
-            f"correlate with a longer one, {mode}",
-            lambda x, y, mode=mode: np.correlate(x, y, mode),
-            (f(3), f(6)),
-        )
-        for mode in ("full", "valid")
+    (
+        "correlate with a longer one",
+        lambda x, y: [np.correlate(x, y, mode) for mode in ("full", "valid")],
+        (f(3), f(6)),
     ),
     *(
         (f"einsum {text}", lambda *xs, text=text: np.einsum(text, *xs), tuple(f(*shape) for shape in shapes))
         for text, shapes in (
             ("ij,jk->ik", ((2, 3), (3, 4))),
-            ("ij,jk", ((2, 3), (3, 4))),
-            ("ij->ji", ((2, 3),)),
-            ("ij->", ((2, 3),)),
             ("ij->j", ((2, 3),)),
             ("ii->i", ((3, 3),)),
-            ("ii", ((3, 3),)),
+            ("ij,jk", ((2, 3), (3, 4))),
+            ("ij->", ((2, 3),)),
             ("iij->ij", ((3, 3, 2),)),
             ("iji,j->i", ((3, 2, 3), (2,))),
-            ("ij,ij->", ((2, 3), (2, 3))),
-            ("i,j->ij", ((2,), (3,))),
             ("ij,k->i", ((2, 3), (4,))),
             ("...ij,...jk->...ik", ((5, 2, 3), (3, 4))),
             ("...i,...i", ((1, 3), (4, 3))),
             ("b...,b->...", ((2, 3, 4), (2,))),
             ("bqhd,bkhd->bhqk", ((2, 3, 2, 2), (2, 4, 2, 2))),
             ("ij,jk,kl->il", ((2, 3), (3, 4), (4, 2))),
-            (" i j , j -> i ", ((2, 3), (3,))),
-            ("ij,jk->ik", ((2, 1), (3, 4))),
+            (" i j , j -> i ", ((2, 1), (3,))),
             ("i,i", ((3,), (1,))),
         )
     ),
@@ -110,10 +99,17 @@ CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("check", [*CHECKS, check_onnx])
-@pytest.mark.parametrize("case", CASES, ids=[name for name, *_ in CASES])
-def test_rule(case: Case, check: Any) -> None:
-    check(*case)
+def test_derivatives() -> None:
+    for_each(check_gradients, CASES)
+
+
+def test_graphs() -> None:
+    check_onnx(CASES)
+
+
+@pytest.mark.grid
+def test_graphs_of_derivatives() -> None:
+    for_each(check_jit, one_of_each(CASES))
 
 
 def grad_of(fn: Any, *args: Any) -> Any:
@@ -151,73 +147,53 @@ def test_what_does_not_fit_is_refused() -> None:
         grad_of(lambda x: np.cross(x, np.ones(2)), np.ones(3))
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_derivatives_have_the_dtype_of_the_factor(dtype: Any) -> None:
-    x, y = np.ones((2, 3), dtype), np.ones((3, 4))
+def test_derivatives_have_the_dtype_of_the_factor() -> None:
+    x, y = np.ones((2, 3), np.float16), np.ones((3, 4))
     grads = lite.grad(lambda x, y: np.sum(x @ y), (0, 1))(x, y)
-    assert [g.dtype for g in grads] == [dtype, np.float64]
+    assert [g.dtype for g in grads] == [np.float16, np.float64]
 
 
 VMAP_CASES: list[Case] = [
     ("matmul 2, 2", lambda x, y: x @ y, (f(3, 4), f(4, 2))),
-    ("matmul 2, 2, many rows", lambda x, y: x @ y, (f(9, 4), f(4, 2))),
     ("matmul 2, 2, of a transpose", lambda x, y: x @ y.T, (f(9, 4), f(2, 4))),
     ("matmul 2, 2, twice", lambda x, y: np.tanh(x @ y.T) @ y, (f(9, 4), f(2, 4))),
-    ("matmul 1, 2", lambda x, y: x @ y, (f(4), f(4, 2))),
-    ("matmul 2, 1", lambda x, y: x @ y, (f(3, 4), f(4))),
-    ("matmul 1, 1", lambda x, y: x @ y, (f(4), f(4))),
     ("matmul 3, 2", lambda x, y: x @ y, (f(5, 3, 4), f(4, 2))),
     ("matmul 2, 3", lambda x, y: x @ y, (f(3, 4), f(5, 4, 2))),
     ("matmul 1, 3", lambda x, y: x @ y, (f(4), f(5, 4, 2))),
-    ("matmul 3, 1", lambda x, y: x @ y, (f(5, 3, 4), f(4))),
     ("matmul 4, 3", lambda x, y: x @ y, (f(2, 5, 3, 4), f(5, 4, 2))),
     ("dot 2, 2", lambda x, y: np.dot(x, y), (f(3, 4), f(4, 2))),
-    ("dot 1, 1", lambda x, y: np.dot(x, y), (f(4), f(4))),
     ("dot 3, 3", lambda x, y: np.dot(x, y), (f(2, 3, 4), f(5, 4, 2))),
-    ("dot 0, 2", lambda x, y: np.dot(x, y), (f(), f(4, 2))),
     ("inner", lambda x, y: np.inner(x, y), (f(2, 4), f(3, 4))),
     ("vdot", lambda x, y: np.vdot(x, y), (c(2, 4), c(2, 4))),
     ("outer", lambda x, y: np.outer(x, y), (f(2), f(3, 2))),
     ("tensordot", lambda x, y: np.tensordot(x, y), (f(2, 3, 4), f(3, 4, 5))),
     ("tensordot, axes", lambda x, y: np.tensordot(x, y, ([0, 2], [1, 0])), (f(2, 3, 4), f(4, 2, 5))),
-    ("tensordot of none", lambda x, y: np.tensordot(x, y, 0), (f(2), f(3))),
     ("einsum", lambda x, y: np.einsum("ij,jk->ik", x, y), (f(2, 3), f(3, 4))),
-    ("einsum, no output", lambda x, y: np.einsum("ij,jk", x, y), (f(2, 3), f(3, 4))),
     ("einsum, ellipsis", lambda x, y: np.einsum("...j,jk->...k", x, y), (f(5, 2, 3), f(3, 4))),
     ("einsum, diagonal", lambda x: np.einsum("ii->i", x), (f(3, 3),)),
     ("einsum, lists", lambda x, y: np.einsum(x, [0, 1], y, [1, 2], [2, 0]), (f(2, 3), f(3, 4))),
     ("kron", lambda x, y: np.kron(x, y), (f(2, 3), f(2))),
     ("cross", lambda x, y: np.cross(x, y), (f(2, 3), f(3))),
-    ("convolve", lambda x, y: np.convolve(x, y), (f(5), f(3))),
-    ("convolve, same", lambda x, y: np.convolve(x, y, "same"), (f(6), f(4))),
-    ("convolve, valid", lambda x, y: np.convolve(x, y, "valid"), (f(5), f(3))),
-    ("correlate", lambda x, y: np.correlate(x, y), (f(5), f(3))),
+    (
+        "convolve",
+        lambda x, y: tuple(np.convolve(x, y, mode) for mode in ("full", "same", "valid")),
+        (f(6), f(4)),
+    ),
+    ("correlate", lambda x, y: (np.correlate(x, y), np.correlate(x, y, "full")), (f(5), f(3))),
     ("correlate with a longer one", lambda x, y: np.correlate(x, y), (f(3), f(5))),
-    ("correlate, full", lambda x, y: np.correlate(x, y, "full"), (f(5), f(3))),
     ("multi_dot", lambda x, y: np.linalg.multi_dot([x, y, y]), (f(2, 3), f(3, 3))),
     ("trace", lambda x: np.trace(x), (f(3, 3, 2),)),
-    ("linalg.trace", lambda x: np.linalg.trace(x), (f(2, 3, 3),)),
 ]
 
 
-@pytest.mark.parametrize("case", VMAP_CASES, ids=[name for name, *_ in VMAP_CASES])
-def test_rule_equals_loop(case: Case) -> None:
-    check_mapped(*case)
+def test_maps_equal_loops() -> None:
+    for_each(check_mapped, VMAP_CASES)
 
 
-@pytest.mark.parametrize(
-    ("a", "b"),
-    [
-        ((5, 3), (3, 2)),
-        ((5, 3), (3,)),
-        ((5, 2, 3), (3, 4)),
-        ((5, 1, 2, 3), (4, 3, 2)),
-        ((5, 2, 3), (5, 3, 4)),
-    ],
-)
-def test_products_of_matrices(a, b) -> None:
-    axes = {0: {0: "n"}, **({1: {0: "n"}} if b[0] == 5 else {})}
-    check_graph(np.matmul, numbers(*a), numbers(*b, seed=1), axes=axes)
+def test_products_of_matrices() -> None:
+    for a, b in (((5, 3), (3, 2)), ((5, 3), (3,)), ((5, 1, 2, 3), (4, 3, 2)), ((5, 2, 3), (5, 3, 4))):
+        axes = {0: {0: "n"}, **({1: {0: "n"}} if b[0] == 5 else {})}
+        check_graph(np.matmul, numbers(*a), numbers(*b, seed=1), axes=axes)
 
 
 def test_vectors() -> None:
@@ -235,9 +211,11 @@ def test_vectors() -> None:
     check_graph(lambda x: (np.outer(x[0], x[1]), np.inner(x, x[:1])), x, axes={})
 
 
-@pytest.mark.parametrize("equation", ["ij,kj->ik", "ij,kj", "...j,kj->...k", "ij,ij->i", "ij,kj->"])
-def test_einsum(equation: str) -> None:
-    check_graph(lambda x, y: np.einsum(equation, x, y), numbers(5, 3), numbers(5, 3, seed=1))
+def test_einsum() -> None:
+    for equation in ("ij,kj->ik", "ij,kj", "...j,kj->...k", "ij,ij->i", "ij,kj->"):
+        check_graph(
+            lambda x, y, equation=equation: np.einsum(equation, x, y), numbers(5, 3), numbers(5, 3, seed=1)
+        )
 
 
 def test_tensordot() -> None:

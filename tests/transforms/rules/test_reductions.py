@@ -6,35 +6,34 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import CHECKS, Case, check_central
+from helpers.central_differences import Case, check_central, check_gradients, check_jit, one_of_each
 from helpers.graphs import check as check_graph
 from helpers.graphs import check_onnx, numbers
-from helpers.vmap_cases import b, check_mapped, f, i, nan
+from helpers.vmap_cases import b, check_mapped, f, for_each, i, nan
 
 import lite
 
+QUANTILES = (
+    *("linear", "lower", "higher", "midpoint", "hazen", "weibull"),
+    *("median_unbiased", "normal_unbiased", "interpolated_inverted_cdf"),
+)
+AXES = (None, 0, -1, (0, 2))
+NAMES = ("sum", "prod", "max", "min", "mean", "std", "var", "median", "ptp")
+OF_NAN = ("nansum", "nanprod", "nanmax", "nanmin", "nanmean", "nanstd", "nanvar", "nanmedian")
+
+
+def along(name: str, *axes: Any) -> Any:
+    """The function along each of the axes, which stay behind one of them."""
+    function = getattr(np, name)
+    return lambda x: [*(function(x, axis) for axis in axes), function(x, axes[-1], keepdims=True)]
+
+
 CASES: list[Case] = [
+    *((name, along(name, *AXES), (f(2, 3, 4),)) for name in NAMES),
+    *((name, along(name, None, 0, -1), (nan(9, 8),)) for name in OF_NAN),
     *(
-        (f"{name}, axis={axis}", lambda x, name=name, axis=axis: getattr(np, name)(x, axis), (f(2, 3, 4),))
-        for name in ("sum", "prod", "max", "min", "mean", "std", "var", "median", "ptp")
-        for axis in (None, 0, -1, (0, 2))
-    ),
-    *(
-        (
-            f"{name} of nan, axis={axis}",
-            lambda x, name=name, axis=axis: getattr(np, name)(x, axis),
-            (nan(9, 8),),
-        )
-        for name in ("nansum", "nanprod", "nanmax", "nanmin", "nanmean", "nanstd", "nanvar", "nanmedian")
-        for axis in (None, 0, -1)
-    ),
-    *(
-        (f"{name}, keepdims", lambda x, name=name: getattr(np, name)(x, 1, keepdims=True), (f(2, 3, 4),))
-        for name in ("sum", "prod", "max", "min", "mean", "std", "var", "median", "ptp", "nansum", "nanmean")
-    ),
-    *(
-        (f"{name} of all, keepdims", lambda x, name=name: getattr(np, name)(x, keepdims=True), (f(2, 3),))
-        for name in ("sum", "prod", "max", "min", "mean", "std", "var", "median")
+        (f"{name} of all", lambda x, name=name: getattr(np, name)(x, keepdims=True), (f(2, 3),))
+        for name in NAMES
     ),
     *(
         (
@@ -58,16 +57,11 @@ CASES: list[Case] = [
     ("std, ddof", lambda x: x.std(ddof=1), (f(2, 3),)),
     ("var, correction", lambda x: np.var(x, 0, correction=1), (f(4, 3),)),
     ("reduce", lambda x: np.add.reduce(x) + np.multiply.reduce(x, axis=0) + np.maximum.reduce(x), (f(4, 3),)),
-    *(
-        (
-            f"quantile, {method}",
-            lambda x, method=method: np.quantile(x, [0.2, 0.71], 1, method=method),
-            (f(3, 6),),
-        )
-        for method in ("linear", "lower", "higher", "midpoint", "hazen", "weibull", "median_unbiased")
+    (
+        "quantile",
+        lambda x: [np.quantile(x, [0.2, 0.71], 1, method=method) for method in QUANTILES],
+        (f(3, 6),),
     ),
-    ("quantile, normal_unbiased", lambda x: np.quantile(x, 0.3, method="normal_unbiased"), (f(5),)),
-    ("quantile, other", lambda x: np.quantile(x, 0.3, method="interpolated_inverted_cdf"), (f(5),)),
     ("quantile, ends", lambda x: np.quantile(x, [0.0, 1.0], (0, 2), keepdims=True), (f(2, 3, 4),)),
     ("percentile of all", lambda x: np.percentile(x, 30), (f(3, 4),)),
     ("nanquantile", lambda x: np.nanquantile(x, [[0.1], [0.7]], 1), (nan(3, 9),)),
@@ -81,10 +75,17 @@ CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("check", [*CHECKS, check_onnx])
-@pytest.mark.parametrize("case", CASES, ids=[name for name, *_ in CASES])
-def test_rule(case: Case, check: Any) -> None:
-    check(*case)
+def test_derivatives() -> None:
+    for_each(check_gradients, CASES)
+
+
+def test_graphs() -> None:
+    check_onnx(CASES)
+
+
+@pytest.mark.grid
+def test_graphs_of_derivatives() -> None:
+    for_each(check_jit, one_of_each(CASES))
 
 
 def test_initial_values_with_a_derivative() -> None:
@@ -96,10 +97,10 @@ def grad_of(fn: Any, *args: Any) -> Any:
     return lite.grad(lambda x: np.sum(fn(x)))(*map(np.asarray, args))
 
 
-@pytest.mark.parametrize("name", ["max", "nanmax"])
-def test_ties_share_equally(name: str) -> None:
-    got = grad_of(lambda x: getattr(np, name)(x, -1), [[1.0, 2.0, 2.0, 0.0], [3.0, 1.0, 0.0, 0.0]])
-    np.testing.assert_array_equal(got, [[0, 0.5, 0.5, 0], [1, 0, 0, 0]])
+def test_ties_share_equally() -> None:
+    for function in (np.max, np.nanmax):
+        got = grad_of(lambda x, of=function: of(x, -1), [[1.0, 2.0, 2.0, 0.0], [3.0, 1.0, 0.0, 0.0]])
+        np.testing.assert_array_equal(got, [[0, 0.5, 0.5, 0], [1, 0, 0, 0]])
 
 
 def test_a_nan_that_is_the_result_gets_the_derivative() -> None:
@@ -128,28 +129,31 @@ def test_elements_below_the_initial_value_have_no_share() -> None:
     np.testing.assert_array_equal(grad_of(lambda x: np.max(x, initial=5.0), [1.0, 2.0]), [0, 0])
 
 
-@pytest.mark.parametrize("values", [[0.0, 2.0, 3.0], [0.0, 0.0, 3.0], [0.0, 0.0, 0.0], [2.0], []])
-def test_products_with_zeros(values: list[float]) -> None:
-    x = np.array(values)
-    wanted = [np.prod(np.delete(x, i)) for i in range(len(x))]
-    np.testing.assert_array_equal(grad_of(np.prod, x), wanted)
+def test_products_with_zeros() -> None:
+    for values in ([0.0, 2.0, 3.0], [0.0, 0.0, 3.0], [0.0, 0.0, 0.0], [2.0], []):
+        x = np.array(values)
+        wanted = [np.prod(np.delete(x, i)) for i in range(len(x))]
+        np.testing.assert_array_equal(grad_of(np.prod, x), wanted)
 
 
 def test_deviations_of_equal_elements_have_no_slope() -> None:
     np.testing.assert_array_equal(grad_of(np.std, [2.0, 2.0, 2.0]), [0, 0, 0])
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize("name", ["sum", "mean", "max", "prod", "var", "std", "median"])
-def test_derivatives_have_the_dtype_of_the_argument(name: str, dtype: Any) -> None:
-    x = np.arange(1, 7, dtype=dtype).reshape(2, 3) / 4
-    got = grad_of(lambda x: getattr(np, name)(x, 1), x)
-    assert got.dtype == dtype
-    np.testing.assert_allclose(got, grad_of(lambda x: getattr(np, name)(x, 1), x.astype(float)), rtol=4e-3)
+def test_derivatives_have_the_dtype_of_the_argument(name: str) -> None:
+    for dtype in (np.float16, np.float32):
+        x = np.arange(1, 7, dtype=dtype).reshape(2, 3) / 4
+        got = grad_of(lambda x: getattr(np, name)(x, 1), x)
+        assert got.dtype == dtype
+        np.testing.assert_allclose(
+            got, grad_of(lambda x: getattr(np, name)(x, 1), x.astype(float)), rtol=4e-3
+        )
 
 
-@pytest.mark.parametrize("function", [np.cov, np.corrcoef])
-@pytest.mark.parametrize("options", [{}, {"dtype": np.float32}])
+@pytest.mark.parametrize(
+    ("function", "options"), [(np.cov, {"dtype": np.float32}), (np.corrcoef, {})], ids=["cov", "corrcoef"]
+)
 def test_covariances_have_the_dtype_of_numpys(function: Any, options: dict[str, Any]) -> None:
     x = np.arange(8, dtype=np.float32).reshape(2, 4) ** 2
     expected = function(x, **options)
@@ -185,17 +189,19 @@ def test_what_is_not_covered_names_the_function(name: str, call: Any) -> None:
 
 VMAP_CASES: list[Case] = [
     *(
-        (f"{name}, axis={axis}", lambda x, name=name, axis=axis: getattr(np, name)(x, axis), (f(2, 3, 4),))
-        for name in ("sum", "prod", "max", "min", "mean", "std", "var", "median", "ptp", "nansum", "nanmax")
-        for axis in (None, 0, -1, (0, 2))
+        (name, lambda x, name=name: tuple(along(name, *AXES)(x)), (f(2, 3, 4),))
+        for name in (*NAMES, "nansum", "nanmax")
     ),
     *(
-        (f"{name}, axis={axis}", lambda x, name=name, axis=axis: getattr(np, name)(x, axis), (f(2, 3, 4),))
+        (
+            name,
+            lambda x, name=name: tuple(getattr(np, name)(x, axis) for axis in (None, 1, -1)),
+            (f(2, 3, 4),),
+        )
         for name in ("argmax", "argmin", "cumsum", "cumprod", "nancumsum", "nanargmax")
-        for axis in (None, 1, -1)
     ),
     *(
-        (f"{name} of nan", lambda x, name=name: getattr(np, name)(x, -1), (nan(2, 9),))
+        (name, lambda x, name=name: getattr(np, name)(x, -1), (nan(2, 9),))
         for name in ("nanmean", "nanstd", "nanmedian", "nanmin", "nanprod", "nanvar")
     ),
     ("sum method", lambda x: x.sum(1, keepdims=True), (f(2, 3),)),
@@ -204,8 +210,7 @@ VMAP_CASES: list[Case] = [
     ("sum, where", lambda x, m: np.sum(x, where=m), (f(2, 3), b(3))),
     ("sum, where and axis", lambda x, m: np.sum(x, 0, where=m), (f(2, 3), b(2, 1))),
     ("sum, initial and dtype", lambda x: np.sum(x, 0, dtype=np.float32, initial=2), (f(2, 3),)),
-    ("mean method", lambda x: x.mean((0, 1)), (f(2, 3),)),
-    ("std, ddof", lambda x: x.std(ddof=1), (f(2, 3),)),
+    ("mean method, std", lambda x: (x.mean((0, 1)), x.std(ddof=1)), (f(2, 3),)),
     ("any and all", lambda x: (x.any(), x.all(0)), (b(2, 3),)),
     ("count_nonzero", lambda x: np.count_nonzero(x, 1), (i(3, 4),)),
     ("quantile", lambda x: np.quantile(x, [0.2, 0.7], axis=1), (f(3, 4),)),
@@ -228,9 +233,8 @@ VMAP_CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("case", VMAP_CASES, ids=[name for name, *_ in VMAP_CASES])
-def test_rule_equals_loop(case: Case) -> None:
-    check_mapped(*case)
+def test_maps_equal_loops() -> None:
+    for_each(check_mapped, VMAP_CASES)
 
 
 FUNCTIONS = [
@@ -249,18 +253,18 @@ FUNCTIONS = [
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2)])
-def test_along_axes(function, axis) -> None:
-    x = numbers(5, 3, 4)
-    check_graph(lambda x: function(x, axis=axis), x, rtol=1e-4)
-    if function is not np.ptp:
-        check_graph(lambda x: function(x, axis=axis, keepdims=True), x, rtol=1e-4)
+def test_along_axes(function) -> None:
+    options = [{}] if function is np.ptp else [{}, {"keepdims": True}]
+    check_graph(
+        lambda x: [function(x, axis=axis, **given) for axis in AXES for given in options],
+        numbers(5, 3, 4),
+        rtol=1e-4,
+    )
 
 
-@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.bool_, np.float64, np.uint8])
-def test_dtypes(dtype) -> None:
-    x = numbers(5, 3, dtype=dtype)
-    check_graph(lambda x: (x.sum(1), x.max(1), x.mean(1), x.all(1), x.any(1)), x)
+def test_dtypes() -> None:
+    for dtype in (np.int64, np.int32, np.bool_, np.float64, np.uint8):
+        check_graph(lambda x: (x.sum(1), x.max(1), x.mean(1), x.all(1), x.any(1)), numbers(5, 3, dtype=dtype))
 
 
 def test_some_elements_only() -> None:
@@ -288,10 +292,20 @@ def test_running_sums_and_differences() -> None:
     )
 
 
-@pytest.mark.parametrize("order", [None, 1, 2, 3, np.inf, -np.inf, 0])
-def test_norms(order) -> None:
-    check_graph(lambda x: np.linalg.norm(x, order, axis=-1, keepdims=True), numbers(5, 3))
-    check_graph(lambda x: np.linalg.vector_norm(x, axis=-1), numbers(5, 3))
+def test_norms() -> None:
+    orders = (None, 1, 2, 3, np.inf, -np.inf, 0)
+    check_graph(
+        lambda x: [np.linalg.norm(x, order, axis=-1, keepdims=True) for order in orders], numbers(5, 3)
+    )
+    check_graph(
+        lambda x: (
+            np.linalg.norm(x),
+            np.linalg.norm(x, axis=(0, 1)),
+            np.linalg.norm(x[0], 3),
+            np.linalg.vector_norm(x, axis=-1),
+        ),
+        numbers(5, 3),
+    )
 
 
 def test_without_nan_and_weighted() -> None:
@@ -314,12 +328,6 @@ def test_without_nan_and_weighted() -> None:
 def test_what_has_no_operator_is_refused(function: Any, match: str) -> None:
     with pytest.raises(NotImplementedError, match=match):
         check_graph(function, numbers(5, 3))
-
-
-def test_norms_of_all_elements() -> None:
-    check_graph(
-        lambda x: (np.linalg.norm(x), np.linalg.norm(x, axis=(0, 1)), np.linalg.norm(x[0], 3)), numbers(5, 3)
-    )
 
 
 def test_extremes_with_an_initial_value() -> None:

@@ -6,36 +6,26 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import CHECKS, Case, assert_gradients
+from helpers.central_differences import Case, assert_gradients, check_gradients, check_jit, one_of_each
 from helpers.graphs import check_onnx
-from helpers.vmap_cases import f, nan, ordered
+from helpers.vmap_cases import f, for_each, nan, ordered
 
 import lite
 
+
+def along(function: Any, *axes: Any) -> Any:
+    return lambda x: [function(x, axis) for axis in axes]
+
+
 CASES: list[Case] = [
-    *(
-        (
-            f"{name}.accumulate, axis={axis}",
-            lambda x, name=name, axis=axis: getattr(np, name).accumulate(x, axis),
-            (f(3, 4),),
-        )
-        for name in ("maximum", "minimum")
-        for axis in (0, 1, -1)
-    ),
-    *(
-        (f"{name}, axis={axis}", lambda x, name=name, axis=axis: getattr(np, name)(x, axis), (f(3, 4),))
-        for name in ("cumsum", "cumprod")
-        for axis in (None, 0, 1, -2)
-    ),
-    *(
-        (f"{name}, axis={axis}", lambda x, name=name, axis=axis: getattr(np, name)(x, axis), (nan(3, 4),))
-        for name in ("nancumsum", "nancumprod")
-        for axis in (None, 1)
-    ),
-    *(
-        (f"{name} of one dimension", lambda x, name=name: getattr(np, name)(x), (f(4),))
-        for name in ("cumulative_sum", "cumulative_prod")
-    ),
+    ("maximum.accumulate", along(np.maximum.accumulate, 0, 1, -1), (f(3, 4),)),
+    ("minimum.accumulate", along(np.minimum.accumulate, 0, 1, -1), (f(3, 4),)),
+    ("cumsum", along(np.cumsum, None, 0, 1, -2), (f(3, 4),)),
+    ("cumprod", along(np.cumprod, None, 0, 1, -2), (f(3, 4),)),
+    ("nancumsum", along(np.nancumsum, None, 1), (nan(3, 4),)),
+    ("nancumprod", along(np.nancumprod, None, 1), (nan(3, 4),)),
+    ("cumulative_sum", lambda x: np.cumulative_sum(x), (f(4),)),
+    ("cumulative_prod", lambda x: np.cumulative_prod(x), (f(4),)),
     *(
         (
             f"{name}, initial",
@@ -62,21 +52,30 @@ CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("check", [*CHECKS, check_onnx])
-@pytest.mark.parametrize("case", CASES, ids=[name for name, *_ in CASES])
-def test_rule(case: Case, check: Any) -> None:
-    check(*case)
+def test_derivatives() -> None:
+    for_each(check_gradients, CASES)
+
+
+def test_graphs() -> None:
+    check_onnx(CASES)
+
+
+@pytest.mark.grid
+def test_graphs_of_derivatives() -> None:
+    for_each(check_jit, one_of_each(CASES))
 
 
 def grad_of(fn: Any, *args: Any) -> Any:
     return lite.grad(lambda x: np.sum(fn(x)))(*map(np.asarray, args))
 
 
-@pytest.mark.parametrize("values", [[0.0, 2.0, 3.0], [2.0, 0.0, 3.0, 0.0, 5.0], [0.0, 0.0], [3.0], []])
-def test_running_products_with_zeros(values: list[float]) -> None:
-    x = np.array(values)
-    wanted = [sum(np.prod(np.delete(x[:end], i)) for end in range(i + 1, len(x) + 1)) for i in range(len(x))]
-    np.testing.assert_array_equal(grad_of(np.cumprod, x), wanted)
+def test_running_products_with_zeros() -> None:
+    for values in ([0.0, 2.0, 3.0], [2.0, 0.0, 3.0, 0.0, 5.0], [0.0, 0.0], [3.0], []):
+        x = np.array(values)
+        wanted = [
+            sum(np.prod(np.delete(x[:end], i)) for end in range(i + 1, len(x) + 1)) for i in range(len(x))
+        ]
+        np.testing.assert_array_equal(grad_of(np.cumprod, x), wanted)
 
 
 def test_long_running_products_keep_their_digits() -> None:

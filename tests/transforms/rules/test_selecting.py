@@ -6,10 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import GRADIENTS, Case, assert_gradients
+from helpers.central_differences import (
+    Case,
+    assert_gradients,
+    check_central,
+    check_gradients,
+    check_jacobian,
+)
 from helpers.graphs import check as check_graph
 from helpers.graphs import check_onnx, numbers
-from helpers.vmap_cases import b, check_mapped, f, i
+from helpers.vmap_cases import b, check_mapped, f, for_each, i
 from helpers.vmap_cases import written as written_to_copy
 
 import lite
@@ -46,42 +52,40 @@ CASES: list[Case] = [
         written(lambda out, y: np.put_along_axis(out, np.array([[1], [2]]), y, 1)),
         (f(2, 3), f(2, 1)),
     ),
-    (
-        "put_along_axis of all",
-        written(lambda out, y: np.put_along_axis(out, np.array([5, 0]), y, None)),
-        (f(2, 3), f(2)),
-    ),
     ("copyto", written(lambda out, y: np.copyto(out, y)), (f(2, 3), f(3))),
     (
         "copyto, where",
         written(lambda out, y: np.copyto(out, y, where=np.array([True, False, True]))),
         (f(2, 3), f(3)),
     ),
-    ("put", written(lambda out, y: np.put(out, [1, -1, 2], y)), (f(2, 3), f(2))),
-    ("place", written(lambda out, y: np.place(out, np.eye(3, dtype=bool), y)), (f(3, 3), f(2))),
-    ("putmask", written(lambda out, y: np.putmask(out, np.eye(3, dtype=bool), y)), (f(3, 3), f(4))),
     ("fill_diagonal", written(lambda out, y: np.fill_diagonal(out, y)), (f(3, 2), f())),
-    ("fill_diagonal, wrap", written(lambda out, y: np.fill_diagonal(out, y, wrap=True)), (f(5, 2), f(2))),
     ("choose", lambda x, y: np.choose(np.array([0, 1, 1]), [x, y]), (f(3), f(3))),
     ("select", lambda x, y: np.select([x > 0.5, x > 0], [x * y, y], x * x), (f(5), f(5))),
     ("compress", lambda x: np.compress([True, False, True], x, 1) ** 2, (f(2, 3),)),
     ("extract", lambda x: np.extract(np.array([True, False, True]), x) ** 2, (f(3),)),
 ]
-
-
-CHECKED = [
-    (case, check)
-    for case in CASES
-    for check in (*GRADIENTS, check_onnx)  # in graphs they write to arrays that are not theirs
-    # vmap runs these in a loop, of which it warns, so that there is nothing to be told of its gradient.
-    if check is not GRADIENTS[2]
-    or case[0] not in ("put_along_axis of all", "put", "place", "putmask", "fill_diagonal, wrap")
+# A map of these is a loop, of which vmap warns.
+LOOPED: list[Case] = [
+    (
+        "put_along_axis of all",
+        written(lambda out, y: np.put_along_axis(out, np.array([5, 0]), y, None)),
+        (f(2, 3), f(2)),
+    ),
+    ("put", written(lambda out, y: np.put(out, [1, -1, 2], y)), (f(2, 3), f(2))),
+    ("place", written(lambda out, y: np.place(out, np.eye(3, dtype=bool), y)), (f(3, 3), f(2))),
+    ("putmask", written(lambda out, y: np.putmask(out, np.eye(3, dtype=bool), y)), (f(3, 3), f(4))),
+    ("fill_diagonal, wrap", written(lambda out, y: np.fill_diagonal(out, y, wrap=True)), (f(5, 2), f(2))),
 ]
 
 
-@pytest.mark.parametrize(("case", "check"), CHECKED, ids=[f"{c[0]}-{k.__name__}" for c, k in CHECKED])
-def test_derivative(check: Any, case: Case) -> None:
-    check(*case)
+def test_derivatives() -> None:
+    for_each(check_gradients, CASES)
+    for_each(check_central, LOOPED)
+    for_each(check_jacobian, LOOPED)
+
+
+def test_graphs() -> None:
+    check_onnx(CASES)
 
 
 def test_where_of_a_condition_alone_has_no_derivative() -> None:
@@ -122,9 +126,8 @@ VMAP_CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("case", VMAP_CASES, ids=[name for name, *_ in VMAP_CASES])
-def test_rule_equals_loop(case: Case) -> None:
-    check_mapped(*case)
+def test_maps_equal_loops() -> None:
+    for_each(check_mapped, VMAP_CASES)
 
 
 def test_lookups() -> None:

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import CHECKS, Case, assert_gradients
+from helpers.central_differences import Case, assert_gradients, check_gradients, check_jit, one_of_each
 from helpers.graphs import check as check_graph
 from helpers.graphs import check_onnx, numbers
-from helpers.vmap_cases import check_mapped, f
+from helpers.vmap_cases import check_mapped, f, for_each
 
 import lite
 
+MODES = ("edge", "reflect", "symmetric", "wrap", "linear_ramp", "mean")
 CASES: list[Case] = [
     ("reshape", lambda x: np.reshape(x, (4, -1)), (f(2, 3, 4),)),
     ("reshape, order", lambda x: np.reshape(x, (4, 6), order="F"), (f(2, 3, 4),)),
@@ -45,12 +46,8 @@ CASES: list[Case] = [
         (f(2, 5),),
     ),
     ("ifftshift", lambda x: [np.fft.ifftshift(x), np.fft.ifftshift(x, 1)], (f(2, 5),)),
-    ("tile", lambda x: np.tile(x, (2, 3)), (f(2, 3),)),
-    ("tile, more dimensions", lambda x: np.tile(x, (2, 1, 3)), (f(2),)),
-    ("tile, fewer dimensions", lambda x: np.tile(x, 2), (f(2, 3),)),
-    ("repeat", lambda x: np.repeat(x, 3, 1), (f(2, 3),)),
-    ("repeat of all", lambda x: np.repeat(x, 2), (f(2, 3),)),
-    ("repeat, each", lambda x: np.repeat(x, [2, 0, 1], -1), (f(2, 3),)),
+    ("tile", lambda x: [np.tile(x, (2, 3)), np.tile(x, (2, 1, 3)), np.tile(x, 2)], (f(2, 3),)),
+    ("repeat", lambda x: [np.repeat(x, 3, 1), np.repeat(x, 2), np.repeat(x, [2, 0, 1], -1)], (f(2, 3),)),
     ("diagonal", lambda x: np.diagonal(x, 1, 0, 2), (f(3, 2, 4),)),
     ("linalg.diagonal", lambda x: np.linalg.diagonal(x, offset=-1), (f(2, 3, 3),)),
     ("trace", lambda x: np.trace(x, 1) + np.linalg.trace(x.T), (f(3, 3),)),
@@ -73,9 +70,10 @@ CASES: list[Case] = [
     ("pad", lambda x: np.pad(x, 1), (f(2, 3),)),
     ("pad, constants", lambda x: np.pad(x, ((1, 2), (0, 3)), constant_values=((1, 2), (3, 4))), (f(2, 3),)),
     ("pad, widths by axis", lambda x: np.pad(x, {-1: (1, 2)}), (f(2, 3),)),
-    *(
-        (f"pad, {mode}", lambda x, mode=mode: np.pad(x, ((1, 2), (3, 0)), mode), (f(3, 4),))
-        for mode in ("edge", "reflect", "symmetric", "wrap", "linear_ramp", "mean")
+    (
+        "pad by mode",
+        lambda x: [np.pad(x, ((1, 2), (3, 0)), mode) for mode in MODES],
+        (f(3, 4),),
     ),
     ("pad, mean of some", lambda x: np.pad(x, 2, "mean", stat_length=((2, 1), (3, 3))), (f(3, 4),)),
     ("pad, odd", lambda x: np.pad(x, ((2, 1), (0, 2)), "reflect", reflect_type="odd"), (f(3, 4),)),
@@ -84,20 +82,27 @@ CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("check", [*CHECKS, check_onnx])
-@pytest.mark.parametrize("case", CASES, ids=[name for name, *_ in CASES])
-def test_rule(case: Case, check: Any) -> None:
-    check(*case)
+def test_derivatives() -> None:
+    for_each(check_gradients, CASES)
+
+
+def test_graphs() -> None:
+    check_onnx(CASES)
+
+
+@pytest.mark.grid
+def test_graphs_of_derivatives() -> None:
+    for_each(check_jit, one_of_each(CASES))
 
 
 def grad_of(fn: Any, *args: Any) -> Any:
     return lite.grad(lambda x: np.sum(fn(x)))(*map(np.asarray, args))
 
 
-@pytest.mark.parametrize("mode", ["maximum", "minimum", "median"])
-def test_padding_by_what_is_not_linear_names_the_function(mode: str) -> None:
-    with pytest.raises(NotImplementedError, match=r"numpy\.pad"):
-        grad_of(lambda x: np.pad(x, 1, mode), [1.0, 2.0])
+def test_padding_by_what_is_not_linear_names_the_function() -> None:
+    for mode in ("maximum", "minimum", "median"):
+        with pytest.raises(NotImplementedError, match=r"numpy\.pad"):
+            grad_of(lambda x, mode=mode: np.pad(x, 1, mode), [1.0, 2.0])
 
 
 def test_arguments_that_do_not_fit_are_refused_as_numpy_does() -> None:
@@ -147,52 +152,44 @@ def test_writes_through_views_reach_what_they_are_of() -> None:
 
 
 VMAP_CASES: list[Case] = [
-    ("reshape", lambda x: x.reshape(2, -1), (f(4, 3),)),
-    ("reshape of a tuple", lambda x: np.reshape(x, (3, 4)), (f(4, 3),)),
+    ("reshape", lambda x: (x.reshape(2, -1), np.reshape(x, (3, 4)), np.reshape(x, (4, -1), "F")), (f(4, 3),)),
     ("reshape to one", lambda x: x.reshape(()), (f(1),)),
-    ("ravel", lambda x: x.ravel(), (f(4, 3),)),
-    ("flatten", lambda x: x.flatten(), (f(4, 3),)),
-    ("T", lambda x: x.T, (f(4, 3, 2),)),
-    ("mT", lambda x: x.mT, (f(4, 3, 2),)),
-    ("transpose", lambda x: x.transpose(2, 0, 1), (f(4, 3, 2),)),
-    ("transpose, negative", lambda x: np.transpose(x, (-1, 0, 1)), (f(4, 3, 2),)),
-    ("swapaxes", lambda x: x.swapaxes(0, -1), (f(4, 3, 2),)),
-    ("moveaxis", lambda x: np.moveaxis(x, [0, 1], [-1, 0]), (f(4, 3, 2),)),
-    ("rollaxis", lambda x: np.rollaxis(x, 2), (f(4, 3, 2),)),
+    ("ravel", lambda x: (x.ravel(), x.flatten(), x.flatten("F")), (f(4, 3),)),
+    ("transpose", lambda x: (x.T, x.mT, x.transpose(2, 0, 1), np.transpose(x, (-1, 0, 1))), (f(4, 3, 2),)),
+    (
+        "moves",
+        lambda x: (x.swapaxes(0, -1), np.moveaxis(x, [0, 1], [-1, 0]), np.rollaxis(x, 2)),
+        (f(4, 3, 2),),
+    ),
     ("expand_dims", lambda x: np.expand_dims(x, (0, -1)), (f(4, 3),)),
     ("sizes", lambda x: x * np.size(x) + np.size(x, 0) * np.ndim(x) + np.shape(x)[1], (f(4, 3),)),
-    ("squeeze", lambda x: x.squeeze(), (f(1, 3, 1),)),
-    ("squeeze, axis", lambda x: np.squeeze(x, -1), (f(1, 3, 1),)),
+    ("squeeze", lambda x: (x.squeeze(), np.squeeze(x, -1)), (f(1, 3, 1),)),
     ("broadcast_to", lambda x: np.broadcast_to(x, (2, 4, 3)), (f(4, 1),)),
     ("broadcast_arrays", lambda x, y: tuple(np.broadcast_arrays(x, y)), (f(4, 1), f(3))),
-    ("tile", lambda x: np.tile(x, (2, 1, 3)), (f(4, 3),)),
-    ("tile, few", lambda x: np.tile(x, 2), (f(4, 3),)),
-    ("repeat", lambda x: np.repeat(x, 2, 1), (f(4, 3),)),
-    ("repeat of all", lambda x: x.repeat(2), (f(4, 3),)),
-    ("repeat, counts", lambda x: np.repeat(x, [1, 0, 2], 1), (f(4, 3),)),
-    ("roll", lambda x: np.roll(x, 2), (f(4, 3),)),
-    ("roll, axes", lambda x: np.roll(x, (1, 2), (0, -1)), (f(4, 3),)),
-    ("flip", lambda x: np.flip(x), (f(4, 3),)),
-    ("flip, axis", lambda x: np.flip(x, 1), (f(4, 3),)),
-    ("fliplr, flipud", lambda x: (np.fliplr(x), np.flipud(x)), (f(4, 3),)),
-    ("rot90", lambda x: np.rot90(x, 3), (f(4, 3),)),
-    ("diagonal", lambda x: x.diagonal(1), (f(4, 3, 2),)),
-    ("linalg.diagonal", lambda x: np.linalg.diagonal(x, offset=1), (f(4, 3, 2),)),
-    ("reshape, order", lambda x: np.reshape(x, (4, -1), order="F"), (f(2, 3, 4),)),
-    ("flatten, order", lambda x: x.flatten("F"), (f(2, 3, 4),)),
-    ("atleast", lambda x: (np.atleast_1d(x), np.atleast_2d(x), np.atleast_3d(x)), (f(),)),
-    ("atleast of one", lambda x: (np.atleast_1d(x), np.atleast_2d(x), np.atleast_3d(x)), (f(3),)),
-    ("atleast of two", lambda x: (np.atleast_1d(x), np.atleast_2d(x), np.atleast_3d(x)), (f(2, 3),)),
+    ("tile", lambda x: (np.tile(x, (2, 1, 3)), np.tile(x, 2)), (f(4, 3),)),
+    ("repeat", lambda x: (np.repeat(x, 2, 1), x.repeat(2), np.repeat(x, [1, 0, 2], 1)), (f(4, 3),)),
+    ("roll", lambda x: (np.roll(x, 2), np.roll(x, (1, 2), (0, -1))), (f(4, 3),)),
+    ("flip", lambda x: (np.flip(x), np.flip(x, 1), np.fliplr(x), np.flipud(x), np.rot90(x, 3)), (f(4, 3),)),
+    ("diagonal", lambda x: (x.diagonal(1), np.linalg.diagonal(x, offset=1)), (f(4, 3, 2),)),
+    *(
+        (
+            f"atleast of {shape}",
+            lambda x: (np.atleast_1d(x), np.atleast_2d(x), np.atleast_3d(x)),
+            (f(*shape),),
+        )
+        for shape in ((), (3,), (2, 3))
+    ),
     ("pad", lambda x: np.pad(x, ((1, 2), (0, 1)), constant_values=7), (f(4, 3),)),
-    ("pad, edge", lambda x: np.pad(x, 2, "edge"), (f(4, 3),)),
-    ("pad, reflect", lambda x: np.pad(x, (1, 0), "reflect"), (f(4, 3),)),
-    ("pad, mean", lambda x: np.pad(x, 1, "mean", stat_length=2), (f(4, 3),)),
+    (
+        "pad by mode",
+        lambda x: (np.pad(x, 2, "edge"), np.pad(x, (1, 0), "reflect"), np.pad(x, 1, "mean", stat_length=2)),
+        (f(4, 3),),
+    ),
 ]
 
 
-@pytest.mark.parametrize("case", VMAP_CASES, ids=[name for name, *_ in VMAP_CASES])
-def test_rule_equals_loop(case: Case) -> None:
-    check_mapped(*case)
+def test_maps_equal_loops() -> None:
+    for_each(check_mapped, VMAP_CASES)
 
 
 def test_reshapes_with_the_batch() -> None:
@@ -236,11 +233,14 @@ def test_repetitions() -> None:
     check_graph(lambda x: (np.flip(x, 1), x[::-1], np.fliplr(x), np.roll(x, 1, 1), np.flipud(x)), x)
 
 
-@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
-def test_padding(mode) -> None:
-    check_graph(lambda x: np.pad(x, ((0, 0), (1, 2)), mode), numbers(5, 4))
-    if mode == "constant":
-        check_graph(lambda x: np.pad(x, ((1, 0), (1, 2)), constant_values=3.0), numbers(5, 4))
+def test_padding() -> None:
+    check_graph(
+        lambda x: (
+            *(np.pad(x, ((0, 0), (1, 2)), mode) for mode in ("constant", "edge", "reflect", "wrap")),
+            np.pad(x, ((1, 0), (1, 2)), constant_values=3.0),
+        ),
+        numbers(5, 4),
+    )
 
 
 def test_triangles_and_diagonals() -> None:

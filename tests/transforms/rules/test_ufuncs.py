@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import CHECKS, Case
+from helpers.central_differences import Case, check_gradients, check_jit
 from helpers.graphs import check as check_graph
 from helpers.graphs import numbers
-from helpers.vmap_cases import f
+from helpers.vmap_cases import f, for_each
 
 from lite._transforms.rules.ufuncs import UFUNCS
 
@@ -43,18 +43,16 @@ def binary(ufunc: Any) -> Any:
 CASES: list[Case] = [
     *((ufunc.__name__, unary(ufunc), (f(2, 3),)) for ufunc in DIFFERENTIABLE if ufunc.nin == 1),
     *((ufunc.__name__, binary(ufunc), (f(2, 3), f(3))) for ufunc in DIFFERENTIABLE if ufunc.nin == 2),
-    *(
-        (f"{ufunc.__name__} of itself", lambda x, u=ufunc: binary(u)(x, x * x + 1), (f(3),))
-        for ufunc in DIFFERENTIABLE
-        if ufunc.nin == 2
-    ),
 ]
 
 
-@pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("case", CASES, ids=[name for name, *_ in CASES])
-def test_derivative(check: Any, case: Case) -> None:
-    check(*case)
+def test_derivatives() -> None:
+    for_each(check_gradients, CASES)
+
+
+@pytest.mark.grid
+def test_graphs_of_derivatives() -> None:
+    for_each(check_jit, CASES)
 
 
 OPERATORS = [ufunc for ufunc, row in UFUNCS.items() if row.onnx]
@@ -72,36 +70,37 @@ DOMAINS = {
     np.arccosh: POSITIVE + 1,
     np.reciprocal: POSITIVE,
 }
-ONE = sorted((f for f in OPERATORS if f.nin == 1), key=lambda f: f.__name__)
-TWO = sorted((f for f in OPERATORS if f.nin == 2), key=lambda f: f.__name__)
+ONE = [ufunc for ufunc in OPERATORS if ufunc.nin == 1 and ufunc is not np.invert]
+TWO = [ufunc for ufunc in OPERATORS if ufunc.nin == 2]
 OF_INTEGERS = (np.bitwise_and, np.bitwise_or, np.bitwise_xor)
 
 
-@pytest.mark.parametrize("ufunc", ONE, ids=lambda f: f.__name__)
-def test_of_one_array(ufunc: np.ufunc) -> None:
-    x = DOMAINS.get(ufunc, numbers(5, 3) * 3)
-    x = numbers(5, 3, dtype=np.int64) if ufunc is np.invert else x
-    check_graph(ufunc, x)
-    if ufunc is not np.invert:  # arccos, arcsin and arctan have float32's digits
-        check_graph(ufunc, x.astype(np.float64))
+def test_of_one_array() -> None:
+    integers = numbers(5, 3, dtype=np.int64)
+    floats = [DOMAINS.get(ufunc, numbers(5, 3) * 3) for ufunc in ONE]
+    for dtype in (np.float32, np.float64):  # arccos, arcsin and arctan have float32's digits
+        arrays = [x.astype(dtype) for x in floats]
+        check_graph(lambda *xs: [ufunc(x) for ufunc, x in zip(ONE, xs, strict=True)], *arrays)
+    check_graph(np.invert, integers)
 
 
-@pytest.mark.parametrize("ufunc", TWO, ids=lambda f: f.__name__)
-def test_of_two_arrays(ufunc: np.ufunc) -> None:
+def test_of_two_arrays() -> None:
     a, b = numbers(5, 3), numbers(3, seed=1)
-    if ufunc in OF_INTEGERS:
-        a, b = numbers(5, 3, dtype=np.int64), numbers(3, dtype=np.int64, seed=1)
-    elif ufunc in (np.power, np.float_power):
-        a = POSITIVE
-    check_graph(ufunc, a, b, axes={0: {0: "n"}})
+    positive = [ufunc for ufunc in TWO if ufunc in (np.power, np.float_power)]
+    others = [ufunc for ufunc in TWO if ufunc not in (*positive, *OF_INTEGERS)]
+    axes = {0: {0: "n"}}
+    check_graph(lambda a, b: [ufunc(a, b) for ufunc in others], a, b, axes=axes)
+    check_graph(lambda a, b: [ufunc(a, b) for ufunc in positive], POSITIVE, b, axes=axes)
+    a, b = numbers(5, 3, dtype=np.int64), numbers(3, dtype=np.int64, seed=1)
+    check_graph(lambda a, b: [ufunc(a, b) for ufunc in OF_INTEGERS], a, b, axes=axes)
 
 
-@pytest.mark.parametrize("ufunc", [np.log1p, np.expm1])
-def test_small_numbers_keep_their_digits(ufunc: np.ufunc) -> None:
-    check_graph(ufunc, np.float32([1e-7, -1e-7, 0, 1e-3, 0.5, -0.5, 3, 80]), rtol=2e-6, atol=0)
+def test_small_numbers_keep_their_digits() -> None:
+    x = np.float32([1e-7, -1e-7, 0, 1e-3, 0.5, -0.5, 3, 80])
+    check_graph(lambda x: (np.log1p(x), np.expm1(x)), x, rtol=2e-6, atol=0)
 
 
 def test_ends_of_the_range() -> None:
     x = np.float32([np.inf, -np.inf, np.nan, 0, -1])
-    for ufunc in (np.isnan, np.isinf, np.isfinite, np.log1p, np.expm1, np.sign, np.maximum):
-        check_graph(lambda x, f=ufunc: f(x, 0) if f.nin == 2 else f(x), x)
+    of_one = (np.isnan, np.isinf, np.isfinite, np.log1p, np.expm1, np.sign)
+    check_graph(lambda x: (*(ufunc(x) for ufunc in of_one), np.maximum(x, 0)), x)

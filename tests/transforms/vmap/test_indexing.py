@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.vmap_cases import Case, b, check_mapped, f, i, put, put_at, written
+from helpers.vmap_cases import Case, b, check_mapped, f, for_each, i, put, put_at, written
 
 from lite import vmap
 from lite._transforms.vmap.loop import _warned
@@ -46,9 +46,8 @@ CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=[name for name, *_ in CASES])
-def test_rule_equals_loop(case: Case) -> None:
-    check_mapped(*case)
+def test_maps_equal_loops() -> None:
+    for_each(check_mapped, CASES)
 
 
 def test_masks_need_as_many_elements() -> None:
