@@ -451,6 +451,7 @@ def _correlate(a: Array, v: Any, mode: Any = "valid") -> Array:
 
 @formula(np.convolve)
 def _convolve(a: ArrayLike, v: Array, mode: str = "full") -> Array:
+    a, v = np.atleast_1d(a), np.atleast_1d(v)
     if np.shape(v)[0] > np.shape(a)[0]:
         a, v = v, a
     long, short = np.shape(a)[0], np.shape(v)[0]

@@ -22,46 +22,36 @@ CASES = int(os.environ.get("LITE_GRAD_CASES", "300"))
 common = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
 
 
-def slopes(program: Program, leaves: list[Any], place: int, index: Any, step: float) -> float:
-    """The derivative by one element from four values of the loss."""
-
-    def at(distance: float) -> float:
-        moved = [x.copy() for x in leaves]
-        moved[place][index] += distance
-        return float(program.loss(*moved))
-
-    return (8 * (at(step) - at(-step)) - at(2 * step) + at(-2 * step)) / (12 * step)
-
-
-def differences(program: Program, leaves: list[Any]) -> list[str]:
-    """What is wrong with the gradients at some numbers."""
+def differs(program: Program, leaves: list[Any]) -> str:
+    """What is wrong with the gradients at some numbers, along a direction that moves every element."""
     both = value_and_grad(program.loss, tuple(range(len(leaves))))
     value, grads = both(*[x.copy() for x in leaves])
     np.testing.assert_allclose(value, program.loss(*[x.copy() for x in leaves]), rtol=1e-11, atol=1e-11)
-    wrong = []
-    for place, grad in enumerate(grads):
-        for index in np.ndindex(grad.shape):
-            got = float(grad[index])
-            for step, tolerance in ((1e-4, 1e-6), (1e-6, 1e-4)):
-                wanted = slopes(program, leaves, place, index, step)
-                if abs(got - wanted) <= tolerance * max(1.0, abs(got), abs(wanted)):
-                    break
-            else:
-                wrong.append(f"by element {index} of array {place}: {got}, not {wanted}")
-    return wrong
+    rng = np.random.default_rng(0)
+    ways = [rng.uniform(0.5, 1.5, x.shape) for x in leaves]
+
+    def at(distance: float) -> float:
+        return float(program.loss(*[x + distance * way for x, way in zip(leaves, ways, strict=True)]))
+
+    got = float(sum(np.sum(grad * way) for grad, way in zip(grads, ways, strict=True)))
+    for step, tolerance in ((1e-4, 1e-6), (1e-6, 1e-4)):
+        wanted = (8 * (at(step) - at(-step)) - at(2 * step) + at(-2 * step)) / (12 * step)
+        if abs(got - wanted) <= tolerance * max(1.0, abs(got), abs(wanted)):
+            return ""
+    return f"{got}, not {wanted}"
 
 
 @settings(max_examples=CASES, **common)  # type: ignore[arg-type]
 @given(programs())
 def test_gradients_are_those_of_central_differences(program: Program) -> None:
-    wrong = differences(program, program.leaves)
+    wrong = differs(program, program.leaves)
     if wrong:  # where a bend is so near that the differences cross it, as of equal elements that are sorted
         rng = np.random.default_rng(0)
-        wrong = differences(program, [x + rng.uniform(-1e-2, 1e-2, x.shape) for x in program.leaves])
-    assert wrong == [], repr(program)
+        wrong = differs(program, [x + rng.uniform(-1e-2, 1e-2, x.shape) for x in program.leaves])
+    assert not wrong, repr(program)
 
 
-@settings(max_examples=max(CASES // 3, 1), **common)  # type: ignore[arg-type]
+@settings(max_examples=max(CASES // 6, 1), **common)  # type: ignore[arg-type]
 @given(programs(5))
 def test_maps_of_gradients_are_loops(program: Program) -> None:
     stacked = [np.stack([x, x * 0.9 + 0.01, x * 0.8]) for x in program.leaves]

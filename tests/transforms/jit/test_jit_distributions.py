@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from typing import Any
 
@@ -23,7 +24,6 @@ MADE: dict[str, Any] = {
     "RelaxedOneHotCategorical": lambda x: distributions.RelaxedOneHotCategorical(0.5, logits=x),
     "Bernoulli": lambda x: distributions.Bernoulli(logits=x),
     "Ordinal": lambda x: distributions.Ordinal(x),
-    "Normal": lambda x: distributions.Normal(x, np.exp(x)),
     "IndependentNormal": lambda x: distributions.IndependentNormal(x, np.exp(x)),
     "TanhNormal": lambda x: distributions.TanhNormal(x, np.exp(x)),
     "TruncatedNormal": lambda x: distributions.TruncatedNormal(x, np.exp(x)),
@@ -41,32 +41,34 @@ ASKED: dict[str, Any] = {
 }
 
 
+def answers(distribution: Any, rng: Any) -> dict[str, Any]:
+    """All that the distribution has an answer to."""
+    found = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, ask in ASKED.items():
+            with contextlib.suppress(NotImplementedError, AttributeError, RuntimeError):
+                found[name] = ask(distribution, rng)
+    return found
+
+
 @pytest.mark.parametrize("name", MADE)
 def test_the_same_numbers(name: str) -> None:
-    make = MADE[name]
-    met = 0
-    for asked in ASKED.values():
-        step = lite.jit(lambda x, rng, asked=asked: asked(make(x), rng), threads=1)
-        for n in (5, 4):
-            x = np.random.default_rng(n).normal(size=(n, 4)) / 2
-            one, two = (np.random.default_rng(7) for _ in range(2))
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                try:
-                    want = asked(make(x), one)
-                except (NotImplementedError, AttributeError, RuntimeError):
-                    continue  # a distribution without it
-            got = step(x, two)
-            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
-            assert np.asarray(got).dtype == np.asarray(want).dtype
-            assert one.bit_generator.state == two.bit_generator.state
-            met += 1
-    assert met >= 4
+    step = lite.jit(lambda x, rng: answers(MADE[name](x), rng), threads=1)
+    for n in (5, 4):
+        x = np.random.default_rng(n).normal(size=(n, 4)) / 2
+        one, two = (np.random.default_rng(7) for _ in range(2))
+        want, got = answers(MADE[name](x), one), step(x, two)
+        assert got.keys() == want.keys()
+        assert len(want) >= 2
+        for asked, value in want.items():
+            np.testing.assert_allclose(got[asked], value, rtol=1e-9, atol=1e-12, err_msg=asked)
+            assert np.asarray(got[asked]).dtype == np.asarray(value).dtype
+        assert one.bit_generator.state == two.bit_generator.state
 
 
-@pytest.mark.parametrize("make", [lambda x: distributions.Gamma(x, x), lambda x: distributions.Beta(x, x)])
-def test_draws_that_hang_on_parameters_are_refused(make: Any) -> None:
-    step = lite.jit(lambda x, rng: make(x).rsample(rng=rng))
+def test_draws_that_hang_on_parameters_are_refused() -> None:
+    step = lite.jit(lambda x, rng: distributions.Beta(x, x).rsample(rng=rng))
     with pytest.raises(NotImplementedError, match="draw a standard distribution and compute with it"):
         step(np.ones(3), np.random.default_rng(0))
 

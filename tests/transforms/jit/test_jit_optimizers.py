@@ -1,4 +1,4 @@
-"""Steps of optimisers as graphs: 60 of them are those of the plain form."""
+"""Steps of optimisers as graphs: what they learn is that of the plain form."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.tiers import standing_for_all
 
 import lite
 from lite import TensorDict, optim
@@ -37,20 +36,16 @@ def first(dtype: Any) -> TensorDict:
     return TensorDict({"w": w, "inner": {"b": b}, "count": np.array(3)})
 
 
-WIDTHS = [(name, dtype) for name in OPTIMIZERS for dtype in (np.float32, np.float64)]
-
-
 @pytest.mark.parametrize(
-    ("name", "dtype"),
+    ("name", "dtype", "inplace"),
     [
-        *standing_for_all(WIDTHS[::2], len(OPTIMIZERS)),
-        *standing_for_all(WIDTHS[1::2], 2),
-        ("adam", np.float16),
-        ("momentum", np.float16),
+        *((name, np.float64, False) for name in OPTIMIZERS),
+        ("adam", np.float32, True),
+        ("adam", np.float16, False),
+        ("momentum", np.float16, False),
     ],
 )
-@pytest.mark.parametrize("inplace", standing_for_all([False, True]))
-def test_sixty_steps(name: str, dtype: Any, inplace: bool) -> None:
+def test_ten_steps(name: str, dtype: Any, inplace: bool) -> None:
     optimizer = OPTIMIZERS[name]()
 
     def step(params: TensorDict, state: TensorDict, x: Any) -> Any:
@@ -65,7 +60,7 @@ def test_sixty_steps(name: str, dtype: Any, inplace: bool) -> None:
     pair = [(step, first(dtype)), (jitted, first(dtype))]
     states = [optimizer.init(params) for _, params in pair]
     rng = np.random.default_rng(1)
-    for _ in range(60):
+    for _ in range(10):
         x = rng.normal(size=(8, 4)).astype(dtype)
         found = []
         for i, (function, params) in enumerate(pair):
@@ -83,4 +78,4 @@ def test_sixty_steps(name: str, dtype: Any, inplace: bool) -> None:
         assert got.dtype == want.dtype
     for key, want in states[0].items(True, True):
         np.testing.assert_allclose(states[1][key], want, rtol=tolerance, atol=least)
-    assert int(states[1]["step"]) == 60
+    assert int(states[1]["step"]) == 10

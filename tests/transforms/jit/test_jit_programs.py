@@ -22,7 +22,7 @@ CASES = int(os.environ.get("LITE_GRAD_CASES", "300"))
 
 
 @settings(
-    max_examples=max(CASES // 6, 1), deadline=None, suppress_health_check=list(HealthCheck), database=None
+    max_examples=max(CASES // 15, 1), deadline=None, suppress_health_check=list(HealthCheck), database=None
 )
 @given(programs())
 def test_gradients_are_those_of_numpy(program: Program) -> None:

@@ -121,29 +121,23 @@ def test_objects_are_not_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def _changed(file: Path, folder: Path, change: Any) -> Path:
+def test_hostile_contracts_are_refused(file: Path, tmp_path: Path) -> None:
     contract = json.loads(Path(f"{file}.json").read_text())
-    target = folder / "step.onnx"
+    target = tmp_path / "step.onnx"
     target.write_bytes(file.read_bytes())
-    text = change if isinstance(change, str) else json.dumps({**contract, **change})
-    Path(f"{target}.json").write_text(text)
-    return target
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
+    changes = [
         *("", "[]", '{"version": 1}', "[" * 100_000, '{"version": 2}'),
         {"digest": "0"}, {"version": 2}, {"arguments": None}, {"inputs": [["x", [1 << 40], "float32"]]},
         {"inputs": [["x", [-1], "float32"]]}, {"inputs": [["x", [1], "no dtype"]]}, {"result": ["td", 0]},
         {"draws": {"x": [None, "__reduce__", {}, None, "float32"]}}, {"result": ["static", "eval", "x"]},
         {"result": ["object"]}, {"places": [[0]]}, {"pairs": {"a": "b"}}, {"joined": [[]]},
         {"tiles": [[]]},
-    ],
-)  # fmt: skip
-def test_hostile_contracts_are_refused(change: Any, file: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"no contract of a step|contract of another graph"):
-        lite.load_step(_changed(file, tmp_path, change))
+    ]  # fmt: skip
+    for change in changes:
+        text = change if isinstance(change, str) else json.dumps({**contract, **change})
+        Path(f"{target}.json").write_text(text)
+        with pytest.raises(ValueError, match=r"no contract of a step|contract of another graph"):
+            lite.load_step(target)
 
 
 def test_a_graph_without_its_contract(file: Path, tmp_path: Path) -> None:

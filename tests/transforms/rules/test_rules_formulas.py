@@ -80,7 +80,7 @@ _CALLS: dict[Any, list[tuple[Any, ...]]] = {
     np.insert: [(_A, 1, _B.T, 1), (_A, [0, 2], 3.0), (_A, slice(0, 2), _A[:2], 0), (_V, -1, 9.0)],
     np.linalg.tensorinv: [(_T,)],
     np.linalg.tensorsolve: [(_T, _A[:2, :3]), (_T.reshape(6, 2, 3), _A[:2, :3], (0,))],
-    np.convolve: [(_V, _W), (_W, _V, "same"), (_V, _W, "valid")],
+    np.convolve: [(_V, 2.0), (_V, _W), (_W, _V, "same"), (_V, _W, "valid")],
     np.diag: [(_V,), (_A, 1), (_W, -1)],
     np.diagflat: [(_A,)],
     np.vander: [(_V, 3), (_V, None, True)],
