@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from helpers import reference
 from helpers.kernels_under_test import (
+    ON_DEVICE,
     SIMULATED,
     entropy,
     log_softmax_stats,
     masked_log_softmax,
-    thinned,
     token_log_probs,
     token_log_probs_and_entropy,
 )
@@ -18,31 +18,43 @@ from lite.kernels.backends.choice import backend
 
 COMPILED = backend() != "numpy" and not SIMULATED
 RTOL = 1e-6 if COMPILED else 1e-4  # plain loops sum one by one, and never fuse
-SIZES = [1, 2, 7, 33, 600] if SIMULATED else [1, 2, 7, 33, 2047, 2048, 2049, 5000]
-FLOATS = standing_for_all(["float32", "float16", "bfloat16", "float64"])
+SIZES = [1, 33, 600] if SIMULATED else [1, 2, 33, 2047, 2048, 2049, 5000]
+FLOATS = standing_for_all(["float32", "float16", "float64"])
 
 
-SWAPPED = pytest.param(lambda a: a.astype(a.dtype.newbyteorder()), marks=pytest.mark.host_only)
+LAYOUTS = [
+    lambda a: a[:, 1:],
+    lambda a: a[::-1, ::2],
+    lambda a: a.swapaxes(0, 1),
+    lambda a: a[..., 3:9],
+    lambda a: np.broadcast_to(a[0, 0], a.shape),
+]
+if not ON_DEVICE:
+    LAYOUTS.append(lambda a: a.astype(a.dtype.newbyteorder()))
 
 
 def dtype_of(name: str) -> np.dtype:
     return np.dtype(getattr(pytest.importorskip("ml_dtypes"), name) if name == "bfloat16" else name)
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("temperature", [1.0, 0.3])
-def test_equals_float64(rng, size, temperature):
-    logits = (rng.normal(size=(2, size)) * 3).astype(np.float32)
-    expected = reference.log_softmax(logits, temperature)
-    got = masked_log_softmax(logits, temperature=temperature)
-    assert got.dtype == np.float32
-    np.testing.assert_allclose(got, expected, rtol=RTOL, atol=2e-7)
-    spread = entropy(logits, temperature=temperature)
-    np.testing.assert_allclose(spread, reference.entropy(logits, temperature), rtol=5 * RTOL, atol=1e-7)
-    stats = log_softmax_stats(logits, temperature=temperature)
-    scaled = logits.astype(np.float64) / temperature
-    np.testing.assert_allclose(stats.max, scaled.max(-1), rtol=1e-6)
-    np.testing.assert_allclose(stats.log_sum_exp, np.logaddexp.reduce(scaled, -1), rtol=RTOL, atol=1e-6)
+def test_equals_float64(rng):
+    for size in SIZES:
+        for temperature in [1.0, 0.3] if size in (33, 2049) else [1.0]:
+            logits = (rng.normal(size=(2, size)) * 3).astype(np.float32)
+            expected = reference.log_softmax(logits, temperature)
+            got = masked_log_softmax(logits, temperature=temperature)
+            assert got.dtype == np.float32
+            np.testing.assert_allclose(got, expected, rtol=RTOL, atol=2e-7)
+            spread = entropy(logits, temperature=temperature)
+            np.testing.assert_allclose(
+                spread, reference.entropy(logits, temperature), rtol=5 * RTOL, atol=1e-7
+            )
+            stats = log_softmax_stats(logits, temperature=temperature)
+            scaled = logits.astype(np.float64) / temperature
+            np.testing.assert_allclose(stats.max, scaled.max(-1), rtol=1e-6)
+            np.testing.assert_allclose(
+                stats.log_sum_exp, np.logaddexp.reduce(scaled, -1), rtol=RTOL, atol=1e-6
+            )
 
 
 def test_a_temperature_for_each_row(rng):
@@ -57,7 +69,7 @@ def test_a_temperature_for_each_row(rng):
         np.testing.assert_allclose(spread[i, j], entropy(row, temperature=t)[0], rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("name", standing_for_all(["float32", "float64"]))
 def test_types(rng, name):
     logits = (rng.normal(size=(3, 2, 70)) * 4).astype(dtype_of(name))
     wide = name == "float64"
@@ -70,21 +82,21 @@ def test_types(rng, name):
     assert {entropy(logits).dtype, *(part.dtype for part in log_softmax_stats(logits))} == {got.dtype}
 
 
-@pytest.mark.parametrize("axis", thinned([0, 1, 2, -1, -2, -3]))
-@pytest.mark.parametrize("by_token", [False, True])
-def test_any_axis(rng, axis, by_token):
-    logits = rng.normal(size=(4, 5, 6)).astype(np.float32)
-    last = np.moveaxis(logits, axis, -1)
-    flags = rng.random(last.shape if by_token else last.shape[:-1]) < 0.7
-    mask = np.moveaxis(flags, -1, axis) if by_token else flags
-    got = masked_log_softmax(logits, mask, axis=axis)
-    assert got.shape == logits.shape
-    np.testing.assert_array_equal(np.moveaxis(got, axis, -1), masked_log_softmax(last, flags))
-    np.testing.assert_array_equal(entropy(logits, mask, axis=axis), entropy(last, flags))
-    for ours, theirs in zip(
-        log_softmax_stats(logits, mask, axis=axis), log_softmax_stats(last, flags), strict=True
-    ):
-        np.testing.assert_array_equal(ours, theirs)
+def test_any_axis(rng):
+    for axis in (0, 1, -1):
+        for by_token in (False, True):
+            logits = rng.normal(size=(4, 5, 6)).astype(np.float32)
+            last = np.moveaxis(logits, axis, -1)
+            flags = rng.random(last.shape if by_token else last.shape[:-1]) < 0.7
+            mask = np.moveaxis(flags, -1, axis) if by_token else flags
+            got = masked_log_softmax(logits, mask, axis=axis)
+            assert got.shape == logits.shape
+            np.testing.assert_array_equal(np.moveaxis(got, axis, -1), masked_log_softmax(last, flags))
+            np.testing.assert_array_equal(entropy(logits, mask, axis=axis), entropy(last, flags))
+            for ours, theirs in zip(
+                log_softmax_stats(logits, mask, axis=axis), log_softmax_stats(last, flags), strict=True
+            ):
+                np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("name", FLOATS)
@@ -117,51 +129,49 @@ def test_position_mask(rng):
         assert (numbers[mask] != 0).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize(
-    "far", [0, 300 if SIMULATED else 5000]
-)  # entries of -inf in front: the infinities meet in a later block
-def test_infinite_logits(dtype, far):
-    inf, half = np.inf, -np.log(2)
-    logits = np.array([[0, -inf, 0], [inf, 0, inf], [-inf, -inf, -inf], [inf, -inf, 1]], dtype)
-    expected = [[half, -inf, half], [half, -inf, half], [-inf] * 3, [0, -inf, -inf]]
-    logits = np.concatenate([np.full((4, far), -inf, dtype), logits], -1)
-    np.testing.assert_allclose(masked_log_softmax(logits)[:, far:], expected, rtol=1e-6)
-    assert (masked_log_softmax(logits)[:, :far] == -inf).all()
-    np.testing.assert_allclose(entropy(logits), [np.log(2), np.log(2), 0, 0], rtol=1e-6)
-    top, total = log_softmax_stats(logits)
-    np.testing.assert_array_equal(top, [0, inf, -inf, inf])
-    np.testing.assert_allclose(total, [np.log(2), inf, -inf, inf], rtol=1e-6)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_infinite_logits(dtype):
+    for far in (0, 300 if SIMULATED else 5000):
+        inf, half = np.inf, -np.log(2)
+        logits = np.array([[0, -inf, 0], [inf, 0, inf], [-inf, -inf, -inf], [inf, -inf, 1]], dtype)
+        expected = [[half, -inf, half], [half, -inf, half], [-inf] * 3, [0, -inf, -inf]]
+        logits = np.concatenate([np.full((4, far), -inf, dtype), logits], -1)
+        np.testing.assert_allclose(masked_log_softmax(logits)[:, far:], expected, rtol=1e-6)
+        assert (masked_log_softmax(logits)[:, :far] == -inf).all()
+        np.testing.assert_allclose(entropy(logits), [np.log(2), np.log(2), 0, 0], rtol=1e-6)
+        top, total = log_softmax_stats(logits)
+        np.testing.assert_array_equal(top, [0, inf, -inf, inf])
+        np.testing.assert_allclose(total, [np.log(2), inf, -inf, inf], rtol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("others", [0.0, np.inf, -np.inf])
-@pytest.mark.parametrize("place", thinned([0, 17, 0.96]))  # the last: in a later block
-@pytest.mark.parametrize("sign", [1, -1])
-def test_nan_stays_in_its_row(dtype, others, place, sign):
-    size = 150 if SIMULATED else 2600
-    logits = np.zeros((3, size), dtype)
-    logits[1] = others
-    logits[1, 5] = 3
-    logits[1, int(place * size) if place < 1 else place] = np.copysign(np.nan, sign)
-    got = masked_log_softmax(logits)
-    assert np.isnan(got[1]).all()
-    np.testing.assert_allclose(got[[0, 2]], -np.log(size), rtol=1e-6)
-    for numbers in (entropy(logits), *log_softmax_stats(logits)):
-        np.testing.assert_array_equal(np.isnan(numbers), [False, True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_nan_stays_in_its_row(dtype):
+    for others in (0.0, np.inf, -np.inf):
+        for place in (0, 17, 0.96):
+            sign = 1 if place else -1
+            size = 150 if SIMULATED else 2600
+            logits = np.zeros((3, size), dtype)
+            logits[1] = others
+            logits[1, 5] = 3
+            logits[1, int(place * size) if place < 1 else place] = np.copysign(np.nan, sign)
+            got = masked_log_softmax(logits)
+            assert np.isnan(got[1]).all()
+            np.testing.assert_allclose(got[[0, 2]], -np.log(size), rtol=1e-6)
+            for numbers in (entropy(logits), *log_softmax_stats(logits)):
+                np.testing.assert_array_equal(np.isnan(numbers), [False, True, False])
 
 
-@pytest.mark.parametrize("jump", [1.0, 15.0, 50.0, 1000.0])
-def test_a_maximum_that_rises_block_by_block(jump):
+def test_a_maximum_that_rises_block_by_block():
     """The reference of the exponents is left behind a little, or by far."""
-    block = 64 if SIMULATED else 2048
-    logits = np.zeros(4 * block, np.float32)
-    logits[block:] += np.float32(jump)
-    logits[2 * block :: 3] += np.float32(jump)
-    logits[3 * block + 5] += np.float32(2 * jump)
-    expected = reference.log_softmax(logits)
-    np.testing.assert_allclose(masked_log_softmax(logits), expected, rtol=RTOL, atol=1e-30)
-    np.testing.assert_allclose(entropy(logits), reference.entropy(logits), rtol=5 * RTOL, atol=1e-30)
+    for jump in (1.0, 15.0, 50.0, 1000.0):
+        block = 64 if SIMULATED else 2048
+        logits = np.zeros(4 * block, np.float32)
+        logits[block:] += np.float32(jump)
+        logits[2 * block :: 3] += np.float32(jump)
+        logits[3 * block + 5] += np.float32(2 * jump)
+        expected = reference.log_softmax(logits)
+        np.testing.assert_allclose(masked_log_softmax(logits), expected, rtol=RTOL, atol=1e-30)
+        np.testing.assert_allclose(entropy(logits), reference.entropy(logits), rtol=5 * RTOL, atol=1e-30)
 
 
 def hard_rows(size: int) -> np.ndarray:
@@ -181,7 +191,7 @@ def hard_rows(size: int) -> np.ndarray:
     ).astype(np.float32)
 
 
-@pytest.mark.parametrize("size", [2, 1000, 256_000] if COMPILED else [2, 300])
+@pytest.mark.parametrize("size", [2, 40_000] if COMPILED else [2, 300])
 def test_hard_rows_to_a_millionth(size):
     logits = hard_rows(size)
     expected = reference.log_softmax(logits)
@@ -216,53 +226,42 @@ def test_the_statistics_give_the_log_softmax(rng):
 
 
 @pytest.mark.host_only
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("layout", ["rows", "in place", "shifted", "strided", "other axis"])
-def test_out(rng, dtype, layout):
-    memory = rng.normal(size=(7, 5000)).astype(dtype)
-    axis = 0 if layout == "other axis" else -1
-    logits = memory[:6, :2500]
-    out = {
-        "rows": np.empty((6, 4000), dtype)[:, 7:2507],
-        "in place": logits,
-        "shifted": memory[1:, 3:2503],
-        "strided": np.empty((6, 5000), dtype)[:, ::2],
-        "other axis": np.empty((6, 2500), dtype),
-    }[layout]
-    expected = masked_log_softmax(logits.copy(), axis=axis)
-    assert masked_log_softmax(logits, axis=axis, out=out) is out
-    np.testing.assert_array_equal(out, expected)
+def test_out(rng):
+    dtype = np.float32
+    for layout in ("rows", "in place", "shifted", "strided", "other axis"):
+        memory = rng.normal(size=(7, 5000)).astype(dtype)
+        axis = 0 if layout == "other axis" else -1
+        logits = memory[:6, :2500]
+        out = {
+            "rows": np.empty((6, 4000), dtype)[:, 7:2507],
+            "in place": logits,
+            "shifted": memory[1:, 3:2503],
+            "strided": np.empty((6, 5000), dtype)[:, ::2],
+            "other axis": np.empty((6, 2500), dtype),
+        }[layout]
+        expected = masked_log_softmax(logits.copy(), axis=axis)
+        assert masked_log_softmax(logits, axis=axis, out=out) is out
+        np.testing.assert_array_equal(out, expected)
 
 
-@pytest.mark.parametrize(
-    "view",
-    [
-        lambda a: a[:, 1:],
-        lambda a: a[::-1, ::2],
-        lambda a: a.swapaxes(0, 1),
-        lambda a: a[..., ::2],
-        lambda a: a[..., 3:9],
-        lambda a: np.broadcast_to(a[0, 0], a.shape),
-        SWAPPED,
-    ],
-)
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_layouts(rng, view, dtype):
-    logits = view(rng.normal(size=(4, 6, 12)).astype(dtype))
-    plain = np.array(logits, dtype=dtype, order="C")
-    before = plain.copy()
-    logits.flags.writeable = False
-    np.testing.assert_array_equal(masked_log_softmax(logits), masked_log_softmax(plain))
-    np.testing.assert_array_equal(entropy(logits), entropy(plain))
-    np.testing.assert_array_equal(plain, before)
+def test_layouts(rng):
+    for view in LAYOUTS:
+        dtype = np.float32
+        logits = view(rng.normal(size=(4, 6, 12)).astype(dtype))
+        plain = np.array(logits, dtype=dtype, order="C")
+        before = plain.copy()
+        logits.flags.writeable = False
+        np.testing.assert_array_equal(masked_log_softmax(logits), masked_log_softmax(plain))
+        np.testing.assert_array_equal(entropy(logits), entropy(plain))
+        np.testing.assert_array_equal(plain, before)
 
 
-@pytest.mark.parametrize("shape", [(0,), (0, 5), (3, 0), (3, 0, 5)])
-def test_empty(shape):
-    logits = np.zeros(shape, np.float32)
-    assert masked_log_softmax(logits).shape == shape
-    np.testing.assert_array_equal(entropy(logits), np.zeros(shape[:-1]))
-    np.testing.assert_array_equal(log_softmax_stats(logits).log_sum_exp, np.full(shape[:-1], -np.inf))
+def test_empty():
+    for shape in ((0,), (0, 5), (3, 0), (3, 0, 5)):
+        logits = np.zeros(shape, np.float32)
+        assert masked_log_softmax(logits).shape == shape
+        np.testing.assert_array_equal(entropy(logits), np.zeros(shape[:-1]))
+        np.testing.assert_array_equal(log_softmax_stats(logits).log_sum_exp, np.full(shape[:-1], -np.inf))
 
 
 @pytest.mark.host_only
@@ -274,8 +273,8 @@ def test_many_rows_on_threads(rng):
 
 @pytest.mark.host_only
 @pytest.mark.skipif(not COMPILED, reason="too slow as plain loops")
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_no_array_of_the_logits_size_is_made(dtype):
+def test_no_array_of_the_logits_size_is_made():
+    dtype = np.float32
     logits = np.zeros((4, 33, 2000), dtype)[:, :-1]
     mask = np.ones((4, 33, 2000), bool)[:, :-1]
     out = np.empty(logits.shape, np.float64 if dtype == np.float64 else np.float32)
@@ -327,15 +326,15 @@ def test_a_read_only_array_cannot_be_written_to():
         masked_log_softmax(logits, out=frozen)
 
 
-@pytest.mark.parametrize("token", [5, -1, 2**40])
-def test_the_fused_call_reports_tokens_out_of_range(token):
-    with pytest.raises(IndexError, match=rf"tokens\[1\] is {token}, .*vocabulary of 5"):
-        token_log_probs_and_entropy(np.zeros((2, 5), np.float32), np.array([0, token]))
+def test_the_fused_call_reports_tokens_out_of_range():
+    for token in (5, -1, 2**40):
+        with pytest.raises(IndexError, match=rf"tokens\[1\] is {token}, .*vocabulary of 5"):
+            token_log_probs_and_entropy(np.zeros((2, 5), np.float32), np.array([0, token]))
 
 
 @pytest.mark.host_only
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("size", [1, 15, 64, 333])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [1, 64, 333])
 def test_results_that_are_written_past_the_caches(rng, monkeypatch, dtype, size):
     """Rows that begin anywhere in a line of memory; nothing before or after them is written to."""
     logits = rng.normal(size=(6, size)).astype(dtype)
@@ -361,35 +360,44 @@ def test_an_out_that_is_not_aligned(rng, monkeypatch):
 
 @pytest.mark.host_only
 @pytest.mark.skipif(not COMPILED, reason="float32 sums in another order")
-@pytest.mark.parametrize("size", [3, 5000])
-@pytest.mark.parametrize("temperature", [1.0, 0.7])
-@pytest.mark.parametrize(("high", "low"), [(18.3, -1.7), (35.3, -0.123), (90.7, 60.1), (-0.1, -30.3)])
-@pytest.mark.parametrize("place", [0, -1])
-def test_differences_that_float32_rounds(size, temperature, high, low, place):
-    logits = np.full((1, size), low, np.float32)
-    logits[0, place] = high
-    distance = float(np.ptp(logits.astype(np.float64))) / temperature
-    top = -np.log1p((size - 1) * np.exp(-distance))
-    expected = np.where(logits == logits.max(), top, top - distance)
-    np.testing.assert_allclose(masked_log_softmax(logits, temperature=temperature), expected, rtol=1e-6)
-    got = token_log_probs(logits, np.array([place % size]), temperature=temperature)
-    np.testing.assert_allclose(got, top, rtol=1e-6)
+def test_differences_that_float32_rounds():
+    for size in (3, 5000):
+        for temperature in (1.0, 0.7):
+            for high, low in [(18.3, -1.7), (35.3, -0.123), (90.7, 60.1), (-0.1, -30.3)]:
+                place = 0 if temperature == 1.0 else -1
+                logits = np.full((1, size), low, np.float32)
+                logits[0, place] = high
+                distance = float(np.ptp(logits.astype(np.float64))) / temperature
+                top = -np.log1p((size - 1) * np.exp(-distance))
+                expected = np.where(logits == logits.max(), top, top - distance)
+                np.testing.assert_allclose(
+                    masked_log_softmax(logits, temperature=temperature), expected, rtol=1e-6
+                )
+                got = token_log_probs(logits, np.array([place % size]), temperature=temperature)
+                np.testing.assert_allclose(got, top, rtol=1e-6)
 
 
 @pytest.mark.host_only
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("offset", [22712.5, -22713.5, 3e4, -1e6, 1e30])
-@pytest.mark.parametrize("other", [0.0, 3.0, 40.0, -40.0, -3e4, 1e6])
-def test_logits_far_from_zero(rng, dtype, offset, other):
+def test_logits_far_from_zero(rng, dtype):
     """Blocks of one row, far from each other or not."""
-    logits = rng.normal(size=(2, 7000)) * 2 + offset
-    logits[0, 2048:4096] += other
-    logits[1, 4096:] += other
-    logits = logits.astype(dtype)
-    exact = logits.astype(np.float64)
-    rtol = 1e-6 if dtype == np.float32 else 1e-11
-    got = masked_log_softmax(logits)
-    np.testing.assert_allclose(got, reference.log_softmax(exact), rtol=max(rtol, RTOL), atol=rtol)
-    np.testing.assert_allclose(
-        entropy(logits), reference.entropy(exact), rtol=5 * max(rtol, RTOL), atol=1e-30
-    )
+    for offset, other in [
+        (22712.5, 0.0),
+        (-22713.5, 3.0),
+        (3e4, 40.0),
+        (3e4, -40.0),
+        (-1e6, -3e4),
+        (-1e6, 1e6),
+        (1e30, 3.0),
+    ]:
+        logits = rng.normal(size=(2, 7000)) * 2 + offset
+        logits[0, 2048:4096] += other
+        logits[1, 4096:] += other
+        logits = logits.astype(dtype)
+        exact = logits.astype(np.float64)
+        rtol = 1e-6 if dtype == np.float32 else 1e-11
+        got = masked_log_softmax(logits)
+        np.testing.assert_allclose(got, reference.log_softmax(exact), rtol=max(rtol, RTOL), atol=rtol)
+        np.testing.assert_allclose(
+            entropy(logits), reference.entropy(exact), rtol=5 * max(rtol, RTOL), atol=1e-30
+        )

@@ -68,18 +68,19 @@ def test_steps_may_differ_by_row(rng):
         assert sample_tokens(logits, seeds, step=step)[0][row] == together[row]
 
 
-@pytest.mark.parametrize("size", [1, 33] if SIMULATED else [1, 2, 31, 32, 33, 300])
-@pytest.mark.parametrize("top_k", [0, 3] if SIMULATED else [0, 1, 3, 8])
-@pytest.mark.parametrize("top_p", [1.0, 0.6, 0.0])
-@pytest.mark.parametrize("min_p", [0.0, 0.3])
-def test_only_kept_tokens_are_drawn(rng, size, top_k, top_p, min_p):
-    scores = rng.normal(size=size).astype(np.float32) * 2
-    kept = reference.kept_tokens(scores, top_k=top_k, top_p=top_p, min_p=min_p)
-    tokens = set(drawn(scores, 6 if SIMULATED else 60, top_k=top_k, top_p=top_p, min_p=min_p).tolist())
-    assert tokens <= kept
-    if len(kept) <= 3 and not SIMULATED:
-        weights = np.exp(scores[sorted(kept)])
-        assert tokens == kept or weights.min() / weights.sum() < 0.1
+def test_only_kept_tokens_are_drawn(rng):
+    for size in [1, 33] if SIMULATED else [1, 2, 32, 33, 300]:
+        for top_k in (0, 3):
+            for top_p, min_p in [(1.0, 0.0), (0.6, 0.0), (0.0, 0.0), (0.6, 0.3)]:
+                scores = rng.normal(size=size).astype(np.float32) * 2
+                kept = reference.kept_tokens(scores, top_k=top_k, top_p=top_p, min_p=min_p)
+                tokens = set(
+                    drawn(scores, 6 if SIMULATED else 60, top_k=top_k, top_p=top_p, min_p=min_p).tolist()
+                )
+                assert tokens <= kept
+                if len(kept) <= 3 and not SIMULATED:
+                    weights = np.exp(scores[sorted(kept)])
+                    assert tokens == kept or weights.min() / weights.sum() < 0.1
 
 
 def test_all_that_equal_the_kth_score_stay():
@@ -191,9 +192,8 @@ def test_rows_without_a_choice():
     assert sample_tokens(logits, seeds, mask=mask)[0].shape == (3,)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
+def test_errors_name_the_argument():
+    for options, error, message in [
         ({"temperature": -1}, ValueError, "temperature must be at least 0"),
         ({"temperature": np.nan}, ValueError, "temperature must be"),
         ({"top_k": -1}, ValueError, "top_k must be at least 0"),
@@ -210,12 +210,10 @@ def test_rows_without_a_choice():
         ({"seeds": np.arange(2)}, ValueError, r"seeds must have the shape \(3,\)"),
         ({"logits": np.zeros(4, np.float32)}, ValueError, "logits must have the shape"),
         ({"logits": np.zeros((3, 4), int)}, TypeError, "logits must be float16"),
-    ],
-)  # fmt: skip
-def test_errors_name_the_argument(options, error, message):
-    arguments = {"logits": np.zeros((3, 4), np.float32), "seeds": np.arange(3)} | options
-    with pytest.raises(error, match=message):
-        sample_tokens(**arguments)
+    ]:
+        arguments = {"logits": np.zeros((3, 4), np.float32), "seeds": np.arange(3)} | options
+        with pytest.raises(error, match=message):
+            sample_tokens(**arguments)
 
 
 def test_the_coldest_temperatures_take_the_highest():
@@ -238,15 +236,15 @@ class Highest(np.random.Generator):
 
 
 @pytest.mark.host_only  # where thousands of tokens are summed in parts
-@pytest.mark.parametrize("top_p", [1.0, 0.999])
-def test_the_highest_draw_is_the_last_token_that_is_allowed(rng, top_p):
+def test_the_highest_draw_is_the_last_token_that_is_allowed(rng):
     """Whatever the rounding of the sums over the tokens, of which the goal is the whole."""
-    logits = np.full((3, 5000), -np.inf, np.float32)
-    logits[:, 1000:1100] = rng.normal(size=(3, 100))
-    tokens, log_probs = sample_tokens(logits, Highest(np.random.PCG64(0)), top_p=top_p)
-    assert 1000 <= tokens.min() <= tokens.max() < 1100
-    assert top_p < 1.0 or (tokens == 1099).all()
-    assert np.isfinite(log_probs).all()
+    for top_p in (1.0, 0.999):
+        logits = np.full((3, 5000), -np.inf, np.float32)
+        logits[:, 1000:1100] = rng.normal(size=(3, 100))
+        tokens, log_probs = sample_tokens(logits, Highest(np.random.PCG64(0)), top_p=top_p)
+        assert 1000 <= tokens.min() <= tokens.max() < 1100
+        assert top_p < 1.0 or (tokens == 1099).all()
+        assert np.isfinite(log_probs).all()
 
 
 def test_infinite_and_missing_logits_have_the_log_probs_of_the_model():

@@ -60,17 +60,17 @@ def test_bias_of_a_token_twice_counts_twice() -> None:
     assert sample_tokens(np.array([[1.5, 0.0]]), np.arange(1), bias=bias, temperature=0)[0] == [1]
 
 
-@pytest.mark.parametrize("size", [1, 31, 33] if SIMULATED else [1, 2, 31, 32, 33, 63, 64, 65, 100])
-def test_bits_mask_as_booleans_do(rng: Any, size: int) -> None:
-    rows = 2 if SIMULATED else 5
-    logits = rng.normal(size=(rows, size)).astype(np.float32)
-    mask = (rng.random((rows, size)) < 0.5) | (np.arange(size) == size // 2)
-    for options in ({}, {"top_p": 0.8}):
-        tokens, log_probs = sample_tokens(logits, np.arange(rows), mask=mask, **options)
-        for words in (bits(mask), bits(mask).view(np.uint32)):
-            again, scores = sample_tokens(logits, np.arange(rows), mask=words, **options)
-            np.testing.assert_array_equal(again, tokens)
-            np.testing.assert_array_equal(scores, log_probs)
+def test_bits_mask_as_booleans_do(rng: Any) -> None:
+    for size in [1, 33] if SIMULATED else [1, 31, 32, 33, 64, 100]:
+        rows = 2 if SIMULATED else 5
+        logits = rng.normal(size=(rows, size)).astype(np.float32)
+        mask = (rng.random((rows, size)) < 0.5) | (np.arange(size) == size // 2)
+        for options in ({}, {"top_p": 0.8}):
+            tokens, log_probs = sample_tokens(logits, np.arange(rows), mask=mask, **options)
+            for words in (bits(mask), bits(mask).view(np.uint32)):
+                again, scores = sample_tokens(logits, np.arange(rows), mask=words, **options)
+                np.testing.assert_array_equal(again, tokens)
+                np.testing.assert_array_equal(scores, log_probs)
 
 
 def test_bits_beyond_the_vocabulary_mean_nothing() -> None:
@@ -104,16 +104,16 @@ def test_penalty_and_bias_apply_to_scores() -> None:
     assert sample_tokens(logits, np.arange(1), bias=bias, **options)[0] == [2]
 
 
-@pytest.mark.parametrize("size", [1, 33] if SIMULATED else [1, 2, 33, 300, 2100])
-@pytest.mark.parametrize("typical_p", [0.0, 0.2, 0.9])
-@pytest.mark.parametrize("others", [{}, {"top_p": 0.8}, {"top_k": 20, "min_p": 0.1}])
-def test_typical_p(rng: Any, size: int, typical_p: float, others: dict[str, Any]) -> None:
-    scores = (rng.normal(size=size) * 1.5).astype(np.float32)
-    kept = reference.kept_tokens(scores, typical_p=typical_p, **others)
-    tokens = drawn(scores, 300 if size < 100 else 10, typical_p=typical_p, **others)
-    assert tokens <= kept
-    if len(kept) <= 2 and size < 100 and not SIMULATED:
-        assert tokens == kept
+def test_typical_p(rng: Any) -> None:
+    for size in [1, 33] if SIMULATED else [1, 2, 33, 2100]:
+        for typical_p in (0.0, 0.2, 0.9):
+            for others in ({}, {"top_p": 0.8}, {"top_k": 20, "min_p": 0.1}):
+                scores = (rng.normal(size=size) * 1.5).astype(np.float32)
+                kept = reference.kept_tokens(scores, typical_p=typical_p, **others)
+                tokens = drawn(scores, 300 if size < 100 else 10, typical_p=typical_p, **others)
+                assert tokens <= kept
+                if len(kept) <= 2 and size < 100 and not SIMULATED:
+                    assert tokens == kept
 
 
 def test_typical_p_may_drop_the_most_probable() -> None:
@@ -123,9 +123,8 @@ def test_typical_p_may_drop_the_most_probable() -> None:
     assert SIMULATED or len(tokens) == 4
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
+def test_errors_name_the_argument() -> None:
+    for options, error, message in [
         ({"typical_p": 1.5}, ValueError, r"typical_p must be in \[0, 1\]"),
         ({"mask": np.ones((3, 2), np.int32)}, ValueError, r"mask must have the shape \(3, 1\)"),
         ({"mask": np.ones((3, 1), np.int64)}, TypeError, "mask must be boolean, or bits in int32 or uint32"),
@@ -142,11 +141,9 @@ def test_typical_p_may_drop_the_most_probable() -> None:
         ({"bias": ([0, 0, 0, 1], [0], [np.nan])}, ValueError, "bias values must be finite or -inf"),
         ({"bias": ([0, 0, 0, 1], [4], [1.0])}, ValueError, r"bias has ids outside .* logits\[2\]"),
         ({"bias": ([0, 0, 1, 1], [-1], [1.0])}, ValueError, r"bias has ids outside .* logits\[1\]"),
-    ],
-)  # fmt: skip
-def test_errors_name_the_argument(options: dict[str, Any], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        sample_tokens(np.zeros((3, 4), np.float32), np.arange(3), **options)
+    ]:
+        with pytest.raises(error, match=message):
+            sample_tokens(np.zeros((3, 4), np.float32), np.arange(3), **options)
 
 
 def test_inputs_are_left_alone(rng: Any) -> None:
