@@ -37,7 +37,7 @@ def random_call(rng: Any, rows: int, size: int) -> tuple[np.ndarray, dict[str, A
     return logits, {name: value for name, value in options.items() if rng.random() < 0.5}
 
 
-@pytest.mark.parametrize("case", range(16 if SIMULATED else 300))
+@pytest.mark.parametrize("case", range(8 if SIMULATED else 60))
 def test_the_same_draws_as_on_the_cpu(case: int) -> None:
     rng = np.random.default_rng(case)
     size = int(rng.choice([1, 2, 5, 31, 64, 200] if SIMULATED else [1, 7, 100, 5000, 50257]))
@@ -76,18 +76,18 @@ def test_views_are_read_where_they_lie(rng: Any) -> None:
     np.testing.assert_array_equal(tokens.copy_to_host(), expected)
 
 
-@pytest.mark.parametrize("place", ["host", "device"])
-def test_small_arguments_may_lie_on_either_side(rng: Any, place: str) -> None:
-    logits = rng.normal(size=(3, 9)).astype(np.float32)
-    options = {
-        "seeds": np.arange(3), "step": np.array([4, 0, 2]), "temperature": np.array([0.5, 1, 2]),
-        "top_k": np.array([3, 0, 9], np.uint16), "repetition_penalty": np.array([1.3, 1.0, 0.9]),
-    }  # fmt: skip
-    expected, _ = sample_tokens(logits, previous=[[1], [2, 2], []], **options)
-    if place == "device":
-        options = {name: cuda.to_device(value) for name, value in options.items()}
-    tokens, _ = sample_tokens(cuda.to_device(logits), previous=[[1], [2, 2], []], **options)
-    np.testing.assert_array_equal(tokens.copy_to_host(), expected)
+def test_small_arguments_may_lie_on_either_side(rng: Any) -> None:
+    for place in ("host", "device"):
+        logits = rng.normal(size=(3, 9)).astype(np.float32)
+        options = {
+            "seeds": np.arange(3), "step": np.array([4, 0, 2]), "temperature": np.array([0.5, 1, 2]),
+            "top_k": np.array([3, 0, 9], np.uint16), "repetition_penalty": np.array([1.3, 1.0, 0.9]),
+        }  # fmt: skip
+        expected, _ = sample_tokens(logits, previous=[[1], [2, 2], []], **options)
+        if place == "device":
+            options = {name: cuda.to_device(value) for name, value in options.items()}
+        tokens, _ = sample_tokens(cuda.to_device(logits), previous=[[1], [2, 2], []], **options)
+        np.testing.assert_array_equal(tokens.copy_to_host(), expected)
 
 
 def test_streams_and_devices() -> None:
@@ -123,7 +123,7 @@ def same_details(got: DrawDetails, want: DrawDetails) -> None:
             np.testing.assert_array_equal(one, other, err_msg=name)
 
 
-@pytest.mark.parametrize("case", range(24 if SIMULATED else 300))
+@pytest.mark.parametrize("case", range(10 if SIMULATED else 60))
 def test_the_same_details_as_on_the_cpu(case: int) -> None:
     rng = np.random.default_rng([case, 12])
     size = int(rng.choice([1, 2, 5, 31, 64, 150] if SIMULATED else [1, 7, 100, 5000, 50257]))
@@ -144,7 +144,7 @@ def test_the_same_details_as_on_the_cpu(case: int) -> None:
     same_details(there, details)
 
 
-@pytest.mark.parametrize("temperature", [0.3, 1.0, 1.4])
+@pytest.mark.parametrize("temperature", [0.3, 1.4])
 def test_sampled_is_the_raw_log_prob_at_that_temperature_less_the_mass(rng: Any, temperature: float) -> None:
     rows, size = (6, 300) if SIMULATED else (500, 30000)
     logits = (rng.normal(size=(rows, size)) * rng.uniform(0.5, 8, (rows, 1))).astype(np.float32)

@@ -46,31 +46,28 @@ def same(got: Any, expected: Any, rtol: float = 1e-6) -> None:
     ("shape", "axis", "threads"),
     [
         ((1, 290), 1, 16),
-        ((5, 40), 1, 16),
         ((30, 11), 0, 16),
-        ((20, 9), 0, 16),
         ((2, 5, 3), 1, 16),
-        ((7, 1), 0, 16),
         ((1, 1100), 1, 128),
     ],
 )
-@pytest.mark.parametrize("window", [3, 64])
 def test_tiles_are_joined(
-    rng: Any, monkeypatch: Any, shape: tuple[int, ...], axis: int, threads: int, window: int
+    rng: Any, monkeypatch: Any, shape: tuple[int, ...], axis: int, threads: int
 ) -> None:
-    monkeypatch.setattr(_sequences, "_THREADS", threads)
-    reward, value, following = (rng.normal(size=shape).astype(np.float32) for _ in range(3))
-    done, gamma = rng.random(shape) < 0.02, rng.uniform(0.9, 1.0, shape)
-    arrays = [to_device(array) for array in (reward, value, following, done)]
-    if window == 3:
+    for window in (3, 64):
+        monkeypatch.setattr(_sequences, "_THREADS", threads)
+        reward, value, following = (rng.normal(size=shape).astype(np.float32) for _ in range(3))
+        done, gamma = rng.random(shape) < 0.02, rng.uniform(0.9, 1.0, shape)
+        arrays = [to_device(array) for array in (reward, value, following, done)]
+        if window == 3:
+            same(
+                gae(*arrays, gamma=to_device(gamma), lmbda=0.97, time_dim=axis),
+                gae(reward, value, following, done, gamma=gamma, lmbda=0.97, time_dim=axis),
+            )
         same(
-            gae(*arrays, gamma=to_device(gamma), lmbda=0.97, time_dim=axis),
-            gae(reward, value, following, done, gamma=gamma, lmbda=0.97, time_dim=axis),
+            multistep_return(arrays[0], arrays[3], gamma=0.99, n_steps=window, time_dim=axis),
+            multistep_return(reward, done, gamma=0.99, n_steps=window, time_dim=axis),
         )
-    same(
-        multistep_return(arrays[0], arrays[3], gamma=0.99, n_steps=window, time_dim=axis),
-        multistep_return(reward, done, gamma=0.99, n_steps=window, time_dim=axis),
-    )
 
 
 def layouts(array: np.ndarray) -> dict[str, np.ndarray]:
@@ -84,23 +81,23 @@ def layouts(array: np.ndarray) -> dict[str, np.ndarray]:
     return {"inner": inner, "backwards": backwards, "by_time": by_time, "by_feature": by_feature}
 
 
-@pytest.mark.parametrize("layout", ["inner", "backwards", "by_time", "by_feature"])
-def test_views_give_what_copies_do(rng: Any, layout: str) -> None:
-    reward, value = rng.normal(size=(3, 20, 2)), rng.normal(size=(3, 20, 2))
-    done = rng.random((3, 20)) < 0.2
-    view = to_device(layouts(reward)[layout])
-    assert isinstance(view, Foreign)
-    flags = to_device(done.T.copy().T)
-    same(
-        [td_lambda_return(view, to_device(value), flags, gamma=0.9, lmbda=0.8, time_dim=1)],
-        [td_lambda_return(reward, value, done, gamma=0.9, lmbda=0.8, time_dim=1)],
-        rtol=1e-12,
-    )
-    out = multistep_return(view, flags, gamma=0.9, n_steps=4, time_dim=1)
-    expected = multistep_return(reward, done, gamma=0.9, n_steps=4, time_dim=1)
-    same(out, expected)
-    same([gather_time(view, out.index)], [gather_time(reward, expected.index)])
-    same([gather_time(view, to_device(expected.index.T.copy().T))], [gather_time(reward, expected.index)])
+def test_views_give_what_copies_do(rng: Any) -> None:
+    for layout in ("inner", "backwards", "by_time", "by_feature"):
+        reward, value = rng.normal(size=(3, 20, 2)), rng.normal(size=(3, 20, 2))
+        done = rng.random((3, 20)) < 0.2
+        view = to_device(layouts(reward)[layout])
+        assert isinstance(view, Foreign)
+        flags = to_device(done.T.copy().T)
+        same(
+            [td_lambda_return(view, to_device(value), flags, gamma=0.9, lmbda=0.8, time_dim=1)],
+            [td_lambda_return(reward, value, done, gamma=0.9, lmbda=0.8, time_dim=1)],
+            rtol=1e-12,
+        )
+        out = multistep_return(view, flags, gamma=0.9, n_steps=4, time_dim=1)
+        expected = multistep_return(reward, done, gamma=0.9, n_steps=4, time_dim=1)
+        same(out, expected)
+        same([gather_time(view, out.index)], [gather_time(reward, expected.index)])
+        same([gather_time(view, to_device(expected.index.T.copy().T))], [gather_time(reward, expected.index)])
 
 
 @pytest.mark.parametrize("name", ["reward_to_go", "discounted_return", "td0_return", "td1_return", "vtrace"])
@@ -117,7 +114,7 @@ def test_all_take_arrays_of_other_libraries(rng: Any, name: str) -> None:
     same(call(Foreign), call(lambda array: array))
 
 
-@pytest.mark.parametrize("dtype", [np.uint16, np.uint64, np.int8, np.bool_])
+@pytest.mark.parametrize("dtype", [np.uint16, np.bool_])
 def test_integers_are_numbers(rng: Any, dtype: Any) -> None:
     reward, done = rng.integers(0, 2, (2, 9)).astype(dtype), rng.integers(0, 3, (2, 9)) // 2
     flags = done.astype(np.uint16)  # whose memory might be taken for that of bfloat16
@@ -131,13 +128,11 @@ def test_integers_are_numbers(rng: Any, dtype: Any) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("dtype", "item"), [("i1", "i1"), ("u2", "f2"), ("u8", "i4"), ("i4", "f8"), ("i8", "c16")]
-)
-def test_gather_moves_items_of_any_size(rng: Any, dtype: str, item: str) -> None:
-    array = rng.integers(0, 100, (2, 6, 3)).astype(item)
-    index = rng.integers(0, 6, (2, 6)).astype(dtype)
-    same([gather_time(to_device(array), to_device(index))], [gather_time(array, index)])
+def test_gather_moves_items_of_any_size(rng: Any) -> None:
+    for dtype, item in [("i1", "i1"), ("u2", "f2"), ("i8", "c16")]:
+        array = rng.integers(0, 100, (2, 6, 3)).astype(item)
+        index = rng.integers(0, 6, (2, 6)).astype(dtype)
+        same([gather_time(to_device(array), to_device(index))], [gather_time(array, index)])
 
 
 def test_gather_reports_an_index_beyond_64_bits() -> None:
@@ -173,57 +168,55 @@ def test_mixed_devices_are_errors(rng: Any) -> None:
         gae(reward, reward, reward, done, gamma=0.9, lmbda=0.9, stream=0)
 
 
-@pytest.mark.parametrize("bad", [-0.1, 1.5, np.nan])
-def test_factors_on_the_device_are_checked(rng: Any, bad: float) -> None:
-    reward, done, gamma = rng.normal(size=(2, 5)), np.zeros((2, 5), bool), np.full((2, 5), 0.5)
-    gamma[1, 3] = bad
-    with pytest.raises(ValueError, match=r"gamma must be in \[0, 1\], got 1 entries that are not"):
-        reward_to_go(to_device(reward), to_device(done), gamma=to_device(gamma))
-    with pytest.raises(ValueError, match=r"gamma.*broadcast.*\(2,\).*\(2, 5\)"):
-        reward_to_go(to_device(reward), to_device(done), gamma=to_device(np.ones(2)))
+def test_factors_on_the_device_are_checked(rng: Any) -> None:
+    for bad in (-0.1, 1.5, np.nan):
+        reward, done, gamma = rng.normal(size=(2, 5)), np.zeros((2, 5), bool), np.full((2, 5), 0.5)
+        gamma[1, 3] = bad
+        with pytest.raises(ValueError, match=r"gamma must be in \[0, 1\], got 1 entries that are not"):
+            reward_to_go(to_device(reward), to_device(done), gamma=to_device(gamma))
+        with pytest.raises(ValueError, match=r"gamma.*broadcast.*\(2,\).*\(2, 5\)"):
+            reward_to_go(to_device(reward), to_device(done), gamma=to_device(np.ones(2)))
 
 
-@pytest.mark.parametrize(
-    "index", [np.s_[:, ::-1], np.s_[1:, :, None], np.s_[..., 2], np.s_[:0], np.s_[::2, ::3]]
-)
-def test_copies_are_in_the_order_of_c(rng: Any, index: Any) -> None:
-    view = rng.integers(0, 100, (4, 7)).T[index]
-    value = to_device(view)
-    gpu = gpu_of(None, x=value)
-    assert gpu is not None
-    copy = c_ordered(gpu, device_array("x", value))
-    assert copy.c_contiguous
-    np.testing.assert_array_equal(copy.owner.copy_to_host(), view)
+def test_copies_are_in_the_order_of_c(rng: Any) -> None:
+    for index in [np.s_[:, ::-1], np.s_[1:, :, None], np.s_[..., 2], np.s_[:0]]:
+        view = rng.integers(0, 100, (4, 7)).T[index]
+        value = to_device(view)
+        gpu = gpu_of(None, x=value)
+        assert gpu is not None
+        copy = c_ordered(gpu, device_array("x", value))
+        assert copy.c_contiguous
+        np.testing.assert_array_equal(copy.owner.copy_to_host(), view)
 
 
-@pytest.mark.parametrize(
-    ("shape", "axis", "time_fast"),
-    [((4096, 1024), 1, True), ((1024, 4096), 0, False), ((64, 1000, 1), 1, True), ((2, 10**6), 1, True)],
-)
-def test_tiles_fit_a_block(shape: tuple[int, ...], axis: int, time_fast: bool) -> None:
-    value = to_device(np.zeros(1, np.float32))
-    like = device_array("x", value)._like(np.broadcast_to(np.float32(0), shape))
-    strides = np.lib.stride_tricks.as_strided(like.view, shape, _c_strides(shape, 4))
-    gpu = gpu_of(None, x=value)
-    assert gpu is not None
-    tiles = Sequences(gpu, like._like(strides), axis).tiles()
-    sequences = np.prod(shape) // shape[axis]
-    assert tiles.time_fast == time_fast
-    assert 32 <= tiles.threads <= 128
-    assert tiles.threads * ITEMS == 1 << (tiles.log_steps + tiles.log_width)
-    assert (tiles.groups - 1) << tiles.log_width < sequences <= tiles.groups << tiles.log_width
-    assert (tiles.count - 1) << tiles.log_steps < shape[axis] <= tiles.count << tiles.log_steps
-    assert tiles.shared(2) <= 48 * 1024
-    if not SIMULATED and not time_fast:
-        assert tiles.log_width >= 3
+def test_tiles_fit_a_block() -> None:
+    for shape, axis, time_fast in [
+        ((4096, 1024), 1, True),
+        ((1024, 4096), 0, False),
+        ((64, 1000, 1), 1, True),
+        ((2, 10**6), 1, True),
+    ]:
+        value = to_device(np.zeros(1, np.float32))
+        like = device_array("x", value)._like(np.broadcast_to(np.float32(0), shape))
+        strides = np.lib.stride_tricks.as_strided(like.view, shape, _c_strides(shape, 4))
+        gpu = gpu_of(None, x=value)
+        assert gpu is not None
+        tiles = Sequences(gpu, like._like(strides), axis).tiles()
+        sequences = np.prod(shape) // shape[axis]
+        assert tiles.time_fast == time_fast
+        assert 32 <= tiles.threads <= 128
+        assert tiles.threads * ITEMS == 1 << (tiles.log_steps + tiles.log_width)
+        assert (tiles.groups - 1) << tiles.log_width < sequences <= tiles.groups << tiles.log_width
+        assert (tiles.count - 1) << tiles.log_steps < shape[axis] <= tiles.count << tiles.log_steps
+        assert tiles.shared(2) <= 48 * 1024
+        if not SIMULATED and not time_fast:
+            assert tiles.log_width >= 3
 
 
 def _c_strides(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     return tuple(size * int(np.prod(shape[axis + 1 :], dtype=int)) for axis in range(len(shape)))
 
 
-@pytest.mark.parametrize(
-    ("shape", "axis"), [((5, 9, 1), 1), ((9, 3), 0), ((3, 2), 0), ((4, 8), 1), ((1,), 0)]
-)
-def test_the_axis_that_fills_tiles(shape: tuple[int, ...], axis: int) -> None:
-    assert longest_axis(shape) == axis
+def test_the_axis_that_fills_tiles() -> None:
+    for shape, axis in [((5, 9, 1), 1), ((9, 3), 0), ((3, 2), 0), ((4, 8), 1), ((1,), 0)]:
+        assert longest_axis(shape) == axis

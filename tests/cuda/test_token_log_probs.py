@@ -38,21 +38,21 @@ def same(got: TokenScores, want: TokenScores, tolerance: float = 2e-6) -> None:
         np.testing.assert_allclose(there.copy_to_host(), here, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-def test_the_same_as_on_the_cpu(rng: Any, dtype: str, size: int) -> None:
-    kind = getattr(pytest.importorskip("ml_dtypes"), dtype) if dtype == "bfloat16" else dtype
-    logits, tokens, temperatures, support = make(rng, 5, size, kind)
-    there, ids = to_device(logits), cuda.to_device(tokens)
-    for temperature in (temperatures, 1.0, 0.5):
-        options = {"temperature": temperature, "support": support}
-        same(token_scores(there, ids, **options), token_scores(logits, tokens, **options))
-        alone = token_log_probs(there, ids, **options)
-        assert alone.dtype == (np.float64 if dtype == "float64" else np.float32)
-        want = token_log_probs(logits, tokens, **options)
-        np.testing.assert_allclose(alone.copy_to_host(), want, rtol=2e-6, atol=2e-6)
-    same(token_scores(there, ids, temperature=0.5), token_scores(logits, tokens, temperature=0.5))
-    same(token_scores(there, ids), token_scores(logits, tokens))
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
+def test_the_same_as_on_the_cpu(rng: Any, dtype: str) -> None:
+    for size in SIZES if dtype == "float32" else SIZES[2:3]:
+        kind = getattr(pytest.importorskip("ml_dtypes"), dtype) if dtype == "bfloat16" else dtype
+        logits, tokens, temperatures, support = make(rng, 5, size, kind)
+        there, ids = to_device(logits), cuda.to_device(tokens)
+        for temperature in (temperatures, 1.0, 0.5):
+            options = {"temperature": temperature, "support": support}
+            same(token_scores(there, ids, **options), token_scores(logits, tokens, **options))
+            alone = token_log_probs(there, ids, **options)
+            assert alone.dtype == (np.float64 if dtype == "float64" else np.float32)
+            want = token_log_probs(logits, tokens, **options)
+            np.testing.assert_allclose(alone.copy_to_host(), want, rtol=2e-6, atol=2e-6)
+        same(token_scores(there, ids, temperature=0.5), token_scores(logits, tokens, temperature=0.5))
+        same(token_scores(there, ids), token_scores(logits, tokens))
 
 
 def test_extreme_logits() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.vmap_cases import Spec, choices
+from helpers.vmap_cases import Spec, check_nested, check_strides, choices
 
 from lite import jacrev, jit, value_and_grad, vjp, vmap
 
@@ -135,7 +135,13 @@ def check_jacobian(name: str, fn: Any, specs: Any) -> None:
 
 
 def check_gradients(name: str, fn: Any, specs: Any) -> None:
-    """Derivatives of one function, also within maps and around them."""
+    """Maps of one function, and its derivatives, also within maps and around them."""
+
+    def floats_of(*args: Any) -> tuple[Any, ...]:
+        return tuple(results_of(fn(*args)))
+
+    check_strides(name, floats_of, specs)
+    check_nested(name, floats_of, specs)
     check_central(name, fn, specs)
     check_mapped_gradients(name, fn, specs)
     check_jacobian(name, fn, specs)

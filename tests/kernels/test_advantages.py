@@ -33,23 +33,23 @@ def test_vtrace_at_a_truncated_step_uses_its_own_next_value():
     assert advantage[2] == target[2] == 4.5
 
 
-@pytest.mark.parametrize("kind", [np.float32, np.float64])
-@pytest.mark.parametrize("time_dim", [-1, 0])
-@pytest.mark.parametrize("shape", [(3, 7), (9, 20), (1, 1)])
-def test_retrace_is_the_sum_of_the_paper(rng, shape, time_dim, kind):
-    weight = np.exp(rng.normal(size=shape))
-    floats = [rng.normal(size=shape).astype(kind) for _ in range(3)]
-    done = rng.random(shape) < 0.2
-    terminated = done & (rng.random(shape) < 0.5)
-    lmbda = rng.random(shape)
-    expected = reference.retrace(weight, *floats, done, terminated, 0.9, lmbda)
-    arrays = np.log(weight).astype(kind), np.zeros(shape, kind), *floats, done, terminated, lmbda
-    moved = [np.moveaxis(a, -1, time_dim) for a in arrays]
-    advantage, target = retrace(*moved[:-1], gamma=0.9, lmbda=moved[-1], time_dim=time_dim)
-    tight = 1e-5 if kind == np.float32 else 1e-10
-    assert advantage.dtype == target.dtype == kind
-    np.testing.assert_allclose(np.moveaxis(target, time_dim, -1), expected, rtol=tight, atol=tight)
-    np.testing.assert_allclose(advantage, target - moved[3], rtol=tight, atol=tight)
+def test_retrace_is_the_sum_of_the_paper(rng):
+    kind = np.float32
+    for time_dim in (-1, 0):
+        for shape in ((9, 20), (1, 1)):
+            weight = np.exp(rng.normal(size=shape))
+            floats = [rng.normal(size=shape).astype(kind) for _ in range(3)]
+            done = rng.random(shape) < 0.2
+            terminated = done & (rng.random(shape) < 0.5)
+            lmbda = rng.random(shape)
+            expected = reference.retrace(weight, *floats, done, terminated, 0.9, lmbda)
+            arrays = np.log(weight).astype(kind), np.zeros(shape, kind), *floats, done, terminated, lmbda
+            moved = [np.moveaxis(a, -1, time_dim) for a in arrays]
+            advantage, target = retrace(*moved[:-1], gamma=0.9, lmbda=moved[-1], time_dim=time_dim)
+            tight = 1e-5 if kind == np.float32 else 1e-10
+            assert advantage.dtype == target.dtype == kind
+            np.testing.assert_allclose(np.moveaxis(target, time_dim, -1), expected, rtol=tight, atol=tight)
+            np.testing.assert_allclose(advantage, target - moved[3], rtol=tight, atol=tight)
 
 
 def test_retrace_on_policy_is_the_lambda_return_of_action_values(rng):
@@ -74,14 +74,12 @@ def test_retrace_keeps_nan_in_its_episode():
         np.testing.assert_array_equal(target, [first, 1.75, 1.5])
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"lmbda": 1.5}, {"gamma": -1.0}, {"time_dim": 3}, {"log_mu": np.ones(2)}]
-)
-def test_retrace_checks_its_arguments(arguments):
-    one = np.ones(3)
-    given = {"log_pi": one, "log_mu": one, "reward": one, "value": one, "next_value": one}
-    with pytest.raises(ValueError):
-        retrace(**{**given, "done": np.zeros(3, bool), "gamma": 0.9, **arguments})
+def test_retrace_checks_its_arguments():
+    for arguments in [{"lmbda": 1.5}, {"gamma": -1.0}, {"time_dim": 3}, {"log_mu": np.ones(2)}]:
+        one = np.ones(3)
+        given = {"log_pi": one, "log_mu": one, "reward": one, "value": one, "next_value": one}
+        with pytest.raises(ValueError):
+            retrace(**{**given, "done": np.zeros(3, bool), "gamma": 0.9, **arguments})
 
 
 @pytest.mark.host_only

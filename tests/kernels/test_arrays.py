@@ -17,26 +17,24 @@ def test_read_only_arrays_are_not_copied():
     np.testing.assert_array_equal(same, array)
 
 
-@pytest.mark.parametrize(
-    "index", [np.s_[:, ::-1], np.s_[::2], np.s_[::-1, :, 1:3], np.s_[:, :0], np.s_[..., ::2]]
-)
-def test_rows_are_found_in_memory(index):
-    array = np.arange(120.0).reshape(4, 6, 5)[index]
-    flat, starts = rows_of(array)
-    rows = array.reshape(-1, array.shape[-1])
-    assert starts.shape == (len(rows),)
-    for start, row in zip(starts, rows, strict=True):
-        np.testing.assert_array_equal(flat[start : start + len(row)], row)
-    if array.shape[-1] and array.strides[-1] == array.itemsize:
-        assert np.shares_memory(flat, array) == bool(array.size)
+def test_rows_are_found_in_memory():
+    for index in [np.s_[:, ::-1], np.s_[::2], np.s_[::-1, :, 1:3], np.s_[:, :0], np.s_[..., ::2]]:
+        array = np.arange(120.0).reshape(4, 6, 5)[index]
+        flat, starts = rows_of(array)
+        rows = array.reshape(-1, array.shape[-1])
+        assert starts.shape == (len(rows),)
+        for start, row in zip(starts, rows, strict=True):
+            np.testing.assert_array_equal(flat[start : start + len(row)], row)
+        if array.shape[-1] and array.strides[-1] == array.itemsize:
+            assert np.shares_memory(flat, array) == bool(array.size)
 
 
-@pytest.mark.parametrize("count", [1, 1023, 1024, 5000])
-def test_much_memory_begins_with_a_cache_line(count):
-    memory = aligned_zeros(count)
-    assert memory.shape == (count,)
-    assert not memory.any()
-    assert count < 1024 or memory.ctypes.data % 64 == 0
+def test_much_memory_begins_with_a_cache_line():
+    for count in [1, 1023, 1024, 5000]:
+        memory = aligned_zeros(count)
+        assert memory.shape == (count,)
+        assert not memory.any()
+        assert count < 1024 or memory.ctypes.data % 64 == 0
 
 
 def test_byte_order_and_types():

@@ -15,9 +15,8 @@ def read_only(array):
     return array
 
 
-@pytest.mark.parametrize(
-    ("flags", "numbers", "time_dim", "expected"),
-    [
+def test_short_calls_are_of_few_values_that_lie_as_they_should():
+    for flags, numbers, time_dim, expected in [
         (FLAGS, FLOATS, -1, 8),
         (FLAGS, FLOATS, 1, 8),
         (FLAGS, FLOATS[..., None], -1, 8),
@@ -39,11 +38,9 @@ def read_only(array):
         (FLAGS[()][:0], FLOATS[:0], -1, 0),
         (FLAGS[0, 0, ...], FLOATS[0, 0, ...], -1, 0),
         (np.zeros((9, 500), bool), np.zeros((9, 500), np.float32), -1, 0),
-    ],
-)
-def test_short_calls_are_of_few_values_that_lie_as_they_should(flags, numbers, time_dim, expected):
-    assert short_time(time_dim, (flags,), numbers) == expected
-    assert short_time(time_dim, (flags, flags), numbers, numbers) == expected
+    ]:
+        assert short_time(time_dim, (flags,), numbers) == expected
+        assert short_time(time_dim, (flags, flags), numbers, numbers) == expected
 
 
 def test_all_arrays_must_be_alike():

@@ -30,9 +30,8 @@ def test_masks_are_of_positions_or_of_tokens():
     np.testing.assert_array_equal(keep[starts[:, None] + np.arange(4)], tokens.reshape(-1, 4))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "words"),
-    [
+def test_errors_name_the_argument():
+    for arguments, error, words in [
         ((LOGITS.astype(int), None, 1.0), TypeError, "logits must be float16.*int64"),
         ((np.float32(1), None, 1.0), ValueError, "must have an axis for the vocabulary"),
         ((LOGITS, None, 1.0, 3), ValueError, "axis 3 is out of range"),
@@ -40,11 +39,9 @@ def test_masks_are_of_positions_or_of_tokens():
         ((LOGITS, None, "1"), TypeError, "temperature must be a number, got str"),
         ((LOGITS, LOGITS, 1.0), TypeError, "mask must be boolean, got float32"),
         ((LOGITS, LOGITS[0] > 1, 1.0), ValueError, r"mask must have the shape.*\(2, 3\).*got \(3, 4\)"),
-    ],
-)
-def test_errors_name_the_argument(arguments, error, words):
-    with pytest.raises(error, match=words):
-        Logits(*arguments)
+    ]:
+        with pytest.raises(error, match=words):
+            Logits(*arguments)
 
 
 def test_one_token_for_each_row():
@@ -70,12 +67,12 @@ def test_rows_of_a_support_may_be_in_any_order():
     assert (offsets.tolist(), ids.tolist()) == ([0, 3, 3, 5], [2, 0, 1, 1, 0])
 
 
-@pytest.mark.parametrize("ids", [[2, 2], [2, 1, 2], [1, 2, 1, 0]])
-def test_no_row_has_an_id_twice(ids):
-    twice = max(ids, key=ids.count)
-    with pytest.raises(ValueError, match=f"ids of kept has {twice} twice for row 1"):
-        checked_support(([0, 0, len(ids)], ids), 2, 3, "kept")
-    checked_support((np.arange(len(ids) + 1), ids), len(ids), 3)
+def test_no_row_has_an_id_twice():
+    for ids in [[2, 2], [2, 1, 2], [1, 2, 1, 0]]:
+        twice = max(ids, key=ids.count)
+        with pytest.raises(ValueError, match=f"ids of kept has {twice} twice for row 1"):
+            checked_support(([0, 0, len(ids)], ids), 2, 3, "kept")
+        checked_support((np.arange(len(ids) + 1), ids), len(ids), 3)
 
 
 def test_no_rows():

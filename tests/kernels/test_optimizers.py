@@ -17,7 +17,7 @@ def leaves(name, sizes, seed=0):
 
 @pytest.mark.parametrize("name", ARRAYS)
 def test_threads_change_nothing(name):
-    sizes = (1, 300_000, 5, 0, 400_000)
+    sizes = (1, 150_000, 5, 0, 200_000)
     one, many = leaves(name, sizes), leaves(name, sizes)
     before = get_num_threads()
     try:

@@ -26,7 +26,7 @@ def batches(draw):
     return capacity, made
 
 
-@settings(max_examples=300)
+@settings(max_examples=60)
 @given(batches(), DTYPES)
 def test_equal_cumulative_sums(case, dtype):
     capacity, made = case
@@ -50,9 +50,9 @@ def test_equal_cumulative_sums(case, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_million_leaves(dtype):
+def test_many_leaves(dtype):
     rng = np.random.default_rng(0)
-    leaves = rng.random(1_000_000).astype(dtype)
+    leaves = rng.random(100_000).astype(dtype)
     tree = sum_tree(leaves.size, dtype)
     update_sum_tree(tree, np.arange(leaves.size), leaves)
     index = rng.integers(0, leaves.size, 5000)
@@ -70,7 +70,7 @@ def test_a_million_leaves(dtype):
         np.testing.assert_allclose(runs[got], mass, atol=3.0 + 1e-6 * runs[-1])
 
 
-@settings(max_examples=200)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32), CAPACITIES, st.floats(1e-30, 1e30))
 def test_a_leaf_of_zero_is_never_drawn(seed, capacity, scale):
     """Also where sums are rounded so that more mass is left than the leaves hold."""
@@ -99,14 +99,14 @@ def test_any_shape_and_layout():
     assert search_sum_tree(tree, np.zeros((0, 3))).shape == (0, 3)
 
 
-@pytest.mark.parametrize("bad", [np.nan, -1.0, np.inf, 1e39])
-def test_values_that_are_no_priorities_change_nothing(bad):
-    tree = sum_tree(4)
-    update_sum_tree(tree, [0, 1], [1.0, 2.0])
-    before = tree.copy()
-    with pytest.raises(ValueError, match="values must be finite and at least 0"):
-        update_sum_tree(tree, [0, 2], [5.0, bad])
-    np.testing.assert_array_equal(tree, before)
+def test_values_that_are_no_priorities_change_nothing():
+    for bad in (np.nan, -1.0, np.inf, 1e39):
+        tree = sum_tree(4)
+        update_sum_tree(tree, [0, 1], [1.0, 2.0])
+        before = tree.copy()
+        with pytest.raises(ValueError, match="values must be finite and at least 0"):
+            update_sum_tree(tree, [0, 2], [5.0, bad])
+        np.testing.assert_array_equal(tree, before)
 
 
 def test_wrong_arguments_are_named():

@@ -29,17 +29,17 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
 
 def calls(seed: int) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
-    reward = rng.normal(size=(4 * SCALE, 100 * SCALE)).astype(np.float32)
-    logits = rng.normal(size=(2 * SCALE, 1000 * SCALE)).astype(np.float32)
+    reward = rng.normal(size=(4 * SCALE, 25 * SCALE)).astype(np.float32)
+    logits = rng.normal(size=(2 * SCALE, 500 * SCALE)).astype(np.float32)
     returns = multistep_return(reward, rng.random(reward.shape) < 0.1, gamma=0.9, n_steps=5)
     tokens, log_probs = sample_tokens(logits, np.arange(len(logits)), top_k=20, top_p=0.9)
     return [*returns, tokens, log_probs, token_log_probs(logits, tokens)]
 
 
 def test_eight_threads_at_once(threads):
-    expected = [calls(seed) for seed in range(8)]
+    expected = [calls(seed) for seed in range(4)]
     with ThreadPoolExecutor(8) as pool:
-        for got, want in zip(pool.map(calls, range(8)), expected, strict=True):
+        for got, want in zip(pool.map(calls, [*range(4)] * 2), expected * 2, strict=True):
             for a, b in zip(got, want, strict=True):
                 np.testing.assert_array_equal(a, b)
 
@@ -94,9 +94,6 @@ def test_an_error_in_a_chunk_is_raised(threads):
 def test_the_number_of_threads_is_checked():
     with pytest.raises(ValueError, match="count must be at least 1, got 0"):
         set_num_threads(0)
-
-
-def test_the_number_of_threads_is_an_integer():
     with pytest.raises(TypeError):
         set_num_threads(2.5)
 

@@ -42,6 +42,8 @@ def along(level: Level, function: Function, array: Any, axis: Any, rest: dict[st
         raise NoRule  # such as an initial value for each element
     if batched_in((where,), []) or (axis is None and np.ndim(where)):
         where = rest["where"] = np.broadcast_to(level.align(where, ndim), value.shape)
+    if batched_in((where,), []):  # by an outer map; NumPy asks the array alone whether it is mapped
+        value = np.where(np.ones_like(where), value, value)
     keep = False
     if axis is None:
         keep = rest.get("keepdims") is True

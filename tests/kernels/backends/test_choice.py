@@ -49,10 +49,10 @@ def test_no_remedy_is_named_where_there_is_none(decide: Any, monkeypatch: pytest
     assert decide(None, numba=False) == ("numpy", None, None)
 
 
-@pytest.mark.parametrize("wanted", ["prebuilt", "numba", "numpy"])
-def test_the_environment_decides(decide: Any, wanted: str) -> None:
-    chosen = decide(LIBRARY, LITE_KERNELS=wanted)
-    assert chosen == (wanted, LIBRARY if wanted == "prebuilt" else None, None)
+def test_the_environment_decides(decide: Any) -> None:
+    for wanted in ["prebuilt", "numba", "numpy"]:
+        chosen = decide(LIBRARY, LITE_KERNELS=wanted)
+        assert chosen == (wanted, LIBRARY if wanted == "prebuilt" else None, None)
 
 
 def test_the_switch_of_numba_is_one_here(decide: Any) -> None:
@@ -61,24 +61,21 @@ def test_the_switch_of_numba_is_one_here(decide: Any) -> None:
     assert decide(LIBRARY, NUMBA_DISABLE_JIT="1", LITE_KERNELS="prebuilt").backend == "prebuilt"
 
 
-@pytest.mark.parametrize(
-    ("wanted", "here", "says"),
-    [
+def test_what_is_not_here_cannot_be_forced(decide: Any) -> None:
+    for wanted, here, says in [
         ("prebuilt", {}, "python -m lite.kernels.prebuild --wheel"),
         ("prebuilt:x86-64-v3", {}, "LITE_KERNELS=prebuilt:x86-64-v3"),
         ("numba", {"numba": False}, "pip install numba"),
         ("numba", {"NUMBA_DISABLE_JIT": "1"}, "NUMBA_DISABLE_JIT"),
-    ],
-)
-def test_what_is_not_here_cannot_be_forced(decide: Any, wanted: str, here: dict[str, Any], says: str) -> None:
-    with pytest.raises(ImportError, match=says):
-        decide(None, LITE_KERNELS=wanted, **here)
+    ]:
+        with pytest.raises(ImportError, match=says):
+            decide(None, LITE_KERNELS=wanted, **here)
 
 
-@pytest.mark.parametrize("wanted", ["fast", "numba:x86-64-v3"])
-def test_another_name_is_refused(decide: Any, wanted: str) -> None:
-    with pytest.raises(ValueError, match=f"LITE_KERNELS must be .* got '{wanted}'"):
-        decide(LIBRARY, LITE_KERNELS=wanted)
+def test_another_name_is_refused(decide: Any) -> None:
+    for wanted in ["fast", "numba:x86-64-v3"]:
+        with pytest.raises(ValueError, match=f"LITE_KERNELS must be .* got '{wanted}'"):
+            decide(LIBRARY, LITE_KERNELS=wanted)
 
 
 def test_the_choice_is_public() -> None:

@@ -42,16 +42,13 @@ def arrays(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> Any:
 
 SHAPES = [
     ((1, 1), 1),
-    ((3, 7), 1),
-    ((2, 300), 1),
     ((5, 900), 1),
-    ((70, 100), 1),
     ((600, 40), 0),
     ((3, 50, 20), 1),
 ]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float64])
 @pytest.mark.parametrize(("shape", "axis"), SHAPES)
 def test_all_are_the_same(both: Any, shape: tuple[int, ...], axis: int, dtype: Any) -> None:
     (r, v, f, p, q), done, ended = arrays(shape, dtype)

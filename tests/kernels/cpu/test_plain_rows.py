@@ -36,8 +36,8 @@ def same(pair: tuple[Any, Any], tolerance: float = 1e-5) -> None:
         np.testing.assert_allclose(other, one, tolerance, tolerance)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("shape", [(3, 1), (1, 5), (40, 33), (6, 5000)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(3, 1), (6, 5000)])
 def test_all_are_the_same(both: Any, shape: tuple[int, int], dtype: Any, rng: np.random.Generator) -> None:
     logits = (4 * rng.normal(size=shape)).astype(dtype)
     logits[0, : shape[1] // 2] = -np.inf

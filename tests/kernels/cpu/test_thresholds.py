@@ -43,37 +43,37 @@ def sorted_threshold(scores: np.ndarray, weights: np.ndarray, target: float) -> 
     return float(scores[order][min(int((reached < target).sum()), len(scores) - 1)])
 
 
-@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
-@pytest.mark.parametrize("share", [0.1, 0.9, 0.999])
-def test_thresholds_are_those_of_a_sort(rng: np.random.Generator, scale: float, share: float) -> None:
-    size = BLOCK + 100
-    scores = (rng.normal(size=size) * scale).astype(np.float32)
-    scores[::7] = np.round(scores[::7])
-    weights = np.exp((scores - scores.max()).astype(np.float64))
-    work, bits, cut = prepared(scores)
-    LOWEST(bits, size, weights, share * weights.sum(), cut)
-    expected = sorted_threshold(scores, weights, share * weights.sum())
-    np.testing.assert_array_equal(work[cut], np.float32(expected))
-    for each, target in ((0.0, share * weights.sum()), (1.0, share * size)):
+def test_thresholds_are_those_of_a_sort(rng: np.random.Generator) -> None:
+    for scale in (0.01, 1.0, 100.0):
+        share = {0.01: 0.1, 1.0: 0.9, 100.0: 0.999}[scale]
+        size = BLOCK + 100
+        scores = (rng.normal(size=size) * scale).astype(np.float32)
+        scores[::7] = np.round(scores[::7])
+        weights = np.exp((scores - scores.max()).astype(np.float64))
         work, bits, cut = prepared(scores)
-        light = np.zeros(len(work), np.float32)
-        light[:size] = weights
-        end = -(-size // t.GROUP) * t.GROUP
-        above = NARROW(work, bits, light[:end], end, target, each, cut, np.zeros(5))
-        low, high = work[cut], work[cut - 1]
-        counted = np.ones(size) if each else weights
-        expected = sorted_threshold(scores, counted, target)
-        assert low <= expected <= high
-        np.testing.assert_allclose(above, counted[scores > high].sum(), rtol=1e-5, atol=1e-12)
-        assert low == high or ((scores >= low) & (scores <= high)).sum() <= 64
+        LOWEST(bits, size, weights, share * weights.sum(), cut)
+        expected = sorted_threshold(scores, weights, share * weights.sum())
+        np.testing.assert_array_equal(work[cut], np.float32(expected))
+        for each, target in ((0.0, share * weights.sum()), (1.0, share * size)):
+            work, bits, cut = prepared(scores)
+            light = np.zeros(len(work), np.float32)
+            light[:size] = weights
+            end = -(-size // t.GROUP) * t.GROUP
+            above = NARROW(work, bits, light[:end], end, target, each, cut, np.zeros(5))
+            low, high = work[cut], work[cut - 1]
+            counted = np.ones(size) if each else weights
+            expected = sorted_threshold(scores, counted, target)
+            assert low <= expected <= high
+            np.testing.assert_allclose(above, counted[scores > high].sum(), rtol=1e-5, atol=1e-12)
+            assert low == high or ((scores >= low) & (scores <= high)).sum() <= 64
 
 
-@pytest.mark.parametrize("least", [1.0, 0.5, 1e-3, 1e-30])
-@pytest.mark.parametrize("highest", [0.0, 3.7, -1e-5, -4321.0])
-def test_the_least_likely_score_is_exact(least: float, highest: float) -> None:
-    work, bits, cut = prepared(np.zeros(5, np.float32))
-    top = np.float32(highest)
-    score = LIKELY(work, bits, top, least, cut)
-    below = np.nextafter(np.float32(score), np.float32(-np.inf))
-    assert np.exp(np.float64(score) - np.float64(top)) >= least * (1 - 1e-15)
-    assert np.exp(np.float64(below) - np.float64(top)) < least * (1 + 1e-15)
+def test_the_least_likely_score_is_exact() -> None:
+    for least in (1.0, 0.5, 1e-3, 1e-30):
+        for highest in (0.0, 3.7, -1e-5, -4321.0):
+            work, bits, cut = prepared(np.zeros(5, np.float32))
+            top = np.float32(highest)
+            score = LIKELY(work, bits, top, least, cut)
+            below = np.nextafter(np.float32(score), np.float32(-np.inf))
+            assert np.exp(np.float64(score) - np.float64(top)) >= least * (1 - 1e-15)
+            assert np.exp(np.float64(below) - np.float64(top)) < least * (1 + 1e-15)

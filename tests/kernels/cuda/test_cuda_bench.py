@@ -53,11 +53,6 @@ def test_a_language_model_is_compared_before_it_is_timed() -> None:
     assert "scores agree" in done.stdout
 
 
-def test_only_some_jobs() -> None:
-    done = run("--toy", "--only", "gae", "--rounds", "1", NUMBA_ENABLE_CUDASIM="1")
-    assert done.stdout.split("\n  ")[1:] == ["copy", "gae", "gae, time first\n"]
-
-
 def test_times_are_not_taken_without_a_gpu() -> None:
     done = run(NUMBA_ENABLE_CUDASIM="1")
     assert done.returncode == 1

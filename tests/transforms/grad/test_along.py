@@ -56,11 +56,11 @@ def test_sums_of_half_precision_keep_their_digits() -> None:
         np.testing.assert_array_equal(got, 5000)
 
 
-@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2), (2, 0), ()])
-def test_rows_and_back(axis: object) -> None:
-    x = np.arange(24.0).reshape(2, 3, 4)
-    rows = Rows(x.shape, axis)
-    seen = rows.of(x)
-    assert seen.shape == (*rows.outer, rows.length)
-    np.testing.assert_array_equal(rows.undo(seen), x)
-    np.testing.assert_array_equal(seen.sum(-1), x.sum(axis))
+def test_rows_and_back() -> None:
+    for axis in [None, 0, -1, (0, 2), (2, 0), ()]:
+        x = np.arange(24.0).reshape(2, 3, 4)
+        rows = Rows(x.shape, axis)
+        seen = rows.of(x)
+        assert seen.shape == (*rows.outer, rows.length)
+        np.testing.assert_array_equal(rows.undo(seen), x)
+        np.testing.assert_array_equal(seen.sum(-1), x.sum(axis))

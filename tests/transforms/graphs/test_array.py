@@ -34,16 +34,14 @@ def test_copies_have_the_value_and_go_their_own_way() -> None:
     np.testing.assert_equal([node.op for node in graph.nodes], ["Add"])
 
 
-@pytest.mark.parametrize(
-    "ask", [bool, int, float, complex, lambda x: x.item(), lambda x: x.tolist(), lambda x: [0][x], range]
-)
-def test_numbers_are_not_known(ask) -> None:
-    graph, (x,) = new_graph(n=211)
-    with (
-        graph.running("policy.head"),
-        pytest.raises(RuntimeError, match=r"policy\.head.*the numbers in an array"),
-    ):
-        ask(x[0, 0])
+def test_numbers_are_not_known() -> None:
+    for ask in [bool, int, float, complex, lambda x: x.item(), lambda x: x.tolist(), lambda x: [0][x], range]:
+        graph, (x,) = new_graph(n=211)
+        with (
+            graph.running("policy.head"),
+            pytest.raises(RuntimeError, match=r"policy\.head.*the numbers in an array"),
+        ):
+            ask(x[0, 0])
 
 
 def test_branches_say_what_to_do() -> None:

@@ -108,14 +108,11 @@ def test_the_side_that_is_not_chosen_is_not_zero_times_infinity() -> None:
 
 
 VMAP_CASES: list[Case] = [
-    ("take_along_axis", lambda x, k: np.take_along_axis(x, k, 1), (f(2, 5), i(2, 3))),
     (
         "put_along_axis",
         written_to_copy(lambda x, k, y: np.put_along_axis(x, k, y, 1)),
         (f(2, 5), i(2, 1), f(2, 1)),
     ),
-    ("take", lambda x, k: np.take(x, k), (f(2, 5), i(3))),
-    ("take, axis", lambda x, k: x.take(k, 1), (f(2, 5), i(3, 2))),
     ("take, clip", lambda x, k: np.take(x, k, 0, mode="clip"), (f(5), i(3, high=9))),
     ("choose, clip", lambda k, x, y: np.choose(k, [x, y], mode="clip"), (i(3), f(3), f(2, 3))),
     ("choose", lambda k, x, y: np.choose(k, [x, y], mode="wrap"), (i(3), f(3), f(2, 3))),

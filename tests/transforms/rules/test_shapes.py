@@ -152,39 +152,13 @@ def test_writes_through_views_reach_what_they_are_of() -> None:
 
 
 VMAP_CASES: list[Case] = [
-    ("reshape", lambda x: (x.reshape(2, -1), np.reshape(x, (3, 4)), np.reshape(x, (4, -1), "F")), (f(4, 3),)),
     ("reshape to one", lambda x: x.reshape(()), (f(1),)),
-    ("ravel", lambda x: (x.ravel(), x.flatten(), x.flatten("F")), (f(4, 3),)),
-    ("transpose", lambda x: (x.T, x.mT, x.transpose(2, 0, 1), np.transpose(x, (-1, 0, 1))), (f(4, 3, 2),)),
     (
         "moves",
         lambda x: (x.swapaxes(0, -1), np.moveaxis(x, [0, 1], [-1, 0]), np.rollaxis(x, 2)),
         (f(4, 3, 2),),
     ),
-    ("expand_dims", lambda x: np.expand_dims(x, (0, -1)), (f(4, 3),)),
     ("sizes", lambda x: x * np.size(x) + np.size(x, 0) * np.ndim(x) + np.shape(x)[1], (f(4, 3),)),
-    ("squeeze", lambda x: (x.squeeze(), np.squeeze(x, -1)), (f(1, 3, 1),)),
-    ("broadcast_to", lambda x: np.broadcast_to(x, (2, 4, 3)), (f(4, 1),)),
-    ("broadcast_arrays", lambda x, y: tuple(np.broadcast_arrays(x, y)), (f(4, 1), f(3))),
-    ("tile", lambda x: (np.tile(x, (2, 1, 3)), np.tile(x, 2)), (f(4, 3),)),
-    ("repeat", lambda x: (np.repeat(x, 2, 1), x.repeat(2), np.repeat(x, [1, 0, 2], 1)), (f(4, 3),)),
-    ("roll", lambda x: (np.roll(x, 2), np.roll(x, (1, 2), (0, -1))), (f(4, 3),)),
-    ("flip", lambda x: (np.flip(x), np.flip(x, 1), np.fliplr(x), np.flipud(x), np.rot90(x, 3)), (f(4, 3),)),
-    ("diagonal", lambda x: (x.diagonal(1), np.linalg.diagonal(x, offset=1)), (f(4, 3, 2),)),
-    *(
-        (
-            f"atleast of {shape}",
-            lambda x: (np.atleast_1d(x), np.atleast_2d(x), np.atleast_3d(x)),
-            (f(*shape),),
-        )
-        for shape in ((), (3,), (2, 3))
-    ),
-    ("pad", lambda x: np.pad(x, ((1, 2), (0, 1)), constant_values=7), (f(4, 3),)),
-    (
-        "pad by mode",
-        lambda x: (np.pad(x, 2, "edge"), np.pad(x, (1, 0), "reflect"), np.pad(x, 1, "mean", stat_length=2)),
-        (f(4, 3),),
-    ),
 ]
 
 

@@ -58,11 +58,8 @@ def test_nan_is_sorted_to_the_end() -> None:
 
 
 VMAP_CASES: list[Case] = [
-    ("sort", lambda x: np.sort(x), (f(2, 5),)),
-    ("sort of all", lambda x: np.sort(x, None), (f(2, 5),)),
     ("sort method", written(lambda x: x.sort(0)), (f(5, 2),)),
     ("argsort", lambda x: x.argsort(0), (f(5, 2),)),
-    ("partition", lambda x: np.partition(x, 2)[..., 2], (f(5, 5),)),
     ("argpartition", lambda x: np.take_along_axis(x, np.argpartition(x, 2), -1)[..., 2], (f(2, 5),)),
     ("searchsorted", lambda x, y: np.searchsorted(x, y), (ordered(5), f(3, 2))),
     ("searchsorted, right", lambda x, y: np.searchsorted(x, y, "right"), (ordered(5), f())),

@@ -17,12 +17,12 @@ def test_axes_are_shifted_by_one_and_must_exist() -> None:
         shifted_axis(2, 2)
 
 
-@pytest.mark.parametrize("axis", [None, 0, -1, (0, 1)])
-def test_the_mapped_dimension_stays(axis: object) -> None:
-    x = np.arange(24.0).reshape(2, 3, 4)
-    level = Level(1, 2)
-    got = along(level, np.add.reduce, level.wrap(x), axis, {"keepdims": True}).value
-    np.testing.assert_array_equal(got, [np.sum(part, axis, keepdims=True) for part in x])
+def test_the_mapped_dimension_stays() -> None:
+    for axis in (None, 0, -1, (0, 1)):
+        x = np.arange(24.0).reshape(2, 3, 4)
+        level = Level(1, 2)
+        got = along(level, np.add.reduce, level.wrap(x), axis, {"keepdims": True}).value
+        np.testing.assert_array_equal(got, [np.sum(part, axis, keepdims=True) for part in x])
 
 
 def test_another_argument_that_is_mapped_has_no_rule() -> None:

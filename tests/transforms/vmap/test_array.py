@@ -15,9 +15,8 @@ def branch(v: Any) -> Any:
     return v if v.sum() > 1 else -v
 
 
-@pytest.mark.parametrize(
-    ("fn", "error", "match"),
-    [
+def test_errors_of_mapped_arrays() -> None:
+    for fn, error, match in [
         (branch, RuntimeError, "branches on an array"),
         (lambda v: float(v[0]), RuntimeError, "takes a float of"),
         (lambda v: int(v[0]), RuntimeError, "takes an int of"),
@@ -39,11 +38,9 @@ def branch(v: Any) -> Any:
         (lambda v: v @ np.ones(3), ValueError, "matmul"),
         (lambda v: v.__iadd__(np.ones(rows().shape)), ValueError, "more dimensions than its out"),
         (lambda v: v[0].view(np.int8), ValueError, "keeps its itemsize"),
-    ],
-)
-def test_errors_of_mapped_arrays(fn: Any, error: Any, match: str) -> None:
-    with pytest.raises(error, match=match):
-        vmap(fn)(rows())
+    ]:
+        with pytest.raises(error, match=match):
+            vmap(fn)(rows())
 
 
 def add_to_shared(v: Any, s: Any) -> Any:
@@ -56,12 +53,12 @@ def write_to_shared(v: Any, s: Any) -> Any:
     return s
 
 
-@pytest.mark.parametrize("fn", [add_to_shared, write_to_shared])
-def test_shared_arrays_take_no_mapped_values(fn: Any) -> None:
-    shared = np.zeros(2)
-    with pytest.raises(RuntimeError, match="all elements along the mapped dimension share"):
-        vmap(fn, (0, None))(rows(), shared)
-    np.testing.assert_array_equal(shared, 0)
+def test_shared_arrays_take_no_mapped_values() -> None:
+    for fn in (add_to_shared, write_to_shared):
+        shared = np.zeros(2)
+        with pytest.raises(RuntimeError, match="all elements along the mapped dimension share"):
+            vmap(fn, (0, None))(rows(), shared)
+        np.testing.assert_array_equal(shared, 0)
 
 
 def test_attributes_are_those_of_an_element() -> None:

@@ -60,10 +60,7 @@ def test_randomness_of_nested_maps() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda x: nn.distributions.Normal(x, np.exp(x)),
-        lambda x: nn.distributions.TanhNormal(x, np.exp(x)),
         lambda x: nn.distributions.TruncatedNormal(x, np.exp(x)),
-        lambda x: nn.distributions.Categorical(logits=x),
         lambda x: nn.distributions.OneHotCategorical(logits=x),
         lambda x: nn.distributions.Bernoulli(logits=x),
     ],

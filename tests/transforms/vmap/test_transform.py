@@ -85,20 +85,21 @@ def test_closures_of_an_outer_map() -> None:
     np.testing.assert_allclose(out, x @ y.T + x[:, :1])
 
 
-@pytest.mark.parametrize("chunk_size", [1, 2, 3, 7])
-def test_chunks_give_the_same(chunk_size: int) -> None:
-    def fn(v: Any, td: Any) -> Any:
-        return v * 2, td["a"].sum(), TensorDict(b=td["a"], batch_size=[2]), np.ones(1)
+def test_chunks_give_the_same() -> None:
+    for chunk_size in [1, 2, 3, 7]:
 
-    td = TensorDict(a=rows(5), batch_size=[5])
-    expected = vmap(fn, out_dims=(1, 0, 1, 0))(rows(5), td)
-    got = vmap(fn, out_dims=(1, 0, 1, 0), chunk_size=chunk_size)(rows(5), td)
-    for g, e in zip(got, expected, strict=True):
-        if isinstance(e, TensorDict):
-            assert g.batch_size == e.batch_size == (2, 5)
-            np.testing.assert_array_equal(g["b"], e["b"])
-        else:
-            np.testing.assert_array_equal(g, e)
+        def fn(v: Any, td: Any) -> Any:
+            return v * 2, td["a"].sum(), TensorDict(b=td["a"], batch_size=[2]), np.ones(1)
+
+        td = TensorDict(a=rows(5), batch_size=[5])
+        expected = vmap(fn, out_dims=(1, 0, 1, 0))(rows(5), td)
+        got = vmap(fn, out_dims=(1, 0, 1, 0), chunk_size=chunk_size)(rows(5), td)
+        for g, e in zip(got, expected, strict=True):
+            if isinstance(e, TensorDict):
+                assert g.batch_size == e.batch_size == (2, 5)
+                np.testing.assert_array_equal(g["b"], e["b"])
+            else:
+                np.testing.assert_array_equal(g, e)
 
 
 def test_function_keeps_its_name() -> None:
@@ -111,9 +112,8 @@ def test_function_keeps_its_name() -> None:
     np.testing.assert_array_equal(vmap(nn.ReLU())(rows() - 2), np.maximum(rows() - 2, 0))
 
 
-@pytest.mark.parametrize(
-    ("in_dims", "args", "match"),
-    [
+def test_bad_in_dims() -> None:
+    for in_dims, args, match in [
         ([0], (rows(),), "in_dims must be an int, or a tuple"),
         (None, (rows(),), "in_dims must be an int, or a tuple"),
         (0, (), "no positional arguments"),
@@ -128,16 +128,13 @@ def test_function_keeps_its_name() -> None:
         ((0,), (np.ones(()),), r"in_dims has 0 for an argument of shape \(\), which has no dimension"),
         ((None,), (rows(),), "maps over no argument"),
         (0, (rows(3), rows(4)), r"one size, got \[3, 4\]"),
-    ],
-)
-def test_bad_in_dims(in_dims: Any, args: Any, match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        vmap(lambda *a: a[0], in_dims)(*args)
+    ]:
+        with pytest.raises(ValueError, match=match):
+            vmap(lambda *a: a[0], in_dims)(*args)
 
 
-@pytest.mark.parametrize(
-    ("out_dims", "fn", "match"),
-    [
+def test_bad_results() -> None:
+    for out_dims, fn, match in [
         (0, lambda v: 3, "must return arrays or TensorDicts, got int"),
         (0, lambda v: None, "must return arrays or TensorDicts, got NoneType"),
         (0, lambda v: (v, "x"), "got str"),
@@ -146,11 +143,9 @@ def test_bad_in_dims(in_dims: Any, args: Any, match: str) -> None:
         ((0, 0), lambda v: (v,), "not the structure of the results"),
         (None, lambda v: v, "out_dims=None must not depend"),
         ("0", lambda v: v, "must hold ints and None, got '0'"),
-    ],
-)
-def test_bad_results(out_dims: Any, fn: Any, match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        vmap(fn, out_dims=out_dims)(rows())
+    ]:
+        with pytest.raises(ValueError, match=match):
+            vmap(fn, out_dims=out_dims)(rows())
 
 
 def test_bad_options() -> None:

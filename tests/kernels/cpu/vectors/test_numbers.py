@@ -14,9 +14,8 @@ def function():
     return made, Operations(ir.IRBuilder(made.append_basic_block()), FLOATS)
 
 
-@pytest.mark.parametrize(
-    ("formula", "instruction"),
-    [
+def test_operators(function):
+    for formula, instruction in [
         (lambda x, y: x + y, "fadd contract <16 x float>"),
         (lambda x, y: 1.0 - x, "fsub contract <16 x float>"),
         (lambda x, y: 2 * y, "fmul contract float"),
@@ -24,12 +23,10 @@ def function():
         (lambda x, y: x < y, "fcmp olt <16 x float>"),
         (lambda x, y: x == x, "fcmp oeq <16 x float>"),
         (lambda x, y: x != x, "fcmp une <16 x float>"),
-    ],
-)
-def test_operators(function, formula, instruction):
-    made, o = function
-    assert isinstance(formula(*(Number(o, argument) for argument in made.args)), Number)
-    assert instruction in str(made)
+    ]:
+        made, o = function
+        assert isinstance(formula(*(Number(o, argument) for argument in made.args)), Number)
+        assert instruction in str(made)
 
 
 def test_types_are_named_as_llvm_names_them():

@@ -18,10 +18,10 @@ def copied(x: Any, y: Any, count: int, shift: float) -> None:
 
 
 @pytest.mark.skipif(backend() != "numba", reason="Numba does not run the kernels")
-@pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 40])
-def test_copies_so_many(rng: Any, count: int) -> None:
-    x, y = rng.normal(size=60).astype(np.float32), np.zeros(60, np.float32)
-    expected = y.copy()
-    expected[3 : 3 + count] = x[2 : 2 + count] + np.float32(0.5)
-    copied(x, y, count, 0.5)
-    np.testing.assert_array_equal(y, expected)
+def test_copies_so_many(rng: Any) -> None:
+    for count in [0, 1, 15, 16, 17, 40]:
+        x, y = rng.normal(size=60).astype(np.float32), np.zeros(60, np.float32)
+        expected = y.copy()
+        expected[3 : 3 + count] = x[2 : 2 + count] + np.float32(0.5)
+        copied(x, y, count, 0.5)
+        np.testing.assert_array_equal(y, expected)
