@@ -79,6 +79,11 @@ def assert_gradients(fn: Callable[..., Any], *args: Any, rtol: float = 1e-6, ato
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol)
 
 
+def grad_of(fn: Callable[..., Any], x: Any) -> Any:
+    """The gradient of the sum of what a function gives."""
+    return value_and_grad(lambda x: np.sum(fn(x)))(np.asarray(x))[1]
+
+
 def check_central(name: str, fn: Any, specs: Any) -> None:
     """A rule against central differences."""
     rng = seed_of(name)

@@ -6,12 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import Case, assert_gradients, check_gradients, check_jit, one_of_each
+from helpers.central_differences import (
+    Case,
+    assert_gradients,
+    check_gradients,
+    check_jit,
+    grad_of,
+    one_of_each,
+)
 from helpers.graphs import check as check_graph
 from helpers.graphs import check_onnx, numbers
 from helpers.vmap_cases import c, check_mapped, f, for_each, i, nan
 
-import lite
 from lite._arrays import formulas
 from lite._arrays.special import bessel_ratio, digamma, log_beta, log_i0
 
@@ -42,10 +48,6 @@ def test_graphs() -> None:
 @pytest.mark.grid
 def test_graphs_of_derivatives() -> None:
     for_each(check_jit, one_of_each(CASES))
-
-
-def grad_of(fn: Any, *args: Any) -> Any:
-    return lite.grad(lambda x: np.sum(fn(x)))(*map(np.asarray, args))
 
 
 def test_sinc_at_zero() -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-from helpers.central_differences import Case, check_gradients, check_jit, one_of_each
+from helpers.central_differences import Case, check_gradients, check_jit, grad_of, one_of_each
 from helpers.graphs import check as check_graph
 from helpers.graphs import check_onnx, numbers
 from helpers.vmap_cases import check_mapped, f, for_each
@@ -56,10 +54,6 @@ def test_graphs() -> None:
 @pytest.mark.grid
 def test_graphs_of_derivatives() -> None:
     for_each(check_jit, one_of_each(CASES))
-
-
-def grad_of(fn: Any, *args: Any) -> Any:
-    return lite.grad(lambda x: np.sum(fn(x)))(*map(np.asarray, args))
 
 
 def test_parts_have_their_own_dtype() -> None:

@@ -6,11 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import Case, assert_gradients, check_gradients, check_jit, one_of_each
+from helpers.central_differences import (
+    Case,
+    assert_gradients,
+    check_gradients,
+    check_jit,
+    grad_of,
+    one_of_each,
+)
 from helpers.graphs import check_onnx
 from helpers.vmap_cases import check_mapped, f, for_each, spd
-
-import lite
 
 CASES: list[Case] = [
     ("inv", np.linalg.inv, (f(2, 3, 3),)),
@@ -82,10 +87,6 @@ def test_graphs() -> None:
 @pytest.mark.grid
 def test_graphs_of_derivatives() -> None:
     for_each(check_jit, one_of_each(CASES))
-
-
-def grad_of(fn: Any, *args: Any) -> Any:
-    return lite.grad(lambda x: np.sum(fn(x)))(*map(np.asarray, args))
 
 
 def test_determinants_of_singular_matrices() -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-from helpers.central_differences import Case, assert_gradients, check_gradients, check_jit, one_of_each
+from helpers.central_differences import (
+    Case,
+    assert_gradients,
+    check_gradients,
+    check_jit,
+    grad_of,
+    one_of_each,
+)
 from helpers.graphs import check as check_graph
 from helpers.graphs import check_onnx, numbers
 from helpers.vmap_cases import c, check_mapped, f, for_each
@@ -110,10 +115,6 @@ def test_graphs() -> None:
 @pytest.mark.grid
 def test_graphs_of_derivatives() -> None:
     for_each(check_jit, one_of_each(CASES))
-
-
-def grad_of(fn: Any, *args: Any) -> Any:
-    return lite.grad(lambda x: np.sum(fn(x)))(*map(np.asarray, args))
 
 
 def test_products_of_vectors_and_matrices_as_ufuncs() -> None:

@@ -6,7 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import Case, assert_gradients, check_gradients, check_jit, one_of_each
+from helpers.central_differences import (
+    Case,
+    assert_gradients,
+    check_gradients,
+    check_jit,
+    grad_of,
+    one_of_each,
+)
 from helpers.graphs import check_onnx
 from helpers.vmap_cases import f, for_each, nan, ordered
 
@@ -63,10 +70,6 @@ def test_graphs() -> None:
 @pytest.mark.grid
 def test_graphs_of_derivatives() -> None:
     for_each(check_jit, one_of_each(CASES))
-
-
-def grad_of(fn: Any, *args: Any) -> Any:
-    return lite.grad(lambda x: np.sum(fn(x)))(*map(np.asarray, args))
 
 
 def test_running_products_with_zeros() -> None:

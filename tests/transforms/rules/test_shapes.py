@@ -6,12 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import Case, assert_gradients, check_gradients, check_jit, one_of_each
+from helpers.central_differences import (
+    Case,
+    assert_gradients,
+    check_gradients,
+    check_jit,
+    grad_of,
+    one_of_each,
+)
 from helpers.graphs import check as check_graph
 from helpers.graphs import check_onnx, numbers
 from helpers.vmap_cases import check_mapped, f, for_each
-
-import lite
 
 MODES = ("edge", "reflect", "symmetric", "wrap", "linear_ramp", "mean")
 CASES: list[Case] = [
@@ -93,10 +98,6 @@ def test_graphs() -> None:
 @pytest.mark.grid
 def test_graphs_of_derivatives() -> None:
     for_each(check_jit, one_of_each(CASES))
-
-
-def grad_of(fn: Any, *args: Any) -> Any:
-    return lite.grad(lambda x: np.sum(fn(x)))(*map(np.asarray, args))
 
 
 def test_padding_by_what_is_not_linear_names_the_function() -> None:
