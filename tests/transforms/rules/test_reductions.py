@@ -176,6 +176,7 @@ def test_sums_in_another_dtype() -> None:
         ("quantile", lambda x: np.quantile(x, 0.5, method="inverted_cdf", weights=x)),
         ("quantile", lambda x: np.quantile(np.arange(3.0), x[0])),
         ("max", lambda x: np.max(x, initial=x[0])),
+        ("cov", lambda x: np.cov(x, fweights=[1, 2, 1])),
     ],
 )
 def test_what_is_not_covered_names_the_function(name: str, call: Any) -> None:

@@ -105,6 +105,7 @@ def test_formulas_are_the_functions() -> None:
             expected = function(*args)
             got = FORMULAS[function](*args)
             if not isinstance(expected, tuple | list):
+                assert not isinstance(got, tuple | list), name_of(function)
                 expected, got = (expected,), (got,)
             assert type(got) is type(expected) or not isinstance(expected, tuple), name_of(function)
             assert len(got) == len(expected), name_of(function)
