@@ -28,7 +28,7 @@ CASES: list[Case] = [
     ("flat ones", lambda x: x * np.floor(x) + x * (x > 0) + x * np.sign(x) + x * np.rint(x), (f(5),)),
     ("in place", lambda x, y: add_in_place(x + 0 * y, y), (f(2, 3), f(3))),
     ("out", lambda x, y: np.multiply(x, y, out=np.empty_like(x + y)), (f(2, 3), f(3))),
-    ("where", lambda x, m: np.exp(x, where=m, out=x * x), (f(3), b(3))),
+    ("where", lambda x, m: np.exp(x, where=m, out=x * x + 0 * m), (f(3), b(3))),
     (
         "where of two",
         lambda x, y, m: np.multiply(x, y, where=m, out=np.zeros_like(x + y + m)),
