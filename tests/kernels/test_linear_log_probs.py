@@ -43,8 +43,7 @@ class Rows:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64])
 def test_log_probs_and_derivatives(rng, dtype):
-    for block_bytes in BLOCKS if dtype == np.float32 else BLOCKS[1:2]:
-        dtype = np.dtype(getattr(pytest.importorskip("ml_dtypes"), dtype) if dtype == "bfloat16" else dtype)
+    for block_bytes in BLOCKS[:3] if dtype == np.float32 else BLOCKS[1:2]:
         hidden, weight, ids, bias = make(rng, dtype)
         temperature = rng.uniform(0.5, 2.0, ROWS)
         wide = dtype == np.float64
