@@ -24,10 +24,11 @@ def get_index(x: TracedArray, index: Any) -> Array:
             return inner.pick(x, index)
     shape = x.value.shape
     once = _reads_once(index)
-    return with_node(pick(x.value, index), (x, lambda g: _share(g, index, shape, once)))
+    return with_node(pick(x.value, index), (x, lambda g: share(g, index, shape, once)))
 
 
-def _share(g: Array, index: Any, shape: Shape, once: bool) -> Any:
+def share(g: Array, index: Any, shape: Shape, once: bool) -> Any:
+    """The derivative of what an index reads, which is 0 elsewhere."""
     if not isinstance(g, HostArray):
         return Part(g, index, shape, once)
     return placed(g, index, shape) if once else added(g, index, shape)

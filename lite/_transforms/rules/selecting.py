@@ -8,8 +8,8 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 from numpy.typing import ArrayLike
 
-from lite._arrays.types import Array, Shape
-from lite._transforms.grad.indexing import count, write
+from lite._arrays.types import Array, HostArray, Shape
+from lite._transforms.grad.indexing import count, pick, share, write
 from lite._transforms.grad.tape import unbroadcast, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import INT64, Graph
@@ -75,10 +75,14 @@ def _kind(graph: Graph, item: Any) -> Any:
 @GRAD.rule(np.take)
 def _grad_take(a: Any, indices: Array, axis: int | None = None, mode: str = "raise") -> Array:
     a, axis = flattened(a, axis)
-    indices = value_of(indices)
+    indices, held = value_of(indices), value_of(a)
     if not hasattr(indices, "dtype"):
         indices = np.asarray(indices, np.intp)
-    return a[(*[slice(None)] * axis, _in_range(indices, a.shape[axis], mode))]
+    indices, shape = _in_range(indices, held.shape[axis], mode), held.shape
+    index = (*[slice(None)] * axis, indices)
+    # `take` gives rows one behind the other, which an index does not, but sees no array that is mapped.
+    value = np.take(held, indices, axis) if isinstance(indices, HostArray) else pick(held, index)
+    return with_node(value, (a, lambda g: share(g, index, shape, False)))
 
 
 def _in_range(indices: Array, size: int, mode: str) -> Array:

@@ -138,3 +138,15 @@ def test_lookups() -> None:
 def test_shapes_that_depend_on_numbers_are_refused(function) -> None:
     with pytest.raises(NotImplementedError, match="the shape of the result depends on numbers"):
         check_graph(function, numbers(5))
+
+
+def test_what_is_taken_lies_by_rows() -> None:
+    """A write into a reshape reaches it, as NumPy's results share memory there."""
+
+    def fn(x: Any) -> Any:
+        taken = np.take(x, [[0, 2], [1, 1]], 1)
+        np.multiply(x[0, 0], 3, out=taken.reshape(-1)[:2])
+        return taken.sum()
+
+    x = np.arange(6.0).reshape(2, 3) + 1
+    np.testing.assert_allclose(lite.value_and_grad(fn)(x)[0], fn(x.copy()))
