@@ -31,9 +31,8 @@ def test_this_process():
     assert list(inspect.signature(Collector).parameters)[:2] == ["create_env_fn", "policy"]
 
 
-@pytest.mark.parametrize(
-    ("error", "match", "words"),
-    [
+def test_errors():
+    for error, match, words in (
         (TypeError, "num_collectors must be an integer", {"num_collectors": 2.0}),
         (TypeError, "num_collectors must be an integer", {"num_collectors": True}),
         (ValueError, "num_collectors must be an integer from 1 on, got 0", {"num_collectors": 0}),
@@ -46,11 +45,9 @@ def test_this_process():
         (ValueError, "must not have .'policy'", {"num_collectors": 1, "backend_options": {"policy": None}}),
         (ValueError, "the number of environments, 2, got 3", {"num_collectors": 3}),
         (ValueError, "create_env_fn must be one environment, got 2", {}),
-    ],
-)
-def test_errors(error, match, words):
-    with pytest.raises(error, match=match):
-        Collector([CountingEnv, CountingEnv], None, frames_per_batch=4, **words)
+    ):
+        with pytest.raises(error, match=match):
+            Collector([CountingEnv, CountingEnv], None, frames_per_batch=4, **words)
 
 
 def test_environments_are_asked_for():

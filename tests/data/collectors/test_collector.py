@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lite import TensorDict, enable_grad, nn
-from lite.data import Collector, RandomPolicy, RewardSum, StepCounter
+from lite.data import Collector, RandomPolicy, StepCounter
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
 SyncVectorEnv, AutoresetMode = gymnasium.vector.SyncVectorEnv, gymnasium.vector.AutoresetMode
@@ -54,17 +54,17 @@ def test_layout():
         assert td[key].flags.writeable
 
 
-@pytest.mark.parametrize(("asked", "given"), [(8, 8), (7, 8), (1, 4)])
-def test_frames_per_batch_is_rounded_up(asked, given):
-    collector = Collector(cartpoles(4), frames_per_batch=asked, total_frames=17)
-    assert (collector.frames_per_batch, collector.requested_frames_per_batch) == (given // 4, given)
-    frames = [td.numel() for td in collector]
-    assert set(frames) == {given}
-    assert sum(frames) >= 17 > sum(frames) - given
-    assert list(collector) == []
-    assert collector.next() is None
-    assert collector.closed
-    assert collector.env.closed
+def test_frames_per_batch_is_rounded_up():
+    for asked, given in ((8, 8), (7, 8), (1, 4)):
+        collector = Collector(cartpoles(4), frames_per_batch=asked, total_frames=17)
+        assert (collector.frames_per_batch, collector.requested_frames_per_batch) == (given // 4, given)
+        frames = [td.numel() for td in collector]
+        assert set(frames) == {given}
+        assert sum(frames) >= 17 > sum(frames) - given
+        assert list(collector) == []
+        assert collector.next() is None
+        assert collector.closed
+        assert collector.env.closed
 
 
 def test_without_an_end():
@@ -427,9 +427,8 @@ def test_specs():
     assert td["action"].shape == (3, 2)
 
 
-@pytest.mark.parametrize(
-    ("options", "kind", "message"),
-    [
+def test_arguments():
+    for options, kind, message in (
         ({"create_env_fn": 3}, TypeError, "create_env_fn must be an environment or make one, got int"),
         ({"policy": 3}, TypeError, "policy must be callable or None, got int"),
         ({"frames_per_batch": 0}, ValueError, "frames_per_batch must be at least 1, got 0"),
@@ -448,11 +447,9 @@ def test_specs():
             ValueError,
             "max_frames_per_traj needs environments that start anew one by one",
         ),
-    ],
-)
-def test_arguments(options, kind, message):
-    with pytest.raises(kind, match=message):
-        Collector(**{"create_env_fn": Counting(), "frames_per_batch": 2} | options)
+    ):
+        with pytest.raises(kind, match=message):
+            Collector(**{"create_env_fn": Counting(), "frames_per_batch": 2} | options)
 
 
 def test_an_infinite_action_space_cannot_be_drawn_from():
@@ -465,34 +462,3 @@ def test_gymnasium_is_asked_for(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     with pytest.raises(ImportError, match=r'Collector needs gymnasium: pip install -e "\.\[gym\]" in a chec'):
         Collector(type("Env", (), {"step": None}), frames_per_batch=1)
-
-
-def test_envpool():
-    envpool = pytest.importorskip("envpool", reason="needs EnvPool")
-    env = envpool.make_gymnasium("CartPole-v1", num_envs=3, seed=0)
-    (td,) = Collector(env, frames_per_batch=600, total_frames=600, max_frames_per_traj=20, transforms=[])
-    assert td.shape == (3, 200)
-    assert ("collector", "mask") not in td.keys(True)
-    done = td["next", "done"][..., 0]
-    same = ~done[:, :-1]
-    np.testing.assert_array_equal(td["observation"][:, 1:][same], td["next", "observation"][:, :-1][same])
-    assert (np.abs(td["observation"][:, 1:][~same]) < 0.06).all()
-    assert (td["step_count"][:, 1:, 0] == np.where(same, td["step_count"][:, :-1, 0] + 1, 0)).all()
-    assert td["next", "truncated"].any()
-    assert td["next", "terminated"].any()
-    assert (td["next", "step_count"] <= 20).all()
-    assert (td["next", "reward"] == 1).all()
-
-
-def test_rewards_are_summed_over_batches():
-    env = SyncVectorEnv(makers([(100,)]))
-    collector = Collector(env, frames_per_batch=3, total_frames=9, transforms=[RewardSum()], copy=True)
-    sums = np.concatenate([td["next", "episode_reward"].ravel() for td in collector])
-    np.testing.assert_array_equal(sums, np.cumsum(np.arange(1, 10)))
-
-
-def test_lengths():
-    env = pytest.importorskip("gymnasium").make("CartPole-v1")
-    assert len(Collector(env, frames_per_batch=10, total_frames=25)) == 3
-    with pytest.raises(RuntimeError, match="has no end"):
-        len(Collector(env, frames_per_batch=10))

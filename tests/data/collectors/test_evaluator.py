@@ -36,6 +36,9 @@ class Always(nn.Module):
         return np.broadcast_to(np.asarray(self.value), observation.shape).copy()
 
 
+SHORT = {"num_trajectories": 1, "frames_per_batch": 4}
+
+
 def policy(value: float = 0.5) -> nn.TensorDictModule:
     return nn.TensorDictModule(Always(value), ["observation"], ["action"])
 
@@ -63,24 +66,28 @@ def test_results() -> None:
     assert evaluator.evaluate()["eval/step"] == 1
 
 
-@pytest.mark.parametrize("batch", [(), (3,)])
-def test_truncated_episodes_and_sums_of_rewards(batch: tuple[int, ...]) -> None:
-    def scaled(td: Any) -> Any:  # RewardSum saw the others
-        return td.set("reward", 10 * td["reward"]) if "reward" in td else td
+def test_truncated_episodes_and_sums_of_rewards() -> None:
+    for batch in (
+        (),
+        (3,),
+    ):
 
-    env = TransformedEnv(DrawnEnv(batch, length=50), Compose(RewardSum(), scaled))
-    evaluator = Evaluator(
-        env,
-        policy(),
-        num_trajectories=2,
-        max_steps=6,
-        log_prefix="test",
-        metrics_fn=lambda td: {"n": td.numel()},
-    )
-    result = evaluator.evaluate(step=9)
-    assert result["test/reward"] == 3.0
-    assert result["test/reward_std"] == 0.0
-    assert (result["test/episode_length"], result["test/step"], result["test/n"]) == (6.0, 9, 12)
+        def scaled(td: Any) -> Any:  # RewardSum saw the others
+            return td.set("reward", 10 * td["reward"]) if "reward" in td else td
+
+        env = TransformedEnv(DrawnEnv(batch, length=50), Compose(RewardSum(), scaled))
+        evaluator = Evaluator(
+            env,
+            policy(),
+            num_trajectories=2,
+            max_steps=6,
+            log_prefix="test",
+            metrics_fn=lambda td: {"n": td.numel()},
+        )
+        result = evaluator.evaluate(step=9)
+        assert result["test/reward"] == 3.0
+        assert result["test/reward_std"] == 0.0
+        assert (result["test/episode_length"], result["test/step"], result["test/n"]) == (6.0, 9, 12)
 
 
 def test_an_environment_that_counts_steps() -> None:
@@ -90,7 +97,7 @@ def test_an_environment_that_counts_steps() -> None:
 
 def test_weights_and_modes() -> None:
     own, other = policy(0.5), policy(2.0)
-    evaluator = Evaluator(DrawnEnv(), own, num_trajectories=1)
+    evaluator = Evaluator(DrawnEnv(), own, **SHORT)
     assert evaluator.evaluate()["eval/reward"] == 2.0
     assert evaluator.evaluate(other)["eval/reward"] == 8.0
     assert evaluator.evaluate()["eval/reward"] == 8.0
@@ -112,7 +119,7 @@ class Added(Transform):
 
 def test_weights_of_a_transform() -> None:
     env = TransformedEnv(DrawnEnv(), Compose(Added()))
-    evaluator = Evaluator(env, policy(), num_trajectories=1, collector_kwargs={"seed": 3})
+    evaluator = Evaluator(env, policy(), **SHORT, collector_kwargs={"seed": 3})
     weights = TensorDict({"by": np.full(1, 10, np.float32)}, [])
     assert evaluator.evaluate(weights_dict={"env.transform[0]": weights})["eval/reward"] == 42.0
     with pytest.raises(TypeError, match="must be a Module to take weights, got int"):
@@ -130,7 +137,7 @@ def test_statistics_of_an_environment_that_it_makes_are_frozen() -> None:
         made.append((norm, norm.state_dict()))
         return TransformedEnv(DrawnEnv(), norm)
 
-    evaluator = Evaluator(make, policy_factory=lambda env: env.rand_action, num_trajectories=1)
+    evaluator = Evaluator(make, policy_factory=lambda env: env.rand_action, **SHORT)
     assert not made
     for _ in range(2):
         evaluator.evaluate()
@@ -147,16 +154,14 @@ def test_deterministic_unless_told_otherwise() -> None:
         seen.append(nn.interaction_type())
         return td.set("action", np.zeros(1, np.float32))
 
-    Evaluator(DrawnEnv(), act, num_trajectories=1, frames_per_batch=4).evaluate()
-    Evaluator(DrawnEnv(), act, num_trajectories=1, frames_per_batch=4, exploration_type="random").evaluate()
+    Evaluator(DrawnEnv(), act, **SHORT).evaluate()
+    Evaluator(DrawnEnv(), act, **SHORT, exploration_type="random").evaluate()
     assert seen == [nn.InteractionType.DETERMINISTIC] * 4 + [nn.InteractionType.RANDOM] * 4
 
 
 def test_in_a_thread() -> None:
     results: list[Any] = []
-    evaluator = Evaluator(
-        DrawnEnv(), policy(), num_trajectories=1, on_result=results.append, busy_policy="queue"
-    )
+    evaluator = Evaluator(DrawnEnv(), policy(), **SHORT, on_result=results.append, busy_policy="queue")
     assert evaluator.poll() is evaluator.wait() is None
     assert all(evaluator.trigger_eval(policy(value), step=i) for i, value in enumerate((1.0, 2.0)))
     found = [evaluator.wait(60), evaluator.poll(timeout=60)]
@@ -170,35 +175,34 @@ def test_in_a_thread() -> None:
         evaluator.trigger_eval()
 
 
-@pytest.mark.parametrize("busy", ["skip", "error"])
-def test_while_another_one_runs(busy: str) -> None:
+def test_while_another_one_runs() -> None:
     go = threading.Event()
 
     def act(td: Any) -> Any:
         go.wait(60)
         return td.set("action", np.zeros(1, np.float32))
 
-    evaluator = Evaluator(DrawnEnv(), act, num_trajectories=1, busy_policy=busy)
-    assert evaluator.trigger_eval()
-    assert evaluator.pending
-    assert evaluator.poll(0.01) is None
-    if busy == "skip":
-        assert not evaluator.trigger_eval()
-    else:
-        with pytest.raises(RuntimeError, match="runs already"):
-            evaluator.trigger_eval()
+    skipping, strict = (Evaluator(DrawnEnv(), act, busy_policy=busy, **SHORT) for busy in ("skip", "error"))
+    for evaluator in (skipping, strict):
+        assert evaluator.trigger_eval()
+        assert evaluator.pending
+        assert evaluator.poll(0.01) is None
+    assert not skipping.trigger_eval()
+    with pytest.raises(RuntimeError, match="runs already"):
+        strict.trigger_eval()
     with pytest.raises(RuntimeError, match="its result was not taken"):
-        evaluator.state_dict()
+        strict.state_dict()
     go.set()
-    assert evaluator.wait() is not None
-    evaluator.shutdown()
+    for evaluator in (skipping, strict):
+        assert evaluator.wait() is not None
+        evaluator.shutdown()
 
 
 def test_what_a_thread_raises_is_raised_here() -> None:
     def fail(td: Any) -> Any:
         raise ValueError("no")
 
-    evaluator = Evaluator(DrawnEnv(), fail)
+    evaluator = Evaluator(DrawnEnv(), fail, **SHORT)
     evaluator.trigger_eval()
     with pytest.raises(ValueError, match="no"):
         evaluator.wait()
@@ -207,9 +211,7 @@ def test_what_a_thread_raises_is_raised_here() -> None:
 
 def test_as_a_hook_of_a_collector() -> None:
     steps = []
-    evaluator = Evaluator(
-        DrawnEnv(), policy(), num_trajectories=1, on_result=lambda td: steps.append(td["eval/step"])
-    )
+    evaluator = Evaluator(DrawnEnv(), policy(), **SHORT, on_result=lambda td: steps.append(td["eval/step"]))
     hook = evaluator.every(25, policy(2.0))
     for _ in Collector(DrawnEnv(), policy(), frames_per_batch=10, total_frames=60, post_collect_hook=hook):
         pass
@@ -234,7 +236,7 @@ def test_a_video_of_each_evaluation() -> None:
     evaluator = Evaluator(env, policy(), num_trajectories=2, frames_per_batch=8)
     for step in (10, 20):
         evaluator.evaluate(step=step)
-    Evaluator(env, policy(), num_trajectories=1, dump_video=False).evaluate()
+    Evaluator(env, policy(), **SHORT, dump_video=False).evaluate()
     assert videos == [("test", 11, 10), ("test", 11, 20)]
 
 
@@ -247,7 +249,10 @@ def test_gymnasium() -> None:
     assert result["eval/num_episodes"] == 4
     assert result["eval/reward"] == result["eval/episode_length"] < 12
     single = Evaluator(
-        GymEnv("CartPole-v1"), lambda td: td.set("action", np.array([0, 1])), num_trajectories=2
+        GymEnv("CartPole-v1"),
+        lambda td: td.set("action", np.array([0, 1])),
+        num_trajectories=2,
+        frames_per_batch=20,
     )
     assert single.evaluate()["eval/reward"] < 12
 
@@ -263,14 +268,12 @@ def test_errors() -> None:
     with pytest.raises(ValueError, match="frames must be at least 1, got 0"):
         Evaluator(DrawnEnv(), policy()).every(0)
 
+    for name in ("policy", "policy_factory"):
+        with pytest.raises(TypeError, match=f"{name} must be callable, got int"):
+            Evaluator(None, **{name: 3})
+
     def fail(td: Any) -> None:
         raise KeyError("loss")
 
     with pytest.warns(RuntimeWarning, match="on_result raised KeyError: 'loss'"):
-        Evaluator(DrawnEnv(), policy(), num_trajectories=1, on_result=fail).evaluate()
-
-
-def test_policies_must_be_callable():
-    for name in ("policy", "policy_factory"):
-        with pytest.raises(TypeError, match=f"{name} must be callable, got int"):
-            Evaluator(None, **{name: 3})
+        Evaluator(DrawnEnv(), policy(), **SHORT, on_result=fail).evaluate()

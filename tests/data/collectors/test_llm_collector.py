@@ -107,20 +107,22 @@ def test_the_bar(capsys: pytest.CaptureFixture[str]) -> None:
         make(progress=True, total_dialog_turns=-1)
 
 
-@pytest.mark.parametrize(("own", "repeats"), [(None, 3), (3, None), (3, 1)])
-def test_groups(own: int | None, repeats: int | None) -> None:
-    prompts = [{"prompt_ids": ids, "answer": f"a{i}", "level": i} for i, ids in enumerate(PROMPTS)]
-    collector = make(prompts, policy=Echo(own), repeats=repeats, dialog_turns_per_batch=6, seed=1)
-    first, _ = collector
-    assert first.batch_size == (2, 3)
-    assert first["next", "reward"].shape == (2, 3, 1)
-    assert len(np.unique(first_drawn(first))) == 6
-    assert first["answer"] == [["a0"] * 3, ["a1"] * 3]
-    np.testing.assert_array_equal(first["level"], [[0] * 3, [1] * 3])
-    np.testing.assert_array_equal(first["collector", "group_ids"], [[0] * 3, [1] * 3])
-    np.testing.assert_array_equal(first["collector", "traj_ids"], np.arange(6).reshape(2, 3))
-    single = make(prompts, policy=Echo(), repeats=3, dialog_turns_per_batch=3, seed=1, total_dialog_turns=6)
-    assert drawn(single) == drawn([first])
+def test_groups() -> None:
+    for own, repeats in ((None, 3), (3, None), (3, 1)):
+        prompts = [{"prompt_ids": ids, "answer": f"a{i}", "level": i} for i, ids in enumerate(PROMPTS)]
+        collector = make(prompts, policy=Echo(own), repeats=repeats, dialog_turns_per_batch=6, seed=1)
+        first, _ = collector
+        assert first.batch_size == (2, 3)
+        assert first["next", "reward"].shape == (2, 3, 1)
+        assert len(np.unique(first_drawn(first))) == 6
+        assert first["answer"] == [["a0"] * 3, ["a1"] * 3]
+        np.testing.assert_array_equal(first["level"], [[0] * 3, [1] * 3])
+        np.testing.assert_array_equal(first["collector", "group_ids"], [[0] * 3, [1] * 3])
+        np.testing.assert_array_equal(first["collector", "traj_ids"], np.arange(6).reshape(2, 3))
+        single = make(
+            prompts, policy=Echo(), repeats=3, dialog_turns_per_batch=3, seed=1, total_dialog_turns=6
+        )
+        assert drawn(single) == drawn([first])
 
 
 def test_repeats_and_samples_together() -> None:
@@ -236,10 +238,10 @@ def test_after_an_error_the_same_prompts_come_again() -> None:
     assert drawn([*got, *collector]) == drawn(make(seed=0, dialog_turns_per_batch=2))
 
 
-@pytest.mark.parametrize("value", [np.zeros(3), 1.0, ["a"] * 4, np.zeros((4, 2))])
-def test_rewards_are_one_number_each(value: Any) -> None:
-    with pytest.raises(ValueError, match="reward must give 4 numbers, one per response, got"):
-        make(reward=lambda td: value).rollout()
+def test_rewards_are_one_number_each() -> None:
+    for value in (np.zeros(3), 1.0, ["a"] * 4, np.zeros((4, 2))):
+        with pytest.raises(ValueError, match="reward must give 4 numbers, one per response, got"):
+            make(reward=lambda td, value=value: value).rollout()
 
 
 def test_without_a_reward_there_is_no_entry() -> None:
@@ -247,10 +249,10 @@ def test_without_a_reward_there_is_no_entry() -> None:
     assert set(batch["next"].keys()) == {"done", "terminated", "truncated"}
 
 
-@pytest.mark.parametrize("name", ["next", "tokens", "collector"])
-def test_fields_do_not_hide_entries(name: str) -> None:
-    with pytest.raises(ValueError, match=f"a field of a prompt cannot be called '{name}'"):
-        make([{"prompt_ids": [1], name: 2}]).rollout()
+def test_fields_do_not_hide_entries() -> None:
+    for name in ("next", "tokens", "collector"):
+        with pytest.raises(ValueError, match=f"a field of a prompt cannot be called '{name}'"):
+            make([{"prompt_ids": [1], name: 2}]).rollout()
 
 
 def test_arguments() -> None:

@@ -84,18 +84,15 @@ def test_a_process_that_is_killed():
             collector.next()
 
 
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
+def test_wrong_arguments():
+    for words, error in (
         ({"num_workers": 3, "create_env_kwargs": [{}]}, ValueError),
         ({"num_workers": 0}, ValueError),
         ({"policy": Constant(), "policy_factory": Constant}, TypeError),
         ({"cat_results": "rows"}, ValueError),
-    ],
-)
-def test_wrong_arguments(words, error):
-    with pytest.raises(error):
-        MultiSyncCollector(CountingEnv, frames_per_batch=5, **words)
+    ):
+        with pytest.raises(error):
+            MultiSyncCollector(CountingEnv, frames_per_batch=5, **words)
 
 
 def test_weights_are_copied_when_they_are_given():

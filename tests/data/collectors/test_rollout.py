@@ -1,6 +1,7 @@
 """What is in a batch, against trajectories that are known beforehand."""
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -67,20 +68,20 @@ def assert_ids(td: TensorDictBase, mask=None) -> None:
     assert sorted(i for i, *_ in pairs) == list(range(len(pairs)))
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    ("kind", "frames_per_batch"),
+    ("kind", "frames_per_batch", "mode"),
     [
-        *(("sync", 4), ("sync", 200), ("sync without copies", 20), ("wrapped", 20)),
-        *(("async", 20), ("async without shared memory", 200)),
+        *(("sync", 4, mode) for mode in MODES),
+        ("sync without copies", 20, AutoresetMode.SAME_STEP),
+        ("wrapped", 200, AutoresetMode.NEXT_STEP),
+        ("async", 20, AutoresetMode.SAME_STEP),
+        ("async without shared memory", 200, AutoresetMode.DISABLED),
     ],
 )
 def test_every_mode_gives_what_the_environments_do(kind, frames_per_batch, mode):
     make = AsyncVectorEnv if kind.startswith("async") else SyncVectorEnv
     extra = {"context": "fork"} if kind.startswith("async") else {}
     if kind == "async without shared memory":
-        if mode == AutoresetMode.NEXT_STEP:
-            pytest.skip("these start anew in a step of their own, which is tested below")
         extra["shared_memory"] = False
     env = make(makers(), autoreset_mode=mode, copy=kind != "sync without copies", **extra)
     if kind == "wrapped":
@@ -104,14 +105,8 @@ def test_an_environment_alone():
         assert_ids(td)
 
 
-@pytest.mark.parametrize(
-    "make", [NativeCounting, functools.partial(AsyncVectorEnv, context="fork", shared_memory=False)]
-)
-def test_steps_that_only_start_anew_are_marked(make):
-    first = AutoresetMode.NEXT_STEP if make is NativeCounting else makers()
-    env = make(first)
-    parts = batches(env, transforms=[RewardSum()])
-    td = joined(parts)
+def test_steps_that_only_start_anew_are_marked():
+    td = joined(batches(NativeCounting(AutoresetMode.NEXT_STEP), transforms=[RewardSum()]))
     mask = td["collector", "mask"]
     for i, lengths in enumerate(LENGTHS):
         row = td[i][mask[i]]
@@ -119,12 +114,9 @@ def test_steps_that_only_start_anew_are_marked(make):
         ended = td["next", "done"][i, :, 0] & mask[i]
         # The step after an end, and no other, is marked.
         np.testing.assert_array_equal(mask[i, 1:], ~ended[:-1])
-        np.testing.assert_array_equal(
-            row["next", "episode_reward"][:3, 0],
-            np.cumsum(row["next", "reward"][:, 0])[:3]
-            if lengths[0] > 2
-            else row["next", "episode_reward"][:3, 0],
-        )
+        first = slice(min(3, lengths[0]))
+        sums = np.cumsum(row["next", "reward"][first, 0])
+        np.testing.assert_array_equal(row["next", "episode_reward"][first, 0], sums)
     assert_ids(td, mask)
     rest = td[~mask]
     assert rest.shape[0] > 20
@@ -208,34 +200,33 @@ SPACES = {
 }
 
 
-@pytest.mark.parametrize("mode", [None, *MODES])
-@pytest.mark.parametrize("name", SPACES)
-def test_spaces(name, mode):
-    observation, action = SPACES[name]
-    make = functools.partial(Spaces, observation, action)
-    env = make() if mode is None else SyncVectorEnv([make] * 3, autoreset_mode=mode)
-    alone = env if mode is None else env.envs[1]
-    collector = Collector(env, frames_per_batch=36, total_frames=36, seed=0)
-    (td,) = collector
-    lead = (36,) if mode is None else (3, 12)
-    assert td.shape == lead
-    td = td if mode is None else td[1]
-    for i, taken in enumerate(alone.taken):
-        frame = td[i]
-        parts = [(("action",), taken)]
-        while parts:
-            path, value = parts.pop()
-            if isinstance(value, (dict, tuple)):
-                items = value.items() if isinstance(value, dict) else enumerate(value)
-                parts += [((*path, str(key)), part) for key, part in items]
-            else:
-                np.testing.assert_array_equal(frame[path].reshape(np.shape(value)), value)
-    same = ~td["next", "done"][:-1, 0]
-    for key, spec in collector.observation_spec.items(True, True):
-        here, after = td[key], td["next", key] if isinstance(key, str) else td["next", *key]
-        assert here.dtype == after.dtype == spec.dtype
-        np.testing.assert_array_equal(here[1:][same], after[:-1][same])
-        assert (here != 0).any()
+def test_spaces():
+    for name, mode in (*zip(SPACES, itertools.cycle([None, *MODES])), ("dict", None), ("tuple", None)):
+        observation, action = SPACES[name]
+        make = functools.partial(Spaces, observation, action)
+        env = make() if mode is None else SyncVectorEnv([make] * 3, autoreset_mode=mode)
+        alone = env if mode is None else env.envs[1]
+        collector = Collector(env, frames_per_batch=36, total_frames=36, seed=0)
+        (td,) = collector
+        lead = (36,) if mode is None else (3, 12)
+        assert td.shape == lead
+        td = td if mode is None else td[1]
+        for i, taken in enumerate(alone.taken):
+            frame = td[i]
+            parts = [(("action",), taken)]
+            while parts:
+                path, value = parts.pop()
+                if isinstance(value, (dict, tuple)):
+                    items = value.items() if isinstance(value, dict) else enumerate(value)
+                    parts += [((*path, str(key)), part) for key, part in items]
+                else:
+                    np.testing.assert_array_equal(frame[path].reshape(np.shape(value)), value)
+        same = ~td["next", "done"][:-1, 0]
+        for key, spec in collector.observation_spec.items(True, True):
+            here, after = td[key], td["next", key] if isinstance(key, str) else td["next", *key]
+            assert here.dtype == after.dtype == spec.dtype
+            np.testing.assert_array_equal(here[1:][same], after[:-1][same])
+            assert (here != 0).any()
 
 
 class Net:
@@ -254,19 +245,19 @@ class Net:
         return out
 
 
-@pytest.mark.parametrize("inplace", [True, False])
-@pytest.mark.parametrize("alone", [True, False])
-def test_what_the_policy_writes(inplace, alone):
-    env = Counting(0, (3,)) if alone else SyncVectorEnv(makers())
-    parts = batches(env, Net(inplace))
-    td = joined(parts)
-    np.testing.assert_array_equal(td["action"], td["observation"][..., 2] % 2)
-    np.testing.assert_array_equal(td["log_prob"], -td["observation"][..., 2])
-    np.testing.assert_array_equal(td["dist", "loc"], td["observation"] * 2)
-    np.testing.assert_array_equal(td["memory"], td["step_count"])
-    np.testing.assert_array_equal(td["next", "memory"], td["step_count"] + 1)
-    assert td["action"].dtype == np.int64
-    assert td["log_prob"].dtype == np.float32
+def test_what_the_policy_writes():
+    for inplace in (True, False):
+        for alone in (True, False):
+            env = Counting(0, (3,)) if alone else SyncVectorEnv(makers())
+            parts = batches(env, Net(inplace))
+            td = joined(parts)
+            np.testing.assert_array_equal(td["action"], td["observation"][..., 2] % 2)
+            np.testing.assert_array_equal(td["log_prob"], -td["observation"][..., 2])
+            np.testing.assert_array_equal(td["dist", "loc"], td["observation"] * 2)
+            np.testing.assert_array_equal(td["memory"], td["step_count"])
+            np.testing.assert_array_equal(td["next", "memory"], td["step_count"] + 1)
+            assert td["action"].dtype == np.int64
+            assert td["log_prob"].dtype == np.float32
 
 
 def test_what_the_policy_writes_over():
@@ -323,29 +314,11 @@ def test_the_policy_gets_one_tensordict_with_the_same_arrays():
     assert seen[0][2] == (4,)
 
 
-def test_a_policy_of_jax():
-    jax = pytest.importorskip("jax", reason="needs JAX")
-
-    @jax.jit
-    def act(observation, memory):
-        return (observation[:, 2] % 2).astype("int32"), memory + 1
-
-    def policy(td):
-        memory = td.get("memory", None)
-        action, memory = act(td["observation"], np.zeros((4, 2), np.float32) if memory is None else memory)
-        return td.update({"action": action, ("next", "memory"): memory})
-
-    td = joined(batches(SyncVectorEnv(makers()), policy))
-    np.testing.assert_array_equal(td["action"], td["observation"][..., 2] % 2)
-    np.testing.assert_array_equal(td["next", "memory"][..., :1], td["step_count"] + 1)
-    assert all(type(td[key]) is np.ndarray for key in td.keys(True, True))
-
-
 LENGTH_LISTS = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=3), min_size=1, max_size=4)
 
 
 @pytest.mark.depth
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(LENGTH_LISTS, st.integers(1, 9), st.sampled_from([*MODES, None]), st.sampled_from([None, 1, 2, 4]))
 def test_any_episodes_in_batches_of_any_size(lists, time, mode, most):
     """None is a vector of NEXT_STEP that starts nothing anew when asked."""
@@ -386,9 +359,8 @@ def writing(key, value):
     return lambda td: td.set("action", np.zeros(4, np.int64)).set(key, value)
 
 
-@pytest.mark.parametrize(
-    ("policy", "kind", "message"),
-    [
+def test_policies_that_do_not_fit():
+    for policy, kind, message in (
         (acting(np.zeros((4, 1), np.int64)), ValueError, r"must give 'action' of shape \(4,\), got \(4, 1\)"),
         (acting(np.zeros(4)), TypeError, "must give 'action' of dtype int64, got float64"),
         (lambda td: td, KeyError, "policy must write 'action'"),
@@ -402,12 +374,10 @@ def writing(key, value):
             ValueError,
             r"must not write \('next', 'step_count'\)",
         ),
-    ],
-)
-def test_policies_that_do_not_fit(policy, kind, message):
-    collector = Collector(SyncVectorEnv(makers()), policy, frames_per_batch=8)
-    with pytest.raises(kind, match=message):
-        collector.next()
+    ):
+        collector = Collector(SyncVectorEnv(makers()), policy, frames_per_batch=8)
+        with pytest.raises(kind, match=message):
+            collector.next()
 
 
 def test_a_policy_whose_shapes_change():
@@ -433,31 +403,33 @@ def faulty(fault, number=2, at=8, count=4, **keywords):
     return SyncVectorEnv(makes, **keywords)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("fault", ["raise", "nan", "nan reward", "shape"])
-def test_failures_name_environment_and_step_and_lose_no_frame(fault, mode):
-    collector = Collector(faulty(fault, autoreset_mode=mode), frames_per_batch=20)
-    data = iter(collector)
-    first = next(data)
-    before = first.clone()
-    with pytest.raises(EnvError) as caught:
-        next(data)
-    error = caught.value
-    assert (error.index, error.step) == (2, 7)
-    assert str(error).startswith("environment 2 failed at step 7: ")
-    assert error.frames.shape == (4, 2)
-    assert collector.partial_batch is error.frames
-    whole = TensorDict.cat([first, error.frames], -1)
-    for i in (0, 1, 3):
-        assert_row(whole[i], i, (3, 5), 7)
-    assert_row(whole[2], 2, (100,), 7)
-    for key in before.keys(True, True):
-        np.testing.assert_array_equal(first[key], before[key])
-    # Going on is starting new episodes.
-    following = collector.next()
-    assert collector.partial_batch is None
-    assert (following["step_count"][:, 0] == 0).all()
-    assert (following["collector", "traj_ids"][:, 0] > whole["collector", "traj_ids"].max()).all()
+def test_failures_name_environment_and_step_and_lose_no_frame():
+    for fault, mode in (
+        *(("raise", mode) for mode in MODES),
+        *zip(("nan", "nan reward", "shape"), MODES, strict=True),
+    ):
+        collector = Collector(faulty(fault, autoreset_mode=mode), frames_per_batch=20)
+        data = iter(collector)
+        first = next(data)
+        before = first.clone()
+        with pytest.raises(EnvError) as caught:
+            next(data)
+        error = caught.value
+        assert (error.index, error.step) == (2, 7)
+        assert str(error).startswith("environment 2 failed at step 7: ")
+        assert error.frames.shape == (4, 2)
+        assert collector.partial_batch is error.frames
+        whole = TensorDict.cat([first, error.frames], -1)
+        for i in (0, 1, 3):
+            assert_row(whole[i], i, (3, 5), 7)
+        assert_row(whole[2], 2, (100,), 7)
+        for key in before.keys(True, True):
+            np.testing.assert_array_equal(first[key], before[key])
+        # Going on is starting new episodes.
+        following = collector.next()
+        assert collector.partial_batch is None
+        assert (following["step_count"][:, 0] == 0).all()
+        assert (following["collector", "traj_ids"][:, 0] > whole["collector", "traj_ids"].max()).all()
 
 
 def test_nan_can_be_let_pass():
@@ -474,15 +446,6 @@ def test_nan_can_be_let_pass():
     assert not np.isnan(td["observation"][1]).any()
     with pytest.raises(EnvError, match="environment 0 failed at step 0: gave an observation of NaN"):
         batches(SyncVectorEnv([Blind, Counting]))
-
-
-def test_infinite_numbers_pass():
-    class Infinite(Counting):
-        def observe(self):
-            return np.array([np.inf, -np.inf, self.count], np.float32)
-
-    (td,) = batches(Infinite(), frames_per_batch=8, total_frames=8)
-    assert np.isinf(td["observation"][:, :2]).all()
 
 
 def test_nan_at_the_start_of_an_episode():
@@ -526,14 +489,6 @@ def test_hanging():
         collector.next()
     Faulty.released.set()
     collector.shutdown()
-
-
-def test_a_timeout_changes_nothing_else():
-    with_timeout, without = (
-        joined(batches(SyncVectorEnv(makers()), timeout=timeout, seed=1)) for timeout in (30, None)
-    )
-    for key in without.keys(True, True):
-        np.testing.assert_array_equal(with_timeout[key], without[key])
 
 
 def test_interrupts_lose_no_frame():

@@ -62,8 +62,7 @@ def expected(name):
     )
 
 
-@pytest.mark.parametrize("version", ["v2.0", "v2.1", "v3.0"])
-@pytest.mark.parametrize("fixed", [True, False])
+@pytest.mark.parametrize(("version", "fixed"), [("v2.0", True), ("v2.1", False), ("v3.0", True)])
 def test_layout(tmp_path, version, fixed):
     td = lerobot_to_memmap(write(tmp_path / "source", version, fixed=fixed), tmp_path / "out")
     assert (td.batch_size, td.is_memmap()) == ((8,), True)
@@ -140,24 +139,20 @@ def test_images_and_text_are_left_out_with_a_warning(tmp_path):
     assert td["next", "observation", "pose"].dtype == np.float64
 
 
-@pytest.mark.parametrize(
-    ("info", "error", "message"),
-    [
+def test_other_descriptions(tmp_path):
+    for info, error, message in (
         ({"codebase_version": "v1.6"}, ValueError, r"version v2\.0, v2\.1, v3\.0, got 'v1\.6'"),
         ({"codebase_version": ["v3.0"]}, ValueError, "version"),
         ({"total_frames": 9}, ValueError, "says that there are 9 frames, the files hold 8"),
         ({"features": []}, ValueError, "version"),
-    ],
-)
-def test_other_descriptions(tmp_path, info, error, message):
-    with pytest.raises(error, match=message):
-        lerobot_to_memmap(write(tmp_path / "source", info=info), tmp_path / "out")
-    assert os.listdir(tmp_path) == ["source"]
+    ):
+        with pytest.raises(error, match=message):
+            lerobot_to_memmap(write(tmp_path / "source", info=info), tmp_path / "out")
+        assert os.listdir(tmp_path) == ["source"]
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
+def test_columns_that_are_not_like_that(tmp_path):
+    for more, message in (
         ({"ragged": pa.array([[1.0]] * 5 + [[1.0, 2.0]] * 3)}, "rows of other sizes than its first"),
         ({"x": pa.array([1.0] * 6 + [None] * 2)}, "missing values"),
         ({"x": pa.array([None] + [1.0] * 7)}, "missing values"),
@@ -165,13 +160,11 @@ def test_other_descriptions(tmp_path, info, error, message):
         ({"action.part": np.zeros(8)}, r"in the place of \('action',\)"),
         ({"frame": np.zeros(8)}, "in the place of"),
         ({"episode_index": np.array([0, 0, 1, 1, 0, 1, 1, 1])}, "episodes are out of order"),
-    ],
-)
-def test_columns_that_are_not_like_that(tmp_path, more, message):
-    source = write(tmp_path / "source", **more)
-    with pytest.raises(ValueError, match=message):
-        lerobot_to_memmap(source, tmp_path / "out")
-    assert os.listdir(tmp_path) == ["source"]
+    ):
+        source = write(tmp_path / "source", **more)
+        with pytest.raises(ValueError, match=message):
+            lerobot_to_memmap(source, tmp_path / "out")
+        assert os.listdir(tmp_path) == ["source"]
 
 
 def test_other_files(tmp_path):

@@ -100,9 +100,8 @@ def test_in_pieces(tmp_path, monkeypatch):
         np.testing.assert_array_equal(td[key], expected[key])
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_episodes_that_are_not_like_that(tmp_path):
+    for change, message in (
         ({"rewards": None}, "has no rewards"),
         ({"observations": np.zeros((5, 3))}, "has 5 rows, expected 4"),
         ({"actions": np.zeros((4, 3))}, "has 4 rows, expected 3"),
@@ -111,13 +110,11 @@ def test_in_pieces(tmp_path, monkeypatch):
         ({"observations": np.zeros((4, 2))}, "differs from the first one in"),
         ({"actions": np.zeros(3, np.int8)}, "differs from the first one in"),
         ({"rewards": np.float64(3)}, "is no array of numbers"),
-    ],
-)
-def test_episodes_that_are_not_like_that(tmp_path, change, message):
-    source = write(tmp_path / "source", {"episode_0": episode(3), "episode_1": episode(3, 1, **change)})
-    with pytest.raises(ValueError, match=message):
-        minari_to_memmap(source, tmp_path / "out")
-    assert nothing_written(tmp_path)
+    ):
+        source = write(tmp_path / "source", {"episode_0": episode(3), "episode_1": episode(3, 1, **change)})
+        with pytest.raises(ValueError, match=message):
+            minari_to_memmap(source, tmp_path / "out")
+        assert nothing_written(tmp_path)
 
 
 def test_other_files(tmp_path):

@@ -66,16 +66,16 @@ def test_what_is_not_there(home, tmp_path, monkeypatch):
     assert asked == ["own/test-v0"]
 
 
-@pytest.mark.parametrize("name", ["../outside", "own/../../outside", "{}/outside", "", ".", "own/.", 3])
-def test_names_that_lead_elsewhere(home, tmp_path, name):
+def test_names_that_lead_elsewhere(home, tmp_path):
     """What is in `root` may be removed, and nothing else."""
-    name, outside = name.format(tmp_path) if isinstance(name, str) else name, tmp_path / "outside"
-    for folder in (outside, tmp_path / "minari" / "outside", tmp_path / "root"):
-        write(folder, {"episode_0": episode(2, 0)})
-    with pytest.raises((TypeError, ValueError), match="dataset_id must be a name such as"):
-        MinariExperienceReplay(name, 4, root=tmp_path / "root", load_from_local_minari=True)
-    assert list(outside.iterdir())
-    assert list((tmp_path / "root").iterdir())
+    for name in ("../outside", "own/../../outside", "{}/outside", "", ".", "own/.", 3):
+        name, outside = name.format(tmp_path) if isinstance(name, str) else name, tmp_path / "outside"
+        for folder in (outside, tmp_path / "minari" / "outside", tmp_path / "root"):
+            write(folder, {"episode_0": episode(2, 0)})
+        with pytest.raises((TypeError, ValueError), match="dataset_id must be a name such as"):
+            MinariExperienceReplay(name, 4, root=tmp_path / "root", load_from_local_minari=True)
+        assert list(outside.iterdir())
+        assert list((tmp_path / "root").iterdir())
 
 
 def test_a_source_that_is_damaged_takes_nothing_away(home, tmp_path):

@@ -11,6 +11,17 @@ from lite import TensorDict
 from lite.data import Logger
 
 
+class Ending:
+    """An experiment that is flushed and has one method, which ends it."""
+
+    def __init__(self, end: str) -> None:
+        self.calls: list[str] = []
+        setattr(self, end, lambda: self.calls.append(end))
+
+    def flush(self) -> None:
+        self.calls.append("flush")
+
+
 class Kept(Logger):
     """Keeps what it is given."""
 
@@ -29,20 +40,14 @@ def test_numbers_of_nested_entries() -> None:
     assert logger.log_metrics({"x": np.arange(2), "y": "text"}) == {"x": [0, 1], "y": "text"}
 
 
-@pytest.mark.parametrize("end", ["finish", "close"])
-def test_it_ends_once(end: str) -> None:
-    logger, calls = Kept("run", "logs"), []
-
-    class Experiment:
-        def flush(self) -> None:
-            calls.append("flush")
-
-    setattr(Experiment, end, lambda self: calls.append(end))
-    logger.experiment = Experiment()
-    assert logger.is_alive
-    logger.close()
-    logger.shutdown()
-    assert (calls, logger.is_alive) == (["flush", end], False)
+def test_it_ends_once() -> None:
+    for end in ("finish", "close"):
+        logger, experiment = Kept("run", "logs"), Ending(end)
+        logger.experiment = experiment
+        assert logger.is_alive
+        logger.close()
+        logger.shutdown()
+        assert (experiment.calls, logger.is_alive) == (["flush", end], False)
 
 
 def test_what_a_logger_does_not_log() -> None:

@@ -45,9 +45,8 @@ def test_tensorclasses_stay_what_they_are() -> None:
     assert nested.take(np.array([1]))["f"].x.tolist() == [1]
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
+def test_what_does_not_fit() -> None:
+    for change, error, message in (
         (lambda td: td.exclude("step"), KeyError, r"missing \['step'\]"),
         (lambda td: td.set("more", np.zeros(2)), KeyError, r"not known \['more'\]"),
         (lambda td: td.exclude(("n", "x")), KeyError, r"below \('n',\)"),
@@ -56,12 +55,10 @@ def test_tensorclasses_stay_what_they_are() -> None:
         (lambda td: td.set("step", ["a", "b"]), TypeError, "object"),
         (lambda td: td.set("n", np.zeros(2)), TypeError, "expected a TensorDict"),
         (lambda td: 3, TypeError, "holds a TensorDict, got int"),
-    ],
-)
-def test_what_does_not_fit(change, error, message) -> None:
-    columns = table()
-    with pytest.raises(error, match=message):
-        columns.pairs(change(rows(2)), True)
+    ):
+        columns = table()
+        with pytest.raises(error, match=message):
+            columns.pairs(change(rows(2)), True)
 
 
 def test_smaller_dtypes_fit() -> None:
@@ -70,18 +67,24 @@ def test_smaller_dtypes_fit() -> None:
     assert columns.take(np.arange(2))["step"].dtype == np.int64
 
 
-@pytest.mark.parametrize("payload", ["text", [1, 2], {"a": 1}, None, ("t",)])
-@pytest.mark.parametrize("compress_next", [False, True])
-def test_objects_of_single_rows_come_back(payload, compress_next) -> None:
-    row = TensorDict({"s": NonTensorData(payload), "x": 1.0, "next": {"x": 2.0}})
-    buffer = ReplayBuffer(storage=LazyTensorStorage(3, compress_next=compress_next))
-    buffer.add(row)
-    buffer.add(row)
-    if not compress_next:
-        buffer[1] = row
-    for i in range(2):
-        assert type(buffer[i]["s"]) is type(payload)
-        assert buffer[i]["s"] == payload
+def test_objects_of_single_rows_come_back() -> None:
+    for payload in (
+        "text",
+        [1, 2],
+        {"a": 1},
+        None,
+        ("t",),
+    ):
+        for compress_next in (False, True):
+            row = TensorDict({"s": NonTensorData(payload), "x": 1.0, "next": {"x": 2.0}})
+            buffer = ReplayBuffer(storage=LazyTensorStorage(3, compress_next=compress_next))
+            buffer.add(row)
+            buffer.add(row)
+            if not compress_next:
+                buffer[1] = row
+            for i in range(2):
+                assert type(buffer[i]["s"]) is type(payload)
+                assert buffer[i]["s"] == payload
 
 
 def test_objects_only_in_memory() -> None:

@@ -38,51 +38,50 @@ def drawn(buffer: HERReplayBuffer, count: int = 400) -> dict[int, set[int]]:
     return goals
 
 
-@pytest.mark.parametrize(
-    ("strategy", "expected"),
-    [
+def test_goals() -> None:
+    """An episode of three steps, and one of two that goes on."""
+    for strategy, expected in (
         ("future", {0: {0, 1, 2}, 1: {1, 2}, 2: {2}, 3: {3, 4}, 4: {4}}),
         ("final", {0: {2}, 1: {2}, 2: {2}, 3: {4}, 4: {4}}),
         ("episode", {0: {0, 1, 2}, 1: {0, 1, 2}, 2: {0, 1, 2}, 3: {3, 4}, 4: {3, 4}}),
         ("random", {n: {0, 1, 2, 3, 4} for n in range(5)}),
-    ],
-)
-@pytest.mark.parametrize("key", ["done", "terminated"])
-def test_goals(strategy: str, expected: dict[int, set[int]], key: str) -> None:
-    """An episode of three steps, and one of two that goes on."""
-    buffer, data = made(strategy), rows([0, 1, 2, 3, 4], (2,))
-    if key == "terminated":
-        data["next"].rename_key_("done", key)
-    buffer.extend(data)
-    assert drawn(buffer) == expected
+    ):
+        for key in ("done", "terminated"):
+            buffer, data = made(strategy), rows([0, 1, 2, 3, 4], (2,))
+            if key == "terminated":
+                data["next"].rename_key_("done", key)
+            buffer.extend(data)
+            assert drawn(buffer) == expected
 
 
-@pytest.mark.parametrize("strategy", ["final", "episode"])
-def test_episodes_go_on_where_the_ring_begins_anew(strategy: str) -> None:
-    buffer = made(strategy, size=5)
-    buffer.extend(rows([0, 1, 2, 3], (1,)))
-    assert drawn(buffer)[0] <= {0, 1}
-    buffer.extend(rows([4, 5, 6], (5,)))  # rows 5 and 6 are where 0 and 1 were
-    of = {"final": {2: {5}, 5: {5}, 6: {6}}, "episode": {2: {2, 3, 4, 5}, 5: {2, 3, 4, 5}, 6: {6}}}[strategy]
-    assert {step: goals for step, goals in drawn(buffer).items() if step in of} == of
+def test_episodes_go_on_where_the_ring_begins_anew() -> None:
+    for strategy in ("final", "episode"):
+        buffer = made(strategy, size=5)
+        buffer.extend(rows([0, 1, 2, 3], (1,)))
+        assert drawn(buffer)[0] <= {0, 1}
+        buffer.extend(rows([4, 5, 6], (5,)))  # rows 5 and 6 are where 0 and 1 were
+        of = {"final": {2: {5}, 5: {5}, 6: {6}}, "episode": {2: {2, 3, 4, 5}, 5: {2, 3, 4, 5}, 6: {6}}}[
+            strategy
+        ]
+        assert {step: goals for step, goals in drawn(buffer).items() if step in of} == of
 
 
-@pytest.mark.parametrize("storage", [LazyTensorStorage, LazyStackStorage])
-def test_only_a_part_of_the_batch_changes_and_nothing_that_is_stored(storage: Any) -> None:
-    buffer = made("final", storage=storage(20), her_ratio=0.6)
-    data = rows([0, 1, 2, 3, 4], (4,))
-    if storage is LazyStackStorage:
-        for row in data.unbind(0):
-            buffer.add(row)
-    else:
-        buffer.extend(data)
-    batch = buffer.sample(5)
-    np.testing.assert_array_equal(batch["desired_goal"][:, 0], [4, 4, 4, -1, -1])
-    np.testing.assert_array_equal(batch["next", "desired_goal"][:, 0], [4, 4, 4, -1, -1])
-    np.testing.assert_array_equal(batch["next", "reward"][:, 0], [104, 104, 104, 0, 0])
-    stored = buffer[:]
-    assert (stored["desired_goal"] == -1).all()
-    assert not stored["next", "reward"].any()
+def test_only_a_part_of_the_batch_changes_and_nothing_that_is_stored() -> None:
+    for storage in (LazyTensorStorage, LazyStackStorage):
+        buffer = made("final", storage=storage(20), her_ratio=0.6)
+        data = rows([0, 1, 2, 3, 4], (4,))
+        if storage is LazyStackStorage:
+            for row in data.unbind(0):
+                buffer.add(row)
+        else:
+            buffer.extend(data)
+        batch = buffer.sample(5)
+        np.testing.assert_array_equal(batch["desired_goal"][:, 0], [4, 4, 4, -1, -1])
+        np.testing.assert_array_equal(batch["next", "desired_goal"][:, 0], [4, 4, 4, -1, -1])
+        np.testing.assert_array_equal(batch["next", "reward"][:, 0], [104, 104, 104, 0, 0])
+        stored = buffer[:]
+        assert (stored["desired_goal"] == -1).all()
+        assert not stored["next", "reward"].any()
 
 
 def test_rewards_may_lack_the_last_dimension() -> None:

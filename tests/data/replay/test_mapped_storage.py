@@ -56,11 +56,11 @@ def test_a_table_that_must_not_be_there(tmp_path) -> None:
     assert opened(tmp_path / "f")[:]["step"].tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("options", [{"size": 11}, {"ndim": 2}, {"compress_next": True}])
-def test_other_arguments_than_those_of_the_folder(tmp_path, options) -> None:
+def test_other_arguments_than_those_of_the_folder(tmp_path) -> None:
     opened(tmp_path / "f").extend(frames(0, 3))
-    with pytest.raises(ValueError, match=re.escape(str(tmp_path))):
-        opened(tmp_path / "f", **options)
+    for options in ({"size": 11}, {"ndim": 2}, {"compress_next": True}):
+        with pytest.raises(ValueError, match=re.escape(str(tmp_path))):
+            opened(tmp_path / "f", **options)
 
 
 def test_a_table_that_others_wrote_is_full(tmp_path) -> None:
@@ -182,8 +182,7 @@ def test_a_reader_does_not_wait_for_ever(tmp_path, monkeypatch) -> None:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("compress", [False, True])
-@pytest.mark.parametrize("size", [1, 40])
+@pytest.mark.parametrize(("compress", "size"), [(False, 40), (True, 1)])
 def test_one_process_writes_while_others_read(tmp_path, compress: bool, size: int) -> None:
     folder, capacity = tmp_path / "f", 500
     code = [sys.executable, live_writer.__file__, str(folder), str(capacity), str(int(compress)), str(size)]
@@ -195,12 +194,12 @@ def test_one_process_writes_while_others_read(tmp_path, compress: bool, size: in
             batch_size=32,
         )
         first = buffer.write_count
-        end = time.monotonic() + 1.5
+        end = time.monotonic() + 0.7
         batches = 0
         while time.monotonic() < end:
             assert not torn(buffer.sample()).any()
             batches += 1
-        assert batches > 20
+        assert batches > 5
         got = buffer[:]
         assert not torn(got).any()
         steps = np.sort(got["step"])
@@ -340,9 +339,8 @@ def test_one_array(tmp_path) -> None:
     assert opened(tmp_path / "f", 4)[:].tolist() == [4.0, 5.0, 2.0, 3.0]
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
+def test_damaged_folders(tmp_path) -> None:
+    damages = (
         lambda f: (f / "%ring").write_bytes(b"x" * 4096),
         lambda f: (f / "%ring").write_bytes(b"x"),
         lambda f: words(f, 2, 99),
@@ -352,15 +350,15 @@ def test_one_array(tmp_path) -> None:
         lambda f: ((f / "%ring").unlink(), (f / "%ring").symlink_to("/dev/zero")),
         lambda f: (f / "meta.json").write_text("{"),
         lambda f: (f / "step.memmap").write_bytes(b""),
-    ],
-)
-def test_damaged_folders(tmp_path, damage) -> None:
-    buffer = opened(tmp_path / "f")
-    buffer.extend(frames(0, 3))
-    buffer.storage.close()
-    damage(tmp_path / "f")
-    with pytest.raises(ValueError, match=re.escape(str(tmp_path))):
-        opened(tmp_path / "f").extend(frames(0, 1))
+    )
+    for number, damage in enumerate(damages):
+        folder = tmp_path / f"{number}"
+        buffer = opened(folder)
+        buffer.extend(frames(0, 3))
+        buffer.storage.close()
+        damage(folder)
+        with pytest.raises(ValueError, match=re.escape(str(folder))):
+            opened(folder).extend(frames(0, 1))
 
 
 def words(folder: Path, at: int, value: int) -> None:

@@ -22,19 +22,18 @@ def made(priority, **options) -> PrioritizedSampler:
     return sampler
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("alpha", "beta"), [(0.7, 0.9), (1.0, 0.0), (0.0, 1.0)])
-def test_probabilities_and_weights(alpha, beta, dtype):
-    priority = np.array([0.5, 3.0, 0.1, 2.0, 1.0])
-    sampler = made(priority, alpha=alpha, beta=beta, eps=0.01, dtype=dtype)
-    index, info = sampler.sample(filled(5), 50_000)
-    power = (priority + 0.01) ** alpha
-    expected = 50_000 * power / power.sum()
-    counts = np.bincount(index, minlength=5)
-    np.testing.assert_array_less(((counts - expected) ** 2 / expected).sum(), 18.5)  # 4 degrees: 0.1%
-    weight = info["priority_weight"]
-    assert weight.dtype == dtype
-    np.testing.assert_allclose(weight, ((power / power.min()) ** -beta)[index], rtol=1e-5)
+def test_probabilities_and_weights():
+    for alpha, beta, dtype in ((0.7, 0.9, np.float32), (1.0, 0.0, np.float64), (0.0, 1.0, np.float32)):
+        priority = np.array([0.5, 3.0, 0.1, 2.0, 1.0])
+        sampler = made(priority, alpha=alpha, beta=beta, eps=0.01, dtype=dtype)
+        index, info = sampler.sample(filled(5), 50_000)
+        power = (priority + 0.01) ** alpha
+        expected = 50_000 * power / power.sum()
+        counts = np.bincount(index, minlength=5)
+        np.testing.assert_array_less(((counts - expected) ** 2 / expected).sum(), 18.5)  # 4 degrees: 0.1%
+        weight = info["priority_weight"]
+        assert weight.dtype == dtype
+        np.testing.assert_allclose(weight, ((power / power.min()) ** -beta)[index], rtol=1e-5)
 
 
 def test_a_priority_of_zero_is_never_drawn_in_float32():
@@ -103,14 +102,14 @@ def test_any_form_of_index_and_priority():
     assert {(1, 1), (0, 1), (2, 1)} <= set(zip(index[0].tolist(), index[1].tolist(), strict=True))
 
 
-@pytest.mark.parametrize("bad", [np.nan, -1.0, np.inf])
-def test_priorities_that_are_none_are_refused_and_change_nothing(bad):
-    sampler = made([1.0, 2.0, 3.0])
-    before = pickle.dumps(sampler.state_dict())
-    for index, priority in (([0, 1], [5.0, bad]), (1, bad), ([0, 1], bad)):
-        with pytest.raises(ValueError, match="priority must be finite and at least 0, got "):
-            sampler.update_priority(index, priority)
-    assert pickle.dumps(sampler.state_dict()) == before
+def test_priorities_that_are_none_are_refused_and_change_nothing():
+    for bad in (np.nan, -1.0, np.inf):
+        sampler = made([1.0, 2.0, 3.0])
+        before = pickle.dumps(sampler.state_dict())
+        for index, priority in (([0, 1], [5.0, bad]), (1, bad), ([0, 1], bad)):
+            with pytest.raises(ValueError, match="priority must be finite and at least 0, got "):
+                sampler.update_priority(index, priority)
+        assert pickle.dumps(sampler.state_dict()) == before
 
 
 def test_wrong_arguments_are_named_and_change_nothing():

@@ -20,7 +20,7 @@ def starts(storage: RingStorage, key: str, length: int, strict: bool) -> list[tu
     return sorted(found)
 
 
-@settings(max_examples=120)
+@settings(max_examples=40)
 @given(
     st.integers(1, 13), st.sampled_from([(), (3,), (2, 2)]),
     st.lists(st.integers(0, 20), min_size=1, max_size=8),

@@ -225,13 +225,13 @@ def test_many_threads(make) -> None:
 
     def extend(seed: int) -> None:
         rng = np.random.default_rng(seed)
-        for _ in range(60):
+        for _ in range(25):
             start, size = int(rng.integers(0, 10_000)), int(rng.integers(1, 20))
             index = buffer.extend(frames(start, start + size))
             written.append(len(index))
 
     def sample() -> None:
-        for _ in range(60):
+        for _ in range(25):
             if torn(buffer.sample()).any():
                 wrong.append("torn")
 
@@ -241,8 +241,8 @@ def test_many_threads(make) -> None:
         except Exception as error:
             wrong.append(error)
 
-    threads = [threading.Thread(target=guarded, args=(extend, seed)) for seed in range(4)]
-    threads += [threading.Thread(target=guarded, args=(sample,)) for _ in range(4)]
+    threads = [threading.Thread(target=guarded, args=(extend, seed)) for seed in range(3)]
+    threads += [threading.Thread(target=guarded, args=(sample,)) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 
@@ -60,10 +62,10 @@ def test_rows_that_were_touched(tmp_path) -> None:
     assert not ring.touched(ring.begun(), np.array([7]))
 
 
-@pytest.mark.parametrize("index", [np.array([2, 3, 4]), np.array([9, 0, 1]), np.array([7, 3])])
-def test_rows_are_put_back_unless_they_counted(tmp_path, index) -> None:
-    for counts in (False, True):
-        folder = tmp_path / str(counts)
+def test_rows_are_put_back_unless_they_counted(tmp_path) -> None:
+    for number, counts in itertools.product(range(3), (False, True)):
+        index = np.array([[2, 3, 4], [9, 0, 1], [7, 3, 8]][number])
+        folder = tmp_path / f"{number}{counts}"
         folder.mkdir()
         ring, array = writer(folder)
         array[:] = np.arange(30).reshape(10, 3)

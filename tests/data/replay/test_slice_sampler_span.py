@@ -48,7 +48,7 @@ def allowed(
     return found
 
 
-@settings(max_examples=80)
+@settings(max_examples=30)
 @given(
     st.integers(1, 12), st.sampled_from([(), (3,)]), st.lists(st.integers(1, 12), min_size=1, max_size=3),
     st.booleans(), st.integers(1, 4), SPANS, SPANS, st.booleans(), st.integers(0, 2**32),
@@ -86,17 +86,17 @@ def test_which_slices_there_are(rows, lanes, counts, strict, more, left, right, 
         assert {tuple(piece) for piece in found} <= set(expected)
 
 
-@pytest.mark.parametrize("span", [(True, True), (2, True), (False, 1), (1, False)])
-def test_places_are_drawn_uniformly(span):
-    storage = RingStorage(7, done=bool)
-    storage.write(7, done=[0, 0, 0, 0, 0, 0, 1])
-    sampler = SliceSampler(slice_len=3, span=span, generator=0)
-    found = Counter(tuple(piece) for piece in pieces(*sampler.sample(storage, 3 * 20_000)))
-    expected = allowed(storage.trajectories("done"), 3, True, *span)
-    assert found.keys() == expected.keys()
-    share = 20_000 / sum(expected.values())
-    chi = sum((found[key] - share * count) ** 2 / (share * count) for key, count in expected.items())
-    assert chi < 26.1  # 8 degrees: 0.1%
+def test_places_are_drawn_uniformly():
+    for span in ((True, True), (2, True), (False, 1), (1, False)):
+        storage = RingStorage(7, done=bool)
+        storage.write(7, done=[0, 0, 0, 0, 0, 0, 1])
+        sampler = SliceSampler(slice_len=3, span=span, generator=0)
+        found = Counter(tuple(piece) for piece in pieces(*sampler.sample(storage, 3 * 20_000)))
+        expected = allowed(storage.trajectories("done"), 3, True, *span)
+        assert found.keys() == expected.keys()
+        share = 20_000 / sum(expected.values())
+        chi = sum((found[key] - share * count) ** 2 / (share * count) for key, count in expected.items())
+        assert chi < 26.1  # 8 degrees: 0.1%
 
 
 def test_padded_batches_have_one_size_and_say_what_is_real():
@@ -123,7 +123,7 @@ def test_padded_batches_have_one_size_and_say_what_is_real():
     np.testing.assert_array_equal(rows["next", "done"][..., 0], np.arange(4) == last[:, None])
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(
     st.integers(1, 12), st.sampled_from([(), (3,)]), st.lists(st.integers(1, 12), min_size=1, max_size=5),
     st.booleans(), SPANS, st.booleans(), st.integers(0, 2**32),

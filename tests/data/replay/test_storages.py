@@ -24,14 +24,14 @@ def test_elements_are_any_objects() -> None:
     assert 3 not in storage
 
 
-@pytest.mark.parametrize("cursor", [3, [0, 1, 3], -1, 9])
-def test_no_element_is_left_out(cursor: object) -> None:
-    storage = ListStorage(4)
-    storage.set(0, "a")
-    before = list(storage)
-    with pytest.raises(RuntimeError, match="Cannot write the element"):
-        storage.set(cursor, "b" if isinstance(cursor, int) else ["x", "y", "z"])
-    assert list(storage) == before
+def test_no_element_is_left_out() -> None:
+    for cursor in (3, [0, 1, 3], -1, 9):
+        storage = ListStorage(4)
+        storage.set(0, "a")
+        before = list(storage)
+        with pytest.raises(RuntimeError, match="Cannot write the element"):
+            storage.set(cursor, "b" if isinstance(cursor, int) else ["x", "y", "z"])
+        assert list(storage) == before
 
 
 def test_as_many_elements_as_places() -> None:
@@ -60,65 +60,64 @@ def ragged() -> LazyStackedTensorDict:
 LISTS = [ListStorage, LazyStackStorage]
 
 
-@pytest.mark.parametrize("kind", LISTS)
-@pytest.mark.parametrize("buffer", [ReplayBuffer, TensorDictReplayBuffer])
-def test_batches_of_ragged_rows_are_the_users(buffer, kind) -> None:
+def test_batches_of_ragged_rows_are_the_users() -> None:
     """Each row of a batch is its own, also where one was drawn several times; what is stored stays."""
-    kept = buffer(
-        storage=kind(5), batch_size=20, generator=0, transform=lambda td: td.set("new", td["id"] * 2)
-    )
-    kept.extend(ragged().set("id", np.arange(3)))
-    for batch in (kept.sample(), kept[[0, 1, 1]], kept[1:]):
-        assert isinstance(batch, LazyStackedTensorDict)
-        batch.set("count", np.arange(len(batch)))
-        assert batch["count"].tolist() == list(range(len(batch)))
-        assert batch["new"].tolist() == (batch["id"] * 2).tolist()
-        assert [len(x) for x in batch.get("x", as_list=True)] == [(1, 3, 2)[i] for i in batch["id"]]
-        assert batch["n", "s"] == [f"row {(1, 3, 2)[i]}" for i in batch["id"]]
-    kept[0].set("count", 1)
-    assert set(kept.storage.get(0).keys()) == {"x", "n", "id"}
+    for kind in LISTS:
+        for buffer in (ReplayBuffer, TensorDictReplayBuffer):
+            kept = buffer(
+                storage=kind(5), batch_size=20, generator=0, transform=lambda td: td.set("new", td["id"] * 2)
+            )
+            kept.extend(ragged().set("id", np.arange(3)))
+            for batch in (kept.sample(), kept[[0, 1, 1]], kept[1:]):
+                assert isinstance(batch, LazyStackedTensorDict)
+                batch.set("count", np.arange(len(batch)))
+                assert batch["count"].tolist() == list(range(len(batch)))
+                assert batch["new"].tolist() == (batch["id"] * 2).tolist()
+                assert [len(x) for x in batch.get("x", as_list=True)] == [(1, 3, 2)[i] for i in batch["id"]]
+                assert batch["n", "s"] == [f"row {(1, 3, 2)[i]}" for i in batch["id"]]
+            kept[0].set("count", 1)
+            assert set(kept.storage.get(0).keys()) == {"x", "n", "id"}
 
 
-@pytest.mark.parametrize("kind", LISTS)
-def test_other_elements_make_batches_as_in_a_list(kind) -> None:
-    for items, wanted in ((np.ones((3, 2)), np.ndarray), ([1, 2.5], np.ndarray), (["a", None], list)):
+def test_other_elements_make_batches_as_in_a_list() -> None:
+    for kind in LISTS:
+        for items, wanted in ((np.ones((3, 2)), np.ndarray), ([1, 2.5], np.ndarray), (["a", None], list)):
+            buffer = ReplayBuffer(storage=kind(5))
+            buffer.extend(items)
+            assert isinstance(buffer[:], wanted)
+            assert len(buffer[:]) == len(items)
         buffer = ReplayBuffer(storage=kind(5))
-        buffer.extend(items)
-        assert isinstance(buffer[:], wanted)
-        assert len(buffer[:]) == len(items)
-    buffer = ReplayBuffer(storage=kind(5))
-    buffer.extend([np.ones(2), np.ones(3)])
-    with pytest.raises(RuntimeError, match=r"different shapes \[\(2,\), \(3,\)\]"):
-        buffer[:]
+        buffer.extend([np.ones(2), np.ones(3)])
+        with pytest.raises(RuntimeError, match=r"different shapes \[\(2,\), \(3,\)\]"):
+            buffer[:]
 
 
-@pytest.mark.parametrize(("stack_dim", "shape"), [(0, (3, 2)), (1, (2, 3)), (-1, (2, 3))])
-def test_stack_dim(stack_dim, shape) -> None:
-    storage = LazyStackStorage(5, stack_dim=stack_dim)
-    storage.set(range(3), [TensorDict({"x": np.zeros((2, n))}, [2]) for n in (1, 2, 4)])
-    assert storage.get([0, 1, 2]).shape == storage[:].shape == shape
-    assert storage.get(1).shape == (2,)
+def test_stack_dim() -> None:
+    for stack_dim, shape in ((0, (3, 2)), (1, (2, 3)), (-1, (2, 3))):
+        storage = LazyStackStorage(5, stack_dim=stack_dim)
+        storage.set(range(3), [TensorDict({"x": np.zeros((2, n))}, [2]) for n in (1, 2, 4)])
+        assert storage.get([0, 1, 2]).shape == storage[:].shape == shape
+        assert storage.get(1).shape == (2,)
 
 
-@pytest.mark.parametrize("kind", LISTS)
-def test_a_state_is_a_copy(kind) -> None:
-    storage, other = kind(5), kind(5)
-    storage.set(range(3), ragged())
-    state = storage.state_dict()
-    storage.get(1)["x"][:] = 9
-    other.load_state_dict(state)
-    other.get(1)["x"][:] += 5
-    assert state["_storage"][1]["x"].tolist() == [0, 1, 2]
-    assert other.get(1)["x"].tolist() == [5, 6, 7]
+def test_a_state_is_a_copy() -> None:
+    for kind in LISTS:
+        storage, other = kind(5), kind(5)
+        storage.set(range(3), ragged())
+        state = storage.state_dict()
+        storage.get(1)["x"][:] = 9
+        other.load_state_dict(state)
+        other.get(1)["x"][:] += 5
+        assert state["_storage"][1]["x"].tolist() == [0, 1, 2]
+        assert other.get(1)["x"].tolist() == [5, 6, 7]
 
 
-@pytest.mark.parametrize("kind", LISTS)
-def test_nothing_that_was_computed_from_is_kept(kind) -> None:
+def test_nothing_that_was_computed_from_is_kept() -> None:
     p = nn.Parameter(np.ones(2, np.float32))
     with enable_grad():
         traced = p * 2
         rows = [TensorDict(x=traced), TensorDict(n={"x": traced}), traced, p]
-    buffer = ReplayBuffer(storage=kind(9))
+    buffer = ReplayBuffer(storage=LazyStackStorage(9))
     buffer.extend(rows)
     buffer.add(rows[0])
     buffer[0] = rows[0]
@@ -132,23 +131,23 @@ def test_nothing_that_was_computed_from_is_kept(kind) -> None:
     assert alive() is None
 
 
-@pytest.mark.parametrize("size", [0, -3])
-def test_sizes(size: int) -> None:
-    with pytest.raises(ValueError, match=f"max_size must be at least 1, got {size}"):
-        ListStorage(size)
+def test_sizes() -> None:
+    for size in (0, -3):
+        with pytest.raises(ValueError, match=f"max_size must be at least 1, got {size}"):
+            ListStorage(size)
 
 
-@pytest.mark.parametrize("content", ["", "[1]", "{", "nonsense", "[" * 100_000])
-def test_damaged_descriptions(tmp_path, content: str) -> None:
-    (tmp_path / "x").write_text(content)
-    with pytest.raises(ValueError, match="is damaged or foreign"):
-        read_json(tmp_path / "x")
-    write_json(tmp_path / "y", {"a": 1})
-    assert read_json(tmp_path / "y") == {"a": 1}
+def test_damaged_descriptions(tmp_path) -> None:
+    for content in ("", "[1]", "{", "nonsense", "[" * 100_000):
+        (tmp_path / "x").write_text(content)
+        with pytest.raises(ValueError, match="is damaged or foreign"):
+            read_json(tmp_path / "x")
+        write_json(tmp_path / "y", {"a": 1})
+        assert read_json(tmp_path / "y") == {"a": 1}
 
 
-@pytest.mark.parametrize("kind", [ListStorage, LazyStackStorage])
-def test_the_device_is_the_cpu(kind) -> None:
-    assert kind(3, device="cpu").max_size == 3
-    with pytest.raises(ValueError, match="device must be None or 'cpu', got 'cuda'"):
-        kind(3, device="cuda")
+def test_the_device_is_the_cpu() -> None:
+    for kind in (ListStorage, LazyStackStorage):
+        assert kind(3, device="cpu").max_size == 3
+        with pytest.raises(ValueError, match="device must be None or 'cpu', got 'cuda'"):
+            kind(3, device="cuda")

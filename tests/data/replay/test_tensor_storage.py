@@ -38,23 +38,23 @@ def test_views_and_copies() -> None:
     assert storage.last_cursor is None or isinstance(storage.last_cursor, int)
 
 
-@pytest.mark.parametrize("index", [4, -5, [0, 4], np.array([9])])
-def test_rows_that_are_not_filled(index: object) -> None:
-    with pytest.raises(IndexError):
-        filled().get(index)
-    with pytest.raises(IndexError, match="in the 4 rows that are filled"):
-        rows_at(index, 4)
-    np.testing.assert_array_equal(rows_at([3, -4], 4), [3, 0])
+def test_rows_that_are_not_filled() -> None:
+    for index in (4, -5, [0, 4], np.array([9])):
+        with pytest.raises(IndexError):
+            filled().get(index)
+        with pytest.raises(IndexError, match="in the 4 rows that are filled"):
+            rows_at(index, 4)
+        np.testing.assert_array_equal(rows_at([3, -4], 4), [3, 0])
 
 
-@pytest.mark.parametrize("cursor", [6, -1, [0, 6], [0.5], np.zeros((1, 1), int)])
-def test_places_that_there_are_not(cursor: object) -> None:
-    storage = filled()
-    before = storage.get(slice(None)).clone()
-    data = rows(1)[0] if isinstance(cursor, int) else rows(len(cursor))
-    with pytest.raises(IndexError, match="cursor must be"):
-        storage.set(cursor, data)
-    assert (storage.get(slice(None)) == before).all()
+def test_places_that_there_are_not() -> None:
+    for cursor in (6, -1, [0, 6], [0.5], np.zeros((1, 1), int)):
+        storage = filled()
+        before = storage.get(slice(None)).clone()
+        data = rows(1)[0] if isinstance(cursor, int) else rows(len(cursor))
+        with pytest.raises(IndexError, match="cursor must be"):
+            storage.set(cursor, data)
+        assert (storage.get(slice(None)) == before).all()
 
 
 def test_places_and_rows_of_other_numbers() -> None:
@@ -72,13 +72,13 @@ def test_nothing_is_written_by_what_fails() -> None:
     assert len(storage) == 4
 
 
-@pytest.mark.parametrize("other", [np.ones(3), np.ones(())])
-def test_entries_of_other_numbers_of_rows(other) -> None:
-    storage = LazyTensorStorage(6)
-    storage.set(range(4), TensorDict({"a": np.zeros(4), "b": np.zeros(4)}, [4]))
-    with pytest.raises(RuntimeError, match=r"(3|no) rows do not fit 4 places"):
-        storage.set(range(4), TensorDict({"a": np.ones(4), "b": other}))
-    assert storage.get(slice(None))["a"].tolist() == [0.0] * 4
+def test_entries_of_other_numbers_of_rows() -> None:
+    for other in (np.ones(3), np.ones(())):
+        storage = LazyTensorStorage(6)
+        storage.set(range(4), TensorDict({"a": np.zeros(4), "b": np.zeros(4)}, [4]))
+        with pytest.raises(RuntimeError, match=r"(3|no) rows do not fit 4 places"):
+            storage.set(range(4), TensorDict({"a": np.ones(4), "b": other}))
+        assert storage.get(slice(None))["a"].tolist() == [0.0] * 4
 
 
 def test_before_the_first_data() -> None:
@@ -147,10 +147,10 @@ def test_folders_that_are_damaged(tmp_path) -> None:
         filled(9).loads(tmp_path / "s")
 
 
-@pytest.mark.parametrize("data", ["text", object(), {"a": 1}])
-def test_what_no_array_holds(data: object) -> None:
-    with pytest.raises(TypeError, match="ListStorage holds any object"):
-        LazyTensorStorage(3).set(0, data)
+def test_what_no_array_holds() -> None:
+    for data in ("text", object(), {"a": 1}):
+        with pytest.raises(TypeError, match="ListStorage holds any object"):
+            LazyTensorStorage(3).set(0, data)
 
 
 def test_arguments() -> None:

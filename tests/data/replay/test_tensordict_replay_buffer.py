@@ -55,17 +55,21 @@ def prioritized(**options) -> TensorDictReplayBuffer:
     return TensorDictReplayBuffer(storage=LazyTensorStorage(20), sampler=sampler, generator=0, **options)
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (3,)])
-def test_priorities_come_with_the_data(shape) -> None:
-    buffer = prioritized()
-    error = np.zeros((5, *shape))
-    error[3] = 2.0
-    buffer.extend(frames(0, 5).set("td_error", error))
-    assert set(buffer.sample(50)["step"].tolist()) == {3}
-    error = error[:1]
-    error.flat[-1] = 1e9
-    buffer.add(frames(5, 6).set("td_error", error)[0])
-    assert set(buffer.sample(5)["step"].tolist()) == {5}
+def test_priorities_come_with_the_data() -> None:
+    for shape in (
+        (),
+        (1,),
+        (3,),
+    ):
+        buffer = prioritized()
+        error = np.zeros((5, *shape))
+        error[3] = 2.0
+        buffer.extend(frames(0, 5).set("td_error", error))
+        assert set(buffer.sample(50)["step"].tolist()) == {3}
+        error = error[:1]
+        error.flat[-1] = 1e9
+        buffer.add(frames(5, 6).set("td_error", error)[0])
+        assert set(buffer.sample(5)["step"].tolist()) == {5}
 
 
 def test_priorities_of_batches() -> None:

@@ -40,7 +40,7 @@ def writes(draw):
     return rows, lanes, counts, draw(st.sampled_from([0.0, 0.1, 0.5, 1.0])), draw(st.integers(0, 2**32))
 
 
-@settings(max_examples=120)
+@settings(max_examples=40)
 @given(writes(), st.booleans(), st.booleans())
 def test_equal_a_loop_over_all_rows(case, by_id, each):
     """Whether looked at after each write or only after all."""
@@ -108,19 +108,19 @@ def test_a_storage_that_was_changed_otherwise_is_read_again():
     check(index, storage, "done")
 
 
-@pytest.mark.parametrize("signal", [END, ID])
-def test_how_far_trajectories_go_on(signal):
-    storage = RingStorage(10, 2, done=bool, episode=np.int64)
-    done = np.random.default_rng(0).random((27, 2)) < 0.3
-    storage.write(27, done=done, episode=np.cumsum(done, 0) - done)
-    index = TrajectoryIndex(storage, signal)
-    index.follow(storage)
-    first, lane = np.repeat(index.oldest + np.arange(10), 2), np.tile([0, 1], 10)
-    got = index.lengths_from(storage, first, lane, 4)
-    left = {place: len(rows) - i for rows in storage.trajectories("done") for i, place in enumerate(rows)}
-    assert got.tolist() == [
-        min(left[row % 10, k], 4) for row, k in zip(first.tolist(), lane.tolist(), strict=True)
-    ]
+def test_how_far_trajectories_go_on():
+    for signal in (END, ID):
+        storage = RingStorage(10, 2, done=bool, episode=np.int64)
+        done = np.random.default_rng(0).random((27, 2)) < 0.3
+        storage.write(27, done=done, episode=np.cumsum(done, 0) - done)
+        index = TrajectoryIndex(storage, signal)
+        index.follow(storage)
+        first, lane = np.repeat(index.oldest + np.arange(10), 2), np.tile([0, 1], 10)
+        got = index.lengths_from(storage, first, lane, 4)
+        left = {place: len(rows) - i for rows in storage.trajectories("done") for i, place in enumerate(rows)}
+        assert got.tolist() == [
+            min(left[row % 10, k], 4) for row, k in zip(first.tolist(), lane.tolist(), strict=True)
+        ]
 
 
 def test_several_ends_count_if_one_is_true_and_missing_ones_do_not():

@@ -42,37 +42,41 @@ def test_nothing_to_write() -> None:
             writer.extend([])
 
 
-@pytest.mark.parametrize("kind", [TensorDictRoundRobinWriter, TensorDictMaxValueWriter])
-def test_no_rows(kind) -> None:
-    storage = LazyTensorStorage(4)
-    assert made(storage, kind).extend(TensorDict({"x": np.zeros((0, 2))}, [0])).shape == (0,)
-    assert not storage.initialized
+def test_no_rows() -> None:
+    for kind in (TensorDictRoundRobinWriter, TensorDictMaxValueWriter):
+        storage = LazyTensorStorage(4)
+        assert made(storage, kind).extend(TensorDict({"x": np.zeros((0, 2))}, [0])).shape == (0,)
+        assert not storage.initialized
 
 
-@pytest.mark.parametrize("filled", [False, True])
-@pytest.mark.parametrize("storage", [LazyTensorStorage, LazyMemmapStorage, ListStorage, LazyStackStorage])
-@pytest.mark.parametrize(
-    "writer", [RoundRobinWriter, TensorDictRoundRobinWriter, lambda: TensorDictMaxValueWriter("o")]
-)
-@pytest.mark.parametrize("kind", [ReplayBuffer, TensorDictReplayBuffer])
-def test_one_element_is_added_not_extended_with(kind, writer, storage, filled) -> None:
-    buffer = kind(storage=storage(10), writer=writer, batch_size=2)
-    if filled:
-        buffer.extend(TensorDict({"o": np.ones((2, 4))}, [2]))
-    before = len(buffer)
-    with pytest.raises(RuntimeError, match=r"Got data of batch size \(\).* add\(data\) stores it"):
-        buffer.extend(TensorDict({"o": np.zeros(4)}))
-    assert len(buffer) == buffer.write_count == before
-    buffer.add(TensorDict({"o": np.zeros(4)}))
-    assert len(buffer) == before + 1
+def test_one_element_is_added_not_extended_with() -> None:
+    for kind, writer, storage, filled in (
+        (ReplayBuffer, RoundRobinWriter, LazyTensorStorage, False),
+        (ReplayBuffer, RoundRobinWriter, ListStorage, True),
+        (ReplayBuffer, TensorDictRoundRobinWriter, LazyMemmapStorage, True),
+        (ReplayBuffer, lambda: TensorDictMaxValueWriter("o"), LazyStackStorage, False),
+        (TensorDictReplayBuffer, RoundRobinWriter, LazyStackStorage, True),
+        (TensorDictReplayBuffer, TensorDictRoundRobinWriter, LazyTensorStorage, True),
+        (TensorDictReplayBuffer, lambda: TensorDictMaxValueWriter("o"), LazyTensorStorage, False),
+        (TensorDictReplayBuffer, lambda: TensorDictMaxValueWriter("o"), ListStorage, True),
+    ):
+        buffer = kind(storage=storage(10), writer=writer, batch_size=2)
+        if filled:
+            buffer.extend(TensorDict({"o": np.ones((2, 4))}, [2]))
+        before = len(buffer)
+        with pytest.raises(RuntimeError, match=r"Got data of batch size \(\).* add\(data\) stores it"):
+            buffer.extend(TensorDict({"o": np.zeros(4)}))
+        assert len(buffer) == buffer.write_count == before
+        buffer.add(TensorDict({"o": np.zeros(4)}))
+        assert len(buffer) == before + 1
 
 
-@pytest.mark.parametrize("data", [np.zeros(()), 3, None, Element(o=np.zeros(4))])
-def test_elements_lie_along_a_first_dimension(data) -> None:
-    for storage in (LazyTensorStorage(3), ListStorage(3)):
-        with pytest.raises((RuntimeError, TypeError), match=r"add\(data\) stores"):
-            made(storage).extend(data)
-        assert len(storage) == 0
+def test_elements_lie_along_a_first_dimension() -> None:
+    for data in (np.zeros(()), 3, None, Element(o=np.zeros(4))):
+        for storage in (LazyTensorStorage(3), ListStorage(3)):
+            with pytest.raises((RuntimeError, TypeError), match=r"add\(data\) stores"):
+                made(storage).extend(data)
+            assert len(storage) == 0
 
 
 def test_indices_of_several_dimensions() -> None:

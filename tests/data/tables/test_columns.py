@@ -1,7 +1,5 @@
 """Batches of tables."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -78,9 +76,8 @@ def test_lists_that_a_reader_made_arrays_of_are_lists_again() -> None:
         assert out[name] is batch[name]
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
+def test_what_tables_make_of_lists_is_undone() -> None:
+    for value, expected in (
         (np.array([{"a": np.int64(1)}], object), [{"a": 1}]),
         ({"a": np.array(["x"], object)}, {"a": ["x"]}),
         ((1, (2,)), [1, [2]]),
@@ -89,10 +86,8 @@ def test_lists_that_a_reader_made_arrays_of_are_lists_again() -> None:
         (np.int32(3), 3),
         ("text", "text"),
         (None, None),
-    ],
-)
-def test_what_tables_make_of_lists_is_undone(value: Any, expected: Any) -> None:
-    assert plain(value) == expected
+    ):
+        assert plain(value) == expected
 
 
 def test_token_ids_of_a_row() -> None:

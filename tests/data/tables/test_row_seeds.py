@@ -1,7 +1,5 @@
 """Seeds of rows."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -26,13 +24,13 @@ STORED = np.array(
 
 
 def test_all_seeds_differ() -> None:
-    seeds = [row_seeds(run, range(2000), samples=3) for run in range(3)] + [
-        row_seeds(0, map(str, range(2000)), samples=3)
+    seeds = [row_seeds(run, range(1000), samples=3) for run in range(3)] + [
+        row_seeds(0, map(str, range(1000)), samples=3)
     ]
     flat = np.concatenate(seeds).ravel()
     assert len(np.unique(flat)) == len(flat)
     bits = np.unpackbits(flat.view(np.uint8)).reshape(len(flat), 64)
-    np.testing.assert_allclose(bits.mean(0), 0.5, atol=0.02)
+    np.testing.assert_allclose(bits.mean(0), 0.5, atol=0.03)
 
 
 def test_seeds_stay_what_they_are() -> None:
@@ -44,10 +42,10 @@ def test_no_rows() -> None:
     assert row_seeds(0, []).shape == (0, 1)
 
 
-@pytest.mark.parametrize("name", [1.0, None, True, b"a", np.float64(1)])
-def test_ids_that_are_none(name: Any) -> None:
-    with pytest.raises(TypeError, match="ids of rows must be integers or texts, got"):
-        row_seeds(0, [name])
+def test_ids_that_are_none() -> None:
+    for name in (1.0, None, True, b"a", np.float64(1)):
+        with pytest.raises(TypeError, match="ids of rows must be integers or texts, got"):
+            row_seeds(0, [name])
 
 
 def test_numbers_are_checked() -> None:

@@ -119,16 +119,13 @@ def test_done_rows_and_no_rows() -> None:
     assert none["x"].shape == (0, 3)
 
 
-@pytest.mark.parametrize(
-    ("transform", "error", "message"),
-    [
+def test_what_a_transform_must_not_give() -> None:
+    for transform, error, message in (
         (lambda td: 1, TypeError, "the transform must give a TensorDict, got int"),
         (lambda td: TensorDict({"a": 1}), ValueError, "a batch dimension: its rows"),
-    ],
-)
-def test_what_a_transform_must_not_give(transform: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        TransformBatches(transform)({"x": [1]})
+    ):
+        with pytest.raises(error, match=message):
+            TransformBatches(transform)({"x": [1]})
 
 
 def test_arguments() -> None:

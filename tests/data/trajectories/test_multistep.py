@@ -7,19 +7,19 @@ from lite.data import MultiStep
 from lite.nn import Module
 
 
-@pytest.mark.parametrize("case", cases("MultiStep"))
-def test_vectors(case):
-    td = build(case["input"], case["batch_size"])
-    before = td.clone()
-    step = MultiStep(case["gamma"], case["n_steps"])
-    step.done_key = as_key(case["done_key"])
-    step.done_keys = tuple(as_key(k) for k in case["done_keys"])
-    step.reward_keys = tuple(as_key(k) for k in case["reward_keys"])
-    step.mask_key = as_key(case["mask_key"])
-    out = step(td)
-    assert out.batch_size == tuple(case["batch_size"])
-    assert_entries(out, case["expected"])
-    assert_same(td, before)
+def test_vectors():
+    for case in cases("MultiStep"):
+        td = build(case["input"], case["batch_size"])
+        before = td.clone()
+        step = MultiStep(case["gamma"], case["n_steps"])
+        step.done_key = as_key(case["done_key"])
+        step.done_keys = tuple(as_key(k) for k in case["done_keys"])
+        step.reward_keys = tuple(as_key(k) for k in case["reward_keys"])
+        step.mask_key = as_key(case["mask_key"])
+        out = step(td)
+        assert out.batch_size == tuple(case["batch_size"])
+        assert_entries(out, case["expected"])
+        assert_same(td, before)
 
 
 def data(batch=(3, 8), *, done_shape=None, reward_shape=None, rate=0.2, seed=0, **entries):
@@ -56,19 +56,16 @@ def test_construction():
     assert MultiStep(1.0, True).n_steps == 1
 
 
-@pytest.mark.parametrize(
-    ("gamma", "n_steps", "error", "message"),
-    [
+def test_construction_errors():
+    for gamma, n_steps, error, message in (
         (0.9, -1, ValueError, "n_steps must be at least 0, got -1"),
         (0.9, 2.5, TypeError, "n_steps must be an integer"),
         (0.0, 3, ValueError, r"gamma must be in \(0, 1\], got 0.0"),
         (1.1, 3, ValueError, "gamma must be"),
         (float("nan"), 3, ValueError, "gamma must be"),
-    ],
-)
-def test_construction_errors(gamma, n_steps, error, message):
-    with pytest.raises(error, match=message):
-        MultiStep(gamma, n_steps)
+    ):
+        with pytest.raises(error, match=message):
+            MultiStep(gamma, n_steps)
 
 
 def test_zero_steps_change_no_entry():
@@ -158,16 +155,16 @@ def test_the_input_is_left_alone_and_may_be_locked():
     assert out["next", "original_reward"] is td["next", "reward"]
 
 
-@pytest.mark.parametrize("stack_dim", [0, 1])
-def test_lazy_stacks_stay_lazy(stack_dim):
-    dense = data()
-    lazy = lazy_stack(list(dense.unbind(stack_dim)), stack_dim)
-    before = lazy.clone()
-    out = MultiStep(0.9, 3)(lazy)
-    assert isinstance(out, LazyStackedTensorDict)
-    assert out.batch_size == (3, 8)
-    assert_same(out, MultiStep(0.9, 3)(dense))
-    assert_same(lazy, before)
+def test_lazy_stacks_stay_lazy():
+    for stack_dim in (0, 1):
+        dense = data()
+        lazy = lazy_stack(list(dense.unbind(stack_dim)), stack_dim)
+        before = lazy.clone()
+        out = MultiStep(0.9, 3)(lazy)
+        assert isinstance(out, LazyStackedTensorDict)
+        assert out.batch_size == (3, 8)
+        assert_same(out, MultiStep(0.9, 3)(dense))
+        assert_same(lazy, before)
 
 
 def test_non_tensor_data_passes_through():
@@ -184,33 +181,33 @@ def test_non_tensor_data_passes_through():
     )
 
 
-@pytest.mark.parametrize("done_shape", [(2, 6, 3), (2, 6, 3, 1), (2, 6, 3, 2)])
-def test_one_done_per_agent(done_shape):
-    rng = np.random.default_rng(1)
-    done = rng.random(done_shape) < 0.3
-    reward = rng.normal(size=(*done_shape, 2)).astype(np.float32)
-    observation = rng.normal(size=(*done_shape, 5)).astype(np.float32)
-    td = TensorDict(
-        {
-            "next": {"done": done, "reward": reward, "observation": observation},
-            "agents": {"action": observation},
-        },
-        batch_size=(2, 6),
-    )
-    out = MultiStep(0.9, 3)(td)
-    assert out.batch_size == (2, 6)
-    assert out["next"].batch_size == done_shape
-    assert td["next"].batch_size == (2, 6)
-    assert out["gamma"].shape == out["steps_to_next_obs"].shape == out["nonterminal"].shape == done_shape
-    for agent in np.ndindex(*done_shape[2:]):
-        at = (slice(None), slice(None), *agent)
-        single = TensorDict(
-            {"next": {"done": done[at], "reward": reward[at], "observation": observation[at]}},
+def test_one_done_per_agent():
+    for done_shape in ((2, 6, 3), (2, 6, 3, 1), (2, 6, 3, 2)):
+        rng = np.random.default_rng(1)
+        done = rng.random(done_shape) < 0.3
+        reward = rng.normal(size=(*done_shape, 2)).astype(np.float32)
+        observation = rng.normal(size=(*done_shape, 5)).astype(np.float32)
+        td = TensorDict(
+            {
+                "next": {"done": done, "reward": reward, "observation": observation},
+                "agents": {"action": observation},
+            },
             batch_size=(2, 6),
         )
-        expected = MultiStep(0.9, 3)(single)
-        for key in ("steps_to_next_obs", ("next", "observation"), ("next", "reward")):
-            np.testing.assert_array_equal(out[key][at], expected[key])
+        out = MultiStep(0.9, 3)(td)
+        assert out.batch_size == (2, 6)
+        assert out["next"].batch_size == done_shape
+        assert td["next"].batch_size == (2, 6)
+        assert out["gamma"].shape == out["steps_to_next_obs"].shape == out["nonterminal"].shape == done_shape
+        for agent in np.ndindex(*done_shape[2:]):
+            at = (slice(None), slice(None), *agent)
+            single = TensorDict(
+                {"next": {"done": done[at], "reward": reward[at], "observation": observation[at]}},
+                batch_size=(2, 6),
+            )
+            expected = MultiStep(0.9, 3)(single)
+            for key in ("steps_to_next_obs", ("next", "observation"), ("next", "reward")):
+                np.testing.assert_array_equal(out[key][at], expected[key])
 
 
 def test_mask_clears_nonterminal_only():
@@ -251,12 +248,12 @@ def test_existing_results_are_overwritten():
     assert_same(MultiStep(0.9, 3)(td), MultiStep(0.9, 3)(data()))
 
 
-@pytest.mark.parametrize("shape", [(0,), (4, 0), (0, 4)])
-def test_no_data(shape):
-    out = MultiStep(0.9, 3)(data(shape))
-    assert out.batch_size == shape
-    assert out["gamma"].shape == out["nonterminal"].shape == shape
-    assert out["next", "observation"].shape == (*shape, 4)
+def test_no_data():
+    for shape in ((0,), (4, 0), (0, 4)):
+        out = MultiStep(0.9, 3)(data(shape))
+        assert out.batch_size == shape
+        assert out["gamma"].shape == out["nonterminal"].shape == shape
+        assert out["next", "observation"].shape == (*shape, 4)
 
 
 def test_errors():

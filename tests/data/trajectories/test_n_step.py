@@ -41,8 +41,8 @@ def test_rewards_of_n_steps(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(out["next", "reward"][0], expected)
 
 
-@pytest.mark.parametrize("gamma", [0, 1.5, float("nan")])
-def test_gamma(gamma: float) -> None:
-    with pytest.raises(ValueError, match=r"gamma must be in \(0, 1\]"):
-        check_gamma(gamma)
-    assert check_gamma(1) == 1
+def test_gamma() -> None:
+    for gamma in (0, 1.5, float("nan")):
+        with pytest.raises(ValueError, match=r"gamma must be in \(0, 1\]"):
+            check_gamma(gamma)
+        assert check_gamma(1) == 1

@@ -65,57 +65,55 @@ READINGS = {
 }
 
 
-@pytest.mark.parametrize("reading", READINGS)
-@pytest.mark.parametrize(("count", "steps"), [(3, 10), (9, 17), (12, 97)])
-def test_batches_of_a_collector(count, steps, reading):
-    td = workers(count, steps)
-    out = READINGS[reading](td)
-    mask = out["collector", "mask"]
-    ids = out["collector", "traj_ids"]
-    assert out.batch_size == (ids.max() + 1, out["step_count"].max() + 1)
-    assert mask.sum() == count * steps
-    assert out["next", "done"].sum(1).max() == 1
-    np.testing.assert_array_equal(out["step_count"][mask], np.nonzero(mask)[1])
-    for row, own in zip(ids, mask, strict=True):
-        assert len(np.unique(row[own])) == 1
-        assert own[: own.sum()].all()
-    np.testing.assert_array_equal(np.bincount(out["worker"][mask]), steps)
-    # A trajectory is as long as its id says, or was not done yet.
-    ended = (out["next", "done"][..., 0] & mask).any(1)
-    np.testing.assert_array_equal(mask.sum(1)[ended], ids[ended, 0] + 1)
-    assert set(map(str, out.keys(True))) == {*map(str, td.keys(True)), str(("collector", "mask"))}
+def test_batches_of_a_collector():
+    for count, steps, reading in ((3, 10, "prefix"), (9, 17, "default"), (12, 40, "trajectory_key")):
+        td = workers(count, steps)
+        out = READINGS[reading](td)
+        mask = out["collector", "mask"]
+        ids = out["collector", "traj_ids"]
+        assert out.batch_size == (ids.max() + 1, out["step_count"].max() + 1)
+        assert mask.sum() == count * steps
+        assert out["next", "done"].sum(1).max() == 1
+        np.testing.assert_array_equal(out["step_count"][mask], np.nonzero(mask)[1])
+        for row, own in zip(ids, mask, strict=True):
+            assert len(np.unique(row[own])) == 1
+            assert own[: own.sum()].all()
+        np.testing.assert_array_equal(np.bincount(out["worker"][mask]), steps)
+        # A trajectory is as long as its id says, or was not done yet.
+        ended = (out["next", "done"][..., 0] & mask).any(1)
+        np.testing.assert_array_equal(mask.sum(1)[ended], ids[ended, 0] + 1)
+        assert set(map(str, out.keys(True))) == {*map(str, td.keys(True)), str(("collector", "mask"))}
 
 
-@pytest.mark.parametrize("trailing", [True, False])
-@pytest.mark.parametrize("batch", [(12,), (3, 10), (2, 3, 5), (4, 1)])
-def test_trajectories_end_where_done_says(batch, trailing):
-    td = rollout(batch, trailing=trailing)
-    before = td.clone()
-    out = split_trajectories(td)
-    lengths = lengths_by_loop(td)
-    assert out.batch_size == (len(lengths), max(lengths))
-    mask = out["mask"]
-    np.testing.assert_array_equal(mask, np.arange(max(lengths)) < np.array(lengths)[:, None])
-    for key in td.keys(True, True):
-        np.testing.assert_array_equal(
-            out.get(key)[mask], td.get(key).reshape(-1, *td.get(key).shape[len(batch) :])
-        )
-        assert not out.get(key)[~mask].any()
-        assert out.get(key).dtype == td.get(key).dtype
-    np.testing.assert_array_equal(out["traj_ids"][mask], np.repeat(np.arange(len(lengths)), lengths))
-    assert_same(td, before)
-    assert not td.is_locked
+def test_trajectories_end_where_done_says():
+    for batch, trailing in (((12,), False), ((3, 10), True), ((2, 3, 5), False), ((4, 1), True)):
+        td = rollout(batch, trailing=trailing)
+        before = td.clone()
+        out = split_trajectories(td)
+        lengths = lengths_by_loop(td)
+        assert out.batch_size == (len(lengths), max(lengths))
+        mask = out["mask"]
+        np.testing.assert_array_equal(mask, np.arange(max(lengths)) < np.array(lengths)[:, None])
+        for key in td.keys(True, True):
+            np.testing.assert_array_equal(
+                out.get(key)[mask], td.get(key).reshape(-1, *td.get(key).shape[len(batch) :])
+            )
+            assert not out.get(key)[~mask].any()
+            assert out.get(key).dtype == td.get(key).dtype
+        np.testing.assert_array_equal(out["traj_ids"][mask], np.repeat(np.arange(len(lengths)), lengths))
+        assert_same(td, before)
+        assert not td.is_locked
 
 
-@pytest.mark.parametrize("batch", [(2, 4), (1, 2, 4), (2, 3, 4)])
-def test_rows_never_share_a_trajectory(batch):
+def test_rows_never_share_a_trajectory():
     """Not even where none is done, or where the ids say so."""
-    out = split_trajectories(rollout(batch, rate=0.0))
-    assert out.batch_size == (np.prod(batch[:-1]), 4)
-    assert out["mask"].all()
-    np.testing.assert_array_equal(out["traj_ids"][:, 0], np.arange(len(out)))
-    same = split_trajectories(rollout(batch, rate=0.0, traj_ids=np.zeros(batch, int)))
-    assert same.batch_size == out.batch_size
+    for batch in ((2, 4), (1, 2, 4), (2, 3, 4)):
+        out = split_trajectories(rollout(batch, rate=0.0))
+        assert out.batch_size == (np.prod(batch[:-1]), 4)
+        assert out["mask"].all()
+        np.testing.assert_array_equal(out["traj_ids"][:, 0], np.arange(len(out)))
+        same = split_trajectories(rollout(batch, rate=0.0, traj_ids=np.zeros(batch, int)))
+        assert same.batch_size == out.batch_size
 
 
 def test_ids_may_come_back():
@@ -124,13 +122,13 @@ def test_ids_may_come_back():
     np.testing.assert_array_equal(out["step"], [[1, 2, 0], [3, 0, 0], [4, 5, 6]])
 
 
-@pytest.mark.parametrize("shape", [(5,), (5, 1)])
-def test_ids_say_more_than_done(shape):
-    td = rollout((5,), rate=1.0, ids=np.array([7, 7, 7, 3, 3]).reshape(shape))
-    out = split_trajectories(td, trajectory_key="ids")
-    np.testing.assert_array_equal(out["mask"].sum(1), [3, 2])
-    assert out["ids"].shape == (2, 3, *shape[1:])
-    assert out.get("traj_ids", None) is None
+def test_ids_say_more_than_done():
+    for shape in ((5,), (5, 1)):
+        td = rollout((5,), rate=1.0, ids=np.array([7, 7, 7, 3, 3]).reshape(shape))
+        out = split_trajectories(td, trajectory_key="ids")
+        np.testing.assert_array_equal(out["mask"].sum(1), [3, 2])
+        assert out["ids"].shape == (2, 3, *shape[1:])
+        assert out.get("traj_ids", None) is None
 
 
 def test_where_ids_and_mask_are():
@@ -185,11 +183,11 @@ def test_a_ragged_stack_instead_of_padding():
     assert_same(ragged.to_padded_tensor(mask_key="mask"), padded)
 
 
-@pytest.mark.parametrize("stack_dim", [0, 1])
-def test_lazy_stacks(stack_dim):
-    td = rollout()
-    lazy = lazy_stack(list(td.unbind(stack_dim)), stack_dim)
-    assert_same(split_trajectories(lazy), split_trajectories(td))
+def test_lazy_stacks():
+    for stack_dim in (0, 1):
+        td = rollout()
+        lazy = lazy_stack(list(td.unbind(stack_dim)), stack_dim)
+        assert_same(split_trajectories(lazy), split_trajectories(td))
 
 
 def test_nodes_with_more_batch_dimensions():
@@ -206,18 +204,17 @@ def test_objects_are_padded_with_none():
     assert out["word"] == [["a", None, None], ["b", "c", "d"]]
 
 
-@pytest.mark.parametrize("batch", [(0,), (2, 0), (0, 4)])
-def test_no_steps(batch):
-    out = split_trajectories(rollout(batch))
-    assert out.batch_size == (0, 0)
-    assert (out["obs"].shape, out["mask"].shape) == ((0, 0, 2), (0, 0))
-    with pytest.raises(RuntimeError, match="as_nested needs at least one step, got a batch of size"):
-        split_trajectories(rollout(batch), as_nested=True)
+def test_no_steps():
+    for batch in ((0,), (2, 0), (0, 4)):
+        out = split_trajectories(rollout(batch))
+        assert out.batch_size == (0, 0)
+        assert (out["obs"].shape, out["mask"].shape) == ((0, 0, 2), (0, 0))
+        with pytest.raises(RuntimeError, match="as_nested needs at least one step, got a batch of size"):
+            split_trajectories(rollout(batch), as_nested=True)
 
 
-@pytest.mark.parametrize(
-    ("td", "keywords", "error", "message"),
-    [
+def test_errors():
+    for td, keywords, error, message in (
         ({"obs": 1}, {}, TypeError, "split_trajectories needs a TensorDict, got dict"),
         (rollout(()), {}, ValueError, r"with a time dimension, got batch_size=\(\)"),
         (
@@ -236,8 +233,6 @@ def test_no_steps(batch):
         ),
         (rollout(), {"done_key": "reward"}, TypeError, "must be boolean or integers, got float32"),
         (rollout(), {"as_nested": "jagged"}, TypeError, "as_nested must be True or False, got 'jagged'"),
-    ],
-)
-def test_errors(td, keywords, error, message):
-    with pytest.raises(error, match=message):
-        split_trajectories(td, **keywords)
+    ):
+        with pytest.raises(error, match=message):
+            split_trajectories(td, **keywords)

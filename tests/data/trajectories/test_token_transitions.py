@@ -79,24 +79,21 @@ def test_missing_entries_and_wrong_rewards_are_named() -> None:
         TokenTransitions()(lazy_stack([row.exclude("reward").set("reward", np.ones(2))]))
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "error"),
-    [
+def test_what_does_not_fit_is_named() -> None:
+    for key, value, error in (
         (("tokens", "response"), np.array([[1.5, 2.0]]), TypeError),
         (("log_probs", "response"), np.zeros((1, 1), np.float32), ValueError),
         (("masks", "all_attention_mask"), np.ones((1, 1), bool), ValueError),
-    ],
-)
-def test_what_does_not_fit_is_named(key: tuple[str, str], value: np.ndarray, error: type[Exception]) -> None:
-    td = TensorDict(
-        {
-            "tokens": {"prompt": np.array([[5]]), "response": np.array([[7, 8]])},
-            "log_probs": {"response": np.zeros((1, 2), np.float32)},
-            "masks": {"all_attention_mask": np.ones((1, 3), bool)},
-            "reward": np.ones(1, np.float32),
-        },
-        batch_size=[1],
-    )
-    td.set(key, value)
-    with pytest.raises(error, match=key[1]):
-        TokenTransitions()(td)
+    ):
+        td = TensorDict(
+            {
+                "tokens": {"prompt": np.array([[5]]), "response": np.array([[7, 8]])},
+                "log_probs": {"response": np.zeros((1, 2), np.float32)},
+                "masks": {"all_attention_mask": np.ones((1, 3), bool)},
+                "reward": np.ones(1, np.float32),
+            },
+            batch_size=[1],
+        )
+        td.set(key, value)
+        with pytest.raises(error, match=key[1]):
+            TokenTransitions()(td)

@@ -29,18 +29,18 @@ def test_groups_of_any_size_in_any_order():
     np.testing.assert_allclose(group_advantages(reward, groups), np.array([-1, 1, 1, 0, -1]) / np.sqrt(2))
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_reward_that_is_no_number_spoils_no_other(bad):
-    reward = np.array([[1.0, bad, 3.0], [bad, bad, bad], [bad, 2.0, bad]])
-    before = reward.copy()
-    expected = np.array([[-1, 0, 1], [0, 0, 0], [0, 0, 0]]) * np.sqrt(0.5)
-    np.testing.assert_allclose(group_advantages(reward), expected)
-    np.testing.assert_array_equal(reward, before)
+def test_a_reward_that_is_no_number_spoils_no_other():
+    for bad in (np.nan, np.inf):
+        reward = np.array([[1.0, bad, 3.0], [bad, bad, bad], [bad, 2.0, bad]])
+        before = reward.copy()
+        expected = np.array([[-1, 0, 1], [0, 0, 0], [0, 0, 0]]) * np.sqrt(0.5)
+        np.testing.assert_allclose(group_advantages(reward), expected)
+        np.testing.assert_array_equal(reward, before)
 
 
-@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
-def test_no_rewards(shape):
-    assert group_advantages(np.zeros(shape)).shape == shape
+def test_no_rewards():
+    for shape in ((0,), (0, 3), (3, 0)):
+        assert group_advantages(np.zeros(shape)).shape == shape
 
 
 def test_a_number_is_of_no_group():
@@ -51,27 +51,27 @@ def test_a_number_is_of_no_group():
 # -- the module ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("more", [(), (1,)])
-def test_module_of_rows(more):
-    reward = np.array([[1.0, 2, 3], [5, 5, 8]])
-    td = TensorDict({"next": {"reward": reward.reshape(2, 3, *more)}}, batch_size=[2, 3])
-    module = GroupAdvantage()
-    assert (module.in_keys, module.out_keys) == ([("next", "reward")], ["advantage"])
-    assert module(td) is td
-    np.testing.assert_array_equal(td["advantage"], group_advantages(reward).reshape(2, 3, *more))
+def test_module_of_rows():
+    for more in ((), (1,)):
+        reward = np.array([[1.0, 2, 3], [5, 5, 8]])
+        td = TensorDict({"next": {"reward": reward.reshape(2, 3, *more)}}, batch_size=[2, 3])
+        module = GroupAdvantage()
+        assert (module.in_keys, module.out_keys) == ([("next", "reward")], ["advantage"])
+        assert module(td) is td
+        np.testing.assert_array_equal(td["advantage"], group_advantages(reward).reshape(2, 3, *more))
 
 
-@pytest.mark.parametrize(
-    "ids", [np.array([4, 9, 4, 4]), np.array([[4], [9], [4], [4]]), "strings", "one string"]
-)
-def test_module_of_groups(ids):
-    reward, expected = np.array([1.0, 2, 3, 5]), [-2, 0, 0, 2]
-    if ids is not None and isinstance(ids, str):
-        ids = NonTensorStack("a", "b", "a", "a") if ids == "strings" else NonTensorData("a", [4])
-        expected = expected if isinstance(ids, NonTensorStack) else reward - reward.mean()
-    td = TensorDict({"task": ids, "score": reward}, batch_size=[4])
-    out = GroupAdvantage(group_key="task", rewards_key="score", advantage_key=("a", "b"), divide=False)(td)
-    np.testing.assert_allclose(out["a", "b"], expected)
+def test_module_of_groups():
+    for ids in (np.array([4, 9, 4, 4]), np.array([[4], [9], [4], [4]]), "strings", "one string"):
+        reward, expected = np.array([1.0, 2, 3, 5]), [-2, 0, 0, 2]
+        if ids is not None and isinstance(ids, str):
+            ids = NonTensorStack("a", "b", "a", "a") if ids == "strings" else NonTensorData("a", [4])
+            expected = expected if isinstance(ids, NonTensorStack) else reward - reward.mean()
+        td = TensorDict({"task": ids, "score": reward}, batch_size=[4])
+        out = GroupAdvantage(group_key="task", rewards_key="score", advantage_key=("a", "b"), divide=False)(
+            td
+        )
+        np.testing.assert_allclose(out["a", "b"], expected)
 
 
 def test_module_errors():
@@ -105,19 +105,19 @@ def episode(group, *rewards, more=(1,)):
     return TensorDict({"query": query, "next": {"reward": reward, "done": done}}, batch_size=[len(rewards)])
 
 
-@pytest.mark.parametrize("names", [("a", "b"), (1, 2)])
-def test_groups_come_out_when_they_are_full(names):
-    transform = MCAdvantage(2, trajectory_return="sum")
-    assert transform.inv(episode(names[0], 0, 1, 1)) is None
-    assert transform.inv(episode(names[1], 5)) is None
-    assert (transform.queued_groups, transform.queued_trajectories) == (2, 2)
-    out = transform.inv(episode(names[0], 0))
-    np.testing.assert_allclose(out["advantage"][:, 0], np.array([1, 1, 1, -1]) * np.sqrt(0.5), rtol=1e-6)
-    assert out["advantage"].dtype == np.float32
-    assert transform.queued_groups == 1
-    transform.clear_queues()
-    assert transform.queued_trajectories == 0
-    assert transform(out) is out
+def test_groups_come_out_when_they_are_full():
+    for names in (("a", "b"), (1, 2)):
+        transform = MCAdvantage(2, trajectory_return="sum")
+        assert transform.inv(episode(names[0], 0, 1, 1)) is None
+        assert transform.inv(episode(names[1], 5)) is None
+        assert (transform.queued_groups, transform.queued_trajectories) == (2, 2)
+        out = transform.inv(episode(names[0], 0))
+        np.testing.assert_allclose(out["advantage"][:, 0], np.array([1, 1, 1, -1]) * np.sqrt(0.5), rtol=1e-6)
+        assert out["advantage"].dtype == np.float32
+        assert transform.queued_groups == 1
+        transform.clear_queues()
+        assert transform.queued_trajectories == 0
+        assert transform(out) is out
 
 
 def test_rewards_of_all_steps():
@@ -130,14 +130,12 @@ def test_rewards_of_all_steps():
     )
 
 
-@pytest.mark.parametrize(
-    ("how", "expected"), [("sum", [-2, -2, 2]), ("max", [-1.5, -1.5, 1.5]), ("mean", [-2, -2, 2])]
-)
-def test_returns(how, expected):
-    transform = MCAdvantage(2, trajectory_return=how, divide=False)
-    assert transform.inv(episode("a", 1, 1)) is None
-    out = transform.inv(episode("a", 6 if how == "sum" else 4 if how == "max" else 5))
-    np.testing.assert_allclose(out["advantage"][:, 0], expected)
+def test_returns():
+    for how, expected in (("sum", [-2, -2, 2]), ("max", [-1.5, -1.5, 1.5]), ("mean", [-2, -2, 2])):
+        transform = MCAdvantage(2, trajectory_return=how, divide=False)
+        assert transform.inv(episode("a", 1, 1)) is None
+        out = transform.inv(episode("a", 6 if how == "sum" else 4 if how == "max" else 5))
+        np.testing.assert_allclose(out["advantage"][:, 0], expected)
 
 
 def test_several_episodes_at_a_time():
@@ -292,9 +290,8 @@ def test_errors_take_nothing():
     assert transform.inv(episode("a", 1)[:0]) is None
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
+def test_construction_errors():
+    for options, error, message in (
         ({"grpo_size": 0}, ValueError, "grpo_size must be at least 1"),
         ({"grpo_size": 1.5}, TypeError, "grpo_size must be an integer"),
         ({"trajectory_return": "last"}, ValueError, "trajectory_return must be one of"),
@@ -308,8 +305,6 @@ def test_errors_take_nothing():
             "must be from grpo_size=2 to candidate_group_size=2",
         ),
         ({"keep_return_bounds": (1, 0), "trajectory_return": "sum"}, ValueError, "two increasing numbers"),
-    ],
-)
-def test_construction_errors(options, error, message):
-    with pytest.raises(error, match=message):
-        MCAdvantage(**{"grpo_size": 2, **options})
+    ):
+        with pytest.raises(error, match=message):
+            MCAdvantage(**{"grpo_size": 2, **options})

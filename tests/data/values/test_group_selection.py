@@ -16,9 +16,8 @@ def select(values: Any, size: int, bounds: Any = None, **options: Any) -> Any:
     return MCAdvantageSelector(**options).select(candidates, group_size=size, keep_return_bounds=bounds)
 
 
-@pytest.mark.parametrize(
-    ("strategy", "bounds", "expected"),
-    [
+def test_strategies() -> None:
+    for strategy, bounds, expected in (
         ("first", None, [0, 1]),
         ("first", (0.1, 0.9), None),
         ("uniform", None, [0, 3]),
@@ -26,10 +25,8 @@ def select(values: Any, size: int, bounds: Any = None, **options: Any) -> Any:
         ("balanced", None, [0, 3]),
         ("balanced", (0.1, 0.9), [0, 3]),
         ("balanced", (0.6, 0.9), None),
-    ],
-)
-def test_strategies(strategy: Any, bounds: Any, expected: Any) -> None:
-    assert select([0, 0, 0, 1], 2, bounds, strategy=strategy) == expected
+    ):
+        assert select([0, 0, 0, 1], 2, bounds, strategy=strategy) == expected
 
 
 def test_balanced_means_close_to_the_middle_and_far_apart() -> None:
@@ -41,12 +38,12 @@ def test_one_of_several() -> None:
     assert select([3.0, 1.0, 2.0], 1) == [2]
 
 
-@pytest.mark.parametrize(("sign", "expected"), [(1, [5, 3, 6]), (-1, [5, 6, 4])])
-def test_many_candidates_are_exchanged_one_by_one(sign: int, expected: list[int]) -> None:
+def test_many_candidates_are_exchanged_one_by_one() -> None:
     """Returns at equal distances have the mean 1 (or -1): the best other one takes the worst one's place."""
-    values, bounds = sign * np.array([0.0, 0, 0, 0, 0, 3, 3]), sorted([sign * 1.5, sign * 2.5])
-    assert select(values, 3, bounds, max_combinations=1) == expected
-    assert select(values, 3, sorted([sign * 2.5, sign * 9.0]), max_combinations=1) is None
+    for sign, expected in ((1, [5, 3, 6]), (-1, [5, 6, 4])):
+        values, bounds = sign * np.array([0.0, 0, 0, 0, 0, 3, 3]), sorted([sign * 1.5, sign * 2.5])
+        assert select(values, 3, bounds, max_combinations=1) == expected
+        assert select(values, 3, sorted([sign * 2.5, sign * 9.0]), max_combinations=1) is None
 
 
 def test_a_return_that_is_no_number_counts_for_no_mean() -> None:
@@ -54,17 +51,14 @@ def test_a_return_that_is_no_number_counts_for_no_mean() -> None:
     assert select([np.nan, np.nan], 2, (0.1, 0.9)) is None
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_construction_errors() -> None:
+    for options, message in (
         ({"strategy": "best"}, "strategy must be one of"),
         ({"max_combinations": 0}, "max_combinations must be at least 1"),
         ({"in_keys": []}, "in_keys must have at least one key"),
-    ],
-)
-def test_construction_errors(options: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        MCAdvantageSelector(**options)
+    ):
+        with pytest.raises(ValueError, match=message):
+            MCAdvantageSelector(**options)
 
 
 def test_candidates_that_do_not_fit() -> None:
