@@ -18,18 +18,15 @@ def test_one_function_or_several():
     assert env.observation_spec.shape == (2,)
 
 
-@pytest.mark.parametrize(
-    ("count", "make", "error"),
-    [
+def test_what_is_refused():
+    for count, make, error in (
         (0, CountingEnv, ValueError),
         (2, [CountingEnv], ValueError),
         (2, CountingEnv(), TypeError),
         (2, [CountingEnv, lambda: CountingEnv((3,))], ValueError),
-    ],
-)
-def test_what_is_refused(count, make, error):
-    with pytest.raises(error):
-        SerialEnv(count, make)
+    ):
+        with pytest.raises(error):
+            SerialEnv(count, make)
 
 
 def test_they_have_started():

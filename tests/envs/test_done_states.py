@@ -12,21 +12,18 @@ FLAG = Categorical(2, (1,), dtype=np.bool_)
 YES, NO = np.ones(1, np.bool_), np.zeros(1, np.bool_)
 
 
-@pytest.mark.parametrize(
-    ("given", "wanted"),
-    [
+def test_missing_entries():
+    for given, wanted in (
         ({"done": YES}, (True, True, False)),
         ({"terminated": YES}, (True, True, False)),
         ({"terminated": NO, "truncated": YES}, (True, False, True)),
         ({}, (False, False, False)),
         ({"done": np.ones((), np.bool_)}, (True, True, False)),
-    ],
-)
-def test_missing_entries(given, wanted):
-    td = TensorDict(dict(given))
-    DoneStates.of_spec(Composite(done=FLAG, terminated=FLAG, truncated=FLAG)).complete(td)
-    assert tuple(bool(td[name]) for name in ("done", "terminated", "truncated")) == wanted
-    assert {value.shape for value in td.values()} == {(1,)}
+    ):
+        td = TensorDict(dict(given))
+        DoneStates.of_spec(Composite(done=FLAG, terminated=FLAG, truncated=FLAG)).complete(td)
+        assert tuple(bool(td[name]) for name in ("done", "terminated", "truncated")) == wanted
+        assert {value.shape for value in td.values()} == {(1,)}
 
 
 def test_terminated_cannot_be_guessed():

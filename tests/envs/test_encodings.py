@@ -10,9 +10,8 @@ from lite.envs.spaces import Layout
 spaces = pytest.importorskip("gymnasium", reason="needs the gym extra").spaces
 
 
-@pytest.mark.parametrize(
-    ("space", "categorical", "spec", "value"),
-    [
+def test_there_and_back():
+    for space, categorical, spec, value in (
         (spaces.Discrete(3), False, OneHot(3, dtype=np.int64), 2),
         (spaces.Discrete(3, start=5), False, OneHot(3, dtype=np.int64), 6),
         (spaces.Discrete(3), True, Categorical(3), 2),
@@ -22,19 +21,17 @@ spaces = pytest.importorskip("gymnasium", reason="needs the gym extra").spaces
         (spaces.MultiDiscrete([3, 3]), False, OneHot(3, (2, 3), dtype=np.int64), [0, 2]),
         (spaces.MultiDiscrete([3, 3]), True, Categorical(3, (2,)), [0, 2]),
         (spaces.Box(-1, 1, (2,)), False, Bounded(-1, 1, (2,)), [0.5, -0.5]),
-    ],
-)
-def test_there_and_back(space, categorical, spec, value):
-    (leaf,) = Layout(space, "x").leaves
-    encoding = Encoding(leaf, ("x",), categorical)
-    assert encoding.spec == spec
-    given = np.asarray(value, space.dtype)
-    entry = encoding.entry(given)
-    assert entry.dtype == spec.dtype
-    assert spec.is_in(entry)
-    np.testing.assert_array_equal(encoding.value(entry), given)
-    batch = np.stack([given, given])
-    np.testing.assert_array_equal(encoding.value(encoding.entry(batch)), batch)
+    ):
+        (leaf,) = Layout(space, "x").leaves
+        encoding = Encoding(leaf, ("x",), categorical)
+        assert encoding.spec == spec
+        given = np.asarray(value, space.dtype)
+        entry = encoding.entry(given)
+        assert entry.dtype == spec.dtype
+        assert spec.is_in(entry)
+        np.testing.assert_array_equal(encoding.value(entry), given)
+        batch = np.stack([given, given])
+        np.testing.assert_array_equal(encoding.value(encoding.entry(batch)), batch)
 
 
 def test_entries_are_copies():

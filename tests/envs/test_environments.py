@@ -34,36 +34,35 @@ def test_an_environment_alone_has_no_batch():
     np.testing.assert_array_equal(envs.start_anew(np.array(True))[0], [[7, 1, 0]])
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_which_vectors_start_anew_when_asked(mode):
-    envs = Environments(SyncVectorEnv(makers(), autoreset_mode=mode))
-    assert (envs.batch, envs.starts_anew, envs.skips) == ((4,), True, False)
-    wrapped = gymnasium.wrappers.vector.RecordEpisodeStatistics(SyncVectorEnv(makers(), autoreset_mode=mode))
-    assert Environments(wrapped).starts_anew
-    if mode != AutoresetMode.DISABLED:
-        native = Environments(NativeCounting(mode))
-        assert (native.starts_anew, native.skips) == (False, mode == AutoresetMode.NEXT_STEP)
+def test_which_vectors_start_anew_when_asked():
+    for mode in MODES:
+        envs = Environments(SyncVectorEnv(makers(), autoreset_mode=mode))
+        assert (envs.batch, envs.starts_anew, envs.skips) == ((4,), True, False)
+        wrapped = gymnasium.wrappers.vector.RecordEpisodeStatistics(
+            SyncVectorEnv(makers(), autoreset_mode=mode)
+        )
+        assert Environments(wrapped).starts_anew
+        if mode != AutoresetMode.DISABLED:
+            native = Environments(NativeCounting(mode))
+            assert (native.starts_anew, native.skips) == (False, mode == AutoresetMode.NEXT_STEP)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("make", [SyncVectorEnv, NativeCounting])
-def test_the_last_observation_is_reached(make, mode):
-    if make is NativeCounting:
-        if mode == AutoresetMode.DISABLED:
-            pytest.skip("a vector of this mode resets by mask")
-        envs = Environments(NativeCounting(mode, [(1,), (3,)]))
-    else:
-        envs = Environments(SyncVectorEnv(makers([(1,), (3,)]), autoreset_mode=mode))
-    envs.reset()
-    out = envs.step([np.zeros(2, np.int64)])
-    np.testing.assert_array_equal(out.reached[0], [[0, 0, 1], [1, 0, 1]])
-    same = mode == AutoresetMode.SAME_STEP
-    np.testing.assert_array_equal(out.present[0], [[0, 1, 0] if same else [0, 0, 1], [1, 0, 1]])
-    assert (out.anew is not None) == same
-    if envs.starts_anew and not same:
-        np.testing.assert_array_equal(envs.start_anew(np.array([True, False]))[0], [[0, 1, 0]])
+def test_the_last_observation_is_reached():
+    lengths = [(1,), (3,)]
+    vectors = [(mode, SyncVectorEnv(makers(lengths), autoreset_mode=mode)) for mode in MODES]
+    vectors += [(mode, NativeCounting(mode, lengths)) for mode in MODES if mode != AutoresetMode.DISABLED]
+    for mode, vector in vectors:
+        envs = Environments(vector)
+        envs.reset()
         out = envs.step([np.zeros(2, np.int64)])
-        np.testing.assert_array_equal(out.reached[0], [[0, 1, 1], [1, 0, 2]])
+        np.testing.assert_array_equal(out.reached[0], [[0, 0, 1], [1, 0, 1]])
+        same = mode == AutoresetMode.SAME_STEP
+        np.testing.assert_array_equal(out.present[0], [[0, 1, 0] if same else [0, 0, 1], [1, 0, 1]])
+        assert (out.anew is not None) == same
+        if envs.starts_anew and not same:
+            np.testing.assert_array_equal(envs.start_anew(np.array([True, False]))[0], [[0, 1, 0]])
+            out = envs.step([np.zeros(2, np.int64)])
+            np.testing.assert_array_equal(out.reached[0], [[0, 1, 1], [1, 0, 2]])
 
 
 def test_seeds():
@@ -74,20 +73,19 @@ def test_seeds():
     np.testing.assert_array_equal(envs.reset([4, 3])[0], first[::-1])
 
 
-@pytest.mark.parametrize("fault", ["raise", "shape"])
-@pytest.mark.parametrize("number", [0, 2])
-def test_faults_of_a_vector_name_the_environment(fault, number):
-    makes = makers([(9,)] * 3)
-    makes[number] = lambda: gymnasium.wrappers.TimeLimit(Faulty(number, fault, 2), 50)
-    envs = Environments(SyncVectorEnv(makes))
-    envs.reset()
-    envs.step([np.zeros(3, np.int64)])
-    with pytest.raises(Fault) as caught:
+def test_faults_of_a_vector_name_the_environment():
+    for number, fault in ((0, "raise"), (2, "shape")):
+        makes = makers([(9,)] * 3)
+        makes[number] = functools.partial(Faulty, number, fault, 2)
+        envs = Environments(SyncVectorEnv(makes))
+        envs.reset()
         envs.step([np.zeros(3, np.int64)])
-    assert caught.value.index == number
-    if fault == "raise":
-        assert str(caught.value) == "step raised OSError: the motor is off"
-        assert isinstance(caught.value.cause, OSError)
+        with pytest.raises(Fault) as caught:
+            envs.step([np.zeros(3, np.int64)])
+        assert caught.value.index == number
+        if fault == "raise":
+            assert str(caught.value) == "step raised OSError: the motor is off"
+            assert isinstance(caught.value.cause, OSError)
 
 
 @pytest.mark.filterwarnings("ignore:.*ERROR:UserWarning")  # gymnasium tells of them
@@ -112,20 +110,20 @@ def test_faults_of_an_environment_alone():
     assert caught.value.index == 0
 
 
-@pytest.mark.parametrize("wrap", [False, True])
-def test_hanging_environments_are_named(wrap):
-    Faulty.released.clear()
-    makes = [*makers([(9,)] * 2), functools.partial(Faulty, 2, "hang", 1), *makers([(9,)])]
-    vector = SyncVectorEnv(makes)
-    if wrap:
-        vector = gymnasium.wrappers.vector.RecordEpisodeStatistics(vector)
-    envs = Environments(vector, timeout=0.2)
-    envs.reset()
-    with pytest.raises(Fault, match=r"step gave no answer within 0\.2 seconds") as caught:
-        envs.step([np.zeros(4, np.int64)])
-    assert caught.value.index == 2
-    Faulty.released.set()
-    envs.close()
+def test_hanging_environments_are_named():
+    for wrap in (False, True):
+        Faulty.released.clear()
+        makes = [*makers([(9,)] * 2), functools.partial(Faulty, 2, "hang", 1), *makers([(9,)])]
+        vector = SyncVectorEnv(makes)
+        if wrap:
+            vector = gymnasium.wrappers.vector.RecordEpisodeStatistics(vector)
+        envs = Environments(vector, timeout=0.1)
+        envs.reset()
+        with pytest.raises(Fault, match=r"step gave no answer within 0\.1 seconds") as caught:
+            envs.step([np.zeros(4, np.int64)])
+        assert caught.value.index == 2
+        Faulty.released.set()
+        envs.close()
 
 
 @pytest.mark.processes

@@ -1,7 +1,5 @@
 """gymnasium's environments as `EnvBase`; `tests/parity/test_envs.py` compares rollouts with torchrl's."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -40,17 +38,17 @@ def test_integers_on_demand():
     check_env_specs(env, seed=0)
 
 
-@pytest.mark.parametrize("mode", list(AutoresetMode))
-def test_vectors_of_all_modes_are_alike(mode):
-    env, other = GymWrapper(vector(mode)), GymWrapper(vector(AutoresetMode.DISABLED))
-    actions = np.eye(2, dtype=np.int64)[np.random.default_rng(0).integers(0, 2, (12, 3))]
-    env.set_seed(1)
-    other.set_seed(1)
-    td, wanted = (e.rollout(12, actions=list(actions), break_when_any_done=False) for e in (env, other))
-    assert td["next", "truncated"].sum() == 3 + 2 + 2
-    for key in ("observation", "done", ("next", "observation"), ("next", "done"), ("next", "truncated")):
-        np.testing.assert_array_equal(td[key], wanted[key])
-    assert env.batch_size == (3,)
+def test_vectors_of_all_modes_are_alike():
+    for mode in list(AutoresetMode):
+        env, other = GymWrapper(vector(mode)), GymWrapper(vector(AutoresetMode.DISABLED))
+        actions = np.eye(2, dtype=np.int64)[np.random.default_rng(0).integers(0, 2, (12, 3))]
+        env.set_seed(1)
+        other.set_seed(1)
+        td, wanted = (e.rollout(12, actions=list(actions), break_when_any_done=False) for e in (env, other))
+        assert td["next", "truncated"].sum() == 3 + 2 + 2
+        for key in ("observation", "done", ("next", "observation"), ("next", "done"), ("next", "truncated")):
+            np.testing.assert_array_equal(td[key], wanted[key])
+        assert env.batch_size == (3,)
 
 
 def test_vectors_that_start_anew_by_themselves_only_are_refused():
@@ -140,22 +138,17 @@ def test_processes():
     env.close()
 
 
-@pytest.mark.parametrize(
-    ("action", "error", "message"),
-    [
+def test_an_action_that_is_missing_or_of_another_shape() -> None:
+    for action, error, message in (
         (None, KeyError, "the action 'action' is missing"),
         (np.int64(1), ValueError, r"'action' must have shape \(2,\), got \(\)"),
-    ],
-)
-def test_an_action_that_is_missing_or_of_another_shape(
-    action: Any, error: type[Exception], message: str
-) -> None:
-    env = GymEnv("CartPole-v1")
-    td = env.reset()
-    if action is not None:
-        td["action"] = action
-    with pytest.raises(error, match=message):
-        env.step(td)
+    ):
+        env = GymEnv("CartPole-v1")
+        td = env.reset()
+        if action is not None:
+            td["action"] = action
+        with pytest.raises(error, match=message):
+            env.step(td)
 
 
 def test_the_library_is_gymnasium():

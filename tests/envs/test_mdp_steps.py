@@ -42,20 +42,20 @@ def test_it_shares_arrays_and_leaves_its_input():
         step_mdp(TensorDict(a=1))
 
 
-@pytest.mark.parametrize("keep_other", [True, False])
-@pytest.mark.parametrize("exclude_action", [True, False])
-def test_sorted_keys_say_the_same(keep_other, exclude_action):
-    options = {"keep_other": keep_other, "exclude_action": exclude_action}
-    out = StepMDP(**KEYS, **options)(one())
-    wanted = step_mdp(
-        one(),
-        **options,
-        reward_keys=KEYS["reward_keys"],
-        action_keys=KEYS["action_keys"],
-        done_keys=KEYS["done_keys"],
-    )
-    assert set(out.keys(True, True)) == set(wanted.keys(True, True))
-    assert (out == wanted).all()
+def test_sorted_keys_say_the_same():
+    for keep_other in (True, False):
+        for exclude_action in (True, False):
+            options = {"keep_other": keep_other, "exclude_action": exclude_action}
+            out = StepMDP(**KEYS, **options)(one())
+            wanted = step_mdp(
+                one(),
+                **options,
+                reward_keys=KEYS["reward_keys"],
+                action_keys=KEYS["action_keys"],
+                done_keys=KEYS["done_keys"],
+            )
+            assert set(out.keys(True, True)) == set(wanted.keys(True, True))
+            assert (out == wanted).all()
 
 
 def test_rows_of_a_lazy_stack_go_on_one_by_one():

@@ -24,17 +24,19 @@ def env():
     env.close()
 
 
-@pytest.mark.parametrize(
-    "words",
-    [{}, {"break_when_any_done": False}, {"break_when_all_done": True}, {"callback": lambda env, td: None}],
-)
-def test_it_gives_what_they_give_one_after_the_other(env, words):
-    serial = SerialEnv(2, MAKERS)
-    assert env.set_seed(4) == serial.set_seed(4)
-    td, wanted = env.rollout(9, **words), serial.rollout(9, **words)
-    assert set(td.keys(True, True)) == set(wanted.keys(True, True))
-    for key in wanted.keys(True, True):
-        np.testing.assert_array_equal(td[key], wanted[key], err_msg=str(key))
+def test_it_gives_what_they_give_one_after_the_other(env):
+    for words in (
+        {},
+        {"break_when_any_done": False},
+        {"break_when_all_done": True},
+        {"callback": lambda env, td: None},
+    ):
+        serial = SerialEnv(2, MAKERS)
+        assert env.set_seed(4) == serial.set_seed(4)
+        td, wanted = env.rollout(9, **words), serial.rollout(9, **words)
+        assert set(td.keys(True, True)) == set(wanted.keys(True, True))
+        for key in wanted.keys(True, True):
+            np.testing.assert_array_equal(td[key], wanted[key], err_msg=str(key))
 
 
 def test_specs_and_copies(env):

@@ -36,17 +36,14 @@ def test_levels_below_the_root():
     assert CountingEnv(limit=2, nested=True).rollout(9).shape == (2,)
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [
+def test_policies():
+    for policy in (
         lambda td: td.set("action", np.full(1, 0.5, np.float32)),
         lambda tensordict: TensorDict(action=np.full(1, 0.5, np.float32)),
         lambda observation: np.full(1, 0.5, np.float32),
-    ],
-)
-def test_policies(policy):
-    td = CountingEnv().rollout(9, policy)
-    np.testing.assert_array_equal(td["next", "reward"].ravel(), [0.5] * 3)
+    ):
+        td = CountingEnv().rollout(9, policy)
+        np.testing.assert_array_equal(td["next", "reward"].ravel(), [0.5] * 3)
 
 
 def test_actions_bound_the_steps():

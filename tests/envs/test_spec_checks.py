@@ -9,29 +9,25 @@ from lite.data import Bounded, NonTensor, Unbounded
 from lite.envs import check_env_specs, make_composite_from_td
 
 
-@pytest.mark.parametrize("batch", [(), (2,)])
-@pytest.mark.parametrize("nested", [False, True])
-def test_good_specs(batch, nested):
-    check_env_specs(CountingEnv(batch, nested=nested), seed=0, break_when_any_done="both")
+def test_good_specs():
+    for batch, nested in (((), True), ((2,), False)):
+        check_env_specs(CountingEnv(batch, nested=nested), seed=0, break_when_any_done="both")
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
+def test_bad_specs():
+    for spec, message in (
         (Unbounded((2,)), "shape of 'observation'"),
         (Unbounded((1,), dtype=np.float64), "dtype of 'observation'"),
         (Bounded(-2, -1, (1,)), "observation spec does not hold"),
         ({"observation": Unbounded((1,)), "more": Unbounded((1,))}, "gives no"),
         ({}, "specs lack"),
-    ],
-)
-def test_bad_specs(spec, message):
-    from lite.data import Composite
+    ):
+        from lite.data import Composite
 
-    env = CountingEnv()
-    env.observation_spec = Composite(spec) if isinstance(spec, dict) else spec
-    with pytest.raises(AssertionError, match=message):
-        check_env_specs(env)
+        env = CountingEnv()
+        env.observation_spec = Composite(spec) if isinstance(spec, dict) else spec
+        with pytest.raises(AssertionError, match=message):
+            check_env_specs(env)
 
 
 def test_dtypes_only_on_demand():

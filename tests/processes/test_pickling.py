@@ -14,8 +14,6 @@ from helpers.pickled import Point, echo_plus_one
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack
 
-PROTOCOLS = range(2, pickle.HIGHEST_PROTOCOL + 1)
-
 
 def everything() -> TensorDict:
     rows = [TensorDict({"r": np.arange(2 * n).reshape(2, n)}, batch_size=[2]) for n in (1, 2, 4)]
@@ -43,20 +41,19 @@ def same(a: Any, b: Any) -> None:
         np.testing.assert_array_equal(b.get(key), value, strict=True)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("locked", [False, True])
-def test_everything_survives(protocol: int, locked: bool) -> None:
-    td = everything()
-    td.is_locked = locked
-    out = pickle.loads(pickle.dumps(td, protocol))
-    same(td, out)
-    assert out["each"] == td["each"]
-    assert isinstance(out["point"], Point)
-    assert out["point"].label == "p"
-    assert out["point"].tags == ["a", "b", "c"]
-    assert isinstance(out.get("lazy"), LazyStackedTensorDict)
-    for part, expected in zip(out.get("lazy").tensordicts, td.get("lazy").tensordicts, strict=True):
-        np.testing.assert_array_equal(part["r"], expected["r"])
+def test_everything_survives() -> None:
+    for protocol, locked in ((2, True), (pickle.HIGHEST_PROTOCOL, False)):
+        td = everything()
+        td.is_locked = locked
+        out = pickle.loads(pickle.dumps(td, protocol))
+        same(td, out)
+        assert out["each"] == td["each"]
+        assert isinstance(out["point"], Point)
+        assert out["point"].label == "p"
+        assert out["point"].tags == ["a", "b", "c"]
+        assert isinstance(out.get("lazy"), LazyStackedTensorDict)
+        for part, expected in zip(out.get("lazy").tensordicts, td.get("lazy").tensordicts, strict=True):
+            np.testing.assert_array_equal(part["r"], expected["r"])
 
 
 def test_a_locked_tree_stays_one() -> None:
@@ -76,13 +73,13 @@ def test_an_unlocked_copy_of_a_part_can_be_changed() -> None:
     assert "new" not in td["n"]
 
 
-@pytest.mark.parametrize("kind", [Point, LazyStackedTensorDict])
-def test_other_containers_at_the_root(kind: type) -> None:
-    td = everything()
-    source = td["point"] if kind is Point else td.get("lazy")
-    out = pickle.loads(pickle.dumps(source))
-    assert type(out) is kind
-    assert repr(out) == repr(source)
+def test_other_containers_at_the_root() -> None:
+    for kind in (Point, LazyStackedTensorDict):
+        td = everything()
+        source = td["point"] if kind is Point else td.get("lazy")
+        out = pickle.loads(pickle.dumps(source))
+        assert type(out) is kind
+        assert repr(out) == repr(source)
 
 
 def test_an_array_under_two_keys_stays_one() -> None:
@@ -93,12 +90,12 @@ def test_an_array_under_two_keys_stays_one() -> None:
 
 def test_no_buffer_is_copied() -> None:
     leaves = {
-        "a": np.zeros((512, 1024)),
-        "fortran": np.asfortranarray(np.ones((512, 512))),
-        "first rows": np.zeros((1024, 1024))[:512],
+        "a": np.zeros((256, 512)),
+        "fortran": np.asfortranarray(np.ones((256, 256))),
+        "first rows": np.zeros((512, 512))[:256],
     }
     if np.lib.NumpyVersion(np.__version__) >= "2.3.0":  # before, NumPy copies these
-        leaves["permuted"] = np.zeros((8, 64, 512)).transpose(1, 0, 2)
+        leaves["permuted"] = np.zeros((8, 64, 128)).transpose(1, 0, 2)
     td = TensorDict({"n": leaves, "lazy": lazy_stack([TensorDict(x=np.zeros(1 << 17))] * 2)})
     size = sum(x.nbytes for x in leaves.values())
     buffers: list[pickle.PickleBuffer] = []
@@ -122,19 +119,19 @@ def test_no_buffer_is_copied() -> None:
         np.testing.assert_array_equal(out["n", key], leaf)
 
 
-@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn"])
-def test_extension_dtypes_are_not_copied_either(name: str) -> None:
-    dtype = getattr(pytest.importorskip("ml_dtypes"), name)
-    x = (np.arange(2000) % 16).astype(dtype)
-    td = TensorDict({"x": x, "strided": x[::2]})
-    buffers: list[pickle.PickleBuffer] = []
-    data = pickle.dumps(td, protocol=5, buffer_callback=buffers.append)
-    out = pickle.loads(data, buffers=buffers)
-    assert np.shares_memory(out["x"], x)
-    for key in ("x", "strided"):
-        np.testing.assert_array_equal(out[key], td[key], strict=True)
-    plain = pickle.loads(pickle.dumps(td, protocol=2))
-    np.testing.assert_array_equal(plain["x"], x, strict=True)
+def test_extension_dtypes_are_not_copied_either() -> None:
+    for name in ("bfloat16", "float8_e4m3fn"):
+        dtype = getattr(pytest.importorskip("ml_dtypes"), name)
+        x = (np.arange(2000) % 16).astype(dtype)
+        td = TensorDict({"x": x, "strided": x[::2]})
+        buffers: list[pickle.PickleBuffer] = []
+        data = pickle.dumps(td, protocol=5, buffer_callback=buffers.append)
+        out = pickle.loads(data, buffers=buffers)
+        assert np.shares_memory(out["x"], x)
+        for key in ("x", "strided"):
+            np.testing.assert_array_equal(out[key], td[key], strict=True)
+        plain = pickle.loads(pickle.dumps(td, protocol=2))
+        np.testing.assert_array_equal(plain["x"], x, strict=True)
 
 
 def test_read_only_arrays_stay_read_only_out_of_band() -> None:

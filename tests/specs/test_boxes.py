@@ -1,7 +1,6 @@
 """`spec.space`."""
 
 import numpy as np
-import pytest
 
 from lite.data import (
     Binary,
@@ -16,19 +15,16 @@ from lite.data import (
 from lite.specs.boxes import BoxList, CategoricalBox
 
 
-@pytest.mark.parametrize(
-    ("spec", "space"),
-    [
+def test_classes():
+    for spec, space in (
         (Categorical(3), CategoricalBox(3)),
         (Binary(4), CategoricalBox(2)),
         (OneHot(3), CategoricalBox(3)),
         (MultiOneHot([2, 3]), BoxList([CategoricalBox(2), CategoricalBox(3)])),
         (MultiCategorical([[2], [3]]), BoxList([BoxList([CategoricalBox(2)]), BoxList([CategoricalBox(3)])])),
         (NonTensor(), None),
-    ],
-)
-def test_classes(spec, space):
-    assert spec.space == space
+    ):
+        assert spec.space == space
 
 
 def test_bounds():

@@ -6,19 +6,17 @@ import pytest
 from lite.data import Bounded, Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, Unbounded
 
 
-@pytest.mark.parametrize(
-    "spec", [OneHot(4), OneHot(4, (3, 4), dtype=np.int64), MultiOneHot([2, 3]), MultiCategorical([2, 5])]
-)
-def test_drawn_values_are_in(spec):
-    drawn = spec.rand((200,), rng=0)
-    assert drawn.shape == (200, *spec.shape)
-    assert drawn.dtype == spec.dtype
-    assert spec.is_in(drawn)
-    assert len(np.unique(drawn.reshape(200, -1), axis=0)) > 3
-    assert not spec.is_in(drawn[..., :-1])
-    assert not spec.is_in(drawn.astype(np.float32))
-    assert not spec.is_in(spec.one() + spec.one() if spec.dtype != np.bool_ else spec.one())
-    np.testing.assert_array_equal(spec.rand((200,), rng=0), drawn)
+def test_drawn_values_are_in():
+    for spec in (OneHot(4), OneHot(4, (3, 4), dtype=np.int64), MultiOneHot([2, 3]), MultiCategorical([2, 5])):
+        drawn = spec.rand((200,), rng=0)
+        assert drawn.shape == (200, *spec.shape)
+        assert drawn.dtype == spec.dtype
+        assert spec.is_in(drawn)
+        assert len(np.unique(drawn.reshape(200, -1), axis=0)) > 3
+        assert not spec.is_in(drawn[..., :-1])
+        assert not spec.is_in(drawn.astype(np.float32))
+        assert not spec.is_in(spec.one() + spec.one() if spec.dtype != np.bool_ else spec.one())
+        np.testing.assert_array_equal(spec.rand((200,), rng=0), drawn)
 
 
 def test_masks_leave_classes_out():
@@ -43,9 +41,8 @@ def test_nearest_values():
     assert near.astype(int).tolist() == [0, 1, 0, 1, 0]
 
 
-@pytest.mark.parametrize(
-    ("make", "error"),
-    [
+def test_what_is_refused():
+    for make, error in (
         (lambda: OneHot(0), ValueError),
         (lambda: OneHot(4, (3,)), ValueError),
         (lambda: MultiOneHot([2, 3], (4,)), ValueError),
@@ -56,11 +53,9 @@ def test_nearest_values():
         (lambda: OneHot(3).encode(3), AssertionError),
         (lambda: MultiOneHot([2, 3]).encode([2, 0]), AssertionError),
         (lambda: OneHot(3)[0], IndexError),
-    ],
-)
-def test_what_is_refused(make, error):
-    with pytest.raises(error):
-        make()
+    ):
+        with pytest.raises(error):
+            make()
 
 
 def test_specs_are_told_apart_and_indexed():

@@ -7,28 +7,25 @@ from lite.envs import ObservationNorm, RewardScaling
 from lite.envs.transforms.affine import in_common_dtype
 
 
-@pytest.mark.parametrize("standard", [True, False])
-def test_there_and_back(standard):
-    norm = ObservationNorm(2.0, 4.0, ["x"], ["y"], ["a"], ["b"], standard)
-    out = norm(TensorDict(x=np.array([6.0], np.float32)))["y"]
-    assert (float(out[0]), out.dtype) == (1.0 if standard else 26.0, np.float32)
-    np.testing.assert_array_equal(norm.inv(TensorDict(b=out))["a"], [6])
-    spec = norm.transform_observation_spec(Bounded(-2, 6, (1,)))
-    assert spec == Bounded(*((-1, 1) if standard else (-6, 26)), (1,))
+def test_there_and_back():
+    for standard in (True, False):
+        norm = ObservationNorm(2.0, 4.0, ["x"], ["y"], ["a"], ["b"], standard)
+        out = norm(TensorDict(x=np.array([6.0], np.float32)))["y"]
+        assert (float(out[0]), out.dtype) == (1.0 if standard else 26.0, np.float32)
+        np.testing.assert_array_equal(norm.inv(TensorDict(b=out))["a"], [6])
+        spec = norm.transform_observation_spec(Bounded(-2, 6, (1,)))
+        assert spec == Bounded(*((-1, 1) if standard else (-6, 26)), (1,))
 
 
-@pytest.mark.parametrize(
-    ("value", "buffers", "dtype"),
-    [
+def test_dtypes_are_those_of_torch():
+    for value, buffers, dtype in (
         (np.float32, [np.zeros((), np.float64)], np.float32),
         (np.float32, [np.zeros(2, np.float64)], np.float64),
         (np.int64, [np.zeros((), np.int64), np.zeros((), np.float32)], np.float32),
         (np.uint8, [np.zeros((), np.int64)], np.float32),
-    ],
-)
-def test_dtypes_are_those_of_torch(value, buffers, dtype):
-    for array in in_common_dtype(np.zeros(2, value), *buffers):
-        assert array.dtype == dtype
+    ):
+        for array in in_common_dtype(np.zeros(2, value), *buffers):
+            assert array.dtype == dtype
 
 
 def test_least_scales():

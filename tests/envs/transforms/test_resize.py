@@ -8,13 +8,13 @@ from lite.envs import Resize
 STRIPES = np.repeat(np.array([0, 0, 100, 100, 200, 200], np.uint8)[None], 4, 0)[None]
 
 
-@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
-def test_constant_images_stay(mode):
-    image = np.full((2, 3, 7, 5), 77, np.uint8)
-    for size in ((3, 9), (14, 2), (7, 5)):
-        out = Resize(size, interpolation=mode)(TensorDict(pixels=image))["pixels"]
-        np.testing.assert_array_equal(out, np.full((2, 3, *size), 77))
-        assert out.dtype == np.uint8
+def test_constant_images_stay():
+    for mode in ("nearest", "nearest-exact", "bilinear", "bicubic"):
+        image = np.full((2, 3, 7, 5), 77, np.uint8)
+        for size in ((3, 9), (14, 2), (7, 5)):
+            out = Resize(size, interpolation=mode)(TensorDict(pixels=image))["pixels"]
+            np.testing.assert_array_equal(out, np.full((2, 3, *size), 77))
+            assert out.dtype == np.uint8
 
 
 def test_means_of_pixels():

@@ -15,21 +15,18 @@ from lite.envs import (
 )
 
 
-@pytest.mark.parametrize(
-    ("transform", "shape"),
-    [
+def test_there_and_back():
+    for transform, shape in (
         (UnsqueezeTransform(-2, in_keys=["x"], in_keys_inv=["x"]), (2, 3, 1, 4)),
         (UnsqueezeTransform(0, allow_positive_dim=True, in_keys=["x"], in_keys_inv=["x"]), (1, 2, 3, 4)),
         (PermuteTransform((-1, -3, -2), in_keys=["x"], in_keys_inv=["x"]), (4, 2, 3)),
         (PermuteTransform((-2, -1, -3), in_keys=["x"], in_keys_inv=["x"]), (3, 4, 2)),
-    ],
-)
-def test_there_and_back(transform, shape):
-    x = np.arange(24.0).reshape(2, 3, 4)
-    td = transform(TensorDict(x=x))
-    assert td["x"].shape == shape
-    np.testing.assert_array_equal(transform.inv(td)["x"], x)
-    assert transform.transform_observation_spec(Bounded(0, x)).shape == shape
+    ):
+        x = np.arange(24.0).reshape(2, 3, 4)
+        td = transform(TensorDict(x=x))
+        assert td["x"].shape == shape
+        np.testing.assert_array_equal(transform.inv(td)["x"], x)
+        assert transform.transform_observation_spec(Bounded(0, x)).shape == shape
 
 
 def test_specs_of_inputs():
@@ -44,18 +41,15 @@ def test_specs_of_inputs():
     assert turned["full_state_spec", "s"].shape == (3, 2)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
+def test_dims():
+    for make in (
         lambda: UnsqueezeTransform(0, in_keys=["x"]),
         lambda: PermuteTransform((-1, -1), in_keys=["x"]),
         lambda: FlattenObservation(0, -1),
         lambda: FlattenObservation(-2, 1),
-    ],
-)
-def test_dims(make):
-    with pytest.raises((RuntimeError, ValueError), match="must be"):
-        make()
+    ):
+        with pytest.raises((RuntimeError, ValueError), match="must be"):
+            make()
 
 
 def test_flatten():

@@ -29,16 +29,16 @@ def collected(*transforms, policy=None, frames=48, lengths=LENGTHS, **keywords):
     return next(iter(collector))
 
 
-@pytest.mark.parametrize("update_done", [True, False])
-def test_step_counter_truncates(update_done):
-    td = collected(StepCounter(2, step_count_key="steps", update_done=update_done))
-    # Lengths 3, 5 and 4 become 2; of 1, 2 and 6 the second one ends by itself.
-    np.testing.assert_array_equal(td["next", "steps"][1].ravel(), [1, 2] * 6)
-    np.testing.assert_array_equal(td["next", "steps"][2].ravel(), [1, 1, 2, 1, 2] * 2 + [1, 1])
-    np.testing.assert_array_equal(td["next", "truncated"][1].ravel(), [False, True] * 6)
-    assert not td["next", "terminated"][1].any()
-    assert td["next", "done"][1].any() == update_done
-    assert "step_count" not in td
+def test_step_counter_truncates():
+    for update_done in (True, False):
+        td = collected(StepCounter(2, step_count_key="steps", update_done=update_done))
+        # Lengths 3, 5 and 4 become 2; of 1, 2 and 6 the second one ends by itself.
+        np.testing.assert_array_equal(td["next", "steps"][1].ravel(), [1, 2] * 6)
+        np.testing.assert_array_equal(td["next", "steps"][2].ravel(), [1, 1, 2, 1, 2] * 2 + [1, 1])
+        np.testing.assert_array_equal(td["next", "truncated"][1].ravel(), [False, True] * 6)
+        assert not td["next", "terminated"][1].any()
+        assert td["next", "done"][1].any() == update_done
+        assert "step_count" not in td
 
 
 def test_another_key_for_truncation():
@@ -118,9 +118,8 @@ def test_one_environment_alone():
     np.testing.assert_array_equal(td["next", "episode_reward"][:, 0], [1, 3, 6, 11, 23, 36, 21])
 
 
-@pytest.mark.parametrize(
-    ("make", "kind", "message"),
-    [
+def test_arguments():
+    for make, kind, message in (
         (lambda: StepCounter(0), ValueError, "max_steps must be at least 1, got 0"),
         (lambda: StepCounter(2.5), TypeError, "max_steps"),
         (lambda: StepCounter(step_count_key=("a", "b")), ValueError, "step_count_key must be a string"),
@@ -129,24 +128,19 @@ def test_one_environment_alone():
         (lambda: TensorDictPrimer(), ValueError, "primers must have at least one spec"),
         (lambda: TensorDictPrimer(a=NonTensor((1,))), TypeError, "primers must be specs of arrays"),
         (lambda: TensorDictPrimer(a=Unbounded(1), default_value="x"), ValueError, "could not convert"),
-    ],
-)
-def test_arguments(make, kind, message):
-    with pytest.raises(kind, match=message):
-        make()
+    ):
+        with pytest.raises(kind, match=message):
+            make()
 
 
-@pytest.mark.parametrize(
-    ("transforms", "message"),
-    [
+def test_two_that_write_the_same_entry():
+    for transforms, message in (
         ([RewardSum(), RewardSum()], "RewardSum writes"),
         ([InitTracker("observation")], "InitTracker writes"),
         ([InitTracker("done")], "InitTracker writes"),
-    ],
-)
-def test_two_that_write_the_same_entry(transforms, message):
-    with pytest.raises(ValueError, match=message):
-        Collector(Counting(), frames_per_batch=5, transforms=transforms)
+    ):
+        with pytest.raises(ValueError, match=message):
+            Collector(Counting(), frames_per_batch=5, transforms=transforms)
 
 
 def test_a_reward_that_is_not_there():
