@@ -77,7 +77,7 @@ def test_lengths_of_truncated_episodes() -> None:
         ((1.0, 0.0), {4}, {2, 3, 4}),
     ):
         found: list[set[int]] = [set(), set(), set()]
-        for seed in range(8):
+        for seed in range(12):
             truncation = RandomTruncationTransform(2, 4, *chances, generator=seed)
             env = TransformedEnv(Steps(99), Compose(StepCounter(), truncation))
             td = env.rollout(24, break_when_any_done=False)
