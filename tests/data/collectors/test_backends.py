@@ -2,25 +2,11 @@
 
 import inspect
 
-import numpy as np
 import pytest
 from helpers.counting_env import CountingEnv
 
-from lite.data import Collector, MultiAsyncCollector, MultiSyncCollector
+from lite.data import Collector
 from lite.data.collectors.backends import collector_elsewhere
-
-
-def test_processes():
-    collector = Collector([CountingEnv, CountingEnv], frames_per_batch=10, num_collectors=2, sync=True)
-    with collector:
-        assert type(collector) is MultiSyncCollector
-        assert collector.next().shape == (2, 5)
-    options = {"create_env_kwargs": {"limit": 4}}
-    collector = Collector(CountingEnv, frames_per_batch=5, backend="process", backend_options=options)
-    with collector:
-        assert type(collector) is MultiAsyncCollector
-        assert collector.num_workers == 1
-        np.testing.assert_array_equal(collector.next()["observation"].ravel(), [0, 1, 2, 3, 0])
 
 
 def test_this_process():
@@ -65,13 +51,30 @@ def test_subclasses_collect_here():
         Own(CountingEnv, frames_per_batch=4, num_collectors=2)
 
 
-def test_a_cluster(monkeypatch):
+def test_processes_and_clusters(monkeypatch):
     monkeypatch.setattr(
         "lite.data.collectors.backends.implementation",
         lambda name, module, package: lambda *args, **words: (name, args, words),
     )
-    made = collector_elsewhere(
-        (CountingEnv, None), {"num_collectors": 2, "backend": "ray", "total_frames": 9}
+
+    def made(*args, **words):
+        return collector_elsewhere(args, words)
+
+    assert made([CountingEnv] * 2, num_collectors=2, sync=True, total_frames=9) == (
+        "multi_sync_collector",
+        ([CountingEnv] * 2,),
+        {"total_frames": 9},
+    )
+    options = {"create_env_kwargs": {"limit": 4}}
+    assert made(CountingEnv, backend="process", backend_options=options) == (
+        "multi_async_collector",
+        ([CountingEnv],),
+        options,
     )
     words = {"total_frames": 9, "num_collectors": 2, "sync": False}
-    assert made == ("ray_collector", ([CountingEnv] * 2, None), words)
+    assert made(CountingEnv, None, num_collectors=2, backend="ray", total_frames=9) == (
+        "ray_collector",
+        ([CountingEnv] * 2, None),
+        words,
+    )
+    assert type(Collector(CountingEnv, frames_per_batch=4, num_collectors=2)) is tuple

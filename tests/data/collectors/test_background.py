@@ -18,13 +18,13 @@ def waited_for(condition):
 
 @pytest.mark.parametrize("kind", [Collector, AsyncCollector])
 def test_collection_goes_on(kind):
-    buffer = ReplayBuffer(storage=LazyTensorStorage(100))
+    buffer = ReplayBuffer(storage=LazyTensorStorage(30))
     collector = kind(CountingEnv, frames_per_batch=6, replay_buffer=buffer)
     assert not collector.is_running()
     collector.start()
     collector.start()  # once is enough
     assert collector.is_running()
-    waited_for(lambda: len(buffer) == 100)
+    waited_for(lambda: len(buffer) == 30)
     collector.async_shutdown()
     assert not collector.is_running()
     assert collector.closed

@@ -1,4 +1,3 @@
-import functools
 import io
 import json
 import sys
@@ -7,7 +6,7 @@ import numpy as np
 import pytest
 
 from lite import TensorDict, enable_grad, nn
-from lite.data import Collector, RandomPolicy, StepCounter
+from lite.data import Collector, StepCounter
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
 SyncVectorEnv, AutoresetMode = gymnasium.vector.SyncVectorEnv, gymnasium.vector.AutoresetMode
@@ -110,14 +109,6 @@ def test_a_batch_is_good_until_the_next_but_one():
     same(third, copies[2])
     assert np.shares_memory(first["observation"], third["observation"])
     assert not np.shares_memory(first["observation"], second["observation"])
-
-
-def test_environments_can_be_made():
-    def make(count):
-        return cartpoles(count)
-
-    assert Collector(make, frames_per_batch=6, create_env_kwargs={"count": 3}).next().shape == (3, 2)
-    assert Collector(functools.partial(Counting, 1), frames_per_batch=6).next().shape == (6,)
 
 
 def test_seeds():
@@ -415,16 +406,6 @@ def test_as_a_context():
     with Collector(cartpoles(), frames_per_batch=10) as collector:
         collector.shutdown(close_env=False)
     assert not collector.env.closed
-
-
-def test_specs():
-    collector = Collector(cartpoles(3), frames_per_batch=6)
-    assert collector.action_spec.n == 2
-    assert collector.action_spec.shape == (3,)
-    assert collector.observation_spec["observation"].shape == (3, 4)
-    policy = RandomPolicy(collector.action_spec, generator=0)
-    td = Collector(cartpoles(3), policy, frames_per_batch=6).next()
-    assert td["action"].shape == (3, 2)
 
 
 def test_arguments():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lite import TensorDict, TensorDictBase, lazy_stack
-from lite.data import LazyStackStorage, LLMCollector, MCAdvantage, TensorDictReplayBuffer, group_advantages
+from lite.data import LLMCollector
 
 
 class Echo:
@@ -287,23 +287,6 @@ def test_policies_that_do_not_fit() -> None:
         make(rows, policy=lambda td: td[:1]).rollout()
     with pytest.raises(ValueError, match=r"must give a TensorDict of batch size \(4,\), got int"):
         make(rows, policy=lambda td: 1).rollout()
-
-
-def test_a_stream_of_groups_goes_through_a_buffer() -> None:
-    """Responses to a prompt come in two batches; their advantages are those of the whole group."""
-    buffer = TensorDictReplayBuffer(
-        storage=LazyStackStorage(100), transform=MCAdvantage(grpo_size=4), batch_size=8
-    )
-    collector = make(repeats=4, dialog_turns_per_batch=8, total_dialog_turns=16, replay_buffer=buffer)
-    assert len(collector) == 2
-    assert list(collector) == [None, None]
-    assert len(buffer) == 16
-    rows = buffer[:]
-    groups = rows["collector", "group_ids"].reshape(-1)
-    for group in set(groups):
-        own = groups == group
-        expected = group_advantages(rows["next", "reward"][own].reshape(-1), np.zeros(own.sum(), int))
-        np.testing.assert_allclose(rows["advantage"][own].reshape(-1), expected)
 
 
 def test_lengths() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lite import TensorDict, TensorDictBase
-from lite.data import Collector, EnvError, MultiStep, RewardSum
+from lite.data import Collector, EnvError, RewardSum
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
 spaces = gymnasium.spaces
@@ -136,50 +136,6 @@ def test_vectors_that_refuse_to_start_some_anew():
         row = td[i][mask[i]]
         np.testing.assert_array_equal(row["step_count"], transitions(i, lengths, row.shape[0])["step_count"])
     assert not mask.all()
-
-
-def test_infos_in_lists_have_no_last_observations():
-    env = SyncVectorEnv(makers(), autoreset_mode=AutoresetMode.SAME_STEP)
-    collector = Collector(gymnasium.wrappers.vector.DictInfoToList(env), frames_per_batch=200)
-    with pytest.raises(EnvError, match="without final_obs"):
-        collector.next()
-
-
-def test_windows_do_not_cross_marked_steps():
-    (td,) = batches(NativeCounting(AutoresetMode.NEXT_STEP), frames_per_batch=100, total_frames=1)
-    mask = td["collector", "mask"]
-    out = MultiStep(1.0, 3)(td)
-    for i, lengths in enumerate(LENGTHS):
-        (truth,) = batches(SyncVectorEnv(makers([lengths])), frames_per_batch=25, total_frames=1)
-        expected = MultiStep(1.0, 3)(truth)[0]
-        count = mask[i].sum() - 3  # the last windows end with the batch
-        for key in (("next", "reward"), ("next", "observation"), "steps_to_next_obs", "nonterminal"):
-            ours = out[key][i][mask[i]][:count]
-            wanted = expected[key][:count].copy()
-            if key in (("next", "observation"), "observation"):
-                wanted[:, 0] = i
-            np.testing.assert_array_equal(ours, wanted, err_msg=str(key))
-
-
-def test_no_observation_is_invented():
-    """Next observations of NaN at the starts of episodes poison advantages; there are none to need them."""
-    for mode in MODES:
-        td = joined(
-            batches(
-                gymnasium.make_vec(
-                    "CartPole-v1", 3, vectorization_mode="sync", vector_kwargs={"autoreset_mode": mode}
-                ),
-                seed=0,
-            )
-        )
-        same = ~td["next", "done"][:, :-1, 0]
-        np.testing.assert_array_equal(td["observation"][:, 1:][same], td["next", "observation"][:, :-1][same])
-        assert (td["observation"][:, 1:][~same] != td["next", "observation"][:, :-1][~same]).any(-1).all()
-        assert np.isfinite(td["next", "observation"]).all()
-        # Where an episode terminates, the last observation is out of bounds.
-        last = td["next", "observation"][td["next", "terminated"][..., 0]]
-        assert len(last)
-        assert ((abs(last[:, 0]) > 2.4) | (abs(last[:, 2]) > 0.2095)).all()
 
 
 SPACES = {

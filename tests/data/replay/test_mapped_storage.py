@@ -324,15 +324,6 @@ def test_emptied(tmp_path) -> None:
     assert (len(again), again.write_count, again.storage.kept()) == (0, 0, None)
 
 
-def test_what_no_file_holds(tmp_path) -> None:
-    buffer = opened(tmp_path / "f")
-    with pytest.raises(TypeError, match="some entries are objects"):
-        buffer.extend(TensorDict({"text": ["a", "b"]}, [2]))
-    assert not (tmp_path / "f" / "meta.json").exists()
-    buffer.extend(frames(0, 2))
-    assert len(buffer) == 2
-
-
 def test_one_array(tmp_path) -> None:
     buffer = opened(tmp_path / "f", 4)
     buffer.extend(np.arange(6.0))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lite import TensorDict
-from lite.data import LazyMemmapStorage, LazyTensorStorage, MultiStepTransform, ReplayBuffer
+from lite.data import LazyMemmapStorage, LazyTensorStorage, ReplayBuffer
 
 
 def frames(start: int, stop: int, every: int = 5, dtype: object = np.float32) -> TensorDict:
@@ -80,17 +80,6 @@ def test_dtypes() -> None:
         data = frames(0, 30, dtype=dtype)
         buffer.extend(data)
         assert (buffer[:] == data).all()
-
-
-def test_n_steps_ahead_are_kept_apart() -> None:
-    plain = ReplayBuffer(storage=LazyTensorStorage(40), transform=MultiStepTransform(3, 0.9))
-    compressed = ReplayBuffer(
-        storage=LazyTensorStorage(40, compress_next=True), transform=MultiStepTransform(3, 0.9)
-    )
-    for buffer in (plain, compressed):
-        buffer.extend(frames(0, 30))
-        buffer.flush()
-    assert (plain[:] == compressed[:]).all()
 
 
 def test_refused() -> None:

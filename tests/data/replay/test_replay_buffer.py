@@ -90,20 +90,6 @@ def test_nothing_changes_when_something_fails() -> None:
     assert buffer.extend(frames(5, 6)).tolist() == [3]
 
 
-def test_frames_withheld_one_by_one() -> None:
-    one, all_ = (
-        ReplayBuffer(storage=LazyTensorStorage(20), transform=MultiStepTransform(2, 0.9)) for _ in range(2)
-    )
-    data = frames(0, 6)
-    returned = [one.add(data[i]) for i in range(6)]
-    assert [np.size(index) for index in returned] == [0, 0, 1, 1, 1, 1]
-    assert returned[2:] == [0, 1, 2, 3]
-    assert all_.extend(data).tolist() == [0, 1, 2, 3]
-    assert one.flush().tolist() == all_.flush().tolist() == [4, 5]
-    assert one.flush().shape == (0,)
-    assert (one[:] == all_[:]).all()
-
-
 def test_keys_as_indices() -> None:
     buffer = filled()
     np.testing.assert_array_equal(buffer["step"], buffer[:]["step"])

@@ -105,19 +105,6 @@ def test_episodes_that_are_cut_in_place():
     assert len(buffer.sample(30 * EPISODE)) == 30
 
 
-def test_new_entries_may_start_slices_at_once_by_their_priority():
-    buffer, step = filled("memory", "prioritized")
-    places = buffer.extend(frames(step, 6))
-    index = buffer.sample(900)["index"].reshape(-1, LENGTH)[:, 0]
-    assert set(places[:-2].tolist()) & set(index.tolist())
-    buffer.update_priority(np.arange(ROWS), 1e-6)
-    batch = buffer.sample(9)
-    batch["td_error"] = np.full(9, 100.0)
-    buffer.update_tensordict_priority(batch)
-    again = buffer.sample(300)["index"].reshape(-1, LENGTH)[:, 0]
-    assert set(again.tolist()) <= set(batch["index"].tolist())
-
-
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_slices_of_what_another_storage_writes(sampler: str, tmp_path: Any):
     """As another process does it: through the files."""

@@ -8,8 +8,7 @@ from helpers.data.ring_storage import RingStorage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lite import TensorDict
-from lite.data import LazyTensorStorage, PrioritizedSliceSampler, SliceSampler, TensorDictReplayBuffer
+from lite.data import PrioritizedSliceSampler, SliceSampler
 
 SPANS = st.one_of(st.booleans(), st.integers(0, 3))
 
@@ -97,30 +96,6 @@ def test_places_are_drawn_uniformly():
         share = 20_000 / sum(expected.values())
         chi = sum((found[key] - share * count) ** 2 / (share * count) for key, count in expected.items())
         assert chi < 26.1  # 8 degrees: 0.1%
-
-
-def test_padded_batches_have_one_size_and_say_what_is_real():
-    buffer = TensorDictReplayBuffer(
-        storage=LazyTensorStorage(20),
-        sampler=SliceSampler(slice_len=4, strict_length=False, pad_output=True, generator=0),
-        batch_size=40,
-    )
-    episode = np.repeat([0, 1], [2, 6])
-    start = np.array([1, 0, 1, 0, 0, 0, 0, 0], bool)[:, None]
-    buffer.extend(TensorDict({"episode": episode, "step": np.arange(8), "is_init": start}, [8]))
-    batch = buffer.sample()
-    assert batch.shape == (40,)
-    rows = batch.reshape(10, 4)
-    short = rows["episode"][:, 0] == 0
-    assert 0 < short.sum() < 10
-    np.testing.assert_array_equal(rows["step"][short], np.tile([0, 1, 1, 1], (short.sum(), 1)))
-    np.testing.assert_array_equal(
-        rows["collector", "mask"][short], [[True, True, False, False]] * short.sum()
-    )
-    assert rows["collector", "mask"][~short].all()
-    np.testing.assert_array_equal(rows["is_init"][..., 0], [[True, False, False, False]] * 10)
-    last = np.where(short, 1, 3)
-    np.testing.assert_array_equal(rows["next", "done"][..., 0], np.arange(4) == last[:, None])
 
 
 @settings(max_examples=25)

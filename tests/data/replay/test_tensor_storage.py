@@ -57,11 +57,6 @@ def test_places_that_there_are_not() -> None:
         assert (storage.get(slice(None)) == before).all()
 
 
-def test_places_and_rows_of_other_numbers() -> None:
-    with pytest.raises(RuntimeError, match="3 rows do not fit 2 places"):
-        filled().set([0, 1], rows(3))
-
-
 def test_nothing_is_written_by_what_fails() -> None:
     storage = filled()
     before = storage.get(slice(None)).clone()

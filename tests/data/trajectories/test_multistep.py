@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from helpers.multistep_vectors import as_key, assert_entries, assert_same, build, cases
 
-from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, default_dtype, lazy_stack
+from lite import NonTensorStack, TensorDict, default_dtype
 from lite.data import MultiStep
 from lite.nn import Module
 
@@ -94,29 +94,6 @@ def test_n_steps_may_change_between_calls():
         step(data())
 
 
-def test_keywords_are_the_attributes():
-    td = data()
-    td["next"].rename_key_("reward", "payoff").rename_key_("done", "over")
-    td["next", "sub", "flag"] = td["next", "over"].copy()
-    td["valid"] = np.zeros((3, 8), bool)
-    options = {
-        "done_key": "over",
-        "done_keys": ("over", ("sub", "flag")),
-        "reward_keys": ("payoff",),
-        "mask_key": "valid",
-    }
-    by_keyword = MultiStep(0.9, 3, **options)(td)
-    step = MultiStep(0.9, 3)
-    for name, value in options.items():
-        setattr(step, name, value)
-    assert_same(by_keyword, step(td))
-    assert_same(
-        by_keyword["next"].select("observation"), MultiStep(0.9, 3)(data())["next"].select("observation")
-    )
-    assert not by_keyword["nonterminal"].any()
-    np.testing.assert_array_equal(by_keyword["next", "sub", "flag"], td["next", "sub", "flag"])
-
-
 def test_shift_done_moves_the_flags_along():
     td = data(rate=0.3)
     td["next", "terminated"] = td["next", "done"].copy()
@@ -126,15 +103,6 @@ def test_shift_done_moves_the_flags_along():
     for key in ("done", "terminated"):
         np.testing.assert_array_equal(shifted["next", key], np.take_along_axis(td["next", key], index, 1))
     np.testing.assert_array_equal(plain["next", "observation"], shifted["next", "observation"])
-
-
-def test_nested_done_is_shifted_unless_listed():
-    td = data(rate=0.3)
-    td["next", "agents", "done"] = td["next", "done"].copy()
-    out = MultiStep(0.9, 4)(td)
-    assert (out["next", "agents", "done"] != td["next", "agents", "done"]).any()
-    out = MultiStep(0.9, 4, done_keys=("done", ("agents", "done")))(td)
-    np.testing.assert_array_equal(out["next", "agents", "done"], td["next", "agents", "done"])
 
 
 def test_the_input_is_left_alone_and_may_be_locked():
@@ -155,18 +123,6 @@ def test_the_input_is_left_alone_and_may_be_locked():
     assert out["next", "original_reward"] is td["next", "reward"]
 
 
-def test_lazy_stacks_stay_lazy():
-    for stack_dim in (0, 1):
-        dense = data()
-        lazy = lazy_stack(list(dense.unbind(stack_dim)), stack_dim)
-        before = lazy.clone()
-        out = MultiStep(0.9, 3)(lazy)
-        assert isinstance(out, LazyStackedTensorDict)
-        assert out.batch_size == (3, 8)
-        assert_same(out, MultiStep(0.9, 3)(dense))
-        assert_same(lazy, before)
-
-
 def test_non_tensor_data_passes_through():
     td = data()
     td.set_non_tensor("prompt", "hello")
@@ -179,47 +135,6 @@ def test_non_tensor_data_passes_through():
     np.testing.assert_array_equal(
         out["next", "observation"], MultiStep(0.9, 3)(data())["next", "observation"]
     )
-
-
-def test_one_done_per_agent():
-    for done_shape in ((2, 6, 3), (2, 6, 3, 1), (2, 6, 3, 2)):
-        rng = np.random.default_rng(1)
-        done = rng.random(done_shape) < 0.3
-        reward = rng.normal(size=(*done_shape, 2)).astype(np.float32)
-        observation = rng.normal(size=(*done_shape, 5)).astype(np.float32)
-        td = TensorDict(
-            {
-                "next": {"done": done, "reward": reward, "observation": observation},
-                "agents": {"action": observation},
-            },
-            batch_size=(2, 6),
-        )
-        out = MultiStep(0.9, 3)(td)
-        assert out.batch_size == (2, 6)
-        assert out["next"].batch_size == done_shape
-        assert td["next"].batch_size == (2, 6)
-        assert out["gamma"].shape == out["steps_to_next_obs"].shape == out["nonterminal"].shape == done_shape
-        for agent in np.ndindex(*done_shape[2:]):
-            at = (slice(None), slice(None), *agent)
-            single = TensorDict(
-                {"next": {"done": done[at], "reward": reward[at], "observation": observation[at]}},
-                batch_size=(2, 6),
-            )
-            expected = MultiStep(0.9, 3)(single)
-            for key in ("steps_to_next_obs", ("next", "observation"), ("next", "reward")):
-                np.testing.assert_array_equal(out[key][at], expected[key])
-
-
-def test_mask_clears_nonterminal_only():
-    td = data(rate=0.0)
-    mask = np.random.default_rng(2).random((3, 8, 1)) < 0.5
-    td["collector", "mask"] = mask
-    masked, plain = MultiStep(0.9, 3)(td), MultiStep(0.9, 3)(data(rate=0.0))
-    np.testing.assert_array_equal(masked["nonterminal"], plain["nonterminal"] & mask[..., 0])
-    assert_same(masked.exclude("nonterminal", "collector"), plain.exclude("nonterminal"))
-    step = MultiStep(0.9, 3)
-    step.mask_key = None
-    np.testing.assert_array_equal(step(td)["nonterminal"], plain["nonterminal"])
 
 
 def test_integer_rewards_are_discounted():
@@ -239,13 +154,6 @@ def test_nan_does_not_reach_other_episodes():
     td["next", "reward"][0, 4] = np.nan
     out = MultiStep(0.9, 3)(td)
     assert np.isnan(out["next", "reward"][0, :, 0]).tolist() == [False, False, False, True, True, False]
-
-
-def test_existing_results_are_overwritten():
-    td = data()
-    for key in ("gamma", "steps_to_next_obs", "nonterminal", ("next", "original_reward")):
-        td[key] = np.full((3, 8), -7.0)
-    assert_same(MultiStep(0.9, 3)(td), MultiStep(0.9, 3)(data()))
 
 
 def test_no_data():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from helpers.multistep_vectors import assert_same
 
-from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, lazy_stack
+from lite import LazyStackedTensorDict, TensorDict
 from lite.data import split_trajectories
 
 
@@ -161,18 +161,6 @@ def test_the_result_is_in_new_memory():
             assert not np.shares_memory(out.get(key), td.get(key))
 
 
-def test_inputs_may_be_locked_and_read_only():
-    td = rollout()
-    expected = split_trajectories(td)
-    td.lock_()
-    for array in td.values(True, True):
-        array.flags.writeable = False
-    out = split_trajectories(td)
-    assert not out.is_locked
-    assert_same(out, expected)
-    assert all(array.flags.writeable for array in out.values(True, True))
-
-
 def test_a_ragged_stack_instead_of_padding():
     td = rollout()
     ragged, padded = split_trajectories(td, as_nested=True), split_trajectories(td)
@@ -183,25 +171,11 @@ def test_a_ragged_stack_instead_of_padding():
     assert_same(ragged.to_padded_tensor(mask_key="mask"), padded)
 
 
-def test_lazy_stacks():
-    for stack_dim in (0, 1):
-        td = rollout()
-        lazy = lazy_stack(list(td.unbind(stack_dim)), stack_dim)
-        assert_same(split_trajectories(lazy), split_trajectories(td))
-
-
 def test_nodes_with_more_batch_dimensions():
     td = rollout(agents=TensorDict({"action": np.ones((3, 10, 4, 2))}, batch_size=(3, 10, 4)))
     out = split_trajectories(td)
     assert out["agents"].batch_size == (*out.batch_size, 4)
     assert out["agents", "action"].sum() == 3 * 10 * 4 * 2
-
-
-def test_objects_are_padded_with_none():
-    td = rollout((4,), traj_ids=np.array([0, 1, 1, 1]))
-    td["word"] = NonTensorStack("a", "b", "c", "d")
-    out = split_trajectories(td)
-    assert out["word"] == [["a", None, None], ["b", "c", "d"]]
 
 
 def test_no_steps():
