@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lite import TensorDict
-from lite.data import Categorical, Composite, OneHot, Unbounded
+from lite.data import Composite, OneHot, Unbounded
 from lite.envs import EnvError, GymEnv, GymWrapper, check_env_specs, set_gym_backend
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
@@ -30,12 +30,6 @@ def test_specs_and_a_step():
     assert env.is_closed
     with pytest.raises(AttributeError, match="nothing_like_it"):
         env.nothing_like_it  # noqa: B018
-
-
-def test_integers_on_demand():
-    env = GymEnv("CartPole-v1", categorical_action_encoding=True)
-    assert env.action_spec == Categorical(2)
-    check_env_specs(env, seed=0)
 
 
 def test_vectors_of_all_modes_are_alike():

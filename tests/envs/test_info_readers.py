@@ -91,12 +91,6 @@ def test_a_function() -> None:
     assert int(env.reset()["n"]) == 0
 
 
-def test_gymnasiums_own() -> None:
-    env = GymEnv("FrozenLake-v1").set_info_dict_reader()
-    check_env_specs(env)
-    assert env.observation_keys == ["observation", "prob"]
-
-
 def test_errors() -> None:
     with pytest.raises(ValueError, match="one for each of the 2 keys, got 1"):
         default_info_dict_reader(["a", "b"], [Unbounded(())])

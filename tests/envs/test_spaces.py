@@ -54,14 +54,6 @@ def test_values_go_there_and_back():
     np.testing.assert_equal(back, dict(value))
 
 
-def test_specs_of_a_batch():
-    spec = Layout(MANY, "action").spec((6,))
-    assert spec.shape == (6,)
-    assert spec["action", "c", "d"].shape == (6, 2)
-    assert spec["action", "a"].shape == (6,)
-    assert spec.is_in(spec.rand(rng=0))
-
-
 def test_other_spaces_are_refused():
     for space in (spaces.Text(5), spaces.Dict({"a": spaces.Sequence(spaces.Discrete(2))})):
         with pytest.raises(TypeError, match=r"spaces must be Box, .*got (Text|Sequence)"):

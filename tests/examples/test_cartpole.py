@@ -13,8 +13,7 @@ for name in ("gymnasium", "onnx", "onnxruntime"):
     pytest.importorskip(name)
 
 
-@pytest.mark.parametrize("graph", ["0", "1"])
-@pytest.mark.parametrize("example", ["dqn", "ppo"])
+@pytest.mark.parametrize(("example", "graph"), [("dqn", "1"), ("ppo", "0")])
 def test_learns_and_exports(example: str, graph: str) -> None:
     """A mark of 150, where random actions reach about 20, after some ten seconds of training."""
     program = Path(__file__).with_name(f"cartpole_{example}.py")

@@ -31,11 +31,6 @@ def echo_all(source: Any, target: Any) -> None:
         target.put(td)
 
 
-def double(td: Any) -> Any:
-    td["x"] *= 2
-    return td
-
-
 def first_output(queue: Any, module: Any, *inputs: Any) -> None:
     queue.put(module(*inputs)[0])
 

@@ -40,13 +40,6 @@ def test_results_are_joined_in_order():
         assert (out.batch_size, out["s"]) == ((6,), list("abcdef"))
 
 
-def test_along_another_dimension():
-    td = TensorDict({"a": np.arange(6).reshape(2, 3)}, batch_size=[2, 3])
-    for cut in ({"chunksize": 2}, {"chunksize": 0}):
-        out = td.map(plus_one, -1, num_workers=0, **cut)
-        np.testing.assert_array_equal(out["a"], td["a"] + 1)
-
-
 def test_pieces_run_in_several_processes(tmp_path):
     out = source().map(partial(pid, tmp_path), num_workers=2, chunksize=1)
     assert len(set(out["pid"].tolist())) == 2

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.shared import double, echo, fill, put_new, send_new
+from helpers.shared import echo, fill, put_new, send_new
 
-from lite import TensorClass, TensorDict, lazy_stack
+from lite import TensorDict, lazy_stack
 from lite._processes.workers import safe_start_method
 
 METHODS = [
@@ -121,30 +121,12 @@ def test_a_sender_ends_when_its_blocks_were_received(method: str) -> None:
         assert child.exitcode == 0
 
 
-def test_map_writes_in_place() -> None:
-    td = tree()
-    out = td.map(double, num_workers=2)
-    assert td["x"].tolist() == out["x"].tolist() == [0, 2, 4, 6]
-
-
 def test_other_pickles_hold_copies() -> None:
     td = tree()
     copy = pickle.loads(pickle.dumps(td))
     copy["x"][0] = 7
     assert td["x"][0] == 0
     assert not copy.is_shared()
-
-
-class Step(TensorClass):
-    x: np.ndarray
-    note: str | None = None
-
-
-def test_tensorclasses() -> None:
-    step = Step(x=np.zeros(3), note="n", batch_size=[3])
-    assert step.share_memory_() is step
-    assert step.is_shared()
-    assert step.note == "n"
 
 
 def test_empty_arrays_are_shared_only_once_they_have_been() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lite import TensorClass, TensorDict, get_printoptions, lazy_stack, set_printoptions
+from lite import TensorDict, get_printoptions, lazy_stack, set_printoptions
 
 
 @pytest.fixture(autouse=True)
@@ -121,14 +121,3 @@ def test_unknown_options_raise_and_change_nothing() -> None:
     with pytest.raises(ValueError, match="sort_keys must be"):
         set_printoptions(sort_keys="random")
     assert repr(nested()) == full
-
-
-class Point(TensorClass):
-    xy: np.ndarray
-    label: str | None = None
-
-
-def test_options_hold_for_tensorclasses() -> None:
-    point = Point(xy=np.zeros((2, 2)), batch_size=[2])
-    with set_printoptions(verbose=False):
-        assert repr(point) == "Point(\n    xy=Array(shape=(2, 2)),\n    label=None,\n    batch_size=(2,))"

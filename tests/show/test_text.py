@@ -91,30 +91,6 @@ def test_lazy_stack_with_ragged_and_exclusive_entries() -> None:
     )
 
 
-def test_lazy_stack_without_exclusive_entries() -> None:
-    check(
-        TensorDict(
-            {"l": lazy_stack([TensorDict({"a": np.zeros(2)}, batch_size=[2])] * 3, 1)}, batch_size=[2]
-        ),
-        """
-        TensorDict(
-            fields={
-                l: LazyStackedTensorDict(
-                    fields={
-                        a: Array(shape=(2, 3), device=cpu, dtype=float64, is_shared=False)},
-                    exclusive_fields={
-                    },
-                    batch_size=(2, 3),
-                    device=None,
-                    is_shared=False,
-                    stack_dim=1)},
-            batch_size=(2,),
-            device=None,
-            is_shared=False)
-        """,
-    )
-
-
 def test_long_payloads_are_cut() -> None:
     assert repr(NonTensorData("x" * 201)) == (
         f"NonTensorData(data={'x' * 20}  ...  {'x' * 20}, batch_size=(), device=None)"

@@ -13,7 +13,7 @@ killed_collectors = pytest.importorskip("helpers.data.killed_collectors", reason
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="collectors are forked")
 def test_no_frame_is_lost_and_none_doubled(tmp_path):
-    seconds = os.environ.get("LITE_KILL_SECONDS", "4")
+    seconds = os.environ.get("LITE_KILL_SECONDS", "2")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(
         [sys.executable, killed_collectors.__file__, str(tmp_path), seconds, "1"],

@@ -60,17 +60,6 @@ def test_step_transforms_and_the_longest_episode():
     np.testing.assert_array_equal(td["next", "truncated"].ravel(), [0, 0, 1, 0, 0])
 
 
-def test_random_frames_have_what_the_policy_writes():
-    def policy(td):
-        return td.set("action", np.zeros(1, np.float32)).set("value", np.ones(2))
-
-    collector = Collector(CountingEnv(), policy, frames_per_batch=4, init_random_frames=4, total_frames=8)
-    one, two = list(collector)
-    assert (one["value"] == 0).all()
-    assert (two["value"] == 1).all()
-    assert one["action"].any()
-
-
 def test_failures_have_the_frames():
     collector = Collector(SerialEnv(1, lambda: CountingEnv(fails_at=3, limit=9)), frames_per_batch=5)
     with pytest.raises(RuntimeError, match="wheel"):

@@ -125,12 +125,6 @@ def test_groups() -> None:
         assert drawn(single) == drawn([first])
 
 
-def test_repeats_and_samples_together() -> None:
-    (batch,) = make(policy=Echo(2), repeats=3, dialog_turns_per_batch=12, total_dialog_turns=12, seed=0)
-    assert batch.batch_size == (2, 6)
-    assert len(np.unique(first_drawn(batch))) == 12
-
-
 def test_batches_end_with_the_turns_or_the_prompts() -> None:
     assert [len(batch) for batch in make(total_dialog_turns=10)] == [4, 4, 2]
     assert [len(batch) for batch in make(iter(PROMPTS[:3]), total_dialog_turns=-1)] == [3]

@@ -1,4 +1,4 @@
-"""Collectors in actors: what an actor does, without Ray; and clusters whose actors and machines die."""
+"""Collectors in actors: what an actor does, without Ray; and clusters whose actors die."""
 
 from __future__ import annotations
 
@@ -382,41 +382,6 @@ def test_a_collection_goes_on(collected: Any) -> None:
     (batch,) = collected["resumed"]
     assert {(frame[2], frame[3]) for frame in batch} == {(3, 4.0)}
     assert_nothing_is_doubled([*collected["sync"], batch])
-
-
-@pytest.mark.processes
-def test_a_lost_machine_loses_batches_whole() -> None:
-    ray_jobs.need_ray()
-    pytest.importorskip("gymnasium", reason="needs the gym extra: pip install -e '.[gym]'")
-    script = (
-        ray_jobs.start_of_nodes()
-        + _ENVIRONMENT
-        + """
-import logging
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": 80 * 2**20,
-                                                        "include_dashboard": False})
-second = cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
-third = cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
-ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
-options = [{"num_cpus": 1, "scheduling_strategy": "SPREAD"}] * 2
-with RayCollector(Line, frames_per_batch=10, total_frames=200, remote_configs=options, seed=0) as collector:
-    out = []
-    for i, batch in enumerate(collector):
-        out.append(told(batch))
-        if i == 5:
-            cluster.remove_node(third, allow_graceful=False)
-            cluster.remove_node(second, allow_graceful=False)
-            cluster.add_node(num_cpus=2, object_store_memory=80 * 2**20)
-    stats = collector.stats()
-print(json.dumps([out, stats]))
-ray.shutdown()
-cluster.shutdown()
-"""
-    )
-    batches, stats = ray_jobs.run(script)
-    assert [len(batch) for batch in batches] == [10] * 20
-    assert stats["restarts"] >= 1
-    assert_nothing_is_doubled(batches)
 
 
 _FEW_PROCESSORS = """

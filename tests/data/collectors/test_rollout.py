@@ -435,9 +435,9 @@ def test_a_reset_that_fails():
 
 def test_hanging():
     Faulty.released.clear()
-    collector = Collector(faulty("hang"), frames_per_batch=40, timeout=0.3)
+    collector = Collector(faulty("hang"), frames_per_batch=40, timeout=0.1)
     with pytest.raises(
-        EnvError, match=r"environment 2 failed at step 7: step gave no answer within 0\.3 sec"
+        EnvError, match=r"environment 2 failed at step 7: step gave no answer within 0\.1 sec"
     ) as caught:
         collector.next()
     assert caught.value.frames.shape == (4, 7)

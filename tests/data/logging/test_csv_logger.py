@@ -72,12 +72,6 @@ def test_moving_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: 
     np.testing.assert_array_equal(coloured, expected)
 
 
-def test_names(tmp_path: Path) -> None:
-    assert repr(CSVLogger("run", tmp_path)).startswith(
-        "CSVLogger(exp_name=run, experiment=CSVExperiment(log_dir="
-    )
-
-
 def test_the_folder_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     logger = CSVLogger("run", log_dir=tmp_path)
     logger.log_scalar("a", 1.0)

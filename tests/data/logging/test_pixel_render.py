@@ -44,10 +44,6 @@ def test_another_method_that_sees_the_entries() -> None:
     np.testing.assert_array_equal(env.rollout(2)["next", "pixels"][:, 0, 0, 0], [1, 2])
 
 
-def test_lists_become_arrays() -> None:
-    assert rendered(2, preproc=list).rollout(3)["pixels"].shape == (2, 3, 6, 8, 3)
-
-
 def test_it_is_turned_off_and_on() -> None:
     env = rendered()
     render = env.transform

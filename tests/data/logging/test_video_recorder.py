@@ -11,8 +11,8 @@ import pytest
 from helpers.drawn_env import DrawnEnv
 
 from lite import TensorDict
-from lite.data import Collector, CSVLogger, Logger, PixelRenderTransform, VideoRecorder
-from lite.envs import Compose, GymEnv, StepCounter, TransformedEnv
+from lite.data import CSVLogger, Logger, PixelRenderTransform, VideoRecorder
+from lite.envs import Compose, GymEnv, TransformedEnv
 
 
 class Kept(Logger):
@@ -96,16 +96,6 @@ def test_a_dump_where_the_episode_ends() -> None:
     assert len(logger.videos) == 5
 
 
-def test_in_a_collector() -> None:
-    logger = Kept()
-    env = drawn(logger=logger, skip=1).append_transform(StepCounter())
-    for _ in Collector(env, frames_per_batch=10, total_frames=20):
-        pass
-    env.transform.dump(step=20)
-    numbers = logger.videos[0][1][0, :, 0, 0, 0]
-    np.testing.assert_array_equal(numbers, [*[0, 1, 2, 3, 4] * 5, 0])
-
-
 def test_from_an_environment_to_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     imageio = pytest.importorskip("imageio.v3")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
@@ -147,8 +137,5 @@ def test_errors() -> None:
         VideoRecorder(None, None)(TensorDict(pixels=np.zeros((4, 4, 2))))
     with pytest.raises(KeyError, match="pixels"):
         VideoRecorder(None, None)(TensorDict(x=np.zeros(3)))
-
-
-def test_a_logger_must_log_videos():
     with pytest.raises(TypeError, match="logger must be a Logger or None, got int"):
         VideoRecorder(3, "v")

@@ -1,5 +1,4 @@
 import os
-import pickle
 import re
 import shutil
 import subprocess
@@ -130,16 +129,6 @@ def test_a_folder_of_its_own_goes_with_the_storage() -> None:
     assert os.path.isdir(folder)
     del buffer
     assert not os.path.exists(folder)
-
-
-def test_pickles_are_the_place_of_the_folder(tmp_path) -> None:
-    buffer = opened(tmp_path / "f", 100_000)
-    buffer.extend(frames(0, 300))
-    text = pickle.dumps(buffer)
-    assert len(text) < 5000
-    other = pickle.loads(text)
-    buffer.extend(frames(300, 305))
-    assert same(other[:], buffer[:])
 
 
 def test_rows_written_over_are_put_back_if_the_writer_dies(tmp_path) -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.processes
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="writers are forked")
 def test_no_frame_is_lost_and_none_doubled(tmp_path) -> None:
-    seconds = os.environ.get("LITE_KILL_SECONDS", "4")
+    seconds = os.environ.get("LITE_KILL_SECONDS", "2")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(
         [sys.executable, killed_writers.__file__, str(tmp_path), seconds, "1"],

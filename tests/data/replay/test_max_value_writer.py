@@ -33,12 +33,6 @@ def test_one_at_a_time() -> None:
     assert buffer[:]["rank"].tolist() == [2.0, 3.0]
 
 
-def test_lists() -> None:
-    buffer = ReplayBuffer(storage=ListStorage(2), writer=TensorDictMaxValueWriter("rank"))
-    buffer.extend(ranked([1, 3, 2]))
-    assert sorted(row["rank"].item() for row in buffer.storage) == [2.0, 3.0]
-
-
 def test_refused() -> None:
     with pytest.raises(ValueError, match="reduction must be one of"):
         TensorDictMaxValueWriter(reduction="product")

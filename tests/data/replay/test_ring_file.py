@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lite.data.replay import ring_file
-from lite.data.replay.ring_file import RingFile, WriterLock
+from lite.data.replay.ring_file import RingFile
 
 
 def writer(folder, rows: int = 10) -> tuple[RingFile, np.ndarray]:
@@ -98,16 +98,6 @@ def test_more_rows_than_before(tmp_path) -> None:
     ring.lock.close()
     assert RingFile(str(tmp_path), 5000, 1, 0).become_writer([array], None)
     np.testing.assert_array_equal(array[:, 0], np.arange(5000))
-
-
-def test_the_lock(tmp_path) -> None:
-    lock = WriterLock(str(tmp_path))
-    assert lock.held
-    with pytest.raises(RuntimeError, match="writes to"):
-        WriterLock(str(tmp_path))
-    lock.close()
-    assert not lock.held
-    assert WriterLock(str(tmp_path)).held
 
 
 def test_another_table(tmp_path) -> None:

@@ -173,13 +173,6 @@ def test_arguments_and_errors():
     assert not SliceSamplerWithoutReplacement(num_slices=3, drop_last=True).can_sample(RingStorage(4), 6)
 
 
-def test_numbers_of_numpy_are_numbers():
-    for part in ("num_slices", "slice_len"):
-        sampler = SliceSampler(**{part: np.int64(2)}, generator=0)
-        index, info = sampler.sample(episodes(3, 4), np.int32(4))
-        assert [len(piece) for piece in pieces(index, info)] == [2, 2]
-
-
 def test_equal_seeds_give_equal_slices_and_pickles_go_on():
     storage = episodes(5, 6, 7, 8)
     one, two = (SliceSampler(num_slices=4, generator=3) for _ in range(2))
@@ -187,14 +180,6 @@ def test_equal_seeds_give_equal_slices_and_pickles_go_on():
         np.testing.assert_array_equal(one.sample(storage, 12)[0], two.sample(storage, 12)[0])
     again = pickle.loads(pickle.dumps(one))
     np.testing.assert_array_equal(one.sample(storage, 12)[0], again.sample(storage, 12)[0])
-
-
-def test_another_storage_is_another_index():
-    sampler = SliceSampler(slice_len=2, generator=0)
-    assert max(sampler.sample(episodes(2, 2), 40)[0]) == 3
-    assert max(sampler.sample(episodes(2, 2, 2), 40)[0]) == 5
-    sampler._empty()
-    assert max(sampler.sample(episodes(2), 40)[0]) == 1
 
 
 def test_without_replacement_every_trajectory_comes_once():

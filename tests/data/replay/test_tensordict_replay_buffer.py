@@ -18,13 +18,6 @@ def test_batches_know_their_indices() -> None:
     assert batch["index"].dtype == np.int64
 
 
-def test_batches_can_be_written_again() -> None:
-    buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(20), generator=0)
-    buffer.extend(frames(0, 5))
-    assert buffer.extend(buffer.sample(3)).tolist() == [5, 6, 7]
-    assert set(buffer[:].keys()) == set(frames(0, 1).keys())
-
-
 def test_trajectories_as_elements() -> None:
     buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(5))
     buffer.extend(TensorDict({"x": np.arange(12).reshape(3, 4)}, [3, 4]))

@@ -1,7 +1,5 @@
 """The index of trajectories against a loop over all rows, after any sequence of writes."""
 
-import gc
-
 import numpy as np
 import pytest
 from helpers.data.ring_storage import RingStorage
@@ -159,13 +157,3 @@ def test_the_memory_of_what_was_overwritten_is_used_again():
     assert index._finished._memory.shape[1] < 1000
     assert index._views[2].finished._memory.shape[1] < 1000
     check(index, storage, "done")
-
-
-def test_the_index_does_not_keep_the_storage():
-    storage = RingStorage(4, done=bool)
-    storage.write(2, done=[0, 1])
-    index = TrajectoryIndex(storage, END)
-    assert index.is_of(storage)
-    del storage
-    gc.collect()
-    assert index._storage() is None

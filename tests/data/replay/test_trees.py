@@ -7,7 +7,7 @@ import pytest
 
 from lite import TensorDict
 from lite.data import LazyMemmapStorage, LazyTensorStorage, ReplayBuffer, TensorStorage
-from lite.data.replay.trees import Tree, as_table, is_tree
+from lite.data.replay.trees import Tree
 
 Step = namedtuple("Step", "obs reward")
 
@@ -160,14 +160,3 @@ def test_hostile_trees():
     for bad in (None, ["set", []], ["dict", [[None, None]]], ["tuple", [1]], ["tuple", None], deep):
         with pytest.raises(ValueError, match="cannot be nested as"):
             Tree.from_json(bad)
-
-
-def test_what_is_a_tree():
-    assert is_tree((np.zeros(1), 2))
-    assert is_tree({"a": {"b": np.zeros(1)}})
-    assert is_tree(([np.zeros(1)],))
-    assert not is_tree((1, 2))
-    assert not is_tree([np.zeros(1)])
-    assert not is_tree({})
-    assert not is_tree("ab")
-    assert as_table((np.zeros((2, 3)), 1.0), 0)[0].batch_size == ()

@@ -79,13 +79,6 @@ def test_elements_lie_along_a_first_dimension() -> None:
             assert len(storage) == 0
 
 
-def test_indices_of_several_dimensions() -> None:
-    writer = made(LazyTensorStorage(12, ndim=2))
-    data = TensorDict({"x": np.arange(6).reshape(2, 3)}, [2, 3])
-    assert writer.extend(data).tolist() == [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]
-    assert writer.add(data[0]).tolist() == [[2, 0], [2, 1], [2, 2]]
-
-
 def test_an_index_is_not_stored() -> None:
     storage = LazyTensorStorage(4)
     writer = made(storage, TensorDictRoundRobinWriter)

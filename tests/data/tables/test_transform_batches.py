@@ -88,11 +88,6 @@ def test_lists_of_any_lengths() -> None:
     assert list(texts) == ["a", "b"]
 
 
-def test_rows_of_lists_that_are_equally_long_are_an_array() -> None:
-    out = TransformBatches(same)({"x": [[1, 2], [3, 4]]})
-    np.testing.assert_array_equal(out["x"], [[1, 2], [3, 4]])
-
-
 def test_objects_stay_objects() -> None:
     batch = {
         "mixed": [1, "a"],

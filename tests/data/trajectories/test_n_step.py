@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from lite import TensorDict
-from lite.data.trajectories.n_step import check_gamma, n_step
+from lite.data.trajectories.n_step import n_step
 
 
 def test_rewards_of_n_steps(rng: np.random.Generator) -> None:
@@ -39,10 +38,3 @@ def test_rewards_of_n_steps(rng: np.random.Generator) -> None:
                 break
         expected.append(total)
     np.testing.assert_allclose(out["next", "reward"][0], expected)
-
-
-def test_gamma() -> None:
-    for gamma in (0, 1.5, float("nan")):
-        with pytest.raises(ValueError, match=r"gamma must be in \(0, 1\]"):
-            check_gamma(gamma)
-        assert check_gamma(1) == 1

@@ -71,7 +71,6 @@ def test_what_numbers_need() -> None:
 
 def test_lengths_of_truncated_episodes() -> None:
     for chances, second, later in (
-        ((0.0,), {4}, {4}),
         ((1.0,), {2, 3, 4}, {2, 3, 4}),
         ((0.0, 1.0), {2, 3, 4}, {4}),
         ((1.0, 0.0), {4}, {2, 3, 4}),

@@ -95,17 +95,6 @@ def test_primer_of_entries_that_nobody_writes():
     assert (td["c"] == 0).all()
 
 
-def test_states_without_a_primer_start_at_zero():
-    def policy(td):
-        memory = td.get("memory", np.zeros((4, 1)))
-        return td.update({"action": np.zeros(4, np.int64), ("next", "memory"): memory + 1})
-
-    td = collected(policy=policy)
-    np.testing.assert_array_equal(td["memory"], td["step_count"])
-    np.testing.assert_array_equal(td["next", "memory"], td["step_count"] + 1)
-    assert td["memory"].dtype == np.float64
-
-
 def test_one_environment_alone():
     transforms = [RewardSum(), InitTracker(), TensorDictPrimer(memory=Unbounded((2,)))]
     collector = Collector(
