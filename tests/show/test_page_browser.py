@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +13,8 @@ from lite._show.page import page
 from lite.cli.demo_page import Sample, demo_page
 from lite.models import History, LogProbs, Tokens
 from lite.models.text.to_html import STYLE, chips
+
+pytestmark = pytest.mark.processes
 
 HOSTILE = (
     '</script><script>window.bad = 1</script><img src=x onerror=\'window.bad = 1\'>" onclick="bad" \x00\ud800'
@@ -36,6 +37,7 @@ def cell(html: str) -> str:
 def test_hostile_tokens_are_text(shown: Browser) -> None:
     shown.open(page(HOSTILE, [chips([HOSTILE, "b"], [-0.01, -5.0], [HOSTILE, ""])], STYLE))
     assert shown.ask(FOREIGN) == [0, 0, True]
+    assert shown.ask("return performance.getEntriesByType('resource').map(x => x.name)") == []
     assert shown.ask("return document.title") == " ".join(SEEN.split())
     spans = "return [...document.querySelectorAll('.lite-tokens span')].map(x => [x.textContent, x.title])"
     (text, title), (plain, told) = shown.ask(spans)
@@ -48,18 +50,6 @@ def test_hostile_tokens_are_text(shown: Browser) -> None:
     )
     assert colours[0] == "rgba(0, 0, 0, 0)"
     assert colours[1].startswith("rgba(225, 70, 30, 0.7")  # in the shade of what is hardly probable
-
-
-def test_alternatives_are_told_line_by_line(shown: Browser) -> None:
-    html = chips(["a"], [-0.7], ["b"], [[(HOSTILE, -0.7), ("\u05d0", -3.0)]])
-    shown.open(page("p", [html], STYLE))
-    assert shown.ask(FOREIGN) == [0, 0, True]
-    (title,) = shown.ask("return [...document.querySelectorAll('.lite-tokens span')].map(x => x.title)")
-    first, best, second, others = title.split("\n")
-    assert first.endswith(", b")
-    assert best.startswith('49.66% "</script><script>')
-    assert second == '4.98% "\u05d0"'
-    assert others == "45.36% all tokens that are not listed"
 
 
 def test_conversations_in_a_notebook(shown: Browser) -> None:
@@ -80,22 +70,6 @@ def test_log_probs_and_tokens_in_a_notebook(shown: Browser) -> None:
     assert shown.ask(kinds) == [["lite-p0", "-0.05"], ["lite-p2", "-1.20"], ["lite-p5", "-6.91"]]
     shown.open(cell(Tokens(full=np.arange(3))._repr_html_()))
     assert [text for _, text in shown.ask(kinds)] == ["0", "1", "2"]
-
-
-def test_lines_break_between_tokens(shown: Browser) -> None:
-    numbers = LogProbs(response=-np.linspace(0, 20, 60, dtype=np.float32))._repr_html_()
-    for text in (numbers, f"<style>{STYLE}</style>{chips(['word'] * 60, None)}"):
-        shown.open(cell(f'<div style="width: 20em">{text}</div>'))
-        lines = "return [...document.querySelectorAll('span[title]')].map(x => x.getClientRects().length)"
-        assert shown.ask(lines) == [1] * 60
-    shown.open(cell(f'<div style="width: 20em"><style>{STYLE}</style>{chips(["w" * 200], None)}</div>'))
-    assert shown.ask("return document.documentElement.scrollWidth <= innerWidth")
-
-
-def test_a_tensordict_in_a_notebook(shown: Browser) -> None:
-    shown.open(cell(TensorDict({HOSTILE: HOSTILE, "a": {HOSTILE: np.zeros(2)}})._repr_html_()))
-    assert shown.ask(FOREIGN) == [0, 0, True]
-    assert SEEN in shown.ask("return document.body.textContent")
 
 
 def test_columns_stand_on_the_left_in_jupyterlab(shown: Browser) -> None:
@@ -145,8 +119,3 @@ def test_narrow_screens_cut_no_token_and_scroll_what_is_wide(shown: Browser) -> 
     )
     assert places[3][0] == places[0][0]  # the line ends behind the token with the line break
     assert places[3][1] > places[2][1]
-
-
-def test_nothing_is_asked_of_a_network(shown: Browser, tmp_path: Path) -> None:
-    shown.open(page("p", [chips(["a"], [-1.0])], STYLE))
-    assert shown.ask("return performance.getEntriesByType('resource').map(x => x.name)") == []
