@@ -1,4 +1,3 @@
-import functools
 
 import numpy as np
 import pytest
@@ -34,55 +33,6 @@ def lengths_by_loop(td):
                 lengths.append(count)
                 count = 0
     return lengths
-
-
-def workers(count, steps):
-    """As collectors give them: trajectories of length id + 1, with ids that no two workers share."""
-    ids, step = np.arange(count), np.zeros(count, int)
-    columns = {"ids": [], "step": [], "done": []}
-    for _ in range(steps):
-        done = step == ids
-        for name, value in (("ids", ids), ("step", step), ("done", done)):
-            columns[name].append(value.copy())
-        ids, step = ids.copy(), np.where(done, 0, step + 1)
-        ids[done] = ids.max() + np.arange(1, done.sum() + 1)
-    ids, step, done = (np.stack(columns[name], 1) for name in ("ids", "step", "done"))
-    return TensorDict(
-        {
-            "collector": {"traj_ids": ids},
-            "step_count": step,
-            "worker": np.broadcast_to(np.arange(count)[:, None], (count, steps)),
-            "next": {"done": done[..., None]},
-        },
-        batch_size=[count, steps],
-    )
-
-
-READINGS = {
-    "prefix": functools.partial(split_trajectories, prefix="collector"),
-    "default": split_trajectories,
-    "trajectory_key": functools.partial(split_trajectories, trajectory_key=("collector", "traj_ids")),
-}
-
-
-def test_batches_of_a_collector():
-    for count, steps, reading in ((3, 10, "prefix"), (9, 17, "default"), (12, 40, "trajectory_key")):
-        td = workers(count, steps)
-        out = READINGS[reading](td)
-        mask = out["collector", "mask"]
-        ids = out["collector", "traj_ids"]
-        assert out.batch_size == (ids.max() + 1, out["step_count"].max() + 1)
-        assert mask.sum() == count * steps
-        assert out["next", "done"].sum(1).max() == 1
-        np.testing.assert_array_equal(out["step_count"][mask], np.nonzero(mask)[1])
-        for row, own in zip(ids, mask, strict=True):
-            assert len(np.unique(row[own])) == 1
-            assert own[: own.sum()].all()
-        np.testing.assert_array_equal(np.bincount(out["worker"][mask]), steps)
-        # A trajectory is as long as its id says, or was not done yet.
-        ended = (out["next", "done"][..., 0] & mask).any(1)
-        np.testing.assert_array_equal(mask.sum(1)[ended], ids[ended, 0] + 1)
-        assert set(map(str, out.keys(True))) == {*map(str, td.keys(True)), str(("collector", "mask"))}
 
 
 def test_trajectories_end_where_done_says():
