@@ -4,7 +4,7 @@
 def test_the_spread_grows_outside_of_what_was_learned() -> None:
     from examples.ensemble_of_values import doubt, train
 
-    params, each = train(5)
+    params, each = train(5, steps=100)
     assert params["0", "weight"].shape == (5, 32, 1)
     known, unknown = doubt(params, each, -1, 1), doubt(params, each, 3, 4)
     assert known < 0.1

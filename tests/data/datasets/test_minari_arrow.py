@@ -72,39 +72,37 @@ def test_layout(tmp_path, kind):
     assert np.flatnonzero(td["next", "done"]).tolist() == [4, 5, 7]
 
 
-@of_each_kind
-def test_text_is_left_out_and_named(tmp_path, kind):
+def test_text_is_left_out_and_named(tmp_path):
     infos = pa.StructArray.from_arrays(
         [pa.array(["a"] * 4), pa.array([True] * 4), pa.array([[1], [], [2], [3]])], ["text", "good", "ragged"]
     )
-    source = write(tmp_path / "source", kind, {0: columns(3, infos=infos)})
+    source = write(tmp_path / "source", "parquet", {0: columns(3, infos=infos)})
     with pytest.warns(UserWarning, match=r"left out of .*infos/ragged.*infos/text"):
         td = minari_to_memmap(source, tmp_path / "out")
     assert td["info"].keys() == td["next", "info"].keys() == {"good"}
 
 
-@of_each_kind
-def test_files_that_are_not_like_that(tmp_path, kind):
+def test_files_that_are_not_like_that(tmp_path):
     source = tmp_path / "source"
-    refused(tmp_path, "holds no episode", write(source, kind, {}))
+    refused(tmp_path, "holds no episode", write(source, "arrow", {}))
     other = columns(3)
     for name in ("observations", "actions", "rewards", "terminations", "truncations"):
-        refused(tmp_path, f"has no {name}", write(source, kind, {0: other | {name: None}}))
+        refused(tmp_path, f"has no {name}", write(source, "arrow", {0: other | {name: None}}))
     missing = pa.array([1, None, 2, 3])
     refused(
         tmp_path,
         "episode 0 of .* damaged at actions: values are missing",
-        write(source, kind, {0: columns(3, actions=missing)}),
+        write(source, "arrow", {0: columns(3, actions=missing)}),
     )
     text = pa.array(["a", "b", "c", "d"])
-    refused(tmp_path, "actions.*no array of numbers", write(source, kind, {0: columns(3, actions=text)}))
+    refused(tmp_path, "actions.*no array of numbers", write(source, "arrow", {0: columns(3, actions=text)}))
     empty = {name: array[:0] for name, array in columns(3).items()}
-    refused(tmp_path, "has no rows", write(source, kind, {0: empty}))
+    refused(tmp_path, "has no rows", write(source, "arrow", {0: empty}))
     wide = columns(3, observations=rows_of(np.ones((4, 5))))
-    refused(tmp_path, "episode 1 of .* differs", write(source, kind, {0: columns(3), 1: wide}))
+    refused(tmp_path, "episode 1 of .* differs", write(source, "arrow", {0: columns(3), 1: wide}))
     image = BOX | {"shape": [64, 64, 3], "dtype": "uint8"}
     jpeg = columns(3, observations=pa.array([b"jpeg"] * 4))
-    refused(tmp_path, "JPEG", write(source, kind, {0: jpeg}, observation_space=json.dumps(image)))
+    refused(tmp_path, "JPEG", write(source, "arrow", {0: jpeg}, observation_space=json.dumps(image)))
 
 
 @of_each_kind
@@ -147,10 +145,11 @@ def test_lists_that_claim_to_be_long(tmp_path):
     refused(tmp_path, "refusing to make", source)
 
 
-@of_each_kind
-def test_names_lead_nowhere(tmp_path, kind):
+def test_names_lead_nowhere(tmp_path):
     parts = pa.StructArray.from_arrays([rows_of(np.ones((4, 3)))] * 2, ["a/../../b", "c"])
-    source = write(tmp_path / "source", kind, {0: columns(3, observations=parts)}, observation_space="{}")
+    source = write(
+        tmp_path / "source", "parquet", {0: columns(3, observations=parts)}, observation_space="{}"
+    )
     td = minari_to_memmap(source, tmp_path / "in" / "out")
     assert td["observation"].keys() == {"a/../../b", "c"}
     assert sorted(os.listdir(tmp_path)) == ["in", "source"]

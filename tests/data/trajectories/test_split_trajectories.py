@@ -1,4 +1,3 @@
-
 import numpy as np
 import pytest
 from helpers.multistep_vectors import assert_same
