@@ -67,10 +67,7 @@ def test_results() -> None:
 
 
 def test_truncated_episodes_and_sums_of_rewards() -> None:
-    for batch in (
-        (),
-        (3,),
-    ):
+    for batch in ((), (3,)):
 
         def scaled(td: Any) -> Any:  # RewardSum saw the others
             return td.set("reward", 10 * td["reward"]) if "reward" in td else td

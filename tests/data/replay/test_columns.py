@@ -68,13 +68,7 @@ def test_smaller_dtypes_fit() -> None:
 
 
 def test_objects_of_single_rows_come_back() -> None:
-    for payload in (
-        "text",
-        [1, 2],
-        {"a": 1},
-        None,
-        ("t",),
-    ):
+    for payload in ("text", [1, 2], {"a": 1}, None, ("t",)):
         for compress_next in (False, True):
             row = TensorDict({"s": NonTensorData(payload), "x": 1.0, "next": {"x": 2.0}})
             buffer = ReplayBuffer(storage=LazyTensorStorage(3, compress_next=compress_next))

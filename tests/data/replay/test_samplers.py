@@ -26,10 +26,7 @@ def filled(*shape: int) -> RingStorage:
 
 def test_an_empty_storage_is_an_error():
     for sampler in (RandomSampler(), SamplerWithoutReplacement()):
-        for shape in (
-            (4,),
-            (4, 2),
-        ):
+        for shape in ((4,), (4, 2)):
             assert not sampler.can_sample(RingStorage(*shape), 3)
             with pytest.raises(RuntimeError, match="empty storage"):
                 sampler.sample(RingStorage(*shape), 3)

@@ -49,11 +49,7 @@ def prioritized(**options) -> TensorDictReplayBuffer:
 
 
 def test_priorities_come_with_the_data() -> None:
-    for shape in (
-        (),
-        (1,),
-        (3,),
-    ):
+    for shape in ((), (1,), (3,)):
         buffer = prioritized()
         error = np.zeros((5, *shape))
         error[3] = 2.0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lite import TensorDict, TensorDictBase
-from lite.data import MultiStep, TokenTransitions, TransformBatches
+from lite.data import TokenTransitions, TransformBatches
 
 
 def frozen(array: Any) -> Any:
@@ -37,30 +37,6 @@ def test_names_are_nested_keys() -> None:
     np.testing.assert_array_equal(out["id"], [4, 5, 6])
     slashed = TransformBatches(same, separator="/")({"next/x": x})
     assert list(slashed) == ["next/x"]
-
-
-def test_a_transform_of_trajectories() -> None:
-    td = TensorDict(
-        {
-            "next": {
-                "reward": np.ones((2, 5)),
-                "done": np.eye(5, dtype=bool)[[3, 4]],
-                "observation": np.ones((2, 5, 3)),
-            }
-        },
-        [2, 5],
-    )
-    expected = MultiStep(0.5, 3)(td)
-
-    def multi_step(rows: TensorDictBase) -> TensorDictBase:
-        return MultiStep(0.5, 3)(rows.select("next").auto_batch_size_(2))
-
-    batch = {f"next.{name}": frozen(td["next", name]) for name in ("reward", "done", "observation")}
-    out = TransformBatches(transform_factory=lambda: multi_step)({"id": [1, 2], **batch})
-    for name in ("reward", "observation", "original_reward"):
-        np.testing.assert_array_equal(out[f"next.{name}"], expected["next", name])
-    np.testing.assert_array_equal(out["gamma"], expected["gamma"])
-    assert out["id"] == [1, 2]
 
 
 def test_lists_of_any_lengths() -> None:
