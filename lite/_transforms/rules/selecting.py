@@ -81,7 +81,7 @@ def _grad_take(a: Any, indices: Array, axis: int | None = None, mode: str = "rai
     indices, shape = _in_range(indices, held.shape[axis], mode), held.shape
     index = (*[slice(None)] * axis, indices)
     # `take` gives rows one behind the other, which an index does not, but sees no array that is mapped.
-    value = np.take(held, indices, axis) if isinstance(indices, HostArray) else pick(held, index)
+    value = pick(held, index) if isinstance(indices, HostArray) else np.take(held, indices, axis)
     return with_node(value, (a, lambda g: share(g, index, shape, False)))
 
 
