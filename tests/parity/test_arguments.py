@@ -11,6 +11,7 @@ import pandas
 import pytest
 import tensordict
 import torch
+from helpers.cases import each_case
 from parity.compare import LITE, TORCH, Side, assert_outcomes, compare, outcome
 
 import lite
@@ -125,7 +126,7 @@ ACTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(ACTIONS))
+@each_case("name", sorted(ACTIONS))
 def test_same(name):
     compare(ACTIONS[name], name)
 
@@ -140,8 +141,7 @@ def test_where_takes_the_batch_size_of_the_result():
         np.testing.assert_array_equal(out[key], expected[key].numpy())
 
 
-@pytest.mark.parametrize("dim", [0, 1, -1, 2])
-@pytest.mark.parametrize("seed", range(4))
+@each_case(("seed", "dim"), enumerate([0, 1, -1, 2]))
 def test_rows(seed, dim):
     rng = np.random.default_rng(seed)
     left, right = ({"batch_size": (3, 3), "entries": {"a": rng.integers(0, 2, (3, 3))}} for _ in range(2))
@@ -193,10 +193,8 @@ def test_parquet_files_of_both(tmp_path):
         assert_outcomes((pair[0], None), (pair[1], None), name)
 
 
-@pytest.mark.parametrize(
-    "name", ["sum", "type", "keys", "shape", "batch_size", "is_locked", "data", "value", "x"]
-)
-@pytest.mark.parametrize("shadow", [False, True])
+@each_case("name", ["sum", "type", "keys", "shape", "batch_size", "is_locked", "data", "value", "x"])
+@each_case("shadow", [False, True])
 def test_field_names_of_tensorclasses(name, shadow):
     if shadow and name in ("shape", "batch_size"):
         pytest.skip("arguments of the constructor and what follows from them are never fields of lite's")
@@ -368,8 +366,8 @@ DENSE_ONLY = {
 }
 
 
-@pytest.mark.parametrize("lazy", [False, True])
-@pytest.mark.parametrize("name", CALLS)
+@each_case("lazy", [False, True])
+@each_case("name", CALLS)
 def test_dense_and_lazy(name, lazy):
     if lazy and name in DENSE_ONLY:
         return

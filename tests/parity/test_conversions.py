@@ -11,6 +11,7 @@ import pytest
 import tensordict
 import torch
 import transformers
+from helpers.cases import each_case
 from torchrl.data import llm as data
 from torchrl.modules.llm.policies import common
 
@@ -92,8 +93,7 @@ def stacked(chats, size):
     return tensordict.lazy_stack([stacked(row, size[1:]) for row in rows])
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("fields", FIELDS, ids="+".join)
+@each_case(("fields", "name"), zip(FIELDS, NAMES * 2, strict=True))
 def test_from_histories(tokenizers, fields, batch, name):
     ours, theirs = chat_histories(fields, batch)
     for method in ("to_text", "to_tokens"):
@@ -108,10 +108,9 @@ def test_from_histories(tokenizers, fields, batch, name):
         assert tuple(got.batch_size) == tuple(expected.batch_size)
 
 
-@pytest.mark.parametrize("fields", [*FIELDS[:3], FIELDS[5]], ids="+".join)
-@pytest.mark.parametrize("through", ["text", "tokens"])
+@each_case("fields", [*FIELDS[:3], FIELDS[5]])
 # the reference parses one batch dimension, and takes the characters of a single text for texts
-@pytest.mark.parametrize("batch", ["batch of one", "batch"])
+@each_case(("through", "batch"), [("text", "batch"), ("tokens", "batch of one"), ("tokens", "batch")])
 def test_to_histories(tokenizers, fields, batch, through):
     name = "chatml_format"
     converted = [
@@ -139,7 +138,7 @@ def test_tokens_to_text(tokenizers, skip):
             tokens.to_history(tokenizer)
 
 
-@pytest.mark.parametrize("fields", [["prompt"], ["response"], ["prompt", "response", "full"]], ids="+".join)
+@each_case("fields", [["prompt"], ["response"], ["prompt", "response", "full"]])
 def test_text_to_tokens(tokenizers, batch, fields):
     texts = BATCHES[batch]("Hi you", "Hello, how are you?")
     size = size_of(texts)

@@ -33,7 +33,7 @@ def trained() -> tuple[envs.TransformedEnv, modules.ProbabilisticActor]:
         distribution_kwargs={"low": -2.0, "high": 2.0},
     )
     env.set_seed(0)
-    env.rollout(300, policy, break_when_any_done=False)
+    env.rollout(60, policy, break_when_any_done=False)
     return env, policy
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensordict
 import torch
+from helpers.cases import each_case
 from helpers.entry_kinds import KINDS, content
 from torchrl import data as reference
 
@@ -72,13 +73,13 @@ def missing(theirs, ours):
     return out
 
 
-@pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("cls", ["TensorDict", "LazyStackedTensorDict"])
+@each_case("name", METHODS)
+@each_case("cls", ["TensorDict", "LazyStackedTensorDict"])
 def test_methods_take_what_tensordicts_take(cls, name):
     assert missing(getattr(getattr(tensordict, cls), name), getattr(getattr(lite, cls), name)) == []
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@each_case("name", FUNCTIONS)
 def test_functions_take_what_tensordicts_take(name):
     assert missing(getattr(tensordict, name), getattr(lite, name)) == []
 
@@ -112,9 +113,10 @@ def same(mine, other):
     np.testing.assert_array_equal(mine, other.numpy(), strict=True)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "uint8"])
-@pytest.mark.parametrize("sizes", [(2, 3), ((2, 3),), ([4],), (0, 3)], ids=repr)
-@pytest.mark.parametrize("name", ["empty", "zeros", "ones", "full"])
+@each_case(
+    ("sizes", "dtype"), [((2, 3), "float32"), (((2, 3),), "int64"), (([4],), "bool"), ((0, 3), "uint8")]
+)
+@each_case("name", ["empty", "zeros", "ones", "full"])
 def test_constructors(name, sizes, dtype, tmp_path):
     options = {"fill_value": 1} if name == "full" else {}
     mine, other = both(tmp_path, name, *sizes, dtype=dtype, **options)
@@ -129,7 +131,7 @@ def test_constructors(name, sizes, dtype, tmp_path):
                 getattr(cls, name)(*sizes, filename=tmp_path / path, **options)
 
 
-@pytest.mark.parametrize("name", ["empty_like", "zeros_like", "ones_like", "full_like"])
+@each_case("name", ["empty_like", "zeros_like", "ones_like", "full_like"])
 def test_like(name, tmp_path):
     array = np.arange(6, dtype=np.int16).reshape(2, 3)
     more = (5,) if name == "full_like" else ()
@@ -251,7 +253,7 @@ def attempt(side, writer, td, path):
         return error
 
 
-@pytest.mark.parametrize("kind", [k for k in KINDS if "tensorclass" not in k and k != "typed"])
+@each_case("kind", [k for k in KINDS if "tensorclass" not in k and k != "typed"])
 @pytest.mark.parametrize("writer", WRITERS)
 def test_what_comes_back(writer, kind, tmp_path):
     ours = attempt("lite", writer, KINDS[kind](), tmp_path / "ours")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensordict
 import torch
+from helpers.cases import each_case
 
 import lite
 
@@ -187,7 +188,7 @@ def assert_as_torch(fn, reference, arrays, tolerance):
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-10), (np.float32, 1e-5)])
-@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
+@each_case("row", ROWS)
 def test_gradients_are_those_of_torch(row, dtype, tolerance):
     name, fn, reference, shapes = row
     assert_as_torch(fn, reference, [x.astype(dtype) for x in arguments(name, shapes)], tolerance)
@@ -196,7 +197,7 @@ def test_gradients_are_those_of_torch(row, dtype, tolerance):
 TIES = np.array([[1.0, 2.0, 2.0, 0.0], [3.0, 3.0, 3.0, 3.0]])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fn", "reference"),
     [
         (lambda x: np.max(x, 1), lambda x: x.amax(1)),
@@ -252,8 +253,8 @@ JACOBIANS = [
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch
-@pytest.mark.parametrize("name", ["jacrev", "jacfwd"])
-@pytest.mark.parametrize(("fn", "argnums", "shapes"), JACOBIANS)
+@each_case("name", ["jacrev", "jacfwd"])
+@each_case(("fn", "argnums", "shapes"), JACOBIANS)
 def test_jacobians_are_those_of_torch(fn, argnums, shapes, name):
     ours, theirs = (
         getattr(module, name)(fn, argnums, has_aux=False)(*[filled(item, like) for item in shapes])

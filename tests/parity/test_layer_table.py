@@ -1,4 +1,4 @@
-"""Every layer of tests/helpers/layer_cases.py against torch's: values and gradients in every dtype."""
+"""Every layer of tests/helpers/layer_cases.py against torch's: values, and gradients in two dtypes."""
 
 import copy
 import inspect
@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
+from helpers.cases import each_case
 from helpers.layer_cases import CASES, TITLES
 from parity.layers import assert_agree, flat, matched, torch_fast_path
 
@@ -46,11 +47,11 @@ def tensors(value, dtype):
 
 
 @pytest.mark.parametrize("case", CASES, ids=TITLES)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_values(case, dtype):
-    """Twice, as statistics take part; and what is in the state dict afterwards."""
+@each_case(("dtype", "calls"), [("float32", 1), ("float64", 2)])
+def test_values(case, dtype, calls):
+    """Once or twice, as statistics take part; and what is in the state dict afterwards."""
     ours, theirs = both(case, dtype)
-    for seed in range(2):
+    for seed in range(calls):
         arrays, options = case.arrays(dtype, seed), case.call_options(dtype)
         with torch.no_grad():
             expected = theirs(
@@ -62,7 +63,7 @@ def test_values(case, dtype):
 
 
 @pytest.mark.parametrize("case", CASES, ids=TITLES)
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@each_case("dtype", ["float16", "bfloat16"])
 def test_half_precision_is_as_exact_as_half_precision_can_be(case, dtype):
     """The same numbers in torch's float64; the result in the dtype that torch gives."""
     stored = np.dtype(getattr(ml_dtypes, dtype, dtype))
@@ -105,7 +106,7 @@ def test_the_table_has_every_layer():
     assert layers - built == NO_LAYERS
 
 
-TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
+TOLERANCE = 1e-5
 
 
 def leaves(value):
@@ -135,19 +136,18 @@ def total(outputs, seed):
     return out
 
 
-def assert_gradient(got, expected, dtype, name):
+def assert_gradient(got, expected, name):
     """Equal to rounding, in relation to the largest; what takes no part has a gradient of zeros here."""
     value = np.zeros(got.shape, got.dtype) if expected is None else expected.numpy()
     assert (got.shape, got.dtype) == (value.shape, value.dtype), name
     scale = max(1.0, float(np.abs(value).max(initial=0)))
-    np.testing.assert_allclose(got, value, rtol=0, atol=TOLERANCE[dtype] * scale, err_msg=name)
+    np.testing.assert_allclose(got, value, rtol=0, atol=TOLERANCE * scale, err_msg=name)
 
 
 @pytest.mark.parametrize("case", CASES, ids=TITLES)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_by_parameters_and_inputs(case, dtype):
-    ours, theirs = both(case, dtype)
-    arrays, options = case.arrays(dtype), case.call_options(dtype)
+def test_by_parameters_and_inputs(case):
+    ours, theirs = both(case)
+    arrays, options = case.arrays("float32"), case.call_options("float32")
     given, named = leaves(arrays), leaves(options)
     loss = total(theirs(*given, **named), 1)
     loss.backward()
@@ -168,12 +168,12 @@ def test_by_parameters_and_inputs(case, dtype):
 
     value, found = lite.value_and_grad(ours_loss)({"params": params, "inputs": floats})
     by_params, by_inputs = found["params"], found["inputs"]
-    np.testing.assert_allclose(value, loss.item(), rtol=10 * TOLERANCE[dtype], atol=10 * TOLERANCE[dtype])
+    np.testing.assert_allclose(value, loss.item(), rtol=10 * TOLERANCE, atol=10 * TOLERANCE)
     for name, parameter in theirs.named_parameters():
-        assert_gradient(by_params[name], parameter.grad, dtype, name)
+        assert_gradient(by_params[name], parameter.grad, name)
     tensors = [x for x in flat(given) if isinstance(x, torch.Tensor) and x.is_floating_point()]
     for i, (got, tensor) in enumerate(zip(by_inputs, tensors, strict=True)):
-        assert_gradient(got, tensor.grad, dtype, f"input {i}")
+        assert_gradient(got, tensor.grad, f"input {i}")
     for x, old in zip(floats, before, strict=True):
         np.testing.assert_array_equal(x, old, "an input was written to")
     for key, tensor in theirs.state_dict().items():  # statistics, too
@@ -193,7 +193,7 @@ def cast(value, dtype):
 WITH_PARAMETERS = [case for case in CASES if any(True for _ in case.make(nn).parameters())]
 
 
-@pytest.mark.parametrize("case", WITH_PARAMETERS, ids=[case.title for case in WITH_PARAMETERS])
+@each_case("case", WITH_PARAMETERS, ids=[case.title for case in WITH_PARAMETERS])
 def test_gradients_in_half_precision(case):
     """Gradients have the parameters' dtype, and are those of the same numbers in float64."""
     ours, _ = both(case, "float32")
@@ -225,7 +225,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@each_case("name", OTHERS)
 def test_layers_that_tensordict_has(name):
     from tensordict.nn.distributions import AddStateIndependentNormalScale, NormalParamExtractor
     from tensordict.nn.utils import biased_softplus
@@ -247,6 +247,6 @@ def test_layers_that_tensordict_has(name):
             return total(ours(given["x"]), 1)
 
     found = lite.grad(loss)({"params": params, "x": x})
-    assert_gradient(found["x"], tensor.grad, "float32", "input")
+    assert_gradient(found["x"], tensor.grad, "input")
     for key, parameter in theirs.named_parameters():
-        assert_gradient(found["params"][key], parameter.grad, "float32", key)
+        assert_gradient(found["params"][key], parameter.grad, key)

@@ -4,11 +4,13 @@ The names are the methods of TensorDicts, so what each does to an entry is teste
 """
 
 import pickle
+import re
 
 import numpy as np
 import pytest
 import tensordict
 import torch
+from helpers.cases import each_case
 from parity.test_signatures import LEGACY, REFUSED
 
 import lite
@@ -201,7 +203,7 @@ def listed():
     return [(cls, name) for cls in CLASSES for name in names(cls) if name not in skipped]
 
 
-@pytest.mark.parametrize("cls", CLASSES)
+@each_case("cls", CLASSES)
 def test_every_name_is_there_or_has_its_reason(cls):
     missing = {name for name in names(cls) if not hasattr(getattr(lite, cls), name)}
     left_out = {*LEFT_OUT, *(() if cls == "NonTensorStack" else ("from_list",))}
@@ -210,7 +212,7 @@ def test_every_name_is_there_or_has_its_reason(cls):
     assert set(NOT_CALLED) | set(CALLS) <= {name for cls in CLASSES for name in names(cls)}
 
 
-@pytest.mark.parametrize(("cls", "name"), listed())
+@each_case(("cls", "name"), listed())
 def test_the_name_does_the_same(cls, name, tmp_path):
     text = f"x.{name}{CALLS.get(name, '')}"
     otherwise = OTHERWISE.get((cls, name)) or OTHERWISE.get((None, name))
@@ -357,8 +359,14 @@ def more(library, cls, text, folder):
         return error
 
 
-@pytest.mark.parametrize("cls", CLASSES)
-@pytest.mark.parametrize("text", MORE)
+def uses_an_object(text):
+    return re.search(r"\b(x|other|cls)\b", text) is not None
+
+
+CALLED = [(cls, text) for text in MORE for cls in (CLASSES if uses_an_object(text) else CLASSES[:1])]
+
+
+@each_case(("cls", "text"), CALLED)
 def test_more(cls, text, tmp_path):
     theirs = more(tensordict, cls, text, str(tmp_path / "theirs"))
     ours = more(lite, cls, text, str(tmp_path / "ours"))
@@ -370,7 +378,7 @@ def test_more(cls, text, tmp_path):
     assert ours == theirs
 
 
-@pytest.mark.parametrize("items", METADATA)
+@each_case("items", METADATA)
 def test_stacks_of_metadata(items):
     found = []
     for library, stack in ((lite, lite.stack), (tensordict, torch.stack)):
@@ -400,7 +408,7 @@ def test_typed_metadata_that_the_reference_wrote_is_read(tmp_path):
     assert (type(entry), entry.data, entry.batch_size) == (lite.MetaData, 3, (2,))
 
 
-@pytest.mark.parametrize("cls", CLASSES)
+@each_case("cls", CLASSES)
 def test_files_of_non_tensor_data_alone(cls, tmp_path):
     for writer in (lite, tensordict):
         at = tmp_path / writer.__name__
@@ -425,12 +433,16 @@ def test_metadata_goes_to_torch_and_back():
 VALUES = ("3", "'a'", "MetaData(3)", "MetaData[int](3)", "MetaData('a')", "NonTensorData(3)", "2.5", "None")
 
 
-def fields(library, options, kind, value):
+def with_metadata(library, options, kind):
+    """A tensorclass with a field `m` of this kind, and what its values are written with."""
     scope = {"MetaData": library.MetaData, "NonTensorData": library.NonTensorData}
-    mine = library is lite
-    array = np.ndarray if mine else torch.Tensor
+    array = np.ndarray if library is lite else torch.Tensor
     body = {"__annotations__": {"x": array, "m": eval(kind, scope)}}
-    cls = library.tensorclass(**options)(type("C", (), body))
+    return library, library.tensorclass(**options)(type("C", (), body)), scope
+
+
+def held(library, cls, scope, value):
+    mine = library is lite
     stack = lite.stack if mine else torch.stack
     try:
         c = cls(x=np.zeros((2, 3)) if mine else torch.zeros(2, 3), m=eval(value, scope), batch_size=[2])
@@ -440,14 +452,15 @@ def fields(library, options, kind, value):
         return type(error)
 
 
-@pytest.mark.parametrize("value", VALUES)
-@pytest.mark.parametrize("kind", ["MetaData", "MetaData[int]", "MetaData[str]", "NonTensorData"])
-@pytest.mark.parametrize("options", [{}, {"autocast": True}, {"nocast": True}], ids=str)
-def test_fields_annotated_as_metadata(options, kind, value):
-    ours, theirs = fields(lite, options, kind, value), fields(tensordict, options, kind, value)
-    if options.get("autocast") and kind == "NonTensorData" and value.startswith("MetaData"):
-        # Metadata is NonTensorData in lite, and stays what it is.
-        assert (ours[0].split("[")[0], theirs[0]) == ("MetaData", "NonTensorData")
-        assert ours[1] == theirs[1]
-    else:
-        assert ours == theirs
+@each_case("kind", ["MetaData", "MetaData[int]", "NonTensorData"])
+@each_case("options", [{}, {"autocast": True}, {"nocast": True}])
+def test_fields_annotated_as_metadata(options, kind):
+    made = [with_metadata(library, options, kind) for library in (lite, tensordict)]
+    for value in VALUES:
+        ours, theirs = (held(*one, value) for one in made)
+        if options.get("autocast") and kind == "NonTensorData" and value.startswith("MetaData"):
+            # Metadata is NonTensorData in lite, and stays what it is.
+            assert (ours[0].split("[")[0], theirs[0]) == ("MetaData", "NonTensorData")
+            assert ours[1] == theirs[1]
+        else:
+            assert ours == theirs, value

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensordict
 import torch
+from helpers.cases import each_case
 from helpers.parity_trees import LITE, TORCH, array
 
 import lite
@@ -51,9 +52,9 @@ def outcome(call):
         return type(error)
 
 
-@pytest.mark.parametrize("mode", [True, False])
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("value", LISTS, ids=str)
+@each_case("mode", [True, False])
+@each_case("way", WAYS)
+@each_case("value", LISTS, ids=str)
 def test_lists(value, way, mode):
     kept = mode and way == "lazy" and value in (LISTS[4], LISTS[-1])  # lite gives each row its item
     with tensordict.set_list_to_stack(mode), lite.set_list_to_stack(mode):
@@ -61,9 +62,9 @@ def test_lists(value, way, mode):
     assert kept or ours == theirs or (isinstance(ours, type) and isinstance(theirs, type))
 
 
-@pytest.mark.parametrize("mode", [True, False])
-@pytest.mark.parametrize("join", JOINED)
-@pytest.mark.parametrize("pair", [("x", "x"), ("x", "y"), ({"q": 1}, {"q": 1}), (float("nan"),) * 2, (0, 0)])
+@each_case("mode", [True, False])
+@each_case("join", JOINED)
+@each_case("pair", [("x", "x"), ("x", "y"), ({"q": 1}, {"q": 1}), (float("nan"),) * 2, (0, 0)])
 def test_equal_objects(pair, join, mode):
     with tensordict.set_capture_non_tensor_stack(mode), lite.set_capture_non_tensor_stack(mode):
         assert lite.capture_non_tensor_stack() == tensordict.capture_non_tensor_stack()
@@ -134,7 +135,7 @@ ACTIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)
+@each_case("action", ACTIONS.values(), ids=ACTIONS)
 def test_classes(action):
     expected, got = (_classes(action(side, _build(side))) for side in (TORCH, LITE))
     assert got == expected

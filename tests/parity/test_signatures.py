@@ -8,6 +8,7 @@ import tensordict
 import tensordict.nn
 import torch
 import torch.nn.functional
+from helpers.cases import each_case
 from torchrl import collectors, data, envs, record
 from torchrl.collectors.distributed import RayCollector
 from torchrl.collectors.llm import LLMCollector
@@ -159,7 +160,7 @@ def compared(theirs, ours):
     return out
 
 
-@pytest.mark.parametrize("name", ["TensorDict", "LazyStackedTensorDict"])
+@each_case("name", ["TensorDict", "LazyStackedTensorDict"])
 def test_methods_and_their_parameters(name):
     assert compared(getattr(tensordict, name), getattr(lite, name)) == []
 
@@ -199,7 +200,7 @@ def test_tensorclasses_have_the_methods_of_tensorclasses():
     assert missing == []
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED))
+@each_case("name", sorted(REFUSED))
 def test_refused_names_say_what_to_use(name):
     td = lite.TensorDict(a=1)
     assert hasattr(tensordict.LazyStackedTensorDict, name)
@@ -215,7 +216,7 @@ def test_the_tables_name_what_exists_there_and_not_here():
     assert set(LEFT_OUT) & here <= {"from_module", "from_modules"}
 
 
-@pytest.mark.parametrize("name", [n for n in dir(lite.TensorDict) if not n.startswith("_")])
+@each_case("name", [n for n in dir(lite.TensorDict) if not n.startswith("_")])
 def test_lazy_stacks_take_what_dense_ones_take(name):
     dense, lazy = getattr(lite.TensorDict, name), getattr(lite.LazyStackedTensorDict, name)
     if callable(dense) and name != "from_dict":  # a list of dicts, not one
@@ -295,7 +296,7 @@ def test_the_table_names_what_is_there():
 TWO_IN_ONE = {"TruncatedNormal"}
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in {*LEFT_OUT_NN, *TWO_IN_ONE}])
+@each_case("name", [name for name in NAMES if name not in {*LEFT_OUT_NN, *TWO_IN_ONE}])
 def test_names_and_parameters(name):
     compare(name, getattr(nn, name), getattr(tensordict.nn, name))
 
@@ -310,7 +311,7 @@ def test_every_distribution_is_there():
 COMPARED = {n for n in distributions.__all__ if n[0].isupper()} - {"Distribution", "LogProbDistribution"}
 
 
-@pytest.mark.parametrize("name", sorted(COMPARED))
+@each_case("name", sorted(COMPARED))
 def test_parameters_of_distributions(name):
     source = torch.distributions if name in OF_TORCH else rl
     source = tensordict.nn if name == "CompositeDistribution" else source
@@ -319,7 +320,7 @@ def test_parameters_of_distributions(name):
     compare(name, getattr(distributions, name), getattr(source, name))
 
 
-@pytest.mark.parametrize("name", ["ProbabilisticTensorDictModule", "ProbabilisticTensorDictSequential"])
+@each_case("name", ["ProbabilisticTensorDictModule", "ProbabilisticTensorDictSequential"])
 def test_public_members(name):
     """Every member that the class adds to what it derives from."""
     theirs = getattr(tensordict.nn, name)
@@ -366,7 +367,7 @@ CASES = {
 SUBSETS = {"RayReplayBuffer", "RayCollector", "LLMCollector", "Evaluator"}
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_case("name", CASES)
 def test_names_order_and_defaults(name):
     ours, theirs, own, others = CASES[name]
     makes = [fn.__init__ if inspect.isclass(fn) else fn for fn in (ours, theirs)]
@@ -384,7 +385,7 @@ def test_names_order_and_defaults(name):
 OF_LITE = {"linear_log_probs"}  # torch has no function that joins a layer with its log-probs
 
 
-@pytest.mark.parametrize("name", sorted(set(nn.functional.__all__) - OF_LITE))
+@each_case("name", sorted(set(nn.functional.__all__) - OF_LITE))
 def test_functions(name):
     """What a call says by name in torch, it says here; by place, up to what is deprecated there."""
     try:

@@ -7,6 +7,7 @@ from typing import Any, Optional
 import numpy as np
 import pytest
 import torch
+from helpers.cases import each_case
 from parity.compare import LITE, TORCH, compare
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
@@ -261,7 +262,7 @@ CALLED = {
 }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("field", "value"),
     sorted(
         {(f.name, value) for f in dataclasses.fields(CLASSES[LITE]["Typed"]) for value in VALUES} - CALLED
@@ -274,7 +275,7 @@ def test_autocast(field, value):
     compare(lambda s: typed(s), f"{field} {value}")
 
 
-@pytest.mark.parametrize("value", VALUES)
+@each_case("value", VALUES)
 def test_values_without_options(value):
     def derived(s):
         return shown(CLASSES[s]["Derived"](a=VALUES[value](s)).a)
@@ -282,7 +283,7 @@ def test_values_without_options(value):
     compare(lambda s: derived(s), value)
 
 
-@pytest.mark.parametrize("name", ACTIONS)
+@each_case("name", ACTIONS)
 def test_the_same(name):
     action = ACTIONS[name]
     compare(lambda s: action(s, point(s)), name)

@@ -9,6 +9,7 @@ import pytest
 import tensordict
 import tensordict.nn.distributions as td_nn
 import torch
+from helpers.cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parity.distribution_cases import OTHERS, TORCH, inside, loc_and_scale, logits, positive, real, tensors
@@ -29,7 +30,7 @@ def _unchecked(monkeypatch):
 
 
 CASES = TORCH | OTHERS
-BATCHES = [(), (3,), (2, 3), (0,), (2, 0)]
+BATCHES = [("float32", (2, 3)), ("float64", ()), ("float64", (2, 0))]
 PROPERTIES = ("mean", "mode", "variance", "stddev")
 METHODS = ("log_prob", "entropy", "cdf", "icdf")
 # Of empty batches these raise there, each in its own way.
@@ -76,9 +77,8 @@ def drawn_case(name, dtype, batch):
     return *dists, value, inside(rng, value.shape).astype(dtype)
 
 
-@pytest.mark.parametrize("batch", BATCHES, ids=str)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", CASES)
+@each_case(("dtype", "batch"), BATCHES)
 def test_members(name, dtype, batch):
     if name in OTHERS and 0 in batch:
         return
@@ -117,18 +117,18 @@ def test_members(name, dtype, batch):
         assert mine.expand((4, *batch)).batch_shape == tuple(theirs.expand((4, *batch)).batch_shape)
 
 
-@pytest.mark.parametrize("name", [name for name in TORCH if name != "MultivariateNormal, precision_matrix"])
+@each_case("name", [name for name in TORCH if name != "MultivariateNormal, precision_matrix"])
 def test_checked_by_moments(name):
-    """The same draws on average: medians, which all have, of 20,000."""
+    """The same draws on average: medians, which all have, of 5,000."""
     kwargs = TORCH[name].params(np.random.default_rng(3), (3,))
-    mine = TORCH[name].ours(**kwargs).sample((20_000,), rng=0)
+    mine = TORCH[name].ours(**kwargs).sample((5_000,), rng=0)
     torch.manual_seed(0)
-    theirs = TORCH[name].theirs(**tensors(kwargs)).sample((20_000,)).numpy()
+    theirs = TORCH[name].theirs(**tensors(kwargs)).sample((5_000,)).numpy()
     for q in (0.1, 0.5, 0.9):
         a, b = np.quantile(mine, q, 0), np.quantile(theirs, q, 0)
         # the share of the one below a quantile of the other; four standard deviations
         below, upto = (theirs < a).mean(0), (theirs <= a).mean(0)
-        assert ((below - 0.02 < q) & (q < upto + 0.02)).all(), (a, b)
+        assert ((below - 0.04 < q) & (q < upto + 0.04)).all(), (a, b)
 
 
 # -- policies ------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def both(name, log_prob, kind):
     return found
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@each_case("name", POLICIES)
 def test_policies_without_chance(name):
     # The mean of a Multinomial, which stands for it, has no log-prob here.
     mine, theirs = both(name, not name.startswith("Multinomial"), "deterministic")
@@ -171,7 +171,7 @@ def test_policies_without_chance(name):
         np.testing.assert_allclose(mine[key], theirs[key].numpy(), rtol=limit, err_msg=key)
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@each_case("name", POLICIES)
 def test_policies_that_draw(name):
     mine, theirs = both(name, True, "random")
     for key in ("x", "x_log_prob"):
@@ -226,7 +226,7 @@ LIMITS = {
 BETTER_HERE = {("HalfNormal", "log_prob"), ("Gumbel", "icdf")}
 
 
-@pytest.mark.parametrize("name", LIMITS)
+@each_case("name", LIMITS)
 def test_limits(name):
     names, axes = LIMITS[name]
     grid = [axis.ravel() for axis in np.meshgrid(*map(np.asarray, axes), indexing="ij")]
@@ -343,8 +343,8 @@ TRANSFORMS = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", TRANSFORMS)
+@each_case("dtype", ["float32", "float64"])
+@each_case("name", TRANSFORMS)
 def test_transforms(name, dtype):
     make, values = TRANSFORMS[name]
     mine = make(ours, lambda a: a.astype(dtype))
@@ -367,7 +367,7 @@ def test_transforms(name, dtype):
         x = y
 
 
-@pytest.mark.parametrize("name", sorted(set(TRANSFORMS) - {"log", "power"}))
+@each_case("name", sorted(set(TRANSFORMS) - {"log", "power"}))
 def test_transformed_distributions(name):
     kwargs = loc_and_scale(np.random.default_rng(0), (4, 2, 3))
     mine = ours.TransformedDistribution(ours.Normal(**kwargs), TRANSFORMS[name][0](ours, np.asarray))
@@ -385,8 +385,8 @@ def test_transformed_distributions(name):
     assert large[0] == tuple(large[1])
 
 
-@pytest.mark.parametrize("family", ["Normal", "Independent", "Poisson"])
-@pytest.mark.parametrize("shared", [False, True])
+@each_case("family", ["Normal", "Independent", "Poisson"])
+@each_case("shared", [False, True])
 def test_mixtures(family, shared):
     rng = np.random.default_rng(0)
     events = (4,) if family == "Independent" else ()
@@ -420,8 +420,8 @@ def close(got, expected, single):
     np.testing.assert_allclose(got, expected, rtol=single or 1e-9, atol=single / 5 or 1e-9)
 
 
-@pytest.mark.parametrize("low", [-1.0, -2.0])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@each_case("low", [-1.0, -2.0])
+@each_case("dtype", ["float32", "float64"])
 def test_tanh_normal_at_the_bounds(low, dtype):
     loc, scale = np.zeros((3, 1), dtype), np.ones((3, 1), dtype)
     value = np.array([[low], [1.0], [low / 2]], dtype)
@@ -470,7 +470,7 @@ def masked(draw):
 
 
 @given(masked())
-@settings(max_examples=100)
+@settings(max_examples=25)
 def test_masked_categorical(arguments):
     single = 1e-4 * (arguments.get("logits", arguments.get("probs")).dtype == np.float32)
     mine, theirs = ours.MaskedCategorical(**arguments), rl.MaskedCategorical(**tensors(arguments))
@@ -486,7 +486,7 @@ def test_masked_categorical(arguments):
 
 
 @given(masked())
-@settings(max_examples=100)
+@settings(max_examples=25)
 def test_masked_one_hot_categorical(arguments):
     single = 1e-4 * (arguments.get("logits", arguments.get("probs")).dtype == np.float32)
     mine, theirs = ours.MaskedOneHotCategorical(**arguments), rl.MaskedOneHotCategorical(**tensors(arguments))
@@ -517,7 +517,7 @@ def test_rand_one_hot():
 # -- errors ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     "make",
     [
         lambda lib, a: lib.Normal(0.0, -1.0, validate_args=True),
@@ -584,7 +584,7 @@ def test_errors(make):
         make(ours, np.asarray)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("make", "error"),
     [
         (lambda lib, a: lib.TanhNormal(a([0.0]), a([1.0]), low=1.0, high=0.0), RuntimeError),
