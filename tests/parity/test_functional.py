@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parity.functional import (
@@ -29,7 +30,7 @@ pytestmark = QUIET
 # -- from_module ------------------------------------------------------------------------------------
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(SIZES, st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans())
 @compared
 def test_from_module(lib, sizes, bias, shared, lock, as_module, filter_empty):
@@ -64,7 +65,7 @@ def test_free_functions_lock(lib):
 # -- from_modules -----------------------------------------------------------------------------------
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(SIZES, st.integers(1, 3), st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans())
 @compared
 def test_from_modules(lib, sizes, n, lock, as_module, lazy, expand, state):
@@ -149,7 +150,7 @@ def test_wrong_sizes_of_ensembles():
     )
 
 
-@pytest.mark.parametrize("name", ["make_functional", "get_functional", "is_functional", "repopulate_module"])
+@each_case("name", ["make_functional", "get_functional", "is_functional", "repopulate_module"])
 def test_removed_functions_raise(name):
     arguments = 2 if name == "repopulate_module" else 1
     assert same(lambda lib: getattr(lib.tdnn, name)(*[net(lib, [1, 1])] * arguments)) == "RuntimeError"
@@ -171,7 +172,7 @@ def numbers(value):
 # -- to_module --------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(SIZES, st.booleans(), st.booleans(), st.sampled_from([None, False, True]), st.booleans())
 @compared
 def test_swaps_restore(lib, sizes, plain, preserve, inplace, with_block):
@@ -215,8 +216,8 @@ def test_identities_after_the_block(sizes, lock):
     assert same(program) == (True, True, True)
 
 
-@pytest.mark.parametrize("preserve", [True, False])
-@pytest.mark.parametrize("inplace", [None, True])
+@each_case("preserve", [True, False])
+@each_case("inplace", [None, True])
 @compared
 def test_kinds_in_the_module(lib, preserve, inplace):
     class Custom(lib.nn.Module):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensordict
 import torch
+from helpers.cases import each_case
 from parity.distribution_cases import (
     OTHERS,
     TORCH,
@@ -141,21 +142,20 @@ def agree(name, dtype, number, scored, limit):
         np.testing.assert_allclose(got, expected, rtol=0, atol=limit * scale, err_msg=key)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@each_case("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", CASES)
 def test_log_probs(name, dtype):
     limit = EXACT.get(name.split(",")[0], 1e-10)
     agree(name, dtype, lambda dist, value: weighted(dist.log_prob(value)), True, limit)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", [name for name in CASES if not name.startswith(NO_ENTROPY)])
-def test_entropies(name, dtype):
+@each_case("name", [name for name in CASES if not name.startswith(NO_ENTROPY)])
+def test_entropies(name):
     limit = 1e-8 if name in FEWER_DIGITS else 1e-10
-    agree(name, dtype, lambda dist, _: weighted(dist.entropy()), False, limit)
+    agree(name, "float64", lambda dist, _: weighted(dist.entropy()), False, limit)
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_case("name", CASES)
 def test_draws(name):
     make, _, params, _ = problem(name)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensordict
 import torch
+from helpers.cases import each_case
 from helpers.compared import on_both
 
 import lite
@@ -144,7 +145,7 @@ def test_a_second_backward_needs_the_graph(lib):
     return found, "not released"
 
 
-@pytest.mark.parametrize("what", ["vector", "gradient", "wrong gradient", "no_grad", "plain parameter"])
+@each_case("what", ["vector", "gradient", "wrong gradient", "no_grad", "plain parameter"])
 @compared
 def test_what_backward_takes(lib, what):
     module = net(lib)
@@ -248,7 +249,7 @@ def test_the_first_module_has_no_gradient_of_its_input(lib):
     return log, grads(module)
 
 
-@pytest.mark.parametrize("kind", ["hook", "pre-hook", "replaced without inputs"])
+@each_case("kind", ["hook", "pre-hook", "replaced without inputs"])
 @compared
 def test_hooks_that_give_too_much(lib, kind):
     module = net(lib)
@@ -350,7 +351,7 @@ def test_arithmetic_of_parameters_keeps_the_way_back(lib):
     return found
 
 
-@pytest.mark.parametrize("what", ["losses", "gradient", "no leaf", "vector", "missing", "no tensordict"])
+@each_case("what", ["losses", "gradient", "no leaf", "vector", "missing", "no tensordict"])
 @compared
 def test_backward_of_tensordicts(lib, what):
     x = lib.nn.Parameter(lib.array([1.0, 2.0, 3.0]))

@@ -4,13 +4,14 @@ import json
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.models.handmade_exports import ADAPTERS, NAMES, adapter, adapter_file, expected, graph
 from helpers.models.real_models import EXPECTED, MODELS
 
 from lite.models import GenerationConfig, OnnxDecoder, generate
 
 
-@pytest.mark.parametrize("name", sorted(NAMES))
+@each_case("name", sorted(NAMES))
 def test_the_files_are_what_the_script_writes(name):
     written = graph(NAMES[name]).SerializeToString(deterministic=True)
     assert (MODELS / name / "model.onnx").read_bytes() == written

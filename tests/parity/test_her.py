@@ -3,9 +3,9 @@
 import inspect
 
 import numpy as np
-import pytest
 import tensordict
 import torch
+from helpers.cases import each_case
 from torchrl import data as reference
 
 import lite
@@ -40,11 +40,15 @@ def run(side, strategy, ratio, nested, writes, generator):
     return [made.sample(len(made)) for _ in range(2)]
 
 
-@pytest.mark.parametrize("strategy", ["future", "final", "episode", "random"])
-@pytest.mark.parametrize("ratio", [0.0, 0.5, 0.8, 1.0])
-@pytest.mark.parametrize("nested", [False, True])
 # Full once: torchrl mistakes the last episode before the end of the ring for the one before it.
-@pytest.mark.parametrize("writes", [[(0, 13)], [(0, 13), (13, 7)]])
+TWICE = [(0, 13), (13, 7)]
+
+
+@each_case("strategy", ["future", "final", "episode", "random"])
+@each_case(
+    ("ratio", "nested", "writes"),
+    [(0.0, False, TWICE), (0.8, False, TWICE), (0.5, True, TWICE), (1.0, True, TWICE[:1])],
+)
 def test_batches(monkeypatch, strategy, ratio, nested, writes):
     generator = np.random.default_rng(SEED)
     monkeypatch.setattr("torch.rand", lambda n, device=None: torch.from_numpy(generator.random(n)))

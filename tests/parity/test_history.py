@@ -49,7 +49,7 @@ def turns(history):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=40)
+@settings(max_examples=13)
 @given(chats=st.lists(CHAT, min_size=1, max_size=3), prompt=st.booleans())
 def test_rendering(pair, name, chats, prompt):
     ours, theirs = pair
@@ -59,7 +59,7 @@ def test_rendering(pair, name, chats, prompt):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(chat=CHAT, calls=CALLS, responses=st.none() | st.lists(CONTENT, min_size=1, max_size=2))
 def test_rendering_of_tools(pair, name, chat, calls, responses):
     ours, theirs = pair
@@ -71,7 +71,7 @@ def test_rendering_of_tools(pair, name, chat, calls, responses):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(chat=PLAIN)
 def test_tokens_and_masks(pair, name, chat):
     assume(any(turn["role"] == "assistant" for turn in chat))
@@ -90,7 +90,7 @@ def test_tokens_and_masks(pair, name, chat):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(pieces=st.lists(st.sampled_from([*MARKS, *BLOCKS, "Hi", " ", "\n", "é"]), max_size=8))
 def test_parsing(pair, name, pieces):
     text = "<|im_start|>user\nHi<|im_end|>\n" + "".join(pieces)
@@ -102,7 +102,7 @@ def test_parsing(pair, name, pieces):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(chat=CHAT, other=CHAT)
 def test_append_and_extend(pair, name, chat, other):
     ours, theirs = History.from_chats(chat), torchrl_llm.History.from_chats(chat)

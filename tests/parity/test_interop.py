@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.parity_trees import LITE, TORCH, array, plain, same, tensordict, torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,7 +29,7 @@ def address(leaf):
     return leaf.data_ptr() if isinstance(leaf, torch.Tensor) else leaf.ctypes.data
 
 
-@pytest.mark.parametrize("name", DTYPES)
+@each_case("name", DTYPES)
 def test_every_dtype_goes_both_ways_over_the_same_memory(name):
     if name.startswith(("bfloat", "float8")):
         pytest.importorskip("ml_dtypes")
@@ -58,7 +59,7 @@ def trees():
     return st.recursive(dense(st.nothing()), dense, max_leaves=5)
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(trees(), st.booleans())
 def test_any_tree_goes_both_ways(tree, lock):
     torchs, ours = TORCH.build(tree), LITE.build(tree)
@@ -257,13 +258,13 @@ OBJECTS = {
 }
 
 
-@pytest.mark.parametrize("name", OBJECTS)
-@pytest.mark.parametrize("options", [{}, {"auto_batch_size": True}], ids=["", "auto"])
+@each_case("name", OBJECTS)
+@each_case("options", [{}, {"auto_batch_size": True}], ids=["", "auto"])
 def test_from_any(name, options):
     same(lambda side: side.library.TensorDict.from_any(OBJECTS[name](side.value(X)), **options))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "options",
     [
         {}, {"auto_batch_size": True}, {"batch_size": [2, 3]}, {"batch_size": [4]}, {"batch_dims": 2},
@@ -271,7 +272,7 @@ def test_from_any(name, options):
     ],
     ids=str,
 )  # fmt: skip
-@pytest.mark.parametrize("second", [{"a": X}, {"b": X}], ids=["same", "different"])
+@each_case("second", [{"a": X}, {"b": X}], ids=["same", "different"])
 def test_from_list(second, options):
     def rows(side):
         return [{key: side.value(value) for key, value in row.items()} for row in ({"a": X}, second)]
@@ -289,7 +290,7 @@ def test_structured_arrays():
     np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "tree",
     [lambda x: {"a": [x, (x, x)], "b": x}, lambda x: [x, {"k": (x,)}], lambda x: Pair(x, [x]), lambda x: []],
 )
@@ -319,7 +320,7 @@ OPTIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@each_case("options", OPTIONS, ids=str)
 def test_print_options_give_the_text_of_the_reference(options):
     entries = {
         "b": array((3, 2), 1),

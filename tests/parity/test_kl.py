@@ -7,6 +7,7 @@ import pytest
 import tensordict
 import torch
 import transformers
+from helpers.cases import each_case
 from parity.torch_face import TorchFace
 from torchrl.data import llm as data
 from torchrl.envs.llm.transforms import kl
@@ -28,7 +29,7 @@ CHATS = [
     [{"role": "user", "content": "12 + 30?"}, {"role": "assistant", "content": "42, as ever."}],
 ]
 TEXTS = ["Hi", "Hello there, 12 + 30?"]
-MODES = [("history", True), ("history", False), ("text", False)]
+MODES = [("history", True, True), ("history", False, False), ("text", False, True)]
 # chatml whose marks end behind the end of a turn, which is what lite counts under any template.
 CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' }}"
@@ -81,8 +82,7 @@ def assert_rows(mine, other, *key):
         assert np.asarray(a).dtype == np.asarray(b).dtype
 
 
-@pytest.mark.parametrize(("mode", "assistant_only"), MODES)
-@pytest.mark.parametrize("padded", [True, False])
+@each_case(("mode", "assistant_only", "padded"), MODES)
 def test_kl(sides, mode, assistant_only, padded):
     pairs = [sides(name, input_mode=mode, pad_output=padded) for name in FOLDERS]
     reward = np.random.default_rng(0).normal(size=(2, 1, 1)).astype(np.float32)
@@ -98,8 +98,7 @@ def test_kl(sides, mode, assistant_only, padded):
     assert (ours.in_keys, ours.out_keys) == (theirs.in_keys, theirs.out_keys)
 
 
-@pytest.mark.parametrize(("mode", "assistant_only"), MODES)
-@pytest.mark.parametrize("padded", [True, False])
+@each_case(("mode", "assistant_only", "padded"), MODES)
 def test_log_probs(sides, mode, assistant_only, padded):
     results = []
     for module, td, wrapper in zip(
@@ -115,7 +114,7 @@ def test_log_probs(sides, mode, assistant_only, padded):
     assert_rows(*results, "gen_log_probs", "full")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "message"),
     [
         (

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from helpers.cases import each_case
 from helpers.layer_cases import CASES
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -62,8 +63,8 @@ def wrong_inputs(draw, case):
     return tuple(shapes)
 
 
-@pytest.mark.parametrize("case", SINGLE, ids=[case.title for case in SINGLE])
-@settings(max_examples=20)
+@each_case("case", SINGLE, ids=[case.title for case in SINGLE])
+@settings(max_examples=5)
 @given(data=st.data())
 def test_wrong_shapes(case, data):
     given_case = case._replace(inputs=data.draw(wrong_inputs(case)))

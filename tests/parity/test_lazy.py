@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.compared import on_both
 from helpers.parity_trees import array, same
 from hypothesis import given, settings
@@ -44,7 +45,7 @@ def shape(tree):
     return (*size[:dim], len(tree[2]), *size[dim:])
 
 
-@settings(max_examples=100)
+@settings(max_examples=33)
 @given(st.data())
 def test_padding_in_place(data):
     tree = data.draw(stacks())
@@ -61,7 +62,7 @@ def test_padding_in_place(data):
     same(padded)
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(st.data())
 def test_keys(data):
     tree = data.draw(stacks())
@@ -90,7 +91,7 @@ def test_keys(data):
     same(lambda side: action(side, side.build(tree)))
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(stacks(ragged=True), st.sampled_from(FORMS), st.sampled_from(["b", ("n", "d"), "missing"]))
 def test_ragged_forms(tree, form, key):
     tree = ("lazy", 0, [("dense", (), {k: _row(v) for k, v in e.items()}) for _, _, e in tree[2]])
@@ -107,7 +108,7 @@ def _row(value):
     return ("dense", (), {k: _row(v) for k, v in value[2].items()}) if isinstance(value, tuple) else value
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(st.data())
 def test_lists_of_ragged_items(data):
     tree = ("lazy", 0, data.draw(stacks())[2])
@@ -142,7 +143,7 @@ def _lists(size, items):
     return [_lists(size[1:], items) for _ in range(size[0])] if size else next(items)
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(stacks_of_stacks(), st.sampled_from(sorted(LIST_ITEMS)))
 def test_nested_lists(tree, kind):
     make = LIST_ITEMS[kind]
@@ -165,7 +166,7 @@ def _read(td):
     return np.asarray(entry["x"] if hasattr(entry, "keys") else entry).tolist()
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(st.data())
 def test_lists_of_rows(data):
     """Arrays that have the other dims of the batch, one for each index of its first."""
@@ -176,7 +177,7 @@ def test_lists_of_rows(data):
     same(lambda side: _read(side.build(tree).set("new", [side.leaf(row) for row in rows])))
 
 
-@settings(max_examples=100)
+@settings(max_examples=33)
 @given(st.data())
 def test_stacks_into_a_lazy_out(data):
     tree = data.draw(stacks())
@@ -196,7 +197,7 @@ def test_stacks_into_a_lazy_out(data):
     same(into)
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(st.data())
 def test_updates_between_stacks(data):
     tree = data.draw(stacks())
@@ -284,14 +285,14 @@ def combined(function, trees, dim, names=False):
     return action
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(st.data(), st.sampled_from(["stack", "lazy_stack", "maybe_dense_stack"]))
 def test_stacks_of_different(data, function):
     trees = data.draw(lists(differing=True))
     same(combined(function, trees, data.draw(st.integers(0, len(trees[0][1])))))
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(st.data(), st.booleans(), st.booleans())
 def test_cat(data, differing, names):
     trees = data.draw(lists(differing=differing))
@@ -299,10 +300,8 @@ def test_cat(data, differing, names):
     same(combined("cat", trees, data.draw(st.integers(0, max(ndim - 1, 0))), names))
 
 
-@pytest.mark.parametrize(
-    "dtypes", [("int32", "int64"), ("float32", "float64"), ("bool", "uint8"), ("int16", "float32")]
-)
-@pytest.mark.parametrize("function", ["stack", "cat"])
+@each_case("dtypes", [("int32", "int64"), ("float32", "float64"), ("bool", "uint8"), ("int16", "float32")])
+@each_case("function", ["stack", "cat"])
 @compared
 def test_promotion(side, dtypes, function):
     tds = [side.library.TensorDict({"a": side.leaf(np.ones(2, dtype))}, [2]) for dtype in dtypes]
@@ -323,6 +322,6 @@ def empty(side, *size):
     return side.library.TensorDict({}, batch_size=size)
 
 
-@pytest.mark.parametrize("name", BAD)
+@each_case("name", BAD)
 def test_errors(name):
     same(BAD[name])

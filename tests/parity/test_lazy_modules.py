@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from helpers.cases import each_case
 from parity.functional import LITE, QUIET, compared, fill, raw, same
 
 from lite.nn.distributions import Normal
@@ -72,7 +73,7 @@ SENT = {
 CALLS = [(name, sent) for name in LAYERS for sent in SENT if (name, sent) != ("LazyBatchNorm1d", "deepcopy")]
 
 
-@pytest.mark.parametrize(("name", "sent"), CALLS)
+@each_case(("name", "sent"), CALLS)
 def test_the_first_call(name, sent):
     make, _, shape = LAYERS[name]
 
@@ -89,8 +90,8 @@ def test_the_first_call(name, sent):
     same(program)
 
 
-@pytest.mark.parametrize("assign", [False, True])
-@pytest.mark.parametrize("name", LAYERS)
+@each_case("assign", [False, True])
+@each_case("name", LAYERS)
 def test_state_dicts_of_layers(name, assign):
     make, eager, shape = LAYERS[name]
 
@@ -104,7 +105,7 @@ def test_state_dicts_of_layers(name, assign):
     same(program)
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@each_case("name", LAYERS)
 def test_state_dicts_of_lazy_ones(name):
     make, eager, _ = LAYERS[name]
 
@@ -166,7 +167,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@each_case("name", PROGRAMS)
 @compared
 def test_what_else_is_asked(lib, name):
     try:
@@ -239,8 +240,8 @@ def doubled(x):
     return x * 2
 
 
-@pytest.mark.parametrize("copied", [lambda m: pickle.loads(pickle.dumps(m)), copy.copy, copy.deepcopy])
-@pytest.mark.parametrize("name", PAYLOADS)
+@each_case("copied", [lambda m: pickle.loads(pickle.dumps(m)), copy.copy, copy.deepcopy])
+@each_case("name", PAYLOADS)
 def test_modules_of_functions_are_sent(name, copied):
     def program(lib):
         module = lib.tdnn.TensorDictModule(PAYLOADS[name](lib), ["x"], ["y"])

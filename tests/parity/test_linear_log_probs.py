@@ -8,8 +8,7 @@ from lite import value_and_grad
 from lite.nn import functional as F
 
 
-@pytest.mark.parametrize("learning", [(0,), (0, 1, 2)])
-@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize(("learning", "temperature"), [((0,), 0.7), ((0, 1, 2), 1.0)])
 def test_values_and_gradients(learning, temperature):
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=shape).astype(np.float32) for shape in ((2, 9, 16), (5000, 16), (5000,))]

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from parity.losses import DTYPES, LITE, compare, default_dtype, deterministic, gaussian, mlp
+from helpers.cases import each_case
+from parity.losses import LITE, compare, default_dtype, deterministic, gaussian, mlp
 
 pytestmark = pytest.mark.filterwarnings("ignore:The name target_actor_network_params")  # of torchrl
 
@@ -23,17 +24,20 @@ def vectors(dtype="float64"):
     return np.tanh(np.random.default_rng(4).normal(size=(6, 2))).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-@pytest.mark.parametrize("loss_function", [None, "l1", "l2", "mse", "smooth_l1"])
+@each_case(
+    ("loss_function", "reduction", "dtype"),
+    [
+        (None, "mean", "float32"), (None, "none", "float64"), ("l1", "sum", "float64"),
+        ("l2", "none", "float32"), ("mse", "mean", "float64"), ("smooth_l1", "sum", "float32"),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("network", [deterministic, gaussian])
 def test_vectors(network, loss_function, reduction, dtype):
     run(network, vectors(dtype), dtype, loss_function=loss_function, reduction=reduction)
 
 
-@pytest.mark.parametrize("shape", [(6,), (6, 1)])
-@pytest.mark.parametrize("loss_function", [None, "cross_entropy"])
-@pytest.mark.parametrize("reduction", ["mean", "none"])
+@each_case("shape", [(6,), (6, 1)])
+@each_case(("loss_function", "reduction"), [(None, "none"), ("cross_entropy", "mean")])
 def test_classes(shape, loss_function, reduction):
     run(scores, np.arange(6).reshape(shape) % 3, loss_function=loss_function, reduction=reduction)
 
@@ -42,9 +46,8 @@ def test_functions():
     run(deterministic, vectors(), loss_function=lambda predicted, expert: (predicted - expert) ** 4)
 
 
-@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-@pytest.mark.parametrize("loss_function", [None, "l1"])
-@pytest.mark.parametrize("network", [deterministic, gaussian])
+@each_case(("loss_function", "reduction"), [(None, "mean"), ("l1", "sum"), (None, "none")])
+@each_case("network", [deterministic, gaussian])
 def test_padding(network, loss_function, reduction):
     def prepare(side, loss, td):
         loss.set_keys(pad_mask="is_pad")

@@ -1,8 +1,8 @@
 """DPO's losses against the formulas that TRL's DPOTrainer (1.16) computes with torch, and their gradients."""
 
 import numpy as np
-import pytest
 import torch
+from helpers.cases import each_case
 from torch.nn.functional import logsigmoid
 
 import lite
@@ -53,7 +53,7 @@ def formulas(chosen, rejected, ref_chosen, ref_rejected):
 NAMES = sorted(formulas(*torch.zeros(4, 4)))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_values_and_gradients(name):
     given = -np.random.default_rng(0).random((4, 4)) * 6
     leaves = [torch.from_numpy(row.copy()).requires_grad_(i < 2) for i, row in enumerate(given)]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensordict
 import torch
+from helpers.cases import each_case
 from parity.losses import batches, default_dtype
 from torchrl.modules.distributions import LLMMaskedCategorical
 from torchrl.objectives import llm
@@ -39,10 +40,14 @@ def tokens(padded):
     return now, before, reference, rng.normal(size=4), mask
 
 
-@pytest.mark.parametrize("aggregation", ["token_mean", "prompt_mean", "none"])
-@pytest.mark.parametrize("clip_epsilon", [0.2, (0.1, 0.4)])
-@pytest.mark.parametrize("threshold", [None, 0.3])
-@pytest.mark.parametrize("padded", [False, True])
+@each_case(
+    ("aggregation", "clip_epsilon", "threshold", "padded"),
+    [
+        ("token_mean", 0.2, None, False), ("token_mean", (0.1, 0.4), 0.3, True),
+        ("prompt_mean", 0.2, 0.3, False), ("prompt_mean", (0.1, 0.4), None, True),
+        ("none", 0.2, 0.3, True), ("none", (0.1, 0.4), None, False),
+    ],
+)  # fmt: skip
 def test_values_and_gradients(aggregation, clip_epsilon, threshold, padded):
     now, before, reference, advantage, mask = tokens(padded)
     with default_dtype("float64"):
@@ -182,9 +187,13 @@ def batch_of_rows(padded):
     return batches(entries, (ROWS,)), {key: mask & ~np.isnan(before) for key, mask in counts.items()}
 
 
-@pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("aggregation", ["token_mean", "prompt_mean", "none"])
-@pytest.mark.parametrize("strategy", ["sft", "rlhf", "generic"])
+@each_case(
+    ("strategy", "aggregation", "padded"),
+    [
+        ("sft", "token_mean", True), ("rlhf", "prompt_mean", False), ("generic", "none", True),
+        ("sft", "none", False), ("rlhf", "token_mean", True), ("generic", "prompt_mean", True),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize(
     ("name", "entropy_bonus"), [("GRPOLoss", False), ("GRPOLoss", True), ("DAPO", False), ("CISPOLoss", True)]
 )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensordict
 import torch
+from helpers.cases import each_case
 from parity.losses import batches, compare_gradients, default_dtype
 from tensordict import nn as tnn
 from torchrl.objectives import llm
@@ -57,10 +58,11 @@ def rows():
 
 
 @pytest.mark.filterwarnings("ignore:kl_to_ref_coeff")
-@pytest.mark.parametrize("kl_to_ref_coeff", [None, 0.3])
-@pytest.mark.parametrize("normalize", [True, False])
-@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-@pytest.mark.parametrize("loss_function", ["sft", "minor_sft"])
+@each_case(
+    ("reduction", "normalize", "kl_to_ref_coeff"),
+    [("mean", True, 0.3), ("sum", False, None), ("none", True, None), ("mean", False, 0.3)],
+)
+@each_case("loss_function", ["sft", "minor_sft"])
 def test_values_and_gradients(loss_function, reduction, normalize, kl_to_ref_coeff):
     options = {
         "loss_function": loss_function, "reduction": reduction, "beta": 0.7,
@@ -96,7 +98,7 @@ def test_values_and_gradients(loss_function, reduction, normalize, kl_to_ref_coe
         compare_gradients(made, theirs, expected, 1e-10)
 
 
-@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@each_case("reduction", ["mean", "sum", "none"])
 def test_functions(reduction):
     now, before = -np.random.default_rng(0).random((2, 5)) * 4
     given = [torch.from_numpy(x) for x in (now, before)]

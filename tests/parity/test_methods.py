@@ -60,7 +60,7 @@ LAYOUTS = {
 }
 
 
-@settings(max_examples=200)
+@settings(max_examples=66)
 @given(st.data(), st.sampled_from(sorted(LAYOUTS)))
 def test_layouts(data, name):
     tree = data.draw(trees(DTYPES))
@@ -72,14 +72,14 @@ def test_layouts(data, name):
     same(lambda side: LAYOUTS[name](side.build(tree)), name)
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(trees(DTYPES), st.integers(1, 3))
 def test_atleast(tree, n):
     tree["names"] = None  # dropped by the reference
     same(lambda side: getattr(side.build(tree), f"atleast_{n}d")(), f"atleast_{n}d")
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(st.data(), st.sampled_from(["cat_tensors", "stack_tensors"]), st.booleans())
 def test_joins(data, name, keep):
     # One dtype at a time: NumPy and torch promote int64 with float32 differently.
@@ -99,7 +99,7 @@ def test_joins(data, name, keep):
     same(action, f"{name}({keys}, dim={dim})")
 
 
-@settings(max_examples=100)
+@settings(max_examples=33)
 @given(st.data(), st.sampled_from(["cat_from_tensordict", "stack_from_tensordict"]))
 def test_all_arrays_in_one(data, name):
     tree = data.draw(trees(("float32",)))  # NumPy and torch promote differently
@@ -110,7 +110,7 @@ def test_all_arrays_in_one(data, name):
     same(lambda side: plain(getattr(side.build(tree), name)(dim, sorted=order)), name)
 
 
-@settings(max_examples=100)
+@settings(max_examples=33)
 @given(st.data())
 def test_separates(data):
     tree = data.draw(trees(DTYPES))
@@ -140,7 +140,7 @@ CONTEXTS = {
 }
 
 
-@settings(max_examples=250)
+@settings(max_examples=83)
 @given(st.data(), st.sampled_from(sorted(CONTEXTS)), st.booleans())
 def test_contexts(data, name, lock):
     tree = data.draw(trees(("float32", "int64")))
@@ -182,7 +182,7 @@ def _small(td, name):
     return td.apply(lambda x: x % 2 + 1, filter_empty=False) if name == "prod" else td
 
 
-@settings(max_examples=100)
+@settings(max_examples=33)
 @given(st.data(), st.sampled_from([0.0, 0.3, 0.5, 1.0]), st.booleans())
 def test_quantiles(data, q, keepdim):
     tree = data.draw(trees(("float32", "float64")))
@@ -192,14 +192,14 @@ def test_quantiles(data, q, keepdim):
     compare(lambda side: side.build(tree).quantile(q, *args), f"quantile{args}")
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(trees(("float32", "float64")))
 def test_norms(tree):
     tree["entries"]["c"] = np.ones(tree["batch_size"], "float32")  # without arrays the reference raises
     compare(lambda side: side.build(tree).norm(), "norm")
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(st.data(), st.sampled_from(["sum", "mean", "std", "amax", "max", "prod"]), st.booleans())
 def test_reduce_joins(data, name, features):
     tree = data.draw(trees(("float32",)))
@@ -215,7 +215,7 @@ def test_reduce_joins(data, name, features):
     compare(action, f"{name}{args} reduce")
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(st.data(), st.sampled_from([0.0, 2.0]), st.booleans())
 def test_pads(data, value, objects):
     tree = data.draw(trees(("float32", "int64", "bool")))
@@ -228,7 +228,7 @@ def test_pads(data, value, objects):
     compare(lambda side: side.build(tree).pad(size, value), f"pad({size})")
 
 
-@settings(max_examples=120)
+@settings(max_examples=40)
 @given(st.data(), st.booleans(), st.booleans())
 def test_pad_sequences(data, inside, masks):
     lengths = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))

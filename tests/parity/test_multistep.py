@@ -75,13 +75,13 @@ def compare(ours, theirs):
     assert ours["next"].batch_size == tuple(theirs["next"].batch_size)
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(problems())
 def test_same_entries(problem):
     compare(ours(*problem), theirs(*problem))
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(problems(), st.sampled_from(["done_keys", "reward_keys", "mask_key"]))
 def test_same_entries_for_other_keys(problem, which):
     batch, entries, gamma, n_steps = problem
@@ -100,7 +100,7 @@ def test_same_entries_for_other_keys(problem, which):
     )
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(problems(), st.booleans())
 def test_same_entries_for_lazy_stacks(problem, last):
     batch, entries, gamma, n_steps = problem
@@ -187,13 +187,13 @@ def compare_stream(problem, **settings_):
             assert_same_entries(out, expected)
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(problems_stream())
 def test_same_frames(problem):
     compare_stream(problem)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(problems_stream())
 def test_same_frames_for_other_keys(problem):
     compare_stream(
@@ -239,7 +239,7 @@ def both(batch, entries, **keywords):
 compare_split = functools.partial(assert_same_entries, rtol=0)
 
 
-@settings(max_examples=80)
+@settings(max_examples=26)
 @given(
     problems_split(),
     st.sampled_from([{}, {"prefix": "p"}, {"trajectory_key": ("p", "ids")}, {"done_key": "done"}]),
@@ -248,7 +248,7 @@ def test_same_entries_by_done(problem, keywords):
     compare_split(*both(*problem, **keywords))
 
 
-@settings(max_examples=80)
+@settings(max_examples=26)
 @given(
     problems_split(ids=True),
     st.sampled_from([{}, {"prefix": "collector"}, {"trajectory_key": ("sub", "ids")}, {"prefix": "p"}]),
@@ -257,7 +257,7 @@ def test_same_entries_by_ids(problem, keywords):
     compare_split(*both(*problem, **keywords))
 
 
-@settings(max_examples=40)
+@settings(max_examples=13)
 @given(problems_split())
 def test_the_same_trajectories_unpadded(problem):
     assume(problem[1]["next", "done"][..., :-1, :].any())  # whole rows come back padded from torchrl
@@ -288,7 +288,7 @@ def problems_dense(draw):
     return batch, reward, done, draw(st.sampled_from([0.5, 0.9, 1.0]))
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(problems_dense(), st.sampled_from([None, "dense", ("sub", "dense")]))
 def test_same_entries_dense(problem, out_key):
     batch, reward, done, discount = problem

@@ -5,6 +5,7 @@ import pytest
 import tensordict
 import torch
 import torch.nn.functional as reference
+from helpers.cases import each_case
 
 import lite
 from lite.nn import functional
@@ -88,14 +89,14 @@ def title(case):
 
 
 @pytest.mark.filterwarnings("ignore:reduction. .mean. divides")
-@pytest.mark.parametrize("case", CASES, ids=title)
+@each_case("case", CASES, ids=title)
 def test_losses(case):
     name, args, options = case
     for reduction in ("mean", "sum", "none", *(["batchmean"] if name == "kl_div" else [])):
         compare(name, args, {**options, "reduction": reduction})
 
 
-@pytest.mark.parametrize("case", LAYERS, ids=title)
+@each_case("case", LAYERS, ids=title)
 def test_activations(case):
     compare(*case)
 
@@ -124,8 +125,8 @@ def compare(name, args, options):
         np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-11, err_msg=str(place))
 
 
-@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "smooth_l1_loss"])
+@each_case("reduction", ["mean", "sum", "none"])
+@each_case("name", ["mse_loss", "l1_loss", "smooth_l1_loss"])
 def test_tensordicts(name, reduction):
     trees = [{"a": a, "n": {"b": a[:, 0]}} for a in (X, Y)]
     ours = [lite.TensorDict(tree, [4], names=["t"]) for tree in trees]

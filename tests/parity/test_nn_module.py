@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from helpers.cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parity.modules import TORCH, agree, compared
@@ -47,7 +48,7 @@ def build(lib, node, shared=None):
     return module
 
 
-@settings(max_examples=100)
+@settings(max_examples=33)
 @given(node=nodes, remove=st.booleans(), prefix=st.sampled_from(["", "p"]))
 @compared
 def test_names_of_random_trees(lib, node, remove, prefix):
@@ -64,7 +65,7 @@ def test_names_of_random_trees(lib, node, remove, prefix):
     return [*out, order, repr(m).replace("Parameter containing", "")]
 
 
-@settings(max_examples=100)
+@settings(max_examples=33)
 @given(
     node=nodes,
     strict=st.booleans(),
@@ -86,7 +87,7 @@ def test_loading_damaged_state_dicts(lib, node, strict, assign, drop, reshape, e
     return result.missing_keys, result.unexpected_keys
 
 
-@pytest.mark.parametrize(
+@each_case(
     "net",
     [
         lambda n: n.Sequential(n.Linear(2, 3), n.ReLU(inplace=True), n.Sequential(n.Tanh(), n.Identity())),
@@ -186,7 +187,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_case("name", CASES)
 def test_errors(name):
     agree(CASES[name])
 
@@ -206,7 +207,7 @@ hook_kinds = st.lists(
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(hooks=hook_kinds, fails=st.booleans(), remove=st.integers(0, 5))
 @compared
 def test_hooks(lib, hooks, fails, remove):

@@ -7,6 +7,7 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 import torch
+from helpers.cases import each_case
 from parity.module_cases import QUIET, described, filled, small, values
 from parity.modules import LITE, TORCH, agree, compared
 
@@ -17,7 +18,7 @@ def dtype(lib, name):
     return getattr(torch, name) if lib is TORCH else np.dtype(name)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "case",
     [
         lambda m, lib: m.add_module("child", lib.nn.ReLU()),
@@ -84,7 +85,7 @@ TO = {
 }
 
 
-@pytest.mark.parametrize("name", TO)
+@each_case("name", TO)
 @compared
 def test_to(lib, name):
     module = filled(lib)
@@ -96,7 +97,7 @@ def test_to(lib, name):
     return same, "meta" in name or weight is module.layer.weight, described(module), meta, str(kept)
 
 
-@pytest.mark.parametrize("name", ["float16", "float64", "int32", "uint8"])
+@each_case("name", ["float16", "float64", "int32", "uint8"])
 @compared
 def test_type(lib, name):
     module = filled(lib)
@@ -106,7 +107,7 @@ def test_type(lib, name):
     return module.type(dtype(lib, name)) is module, described(module), values(module)
 
 
-@pytest.mark.parametrize("kind", ["cuda", "xpu", "ipu", "mtia"])
+@each_case("kind", ["cuda", "xpu", "ipu", "mtia"])
 def test_other_devices(kind):
     """Both refuse where there is none; the classes are torch's backends' own."""
     if kind != "ipu" and hasattr(torch, kind) and getattr(torch, kind).is_available():
@@ -127,7 +128,7 @@ def test_flags(lib):
     return log
 
 
-@pytest.mark.parametrize(
+@each_case(
     "case",
     [
         lambda m, lib: m.get_submodule("") is m,
@@ -155,7 +156,7 @@ def test_access(lib, case):
     return case(module, lib), repr(module)
 
 
-@pytest.mark.parametrize("given", ["same", "without", "stranger", "not strict"])
+@each_case("given", ["same", "without", "stranger", "not strict"])
 @compared
 def test_extra_state(lib, given):
     class Counter(lib.nn.Module):
@@ -182,7 +183,7 @@ def test_extra_state(lib, given):
     return names, net[0].count, list(result.missing_keys), list(result.unexpected_keys)
 
 
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+@each_case("duplicate", [copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
 @compared
 def test_copies(lib, duplicate):
     module = filled(lib)
@@ -202,7 +203,7 @@ STATE = {
 
 
 @pytest.mark.filterwarnings("ignore:Positional args:FutureWarning", "ignore:pass destination:FutureWarning")
-@pytest.mark.parametrize("name", STATE)
+@each_case("name", STATE)
 @compared
 def test_state_dict(lib, name):
     module = small(lib)
@@ -252,7 +253,7 @@ LOADS = {
 }
 
 
-@pytest.mark.parametrize("name", LOADS)
+@each_case("name", LOADS)
 def test_loading(name):
     content, options = LOADS[name]
 
@@ -280,7 +281,7 @@ def test_matching_keys_have_a_repr():
     agree(lambda lib: repr(small(lib).load_state_dict({}, strict=False)).removeprefix("_"))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "case",
     [
         lambda m, lib: m.register_buffer("mean", lib.array(3)),
@@ -339,7 +340,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@each_case("name", BAD)
 @compared
 def test_bad_hooks(lib, name):
     """The class of what is raised, and that the module works as before once the hook is gone."""
@@ -359,7 +360,7 @@ def test_bad_hooks(lib, name):
     return (errors, unchanged if "post-hook raises" not in name else None, tuple(module(lib.array(1)).shape))
 
 
-@pytest.mark.parametrize("order", ["old full", "full old", "old old", "full full", "pre full"])
+@each_case("order", ["old full", "full old", "old old", "full full", "pre full"])
 @compared
 def test_backward_hooks(lib, order):
     module = lib.nn.Linear(1, 1)

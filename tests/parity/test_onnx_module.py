@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensordict
 import torch
+from helpers.cases import each_case
 from helpers.recurrent_policy import PATH, network
 
 from lite import TensorDict, nn
@@ -53,7 +54,7 @@ def test_the_graph_and_the_same_layers_here():
     np.testing.assert_allclose(graph[2].swapaxes(0, 1), state, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "name",
     ["float", "double", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint64", "uint8", "bool"],
 )

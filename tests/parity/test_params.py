@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pytest
+from helpers.cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parity.functional import LIBS, QUIET, TORCH, compared, fill, kind, raw, same
@@ -17,7 +17,7 @@ DTYPES = ["float16", "float32", "float64", "int64", "bool", "complex64"]
 
 
 @given(st.lists(st.sampled_from(DTYPES), min_size=1, max_size=4), st.sampled_from([False, True, "skip"]))
-@settings(max_examples=30)
+@settings(max_examples=15)
 @compared
 def test_kinds_after_construction(lib, dtypes, no_convert):
     entries = {f"k{i}": lib.ones(2, dtype=dtype) for i, dtype in enumerate(dtypes)}
@@ -43,7 +43,7 @@ def parent(lib, params):
     return module
 
 
-@pytest.mark.parametrize("detach", [True, False])
+@each_case("detach", [True, False])
 @compared
 def test_state_dicts(lib, detach):
     params = make(lib)
@@ -139,7 +139,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_case("name", NAMES)
 def test_the_same_answer(name):
     mine, theirs = (asked(lib, name) for lib in LIBS)
     assert mine == theirs
@@ -177,9 +177,8 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("strict", [True, False])
-@pytest.mark.parametrize("assign", [True, False])
-@pytest.mark.parametrize("source", SOURCES)
+@each_case("source", SOURCES)
+@each_case(("strict", "assign"), [(True, False), (False, True)])
 @compared
 def test_a_tensordict_as_state_dict(lib, source, strict, assign):
     module, other = net(lib, 0), net(lib, 1)
@@ -207,10 +206,16 @@ TREES = {
 }
 
 
-@pytest.mark.parametrize("strict", [True, False])
-@pytest.mark.parametrize("assign", [True, False])
-@pytest.mark.parametrize("source", TREES)
-@pytest.mark.parametrize("target", ["params", "tensordict"])
+@each_case("source", TREES)
+@each_case(
+    ("target", "strict", "assign"),
+    [
+        ("params", True, False),
+        ("params", False, False),
+        ("tensordict", True, False),
+        ("tensordict", False, True),
+    ],
+)
 @compared
 def test_trees_as_state_dicts_of_trees(lib, target, source, assign, strict):
     def tree(value):
@@ -255,9 +260,9 @@ ENTRIES = {
 }
 
 
-@pytest.mark.parametrize("assign", [True, False])
-@pytest.mark.parametrize("entry", ENTRIES)
-@pytest.mark.parametrize("place", ["params", "a child", "a buffer"])
+@each_case("assign", [True, False])
+@each_case("entry", ENTRIES)
+@each_case("place", ["params", "a child", "a buffer"])
 def test_state_dicts_of_every_kind_of_entry(place, entry, assign):
     """What is saved, and that it is loaded into another of the same structure."""
     dotted = entry == "a dot in a key" and place != "a buffer"
@@ -346,7 +351,7 @@ ATTRIBUTES = {
 }
 
 
-@pytest.mark.parametrize("name", ATTRIBUTES)
+@each_case("name", ATTRIBUTES)
 @compared
 def test_entries_as_attributes(lib, name):
     entries = {"w": lib.ones(2), "i": lib.ones(2, dtype=np.int64)}
@@ -354,9 +359,9 @@ def test_entries_as_attributes(lib, name):
     return ATTRIBUTES[name](lib, lib.tdnn.TensorDictParams(lib.TD({**entries, **nodes})))
 
 
-@pytest.mark.parametrize("recurse", [False, True])
-@pytest.mark.parametrize("locked", [False, True])
-@pytest.mark.parametrize("batch_size", [None, (), (3,)])
+@each_case("recurse", [False, True])
+@each_case("locked", [False, True])
+@each_case("batch_size", [None, (), (3,)])
 @compared
 def test_empty_params(lib, recurse, locked, batch_size):
     params = lib.tdnn.TensorDictParams(lib.TD({"a": lib.ones(2), "n": lib.TD()}, batch_size=[2]))

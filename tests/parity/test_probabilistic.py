@@ -5,6 +5,7 @@ import contextlib
 import numpy as np
 import pytest
 import torch
+from helpers.cases import each_case
 from parity.probabilistic import DISTS, LITE, LOC, TORCH, chain, compared, compared_values, same, same_error
 from tensordict import nn as reference
 
@@ -19,7 +20,7 @@ pytestmark = [
 # -- interaction types ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["mode", "MEDIAN", "Mean", "random", "DETERMINISTIC"])
+@each_case("name", ["mode", "MEDIAN", "Mean", "random", "DETERMINISTIC"])
 def test_interaction_types(name):
     for lib in (LITE, TORCH):
         member = lib.nn.InteractionType(name)
@@ -28,7 +29,7 @@ def test_interaction_types(name):
     assert [m.name for m in nn.InteractionType] == [m.name for m in reference.InteractionType]
 
 
-@pytest.mark.parametrize("bad", ["foo", "", 1.0])
+@each_case("bad", ["foo", "", 1.0])
 def test_interaction_type_errors(bad):
     for lib in (LITE, TORCH):
         with pytest.raises(ValueError, match="is not a valid InteractionType"):
@@ -37,7 +38,7 @@ def test_interaction_type_errors(bad):
             lib.nn.set_interaction_type(bad)
 
 
-@pytest.mark.parametrize("kind", ["mode", "RANDOM", None])
+@each_case("kind", ["mode", "RANDOM", None])
 def test_settings(kind):
     from tensordict.nn.probabilistic import interaction_type as their_type
 
@@ -58,9 +59,11 @@ def test_settings(kind):
         assert get() is None
 
 
-@pytest.mark.parametrize("log_prob", [False, True])
-@pytest.mark.parametrize("kind", ["mode", "mean", "median", "deterministic", "random"])
-@pytest.mark.parametrize("name", DISTS)
+@each_case(
+    ("kind", "log_prob"),
+    [("mode", True), ("mean", False), ("median", False), ("deterministic", True), ("random", True)],
+)
+@each_case("name", DISTS)
 def test_interaction(name, kind, log_prob):
     params, kwargs = DISTS[name]
     if kind == "median" or (kind, name) in {
@@ -126,8 +129,8 @@ LOG_PROBS = [
 ]
 
 
-@pytest.mark.parametrize("log_prob", LOG_PROBS)
-@pytest.mark.parametrize(("keys", "loc", "scale"), KEYS)
+@each_case("log_prob", LOG_PROBS)
+@each_case(("keys", "loc", "scale"), KEYS)
 @compared_values
 def test_keys(lib, keys, loc, scale, log_prob):
     module = lib.nn.ProbabilisticTensorDictModule(**keys, distribution_class=lib.Normal, **log_prob)
@@ -137,8 +140,8 @@ def test_keys(lib, keys, loc, scale, log_prob):
     return lists[1:], list(lists[0]), module.dist_params_keys, module.dist_sample_keys, out
 
 
-@pytest.mark.parametrize("key", [None, "sample_log_prob", ("a", "b"), ("data", "lp")])
-@pytest.mark.parametrize("reduced", [False, True])
+@each_case("key", [None, "sample_log_prob", ("a", "b"), ("data", "lp")])
+@each_case("reduced", [False, True])
 @compared
 def test_nested_keys(lib, key, reduced):
     def make(**kwargs):
@@ -164,14 +167,14 @@ def test_distribution_kwargs(lib):
     return module(lib.td(**DISTS["Normal"][0]))
 
 
-@pytest.mark.parametrize("name", ["delta", "Delta", "OneHotCategorical"])
+@each_case("name", ["delta", "Delta", "OneHotCategorical"])
 @compared
 def test_names_of_distributions(lib, name):
     key = "param" if name.lower() == "delta" else "logits"
     return lib.nn.ProbabilisticTensorDictModule([key], ["x"], distribution_class=name)(lib.td(**{key: LOC}))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("error", "make"),
     [
         (ValueError, lambda lib: lib.nn.ProbabilisticTensorDictModule({1: "a"}, ["x"])),
@@ -228,7 +231,7 @@ def test_errors(error, make):
     same_error(make, error)
 
 
-@pytest.mark.parametrize("generator", [1.5, True, [1]])
+@each_case("generator", [1.5, True, [1]])
 def test_generator_errors(generator):
     same_error(lambda lib: lib.nn.ProbabilisticTensorDictModule(["a"], ["x"], generator=generator), TypeError)
 
@@ -236,8 +239,8 @@ def test_generator_errors(generator):
 # -- several samples -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("num_samples", [2, (2,), (2, 3)])
-@pytest.mark.parametrize("log_prob", [False, True])
+@each_case("num_samples", [2, (2,), (2, 3)])
+@each_case("log_prob", [False, True])
 @compared
 def test_num_samples(lib, num_samples, log_prob):
     module = lib.nn.ProbabilisticTensorDictModule(
@@ -250,8 +253,8 @@ def test_num_samples(lib, num_samples, log_prob):
     return out.batch_size, {k: v.shape for k, v in sorted(out.items())}, sorted(td.keys())
 
 
-@pytest.mark.parametrize("options", [{}, {"return_log_prob": True}])
-@pytest.mark.parametrize("count", [2, 3, 4])
+@each_case("options", [{}, {"return_log_prob": True}])
+@each_case("count", [2, 3, 4])
 @compared
 def test_num_samples_in_sequences(lib, options, count):
     modules = chain(lib, num_samples=2, default_interaction_type="random", **options)[:count]
@@ -267,18 +270,18 @@ def test_num_samples_in_sequences(lib, options, count):
 # -- extractors ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     "mapping", ["exp", "relu", "softplus", "expln", "none", "biased_softplus", "biased_softplus_1.0",
                 "biased_softplus_0.5_0.1", "biased_softplus_1_2_3", "unknown"]
 )  # fmt: skip
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@each_case("dtype", ["float32", "float64"])
 def test_mappings(mapping, dtype):
     x = np.linspace(-30, 30, 61).astype(dtype)
     same(lambda lib: lib.nn.mappings(mapping)(lib.array(x)))
 
 
-@pytest.mark.parametrize("shape", [(4,), (3, 5), (2, 3, 8), (1,), (2, 1), ()])
-@pytest.mark.parametrize("options", [{}, {"scale_mapping": "exp", "scale_lb": 0.5}])
+@each_case("shape", [(4,), (3, 5), (2, 3, 8), (1,), (2, 1), ()])
+@each_case("options", [{}, {"scale_mapping": "exp", "scale_lb": 0.5}])
 def test_normal_param_extractor(shape, options):
     def case(lib):
         x = lib.array(np.linspace(-3, 3, int(np.prod(shape))).reshape(shape))
@@ -288,10 +291,8 @@ def test_normal_param_extractor(shape, options):
     assert isinstance(out, type) == (shape in [(1,), (2, 1), ()])
 
 
-@pytest.mark.parametrize("make_param", [True, False])
-@pytest.mark.parametrize(
-    ("shape", "loc"), [(4, (4,)), (4, (3, 4)), ((2, 4), (3, 2, 4)), (4, (3, 5)), (4, ())]
-)
+@each_case("make_param", [True, False])
+@each_case(("shape", "loc"), [(4, (4,)), (4, (3, 4)), ((2, 4), (3, 2, 4)), (4, (3, 5)), (4, ())])
 @compared
 def test_state_independent_scale(lib, shape, loc, make_param):
     module = lib.nn.AddStateIndependentNormalScale(
@@ -302,7 +303,7 @@ def test_state_independent_scale(lib, shape, loc, make_param):
     return names, module(lib.array(np.ones(loc, np.float32)), 7)
 
 
-@pytest.mark.parametrize("value", [1.0, 0.5, 1e-9, 20.0])
+@each_case("value", [1.0, 0.5, 1e-9, 20.0])
 def test_inv_softplus(value):
     assert nn.inv_softplus(value) == pytest.approx(reference.inv_softplus(value), rel=1e-5)
     np.testing.assert_allclose(
@@ -329,10 +330,11 @@ def composite(lib, **options):
     return lib.CompositeDistribution(params(lib), classes, **options)
 
 
+KINDS = ["deterministic", "mean", "mode"]
 NAME_MAPS = [None, {"cont": ("n", "sample"), ("nested", "disc"): ("nested", "d")}, {"cont": "other"}]
 
 
-@pytest.mark.parametrize("names", NAME_MAPS)
+@each_case("names", NAME_MAPS)
 @compared_values
 def test_composite_samples(lib, names):
     dist = composite(lib, name_map=names)
@@ -351,9 +353,13 @@ def mode(lib, aggregate):
         yield
 
 
-@pytest.mark.parametrize("include_sum", [None, True, False])
-@pytest.mark.parametrize("aggregate", [True, False])
-@pytest.mark.parametrize("names", NAME_MAPS)
+@each_case(
+    ("names", "aggregate", "include_sum"),
+    [
+        (NAME_MAPS[0], True, None), (NAME_MAPS[0], False, True), (NAME_MAPS[1], True, False),
+        (NAME_MAPS[1], False, None), (NAME_MAPS[2], True, True), (NAME_MAPS[2], False, False),
+    ],
+)  # fmt: skip
 @compared_values
 def test_composite_log_prob(lib, names, aggregate, include_sum):
     dist = composite(lib, name_map=names, log_prob_key="total")
@@ -364,8 +370,8 @@ def test_composite_log_prob(lib, names, aggregate, include_sum):
     return whole, parts, parts is sample
 
 
-@pytest.mark.parametrize("include_sum", [None, True, False])
-@pytest.mark.parametrize("aggregate", [True, False])
+@each_case("include_sum", [None, True, False])
+@each_case("aggregate", [True, False])
 @compared_values
 def test_composite_entropy(lib, aggregate, include_sum):
     dist = composite(lib, entropy_key="total")
@@ -391,10 +397,11 @@ def test_composite_errors():
     same_error(lambda lib: composite(lib).log_prob(lib.zeros(3)), RuntimeError)
 
 
-@pytest.mark.parametrize("names", NAME_MAPS)
-@pytest.mark.parametrize("kind", ["deterministic", "mean", "mode"])
-@pytest.mark.parametrize("aggregate", [False, True])
-@pytest.mark.parametrize("sequence", [False, True])
+@each_case(
+    ("names", "kind"),
+    [*zip(NAME_MAPS, KINDS, strict=True), *zip(NAME_MAPS, KINDS[1:] + KINDS[:1], strict=True)],
+)
+@each_case(("aggregate", "sequence"), [(False, True), (True, False)])
 @compared_values
 def test_composite_modules(lib, names, kind, aggregate, sequence):
     classes = {"cont": lib.Normal, ("nested", "disc"): lib.Delta if kind == "mean" else lib.Categorical}

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from parity.probabilistic import LITE, LOC, chain, compared, compared_values, plain, same, same_error
 
 from lite import nn
@@ -15,9 +16,9 @@ pytestmark = [
 # -- sequences -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", [2, 4])
-@pytest.mark.parametrize("log_prob", [False, True])
-@pytest.mark.parametrize("form", ["modules", "list", "dict"])
+@each_case("count", [2, 4])
+@each_case("log_prob", [False, True])
+@each_case("form", ["modules", "list", "dict"])
 @compared_values
 def test_sequence(lib, form, log_prob, count):
     modules = chain(lib, return_log_prob=log_prob)[:count]
@@ -44,8 +45,8 @@ def test_tensordict_out(lib):
     return td, out
 
 
-@pytest.mark.parametrize("inplace", [True, False, None, "empty"])
-@pytest.mark.parametrize("dispatched", [False, True])
+@each_case("inplace", [True, False, None, "empty"])
+@each_case("dispatched", [False, True])
 @compared
 def test_inplace(lib, inplace, dispatched):
     seq = lib.nn.ProbabilisticTensorDictSequential(
@@ -78,8 +79,8 @@ def test_the_sample_is_there_already():
     np.testing.assert_allclose(out["x_log_prob"][2], [-13.4189], rtol=1e-5)
 
 
-@pytest.mark.parametrize("selected", [["u"], ["loc", "u"]])
-@pytest.mark.parametrize("at_once", [True, False])
+@each_case("selected", [["u"], ["loc", "u"]])
+@each_case("at_once", [True, False])
 @compared
 def test_selected_out_keys(lib, selected, at_once):
     modules = chain(lib, return_log_prob=True)[:2]
@@ -114,11 +115,9 @@ def test_sequence_as_a_list(lib):
     return len(seq), type(seq.det_part).__name__, list(seq.det_part.in_keys), list(seq.det_part.out_keys)
 
 
-@pytest.mark.parametrize("composite", [None, True])
-@pytest.mark.parametrize(
-    "index", [slice(1), slice(2), slice(3), slice(1, None), slice(2, 3), slice(-1, None)]
-)
-@pytest.mark.parametrize("count", [2, 4])
+@each_case("composite", [None, True])
+@each_case("index", [slice(1), slice(2), slice(3), slice(1, None), slice(2, 3), slice(-1, None)])
+@each_case("count", [2, 4])
 def test_index(index, composite, count):
     if not range(count)[index]:
         return check_empty_slice(composite, count, index)

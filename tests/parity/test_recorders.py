@@ -8,6 +8,7 @@ import tensordict
 import torch
 import torchrl.data
 import torchrl.envs
+from helpers.cases import each_case
 from torchrl import record
 
 import lite
@@ -48,10 +49,10 @@ def same_videos(mine, theirs):
         np.testing.assert_array_equal(video, video_)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(
-    "words", [{}, {"make_grid": True}, {"skip": 2}, {"max_frames": 4}, {"fps": 9, "other": 1}]
-)
+WORDS = [{"make_grid": True}, {}, {"skip": 2}, {"max_frames": 4}, {"fps": 9, "other": 1}]
+
+
+@each_case(("shape", "words"), zip(SHAPES, [*WORDS, *WORDS[:3]], strict=True))
 def test_frames(shape, words):
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (5, *shape), np.uint8)
@@ -137,7 +138,7 @@ def test_in_an_environment(batch, words):
     np.testing.assert_array_equal(then, then_)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "call",
     [
         lambda b: b.record.VideoRecorder(None, None, max_frames=0),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from helpers.cases import each_case
 from hypothesis import given
 from hypothesis import strategies as st
 from parity.layers import agree, pair
@@ -101,8 +102,8 @@ def test_dropout_of_one_layer_warns():
         nn.GRU(2, 3, dropout=0.5)
 
 
-@pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize(
+@each_case("name", LAYERS)
+@each_case(
     "options",
     [
         {"input_size": 0}, {"hidden_size": 0}, {"num_layers": 0}, {"dropout": 1.5}, {"dropout": True},

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensordict
 import torch
+from helpers.cases import each_case
 from helpers.compared import on_both
 from torchrl import data as reference
 from torchrl.envs import MultiStepTransform
@@ -83,9 +84,8 @@ compared = on_both(both, 2)
 STORAGES = ["LazyTensorStorage", "LazyMemmapStorage"]
 
 
-@pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("buffer", ["ReplayBuffer", "TensorDictReplayBuffer"])
-@pytest.mark.parametrize("sizes", [[3, 3], [4, 4, 4], [10], [7, 7], [1, 1, 9], [3, 25]])
+@each_case(("storage", "buffer"), zip(STORAGES, ["ReplayBuffer", "TensorDictReplayBuffer"], strict=True))
+@each_case("sizes", [[3, 3], [4, 4, 4], [10], [7, 7], [1, 1, 9], [3, 25]])
 @compared
 def test_extend(side, module, storage, buffer, sizes):
     made = getattr(module, buffer)(storage=getattr(module, storage)(10))
@@ -98,8 +98,7 @@ def test_extend(side, module, storage, buffer, sizes):
     return out
 
 
-@pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("buffer", ["ReplayBuffer", "TensorDictReplayBuffer"])
+@each_case(("storage", "buffer"), zip(STORAGES, ["ReplayBuffer", "TensorDictReplayBuffer"], strict=True))
 @compared
 def test_add(side, module, storage, buffer):
     made = getattr(module, buffer)(storage=getattr(module, storage)(4))
@@ -130,8 +129,8 @@ def test_along_another_dimension(side, module, storage):
     return [made.extend(as_data(side, frames(0, 3, 4), (3, 4))), len(made), made[:], made[1:]]
 
 
-@pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize(
+@each_case("storage", STORAGES)
+@each_case(
     "index", [0, -1, slice(None), slice(1, 3), slice(None, None, 2), [0, 2], np.array([1, 1]), range(2)]
 )
 @compared
@@ -172,8 +171,10 @@ def test_lists_of_tensordicts(side, module):
     return [made.extend(lite.stack(rows) if side == "lite" else torch.stack(rows)), made[:]]
 
 
-@pytest.mark.parametrize("reduction", ["sum", "max", "min", "mean", "median"])
-@pytest.mark.parametrize("features", [(), (1,), (4,)])
+@each_case(
+    ("reduction", "features"),
+    [("sum", ()), ("sum", (4,)), ("max", (1,)), ("min", (4,)), ("mean", (4,)), ("median", (4,))],
+)
 def test_highest_ranks(reduction, features):
     ranks = np.random.default_rng(0).integers(0, 50, (6, 7, *features)).astype(np.float32)
 
@@ -242,7 +243,7 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize("number", range(len(ERRORS)))
+@each_case("number", range(len(ERRORS)))
 def test_errors(number):
     both(ERRORS[number])
 
@@ -267,9 +268,14 @@ def test_folders(storage, tmp_path):
     assert_same(back[:], other[:])
 
 
-@pytest.mark.parametrize("draws", [0, 1, 3])
-@pytest.mark.parametrize("sampler", ["RandomSampler", "SamplerWithoutReplacement"])
-@pytest.mark.parametrize("storage", STORAGES)
+@each_case(
+    ("storage", "sampler", "draws"),
+    [
+        ("LazyTensorStorage", "RandomSampler", 1), ("LazyMemmapStorage", "SamplerWithoutReplacement", 0),
+        ("LazyTensorStorage", "SamplerWithoutReplacement", 1),
+        ("LazyMemmapStorage", "SamplerWithoutReplacement", 3),
+    ],
+)  # fmt: skip
 def test_whole_folders(storage, sampler, draws, tmp_path):
     """A buffer of one side goes on with what one of the other has written."""
     sides = {"lite": lite_data, "reference": reference}

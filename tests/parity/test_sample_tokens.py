@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from helpers.cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers.generation import logits_process as hf
@@ -66,7 +67,7 @@ def draws(problem, step=0):
     )
 
 
-@settings(max_examples=400)
+@settings(max_examples=133)
 @given(problems())
 def test_kept_tokens(problem):
     """No token is drawn that the reference drops, and none is missing that it gives a fair share."""
@@ -83,9 +84,7 @@ def test_kept_tokens(problem):
     np.testing.assert_allclose(log_probs, model[tokens], rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("top_p", [0.9, 0.3])
-@pytest.mark.parametrize("top_k", [0, 50])
-@pytest.mark.parametrize("typical_p", [1.0, 0.8])
+@each_case(("top_p", "top_k", "typical_p"), [(0.9, 0, 0.8), (0.3, 50, 0.8), (0.9, 50, 1.0), (0.3, 0, 1.0)])
 def test_frequencies_of_a_large_vocabulary(top_p, top_k, typical_p):
     rng = np.random.default_rng(3)
     problem = {
@@ -120,7 +119,7 @@ def expected(logits, tokens):
     return np.where(tokens == -100, 0.0, log_probs.gather(-1, index)[..., 0].numpy())
 
 
-@settings(max_examples=200)
+@settings(max_examples=66)
 @given(problems_scores(), st.sampled_from([0.3, 1.0, 2.0]))
 def test_float32(problem, temperature):
     logits, tokens, _ = problem
@@ -129,7 +128,7 @@ def test_float32(problem, temperature):
     np.testing.assert_allclose(got, want, rtol=5e-7, atol=5e-7)
 
 
-@settings(max_examples=50)
+@settings(max_examples=16)
 @given(problems_scores(), st.sampled_from([torch.float16, torch.bfloat16, torch.float64]))
 def test_other_types(problem, dtype):
     ml_dtypes = pytest.importorskip("ml_dtypes")
@@ -142,7 +141,7 @@ def test_other_types(problem, dtype):
     np.testing.assert_allclose(token_log_probs(array, tokens), expected(tensor, tokens), rtol=5e-7, atol=5e-7)
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(problems_scores(), st.booleans())
 def test_masks_of_llm_masked_categorical(problem, by_token):
     distributions = pytest.importorskip("torchrl.modules", reason="needs the parity extra")

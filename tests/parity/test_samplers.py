@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensordict
 import torch
+from helpers.cases import each_case
 from helpers.data.segment_trees import MinTree, SumTree
 from torchrl import data as peer
 
@@ -72,14 +73,18 @@ def drawn(pair, size):
     return ours, theirs
 
 
-@pytest.mark.parametrize("ndim", [1, 2])
-@pytest.mark.parametrize("key", ["end_key", "traj_key"])
-@pytest.mark.parametrize("kind", ["SliceSampler", "PrioritizedSliceSampler"])
-@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "key", "ndim", "strict"),
+    [
+        ("SliceSampler", "end_key", 1, True), ("SliceSampler", "traj_key", 2, False),
+        ("SliceSampler", "traj_key", 1, False), ("SliceSampler", "end_key", 2, True),
+        ("PrioritizedSliceSampler", "end_key", 1, False), ("PrioritizedSliceSampler", "traj_key", 2, True),
+    ],
+)  # fmt: skip
 def test_the_same_slices_can_be_drawn(kind, key, ndim, strict):
     """From rings that were written over by pieces of any size."""
     rng = np.random.default_rng(0)
-    for case in range(8):
+    for case in range(6):
         capacity, lanes = int(rng.integers(6, 20)), 3
         size = capacity if ndim == 1 else capacity * lanes
         options = {
@@ -100,20 +105,20 @@ def test_the_same_slices_can_be_drawn(kind, key, ndim, strict):
             else:
                 pair.extend((lanes, count), done=done[..., None], episode=episode)
         try:
-            theirs = pieces(*pair.theirs.sampler.sample(pair.theirs._storage, 9000))
+            theirs = pieces(*pair.theirs.sampler.sample(pair.theirs._storage, 3000))
         except RuntimeError:
             with pytest.raises(RuntimeError):
-                pair.ours.sampler.sample(pair.ours.storage, 9000)
+                pair.ours.sampler.sample(pair.ours.storage, 3000)
             continue
-        assert pieces(*pair.ours.sampler.sample(pair.ours.storage, 9000)) == theirs
+        assert pieces(*pair.ours.sampler.sample(pair.ours.storage, 3000)) == theirs
 
 
 def test_slices_have_the_same_flags_and_probabilities():
     pair = Pair("SliceSampler", 12, slice_len=2)
     done = np.array([0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0], bool)[:, None]
     pair.extend((12,), done=done, terminated=done)
-    ours = pair.ours.sampler.sample(pair.ours.storage, 40_000)
-    theirs = pair.theirs.sampler.sample(pair.theirs._storage, 40_000)
+    ours = pair.ours.sampler.sample(pair.ours.storage, 12_000)
+    theirs = pair.theirs.sampler.sample(pair.theirs._storage, 12_000)
     assert set(ours[1]) == set(theirs[1])
     counts = [np.bincount(np.asarray(rows(index))[::2, 0], minlength=12) for index, _ in (ours, theirs)]
     np.testing.assert_array_equal(counts[0] > 0, counts[1] > 0)
@@ -148,7 +153,7 @@ def test_the_same_slices_reach_over_edges(kind, span, strict):
         options |= {"max_capacity": len(done), "alpha": 0.0, "beta": 0.5}
     pair = Pair(kind, len(done), **options, end_key=("next", "done"))
     pair.extend((len(done),), done=done[:, None])
-    ours, theirs = drawn(pair, 12_000)
+    ours, theirs = drawn(pair, 3_000)
     assert ours == theirs
 
 
@@ -193,7 +198,7 @@ def test_the_same_priorities_after_any_updates(alpha, within):
 
     for sampler, index in ((ours, np.arange(20)), (theirs, torch.arange(20))):
         sampler.mark_update(index)
-    for _ in range(60):
+    for _ in range(25):
         index = rng.integers(0, 20, rng.integers(1, 7))
         priority = rng.random(index.size).astype(np.float32) * 3
         what = rng.integers(4)
@@ -267,7 +272,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_case("name", CASES)
 def test_errors_are_of_the_same_class(name):
     def ours(count):
         storage = data.LazyTensorStorage(9)
@@ -313,11 +318,11 @@ def test_torchrl_draws_slices_across_trajectories_of_several_lanes():
         pair.extend(
             (3, 4), done=np.stack([steps == 2, steps == 5, steps == 7])[..., None], step=np.stack([steps] * 3)
         )
-    theirs = pieces(*pair.theirs.sampler.sample(pair.theirs._storage, 9000))
+    theirs = pieces(*pair.theirs.sampler.sample(pair.theirs._storage, 3000))
     cuts = {(1, 2): "the end of the ring"}  # row 1 was written last, row 2 is the oldest
     across = [piece for piece in theirs if any((a[0], b[0]) in cuts for a, b in pairwise(piece))]
     assert across
-    ours = pieces(*pair.ours.sampler.sample(pair.ours.storage, 9000))
+    ours = pieces(*pair.ours.sampler.sample(pair.ours.storage, 3000))
     assert not [piece for piece in ours if any((a[0], b[0]) in cuts for a, b in pairwise(piece))]
 
 
@@ -329,14 +334,14 @@ def test_staleness(options):
     for side, storage in ((pair.ours, pair.ours.storage), (pair.theirs, pair.theirs._storage)):
         side.sampler.consumer_version = 4
         side.sampler.increment_consumer_version()
-        index, info = side.sampler.sample(storage, 40_000)
+        index, info = side.sampler.sample(storage, 12_000)
         assert str(info["staleness"].dtype).endswith("float32")
         stale = np.float32(5) - np.asarray([0, 3, 1, 4, 2, 4], np.float32)[np.asarray(index)]
         np.testing.assert_array_equal(np.asarray(info["staleness"]), stale)
-        found.append(np.bincount(np.asarray(index), minlength=6) / 40_000)
+        found.append(np.bincount(np.asarray(index), minlength=6) / 12_000)
         few = np.asarray(side.sampler.sample(storage, 3)[0])
         assert len(set(few.tolist())) == 3
-    np.testing.assert_allclose(*found, atol=0.015)
+    np.testing.assert_allclose(*found, atol=0.03)
     np.testing.assert_array_equal(found[0] > 0, found[1] > 0)
     states = [dict(side.sampler.state_dict()) for side in (pair.ours, pair.theirs)]
     del states[0]["rng"]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import bench_files
+from helpers.cases import each_case
 
 pytest.importorskip("gymnasium")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torchrl
@@ -29,7 +30,7 @@ def on_torchrl(monkeypatch: pytest.MonkeyPatch) -> Any:
     return bench_files.imported("scripts_on_torchrl", monkeypatch)
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@each_case("name", SCRIPTS)
 def test_torchrl_has_the_names_of_a_script(name: str, on_torchrl: Any) -> None:
     module = on_torchrl.script(name, torchrl=True)
     classes = [found for found in vars(module).values() if isinstance(found, type)]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensordict
 import torch
+from helpers.cases import each_case
 from hypothesis import given
 from hypothesis import strategies as st
 from torchrl import data as theirs
@@ -110,8 +111,8 @@ def test_composites():
         assert theirs.Composite(a=theirs.Unbounded((2, 3))).is_in(same)
 
 
-@pytest.mark.parametrize("ours", [*DATA, History], ids=lambda cls: cls.__name__)
-@pytest.mark.parametrize("shape", [(-1,), (3,), (2, -1), (2, 3), ()])
+@each_case("ours", [*DATA, History])
+@each_case("shape", [(-1,), (2, -1), (2, 3), ()])
 def test_default_specs(ours, shape):
     other = history_class() if ours is History else getattr(common, ours.__name__)
     spec, its = ours.default_spec(shape), other.default_spec(shape)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensordict
 import torch
+from helpers.cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parity.functional import LITE, QUIET, TORCH, agree, agreed, raw
@@ -31,7 +32,7 @@ KEYS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("keys", KEYS, ids=repr)
+@each_case("keys", KEYS, ids=repr)
 def test_key_forms(keys):
     agree(lambda lib: module(lib, lambda x: x, keys, ["out"]).in_keys)
     agree(lambda lib: module(lib, lambda x: x, ["in"], keys).out_keys)
@@ -62,13 +63,13 @@ CONSTRUCTION = {
 }
 
 
-@pytest.mark.parametrize("name", CONSTRUCTION)
+@each_case("name", CONSTRUCTION)
 def test_construction(name):
     agree(CONSTRUCTION[name])
 
 
-@pytest.mark.parametrize("flag", [True, False])
-@pytest.mark.parametrize("keys", [{"x": "1", "y": "2"}, {"1": "x", "2": "y"}])
+@each_case("flag", [True, False])
+@each_case("keys", [{"x": "1", "y": "2"}, {"1": "x", "2": "y"}])
 @agreed
 def test_dict_in_keys_with_the_flag(lib, flag, keys):
     mod = module(lib, lambda x, *, y: x - y, keys, ["z"], out_to_in_map=flag)
@@ -96,16 +97,16 @@ RESULTS = {
 OUT_KEYS = [[], ["p"], ["q", "p"], ["_"], ["_", "p"], [("n", "p")], ["n"], ["p", "p"]]
 
 
-@pytest.mark.parametrize("out_keys", OUT_KEYS, ids=repr)
-@pytest.mark.parametrize("result", RESULTS)
+@each_case("out_keys", OUT_KEYS, ids=repr)
+@each_case("result", RESULTS)
 @agreed
 def test_results(lib, result, out_keys):
     return module(lib, lambda: RESULTS[result](lib), [], out_keys)(lib.TD({}))
 
 
-@pytest.mark.parametrize("inplace", [True, False, None, "empty"])
-@pytest.mark.parametrize("with_out", [True, False])
-@pytest.mark.parametrize("batch", [[], [3]])
+@each_case("inplace", [True, False, None, "empty"])
+@each_case("with_out", [True, False])
+@each_case("batch", [[], [3]])
 @agreed
 def test_where_results_go(lib, inplace, with_out, batch):
     td = lib.TD({"a": lib.arange(3)}, batch)
@@ -160,7 +161,7 @@ def on_tensorclass(lib):
     return type(out).__name__, out.y
 
 
-@pytest.mark.parametrize("name", CALLS)
+@each_case("name", CALLS)
 def test_calls(name):
     agree(CALLS[name])
 
@@ -172,7 +173,7 @@ selections = st.lists(
 )
 
 
-@settings(max_examples=80)
+@settings(max_examples=26)
 @given(selections=selections, dispatched=st.booleans(), reset=st.booleans())
 @agreed
 def test_selection(lib, selections, dispatched, reset):
@@ -248,7 +249,7 @@ DISPATCH = {
 }
 
 
-@pytest.mark.parametrize("name", DISPATCH)
+@each_case("name", DISPATCH)
 def test_dispatch(name):
     agree(DISPATCH[name])
 
@@ -256,10 +257,10 @@ def test_dispatch(name):
 # -- skip_existing --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("active", [True, False])
-@pytest.mark.parametrize("present", [(), ("y",), ("y", "z")])
-@pytest.mark.parametrize("reads", [["x"], ["x", "y"]])
-@pytest.mark.parametrize("sequence", [True, False])
+@each_case("active", [True, False])
+@each_case("present", [(), ("y",), ("y", "z")])
+@each_case("reads", [["x"], ["x", "y"]])
+@each_case("sequence", [True, False])
 @agreed
 def test_skip_existing(lib, active, present, reads, sequence):
     calls = []
@@ -326,7 +327,7 @@ def test_auto_unravel(lib):
     return [[list(m.in_keys), list(m.out_keys)] for m in modules]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "keys",
     [
         {"x": "a", "y": "b"},

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from helpers.cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parity.functional import LITE, QUIET, TORCH, agree, agreed, layers
@@ -62,13 +63,13 @@ def received(lib, out, fresh, out_keys):
     return wanted
 
 
-@settings(max_examples=100)
+@settings(max_examples=33)
 @given(graph=graphs)
 def test_keys_of_random_graphs(graph):
     agree(lambda lib: shape_of(build(lib, graph)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(
     graph=graphs,
     in_keys=st.none() | st.lists(key, max_size=3),
@@ -78,7 +79,7 @@ def test_subsequences_of_random_graphs(graph, in_keys, out_keys):
     agree(lambda lib: shape_of(build(lib, graph).select_subsequence(in_keys=in_keys, out_keys=out_keys)))
 
 
-@settings(max_examples=100)
+@settings(max_examples=33)
 @given(
     graph=graphs,
     inputs=st.lists(leaf_key, unique=True),
@@ -100,7 +101,7 @@ def test_runs_of_random_graphs(lib, graph, inputs, tolerant, inplace):
         return log, entries(td), "KeyError"
 
 
-@settings(max_examples=100)
+@settings(max_examples=33)
 @given(graph=graphs, selected=st.lists(leaf_key, max_size=3), with_out=st.booleans())
 @agreed
 def test_selections_of_random_graphs(lib, graph, selected, with_out):
@@ -216,7 +217,7 @@ def notes(lib):
     return info.value.__notes__
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_case("name", CASES)
 def test_cases(name):
     agree(CASES[name])
 

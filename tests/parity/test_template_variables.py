@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import transformers
+from helpers.cases import each_case
 from helpers.models.tool_templates import CONVERSATION, THINKING, TOOLS, TOOLS_AND_SYSTEM
 
 from lite import TensorDict
@@ -44,9 +45,8 @@ def pair():
 
 @pytest.mark.filterwarnings("ignore:the chat template does not write documents")
 @pytest.mark.parametrize("name", TEMPLATES)
-@pytest.mark.parametrize("chat", CHATS)
-@pytest.mark.parametrize("variables", VARIABLES, ids=lambda v: "+".join(v) or "none")
-@pytest.mark.parametrize("prompt", [True, False])
+@each_case("chat", CHATS)
+@each_case(("variables", "prompt"), [(v, i % 2 == 0) for i, v in enumerate([*VARIABLES, {}])])
 def test_renders_as_transformers(pair, name, chat, variables, prompt):
     ours, theirs = pair
     options = {"chat_template": TEMPLATES[name], "add_generation_prompt": prompt, **variables}
@@ -62,7 +62,7 @@ def test_renders_as_transformers(pair, name, chat, variables, prompt):
         assert row.tolist() == [ids]
 
 
-@pytest.mark.parametrize("key", ["reasoning_content", "reasoning", "thinking"])
+@each_case("key", ["reasoning_content", "reasoning", "thinking"])
 def test_reasoning_by_any_name(pair, key):
     ours, theirs = pair
     turns = [CONVERSATION[0], {"role": "assistant", "content": "4", key: "two and two"}]

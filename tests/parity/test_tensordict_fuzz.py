@@ -15,21 +15,20 @@ from helpers.fuzz.reference import RULES, Compared
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
 
 # LITE_FUZZ_EXAMPLES runs more, LITE_FUZZ_SEED others.
-PROGRAMS = int(os.environ.get("LITE_FUZZ_EXAMPLES", "5000")) // 8
+PROGRAMS = int(os.environ.get("LITE_FUZZ_EXAMPLES", "1000"))
 FIRST = int(os.environ.get("LITE_FUZZ_SEED", "0"))
 DIFFERENCES = Path(__file__).parents[2] / "lite" / "DIFFERENCES.md"
 
 
-@pytest.mark.parametrize("part", range(8))
-def test_programs_do_the_same(part):
-    programs = [run(Compared, FIRST + part * PROGRAMS + i) for i in range(PROGRAMS)]
+def test_programs_do_the_same():
+    programs = [run(Compared, FIRST + i) for i in range(PROGRAMS)]
     # Rules and internal errors of the reference must not hide that nothing is compared any more.
     assert sum(program.internal for program in programs) < PROGRAMS / 20
     assert sum(not program.ended for program in programs) > PROGRAMS / 2
     assert sum(program.compared for program in programs) > 2 * PROGRAMS
 
 
-@pytest.mark.parametrize("row", sorted({rule.row for rule in RULES}))
-def test_rules_are_documented(row):
+def test_rules_are_documented():
     subjects = [line[2:] for line in DIFFERENCES.read_text().splitlines() if line.startswith("| ")]
-    assert [subject for subject in subjects if subject.startswith(row)]
+    for row in {rule.row for rule in RULES}:
+        assert [subject for subject in subjects if subject.startswith(row)], row

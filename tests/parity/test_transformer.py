@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from helpers.cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parity.layers import agree, assert_agree, matched, pair, to_torch, torch_fast_path
@@ -115,7 +116,7 @@ def test_decoder_layer(given_options, batch, kinds, memory_kinds):
     )
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(given_options=options(), batch=BATCH, kinds=KINDS, norm=st.booleans(), training=st.booleans())
 def test_stacks(given_options, batch, kinds, norm, training):
     rng = np.random.default_rng(0)
@@ -158,7 +159,7 @@ def test_padded_positions_of_torchs_nested_tensors(rng):
     assert (got[padding] != 0).all()
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(given_options=options(), batch=BATCH, training=st.booleans())
 def test_transformer(given_options, batch, training):
     rng = np.random.default_rng(0)
@@ -174,9 +175,9 @@ def test_transformer(given_options, batch, training):
     agree(ours, theirs, src, tgt, **call)
 
 
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("norm_first", [False, True])
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@each_case("masked", [False, True])
+@each_case("norm_first", [False, True])
+@each_case("activation", ["relu", "gelu"])
 def test_torchs_fused_encoder_layer(rng, masked, norm_first, activation):
     options = {"activation": activation, "norm_first": norm_first, "batch_first": True}
     ours, theirs = (
@@ -296,10 +297,11 @@ def test_rows_that_see_nothing(case, dtype):
     check(case, dtype, empty=True)
 
 
-@pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("batch_first", [False, True])
-@pytest.mark.parametrize("need_weights", [False, True])
-@pytest.mark.parametrize("masked", [False, True])
+@each_case(
+    ("training", "batch_first", "need_weights", "masked"),
+    [(False, False, True, True), (False, True, False, False), (False, True, False, True),
+     (True, False, False, False), (True, True, True, True)],
+)  # fmt: skip
 def test_self_attention_by_all_of_torchs_implementations(rng, training, batch_first, need_weights, masked):
     ours, theirs = attention(8, 2, batch_first=batch_first)
     ours.train(training), theirs.train(training)
@@ -334,9 +336,7 @@ def test_dropout_of_weights(rng):
     agree(ours, theirs, x, x, x)
 
 
-@pytest.mark.parametrize(
-    ("args", "error"), [((0, 1), ValueError), ((4, 0), ValueError), ((4, 3), AssertionError)]
-)
+@each_case(("args", "error"), [((0, 1), ValueError), ((4, 0), ValueError), ((4, 3), AssertionError)])
 def test_errors_of_arguments(args, error):
     with pytest.raises(error):
         torch.nn.MultiheadAttention(*args)
@@ -347,7 +347,7 @@ def test_errors_of_arguments(args, error):
 B, F = bool, np.float32
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("shapes", "options"),
     [
         (((4,), (4,), (4,)), {}),

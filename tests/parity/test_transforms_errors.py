@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from parity.transform_cases import DOUBLE, IMAGE, LITE, LOC, OBS, REWARD, TORCH, batch, counting
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -103,7 +104,7 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize("name", ERRORS)
+@each_case("name", ERRORS)
 def test_errors(name):
     kinds = []
     for b in (LITE, TORCH):

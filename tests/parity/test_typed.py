@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensordict
 import torch
+from helpers.cases import each_case
 from parity.compare import LITE, TORCH, assert_outcomes, outcome
 from parity.operations import OPERATIONS
 
@@ -181,7 +182,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("name", ROWS)
+@each_case("name", ROWS)
 def test_rows(name):
     got, expected = (outcome(lambda side=side: ROWS[name](Case(side))) for side in (LITE, TORCH))
     assert_outcomes(got, expected, name)

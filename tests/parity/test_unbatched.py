@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensordict
+from helpers.cases import each_case
 from parity.compare import LITE, TORCH, assert_outcomes, outcome
 from parity.operations import OPERATIONS
 
@@ -166,7 +167,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("name", ROWS)
+@each_case("name", ROWS)
 def test_rows(name):
     got, expected = (outcome(lambda side=side: ROWS[name](Case(side))) for side in (LITE, TORCH))
     assert form(got[0]) == form(expected[0])

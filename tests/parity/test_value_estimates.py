@@ -5,6 +5,7 @@ import inspect
 import numpy as np
 import pytest
 import torch
+from helpers.cases import each_case
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torchrl.objectives.value import functional
@@ -63,8 +64,8 @@ ESTIMATES = [
 
 
 @pytest.mark.filterwarnings("ignore:done for td0_return_estimate is deprecated:UserWarning")
-@pytest.mark.parametrize("name", ESTIMATES)
-@settings(max_examples=60)
+@each_case("name", ESTIMATES)
+@settings(max_examples=20)
 @given(problems())
 def test_loops(name, problem):
     values, each = problem
@@ -74,7 +75,7 @@ def test_loops(name, problem):
 
 
 @pytest.mark.parametrize("name", ["vec_generalized_advantage_estimate", "vec_td_lambda_return_estimate"])
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(problems())
 def test_vectorised(name, problem):
     values, each = problem
@@ -84,7 +85,7 @@ def test_vectorised(name, problem):
     agree(name, values, rtol=5e-5)  # torchrl drops terms with small discounts
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(problems())
 def test_factors_of_the_first_step(problem):
     values, each = problem
@@ -93,7 +94,7 @@ def test_factors_of_the_first_step(problem):
     agree("td_lambda_return_estimate", values, rolling_gamma=False)
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(problems())
 def test_reward2go(problem):
     values, _ = problem
@@ -103,7 +104,7 @@ def test_reward2go(problem):
     np.testing.assert_allclose(ours, theirs, rtol=2e-6, atol=2e-6)
 
 
-@pytest.mark.parametrize("time_dim", [0, 1, 2, -1, -2, -3])
+@each_case("time_dim", [0, 1, 2, -1, -2, -3])
 def test_time_dim(rng, time_dim):
     shape = (3, 4, 5)
     floats = {

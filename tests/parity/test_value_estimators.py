@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensordict
 import torch
+from helpers.cases import each_case
 from helpers.rollouts import rollout, with_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -61,9 +62,13 @@ def agree(ours, theirs, keys=None, rtol=2e-5):
 
 
 @each
-@pytest.mark.parametrize("batch", [(7,), (3, 7), (2, 3, 7)])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("more", [(), (1,), (3,), (3, 1)])
+@each_case(
+    ("batch", "dtype", "more"),
+    [
+        ((7,), np.float32, ()), ((7,), np.float64, (3,)), ((3, 7), np.float64, ()),
+        ((3, 7), np.float32, (1,)), ((2, 3, 7), np.float32, (3, 1)), ((2, 3, 7), np.float64, (1,)),
+    ],
+)  # fmt: skip
 def test_values_that_are_there(name, batch, dtype, more):
     """Rewards of the shape of the batch, with a feature, and of several agents."""
     td = with_values(rollout(batch, more, dtype=dtype))
@@ -80,8 +85,10 @@ def test_values_that_are_there(name, batch, dtype, more):
 
 
 @each
-@pytest.mark.parametrize("options", [{}, {"shifted": True}, {"shifted": True, "shifted_budget": 3}])
-@pytest.mark.parametrize("batch", [(7,), (3, 12)])
+@each_case(
+    ("options", "batch"),
+    [({}, (3, 12)), ({"shifted": True}, (7,)), ({"shifted": True, "shifted_budget": 3}, (3, 12))],
+)
 def test_values_of_a_network(name, options, batch):
     td = rollout(batch)
     theirs = other(td)
@@ -104,7 +111,7 @@ def problems(draw):
     return name, td, options
 
 
-@settings(max_examples=150)
+@settings(max_examples=40)
 @given(problems())
 def test_any_rollout(problem):
     name, td, options = problem
@@ -251,8 +258,8 @@ def test_every_argument_is_taken(name):
         assert found.default == parameter.default, key
 
 
-@each
-@pytest.mark.parametrize(
+@each_case("name", FACTORS)
+@each_case(
     "options",
     [
         {"advantage_key": "a"}, {"value_key": "a"}, {"shifted": "legacy"}, {"shifted_budget": 0},
@@ -269,8 +276,8 @@ def test_options_raise_the_same_errors(name, options):
     assert raised[0] is raised[1]
 
 
-@each
-@pytest.mark.parametrize("keys", [{"adv": "x"}, {"advantage": None}, {"advantage": 3}, {"value": "other"}])
+@each_case("name", FACTORS)
+@each_case("keys", [{"adv": "x"}, {"advantage": None}, {"advantage": 3}, {"value": "other"}])
 def test_keys_raise_the_same_errors(name, keys):
     raised = []
     for module in pair(name, networks()):

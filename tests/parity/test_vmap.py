@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensordict
 import torch
+from helpers.cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensordict import nn as reference
@@ -58,7 +59,7 @@ def program(steps, which):
     return run
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(
     steps=st.lists(st.integers(0, len(STEPS) - 1), min_size=1, max_size=6),
     dims=st.sampled_from([(0, 0), (0, None), (None, 0), (1, 2), (-1, None), (2, 0)]),
@@ -92,7 +93,7 @@ def test_random_programs(steps, dims, out_dims, nested, seed):
         np.testing.assert_array_equal(arg, before)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("in_dims", "out_dims", "make", "fn"),
     [
         ([0], 0, lambda lib: (lib(3, 2),), lambda x: x),
@@ -141,8 +142,8 @@ def assert_same(got, expected):
         np.testing.assert_allclose(got.get(key), expected.get(key).numpy(), rtol=1e-6)
 
 
-@pytest.mark.parametrize("dim", [0, 1])
-@pytest.mark.parametrize("out_dim", [0, 1])
+@each_case("dim", [0, 1])
+@each_case("out_dim", [0, 1])
 def test_tensordicts(dim, out_dim):
     entries = {"a": np.random.default_rng(0).standard_normal((3, 4, 2))}
     mine, theirs = both(entries, [3, 4])
@@ -251,7 +252,7 @@ def assert_same_entries(got, expected):
         np.testing.assert_allclose(got.get(key), value, rtol=1e-9, atol=1e-9 * scale)
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(
     names=st.lists(st.sampled_from(sorted(TD_STEPS)), min_size=1, max_size=6),
     mapped=st.sampled_from([(True, True), (True, False), (False, True)]),
@@ -281,7 +282,7 @@ def test_programs(names, mapped, seed):
 VMAPPED = ["set", "set nested", "new node", "apply", "select", "exclude", "clone", "unsqueeze", "item"]
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(
     names=st.lists(st.sampled_from(VMAPPED), min_size=1, max_size=5),
     mapped=st.sampled_from([(True, True), (True, False), (False, True)]),
@@ -308,7 +309,7 @@ def network(lib, names):
     return lib.Sequential(*[makers.get(name, getattr(lib, name))() for name in names], lib.Linear(3, 2))
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(
     names=st.lists(st.sampled_from(LAYERS), max_size=4),
     batch=st.sampled_from([(), (1,), (5,), (2, 5)]),

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from helpers.cases import each_case
 from parity.layers import assert_agree
 from safetensors.torch import save_file
 
@@ -23,8 +24,7 @@ LAYERS = {
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor is True:UserWarning")
-@pytest.mark.parametrize("way", ["arrays", "tensors", "file"])
-@pytest.mark.parametrize("name", LAYERS)
+@each_case(("name", "way"), zip(LAYERS, ["file", "arrays", "tensors"] * 2 + ["file"], strict=True))
 def test_weights_of_torch(rng, tmp_path, name, way):
     args, options, shapes = LAYERS[name]
     theirs = getattr(torch.nn, name)(*args, **options).eval()

@@ -7,6 +7,7 @@ import pytest
 import tensordict
 import torch
 import transformers
+from helpers.cases import each_case
 from parity.torch_face import TorchFace
 from torchrl.modules import llm
 from torchrl.modules.llm.policies import common
@@ -34,7 +35,7 @@ def both():
 # -- arguments ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "message"),
     [
         ({"input_mode": "words"}, "input_mode must be one of"),
@@ -83,7 +84,7 @@ def test_the_same_tokenizer_options_are_refused(both, tokenizer_kwargs):
             make(input_mode="text", tokenizer_kwargs=tokenizer_kwargs)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "options",
     [
         {"min_batch_size": 2, "max_batch_size": 5}, {"min_batch_size": 3, "max_batch_size": 3},
@@ -103,10 +104,8 @@ def test_the_same_batching_state(both, options):
 # -- distributions -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("padded", [True, False])
-@pytest.mark.parametrize(
-    "method", ["get_dist", "_get_generic_dist", "_get_sft_dist", "_get_rlhf_dist", "custom"]
-)
+@each_case("padded", [True, False])
+@each_case("method", ["get_dist", "_get_generic_dist", "_get_sft_dist", "_get_rlhf_dist", "custom"])
 def test_distributions(both, padded, method):
     options = {"input_mode": "tokens", "generate": False, "pad_output": padded}
     ours, theirs = (make(**options) for make in both)
