@@ -8,6 +8,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from helpers.cases import each_case
 from helpers.compared import assert_same_entries
 from helpers.counting_env import Constant, CountingEnv
 from helpers.torch_counting_env import TheirCounting, constant
@@ -161,7 +162,7 @@ def test_postproc():
             assert mine[key].shape == tuple(other[key].shape), key
 
 
-@pytest.mark.parametrize(
+@each_case(
     "space",
     [
         spaces.Discrete(3),
@@ -248,9 +249,9 @@ def test_environments_of_torchrls_kind(kind):
         assert_same_entries(td, wanted)
 
 
-@pytest.mark.parametrize("batch", [(), (3,)])
-@pytest.mark.parametrize("summed", [False, True])
-@pytest.mark.parametrize("max_steps", [None, 6])
+@each_case(
+    ("batch", "summed", "max_steps"), [((), False, 6), ((), True, None), ((3,), False, None), ((3,), True, 6)]
+)
 def test_evaluations(batch, summed, max_steps):
     results, told = [], []
     for library, collectors, policy in ((our_envs, our_data, our_policy), (envs, theirs, their_policy)):
@@ -290,9 +291,9 @@ def test_errors_of_evaluators(words):
             collectors.Evaluator(env, env.rand_action, **words)
 
 
-@pytest.mark.parametrize("words", [{"sync": True}, {"sync": False}, {"backend": "process"}])
+@pytest.mark.parametrize("words", [{"sync": True}, {"sync": False}])
 def test_collectors_in_processes(words):
-    count = 1 if words.get("sync") is not True else 2
+    count = 2 if words["sync"] else 1
     words = {**words, "frames_per_batch": 8, "total_frames": 16, "num_collectors": count}
     with our_data.Collector(CountingEnv, Constant(), **words) as ours:
         mine = list(ours)
@@ -308,7 +309,7 @@ def test_collectors_in_processes(words):
         assert_same_entries(td, wanted)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "words",
     [
         {"num_collectors": 2.0},
