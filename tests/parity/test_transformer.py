@@ -1,5 +1,7 @@
 """Attention, transformer layers and stacks against torch's: all options, masks, wrong shapes."""
 
+import inspect
+
 import numpy as np
 import pytest
 import torch
@@ -217,7 +219,18 @@ def test_square_subsequent_mask(dtype):
 
 
 def test_defaults_are_torchs():
-    ours, theirs = nn.Transformer(rng=0), torch.nn.Transformer()
+    defaults = [inspect.signature(library.Transformer).parameters for library in (nn, torch.nn)]
+    for name in (
+        "d_model",
+        "nhead",
+        "num_encoder_layers",
+        "num_decoder_layers",
+        "dim_feedforward",
+        "dropout",
+    ):
+        assert defaults[0][name].default == defaults[1][name].default
+    sizes = {"d_model": 64, "num_encoder_layers": 1, "num_decoder_layers": 1, "dim_feedforward": 256}
+    ours, theirs = nn.Transformer(**sizes, rng=0), torch.nn.Transformer(**sizes)
     assert repr(ours) == repr(theirs)
     assert {k: v.shape for k, v in ours.state_dict().items()} == {
         k: tuple(v.shape) for k, v in theirs.state_dict().items()
