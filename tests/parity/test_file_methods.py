@@ -1,7 +1,6 @@
-"""Methods of memory-mapped TensorDicts, and what comes back of every kind of entry, beside the reference."""
+"""Memory-mapped arrays, and what comes back of every kind of entry, beside the reference."""
 
 import copy
-import inspect
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -21,79 +20,6 @@ from lite import MemoryMappedTensor
 from lite import data as lite_data
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
-
-
-METHODS = [
-    "memmap", "memmap_", "memmap_like", "save", "dumps", "load", "load_", "load_memmap", "load_memmap_",
-    "memmap_refresh_", "is_memmap", "make_memmap", "make_memmap_from_tensor", "consolidate",
-    "from_consolidated", "is_consolidated", "to_h5", "from_h5",
-]  # fmt: skip
-FUNCTIONS = [
-    "save", "load", "memmap", "load_memmap", "from_consolidated", "from_h5", "pack_memmap", "unpack_memmap",
-    "is_memmap_archive", "refresh_archive_checksums",
-]  # fmt: skip
-CHOSEN = {("allow_pickle", None, False)}  # argument, default there, default here
-
-
-def parameters(function):
-    """By name, with those behind a typed `**options` written out."""
-    found = {}
-    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
-        typed = getattr(parameter.annotation, "__args__", ())
-        if parameter.kind is parameter.VAR_KEYWORD and typed:
-            target = lite.TensorDict.memmap
-            found |= {key: inspect.signature(target).parameters[key] for key in typed[0].__annotations__}
-        else:
-            found[name] = parameter
-    return found
-
-
-def missing(theirs, ours):
-    """What a call of the one can say and one of the other cannot, or means something else there."""
-    mine = parameters(ours)
-    open_ended = any(p.kind is p.VAR_KEYWORD for p in mine.values())
-    out = []
-    named = [
-        p
-        for p in inspect.signature(theirs).parameters.values()
-        if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
-    ]
-    for position, parameter in enumerate(named):
-        other = mine.get(parameter.name)
-        if other is None:
-            if (parameter.kind is parameter.KEYWORD_ONLY and not open_ended) or (
-                parameter.kind is not parameter.KEYWORD_ONLY and position >= len(mine)
-            ):
-                out.append(parameter.name)
-        elif (parameter.name, parameter.default, other.default) not in CHOSEN:
-            if parameter.default != other.default:
-                out.append(f"{parameter.name}={parameter.default!r}")
-            if parameter.kind is not parameter.KEYWORD_ONLY and list(mine).index(parameter.name) != position:
-                out.append(f"{parameter.name} at {position}")
-    return out
-
-
-@each_case("name", METHODS)
-@each_case("cls", ["TensorDict", "LazyStackedTensorDict"])
-def test_methods_take_what_tensordicts_take(cls, name):
-    assert missing(getattr(getattr(tensordict, cls), name), getattr(getattr(lite, cls), name)) == []
-
-
-@each_case("name", FUNCTIONS)
-def test_functions_take_what_tensordicts_take(name):
-    assert missing(getattr(tensordict, name), getattr(lite, name)) == []
-
-
-def test_the_comparison_can_fail():
-    assert missing(lambda a, b=1, *, c=2, d=3: 0, lambda a, b=2, *, d=3: 0) == ["b=1", "c"]
-    assert missing(lambda a, b: 0, lambda b, a: 0) == ["a at 0", "b at 1"]
-
-
-def test_every_file_method_is_compared():
-    words = ("memmap", "save", "load", "dump", "consolidat", "h5")
-    names = {name for name in dir(tensordict.TensorDict) if any(word in name for word in words)}
-    known = {*METHODS, "saved_path", "make_memmap_from_storage", "load_state_dict", "memory_format"}
-    assert {name for name in names if not name.startswith("_")} <= known
 
 
 # -- MemoryMappedTensor -------------------------------------------------------------------------

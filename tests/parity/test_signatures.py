@@ -100,7 +100,11 @@ UNSET = "<not given>"
 
 
 def parameters(fn):
-    found = inspect.signature(fn).parameters
+    """By name; those behind a typed `**options` are those of `memmap`."""
+    found = dict(inspect.signature(fn).parameters)
+    if "MemmapOptions" in str(getattr(found.get("options"), "annotation", "")):
+        del found["options"]
+        found |= inspect.signature(lite.TensorDict.memmap).parameters
     return {name: p for name, p in found.items() if name not in ("self", "cls", "td")}
 
 
