@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 from torchrl.modules.distributions import discrete as reference
 from torchrl.modules.llm.policies import common
 
-from lite.nn.distributions import Categorical, LLMMaskedCategorical, LogProbDistribution
+from lite.nn.distributions import LLMMaskedCategorical, LogProbDistribution
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -41,7 +41,7 @@ def both(logits, mask):
 
 
 @given(problems())
-@settings(max_examples=66)
+@settings(max_examples=40)
 def test_masked_log_probs(problem):
     logits, mask, tokens = problem
     if not np.isfinite(logits).all():
@@ -54,7 +54,7 @@ def test_masked_log_probs(problem):
 
 
 @given(problems())
-@settings(max_examples=66)
+@settings(max_examples=40)
 def test_masked_entropy_mode_and_logits(problem):
     logits, mask, _ = problem
     ours, theirs = both(logits, mask)
@@ -73,12 +73,12 @@ def test_masked_sampling_frequencies():
     logits = rng.normal(size=(3, 5)).astype(np.float32)
     mask = np.array([[1, 1, 1, 1, 1], [0, 1, 0, 1, 0], [1, 0, 1, 1, 0]], bool)
     ours, theirs = both(logits, mask)
-    n = 20_000
+    n = 5_000
     torch.manual_seed(0)
     draws = ours.sample((n,), rng=0), theirs.sample((n,)).numpy()
     for position in range(3):
         mine, other = (np.bincount(d[:, position], minlength=5) / n for d in draws)
-        np.testing.assert_allclose(mine, other, atol=0.02)  # over four standard deviations
+        np.testing.assert_allclose(mine, other, atol=0.04)  # over four standard deviations
 
 
 @pytest.mark.parametrize("shape", [(2,), (2, 4), (3, 2)])
@@ -90,23 +90,6 @@ def test_mask_shape_errors(shape):
     ):
         with pytest.raises(ValueError, match="must be either logits batch shape"):
             make()
-
-
-@given(problems(), st.booleans())
-@settings(max_examples=33)
-def test_categorical(problem, from_probs):
-    logits, _, tokens = problem
-    logits = np.nan_to_num(logits, nan=1.0, posinf=50.0, neginf=-50.0)
-    given_as = {"probs": np.exp(logits / 10)} if from_probs else {"logits": logits}
-    ours = Categorical(**given_as)
-    theirs = torch.distributions.Categorical(**{k: torch.from_numpy(v) for k, v in given_as.items()})
-    np.testing.assert_allclose(ours.probs, theirs.probs.numpy(), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(ours.entropy(), theirs.entropy().numpy(), rtol=1e-4, atol=1e-5)
-    np.testing.assert_array_equal(ours.mode, theirs.mode.numpy())
-    value = np.maximum(tokens, 0)
-    np.testing.assert_allclose(
-        ours.log_prob(value), theirs.log_prob(torch.from_numpy(value)).numpy(), rtol=1e-5, atol=1e-5
-    )
 
 
 def test_log_prob_distribution():
