@@ -113,10 +113,8 @@ def _decoder_layer(nn: Any, **options: Any) -> Any:
 CASES: list[Case] = [
     *_networks(),
     Case("Linear", lambda nn: nn.Linear(3, 4), ((5, 3),)),
-    Case("Linear of a vector", lambda nn: nn.Linear(3, 4), ((3,),)),
-    Case("Linear of a batch of batches", lambda nn: nn.Linear(3, 4), ((2, 5, 3),)),
     Case("Linear of no rows", lambda nn: nn.Linear(3, 4), ((0, 3),)),
-    Case("Linear without bias", lambda nn: nn.Linear(3, 4, bias=False), ((5, 3),)),
+    Case("Linear without bias", lambda nn: nn.Linear(3, 4, bias=False), ((2, 5, 3),)),
     Case("Bilinear", lambda nn: nn.Bilinear(3, 4, 2), ((2, 5, 3), (2, 5, 4))),
     Case("Bilinear of vectors, without bias", lambda nn: nn.Bilinear(3, 4, 2, bias=False), ((3,), (4,))),
     Case("Identity", lambda nn: nn.Sequential(nn.Linear(3, 3), nn.Identity(4, unused=1)), ((5, 3),)),
@@ -206,7 +204,6 @@ CASES: list[Case] = [
     Case("GRU", lambda nn: nn.GRU(3, 4, num_layers=2, bidirectional=True), ((6, 5, 3), (4, 5, 4))),
     Case("GRU of a sequence", lambda nn: nn.GRU(3, 4, bias=False), ((6, 3), (1, 4))),
     Case("LSTM", lambda nn: nn.LSTM(3, 4, batch_first=True, bidirectional=True), ((5, 6, 3),)),
-    Case("LSTM with states", lambda nn: nn.LSTM(3, 4), ((6, 5, 3), ((1, 5, 4), (1, 5, 4)))),
     Case("LSTM with a projection", lambda nn: nn.LSTM(3, 4, 2, proj_size=2), ((6, 3), ((2, 2), (2, 4)))),
     Case("MultiheadAttention", lambda nn: nn.MultiheadAttention(8, 2), ((4, 5, 8), (6, 5, 8), (6, 5, 8))),
     Case(

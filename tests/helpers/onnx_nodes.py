@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from helpers.noting import noting
 
 from lite import TensorDict, jit, nn, value_and_grad, vmap
 from lite._files.onnx import writer
@@ -71,6 +72,12 @@ def graph_of(case: Case) -> bytes:
 def module_of(case: Case) -> nn.Module:
     """The operator as a module of its inputs."""
     return nn.from_onnx(graph_of(case), dtype=None)
+
+
+def check_all(cases: Sequence[Case]) -> None:
+    for case in cases:
+        with noting(str(case)):
+            check(case)
 
 
 def check(case: Case) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.tiers import standing_for_all
 from helpers.training_states import check, states
 
 import lite
@@ -17,15 +16,12 @@ pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '
 
 RNG = np.random.default_rng(1)
 BATCHES = [
-    (RNG.normal(size=(8, 3)).astype(np.float32), RNG.normal(size=(8, 2)).astype(np.float32)) for _ in range(5)
+    (RNG.normal(size=(8, 3)).astype(np.float32), RNG.normal(size=(8, 2)).astype(np.float32)) for _ in range(4)
 ]
 OPTIMIZERS: dict[str, Any] = {
-    "adam": lambda params: optim.Adam(params, lr=1e-2),
+    "adam": lambda params: optim.Adam(params, lr=1e-2, betas=[0.8, 0.99]),
     "amsgrad": lambda params: optim.AdamW(params, lr=1e-2, amsgrad=True),
-    "sgd": lambda params: optim.SGD(params, lr=1e-2),
     "momentum": lambda params: optim.SGD(params, lr=1e-2, momentum=0.9, dampening=0.5),
-    "nesterov": lambda params: optim.SGD(params, lr=1e-2, momentum=0.9, nesterov=True),
-    "lists": lambda params: optim.Adam(params, lr=1e-2, betas=[0.8, 0.99]),
     "rmsprop": lambda params: optim.RMSprop(params, lr=1e-2, centered=True),
 }
 
@@ -44,9 +40,10 @@ class Network(nn.Module):
         return self.scale * self.last(np.tanh(self.norm(self.first(x))))
 
 
-@pytest.mark.parametrize("first", standing_for_all([True, False]), ids=["zero_grad first", "zero_grad last"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_step_of_an_optimizer(name: str, first: bool) -> None:
+def test_a_step_of_an_optimizer(name: str) -> None:
+    first = name != "momentum"  # zero_grad before the loss, or after the step
+
     def trained(wrap: Callable[..., Any]) -> tuple[Any, Any, list[Any]]:
         net = Network()
         optimizer = OPTIMIZERS[name](net.parameters())
@@ -66,7 +63,7 @@ def test_a_step_of_an_optimizer(name: str, first: bool) -> None:
 
         losses = []
         for number, batch in enumerate(BATCHES):
-            if number == 3:  # a schedule between two steps
+            if number == 2:  # a schedule between two steps
                 optimizer.param_groups[0]["lr"] = 3e-3
             losses.append(list(update(*batch).values()))
         net.eval()

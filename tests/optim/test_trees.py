@@ -1,7 +1,10 @@
 """Which arrays belong together: errors name the key, and nothing has changed."""
 
+import itertools
+
 import numpy as np
 import pytest
+from helpers.noting import noting
 
 import lite
 from lite import LazyStackedTensorDict, TensorDict, nn, optim
@@ -11,60 +14,65 @@ def tree(value=1.0, **more):
     return TensorDict({"a": np.full(2, value), "n": {"b": np.full((2, 1), value)}, **more})
 
 
-@pytest.mark.parametrize(
-    ("grads", "message"),
-    [
-        (TensorDict({"a": np.ones(2)}), r"grads must have a TensorDict at 'n', as params has"),
-        (TensorDict({"a": np.ones(2), "n": {}}), r"grads must have an array at \('n', 'b'\), as params has"),
-        (tree(c=np.ones(1)), r"grads has the entry 'c', which params does not have"),
-        (TensorDict({"a": np.ones(3), "n": {"b": np.ones((2, 1))}}), r"grads has the shape \(3,\) at 'a'"),
-        (TensorDict({"a": np.ones(2), "n": {"b": np.ones((1, 2))}}), r"shape \(1, 2\) at \('n', 'b'\)"),
-        (
-            TensorDict({"a": np.ones(2, int), "n": {"b": np.ones((2, 1))}}),
-            r"floating numbers, got int64 at 'a'",
-        ),
-        (TensorDict({"a": {"x": np.ones(2)}, "n": {"b": np.ones((2, 1))}}), r"must have an array at 'a'"),
-        (TensorDict({"a": np.ones(2), "n": np.ones(2)}), r"must have a TensorDict at 'n'"),
-    ],
-)
-@pytest.mark.parametrize("inplace", [False, True])
-def test_gradients_that_do_not_fit(grads, message, inplace):
-    params = tree()
-    adam = optim.Adam(0.1)
-    state = adam.init(params)
-    with pytest.raises(ValueError, match=message):
-        (adam.update_ if inplace else adam.update)(params, grads, state)
-    assert (params == tree()).all()
-    assert int(state["step"]) == 0
-    assert (state["exp_avg"] == tree(0.0)).all()
+def test_gradients_that_do_not_fit():
+    for (grads, message), inplace in itertools.product(
+        [
+            (TensorDict({"a": np.ones(2)}), r"grads must have a TensorDict at 'n', as params has"),
+            (
+                TensorDict({"a": np.ones(2), "n": {}}),
+                r"grads must have an array at \('n', 'b'\), as params has",
+            ),
+            (tree(c=np.ones(1)), r"grads has the entry 'c', which params does not have"),
+            (
+                TensorDict({"a": np.ones(3), "n": {"b": np.ones((2, 1))}}),
+                r"grads has the shape \(3,\) at 'a'",
+            ),
+            (TensorDict({"a": np.ones(2), "n": {"b": np.ones((1, 2))}}), r"shape \(1, 2\) at \('n', 'b'\)"),
+            (
+                TensorDict({"a": np.ones(2, int), "n": {"b": np.ones((2, 1))}}),
+                r"floating numbers, got int64 at 'a'",
+            ),
+            (TensorDict({"a": {"x": np.ones(2)}, "n": {"b": np.ones((2, 1))}}), r"must have an array at 'a'"),
+            (TensorDict({"a": np.ones(2), "n": np.ones(2)}), r"must have a TensorDict at 'n'"),
+        ],
+        [False, True],
+    ):
+        with noting(grads, message, inplace):
+            params = tree()
+            adam = optim.Adam(0.1)
+            state = adam.init(params)
+            with pytest.raises(ValueError, match=message):
+                (adam.update_ if inplace else adam.update)(params, grads, state)
+            assert (params == tree()).all()
+            assert int(state["step"]) == 0
+            assert (state["exp_avg"] == tree(0.0)).all()
 
 
-@pytest.mark.parametrize(
-    ("state", "message"),
-    [
+def test_states_that_do_not_fit():
+    for state, message in [
         (optim.SGD(0.1, momentum=0.9).init(tree()), "state is not one of Adam with these options: expected"),
         (optim.Adam(0.1, amsgrad=True).init(tree()), "state is not one of Adam"),
         (optim.Adam(0.1).init(TensorDict(a=np.ones(2))), r"state\['exp_avg'\] must have a TensorDict at 'n'"),
         (optim.Adam(0.1).init(tree(c=np.ones(1))), r"state\['exp_avg'\] has the entry 'c'"),
         (optim.Adam(0.1).init(tree()).set("step", np.ones(2)), r"state\['step'\] must be one integer"),
         (optim.Adam(0.1).init(tree()).set("step", np.array(0.5)), r"state\['step'\] must be one integer"),
-    ],
-)
-def test_states_that_do_not_fit(state, message):
-    params = tree()
-    with pytest.raises(ValueError, match=message):
-        optim.Adam(0.1).update_(params, tree(), state)
-    assert (params == tree()).all()
+    ]:
+        with noting(state, message):
+            params = tree()
+            with pytest.raises(ValueError, match=message):
+                optim.Adam(0.1).update_(params, tree(), state)
+            assert (params == tree()).all()
 
 
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_no_tensordicts(place):
-    given = [tree(), tree(), optim.Adam(0.1).init(tree())]
-    given[place] = [np.ones(2)]
-    with pytest.raises(
-        TypeError, match=f"{['params', 'grads', 'state'][place]} must be a TensorDict, got list"
-    ):
-        optim.Adam(0.1).update(*given)
+def test_no_tensordicts():
+    for place in [0, 1, 2]:
+        with noting(place):
+            given = [tree(), tree(), optim.Adam(0.1).init(tree())]
+            given[place] = [np.ones(2)]
+            with pytest.raises(
+                TypeError, match=f"{['params', 'grads', 'state'][place]} must be a TensorDict, got list"
+            ):
+                optim.Adam(0.1).update(*given)
 
 
 def test_objects_and_integers_take_no_part():

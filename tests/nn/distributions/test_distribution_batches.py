@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.noting import noting
 
 from lite import TensorDict
 from lite.nn import distributions as d
@@ -123,36 +125,36 @@ def looked_up(dist: Any, name: str) -> Any:
         return type(err)
 
 
-@pytest.mark.parametrize("name", MAKE)
-@pytest.mark.parametrize("used", [False, True])
-def test_expanded_distributions_are_those_of_expanded_parameters(name: str, used: bool) -> None:
-    shape = (5, *BATCH)
-    small, large = parameters(), {}
-    for key, value in small.items():
-        large[key] = np.broadcast_to(value, (5, *value.shape))
-    dist, expected = MAKE[name](small), MAKE[name](large)
-    if used:
-        for member in ("entropy", "mode", "probs"):
-            if hasattr(type(dist), member):
-                looked_up(dist, member)
-    got = dist.expand((5, *dist.batch_shape))
-    assert type(got) is type(dist)
-    assert got.batch_shape == expected.batch_shape
-    assert got.event_shape == expected.event_shape
-    for member in ("mean", "mode", "variance", "deterministic_sample", "entropy", "perplexity"):
-        one, other = looked_up(got, member), looked_up(expected, member)
-        if isinstance(other, type):
-            assert one is other
-        else:
-            assert_equal(one, other)
-    if name == "LogProbDistribution":
-        assert_equal(got.log_prob(np.zeros((*shape, 4))), expected.log_prob(np.zeros((*shape, 4))))
-        return
-    value = expected.sample((2,), rng=0)
-    assert_equal(got.sample((2,), rng=0), value)
-    if name == "LLMMaskedCategorical":
-        value = value[0]
-    assert_equal(got.log_prob(value), expected.log_prob(value))
+def test_expanded_distributions_are_those_of_expanded_parameters() -> None:
+    for name, used in itertools.product(MAKE, [False, True]):
+        with noting(name, used):
+            shape = (5, *BATCH)
+            small, large = parameters(), {}
+            for key, value in small.items():
+                large[key] = np.broadcast_to(value, (5, *value.shape))
+            dist, expected = MAKE[name](small), MAKE[name](large)
+            if used:
+                for member in ("entropy", "mode", "probs"):
+                    if hasattr(type(dist), member):
+                        looked_up(dist, member)
+            got = dist.expand((5, *dist.batch_shape))
+            assert type(got) is type(dist)
+            assert got.batch_shape == expected.batch_shape
+            assert got.event_shape == expected.event_shape
+            for member in ("mean", "mode", "variance", "deterministic_sample", "entropy", "perplexity"):
+                one, other = looked_up(got, member), looked_up(expected, member)
+                if isinstance(other, type):
+                    assert one is other
+                else:
+                    assert_equal(one, other)
+            if name == "LogProbDistribution":
+                assert_equal(got.log_prob(np.zeros((*shape, 4))), expected.log_prob(np.zeros((*shape, 4))))
+                continue
+            value = expected.sample((2,), rng=0)
+            assert_equal(got.sample((2,), rng=0), value)
+            if name == "LLMMaskedCategorical":
+                value = value[0]
+            assert_equal(got.log_prob(value), expected.log_prob(value))
 
 
 def test_expanding_copies_nothing_and_leaves_the_distribution_as_it_was() -> None:
@@ -170,34 +172,33 @@ def test_expanding_copies_nothing_and_leaves_the_distribution_as_it_was() -> Non
             dist.expand(shape)
 
 
-@pytest.mark.parametrize("name", sorted(set(MAKE) - {"LogProbDistribution", *OF_SEVERAL}))
-def test_a_seed_gives_a_row_its_draws_whatever_comes_after_it(name: str) -> None:
-    p = parameters()
-    part = {key: value[:2] for key, value in p.items()}
-    assert_equal(MAKE[name](p).sample(rng=3)[:2], MAKE[name](part).sample(rng=3))
+def test_a_seed_gives_a_row_its_draws_whatever_comes_after_it() -> None:
+    for name in sorted(set(MAKE) - {"LogProbDistribution", *OF_SEVERAL}):
+        with noting(name):
+            p = parameters()
+            part = {key: value[:2] for key, value in p.items()}
+            assert_equal(MAKE[name](p).sample(rng=3)[:2], MAKE[name](part).sample(rng=3))
 
 
-@pytest.mark.parametrize(
-    ("name", "values", "event"),
-    [
+def test_all_values() -> None:
+    for name, values, event in [
         ("Bernoulli", [0.0, 1.0], ()),
         ("Categorical", [0, 1, 2, 3], ()),
         ("MaskedCategorical", [0, 1, 2, 3], ()),
         ("OneHotCategorical", np.eye(4), (4,)),
         ("MaskedOneHotCategorical", np.eye(4), (4,)),
         ("Binomial", np.arange(8.0), ()),
-    ],
-)
-def test_all_values(name: str, values: Any, event: tuple[int, ...]) -> None:
-    dist = MAKE[name](parameters())
-    assert dist.has_enumerate_support
-    got, narrow = dist.enumerate_support(), dist.enumerate_support(expand=False)
-    assert got.shape == (len(values), *dist.batch_shape, *event)
-    assert narrow.shape == (len(values), *(1,) * len(dist.batch_shape), *event)
-    np.testing.assert_array_equal(narrow.reshape(np.shape(values)), values)
-    np.testing.assert_array_equal(got, np.broadcast_to(narrow, got.shape))
-    assert dist.support.check(got).all()
-    np.testing.assert_allclose(np.exp(dist.log_prob(got)).sum(0), 1)
+    ]:
+        with noting(name, values, event):
+            dist = MAKE[name](parameters())
+            assert dist.has_enumerate_support
+            got, narrow = dist.enumerate_support(), dist.enumerate_support(expand=False)
+            assert got.shape == (len(values), *dist.batch_shape, *event)
+            assert narrow.shape == (len(values), *(1,) * len(dist.batch_shape), *event)
+            np.testing.assert_array_equal(narrow.reshape(np.shape(values)), values)
+            np.testing.assert_array_equal(got, np.broadcast_to(narrow, got.shape))
+            assert dist.support.check(got).all()
+            np.testing.assert_allclose(np.exp(dist.log_prob(got)).sum(0), 1)
 
 
 def test_those_of_many_values_say_so() -> None:
@@ -210,13 +211,13 @@ def test_those_of_many_values_say_so() -> None:
 NOTHING = [np.full(3, -np.inf), np.array([np.nan, 0.0, 1.0]), np.array([np.inf, 0.0, 1.0])]
 
 
-@pytest.mark.parametrize("logits", NOTHING, ids=["-inf", "nan", "inf"])
-@pytest.mark.parametrize("shape", [(), (5,)])
-def test_rows_of_nan_have_log_probs_but_no_draws(logits: Any, shape: tuple[int, ...]) -> None:
-    dist = d.Categorical(logits=np.stack([np.zeros(3), logits]))
-    np.testing.assert_array_equal(np.isnan(dist.log_prob(np.array([0, 1]))), [False, True])
-    with pytest.raises(RuntimeError, match=r"nothing to draw in a row of NaN.*got probabilities"):
-        dist.sample(shape, rng=0)
+def test_rows_of_nan_have_log_probs_but_no_draws() -> None:
+    for logits, shape in itertools.product(NOTHING, [(), (5,)]):
+        with noting(logits, shape):
+            dist = d.Categorical(logits=np.stack([np.zeros(3), logits]))
+            np.testing.assert_array_equal(np.isnan(dist.log_prob(np.array([0, 1]))), [False, True])
+            with pytest.raises(RuntimeError, match=r"nothing to draw in a row of NaN.*got probabilities"):
+                dist.sample(shape, rng=0)
 
 
 def test_a_mask_that_admits_nothing() -> None:
@@ -228,18 +229,15 @@ def test_a_mask_that_admits_nothing() -> None:
         dist.sample(rng=0)
 
 
-@pytest.mark.parametrize(
-    ("probs", "message"),
-    [
+def test_probs_that_are_none() -> None:
+    for probs, message in [
         ([0.5, -0.5], "must not be negative, got -0.5"),
         ([np.nan, 1.0], "must not be negative, got nan"),
         ([np.inf, 1.0], "must not be negative, got inf"),
         ([0.0, 0.0], r"must have a positive sum, got 0\.0"),
-    ],
-)
-def test_probs_that_are_none(probs: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        d.Categorical(probs=np.array([[0.5, 0.5], probs]))
+    ]:
+        with noting(probs, message), pytest.raises(ValueError, match=message):
+            d.Categorical(probs=np.array([[0.5, 0.5], probs]))
 
 
 def test_certain_coins() -> None:
@@ -250,29 +248,31 @@ def test_certain_coins() -> None:
     np.testing.assert_array_equal(dist.sample((9,), rng=0), np.broadcast_to([1.0, 0.0, 1.0, 0.0], (9, 4)))
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e30])
-def test_scales_of_any_size(scale: float) -> None:
-    dist = d.Normal(np.zeros(1000), scale)
-    drawn = dist.sample(rng=0)
-    np.testing.assert_allclose(drawn.std() / scale, 1, rtol=0.1)
-    np.testing.assert_allclose(
-        dist.log_prob(np.zeros(1000)), -0.5 * np.log(2 * np.pi) - np.log(scale), rtol=1e-12
-    )
-    bounded = d.TruncatedNormal(np.zeros((1, 1000)), np.full((1, 1000), max(scale, 1e-6)))
-    assert (np.abs(bounded.sample(rng=0)) <= 1).all()
-    assert np.isfinite(bounded.entropy()).all()
+def test_scales_of_any_size() -> None:
+    for scale in [1e-30, 1e30]:
+        with noting(scale):
+            dist = d.Normal(np.zeros(1000), scale)
+            drawn = dist.sample(rng=0)
+            np.testing.assert_allclose(drawn.std() / scale, 1, rtol=0.1)
+            np.testing.assert_allclose(
+                dist.log_prob(np.zeros(1000)), -0.5 * np.log(2 * np.pi) - np.log(scale), rtol=1e-12
+            )
+            bounded = d.TruncatedNormal(np.zeros((1, 1000)), np.full((1, 1000), max(scale, 1e-6)))
+            assert (np.abs(bounded.sample(rng=0)) <= 1).all()
+            assert np.isfinite(bounded.entropy()).all()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(
-    "name", ["Cauchy", "Chi2", "Exponential", "Gumbel", "LogNormal", "Pareto", "StudentT", "Weibull"]
-)
-def test_extreme_parameters_draw_numbers(name: str, dtype: str) -> None:
+def test_extreme_parameters_draw_numbers() -> None:
     """Infinite ones, where there is no room for more; never NaN, and without warnings."""
-    sizes = np.array([1e-30, 1e-3, 1.0, 1e3, 1e30], dtype)
-    one = {"Chi2", "Exponential", "StudentT"}
-    a, b = (x.ravel() for x in np.meshgrid(sizes, sizes))
-    dist = getattr(d, name)(a) if name in one else getattr(d, name)(a, b)
-    draws = dist.sample((50,), rng=0)
-    assert draws.dtype == dtype
-    assert not np.isnan(draws).any()
+    for dtype, name in itertools.product(
+        ["float32", "float64"],
+        ["Cauchy", "Chi2", "Exponential", "Gumbel", "LogNormal", "Pareto", "StudentT", "Weibull"],
+    ):
+        with noting(dtype, name):
+            sizes = np.array([1e-30, 1e-3, 1.0, 1e3, 1e30], dtype)
+            one = {"Chi2", "Exponential", "StudentT"}
+            a, b = (x.ravel() for x in np.meshgrid(sizes, sizes))
+            dist = getattr(d, name)(a) if name in one else getattr(d, name)(a, b)
+            draws = dist.sample((50,), rng=0)
+            assert draws.dtype == dtype
+            assert not np.isnan(draws).any()

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.noting import noting
 
 from lite import vmap
 from lite.nn import distributions as d
@@ -72,8 +73,7 @@ def member(dist: Any, name: str, value: Any) -> Any:
     return found() if callable(found) else found
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_mapped_parameters(name: str) -> None:
+def mapped_parameters(name: str) -> None:
     make, parameters, values = CASES[name]
     dist, tested = make(*parameters), 0
     for what in ("log_prob", "cdf", "icdf", "mean", "mode", "variance", "entropy"):
@@ -89,8 +89,13 @@ def test_mapped_parameters(name: str) -> None:
     assert tested >= (1 if name == "RelaxedOneHotCategorical" else 3)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_mapped_draws(name: str) -> None:
+def test_mapped_parameters() -> None:
+    for name in CASES:
+        with noting(name):
+            mapped_parameters(name)
+
+
+def mapped_draws(name: str) -> None:
     make, parameters, _ = CASES[name]
     rng = np.random.default_rng(1)
 
@@ -113,6 +118,12 @@ def test_mapped_draws(name: str) -> None:
         equal = [np.stack([p[0]] * 5) for p in parameters]
         same = vmap(draw, randomness="same")(*equal)
         np.testing.assert_array_equal(same, np.broadcast_to(same[:1], same.shape))
+
+
+def test_mapped_draws() -> None:
+    for name in CASES:
+        with noting(name):
+            mapped_draws(name)
 
 
 def test_divergences() -> None:

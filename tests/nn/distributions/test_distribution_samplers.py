@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.densities import points
+from helpers.noting import noting
 
 from lite.nn import distributions as d
 
@@ -156,18 +158,19 @@ COUNTS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", COUNTS)
-def test_counts_are_as_frequent_as_they_are_probable(name: str) -> None:
-    dist = COUNTS[name]()
-    draws = dist.sample((N,), rng=4)
-    assert dist.support.check(draws).all()
-    probs = np.exp(dist.log_prob(np.arange(200.0)))
-    counts = np.bincount(draws.astype(int), minlength=200)
-    common = probs * N > 5
-    rest = [counts[~common].sum()], [probs[~common].sum()]
-    statistic = chi_square(np.append(counts[common], rest[0]), np.append(probs[common], rest[1]))
-    freedom = common.sum()
-    assert statistic < freedom + 3.3 * math.sqrt(2 * freedom) + 4  # about 0.1%
+def test_counts_are_as_frequent_as_they_are_probable() -> None:
+    for name in COUNTS:
+        with noting(name):
+            dist = COUNTS[name]()
+            draws = dist.sample((N,), rng=4)
+            assert dist.support.check(draws).all()
+            probs = np.exp(dist.log_prob(np.arange(200.0)))
+            counts = np.bincount(draws.astype(int), minlength=200)
+            common = probs * N > 5
+            rest = [counts[~common].sum()], [probs[~common].sum()]
+            statistic = chi_square(np.append(counts[common], rest[0]), np.append(probs[common], rest[1]))
+            freedom = common.sum()
+            assert statistic < freedom + 3.3 * math.sqrt(2 * freedom) + 4  # about 0.1%
 
 
 def test_counts_of_classes() -> None:
@@ -178,29 +181,31 @@ def test_counts_of_classes() -> None:
     np.testing.assert_allclose(np.cov(draws.T), 5 * (np.diag(probs) - probs[:, None] * probs), atol=0.05)
 
 
-@pytest.mark.parametrize("by", ["probs", "logits"])
-def test_coins(by: str) -> None:
-    probs = np.array([0.0, 0.1, 0.5, 0.9, 1.0])
-    with np.errstate(divide="ignore"):
-        dist = d.Bernoulli(**{by: probs if by == "probs" else np.log(probs) - np.log1p(-probs)})
-    draws = dist.sample((N,), rng=0)
-    assert draws.dtype == np.float64
-    assert dist.support.check(draws).all()
-    for column, p in zip(draws.T, probs, strict=True):
-        counts = np.bincount(column.astype(int), minlength=2)
-        assert chi_square(counts, [1 - p, p]) < 10.8  # 0.1% for one degree of freedom
+def test_coins() -> None:
+    for by in ["probs", "logits"]:
+        with noting(by):
+            probs = np.array([0.0, 0.1, 0.5, 0.9, 1.0])
+            with np.errstate(divide="ignore"):
+                dist = d.Bernoulli(**{by: probs if by == "probs" else np.log(probs) - np.log1p(-probs)})
+            draws = dist.sample((N,), rng=0)
+            assert draws.dtype == np.float64
+            assert dist.support.check(draws).all()
+            for column, p in zip(draws.T, probs, strict=True):
+                counts = np.bincount(column.astype(int), minlength=2)
+                assert chi_square(counts, [1 - p, p]) < 10.8  # 0.1% for one degree of freedom
 
 
-@pytest.mark.parametrize("shape", [(N,), (N // 4, 4)])
-def test_one_hot_classes(shape: tuple[int, ...]) -> None:
+def test_one_hot_classes() -> None:
     """Many draws from few rows, and few from many."""
-    probs = np.array([0.05, 0.0, 0.25, 0.7])
-    for rows, dims in ((probs, shape), (np.broadcast_to(probs, (N, 4)), ())):
-        dist = d.OneHotCategorical(probs=rows)
-        draws = dist.sample(dims, rng=3)
-        assert draws.dtype == np.int64
-        assert dist.support.check(draws).all()
-        assert chi_square(draws.reshape(-1, 4).sum(0), probs) < 13.9  # 0.1%, two degrees of freedom
+    for shape in [(N,), (N // 4, 4)]:
+        with noting(shape):
+            probs = np.array([0.05, 0.0, 0.25, 0.7])
+            for rows, dims in ((probs, shape), (np.broadcast_to(probs, (N, 4)), ())):
+                dist = d.OneHotCategorical(probs=rows)
+                draws = dist.sample(dims, rng=3)
+                assert draws.dtype == np.int64
+                assert dist.support.check(draws).all()
+                assert chi_square(draws.reshape(-1, 4).sum(0), probs) < 13.9  # 0.1%, two degrees of freedom
 
 
 def test_rows_and_repetitions_draw_alike() -> None:
@@ -213,35 +218,39 @@ def test_rows_and_repetitions_draw_alike() -> None:
         np.testing.assert_array_equal(few[seed], (np.cumsum(total, -1) <= uniform[:, None]).sum(-1))
 
 
-@pytest.mark.parametrize("form", ["mask", "indices", "padded"])
-@pytest.mark.parametrize("cls", ["MaskedCategorical", "MaskedOneHotCategorical"])
-def test_masked_classes(cls: str, form: str) -> None:
-    probs = np.array([[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1]])
-    arguments: dict[str, Any] = {"mask": np.array([[True, False, True, False], [False, True, True, False]])}
-    if form != "mask":
-        arguments = {"indices": np.array([[0, 2], [1, 2]])}
-    if form == "padded":
-        arguments = {"indices": np.array([[0, 2, -1], [-1, 1, 2]]), "padding_value": -1}
-    expected = np.array([[0.25, 0, 0.75, 0], [0, 0.5, 0.5, 0]])
-    dist = getattr(d, cls)(probs=probs, **arguments)
-    draws = dist.sample((N,), rng=0)
-    if "OneHot" in cls:
-        np.testing.assert_allclose(dist.mean, expected)
-        np.testing.assert_allclose(dist.variance, expected * (1 - expected))
-        counts = draws.sum(0)
-        tie = [0, 1, 1, 0] if form == "mask" else [0, 1, 0, 0]
-        np.testing.assert_array_equal(dist.mode, [[0, 0, 1, 0], tie])
-        values: Any = np.eye(4, dtype=int)[:, None]
-    else:
-        counts = np.stack([np.bincount(column, minlength=4) for column in draws.T])
-        np.testing.assert_array_equal(dist.mode, [2, 1])
-        values = np.arange(4)[:, None]
-    for row in range(2):
-        assert chi_square(counts[row], expected[row]) < 10.8
-    with np.errstate(divide="ignore"):
-        np.testing.assert_allclose(dist.log_prob(values).T, np.log(expected))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        np.testing.assert_allclose(dist.entropy(), -np.nansum(expected * np.log(expected), -1))
+def test_masked_classes() -> None:
+    for form, cls in itertools.product(
+        ["mask", "indices", "padded"], ["MaskedCategorical", "MaskedOneHotCategorical"]
+    ):
+        with noting(form, cls):
+            probs = np.array([[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1]])
+            arguments: dict[str, Any] = {
+                "mask": np.array([[True, False, True, False], [False, True, True, False]])
+            }
+            if form != "mask":
+                arguments = {"indices": np.array([[0, 2], [1, 2]])}
+            if form == "padded":
+                arguments = {"indices": np.array([[0, 2, -1], [-1, 1, 2]]), "padding_value": -1}
+            expected = np.array([[0.25, 0, 0.75, 0], [0, 0.5, 0.5, 0]])
+            dist = getattr(d, cls)(probs=probs, **arguments)
+            draws = dist.sample((N,), rng=0)
+            if "OneHot" in cls:
+                np.testing.assert_allclose(dist.mean, expected)
+                np.testing.assert_allclose(dist.variance, expected * (1 - expected))
+                counts = draws.sum(0)
+                tie = [0, 1, 1, 0] if form == "mask" else [0, 1, 0, 0]
+                np.testing.assert_array_equal(dist.mode, [[0, 0, 1, 0], tie])
+                values: Any = np.eye(4, dtype=int)[:, None]
+            else:
+                counts = np.stack([np.bincount(column, minlength=4) for column in draws.T])
+                np.testing.assert_array_equal(dist.mode, [2, 1])
+                values = np.arange(4)[:, None]
+            for row in range(2):
+                assert chi_square(counts[row], expected[row]) < 10.8
+            with np.errstate(divide="ignore"):
+                np.testing.assert_allclose(dist.log_prob(values).T, np.log(expected))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                np.testing.assert_allclose(dist.entropy(), -np.nansum(expected * np.log(expected), -1))
 
 
 def test_a_finite_neg_inf() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.noting import noting
 
 from lite.nn import distributions as d
 from lite.nn.distributions.support import GreaterThan
@@ -30,28 +32,32 @@ PLAIN: dict[str, tuple[Any, np.ndarray]] = {
 }
 
 
-@pytest.mark.parametrize("name", PLAIN)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_inverses_and_slopes(name: str, dtype: str) -> None:
-    transform, x = PLAIN[name][0], PLAIN[name][1].astype(dtype)
-    if dtype == "float32" and "arrays" in name:
-        transform = d.AffineTransform(transform.loc.astype(dtype), transform.scale.astype(dtype))
-    y = transform(x)
-    tolerance = 2e-5 if dtype == "float32" else 1e-12
-    np.testing.assert_allclose(transform.inv(y), x, rtol=tolerance, atol=tolerance)
-    assert transform.inv.inv is transform
-    assert transform.domain.check(x).all()
-    assert transform.codomain.check(y).all()
-    if dtype == "float64":
-        step = 1e-6
-        slope = (transform(x + step) - transform(x - step)) / (2 * step)
-        np.testing.assert_allclose(transform.log_abs_det_jacobian(x, y), np.log(np.abs(slope)), atol=1e-6)
-        np.testing.assert_allclose(
-            transform.inv.log_abs_det_jacobian(y, x), -np.log(np.abs(slope)), atol=1e-6
-        )
-        np.testing.assert_array_equal(np.broadcast_to(transform.sign, x.shape), np.sign(slope))
-    elif name != "power":
-        assert y.dtype == transform.inv(y).dtype == transform.log_abs_det_jacobian(x, y).dtype == dtype
+def test_inverses_and_slopes() -> None:
+    for name, dtype in itertools.product(PLAIN, ["float32", "float64"]):
+        with noting(name, dtype):
+            transform, x = PLAIN[name][0], PLAIN[name][1].astype(dtype)
+            if dtype == "float32" and "arrays" in name:
+                transform = d.AffineTransform(transform.loc.astype(dtype), transform.scale.astype(dtype))
+            y = transform(x)
+            tolerance = 2e-5 if dtype == "float32" else 1e-12
+            np.testing.assert_allclose(transform.inv(y), x, rtol=tolerance, atol=tolerance)
+            assert transform.inv.inv is transform
+            assert transform.domain.check(x).all()
+            assert transform.codomain.check(y).all()
+            if dtype == "float64":
+                step = 1e-6
+                slope = (transform(x + step) - transform(x - step)) / (2 * step)
+                np.testing.assert_allclose(
+                    transform.log_abs_det_jacobian(x, y), np.log(np.abs(slope)), atol=1e-6
+                )
+                np.testing.assert_allclose(
+                    transform.inv.log_abs_det_jacobian(y, x), -np.log(np.abs(slope)), atol=1e-6
+                )
+                np.testing.assert_array_equal(np.broadcast_to(transform.sign, x.shape), np.sign(slope))
+            elif name != "power":
+                assert (
+                    y.dtype == transform.inv(y).dtype == transform.log_abs_det_jacobian(x, y).dtype == dtype
+                )
 
 
 def test_events() -> None:
@@ -110,13 +116,14 @@ def test_equality() -> None:
     assert d.IndependentTransform(affine, 1) != d.IndependentTransform(affine, 0)
 
 
-@pytest.mark.parametrize("name", PLAIN)
-def test_they_are_pickled_and_shown(name: str) -> None:
-    transform, x = PLAIN[name]
-    _ = transform.inv
-    assert pickle.loads(pickle.dumps(transform)) == transform
-    assert repr(transform).split("(")[0].removesuffix(".inv").endswith("Transform")
-    assert transform.forward_shape(x.shape) == transform.inverse_shape(x.shape) == x.shape
+def test_they_are_pickled_and_shown() -> None:
+    for name in PLAIN:
+        with noting(name):
+            transform, x = PLAIN[name]
+            _ = transform.inv
+            assert pickle.loads(pickle.dumps(transform)) == transform
+            assert repr(transform).split("(")[0].removesuffix(".inv").endswith("Transform")
+            assert transform.forward_shape(x.shape) == transform.inverse_shape(x.shape) == x.shape
 
 
 def test_a_transform_of_ones_own() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.noting import noting
 
 from lite.nn._export.contract import (
     DIGEST,
@@ -92,13 +93,16 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize(("content", "message"), HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_files(content: bytes, message: str, tmp_path: Path) -> None:
-    path = contract_path(tmp_path / "net.onnx")
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=message) as caught:
-        read_contract(tmp_path / "net.onnx")
-    np.testing.assert_equal((str(path) in str(caught.value), len(str(caught.value)) < 600), (True, True))
+def test_hostile_files(tmp_path: Path) -> None:
+    for content, message in HOSTILE:
+        with noting(content, message):
+            path = contract_path(tmp_path / "net.onnx")
+            path.write_bytes(content)
+            with pytest.raises(ValueError, match=message) as caught:
+                read_contract(tmp_path / "net.onnx")
+            np.testing.assert_equal(
+                (str(path) in str(caught.value), len(str(caught.value)) < 600), (True, True)
+            )
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
@@ -125,7 +129,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 def test_files_damaged_anywhere_are_read_or_refused() -> None:
     whole, rng = CONTRACT.to_bytes(), random.Random(0)
     refused = 0
-    for _ in range(300):
+    for _ in range(100):
         damaged = bytearray(whole)
         for _ in range(rng.randint(1, 4)):
             damaged[rng.randrange(len(damaged))] = rng.randrange(256)
@@ -133,4 +137,4 @@ def test_files_damaged_anywhere_are_read_or_refused() -> None:
             parse(bytes(damaged))
         except ValueError:
             refused += 1
-    np.testing.assert_equal(refused > 100, True)
+    np.testing.assert_equal(refused > 30, True)

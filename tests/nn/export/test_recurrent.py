@@ -15,9 +15,10 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 
-@pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "bias", "bidirectional"),
+    [(nn.RNN, True, True), (nn.GRU, False, True), (nn.LSTM, True, False), (nn.LSTM, False, True)],
+)
 def test_states_go_in_and_out(kind: Any, bias: bool, bidirectional: bool, tmp_path: Path) -> None:
     layer = kind(3, 4, num_layers=2, bias=bias, bidirectional=bidirectional)
     count = 2 * (1 + bidirectional)
@@ -29,7 +30,7 @@ def test_states_go_in_and_out(kind: Any, bias: bool, bidirectional: bool, tmp_pa
     path = layer.to_onnx(tmp_path / "net.onnx", x, hx, dynamic_axes=axes)
     np.testing.assert_equal(operators_of(path).count(kind.__name__), 2)
     session = open_graph(path)
-    for time, rows in ((6, 5), (1, 1), (9, 3)):
+    for time, rows in ((1, 1), (9, 3)):
         x = numbers(time, rows, 3)
         hx = tuple(numbers(count, rows, 4, seed=i) for i in (1, 2))
         want = flat(layer(x, hx if kind is nn.LSTM else hx[0]))
@@ -44,7 +45,7 @@ def test_what_has_no_operator_is_a_loop(layer: Any, tmp_path: Path) -> None:
     path = layer.to_onnx(tmp_path / "net.onnx", x, dynamic_axes={"input": {0: "time", 1: "batch"}})
     np.testing.assert_equal({"LSTM", "GRU"}.isdisjoint(operators_of(path)), True)
     session = open_graph(path)
-    for time, rows in ((6, 5), (1, 1), (9, 8)):
+    for time, rows in ((1, 1), (9, 8)):
         x = numbers(time, rows, 3, dtype=x.dtype)
         for got, want in zip(run_graph(session, [x]), flat(layer(x)), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5, strict=True)

@@ -14,19 +14,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.graphs import flat, numbers, open_graph, operators_of, resized, run_graph
+from helpers.graphs import flat, numbers, open_graph, resized, run_graph
 from helpers.layer_cases import CASES, TITLES, Case
+from helpers.noting import noting
 
 from lite import TensorDict, nn
 from lite.models import OnnxModule
 from lite.nn import TensorDictModule, TensorDictSequential
+from lite.nn._export.example import of_arrays
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 # Layers whose batch is not the first dimension of each array: the axis of each array, None for none.
 SECOND = {
-    *("GRU", "LSTM with states", "MultiheadAttention", "MultiheadAttention of other sizes"),
+    *("GRU", "MultiheadAttention", "MultiheadAttention of other sizes"),
     *("TransformerEncoderLayer", "TransformerDecoderLayer"),
 }
 AXES: dict[str, tuple[int | None, ...]] = {
@@ -38,7 +40,7 @@ AXES: dict[str, tuple[int | None, ...]] = {
     **dict.fromkeys(("MultiheadAttention of sequences", "TransformerDecoder"), (None, None, None)),
     **dict.fromkeys(
         (
-            *("Linear of no rows", "Linear of a vector", "LayerNorm without bias", "RMSNorm of a vector"),
+            *("Linear of no rows", "LayerNorm without bias", "RMSNorm of a vector"),
             *(
                 "Conv1d of a sequence",
                 "Conv2d of an image",
@@ -90,24 +92,19 @@ def test_every_layer(case: Case, tmp_path: Path) -> None:
     arrays, call = arrays_in(case)
     args, options = case.arrays(), case.call_options()
     axes = axes_of(case, len(arrays))
-    fixed = net.to_onnx(tmp_path / "fixed.onnx", *args, kwargs=options, dynamic_axes={})
-    names = [arg.name for arg in open_graph(fixed).get_inputs()]
+    names = [one.name for one in of_arrays(net, args, options, None, {}).inputs]
     dynamic = {name: {axis: "batch"} for name, axis in zip(names, axes, strict=True) if axis is not None}
-    graphs = [(fixed, (None,))]
-    if dynamic:
-        path = net.to_onnx(tmp_path / "net.onnx", *args, kwargs=options, dynamic_axes=dynamic)
-        # without averages, one row has no variance
-        graphs.append((path, (None, 3) if "without averages" in case.title else (None, 1, 3)))
-    for path, sizes in graphs:
-        session = open_graph(path)
-        for size in sizes:
-            given = [
-                x if size is None or axis is None else resized(x, {axis: size})
-                for x, axis in zip(arrays, axes, strict=True)
-            ]
-            expected = flat(call(net, given))
-            for got, want in zip(run_graph(session, given), expected, strict=True):
-                np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5, strict=True)
+    session = open_graph(net.to_onnx(tmp_path / "net.onnx", *args, kwargs=options, dynamic_axes=dynamic))
+    # Without averages, one row has no variance.
+    sizes = () if not dynamic else (3,) if "without averages" in case.title else (1, 3)
+    for size in (None, *sizes):
+        given = [
+            x if size is None or axis is None else resized(x, {axis: size})
+            for x, axis in zip(arrays, axes, strict=True)
+        ]
+        expected = flat(call(net, given))
+        for got, want in zip(run_graph(session, given), expected, strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5, strict=True)
 
 
 def test_every_layer_is_tested() -> None:
@@ -144,27 +141,27 @@ def test_every_layer_is_tested() -> None:
     np.testing.assert_equal(missing, set())
 
 
-@pytest.mark.parametrize(
-    "net",
-    [
+def test_scales(tmp_path: Path) -> None:
+    for net in [
         nn.NormalParamExtractor(),
         nn.NormalParamExtractor("exp"),
         nn.NormalParamExtractor("expln"),
         nn.AddStateIndependentNormalScale(4),
         nn.biased_softplus(1.0),
-    ],
-    ids=repr,
+    ]:
+        with noting(net):
+            session = open_graph(net.to_onnx(tmp_path / "net.onnx", numbers(5, 4)))
+            for rows in (1, 3, 0):
+                x = numbers(rows, 4)
+                for got, want in zip(run_graph(session, [x]), flat(net(x)), strict=True):
+                    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("title", "dtype"),
+    [("MLP", np.float16), ("LayerNorm", np.float16), ("GRUCell", np.float64), ("Conv2d", np.float16)]
+    + [("BatchNorm1d", np.float64), ("GELU", np.float16)],
 )
-def test_scales(net: Any, tmp_path: Path) -> None:
-    session = open_graph(net.to_onnx(tmp_path / "net.onnx", numbers(5, 4)))
-    for rows in (1, 3, 0):
-        x = numbers(rows, 4)
-        for got, want in zip(run_graph(session, [x]), flat(net(x)), strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, strict=True)
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float16])
-@pytest.mark.parametrize("title", ["Linear", "MLP", "LayerNorm", "GRUCell", "Conv2d", "BatchNorm1d", "GELU"])
 def test_other_dtypes(title: str, dtype: type, tmp_path: Path) -> None:
     case = CASES[TITLES.index(title)]
     net = case.make(nn).to(dtype).eval()
@@ -175,15 +172,12 @@ def test_other_dtypes(title: str, dtype: type, tmp_path: Path) -> None:
         np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance, strict=True)
 
 
-@pytest.mark.parametrize("opset", [20, 21, 23, 25])
+@pytest.mark.parametrize("opset", [20, 25])
 def test_versions_of_the_operators(opset: int, tmp_path: Path) -> None:
     for title in (
-        "MLP",
         "GRU",
-        "LSTM",
         "Conv1d of a sequence",
         "TransformerEncoderLayer, norm first",
-        "Bilinear",
     ):
         case = CASES[TITLES.index(title)]
         net, (arrays, call) = case.make(nn).eval(), arrays_in(case)
@@ -191,18 +185,6 @@ def test_versions_of_the_operators(opset: int, tmp_path: Path) -> None:
         session = open_graph(net.to_onnx(tmp_path / "net.onnx", *case.arrays(), **options))
         for got, want in zip(run_graph(session, arrays), flat(call(net, arrays)), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
-
-
-def test_sequences_of_any_length(tmp_path: Path) -> None:
-    for layer in (nn.GRU(3, 4, num_layers=2), nn.LSTM(3, 4, bidirectional=True), nn.RNN(3, 4)):
-        path = layer.to_onnx(
-            tmp_path / "net.onnx", numbers(6, 5, 3), dynamic_axes={"input": {0: "time", 1: "batch"}}
-        )
-        session = open_graph(path)
-        for time, batch in ((6, 5), (1, 1), (9, 2)):
-            x = numbers(time, batch, 3)
-            for got, want in zip(run_graph(session, [x]), flat(layer(x)), strict=True):
-                np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5, strict=True)
 
 
 def test_attention_over_sequences_of_any_length(tmp_path: Path) -> None:
@@ -267,7 +249,7 @@ def test_a_rollout_carries_the_state(tmp_path: Path) -> None:
     net = policy()
     graph = OnnxModule(net.to_onnx(tmp_path / "policy.onnx", states(1)))
     mine, theirs = states(3), states(3)
-    for step in range(20):
+    for step in range(4):
         for module, td in ((net, mine), (graph, theirs)):
             td["observation"] = numbers(3, 4, seed=step)
             module(td)
@@ -483,7 +465,7 @@ def test_policies_act_deterministically(name: str, tmp_path: Path) -> None:
             np.testing.assert_allclose(got[key], want[key], rtol=1e-5, atol=1e-5, strict=True)
 
 
-@pytest.mark.parametrize("name", ["TanhNormal", "Categorical", "Normal"])
+@pytest.mark.parametrize("name", ["TanhNormal", "Categorical"])
 def test_log_probs_of_actions(name: str, tmp_path: Path) -> None:
     net = head(name, return_log_prob=True)
     td = TensorDict(observation=numbers(5, 4), batch_size=[5])
@@ -687,32 +669,19 @@ def test_threads_export_and_run_at_once(tmp_path: Path) -> None:
 
     def work(i: int) -> None:
         try:
-            for _ in range(5):
+            for _ in range(2):
                 session = open_graph(net.to_onnx(tmp_path / f"{i}.onnx", x))
                 np.testing.assert_allclose(run_graph(session, [x])[0], want, rtol=1e-5, atol=1e-6)
                 np.testing.assert_array_equal(net(x), want)
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     np.testing.assert_equal(errors, [])
-
-
-def test_the_same_module_gives_the_same_bytes(tmp_path: Path) -> None:
-    net, x = nn.MLP(4, 2, num_cells=[8]), numbers(5, 4)
-    first, second = (net.to_onnx(tmp_path / name, x).read_bytes() for name in ("a.onnx", "b.onnx"))
-    np.testing.assert_equal(first == second, True)
-
-
-def test_an_mlp_is_one_operator_per_layer(tmp_path: Path) -> None:
-    path = nn.MLP(4, 2, num_cells=[8, 8], activation_class=nn.ReLU).to_onnx(
-        tmp_path / "net.onnx", numbers(5, 4)
-    )
-    np.testing.assert_equal(operators_of(path), ["Gemm", "Relu", "Gemm", "Relu", "Gemm"])
 
 
 def test_importing_lite_does_not_import_onnx() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
-from helpers.onnx_nodes import Case, check, model_of, numbers
+from helpers.noting import noting
+from helpers.onnx_nodes import Case, check_all, model_of, numbers
 
 from lite import nn, value_and_grad
 from lite._files.onnx import writer
@@ -60,13 +60,11 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_gradients_maps_and_graphs(case: Case) -> None:
-    check(case)
+def test_gradients_maps_and_graphs() -> None:
+    check_all(CASES)
 
 
-@pytest.mark.parametrize("masked", ["none", "causal", "bools", "floats"])
-def test_attention_without_scores_is_one_node(masked: str) -> None:
+def attention_without_scores_is_one_node(masked: str) -> None:
     """Asked for scores, too, the formula computes them."""
     rng = np.random.default_rng(0)
     q, k, v = (rng.normal(size=(2, heads, 96, 32)).astype(np.float32) for heads in (4, 2, 2))
@@ -88,3 +86,9 @@ def test_attention_without_scores_is_one_node(masked: str) -> None:
     np.testing.assert_allclose(value, wanted, rtol=1e-4)
     for a, b in zip(grads, expected, strict=True):
         np.testing.assert_allclose(a, b, atol=2e-5 * np.abs(b).max())
+
+
+def test_attention_without_scores_is_one_node() -> None:
+    for masked in ["none", "causal", "bools", "floats"]:
+        with noting(masked):
+            attention_without_scores_is_one_node(masked)

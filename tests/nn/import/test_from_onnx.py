@@ -77,7 +77,7 @@ def test_an_exported_actor_goes_on_learning_in_a_graph(tmp_path: Path) -> None:
             return value, *adam.update(params, grads, state)
 
         run, losses = wrap(update), []
-        for _ in range(10):
+        for _ in range(4):
             value, params, state = run(params, state, batch.clone())
             losses.append(float(value))
         return losses

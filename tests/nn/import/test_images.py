@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from helpers.onnx_nodes import Case, check, numbers
+from helpers.onnx_nodes import Case, check_all, numbers
 
 CASES = [
     Case("Resize", [numbers(1, 2, 3, 4), None, np.array([1, 1, 2, 2], np.float32)], {"mode": "linear"}),
@@ -19,6 +18,5 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_gradients_maps_and_graphs(case: Case) -> None:
-    check(case)
+def test_gradients_maps_and_graphs() -> None:
+    check_all(CASES)

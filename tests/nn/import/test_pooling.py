@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-from helpers.onnx_nodes import Case, check, numbers
+from helpers.onnx_nodes import Case, check_all, numbers
 
 CASES = [
     Case("MaxPool", [numbers(2, 3, 6, 6)], {"kernel_shape": [2, 2], "strides": [2, 2]}),
@@ -21,6 +20,5 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_gradients_maps_and_graphs(case: Case) -> None:
-    check(case)
+def test_gradients_maps_and_graphs() -> None:
+    check_all(CASES)

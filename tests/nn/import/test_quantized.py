@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.onnx_nodes import Case, check, module_of, numbers
+from helpers.onnx_nodes import Case, check_all, module_of, numbers
 
 CASES = [
     Case("DequantizeLinear", [np.arange(8, dtype=np.uint8).reshape(2, 4), np.array([0.5, 2.0])], {"axis": 0}),
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_gradients_maps_and_graphs(case: Case) -> None:
-    check(case)
+def test_gradients_maps_and_graphs() -> None:
+    check_all(CASES)
 
 
 def test_blocks_of_four_bits() -> None:

@@ -1,7 +1,10 @@
 """Linear: values, shapes, stacked parameters, dtypes, initialisation."""
 
+import itertools
+
 import numpy as np
 import pytest
+from helpers.noting import noting
 
 from lite import nn, vmap
 from lite.nn.layers.linear import linear
@@ -13,20 +16,22 @@ def layer(in_features=3, out_features=4, bias=True, **kwargs):
     return nn.Linear(in_features, out_features, bias, rng=0, **kwargs)
 
 
-@pytest.mark.parametrize("shape", [(3,), (2, 3), (5, 2, 3), (0, 3), (2, 0, 3), (2, 3, 4, 3)])
-@pytest.mark.parametrize("bias", [True, False, None])
-def test_affine_map_of_the_last_dimension(rng, shape, bias):
-    m = layer(bias=bias)
-    x = rng.standard_normal(shape).astype(F32)
-    expected = np.einsum("...i,oi->...o", x, m.weight.data)
-    if bias:
-        expected = expected + m.bias.data
-    else:
-        assert m.bias is None
-    out = m(x)
-    assert out.dtype == F32
-    assert out.shape == (*shape[:-1], 4)
-    np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
+def test_affine_map_of_the_last_dimension(rng):
+    for shape, bias in itertools.product(
+        [(3,), (2, 3), (5, 2, 3), (0, 3), (2, 0, 3), (2, 3, 4, 3)], [True, False, None]
+    ):
+        with noting(shape, bias):
+            m = layer(bias=bias)
+            x = rng.standard_normal(shape).astype(F32)
+            expected = np.einsum("...i,oi->...o", x, m.weight.data)
+            if bias:
+                expected = expected + m.bias.data
+            else:
+                assert m.bias is None
+            out = m(x)
+            assert out.dtype == F32
+            assert out.shape == (*shape[:-1], 4)
+            np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_input_is_not_written(rng):
@@ -37,10 +42,10 @@ def test_input_is_not_written(rng):
     m(x)
 
 
-@pytest.mark.parametrize("shape", [(2, 4), (4, 2), ()])
-def test_wrong_last_dimension(shape):
-    with pytest.raises(RuntimeError, match="in_features=3"):
-        layer()(np.zeros(shape, dtype=F32))
+def test_wrong_last_dimension():
+    for shape in [(2, 4), (4, 2), ()]:
+        with noting(shape), pytest.raises(RuntimeError, match="in_features=3"):
+            layer()(np.zeros(shape, dtype=F32))
 
 
 def test_initial_values_follow_the_bound_and_the_seed():
@@ -82,13 +87,14 @@ def member(m, index):
     return one
 
 
-@pytest.mark.parametrize(("x_shape", "shared"), [((3,), True), ((7, 3), True), ((5, 7, 3), False)])
-def test_stacked_parameters_give_every_member(rng, x_shape, shared):
-    m = stacked(rng, 5)
-    x = rng.standard_normal(x_shape).astype(F32)
-    out = m(x)
-    for i in range(5):
-        np.testing.assert_allclose(out[i], member(m, i)(x if shared else x[i]), rtol=1e-5, atol=1e-6)
+def test_stacked_parameters_give_every_member(rng):
+    for x_shape, shared in [((3,), True), ((7, 3), True), ((5, 7, 3), False)]:
+        with noting(x_shape, shared):
+            m = stacked(rng, 5)
+            x = rng.standard_normal(x_shape).astype(F32)
+            out = m(x)
+            for i in range(5):
+                np.testing.assert_allclose(out[i], member(m, i)(x if shared else x[i]), rtol=1e-5, atol=1e-6)
 
 
 def test_twice_stacked_parameters(rng):
@@ -106,9 +112,8 @@ def test_half_precision_computes_in_float32(rng):
     np.testing.assert_array_equal(out, (reference.T + m.bias.data.astype(F32)).astype(np.float16))
 
 
-@pytest.mark.parametrize(
-    ("x_dtype", "w_dtype", "expected"),
-    [
+def test_mixed_dtypes():
+    for x_dtype, w_dtype, expected in [
         ("float32", "float16", "float32"),
         ("float64", "float32", "float64"),
         ("int64", "float32", "float32"),
@@ -116,11 +121,10 @@ def test_half_precision_computes_in_float32(rng):
         ("float32", "complex64", "complex64"),
         ("float64", "complex64", "complex128"),
         ("float32", "float64", "float64"),
-    ],
-)
-def test_mixed_dtypes(x_dtype, w_dtype, expected):
-    m = layer().to(dtype=w_dtype)
-    assert m(np.ones((2, 3), dtype=x_dtype)).dtype == expected
+    ]:
+        with noting(x_dtype, w_dtype, expected):
+            m = layer().to(dtype=w_dtype)
+            assert m(np.ones((2, 3), dtype=x_dtype)).dtype == expected
 
 
 def test_complex_parameters():

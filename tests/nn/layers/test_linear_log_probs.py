@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers.central_differences import CHECKS, Case
+from helpers.noting import noting
 from helpers.vmap_cases import Spec
 
 import lite
@@ -154,19 +156,20 @@ def test_as_a_graph() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("mapped", [False, True])
-@pytest.mark.parametrize(
-    ("ids", "error", "words"),
-    [
-        (np.full((2, 3), 7), IndexError, r"7.* outside the vocabulary of 7|\[0, 7\), got 7 to 7"),
-        (np.full((2, 3), -1), IndexError, r"-1.* outside the vocabulary of 7|\[0, 7\), got -1 to -1"),
-        (np.ones((2, 3)), TypeError, "must be (of )?integers, got float64"),
-        (np.ones((2, 2), int), ValueError, "must have the shape"),
-    ],
-)
-def test_errors(ids: Any, error: type[Exception], words: str, mapped: bool) -> None:
-    def fn(x: Any, ids: Any) -> Any:
-        return F.linear_log_probs(x, WEIGHT, ids)
+def test_errors() -> None:
+    for mapped, (ids, error, words) in itertools.product(
+        [False, True],
+        [
+            (np.full((2, 3), 7), IndexError, r"7.* outside the vocabulary of 7|\[0, 7\), got 7 to 7"),
+            (np.full((2, 3), -1), IndexError, r"-1.* outside the vocabulary of 7|\[0, 7\), got -1 to -1"),
+            (np.ones((2, 3)), TypeError, "must be (of )?integers, got float64"),
+            (np.ones((2, 2), int), ValueError, "must have the shape"),
+        ],
+    ):
+        with noting(mapped, ids, error, words):
 
-    with pytest.raises(error, match=words):
-        (vmap(fn) if mapped else fn)(HIDDEN, ids)
+            def fn(x: Any, ids: Any) -> Any:
+                return F.linear_log_probs(x, WEIGHT, ids)
+
+            with pytest.raises(error, match=words):
+                (vmap(fn) if mapped else fn)(HIDDEN, ids)

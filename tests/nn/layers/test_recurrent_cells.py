@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
 
 import numpy as np
 import pytest
+from helpers.noting import noting
 
 from lite import nn
 
@@ -50,22 +51,22 @@ def test_lstm(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(new_h, sigmoid(o) * np.tanh(after), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("input", "state", "error", "match"),
-    [
-        ((4, 1, 2), None, ValueError, r"the input must be .* got \(4, 1, 2\)"),
-        ((), None, ValueError, r"the input must be .* got \(\)"),
-        ((4, 2), (4, 1, 3), ValueError, r"hx must be .* got shape \(4, 1, 3\)"),
-        ((4, 2), (3,), RuntimeError, r"hx must have shape \(4, 3\), got \(3,\)"),
-        ((2,), (2,), RuntimeError, r"hx must have shape \(3,\), got \(2,\)"),
-    ],
-)
-@pytest.mark.parametrize("kind", [nn.RNNCell, nn.GRUCell, nn.LSTMCell])
-def test_errors_of_shapes(kind: type[nn.Module], input: Any, state: Any, error: Any, match: str) -> None:
-    h = None if state is None else np.zeros(state)
-    good = None if state is None else np.zeros((*input[:-1], 3))
-    with pytest.raises(error, match=match):
-        kind(2, 3)(np.zeros(input), (good, h) if kind is nn.LSTMCell and state is not None else h)
+def test_errors_of_shapes() -> None:
+    for (input, state, error, match), kind in itertools.product(
+        [
+            ((4, 1, 2), None, ValueError, r"the input must be .* got \(4, 1, 2\)"),
+            ((), None, ValueError, r"the input must be .* got \(\)"),
+            ((4, 2), (4, 1, 3), ValueError, r"hx must be .* got shape \(4, 1, 3\)"),
+            ((4, 2), (3,), RuntimeError, r"hx must have shape \(4, 3\), got \(3,\)"),
+            ((2,), (2,), RuntimeError, r"hx must have shape \(3,\), got \(2,\)"),
+        ],
+        [nn.RNNCell, nn.GRUCell, nn.LSTMCell],
+    ):
+        with noting(input, state, error, match, kind):
+            h = None if state is None else np.zeros(state)
+            good = None if state is None else np.zeros((*input[:-1], 3))
+            with pytest.raises(error, match=match):
+                kind(2, 3)(np.zeros(input), (good, h) if kind is nn.LSTMCell and state is not None else h)
 
 
 def test_unknown_nonlinearities_are_refused() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.noting import noting
 
 import lite
 from lite import TensorDict, nn, vmap
@@ -32,8 +33,7 @@ def total(out: Any) -> Any:
     return sum((x * rng.standard_normal(x.shape)).sum() for x in arrays)
 
 
-@pytest.mark.parametrize("name", LAYERS)
-def test_gradients_are_those_of_differences(name: str) -> None:
+def gradients_are_those_of_differences(name: str) -> None:
     layer = LAYERS[name]().double()
     rng = np.random.default_rng(1)
     x = rng.standard_normal((5, 2, 3))
@@ -57,13 +57,20 @@ def test_gradients_are_those_of_differences(name: str) -> None:
         np.testing.assert_allclose(got, (ends[0] - ends[1]) / 2e-6, rtol=1e-6, atol=1e-7, err_msg=key)
 
 
-@pytest.mark.parametrize("name", LAYERS)
-def test_values_are_those_without_gradients(name: str) -> None:
-    layer, x = LAYERS[name](), np.random.default_rng(0).standard_normal((5, 2, 3)).astype(np.float32)
-    plain = layer(x)
-    with lite.enable_grad():
-        noted = layer(x)
-    np.testing.assert_allclose(noted[0].detach(), plain[0], rtol=1e-6, atol=1e-7)
+def test_gradients_are_those_of_differences() -> None:
+    for name in LAYERS:
+        with noting(name):
+            gradients_are_those_of_differences(name)
+
+
+def test_values_are_those_without_gradients() -> None:
+    for name in LAYERS:
+        with noting(name):
+            layer, x = LAYERS[name](), np.random.default_rng(0).standard_normal((5, 2, 3)).astype(np.float32)
+            plain = layer(x)
+            with lite.enable_grad():
+                noted = layer(x)
+            np.testing.assert_allclose(noted[0].detach(), plain[0], rtol=1e-6, atol=1e-7)
 
 
 def test_no_part_of_the_result_need_be_used() -> None:

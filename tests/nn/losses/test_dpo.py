@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers.nn.token_actors import LAYOUTS, PROMPTS, ROWS, Scorer, batch
+from helpers.noting import noting
 
 import lite
 from lite import TensorDict, lazy_stack, value_and_grad
@@ -24,23 +26,31 @@ def pairs(layout: str) -> Any:
     return TensorDict(chosen=td, rejected=rejected, batch_size=[3])
 
 
-@pytest.mark.parametrize("written", ["left", "ragged"])
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_by_hand(layout: str, written: str) -> None:
-    actor, td = Scorer(written), pairs(layout)
-    sums = np.array([actor.of_row(np.array(ids))[n:].sum() for ids, n in zip(ROWS, PROMPTS, strict=True)])
-    others = np.array([row[n:].sum() for row, n in zip(REFERENCE, PROMPTS, strict=True)])
-    lengths = np.array([len(ids) - n for ids, n in zip(ROWS, PROMPTS, strict=True)])
-    given = sums, sums[ORDER], others, others[ORDER]
-    for options in ({"beta": 0.5}, {"loss_type": "ipo"}, {"reference_free": True, "loss_type": "hinge"}):
-        loss = DPOLoss(actor, **options)
-        loss.set_keys(ref_log_probs="ref_log_probs")
-        out = loss(td)
-        assert isinstance(out, DPOLossOutput)
-        expected = dpo_loss(*given, chosen_lengths=lengths, rejected_lengths=lengths[ORDER], **options)
-        assert set(loss.out_keys) == set(expected.keys())
-        for key, value in expected.items():
-            np.testing.assert_allclose(out.get(key), value, err_msg=key, atol=1e-12)
+def test_by_hand() -> None:
+    for written, layout in itertools.product(["left", "ragged"], LAYOUTS):
+        with noting(written, layout):
+            actor, td = Scorer(written), pairs(layout)
+            sums = np.array(
+                [actor.of_row(np.array(ids))[n:].sum() for ids, n in zip(ROWS, PROMPTS, strict=True)]
+            )
+            others = np.array([row[n:].sum() for row, n in zip(REFERENCE, PROMPTS, strict=True)])
+            lengths = np.array([len(ids) - n for ids, n in zip(ROWS, PROMPTS, strict=True)])
+            given = sums, sums[ORDER], others, others[ORDER]
+            for options in (
+                {"beta": 0.5},
+                {"loss_type": "ipo"},
+                {"reference_free": True, "loss_type": "hinge"},
+            ):
+                loss = DPOLoss(actor, **options)
+                loss.set_keys(ref_log_probs="ref_log_probs")
+                out = loss(td)
+                assert isinstance(out, DPOLossOutput)
+                expected = dpo_loss(
+                    *given, chosen_lengths=lengths, rejected_lengths=lengths[ORDER], **options
+                )
+                assert set(loss.out_keys) == set(expected.keys())
+                for key, value in expected.items():
+                    np.testing.assert_allclose(out.get(key), value, err_msg=key, atol=1e-12)
 
 
 def test_the_default_loss() -> None:
@@ -93,9 +103,8 @@ def test_float32_stays() -> None:
     assert {value.dtype for value in dpo_loss(*given, label_smoothing=0.1).values()} == {np.dtype(np.float32)}
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_errors() -> None:
+    for options, message in [
         ({"loss_type": "dpo"}, "loss_type must be of .* got 'dpo'"),
         ({"loss_type": []}, "loss_type must be of"),
         ({"loss_type": ["hinge"], "loss_weights": [1, 2]}, "loss_weights must be one for each"),
@@ -107,12 +116,11 @@ def test_float32_stays() -> None:
         ({"ref_chosen_logps": None}, "or reference_free=True"),
         ({"rejected_logps": np.zeros(4)}, r"rejected_logps must have the tokens' shape \(5,\), got \(4,\)"),
         ({"rejected_logps": np.full(5, np.nan)}, r"rejected_logps is NaN"),
-    ],
-)
-def test_errors(options: Any, message: str) -> None:
-    names = ("chosen_logps", "rejected_logps", "ref_chosen_logps", "ref_rejected_logps")
-    with pytest.raises(ValueError, match=message):
-        dpo_loss(**{**dict.fromkeys(names, np.zeros(5)), **options})
+    ]:
+        with noting(options, message):
+            names = ("chosen_logps", "rejected_logps", "ref_chosen_logps", "ref_rejected_logps")
+            with pytest.raises(ValueError, match=message):
+                dpo_loss(**{**dict.fromkeys(names, np.zeros(5)), **options})
 
 
 def test_missing_entries() -> None:

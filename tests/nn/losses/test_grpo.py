@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.noting import noting
 
 from lite import TensorDict, grad, lazy_stack
 from lite.data import (
@@ -61,27 +62,27 @@ def test_masked_tokens_may_hold_anything() -> None:
     assert not derivative[~MASK].any()
 
 
-@pytest.mark.parametrize(
-    ("aggregation", "expected"), [("token_mean", 7 / 4), ("prompt_mean", 5 / 2), ("constant", 7 / 8)]
-)
-def test_aggregations(aggregation: str, expected: float) -> None:
-    loss = np.array([[1.0, 1, 1], [4, 9, 9]])
-    assert aggregate_tokens(loss, MASK, aggregation=aggregation, max_tokens=4) == expected
-    assert aggregate_tokens(loss, np.zeros((2, 3), bool), aggregation=aggregation) == 0
+def test_aggregations() -> None:
+    for aggregation, expected in [("token_mean", 7 / 4), ("prompt_mean", 5 / 2), ("constant", 7 / 8)]:
+        with noting(aggregation, expected):
+            loss = np.array([[1.0, 1, 1], [4, 9, 9]])
+            assert aggregate_tokens(loss, MASK, aggregation=aggregation, max_tokens=4) == expected
+            assert aggregate_tokens(loss, np.zeros((2, 3), bool), aggregation=aggregation) == 0
 
 
-@pytest.mark.parametrize("shape", [(2,), (2, 1), (2, 3), (2, 3, 1)])
-def test_shapes_of_advantages(shape: tuple[int, ...]) -> None:
-    out = grpo_loss(log_probs(), log_probs(1), np.ones(shape))
-    np.testing.assert_array_equal(
-        out["loss_objective"], grpo_loss(log_probs(), log_probs(1), np.ones(2))["loss_objective"]
-    )
+def test_shapes_of_advantages() -> None:
+    for shape in [(2,), (2, 1), (2, 3), (2, 3, 1)]:
+        with noting(shape):
+            out = grpo_loss(log_probs(), log_probs(1), np.ones(shape))
+            np.testing.assert_array_equal(
+                out["loss_objective"], grpo_loss(log_probs(), log_probs(1), np.ones(2))["loss_objective"]
+            )
 
 
-@pytest.mark.parametrize("shape", [(3,), (1, 3), (2, 2), (), (2, 1, 3)])
-def test_other_shapes_do_not_broadcast(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="the advantage must have the shape"):
-        grpo_loss(log_probs(), log_probs(1), np.ones(shape))
+def test_other_shapes_do_not_broadcast() -> None:
+    for shape in [(3,), (1, 3), (2, 2), (), (2, 1, 3)]:
+        with noting(shape), pytest.raises(ValueError, match="the advantage must have the shape"):
+            grpo_loss(log_probs(), log_probs(1), np.ones(shape))
 
 
 def test_the_same_model() -> None:
@@ -110,9 +111,8 @@ def test_dtypes_and_no_tokens() -> None:
     assert all(np.isfinite(value) for value in nothing.values())
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_errors() -> None:
+    for options, message in [
         ({"aggregation": "max"}, "aggregation must be one of"),
         ({"importance_sampling_level": "word"}, "importance_sampling_level must be 'token' or 'sequence'"),
         ({"kl_to_ref_coeff": 0.1}, "kl_to_ref_coeff needs ref_log_probs"),
@@ -121,42 +121,52 @@ def test_dtypes_and_no_tokens() -> None:
         ({"mask": np.ones((2, 2), bool)}, r"the mask must have the shape \(2, 3\)"),
         ({"sample_log_probs": np.zeros((2, 1))}, r"sample_log_probs must have the tokens' shape \(2, 3\)"),
         ({"log_probs": np.full((2, 3), np.nan)}, r"log_probs is NaN at \[0, 0\]"),
-    ],
-)
-def test_errors(options: Any, message: str) -> None:
-    arguments = {
-        "log_probs": log_probs(),
-        "sample_log_probs": log_probs(1),
-        "advantage": np.ones(2),
-        **options,
-    }
-    with pytest.raises(ValueError, match=message):
-        grpo_loss(**arguments)
+    ]:
+        with noting(options, message):
+            arguments = {
+                "log_probs": log_probs(),
+                "sample_log_probs": log_probs(1),
+                "advantage": np.ones(2),
+                **options,
+            }
+            with pytest.raises(ValueError, match=message):
+                grpo_loss(**arguments)
 
 
-@pytest.mark.parametrize("storage", [LazyStackStorage, ListStorage])
-def test_responses_of_different_length_through_a_buffer(storage: Any) -> None:
+def test_responses_of_different_length_through_a_buffer() -> None:
     """The loss on padded samples is that on the responses themselves."""
-    rng = np.random.default_rng(0)
-    rewards = rng.random((4, 2))
-    advantages = group_advantages(rewards).reshape(-1)
-    responses = [
-        TensorDict(
-            log_probs=-rng.random(n), sample_log_probs=-rng.random(n), mask=np.ones(n, bool), advantage=a
-        )
-        for n, a in zip(rng.integers(1, 9, 8), advantages, strict=True)
-    ]
-    buffer = TensorDictReplayBuffer(storage=storage(16), sampler=SamplerWithoutReplacement(), batch_size=8)
-    buffer.extend(lazy_stack(responses))
-    batch = buffer.sample()
-    padded = {key: batch.get(key, as_padded_tensor=True) for key in ("log_probs", "sample_log_probs", "mask")}
-    got = grpo_loss(**padded, advantage=batch["advantage"], aggregation="prompt_mean")["loss_objective"]
-    each = [
-        grpo_loss(td["log_probs"][None], td["sample_log_probs"][None], td["advantage"][None])[
-            "loss_objective"
-        ]
-        for td in responses
-    ]
-    np.testing.assert_allclose(got, np.mean(each), rtol=1e-6)
-    assert sorted(batch["index"].tolist()) == list(range(8))
-    assert "index" not in buffer[0]  # what is stored stays as it was
+    for storage in [LazyStackStorage, ListStorage]:
+        with noting(storage):
+            rng = np.random.default_rng(0)
+            rewards = rng.random((4, 2))
+            advantages = group_advantages(rewards).reshape(-1)
+            responses = [
+                TensorDict(
+                    log_probs=-rng.random(n),
+                    sample_log_probs=-rng.random(n),
+                    mask=np.ones(n, bool),
+                    advantage=a,
+                )
+                for n, a in zip(rng.integers(1, 9, 8), advantages, strict=True)
+            ]
+            buffer = TensorDictReplayBuffer(
+                storage=storage(16), sampler=SamplerWithoutReplacement(), batch_size=8
+            )
+            buffer.extend(lazy_stack(responses))
+            batch = buffer.sample()
+            padded = {
+                key: batch.get(key, as_padded_tensor=True)
+                for key in ("log_probs", "sample_log_probs", "mask")
+            }
+            got = grpo_loss(**padded, advantage=batch["advantage"], aggregation="prompt_mean")[
+                "loss_objective"
+            ]
+            each = [
+                grpo_loss(td["log_probs"][None], td["sample_log_probs"][None], td["advantage"][None])[
+                    "loss_objective"
+                ]
+                for td in responses
+            ]
+            np.testing.assert_allclose(got, np.mean(each), rtol=1e-6)
+            assert sorted(batch["index"].tolist()) == list(range(8))
+            assert "index" not in buffer[0]  # what is stored stays as it was

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers.nn.token_actors import LAYOUTS, PROMPTS, ROWS, Scorer, batch, padded
+from helpers.noting import noting
 
 from lite import NonTensorStack, TensorDict, nn, value_and_grad
 from lite.nn.losses import GRPOLoss, grpo_loss
@@ -18,10 +20,7 @@ def loss_of(actor: Any, td: Any, **options: Any) -> Any:
     return GRPOLoss(actor, entropy_bonus=False, **options)(td).loss_objective
 
 
-@pytest.mark.parametrize("strategy", ["sft", "rlhf", "generic"])
-@pytest.mark.parametrize("written", ["same", "left", "ragged"])
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_layouts(layout: str, written: str, strategy: str) -> None:
+def check_layouts(layout: str, written: str, strategy: str) -> None:
     """Rows may be ragged or padded in the batch, and in another way by the actor."""
     if layout == "ragged" and written == "same":
         written = "ragged"
@@ -52,6 +51,14 @@ def test_layouts(layout: str, written: str, strategy: str) -> None:
         value, slope = value_and_grad(function)(actor.table.data)
         np.testing.assert_allclose(value, expected, rtol=1e-7)  # the limits are float32
         np.testing.assert_allclose(slope, wanted, rtol=1e-7, atol=1e-12)
+
+
+def test_layouts() -> None:
+    for strategy, written, layout in itertools.product(
+        ["sft", "rlhf", "generic"], ["same", "left", "ragged"], LAYOUTS
+    ):
+        with noting(strategy, written, layout):
+            check_layouts(layout, written, strategy)
 
 
 def test_prompts_without_the_padding_of_rows() -> None:

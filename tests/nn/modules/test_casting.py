@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers.noting import noting
 
 from lite import nn
 
@@ -45,9 +46,8 @@ def test_bfloat16():
     assert net.float().first.weight.dtype == np.float32
 
 
-@pytest.mark.parametrize(
-    ("args", "kwargs"),
-    [
+def test_to_dtype():
+    for args, kwargs in [
         ((np.float64,), {}),
         (("cpu", "float64"), {}),
         (("cpu",), {"dtype": np.dtype("float64")}),
@@ -55,13 +55,12 @@ def test_bfloat16():
         ((np.zeros(1),), {}),
         ((), {"tensor": np.zeros(1)}),
         ((np.float64, True), {"memory_format": None}),
-    ],
-)
-def test_to_dtype(args, kwargs):
-    net = Net()
-    assert net.to(*args, **kwargs) is net
-    assert net.first.weight.dtype == np.float64
-    assert net.count.dtype == np.int64
+    ]:
+        with noting(args, kwargs):
+            net = Net()
+            assert net.to(*args, **kwargs) is net
+            assert net.first.weight.dtype == np.float64
+            assert net.count.dtype == np.int64
 
 
 def test_to_without_change():

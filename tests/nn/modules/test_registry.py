@@ -1,7 +1,10 @@
 """Names of a module: registration, and walks through the tree."""
 
+import itertools
+
 import numpy as np
 import pytest
+from helpers.noting import noting
 
 from lite import nn
 
@@ -116,23 +119,24 @@ def test_dir_lists_registered_names():
     assert {"first", "second", "count"} <= set(dir(Net()))
 
 
-@pytest.mark.parametrize("method", ["register_buffer", "register_parameter", "add_module", "register_module"])
-@pytest.mark.parametrize(
-    ("name", "error"), [(3, TypeError), ("a.b", KeyError), ("", KeyError), ("training", KeyError)]
-)
-def test_names_are_checked(method, name, error):
-    m = nn.Module()
-    with pytest.raises(error):
-        getattr(m, method)(name, None)
-    assert not m._buffers
-    assert not m._parameters
-    assert not m._modules
+def test_names_are_checked():
+    for method, (name, error) in itertools.product(
+        ["register_buffer", "register_parameter", "add_module", "register_module"],
+        [(3, TypeError), ("a.b", KeyError), ("", KeyError), ("training", KeyError)],
+    ):
+        with noting(method, name, error):
+            m = nn.Module()
+            with pytest.raises(error):
+                getattr(m, method)(name, None)
+            assert not m._buffers
+            assert not m._parameters
+            assert not m._modules
 
 
-@pytest.mark.parametrize("method", ["register_buffer", "register_parameter", "add_module"])
-def test_values_are_checked(method):
-    with pytest.raises(TypeError, match="list"):
-        getattr(nn.Module(), method)("x", [1.0])
+def test_values_are_checked():
+    for method in ["register_buffer", "register_parameter", "add_module"]:
+        with noting(method), pytest.raises(TypeError, match="list"):
+            getattr(nn.Module(), method)("x", [1.0])
 
 
 def test_buffer_may_be_registered_again_and_change_persistence():

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.noting import noting
 
 from lite import NonTensorData, TensorDict, is_tensor_collection, lazy_stack, nn
 from lite._tensordict import TensorDictBase
@@ -39,10 +40,11 @@ def test_it_is_both() -> None:
         params(1)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
-def test_floats_become_parameters(dtype: str) -> None:
-    params = TensorDictParams(TensorDict(a=ones(2)).type(dtype))
-    assert isinstance(params["a"], Parameter)
+def test_floats_become_parameters() -> None:
+    for dtype in ["float16", "float32", "float64", "bfloat16"]:
+        with noting(dtype):
+            params = TensorDictParams(TensorDict(a=ones(2)).type(dtype))
+            assert isinstance(params["a"], Parameter)
 
 
 def test_which_leaves_are_converted() -> None:
@@ -359,15 +361,16 @@ def test_a_tensordict_is_a_buffer() -> None:
     assert module.td["a"].sum() == 2
 
 
-@pytest.mark.parametrize("change", [lambda p: p.set("b", 1.0), lambda p: p.del_("a"), lambda p: p.zero()])
-def test_locked_params(change: Any) -> None:
-    params = nn.TensorDictParams(TensorDict(a=np.ones(2, np.float32))).lock_()
-    leaf = params["a"]
-    with pytest.raises((RuntimeError, AttributeError)):
-        change(params)
-    assert list(params.keys()) == ["a"]
-    assert params["a"] is leaf
-    np.testing.assert_array_equal(leaf, 1)
+def test_locked_params() -> None:
+    for change in [lambda p: p.set("b", 1.0), lambda p: p.del_("a"), lambda p: p.zero()]:
+        with noting(change):
+            params = nn.TensorDictParams(TensorDict(a=np.ones(2, np.float32))).lock_()
+            leaf = params["a"]
+            with pytest.raises((RuntimeError, AttributeError)):
+                change(params)
+            assert list(params.keys()) == ["a"]
+            assert params["a"] is leaf
+            np.testing.assert_array_equal(leaf, 1)
 
 
 def test_entries_are_attributes() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.noting import noting
 
 from lite import TensorDict, nn, vmap
 from lite.models import OnnxModule
@@ -14,18 +15,21 @@ RNG = np.random.default_rng(0)
 MU, STATE, EPSILON = (RNG.standard_normal(shape).astype(np.float32) for shape in ((5, 2), (5, 3), (5, 2, 3)))
 
 
-@pytest.mark.parametrize("learn", [True, False])
-def test_noise_is_linear_in_the_state(learn: bool) -> None:
-    module = nn.gSDEModule(2, 3, sigma_init=0.4, learn_sigma=learn)
-    sigma = np.log(2) if learn else 0.4
-    with nn.set_interaction_type("random"):
-        mu, scale, action, epsilon = module(MU, STATE, EPSILON)
-    np.testing.assert_array_equal(mu, MU)
-    np.testing.assert_array_equal(epsilon, EPSILON)
-    np.testing.assert_allclose(
-        action, MU + sigma * np.einsum("nij,nj->ni", EPSILON, STATE), rtol=1e-4, atol=1e-5
-    )
-    np.testing.assert_allclose(scale, sigma * np.linalg.norm(STATE, axis=1)[:, None].repeat(2, 1), rtol=1e-5)
+def test_noise_is_linear_in_the_state() -> None:
+    for learn in [True, False]:
+        with noting(learn):
+            module = nn.gSDEModule(2, 3, sigma_init=0.4, learn_sigma=learn)
+            sigma = np.log(2) if learn else 0.4
+            with nn.set_interaction_type("random"):
+                mu, scale, action, epsilon = module(MU, STATE, EPSILON)
+            np.testing.assert_array_equal(mu, MU)
+            np.testing.assert_array_equal(epsilon, EPSILON)
+            np.testing.assert_allclose(
+                action, MU + sigma * np.einsum("nij,nj->ni", EPSILON, STATE), rtol=1e-4, atol=1e-5
+            )
+            np.testing.assert_allclose(
+                scale, sigma * np.linalg.norm(STATE, axis=1)[:, None].repeat(2, 1), rtol=1e-5
+            )
 
 
 def test_epsilon_is_drawn_at_the_start_of_an_episode_alone() -> None:
@@ -71,10 +75,11 @@ def test_a_lazy_module_scales_noise_by_the_states() -> None:
     np.testing.assert_allclose(action.std(0), 0.5, rtol=0.1)
 
 
-@pytest.mark.parametrize("batch", [(4, 5), (5,)])
-def test_errors_name_the_shapes(batch: tuple[int, ...]) -> None:
-    with nn.set_interaction_type("mode"), pytest.raises(RuntimeError, match="same batch"):
-        nn.gSDEModule(2, 3)(MU[:4], STATE if batch == (5,) else STATE[:4], EPSILON)
+def test_errors_name_the_shapes() -> None:
+    for batch in [(4, 5), (5,)]:
+        states = STATE if batch == (5,) else STATE[:4]
+        with noting(batch), nn.set_interaction_type("mode"), pytest.raises(RuntimeError, match="same batch"):
+            nn.gSDEModule(2, 3)(MU[:4], states, EPSILON)
 
 
 def test_an_interaction_type_is_needed() -> None:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import pytest
+from helpers.noting import noting
 
 from lite.nn import recurrent_mode, set_recurrent_mode
 
 
-@pytest.mark.parametrize(
-    ("mode", "expected"),
-    [(True, True), (False, False), (None, None), ("recurrent", True), ("sequential", False)],
-)
-def test_modes(mode: bool | str | None, expected: bool | None) -> None:
-    with set_recurrent_mode(True), set_recurrent_mode(mode):
-        assert recurrent_mode() is expected
-    assert recurrent_mode() is None
+def test_modes() -> None:
+    for mode, expected in [
+        (True, True),
+        (False, False),
+        (None, None),
+        ("recurrent", True),
+        ("sequential", False),
+    ]:
+        with noting(mode, expected):
+            with set_recurrent_mode(True), set_recurrent_mode(mode):
+                assert recurrent_mode() is expected
+            assert recurrent_mode() is None
 
 
 def test_decorator_and_errors() -> None:

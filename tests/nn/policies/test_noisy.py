@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.noting import noting
 
 from lite import TensorDict, nn, value_and_grad
 from lite.models import OnnxModule
@@ -22,15 +24,18 @@ def noisy_of(layer: nn.NoisyLinear) -> np.ndarray:
     return X @ weight.T + layer.bias_mu + layer.bias_sigma * layer.bias_epsilon
 
 
-@pytest.mark.parametrize("kind", ["random", "mode", None])
-@pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("use", [True, False, None])
-def test_when_there_is_noise(use: bool | None, training: bool, kind: str | None) -> None:
-    layer = nn.NoisyLinear(3, 2, use_exploration_type=use, rng=0).train(training)
-    with nn.set_interaction_type(kind):
-        got = layer(X)
-    noisy = training if use is False else kind == "random"
-    np.testing.assert_allclose(got, noisy_of(layer) if noisy else mean_of(layer), rtol=1e-5, atol=1e-6)
+def test_when_there_is_noise() -> None:
+    for kind, training, use in itertools.product(
+        ["random", "mode", None], [False, True], [True, False, None]
+    ):
+        with noting(kind, training, use):
+            layer = nn.NoisyLinear(3, 2, use_exploration_type=use, rng=0).train(training)
+            with nn.set_interaction_type(kind):
+                got = layer(X)
+            noisy = training if use is False else kind == "random"
+            np.testing.assert_allclose(
+                got, noisy_of(layer) if noisy else mean_of(layer), rtol=1e-5, atol=1e-6
+            )
 
 
 def test_noise_stays_until_it_is_reset() -> None:

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers.noting import noting
 
 from lite import TensorDict, nn
 from lite.nn import TensorDictModule, TensorDictSequential, dispatch
@@ -55,20 +56,22 @@ def test_the_rest_goes_to_the_function():
         Add()(1, 2, unknown=3)
 
 
-@pytest.mark.parametrize(("auto", "expected"), [(True, (2, 3)), (False, ())])
-def test_batch_size(auto, expected):
-    class Mod(nn.Module):
-        in_keys = ["a", "b"]  # noqa: RUF012
-        out_keys = []  # noqa: RUF012
+def test_batch_size():
+    for auto, expected in [(True, (2, 3)), (False, ())]:
+        with noting(auto, expected):
 
-        @dispatch(auto_batch_size=auto)
-        def forward(self, tensordict):
-            self.batch_size = tensordict.batch_size
-            return tensordict
+            class Mod(nn.Module):
+                in_keys = ["a", "b"]  # noqa: RUF012
+                out_keys = []  # noqa: RUF012
 
-    module = Mod()
-    assert module(a=one(2, 3, 4), b=one(2, 3)) == ()
-    assert module.batch_size == expected
+                @dispatch(auto_batch_size=auto)
+                def forward(self, tensordict):
+                    self.batch_size = tensordict.batch_size
+                    return tensordict
+
+            module = Mod()
+            assert module(a=one(2, 3, 4), b=one(2, 3)) == ()
+            assert module.batch_size == expected
 
 
 def test_separator_source_and_dest():

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.noting import noting
 
 from lite import TensorDict, lazy_stack, nn
 from lite.nn import TensorDictModule as Mod
@@ -44,22 +45,20 @@ class TestChangesAreSeen:
         assert value(module(TensorDict(e=1)), "d") == 2
         assert module(e=np.array([1])) == [2]
 
-    @pytest.mark.parametrize(
-        ("name", "setting", "expected"),
-        [
+    def test_attributes(self) -> None:
+        for name, setting, expected in [
             ("inplace", False, ["b"]),
             ("inplace", "empty", ["b"]),
             ("module", lambda x: x - 1, ["a", "b"]),
             ("method_kwargs", {"k": 3}, None),
-        ],
-    )
-    def test_attributes(self, name: str, setting: Any, expected: Any) -> None:
-        module = Mod(lambda x, k=1: x + k, ["a"], ["b"])
-        module(TensorDict(a=0))
-        setattr(module, name, setting)
-        out = module(TensorDict(a=0))
-        assert value(out) == {"module": -1, "method_kwargs": 3}.get(name, 1)
-        assert expected is None or list(out.keys()) == expected
+        ]:
+            with noting(name, setting, expected):
+                module = Mod(lambda x, k=1: x + k, ["a"], ["b"])
+                module(TensorDict(a=0))
+                setattr(module, name, setting)
+                out = module(TensorDict(a=0))
+                assert value(out) == {"module": -1, "method_kwargs": 3}.get(name, 1)
+                assert expected is None or list(out.keys()) == expected
 
     def test_the_payload(self) -> None:
         module = Mod(nn.Identity(), ["a"], ["b"])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.noting import noting
 from helpers.unchanged import F32, Hit, fail
 
 from lite import TensorDict, nn
@@ -47,30 +49,31 @@ CALLS: dict[str, tuple[Any, type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("hooked_too", [False, True])
-def test_tensordicts(name: str, hooked_too: bool) -> None:
-    call, error, match = CALLS[name]
-    td = TensorDict({"x": np.ones(3, F32), "n": {"k": np.ones((3, 2))}}, [3])
-    before = [(key, value) for key, value in td.items(True, True)]
-    if hooked_too and isinstance(call, nn.Module):  # the long way
-        with call.register_forward_hook(lambda *args: None), pytest.raises(error, match=match):
-            call(td)
-    else:
-        with pytest.raises(error, match=match):
-            call(td)
-    after = list(td.items(True, True))
-    assert [key for key, _ in after] == [key for key, _ in before]
-    assert all(a is b for (_, a), (_, b) in zip(after, before, strict=True))
-    np.testing.assert_array_equal(td["x"], np.ones(3, F32))
-    assert td.batch_size == (3,)
+def test_tensordicts() -> None:
+    for name, hooked_too in itertools.product(CALLS, [False, True]):
+        with noting(name, hooked_too):
+            call, error, match = CALLS[name]
+            td = TensorDict({"x": np.ones(3, F32), "n": {"k": np.ones((3, 2))}}, [3])
+            before = [(key, value) for key, value in td.items(True, True)]
+            if hooked_too and isinstance(call, nn.Module):  # the long way
+                with call.register_forward_hook(lambda *args: None), pytest.raises(error, match=match):
+                    call(td)
+            else:
+                with pytest.raises(error, match=match):
+                    call(td)
+            after = list(td.items(True, True))
+            assert [key for key, _ in after] == [key for key, _ in before]
+            assert all(a is b for (_, a), (_, b) in zip(after, before, strict=True))
+            np.testing.assert_array_equal(td["x"], np.ones(3, F32))
+            assert td.batch_size == (3,)
 
 
-@pytest.mark.parametrize("keys", [("q",), ("y", "q"), (["y"],)])
-def test_selections_that_fail(keys: Any) -> None:
-    module = Mod(lambda x: (x, x), ["x"], ["y", "z"]).select_out_keys("y")
-    with pytest.raises((ValueError, RuntimeError)):
-        module.select_out_keys(*keys)
-    assert module.out_keys == ["y"]
-    assert module.out_keys_source == ["y", "z"]
-    assert sorted(module(TensorDict(x=np.ones(1))).keys()) == ["x", "y"]
+def test_selections_that_fail() -> None:
+    for keys in [("q",), ("y", "q"), (["y"],)]:
+        with noting(keys):
+            module = Mod(lambda x: (x, x), ["x"], ["y", "z"]).select_out_keys("y")
+            with pytest.raises((ValueError, RuntimeError)):
+                module.select_out_keys(*keys)
+            assert module.out_keys == ["y"]
+            assert module.out_keys_source == ["y", "z"]
+            assert sorted(module(TensorDict(x=np.ones(1))).keys()) == ["x", "y"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import pickle
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.noting import noting
 
 from lite import TensorDict
 from lite.nn import TensorDictModule, TensorDictSequential, WrapModule
@@ -50,16 +52,7 @@ def test_what_pickle_takes_goes_as_it_is() -> None:
     assert value(first) == [3, 3]
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda x: x + 1,
-        functools.partial(lambda a, x: a + x, 1),
-        Scale((lambda: 2.0)()),
-    ],
-)
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, sent])
-def test_lambdas(function: Any, copied: Any) -> None:
+def lambdas(function: Any, copied: Any) -> None:
     pytest.importorskip("cloudpickle")
     offset = 1.0
 
@@ -72,6 +65,19 @@ def test_lambdas(function: Any, copied: Any) -> None:
         assert value(other) == value(module) == [2, 2]
         assert (other.in_keys, other.inplace) == (["x"], False)
         assert other.__dict__.keys() == module.__dict__.keys()
+
+
+def test_lambdas() -> None:
+    for function, copied in itertools.product(
+        [
+            lambda x: x + 1,
+            functools.partial(lambda a, x: a + x, 1),
+            Scale((lambda: 2.0)()),
+        ],
+        [copy.copy, copy.deepcopy, sent],
+    ):
+        with noting(function, copied):
+            lambdas(function, copied)
 
 
 def test_copies_keep_the_function() -> None:

@@ -1,11 +1,13 @@
 """TensorDictSequential: key flow, execution, selection, sub-sequences, list methods."""
 
 import copy
+import itertools
 import pickle
 from collections import OrderedDict
 
 import numpy as np
 import pytest
+from helpers.noting import noting
 
 from lite import TensorDict, lazy_stack, nn
 from lite.nn import TensorDictModule, TensorDictSequential, WrapModule
@@ -123,19 +125,21 @@ class TestCall:
             assert list(td.keys()) == ["a"]
             assert set(target.keys()) == {"b", "c", "d", "e"}
 
-    @pytest.mark.parametrize("module_inplace", [True, False])
-    @pytest.mark.parametrize("inplace", [True, False, "empty", None])
-    def test_inplace(self, inplace, module_inplace):
-        td = TensorDict(a=np.zeros(3), batch_size=[3])
-        seq = TensorDictSequential(
-            mod("a", "b", inplace=module_inplace), mod("b", "c", inplace=module_inplace), inplace=inplace
-        )
-        out = seq(td)
-        assert (out is td) == (inplace is True or (inplace is None and module_inplace))
-        assert out.batch_size == ((3,) if inplace == "empty" or out is td else ())
-        assert "c" in out
-        # With modules that return a fresh td, only the last one's output travels to the end.
-        assert ("b" in out) == module_inplace
+    def test_inplace(self):
+        for module_inplace, inplace in itertools.product([True, False], [True, False, "empty", None]):
+            with noting(module_inplace, inplace):
+                td = TensorDict(a=np.zeros(3), batch_size=[3])
+                seq = TensorDictSequential(
+                    mod("a", "b", inplace=module_inplace),
+                    mod("b", "c", inplace=module_inplace),
+                    inplace=inplace,
+                )
+                out = seq(td)
+                assert (out is td) == (inplace is True or (inplace is None and module_inplace))
+                assert out.batch_size == ((3,) if inplace == "empty" or out is td else ())
+                assert "c" in out
+                # With modules that return a fresh td, only the last one's output travels to the end.
+                assert ("b" in out) == module_inplace
 
     def test_later_module_does_not_see_the_input_of_a_fresh_td(self):
         seq = TensorDictSequential(mod("a", "b", inplace=False), mod("a b", "c"))
@@ -146,16 +150,18 @@ class TestCall:
         with pytest.raises(RuntimeError, match="other"):
             chain()(TensorDict(a=1), other=2)
 
-    @pytest.mark.parametrize("form", [list, lambda m: {"x": m[0], "y": m[1]}], ids=["list", "dict"])
-    def test_errors_keep_their_type_and_name_the_module(self, form):
-        def boom(b):
-            raise ZeroDivisionError
+    def test_errors_keep_their_type_and_name_the_module(self):
+        for form in [list, lambda m: {"x": m[0], "y": m[1]}]:
+            with noting(form):
 
-        seq = TensorDictSequential(form([mod("a", "b"), mod("b", "c", boom)]))
-        with pytest.raises(ZeroDivisionError) as info:
-            seq(TensorDict(a=1))
-        name = "y" if isinstance(seq.module, nn.ModuleDict) else "1"
-        assert info.value.__notes__ == [f"Failed while executing module '{name}'."]
+                def boom(b):
+                    raise ZeroDivisionError
+
+                seq = TensorDictSequential(form([mod("a", "b"), mod("b", "c", boom)]))
+                with pytest.raises(ZeroDivisionError) as info:
+                    seq(TensorDict(a=1))
+                name = "y" if isinstance(seq.module, nn.ModuleDict) else "1"
+                assert info.value.__notes__ == [f"Failed while executing module '{name}'."]
 
     def test_dispatch(self):
         assert chain()(a=0) == (1, 2, 3, 1)

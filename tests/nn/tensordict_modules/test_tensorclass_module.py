@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.noting import noting
 
 from lite import TensorClass, TensorDict, nn
 from lite.nn import TensorClassModuleBase, TensorDictModule, TensorDictSequential
@@ -122,19 +123,17 @@ def test_in_a_sequence() -> None:
     np.testing.assert_array_equal(seq(TensorDict(z=np.ones(2, F32)))["out"], [5, 5])
 
 
-@pytest.mark.parametrize("make", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
-def test_copies(make: Any) -> None:
-    module = make(Add().as_td_module())
-    np.testing.assert_array_equal(module(data())["total"], [2, 4, 6])
+def test_copies() -> None:
+    for make in [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))]:
+        with noting(make):
+            module = make(Add().as_td_module())
+            np.testing.assert_array_equal(module(data())["total"], [2, 4, 6])
 
 
-@pytest.mark.parametrize(
-    ("module", "match"),
-    [
+def test_types_that_are_no_tensorclasses() -> None:
+    for module, match in [
         (ToArray(), "output_type of ToArray .* got <class 'numpy.ndarray'>"),
         (Untyped(), "input_type of Untyped"),
-    ],
-)
-def test_types_that_are_no_tensorclasses(module: Any, match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        module.as_td_module()
+    ]:
+        with noting(module, match), pytest.raises(ValueError, match=match):
+            module.as_td_module()

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from helpers.noting import noting
 from helpers.rollouts import rollout, with_values
 
 from lite.data import GAE, TD0Estimator, TD1Estimator, TDLambdaEstimator
@@ -26,22 +27,28 @@ ESTIMATORS = {
 }
 
 
-@pytest.mark.parametrize("make", ESTIMATORS.values(), ids=ESTIMATORS)
-def test_a_cut_off_step_is_measured_against_its_own_next_value(make):
-    td = make(value_network=None)(cut_off())
-    np.testing.assert_allclose(td["value_target"][2], 1 + 0.5 * 7)
-    np.testing.assert_allclose(td["value_target"][4], 100)  # it terminated: NaN after it does not count
-    assert np.isfinite(td["advantage"]).all()
-    td = cut_off().exclude(("next", "terminated"))  # as if every done step terminated
-    np.testing.assert_allclose(make(value_network=None)(td)["value_target"][2], 1.0)
+def test_a_cut_off_step_is_measured_against_its_own_next_value():
+    for make in ESTIMATORS.values():
+        with noting(make):
+            td = make(value_network=None)(cut_off())
+            np.testing.assert_allclose(td["value_target"][2], 1 + 0.5 * 7)
+            np.testing.assert_allclose(
+                td["value_target"][4], 100
+            )  # it terminated: NaN after it does not count
+            assert np.isfinite(td["advantage"]).all()
+            td = cut_off().exclude(("next", "terminated"))  # as if every done step terminated
+            np.testing.assert_allclose(make(value_network=None)(td)["value_target"][2], 1.0)
 
 
-@pytest.mark.parametrize("make", ESTIMATORS.values(), ids=ESTIMATORS)
-def test_nothing_of_one_episode_reaches_another(make):
+def test_nothing_of_one_episode_reaches_another():
     """Each episode alone gives what it gives in a batch (Stoix 142)."""
-    whole = make(value_network=None)(cut_off())["advantage"]
-    alone = [make(value_network=None)(cut_off()[part])["advantage"] for part in (slice(3), slice(3, 5))]
-    np.testing.assert_allclose(whole, np.concatenate(alone))
+    for make in ESTIMATORS.values():
+        with noting(make):
+            whole = make(value_network=None)(cut_off())["advantage"]
+            alone = [
+                make(value_network=None)(cut_off()[part])["advantage"] for part in (slice(3), slice(3, 5))
+            ]
+            np.testing.assert_allclose(whole, np.concatenate(alone))
 
 
 def test_formulas():
@@ -59,20 +66,22 @@ def test_formulas():
     )
 
 
-@pytest.mark.parametrize("make", [v for k, v in ESTIMATORS.items() if k != "gae"])
-def test_the_estimate_alone(make):
-    td = with_values(rollout((3, 6)))
-    keys = set(td.keys(True, True))
-    target = make(value_network=None).value_estimate(td)
-    assert set(td.keys(True, True)) == keys
-    np.testing.assert_array_equal(target, make(value_network=None)(td)["value_target"])
-    given = make(value_network=None).value_estimate(td, next_value=np.zeros((3, 6, 1), np.float32))
-    assert not np.allclose(given, target)
-    net = TensorDictModule(lambda obs: obs[..., :1], ["obs"], ["state_value"])
-    bare = rollout((3, 6)).exclude("obs")  # what is under "next" is enough
-    np.testing.assert_array_equal(
-        make(value_network=net).value_estimate(bare), make(value_network=net)(rollout((3, 6)))["value_target"]
-    )
+def test_the_estimate_alone():
+    for make in [v for k, v in ESTIMATORS.items() if k != "gae"]:
+        with noting(make):
+            td = with_values(rollout((3, 6)))
+            keys = set(td.keys(True, True))
+            target = make(value_network=None).value_estimate(td)
+            assert set(td.keys(True, True)) == keys
+            np.testing.assert_array_equal(target, make(value_network=None)(td)["value_target"])
+            given = make(value_network=None).value_estimate(td, next_value=np.zeros((3, 6, 1), np.float32))
+            assert not np.allclose(given, target)
+            net = TensorDictModule(lambda obs: obs[..., :1], ["obs"], ["state_value"])
+            bare = rollout((3, 6)).exclude("obs")  # what is under "next" is enough
+            np.testing.assert_array_equal(
+                make(value_network=net).value_estimate(bare),
+                make(value_network=net)(rollout((3, 6)))["value_target"],
+            )
 
 
 @pytest.mark.parametrize("make", [v for k, v in ESTIMATORS.items() if k != "gae"])

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from helpers.noting import noting
 
 import lite
 from lite import TensorDict, nn
@@ -81,38 +82,37 @@ def test_derivatives_of_draws() -> None:
     np.testing.assert_allclose(drawn, RelaxedOneHotCategorical(1.0, logits=args[0]).sample(rng=0))
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
+def test_errors() -> None:
+    for args, message in [
         ((1.0,), "Either `probs` or `logits`"),
         ((1.0, np.ones(2), np.ones(2)), "Either `probs` or `logits`"),
         ((0.0, np.ones(2)), r"temperature must be positive, got 0\.0"),
         ((np.array([1.0, -2.0]), np.ones(2)), r"temperature must be positive, got -2\.0"),
         ((np.ones(3), np.ones((2, 2))), "shape mismatch|broadcast"),
-    ],
-)
-def test_errors(args: tuple[object, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        RelaxedOneHotCategorical(*args)
-    assert RelaxedOneHotCategorical(-1.0, np.ones(2), validate_args=False).temperature == -1
+    ]:
+        with noting(args, message):
+            with pytest.raises(ValueError, match=message):
+                RelaxedOneHotCategorical(*args)
+            assert RelaxedOneHotCategorical(-1.0, np.ones(2), validate_args=False).temperature == -1
 
 
-@pytest.mark.parametrize("kind", ["random", "deterministic"])
-def test_as_a_policy(kind: str) -> None:
-    policy = nn.ProbabilisticTensorDictModule(
-        ["logits"],
-        ["action"],
-        distribution_class=RelaxedOneHotCategorical,
-        distribution_kwargs={"temperature": 0.5},
-        default_interaction_type=kind,
-        return_log_prob=True,
-        generator=0,
-    )
-    logits = np.array([[0.0, 1.0], [2.0, 2.0]])
-    out = policy(TensorDict(logits=logits, batch_size=[2]))
-    dist = RelaxedOneHotCategorical(0.5, logits=logits)
-    np.testing.assert_allclose(out["action_log_prob"], dist.log_prob(out["action"]))
-    if kind == "deterministic":
-        np.testing.assert_allclose(
-            out["action"], np.exp(2 * logits) / np.exp(2 * logits).sum(-1, keepdims=True)
-        )
+def test_as_a_policy() -> None:
+    for kind in ["random", "deterministic"]:
+        with noting(kind):
+            policy = nn.ProbabilisticTensorDictModule(
+                ["logits"],
+                ["action"],
+                distribution_class=RelaxedOneHotCategorical,
+                distribution_kwargs={"temperature": 0.5},
+                default_interaction_type=kind,
+                return_log_prob=True,
+                generator=0,
+            )
+            logits = np.array([[0.0, 1.0], [2.0, 2.0]])
+            out = policy(TensorDict(logits=logits, batch_size=[2]))
+            dist = RelaxedOneHotCategorical(0.5, logits=logits)
+            np.testing.assert_allclose(out["action_log_prob"], dist.log_prob(out["action"]))
+            if kind == "deterministic":
+                np.testing.assert_allclose(
+                    out["action"], np.exp(2 * logits) / np.exp(2 * logits).sum(-1, keepdims=True)
+                )
