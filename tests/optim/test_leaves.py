@@ -7,7 +7,6 @@ import sys
 import numpy as np
 import pytest
 from helpers.noting import noting
-from helpers.tiers import standing_for_all
 
 from lite import TensorDict, optim
 from lite.optim.leaves import LARGE
@@ -62,7 +61,7 @@ def test_dtypes_side_by_side():
 PROGRAM = """
 import sys
 import numpy as np
-{before}
+sys.modules["numba"] = None
 from lite import TensorDict, nn, optim
 from lite.optim.leaves import LARGE
 params = TensorDict(a=np.ones(LARGE - 1, np.float32))
@@ -75,15 +74,10 @@ print([round(float(new[key].sum()), 1) for key in "abc"], sys.modules.get("numba
 """
 
 
-@pytest.mark.parametrize(
-    ("before", "disabled", "loaded"),
-    standing_for_all([("sys.modules['numba'] = None", "0", "False"), ("", "0", "True"), ("", "1", "False")]),
-    ids=["no Numba", "Numba, which few numbers do not load", "compiler switched off"],
-)
-def test_where_there_is_no_compiler_numpy_computes(before, disabled, loaded):
+def test_without_a_compiler_numpy_computes():
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(before=before)],
-        env=os.environ | {"NUMBA_DISABLE_JIT": disabled, "LITE_KERNELS": "", "LITE_KERNELS_PATH": ""},
+        [sys.executable, "-c", PROGRAM],
+        env=os.environ | {"LITE_KERNELS": "", "LITE_KERNELS_PATH": ""},
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
-    assert done.stdout.strip() == f"[14745.6, 126000.0, 1.8] {loaded}", done.stderr
+    assert done.stdout.strip() == "[14745.6, 126000.0, 1.8] False", done.stderr

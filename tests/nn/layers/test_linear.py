@@ -18,7 +18,7 @@ def layer(in_features=3, out_features=4, bias=True, **kwargs):
 
 def test_affine_map_of_the_last_dimension(rng):
     for shape, bias in itertools.product(
-        [(3,), (2, 3), (5, 2, 3), (0, 3), (2, 0, 3), (2, 3, 4, 3)], [True, False, None]
+        [(3,), (0, 3), (5, 2, 3)], [True, None]
     ):
         with noting(shape, bias):
             m = layer(bias=bias)
@@ -32,14 +32,6 @@ def test_affine_map_of_the_last_dimension(rng):
             assert out.dtype == F32
             assert out.shape == (*shape[:-1], 4)
             np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_input_is_not_written(rng):
-    x = rng.standard_normal((2, 3)).astype(F32)
-    x.flags.writeable = False
-    for p in (m := layer()).parameters():
-        p.data.flags.writeable = False
-    m(x)
 
 
 def test_wrong_last_dimension():
@@ -69,11 +61,6 @@ def test_reset_parameters_writes_in_place():
     assert (weight != old).all()
 
 
-def test_no_input_features():
-    m = nn.Linear(0, 2, rng=0)
-    np.testing.assert_array_equal(m(np.zeros((3, 0), dtype=F32)), np.zeros((3, 2)))
-
-
 def stacked(rng, *sizes):
     m = layer()
     m.weight.data = rng.standard_normal((*sizes, 4, 3)).astype(F32)
@@ -95,12 +82,6 @@ def test_stacked_parameters_give_every_member(rng):
             out = m(x)
             for i in range(5):
                 np.testing.assert_allclose(out[i], member(m, i)(x if shared else x[i]), rtol=1e-5, atol=1e-6)
-
-
-def test_twice_stacked_parameters(rng):
-    m = stacked(rng, 2, 5)
-    x = rng.standard_normal((2, 5, 7, 3)).astype(F32)
-    np.testing.assert_allclose(m(x)[1, 3], member(m, (1, 3))(x[1, 3]), rtol=1e-5, atol=1e-6)
 
 
 def test_half_precision_computes_in_float32(rng):

@@ -84,38 +84,6 @@ def test_no_part_of_the_result_need_be_used() -> None:
         layer.zero_grad()
 
 
-def test_gradients_of_each_sample() -> None:
-    layer = nn.GRU(3, 4, rng=0).double()
-    params = TensorDict.from_module(layer).data
-    x = np.random.default_rng(0).standard_normal((6, 5, 3))
-
-    def loss(params: Any, x: Any) -> Any:
-        with params.to_module(layer):
-            return (layer(x)[0] ** 2).sum()
-
-    each = vmap(lite.grad(loss), (None, 0))(params, x)
-    for i in range(6):
-        alone = lite.grad(loss)(params, x[i])
-        for key, _ in params.items():
-            np.testing.assert_allclose(each[key][i], alone[key], rtol=1e-9, atol=1e-12)
-
-
-def test_ensembles() -> None:
-    layers = [nn.GRU(3, 4, rng=i).double() for i in range(3)]
-    params = TensorDict.from_modules(*layers).data
-    x = np.random.default_rng(0).standard_normal((5, 2, 3))
-
-    def loss(params: Any) -> Any:
-        with params.to_module(layers[0]):
-            return (layers[0](x)[0] ** 2).sum()
-
-    stacked = lite.grad(lambda params: vmap(loss)(params).sum())(params)
-    for i in range(3):
-        alone = lite.grad(loss)(params[i])
-        for key, _ in params.items():
-            np.testing.assert_allclose(stacked[key][i], alone[key], rtol=1e-9, atol=1e-12)
-
-
 @pytest.mark.compiled
 @pytest.mark.parametrize(("kind", "kernel"), [(nn.LSTM, "lstm"), (nn.GRU, "gru")])
 def test_large_arrays_run_compiled(

@@ -110,25 +110,6 @@ def test_meta_device():
     assert source.to_empty(device="cpu").weight.data.shape == (3, 2)
 
 
-def test_meta_array_has_a_shape_and_no_data():
-    a = nn.MetaArray((2, 3), np.float32)
-    assert (a.ndim, a.size, a.nbytes, len(a)) == (2, 6, 24, 2)
-    assert a.T.shape == (3, 2)
-    assert a.copy().shape == (2, 3)
-    assert repr(a.astype("float64")) == "MetaArray(shape=(2, 3), dtype=float64)"
-    with pytest.raises(TypeError, match="unsized"):
-        len(nn.MetaArray((), np.float32))
-    for use in (
-        lambda: a + 1,
-        lambda: np.ones(3) @ a,
-        lambda: np.exp(a),
-        lambda: a[0],
-        lambda: np.stack([a]),
-    ):
-        with pytest.raises(RuntimeError, match="no data"):
-            use()
-
-
 def test_devices():
     class Device:
         type = "meta"

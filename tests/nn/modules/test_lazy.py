@@ -163,7 +163,7 @@ def test_first_calls_of_several_threads() -> None:
             time.sleep(0.02)
             super().initialize_parameters(input)
 
-    for _ in range(5):
+    for _ in range(2):
         layer = Slow(4)
         with ThreadPoolExecutor(8) as pool:
             results = list(pool.map(layer, [X] * 8))

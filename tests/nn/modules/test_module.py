@@ -24,13 +24,6 @@ class Net(nn.Module):
         return self.second(self.first(x))
 
 
-class Norm(nn.Module):
-    def __init__(self, features):
-        super().__init__()
-        self.register_buffer("running_mean", np.zeros(features, dtype=F32))
-        self.register_buffer("running_var", np.ones(features, dtype=F32))
-
-
 class Restored(nn.Module):
     """Sets its state as subclasses of torch's Module do."""
 
@@ -41,11 +34,6 @@ class Restored(nn.Module):
     def __setstate__(self, state):
         super().__setstate__(state)
         self.restored = True
-
-
-def test_no_forward():
-    with pytest.raises(NotImplementedError, match="forward"):
-        nn.Module()(1)
 
 
 def test_apply_visits_children_first_and_returns_self():
@@ -123,12 +111,6 @@ def test_modules_are_collectable():
     del net
     assert ref() is None
     handle.remove()
-
-
-def test_running_buffers_of_a_toy_norm():
-    toy = nn.Sequential(Norm(3), Norm(2))
-    assert [b.shape for b in toy.buffers()] == [(3,), (3,), (2,), (2,)]
-    assert [b.shape for name, b in toy.named_buffers() if name.endswith("running_var")] == [(3,), (2,)]
 
 
 def test_subclasses_extend_setstate():

