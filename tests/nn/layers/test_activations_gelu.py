@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from helpers.noting import noting
 
-from lite import nn, vmap
-from lite.nn.layers import large_arrays as _compiled
+from lite import nn
 from lite.nn.layers.large_arrays import LARGE
 
 pytestmark = pytest.mark.compiled
@@ -26,7 +25,11 @@ def by_tanh(x):
 @pytest.mark.parametrize(("approximate", "formula"), [("none", exact), ("tanh", by_tanh)])
 class TestNumbers:
     def test_against_the_formula(self, approximate, formula):
-        for dtype, size, rtol in ((np.float32, 999, 1e-6), (np.float32, LARGE, 1e-6), (np.float64, 999, 1e-14)):
+        for dtype, size, rtol in (
+            (np.float32, 999, 1e-6),
+            (np.float32, LARGE, 1e-6),
+            (np.float64, 999, 1e-14),
+        ):
             x = np.linspace(-15, 15, size, dtype=dtype)
             got = nn.GELU(approximate)(x)
             assert got.dtype == dtype

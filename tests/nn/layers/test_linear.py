@@ -17,9 +17,7 @@ def layer(in_features=3, out_features=4, bias=True, **kwargs):
 
 
 def test_affine_map_of_the_last_dimension(rng):
-    for shape, bias in itertools.product(
-        [(3,), (0, 3), (5, 2, 3)], [True, None]
-    ):
+    for shape, bias in itertools.product([(3,), (0, 3), (5, 2, 3)], [True, None]):
         with noting(shape, bias):
             m = layer(bias=bias)
             x = rng.standard_normal(shape).astype(F32)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.nn.token_actors import LAYOUTS, PROMPTS, ROWS, Scorer, batch
+from helpers.nn.token_actors import PROMPTS, ROWS, Scorer, batch
 from helpers.noting import noting
 
-import lite
-from lite import TensorDict, lazy_stack, value_and_grad
+from lite import TensorDict, lazy_stack
 from lite.nn.losses import DPOLoss, DPOLossOutput, dpo_loss
-from lite.optim import SGD
 
 ORDER = [1, 2, 1]  # the rejected responses
 REFERENCE = [np.linspace(-2, -1, len(ids)) for ids in ROWS]
@@ -27,7 +24,7 @@ def pairs(layout: str) -> Any:
 
 
 def test_by_hand() -> None:
-    for written, layout in itertools.product(["left", "ragged"], LAYOUTS):
+    for written, layout in (("left", "ragged"), ("ragged", "left"), ("left", "generated")):
         with noting(written, layout):
             actor, td = Scorer(written), pairs(layout)
             sums = np.array(
@@ -75,32 +72,6 @@ def test_losses_are_added() -> None:
     one, other = (dpo_loss(*given, loss_type=name)["loss_dpo"] for name in ("sigmoid", "hinge"))
     both = dpo_loss(*given, loss_type=["sigmoid", "hinge"], loss_weights=[0.25, 2.0])["loss_dpo"]
     np.testing.assert_allclose(both, 0.25 * one + 2 * other)
-
-
-def test_gradients_and_a_step() -> None:
-    actor, td = Scorer("ragged"), pairs("ragged")
-    loss = DPOLoss(actor)
-    loss.set_keys(ref_log_probs="ref_log_probs")
-    with lite.enable_grad():
-        out = loss(td)
-        out.loss_dpo.backward()
-
-    def function(params: Any) -> Any:
-        with params.to_module(loss):
-            return loss(td).loss_dpo
-
-    value, grads = value_and_grad(function)(TensorDict.from_module(loss).data)
-    assert value == out.loss_dpo
-    np.testing.assert_allclose(grads["actor_network", "table"], actor.table.grad)
-    SGD(loss.parameters(), lr=0.5).step()
-    after = loss(td)
-    assert after.loss_dpo < value
-    assert after.rewards_margins > out.rewards_margins
-
-
-def test_float32_stays() -> None:
-    given = (-np.random.default_rng(0).random((4, 5)) * 9).astype(np.float32)
-    assert {value.dtype for value in dpo_loss(*given, label_smoothing=0.1).values()} == {np.dtype(np.float32)}
 
 
 def test_errors() -> None:

@@ -9,7 +9,7 @@ import pytest
 from helpers.nn.transitions import Returns, linear, transitions
 from helpers.noting import noting
 
-from lite import TensorDict, nn
+from lite import nn
 from lite.data import Categorical, MultiStep
 from lite.nn.losses import DistributionalDQNLoss, DQNLoss, SoftUpdate, ValueEstimators
 
@@ -99,26 +99,6 @@ def test_arguments() -> None:
     assert DQNLoss(linear(4, 2), action_space=Categorical(2)).action_space == "categorical"
     actor = nn.QValueActor(linear(4, 2), action_space="one-hot")
     assert DQNLoss(actor).action_space == "one_hot"
-
-
-def test_called_with_arrays() -> None:
-    td = transitions(6, action=np.arange(6) % 2)
-    loss = DQNLoss(linear(4, 2), action_space="categorical", delay_value=False)
-    arrays = {key.replace(".", "_"): value for key, value in td.flatten_keys(".").items()}
-    assert loss(**arrays) == loss(td)["loss"]
-
-
-def test_empty_and_half_precision() -> None:
-    net = nn.Linear(4, 2, dtype=np.float16)
-    loss = DQNLoss(net, action_space="categorical", delay_value=False)
-    td = transitions(6, action=np.arange(6) % 2)
-    half = TensorDict(
-        {k: v.astype(np.float16) if v.dtype.kind == "f" else v for k, v in td.items(True, True)},
-        batch_size=[6],
-    )
-    assert loss(half)["loss"].dtype == np.float16
-    none = DQNLoss(linear(4, 2), action_space="categorical", delay_value=False, reduction="sum")
-    assert none(td[:0])["loss"] == 0
 
 
 def test_returns_between_two_atoms_are_shared() -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.nn.token_actors import LAYOUTS, PROMPTS, ROWS, Scorer, batch
+from helpers.nn.token_actors import PROMPTS, ROWS, Scorer, batch
 from helpers.noting import noting
 
-import lite
-from lite import TensorClass, TensorDict, lazy_stack, value_and_grad
+from lite import TensorClass, TensorDict, lazy_stack
 from lite.nn.losses import SFTLoss, minor_sft_loss, sft_loss
-from lite.optim import SGD
 
 
 class Conversations(TensorClass):
@@ -44,7 +41,7 @@ def log_probs_of_responses() -> list[Any]:
 
 
 def test_by_hand() -> None:
-    for written, layout in itertools.product(["left", "ragged"], LAYOUTS):
+    for written, layout in (("left", "ragged"), ("ragged", "left"), ("left", "generated")):
         with noting(written, layout):
             td = batch(layout, reference=REFERENCE)
             rows, others = (
@@ -98,25 +95,6 @@ def test_the_mask_is_made_with_a_tokenizer() -> None:
     td["history"] = Conversations(content=np.arange(3), batch_size=[3])
     assert loss(td).loss_sft == expected
     assert "masks" not in td.keys()  # noqa: SIM118
-
-
-def test_gradients_and_a_step() -> None:
-    actor, td = Scorer("ragged"), batch("ragged")
-    loss = SFTLoss(actor)
-    optimiser = SGD(loss.parameters(), lr=0.5)
-    with lite.enable_grad():
-        first = loss(td).loss_sft
-    first.backward()
-
-    def function(params: Any) -> Any:
-        with params.to_module(loss):
-            return loss(td).loss_sft
-
-    value, grads = value_and_grad(function)(TensorDict.from_module(loss).data)
-    assert value == first
-    np.testing.assert_allclose(grads["actor_network", "table"], actor.table.grad)
-    optimiser.step()
-    assert loss(td).loss_sft < float(first)
 
 
 def test_functions() -> None:

@@ -28,11 +28,6 @@ def test_without_noise_the_least_critic_values_the_bounded_action() -> None:
     np.testing.assert_allclose(out["next_state_value"], np.minimum(*values))
 
 
-def test_a_seed_repeats_the_noise() -> None:
-    td = transitions(6, action=np.zeros((6, 2)))
-    assert made()(td)["loss_qvalue"] == made()(td)["loss_qvalue"] != made(generator=1)(td)["loss_qvalue"]
-
-
 def test_bounds() -> None:
     spec = Bounded(np.array([-1.0, -2.0]), 1.0, (2,))
     np.testing.assert_array_equal(made(bounds=None, action_spec=spec).min_action, [-1, -2])

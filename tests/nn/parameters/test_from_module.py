@@ -63,18 +63,6 @@ def test_a_td_params_child_is_returned_as_it_is() -> None:
     assert TensorDict.from_module(module.params) is module.params
 
 
-def test_leaves_of_the_tree_show_in_results_as_arrays() -> None:
-    params = TensorDict.from_module(nn.Linear(2, 3))
-    assert "Parameter(shape=(3, 2)" in repr(params)
-    for result in (params + 1, params.expand(4), params.clone(), params.data, params.detach(), params.half()):
-        assert all(type(leaf) is np.ndarray for leaf in result.values(True, True))
-    assert params.data["weight"] is params["weight"].data
-    stacked = TensorDict.stack([params, params])
-    np.testing.assert_array_equal(stacked["bias"][1], params["bias"].data)
-    params.mul_(0)
-    np.testing.assert_array_equal(params["weight"].data, np.zeros((3, 2)))
-
-
 # -- from_modules -----------------------------------------------------------------------------------
 
 

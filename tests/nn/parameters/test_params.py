@@ -417,12 +417,3 @@ def test_entries_are_not_assigned_as_attributes() -> None:
 
 def test_numpy_gives_the_arrays() -> None:
     assert type(TensorDictParams(tree()).numpy()["n"]["b"]) is np.ndarray
-
-
-def test_loading_a_tree() -> None:
-    params, leaf = TensorDictParams(tree()), None
-    leaf = params["n", "b"]
-    for source in (tree(), TensorDictParams(tree()), {"n": tree()["n"], "a": ones(2)}):
-        zeros = source if isinstance(source, dict) else source.data * 0
-        assert params.load_state_dict(zeros) is params
-        assert params["n", "b"] is leaf

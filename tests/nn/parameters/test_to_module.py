@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from helpers.swapped import Counter, Parent, ones
 
-from lite import TensorDict, from_modules, lazy_stack, nn, vmap
-from lite.nn.distributions import Normal
+from lite import TensorDict, from_modules, lazy_stack, nn
 
 
 def zeroed(module: nn.Module) -> TensorDict:
@@ -170,22 +169,6 @@ def test_load_hooks_see_flat_names() -> None:
     assert module.weight is weight
 
 
-def test_custom_setattr_and_attributes_do_not_get_in_the_way() -> None:
-    class Strict(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = nn.Parameter(ones(2))
-            self.register_buffer("mean", np.zeros(2))
-
-        def __setattr__(self, name: str, value: Any) -> None:
-            super().__setattr__(name, value)
-
-    module = Strict()
-    with zeroed(module).to_module(module):
-        assert list(module._parameters) == ["weight"]
-        assert list(module._buffers) == ["mean"]
-
-
 # -- to_module: the context -------------------------------------------------------------------------
 
 
@@ -299,28 +282,6 @@ def test_meta_modules_run_with_parameters_put_in() -> None:
         copied = copy.deepcopy(meta)
     assert meta.weight.is_meta
     np.testing.assert_array_equal(copied(ones(3)), full(ones(3)))
-
-
-def test_vmap_over_sets_of_parameters_of_a_probabilistic_chain() -> None:
-    chain = nn.ProbabilisticTensorDictSequential(
-        nn.TensorDictModule(nn.Linear(4, 8), ["input"], ["params"]),
-        nn.TensorDictModule(nn.NormalParamExtractor(), ["params"], ["loc", "scale"]),
-        nn.ProbabilisticTensorDictModule(
-            ["loc", "scale"], ["hidden"], distribution_class=Normal, return_log_prob=True
-        ),
-    )
-    td, held = TensorDict(input=ones(3, 4), batch_size=[3]), list(chain.parameters())
-
-    def call(td: TensorDict, params: TensorDict) -> TensorDict:
-        with params.to_module(chain):
-            return chain(td)
-
-    out = vmap(call, (None, 0))(td, TensorDict.from_module(chain).expand(4))
-    assert out.batch_size == (4, 3)
-    assert list(td.keys()) == ["input"]
-    assert all(a is b for a, b in zip(held, chain.parameters(), strict=True))
-    for key, expected in chain(td.clone()).items():
-        np.testing.assert_allclose(out[key], np.stack([expected] * 4), rtol=1e-5)
 
 
 def test_tied_children_are_written_once() -> None:

@@ -10,7 +10,7 @@ import pytest
 from helpers.noting import noting
 from helpers.unchanged import F32, Hit, Net, assert_same, fail, forward, look
 
-from lite import TensorDict, from_modules, nn, vmap
+from lite import TensorDict, nn
 
 
 def zeros(module: Any) -> Any:
@@ -62,19 +62,6 @@ def test_exchanges() -> None:
             with pytest.raises(error, match=match):
                 action(module)
             assert_same(look(module), before)
-
-
-def test_vmap_over_parameters() -> None:
-    module = Net()
-    before = look(module)
-
-    def run(params: Any, x: Any) -> Any:
-        with params.to_module(module):
-            return fail(module(x))
-
-    with pytest.raises(Hit):
-        vmap(run, (0, None))(from_modules(Net(), Net()), np.ones(2, F32))
-    assert_same(look(module), before)
 
 
 def test_kinds_are_kept_or_not() -> None:

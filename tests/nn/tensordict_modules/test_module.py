@@ -47,26 +47,9 @@ class TestKeys:
                 with pytest.raises(ValueError, match="out_keys must be of type"):
                     TensorDictModule(add_one, ["a"], bad)
 
-    def test_dict_is_no_out_keys(self):
-        with pytest.raises(ValueError, match="out_keys"):
-            TensorDictModule(add_one, ["a"], {"a": "b"})
-
     def test_underscore_input_warns(self):
         with pytest.warns(UserWarning, match="_"):
             TensorDictModule(add_one, ["_"], ["a"])
-
-    def test_assignment_normalises_and_is_seen_by_the_next_call(self):
-        module = TensorDictModule(add_one, ["a"], ["b"])
-        module(TensorDict(a=1))
-        module.in_keys = [("n", ("x",))]
-        module.out_keys[0] = "z"
-        td = module(TensorDict({"n": {"x": 1}}))
-        assert module.in_keys == [("n", "x")]
-        assert td["z"] == 2
-        assert "b" not in td
-
-    def test_name(self):
-        assert TensorDictModule(add_one, ["a"], ["b"]).__name__ == "TensorDictModule"
 
 
 class TestDictKeys:
@@ -149,10 +132,6 @@ class TestCall:
         assert seen[2] is None
         assert seen[3] is td.get("n")
 
-    def test_strict(self):
-        with pytest.raises(KeyError, match="gone"):
-            TensorDictModule(add_one, ["gone"], ["b"], strict=True)(TensorDict(a=1))
-
     def test_missing_input_is_named(self):
         with pytest.raises(KeyError, match=r"necessary for the module call.*gone") as info:
             TensorDictModule(add_one, ["gone"], ["b"])(TensorDict(a=1))
@@ -169,16 +148,8 @@ class TestCall:
         for part in ("TensorDictModule", "def boom", "in_keys=['a']", "out_keys=['b']"):
             assert part in text
 
-    def test_extra_positional_arguments(self):
-        with pytest.raises(ValueError, match="more arguments"):
-            TensorDictModule(add_one, ["a"], ["b"])(TensorDict(a=1), 3)
-
     def test_caller_keywords_reach_the_payload(self):
         assert TensorDictModule(lambda x, k: x + k, ["a"], ["b"])(TensorDict(a=1), k=4)["b"] == 5
-
-    def test_populating(self):
-        module = TensorDictModule(lambda: zeros(3), in_keys=[], out_keys=["x"])
-        assert module(TensorDict())["x"].shape == (3,)
 
 
 class TestResults:
@@ -188,16 +159,6 @@ class TestResults:
     def test_tuple_and_list(self):
         assert self.run((1, 2), ["a", "b"])["b"] == 2
         np.testing.assert_array_equal(self.run([1, 2], ["a"])["a"], [1, 2])
-
-    def test_none(self):
-        assert self.run(None, []).is_empty()
-        with pytest.raises(RuntimeError, match="fewer"):
-            self.run(None, ["a"])
-
-    def test_counts(self):
-        for result, keys in [((1, 2), ["a"]), (1, ["a", "b"]), ((1,), ["a", "b"])]:
-            with noting(result, keys), pytest.raises(RuntimeError, match="results"):
-                self.run(result, keys)
 
     def test_dict_is_picked_by_key(self):
         td = self.run({"b": 2, ("c", ("d",)): 3, "e": 4}, [("c", "d"), "b"])
@@ -229,10 +190,6 @@ class TestWriting:
     def td(self):
         return TensorDict(a=zeros(3, 2), batch_size=[3])
 
-    def test_inplace_true_returns_the_input(self):
-        td = self.td()
-        assert TensorDictModule(add_one, ["a"], ["b"])(td) is td
-
     def test_inplace_false_is_a_fresh_td_without_batch(self):
         for inplace in [False, None]:
             with noting(inplace):
@@ -258,20 +215,6 @@ class TestWriting:
                 )
                 assert list(target.keys()) == ["b"]
                 assert list(td.keys()) == ["a"]
-
-    def test_rebinding_never_writes_into_the_input_array(self):
-        td = self.td()
-        array = td["a"]
-        TensorDictModule(add_one, ["a"], ["a"])(td)
-        np.testing.assert_array_equal(array, 0)
-        np.testing.assert_array_equal(td["a"], 1)
-
-    def test_batch_mismatch_leaves_the_td_alone(self):
-        td = self.td()
-        module = TensorDictModule(lambda a: (a, zeros(4)), ["a"], ["b", "c"])
-        with pytest.raises(RuntimeError, match="batch dimension mismatch"):
-            module(td)
-        assert list(td.keys()) == ["a"]
 
     def test_locked(self):
         td = self.td().lock_()
@@ -315,12 +258,6 @@ class TestAttributes:
 class TestContainers:
     def ragged(self):
         return lite.lazy_stack([TensorDict(a=zeros(2)), TensorDict(a=zeros(3))])
-
-    def test_lazy_stack(self):
-        stack = lite.lazy_stack([TensorDict(a=zeros(2)), TensorDict(a=zeros(2))])
-        out = TensorDictModule(add_one, ["a"], ["b"])(stack)
-        assert out is stack
-        np.testing.assert_array_equal(stack[1]["b"], [1, 1])
 
     def test_get_kwargs_reach_the_getter(self):
         module = TensorDictModule(len, ["a"], ["n"], get_kwargs={"as_list": True}, inplace=False)

@@ -19,9 +19,7 @@ from lite import NonTensorData, TensorDict, stack
 from lite.nn import (
     InteractionType,
     ProbabilisticTensorDictModule,
-    composite_lp_aggregate,
     interaction_type,
-    set_composite_lp_aggregate,
     set_interaction_type,
     set_skip_existing,
 )
@@ -61,35 +59,13 @@ def test_interaction_type_is_per_thread_and_per_process() -> None:
     assert seen == [None, InteractionType.MEAN, None]
 
 
-def test_a_setting_can_be_entered_again() -> None:
-    setting = set_interaction_type("mode")
-    with setting:
-        with setting, set_interaction_type(None):
-            assert interaction_type() is None
-        assert interaction_type() is InteractionType.MODE
-    assert interaction_type() is None
-
-
-def test_a_setting_ends_when_the_body_raises() -> None:
-    @set_composite_lp_aggregate(True)
-    def fail() -> None:
-        assert composite_lp_aggregate()
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    with pytest.raises(ZeroDivisionError), set_composite_lp_aggregate(True):
-        raise ZeroDivisionError
-    assert not composite_lp_aggregate()
-
-
 @pytest.mark.processes
 def test_aggregate_from_the_environment() -> None:
     import subprocess
     import sys
 
     code = "from lite.nn import composite_lp_aggregate; print(composite_lp_aggregate())"
-    for value, expected in (("1", "True"), ("0", "False"), ("", "False")):
+    for value, expected in (("1", "True"), ("0", "False")):
         env = {**__import__("os").environ, "COMPOSITE_LP_AGGREGATE": value}
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
@@ -133,11 +109,6 @@ def test_estimated_means_are_drawn_with_the_generator() -> None:
     )
 
 
-def test_unseeded_draws_differ() -> None:
-    module = normal()
-    assert not np.array_equal(module(params(4))["x"], module(params(4))["x"])
-
-
 def test_a_seed_in_an_entry_is_replaced() -> None:
     for key, seed in itertools.product(
         ["seed", ("rng", "seed")], [np.array(5), np.array([5], np.int32), NonTensorData(5)]
@@ -174,11 +145,6 @@ def test_a_generator_in_an_entry() -> None:
     np.testing.assert_array_equal(first, Normal(np.zeros(3), 1.0).sample(rng=5))
     assert not np.array_equal(first, second)
     assert isinstance(td["rng"], np.random.Generator)
-
-
-def test_a_missing_entry_leaves_the_draws_unseeded() -> None:
-    module = normal(generator="rng")
-    assert not np.array_equal(module(params())["x"], module(params())["x"])
 
 
 def test_what_an_entry_may_not_hold() -> None:

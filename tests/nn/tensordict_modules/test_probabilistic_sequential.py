@@ -5,7 +5,6 @@ What is equal to tensordict is compared with it in tests/parity/test_probabilist
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from lite.nn import ProbabilisticTensorDictModule as Prob
 from lite.nn import ProbabilisticTensorDictSequential as ProbSeq
 from lite.nn import TensorDictModule as Mod
 from lite.nn import TensorDictSequential as Seq
-from lite.nn.distributions import Categorical, Normal
+from lite.nn.distributions import Normal
 
 
 def head() -> Mod:
@@ -52,13 +51,6 @@ def test_tensordict_out_wins_over_inplace() -> None:
         assert ProbSeq(head(), prob(), inplace=inplace)(td, tensordict_out=out) is out
         assert sorted(out.keys()) == ["loc", "scale", "x"]
         assert sorted(td.keys()) == ["obs"]
-
-
-def test_partial_tolerant() -> None:
-    seq = ProbSeq(Mod(lambda a: a, ["missing"], ["c"]), head(), prob(), partial_tolerant=True)
-    assert sorted(seq(data()).keys()) == ["loc", "obs", "scale", "x"]
-    assert seq.det_part.partial_tolerant
-    assert sorted(seq(TensorDict(a=1)).keys()) == ["a"]
 
 
 def test_samples_on_the_way_are_taken_as_the_last_takes_its_own() -> None:
@@ -133,11 +125,6 @@ def test_composite_distributions_are_given_the_samples_before() -> None:
         _ = seq.log_prob_key
 
 
-def test_a_composite_with_return_composite_for_one_module() -> None:
-    seq = ProbSeq(head(), prob(), return_composite=True)
-    assert list(seq.get_dist(data())) == ["x"]
-
-
 def test_errors() -> None:
     with pytest.raises(ValueError, match="must have at least one module"):
         ProbSeq([])
@@ -175,14 +162,6 @@ def test_a_subclass_need_not_take_keyword_arguments() -> None:
     policy = Policy(head(), prob())
     assert type(policy.select_subsequence(out_keys=["x"])) is Policy
     np.testing.assert_array_equal(policy(data())["x"], [0, 1, 2])
-
-
-def test_copies() -> None:
-    seq = ProbSeq(head(), Prob({"probs": "loc"}, ["c"], distribution_class=Categorical))
-    twin = copy.deepcopy(seq)
-    assert twin[1] is not seq[1]
-    td = TensorDict(obs=np.array([[0.2, 0.8], [0.9, 0.1]]))
-    np.testing.assert_array_equal(twin(td)["c"], [1, 0])
 
 
 def test_repr() -> None:

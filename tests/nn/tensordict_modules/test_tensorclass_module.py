@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from typing import Any
 
 import numpy as np
@@ -121,13 +119,6 @@ def test_in_a_sequence() -> None:
     )
     assert seq.in_keys == ["z", "label"]
     np.testing.assert_array_equal(seq(TensorDict(z=np.ones(2, F32)))["out"], [5, 5])
-
-
-def test_copies() -> None:
-    for make in [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))]:
-        with noting(make):
-            module = make(Add().as_td_module())
-            np.testing.assert_array_equal(module(data())["total"], [2, 4, 6])
 
 
 def test_types_that_are_no_tensorclasses() -> None:

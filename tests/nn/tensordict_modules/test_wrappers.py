@@ -109,8 +109,3 @@ class TestAsTensorDictModule:
         assert hundred.add(TensorDict(a=0))["b"] == 100
         assert one.add(0) == 1
         assert Adder.add.__name__ == "add"
-
-    def test_bound_method(self):
-        holder = [1, 2]
-        module = as_tensordict_module(in_keys="a", out_keys="b")(holder.index)
-        assert module(2) == 1
