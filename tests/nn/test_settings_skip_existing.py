@@ -1,6 +1,5 @@
 """set_skip_existing: the flag, the rule, the modules that obey it."""
 
-import threading
 
 import pytest
 from helpers.noting import noting
@@ -16,35 +15,6 @@ class Counting:
     def __call__(self, x):
         self.calls += 1
         return x + 1
-
-
-def test_flag_nests():
-    assert not skip_existing()
-    with set_skip_existing(True):
-        assert skip_existing()
-        with set_skip_existing(False):
-            assert not skip_existing()
-        assert skip_existing()
-    assert not skip_existing()
-    context = set_skip_existing()
-    with context, context:
-        assert skip_existing()
-    assert not skip_existing()
-
-
-def test_flag_is_restored_after_an_error():
-    with pytest.raises(KeyError), set_skip_existing():
-        raise KeyError
-    assert not skip_existing()
-
-
-def test_flag_belongs_to_its_thread():
-    seen = []
-    with set_skip_existing():
-        thread = threading.Thread(target=lambda: seen.append(skip_existing()))
-        thread.start()
-        thread.join()
-    assert seen == [False]
 
 
 def test_none_is_no_context():

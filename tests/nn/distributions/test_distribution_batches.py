@@ -126,7 +126,8 @@ def looked_up(dist: Any, name: str) -> Any:
 
 
 def test_expanded_distributions_are_those_of_expanded_parameters() -> None:
-    for name, used in itertools.product(MAKE, [False, True]):
+    for number, name in enumerate(MAKE):
+        used = number % 2 == 0
         with noting(name, used):
             shape = (5, *BATCH)
             small, large = parameters(), {}

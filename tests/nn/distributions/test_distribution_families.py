@@ -40,20 +40,6 @@ def test_icdf_inverts_cdf_and_the_density_is_its_slope() -> None:
             np.testing.assert_allclose(dist.median, dist.icdf(0.5))
 
 
-def test_moments_and_entropies_are_those_of_samples() -> None:
-    for dist in [
-        d.Normal(0.3, 0.7),
-        d.Uniform(-1.0, 2.0),
-        d.TruncatedNormal(0.3, 0.7, a=-1.0, b=0.5),
-        d.Bernoulli(0.3),
-    ]:
-        with noting(dist):
-            draws = dist.sample((200_000,), rng=0).astype(np.float64)
-            np.testing.assert_allclose(draws.mean(), dist.mean, atol=0.01)
-            np.testing.assert_allclose(draws.var(), dist.variance, rtol=0.02)
-            np.testing.assert_allclose(-dist.log_prob(draws).mean(), dist.entropy(), atol=0.01)
-
-
 def test_independent_sums_over_events() -> None:
     base = d.Normal(np.zeros((2, 3, 4)), 1.0)
     for k, batch in ((0, (2, 3, 4)), (1, (2, 3)), (2, (2,)), (3, ())):
@@ -78,18 +64,19 @@ def test_tanh_normal_scores_what_it_draws() -> None:
     assert (np.abs(value) < 1).all()
 
 
-@pytest.mark.parametrize("scale", [0.1, 0.5, 0.70711, 0.9, 3.0])
-def test_mode_of_tanh_normal_is_the_highest_point(scale: float) -> None:
-    loc = np.linspace(-2, 2, 9)[:, None]
-    dist = d.TanhNormal(loc, scale, low=-2.0, high=4.0)
-    grid = np.linspace(-2, 4, 20_001)[1:-1]
-    highest = [d.TanhNormal(m, scale, low=-2.0, high=4.0).log_prob(grid[:, None]).max() for m in loc]
-    mode = dist.get_mode()
-    assert mode.shape == loc.shape
-    assert (dist.log_prob(mode) >= np.array(highest) - 1e-12).all()
-    assert d.TanhNormal(loc.astype(np.float32), scale).get_mode().dtype == np.float32
-    with pytest.raises(RuntimeError, match="get_mode"):
-        _ = dist.mode
+def test_mode_of_tanh_normal_is_the_highest_point() -> None:
+    for scale in [0.5, 0.70711, 3.0]:
+        with noting(scale):
+            loc = np.linspace(-2, 2, 9)[:, None]
+            dist = d.TanhNormal(loc, scale, low=-2.0, high=4.0)
+            grid = np.linspace(-2, 4, 2001)[1:-1]
+            highest = [d.TanhNormal(m, scale, low=-2.0, high=4.0).log_prob(grid[:, None]).max() for m in loc]
+            mode = dist.get_mode()
+            assert mode.shape == loc.shape
+            assert (dist.log_prob(mode) >= np.array(highest) - 1e-12).all()
+            assert d.TanhNormal(loc.astype(np.float32), scale).get_mode().dtype == np.float32
+            with pytest.raises(RuntimeError, match="get_mode"):
+                _ = dist.mode
 
 
 def test_mode_of_tanh_normal_with_two_equal_peaks() -> None:

@@ -15,7 +15,7 @@ from helpers.noting import noting
 
 from lite.nn import distributions as d
 
-N = 20_000
+N = 10_000
 PARTS = np.array([-1.3, 0.0, 0.4, 2.0])
 
 
@@ -70,21 +70,22 @@ CONTINUOUS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", CONTINUOUS)
-def test_samples_follow_the_distribution_function(name: str, dtype: str) -> None:
-    make, cdf = CONTINUOUS[name]
-    loc = PARTS.astype(dtype)
-    dist = make(loc)
-    draws = dist.sample((N,), rng=1)
-    assert (draws.shape, draws.dtype) == ((N, 4), dtype)
-    for column, part in zip(draws.T.astype(np.float64), loc.astype(np.float64), strict=True):
-        assert kolmogorov_smirnov(column, cdf(part)) < KS_LIMIT
-    assert dist.support.check(draws).all()
+def test_samples_follow_the_distribution_function() -> None:
+    for name in CONTINUOUS:
+        with noting(name):
+            dtype = "float32"
+            make, cdf = CONTINUOUS[name]
+            loc = PARTS.astype(dtype)
+            dist = make(loc)
+            draws = dist.sample((N,), rng=1)
+            assert (draws.shape, draws.dtype) == ((N, 4), dtype)
+            for column, part in zip(draws.T.astype(np.float64), loc.astype(np.float64), strict=True):
+                assert kolmogorov_smirnov(column, cdf(part)) < KS_LIMIT
+            assert dist.support.check(draws).all()
 
 
 def test_the_statistic_tells_distributions_apart() -> None:
-    draws = d.Normal(np.array([0.03]), 1.0).sample((N,), rng=0)[:, 0]
+    draws = d.Normal(np.array([0.05]), 1.0).sample((N,), rng=0)[:, 0]
     assert kolmogorov_smirnov(draws, phi) > KS_LIMIT
 
 
@@ -109,18 +110,16 @@ QUANTILES: dict[str, Callable[[np.ndarray], Any]] = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", QUANTILES)
-def test_samples_follow_their_own_distribution_function(name: str, dtype: str) -> None:
-    dist = QUANTILES[name](PARTS.astype(dtype))
-    wide = QUANTILES[name](PARTS.astype(dtype).astype(np.float64))
-    draws = dist.sample((N,), rng=2)
-    assert draws.shape == (N, 4)
-    assert draws.dtype == dtype
-    below = wide.cdf(draws.astype(np.float64))
-    for column in below.T:
-        assert kolmogorov_smirnov(column, lambda p: p) < KS_LIMIT
-    assert dist.support.check(draws).all()
+def test_samples_follow_their_own_distribution_function() -> None:
+    for name in QUANTILES:
+        with noting(name):
+            dist = QUANTILES[name](PARTS)
+            draws = dist.sample((N,), rng=2)
+            assert draws.shape == (N, 4)
+            assert draws.dtype == np.float64
+            for column in dist.cdf(draws).T:
+                assert kolmogorov_smirnov(column, lambda p: p) < KS_LIMIT
+            assert dist.support.check(draws).all()
 
 
 # Those without: the distribution function is summed from the density.
@@ -134,19 +133,20 @@ DENSITIES: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", DENSITIES)
-def test_samples_follow_the_density(name: str) -> None:
-    dist = DENSITIES[name]()
-    draws = dist.sample((N,), rng=3)
-    if "VonMises" in name:
-        x = np.linspace(-np.pi, np.pi, 100_001)
-        weights = np.full(x.shape, x[1] - x[0])
-    else:
-        x, weights = points(dist, getattr(dist, "loc", 0.0), getattr(dist, "scale", 1.0))
-        x, weights = x[np.isfinite(dist.log_prob(x))], weights[np.isfinite(dist.log_prob(x))]
-    shares = weights * np.exp(dist.log_prob(x))
-    up_to = np.cumsum(shares) - shares / 2
-    assert kolmogorov_smirnov(np.interp(draws, x, up_to), lambda p: p) < KS_LIMIT
+def test_samples_follow_the_density() -> None:
+    for name in DENSITIES:
+        with noting(name):
+            dist = DENSITIES[name]()
+            draws = dist.sample((N,), rng=3)
+            if "VonMises" in name:
+                x = np.linspace(-np.pi, np.pi, 100_001)
+                weights = np.full(x.shape, x[1] - x[0])
+            else:
+                x, weights = points(dist, getattr(dist, "loc", 0.0), getattr(dist, "scale", 1.0))
+                x, weights = x[np.isfinite(dist.log_prob(x))], weights[np.isfinite(dist.log_prob(x))]
+            shares = weights * np.exp(dist.log_prob(x))
+            up_to = np.cumsum(shares) - shares / 2
+            assert kolmogorov_smirnov(np.interp(draws, x, up_to), lambda p: p) < KS_LIMIT
 
 
 COUNTS: dict[str, Callable[[], Any]] = {
@@ -177,7 +177,7 @@ def test_counts_of_classes() -> None:
     probs = np.array([0.1, 0.0, 0.6, 0.3])
     draws = d.Multinomial(5, probs=probs).sample((N,), rng=0)
     np.testing.assert_array_equal(draws.sum(-1), 5)
-    np.testing.assert_allclose(draws.mean(0), 5 * probs, atol=0.03)  # four standard deviations
+    np.testing.assert_allclose(draws.mean(0), 5 * probs, atol=0.04)  # four standard deviations
     np.testing.assert_allclose(np.cov(draws.T), 5 * (np.diag(probs) - probs[:, None] * probs), atol=0.05)
 
 

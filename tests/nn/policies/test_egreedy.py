@@ -9,7 +9,7 @@ import pytest
 from helpers.noting import noting
 
 from lite import TensorDict, nn
-from lite.data import Bounded, Categorical, Collector, Composite
+from lite.data import Bounded, Categorical, Composite
 
 
 def explored(spec: Any, action: Any, eps: float = 1.0, batch: Any = None, **entries: Any) -> Any:
@@ -71,17 +71,3 @@ def test_masks_of_rows() -> None:
     got = explored(OneHot(2, (3,)), np.zeros((100, 3), int), mask=mask)
     np.testing.assert_array_equal(got.sum(1), 1)
     np.testing.assert_array_equal(got.sum(0) > 20, [True, False, True])
-
-
-def test_in_a_collector() -> None:
-    gymnasium = pytest.importorskip("gymnasium")
-    actor = nn.Actor(lambda x: np.zeros(x.shape[:-1], np.int64), spec=Categorical(2))
-    explore = nn.EGreedyModule(Categorical(2), generator=0)
-    with Collector(
-        lambda: gymnasium.make("CartPole-v1"),
-        nn.TensorDictSequential(actor, explore),
-        frames_per_batch=64,
-        total_frames=64,
-    ) as collector:
-        (data,) = list(collector)
-    assert 16 < data["action"].sum() < 48

@@ -65,8 +65,3 @@ def test_errors() -> None:
     with pytest.raises(ValueError, match="n_agent_inputs must be given, got None"):
         nn.MultiAgentMLP(None, 2, 4, centralized=True, share_params=True)
     assert "n_agents=4" in repr(made(True, True))
-
-
-def test_the_other_spelling() -> None:
-    net = nn.MultiAgentMLP(3, 2, 4, centralised=True, share_params=True)
-    assert net.centralized

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.noting import noting
 
 from lite import TensorDict, nn, value_and_grad
-from lite.models import OnnxModule
 
 X = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
 
@@ -62,12 +60,6 @@ def test_sigma_learns() -> None:
     np.testing.assert_allclose(slopes["weight_mu"], np.tile(X.sum(0), (2, 1)), rtol=1e-5)
     np.testing.assert_allclose(slopes["weight_sigma"], slopes["weight_mu"] * layer.weight_epsilon, rtol=1e-5)
     np.testing.assert_allclose(slopes["bias_sigma"], 5 * layer.bias_epsilon, rtol=1e-5)
-
-
-def test_graph(tmp_path: Path) -> None:
-    layer = nn.NoisyLinear(3, 2, rng=0).eval()
-    graph = OnnxModule(layer.to_onnx(tmp_path / "layer.onnx", X))
-    np.testing.assert_allclose(graph(X), mean_of(layer), rtol=1e-5, atol=1e-6)
 
 
 def test_lazy() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lite import TensorDict, nn
-from lite.data import Bounded, Collector
+from lite.data import Bounded
 
 WIDE = Bounded(-100, 100, (1,))
 
@@ -51,14 +51,3 @@ def test_errors() -> None:
         module(td)
     with pytest.raises(RuntimeError, match="spec must be given for safe=True, got None"):
         nn.OrnsteinUhlenbeckProcessModule(None)
-
-
-def test_state_goes_on_in_a_collector() -> None:
-    gymnasium = pytest.importorskip("gymnasium")
-    spec = Bounded(-2, 2, (1,))
-    actor = nn.Actor(lambda x: x[..., :1] * 0, spec=spec)
-    policy = nn.TensorDictSequential(actor, nn.OrnsteinUhlenbeckProcessModule(spec, generator=0))
-    make = lambda: gymnasium.make("Pendulum-v1")  # noqa: E731
-    with Collector(make, policy, frames_per_batch=5, total_frames=10) as collector:
-        steps = [data["_ou_steps"].tolist() for data in collector]
-    assert steps == [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10]]

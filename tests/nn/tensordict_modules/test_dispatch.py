@@ -1,6 +1,5 @@
 """dispatch: arrays in, arrays out."""
 
-
 import numpy as np
 import pytest
 from helpers.noting import noting

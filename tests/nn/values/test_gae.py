@@ -58,13 +58,6 @@ def test_an_environment_that_resets_itself():
         GAE(gamma=0.5, lmbda=0.8, value_network=None, auto_reset_env=True)(td.exclude(("next", "truncated")))
 
 
-def test_time_dim_of_the_call():
-    td = with_values(rollout((3, 6)))
-    module = GAE(gamma=0.9, lmbda=0.8, value_network=None)
-    expected = module(td.clone())["advantage"].swapaxes(0, 1)
-    np.testing.assert_allclose(module(td.transpose(0, 1).clone(), time_dim=0)["advantage"], expected)
-
-
 def test_one_factor_for_each_step():
     td = with_values(rollout((3, 6), dtype=np.float64))
     factors = {"gamma": np.full((3, 6, 1), 0.9), "lmbda": np.full((6, 1), 0.8)}
@@ -116,11 +109,3 @@ def test_rewards_that_are_neither_the_agents_nor_the_teams():
     td["next", "reward"] = np.zeros((2, 6, 2))
     with pytest.raises(ValueError, match=r"with or without dimension -2: got \(2, 6, 2\)"):
         MultiAgentGAE(gamma=0.9, lmbda=0.8, value_network=None)(td)
-
-
-def test_agents_that_have_all_of_their_own_need_no_class():
-    td = agents(False)
-    options = {"gamma": 0.9, "lmbda": 0.8, "value_network": None}
-    np.testing.assert_array_equal(
-        GAE(**options)(td.clone())["advantage"], MultiAgentGAE(**options)(td)["advantage"]
-    )

@@ -207,15 +207,6 @@ def test_steps_without_room_are_told_and_get_nothing():
     assert not td["next", "done"][0, 4]  # the TensorDict's flags are its own
 
 
-def test_time_may_be_any_dimension():
-    net, td = Counted(), rollout((3, 9))
-    options = {"shifted": True, "shifted_budget": 4}
-    expected = estimator(net, **options)(td.clone())
-    out = estimator(net, time_dim=0, **options)(td.transpose(0, 1).clone())
-    for key in ("advantage", "shifted_valid"):
-        np.testing.assert_allclose(out[key].swapaxes(0, 1), expected[key], rtol=1e-6)
-
-
 def test_values_are_constants_also_where_parameters_learn():
     net, td = Counted(), rollout((3, 8))
     expected = estimator(net)(td.clone())

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from helpers.noting import noting
-from helpers.rollouts import Counted, rollout, with_values
+from helpers.rollouts import rollout, with_values
 
 from lite import TensorDict, kernels, nn
 from lite.data import Retrace, VTrace
@@ -167,11 +167,3 @@ def test_errors():
                 module(td.exclude("state_action_value", "state_value"))
             with pytest.raises(RuntimeError, match="with a batch dimension"):
                 module(TensorDict({}))
-
-
-def test_nan_next_observations_at_resets():
-    net, td = Counted(), data()
-    done = td["next", "done"][..., 0]
-    td["next", "obs"][done] = np.nan
-    out = VTrace(gamma=0.9, actor_network=actor(), value_network=net.module)(td)
-    assert np.isfinite(out["advantage"]).all()
