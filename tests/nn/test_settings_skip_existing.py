@@ -1,6 +1,5 @@
 """set_skip_existing: the flag, the rule, the modules that obey it."""
 
-
 import pytest
 from helpers.noting import noting
 

@@ -4,20 +4,11 @@ import numpy as np
 import pytest
 from helpers.noting import noting
 
-from lite import TensorDict, nn, optim
+from lite import nn, optim
 
 
 def sgd(lr=0.1):
     return optim.SGD([nn.Parameter(np.ones(2))], lr=lr)
-
-
-def test_a_function_of_the_step_drives_update():
-    schedule = optim.LinearLR(1.0, start_factor=0.25, total_iters=3)
-    params, state = TensorDict(w=np.zeros(1)), None
-    optimizer = optim.SGD(schedule)
-    for _ in range(4):
-        params, state = optimizer.update(params, TensorDict(w=np.ones(1)), state)
-    assert params["w"] == -(0.25 + 0.5 + 0.75 + 1.0)
 
 
 def test_errors():

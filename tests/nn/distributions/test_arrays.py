@@ -10,13 +10,10 @@ from lite.nn.distributions import Gamma, Normal
 from lite.nn.distributions.arrays import (
     as_shape,
     as_value,
-    drawn,
     float_arrays,
     generator_of,
     in_double,
-    multinomial,
     require,
-    standard_exponential,
     standard_normal,
     sum_rightmost,
     uniform,
@@ -83,19 +80,6 @@ def test_formulas_in_double_precision() -> None:
     np.testing.assert_array_equal(out, np.float32([np.inf, np.inf]))
     assert out.dtype == np.float32
     assert in_double(formula, a, b.astype(np.float64)).dtype == np.float64
-
-
-def test_draws_of_numpys_generator() -> None:
-    shape = np.array([[1.0, 2.0, 3.0]])
-    got = drawn(5, "standard_gamma", (4,), shape)
-    np.testing.assert_array_equal(got, np.random.default_rng(5).standard_gamma(shape, (4, 1, 3)))
-    assert drawn(0, "poisson", (), np.float64(3)).shape == ()
-    counts = multinomial(5, 7, (4,), np.full((2, 3), 1 / 3))
-    np.testing.assert_array_equal(counts.sum(-1), np.full((4, 2), 7))
-    for dtype in (np.float16, np.float32, np.float64):
-        waits = standard_exponential(0, (1000,), np.dtype(dtype))
-        assert waits.dtype == dtype
-        assert (waits >= 0).all()
 
 
 def test_parameters_that_do_not_broadcast() -> None:

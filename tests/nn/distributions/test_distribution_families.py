@@ -219,17 +219,6 @@ def test_bfloat16() -> None:
         assert narrow.sample((2,), rng=0).shape == (2, 2, 3)
 
 
-def test_empty_batches_and_single_rows() -> None:
-    assert d.Normal(np.zeros((0, 3)), 1.0).sample((2,)).shape == (2, 0, 3)
-    assert d.Categorical(logits=np.zeros((0, 3))).sample((2,)).shape == (2, 0)
-    assert d.Categorical(logits=np.zeros((4, 3))).sample((0,)).shape == (0, 4)
-    single = d.Categorical(probs=np.array([0.0, 1.0]))
-    assert (single.sample().shape, int(single.sample())) == ((), 1)
-    assert d.OneHotCategorical(probs=np.array([0.0, 1.0])).sample().tolist() == [0, 1]
-    masked = d.MaskedCategorical(logits=np.zeros(2), indices=np.array([1]))
-    assert (masked.sample().shape, int(masked.sample())) == ((), 1)
-
-
 def test_parameters_are_not_written_to() -> None:
     arrays = [np.zeros((2, 3)), np.ones((2, 3)), np.full((2, 3), 0.5)]
     for array in arrays:

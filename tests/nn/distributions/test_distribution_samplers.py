@@ -181,20 +181,6 @@ def test_counts_of_classes() -> None:
     np.testing.assert_allclose(np.cov(draws.T), 5 * (np.diag(probs) - probs[:, None] * probs), atol=0.05)
 
 
-def test_coins() -> None:
-    for by in ["probs", "logits"]:
-        with noting(by):
-            probs = np.array([0.0, 0.1, 0.5, 0.9, 1.0])
-            with np.errstate(divide="ignore"):
-                dist = d.Bernoulli(**{by: probs if by == "probs" else np.log(probs) - np.log1p(-probs)})
-            draws = dist.sample((N,), rng=0)
-            assert draws.dtype == np.float64
-            assert dist.support.check(draws).all()
-            for column, p in zip(draws.T, probs, strict=True):
-                counts = np.bincount(column.astype(int), minlength=2)
-                assert chi_square(counts, [1 - p, p]) < 10.8  # 0.1% for one degree of freedom
-
-
 def test_one_hot_classes() -> None:
     """Many draws from few rows, and few from many."""
     for shape in [(N,), (N // 4, 4)]:

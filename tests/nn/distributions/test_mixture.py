@@ -29,33 +29,6 @@ def test_numbers() -> None:
             call()
 
 
-def test_vectors_and_batches() -> None:
-    loc = np.random.default_rng(0).normal(size=(3, 2, 4))
-    parts = d.Independent(d.Normal(loc, 0.1), 1)
-    own = d.Categorical(probs=np.array([[0.2, 0.8], [0.5, 0.5], [1.0, 0.0]]))
-    for weights in (own, d.Categorical(probs=P)):
-        dist = d.MixtureSameFamily(weights, parts)
-        assert (dist.batch_shape, dist.event_shape) == ((3,), (4,))
-        draws = dist.sample((20_000,), rng=0)
-        assert draws.shape == (20_000, 3, 4)
-        np.testing.assert_allclose(draws.mean(0), dist.mean, atol=0.05)
-        np.testing.assert_allclose(draws.var(0), dist.variance, rtol=0.1)
-        assert dist.log_prob(draws[:5]).shape == (5, 3)
-        large = dist.expand((2, 3))
-        np.testing.assert_array_equal(
-            large.log_prob(draws[0]), np.broadcast_to(dist.log_prob(draws[0]), (2, 3))
-        )
-    chosen = np.abs(d.MixtureSameFamily(own, parts).sample((100,), rng=0)[:, 2] - loc[2, 0]).max()
-    assert chosen < 1  # never of the part whose probability is 0
-
-
-def test_single_precision() -> None:
-    parts = d.Poisson(np.array([1.0, 9.0], np.float32))
-    dist = d.MixtureSameFamily(d.Categorical(probs=P.astype(np.float32)), parts)
-    assert dist.sample((2,), rng=0).dtype == dist.log_prob(3).dtype == dist.mean.dtype == np.float32
-    np.testing.assert_allclose(np.exp(dist.log_prob(np.arange(60))).sum(), 1, rtol=1e-5)
-
-
 def test_errors() -> None:
     parts, weights = d.Normal(np.zeros((3, 2)), 1.0), d.Categorical(probs=P)
     for make, message in (

@@ -10,17 +10,6 @@ from lite.nn import ProbabilisticTensorDictModule, set_interaction_type
 from lite.nn import distributions as d
 
 
-def test_tanh_of_a_normal_distribution_is_tanh_normal() -> None:
-    loc, scale = np.array([[0.1, -2.0]]), np.array([[0.5, 2.0]])
-    base = d.Independent(d.Normal(loc, scale), 1)
-    dist = d.TransformedDistribution(base, [d.SafeTanhTransform(), d.AffineTransform(1.0, 2.0)])
-    other = d.TanhNormal(loc, scale, low=-1.0, high=3.0)
-    value = other.sample((5,), rng=0)
-    np.testing.assert_allclose(dist.sample((5,), rng=0), value, rtol=1e-12)
-    np.testing.assert_allclose(dist.log_prob(value), other.log_prob(value), rtol=1e-9)
-    assert (dist.batch_shape, dist.event_shape, dist.has_rsample) == ((1,), (2,), True)
-
-
 def test_falling_maps() -> None:
     dist = d.TransformedDistribution(d.Exponential(np.float64(2)), d.AffineTransform(1.0, -1.0))
     p = np.array([0.1, 0.5, 0.9])
@@ -86,15 +75,6 @@ def test_in_a_policy() -> None:
     z = np.arctanh(td["action"])
     expected = (-0.5 * z * z - 0.5 * np.log(2 * np.pi) - np.log(1 - td["action"] ** 2)).sum(-1)
     np.testing.assert_allclose(td["action_log_prob"], expected, rtol=1e-9)
-
-
-def test_numbers_follow_the_parameters() -> None:
-    base = d.Independent(d.Normal(np.zeros(2, np.float32), 1.0), 1)
-    dist = d.TransformedDistribution(base, d.AffineTransform(1.0, 2.0))
-    assert dist.log_prob([0, 1]).dtype == dist.sample(rng=0).dtype == np.float32
-    each = d.TransformedDistribution(base.base_dist, d.ExpTransform())
-    assert each.cdf(1).dtype == each.icdf(0.5).dtype == each.median.dtype == np.float32
-    assert each.log_prob(np.ones(2)).dtype == np.float64
 
 
 def test_errors() -> None:

@@ -51,20 +51,6 @@ def test_images_of_any_size(tmp_path: Path) -> None:
                 )
 
 
-def test_a_network_for_pixels(tmp_path: Path) -> None:
-    net = nn.Sequential(
-        nn.Conv2d(3, 8, 4, 2), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(200, 4)
-    )
-    x = numbers(5, 3, 16, 16)
-    path = net.to_onnx(tmp_path / "net.onnx", x)
-    np.testing.assert_equal(operators_of(path), ["Conv", "Relu", "Conv", "Relu", "Reshape", "Gemm"])
-    for rows in (1, 7):
-        x = numbers(rows, 3, 16, 16)
-        np.testing.assert_allclose(
-            run_graph(open_graph(path), [x])[0], net(x), rtol=1e-5, atol=1e-5, strict=True
-        )
-
-
 def test_errors_are_those_of_the_layer(tmp_path: Path) -> None:
     for layer, x in ((nn.Conv2d(3, 4, 3), numbers(5, 2, 8, 8)), (nn.MaxPool2d(9), numbers(5, 3, 4, 4))):
         with pytest.raises(RuntimeError, match=r"in_channels=3|exceeds the input"):

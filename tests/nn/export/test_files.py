@@ -32,11 +32,6 @@ def test_weights_beside_the_graph(tmp_path: Path) -> None:
     np.testing.assert_allclose(OnnxModule(path)(x), net(x), rtol=1e-5, atol=1e-5)
 
 
-def test_only_what_is_large_goes_out(tmp_path: Path) -> None:
-    nn.Linear(4, 3).to_onnx(tmp_path / "net.onnx", numbers(5, 4), external_data=True)
-    np.testing.assert_equal(names(tmp_path), ["net.onnx", "net.onnx.json"])
-
-
 def test_beyond_the_limit_of_protobuf_weights_go_out_by_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,13 +90,6 @@ def test_a_failure_on_the_way_leaves_no_graph_that_lies(
     else:
         with pytest.raises(ValueError, match=r"is not the contract that net\.onnx was exported with"):
             OnnxModule(path)
-
-
-def test_folders_are_made_and_links_followed(tmp_path: Path) -> None:
-    net, x = nn.Linear(4, 3), numbers(5, 4)
-    path = net.to_onnx(tmp_path / "a" / "b" / "net.onnx", x)
-    np.testing.assert_equal(path.is_file(), True)
-    np.testing.assert_equal(str(net.to_onnx(str(tmp_path / "c.onnx"), x)), str(tmp_path / "c.onnx"))
 
 
 def test_strange_arrays(tmp_path: Path) -> None:

@@ -201,14 +201,6 @@ def test_attention_is_one_step_with_the_numbers_of_its_nodes() -> None:
                 np.testing.assert_allclose(found, expected, atol=2e-5 * np.abs(expected).max())
 
 
-def test_attention_of_one_head_has_three_dimensions() -> None:
-    nodes = [("Transpose", "k", "t", {"perm": [0, 2, 1]}), *SCALED[1:], ("Add", "a mask", "b"), *END]
-    spelling = Spelling(nodes, added(CAUSAL, -np.inf))
-    flat = [x.reshape(-1, TIMES, WIDTH) for x in (QUERY, KEY, VALUE)]
-    (net, constants), (alone, _) = attention(spelling), attention(spelling, "z w")
-    np.testing.assert_allclose(net(*flat, *constants), alone(*flat, *constants)[0], atol=1e-5)
-
-
 def test_attention_in_maps_and_traces_is_its_nodes() -> None:
     net, constants = attention(SPELLINGS["causal, lowest number"])
     wanted = net(QUERY, KEY, VALUE, *constants)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import copy
 import pickle
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from helpers.noting import noting
 from helpers.onnx_nodes import model_of
 
-from lite import TensorDict, nn, value_and_grad
+from lite import TensorDict, nn
 from lite._files.onnx import writer
 
 X = np.arange(6.0, dtype=np.float32).reshape(2, 3)
@@ -131,22 +130,3 @@ def test_copies_and_pickles_learn_by_themselves(tmp_path: Path) -> None:
             np.testing.assert_array_equal(twin(X), net(X))
             twin.w.data[...] = 0
             assert (net(X).any(), twin(X).any()) == (True, False)
-
-
-def test_gradients_of_functional_and_imperative_style() -> None:
-    net = nn.from_onnx(chain("w"))
-    params = TensorDict.from_module(net)
-
-    def loss(params: Any) -> Any:
-        with params.to_module(net):
-            return (net(X) ** 2).sum()
-
-    value, grads = value_and_grad(loss)(params)
-    from lite import enable_grad
-
-    with enable_grad():
-        again = (net(X) ** 2).sum()
-        again.backward()
-    assert float(again.detach()) == float(value)
-    np.testing.assert_allclose(net.w.grad, grads["w"])
-    np.testing.assert_allclose(grads["w"], 2 * X.T @ (X @ net.w.data), rtol=1e-6)

@@ -59,29 +59,6 @@ def test_reset_parameters_writes_in_place():
     assert (weight != old).all()
 
 
-def stacked(rng, *sizes):
-    m = layer()
-    m.weight.data = rng.standard_normal((*sizes, 4, 3)).astype(F32)
-    m.bias.data = rng.standard_normal((*sizes, 4)).astype(F32)
-    return m
-
-
-def member(m, index):
-    one = layer()
-    one.weight.data, one.bias.data = m.weight.data[index], m.bias.data[index]
-    return one
-
-
-def test_stacked_parameters_give_every_member(rng):
-    for x_shape, shared in [((3,), True), ((7, 3), True), ((5, 7, 3), False)]:
-        with noting(x_shape, shared):
-            m = stacked(rng, 5)
-            x = rng.standard_normal(x_shape).astype(F32)
-            out = m(x)
-            for i in range(5):
-                np.testing.assert_allclose(out[i], member(m, i)(x if shared else x[i]), rtol=1e-5, atol=1e-6)
-
-
 def test_half_precision_computes_in_float32(rng):
     m = layer(256, 8)
     x = rng.standard_normal((4, 256)).astype(np.float16)
@@ -120,20 +97,6 @@ def test_dtype_by_default_dtype():
     with lite.default_dtype(np.float64):
         assert layer().weight.dtype == np.float64
     assert layer().weight.dtype == np.float32
-
-
-def test_a_plain_array_may_take_the_place_of_a_parameter():
-    m = layer()
-    x = np.ones((1, 3), dtype=F32)
-    expected = m(x)
-    weight = m.weight.data
-    del m.weight
-    m.weight = weight
-    np.testing.assert_array_equal(m(x), expected)
-
-
-def test_repr():
-    assert repr(nn.Linear(1, 2, bias=False)) == "Linear(in_features=1, out_features=2, bias=False)"
 
 
 def test_biases_alone_are_mapped(rng):

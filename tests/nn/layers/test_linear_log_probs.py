@@ -107,16 +107,6 @@ def test_what_is_computed_is_what_learns(monkeypatch: pytest.MonkeyPatch) -> Non
     assert asked == [False, False, False, True]
 
 
-def test_in_a_checkpoint() -> None:
-    def loss(x: Any, w: Any) -> Any:
-        return F.linear_log_probs(x, w, IDS, mask=MASK).sum()
-
-    expected = value_and_grad(loss, (0, 1))(HIDDEN, WEIGHT)
-    got = value_and_grad(lite.checkpoint(loss), (0, 1))(HIDDEN, WEIGHT)
-    for one, other in zip((got[0], *got[1]), (expected[0], *expected[1]), strict=True):
-        np.testing.assert_allclose(one, other)
-
-
 def test_rows_that_do_not_count_get_no_gradient() -> None:
     """Whatever they hold: also where NumPy's functions compute."""
     x, ids = HIDDEN.copy(), IDS.copy()

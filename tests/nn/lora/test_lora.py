@@ -11,7 +11,7 @@ import pytest
 from helpers.lora_nets import PATHS, X, adapted, by_hand, filled, graph
 from helpers.noting import noting
 
-from lite import TensorDict, checkpoint, enable_grad, jit, nn, stack, value_and_grad, vmap
+from lite import TensorDict, checkpoint, enable_grad, jit, nn, value_and_grad, vmap
 from lite.models import embedded_model_path
 
 
@@ -114,18 +114,6 @@ def test_gradients_in_every_way(name: str) -> None:
         np.testing.assert_allclose(kept[key], grad, rtol=1e-5, atol=1e-7)
         np.testing.assert_allclose(traced_grads[key], grad, rtol=1e-4, atol=1e-6)
         np.testing.assert_allclose(each[key].mean(0), grad, rtol=1e-4, atol=1e-6)
-
-
-def test_several_sets_of_adapters_run_at_once() -> None:
-    nets = [filled(nn.lora(nn.from_onnx(graph()), 2, rng=i), i) for i in range(3)]
-    params = stack([net.adapter_params().data for net in nets])
-
-    def call(params: Any) -> Any:
-        with params.to_module(nets[0]):
-            return nets[0](X)
-
-    for out, net in zip(vmap(call)(params), nets, strict=True):
-        np.testing.assert_allclose(out, net(X), rtol=1e-5, atol=1e-6)
 
 
 def test_a_saved_graph_has_the_merged_weights(tmp_path: Any) -> None:

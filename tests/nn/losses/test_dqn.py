@@ -57,15 +57,6 @@ def test_steps_that_multistep_made_have_discounts_of_their_own() -> None:
     np.testing.assert_allclose(loss(td)["loss"], error**2, rtol=1e-6)
 
 
-def test_a_batch_is_only_given_its_errors() -> None:
-    td = transitions(6, action=np.arange(6) % 2)
-    before = td.clone()
-    DQNLoss(linear(4, 2), action_space="categorical", delay_value=False)(td)
-    assert set(td.keys(True, True)) == {*before.keys(True, True), "td_error"}
-    for key in before.keys(True, True):
-        np.testing.assert_array_equal(td[key], before[key])
-
-
 def test_errors_leave_the_batch_as_it_was() -> None:
     for change, error, message in [
         (lambda td: td.pop("action"), KeyError, "DQNLoss reads the entry 'action'"),

@@ -8,12 +8,8 @@ import numpy as np
 import pytest
 from helpers.noting import noting
 
-from lite import TensorDict, grad, lazy_stack
+from lite import grad
 from lite.data import (
-    LazyStackStorage,
-    ListStorage,
-    SamplerWithoutReplacement,
-    TensorDictReplayBuffer,
     group_advantages,
 )
 from lite.nn.losses import aggregate_tokens, grpo_loss, kl_penalty
@@ -93,14 +89,6 @@ def test_ratios_of_responses() -> None:
     np.testing.assert_allclose(out["loss_objective"], -np.mean(np.exp(weight) * [1, 2]))
 
 
-def test_dtypes_and_no_tokens() -> None:
-    now = log_probs().astype(np.float32)
-    out = grpo_loss(now, now, np.ones(2, np.float32), ref_log_probs=now, kl_to_ref_coeff=0.5)
-    assert {value.dtype for value in out.values()} == {np.dtype(np.float32)}
-    nothing = grpo_loss(now, now, np.ones(2), np.zeros((2, 3), bool))
-    assert all(np.isfinite(value) for value in nothing.values())
-
-
 def test_errors() -> None:
     for options, message in [
         ({"aggregation": "max"}, "aggregation must be one of"),
@@ -121,42 +109,3 @@ def test_errors() -> None:
             }
             with pytest.raises(ValueError, match=message):
                 grpo_loss(**arguments)
-
-
-def test_responses_of_different_length_through_a_buffer() -> None:
-    """The loss on padded samples is that on the responses themselves."""
-    for storage in [LazyStackStorage, ListStorage]:
-        with noting(storage):
-            rng = np.random.default_rng(0)
-            rewards = rng.random((4, 2))
-            advantages = group_advantages(rewards).reshape(-1)
-            responses = [
-                TensorDict(
-                    log_probs=-rng.random(n),
-                    sample_log_probs=-rng.random(n),
-                    mask=np.ones(n, bool),
-                    advantage=a,
-                )
-                for n, a in zip(rng.integers(1, 9, 8), advantages, strict=True)
-            ]
-            buffer = TensorDictReplayBuffer(
-                storage=storage(16), sampler=SamplerWithoutReplacement(), batch_size=8
-            )
-            buffer.extend(lazy_stack(responses))
-            batch = buffer.sample()
-            padded = {
-                key: batch.get(key, as_padded_tensor=True)
-                for key in ("log_probs", "sample_log_probs", "mask")
-            }
-            got = grpo_loss(**padded, advantage=batch["advantage"], aggregation="prompt_mean")[
-                "loss_objective"
-            ]
-            each = [
-                grpo_loss(td["log_probs"][None], td["sample_log_probs"][None], td["advantage"][None])[
-                    "loss_objective"
-                ]
-                for td in responses
-            ]
-            np.testing.assert_allclose(got, np.mean(each), rtol=1e-6)
-            assert sorted(batch["index"].tolist()) == list(range(8))
-            assert "index" not in buffer[0]  # what is stored stays as it was

@@ -145,17 +145,6 @@ def test_ways_to_the_gradient() -> None:
     np.testing.assert_allclose(slopes["actor_network", "table"], actor.table.grad, rtol=1e-8, atol=1e-12)
 
 
-def test_keys() -> None:
-    module = loss()
-    wanted = [("tokens", "full"), ("log_probs", "full"), "advantage", ("next", "ref_log_probs", "full")]
-    assert module.in_keys == wanted
-    module.set_keys(advantage="gain", sample_log_prob=("old", "full"))
-    assert module.in_keys[1:3] == [("old", "full"), "gain"]
-    td = batch("left", gain=ADVANTAGE)
-    td["old"] = TensorDict(full=td["log_probs", "full"], batch_size=[3])
-    assert module(td).loss_objective == loss()(batch("left", advantage=ADVANTAGE)).loss_objective
-
-
 def test_errors() -> None:
     td = batch("left", advantage=ADVANTAGE)
     with pytest.raises(ValueError, match="masking_strategy must be one of"):

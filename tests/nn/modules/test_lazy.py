@@ -138,16 +138,6 @@ def test_on_tensordicts_and_under_vmap() -> None:
         np.testing.assert_array_equal(lazy(X), nn.Linear(6, 4, rng=0)(X))
 
 
-def test_reset_parameters() -> None:
-    layer = nn.LazyLinear(4, rng=0)
-    layer.reset_parameters()
-    assert layer.has_uninitialized_params()
-    layer(X)
-    before = layer.weight.data.copy()
-    layer.reset_parameters()
-    assert (before != layer.weight.data).any()
-
-
 def test_mlp_without_in_features() -> None:
     net = nn.MLP(out_features=2, num_cells=[8], layer_kwargs={"bias": False})
     assert net(X).shape == (2, 2)

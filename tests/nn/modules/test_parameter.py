@@ -59,11 +59,6 @@ def test_in_place_operators_keep_the_parameter(p):
     np.testing.assert_array_equal(array, np.full((2, 3), 3))
 
 
-def test_is_a_dictionary_key_by_identity(p):
-    assert {p: 1}[p] == 1
-    assert p in {p}
-
-
 def test_scalars_and_sequences(p):
     one = nn.Parameter(np.array(2.5, dtype=np.float32))
     assert float(one) == 2.5

@@ -49,15 +49,6 @@ def test_assigning_before_init_is_an_attribute_error(value):
         Early()
 
 
-def test_plain_attributes_may_precede_init():
-    class Early(nn.Module):
-        def __init__(self):
-            self.plain = 1
-            super().__init__()
-
-    assert Early().plain == 1
-
-
 def test_wrong_kinds_on_registered_names_are_type_errors():
     net = Net()
     with pytest.raises(TypeError, match=r"parameter 'weight'.*ndarray|ndarray as parameter 'weight'"):
@@ -219,10 +210,3 @@ def test_set_submodule():
         net.set_submodule("", nn.Identity())
     with pytest.raises(ValueError, match="Module"):
         net.set_submodule("first", 3)
-
-
-def test_none_replaces_a_child():
-    net = Net()
-    net.first = None
-    assert net.first is None
-    assert list(net.state_dict()) == ["count", "second.1.weight", "second.1.bias"]

@@ -361,18 +361,6 @@ def test_a_tensordict_is_a_buffer() -> None:
     assert module.td["a"].sum() == 2
 
 
-def test_locked_params() -> None:
-    for change in [lambda p: p.set("b", 1.0), lambda p: p.del_("a"), lambda p: p.zero()]:
-        with noting(change):
-            params = nn.TensorDictParams(TensorDict(a=np.ones(2, np.float32))).lock_()
-            leaf = params["a"]
-            with pytest.raises((RuntimeError, AttributeError)):
-                change(params)
-            assert list(params.keys()) == ["a"]
-            assert params["a"] is leaf
-            np.testing.assert_array_equal(leaf, 1)
-
-
 def test_entries_are_attributes() -> None:
     params = TensorDictParams(tree())
     assert params.a is params["a"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from typing import Any
 
 import numpy as np
@@ -33,26 +31,6 @@ def test_the_swap_restores_what_was_there() -> None:
     assert dict(module.named_parameters()) == mine  # identity: `in` and == by id
     assert all(a is mine[n] for n, a in module.named_parameters())
     np.testing.assert_array_equal(back["first", "weight"].data, np.zeros((3, 2)))
-
-
-def test_the_swap_is_a_tensordict_whenever_one_looks() -> None:
-    module = nn.Sequential(nn.Linear(2, 3))
-    weight = module[0].weight
-    swap = zeroed(module).to_module(module)
-    assert isinstance(swap, TensorDict)
-    copied = pickle.loads(pickle.dumps(swap))
-    np.testing.assert_array_equal(copied["0", "weight"].data, weight.data)
-    for look in (
-        lambda s: s.batch_size == (),
-        lambda s: s.lock_().is_locked,
-        lambda s: "0" in s,
-        lambda s: s.copy()["0", "weight"] is weight,
-        lambda s: "weight: Parameter" in repr(s),
-        lambda s: s["0"]["weight"] is weight,
-    ):
-        swap.to_module(module)
-        fresh = zeroed(module).to_module(module)
-        assert look(fresh)
 
 
 def test_arrays_become_parameters_over_the_same_memory() -> None:
@@ -272,16 +250,6 @@ def test_nesting_and_reentry() -> None:
     with swap:
         assert module.weight == 1
     assert module.weight is weight
-
-
-def test_meta_modules_run_with_parameters_put_in() -> None:
-    meta = nn.Linear(3, 4, device="meta")
-    full = nn.Linear(3, 4, rng=0)
-    with TensorDict.from_module(full).to_module(meta):
-        np.testing.assert_array_equal(meta(ones(3)), full(ones(3)))
-        copied = copy.deepcopy(meta)
-    assert meta.weight.is_meta
-    np.testing.assert_array_equal(copied(ones(3)), full(ones(3)))
 
 
 def test_tied_children_are_written_once() -> None:

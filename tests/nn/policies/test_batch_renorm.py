@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lite import TensorDict, nn, vmap
+from lite import TensorDict, nn
 from lite.models import OnnxModule
 
 RNG = np.random.default_rng(0)
@@ -47,25 +47,6 @@ def test_evaluation_and_its_graph(tmp_path: Path) -> None:
     td = TensorDict(x=X, batch_size=[6])
     module.to_onnx(tmp_path / "a.onnx", td)
     np.testing.assert_allclose(OnnxModule(tmp_path / "a.onnx")(td.clone())["y"], expected, rtol=1e-5)
-
-
-def test_stacked_layers_track_each_for_itself() -> None:
-    layers = [nn.BatchRenorm1d(2, momentum=0.5, warmup_steps=1) for _ in range(2)]
-    params = TensorDict.from_modules(*layers)
-    inputs = np.stack([X, 2 * X + 1])
-
-    def call(params: TensorDict, x: np.ndarray) -> np.ndarray:
-        with params.to_module(layers[0]):
-            return layers[0](x)
-
-    for _ in range(2):
-        got = vmap(call)(params, inputs)
-    alone = [nn.BatchRenorm1d(2, momentum=0.5, warmup_steps=1) for _ in range(2)]
-    for _ in range(2):
-        expected = np.stack([layer(x) for layer, x in zip(alone, inputs, strict=True)])
-    np.testing.assert_allclose(got, expected, rtol=1e-5)
-    np.testing.assert_allclose(params["running_mean"], [layer.running_mean for layer in alone], rtol=1e-6)
-    np.testing.assert_array_equal(params["num_batches_tracked"], [2, 2])
 
 
 def test_what_is_refused() -> None:

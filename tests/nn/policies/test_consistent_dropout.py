@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lite import TensorDict, envs, grad, nn
+from lite import TensorDict, envs, nn
 
 X = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
 
@@ -18,12 +18,6 @@ def test_a_mask_that_is_given_is_applied() -> None:
     np.testing.assert_array_equal(layer(2 * X, mask)[0], 2 * out)
     assert (layer(X)[1] != mask).any()
     np.testing.assert_array_equal(nn.ConsistentDropout(0.5, rng=0)(X)[1], mask)
-
-
-def test_gradients_go_through_the_mask() -> None:
-    layer = nn.ConsistentDropout(0.5, rng=0)
-    mask = layer.make_mask(input=X)
-    np.testing.assert_array_equal(grad(lambda x: layer(x, mask)[0].sum())(X), mask)
 
 
 def test_masks_are_entries() -> None:

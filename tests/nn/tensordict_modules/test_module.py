@@ -18,10 +18,6 @@ def add_one(x):
     return x + 1
 
 
-def two(x, y):
-    return x + 2, y + 2
-
-
 def zeros(*shape):
     return np.zeros(shape, dtype=F32)
 

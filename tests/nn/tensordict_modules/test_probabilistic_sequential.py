@@ -44,15 +44,6 @@ def test_a_sequence_that_ends_in_a_sequence() -> None:
     np.testing.assert_array_equal(outer.build_dist_from_params(td).loc, [1, 2, 3])
 
 
-def test_tensordict_out_wins_over_inplace() -> None:
-    for inplace in (True, False, "empty", None):
-        out = TensorDict(batch_size=[3])
-        td = data()
-        assert ProbSeq(head(), prob(), inplace=inplace)(td, tensordict_out=out) is out
-        assert sorted(out.keys()) == ["loc", "scale", "x"]
-        assert sorted(td.keys()) == ["obs"]
-
-
 def test_samples_on_the_way_are_taken_as_the_last_takes_its_own() -> None:
     seen: list[Any] = []
     look = Mod(lambda x: (seen.append(interaction_type()), x)[1], ["obs"], ["obs2"])

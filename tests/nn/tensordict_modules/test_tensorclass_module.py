@@ -9,7 +9,7 @@ import pytest
 from helpers.noting import noting
 
 from lite import TensorClass, TensorDict, nn
-from lite.nn import TensorClassModuleBase, TensorDictModule, TensorDictSequential
+from lite.nn import TensorClassModuleBase
 
 F32 = np.float32
 
@@ -109,16 +109,6 @@ def test_arrays() -> None:
 class Plain(TensorClass):
     a: Any
     b: Any
-
-
-def test_in_a_sequence() -> None:
-    seq = TensorDictSequential(
-        TensorDictModule(lambda z: (z, z), ["z"], ["x", "y"]),
-        Add().as_td_module(),
-        TensorDictModule(lambda t: t + 1, ["total"], ["out"]),
-    )
-    assert seq.in_keys == ["z", "label"]
-    np.testing.assert_array_equal(seq(TensorDict(z=np.ones(2, F32)))["out"], [5, 5])
 
 
 def test_types_that_are_no_tensorclasses() -> None:

@@ -104,16 +104,6 @@ def test_nan_next_observations_at_resets_poison_nothing():
             np.testing.assert_array_equal(td["next", "obs"], before)  # the TensorDict keeps what it had
 
 
-def test_a_single_nan_element_is_replaced_alone():
-    net, td = Counted(), rollout((1, 4), rate=0.0)
-    td["next", "obs"][0, 3, 1] = np.nan
-    fixed = td.clone()
-    fixed["next", "obs"][0, 3, 1] = td["obs"][0, 3, 1]
-    np.testing.assert_array_equal(
-        estimator(net)(td)["next", "state_value"], estimator(net)(fixed)["next", "state_value"]
-    )
-
-
 def test_the_start_of_sequences_is_kept_apart():
     """A recurrent network must take next observations of starts for starts."""
     seen = []

@@ -18,16 +18,6 @@ def test_beta() -> None:
             check_outside(dist, [-0.1, 1.1])
 
 
-def test_beta_is_a_dirichlet_distribution_of_two_shares() -> None:
-    a, b = np.array([0.3, 2.0, 0.5]), np.array([0.7, 5.0, 3.0])
-    dist, other = d.Beta(a, b), d.Dirichlet(np.stack([a, b], -1))
-    x = np.array([0.1, 0.5, 0.9])
-    np.testing.assert_allclose(dist.log_prob(x), other.log_prob(np.stack([x, 1 - x], -1)), rtol=1e-12)
-    np.testing.assert_allclose(dist.entropy(), other.entropy(), rtol=1e-12)
-    for name in ("mean", "mode", "variance"):
-        np.testing.assert_allclose(getattr(dist, name), getattr(other, name)[..., 0], rtol=1e-12)
-
-
 def test_ends() -> None:
     dist = d.Beta(np.array([0.5, 1.0, 2.0]), 1.0)
     np.testing.assert_array_equal(dist.log_prob(np.zeros(3)), [np.inf, 0, -np.inf])

@@ -42,16 +42,6 @@ def test_forms_agree() -> None:
                 assert large.covariance_matrix.shape == (5, *shape, 3, 3)
 
 
-def test_a_diagonal_is_independent_numbers() -> None:
-    loc, scale = np.array([0.5, -1.0]), np.array([2.0, 0.1])
-    dist = d.MultivariateNormal(loc, np.diag(scale**2))
-    other = d.Independent(d.Normal(loc, scale), 1)
-    x = np.array([[0.0, 0.0], [3.0, -1.1]])
-    np.testing.assert_allclose(dist.log_prob(x), other.log_prob(x), rtol=1e-12)
-    np.testing.assert_allclose(dist.entropy(), other.entropy(), rtol=1e-12)
-    np.testing.assert_allclose(dist.sample((3,), rng=0), other.sample((3,), rng=0), rtol=1e-12)
-
-
 def test_draws() -> None:
     cov = covariances()
     draws = d.MultivariateNormal(np.ones(3), cov).sample((200_000,), rng=0)

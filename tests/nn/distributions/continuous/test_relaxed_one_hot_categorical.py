@@ -9,7 +9,6 @@ import pytest
 from helpers.noting import noting
 
 import lite
-from lite import TensorDict, nn
 from lite.nn.distributions import RelaxedOneHotCategorical
 
 
@@ -94,25 +93,3 @@ def test_errors() -> None:
             with pytest.raises(ValueError, match=message):
                 RelaxedOneHotCategorical(*args)
             assert RelaxedOneHotCategorical(-1.0, np.ones(2), validate_args=False).temperature == -1
-
-
-def test_as_a_policy() -> None:
-    for kind in ["random", "deterministic"]:
-        with noting(kind):
-            policy = nn.ProbabilisticTensorDictModule(
-                ["logits"],
-                ["action"],
-                distribution_class=RelaxedOneHotCategorical,
-                distribution_kwargs={"temperature": 0.5},
-                default_interaction_type=kind,
-                return_log_prob=True,
-                generator=0,
-            )
-            logits = np.array([[0.0, 1.0], [2.0, 2.0]])
-            out = policy(TensorDict(logits=logits, batch_size=[2]))
-            dist = RelaxedOneHotCategorical(0.5, logits=logits)
-            np.testing.assert_allclose(out["action_log_prob"], dist.log_prob(out["action"]))
-            if kind == "deterministic":
-                np.testing.assert_allclose(
-                    out["action"], np.exp(2 * logits) / np.exp(2 * logits).sum(-1, keepdims=True)
-                )

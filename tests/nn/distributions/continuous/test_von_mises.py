@@ -19,15 +19,6 @@ def test_formulas(concentration: float) -> None:
     np.testing.assert_allclose(dist.log_prob(x), dist.log_prob(x + 2 * np.pi), rtol=1e-6)
 
 
-def test_draws_lie_on_the_circle() -> None:
-    dist = d.VonMises(np.array([3.0, 0.0]), np.array([2.0, 1e-3]))
-    draws = dist.sample((50_000,), rng=0)
-    assert (np.abs(draws) <= np.pi).all()
-    np.testing.assert_allclose(1 - np.cos(draws - dist.loc).mean(0), dist.variance, atol=0.01)
-    with pytest.raises(NotImplementedError, match="VonMises does not define entropy"):
-        dist.entropy()
-
-
 def test_errors() -> None:
     with pytest.raises(ValueError, match=r"concentration must be positive, got 0.0"):
         d.VonMises(0.0, np.zeros(2))

@@ -78,15 +78,6 @@ def test_classes_that_are_excluded() -> None:
     assert np.isfinite(dist.entropy())
 
 
-def test_single_precision() -> None:
-    probs = np.random.default_rng(0).random((100, 1000)).astype(np.float32)  # whose sums are not exactly 1
-    dist = d.Multinomial(7, probs=probs)
-    draws = dist.sample((2,), rng=0)
-    assert (draws.shape, draws.dtype) == ((2, 100, 1000), np.float32)
-    np.testing.assert_array_equal(draws.sum(-1), 7)
-    assert dist.log_prob(draws).dtype == dist.entropy().dtype == np.float32
-
-
 def test_errors() -> None:
     for make, message in (
         (lambda: d.Binomial(2), "Either `probs` or `logits`"),

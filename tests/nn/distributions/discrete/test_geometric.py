@@ -30,15 +30,6 @@ def test_certain_success() -> None:
     np.testing.assert_allclose(dist.entropy(), 0, atol=1e-14)
 
 
-def test_one_failure_is_geometric() -> None:
-    k = np.arange(6.0)
-    np.testing.assert_allclose(
-        d.NegativeBinomial(1.0, probs=np.float64(0.25)).log_prob(k),
-        d.Geometric(probs=np.float64(0.75)).log_prob(k),
-        rtol=1e-12,
-    )
-
-
 def test_no_failure_to_wait_for() -> None:
     dist = d.NegativeBinomial(np.zeros(3), probs=np.array([0.0, 0.5, 0.9]))
     np.testing.assert_array_equal(dist.sample((9,), rng=0), 0)

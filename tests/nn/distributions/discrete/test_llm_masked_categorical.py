@@ -123,15 +123,6 @@ def test_cache() -> None:
     assert dist.masked_dist is not inner
 
 
-def test_large_vocabulary() -> None:
-    logits = logits_of(2, 4, 50_000)
-    dist = LLMMaskedCategorical(logits, np.ones((2, 4), bool))
-    value = dist.sample(rng=0)
-    expected = np.log(np.take_along_axis(softmax(logits), value[..., None], -1)[..., 0])
-    np.testing.assert_allclose(dist.log_prob(value), expected, atol=2e-5)
-    assert "masked_logits" not in LLMMaskedCategorical(logits, np.ones((2, 4), bool)).__dict__
-
-
 def test_masked_errors() -> None:
     logits = logits_of(2, 3, 5)
     with pytest.raises(
