@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from lite import nn
+from lite import enable_grad, nn
 
 
 @pytest.fixture
@@ -91,6 +91,21 @@ def test_missing_attribute_and_repr(p):
         _ = p.nope
     assert not hasattr(p, "__cuda_array_interface__")
     assert repr(nn.Parameter(np.zeros(1))) == "Parameter containing:\narray([0.])"
+
+
+def test_gradients_are_added_in_place():
+    p = nn.Parameter(np.ones(2))
+    with enable_grad():
+        (2 * p).sum().backward()
+        held = p.grad
+        (3 * p).sum().backward()
+    assert p.grad is held
+    np.testing.assert_array_equal(held, [5, 5])
+    held.flags.writeable = False
+    with enable_grad():
+        (2 * p).sum().backward()
+    np.testing.assert_array_equal(p.grad, [7, 7])
+    np.testing.assert_array_equal(held, [5, 5])
 
 
 def test_what_training_asks_for():

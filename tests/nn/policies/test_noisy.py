@@ -63,5 +63,9 @@ def test_lazy() -> None:
         "weight_sigma",
         "weight_epsilon",
     ]
+    loaded = nn.NoisyLazyLinear(2)
+    loaded.load_state_dict(layer.state_dict())
+    np.testing.assert_array_equal(loaded.eval()(X), layer.eval()(X))
+    assert loaded.in_features == 3
     with pytest.raises(RuntimeError, match=r"the input must have at least one dimension, got \(\)"):
         nn.NoisyLazyLinear(2)(np.float32(1) * np.ones((), np.float32))

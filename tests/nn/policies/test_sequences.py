@@ -121,8 +121,8 @@ def test_a_graph_to_which_the_beginnings_are_inputs(name: str, given: bool) -> N
 def test_jacobians_of_a_graph_with_beginnings() -> None:
     pytest.importorskip("onnxruntime")
     layer = LAYERS["LSTM"]()
-    inputs, starts = X[:2, 2:5], STARTS[:2, 2:5]
-    states = states_of(layer, 2, 3)
+    inputs, starts = X[:2, 3:5], STARTS[:2, 2:4]
+    states = states_of(layer, 2, 2)
 
     def jacobian(x: Any, starts: Any, h: Any, c: Any) -> Any:
         return jacrev(lambda x, h: run_sequences(layer, x, (h, c), starts)[0][:, -1], argnums=(0, 1))(x, h)

@@ -167,3 +167,5 @@ def test_any_batch():
                     out = make(value_network=None)(td)
                     assert out["advantage"].shape == (*batch, 1)
                     assert out["advantage"].dtype == np.float32
+                    called = make(value_network=Counted().module)(rollout(batch))
+                    assert called["advantage"].shape == (*batch, 1)
