@@ -32,9 +32,8 @@ def test_a_cut_off_step_is_measured_against_its_own_next_value():
         with noting(make):
             td = make(value_network=None)(cut_off())
             np.testing.assert_allclose(td["value_target"][2], 1 + 0.5 * 7)
-            np.testing.assert_allclose(
-                td["value_target"][4], 100
-            )  # it terminated: NaN after it does not count
+            # The last step terminated: NaN after it does not count.
+            np.testing.assert_allclose(td["value_target"][4], 100)
             assert np.isfinite(td["advantage"]).all()
             td = cut_off().exclude(("next", "terminated"))  # as if every done step terminated
             np.testing.assert_allclose(make(value_network=None)(td)["value_target"][2], 1.0)
