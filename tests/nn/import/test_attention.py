@@ -33,6 +33,7 @@ CASES = [
         {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1},
         "com.microsoft",
         outputs=3,
+        has_values=False,
     ),
     Case(
         "GroupQueryAttention",
@@ -43,6 +44,7 @@ CASES = [
         {"num_heads": 4, "kv_num_heads": 2, "local_window_size": 3},
         "com.microsoft",
         outputs=3,
+        has_values=False,
     ),
     Case(
         "RotaryEmbedding",
@@ -56,6 +58,7 @@ CASES = [
         {"activation": "silu"},
         outputs=2,
         opset=27,
+        has_values=False,
     ),
 ]
 

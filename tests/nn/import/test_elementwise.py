@@ -17,7 +17,8 @@ CASES = [
         Case(op, [numbers(3, 2)])
         for op in ("Sigmoid", "Tanh", "Erf", "Softplus", "Softsign", "Mish", "HardSwish")
     ],
-    *[Case(op, [numbers(3, 2)], {"alpha": 0.7}) for op in ("LeakyRelu", "Elu", "Celu", "Selu", "Swish")],
+    *[Case(op, [numbers(3, 2)], {"alpha": 0.7}) for op in ("LeakyRelu", "Elu", "Celu", "Selu")],
+    Case("Swish", [numbers(3, 2)], {"alpha": 0.7}, opset=24),
     Case("HardSigmoid", [numbers(3, 2)]),
     Case("PRelu", [numbers(3, 2), np.array([0.1, 0.2])]),
     Case("ThresholdedRelu", [numbers(3, 2)], {"alpha": 0.3}),

@@ -7,8 +7,18 @@ from helpers.onnx_nodes import Case, check_all, numbers
 
 CASES = [
     Case("Resize", [numbers(1, 2, 3, 4), None, np.array([1, 1, 2, 2], np.float32)], {"mode": "linear"}),
-    Case("Resize", [numbers(1, 2, 3, 4), None, None, np.array([1, 2, 5, 2])], {"mode": "cubic"}),
+    Case(
+        "Resize",
+        [numbers(1, 2, 3, 4), None, None, np.array([1, 2, 5, 2])],
+        {"mode": "cubic"},
+        has_values=False,
+    ),
     Case("Resize", [numbers(1, 2, 3, 4), None, np.array([1, 1, 2, 3], np.float32)], {"mode": "nearest"}),
+    Case(
+        "Resize",
+        [numbers(1, 2, 3, 4), None, np.array([1, 1, 1.5, 1.3], np.float32)],
+        {"mode": "linear", "coordinate_transformation_mode": "half_pixel_symmetric"},
+    ),
     Case(
         "GridSample",
         [numbers(1, 2, 3, 4), np.tanh(numbers(1, 2, 2, 2, seed=1))],

@@ -25,7 +25,7 @@ CASES = [
         [numbers(2, 5), numbers(2, 5, seed=1), numbers(5)],
         domain="com.microsoft",
     ),
-    Case("LRN", [numbers(2, 5, 3)], {"size": 3}),
+    Case("LRN", [numbers(2, 5, 3, 2)], {"size": 3}),
 ]
 
 

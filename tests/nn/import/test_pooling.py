@@ -6,7 +6,7 @@ from helpers.onnx_nodes import Case, check_all, numbers
 
 CASES = [
     Case("MaxPool", [numbers(2, 3, 6, 6)], {"kernel_shape": [2, 2], "strides": [2, 2]}),
-    Case("MaxPool", [numbers(2, 3, 7)], {"kernel_shape": [3], "strides": [2], "ceil_mode": 1}),
+    Case("MaxPool", [numbers(2, 3, 8, 6)], {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1}),
     Case("MaxPool", [numbers(1, 2, 4, 4, 4)], {"kernel_shape": [2, 2, 2], "pads": [1, 0, 0, 0, 0, 1]}),
     Case(
         "AveragePool",
