@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.noting import noting
 
 import lite
@@ -80,23 +81,22 @@ class Batch(TensorClass):
     label: str
 
 
-def test_of_tensordicts() -> None:
-    for name in CALLS:
-        with noting(name):
-            fn = getattr(F, name)
-            options = {"dim": -1} if "softmax" in name else {}
-            args = [a[0] for a in CALLS[name]]
-            trees = [TensorDict({"n": {"x": a}, "s": "text"}, [4]) for a in args]
-            out = fn(*trees, **options)
-            is_loss = len(args) > 1
-            assert (out.batch_size, out["s"]) == (() if is_loss else (4,), "text")
-            np.testing.assert_array_equal(out["n", "x"], fn(*args, **options))
-            if is_loss:
-                each = fn(*trees, reduction="none")
-                assert each.batch_size == (4,)
-                np.testing.assert_array_equal(each["n", "x"], fn(*args, reduction="none"))
-            classes = [Batch(a=a, label="b", batch_size=[4]) for a in args]
-            assert type(fn(*classes, **options)) is Batch
+@each_case("name", CALLS)
+def test_of_tensordicts(name: str) -> None:
+    fn = getattr(F, name)
+    options = {"dim": -1} if "softmax" in name else {}
+    args = [a[0] for a in CALLS[name]]
+    trees = [TensorDict({"n": {"x": a}, "s": "text"}, [4]) for a in args]
+    out = fn(*trees, **options)
+    is_loss = len(args) > 1
+    assert (out.batch_size, out["s"]) == (() if is_loss else (4,), "text")
+    np.testing.assert_array_equal(out["n", "x"], fn(*args, **options))
+    if is_loss:
+        each = fn(*trees, reduction="none")
+        assert each.batch_size == (4,)
+        np.testing.assert_array_equal(each["n", "x"], fn(*args, reduction="none"))
+    classes = [Batch(a=a, label="b", batch_size=[4]) for a in args]
+    assert type(fn(*classes, **options)) is Batch
 
 
 def test_gradients_by_tensordicts() -> None:
@@ -139,8 +139,9 @@ def test_what_does_not_count() -> None:
     assert np.isnan(F.mse_loss(np.ones(0), np.ones(0)))
 
 
-def test_errors() -> None:
-    for call, error, message in [
+@each_case(
+    ("call", "error", "message"),
+    [
         (
             lambda: F.mse_loss(X, Y, reduction="max"),
             ValueError,
@@ -174,20 +175,19 @@ def test_errors() -> None:
         (lambda: F.binary_cross_entropy_with_logits(X, Q[0]), ValueError, "target must have the shape"),
         (lambda: F.gaussian_nll_loss(X, Y, -P), ValueError, "var must not be negative, got -"),
         (lambda: F.mse_loss(TensorDict(a=X), TensorDict(b=X)), KeyError, "a"),
-    ]:
-        with noting(call, error, message), pytest.raises(error, match=message):
-            call()
+    ],
+)
+def test_errors(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
 
 
-def test_shapes_that_are_broadcast_warn() -> None:
-    for name in ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"]:
-        with noting(name):
-            with pytest.warns(
-                UserWarning, match=r"the shapes \(4,\) and \(4, 1\), which are broadcast"
-            ) as caught:
-                out = getattr(F, name)(np.ones(4), np.zeros((4, 1)), reduction="none")
-            assert out.shape == (4, 4)
-            assert caught[0].filename == __file__
+@each_case("name", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"])
+def test_shapes_that_are_broadcast_warn(name: str) -> None:
+    with pytest.warns(UserWarning, match=r"the shapes \(4,\) and \(4, 1\), which are broadcast") as caught:
+        out = getattr(F, name)(np.ones(4), np.zeros((4, 1)), reduction="none")
+    assert out.shape == (4, 4)
+    assert caught[0].filename == __file__
 
 
 def test_it_is_found_as_in_torch() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import nn
 from lite.nn import init
@@ -12,8 +15,9 @@ from lite.nn import init
 SHAPE = (60, 20, 5)  # 100 inputs, 300 outputs
 
 
-def test_spread() -> None:
-    for fill, deviation in [
+@each_case(
+    ("fill", "deviation"),
+    [
         (lambda x: init.uniform_(x, -3.0, 3.0, generator=0), 3.0 / 3**0.5),
         (lambda x: init.normal_(x, 0.0, 2.0, generator=0), 2.0),
         (lambda x: init.xavier_uniform_(x, 2.0, generator=0), 2 * (2 / 400) ** 0.5),
@@ -22,16 +26,17 @@ def test_spread() -> None:
         (lambda x: init.kaiming_normal_(x, 1.0, "fan_out", generator=0), (1 / 300) ** 0.5),
         (lambda x: init.kaiming_normal_(x, nonlinearity="tanh", generator=0), 5 / 3 / 10),
         (lambda x: init.trunc_normal_(x, std=2.0, a=-9.0, b=9.0, generator=0), 2.0),
-    ]:
-        with noting(fill, deviation):
-            array = np.zeros(SHAPE, np.float32)
-            assert fill(array) is array
-            np.testing.assert_allclose(array.std(), deviation, rtol=0.02)
-            np.testing.assert_allclose(array.mean(), 0, atol=0.05 * deviation)
-            parameter = nn.Parameter(np.zeros(SHAPE, np.float32))
-            assert fill(parameter) is parameter
-            np.testing.assert_array_equal(parameter.data, array)
-            assert fill(nn.Parameter(nn.MetaArray(SHAPE, np.float32))).is_meta
+    ],
+)  # fmt: skip
+def test_spread(fill: Callable[[Any], Any], deviation: float) -> None:
+    array = np.zeros(SHAPE, np.float32)
+    assert fill(array) is array
+    np.testing.assert_allclose(array.std(), deviation, rtol=0.02)
+    np.testing.assert_allclose(array.mean(), 0, atol=0.05 * deviation)
+    parameter = nn.Parameter(np.zeros(SHAPE, np.float32))
+    assert fill(parameter) is parameter
+    np.testing.assert_array_equal(parameter.data, array)
+    assert fill(nn.Parameter(nn.MetaArray(SHAPE, np.float32))).is_meta
 
 
 def test_truncation() -> None:
@@ -54,14 +59,13 @@ def test_values() -> None:
     ]  # fmt: skip
 
 
-def test_orthogonal() -> None:
-    for shape in [(3, 8), (8, 3), (3, 2, 4)]:
-        with noting(shape):
-            w = init.orthogonal_(np.zeros(shape), 2.0, generator=0).reshape(shape[0], -1)
-            square = w @ w.T if w.shape[0] < w.shape[1] else w.T @ w
-            np.testing.assert_allclose(square, 4 * np.eye(3), atol=1e-12)
-            signs = [np.sign(init.orthogonal_(np.zeros((1, 1)), generator=seed)[0, 0]) for seed in range(20)]
-            assert {-1.0, 1.0} == set(signs)
+@each_case("shape", [(3, 8), (8, 3), (3, 2, 4)])
+def test_orthogonal(shape: tuple[int, ...]) -> None:
+    w = init.orthogonal_(np.zeros(shape), 2.0, generator=0).reshape(shape[0], -1)
+    square = w @ w.T if w.shape[0] < w.shape[1] else w.T @ w
+    np.testing.assert_allclose(square, 4 * np.eye(3), atol=1e-12)
+    signs = [np.sign(init.orthogonal_(np.zeros((1, 1)), generator=seed)[0, 0]) for seed in range(20)]
+    assert {-1.0, 1.0} == set(signs)
 
 
 def test_sparse() -> None:
@@ -71,8 +75,9 @@ def test_sparse() -> None:
     np.testing.assert_allclose(array[array != 0].std(), 2.0, rtol=0.05)
 
 
-def test_errors() -> None:
-    for call, error, message in [
+@each_case(
+    ("call", "error", "message"),
+    [
         (lambda: init.uniform_(np.zeros(2), 2, 1), RuntimeError, "a must not be above b, got a=2 and b=1"),
         (lambda: init.trunc_normal_(np.zeros(2), a=2, b=1), RuntimeError, "a must not be above b, got a=2"),
         (lambda: init.normal_(np.zeros(2), std=-1), RuntimeError, "std must not be negative, got -1"),
@@ -83,6 +88,8 @@ def test_errors() -> None:
         (lambda: init.kaiming_normal_(np.zeros((2, 2)), mode="fan"), ValueError, "mode must be 'fan_in' or"),
         (lambda: init.calculate_gain("softplus"), ValueError, "nonlinearity must be one of .*got 'softplus'"),
         (lambda: init.calculate_gain("leaky_relu", True), ValueError, "param must be a negative slope"),
-    ]:
-        with noting(call, error, message), pytest.raises(error, match=message):
-            call()
+    ],
+)  # fmt: skip
+def test_errors(call: Callable[[], Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()

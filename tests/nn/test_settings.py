@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite.nn import (
     InteractionType,
@@ -30,16 +30,15 @@ SETTINGS: list[tuple[Callable[[Any], Any], Callable[[], Any], Any, Any]] = [
 ]
 
 
-def test_a_value_holds_inside_a_block() -> None:
-    for setting, current, before, other in SETTINGS:
-        with noting(setting, current, before, other):
-            assert current() == before
-            block = setting(other)
-            with block, setting(before), block:
-                assert current() == other
-            with pytest.raises(ZeroDivisionError), block:
-                _ = 1 / 0
-            assert current() == before
+@each_case(("setting", "current", "before", "other"), SETTINGS)
+def test_a_value_holds_inside_a_block(setting: Any, current: Any, before: Any, other: Any) -> None:
+    assert current() == before
+    block = setting(other)
+    with block, setting(before), block:
+        assert current() == other
+    with pytest.raises(ZeroDivisionError), block:
+        _ = 1 / 0
+    assert current() == before
 
 
 @pytest.mark.parametrize(("setting", "current", "before", "other"), SETTINGS)

@@ -1,7 +1,7 @@
 """set_skip_existing: the flag, the rule, the modules that obey it."""
 
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import TensorDict, nn
 from lite.nn import TensorDictModule, TensorDictSequential, set_skip_existing, skip_existing
@@ -21,20 +21,19 @@ def test_none_is_no_context():
         pass
 
 
-def test_modules_obey_the_flag():
-    for make in [lambda m: m, TensorDictSequential]:
-        with noting(make):
-            payload = Counting()
-            module = make(TensorDictModule(payload, ["x"], [("n", "y")]))
-            td = TensorDict({"x": 1, "n": {"y": 7}})
-            with set_skip_existing():
-                assert module(td) is td
-                assert payload.calls == 0
-                module(TensorDict(x=1))
-            assert payload.calls == 1
-            module(td)
-            assert payload.calls == 2
-            assert td["n", "y"] == 2
+@each_case("make", [lambda m: m, TensorDictSequential], ids=["module", "sequence"])
+def test_modules_obey_the_flag(make):
+    payload = Counting()
+    module = make(TensorDictModule(payload, ["x"], [("n", "y")]))
+    td = TensorDict({"x": 1, "n": {"y": 7}})
+    with set_skip_existing():
+        assert module(td) is td
+        assert payload.calls == 0
+        module(TensorDict(x=1))
+    assert payload.calls == 1
+    module(td)
+    assert payload.calls == 2
+    assert td["n", "y"] == 2
 
 
 def test_partly_present_outputs_are_all_computed():
@@ -56,28 +55,26 @@ def test_sequences_skip_inside():
     assert (first.calls, second.calls) == (0, 1)
 
 
-def test_decorator():
-    for mode, outside, expected in [(True, False, 0), (None, False, 1), (None, True, 0)]:
-        with noting(mode, outside, expected):
+@each_case(("mode", "outside", "expected"), [(True, False, 0), (None, False, 1), (None, True, 0)])
+def test_decorator(mode, outside, expected):
+    class Mod(nn.TensorDictModuleBase):
+        in_keys = []  # noqa: RUF012
+        out_keys = ["out"]  # noqa: RUF012
+        calls = 0
 
-            class Mod(nn.TensorDictModuleBase):
-                in_keys = []  # noqa: RUF012
-                out_keys = ["out"]  # noqa: RUF012
-                calls = 0
+        @set_skip_existing(mode)
+        def forward(self, tensordict):
+            self.calls += 1
+            self.flag = skip_existing()
+            return tensordict.set("out", 1)
 
-                @set_skip_existing(mode)
-                def forward(self, tensordict):
-                    self.calls += 1
-                    self.flag = skip_existing()
-                    return tensordict.set("out", 1)
-
-            module = Mod()
-            with set_skip_existing(outside):
-                module(TensorDict(out=0))
-            assert module.calls == expected
-            if expected:
-                assert module.flag is False
-            assert not skip_existing()
+    module = Mod()
+    with set_skip_existing(outside):
+        module(TensorDict(out=0))
+    assert module.calls == expected
+    if expected:
+        assert module.flag is False
+    assert not skip_existing()
 
 
 def test_decorator_reads_other_attributes():

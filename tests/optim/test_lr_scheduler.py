@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import nn, optim
 
@@ -11,8 +11,9 @@ def sgd(lr=0.1):
     return optim.SGD([nn.Parameter(np.ones(2))], lr=lr)
 
 
-def test_errors():
-    for make, error, message in [
+@each_case(
+    ("make", "error", "message"),
+    [
         (lambda: optim.LinearLR("adam"), TypeError, "must be an optimiser or a learning rate, got str"),
         (lambda: optim.LinearLR(optim.SGD(0.1)), TypeError, "this SGD has no parameters"),
         (lambda: optim.LinearLR(sgd(), start_factor=0.0), ValueError, "start_factor must be above 0"),
@@ -38,9 +39,11 @@ def test_errors():
             RuntimeError,
             "has no optimiser",
         ),
-    ]:
-        with noting(make, error, message), pytest.raises(error, match=message):
-            make()
+    ],
+)
+def test_errors(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
 
 
 def test_what_is_saved_leads_on():
@@ -62,16 +65,15 @@ def test_what_is_saved_leads_on():
     assert "optimizer" not in a.state_dict()
 
 
-def test_a_state_that_does_not_say_where_it_stands_is_none():
-    for state in [{}, {"base_lrs": [2.0]}, {"_last_lr": [2.0], "_schedulers": []}]:
-        with noting(state):
-            optimizer = sgd()
-            parts = [optim.ConstantLR(optimizer), optim.LambdaLR(optimizer, lambda step: 1.0)]
-            for schedule in (*parts, optim.SequentialLR(optimizer, parts, [2])):
-                before = schedule.state_dict()
-                with pytest.raises(KeyError, match=r"last_epoch|_schedulers"):
-                    schedule.load_state_dict(state)
-                assert schedule.state_dict() == before
+@each_case("state", [{}, {"base_lrs": [2.0]}, {"_last_lr": [2.0], "_schedulers": []}])
+def test_a_state_that_does_not_say_where_it_stands_is_none(state):
+    optimizer = sgd()
+    parts = [optim.ConstantLR(optimizer), optim.LambdaLR(optimizer, lambda step: 1.0)]
+    for schedule in (*parts, optim.SequentialLR(optimizer, parts, [2])):
+        before = schedule.state_dict()
+        with pytest.raises(KeyError, match=r"last_epoch|_schedulers"):
+            schedule.load_state_dict(state)
+        assert schedule.state_dict() == before
 
 
 def test_names_that_a_schedule_does_not_have_are_left_out():
@@ -81,14 +83,17 @@ def test_names_that_a_schedule_does_not_have_are_left_out():
     schedule.step()
 
 
-def test_numbers_of_divergences():
-    for options, message in [
+@each_case(
+    ("options", "message"),
+    [
         ({"target_kl": 0}, "target_kl must be positive and finite, got 0"),
         ({"factor": 1.0}, r"factor must be above 1 and finite, got 1\.0"),
         ({"min_lr": 0.1, "max_lr": 0.01}, r"0 < min_lr <= max_lr < inf, got 0\.1 and 0\.01"),
-    ]:
-        with noting(options, message), pytest.raises(ValueError, match=message):
-            optim.KLAdaptiveLR(sgd(), **{"target_kl": 0.1, **options})
+    ],
+)
+def test_numbers_of_divergences(options, message):
+    with pytest.raises(ValueError, match=message):
+        optim.KLAdaptiveLR(sgd(), **{"target_kl": 0.1, **options})
 
 
 def test_a_divergence_that_is_not_finite_changes_nothing():

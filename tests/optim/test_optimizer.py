@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.noting import noting
 
 import lite
@@ -21,20 +22,19 @@ def parameters(count=3):
     return out
 
 
-def test_the_first_argument_decides():
-    for cls in OPTIMIZERS:
-        with noting(cls):
-            params = TensorDict(w=np.ones(2))
-            expected = cls(0.25).update(params, params)[0]["w"]
-            for rate in (np.float32(0.25), np.array(0.25), lambda step: 0.25):
-                np.testing.assert_array_equal(cls(rate).update(params, params)[0]["w"], expected)
-            np.testing.assert_array_equal(cls(lr=0.25).update(params, params)[0]["w"], expected)
-            assert cls().defaults["lr"] == (0.01 if cls is optim.RMSprop else 0.001)
-            param = nn.Parameter(np.ones(2))
-            param.grad = np.ones(2)
-            optimizer = cls([param], lr=0.25)
-            optimizer.step()
-            np.testing.assert_array_equal(param.data, expected)
+@each_case("cls", OPTIMIZERS)
+def test_the_first_argument_decides(cls):
+    params = TensorDict(w=np.ones(2))
+    expected = cls(0.25).update(params, params)[0]["w"]
+    for rate in (np.float32(0.25), np.array(0.25), lambda step: 0.25):
+        np.testing.assert_array_equal(cls(rate).update(params, params)[0]["w"], expected)
+    np.testing.assert_array_equal(cls(lr=0.25).update(params, params)[0]["w"], expected)
+    assert cls().defaults["lr"] == (0.01 if cls is optim.RMSprop else 0.001)
+    param = nn.Parameter(np.ones(2))
+    param.grad = np.ones(2)
+    optimizer = cls([param], lr=0.25)
+    optimizer.step()
+    np.testing.assert_array_equal(param.data, expected)
 
 
 def what_belongs_to_the_other_way(cls):
@@ -53,8 +53,9 @@ def test_what_belongs_to_the_other_way():
             what_belongs_to_the_other_way(cls)
 
 
-def test_errors_name_the_argument():
-    for make, error, message in [
+@each_case(
+    ("make", "error", "message"),
+    [
         (lambda: optim.Adam(0.1, lr=0.2), TypeError, "the learning rate is given twice"),
         (lambda: optim.Adam(-0.1), ValueError, "lr must be at least 0, got -0.1"),
         (lambda: optim.Adam(float("nan")), ValueError, "lr must be at least 0, got nan"),
@@ -80,9 +81,11 @@ def test_errors_name_the_argument():
         (lambda: optim.Adam([{"params": parameters(), "lr": -1}]), ValueError, "lr must be at least 0"),
         (lambda: optim.Adam(0.1, betas=(0.9,)), ValueError, "betas must be two numbers"),
         (lambda: optim.SGD(0.1, nesterov=True), ValueError, "nesterov needs a momentum above 0"),
-    ]:
-        with noting(make, error, message), pytest.raises(error, match=message):
-            make()
+    ],
+)
+def test_errors_name_the_argument(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
 
 
 def test_the_rate_may_be_a_function_of_the_step():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import TensorDict, nn, optim
 
@@ -28,19 +28,21 @@ def test_one_copies_exactly():
     assert not np.shares_memory(target["w"], source["w"])
 
 
-def test_errors():
-    for source, tau, message in [
+@each_case(
+    ("source", "tau", "message"),
+    [
         (TensorDict(w=np.ones(2)), 1.5, "tau must be from 0 to 1, got 1.5"),
         (TensorDict(w=np.ones(2)), np.nan, "tau must be from 0 to 1, got nan"),
         (TensorDict(w=np.ones(3)), 0.5, r"source has the shape \(3,\) at 'w', target has \(2,\)"),
         (TensorDict(v=np.ones(2)), 0.5, "source has the entry 'v', which target does not have"),
         (TensorDict(), 0.5, "source must have an array at 'w', as target has"),
-    ]:
-        with noting(source, tau, message):
-            target = TensorDict(w=np.zeros(2))
-            with pytest.raises(ValueError, match=message):
-                optim.soft_update(target, source, tau)
-            assert (target["w"] == 0).all()
+    ],
+)
+def test_errors(source, tau, message):
+    target = TensorDict(w=np.zeros(2))
+    with pytest.raises(ValueError, match=message):
+        optim.soft_update(target, source, tau)
+    assert (target["w"] == 0).all()
 
 
 def test_read_only_targets():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import nn, optim
 
@@ -48,8 +48,9 @@ def changed(**entries):
     return lambda saved: saved["state"][0].update(entries)
 
 
-def test_what_does_not_fit():
-    for spoil, message in [
+@each_case(
+    ("spoil", "message"),
+    [
         (lambda saved: saved.pop("state"), "must be one of an optimiser, with 'state' and 'param_groups'"),
         (lambda saved: saved["param_groups"].append({}), "has 2 parameter groups, the optimiser has 1"),
         (lambda saved: saved["param_groups"][0].update(params=[0]), "group 0 of state_dict has 1 parameters"),
@@ -59,17 +60,18 @@ def test_what_does_not_fit():
         (changed(exp_avg=np.ones(5)), r"'exp_avg' of parameter 0 in state_dict has the shape \(5,\)"),
         (changed(momentum_buffer=np.ones(2)), r"has \['momentum_buffer'\]: it is not one of Adam"),
         (lambda saved: saved["state"][0].pop("step"), "lacks 'step': it is not one of Adam"),
-    ]:
-        with noting(spoil, message):
-            optimizer = trained()
-            before = optimizer.state_dict()
-            saved = trained(lr=0.5).state_dict()
-            spoil(saved)
-            with pytest.raises(ValueError, match=message):
-                optimizer.load_state_dict(saved)
-            after = optimizer.state_dict()
-            assert after["param_groups"] == before["param_groups"]
-            np.testing.assert_array_equal(after["state"][0]["exp_avg"], before["state"][0]["exp_avg"])
+    ],
+)
+def test_what_does_not_fit(spoil, message):
+    optimizer = trained()
+    before = optimizer.state_dict()
+    saved = trained(lr=0.5).state_dict()
+    spoil(saved)
+    with pytest.raises(ValueError, match=message):
+        optimizer.load_state_dict(saved)
+    after = optimizer.state_dict()
+    assert after["param_groups"] == before["param_groups"]
+    np.testing.assert_array_equal(after["state"][0]["exp_avg"], before["state"][0]["exp_avg"])
 
 
 def test_options_that_older_versions_lack_stay():

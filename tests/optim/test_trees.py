@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.noting import noting
 
 import lite
@@ -48,31 +49,32 @@ def test_gradients_that_do_not_fit():
             assert (state["exp_avg"] == tree(0.0)).all()
 
 
-def test_states_that_do_not_fit():
-    for state, message in [
+@each_case(
+    ("state", "message"),
+    [
         (optim.SGD(0.1, momentum=0.9).init(tree()), "state is not one of Adam with these options: expected"),
         (optim.Adam(0.1, amsgrad=True).init(tree()), "state is not one of Adam"),
         (optim.Adam(0.1).init(TensorDict(a=np.ones(2))), r"state\['exp_avg'\] must have a TensorDict at 'n'"),
         (optim.Adam(0.1).init(tree(c=np.ones(1))), r"state\['exp_avg'\] has the entry 'c'"),
         (optim.Adam(0.1).init(tree()).set("step", np.ones(2)), r"state\['step'\] must be one integer"),
         (optim.Adam(0.1).init(tree()).set("step", np.array(0.5)), r"state\['step'\] must be one integer"),
-    ]:
-        with noting(state, message):
-            params = tree()
-            with pytest.raises(ValueError, match=message):
-                optim.Adam(0.1).update_(params, tree(), state)
-            assert (params == tree()).all()
+    ],
+)
+def test_states_that_do_not_fit(state, message):
+    params = tree()
+    with pytest.raises(ValueError, match=message):
+        optim.Adam(0.1).update_(params, tree(), state)
+    assert (params == tree()).all()
 
 
-def test_no_tensordicts():
-    for place in [0, 1, 2]:
-        with noting(place):
-            given = [tree(), tree(), optim.Adam(0.1).init(tree())]
-            given[place] = [np.ones(2)]
-            with pytest.raises(
-                TypeError, match=f"{['params', 'grads', 'state'][place]} must be a TensorDict, got list"
-            ):
-                optim.Adam(0.1).update(*given)
+@each_case("place", [0, 1, 2])
+def test_no_tensordicts(place):
+    given = [tree(), tree(), optim.Adam(0.1).init(tree())]
+    given[place] = [np.ones(2)]
+    with pytest.raises(
+        TypeError, match=f"{['params', 'grads', 'state'][place]} must be a TensorDict, got list"
+    ):
+        optim.Adam(0.1).update(*given)
 
 
 def test_objects_and_integers_take_no_part():

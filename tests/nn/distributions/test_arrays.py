@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite.nn.distributions import Gamma, Normal
 from lite.nn.distributions.arrays import (
@@ -47,16 +47,15 @@ def test_sums_over_the_last_dimensions() -> None:
     assert sum_rightmost(values, 0) is values
 
 
-def test_draws() -> None:
-    for dtype in ["float16", "float32", "float64"]:
-        with noting(dtype):
-            for draw in (standard_normal, uniform):
-                one, two = draw(5, (3, 2), np.dtype(dtype)), draw(5, (3, 2), np.dtype(dtype))
-                assert one.dtype == dtype
-                np.testing.assert_array_equal(one, two)
-            assert generator_of() is generator_of()
-            rng = np.random.default_rng(0)
-            assert generator_of(rng) is rng
+@each_case("dtype", ["float16", "float32", "float64"])
+def test_draws(dtype: str) -> None:
+    for draw in (standard_normal, uniform):
+        one, two = draw(5, (3, 2), np.dtype(dtype)), draw(5, (3, 2), np.dtype(dtype))
+        assert one.dtype == dtype
+        np.testing.assert_array_equal(one, two)
+    assert generator_of() is generator_of()
+    rng = np.random.default_rng(0)
+    assert generator_of(rng) is rng
 
 
 def test_values_keep_their_floats() -> None:

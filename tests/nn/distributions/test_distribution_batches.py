@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.noting import noting
 
 from lite import TensorDict
@@ -173,33 +174,34 @@ def test_expanding_copies_nothing_and_leaves_the_distribution_as_it_was() -> Non
             dist.expand(shape)
 
 
-def test_a_seed_gives_a_row_its_draws_whatever_comes_after_it() -> None:
-    for name in sorted(set(MAKE) - {"LogProbDistribution", *OF_SEVERAL}):
-        with noting(name):
-            p = parameters()
-            part = {key: value[:2] for key, value in p.items()}
-            assert_equal(MAKE[name](p).sample(rng=3)[:2], MAKE[name](part).sample(rng=3))
+@each_case("name", sorted(set(MAKE) - {"LogProbDistribution", *OF_SEVERAL}))
+def test_a_seed_gives_a_row_its_draws_whatever_comes_after_it(name: str) -> None:
+    p = parameters()
+    part = {key: value[:2] for key, value in p.items()}
+    assert_equal(MAKE[name](p).sample(rng=3)[:2], MAKE[name](part).sample(rng=3))
 
 
-def test_all_values() -> None:
-    for name, values, event in [
+@each_case(
+    ("name", "values", "event"),
+    [
         ("Bernoulli", [0.0, 1.0], ()),
         ("Categorical", [0, 1, 2, 3], ()),
         ("MaskedCategorical", [0, 1, 2, 3], ()),
         ("OneHotCategorical", np.eye(4), (4,)),
         ("MaskedOneHotCategorical", np.eye(4), (4,)),
         ("Binomial", np.arange(8.0), ()),
-    ]:
-        with noting(name, values, event):
-            dist = MAKE[name](parameters())
-            assert dist.has_enumerate_support
-            got, narrow = dist.enumerate_support(), dist.enumerate_support(expand=False)
-            assert got.shape == (len(values), *dist.batch_shape, *event)
-            assert narrow.shape == (len(values), *(1,) * len(dist.batch_shape), *event)
-            np.testing.assert_array_equal(narrow.reshape(np.shape(values)), values)
-            np.testing.assert_array_equal(got, np.broadcast_to(narrow, got.shape))
-            assert dist.support.check(got).all()
-            np.testing.assert_allclose(np.exp(dist.log_prob(got)).sum(0), 1)
+    ],
+)
+def test_all_values(name: str, values: Any, event: tuple[int, ...]) -> None:
+    dist = MAKE[name](parameters())
+    assert dist.has_enumerate_support
+    got, narrow = dist.enumerate_support(), dist.enumerate_support(expand=False)
+    assert got.shape == (len(values), *dist.batch_shape, *event)
+    assert narrow.shape == (len(values), *(1,) * len(dist.batch_shape), *event)
+    np.testing.assert_array_equal(narrow.reshape(np.shape(values)), values)
+    np.testing.assert_array_equal(got, np.broadcast_to(narrow, got.shape))
+    assert dist.support.check(got).all()
+    np.testing.assert_allclose(np.exp(dist.log_prob(got)).sum(0), 1)
 
 
 def test_those_of_many_values_say_so() -> None:
@@ -230,15 +232,18 @@ def test_a_mask_that_admits_nothing() -> None:
         dist.sample(rng=0)
 
 
-def test_probs_that_are_none() -> None:
-    for probs, message in [
+@each_case(
+    ("probs", "message"),
+    [
         ([0.5, -0.5], "must not be negative, got -0.5"),
         ([np.nan, 1.0], "must not be negative, got nan"),
         ([np.inf, 1.0], "must not be negative, got inf"),
         ([0.0, 0.0], r"must have a positive sum, got 0\.0"),
-    ]:
-        with noting(probs, message), pytest.raises(ValueError, match=message):
-            d.Categorical(probs=np.array([[0.5, 0.5], probs]))
+    ],
+)
+def test_probs_that_are_none(probs: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        d.Categorical(probs=np.array([[0.5, 0.5], probs]))
 
 
 def test_certain_coins() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.noting import noting
 
 from lite.nn import distributions as d
@@ -22,22 +23,25 @@ PARTS = np.array([-1.3, 0.0, 0.4, 2.0])
 # -- identities ------------------------------------------------------------------------------------------
 
 
-def test_icdf_inverts_cdf_and_the_density_is_its_slope() -> None:
-    for dist in [
+@each_case(
+    "dist",
+    [
         d.Normal(PARTS, 0.7),
         d.Uniform(PARTS, PARTS + 2),
         d.TanhNormal(PARTS, 0.7, low=-1.0, high=3.0, event_dims=0),
         d.TruncatedNormal(PARTS, 0.7, a=-1.0, b=0.5),
-    ]:
-        with noting(dist):
-            p = np.array([[0.1], [0.5], [0.8]])
-            x = dist.icdf(p)
-            assert x.shape == (3, 4)
-            np.testing.assert_allclose(dist.cdf(x), np.broadcast_to(p, (3, 4)), atol=1e-5)
-            step = 1e-6
-            slope = (dist.cdf(x + step) - dist.cdf(x - step)) / (2 * step)
-            np.testing.assert_allclose(np.exp(dist.log_prob(x)), slope, rtol=1e-4)
-            np.testing.assert_allclose(dist.median, dist.icdf(0.5))
+    ],
+    ids=lambda dist: type(dist).__name__,
+)
+def test_icdf_inverts_cdf_and_the_density_is_its_slope(dist: Any) -> None:
+    p = np.array([[0.1], [0.5], [0.8]])
+    x = dist.icdf(p)
+    assert x.shape == (3, 4)
+    np.testing.assert_allclose(dist.cdf(x), np.broadcast_to(p, (3, 4)), atol=1e-5)
+    step = 1e-6
+    slope = (dist.cdf(x + step) - dist.cdf(x - step)) / (2 * step)
+    np.testing.assert_allclose(np.exp(dist.log_prob(x)), slope, rtol=1e-4)
+    np.testing.assert_allclose(dist.median, dist.icdf(0.5))
 
 
 def test_independent_sums_over_events() -> None:
@@ -179,26 +183,25 @@ def test_parameters_are_broadcast_and_numbers_follow_arrays() -> None:
     assert d.Normal(np.zeros(2, int), np.ones(2, int)).log_prob(np.zeros(2)).shape == (2,)
 
 
-def test_dtypes_are_kept() -> None:
-    for dtype in ["float16", "float32", "float64"]:
-        with noting(dtype):
-            loc, scale = np.zeros((2, 3), dtype), np.ones((2, 3), dtype)
-            dists = [
-                d.Normal(loc, scale),
-                d.IndependentNormal(loc, scale),
-                d.TanhNormal(loc, scale),
-                d.TruncatedNormal(loc, scale),
-                d.Uniform(loc, scale),
-                d.Bernoulli(probs=scale),
-                d.Delta(loc),
-                d.TanhDelta(loc),
-            ]
-            for dist in dists:
-                assert dist.sample((2,), rng=0).dtype == dtype
-                assert dist.log_prob(loc).dtype == dtype
-                assert dist.deterministic_sample.dtype == dtype
-            for dist in dists[:2]:
-                assert dist.entropy().dtype == dtype
+@each_case("dtype", ["float16", "float32", "float64"])
+def test_dtypes_are_kept(dtype: str) -> None:
+    loc, scale = np.zeros((2, 3), dtype), np.ones((2, 3), dtype)
+    dists = [
+        d.Normal(loc, scale),
+        d.IndependentNormal(loc, scale),
+        d.TanhNormal(loc, scale),
+        d.TruncatedNormal(loc, scale),
+        d.Uniform(loc, scale),
+        d.Bernoulli(probs=scale),
+        d.Delta(loc),
+        d.TanhDelta(loc),
+    ]
+    for dist in dists:
+        assert dist.sample((2,), rng=0).dtype == dtype
+        assert dist.log_prob(loc).dtype == dtype
+        assert dist.deterministic_sample.dtype == dtype
+    for dist in dists[:2]:
+        assert dist.entropy().dtype == dtype
 
 
 def test_bfloat16() -> None:

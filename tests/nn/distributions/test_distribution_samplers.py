@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.densities import points
 from helpers.noting import noting
 
@@ -133,20 +134,19 @@ DENSITIES: dict[str, Callable[[], Any]] = {
 }
 
 
-def test_samples_follow_the_density() -> None:
-    for name in DENSITIES:
-        with noting(name):
-            dist = DENSITIES[name]()
-            draws = dist.sample((N,), rng=3)
-            if "VonMises" in name:
-                x = np.linspace(-np.pi, np.pi, 100_001)
-                weights = np.full(x.shape, x[1] - x[0])
-            else:
-                x, weights = points(dist, getattr(dist, "loc", 0.0), getattr(dist, "scale", 1.0))
-                x, weights = x[np.isfinite(dist.log_prob(x))], weights[np.isfinite(dist.log_prob(x))]
-            shares = weights * np.exp(dist.log_prob(x))
-            up_to = np.cumsum(shares) - shares / 2
-            assert kolmogorov_smirnov(np.interp(draws, x, up_to), lambda p: p) < KS_LIMIT
+@each_case("name", DENSITIES)
+def test_samples_follow_the_density(name: str) -> None:
+    dist = DENSITIES[name]()
+    draws = dist.sample((N,), rng=3)
+    if "VonMises" in name:
+        x = np.linspace(-np.pi, np.pi, 100_001)
+        weights = np.full(x.shape, x[1] - x[0])
+    else:
+        x, weights = points(dist, getattr(dist, "loc", 0.0), getattr(dist, "scale", 1.0))
+        x, weights = x[np.isfinite(dist.log_prob(x))], weights[np.isfinite(dist.log_prob(x))]
+    shares = weights * np.exp(dist.log_prob(x))
+    up_to = np.cumsum(shares) - shares / 2
+    assert kolmogorov_smirnov(np.interp(draws, x, up_to), lambda p: p) < KS_LIMIT
 
 
 COUNTS: dict[str, Callable[[], Any]] = {
@@ -158,19 +158,18 @@ COUNTS: dict[str, Callable[[], Any]] = {
 }
 
 
-def test_counts_are_as_frequent_as_they_are_probable() -> None:
-    for name in COUNTS:
-        with noting(name):
-            dist = COUNTS[name]()
-            draws = dist.sample((N,), rng=4)
-            assert dist.support.check(draws).all()
-            probs = np.exp(dist.log_prob(np.arange(200.0)))
-            counts = np.bincount(draws.astype(int), minlength=200)
-            common = probs * N > 5
-            rest = [counts[~common].sum()], [probs[~common].sum()]
-            statistic = chi_square(np.append(counts[common], rest[0]), np.append(probs[common], rest[1]))
-            freedom = common.sum()
-            assert statistic < freedom + 3.3 * math.sqrt(2 * freedom) + 4  # about 0.1%
+@each_case("name", COUNTS)
+def test_counts_are_as_frequent_as_they_are_probable(name: str) -> None:
+    dist = COUNTS[name]()
+    draws = dist.sample((N,), rng=4)
+    assert dist.support.check(draws).all()
+    probs = np.exp(dist.log_prob(np.arange(200.0)))
+    counts = np.bincount(draws.astype(int), minlength=200)
+    common = probs * N > 5
+    rest = [counts[~common].sum()], [probs[~common].sum()]
+    statistic = chi_square(np.append(counts[common], rest[0]), np.append(probs[common], rest[1]))
+    freedom = common.sum()
+    assert statistic < freedom + 3.3 * math.sqrt(2 * freedom) + 4  # about 0.1%
 
 
 def test_counts_of_classes() -> None:
@@ -181,17 +180,16 @@ def test_counts_of_classes() -> None:
     np.testing.assert_allclose(np.cov(draws.T), 5 * (np.diag(probs) - probs[:, None] * probs), atol=0.05)
 
 
-def test_one_hot_classes() -> None:
+@each_case("shape", [(N,), (N // 4, 4)])
+def test_one_hot_classes(shape: tuple[int, ...]) -> None:
     """Many draws from few rows, and few from many."""
-    for shape in [(N,), (N // 4, 4)]:
-        with noting(shape):
-            probs = np.array([0.05, 0.0, 0.25, 0.7])
-            for rows, dims in ((probs, shape), (np.broadcast_to(probs, (N, 4)), ())):
-                dist = d.OneHotCategorical(probs=rows)
-                draws = dist.sample(dims, rng=3)
-                assert draws.dtype == np.int64
-                assert dist.support.check(draws).all()
-                assert chi_square(draws.reshape(-1, 4).sum(0), probs) < 13.9  # 0.1%, two degrees of freedom
+    probs = np.array([0.05, 0.0, 0.25, 0.7])
+    for rows, dims in ((probs, shape), (np.broadcast_to(probs, (N, 4)), ())):
+        dist = d.OneHotCategorical(probs=rows)
+        draws = dist.sample(dims, rng=3)
+        assert draws.dtype == np.int64
+        assert dist.support.check(draws).all()
+        assert chi_square(draws.reshape(-1, 4).sum(0), probs) < 13.9  # 0.1%, two degrees of freedom
 
 
 def test_rows_and_repetitions_draw_alike() -> None:

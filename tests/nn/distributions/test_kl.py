@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.densities import points
 from helpers.noting import noting
 
@@ -76,14 +77,13 @@ def test_the_table_is_tested() -> None:
     assert mine - {"Delta"} == (set(DISTS) - {"LogNormal"}) | others | {"TransformedDistribution"}
 
 
-def test_classes() -> None:
-    for make in [lambda p: d.Categorical(probs=p), lambda p: d.OneHotCategorical(probs=p)]:
-        with noting(make):
-            p, q = np.array([[0.2, 0.8, 0.0], [0.5, 0.2, 0.3]]), np.array([0.5, 0.2, 0.3])
-            with np.errstate(divide="ignore", invalid="ignore"):
-                expected = np.where(p > 0, p * np.log(p / q), 0).sum(-1)
-            np.testing.assert_allclose(d.kl_divergence(make(p), make(q)), expected, rtol=1e-12, atol=1e-15)
-            np.testing.assert_array_equal(d.kl_divergence(make(q), make(p)), [np.inf, 0])
+@each_case("make", [lambda p: d.Categorical(probs=p), lambda p: d.OneHotCategorical(probs=p)])
+def test_classes(make: Any) -> None:
+    p, q = np.array([[0.2, 0.8, 0.0], [0.5, 0.2, 0.3]]), np.array([0.5, 0.2, 0.3])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        expected = np.where(p > 0, p * np.log(p / q), 0).sum(-1)
+    np.testing.assert_allclose(d.kl_divergence(make(p), make(q)), expected, rtol=1e-12, atol=1e-15)
+    np.testing.assert_array_equal(d.kl_divergence(make(q), make(p)), [np.inf, 0])
 
 
 def test_shares() -> None:
@@ -131,14 +131,13 @@ def test_ends() -> None:
         d.kl_divergence(fewer, more)
 
 
-def test_batches_and_dtypes() -> None:
-    for dtype in ["float16", "float32", "float64"]:
-        with noting(dtype):
-            p, q = d.Normal(np.zeros((3, 1), dtype), 1.0), d.Gumbel(np.zeros(4, dtype), 1.0)
-            for one, other in ((p, p), (p, q), (p, d.Uniform(np.zeros(4, dtype), 1.0))):
-                got = d.kl_divergence(one, other)
-                assert (got.shape, got.dtype) == (np.broadcast_shapes((3, 1), other.batch_shape), dtype)
-            assert d.kl_divergence(p, d.Normal(np.zeros((0, 1, 1), dtype), 1.0)).shape == (0, 3, 1)
+@each_case("dtype", ["float16", "float32", "float64"])
+def test_batches_and_dtypes(dtype: str) -> None:
+    p, q = d.Normal(np.zeros((3, 1), dtype), 1.0), d.Gumbel(np.zeros(4, dtype), 1.0)
+    for one, other in ((p, p), (p, q), (p, d.Uniform(np.zeros(4, dtype), 1.0))):
+        got = d.kl_divergence(one, other)
+        assert (got.shape, got.dtype) == (np.broadcast_shapes((3, 1), other.batch_shape), dtype)
+    assert d.kl_divergence(p, d.Normal(np.zeros((0, 1, 1), dtype), 1.0)).shape == (0, 3, 1)
 
 
 def test_small_divergences_keep_their_digits_in_single_precision() -> None:

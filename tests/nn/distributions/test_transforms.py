@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.noting import noting
 
 from lite.nn import distributions as d
@@ -116,14 +117,13 @@ def test_equality() -> None:
     assert d.IndependentTransform(affine, 1) != d.IndependentTransform(affine, 0)
 
 
-def test_they_are_pickled_and_shown() -> None:
-    for name in PLAIN:
-        with noting(name):
-            transform, x = PLAIN[name]
-            _ = transform.inv
-            assert pickle.loads(pickle.dumps(transform)) == transform
-            assert repr(transform).split("(")[0].removesuffix(".inv").endswith("Transform")
-            assert transform.forward_shape(x.shape) == transform.inverse_shape(x.shape) == x.shape
+@each_case("name", PLAIN)
+def test_they_are_pickled_and_shown(name: str) -> None:
+    transform, x = PLAIN[name]
+    _ = transform.inv
+    assert pickle.loads(pickle.dumps(transform)) == transform
+    assert repr(transform).split("(")[0].removesuffix(".inv").endswith("Transform")
+    assert transform.forward_shape(x.shape) == transform.inverse_shape(x.shape) == x.shape
 
 
 def test_a_transform_of_ones_own() -> None:

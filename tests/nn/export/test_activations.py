@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.graphs import numbers, open_graph, operators_of, run_graph
 from helpers.noting import noting
 
@@ -31,15 +33,14 @@ LAYERS = [
 ]
 
 
-def test_the_operators(tmp_path: Path) -> None:
-    for layer, wanted in LAYERS:
-        with noting(layer, wanted):
-            path = layer.to_onnx(tmp_path / "net.onnx", numbers(5, 4))
-            np.testing.assert_equal(operators_of(path), wanted)
-            x = np.float32([[0, -0.0, 1e-6, -1e-6], [30, -30, 100, -100], [5, 6, -7, 3]])
-            np.testing.assert_allclose(
-                run_graph(open_graph(path), [x])[0], layer(x), rtol=1e-5, atol=1e-6, strict=True
-            )
+@each_case(("layer", "wanted"), LAYERS, ids=[repr(layer) for layer, _ in LAYERS])
+def test_the_operators(layer: Any, wanted: list[str], tmp_path: Path) -> None:
+    path = layer.to_onnx(tmp_path / "net.onnx", numbers(5, 4))
+    np.testing.assert_equal(operators_of(path), wanted)
+    x = np.float32([[0, -0.0, 1e-6, -1e-6], [30, -30, 100, -100], [5, 6, -7, 3]])
+    np.testing.assert_allclose(
+        run_graph(open_graph(path), [x])[0], layer(x), rtol=1e-5, atol=1e-6, strict=True
+    )
 
 
 def test_other_dtypes(tmp_path: Path) -> None:
@@ -52,9 +53,8 @@ def test_other_dtypes(tmp_path: Path) -> None:
             np.testing.assert_allclose(got, layer(x), rtol=tolerance, atol=tolerance, strict=True)
 
 
-def test_in_place(tmp_path: Path) -> None:
-    for kind in [nn.ReLU, nn.SiLU, nn.LeakyReLU, nn.ELU]:
-        with noting(kind):
-            net, x = nn.Sequential(nn.Linear(4, 4), kind(inplace=True)), numbers(5, 4)
-            got = run_graph(open_graph(net.to_onnx(tmp_path / "net.onnx", x)), [x])[0]
-            np.testing.assert_allclose(got, net(x), rtol=1e-5, atol=1e-6, strict=True)
+@each_case("kind", [nn.ReLU, nn.SiLU, nn.LeakyReLU, nn.ELU])
+def test_in_place(kind: Any, tmp_path: Path) -> None:
+    net, x = nn.Sequential(nn.Linear(4, 4), kind(inplace=True)), numbers(5, 4)
+    got = run_graph(open_graph(net.to_onnx(tmp_path / "net.onnx", x)), [x])[0]
+    np.testing.assert_allclose(got, net(x), rtol=1e-5, atol=1e-6, strict=True)

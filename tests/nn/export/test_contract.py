@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite.nn._export.contract import (
     DIGEST,
@@ -93,16 +93,13 @@ HOSTILE = [
 ]
 
 
-def test_hostile_files(tmp_path: Path) -> None:
-    for content, message in HOSTILE:
-        with noting(content, message):
-            path = contract_path(tmp_path / "net.onnx")
-            path.write_bytes(content)
-            with pytest.raises(ValueError, match=message) as caught:
-                read_contract(tmp_path / "net.onnx")
-            np.testing.assert_equal(
-                (str(path) in str(caught.value), len(str(caught.value)) < 600), (True, True)
-            )
+@each_case(("content", "message"), HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_files(content: bytes, message: str, tmp_path: Path) -> None:
+    path = contract_path(tmp_path / "net.onnx")
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message) as caught:
+        read_contract(tmp_path / "net.onnx")
+    np.testing.assert_equal((str(path) in str(caught.value), len(str(caught.value)) < 600), (True, True))
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:

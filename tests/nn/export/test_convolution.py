@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.graphs import numbers, open_graph, operators_of, run_graph
-from helpers.noting import noting
 
 from lite import nn
 
@@ -24,31 +25,23 @@ LAYERS = [
 ]
 
 
-def test_batches_of_any_size(tmp_path: Path) -> None:
-    for layer in LAYERS:
-        with noting(layer):
-            path = layer.to_onnx(tmp_path / "net.onnx", numbers(5, 3, 9, 8))
-            np.testing.assert_equal(
-                set(operators_of(path)) <= {"Conv", "MaxPool", "AveragePool", "Pad"}, True
-            )
-            session = open_graph(path)
-            for rows in (1, 5):
-                x = numbers(rows, 3, 9, 8)
-                np.testing.assert_allclose(
-                    run_graph(session, [x])[0], layer(x), rtol=1e-5, atol=1e-5, strict=True
-                )
+@each_case("layer", LAYERS, ids=repr)
+def test_batches_of_any_size(layer: Any, tmp_path: Path) -> None:
+    path = layer.to_onnx(tmp_path / "net.onnx", numbers(5, 3, 9, 8))
+    np.testing.assert_equal(set(operators_of(path)) <= {"Conv", "MaxPool", "AveragePool", "Pad"}, True)
+    session = open_graph(path)
+    for rows in (1, 5):
+        x = numbers(rows, 3, 9, 8)
+        np.testing.assert_allclose(run_graph(session, [x])[0], layer(x), rtol=1e-5, atol=1e-5, strict=True)
 
 
-def test_images_of_any_size(tmp_path: Path) -> None:
-    for layer in [LAYERS[0], LAYERS[1], LAYERS[3]]:
-        with noting(layer):
-            axes = {"input": {0: "batch", 2: "height", 3: "width"}}
-            session = open_graph(layer.to_onnx(tmp_path / "net.onnx", numbers(5, 3, 9, 8), dynamic_axes=axes))
-            for shape in ((1, 3, 9, 8), (2, 3, 12, 7)):
-                x = numbers(*shape)
-                np.testing.assert_allclose(
-                    run_graph(session, [x])[0], layer(x), rtol=1e-5, atol=1e-5, strict=True
-                )
+@each_case("layer", [LAYERS[0], LAYERS[1], LAYERS[3]], ids=repr)
+def test_images_of_any_size(layer: Any, tmp_path: Path) -> None:
+    axes = {"input": {0: "batch", 2: "height", 3: "width"}}
+    session = open_graph(layer.to_onnx(tmp_path / "net.onnx", numbers(5, 3, 9, 8), dynamic_axes=axes))
+    for shape in ((1, 3, 9, 8), (2, 3, 12, 7)):
+        x = numbers(*shape)
+        np.testing.assert_allclose(run_graph(session, [x])[0], layer(x), rtol=1e-5, atol=1e-5, strict=True)
 
 
 def test_errors_are_those_of_the_layer(tmp_path: Path) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.graphs import numbers, open_graph, operators_of, run_graph
-from helpers.noting import noting
 
 from lite import nn
 
@@ -15,22 +16,25 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 
-def test_one_operator(tmp_path: Path) -> None:
-    for layer, shape, wanted in [
+@each_case(
+    ("layer", "shape", "wanted"),
+    [
         (nn.LayerNorm(4), (5, 4), ["LayerNormalization"]),
         (nn.LayerNorm((3, 4), elementwise_affine=False), (5, 3, 4), ["LayerNormalization"]),
         (nn.BatchNorm1d(4), (5, 4), ["BatchNormalization"]),
         (nn.BatchNorm1d(4, affine=False), (5, 4, 3), ["BatchNormalization"]),
-    ]:
-        with noting(layer, shape, wanted):
-            for name in ("running_mean", "running_var"):
-                if getattr(layer, name, None) is not None:
-                    getattr(layer, name)[...] = np.abs(numbers(4, seed=3)) + 0.5
-            x = numbers(*shape)
-            path = layer.to_onnx(tmp_path / "net.onnx", x)
-            np.testing.assert_equal(operators_of(path), wanted)
-            got = run_graph(open_graph(path), [x])[0]
-            np.testing.assert_allclose(got, layer.eval()(x), rtol=1e-5, atol=1e-5, strict=True)
+    ],
+    ids=repr,
+)
+def test_one_operator(layer: Any, shape: tuple[int, ...], wanted: list[str], tmp_path: Path) -> None:
+    for name in ("running_mean", "running_var"):
+        if getattr(layer, name, None) is not None:
+            getattr(layer, name)[...] = np.abs(numbers(4, seed=3)) + 0.5
+    x = numbers(*shape)
+    path = layer.to_onnx(tmp_path / "net.onnx", x)
+    np.testing.assert_equal(operators_of(path), wanted)
+    got = run_graph(open_graph(path), [x])[0]
+    np.testing.assert_allclose(got, layer.eval()(x), rtol=1e-5, atol=1e-5, strict=True)
 
 
 def test_a_module_in_training_mode_is_exported_as_for_evaluation(tmp_path: Path) -> None:

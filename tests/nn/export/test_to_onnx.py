@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.graphs import flat, numbers, open_graph, resized, run_graph
 from helpers.layer_cases import CASES, TITLES, Case
-from helpers.noting import noting
 
 from lite import TensorDict, nn
 from lite.models import OnnxModule
@@ -141,20 +141,23 @@ def test_every_layer_is_tested() -> None:
     np.testing.assert_equal(missing, set())
 
 
-def test_scales(tmp_path: Path) -> None:
-    for net in [
+@each_case(
+    "net",
+    [
         nn.NormalParamExtractor(),
         nn.NormalParamExtractor("exp"),
         nn.NormalParamExtractor("expln"),
         nn.AddStateIndependentNormalScale(4),
         nn.biased_softplus(1.0),
-    ]:
-        with noting(net):
-            session = open_graph(net.to_onnx(tmp_path / "net.onnx", numbers(5, 4)))
-            for rows in (1, 3, 0):
-                x = numbers(rows, 4)
-                for got, want in zip(run_graph(session, [x]), flat(net(x)), strict=True):
-                    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, strict=True)
+    ],
+    ids=repr,
+)
+def test_scales(net: Any, tmp_path: Path) -> None:
+    session = open_graph(net.to_onnx(tmp_path / "net.onnx", numbers(5, 4)))
+    for rows in (1, 3, 0):
+        x = numbers(rows, 4)
+        for got, want in zip(run_graph(session, [x]), flat(net(x)), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, strict=True)
 
 
 @pytest.mark.parametrize(

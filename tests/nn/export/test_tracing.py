@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.graphs import numbers, open_graph, run_graph
-from helpers.noting import noting
 
 from lite import nn
 from lite._transforms.graphs.array import GraphArray
@@ -37,18 +37,17 @@ def test_shared_parameters_stay_shared() -> None:
     np.testing.assert_equal(twin[0].weight is twin[1].weight, True)
 
 
-def test_lazy_layers_before_their_first_call_are_refused(tmp_path: Path) -> None:
-    for layer in [nn.LazyLinear(3), nn.LazyConv1d(3, 2), nn.LazyBatchNorm1d()]:
-        with noting(layer):
-            pytest.importorskip("onnx")
-            pytest.importorskip("onnxruntime")
-            x = numbers(5, 4, 6)
-            net = nn.Sequential(layer)
-            with pytest.raises(RuntimeError, match=r"'0\.\w+' has no shape before the first call"):
-                net.to_onnx(tmp_path / "net.onnx", x)
-            net(x)
-            got = run_graph(open_graph(net.to_onnx(tmp_path / "net.onnx", x)), [x])[0]
-            np.testing.assert_allclose(got, net.eval()(x), rtol=1e-5, atol=1e-6, strict=True)
+@each_case("layer", [nn.LazyLinear(3), nn.LazyConv1d(3, 2), nn.LazyBatchNorm1d()], ids=repr)
+def test_lazy_layers_before_their_first_call_are_refused(layer: Any, tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    x = numbers(5, 4, 6)
+    net = nn.Sequential(layer)
+    with pytest.raises(RuntimeError, match=r"'0\.\w+' has no shape before the first call"):
+        net.to_onnx(tmp_path / "net.onnx", x)
+    net(x)
+    got = run_graph(open_graph(net.to_onnx(tmp_path / "net.onnx", x)), [x])[0]
+    np.testing.assert_allclose(got, net.eval()(x), rtol=1e-5, atol=1e-6, strict=True)
 
 
 def test_modules_without_data_are_refused() -> None:

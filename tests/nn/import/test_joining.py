@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 from helpers.onnx_nodes import model_of
 
 from lite import jit, nn, value_and_grad, vmap
@@ -37,11 +37,12 @@ def test_gates_are_one_step(product: str, last: str) -> None:
     np.testing.assert_allclose(by_x, X * Y * share * (1 + X * (1 - share)), rtol=1e-4, atol=1e-5)
 
 
-def test_what_somebody_else_reads_stays() -> None:
-    for product, last, outputs in [("x s", "t y", "z s"), ("x s", "t y", "z t"), ("y s", "t y", "z")]:
-        with noting(product, last, outputs):
-            net = gate(product, last, outputs)
-            assert len(net._source.program.steps) == 3
+@each_case(
+    ("product", "last", "outputs"), [("x s", "t y", "z s"), ("x s", "t y", "z t"), ("y s", "t y", "z")]
+)
+def test_what_somebody_else_reads_stays(product: str, last: str, outputs: str) -> None:
+    net = gate(product, last, outputs)
+    assert len(net._source.program.steps) == 3
 
 
 @pytest.mark.compiled
@@ -180,25 +181,22 @@ def loss_of(net: Any, constants: Any) -> Callable[[Any], Any]:
     return loss
 
 
-def test_attention_is_one_step_with_the_numbers_of_its_nodes() -> None:
-    for name in SPELLINGS:
-        with noting(name):
-            net, constants = attention(SPELLINGS[name])
-            steps = net._source.program.steps
-            assert any(step.op == "Attention" for step in steps) == SPELLINGS[name].joins
-            alone, _ = attention(SPELLINGS[name], "z w")  # what is given stays a node
-            assert not any(step.op == "Attention" for step in alone._source.program.steps)
-            with np.errstate(invalid="ignore"):
-                np.testing.assert_allclose(
-                    net(QUERY, KEY, VALUE, *constants), alone(QUERY, KEY, VALUE, *constants)[0], atol=1e-5
-                )
-                if "nothing" in name:  # of these nodes a gradient is no number
-                    continue
-                grads, wanted = (
-                    value_and_grad(loss_of(x, constants))([QUERY, KEY, VALUE])[1] for x in (net, alone)
-                )
-            for found, expected in zip(grads, wanted, strict=True):
-                np.testing.assert_allclose(found, expected, atol=2e-5 * np.abs(expected).max())
+@each_case("name", SPELLINGS)
+def test_attention_is_one_step_with_the_numbers_of_its_nodes(name: str) -> None:
+    net, constants = attention(SPELLINGS[name])
+    steps = net._source.program.steps
+    assert any(step.op == "Attention" for step in steps) == SPELLINGS[name].joins
+    alone, _ = attention(SPELLINGS[name], "z w")  # what is given stays a node
+    assert not any(step.op == "Attention" for step in alone._source.program.steps)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(
+            net(QUERY, KEY, VALUE, *constants), alone(QUERY, KEY, VALUE, *constants)[0], atol=1e-5
+        )
+        if "nothing" in name:  # of these nodes a gradient is no number
+            return
+        grads, wanted = (value_and_grad(loss_of(x, constants))([QUERY, KEY, VALUE])[1] for x in (net, alone))
+    for found, expected in zip(grads, wanted, strict=True):
+        np.testing.assert_allclose(found, expected, atol=2e-5 * np.abs(expected).max())
 
 
 def test_attention_in_maps_and_traces_is_its_nodes() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 from helpers.onnx_nodes import Case, module_of
 
 from lite.nn._import.limits import Memory, check_time, elements_limit, is_limited, most_elements, time_limit
@@ -103,7 +103,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-def test_hostile_nodes_are_refused() -> None:
-    for case, message in REFUSED:
-        with noting(case, message), pytest.raises(ValueError, match=message):
-            module_of(case)(*(x for x in case.inputs if x is not None))
+@each_case(("case", "message"), REFUSED, ids=[str(case) for case, _ in REFUSED])
+def test_hostile_nodes_are_refused(case: Case, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        module_of(case)(*(x for x in case.inputs if x is not None))

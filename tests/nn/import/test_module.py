@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 from helpers.onnx_nodes import model_of
 
 from lite import TensorDict, nn
@@ -73,19 +74,21 @@ def test_a_weight_can_be_an_argument() -> None:
     np.testing.assert_array_equal(net(X, w=np.eye(3, dtype=np.float32)), X)
 
 
-def test_what_learns() -> None:
-    for trainable, learns in [
+@each_case(
+    ("trainable", "learns"),
+    [
         (None, {"a.w", "b.w"}),
         (False, set()),
         (["a.*"], {"a.w"}),
         (lambda name: name.startswith("b"), {"b.w"}),
-    ]:
-        with noting(trainable, learns):
-            net = nn.from_onnx(chain("a.w", "b.w", unused=np.ones(3, np.float32)), trainable=trainable)
-            assert {name for name, p in net.named_parameters() if p.requires_grad} == learns
-            assert names_of(net) == ["a.w", "b.w"]  # of the graph's weights those that something reads
-            for name, p in net.named_parameters():
-                assert p.data.flags.writeable or name not in learns
+    ],
+)
+def test_what_learns(trainable: Any, learns: set[str]) -> None:
+    net = nn.from_onnx(chain("a.w", "b.w", unused=np.ones(3, np.float32)), trainable=trainable)
+    assert {name for name, p in net.named_parameters() if p.requires_grad} == learns
+    assert names_of(net) == ["a.w", "b.w"]  # of the graph's weights those that something reads
+    for name, p in net.named_parameters():
+        assert p.data.flags.writeable or name not in learns
 
 
 def test_only_chosen_outputs_are_computed() -> None:

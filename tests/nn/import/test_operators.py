@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 from helpers.onnx_nodes import model_of
 
 from lite import nn
@@ -35,8 +36,9 @@ def test_what_a_node_says() -> None:
     assert (spec.dtype(10), spec.dtype(11)) == (np.float32, np.float64)
 
 
-def test_attributes_of_another_type_are_refused_when_a_graph_is_read() -> None:
-    for op, attributes, message in [
+@each_case(
+    ("op", "attributes", "message"),
+    [
         ("Softmax", {"axis": 1.5}, "axis must be an integer, got 1.5"),
         ("Softmax", {"axis": "last"}, "axis must be an integer, got 'last'"),
         ("LayerNormalization", {"epsilon": 1}, "epsilon must be a float, got 1"),
@@ -48,12 +50,15 @@ def test_attributes_of_another_type_are_refused_when_a_graph_is_read() -> None:
         ("Upsample", {"scales": [1, 2]}, r"scales must be a list of floats, got \[1, 2\]"),
         ("LpNormalization", {"p": "two"}, "p must be an integer, got 'two'"),
         ("Softmax", {"axis": np.zeros(2, np.float32)}, "axis must be an integer, got ndarray"),
-    ]:
-        with noting(op, attributes, message):
-            node = writer.node(op, "here", ["x", "w"], ["y"], attributes)
-            x = np.zeros((1, 2, 3), np.float32)
-            with pytest.raises(ValueError, match=f"{op} 'here': {message}"):
-                nn.from_onnx(model_of([node], {"x": x, "w": x}, ["y"], opset=9))
+    ],
+)
+def test_attributes_of_another_type_are_refused_when_a_graph_is_read(
+    op: str, attributes: dict[str, Any], message: str
+) -> None:
+    node = writer.node(op, "here", ["x", "w"], ["y"], attributes)
+    x = np.zeros((1, 2, 3), np.float32)
+    with pytest.raises(ValueError, match=f"{op} 'here': {message}"):
+        nn.from_onnx(model_of([node], {"x": x, "w": x}, ["y"], opset=9))
 
 
 def test_the_table_of_types_is_that_of_the_operators() -> None:

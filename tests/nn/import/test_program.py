@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 from helpers.onnx_nodes import model_of
 
 from lite import nn
@@ -19,17 +19,20 @@ def node(op: str, inputs: str, outputs: str, domain: str = "") -> bytes:
     return writer.node(op, f"the_{op}", inputs.split(), outputs.split(), {}, domain)
 
 
-def test_nodes_in_no_order_are_refused() -> None:
-    for nodes, message in [
+@each_case(
+    ("nodes", "message"),
+    [
         (
             [node("Neg", "b", "a"), node("Neg", "a", "b")],
             "'the_Neg' .Neg. reads 'b', which nothing before it gives",
         ),
         ([node("Neg", "x", "a"), node("Abs", "x", "a")], "the value 'a' is given twice"),
         ([node("Neg", "x", "x")], "the value 'x' is given twice"),
-    ]:
-        with noting(nodes, message), pytest.raises(ValueError, match=message):
-            nn.from_onnx(model_of(nodes, {"x": X}, ["x" if len(nodes) == 1 else "a"]))
+    ],
+)
+def test_nodes_in_no_order_are_refused(nodes: list[bytes], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        nn.from_onnx(model_of(nodes, {"x": X}, ["x" if len(nodes) == 1 else "a"]))
 
 
 def test_all_missing_operators_are_named_at_once() -> None:

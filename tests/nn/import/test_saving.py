@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.models.real_models import MODELS
-from helpers.noting import noting
 from helpers.onnx_nodes import model_of
 
 from lite import TensorDict, nn
@@ -17,22 +17,21 @@ from lite._files.onnx import writer
 X = np.arange(6.0, dtype=np.float32).reshape(2, 3)
 
 
-def test_only_the_weights_change(tmp_path: Path) -> None:
-    for dtype in [np.float32, np.float64, np.float16]:
-        with noting(dtype):
-            weights = {"w": np.eye(3).astype(dtype), "b": np.ones(3, dtype), "n": np.array([3])}
-            nodes = [
-                writer.node("MatMul", "", ["x", "w"], ["a"], {}),
-                writer.node("Add", "", ["a", "b"], ["y"], {}),
-                writer.node("Identity", "", ["n"], ["z"], {}),
-            ]
-            model = model_of(nodes, {"x": X.astype(dtype)}, ["y", "z"], weights)
-            net = nn.from_onnx(model)
-            assert net.save_onnx(tmp_path / "same.onnx").read_bytes() == model
-            net.w.data[...] = 2.5
-            changed = net.save_onnx(tmp_path / "changed.onnx").read_bytes()
-            assert changed.replace(np.full(9, 2.5, dtype).tobytes(), weights["w"].tobytes()) == model
-            np.testing.assert_allclose(nn.from_onnx(changed)(X)[0], net(X)[0])
+@each_case("dtype", [np.float32, np.float64, np.float16])
+def test_only_the_weights_change(tmp_path: Path, dtype: type) -> None:
+    weights = {"w": np.eye(3).astype(dtype), "b": np.ones(3, dtype), "n": np.array([3])}
+    nodes = [
+        writer.node("MatMul", "", ["x", "w"], ["a"], {}),
+        writer.node("Add", "", ["a", "b"], ["y"], {}),
+        writer.node("Identity", "", ["n"], ["z"], {}),
+    ]
+    model = model_of(nodes, {"x": X.astype(dtype)}, ["y", "z"], weights)
+    net = nn.from_onnx(model)
+    assert net.save_onnx(tmp_path / "same.onnx").read_bytes() == model
+    net.w.data[...] = 2.5
+    changed = net.save_onnx(tmp_path / "changed.onnx").read_bytes()
+    assert changed.replace(np.full(9, 2.5, dtype).tobytes(), weights["w"].tobytes()) == model
+    np.testing.assert_allclose(nn.from_onnx(changed)(X)[0], net(X)[0])
 
 
 def test_weights_beside_the_graph_and_its_contract(tmp_path: Path) -> None:

@@ -1,20 +1,19 @@
 """ReLU, Tanh, SiLU."""
 
 import numpy as np
-from helpers.noting import noting
+from helpers.cases import each_case
 
 import lite
 from lite import nn, vmap
 
 
-def test_relu():
-    for dtype in ["float16", "float32", "float64", "int32"]:
-        with noting(dtype):
-            x = np.array([-2, 0, 3], dtype=dtype)
-            out = nn.ReLU()(x)
-            assert out.dtype == dtype
-            np.testing.assert_array_equal(out, [0, 0, 3])
-            np.testing.assert_array_equal(x, [-2, 0, 3])
+@each_case("dtype", ["float16", "float32", "float64", "int32"])
+def test_relu(dtype):
+    x = np.array([-2, 0, 3], dtype=dtype)
+    out = nn.ReLU()(x)
+    assert out.dtype == dtype
+    np.testing.assert_array_equal(out, [0, 0, 3])
+    np.testing.assert_array_equal(x, [-2, 0, 3])
 
 
 def test_relu_keeps_nan_and_writes_in_place_when_told():
@@ -29,19 +28,18 @@ def test_tanh():
     assert nn.Tanh()(np.array([1], dtype=np.int64)).dtype == np.float32
 
 
-def test_silu(rng):
-    for size in [100, 1 << 14]:
-        with noting(size):
-            x = (rng.normal(size=size) * 20).astype(np.float32)
-            x[:4] = -1e30, 1e30, np.inf, np.nan
-            with np.errstate(over="ignore"):
-                wide = x.astype(np.float64)
-                expected = wide / (1 + np.exp(-wide))
-            np.testing.assert_allclose(nn.SiLU()(x), expected, rtol=1e-6, atol=1e-30)
-            written = x.copy()
-            assert nn.SiLU(inplace=True)(written) is written
-            np.testing.assert_array_equal(written, nn.SiLU()(x))
-            np.testing.assert_array_equal(vmap(nn.SiLU())(x.reshape(4, -1)), nn.SiLU()(x).reshape(4, -1))
+@each_case("size", [100, 1 << 14])  # by NumPy, by compiled code
+def test_silu(size, rng):
+    x = (rng.normal(size=size) * 20).astype(np.float32)
+    x[:4] = -1e30, 1e30, np.inf, np.nan
+    with np.errstate(over="ignore"):
+        wide = x.astype(np.float64)
+        expected = wide / (1 + np.exp(-wide))
+    np.testing.assert_allclose(nn.SiLU()(x), expected, rtol=1e-6, atol=1e-30)
+    written = x.copy()
+    assert nn.SiLU(inplace=True)(written) is written
+    np.testing.assert_array_equal(written, nn.SiLU()(x))
+    np.testing.assert_array_equal(vmap(nn.SiLU())(x.reshape(4, -1)), nn.SiLU()(x).reshape(4, -1))
 
 
 def test_relu_has_no_slope_at_zero_under_vmap_either():

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import nn
 
@@ -43,15 +43,19 @@ def test_masks(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(out, by_hand(layer, x, np.tile(~padded, (5, 1))), rtol=1e-4, atol=1e-6)
 
 
-def test_masks_of_other_shapes_are_refused() -> None:
-    for batch, mask, error in [
+@each_case(
+    ("batch", "mask", "error"),
+    [
         ((), (5, 4), RuntimeError),
         ((), (3, 5, 5), AssertionError),  # as in torch, of inputs without a batch
         ((3,), (5, 4), RuntimeError),
         ((3,), (3, 5, 5), RuntimeError),
         ((3,), (5,), AssertionError),
-    ]:
-        with noting(batch, mask, error):
-            layer, x = nn.MultiheadAttention(8, 2, batch_first=True), np.zeros((*batch, 5, 8), np.float32)
-            with pytest.raises(error, match="attn_mask must have shape"):
-                layer(x, x, x, attn_mask=np.zeros(mask, bool))
+    ],
+)
+def test_masks_of_other_shapes_are_refused(
+    batch: tuple[int], mask: tuple[int], error: type[Exception]
+) -> None:
+    layer, x = nn.MultiheadAttention(8, 2, batch_first=True), np.zeros((*batch, 5, 8), np.float32)
+    with pytest.raises(error, match="attn_mask must have shape"):
+        layer(x, x, x, attn_mask=np.zeros(mask, bool))

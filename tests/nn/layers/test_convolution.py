@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import grad, nn, value_and_grad, vmap
 from lite.kernels import backend
@@ -24,13 +24,12 @@ def by_hand(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, stride: int, pa
     return np.einsum("ijchw,ochw->oij", np.array(windows), weight) + bias[:, None, None]
 
 
-def test_two_dimensions(rng: np.random.Generator) -> None:
-    for stride, pad, step in [(1, 0, 1), (2, 1, 1), (1, 2, 2), (3, 0, 1)]:
-        with noting(stride, pad, step):
-            layer = nn.Conv2d(2, 3, (3, 2), stride, pad, step, rng=0)
-            x = rng.normal(size=(2, 2, 7, 6)).astype(np.float32)
-            expected = [by_hand(one, layer.weight.data, layer.bias.data, stride, pad, step) for one in x]
-            np.testing.assert_allclose(layer(x), expected, rtol=1e-4, atol=1e-5)
+@each_case(("stride", "pad", "step"), [(1, 0, 1), (2, 1, 1), (1, 2, 2), (3, 0, 1)])
+def test_two_dimensions(rng: np.random.Generator, stride: int, pad: int, step: int) -> None:
+    layer = nn.Conv2d(2, 3, (3, 2), stride, pad, step, rng=0)
+    x = rng.normal(size=(2, 2, 7, 6)).astype(np.float32)
+    expected = [by_hand(one, layer.weight.data, layer.bias.data, stride, pad, step) for one in x]
+    np.testing.assert_allclose(layer(x), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_one_dimension_and_groups(rng: np.random.Generator) -> None:

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 from helpers.tiers import standing_for_all
 
 from lite.kernels.backends.choice import backend
@@ -29,17 +29,20 @@ def test_smaller_ones_are_taken_where_kernels_need_not_be_loaded():
     assert (convolutions_for(1 << 20, x) is not None) == (backend() == "prebuilt")
 
 
-def test_others_are_not():
-    for arrays in [
+@each_case(
+    "arrays",
+    [
         (x[: READY - 1],),
         (x.astype(float),),
         (x.astype(">f4"),),
         (x, x.astype(float)),
         (x, [1.0]),
         ([0.0] * LARGE,),
-    ]:
-        with noting(arrays):
-            assert layers_for(*arrays) is None
+    ],
+    ids=["small", "float64", "byte order", "other parameters", "no array", "a list"],
+)
+def test_others_are_not(arrays):
+    assert layers_for(*arrays) is None
 
 
 PROGRAM = """

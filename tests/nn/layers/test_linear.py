@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.noting import noting
 
 from lite import nn, vmap
@@ -32,10 +33,10 @@ def test_affine_map_of_the_last_dimension(rng):
             np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_wrong_last_dimension():
-    for shape in [(2, 4), (4, 2), ()]:
-        with noting(shape), pytest.raises(RuntimeError, match="in_features=3"):
-            layer()(np.zeros(shape, dtype=F32))
+@each_case("shape", [(2, 4), (4, 2), ()])
+def test_wrong_last_dimension(shape):
+    with pytest.raises(RuntimeError, match="in_features=3"):
+        layer()(np.zeros(shape, dtype=F32))
 
 
 def test_initial_values_follow_the_bound_and_the_seed():
@@ -68,8 +69,9 @@ def test_half_precision_computes_in_float32(rng):
     np.testing.assert_array_equal(out, (reference.T + m.bias.data.astype(F32)).astype(np.float16))
 
 
-def test_mixed_dtypes():
-    for x_dtype, w_dtype, expected in [
+@each_case(
+    ("x_dtype", "w_dtype", "expected"),
+    [
         ("float32", "float16", "float32"),
         ("float64", "float32", "float64"),
         ("int64", "float32", "float32"),
@@ -77,10 +79,11 @@ def test_mixed_dtypes():
         ("float32", "complex64", "complex64"),
         ("float64", "complex64", "complex128"),
         ("float32", "float64", "float64"),
-    ]:
-        with noting(x_dtype, w_dtype, expected):
-            m = layer().to(dtype=w_dtype)
-            assert m(np.ones((2, 3), dtype=x_dtype)).dtype == expected
+    ],
+)
+def test_mixed_dtypes(x_dtype, w_dtype, expected):
+    m = layer().to(dtype=w_dtype)
+    assert m(np.ones((2, 3), dtype=x_dtype)).dtype == expected
 
 
 def test_complex_parameters():

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import value_and_grad
 from lite.kernels.backends.choice import backend
@@ -22,8 +22,9 @@ def hiding(shown: Any, low: float = -np.inf) -> Any:
     return np.where(shown, 0, low).astype(np.float32)
 
 
-def test_masks_are_ranges_of_keys() -> None:
-    for masks, first, last in [
+@each_case(
+    ("masks", "first", "last"),
+    [
         ([], 0, 5),
         ([EYE], np.arange(4), np.arange(4) + 1),
         ([hiding(HALF)], 0, 3),
@@ -31,16 +32,18 @@ def test_masks_are_ranges_of_keys() -> None:
         ([HALF, hiding(np.arange(5) > 0)], 1, 3),
         ([HALF & (np.arange(2) > 0)[:, None, None, None]], 0, np.array([0, 3])[:, None, None]),
         ([np.ones((4, 1), np.bool_)], 0, 5),
-    ]:
-        with noting(masks, first, last):
-            seen = seen_keys(masks, SHAPE, True)
-            assert seen is not None
-            for found, wanted in zip(seen, (first, last), strict=True):
-                np.testing.assert_array_equal(found, np.broadcast_to(wanted, SHAPE[:-1]))
+    ],
+)
+def test_masks_are_ranges_of_keys(masks: Any, first: Any, last: Any) -> None:
+    seen = seen_keys(masks, SHAPE, True)
+    assert seen is not None
+    for found, wanted in zip(seen, (first, last), strict=True):
+        np.testing.assert_array_equal(found, np.broadcast_to(wanted, SHAPE[:-1]))
 
 
-def test_other_masks_are_none() -> None:
-    for mask in [
+@each_case(
+    "mask",
+    [
         np.arange(5) % 2 == 0,
         hiding(HALF, -9e3),
         np.full(5, np.nan, np.float32),
@@ -48,9 +51,10 @@ def test_other_masks_are_none() -> None:
         np.zeros((2, 1, 1, 4, 5), np.float32),
         np.zeros(3, np.float32),
         None,
-    ]:
-        with noting(mask):
-            assert seen_keys([mask], SHAPE, True) is None
+    ],
+)
+def test_other_masks_are_none(mask: Any) -> None:
+    assert seen_keys([mask], SHAPE, True) is None
 
 
 def test_queries_that_see_nothing_are_zeros_or_none() -> None:
@@ -84,8 +88,9 @@ def test_heads_share_keys(shared: Any) -> None:
         np.testing.assert_allclose(a, b, atol=2e-5 * np.abs(b).max())
 
 
-def test_other_shapes_are_none() -> None:
-    for q, k, v in [
+@each_case(
+    ("q", "k", "v"),
+    [
         ((2, 4, 64, 48), (2, 3, 9, 48), (2, 3, 9, 48)),
         ((2, 4, 64, 48), (2, 4, 9, 48), (2, 4, 9, 32)),
         ((2, 4, 64, 40), (2, 4, 9, 40), (2, 4, 9, 40)),
@@ -94,7 +99,8 @@ def test_other_shapes_are_none() -> None:
         ((2, 2, 4, 64, 48), (2, 1, 4, 9, 48), (2, 1, 4, 9, 48)),
         ((512, 48), (9, 48), (9, 48)),
         ((2, 4, 2, 48), (2, 4, 9, 48), (2, 4, 9, 48)),
-    ]:
-        with noting(q, k, v):
-            parts = [np.zeros(shape, np.float32) for shape in (q, k, v)]
-            assert masked_attention(*parts, 1.0, [], empty_is_zero=True) is None  # type: ignore[misc, arg-type]
+    ],
+)
+def test_other_shapes_are_none(q: Any, k: Any, v: Any) -> None:
+    parts = [np.zeros(shape, np.float32) for shape in (q, k, v)]
+    assert masked_attention(*parts, 1.0, [], empty_is_zero=True) is None  # type: ignore[misc, arg-type]

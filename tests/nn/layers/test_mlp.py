@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import nn
 
@@ -30,13 +30,12 @@ def test_a_width_needs_a_depth() -> None:
         nn.MLP(3, 2, num_cells=4)
 
 
-def test_a_first_layer_finds_out_its_size() -> None:
-    for layer, lazy in [(nn.Linear, "LazyLinear"), (nn.NoisyLinear, "NoisyLazyLinear")]:
-        with noting(layer, lazy):
-            net = nn.MLP(None, 2, num_cells=[4], layer_class=layer, activation_class=nn.ReLU)
-            assert [type(part).__name__ for part in net] == [lazy, "ReLU", layer.__name__]
-            assert net(np.ones((7, 3), np.float32)).shape == (7, 2)
-            assert [type(part) for part in net] == [layer, nn.ReLU, layer]
-            for other in (nn.Conv1d, nn.Bilinear):
-                with pytest.raises(KeyError, match="has no lazy form"):
-                    nn.MLP(None, 2, layer_class=other)
+@each_case(("layer", "lazy"), [(nn.Linear, "LazyLinear"), (nn.NoisyLinear, "NoisyLazyLinear")])
+def test_a_first_layer_finds_out_its_size(layer: type[nn.Module], lazy: str) -> None:
+    net = nn.MLP(None, 2, num_cells=[4], layer_class=layer, activation_class=nn.ReLU)
+    assert [type(part).__name__ for part in net] == [lazy, "ReLU", layer.__name__]
+    assert net(np.ones((7, 3), np.float32)).shape == (7, 2)
+    assert [type(part) for part in net] == [layer, nn.ReLU, layer]
+    for other in (nn.Conv1d, nn.Bilinear):
+        with pytest.raises(KeyError, match="has no lazy form"):
+            nn.MLP(None, 2, layer_class=other)

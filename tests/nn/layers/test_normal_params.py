@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite.nn import (
     AddStateIndependentNormalScale,
@@ -71,18 +71,17 @@ def test_the_extractor_splits_the_last_axis() -> None:
         NormalParamExtractor()(np.zeros(()))
 
 
-def test_a_scale_of_its_own() -> None:
-    for shape in [None, (), 4, (3, 4)]:
-        with noting(shape):
-            module = AddStateIndependentNormalScale(shape, init_value=1.0)  # type: ignore[arg-type]
-            loc = np.zeros((2, 3, 4), np.float32)
-            got, scale = module(loc)
-            assert got is loc
-            np.testing.assert_allclose(scale, np.full((2, 3, 4), np.e), rtol=1e-6)
-            assert scale.dtype == np.float32
-            scale[...] = 0  # an array of its own
-            assert module(loc)[1].all()
-            assert [name for name, _ in module.named_parameters()] == ["state_independent_scale"]
+@each_case("shape", [None, (), 4, (3, 4)])
+def test_a_scale_of_its_own(shape: object) -> None:
+    module = AddStateIndependentNormalScale(shape, init_value=1.0)  # type: ignore[arg-type]
+    loc = np.zeros((2, 3, 4), np.float32)
+    got, scale = module(loc)
+    assert got is loc
+    np.testing.assert_allclose(scale, np.full((2, 3, 4), np.e), rtol=1e-6)
+    assert scale.dtype == np.float32
+    scale[...] = 0  # an array of its own
+    assert module(loc)[1].all()
+    assert [name for name, _ in module.named_parameters()] == ["state_independent_scale"]
 
 
 def test_a_scale_as_a_buffer_or_without_data() -> None:

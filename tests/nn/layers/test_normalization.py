@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import nn
 from lite.nn.layers import large_arrays as _compiled
@@ -79,17 +79,16 @@ def test_state_dicts_of_version_1():
     assert empty.num_batches_tracked == 0
 
 
-def test_one_value_per_channel_has_no_statistics():
-    for tracked in [True, False]:
-        with noting(tracked):
-            norm = nn.BatchNorm1d(2, track_running_stats=tracked)
-            for training in (True, False):
-                for shape in ((1, 2), (1, 2, 1)):
-                    x = np.ones(shape, np.float32)
-                    if training or not tracked:
-                        with pytest.raises(ValueError, match="more than 1 value per channel when training"):
-                            norm.train(training)(x)
-                    else:
-                        np.testing.assert_allclose(norm.eval()(x), x, rtol=1e-4)
-            np.testing.assert_array_equal(norm.train()(np.ones((1, 2, 2))), np.zeros((1, 2, 2)))
-            assert not tracked or norm.num_batches_tracked == 1  # the refused inputs were not counted
+@each_case("tracked", [True, False])
+def test_one_value_per_channel_has_no_statistics(tracked):
+    norm = nn.BatchNorm1d(2, track_running_stats=tracked)
+    for training in (True, False):
+        for shape in ((1, 2), (1, 2, 1)):
+            x = np.ones(shape, np.float32)
+            if training or not tracked:
+                with pytest.raises(ValueError, match="more than 1 value per channel when training"):
+                    norm.train(training)(x)
+            else:
+                np.testing.assert_allclose(norm.eval()(x), x, rtol=1e-4)
+    np.testing.assert_array_equal(norm.train()(np.ones((1, 2, 2))), np.zeros((1, 2, 2)))
+    assert not tracked or norm.num_batches_tracked == 1  # the refused inputs were not counted

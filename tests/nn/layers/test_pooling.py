@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import nn
 
 X = np.random.default_rng(0).normal(size=(2, 3, 6, 7)).astype(np.float32)
 
 
-def test_windows() -> None:
-    for kernel, stride in [(2, 2), (3, 1), (2, 3)]:
-        with noting(kernel, stride):
-            rows, columns = (range(0, n - kernel + 1, stride) for n in X.shape[-2:])
-            windows = [[X[..., i : i + kernel, j : j + kernel] for j in columns] for i in rows]
-            array = np.moveaxis(np.array(windows), (0, 1), (2, 3))
-            np.testing.assert_array_equal(nn.MaxPool2d(kernel, stride)(X), array.max((-2, -1)))
-            np.testing.assert_allclose(
-                nn.AvgPool2d(kernel, stride)(X), array.mean((-2, -1)), rtol=1e-5, atol=1e-6
-            )
+@each_case(("kernel", "stride"), [(2, 2), (3, 1), (2, 3)])
+def test_windows(kernel: int, stride: int) -> None:
+    rows, columns = (range(0, n - kernel + 1, stride) for n in X.shape[-2:])
+    windows = [[X[..., i : i + kernel, j : j + kernel] for j in columns] for i in rows]
+    array = np.moveaxis(np.array(windows), (0, 1), (2, 3))
+    np.testing.assert_array_equal(nn.MaxPool2d(kernel, stride)(X), array.max((-2, -1)))
+    np.testing.assert_allclose(nn.AvgPool2d(kernel, stride)(X), array.mean((-2, -1)), rtol=1e-5, atol=1e-6)
 
 
 def test_padding() -> None:
@@ -37,19 +36,18 @@ def test_positions() -> None:
     np.testing.assert_array_equal(picked.reshape(values.shape), values)
 
 
-def test_means_of_windows_that_divide_a_plane() -> None:
-    for size in [1, 3, (4, None), (9, 2)]:
-        with noting(size):
-            rows, columns = size if isinstance(size, tuple) else (size, size)
-            height, width = X.shape[-2:]
-            rows, columns = rows or height, columns or width
-            got = nn.AdaptiveAvgPool2d(size)(X)
-            assert got.shape == (*X.shape[:-2], rows, columns)
-            for i in range(rows):
-                for j in range(columns):
-                    window = X[
-                        ...,
-                        i * height // rows : -(-(i + 1) * height // rows),
-                        j * width // columns : -(-(j + 1) * width // columns),
-                    ]
-                    np.testing.assert_allclose(got[..., i, j], window.mean((-2, -1)), rtol=1e-5, atol=1e-6)
+@each_case("size", [1, 3, (4, None), (9, 2)])
+def test_means_of_windows_that_divide_a_plane(size: Any) -> None:
+    rows, columns = size if isinstance(size, tuple) else (size, size)
+    height, width = X.shape[-2:]
+    rows, columns = rows or height, columns or width
+    got = nn.AdaptiveAvgPool2d(size)(X)
+    assert got.shape == (*X.shape[:-2], rows, columns)
+    for i in range(rows):
+        for j in range(columns):
+            window = X[
+                ...,
+                i * height // rows : -(-(i + 1) * height // rows),
+                j * width // columns : -(-(j + 1) * width // columns),
+            ]
+            np.testing.assert_allclose(got[..., i, j], window.mean((-2, -1)), rtol=1e-5, atol=1e-6)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from helpers.cases import each_case
 from helpers.central_differences import results_of
 from helpers.layer_cases import CASES, Case
 from helpers.noting import noting
@@ -52,15 +53,14 @@ def assert_same(got: Any, expected: Any, i: int) -> None:
         np.testing.assert_allclose(got[key][i], value, rtol=1e-7, atol=1e-9, err_msg=key)
 
 
-def test_gradients_of_each_sample() -> None:
-    for case in WITH_PARAMETERS:
-        with noting(case):
-            loss, params = problem(case)
-            samples = [case.arrays(np.float64, seed) for seed in (0, 5)]
-            stacked = [np.stack(column) for column in zip(*samples, strict=True)]
-            each = vmap(lite.grad(loss), (None, *(0 for _ in stacked)))(params, *stacked)
-            for i, sample in enumerate(samples):
-                assert_same(each, lite.grad(loss)(params, *sample), i)
+@each_case("case", WITH_PARAMETERS, ids=lambda case: case.title)
+def test_gradients_of_each_sample(case: Case) -> None:
+    loss, params = problem(case)
+    samples = [case.arrays(np.float64, seed) for seed in (0, 5)]
+    stacked = [np.stack(column) for column in zip(*samples, strict=True)]
+    each = vmap(lite.grad(loss), (None, *(0 for _ in stacked)))(params, *stacked)
+    for i, sample in enumerate(samples):
+        assert_same(each, lite.grad(loss)(params, *sample), i)
 
 
 def gradients_of_several_sets_of_parameters(case: Case) -> None:

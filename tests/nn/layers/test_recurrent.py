@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import nn
 
@@ -18,25 +18,24 @@ def cell_of(cls: Any, layer: Any, suffix: str) -> Any:
     return cell
 
 
-def test_layers_and_directions(rng: np.random.Generator) -> None:
-    for layer_class, cell_class in [(nn.RNN, nn.RNNCell), (nn.GRU, nn.GRUCell)]:
-        with noting(layer_class, cell_class):
-            layer = layer_class(2, 3, num_layers=2, bidirectional=True, rng=0)
-            x = rng.normal(size=(5, 4, 2)).astype(np.float32)
-            out, last = layer(x)
-            below, ends = x, []
-            for number in range(2):
-                sides = []
-                for suffix, order in ((f"_l{number}", range(5)), (f"_l{number}_reverse", reversed(range(5)))):
-                    cell, h = cell_of(cell_class, layer, suffix), np.zeros((4, 3), np.float32)
-                    states: list[Any] = [None] * 5
-                    for t in order:
-                        h = states[t] = cell(below[t], h)
-                    sides.append(np.stack(states))
-                    ends.append(h)
-                below = np.concatenate(sides, -1)
-            np.testing.assert_allclose(out, below, rtol=1e-4, atol=1e-5)
-            np.testing.assert_allclose(last, np.stack(ends), rtol=1e-4, atol=1e-5)
+@each_case(("layer_class", "cell_class"), [(nn.RNN, nn.RNNCell), (nn.GRU, nn.GRUCell)])
+def test_layers_and_directions(rng: np.random.Generator, layer_class: Any, cell_class: Any) -> None:
+    layer = layer_class(2, 3, num_layers=2, bidirectional=True, rng=0)
+    x = rng.normal(size=(5, 4, 2)).astype(np.float32)
+    out, last = layer(x)
+    below, ends = x, []
+    for number in range(2):
+        sides = []
+        for suffix, order in ((f"_l{number}", range(5)), (f"_l{number}_reverse", reversed(range(5)))):
+            cell, h = cell_of(cell_class, layer, suffix), np.zeros((4, 3), np.float32)
+            states: list[Any] = [None] * 5
+            for t in order:
+                h = states[t] = cell(below[t], h)
+            sides.append(np.stack(states))
+            ends.append(h)
+        below = np.concatenate(sides, -1)
+    np.testing.assert_allclose(out, below, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(last, np.stack(ends), rtol=1e-4, atol=1e-5)
 
 
 def test_lstm_starts_from_a_state_and_takes_the_batch_first(rng: np.random.Generator) -> None:

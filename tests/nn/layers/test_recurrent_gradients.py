@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.noting import noting
 
 import lite
@@ -63,14 +64,13 @@ def test_gradients_are_those_of_differences() -> None:
             gradients_are_those_of_differences(name)
 
 
-def test_values_are_those_without_gradients() -> None:
-    for name in LAYERS:
-        with noting(name):
-            layer, x = LAYERS[name](), np.random.default_rng(0).standard_normal((5, 2, 3)).astype(np.float32)
-            plain = layer(x)
-            with lite.enable_grad():
-                noted = layer(x)
-            np.testing.assert_allclose(noted[0].detach(), plain[0], rtol=1e-6, atol=1e-7)
+@each_case("name", LAYERS)
+def test_values_are_those_without_gradients(name: str) -> None:
+    layer, x = LAYERS[name](), np.random.default_rng(0).standard_normal((5, 2, 3)).astype(np.float32)
+    plain = layer(x)
+    with lite.enable_grad():
+        noted = layer(x)
+    np.testing.assert_allclose(noted[0].detach(), plain[0], rtol=1e-6, atol=1e-7)
 
 
 def test_no_part_of_the_result_need_be_used() -> None:

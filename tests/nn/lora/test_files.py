@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.lora_nets import PATHS, X, adapted, filled, graph
-from helpers.noting import noting
 from helpers.onnx_nodes import model_of
 
 from lite import nn
@@ -24,17 +24,16 @@ def fresh(**options: Any) -> Any:
     return nn.lora(nn.from_onnx(graph(), trainable=False), 8, 24, rng=1, **options)
 
 
-def test_there_and_back(tmp_path: Path) -> None:
+@each_case("name", ["mine.onnx_adapter", "folder", "folder/adapter_model.safetensors"])
+def test_there_and_back(tmp_path: Path, name: str) -> None:
     """The other module has another rank and another alpha."""
-    for name in ["mine.onnx_adapter", "folder", "folder/adapter_model.safetensors"]:
-        with noting(name):
-            net, other = adapted(), fresh()
-            held = list(other.adapter_params().values(True, True))
-            net.save_adapter(tmp_path / name.split("/")[0])
-            other.load_adapter(tmp_path / name)
-            np.testing.assert_allclose(other(X), net(X), rtol=1e-5, atol=1e-6)
-            assert held == list(other.adapter_params().values(True, True))  # the same, for optimisers
-            assert other.get_parameter(f"{PATHS[0]}.lora_A.weight").shape == (2, 6)
+    net, other = adapted(), fresh()
+    held = list(other.adapter_params().values(True, True))
+    net.save_adapter(tmp_path / name.split("/")[0])
+    other.load_adapter(tmp_path / name)
+    np.testing.assert_allclose(other(X), net(X), rtol=1e-5, atol=1e-6)
+    assert held == list(other.adapter_params().values(True, True))  # the same, for optimisers
+    assert other.get_parameter(f"{PATHS[0]}.lora_A.weight").shape == (2, 6)
 
 
 def test_as_peft_writes_them(tmp_path: Path) -> None:
@@ -77,18 +76,20 @@ def written(folder: Path, arrays: dict[str, Any], **config: Any) -> Path:
     return folder
 
 
-def test_the_scale_of_a_configuration(tmp_path: Path) -> None:
-    for config, scale in [
+@each_case(
+    ("config", "scale"),
+    [
         ({}, 1.5),
         ({"use_rslora": True}, 3 / 2**0.5),
         ({"alpha_pattern": {"k_proj": 7, "self_attn.q_proj": 5, "q_proj": 9}}, 2.5),
         ({"r": 99, "rank_pattern": {"q_proj": 2}}, 1.5),
-    ]:
-        with noting(config, scale):
-            a, b = matrices_of(2)
-            net = fresh(targets="q_proj")
-            net.load_adapter(written(tmp_path, {KEY.format("A"): a, KEY.format("B"): b}, **config))
-            np.testing.assert_allclose(net._adapters()[0].product(), scale * b @ a, rtol=1e-5)
+    ],
+)
+def test_the_scale_of_a_configuration(tmp_path: Path, config: Any, scale: float) -> None:
+    a, b = matrices_of(2)
+    net = fresh(targets="q_proj")
+    net.load_adapter(written(tmp_path, {KEY.format("A"): a, KEY.format("B"): b}, **config))
+    np.testing.assert_allclose(net._adapters()[0].product(), scale * b @ a, rtol=1e-5)
 
 
 def joined() -> Any:
@@ -98,28 +99,27 @@ def joined() -> Any:
     return nn.lora(nn.from_onnx(model_of(nodes, {"x": X}, ["y"], {"w": w})), 2, rng=0)
 
 
-def test_adapters_of_three_layers_are_one_of_the_layer_that_gives_all(tmp_path: Path) -> None:
-    for given in ["qkv", "qv", "q", "k"]:
-        with noting(given):
-            arrays, want, start = {}, np.zeros((8, 6), np.float32), 0
-            for i, (name, size) in enumerate({"q": 4, "k": 2, "v": 2}.items()):
-                if name in given:
-                    a, b = matrices_of(i + 1, size, i)
-                    key = KEY.replace("q_proj", f"{name}_proj")
-                    arrays |= {key.format("A"): a, key.format("B"): b}
-                    want[start : start + size] = 3 / (i + 1) * b @ a
-                start += size
-            net = joined()
-            net.load_adapter(written(tmp_path, arrays))
-            np.testing.assert_allclose(net._adapters()[0].product(), want, rtol=1e-4, atol=1e-6)
-            net.save_adapter(tmp_path / "again", qkv=(4, 2, 2))
-            names = safetensors.load_file(tmp_path / "again" / "adapter_model.safetensors")
-            assert {name.split(".")[-3] for name in names} == {"q_proj", "k_proj", "v_proj"}
-            other = joined()
-            other.load_adapter(tmp_path / "again")
-            np.testing.assert_allclose(other._adapters()[0].product(), want, rtol=1e-4, atol=1e-6)
-            with pytest.raises(ValueError, match=r"three sizes that add up to 8, got \(4, 2\)"):
-                net.save_adapter(tmp_path / "wrong", qkv=(4, 2))
+@each_case("given", ["qkv", "qv", "q", "k"])
+def test_adapters_of_three_layers_are_one_of_the_layer_that_gives_all(tmp_path: Path, given: str) -> None:
+    arrays, want, start = {}, np.zeros((8, 6), np.float32), 0
+    for i, (name, size) in enumerate({"q": 4, "k": 2, "v": 2}.items()):
+        if name in given:
+            a, b = matrices_of(i + 1, size, i)
+            key = KEY.replace("q_proj", f"{name}_proj")
+            arrays |= {key.format("A"): a, key.format("B"): b}
+            want[start : start + size] = 3 / (i + 1) * b @ a
+        start += size
+    net = joined()
+    net.load_adapter(written(tmp_path, arrays))
+    np.testing.assert_allclose(net._adapters()[0].product(), want, rtol=1e-4, atol=1e-6)
+    net.save_adapter(tmp_path / "again", qkv=(4, 2, 2))
+    names = safetensors.load_file(tmp_path / "again" / "adapter_model.safetensors")
+    assert {name.split(".")[-3] for name in names} == {"q_proj", "k_proj", "v_proj"}
+    other = joined()
+    other.load_adapter(tmp_path / "again")
+    np.testing.assert_allclose(other._adapters()[0].product(), want, rtol=1e-4, atol=1e-6)
+    with pytest.raises(ValueError, match=r"three sizes that add up to 8, got \(4, 2\)"):
+        net.save_adapter(tmp_path / "wrong", qkv=(4, 2))
 
 
 def refused() -> dict[str, tuple[dict[str, Any], dict[str, Any], str]]:
@@ -146,15 +146,14 @@ def refused() -> dict[str, tuple[dict[str, Any], dict[str, Any], str]]:
     }
 
 
-def test_what_is_refused_changes_nothing(tmp_path: Path) -> None:
-    for kind in refused():
-        with noting(kind):
-            arrays, config, message = refused()[kind]
-            net = filled(fresh(targets="q_proj"))
-            before = net(X)
-            with pytest.raises(ValueError, match=message):
-                net.load_adapter(written(tmp_path, arrays, **config))
-            np.testing.assert_array_equal(net(X), before)
+@each_case("kind", refused())
+def test_what_is_refused_changes_nothing(tmp_path: Path, kind: str) -> None:
+    arrays, config, message = refused()[kind]
+    net = filled(fresh(targets="q_proj"))
+    before = net(X)
+    with pytest.raises(ValueError, match=message):
+        net.load_adapter(written(tmp_path, arrays, **config))
+    np.testing.assert_array_equal(net(X), before)
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:

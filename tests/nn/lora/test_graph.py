@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.lora_nets import filled
 from helpers.models.real_models import MODELS
-from helpers.noting import noting
 from helpers.onnx_nodes import model_of
 
 from lite import nn
@@ -68,16 +68,15 @@ def products() -> dict[str, tuple[list[bytes], dict[str, np.ndarray]]]:
     }  # fmt: skip
 
 
-def test_merging_writes_into_the_matrix_as_it_is(tmp_path: Path) -> None:
-    for kind in products():
-        with noting(kind):
-            nodes, weights = products()[kind]
-            base = nn.from_onnx(model_of(nodes, {"x": X}, ["y"], {**weights, "b": np.ones(6, np.float32)}))
-            net = filled(nn.lora(base, 2, targets="w", rng=0))
-            np.testing.assert_allclose(net(X), base(X) + added(net), rtol=1e-4, atol=1e-4)
-            saved = nn.from_onnx(net.merge().save_onnx(tmp_path / "net.onnx"))
-            close = 2e-2 if kind == "half" else 1e-4  # which is rounded again in the file
-            np.testing.assert_allclose(saved(X), net(X), rtol=close, atol=close)
+@each_case("kind", products())
+def test_merging_writes_into_the_matrix_as_it_is(kind: str, tmp_path: Path) -> None:
+    nodes, weights = products()[kind]
+    base = nn.from_onnx(model_of(nodes, {"x": X}, ["y"], {**weights, "b": np.ones(6, np.float32)}))
+    net = filled(nn.lora(base, 2, targets="w", rng=0))
+    np.testing.assert_allclose(net(X), base(X) + added(net), rtol=1e-4, atol=1e-4)
+    saved = nn.from_onnx(net.merge().save_onnx(tmp_path / "net.onnx"))
+    close = 2e-2 if kind == "half" else 1e-4  # which is rounded again in the file
+    np.testing.assert_allclose(saved(X), net(X), rtol=close, atol=close)
 
 
 def test_a_weight_that_others_read_is_not_changed() -> None:

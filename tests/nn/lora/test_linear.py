@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import TensorDict, nn, vmap
 from lite.nn._lora.linear import LoraLinear
@@ -13,16 +13,15 @@ from lite.nn._lora.linear import LoraLinear
 X = np.random.default_rng(1).normal(size=(3, 6)).astype(np.float32)
 
 
-def test_the_adapter_has_the_dtype_of_the_layer() -> None:
-    for dtype in [np.float32, np.float16]:
-        with noting(dtype):
-            net = nn.lora(nn.Linear(6, 4, rng=0, dtype=dtype), 2, targets="*", rng=0)
-            assert {parameter.dtype for parameter in net.parameters()} == {np.dtype(dtype)}
-            net.get_submodule("lora_B").weight.data[...] = 1
-            want = X @ net._tensor("weight").astype(np.float32).T + net.get_parameter("bias").data
-            out = net(X.astype(dtype))
-            assert out.dtype == dtype
-            np.testing.assert_allclose(out, want, rtol=1e-5 if dtype == np.float32 else 2e-2, atol=2e-2)
+@each_case("dtype", [np.float32, np.float16])
+def test_the_adapter_has_the_dtype_of_the_layer(dtype: type) -> None:
+    net = nn.lora(nn.Linear(6, 4, rng=0, dtype=dtype), 2, targets="*", rng=0)
+    assert {parameter.dtype for parameter in net.parameters()} == {np.dtype(dtype)}
+    net.get_submodule("lora_B").weight.data[...] = 1
+    want = X @ net._tensor("weight").astype(np.float32).T + net.get_parameter("bias").data
+    out = net(X.astype(dtype))
+    assert out.dtype == dtype
+    np.testing.assert_allclose(out, want, rtol=1e-5 if dtype == np.float32 else 2e-2, atol=2e-2)
 
 
 def test_an_ensemble_of_layers_with_adapters() -> None:

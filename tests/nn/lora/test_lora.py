@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.lora_nets import PATHS, X, adapted, by_hand, filled, graph
-from helpers.noting import noting
 
 from lite import TensorDict, checkpoint, enable_grad, jit, nn, value_and_grad, vmap
 from lite.models import embedded_model_path
@@ -132,16 +132,19 @@ def test_state_dicts_go_both_ways() -> None:
     np.testing.assert_array_equal(other(X), net(X))
 
 
-def test_what_it_refuses() -> None:
-    for options, message in [
+@each_case(
+    ("options", "message"),
+    [
         ({"targets": ["q_proj", "k_proj"]}, r"'k_proj'; there is model\.layers\.\*\.self_attn\.q_proj"),
         ({"targets": []}, "targets: it is empty; choose from"),
         ({"rank": 0}, "rank must be a positive integer, got 0"),
         ({"rank": 2.0}, "rank must be a positive integer"),
         ({"alpha": float("nan")}, "alpha must be positive"),
-    ]:
-        with noting(options, message), pytest.raises(ValueError, match=message):
-            nn.lora(nn.from_onnx(graph()), **options)
+    ],
+)
+def test_what_it_refuses(options: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        nn.lora(nn.from_onnx(graph()), **options)
 
 
 def test_other_things_that_it_refuses() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.models.real_models import MODELS
-from helpers.noting import noting
 from helpers.onnx_nodes import model_of
 
 from lite._files.onnx import wire, writer
@@ -30,8 +30,9 @@ def scopes(text: str) -> bytes:
     return wire.field(9, wire.text(1, "pkg.torch.onnx.name_scopes") + wire.text(2, text))
 
 
-def test_names() -> None:
-    for node, weight, more, name in [
+@each_case(
+    ("node", "weight", "more", "name"),
+    [
         ("/model/layers.0/self_attn/q_proj/MatMul", "onnx::MatMul_7", b"", "model.layers.0.self_attn.q_proj"),
         ("/model/layers.0/attn/q_proj/MatMul_Q4", "w_Q4", b"", "model.layers.0.self_attn.q_proj"),
         ("/transformer/h.0/attn/c_attn/Gemm", "w", b"", "transformer.h.0.attn.c_attn"),
@@ -41,9 +42,10 @@ def test_names() -> None:
         ("node_linear", "val_1", scopes("['', 'layers.0', 'layers.0.q_proj', 'linear']"), "layers.0.q_proj"),
         ("node_linear", "val_1", scopes("[" * 500), "node_linear"),
         ("node_linear", "val_1", scopes("7"), "node_linear"),
-    ]:
-        with noting(node, weight, more, name):
-            assert named(node, weight, more) == name
+    ],
+)  # fmt: skip
+def test_names(node: str, weight: str, more: bytes, name: str) -> None:
+    assert named(node, weight, more) == name
 
 
 def test_the_graphs_own_name_is_kept_for_its_inputs() -> None:
@@ -89,23 +91,27 @@ def test_which_nodes_are_products_with_a_constant_matrix() -> None:
     ]
 
 
-def test_a_matrix_that_is_not_what_its_node_says() -> None:
-    """Nobody allocates by what a node claims."""
-    for attributes, inputs, message in [
+@each_case(
+    ("attributes", "inputs", "message"),
+    [
         ({"K": 1 << 40, "N": 4}, ["x", "w", "s"], r"64 bytes for a matrix of \(1099511627776, 4\)"),
         ({"N": 4}, ["x", "w", "s"], None),
         ({"K": 3, "N": 4}, ["x", "w"], None),
         ({"K": -3, "N": -4}, ["x", "w", "s"], None),
-    ]:
-        with noting(attributes, inputs, message):
-            weights = {"w": np.zeros((4, 1, 16), np.uint8), "s": np.ones(4, np.float32)}
-            node = writer.node("MatMulNBits", "n", inputs, ["y"], attributes, "com.microsoft")
-            model = model_of([node], {"x": X}, ["y"], weights)
-            if message is None:
-                assert found(model) == []
-                continue
-            with pytest.raises(ValueError, match=message):
-                found(model)
+    ],
+)
+def test_a_matrix_that_is_not_what_its_node_says(
+    attributes: dict[str, int], inputs: list[str], message: str | None
+) -> None:
+    """Nobody allocates by what a node claims."""
+    weights = {"w": np.zeros((4, 1, 16), np.uint8), "s": np.ones(4, np.float32)}
+    node = writer.node("MatMulNBits", "n", inputs, ["y"], attributes, "com.microsoft")
+    model = model_of([node], {"x": X}, ["y"], weights)
+    if message is None:
+        assert found(model) == []
+        return
+    with pytest.raises(ValueError, match=message):
+        found(model)
 
 
 def test_one_name_stands_for_one_matrix() -> None:

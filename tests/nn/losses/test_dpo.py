@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.nn.token_actors import PROMPTS, ROWS, Scorer, batch
 from helpers.noting import noting
 
@@ -74,8 +75,9 @@ def test_losses_are_added() -> None:
     np.testing.assert_allclose(both, 0.25 * one + 2 * other)
 
 
-def test_errors() -> None:
-    for options, message in [
+@each_case(
+    ("options", "message"),
+    [
         ({"loss_type": "dpo"}, "loss_type must be of .* got 'dpo'"),
         ({"loss_type": []}, "loss_type must be of"),
         ({"loss_type": ["hinge"], "loss_weights": [1, 2]}, "loss_weights must be one for each"),
@@ -87,11 +89,12 @@ def test_errors() -> None:
         ({"ref_chosen_logps": None}, "or reference_free=True"),
         ({"rejected_logps": np.zeros(4)}, r"rejected_logps must have the tokens' shape \(5,\), got \(4,\)"),
         ({"rejected_logps": np.full(5, np.nan)}, r"rejected_logps is NaN"),
-    ]:
-        with noting(options, message):
-            names = ("chosen_logps", "rejected_logps", "ref_chosen_logps", "ref_rejected_logps")
-            with pytest.raises(ValueError, match=message):
-                dpo_loss(**{**dict.fromkeys(names, np.zeros(5)), **options})
+    ],
+)
+def test_errors(options: Any, message: str) -> None:
+    names = ("chosen_logps", "rejected_logps", "ref_chosen_logps", "ref_rejected_logps")
+    with pytest.raises(ValueError, match=message):
+        dpo_loss(**{**dict.fromkeys(names, np.zeros(5)), **options})
 
 
 def test_missing_entries() -> None:

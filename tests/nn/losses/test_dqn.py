@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.nn.transitions import Returns, linear, transitions
-from helpers.noting import noting
 
 from lite import nn
 from lite.data import Categorical, MultiStep
@@ -57,8 +57,9 @@ def test_steps_that_multistep_made_have_discounts_of_their_own() -> None:
     np.testing.assert_allclose(loss(td)["loss"], error**2, rtol=1e-6)
 
 
-def test_errors_leave_the_batch_as_it_was() -> None:
-    for change, error, message in [
+@each_case(
+    ("change", "error", "message"),
+    [
         (lambda td: td.pop("action"), KeyError, "DQNLoss reads the entry 'action'"),
         (lambda td: td["next"].pop("reward"), KeyError, "reward"),
         (lambda td: td.set("action", np.zeros(6)), ValueError, "must be integers"),
@@ -69,15 +70,16 @@ def test_errors_leave_the_batch_as_it_was() -> None:
             r"one shape, got values of \(6, 1\) and rewards of \(6,\)",
         ),
         (lambda td: td.set("priority_weight", np.ones((6, 1))), ValueError, "priority weights must have"),
-    ]:
-        with noting(change, error, message):
-            td = transitions(6, action=np.arange(6) % 2)
-            change(td)
-            before = set(td.keys(True, True))
-            loss = DQNLoss(linear(4, 2), action_space="categorical", delay_value=False)
-            with pytest.raises(error, match=message):
-                loss(td)
-            assert set(td.keys(True, True)) == before
+    ],
+)
+def test_errors_leave_the_batch_as_it_was(change: Any, error: Any, message: str) -> None:
+    td = transitions(6, action=np.arange(6) % 2)
+    change(td)
+    before = set(td.keys(True, True))
+    loss = DQNLoss(linear(4, 2), action_space="categorical", delay_value=False)
+    with pytest.raises(error, match=message):
+        loss(td)
+    assert set(td.keys(True, True)) == before
 
 
 def test_arguments() -> None:
@@ -92,22 +94,24 @@ def test_arguments() -> None:
     assert DQNLoss(actor).action_space == "one_hot"
 
 
-def test_returns_between_two_atoms_are_shared() -> None:
-    for reward, shares in [
+@each_case(
+    ("reward", "shares"),
+    [
         (0.5, [0, 0, 0, 1, 0]),  # on an atom
         (0.375, [0, 0, 0.25, 0.75, 0]),  # between two
         (-7.0, [1, 0, 0, 0, 0]),  # below the support, and above it
         (1.0, [0, 0, 0, 0, 1]),
-    ]:
-        with noting(reward, shares):
-            td = transitions(2, action=np.array([1, 2]))
-            td["next", "terminated"][:] = True
-            td["next", "reward"][:] = reward
-            loss = DistributionalDQNLoss(Returns(), gamma=0.9, delay_value=False, reduction="none")
-            log_probs = Returns()(td.copy())["action_value"]
-            chosen = log_probs[np.arange(2), :, [1, 2]]
-            np.testing.assert_allclose(loss(td)["loss"], -(chosen * shares).sum(-1), atol=1e-7)
-            np.testing.assert_allclose(td["td_error"][:, 0], -(chosen * shares).sum(-1), atol=1e-7)
+    ],
+)
+def test_returns_between_two_atoms_are_shared(reward: float, shares: list[float]) -> None:
+    td = transitions(2, action=np.array([1, 2]))
+    td["next", "terminated"][:] = True
+    td["next", "reward"][:] = reward
+    loss = DistributionalDQNLoss(Returns(), gamma=0.9, delay_value=False, reduction="none")
+    log_probs = Returns()(td.copy())["action_value"]
+    chosen = log_probs[np.arange(2), :, [1, 2]]
+    np.testing.assert_allclose(loss(td)["loss"], -(chosen * shares).sum(-1), atol=1e-7)
+    np.testing.assert_allclose(td["td_error"][:, 0], -(chosen * shares).sum(-1), atol=1e-7)
 
 
 def test_the_network_chooses_and_its_copy_says_how_much() -> None:

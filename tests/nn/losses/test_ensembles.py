@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.nn.transitions import q_network, transitions
-from helpers.noting import noting
 
 import lite
 from lite import from_modules, grad, nn
@@ -14,17 +14,16 @@ from lite.nn.losses import TD3Loss
 from lite.nn.losses.ensembles import values_of_each, values_taken
 
 
-def test_each_network_sees_the_same_data() -> None:
-    for loop in [False, True]:
-        with noting(loop):
-            nets = [q_network(seed) for seed in (1, 2, 3)]
-            td = transitions(5, action=np.random.default_rng(0).normal(size=(5, 2)))
-            params = from_modules(*nets, as_module=True)
-            before = set(td.keys(True, True))
-            found = values_of_each(nets[0], params, td, "state_action_value", loop=loop)
-            expected = [net(td.copy())["state_action_value"] for net in nets]
-            np.testing.assert_allclose(found, expected)
-            assert set(td.keys(True, True)) == before
+@each_case("loop", [False, True])
+def test_each_network_sees_the_same_data(loop: bool) -> None:
+    nets = [q_network(seed) for seed in (1, 2, 3)]
+    td = transitions(5, action=np.random.default_rng(0).normal(size=(5, 2)))
+    params = from_modules(*nets, as_module=True)
+    before = set(td.keys(True, True))
+    found = values_of_each(nets[0], params, td, "state_action_value", loop=loop)
+    expected = [net(td.copy())["state_action_value"] for net in nets]
+    np.testing.assert_allclose(found, expected)
+    assert set(td.keys(True, True)) == before
 
 
 def test_a_single_network_is_an_ensemble_of_one() -> None:
@@ -33,11 +32,12 @@ def test_a_single_network_is_an_ensemble_of_one() -> None:
     np.testing.assert_allclose(found, net(td.copy())["state_action_value"][None])
 
 
-def test_values_of_the_actions_taken() -> None:
-    for action, space in [(np.array([2, 0]), "categorical"), (np.array([[0, 0, 1], [1, 0, 0]]), "one_hot")]:
-        with noting(action, space):
-            values = np.arange(12.0).reshape(2, 2, 3)
-            np.testing.assert_array_equal(values_taken(values, action, space), [[2, 3], [8, 9]])
+@each_case(
+    ("action", "space"), [(np.array([2, 0]), "categorical"), (np.array([[0, 0, 1], [1, 0, 0]]), "one_hot")]
+)
+def test_values_of_the_actions_taken(action: np.ndarray, space: str) -> None:
+    values = np.arange(12.0).reshape(2, 2, 3)
+    np.testing.assert_array_equal(values_taken(values, action, space), [[2, 3], [8, 9]])
 
 
 @pytest.mark.parametrize("loop", [False, True])
@@ -75,22 +75,19 @@ def _td3(inner: nn.Module) -> TD3Loss:
     return loss
 
 
-def test_critics_that_draw_or_track() -> None:
-    for inner in [nn.Dropout(0.5), nn.BatchNorm1d(64)]:
-        with noting(inner):
-            loss = _td3(inner)
-            before = loss.qvalue_network_params.data.clone()
-            with lite.enable_grad():
-                out = loss(transitions(8, action=np.random.default_rng(0).normal(size=(8, 2))))
-                (out["loss_qvalue"] + out["loss_actor"]).backward()
-            assert all(
-                (p.grad != 0).any()
-                for p in loss.qvalue_network_params.values(True, True)
-                if hasattr(p, "grad")
-            )
-            if isinstance(inner, nn.BatchNorm1d):
-                mean = ("module", "inner", "running_mean")
-                assert (loss.qvalue_network_params.data[mean] != before[mean]).any()
+@each_case("inner", [nn.Dropout(0.5), nn.BatchNorm1d(64)], ids=["Dropout", "BatchNorm1d"])
+def test_critics_that_draw_or_track(inner: nn.Module) -> None:
+    loss = _td3(inner)
+    before = loss.qvalue_network_params.data.clone()
+    with lite.enable_grad():
+        out = loss(transitions(8, action=np.random.default_rng(0).normal(size=(8, 2))))
+        (out["loss_qvalue"] + out["loss_actor"]).backward()
+    assert all(
+        (p.grad != 0).any() for p in loss.qvalue_network_params.values(True, True) if hasattr(p, "grad")
+    )
+    if isinstance(inner, nn.BatchNorm1d):
+        mean = ("module", "inner", "running_mean")
+        assert (loss.qvalue_network_params.data[mean] != before[mean]).any()
 
 
 def test_what_critics_draw() -> None:

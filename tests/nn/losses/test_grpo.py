@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import grad
 from lite.data import (
@@ -48,27 +48,25 @@ def test_masked_tokens_may_hold_anything() -> None:
     assert not derivative[~MASK].any()
 
 
-def test_aggregations() -> None:
-    for aggregation, expected in [("token_mean", 7 / 4), ("prompt_mean", 5 / 2), ("constant", 7 / 8)]:
-        with noting(aggregation, expected):
-            loss = np.array([[1.0, 1, 1], [4, 9, 9]])
-            assert aggregate_tokens(loss, MASK, aggregation=aggregation, max_tokens=4) == expected
-            assert aggregate_tokens(loss, np.zeros((2, 3), bool), aggregation=aggregation) == 0
+@each_case(("aggregation", "expected"), [("token_mean", 7 / 4), ("prompt_mean", 5 / 2), ("constant", 7 / 8)])
+def test_aggregations(aggregation: str, expected: float) -> None:
+    loss = np.array([[1.0, 1, 1], [4, 9, 9]])
+    assert aggregate_tokens(loss, MASK, aggregation=aggregation, max_tokens=4) == expected
+    assert aggregate_tokens(loss, np.zeros((2, 3), bool), aggregation=aggregation) == 0
 
 
-def test_shapes_of_advantages() -> None:
-    for shape in [(2,), (2, 1), (2, 3), (2, 3, 1)]:
-        with noting(shape):
-            out = grpo_loss(log_probs(), log_probs(1), np.ones(shape))
-            np.testing.assert_array_equal(
-                out["loss_objective"], grpo_loss(log_probs(), log_probs(1), np.ones(2))["loss_objective"]
-            )
+@each_case("shape", [(2,), (2, 1), (2, 3), (2, 3, 1)])
+def test_shapes_of_advantages(shape: tuple[int, ...]) -> None:
+    out = grpo_loss(log_probs(), log_probs(1), np.ones(shape))
+    np.testing.assert_array_equal(
+        out["loss_objective"], grpo_loss(log_probs(), log_probs(1), np.ones(2))["loss_objective"]
+    )
 
 
-def test_other_shapes_do_not_broadcast() -> None:
-    for shape in [(3,), (1, 3), (2, 2), (), (2, 1, 3)]:
-        with noting(shape), pytest.raises(ValueError, match="the advantage must have the shape"):
-            grpo_loss(log_probs(), log_probs(1), np.ones(shape))
+@each_case("shape", [(3,), (1, 3), (2, 2), (), (2, 1, 3)])
+def test_other_shapes_do_not_broadcast(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="the advantage must have the shape"):
+        grpo_loss(log_probs(), log_probs(1), np.ones(shape))
 
 
 def test_the_same_model() -> None:
@@ -89,8 +87,9 @@ def test_ratios_of_responses() -> None:
     np.testing.assert_allclose(out["loss_objective"], -np.mean(np.exp(weight) * [1, 2]))
 
 
-def test_errors() -> None:
-    for options, message in [
+@each_case(
+    ("options", "message"),
+    [
         ({"aggregation": "max"}, "aggregation must be one of"),
         ({"importance_sampling_level": "word"}, "importance_sampling_level must be 'token' or 'sequence'"),
         ({"kl_to_ref_coeff": 0.1}, "kl_to_ref_coeff needs ref_log_probs"),
@@ -99,13 +98,14 @@ def test_errors() -> None:
         ({"mask": np.ones((2, 2), bool)}, r"the mask must have the shape \(2, 3\)"),
         ({"sample_log_probs": np.zeros((2, 1))}, r"sample_log_probs must have the tokens' shape \(2, 3\)"),
         ({"log_probs": np.full((2, 3), np.nan)}, r"log_probs is NaN at \[0, 0\]"),
-    ]:
-        with noting(options, message):
-            arguments = {
-                "log_probs": log_probs(),
-                "sample_log_probs": log_probs(1),
-                "advantage": np.ones(2),
-                **options,
-            }
-            with pytest.raises(ValueError, match=message):
-                grpo_loss(**arguments)
+    ],
+)
+def test_errors(options: Any, message: str) -> None:
+    arguments = {
+        "log_probs": log_probs(),
+        "sample_log_probs": log_probs(1),
+        "advantage": np.ones(2),
+        **options,
+    }
+    with pytest.raises(ValueError, match=message):
+        grpo_loss(**arguments)

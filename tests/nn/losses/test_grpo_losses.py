@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.nn.token_actors import LAYOUTS, ROWS, WORDS, Scorer, batch, responses
-from helpers.noting import noting
 
 import lite
 from lite import TensorDict, nn, value_and_grad
@@ -51,16 +51,15 @@ def test_it_is_the_function() -> None:
     assert loss(kl_mask_threshold=0.0, kl_to_ref_coeff=0.0)(td).loss_kl_to_ref is None
 
 
-def test_log_probs_of_responses_alone() -> None:
+@each_case("layout", LAYOUTS)
+def test_log_probs_of_responses_alone(layout: str) -> None:
     """What generation writes: log-probs of responses, which are at the end of rows."""
-    for layout in LAYOUTS:
-        with noting(layout):
-            actor = Scorer("left")
-            found = loss(actor)(batch(layout, True, advantage=ADVANTAGE)).loss_objective
-            assert found == loss(actor)(batch(layout, advantage=ADVANTAGE)).loss_objective
-            if layout != "left":  # where padding stands in place of the prompt
-                every = loss(actor, masking_strategy="generic")(batch(layout, True, advantage=ADVANTAGE))
-                assert every.loss_objective == found  # the others have no log-prob in the batch
+    actor = Scorer("left")
+    found = loss(actor)(batch(layout, True, advantage=ADVANTAGE)).loss_objective
+    assert found == loss(actor)(batch(layout, advantage=ADVANTAGE)).loss_objective
+    if layout != "left":  # where padding stands in place of the prompt
+        every = loss(actor, masking_strategy="generic")(batch(layout, True, advantage=ADVANTAGE))
+        assert every.loss_objective == found  # the others have no log-prob in the batch
 
 
 def test_tokens_without_a_log_prob_do_not_count() -> None:
@@ -74,13 +73,12 @@ def test_tokens_without_a_log_prob_do_not_count() -> None:
     np.testing.assert_allclose(loss()(td).loss_objective, expected, rtol=1e-7)
 
 
-def test_shapes_of_advantages() -> None:
-    for shape in [(3,), (3, 1), (3, 1, 1), (3, 6), (3, 6, 1)]:
-        with noting(shape):
-            td = batch("left", advantage=ADVANTAGE)
-            expected = loss()(td).loss_objective
-            td["advantage"] = np.broadcast_to(ADVANTAGE.reshape(3, *[1] * (len(shape) - 1)), shape).copy()
-            assert loss()(td).loss_objective == expected
+@each_case("shape", [(3,), (3, 1), (3, 1, 1), (3, 6), (3, 6, 1)])
+def test_shapes_of_advantages(shape: tuple[int, ...]) -> None:
+    td = batch("left", advantage=ADVANTAGE)
+    expected = loss()(td).loss_objective
+    td["advantage"] = np.broadcast_to(ADVANTAGE.reshape(3, *[1] * (len(shape) - 1)), shape).copy()
+    assert loss()(td).loss_objective == expected
 
 
 def test_a_batch_of_groups() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.nn.transitions import categorical, critic, gaussian, linear, transitions
-from helpers.noting import noting
 
 from lite import TensorDict, nn
 from lite.data import GAE
@@ -51,8 +53,9 @@ def test_the_same_policy_has_ratios_of_one() -> None:
     assert out["clip_fraction"] == 0
 
 
-def test_shapes_of_advantages() -> None:
-    for advantage, ratios, expected in [
+@each_case(
+    ("advantage", "ratios", "expected"),
+    [
         ((6, 1), (6, 1), (6, 1)),
         ((6, 2), (6, 1), (6, 2)),  # several objectives
         ((6, 1), (6, 3, 1), (6, 1, 1)),  # one for all actions of a step
@@ -60,19 +63,21 @@ def test_shapes_of_advantages() -> None:
         ((1, 1), (6, 1), None),
         ((6, 6, 1), (6, 1), None),
         ((3, 1), (6, 3, 1), None),
-    ]:
-        with noting(advantage, ratios, expected):
-            if expected is None:
-                with pytest.raises(
-                    ValueError, match="An advantage has the shape of the log-probs and a last dimension"
-                ):
-                    fitting(np.zeros(advantage), np.zeros(ratios))
-            else:
-                assert fitting(np.zeros(advantage), np.zeros(ratios)).shape == expected
+    ],
+)
+def test_shapes_of_advantages(advantage: Any, ratios: Any, expected: Any) -> None:
+    if expected is None:
+        with pytest.raises(
+            ValueError, match="An advantage has the shape of the log-probs and a last dimension"
+        ):
+            fitting(np.zeros(advantage), np.zeros(ratios))
+    else:
+        assert fitting(np.zeros(advantage), np.zeros(ratios)).shape == expected
 
 
-def test_errors() -> None:
-    for change, error, message in [
+@each_case(
+    ("change", "error", "message"),
+    [
         (lambda td: td.pop("action"), KeyError, "ClipPPOLoss reads the entry 'action'"),
         (lambda td: td.pop("action_log_prob"), KeyError, "reads the entry 'action_log_prob'"),
         (lambda td: td.pop("value_target"), KeyError, "reads the entry 'value_target'"),
@@ -92,12 +97,13 @@ def test_errors() -> None:
             ValueError,
             r"NaN in the entries \['advantage'\]",
         ),
-    ]:
-        with noting(change, error, message):
-            td = acted()
-            change(td)
-            with pytest.raises(error, match=message):
-                ClipPPOLoss(gaussian(), critic())(td)
+    ],
+)
+def test_errors(change: Any, error: Any, message: str) -> None:
+    td = acted()
+    change(td)
+    with pytest.raises(error, match=message):
+        ClipPPOLoss(gaussian(), critic())(td)
 
 
 def test_arguments() -> None:
@@ -147,23 +153,20 @@ def test_parts_without_a_coefficient() -> None:
         loss._weighted(parts, 2)
 
 
-def test_agents() -> None:
+@each_case("cls", [MAPPOLoss, IPPOLoss])
+def test_agents(cls: type[MAPPOLoss]) -> None:
     """Each agent's advantages have mean 0; the critic's errors are in deviations of the returns."""
-    for cls in [MAPPOLoss, IPPOLoss]:
-        with noting(cls):
-            td = TensorDict(
-                {key: entry for key, entry in acted(4, 5, 3).items() if key != "next"}, batch_size=[4, 5]
-            )
-            norm = nn.PopArtValueNorm(shape=1, beta=0.5)
-            plain = {"loss_critic_type": "l2", "entropy_bonus": False}
-            out = cls(gaussian(), critic(), value_norm=norm, **plain)(td)
-            same = nn.PopArtValueNorm(shape=1, beta=0.5)
-            same.update(td["value_target"])
-            error = (critic()(td.copy())["state_value"] - td["value_target"]) / same.scale()
-            np.testing.assert_allclose(out["loss_critic"], (error**2).mean(), rtol=1e-6)
-            np.testing.assert_array_equal(norm.scale(), same.scale())
-            advantage = td["advantage"]
-            scaled = (advantage - advantage.mean((0, 1))) / advantage.std((0, 1), ddof=1)
-            td["advantage"] = scaled
-            again = cls(gaussian(), critic(), normalize_advantage=False, **plain)(td)
-            np.testing.assert_allclose(out["loss_objective"], again["loss_objective"], rtol=1e-6)
+    td = TensorDict({key: entry for key, entry in acted(4, 5, 3).items() if key != "next"}, batch_size=[4, 5])
+    norm = nn.PopArtValueNorm(shape=1, beta=0.5)
+    plain = {"loss_critic_type": "l2", "entropy_bonus": False}
+    out = cls(gaussian(), critic(), value_norm=norm, **plain)(td)
+    same = nn.PopArtValueNorm(shape=1, beta=0.5)
+    same.update(td["value_target"])
+    error = (critic()(td.copy())["state_value"] - td["value_target"]) / same.scale()
+    np.testing.assert_allclose(out["loss_critic"], (error**2).mean(), rtol=1e-6)
+    np.testing.assert_array_equal(norm.scale(), same.scale())
+    advantage = td["advantage"]
+    scaled = (advantage - advantage.mean((0, 1))) / advantage.std((0, 1), ddof=1)
+    td["advantage"] = scaled
+    again = cls(gaussian(), critic(), normalize_advantage=False, **plain)(td)
+    np.testing.assert_allclose(out["loss_objective"], again["loss_objective"], rtol=1e-6)

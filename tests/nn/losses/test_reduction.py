@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite.nn.losses.reduction import (
     clipped_value_loss,
@@ -50,11 +50,10 @@ def test_names_are_checked() -> None:
         require_loss_function(None)
 
 
-def test_what_is_masked_may_be_nan() -> None:
-    for reduction, expected in [("mean", 2.0), ("sum", 4.0), ("none", [1.0, 0.0, 3.0])]:
-        with noting(reduction, expected):
-            loss, mask = np.array([1.0, np.nan, 3.0]), np.array([True, False, True])
-            np.testing.assert_array_equal(reduced(loss, reduction, mask), expected)
+@each_case(("reduction", "expected"), [("mean", 2.0), ("sum", 4.0), ("none", [1.0, 0.0, 3.0])])
+def test_what_is_masked_may_be_nan(reduction: str, expected: object) -> None:
+    loss, mask = np.array([1.0, np.nan, 3.0]), np.array([True, False, True])
+    np.testing.assert_array_equal(reduced(loss, reduction, mask), expected)
 
 
 def test_weights() -> None:
@@ -65,13 +64,12 @@ def test_weights() -> None:
     np.testing.assert_array_equal(reduced(loss, "none", mask, weights), [1, 0, 6])
 
 
-def test_the_dtype_stays() -> None:
-    for dtype in [np.float16, np.float32]:
-        with noting(dtype):
-            loss, mask = np.ones(3, dtype), np.ones(3, bool)
-            for kept in (None, mask):
-                for weights in (None, np.ones(3)):
-                    assert reduced(loss, "mean", kept, weights).dtype == dtype
+@each_case("dtype", [np.float16, np.float32])
+def test_the_dtype_stays(dtype: type) -> None:
+    loss, mask = np.ones(3, dtype), np.ones(3, bool)
+    for kept in (None, mask):
+        for weights in (None, np.ones(3)):
+            assert reduced(loss, "mean", kept, weights).dtype == dtype
 
 
 def test_all_masked_is_zero() -> None:

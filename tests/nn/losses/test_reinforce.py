@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from helpers.cases import each_case
 from helpers.nn.transitions import categorical, critic, linear, transitions
-from helpers.noting import noting
 
 from lite import enable_grad, nn
 from lite.nn.losses import ReinforceLoss, SoftUpdate
@@ -46,16 +46,13 @@ def test_the_policy_does_not_learn_through_the_advantage() -> None:
     assert "advantage" not in td
 
 
-def test_a_shared_network_learns_from_values_unless_losses_are_separate() -> None:
-    for options in [{}, {"separate_losses": True}]:
-        with noting(options):
-            shared = nn.TensorDictModule(linear(4, 4), ["observation"], ["hidden"])
-            logits = nn.TensorDictModule(linear(4, 3), ["hidden"], ["logits"])
-            value = nn.TensorDictSequential(shared, nn.ValueOperator(linear(4, 1), in_keys=["hidden"]))
-            policy = nn.ProbabilisticTensorDictSequential(shared, logits, categorical()[1])
-            td = transitions(
-                6, action=np.arange(6) % 3, advantage=np.ones((6, 1)), value_target=np.ones((6, 1))
-            )
-            with enable_grad():
-                ReinforceLoss(policy, value, **options)(td)["loss_value"].backward()
-            assert (shared.module.weight.grad is None) is bool(options)
+@each_case("options", [{}, {"separate_losses": True}])
+def test_a_shared_network_learns_from_values_unless_losses_are_separate(options: dict[str, bool]) -> None:
+    shared = nn.TensorDictModule(linear(4, 4), ["observation"], ["hidden"])
+    logits = nn.TensorDictModule(linear(4, 3), ["hidden"], ["logits"])
+    value = nn.TensorDictSequential(shared, nn.ValueOperator(linear(4, 1), in_keys=["hidden"]))
+    policy = nn.ProbabilisticTensorDictSequential(shared, logits, categorical()[1])
+    td = transitions(6, action=np.arange(6) % 3, advantage=np.ones((6, 1)), value_target=np.ones((6, 1)))
+    with enable_grad():
+        ReinforceLoss(policy, value, **options)(td)["loss_value"].backward()
+    assert (shared.module.weight.grad is None) is bool(options)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.nn.transitions import Joined, gaussian, linear, q_network, transitions
-from helpers.noting import noting
 
 from lite import enable_grad, nn
 from lite.data import Bounded, Composite
@@ -72,12 +72,15 @@ def test_outputs_without_reduction() -> None:
     assert set(out.keys()) == {"loss_actor", "loss_qvalue", "loss_alpha"}
 
 
-def test_target_entropy() -> None:
-    for spec in [Bounded(-1, 1, (2,)), Composite({"action": Bounded(-1, 1, (3, 2))}, shape=(3,))]:
-        with noting(spec):
-            assert float(made(target_entropy="auto", action_spec=spec).target_entropy) == -2
-            with pytest.raises(RuntimeError, match="target_entropy='auto' needs an action_spec"):
-                made(target_entropy="auto")
+@each_case(
+    "spec",
+    [Bounded(-1, 1, (2,)), Composite({"action": Bounded(-1, 1, (3, 2))}, shape=(3,))],
+    ids=["one", "many"],
+)
+def test_target_entropy(spec: Any) -> None:
+    assert float(made(target_entropy="auto", action_spec=spec).target_entropy) == -2
+    with pytest.raises(RuntimeError, match="target_entropy='auto' needs an action_spec"):
+        made(target_entropy="auto")
 
 
 def test_errors_leave_the_batch_as_it_was() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.nn.transitions import critic, gaussian, linear
-from helpers.noting import noting
 
 from lite import nn
 from lite.nn.losses import ClipPPOLoss, DQNLoss, HardUpdate, SoftUpdate
@@ -20,20 +20,19 @@ def made() -> tuple[DQNLoss, Any, Any]:
     return loss, net.bias, loss.target_value_network_params[key]
 
 
-def test_soft() -> None:
-    for way in [{"eps": 0.75}, {"tau": 0.25}]:
-        with noting(way):
-            loss, bias, target = made()
-            target[...] = 7
-            update = SoftUpdate(loss, **way)
-            np.testing.assert_array_equal(target, bias.data)  # they start as one
-            bias.fill_(1.0)
-            target[...] = 0
-            update.step()
-            np.testing.assert_allclose(target, 0.25)
-            update.step()
-            np.testing.assert_allclose(target, 0.4375)
-            np.testing.assert_array_equal(bias.data, 1.0)
+@each_case("way", [{"eps": 0.75}, {"tau": 0.25}])
+def test_soft(way: dict[str, float]) -> None:
+    loss, bias, target = made()
+    target[...] = 7
+    update = SoftUpdate(loss, **way)
+    np.testing.assert_array_equal(target, bias.data)  # they start as one
+    bias.fill_(1.0)
+    target[...] = 0
+    update.step()
+    np.testing.assert_allclose(target, 0.25)
+    update.step()
+    np.testing.assert_allclose(target, 0.4375)
+    np.testing.assert_array_equal(bias.data, 1.0)
 
 
 def test_hard() -> None:

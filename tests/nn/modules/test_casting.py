@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import nn
 
@@ -46,8 +46,9 @@ def test_bfloat16():
     assert net.float().first.weight.dtype == np.float32
 
 
-def test_to_dtype():
-    for args, kwargs in [
+@each_case(
+    ("args", "kwargs"),
+    [
         ((np.float64,), {}),
         (("cpu", "float64"), {}),
         (("cpu",), {"dtype": np.dtype("float64")}),
@@ -55,12 +56,13 @@ def test_to_dtype():
         ((np.zeros(1),), {}),
         ((), {"tensor": np.zeros(1)}),
         ((np.float64, True), {"memory_format": None}),
-    ]:
-        with noting(args, kwargs):
-            net = Net()
-            assert net.to(*args, **kwargs) is net
-            assert net.first.weight.dtype == np.float64
-            assert net.count.dtype == np.int64
+    ],
+)
+def test_to_dtype(args, kwargs):
+    net = Net()
+    assert net.to(*args, **kwargs) is net
+    assert net.first.weight.dtype == np.float64
+    assert net.count.dtype == np.int64
 
 
 def test_to_without_change():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from helpers.noting import noting
+from helpers.cases import each_case
 
 import lite
 from lite import nn
@@ -24,28 +24,24 @@ MADE: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-def test_made_under_enable_grad() -> None:
-    for name in MADE:
-        with noting(name):
-            expected = MADE[name]()
-            with lite.enable_grad():
-                found = MADE[name]()
-            for (key, value), (_, wanted) in zip(
-                found.named_parameters(), expected.named_parameters(), strict=True
-            ):
-                np.testing.assert_array_equal(value.data, wanted.data, err_msg=key)
+@each_case("name", MADE)
+def test_made_under_enable_grad(name: str) -> None:
+    expected = MADE[name]()
+    with lite.enable_grad():
+        found = MADE[name]()
+    for (key, value), (_, wanted) in zip(found.named_parameters(), expected.named_parameters(), strict=True):
+        np.testing.assert_array_equal(value.data, wanted.data, err_msg=key)
 
 
-def test_drawn_anew_under_enable_grad() -> None:
-    for name in MADE:
-        with noting(name):
-            module = MADE[name]()
-            for value in module.parameters():
-                value.data[...] = 777
-            with lite.enable_grad():
-                module.reset_parameters()
-            values = {key: value.data for key, value in module.named_parameters() if key != "out_proj.weight"}
-            assert not any((value == 777).any() for value in values.values())
+@each_case("name", MADE)
+def test_drawn_anew_under_enable_grad(name: str) -> None:
+    module = MADE[name]()
+    for value in module.parameters():
+        value.data[...] = 777
+    with lite.enable_grad():
+        module.reset_parameters()
+    values = {key: value.data for key, value in module.named_parameters() if key != "out_proj.weight"}
+    assert not any((value == 777).any() for value in values.values())
 
 
 def test_a_lazy_layer_first_called_under_enable_grad() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import TensorDict, nn, vmap
 
@@ -68,18 +68,17 @@ def test_other_hooks_see_the_sizes() -> None:
     assert seen == [(nn.Linear, 6)] * 2
 
 
-def test_copies_find_out_their_own() -> None:
-    for copied in [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]:
-        with noting(copied):
-            net = nn.Sequential(nn.LazyLinear(4), nn.LazyBatchNorm1d())
-            other = copied(net)
-            other(X)
-            assert [type(m) for m in other] == [nn.Linear, nn.BatchNorm1d]
-            assert [type(m) for m in net] == [nn.LazyLinear, nn.LazyBatchNorm1d]
-            net(X[:, :5])
-            assert (net[0].in_features, other[0].in_features) == (5, 6)
-            again = copied(net)
-            np.testing.assert_array_equal(again.eval()(X[:, :5]), net.eval()(X[:, :5]))
+@each_case("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_copies_find_out_their_own(copied: Any) -> None:
+    net = nn.Sequential(nn.LazyLinear(4), nn.LazyBatchNorm1d())
+    other = copied(net)
+    other(X)
+    assert [type(m) for m in other] == [nn.Linear, nn.BatchNorm1d]
+    assert [type(m) for m in net] == [nn.LazyLinear, nn.LazyBatchNorm1d]
+    net(X[:, :5])
+    assert (net[0].in_features, other[0].in_features) == (5, 6)
+    again = copied(net)
+    np.testing.assert_array_equal(again.eval()(X[:, :5]), net.eval()(X[:, :5]))
 
 
 def test_seeds_and_dtypes() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 from helpers.unchanged import F32, Extra, Hit, Net, assert_same, fail, forward, look
 
 from lite import TensorDict, nn
@@ -100,15 +100,14 @@ MODULE: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
 }
 
 
-def test_modules() -> None:
-    for name in MODULE:
-        with noting(name):
-            action, error, match = MODULE[name]
-            module = Net()
-            before = look(module)
-            with pytest.raises(error, match=match):
-                action(module)
-            assert_same(look(module), before)
+@each_case("name", MODULE)
+def test_modules(name: str) -> None:
+    action, error, match = MODULE[name]
+    module = Net()
+    before = look(module)
+    with pytest.raises(error, match=match):
+        action(module)
+    assert_same(look(module), before)
 
 
 def test_loading_after_an_error_works() -> None:
@@ -119,15 +118,14 @@ def test_loading_after_an_error_works() -> None:
     assert not any(np.any(value) for value in module.parameters())
 
 
-def test_extra_state_that_cannot_be_set() -> None:
-    for assign in [False, True]:
-        with noting(assign):
-            module = Net()
-            module.extra = Extra()
-            before = look(module)
-            with pytest.raises(Hit):
-                load(assign)(module)
-            assert_same(look(module), before)
+@each_case("assign", [False, True])
+def test_extra_state_that_cannot_be_set(assign: bool) -> None:
+    module = Net()
+    module.extra = Extra()
+    before = look(module)
+    with pytest.raises(Hit):
+        load(assign)(module)
+    assert_same(look(module), before)
 
 
 def test_a_child_without_data_cannot_move() -> None:

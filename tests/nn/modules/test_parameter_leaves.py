@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from helpers.noting import noting
+from helpers.cases import each_case
 
 import lite
 from lite import LazyStackedTensorDict, TensorDict, nn
@@ -83,73 +83,62 @@ def leaves(value: Any) -> list[Any]:
     return [leaf for tree in trees for leaf in tree.values(True, True)]
 
 
-def test_results() -> None:
-    for name in NEW:
-        with noting(name):
-            arrays, parameters = trees()
-            assert all(isinstance(leaf, nn.Parameter) for leaf in leaves(parameters))
-            result = NEW[name](parameters)
-            assert plain(result) == plain(NEW[name](arrays))
-            assert {type(leaf) for leaf in leaves(result)} == {np.ndarray}
-            assert plain(parameters) == plain(arrays)
+@each_case("name", NEW)
+def test_results(name: str) -> None:
+    arrays, parameters = trees()
+    assert all(isinstance(leaf, nn.Parameter) for leaf in leaves(parameters))
+    result = NEW[name](parameters)
+    assert plain(result) == plain(NEW[name](arrays))
+    assert {type(leaf) for leaf in leaves(result)} == {np.ndarray}
+    assert plain(parameters) == plain(arrays)
 
 
-def test_writes_go_into_the_parameters() -> None:
-    for name in IN_PLACE:
-        with noting(name):
-            arrays, parameters = trees()
-            before = leaves(parameters)
-            memory = [leaf.data for leaf in before]
-            IN_PLACE[name](arrays)
-            IN_PLACE[name](parameters)
-            assert plain(parameters) == plain(arrays)
-            assert all(mine is old for mine, old in zip(leaves(parameters), before, strict=True))
-            assert all(leaf.data is array for leaf, array in zip(before, memory, strict=True))
+@each_case("name", IN_PLACE)
+def test_writes_go_into_the_parameters(name: str) -> None:
+    arrays, parameters = trees()
+    before = leaves(parameters)
+    memory = [leaf.data for leaf in before]
+    IN_PLACE[name](arrays)
+    IN_PLACE[name](parameters)
+    assert plain(parameters) == plain(arrays)
+    assert all(mine is old for mine, old in zip(leaves(parameters), before, strict=True))
+    assert all(leaf.data is array for leaf, array in zip(before, memory, strict=True))
 
 
-def test_arrangements_keep_the_kind() -> None:
-    for name in [
-        "select",
-        "exclude",
-        "flatten_keys",
-        "copy",
-        "pickle",
-        "copy.copy",
-        "lazy stack",
-        "rename",
-        "lock",
-    ]:
-        with noting(name):
-            arrangements: dict[str, Callable[[Any], Any]] = {
-                "select": lambda td: td.select("a"),
-                "exclude": lambda td: td.exclude("a"),
-                "flatten_keys": lambda td: td.flatten_keys("."),
-                "copy": lambda td: td.copy(),
-                "pickle": lambda td: pickle.loads(pickle.dumps(td)),
-                "copy.copy": lambda td: copy.copy(td),
-                "lazy stack": lambda td: lite.lazy_stack([td])[0],
-                "rename": lambda td: td.rename_key_("a", "z"),
-                "lock": lambda td: td.lock_(),
-            }
-            arrays, parameters = trees()
-            result = arrangements[name](parameters)
-            assert plain(result) == plain(arrangements[name](arrays))
-            assert {type(leaf) for leaf in leaves(result)} == {nn.Parameter}
+@each_case(
+    "name",
+    ["select", "exclude", "flatten_keys", "copy", "pickle", "copy.copy", "lazy stack", "rename", "lock"],
+)
+def test_arrangements_keep_the_kind(name: str) -> None:
+    arrangements: dict[str, Callable[[Any], Any]] = {
+        "select": lambda td: td.select("a"),
+        "exclude": lambda td: td.exclude("a"),
+        "flatten_keys": lambda td: td.flatten_keys("."),
+        "copy": lambda td: td.copy(),
+        "pickle": lambda td: pickle.loads(pickle.dumps(td)),
+        "copy.copy": lambda td: copy.copy(td),
+        "lazy stack": lambda td: lite.lazy_stack([td])[0],
+        "rename": lambda td: td.rename_key_("a", "z"),
+        "lock": lambda td: td.lock_(),
+    }
+    arrays, parameters = trees()
+    result = arrangements[name](parameters)
+    assert plain(result) == plain(arrangements[name](arrays))
+    assert {type(leaf) for leaf in leaves(result)} == {nn.Parameter}
 
 
-def test_files(tmp_path: Path) -> None:
-    for name in ["folder", "tdz", "npz", "safetensors"]:
-        with noting(name):
-            arrays, parameters = trees()
-            if name == "folder":
-                assert plain(parameters.memmap(tmp_path / "td")) == plain(arrays)
-                loaded = TensorDict.load_memmap(tmp_path / "td")
-            else:
-                path = tmp_path / f"td.{name}"
-                parameters.save(path)
-                loaded = TensorDict.load(path)
-            assert plain(loaded) == plain(arrays)
-            assert plain(parameters.consolidate()) == plain(arrays)
+@each_case("name", ["folder", "tdz", "npz", "safetensors"])
+def test_files(name: str, tmp_path: Path) -> None:
+    arrays, parameters = trees()
+    if name == "folder":
+        assert plain(parameters.memmap(tmp_path / "td")) == plain(arrays)
+        loaded = TensorDict.load_memmap(tmp_path / "td")
+    else:
+        path = tmp_path / f"td.{name}"
+        parameters.save(path)
+        loaded = TensorDict.load(path)
+    assert plain(loaded) == plain(arrays)
+    assert plain(parameters.consolidate()) == plain(arrays)
 
 
 def test_memory() -> None:
@@ -169,12 +158,11 @@ def test_repr_tells_parameters_apart() -> None:
     assert repr(parameters).count("Parameter(") == 2
 
 
-def test_parameters_as_operands_meet_the_batch() -> None:
-    for act in [lambda td, v: td * v, lambda td, v: v + td, lambda td, v: td.where(v > 0, v)]:
-        with noting(act):
-            td = TensorDict({"a": np.arange(6.0).reshape(2, 3), "n": {"b": np.ones((2, 1, 2))}}, [2])
-            rows = np.array([2.0, -1.0])
-            got, expected = act(td, nn.Parameter(rows)), act(td, rows)
-            for key in td.keys(True, True):
-                assert type(got[key]) is np.ndarray
-                np.testing.assert_array_equal(got[key], expected[key])
+@each_case("act", [lambda td, v: td * v, lambda td, v: v + td, lambda td, v: td.where(v > 0, v)])
+def test_parameters_as_operands_meet_the_batch(act: Any) -> None:
+    td = TensorDict({"a": np.arange(6.0).reshape(2, 3), "n": {"b": np.ones((2, 1, 2))}}, [2])
+    rows = np.array([2.0, -1.0])
+    got, expected = act(td, nn.Parameter(rows)), act(td, rows)
+    for key in td.keys(True, True):
+        assert type(got[key]) is np.ndarray
+        np.testing.assert_array_equal(got[key], expected[key])

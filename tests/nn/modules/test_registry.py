@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.noting import noting
 
 from lite import nn
@@ -124,10 +125,10 @@ def test_names_are_checked():
             assert not m._modules
 
 
-def test_values_are_checked():
-    for method in ["register_buffer", "register_parameter", "add_module"]:
-        with noting(method), pytest.raises(TypeError, match="list"):
-            getattr(nn.Module(), method)("x", [1.0])
+@each_case("method", ["register_buffer", "register_parameter", "add_module"])
+def test_values_are_checked(method):
+    with pytest.raises(TypeError, match="list"):
+        getattr(nn.Module(), method)("x", [1.0])
 
 
 def test_buffer_may_be_registered_again_and_change_persistence():

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import TensorDict, get_default_dtype, nn
 from lite.nn import MetaArray, Parameter, UninitializedBuffer, UninitializedParameter
@@ -45,17 +45,16 @@ def test_shapes_and_values_are_errors(make: Any) -> None:
     assert empty.dtype == get_default_dtype()
 
 
-def test_copies() -> None:
-    for copied in [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]:
-        with noting(copied):
-            parameter = UninitializedParameter(requires_grad=False, dtype="float64", device="meta")
-            other = copied(parameter)
-            assert (type(other), other.dtype, other.device) == (UninitializedParameter, np.float64, "meta")
-            assert (other is parameter, other.requires_grad) == (False, False)
-            buffer = copied(UninitializedBuffer(dtype="float64"))
-            assert (type(buffer), buffer.dtype) == (UninitializedBuffer, np.float64)
-            tied = copied([parameter, parameter])
-            assert tied[0] is tied[1]
+@each_case("copied", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_copies(copied: Any) -> None:
+    parameter = UninitializedParameter(requires_grad=False, dtype="float64", device="meta")
+    other = copied(parameter)
+    assert (type(other), other.dtype, other.device) == (UninitializedParameter, np.float64, "meta")
+    assert (other is parameter, other.requires_grad) == (False, False)
+    buffer = copied(UninitializedBuffer(dtype="float64"))
+    assert (type(buffer), buffer.dtype) == (UninitializedBuffer, np.float64)
+    tied = copied([parameter, parameter])
+    assert tied[0] is tied[1]
 
 
 def holder() -> nn.Module:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 from helpers.swapped import Counter, Parent, ones
 
 from lite import LazyStackedTensorDict, TensorDict, from_module, from_modules, nn
@@ -139,17 +139,16 @@ def test_from_modules_as_a_module() -> None:
     assert [name for name, _ in params.named_parameters()] == ["weight", "bias"]
 
 
-def test_modules_without_data_cannot_be_stacked() -> None:
-    for expand in [False, True]:
-        with noting(expand):
-            modules = [nn.Linear(2, 3), nn.Linear(2, 3, device="meta")]
-            with pytest.raises(RuntimeError, match=r"module 1 has no data for 'weight' \(meta device\)"):
-                from_modules(*modules, expand_identical=expand)
-            lazy = from_modules(*modules, lazy_stack=True)
-            with pytest.raises(RuntimeError, match="no data"):
-                lazy.get("weight")
-            modules[1].load_state_dict(modules[0].state_dict(), assign=True)
-            np.testing.assert_array_equal(from_modules(*modules)["weight"][1], modules[0].weight)
+@each_case("expand", [False, True])
+def test_modules_without_data_cannot_be_stacked(expand: bool) -> None:
+    modules = [nn.Linear(2, 3), nn.Linear(2, 3, device="meta")]
+    with pytest.raises(RuntimeError, match=r"module 1 has no data for 'weight' \(meta device\)"):
+        from_modules(*modules, expand_identical=expand)
+    lazy = from_modules(*modules, lazy_stack=True)
+    with pytest.raises(RuntimeError, match="no data"):
+        lazy.get("weight")
+    modules[1].load_state_dict(modules[0].state_dict(), assign=True)
+    np.testing.assert_array_equal(from_modules(*modules)["weight"][1], modules[0].weight)
 
 
 # -- what does not exist ----------------------------------------------------------------------------

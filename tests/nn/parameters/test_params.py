@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import NonTensorData, TensorDict, is_tensor_collection, lazy_stack, nn
 from lite._tensordict import TensorDictBase
@@ -40,11 +40,10 @@ def test_it_is_both() -> None:
         params(1)
 
 
-def test_floats_become_parameters() -> None:
-    for dtype in ["float16", "float32", "float64", "bfloat16"]:
-        with noting(dtype):
-            params = TensorDictParams(TensorDict(a=ones(2)).type(dtype))
-            assert isinstance(params["a"], Parameter)
+@each_case("dtype", ["float16", "float32", "float64", "bfloat16"])
+def test_floats_become_parameters(dtype: str) -> None:
+    params = TensorDictParams(TensorDict(a=ones(2)).type(dtype))
+    assert isinstance(params["a"], Parameter)
 
 
 def test_which_leaves_are_converted() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 from helpers.unchanged import F32, Hit, Net, assert_same, fail, forward, look
 
 from lite import TensorDict, nn
@@ -54,14 +54,13 @@ EXCHANGES = [
 ]
 
 
-def test_exchanges() -> None:
-    for action, error, match in EXCHANGES:
-        with noting(action, error, match):
-            module = Net()
-            before = look(module)
-            with pytest.raises(error, match=match):
-                action(module)
-            assert_same(look(module), before)
+@each_case(("action", "error", "match"), EXCHANGES)
+def test_exchanges(action: Any, error: type[Exception], match: str) -> None:
+    module = Net()
+    before = look(module)
+    with pytest.raises(error, match=match):
+        action(module)
+    assert_same(look(module), before)
 
 
 def test_kinds_are_kept_or_not() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import nn
 
@@ -24,26 +24,27 @@ def test_vectors() -> None:
     assert critic.mlp1[-1].__class__ is nn.ELU
 
 
-def test_images() -> None:
-    for pooled, size in [(True, 4), (False, 36)]:
-        with noting(pooled, size):
-            actor = nn.DdpgCnnActor(2, SMALL, use_avg_pooling=pooled)
-            action, hidden = actor(X)
-            assert hidden.shape == (2, size)
-            np.testing.assert_array_equal(action, actor.mlp(hidden))
-            critic = nn.DdpgCnnQNet(SMALL, use_avg_pooling=pooled)
-            joined = np.concatenate([critic.convnet(X), ACTION], -1)
-            np.testing.assert_array_equal(critic(X, ACTION), critic.mlp(joined))
+@each_case(("pooled", "size"), [(True, 4), (False, 36)])
+def test_images(pooled: bool, size: int) -> None:
+    actor = nn.DdpgCnnActor(2, SMALL, use_avg_pooling=pooled)
+    action, hidden = actor(X)
+    assert hidden.shape == (2, size)
+    np.testing.assert_array_equal(action, actor.mlp(hidden))
+    critic = nn.DdpgCnnQNet(SMALL, use_avg_pooling=pooled)
+    joined = np.concatenate([critic.convnet(X), ACTION], -1)
+    np.testing.assert_array_equal(critic(X, ACTION), critic.mlp(joined))
 
 
-def test_last_layers_are_small_at_first() -> None:
-    for net, bound in [
+@each_case(
+    ("net", "bound"),
+    [
         (nn.DdpgMlpActor(9), 3e-3),
         (nn.DdpgMlpQNet(), 3e-3),
         (nn.DdpgCnnActor(9), 3e-4),
         (nn.DdpgCnnQNet(), 3e-4),
-    ]:
-        with noting(net, bound):
-            last = list(net.children())[-1][-1]
-            assert bound / 2 < abs(last.weight.data).max() <= bound
-            assert abs(last.bias.data).max() <= bound
+    ],
+)
+def test_last_layers_are_small_at_first(net: nn.Module, bound: float) -> None:
+    last = list(net.children())[-1][-1]
+    assert bound / 2 < abs(last.weight.data).max() <= bound
+    assert abs(last.bias.data).max() <= bound

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import TensorDict, nn
 from lite.data import Bounded, Categorical, Composite
@@ -19,15 +19,14 @@ def explored(spec: Any, action: Any, eps: float = 1.0, batch: Any = None, **entr
     return module(TensorDict(action=action, batch_size=batch, **entries))["action"]
 
 
-def test_share_of_random_actions() -> None:
-    for eps in [0.0, 0.25, 1.0]:
-        with noting(eps):
-            action = np.full(4000, 7)  # which is not drawn
-            action.flags.writeable = False
-            got = explored(Categorical(4), action, eps)
-            assert abs((got != 7).mean() - eps) < 0.03
-            for drawn in range(4 * (eps > 0)):
-                assert abs((got == drawn).mean() - eps / 4) < 0.03
+@each_case("eps", [0.0, 0.25, 1.0])
+def test_share_of_random_actions(eps: float) -> None:
+    action = np.full(4000, 7)  # which is not drawn
+    action.flags.writeable = False
+    got = explored(Categorical(4), action, eps)
+    assert abs((got != 7).mean() - eps) < 0.03
+    for drawn in range(4 * (eps > 0)):
+        assert abs((got == drawn).mean() - eps / 4) < 0.03
 
 
 def test_elements_of_a_batch_are_replaced_as_a_whole() -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import nn
 from lite.data import Bounded, Categorical, Composite
 from lite.nn.policies.exploration import is_exploring
 
 
-def test_when() -> None:
-    for kind, expected in [("random", True), (None, True), ("mode", False), ("mean", False)]:
-        with noting(kind, expected), nn.set_interaction_type(kind):
-            assert is_exploring() is expected
+@each_case(("kind", "expected"), [("random", True), (None, True), ("mode", False), ("mean", False)])
+def test_when(kind: str | None, expected: bool) -> None:
+    with nn.set_interaction_type(kind):
+        assert is_exploring() is expected
 
 
 def test_how_much() -> None:

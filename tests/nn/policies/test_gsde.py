@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.noting import noting
 
 from lite import TensorDict, nn, vmap
@@ -15,21 +16,18 @@ RNG = np.random.default_rng(0)
 MU, STATE, EPSILON = (RNG.standard_normal(shape).astype(np.float32) for shape in ((5, 2), (5, 3), (5, 2, 3)))
 
 
-def test_noise_is_linear_in_the_state() -> None:
-    for learn in [True, False]:
-        with noting(learn):
-            module = nn.gSDEModule(2, 3, sigma_init=0.4, learn_sigma=learn)
-            sigma = np.log(2) if learn else 0.4
-            with nn.set_interaction_type("random"):
-                mu, scale, action, epsilon = module(MU, STATE, EPSILON)
-            np.testing.assert_array_equal(mu, MU)
-            np.testing.assert_array_equal(epsilon, EPSILON)
-            np.testing.assert_allclose(
-                action, MU + sigma * np.einsum("nij,nj->ni", EPSILON, STATE), rtol=1e-4, atol=1e-5
-            )
-            np.testing.assert_allclose(
-                scale, sigma * np.linalg.norm(STATE, axis=1)[:, None].repeat(2, 1), rtol=1e-5
-            )
+@each_case("learn", [True, False])
+def test_noise_is_linear_in_the_state(learn: bool) -> None:
+    module = nn.gSDEModule(2, 3, sigma_init=0.4, learn_sigma=learn)
+    sigma = np.log(2) if learn else 0.4
+    with nn.set_interaction_type("random"):
+        mu, scale, action, epsilon = module(MU, STATE, EPSILON)
+    np.testing.assert_array_equal(mu, MU)
+    np.testing.assert_array_equal(epsilon, EPSILON)
+    np.testing.assert_allclose(
+        action, MU + sigma * np.einsum("nij,nj->ni", EPSILON, STATE), rtol=1e-4, atol=1e-5
+    )
+    np.testing.assert_allclose(scale, sigma * np.linalg.norm(STATE, axis=1)[:, None].repeat(2, 1), rtol=1e-5)
 
 
 def test_epsilon_is_drawn_at_the_start_of_an_episode_alone() -> None:

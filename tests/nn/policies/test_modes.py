@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite.nn import recurrent_mode, set_recurrent_mode
 
 
-def test_modes() -> None:
-    for mode, expected in [
-        (True, True),
-        (False, False),
-        (None, None),
-        ("recurrent", True),
-        ("sequential", False),
-    ]:
-        with noting(mode, expected):
-            with set_recurrent_mode(True), set_recurrent_mode(mode):
-                assert recurrent_mode() is expected
-            assert recurrent_mode() is None
+@each_case(
+    ("mode", "expected"),
+    [(True, True), (False, False), (None, None), ("recurrent", True), ("sequential", False)],
+)
+def test_modes(mode: bool | str | None, expected: bool | None) -> None:
+    with set_recurrent_mode(True), set_recurrent_mode(mode):
+        assert recurrent_mode() is expected
+    assert recurrent_mode() is None
 
 
 def test_decorator_and_errors() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import TensorDict, nn
 
@@ -27,17 +27,16 @@ def step(actor: Any, td: TensorDict, obs: list[float], starts: list[bool]) -> li
     return actor(td)[actor.action_keys[0]].ravel().tolist()
 
 
-def test_a_plan_is_carried_out_and_renewed() -> None:
-    for key in ["action", ("agent", "action")]:
-        with noting(key):
-            calls: list[int] = []
-            actor = nn.MultiStepActorWrapper(planner(key, 3, calls), n_steps=3)
-            td = TensorDict({}, [2])
-            assert step(actor, td, [0, 100], [True, True]) == [0, 100]
-            assert step(actor, td, [10, 200], [False, False]) == [1, 101]
-            assert step(actor, td, [20, 300], [False, True]) == [2, 300]  # an episode of the second begins
-            assert step(actor, td, [30, 400], [False, False]) == [30, 301]  # the plan of the first is used up
-            assert calls == [2, 1, 1]
+@each_case("key", ["action", ("agent", "action")])
+def test_a_plan_is_carried_out_and_renewed(key: Any) -> None:
+    calls: list[int] = []
+    actor = nn.MultiStepActorWrapper(planner(key, 3, calls), n_steps=3)
+    td = TensorDict({}, [2])
+    assert step(actor, td, [0, 100], [True, True]) == [0, 100]
+    assert step(actor, td, [10, 200], [False, False]) == [1, 101]
+    assert step(actor, td, [20, 300], [False, True]) == [2, 300]  # an episode of the second begins
+    assert step(actor, td, [30, 400], [False, False]) == [30, 301]  # the plan of the first is used up
+    assert calls == [2, 1, 1]
 
 
 def test_a_plan_is_renewed_before_its_end() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import TensorDict, nn
 from lite.data import Collector, InitTracker
@@ -29,21 +29,20 @@ def steps(*batch: int, seed: int = 0) -> TensorDict:
     return TensorDict(entries, batch)
 
 
-def test_steps_are_sequences() -> None:
-    for name in MODULES:
-        with noting(name):
-            module, td = made(name), steps(2, 5)
-            td["is_init"][:, 0] = True
-            td["is_init"][1, 3] = True
-            with nn.set_recurrent_mode(True):
-                whole = module(td.copy())
-            state = TensorDict(batch_size=[2])
-            for t in range(5):
-                now = module(td[:, t].copy().update(state))
-                np.testing.assert_allclose(now["y"], whole["y"][:, t], rtol=1e-5, atol=1e-6)
-                state = now["next"]
-            for key in module.out_keys[1:]:
-                np.testing.assert_allclose(now[key], whole[key][:, -1], rtol=1e-5, atol=1e-6)
+@each_case("name", MODULES)
+def test_steps_are_sequences(name: str) -> None:
+    module, td = made(name), steps(2, 5)
+    td["is_init"][:, 0] = True
+    td["is_init"][1, 3] = True
+    with nn.set_recurrent_mode(True):
+        whole = module(td.copy())
+    state = TensorDict(batch_size=[2])
+    for t in range(5):
+        now = module(td[:, t].copy().update(state))
+        np.testing.assert_allclose(now["y"], whole["y"][:, t], rtol=1e-5, atol=1e-6)
+        state = now["next"]
+    for key in module.out_keys[1:]:
+        np.testing.assert_allclose(now[key], whole[key][:, -1], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("name", "batch"), [("GRUModule", (2,)), ("LSTMModule", (2, 5))])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import TensorDict, nn
 from lite.nn import TensorDictModule, dispatch
@@ -46,22 +46,20 @@ def test_the_rest_goes_to_the_function():
         Add()(1, 2, unknown=3)
 
 
-def test_batch_size():
-    for auto, expected in [(True, (2, 3)), (False, ())]:
-        with noting(auto, expected):
+@each_case(("auto", "expected"), [(True, (2, 3)), (False, ())])
+def test_batch_size(auto, expected):
+    class Mod(nn.Module):
+        in_keys = ["a", "b"]  # noqa: RUF012
+        out_keys = []  # noqa: RUF012
 
-            class Mod(nn.Module):
-                in_keys = ["a", "b"]  # noqa: RUF012
-                out_keys = []  # noqa: RUF012
+        @dispatch(auto_batch_size=auto)
+        def forward(self, tensordict):
+            self.batch_size = tensordict.batch_size
+            return tensordict
 
-                @dispatch(auto_batch_size=auto)
-                def forward(self, tensordict):
-                    self.batch_size = tensordict.batch_size
-                    return tensordict
-
-            module = Mod()
-            assert module(a=one(2, 3, 4), b=one(2, 3)) == ()
-            assert module.batch_size == expected
+    module = Mod()
+    assert module(a=one(2, 3, 4), b=one(2, 3)) == ()
+    assert module.batch_size == expected
 
 
 def test_separator_source_and_dest():

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.noting import noting
 
 from lite import NonTensorData, TensorDict, stack
@@ -147,16 +148,15 @@ def test_a_generator_in_an_entry() -> None:
     assert isinstance(td["rng"], np.random.Generator)
 
 
-def test_what_an_entry_may_not_hold() -> None:
-    for bad in [np.array(1.5), np.array(True), NonTensorData("no")]:
-        with noting(bad):
-            td = params()
-            td.set("seed", bad)
-            with pytest.raises(TypeError, match=r"the entry 'seed' must hold a Generator or a seed"):
-                normal(generator="seed")(td)
-            assert "x" not in td
-            with pytest.raises(ValueError, match=r"must hold one seed, got shape \(2,\)"):
-                normal(generator="seed")(params(seed=np.arange(2)))
+@each_case("bad", [np.array(1.5), np.array(True), NonTensorData("no")])
+def test_what_an_entry_may_not_hold(bad: Any) -> None:
+    td = params()
+    td.set("seed", bad)
+    with pytest.raises(TypeError, match=r"the entry 'seed' must hold a Generator or a seed"):
+        normal(generator="seed")(td)
+    assert "x" not in td
+    with pytest.raises(ValueError, match=r"must hold one seed, got shape \(2,\)"):
+        normal(generator="seed")(params(seed=np.arange(2)))
 
 
 def test_wrong_generators() -> None:

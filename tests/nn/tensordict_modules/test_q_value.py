@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import TensorDict, nn
 from lite.data import Categorical, Composite, Unbounded
@@ -44,14 +46,17 @@ def test_action_spaces() -> None:
             action_space_of(wrong)
 
 
-def test_actions_of_other_shapes() -> None:
-    for action, space, message in [
+@each_case(
+    ("action", "space", "message"),
+    [
         (np.zeros((2, 2), int), "categorical", r"ids of shape \(2,\)"),
         (np.zeros(2), "categorical", "must be integers"),
         (np.zeros(2, int), "one_hot", r"the values' shape \(2, 3\), got \(2,\)"),
-    ]:
-        with noting(action, space, message), pytest.raises(ValueError, match=message):
-            value_of_action(VALUES, action, space)
+    ],
+)
+def test_actions_of_other_shapes(action: Any, space: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        value_of_action(VALUES, action, space)
 
 
 def test_actors() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite import TensorClass, TensorDict, nn
 from lite.nn import TensorClassModuleBase
@@ -111,10 +111,13 @@ class Plain(TensorClass):
     b: Any
 
 
-def test_types_that_are_no_tensorclasses() -> None:
-    for module, match in [
+@each_case(
+    ("module", "match"),
+    [
         (ToArray(), "output_type of ToArray .* got <class 'numpy.ndarray'>"),
         (Untyped(), "input_type of Untyped"),
-    ]:
-        with noting(module, match), pytest.raises(ValueError, match=match):
-            module.as_td_module()
+    ],
+)
+def test_types_that_are_no_tensorclasses(module: Any, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        module.as_td_module()

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.noting import noting
 from helpers.rollouts import Counted, rollout
 
@@ -24,23 +25,25 @@ def test_twice_and_on_nothing_but_its_inputs():
     np.testing.assert_allclose(td["next", "state_value"], net._value(td["next", "obs"]))
 
 
-def test_in_pieces():
-    for options, sizes in [
+@each_case(
+    ("options", "sizes"),
+    [
         ({"value_chunk_size": 2}, [(2, 6, 4), (2, 6, 4), (1, 6, 4)]),
         ({"num_chunks": 2}, [(3, 6, 4), (2, 6, 4)]),
         ({"num_chunk": 9, "value_chunk_dim": -1}, [(5, 1, 4)] * 6),
         ({"value_chunk_size": 4, "value_chunk_dim": 1}, [(5, 4, 4), (5, 2, 4)]),
         ({"value_chunk_size": 100}, [(5, 6, 4)]),
-    ]:
-        with noting(options, sizes):
-            net, td = Counted(), rollout((5, 6))
-            whole = estimator(Counted())(td.clone())
-            out = estimator(net, **options)(td)
-            assert net.seen == sizes * 2
-            np.testing.assert_allclose(out["advantage"], whole["advantage"], rtol=1e-6, atol=1e-6)
-            net.seen.clear()
-            empty = rollout((0, 6))
-            assert estimator(net, **options)(empty)["advantage"].shape == (0, 6, 1)
+    ],
+)
+def test_in_pieces(options, sizes):
+    net, td = Counted(), rollout((5, 6))
+    whole = estimator(Counted())(td.clone())
+    out = estimator(net, **options)(td)
+    assert net.seen == sizes * 2
+    np.testing.assert_allclose(out["advantage"], whole["advantage"], rtol=1e-6, atol=1e-6)
+    net.seen.clear()
+    empty = rollout((0, 6))
+    assert estimator(net, **options)(empty)["advantage"].shape == (0, 6, 1)
 
 
 def test_no_such_dimension_to_cut():
@@ -84,24 +87,21 @@ def test_parameters_of_the_call():
 # -- NaN next observations at resets (torchrl 3744) ---------------------------------------------------------
 
 
-def test_nan_next_observations_at_resets_poison_nothing():
-    for shifted in [False, True]:
-        with noting(shifted):
-            net, td = Counted(), rollout((3, 8), rate=0.2)
-            clean = td.clone()
-            done = td["next", "done"][..., 0]
-            assert done.any()
-            td["next", "obs"][done] = np.nan
-            clean["next", "obs"][done] = clean["obs"][done]
-            before = td["next", "obs"].copy()
-            options = {"shifted": shifted, "shifted_budget": 9}
-            out = estimator(net, **options)(td)
-            assert np.isfinite(out["advantage"]).all()
-            assert np.isfinite(out["value_target"]).all()
-            np.testing.assert_allclose(
-                out["advantage"], estimator(net, **options)(clean)["advantage"], atol=1e-6
-            )
-            np.testing.assert_array_equal(td["next", "obs"], before)  # the TensorDict keeps what it had
+@each_case("shifted", [False, True])
+def test_nan_next_observations_at_resets_poison_nothing(shifted):
+    net, td = Counted(), rollout((3, 8), rate=0.2)
+    clean = td.clone()
+    done = td["next", "done"][..., 0]
+    assert done.any()
+    td["next", "obs"][done] = np.nan
+    clean["next", "obs"][done] = clean["obs"][done]
+    before = td["next", "obs"].copy()
+    options = {"shifted": shifted, "shifted_budget": 9}
+    out = estimator(net, **options)(td)
+    assert np.isfinite(out["advantage"]).all()
+    assert np.isfinite(out["value_target"]).all()
+    np.testing.assert_allclose(out["advantage"], estimator(net, **options)(clean)["advantage"], atol=1e-6)
+    np.testing.assert_array_equal(td["next", "obs"], before)  # the TensorDict keeps what it had
 
 
 def test_the_start_of_sequences_is_kept_apart():
@@ -131,25 +131,22 @@ def test_what_the_network_lacks_is_named():
         GAE(gamma=0.9, lmbda=0.8, value_network=lying)(td)
 
 
-def test_an_error_after_the_call_leaves_the_tensordict_as_it_was():
-    for shifted in [False, True]:
-        with noting(shifted):
-            td = rollout((2, 4))
-            td["next", "reward"] = np.zeros((2, 4))
-            keys = set(td.keys(True, True))
-            for module in (
-                estimator(Counted(), shifted=shifted),
-                TD0Estimator(
-                    gamma=0.9, value_network=Counted().module, shifted=shifted, average_rewards=True
-                ),
-            ):
-                with pytest.raises(RuntimeError, match="one shape"):
-                    module(td)
-                assert set(td.keys(True, True)) == keys
-            locked = rollout((2, 4)).lock_()
-            with pytest.raises(RuntimeError, match="lock"):
-                estimator(Counted(), shifted=shifted)(locked)
-            assert set(locked.keys(True, True)) == keys
+@each_case("shifted", [False, True])
+def test_an_error_after_the_call_leaves_the_tensordict_as_it_was(shifted):
+    td = rollout((2, 4))
+    td["next", "reward"] = np.zeros((2, 4))
+    keys = set(td.keys(True, True))
+    for module in (
+        estimator(Counted(), shifted=shifted),
+        TD0Estimator(gamma=0.9, value_network=Counted().module, shifted=shifted, average_rewards=True),
+    ):
+        with pytest.raises(RuntimeError, match="one shape"):
+            module(td)
+        assert set(td.keys(True, True)) == keys
+    locked = rollout((2, 4)).lock_()
+    with pytest.raises(RuntimeError, match="lock"):
+        estimator(Counted(), shifted=shifted)(locked)
+    assert set(locked.keys(True, True)) == keys
 
 
 # -- one call ------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 from helpers.rollouts import rollout, with_values
 
 from lite import TensorDict, kernels, nn
@@ -43,24 +43,21 @@ def flags(td):
     return td["next", "done"], td["next", "terminated"]
 
 
-def test_vtrace_is_the_kernel_with_the_log_probs_of_the_actions_there():
-    for more in [(), (1,)]:
-        with noting(more):
-            td = data(more=more)
-            module = VTrace(
-                gamma=0.9, actor_network=actor(), value_network=None, rho_thresh=0.8, c_thresh=1.2
-            )
-            expected = kernels.vtrace(
-                *arrays(td), td["state_value"], td["next", "state_value"], *flags(td), gamma=0.9,
-                rho_thresh=0.8, c_thresh=1.2, time_dim=1,
-            )  # fmt: skip
-            before = set(td.keys(True, True))
-            with nn.set_interaction_type("random"):  # nothing is drawn
-                assert module(td) is td
-            assert set(td.keys(True, True)) - before == {"advantage", "value_target"}
-            np.testing.assert_allclose(td["advantage"], expected.advantage, rtol=1e-4, atol=1e-5)
-            np.testing.assert_allclose(td["value_target"], expected.value_target, rtol=1e-4, atol=1e-5)
-            np.testing.assert_array_equal(module.value_estimate(td), td["value_target"])
+@each_case("more", [(), (1,)])
+def test_vtrace_is_the_kernel_with_the_log_probs_of_the_actions_there(more):
+    td = data(more=more)
+    module = VTrace(gamma=0.9, actor_network=actor(), value_network=None, rho_thresh=0.8, c_thresh=1.2)
+    expected = kernels.vtrace(
+        *arrays(td), td["state_value"], td["next", "state_value"], *flags(td), gamma=0.9, rho_thresh=0.8,
+        c_thresh=1.2, time_dim=1,
+    )  # fmt: skip
+    before = set(td.keys(True, True))
+    with nn.set_interaction_type("random"):  # nothing is drawn
+        assert module(td) is td
+    assert set(td.keys(True, True)) - before == {"advantage", "value_target"}
+    np.testing.assert_allclose(td["advantage"], expected.advantage, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(td["value_target"], expected.value_target, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(module.value_estimate(td), td["value_target"])
 
 
 def test_retrace_is_the_kernel_of_action_values():
@@ -96,37 +93,35 @@ def test_retrace_calls_its_network_for_both_values():
     np.testing.assert_allclose(once["advantage"], out["advantage"], rtol=1e-4, atol=1e-5)
 
 
-def test_keys_and_arrays_instead_of_a_tensordict():
-    for kind in [VTrace, Retrace]:
-        with noting(kind):
-            net = nn.TensorDictModule(
-                lambda obs: (obs[..., :1], obs[..., :1]), ["obs"], ["state_action_value", "state_value"]
-            )
-            module, td = kind(gamma=0.9, actor_network=actor(), value_network=net), data()
-            assert module.in_keys == [
-                "obs", ("next", "reward"), ("next", "done"), ("next", "terminated"), ("next", "obs"),
-                "action_log_prob", "action",
-            ]  # fmt: skip
-            assert dict(module.named_modules())["actor_network"] is module.actor_network
-            given = {"_".join(key) if isinstance(key, tuple) else key: td[key] for key in module.in_keys}
-            advantage, _ = module(**given)
-            np.testing.assert_array_equal(advantage, module(td.clone())["advantage"])
-            td["mu"] = td["action_log_prob"]
-            module.set_keys(sample_log_prob="mu")
-            np.testing.assert_array_equal(module(td.exclude("action_log_prob"))["advantage"], advantage)
-            assert ("action_value" in vars(module.tensor_keys)) == (kind is Retrace)
+@each_case("kind", [VTrace, Retrace])
+def test_keys_and_arrays_instead_of_a_tensordict(kind):
+    net = nn.TensorDictModule(
+        lambda obs: (obs[..., :1], obs[..., :1]), ["obs"], ["state_action_value", "state_value"]
+    )
+    module, td = kind(gamma=0.9, actor_network=actor(), value_network=net), data()
+    assert module.in_keys == [
+        "obs", ("next", "reward"), ("next", "done"), ("next", "terminated"), ("next", "obs"),
+        "action_log_prob", "action",
+    ]  # fmt: skip
+    assert dict(module.named_modules())["actor_network"] is module.actor_network
+    given = {"_".join(key) if isinstance(key, tuple) else key: td[key] for key in module.in_keys}
+    advantage, _ = module(**given)
+    np.testing.assert_array_equal(advantage, module(td.clone())["advantage"])
+    td["mu"] = td["action_log_prob"]
+    module.set_keys(sample_log_prob="mu")
+    np.testing.assert_array_equal(module(td.exclude("action_log_prob"))["advantage"], advantage)
+    assert ("action_value" in vars(module.tensor_keys)) == (kind is Retrace)
 
 
-def test_average_adv():
-    for group_key in [None, "task"]:
-        with noting(group_key):
-            td = data((4, 8))
-            td["task"] = np.arange(4)[:, None] % 2 * np.ones((4, 8), int)
-            out = VTrace(
-                gamma=0.9, actor_network=actor(), value_network=None, average_adv=True, group_key=group_key
-            )(td)["advantage"]
-            for part in (out[::2], out[1::2]) if group_key else (out,):
-                np.testing.assert_allclose([part.mean(), part.std(ddof=1)], [0, 1], atol=1e-5)
+@each_case("group_key", [None, "task"])
+def test_average_adv(group_key):
+    td = data((4, 8))
+    td["task"] = np.arange(4)[:, None] % 2 * np.ones((4, 8), int)
+    out = VTrace(gamma=0.9, actor_network=actor(), value_network=None, average_adv=True, group_key=group_key)(
+        td
+    )["advantage"]
+    for part in (out[::2], out[1::2]) if group_key else (out,):
+        np.testing.assert_allclose([part.mean(), part.std(ddof=1)], [0, 1], atol=1e-5)
 
 
 def test_log_probs_of_an_actions_parts_are_summed():
@@ -149,21 +144,20 @@ def test_log_probs_of_an_actions_parts_are_summed():
     np.testing.assert_array_equal(whole(td)["advantage"], expected)
 
 
-def test_errors():
-    for kind in [VTrace, Retrace]:
-        with noting(kind):
-            td = data()
-            td["state_action_value"] = td["state_value"]
-            with pytest.raises(NotImplementedError, match="gamma must be a number"):
-                kind(gamma=np.ones(3), actor_network=actor(), value_network=None)
-            with pytest.raises(TypeError, match="actor_network must be a module with log_prob"):
-                kind(gamma=0.9, actor_network=None, value_network=None)
-            module = kind(gamma=0.9, actor_network=actor(), value_network=None)
-            with pytest.raises(KeyError, match="action_log_prob"):
-                module(td.exclude("action_log_prob"))
-            with pytest.raises(KeyError):
-                module(td.exclude("action"))
-            with pytest.raises(ValueError, match="no values under"):
-                module(td.exclude("state_action_value", "state_value"))
-            with pytest.raises(RuntimeError, match="with a batch dimension"):
-                module(TensorDict({}))
+@each_case("kind", [VTrace, Retrace])
+def test_errors(kind):
+    td = data()
+    td["state_action_value"] = td["state_value"]
+    with pytest.raises(NotImplementedError, match="gamma must be a number"):
+        kind(gamma=np.ones(3), actor_network=actor(), value_network=None)
+    with pytest.raises(TypeError, match="actor_network must be a module with log_prob"):
+        kind(gamma=0.9, actor_network=None, value_network=None)
+    module = kind(gamma=0.9, actor_network=actor(), value_network=None)
+    with pytest.raises(KeyError, match="action_log_prob"):
+        module(td.exclude("action_log_prob"))
+    with pytest.raises(KeyError):
+        module(td.exclude("action"))
+    with pytest.raises(ValueError, match="no values under"):
+        module(td.exclude("state_action_value", "state_value"))
+    with pytest.raises(RuntimeError, match="with a batch dimension"):
+        module(TensorDict({}))

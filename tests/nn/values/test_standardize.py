@@ -1,20 +1,20 @@
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.noting import noting
 
 from lite.nn.values.standardize import standardized
 
 
-def test_all_values(rng):
-    for kind in [np.float32, np.float64]:
-        with noting(kind):
-            values = rng.normal(3, 2, (5, 6)).astype(kind)
-            out = standardized(values, smallest=1e-4)
-            assert (out.shape, out.dtype) == ((5, 6), kind)
-            wide = values.astype(np.float64)
-            np.testing.assert_allclose(out, (wide - wide.mean()) / wide.std(ddof=1), rtol=1e-5, atol=1e-6)
-            out = standardized(values, smallest=1e-4, unbiased=False)
-            np.testing.assert_allclose(out, (wide - wide.mean()) / wide.std(), rtol=1e-5, atol=1e-6)
+@each_case("kind", [np.float32, np.float64])
+def test_all_values(rng, kind):
+    values = rng.normal(3, 2, (5, 6)).astype(kind)
+    out = standardized(values, smallest=1e-4)
+    assert (out.shape, out.dtype) == ((5, 6), kind)
+    wide = values.astype(np.float64)
+    np.testing.assert_allclose(out, (wide - wide.mean()) / wide.std(ddof=1), rtol=1e-5, atol=1e-6)
+    out = standardized(values, smallest=1e-4, unbiased=False)
+    np.testing.assert_allclose(out, (wide - wide.mean()) / wide.std(), rtol=1e-5, atol=1e-6)
 
 
 def test_groups_are_by_themselves_whatever_their_order_and_size(rng):
@@ -39,14 +39,13 @@ def test_no_deviation_gives_zero():
     assert standardized(np.zeros((0, 3)), np.zeros(0, int), smallest=1e-6).shape == (0, 3)
 
 
-def test_what_is_no_number_stays_alone():
-    for bad in [np.nan, np.inf, -np.inf]:
-        with noting(bad):
-            values, groups = np.array([1.0, bad, 3.0, 5.0, 5.0]), np.array([0, 0, 0, 1, 1])
-            out = standardized(values, groups, smallest=1e-6)
-            np.testing.assert_allclose(out, [-np.sqrt(0.5), np.nan, np.sqrt(0.5), 0, 0])
-            out = standardized(np.full(3, bad), smallest=1e-6)
-            np.testing.assert_array_equal(out, [np.nan] * 3)
+@each_case("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_stays_alone(bad):
+    values, groups = np.array([1.0, bad, 3.0, 5.0, 5.0]), np.array([0, 0, 0, 1, 1])
+    out = standardized(values, groups, smallest=1e-6)
+    np.testing.assert_allclose(out, [-np.sqrt(0.5), np.nan, np.sqrt(0.5), 0, 0])
+    out = standardized(np.full(3, bad), smallest=1e-6)
+    np.testing.assert_array_equal(out, [np.nan] * 3)
 
 
 def test_masked_values_count_for_nothing(rng):
@@ -69,14 +68,13 @@ def test_groups_of_another_shape():
             standardized(np.zeros((4, 1)), np.zeros(shape, int), smallest=1e-6)
 
 
-def test_groups_with_numbers_far_apart_and_close_are_the_same():
-    for dtype in [np.int8, np.int64, np.uint64]:
-        with noting(dtype):
-            values = np.array([1.0, 4.0, 2.0, 8.0, 3.0, np.inf])
-            ids = np.array([0, 1, 0, 1, 1, 0])
-            expected = standardized(values, ids.astype("U"), smallest=1e-6)
-            low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-            for pair in ((3, 4), (low, high), (low, low + 2)):
-                np.testing.assert_array_equal(
-                    standardized(values, np.array(pair, dtype)[ids], smallest=1e-6), expected
-                )
+@each_case("dtype", [np.int8, np.int64, np.uint64])
+def test_groups_with_numbers_far_apart_and_close_are_the_same(dtype):
+    values = np.array([1.0, 4.0, 2.0, 8.0, 3.0, np.inf])
+    ids = np.array([0, 1, 0, 1, 1, 0])
+    expected = standardized(values, ids.astype("U"), smallest=1e-6)
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    for pair in ((3, 4), (low, high), (low, low + 2)):
+        np.testing.assert_array_equal(
+            standardized(values, np.array(pair, dtype)[ids], smallest=1e-6), expected
+        )

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 from helpers.rollouts import rollout, with_values
 
 from lite.data import GAE, TD0Estimator, TD1Estimator, TDLambdaEstimator
@@ -27,27 +27,22 @@ ESTIMATORS = {
 }
 
 
-def test_a_cut_off_step_is_measured_against_its_own_next_value():
-    for make in ESTIMATORS.values():
-        with noting(make):
-            td = make(value_network=None)(cut_off())
-            np.testing.assert_allclose(td["value_target"][2], 1 + 0.5 * 7)
-            # The last step terminated: NaN after it does not count.
-            np.testing.assert_allclose(td["value_target"][4], 100)
-            assert np.isfinite(td["advantage"]).all()
-            td = cut_off().exclude(("next", "terminated"))  # as if every done step terminated
-            np.testing.assert_allclose(make(value_network=None)(td)["value_target"][2], 1.0)
+@each_case("make", ESTIMATORS.values(), ids=ESTIMATORS)
+def test_a_cut_off_step_is_measured_against_its_own_next_value(make):
+    td = make(value_network=None)(cut_off())
+    np.testing.assert_allclose(td["value_target"][2], 1 + 0.5 * 7)
+    np.testing.assert_allclose(td["value_target"][4], 100)  # it terminated: NaN after it does not count
+    assert np.isfinite(td["advantage"]).all()
+    td = cut_off().exclude(("next", "terminated"))  # as if every done step terminated
+    np.testing.assert_allclose(make(value_network=None)(td)["value_target"][2], 1.0)
 
 
-def test_nothing_of_one_episode_reaches_another():
+@each_case("make", ESTIMATORS.values(), ids=ESTIMATORS)
+def test_nothing_of_one_episode_reaches_another(make):
     """Each episode alone gives what it gives in a batch (Stoix 142)."""
-    for make in ESTIMATORS.values():
-        with noting(make):
-            whole = make(value_network=None)(cut_off())["advantage"]
-            alone = [
-                make(value_network=None)(cut_off()[part])["advantage"] for part in (slice(3), slice(3, 5))
-            ]
-            np.testing.assert_allclose(whole, np.concatenate(alone))
+    whole = make(value_network=None)(cut_off())["advantage"]
+    alone = [make(value_network=None)(cut_off()[part])["advantage"] for part in (slice(3), slice(3, 5))]
+    np.testing.assert_allclose(whole, np.concatenate(alone))
 
 
 def test_formulas():
@@ -65,22 +60,20 @@ def test_formulas():
     )
 
 
-def test_the_estimate_alone():
-    for make in [v for k, v in ESTIMATORS.items() if k != "gae"]:
-        with noting(make):
-            td = with_values(rollout((3, 6)))
-            keys = set(td.keys(True, True))
-            target = make(value_network=None).value_estimate(td)
-            assert set(td.keys(True, True)) == keys
-            np.testing.assert_array_equal(target, make(value_network=None)(td)["value_target"])
-            given = make(value_network=None).value_estimate(td, next_value=np.zeros((3, 6, 1), np.float32))
-            assert not np.allclose(given, target)
-            net = TensorDictModule(lambda obs: obs[..., :1], ["obs"], ["state_value"])
-            bare = rollout((3, 6)).exclude("obs")  # what is under "next" is enough
-            np.testing.assert_array_equal(
-                make(value_network=net).value_estimate(bare),
-                make(value_network=net)(rollout((3, 6)))["value_target"],
-            )
+@each_case("make", [v for k, v in ESTIMATORS.items() if k != "gae"])
+def test_the_estimate_alone(make):
+    td = with_values(rollout((3, 6)))
+    keys = set(td.keys(True, True))
+    target = make(value_network=None).value_estimate(td)
+    assert set(td.keys(True, True)) == keys
+    np.testing.assert_array_equal(target, make(value_network=None)(td)["value_target"])
+    given = make(value_network=None).value_estimate(td, next_value=np.zeros((3, 6, 1), np.float32))
+    assert not np.allclose(given, target)
+    net = TensorDictModule(lambda obs: obs[..., :1], ["obs"], ["state_value"])
+    bare = rollout((3, 6)).exclude("obs")  # what is under "next" is enough
+    np.testing.assert_array_equal(
+        make(value_network=net).value_estimate(bare), make(value_network=net)(rollout((3, 6)))["value_target"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.nn.transitions import gaussian, linear, transitions
-from helpers.noting import noting
 
 from lite import enable_grad, nn
 from lite.nn import PercentileValueNorm, PopArtValueNorm, RunningValueNorm, ValueNorm
@@ -14,15 +14,14 @@ NORMS = [
 ]
 
 
-def test_what_is_denormalized_is_what_was_normalized(rng):
-    for make in NORMS:
-        with noting(make):
-            norm = make()
-            for _ in range(3):
-                norm.update(rng.normal(5, 3, (4, 8, 1)))
-            values = rng.normal(5, 3, (6, 1))
-            np.testing.assert_allclose(norm.denormalize(norm.normalize(values)), values, rtol=1e-6)
-            assert norm.scale().shape == (1,)
+@each_case("make", NORMS)
+def test_what_is_denormalized_is_what_was_normalized(make, rng):
+    norm = make()
+    for _ in range(3):
+        norm.update(rng.normal(5, 3, (4, 8, 1)))
+    values = rng.normal(5, 3, (6, 1))
+    np.testing.assert_allclose(norm.denormalize(norm.normalize(values)), values, rtol=1e-6)
+    assert norm.scale().shape == (1,)
 
 
 def test_running_statistics_are_those_of_all_returns(rng):
@@ -33,15 +32,14 @@ def test_running_statistics_are_those_of_all_returns(rng):
     np.testing.assert_allclose(norm.scale(), rows.std(0), rtol=1e-5)
 
 
-def test_a_state_dict_goes_on(rng):
-    for make in NORMS:
-        with noting(make):
-            first, second = make(), make()
-            first.update(rng.normal(size=(9, 1)))
-            second.load_state_dict(first.state_dict())
-            rows = rng.normal(size=(9, 1))
-            first.update(rows), second.update(rows)
-            np.testing.assert_array_equal(first.scale(), second.scale())
+@each_case("make", NORMS)
+def test_a_state_dict_goes_on(make, rng):
+    first, second = make(), make()
+    first.update(rng.normal(size=(9, 1)))
+    second.load_state_dict(first.state_dict())
+    rows = rng.normal(size=(9, 1))
+    first.update(rows), second.update(rows)
+    np.testing.assert_array_equal(first.scale(), second.scale())
 
 
 def test_errors():
@@ -64,31 +62,30 @@ def losses(**options):
     ]
 
 
-def test_losses_count_the_returns_that_they_estimate(rng):
-    for kind in [0, 1]:
-        with noting(kind):
-            loss = losses()[kind]
-            rollout = gaussian()(transitions(6)).reshape(1, 6)
-            rollout["next", "reward"] *= 100
-            rollout["shifted_valid"] = np.arange(6)[None, :, None] < 5
-            with enable_grad():
-                loss(rollout)
-            kept = loss.advantage_norm.high.copy()
-            assert kept > 1
-            rollout["shifted_valid"] = np.arange(6)[None, :, None] < 2
-            loss(rollout)
-            assert loss.advantage_norm.high != kept
-            kept = loss.advantage_norm.high.copy()
-            loss.eval()
-            rollout["shifted_valid"] = np.ones((1, 6, 1), bool)
-            loss(rollout)
-            loss.train()
-            rollout["advantage"] = rollout["value_target"] = np.ones((1, 6, 1))
-            given = loss(rollout)["loss_objective"]
-            assert loss.advantage_norm.high == kept
-            loss.advantage_norm.high *= 2
-            loss.advantage_norm.low *= 2
-            np.testing.assert_allclose(loss(rollout)["loss_objective"], given / 2)
+@each_case("kind", [0, 1])
+def test_losses_count_the_returns_that_they_estimate(kind, rng):
+    loss = losses()[kind]
+    rollout = gaussian()(transitions(6)).reshape(1, 6)
+    rollout["next", "reward"] *= 100
+    rollout["shifted_valid"] = np.arange(6)[None, :, None] < 5
+    with enable_grad():
+        loss(rollout)
+    kept = loss.advantage_norm.high.copy()
+    assert kept > 1
+    rollout["shifted_valid"] = np.arange(6)[None, :, None] < 2
+    loss(rollout)
+    assert loss.advantage_norm.high != kept
+    kept = loss.advantage_norm.high.copy()
+    loss.eval()
+    rollout["shifted_valid"] = np.ones((1, 6, 1), bool)
+    loss(rollout)
+    loss.train()
+    rollout["advantage"] = rollout["value_target"] = np.ones((1, 6, 1))
+    given = loss(rollout)["loss_objective"]
+    assert loss.advantage_norm.high == kept
+    loss.advantage_norm.high *= 2
+    loss.advantage_norm.low *= 2
+    np.testing.assert_allclose(loss(rollout)["loss_objective"], given / 2)
 
 
 def test_arguments_of_losses():

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.densities import check_density, check_outside
-from helpers.noting import noting
 
 from lite.nn import distributions as d
 
 
-def test_beta() -> None:
-    for a, b in [(1.0, 1.0), (2.0, 3.5), (1.0, 4.0), (60.0, 9.0)]:
-        with noting(a, b):
-            dist = d.Beta(np.float64(a), b)
-            check_density(dist)
-            check_outside(dist, [-0.1, 1.1])
+@each_case(("a", "b"), [(1.0, 1.0), (2.0, 3.5), (1.0, 4.0), (60.0, 9.0)])
+def test_beta(a: float, b: float) -> None:
+    dist = d.Beta(np.float64(a), b)
+    check_density(dist)
+    check_outside(dist, [-0.1, 1.1])
 
 
 def test_ends() -> None:

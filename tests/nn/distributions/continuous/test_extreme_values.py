@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.densities import check_density, check_outside, check_quantiles, points
-from helpers.noting import noting
 
 from lite.nn import distributions as d
 
 
-def test_gumbel() -> None:
-    for loc, scale in [(0.0, 1.0), (-2.0, 0.3)]:
-        with noting(loc, scale):
-            dist = d.Gumbel(np.float64(loc), scale)
-            check_density(dist, loc, scale)
-            check_quantiles(dist)
+@each_case(("loc", "scale"), [(0.0, 1.0), (-2.0, 0.3)])
+def test_gumbel(loc: float, scale: float) -> None:
+    dist = d.Gumbel(np.float64(loc), scale)
+    check_density(dist, loc, scale)
+    check_quantiles(dist)
 
 
-def test_weibull() -> None:
-    for scale, shape in [(1.0, 1.0), (2.0, 3.0), (0.1, 1.5)]:
-        with noting(scale, shape):
-            dist = d.Weibull(np.float64(scale), shape)
-            check_density(dist)
-            check_quantiles(dist)
-            check_outside(dist, [-1.0])
+@each_case(("scale", "shape"), [(1.0, 1.0), (2.0, 3.0), (0.1, 1.5)])
+def test_weibull(scale: float, shape: float) -> None:
+    dist = d.Weibull(np.float64(scale), shape)
+    check_density(dist)
+    check_quantiles(dist)
+    check_outside(dist, [-1.0])
 
 
 def test_ends_of_weibull() -> None:
@@ -43,18 +41,17 @@ def test_variance_of_narrow_weibulls_keeps_its_digits() -> None:
     np.testing.assert_allclose(dist.variance, (np.pi / 1e6) ** 2 / 6, rtol=1e-3)
 
 
-def test_pareto() -> None:
-    for scale, alpha in [(1.0, 30.0), (2.0, 12.0)]:
-        with noting(scale, alpha):
-            dist = d.Pareto(np.float64(scale), alpha)
-            x, weights = points(dist)
-            p = weights * np.exp(dist.log_prob(x))
-            for got, values in ((1, 1), (dist.mean, x), (-dist.entropy(), dist.log_prob(x))):
-                np.testing.assert_allclose(got, (p * values).sum(), rtol=1e-5)
-            np.testing.assert_allclose(dist.variance, (p * (x - dist.mean) ** 2).sum(), rtol=1e-4)
-            check_quantiles(dist)
-            check_outside(dist, [-1.0, 0.0, scale * 0.99])
-            assert dist.mode == scale
+@each_case(("scale", "alpha"), [(1.0, 30.0), (2.0, 12.0)])
+def test_pareto(scale: float, alpha: float) -> None:
+    dist = d.Pareto(np.float64(scale), alpha)
+    x, weights = points(dist)
+    p = weights * np.exp(dist.log_prob(x))
+    for got, values in ((1, 1), (dist.mean, x), (-dist.entropy(), dist.log_prob(x))):
+        np.testing.assert_allclose(got, (p * values).sum(), rtol=1e-5)
+    np.testing.assert_allclose(dist.variance, (p * (x - dist.mean) ** 2).sum(), rtol=1e-4)
+    check_quantiles(dist)
+    check_outside(dist, [-1.0, 0.0, scale * 0.99])
+    assert dist.mode == scale
 
 
 def test_moments_of_pareto_that_are_infinite() -> None:

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.densities import check_density, check_outside, check_quantiles, check_slope
 from helpers.noting import noting
 
@@ -27,18 +28,17 @@ def check_moments(dist: d.Gamma) -> None:
     np.testing.assert_allclose(dist.mean, dist.concentration / dist.rate)
 
 
-def test_exponential() -> None:
-    for rate in [0.2, 3.0]:
-        with noting(rate):
-            dist = d.Exponential(np.float64(rate))
-            check_density(dist)
-            check_quantiles(dist)
-            check_outside(dist, [-1.0])
-            np.testing.assert_allclose(dist.median, np.log(2) / rate)
-            other = d.Gamma(np.float64(1), rate)
-            x = np.array([0.0, 0.5, 9.0])
-            for name in ("log_prob", "cdf"):
-                np.testing.assert_allclose(getattr(dist, name)(x), getattr(other, name)(x), rtol=1e-12)
+@each_case("rate", [0.2, 3.0])
+def test_exponential(rate: float) -> None:
+    dist = d.Exponential(np.float64(rate))
+    check_density(dist)
+    check_quantiles(dist)
+    check_outside(dist, [-1.0])
+    np.testing.assert_allclose(dist.median, np.log(2) / rate)
+    other = d.Gamma(np.float64(1), rate)
+    x = np.array([0.0, 0.5, 9.0])
+    for name in ("log_prob", "cdf"):
+        np.testing.assert_allclose(getattr(dist, name)(x), getattr(other, name)(x), rtol=1e-12)
 
 
 def test_chi2_is_a_sum_of_squares() -> None:

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.densities import check_density, check_quantiles, points
-from helpers.noting import noting
 
 from lite.nn import distributions as d
 
 
-def test_cauchy() -> None:
-    for loc, scale in [(0.0, 1.0), (3.0, 0.2)]:
-        with noting(loc, scale):
-            dist = d.Cauchy(np.float64(loc), scale)
-            x, weights = points(dist, loc, scale)
-            shares = weights * np.exp(dist.log_prob(x))
-            np.testing.assert_allclose(shares.sum(), 1, rtol=1e-9)
-            np.testing.assert_allclose(-(shares * dist.log_prob(x)).sum(), dist.entropy(), rtol=1e-7)
-            check_quantiles(dist)
-            assert np.isnan(dist.mean)
-            assert dist.variance == np.inf
-            assert dist.deterministic_sample == dist.median == loc
+@each_case(("loc", "scale"), [(0.0, 1.0), (3.0, 0.2)])
+def test_cauchy(loc: float, scale: float) -> None:
+    dist = d.Cauchy(np.float64(loc), scale)
+    x, weights = points(dist, loc, scale)
+    shares = weights * np.exp(dist.log_prob(x))
+    np.testing.assert_allclose(shares.sum(), 1, rtol=1e-9)
+    np.testing.assert_allclose(-(shares * dist.log_prob(x)).sum(), dist.entropy(), rtol=1e-7)
+    check_quantiles(dist)
+    assert np.isnan(dist.mean)
+    assert dist.variance == np.inf
+    assert dist.deterministic_sample == dist.median == loc
 
 
-def test_student_t() -> None:
-    for df in [2.5, 5.0, 400.0]:
-        with noting(df):
-            check_density(d.StudentT(np.float64(df), 0.5, 2.0), 0.5, 2.0, rtol=2e-5)
+@each_case("df", [2.5, 5.0, 400.0])
+def test_student_t(df: float) -> None:
+    check_density(d.StudentT(np.float64(df), 0.5, 2.0), 0.5, 2.0, rtol=2e-5)
 
 
 def test_moments_that_do_not_exist() -> None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.densities import check_density, check_quantiles
-from helpers.noting import noting
 
 from lite.nn import distributions as d
 
 
-def test_formulas() -> None:
-    for loc, scale in [(0.0, 1.0), (-2.0, 0.3)]:
-        with noting(loc, scale):
-            dist = d.Laplace(np.float64(loc), scale)
-            check_density(dist, loc, scale, rtol=1e-5)
-            check_quantiles(d.Laplace(np.float64(0.1), scale))
-            np.testing.assert_allclose(dist.log_prob(loc + scale), -1 - np.log(2 * scale))
+@each_case(("loc", "scale"), [(0.0, 1.0), (-2.0, 0.3)])
+def test_formulas(loc: float, scale: float) -> None:
+    dist = d.Laplace(np.float64(loc), scale)
+    check_density(dist, loc, scale, rtol=1e-5)
+    check_quantiles(d.Laplace(np.float64(0.1), scale))
+    np.testing.assert_allclose(dist.log_prob(loc + scale), -1 - np.log(2 * scale))
 
 
 def test_tails_keep_their_digits() -> None:

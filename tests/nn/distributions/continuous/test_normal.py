@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.densities import check_density, check_outside, check_quantiles
-from helpers.noting import noting
 
 from lite.nn.distributions import HalfNormal, IndependentNormal, Normal
 
@@ -37,15 +37,14 @@ def test_scales_are_positive() -> None:
         Normal(0.0, np.array([1.0, -1.0]))
 
 
-def test_half_normal() -> None:
-    for scale in [0.1, 1.0, 30.0]:
-        with noting(scale):
-            dist = HalfNormal(np.float64(scale))
-            check_density(dist)
-            check_quantiles(dist)
-            check_outside(dist, [-1.0, -1e-300])
-            np.testing.assert_array_equal(
-                dist.sample((4,), rng=0), np.abs(Normal(np.float64(0), scale).sample((4,), rng=0))
-            )
-            with pytest.raises(ValueError, match=r"scale must be positive, got 0.0"):
-                HalfNormal(0.0)
+@each_case("scale", [0.1, 1.0, 30.0])
+def test_half_normal(scale: float) -> None:
+    dist = HalfNormal(np.float64(scale))
+    check_density(dist)
+    check_quantiles(dist)
+    check_outside(dist, [-1.0, -1e-300])
+    np.testing.assert_array_equal(
+        dist.sample((4,), rng=0), np.abs(Normal(np.float64(0), scale).sample((4,), rng=0))
+    )
+    with pytest.raises(ValueError, match=r"scale must be positive, got 0.0"):
+        HalfNormal(0.0)

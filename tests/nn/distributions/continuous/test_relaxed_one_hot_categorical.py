@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 import lite
 from lite.nn.distributions import RelaxedOneHotCategorical
@@ -81,15 +81,17 @@ def test_derivatives_of_draws() -> None:
     np.testing.assert_allclose(drawn, RelaxedOneHotCategorical(1.0, logits=args[0]).sample(rng=0))
 
 
-def test_errors() -> None:
-    for args, message in [
+@each_case(
+    ("args", "message"),
+    [
         ((1.0,), "Either `probs` or `logits`"),
         ((1.0, np.ones(2), np.ones(2)), "Either `probs` or `logits`"),
         ((0.0, np.ones(2)), r"temperature must be positive, got 0\.0"),
         ((np.array([1.0, -2.0]), np.ones(2)), r"temperature must be positive, got -2\.0"),
         ((np.ones(3), np.ones((2, 2))), "shape mismatch|broadcast"),
-    ]:
-        with noting(args, message):
-            with pytest.raises(ValueError, match=message):
-                RelaxedOneHotCategorical(*args)
-            assert RelaxedOneHotCategorical(-1.0, np.ones(2), validate_args=False).temperature == -1
+    ],
+)
+def test_errors(args: tuple[object, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RelaxedOneHotCategorical(*args)
+    assert RelaxedOneHotCategorical(-1.0, np.ones(2), validate_args=False).temperature == -1

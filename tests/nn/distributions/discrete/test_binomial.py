@@ -6,17 +6,16 @@ import itertools
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.densities import check_probabilities
-from helpers.noting import noting
 
 from lite.nn import distributions as d
 
 
-def test_probabilities() -> None:
-    for n, p in [(1, 0.3), (9, 0.5), (300, 0.02)]:
-        with noting(n, p):
-            check_probabilities(d.Binomial(n, probs=np.float64(p)), n + 5)
-            check_probabilities(d.Binomial(n, logits=np.log(p / (1 - np.float64(p)))), n + 5)
+@each_case(("n", "p"), [(1, 0.3), (9, 0.5), (300, 0.02)])
+def test_probabilities(n: int, p: float) -> None:
+    check_probabilities(d.Binomial(n, probs=np.float64(p)), n + 5)
+    check_probabilities(d.Binomial(n, logits=np.log(p / (1 - np.float64(p)))), n + 5)
 
 
 def test_many_trials_keep_their_digits() -> None:
@@ -50,23 +49,22 @@ def test_all_values() -> None:
     assert d.Binomial(np.zeros((0,)), probs=0.5).enumerate_support().shape == (1, 0)
 
 
-def test_multinomial() -> None:
-    for n in [0, 1, 4]:
-        with noting(n):
-            p = np.array([0.2, 0.5, 0.3])
-            dist = d.Multinomial(n, probs=p)
-            assert (dist.batch_shape, dist.event_shape) == ((), (3,))
-            rows = np.array([c for c in itertools.product(range(n + 1), repeat=3) if sum(c) == n], float)
-            log_p = dist.log_prob(rows)
-            shares = np.exp(log_p)
-            np.testing.assert_allclose(shares.sum(), 1, rtol=1e-12)
-            np.testing.assert_allclose(shares @ rows, dist.mean, rtol=1e-12)
-            np.testing.assert_allclose(shares @ rows**2 - dist.mean**2, dist.variance, atol=1e-12)
-            np.testing.assert_allclose(-(shares * log_p).sum(), dist.entropy(), rtol=1e-12, atol=1e-14)
-            assert dist.support.check(rows).all()
-            wrong = np.array([[n + 1, 0, 0], [n + 0.5, 0, -0.5], [n + 1, -1, 0]])
-            np.testing.assert_array_equal(dist.log_prob(wrong), -np.inf)
-            assert not dist.support.check(wrong).any()
+@each_case("n", [0, 1, 4])
+def test_multinomial(n: int) -> None:
+    p = np.array([0.2, 0.5, 0.3])
+    dist = d.Multinomial(n, probs=p)
+    assert (dist.batch_shape, dist.event_shape) == ((), (3,))
+    rows = np.array([c for c in itertools.product(range(n + 1), repeat=3) if sum(c) == n], float)
+    log_p = dist.log_prob(rows)
+    shares = np.exp(log_p)
+    np.testing.assert_allclose(shares.sum(), 1, rtol=1e-12)
+    np.testing.assert_allclose(shares @ rows, dist.mean, rtol=1e-12)
+    np.testing.assert_allclose(shares @ rows**2 - dist.mean**2, dist.variance, atol=1e-12)
+    np.testing.assert_allclose(-(shares * log_p).sum(), dist.entropy(), rtol=1e-12, atol=1e-14)
+    assert dist.support.check(rows).all()
+    wrong = np.array([[n + 1, 0, 0], [n + 0.5, 0, -0.5], [n + 1, -1, 0]])
+    np.testing.assert_array_equal(dist.log_prob(wrong), -np.inf)
+    assert not dist.support.check(wrong).any()
 
 
 def test_classes_that_are_excluded() -> None:

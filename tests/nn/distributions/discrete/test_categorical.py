@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite.nn.distributions import Categorical
 
@@ -27,23 +27,20 @@ def softmax(values: np.ndarray) -> np.ndarray:
 # -- Categorical -------------------------------------------------------------------------------
 
 
-def test_categorical() -> None:
-    for shape in [(5,), (3, 5), (2, 3, 5)]:
-        with noting(shape):
-            logits = logits_of(*shape)
-            probs = softmax(logits)
-            for dist in (Categorical(logits=logits), Categorical(probs=(3 * probs).astype(np.float32))):
-                assert (dist.batch_shape, dist.event_shape) == (shape[:-1], ())
-                np.testing.assert_allclose(dist.probs, probs, rtol=1e-5)
-                np.testing.assert_allclose(dist.logits, np.log(probs), rtol=1e-5, atol=1e-6)
-                np.testing.assert_allclose(dist.entropy(), -(probs * np.log(probs)).sum(-1), rtol=1e-5)
-                np.testing.assert_array_equal(dist.mode, probs.argmax(-1))
-                assert dist.mode.dtype == np.int64
-                assert np.isnan(dist.mean).all()
-                np.testing.assert_allclose(
-                    dist.log_prob(np.full(shape[:-1], 2)), np.log(probs[..., 2]), rtol=1e-5
-                )
-                assert dist.logits.dtype == dist.entropy().dtype == np.float32
+@each_case("shape", [(5,), (3, 5), (2, 3, 5)])
+def test_categorical(shape: tuple[int, ...]) -> None:
+    logits = logits_of(*shape)
+    probs = softmax(logits)
+    for dist in (Categorical(logits=logits), Categorical(probs=(3 * probs).astype(np.float32))):
+        assert (dist.batch_shape, dist.event_shape) == (shape[:-1], ())
+        np.testing.assert_allclose(dist.probs, probs, rtol=1e-5)
+        np.testing.assert_allclose(dist.logits, np.log(probs), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(dist.entropy(), -(probs * np.log(probs)).sum(-1), rtol=1e-5)
+        np.testing.assert_array_equal(dist.mode, probs.argmax(-1))
+        assert dist.mode.dtype == np.int64
+        assert np.isnan(dist.mean).all()
+        np.testing.assert_allclose(dist.log_prob(np.full(shape[:-1], 2)), np.log(probs[..., 2]), rtol=1e-5)
+        assert dist.logits.dtype == dist.entropy().dtype == np.float32
 
 
 def test_categorical_broadcasts_values() -> None:

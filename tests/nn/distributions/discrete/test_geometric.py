@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.densities import check_probabilities
-from helpers.noting import noting
 
 from lite.nn import distributions as d
 
 
-def test_geometric() -> None:
-    for p in [0.05, 0.5, 0.99]:
-        with noting(p):
-            check_probabilities(d.Geometric(probs=np.float64(p)), 2000)
-            check_probabilities(d.Geometric(logits=np.log(p / (1 - np.float64(p)))), 2000)
+@each_case("p", [0.05, 0.5, 0.99])
+def test_geometric(p: float) -> None:
+    check_probabilities(d.Geometric(probs=np.float64(p)), 2000)
+    check_probabilities(d.Geometric(logits=np.log(p / (1 - np.float64(p)))), 2000)
 
 
-def test_negative_binomial() -> None:
-    for total, p in [(1.0, 0.5), (0.5, 0.3), (7.0, 0.9)]:
-        with noting(total, p):
-            check_probabilities(d.NegativeBinomial(np.float64(total), probs=p), 3000)
+@each_case(("total", "p"), [(1.0, 0.5), (0.5, 0.3), (7.0, 0.9)])
+def test_negative_binomial(total: float, p: float) -> None:
+    check_probabilities(d.NegativeBinomial(np.float64(total), probs=p), 3000)
 
 
 def test_certain_success() -> None:

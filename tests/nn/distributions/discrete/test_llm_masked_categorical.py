@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.noting import noting
 
 from lite.nn.distributions import LLMMaskedCategorical
@@ -26,26 +27,25 @@ def softmax(values: np.ndarray) -> np.ndarray:
     return out / out.sum(-1, keepdims=True)
 
 
-def test_a_mask_of_positions() -> None:
-    for batch in [(), (2,), (2, 3)]:
-        with noting(batch):
-            logits = logits_of(*batch, 4, 7)
-            mask = np.broadcast_to(np.array([False, True, True, False]), (*batch, 4))
-            dist = LLMMaskedCategorical(logits, mask)
-            assert (dist.batch_shape, dist.event_shape) == ((*batch, 4), (7,))
-            assert dist.position_level_masking
-            value = RNG.integers(0, 7, (*batch, 4))
-            expected = np.log(np.take_along_axis(softmax(logits), value[..., None], -1)[..., 0])
-            np.testing.assert_allclose(dist.log_prob(value), np.where(mask, expected, 0), rtol=1e-5)
-            assert (dist.log_prob(value)[~mask] == 0).all()
-            np.testing.assert_array_equal(dist.mode, np.where(mask, logits.argmax(-1), 0))
-            probs = softmax(logits)
-            entropy = -(probs * np.log(probs)).sum(-1)
-            np.testing.assert_allclose(dist.entropy(), np.where(mask, entropy, 0), rtol=1e-5)
-            assert (dist.entropy()[~mask] == 0).all()
-            assert dist.sample((3, 2)).shape == dist.rsample((3, 2)).shape == (3, 2, *batch, 4)
-            np.testing.assert_allclose(dist.probs, probs, rtol=1e-5)
-            assert dist.logits is logits
+@each_case("batch", [(), (2,), (2, 3)])
+def test_a_mask_of_positions(batch: tuple[int, ...]) -> None:
+    logits = logits_of(*batch, 4, 7)
+    mask = np.broadcast_to(np.array([False, True, True, False]), (*batch, 4))
+    dist = LLMMaskedCategorical(logits, mask)
+    assert (dist.batch_shape, dist.event_shape) == ((*batch, 4), (7,))
+    assert dist.position_level_masking
+    value = RNG.integers(0, 7, (*batch, 4))
+    expected = np.log(np.take_along_axis(softmax(logits), value[..., None], -1)[..., 0])
+    np.testing.assert_allclose(dist.log_prob(value), np.where(mask, expected, 0), rtol=1e-5)
+    assert (dist.log_prob(value)[~mask] == 0).all()
+    np.testing.assert_array_equal(dist.mode, np.where(mask, logits.argmax(-1), 0))
+    probs = softmax(logits)
+    entropy = -(probs * np.log(probs)).sum(-1)
+    np.testing.assert_allclose(dist.entropy(), np.where(mask, entropy, 0), rtol=1e-5)
+    assert (dist.entropy()[~mask] == 0).all()
+    assert dist.sample((3, 2)).shape == dist.rsample((3, 2)).shape == (3, 2, *batch, 4)
+    np.testing.assert_allclose(dist.probs, probs, rtol=1e-5)
+    assert dist.logits is logits
 
 
 def test_a_mask_of_tokens() -> None:
@@ -83,15 +83,14 @@ def test_samples_respect_a_mask_of_tokens() -> None:
     assert set(np.unique(dist.mode).tolist()) <= {4, 5, 6}
 
 
-def test_ignore_index() -> None:
-    for ignore_index in [-100, -1, 999]:
-        with noting(ignore_index):
-            for mask in (np.ones(3, bool), np.ones((3, 5), bool)):
-                dist = LLMMaskedCategorical(logits_of(3, 5), mask, ignore_index=ignore_index)
-                got = dist.log_prob(np.array([1, ignore_index, 2]))
-                assert got[1] == 0
-                assert (got[[0, 2]] < 0).all()
-                assert dist.ignore_index == ignore_index
+@each_case("ignore_index", [-100, -1, 999])
+def test_ignore_index(ignore_index: int) -> None:
+    for mask in (np.ones(3, bool), np.ones((3, 5), bool)):
+        dist = LLMMaskedCategorical(logits_of(3, 5), mask, ignore_index=ignore_index)
+        got = dist.log_prob(np.array([1, ignore_index, 2]))
+        assert got[1] == 0
+        assert (got[[0, 2]] < 0).all()
+        assert dist.ignore_index == ignore_index
 
 
 def test_tokens_at_masked_positions_are_not_looked_at() -> None:

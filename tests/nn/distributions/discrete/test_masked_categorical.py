@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite.nn.distributions import MaskedCategorical, MaskedOneHotCategorical
 
@@ -40,9 +40,8 @@ def test_errors() -> None:
         MaskedCategorical(logits=LOGITS)
 
 
-def test_shares_keep_the_dtype() -> None:
-    for arguments in [{"mask": np.array([True, False, True])}, {"indices": np.array([0, 2])}]:
-        with noting(arguments):
-            dist = MaskedOneHotCategorical(logits=np.zeros(3, np.float32), **arguments)
-            assert dist.mean.dtype == dist.variance.dtype == np.float32
-            np.testing.assert_array_equal(dist.mean, [0.5, 0, 0.5])
+@each_case("arguments", [{"mask": np.array([True, False, True])}, {"indices": np.array([0, 2])}])
+def test_shares_keep_the_dtype(arguments: dict[str, np.ndarray]) -> None:
+    dist = MaskedOneHotCategorical(logits=np.zeros(3, np.float32), **arguments)
+    assert dist.mean.dtype == dist.variance.dtype == np.float32
+    np.testing.assert_array_equal(dist.mean, [0.5, 0, 0.5])

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.densities import check_probabilities
-from helpers.noting import noting
 
 from lite.nn import distributions as d
 
 
-def test_probabilities() -> None:
-    for rate in [0.3, 4.0, 50.5]:
-        with noting(rate):
-            check_probabilities(d.Poisson(np.float64(rate)), 300)
+@each_case("rate", [0.3, 4.0, 50.5])
+def test_probabilities(rate: float) -> None:
+    check_probabilities(d.Poisson(np.float64(rate)), 300)
 
 
 def test_a_rate_of_zero() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import each_case
 
 from lite.nn import distributions as d
 from lite.nn.distributions.discrete.probs_or_logits import fails, log_likelihood
@@ -17,18 +17,15 @@ MAKE = {
 }
 
 
-def test_either_gives_the_other() -> None:
-    for name in MAKE:
-        with noting(name):
-            p = np.array([0.1, 0.5, 0.9])
-            logits = np.log(p / (1 - p))
-            np.testing.assert_allclose(MAKE[name](probs=p).logits, logits, rtol=1e-12, atol=1e-15)
-            np.testing.assert_allclose(MAKE[name](logits=logits).probs, p, rtol=1e-12)
-            for given in ({}, {"probs": p, "logits": logits}):
-                with pytest.raises(
-                    ValueError, match="Either `probs` or `logits` must be specified, but not both"
-                ):
-                    MAKE[name](**given)
+@each_case("name", MAKE)
+def test_either_gives_the_other(name: str) -> None:
+    p = np.array([0.1, 0.5, 0.9])
+    logits = np.log(p / (1 - p))
+    np.testing.assert_allclose(MAKE[name](probs=p).logits, logits, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(MAKE[name](logits=logits).probs, p, rtol=1e-12)
+    for given in ({}, {"probs": p, "logits": logits}):
+        with pytest.raises(ValueError, match="Either `probs` or `logits` must be specified, but not both"):
+            MAKE[name](**given)
 
 
 def test_likelihoods() -> None:

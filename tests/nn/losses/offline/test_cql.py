@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.nn.transitions import gaussian, linear, q_network, transitions
-from helpers.noting import noting
 
 from lite import enable_grad
 from lite.nn.losses import CQLLoss, DiscreteCQLLoss, SoftUpdate
@@ -23,18 +23,17 @@ def batch(*shape: int) -> Any:
     return transitions(*shape, action=np.tanh(np.random.default_rng(2).normal(size=(*shape, 2))))
 
 
-def test_values_of_other_actions_less_those_of_the_data() -> None:
-    for shape in [(6,), (2, 3)]:
-        with noting(shape):
-            td = batch(*shape)
-            out = made(min_q_weight=3.0, temperature=0.5)(td)
-            values = np.stack([q_network(seed)(td.copy())["state_action_value"] for seed in (2, 3)])
-            np.testing.assert_allclose([td["pred_q1"], td["pred_q2"]], values)
-            of_each = np.stack([td["cql_q1_loss"], td["cql_q2_loss"]])
-            assert of_each.shape == (2, *shape, 24)
-            np.testing.assert_allclose(out["loss_cql"], of_each.sum(0).mean())
-            others = of_each / 3 + values  # of each number of actions, whatever the step
-            np.testing.assert_allclose(others, np.broadcast_to(others[:, :1], others.shape))
+@each_case("shape", [(6,), (2, 3)])
+def test_values_of_other_actions_less_those_of_the_data(shape: tuple[int, ...]) -> None:
+    td = batch(*shape)
+    out = made(min_q_weight=3.0, temperature=0.5)(td)
+    values = np.stack([q_network(seed)(td.copy())["state_action_value"] for seed in (2, 3)])
+    np.testing.assert_allclose([td["pred_q1"], td["pred_q2"]], values)
+    of_each = np.stack([td["cql_q1_loss"], td["cql_q2_loss"]])
+    assert of_each.shape == (2, *shape, 24)
+    np.testing.assert_allclose(out["loss_cql"], of_each.sum(0).mean())
+    others = of_each / 3 + values  # of each number of actions, whatever the step
+    np.testing.assert_allclose(others, np.broadcast_to(others[:, :1], others.shape))
 
 
 def test_importance_weights() -> None:
