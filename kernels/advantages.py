@@ -39,16 +39,15 @@ def gae(
     terminated: ArrayLike | None = None, *, gamma: ArrayLike, lmbda: ArrayLike, time_dim: int = -1,
     stream: Any = None,
 ) -> Advantage:  # fmt: skip
-    """Generalized advantage estimates.
+    """Generalized advantage estimates, accumulated in float64 in one pass.
 
     With W(t) the next value of step t, or 0 where that step terminated:
 
         d(t) = r(t) + gamma W(t) - V(t)
         A(t) = d(t) + gamma lambda A(t+1)
 
-    and nothing in place of A(t+1) at the last step of an episode and at the end of the batch. A step
-    that is done but not terminated was cut off: it is measured against its own next value, never against
-    what comes after it in the batch. Accumulated in float64, in one pass.
+    A(t+1) is 0 at the last step of an episode and at the end of the batch. A step that is done but not
+    terminated was truncated: W(t) is its own next value.
 
     Args:
         reward: the shape of `done`, and any feature axes after it. Real numbers.
@@ -57,11 +56,9 @@ def gae(
         done: `(*batch, time, *more)`, boolean or integers read as booleans; True at an episode's last step.
         terminated: as `done`; True where the episode ended by itself, so that nothing follows. None:
             every done step terminated.
-        gamma: discount in [0, 1], a number or an array that broadcasts to the rewards.
-        lmbda: decay of the estimates' weights in [0, 1], likewise.
+        gamma, lmbda: discount and decay in [0, 1], numbers or arrays that broadcast to the rewards.
         time_dim: the axis of `done` that is time.
-        stream: for arrays in CUDA memory, where the results then are: a Numba stream, the handle of one,
-            or a stream of CuPy or torch.
+        stream: for arrays in CUDA memory: a stream of Numba, CuPy or torch, or a handle. Results are there.
 
     Returns:
         `Advantage(advantage, value_target)`; the targets are A + V.
@@ -78,11 +75,8 @@ def gae(
         >>> import numpy as np
         >>> from lite.kernels import gae
         >>> one, done = np.ones(3, np.float32), np.array([False, True, False])
-        >>> advantage, target = gae(one, one, one, done, gamma=0.5, lmbda=0.5)
-        >>> advantage
+        >>> gae(one, one, one, done, gamma=0.5, lmbda=0.5).advantage
         array([0.5, 0. , 0.5], dtype=float32)
-        >>> target
-        array([1.5, 1. , 1.5], dtype=float32)
     """
     if stream is None and is_factor(gamma) and is_factor(lmbda):
         ends = done if terminated is None else terminated

@@ -52,25 +52,20 @@ def linear_log_probs(
 ) -> _Array:  # fmt: skip
     """Natural log-prob of each id under the softmax of `hidden @ weight.T + bias`.
 
-    `token_log_probs(hidden @ weight.T + bias, ids)` without the array of logits. Absolute error against
-    float64 below 1e-5, nearly all of it that of the products. `lite.nn.functional.linear_log_probs` is the
-    same with a derivative.
-
-    Memory: `block_bytes` for logits, a block of 16-bit and quantised matrices in float32 that is no larger, a
-    copy of `hidden` where rows do not count, and some 60 bytes a row.
+    `token_log_probs(hidden @ weight.T + bias, ids)` without the array of logits. The absolute error against
+    float64 is below 1e-5. `lite.nn.functional.linear_log_probs` has a derivative.
 
     Args:
         hidden: `(*batch, features)`, float16, bfloat16, float32 or float64.
-        weight: `(vocabulary, features)` of these types, never copied, also as the transposed view of an
-            array `(features, vocabulary)`; or an object with `shape` and `rows(start, stop)`, which gives
-            these rows as float32, for quantised matrices.
+        weight: `(vocabulary, features)` of these types, never copied, also as a transposed view; or, for
+            quantised matrices, an object with `shape` and `rows(start, stop)`, which gives float32.
         ids: integers, `(*batch)`.
         bias: `(vocabulary)`; -inf forbids an id.
         mask: booleans, `(*batch)`: positions that are False get 0, and nothing is computed for them.
-        temperature: the logits are divided by it; from 2**-126 to 2**100. One number, or one for each
-            position.
+        temperature: divides the logits; from 2**-126 to 2**100. One number, or one for each position.
         ignore_index: positions with this id get 0, as masked ones do.
-        block_bytes: for how many bytes of logits there is room at a time.
+        block_bytes: size of a block of logits. Besides, memory holds a float32 block of a 16-bit or
+            quantised matrix that is no larger, a copy of `hidden` if rows are masked, and 60 bytes a row.
 
     Returns:
         Shape of `ids`, float32 (float64 if an array is float64). A row whose logits are all -inf scores -inf;
@@ -92,8 +87,6 @@ def linear_log_probs(
         >>> hidden = np.eye(2, dtype=np.float32)
         >>> np.exp(linear_log_probs(hidden, weight, np.array([0, 2]))).round(4).tolist()
         [0.5, 0.800000011920929]
-        >>> linear_log_probs(hidden, weight, np.array([0, 99]), mask=np.array([True, False])).round(4)
-        array([-0.6931,  0.    ], dtype=float32)
     """
     return LinearLogProbs(hidden, weight, ids, bias, mask, temperature, ignore_index, block_bytes).log_probs()
 

@@ -49,9 +49,7 @@ def multistep_return(
         s(t) = min(n_steps, e(t) - t + 1)
         R(t) = r(t) + gamma r(t+1) + ... + gamma^(s(t)-1) r(t+s(t)-1)
 
-    The cost does not depend on the number of episodes, and on `n_steps` only by its binary digits. Sums
-    are accumulated in float64 and without subtraction, so large rewards cost their neighbours no
-    precision, and NaN or infinity reaches only the windows that contain it.
+    Sums are accumulated in float64; NaN or infinity reaches only the windows that contain it.
 
     Args:
         reward: the shape of `done`, and any feature axes after it. Floating, complex, integer or boolean.
@@ -59,8 +57,7 @@ def multistep_return(
         gamma: discount per step, in [0, 1].
         n_steps: rewards per window, at least 1.
         time_dim: the axis of `done` that is time.
-        stream: for arrays in CUDA memory, where the results then are: a Numba stream, the handle of one,
-            or a stream of CuPy or torch.
+        stream: for arrays in CUDA memory: a stream of Numba, CuPy or torch, or a handle. Results are there.
 
     Returns:
         `MultiStepReturn(reward, steps, index, gamma, nonterminal)`. Summed rewards keep their type, those
@@ -80,12 +77,8 @@ def multistep_return(
         >>> reward = np.array([1.0, 2.0, 3.0, 4.0], np.float32)
         >>> done = np.array([False, False, True, False])
         >>> out = multistep_return(reward, done, gamma=0.5, n_steps=2)
-        >>> out.reward
-        array([2. , 3.5, 3. , 4. ], dtype=float32)
-        >>> out.steps
-        array([2, 2, 1, 1])
-        >>> gather_time(np.array([10, 20, 30, 40]), out.index)
-        array([20, 30, 30, 40])
+        >>> out.reward, gather_time(np.array([10, 20, 30, 40]), out.index)
+        (array([2. , 3.5, 3. , 4. ], dtype=float32), array([20, 30, 30, 40]))
     """
     if stream is None and type(n_steps) is int and n_steps > 0 and is_factor(gamma):
         time = short_time(time_dim, (done,), reward)

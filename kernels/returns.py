@@ -29,31 +29,26 @@ def td_lambda_return(
     reward: ArrayLike, next_value: ArrayLike, done: ArrayLike, terminated: ArrayLike | None = None, *,
     gamma: ArrayLike, lmbda: ArrayLike, time_dim: int = -1, rolling: bool = True, stream: Any = None,
 ) -> NDArray[Any]:  # fmt: skip
-    """Mixtures of the returns of all lengths, weighted by powers of lambda.
+    """Mixtures of the returns of all lengths, weighted by powers of lambda; accumulated in float64.
 
     With W(t) the value after step t, or 0 where that step terminated:
 
         G(t) = r(t) + gamma ((1 - lambda) W(t) + lambda G(t+1))
 
     and W(t) in place of G(t+1) at the last step of an episode and at the end of the batch. A step that
-    is done but not terminated was cut off: its return goes on with its own next value, never with
-    what comes after it in the batch. Accumulated in float64, in one pass.
+    is done but not terminated was truncated: W(t) is its own next value.
 
     Args:
         reward: the shape of `done`, and any feature axes after it. Real numbers.
-        next_value: the shape of `reward`: the value of the observation after each step, also of an
-            episode's last.
+        next_value: the shape of `reward`: value of the observation after each step, also an episode's last.
         done: `(*batch, time, *more)`, boolean or integers read as booleans; True at an episode's last step.
         terminated: as `done`; True where the episode ended by itself, so that nothing follows. None:
             every done step terminated.
-        gamma: discount in [0, 1], a number or an array that broadcasts to the rewards.
-        lmbda: weight of the longer returns in [0, 1], likewise.
+        gamma, lmbda: discount and decay in [0, 1], numbers or arrays that broadcast to the rewards.
         time_dim: the axis of `done` that is time.
-        rolling: whether gamma and lambda of a step apply at that step, whichever return passes it.
-            False: the return from a step uses that step's own for all that follows; this costs
-            time times the length of the episodes.
-        stream: for arrays in CUDA memory, where the results then are: a Numba stream, the handle of one,
-            or a stream of CuPy or torch.
+        rolling: gamma and lambda of a step apply at that step, in every return. False: a return uses those
+            of its first step throughout; this takes time in proportion to the length of the episodes.
+        stream: for arrays in CUDA memory: a stream of Numba, CuPy or torch, or a handle. Results are there.
 
     Returns:
         The returns, in the shape of `reward` and the floating type of `next_value`.
@@ -64,7 +59,7 @@ def td_lambda_return(
 
     Source:
         Sutton and Barto (2018), Reinforcement Learning, section 12.1; Pardo et al. (2018), Time limits in
-        reinforcement learning (arXiv:1712.00378), for the steps that are cut off.
+        reinforcement learning (arXiv:1712.00378), for truncated steps.
 
     Example:
         >>> import numpy as np
@@ -73,9 +68,6 @@ def td_lambda_return(
         >>> done = np.array([False, True, False, False])
         >>> td_lambda_return(reward, next_value, done, gamma=0.5, lmbda=0.5)
         array([3.25, 1.  , 4.25, 5.  ], dtype=float32)
-        >>> cut = np.zeros(4, bool)
-        >>> td_lambda_return(reward, next_value, done, cut, gamma=0.5, lmbda=0.5)
-        array([4.25, 5.  , 4.25, 5.  ], dtype=float32)
     """
     if stream is None and rolling and is_factor(gamma) and is_factor(lmbda):
         ends = done if terminated is None else terminated

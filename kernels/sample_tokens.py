@@ -44,62 +44,43 @@ def sample_tokens(
 ):  # fmt: skip
     """Draw one token per row, and give the model's own log-prob of it.
 
-    The filters work in the order of Hugging Face's `generate`: repetition penalty, bias, mask, temperature,
-    top-k, top-p, min-p, typical-p; their ties are resolved as there. A row's draw depends on its seed, its
-    step, its logits and its options only, never on the other rows.
-
-    Each option is one value for all rows or an array of one per row. Where they stay from draw to draw, a
-    `SamplingPlan` checks them once.
+    Filters apply in the order of Hugging Face's `generate`, from the penalty to `typical_p` below. An option
+    is one value, or one per row; a `SamplingPlan` checks them once for many draws. With integer seeds a row's
+    draw depends on nothing in other rows.
 
     Args:
         logits: `(rows, vocabulary)`, of a floating type; computed in float32.
-        seeds: `(rows,)` integers, hashed with `step` to the row's uniform draw; or a generator, which then
-            gives one draw per row in order (rows depend on their place in the batch then).
+        seeds: `(rows,)` integers, hashed with `step`; or a generator that draws for the rows in order.
         step: which draw of the row's seed this is; count it up while generating.
-        temperature: the scores are divided by it; 0, or less than 2**-126, takes the highest score (the
-            first of equal ones).
-        top_k: only the k highest scores stay, with all that equal the k-th; 0 is off.
-        top_p: only the most probable tokens stay that hold this share of the probability, in [0, 1]; the
-            most probable one always does; 1 is off.
-        min_p: only tokens with at least this share of the best token's probability stay, in [0, 1].
-        typical_p: of what the other filters left, only the tokens stay that hold this share of the
-            probability, their surprise nearest to the entropy (Meister et al., 2022), in [0, 1]; 1 is off.
         repetition_penalty: scores of `previous` tokens are divided by it, or multiplied where negative.
-        previous: tokens already there: one array per row, or one padded with -1. Tokens outside the
-            vocabulary are passed over.
-        bias: `(offsets, ids, values)`, added to scores; in row r `values[offsets[r]:offsets[r + 1]]` to those
-            of the tokens `ids[offsets[r]:offsets[r + 1]]`. -inf bans a token.
+        previous: tokens so far: one array per row, or one padded with -1. Unknown ids are ignored.
+        bias: `(offsets, ids, values)`: row r adds `values[offsets[r]:offsets[r + 1]]` to the scores of the
+            `ids` there. -inf bans a token.
         mask: `(rows, vocabulary)` booleans, True for tokens that may be drawn; or int32 or uint32,
             `(rows, ceil(vocabulary / 32))`, whose bits are these, the lowest first.
-        scores: `(rows, vocabulary)`: what is drawn from in place of the logits, whose log-probs are given
-            nevertheless. Penalty, bias, mask and filters apply to them.
-        details: whether `DrawDetails` come as a third result. Of float64 logits they are those of float32.
-        kept_ids: whether these list the tokens that were kept.
-        top_n: how many of the model's most probable tokens they list.
-        stream: for logits in CUDA memory: a Numba stream, the handle of one, or a CuPy or torch stream. Mask
-            and `previous`, as one array, lie beside them; seeds, steps and options may be on the host, where
-            they are read in any case. The draws are those of the CPU but for rounding; details are on the
-            host.
+        temperature: divides the scores; below 2**-126 the highest score is taken, the first of equal ones.
+        top_k: only the k highest scores stay, with all that equal the k-th; 0 is off.
+        top_p: only the most probable tokens stay, one at least, that hold this share; 1 is off.
+        min_p: only tokens with at least this share of the best token's probability stay, in [0, 1].
+        typical_p: of the rest, only the tokens stay that hold this share, their surprise nearest to the
+            entropy (Meister et al., 2022), in [0, 1]; 1 is off.
+        scores: `(rows, vocabulary)` to draw from, by all options, in place of the logits.
+        details, kept_ids, top_n: give `DrawDetails`, float32 on the host, as a third result; list the tokens
+            that were kept, and that many of the model's most probable ones.
+        stream: for logits in CUDA memory: a stream of Numba, CuPy or torch, or a handle. Mask and `previous`,
+            one array, are there too; the rest is read on the host. Draws are the CPU's but for rounding.
 
     Returns:
-        Tokens, int64, and their natural log-probs, float32, both `(rows,)`, and if asked for the details. The
-        log-probs are those of the model: of the logits before mask, penalty, temperature and filters.
+        Tokens, int64, and their natural log-probs by `logits` before all options, float32, both `(rows,)`.
 
     Raises:
         TypeError: a type that does not fit the argument; logits in CUDA memory and a mask that is not.
         ValueError: a shape or value that does not fit; a row with NaN, or with nothing left to draw.
 
     Example:
-        >>> import numpy as np
         >>> from lite.kernels import sample_tokens
-        >>> logits = np.log(np.array([[0.6, 0.3, 0.1], [0.1, 0.1, 0.8]], np.float32))
-        >>> tokens, log_probs = sample_tokens(logits, np.array([7, 8]), temperature=0)
-        >>> tokens.tolist(), np.exp(log_probs).round(3).tolist()
-        ([0, 2], [0.6000000238418579, 0.800000011920929])
-        >>> both, _ = sample_tokens(logits, np.array([7, 8]), top_k=2)
-        >>> alone, _ = sample_tokens(logits[1:], np.array([8]), top_k=2)
-        >>> bool(both[1] == alone[0])
-        True
+        >>> sample_tokens([[1.0, 1.0, 0.0], [0.0, 0.0, 3.0]], [7, 8], temperature=0)[0]
+        array([0, 2])
     """
     gpu = gpu_of(stream, logits=logits, mask=mask, scores=scores)
     model = as_array("logits", logits)

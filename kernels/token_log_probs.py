@@ -37,34 +37,30 @@ def token_log_probs(
     their size. Absolute error against float64 below 1e-6 for logits of up to 32 bits.
 
     Args:
-        logits: `(*batch, vocabulary)`, float16, bfloat16, float32 or float64. Read where it lies as
-            long as the last axis is contiguous, so `logits[:, :-1]` costs no copy.
+        logits: `(*batch, vocabulary)`, float16, bfloat16, float32 or float64. Views whose last axis is
+            contiguous are not copied.
         tokens: integers, shape `(*batch)`.
-        mask: booleans, True for what counts. Of the shape of `tokens`: positions that are False
-            get 0 and their tokens are not looked at. Of the shape of `logits`: tokens that are False
-            cannot be drawn, they score -inf and the others share their probability.
-        temperature: the logits are divided by it; from 2**-126 to 2**100. One number, or one for each row.
-        support: `(offsets, ids)`, the tokens that each row was drawn from: the others get no probability.
-            Integers: row r, counted in C order, has `ids[offsets[r]:offsets[r + 1]]`, in any order; where
-            these are none, all tokens. On the host in any case, and not together with a mask of the shape of
-            `logits`.
+        mask: booleans. Of the shape of `tokens`: where False the result is 0, whatever the token. Of the
+            shape of `logits`: tokens that are False have no probability and score -inf.
+        temperature: divides the logits; from 2**-126 to 2**100. One number, or one for each row.
+        support: `(offsets, ids)`, integers on the host: only the tokens `ids[offsets[r]:offsets[r + 1]]` of
+            row r, counted in C order, have a probability; all of them where there are none. Not together
+            with a mask of the shape of `logits`.
         ignore_index: positions with this token get 0.
-        stream: for arrays in CUDA memory: a Numba stream, the handle of one, or a CuPy or torch stream. The
-            result lies there too; the call waits for it, because the kernel checks the tokens.
+        stream: for arrays in CUDA memory: a stream of Numba, CuPy or torch, or a handle. The result is there;
+            the call waits for it.
 
     Returns:
-        Shape of `tokens`, float32 (float64 for float64 logits). A row in which nothing can be drawn
-        (all masked, or all -inf) scores -inf for every token, as a token outside its support does;
-        logits of +inf share the probability among themselves; NaN in a row's admitted logits gives NaN
-        for that row only.
+        Shape of `tokens`, float32 (float64 for float64 logits). A row in which nothing can be drawn (all
+        masked, or all -inf) scores -inf for every token; logits of +inf share the probability among
+        themselves; NaN in a row's admitted logits gives NaN for that row only.
 
     Raises:
         TypeError: logits not of a floating type, tokens or the support not integers, mask not booleans,
             arrays in CUDA memory beside others.
         ValueError: shapes that do not fit, a temperature out of range, offsets that do not ascend from 0 to
             the number of ids, an id twice in one row.
-        IndexError: a token outside the vocabulary at a position that counts (tokens are looked at by the
-            kernel, which never reads there), or an id of the support.
+        IndexError: a token outside the vocabulary at a position that counts, or an id of the support.
 
     Example:
         >>> import numpy as np
@@ -72,13 +68,8 @@ def token_log_probs(
         >>> logits = np.log(np.array([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]], np.float32))
         >>> np.exp(token_log_probs(logits, np.array([0, 2]))).round(4).tolist()
         [0.5, 0.800000011920929]
-        >>> token_log_probs(logits, np.array([0, -100]))
-        array([-0.6931472,  0.       ], dtype=float32)
         >>> token_log_probs(logits, np.array([1, 1]), np.array([[False, True, True], [True, False, True]]))
         array([-0.6931472,       -inf], dtype=float32)
-        >>> support = np.array([0, 2, 2]), np.array([0, 1])  # of the second row nothing was left out
-        >>> np.exp(token_log_probs(logits, np.array([0, 2]), support=support)).round(4).tolist()
-        [0.666700005531311, 0.800000011920929]
     """
     if support is None:
         return _scored(logits, tokens, mask, temperature, ignore_index, stream, entropies=False)[0]
