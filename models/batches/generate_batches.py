@@ -35,50 +35,35 @@ _READ = ("prompt_ids", "messages", "prompt")
 class GenerateBatches:
     """Generates responses: a callable for `ray.data.Dataset.map_batches`, and for anything else with batches.
 
-    A batch is a dict of columns: NumPy arrays of the rows' values, or lists. It may be read-only. A row has
-    its prompt as "prompt_ids" (a list of integers), or as "messages" (a conversation), or as the text
-    "prompt"; the first of these that is not None counts. Texts become tokens as `lite generate` makes them:
-    a turn of the model's chat template.
+    A batch is a dict of columns, arrays or lists, which may be read-only. The prompt of a row is its
+    "prompt_ids" (a list of integers), else "messages" (a conversation), else the text "prompt", whichever is
+    not None; texts become a turn of the model's chat template. The result has `num_samples` rows for each
+    row, with the batch's columns and
 
-    The result has `num_samples` rows for each row of the batch, one after the other, with the batch's columns
-    and
-
-    - "sample": the number of the response, int64, from 0;
-    - "response": its text, without special tokens, where there is a tokenizer;
-    - "prompt_ids", "response_ids": lists of token ids;
-    - "logprobs": a list with the log-prob of each token, under the raw model distribution;
-    - "log_prob", "tokens": the sum of these, float64, and their number, int64;
-    - "finish_reason": "eos", "stop" or "length";
-    - what the options ask for besides: "score" of a search, and of each token "sampled_log_probs",
+    - "sample" (number of the response, int64), "response" (text without special tokens), "finish_reason"
+      ("eos", "stop" or "length"), "prompt_ids" and "response_ids" (lists of ids);
+    - "logprobs", the log-prob of each token under the raw model distribution; their sum "log_prob", float64,
+      and number "tokens", int64;
+    - if the options ask for them, "score" of a search, and of each token "sampled_log_probs",
       "kept_log_mass", "kept_ids", "kept_offsets", "entropy", "top_ids", "top_log_probs".
 
-    `ScoreBatches` and `lite mismatch` read these names. A response follows from its prompt, the options, the
-    seed and the row's id: not from the batch, nor from how many actors there are.
+    A response depends on prompt, options, seed and the row's id, not on the batch or the number of actors.
 
     Args:
-        model: folder of an exported model or its ``.onnx`` file, which each process opens for itself; or a
-            `Decoder`.
+        model: folder of an exported model or its ``.onnx`` file, opened by each process; or a `Decoder`.
         generate_kwargs: options of generation, see `GenerationConfig.from_kwargs`.
-        num_samples: responses per row.
-        seed: of the run.
-        id_key: the column of the rows' ids, integers or texts, each row its own. It is needed where tokens
-            are drawn.
+        num_samples, seed: responses per row; seed of the run.
+        id_key: the column of the rows' ids, unique integers or texts; needed where tokens are drawn.
         tokenizer: a tokenizer or the folder of one, by default the model's.
-        system: a system message that is put before each prompt.
-        raw: take prompts as they are, without a chat template.
-        max_rows: most responses that are written at a time. The batch may be larger.
-        done: ids of rows that an earlier job has done: they are left out of the result.
+        system, raw: a system message before each prompt; take prompts as they are, without a template.
+        max_rows, done: most responses that are written at a time; ids of rows to leave out.
         assistant_model: a smaller model that guesses tokens, a path or a `Decoder`.
-        threads: to run the model with; by default as many as `num_cpus` of Ray's actor says, or else what
-            `OnnxDecoder` takes.
-        device: "cpu", "cuda" or "cuda:N".
-        variant: which of the folder's graphs, see `OnnxDecoder`.
+        threads: to run the model with; default: `num_cpus` of Ray's actor, or else as `OnnxDecoder`.
+        device, variant: see `OnnxDecoder`.
         adapter: file of a LoRA adapter to run the model with.
 
     Raises:
-        ValueError, TypeError: an argument or option is out of range; for arguments that open the model, see
-            `OnnxDecoder`. From a call: for a row that has no prompt, with its id, or for rows without ids
-            where they are needed; the batch is left as it is.
+        ValueError, TypeError: an argument, see `OnnxDecoder`; in a call, a row without a prompt or needed id.
 
     Example:
         >>> import numpy as np

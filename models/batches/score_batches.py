@@ -34,45 +34,33 @@ _FORMS = (
 class ScoreBatches:
     """Scores responses: a callable for `ray.data.Dataset.map_batches`, and for anything else with batches.
 
-    A batch is a dict of columns: NumPy arrays of the rows' values, or lists. It may be read-only. A row has
-    its response as "prompt_ids" and "response_ids" (lists of integers), or as "messages" (a conversation that
-    ends with an assistant's turn, or that the text "response" answers), or as the texts "prompt" and
-    "response"; the first of these that is not None counts. Texts become tokens as `lite score` makes them: in
-    the model's chat template, with the end of the turn, which is scored as well.
+    A batch is a dict of columns, arrays or lists, which may be read-only. A row has its response as
+    "prompt_ids" and "response_ids" (lists of integers), else as "messages" (a conversation that ends with an
+    assistant's turn, or that the text "response" answers), else as the texts "prompt" and "response". Texts
+    are put into the model's chat template, with the end of the turn, which is scored as well. Up to rounding,
+    results do not depend on other rows. They are the batch's columns and
 
-    The result has the batch's columns and, for each row,
-
-    - "logprobs": a list with the log-prob of each token of the response, under the raw model distribution;
-    - "log_prob", "mean_log_prob": their sum and mean, float64;
-    - "tokens": their number, int64;
+    - "logprobs", the log-prob of each token of the response under the raw model distribution; their sum
+      "log_prob" and "mean_log_prob", float64; their number "tokens", int64;
     - with `token_ids`, "prompt_ids" and "response_ids": lists of the ids that were scored;
-    - with `logprobs`, "top_ids" and "top_log_probs": for each token the ids that were the most probable in
-      its place, and their log-probs.
-
-    A row's result depends on the row only, up to the rounding of runs with other rows.
+    - with `logprobs`, "top_ids" and "top_log_probs" of the most probable tokens at each place.
 
     Args:
-        model: folder of an exported model or its ``.onnx`` file, which each process opens for itself; or a
-            `Decoder`.
+        model: folder of an exported model or its ``.onnx`` file, opened by each process; or a `Decoder`.
         tokenizer: a tokenizer or the folder of one, by default the model's.
         raw: take prompts as they are, without a chat template.
         temperature: divides the logits.
-        logprobs: how many of the most probable tokens to tell for each place.
+        logprobs: how many of the most probable tokens to give at each place.
         token_ids: give the token ids, too, as `lite mismatch` reads them.
         max_rows: most rows that share a run of the model. The batch may be larger.
-        id_key: the column of the rows' ids, which `done` and errors are about; it need not be there.
-        done: ids of rows that an earlier job has done: they are left out of the result.
-        prefix: is put before the names of the result's columns, for scores by several models.
-        threads: to run the model with; by default as many as `num_cpus` of Ray's actor says, or else what
-            `OnnxDecoder` takes.
-        device: "cpu", "cuda" or "cuda:N".
-        variant: which of the folder's graphs, see `OnnxDecoder`.
+        id_key, done: the column of ids, for errors and `done`; ids of rows to leave out.
+        prefix: begins the names of the result's columns, for scores by several models.
+        threads: to run the model with; default: `num_cpus` of Ray's actor, or else as `OnnxDecoder`.
+        device, variant: see `OnnxDecoder`.
         adapter: file of a LoRA adapter to run the model with.
 
     Raises:
-        ValueError, TypeError: an argument is out of range; for arguments that open the model, see
-            `OnnxDecoder`. From a call: for a row that cannot be scored, with its id; the batch is left as it
-            is.
+        ValueError, TypeError: an argument, see `OnnxDecoder`; in a call, a row that cannot be scored.
 
     Example:
         >>> import numpy as np
@@ -82,8 +70,6 @@ class ScoreBatches:
         >>> out = judge({**batch, "response": ["42", "41"]})
         >>> out["id"], out["tokens"], bool(out["log_prob"][0] > out["log_prob"][1])
         (array([0, 1]), array([3, 3]), True)
-        >>> len(out["logprobs"][0])
-        3
     """
 
     def __init__(

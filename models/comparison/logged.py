@@ -68,10 +68,9 @@ def read_log_probs(path: str | Path, *, needed: bool = True) -> list[LoggedRespo
     of prompt and response: `{"prompt_ids": [5, 9], "response_ids": [7, 2], "logprobs": [-0.5, -1.25]}`.
     Taken as they are written:
 
-    - vLLM: a response of its server (`choices` with `token_ids`, `prompt_token_ids` and `logprobs`, of
-      completions or of chats, asked for with `return_token_ids`; `"token_id:7"` as tokens will do as well),
-      or a `RequestOutput` with `outputs`. Without log-probs of a response `prompt_logprobs` are taken: those
-      of the prompt's second token and all after it.
+    - vLLM: a response of its server (`choices` with `token_ids`, `prompt_token_ids` and `logprobs`, asked for
+      with `return_token_ids`; tokens may be `"token_id:7"`), or a `RequestOutput` with `outputs`. Without
+      log-probs of a response, `prompt_logprobs` from the prompt's second token on.
     - TRL: `prompt_ids`, `completion_ids` and `logprobs`, `sampling_per_token_logps` or
       `old_per_token_logps`, for one response or, as its server writes them, lists of many; with
       `prompt_mask` and `completion_mask` where rows are padded.
@@ -90,8 +89,7 @@ def read_log_probs(path: str | Path, *, needed: bool = True) -> list[LoggedRespo
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: a line is none of these, or its numbers are no log-probs; the message names line and
-            field.
+        ValueError: a line has no known form, or its numbers are no log-probs; line and field are named.
 
     Example:
         >>> import json, pathlib, tempfile

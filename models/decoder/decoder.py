@@ -74,66 +74,41 @@ def _in_turn(method: Callable[Concatenate[OnnxDecoder, P], R]) -> Callable[Conca
 class OnnxDecoder:
     """A causal language model exported to ONNX, with a key/value cache for a batch of rows.
 
-    Rows are numbered from 0 and independent: each has its own tokens and length, and its results do not
-    depend on the others. There are as many as are asked for; memory grows when it has to. Any thread may call
-    any method: they take turns, and `acquire` gives each caller rows of its own, so that `generate` and
-    `score` may run in several threads. A process made by `fork` needs a decoder of its own. Pickling keeps
-    path and arguments: what is unpickled has opened the model again, and its rows are empty.
+    Rows, from 0, are independent of each other, and as many as are asked for. Threads take turns; `acquire`
+    gives each caller rows of its own. Pickling keeps path and arguments: the copy opens the model again, its
+    rows are empty. A forked process needs a decoder of its own.
 
     Args:
         model: directory of the exported model, or its `.onnx` file.
-        device: `"cpu"`, `"cuda"` or `"cuda:N"`.
+        device: "cpu", "cuda" or "cuda:N".
         batch_size: rows to have from the start.
         num_threads: threads inside one operator; default: the physical cores this process may use.
-        gather_logits: compute the logits of a prompt where they are needed only, by a change to the graph in
-            memory; where the graph's form does not allow it, it is used as it is.
-        cache_in_place: on a CPU, have attention read the cache where it lies (`Padding.SLOTS`), by a change
-            to graphs that copy it at every step. It is made where a trial shows that it gives the same.
-            Guesses of several rows are checked row by row or token by token then, all at once without it.
+        gather_logits: compute only the needed logits of a prompt, where the graph can be changed so.
+        cache_in_place: on a CPU, change graphs that copy the cache at each step to read it in place, if a
+            trial gives the same. Guesses of several rows are then checked one by one, not all at once.
         variant: which of a directory's graphs, see `ModelConfig.from_directory`.
-        adapters: LoRA adapters to choose from with `adapter`, by name: onnxruntime's files (`.onnx_adapter`),
-            folders of `lite learn` or of PEFT, or arrays as for `set_adapter`. A graph that has no inputs for
-            them gets these as by `add_adapter_inputs`, if they name its projections.
-        cuda_graphs: on a GPU, replay steps of decoding as CUDA graphs: for models with GroupQueryAttention
-            that run there as a whole. Logits of a step hold until the next one. No GPU has
-            run this to its end yet.
-        reread: where a graph computes otherwise beyond a length (Phi's `longrope`), read a row again when it
-            gets there, as transformers does: its results are those of one run over all its tokens. Without
-            it each token keeps the factors of when it was the last one, as in a loop over tokens.
-        runtime: what runs the graph: "onnxruntime"; "numpy", which needs nothing else, has no GPU, and is
-            slower; None for onnxruntime where it is installed, and NumPy with a warning where it is not, or
-            what the environment variable LITE_RUNTIME names.
-        session: a session to use instead of opening one (of a pair of graphs both, the one that reads prompts
-            second), and a `ModelConfig` (or None) instead of a path; for tests.
-
-    Attributes:
-        spec: the graph's convention, a `GraphSpec`.
-        config: what the directory says, a `ModelConfig`, or None.
-        device: as given.
-        runtime: "onnxruntime" or "numpy".
+        adapters: LoRA adapters by name, for `adapter`: onnxruntime's files (`.onnx_adapter`), folders of
+            `lite learn` or PEFT, or arrays as for `set_adapter`. The graph gets inputs for them if need be.
+        cuda_graphs: on a GPU, replay steps as CUDA graphs: for models with GroupQueryAttention that run there
+            as a whole. Logits of a step hold until the next one. No GPU has run this to its end yet.
+        reread: where factors change beyond a length (Phi's `longrope`), compute a row's tokens again when it
+            gets there, as transformers does; otherwise each keeps the factors that it was computed with.
+        runtime: "onnxruntime"; "numpy", slower, without a GPU; None for LITE_RUNTIME of the environment, or
+            onnxruntime where it is installed, and NumPy, with a warning, where it is not.
+        session: for tests: open sessions in place of the graph (the one that reads prompts second), with a
+            `ModelConfig` or None in place of a path.
 
     Raises:
-        FileNotFoundError: if there is no such directory, no graph in it, or no such adapter.
+        FileNotFoundError: there is no such directory, no graph in it, or no such adapter.
         TimeoutError: a run of two tokens, which is tried on opening, does not end.
-        ValueError: if the graph follows no supported convention (the message lists what it has and what is
-            supported), the runtime refuses it, `variant` is needed, an adapter is not one of this model, or
-            NumPy lacks an option.
-        RuntimeError: for `device="cuda"` without a usable GPU or GPU build of onnxruntime; from every method
-            that runs the model, in a process forked after the decoder was made.
+        ValueError: the graph has no supported convention (the message lists both) or the runtime refuses it;
+            `variant` is needed; an adapter does not fit; NumPy lacks an option.
+        RuntimeError: no usable GPU or GPU build of onnxruntime; in methods, after a fork.
         ImportError: with `runtime="onnxruntime"`, without it.
 
     Example:
         >>> from lite.models import OnnxDecoder, embedded_model_path
-        >>> decoder = OnnxDecoder(embedded_model_path())
-        >>> logits = decoder.prefill(0, [10, 20, 30])  # of the token that follows these three
-        >>> logits.shape == (decoder.vocab_size,)
-        True
-        >>> decoder.fork(0, 1)  # row 1 continues from the same three tokens
-        >>> decoder.decode([int(logits.argmax()), 40]).shape == (2, decoder.vocab_size)
-        True
-        >>> decoder.lengths
-        array([4, 4])
-        >>> decoder.score([10, 20, 30]).shape  # log-prob of each token given those before it
+        >>> OnnxDecoder(embedded_model_path()).score([10, 20, 30]).shape  # log-prob of each token
         (3,)
     """
 

@@ -103,31 +103,27 @@ def generate(
 
     Args:
         decoder: the model; rows that are in use stay as they are.
-        prompts: token ids, one integer array (L,) per prompt.
-        config: the options, of all prompts or one for each.
-        seeds: uint64 (len(prompts) * num_samples,), one per response; default: drawn from the operating
-            system. Beams that are drawn (`num_beams` with `do_sample`) use the first one of their prompt.
+        prompts, config: integer arrays (L,) of token ids; the options, of all prompts or one for each.
+        seeds: uint64 (len(prompts) * num_samples,), one per response; default: fresh entropy. Beams that are
+            drawn (`num_beams` with `do_sample`) use the first one of their prompt.
         num_samples: responses per prompt; of a beam search, the best ones, the best first.
         decode_text: turns tokens (L,) into text; needed for stop sequences.
         max_rows: most responses that are written at a time, which bounds the memory; default: all. A search
             counts as its beams, and is alone if it has more.
         prefix_cache: keeps what the model has read beyond this call.
         assistant_model: a smaller model of the same vocabulary that guesses tokens for this one to check
-            (`num_assistant_tokens` of the options). With `prompt_lookup_num_tokens` they are looked up
-            instead. Both save time and change nothing else. Beams use neither.
-        streamer: of one response, is given its prompt and each of its tokens as soon as it is there, such as
-            a `TextStreamer`.
+            (`num_assistant_tokens` of the options), for speed. Not for beams.
+        streamer: gets the prompt of one response and each token at once, such as a `TextStreamer`.
 
     Returns:
         The responses, prompt by prompt: response s of prompt p is number `p * num_samples + s`. For no
             prompts, none. Where a search finds fewer, the others are empty and have the score -inf.
 
     Raises:
-        ValueError: if a prompt is empty, longer than the context or holds unknown ids, if there is not one
-            seed per response, for stop sequences without `decode_text`, more samples than beams, ids in
-            options that the vocabulary has not, a `prefix_cache` or
-            `assistant_model` that does not fit the decoder, or a `streamer` for several responses or beams.
-        TypeError: if the decoder is to guess and cannot go back (it is no `RewindableDecoder`).
+        ValueError: a prompt is empty, longer than the context or holds unknown ids; not one seed per
+            response; stop sequences without `decode_text`; more samples than beams; unknown ids in options;
+            a `prefix_cache` or `assistant_model` of another model; a `streamer` for several responses.
+        TypeError: the decoder is to guess and is no `RewindableDecoder`.
 
     Example:
         >>> import numpy as np

@@ -22,49 +22,38 @@ Keys = Sequence[NestedKey] | Mapping[str, NestedKey]
 class OnnxModule(TensorDictModule):
     """An ONNX graph as a module: with a TensorDict, in a TensorDictSequential, or with plain arrays.
 
-    The entries it reads and writes are called as the graph's inputs and outputs, unless told otherwise: here,
-    or by the contract that `lite.nn.Module.to_onnx` writes beside a graph (``policy.onnx.json``), which has
-    nested keys and the batch axes, too. With arrays it returns the output, or a tuple of the outputs.
+    Keys are the names of the graph's inputs and outputs unless given here, or by the contract that
+    `lite.nn.Module.to_onnx` writes beside a graph (``policy.onnx.json``). With arrays it returns the output,
+    or a tuple of the outputs.
 
-    Leading dimensions of the inputs are the batch. There may be any number of them: the graph sees them as
-    one, at its own batch axis, and they lead the outputs again. So the state of an LSTM that the graph holds
-    as (layers, batch, features) is an entry of shape (batch, layers, features). The batch axis is where most
-    inputs share a dynamic size; `batch_axes` says so where the graph does not. A graph without dynamic sizes
-    takes exactly its shapes.
-
-    Values are cast to the graph's dtypes within their kind (float64 to float32, integers to floats, integers
-    to narrower ones if they fit); other dtypes are errors. Copies of a module share one session. Pickling
-    keeps the path: the graph is opened again where it is used, as it is after fork. Any number of threads may
-    call a module. It has no parameters, and an empty state dict.
+    Any number of leading dimensions of the inputs is the batch, which the graph sees as one dimension, at its
+    own batch axis: where most inputs share a dynamic size. So an LSTM's state (layers, batch, features) is an
+    entry (batch, layers, features). A graph without dynamic sizes takes exactly its shapes. Values are cast
+    to the graph's dtypes within their kind (float64 to float32, integers to floats, integers to narrower ones
+    if they fit). Copies share a session; pickling keeps the path. Threads may share a module.
 
     Args:
         model: path of the ONNX file, or a session with the methods of `onnxruntime.InferenceSession`.
-        in_keys: entries for the inputs, a list in the graph's order, or a dict from the graph's names. Names
-            left out have the keys of the contract, or are their own keys.
+        in_keys: entries for the inputs, a list in the graph's order, or a dict from the graph's names.
         out_keys: entries for the outputs, likewise; "_" drops one.
-        device: "cpu", "cuda" or "cuda:N". On a GPU, inputs in its memory give outputs there, others give
-            NumPy arrays.
+        device: "cpu", "cuda" or "cuda:N". On a GPU, inputs in its memory give outputs there.
         providers: onnxruntime's execution providers, instead of those of `device`.
         num_threads: threads inside one operator; by default one per core that may be used.
         batch_axes: the batch axis of some inputs and outputs by the graph's names, None for no batch.
-        runtime: what runs the graph: "onnxruntime"; "numpy", which needs nothing else, has no GPU, and is
-            slower; None for onnxruntime where it is installed, and NumPy with a warning where it is not, or
-            what the environment variable LITE_RUNTIME names.
-        inplace: as of `TensorDictModule`.
-        strict: raise KeyError for a missing input.
+        runtime: "onnxruntime"; "numpy", slower, without a GPU; None for LITE_RUNTIME of the environment, or
+            onnxruntime where it is installed, and NumPy, with a warning, where it is not.
+        inplace, strict: as of `TensorDictModule`; raise KeyError for a missing input.
 
     Raises:
         FileNotFoundError: there is no such file, or data of the graph beside it are missing.
-        ValueError: the file is no ONNX graph, or refers to data outside its folder; keys or axes that do not
-            fit the graph; inputs of types other than numeric tensors; the contract beside it is none, or that
-            of another graph; NumPy has no rule for an operator, or is to use a GPU or a number of threads.
+        ValueError: no ONNX graph, or data outside its folder; keys or axes that do not fit; inputs that are
+            no numeric tensors; an invalid contract, or another graph's; NumPy lacks an operator or option.
         TypeError: `model` is neither a path nor a session.
         ImportError: with `runtime="onnxruntime"`, without it; the message has the pip command.
         RuntimeError: `device="cuda"` without a usable GPU.
 
     Example:
-        A network that torch.onnx.export wrote with ``input_names=["obs", "state"]`` and
-        ``output_names=["action", "new_state"]`` carries its state through a rollout as
+        A network with outputs "action" and "new_state" keeps its state in a rollout as
         ``OnnxModule("policy.onnx", out_keys={"new_state": ("next", "state")})``.
 
         >>> from lite.models import OnnxModule, embedded_model_path

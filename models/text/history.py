@@ -139,8 +139,7 @@ class History(TensorClass):
     ) -> Any:
         """Render the conversations, and encode them if asked to.
 
-        The template is ``chat_template``, or the one called ``chat_template_name``, or what
-        `find_chat_template` finds for the tokenizer. Turns with role "<none>" are left out.
+        Without a template, `find_chat_template` finds it. Turns with role "<none>" are left out.
 
         Args:
             tokenizer: Needed to encode, or to choose a template.

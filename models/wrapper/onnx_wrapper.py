@@ -48,94 +48,43 @@ _MAPPINGS = ("generate_kwargs", "tokenizer_kwargs", "chat_template_kwargs", "sco
 class OnnxWrapper(DistributionMethods):
     """A causal language model exported to ONNX, on TensorDicts of conversations, texts or token ids.
 
-    With ``generate=True`` it reads prompts and writes responses; with ``generate=False`` it writes the
-    log-prob of every token of what it reads. What is written: `Text` (not in tokens mode), `Masks`,
-    `Tokens`, `LogProbs`, and in history mode `ChatHistory`. Log-probs are of the raw model distribution,
-    whatever temperature or filter was used to sample, and 0 on padding and on the first token of a row.
-
-    A result depends on its own row (and seed) only, never on what else is in the batch. Batches may have
-    any number of dimensions; an empty batch gives an empty result. Any number of threads may call one
-    wrapper, or several wrappers of one model; with batching, their rows share runs of the model.
-
-    A wrapper can be sent to other processes, where the model is opened again from its path. Its random stream
-    goes along if it has a ``seed``; without one, what is unpickled draws from a stream of its own, as workers
-    are not to repeat each other. Copies share the model. `state_dict` has that stream and no weights.
+    It writes responses to prompts or, with ``generate=False``, the log-prob of every token: `Text` (not in
+    tokens mode), `Masks`, `Tokens`, `LogProbs`, in history mode `ChatHistory`. Log-probs are of the raw model
+    distribution, 0 on padding and on the first token of a row, and do not depend on other rows. Threads may
+    share a wrapper. Unpickled, it opens the model again, and has the stream of its ``seed``, or a new one.
 
     Args:
-        model: folder of an exported model (or its ``.onnx`` file), or a `Decoder`.
-        tokenizer: a tokenizer, or the folder of one; by default the model folder's.
+        model, tokenizer: folder of an export, its ``.onnx`` file, or a `Decoder`; None: that of the folder.
         input_mode: "history" (a `History`), "text" (strings) or "tokens" (ids).
-        input_key: the entry to read; by default ``(input_mode, "prompt")``, or ``(input_mode, "full")``
-            with ``generate=False``.
-        attention_mask_key: in tokens mode, the mask to use if there is none of the right lengths at
-            ``(masks_key, "all_attention_mask")``.
-        generate: generate responses, or score what is there.
-        generate_kwargs: options of generation, see `GenerationConfig.from_kwargs`; also ``seed``, for
-            the same draws at every call.
-        tokenizer_kwargs: options for the tokenizer in text mode, e.g. ``{"add_special_tokens": False}``.
-        pad_output: write rectangular arrays (prompts padded on the left, responses on the right);
-            otherwise rows keep their lengths, in lazy stacks.
-        pad_model_input: only with ``generate=False``; False lets only rows of equal length share a run,
-            so that the model sees no padding. Scores are the same.
-        inplace: True updates the input (all out_keys are replaced) and returns it; False and "empty"
-            return a new TensorDict of the out_keys. By default True, or False with several samples.
-        device: "cpu", "cuda" or "cuda:N", for a model given as a path.
-        layout: kept for compatibility; has no effect.
-        num_samples: responses per prompt; the result's batch gets a last dimension of that size.
-        chat_template_name: a built-in or registered chat template, for history mode.
-        chat_template: the source of a chat template, for history mode.
-        chat_template_kwargs: further variables for the template, e.g. ``{"tools": [...], "enable_thinking":
-            False}``.
-        return_log_probs: False leaves log-probs of responses out.
-        zero_first_log_prob: write 0 for the first log-prob of every response, as TorchRL's wrappers do; for
-            comparisons with what they wrote.
-        history_key, text_key, tokens_key, masks_key, log_probs_key, sampling_key: where results are written;
-            the last one's `Sampling` only if options of generation ask for what it holds.
-        prefer_tokens: in history mode, generate from the ids at ``(tokens_key, "prompt")`` or
-            ``(tokens_key, "full")`` where there are any, instead of rendering the conversation again.
-        score_kwargs: only with ``generate=False``: score under the distribution that was sampled from, by its
-            "temperature" (a number, or an array of the batch size) and, with "kept_ids" True, by the ids that
-            were recorded at the ``sampling_key`` for the responses.
-        batching: run rows of several threads together; on when a size is given.
-        min_batch_size: rows to wait for before a run; by default 1, with which a caller never waits for
-            company, but rows that come while the model runs share the next run.
-        max_batch_size: most rows of one run; None for any number.
-        batching_timeout: seconds after which rows are run though there are fewer than ``min_batch_size``.
-        seed: seed of the wrapper's own random stream, which moves on with every call.
-        num_threads: threads to run the model with, for a model given as a path; by default the physical cores
-            that this process may use.
-        sessions: how many runs of the model may take place at the same time: callers of different threads
-            need not wait for each other, and the rows of one call are spread. The weights are in memory once,
-            the threads are divided. For graphs too small to keep the cores busy, and for many callers.
-        variant: which of a folder's graphs: ``"q4"`` is `model_q4.onnx`, see `ModelConfig.from_directory`.
-        adapters: LoRA adapters for a model given as a path, by name: onnxruntime's files, or arrays.
-        adapter: the name of the one to run with; None for the model as it is. Wrappers of one model may have
-            different ones: they take turns, whatever `adapter` the decoder itself is set to.
-        runtime: "onnxruntime" or "numpy", for a model given as a path; see `OnnxDecoder`.
-        max_rows: most responses that are written at a time: one that ends is replaced by the next that waits,
-            which bounds the memory of large batches; None for all.
-        prefix_cache: bytes of keys and values to keep from call to call, so that a conversation that grows is
-            not read again; None for none. See `PrefixCache`.
-        assistant_model: a smaller model of the same vocabulary (path or `Decoder`) that guesses tokens for
-            this one to check, ``num_assistant_tokens`` at a time.
+        input_key: default ``(input_mode, "prompt")``, or ``(input_mode, "full")`` with ``generate=False``.
+        attention_mask_key: of tokens, if no mask fits at ``(masks_key, "all_attention_mask")``.
+        generate, generate_kwargs, tokenizer_kwargs: see `GenerationConfig.from_kwargs`; of text mode.
+        pad_output, pad_model_input: pad prompts on the left and responses on the right, or write lazy stacks;
+            if False, only rows of equal length share a run of scoring.
+        inplace: False and "empty" give a new TensorDict; default: True, or False with several samples.
+        device, num_threads, variant, adapters, runtime, num_samples: see `OnnxDecoder`; responses per prompt.
+        chat_template, chat_template_name, chat_template_kwargs: source, name, and variables like ``tools``.
+        return_log_probs, zero_first_log_prob: of responses; write 0 for their first one, as TorchRL does.
+        history_key, text_key, tokens_key, masks_key, log_probs_key, sampling_key: of results.
+        prefer_tokens: in history mode, generate from the ids at `tokens_key` where there are any.
+        score_kwargs: score after "temperature", and with "kept_ids" among the ids at `sampling_key`.
+        batching, min_batch_size, max_batch_size, batching_timeout: threads share runs, of so many rows; by
+            default 1 or more. After the timeout, in seconds, fewer rows are run.
+        seed, sessions, layout: of the random stream, which moves on with every call; how many runs may take
+            place at once, with shared weights and divided threads; without effect.
+        adapter: name of the adapter to run with, None for the model as it is, whatever the decoder's.
+        max_rows, prefix_cache, assistant_model: as for `generate`; the cache in bytes, for growing chats.
 
     Raises:
-        FileNotFoundError: there is no model, no such adapter, or no tokenizer where one is needed.
-        ValueError: arguments contradict each other.
-        RuntimeError: ``device="cuda"`` without a usable GPU.
+        FileNotFoundError, ValueError, RuntimeError: missing files; contradicting arguments; no usable GPU.
 
     Example:
         >>> from lite import TensorDict
         >>> from lite.models import ChatHistory, History, OnnxWrapper, embedded_model_path
-        >>> policy = OnnxWrapper(embedded_model_path(), generate_kwargs={"max_new_tokens": 8})
         >>> chats = History.from_chats([[{"role": "user", "content": "What is 12 + 30?"}]])
-        >>> td = TensorDict({"history": ChatHistory(prompt=chats, batch_size=[1])}, batch_size=[1])
-        >>> policy(td)["text", "response"]
+        >>> td = TensorDict(history=ChatHistory(prompt=chats, batch_size=[1]), batch_size=[1])
+        >>> OnnxWrapper(embedded_model_path())(td)["text", "response"]
         ['42<|im_end|>']
-        >>> td["history"].full[0].content
-        ['What is 12 + 30?', '42']
-        >>> td["log_probs", "response"].shape
-        (1, 3)
     """
 
     def __init__(
@@ -479,21 +428,14 @@ class OnnxWrapper(DistributionMethods):
         Args:
             trainable: which weights learn, by default all that are floats; names, patterns, or a function of
                 a name, see `lite.nn.from_onnx`.
-            lora: adapters learn in place of the weights: their rank, or arguments of `lite.nn.lora`. The
-                running model gets inputs for them, and this wrapper runs with them from now on;
-                ``get_new_version(adapter=None)`` is the model without.
-            adapter: the name of these adapters in the running model.
-            assistant_only: only log-probs of what assistants said are computed, others are 0: those that the
-                assistant mask shows.
+            lora, adapter: adapters learn in place of the weights: their rank, or arguments of `lite.nn.lora`,
+                and name. The wrapper runs with them then; ``get_new_version(adapter=None)`` does not.
+            assistant_only: compute only log-probs of what assistants said, by their mask; others are 0.
             max_tokens: most tokens of one run, filler included: rows of similar length share runs.
-            checkpoint: compute each run again on the way back: what derivatives need is then in memory for
-                one run, and not for all of the batch. A number: each run is cut into so many parts, each of
-                which is computed again, so that a long run takes less, too.
+            checkpoint: save memory by computing each run again on the way back; a number cuts each run into
+                so many parts.
             **changes: arguments of the wrapper that scores, see `get_new_version`; ``input_mode="tokens"``
                 scores the very ids that were generated. By default with ``inplace=False``.
-
-        Returns:
-            A `TrainablePolicy`.
 
         Raises:
             TypeError: the model was not given by its path.
