@@ -33,125 +33,43 @@ from lite.specs.composite import Composite
 class Collector(BackgroundCollector):
     """Steps environments with a policy, and yields TensorDicts of shape (environments, time).
 
-    A batch has, with the shapes of one environment's values behind the batch's:
-
-    - `"observation"`, or the members of a Dict space by their names, and `"action"`;
-    - `("next", "observation")`, what the action led to, the last observation of an episode included;
-    - `("next", "reward")` float32, `("next", "done")`, `("next", "terminated")` and `("next", "truncated")`,
-      boolean, all (..., 1); done, terminated and truncated are at the root too, where they are False;
-    - `"step_count"` and `("next", "step_count")`, int64, (..., 1): steps since the episode started;
-    - `("collector", "traj_ids")`, int64: which episode a frame is of, counted over all environments;
-    - what else the policy writes. What it writes to `("next", key)` is `key` at the next step, and 0, or what
-      a `TensorDictPrimer` says, where an episode starts: so recurrent policies keep their states.
-
-    An `Env` alone gives batches of shape (time,). Actions are numbers of a class where the space is Discrete.
-    Members of a Tuple space are called "0", "1", ... below `"observation"` or `"action"`, those of a Dict
-    space of actions by their names below `"action"`.
-
-    **Episodes that end.** Every frame is a step that an environment made, whichever way a vector starts
-    episodes anew: with gymnasium's AutoresetMode DISABLED or NEXT_STEP the collector asks the environments
-    that ended to start anew at once, and with SAME_STEP it takes the last observation from the info's
-    `final_obs`. All three give the same batches. Only NEXT_STEP vectors that start none anew when asked
-    (other than gymnasium's SyncVectorEnv, its AsyncVectorEnv with shared memory, and EnvPool's; CartPole's
-    own vector is one) need a step for it: it stays in its row, and the entry `("collector", "mask")`, which
-    they alone have, is False there. Such a frame has the id -1 and is truncated, so that no sum, window or
-    slice crosses it, and `MultiStep` knows the mask; drop it with `batch[batch["collector", "mask"]]`.
-
-    **Memory.** Steps are written into one of two sets of arrays in turn, which a batch shares: it is good
-    until the next but one is asked for. A buffer over arrays copies it; a list of batches does not, and needs
-    `copy=True`, which gives each batch memory of its own.
-
-    **Failures.** An environment that raises, hangs for longer than `timeout`, or gives NaN or arrays of other
-    shapes than its spaces' ends the iteration with an `EnvError` that names it and the step, and that has the
-    frames of the batch up to there. `partial_batch` has them after any other exception, Ctrl-C included.
-    Iterating again starts new episodes, where the environment still can: one that hangs cannot, nor can an
-    AsyncVectorEnv after one of its processes has failed.
-
-    **An EnvBase** gives the entries of its specs, with `"step_count"` only where something asks for it, and
-    chooses its seeds, as in TorchRL. `timeout` is not for it, and its numbers are not checked.
+    The guide `collectors.md` lists the entries of a batch, and says what happens at the ends of episodes and
+    when an environment fails. A batch shares memory with the next but one, unless `copy=True`.
 
     Args:
-        create_env_fn: an `EnvBase`, a gymnasium `Env` or `VectorEnv`, or a function that makes one.
-        policy: a TensorDictModule, or any callable that gets a TensorDict, of shape (environments,) or () for
-            an `Env` alone, and returns one with the actions: the same one, or another. It gets the same
-            TensorDict with the same arrays at each step. Another `Module` maps `"observation"` to `"action"`.
-            None draws actions, as `RandomPolicy` does.
-        backend: "direct" for this process; "process" or "ray" for a `MultiAsyncCollector` or a
-            `RayCollector`, which this call gives then. None for "direct", and for "process" where there are
-            `num_collectors`.
-        backend_options: more arguments of theirs.
-        num_collectors: how many processes, or actors.
-        sync: get a `MultiSyncCollector`, or a RayCollector that waits for all.
-        auto_register_policy_transforms: add the `InitTracker` and the primers that a recurrent policy needs,
-            unless the environment has them.
-        policy_factory: makes the policy, in place of `policy`.
-        frames_per_batch: frames in a batch, of all environments; rounded up to a multiple of their number.
-        total_frames: when to stop, at the end of a batch; -1 for never.
-        create_env_kwargs: for `create_env_fn`, if that is a function.
-        max_frames_per_traj: after how many steps episodes are truncated; None or less than 1 for never.
-        init_random_frames: the first frames are of a `RandomPolicy`; until the end of a batch. What else the
-            policy writes is 0 in them; it is called once beforehand to see what that is.
-        reset_at_each_iter: start each batch with new episodes.
-        postproc: what becomes of each batch, such as `MultiStep`.
-        split_trajs: give batches as `split_trajectories` does, before `postproc`.
-        track_traj_ids: write `("collector", "traj_ids")`.
-        exploration_type: the interaction type of probabilistic policies.
-        set_truncated: truncate the last frame of each row.
-        trajs_per_batch: give batches of so many whole trajectories, whose episodes have ended, in memory of
-            their own; the frames of others are kept until theirs have, too. A replay buffer gets whole
-            trajectories one after the other, [steps], as soon as there are any. What is left at the end is
-            dropped.
-        trajs_per_write: how many of them a replay buffer gets at a time, at most.
-        traj_format: "padded", or None, for batches [trajectories, steps of the longest] with the mask
-            `("collector", "mask")`; "cat" for one trajectory after the other, [steps].
-        replay_buffer: anything with `extend`: it gets the batches, in memory of their own, and the iterator
-            yields None.
-        track_policy_version: write `"policy_version"`, int64, to each frame: how often
-            `update_policy_weights_` was called before its batch.
-        pre_collect_hook: called before each batch.
-        post_collect_hook: called with each batch before it is yielded or stored.
-        transforms: `StepCounter`, `RewardSum`, `InitTracker`, `TensorDictPrimer`, or others of their kind.
-        seed: as `set_seed`.
-        copy: give each batch memory of its own.
-        timeout: seconds that a step, or a reset, of the environment may take; it then runs in a thread of its
-            own. None for any time.
-        allow_nan: let NaN pass in observations and rewards.
-        progress: draw a bar on stderr, with frames per second and the mean reward of the last 100 episodes;
-            needs `total_frames`.
-        device, storing_device, policy_device, env_device: None or "cpu"; compile_policy, cudagraph_policy:
-            None or False; trust_policy, no_cuda_sync, use_buffers: without effect.
-
-    Attributes:
-        policy, postproc, pre_collect_hook, post_collect_hook: as given; may be changed between batches.
-        env: the environment.
-        frames_per_batch: frames of each environment in a batch.
-        requested_frames_per_batch: those of all.
-        partial_batch: the frames of a batch that was not finished, if there is one.
-        policy_version: how often `update_policy_weights_` was called.
-
-    A policy, or an environment, that has a method `register_collector` is given the collector. When
-    `total_frames` are collected, the environment is closed.
+        create_env_fn, create_env_kwargs: an `EnvBase`, gymnasium's `Env` or `VectorEnv`, or what makes one.
+        policy, policy_factory: a TensorDictModule, a callable of TensorDicts of shape (environments,), or ()
+            for an `Env` alone, or a `Module` of observations; or what makes it. None: a `RandomPolicy`.
+        backend, backend_options, num_collectors, sync: "process" or "ray" give a `MultiAsyncCollector`
+            (`MultiSyncCollector` if `sync`) or a `RayCollector`; its further arguments and number.
+        auto_register_policy_transforms: add the transforms that a recurrent policy needs.
+        frames_per_batch, total_frames, progress: of all environments; -1 for no end; draw a bar on stderr.
+        max_frames_per_traj, set_truncated: truncate episodes after so many steps, or at the end of a batch.
+        init_random_frames, exploration_type: frames of a `RandomPolicy` first; the interaction type.
+        reset_at_each_iter, transforms, postproc, split_trajs: start batches with new episodes; such as
+            `StepCounter`; called with each batch, such as `MultiStep`; call `split_trajectories` before it.
+        track_traj_ids, track_policy_version: write ("collector", "traj_ids"), and "policy_version".
+        trajs_per_batch, traj_format: give so many whole trajectories, "padded" with ("collector", "mask"), or
+            "cat" for [steps]. What is left at the end is dropped.
+        replay_buffer, trajs_per_write: anything with `extend`, which gets the batches; None is yielded then.
+        pre_collect_hook, post_collect_hook, seed, copy: called before a batch, and with it; see `set_seed`;
+            give each batch memory of its own.
+        timeout, allow_nan: seconds for a step or a reset, None for any; let NaN pass in numbers.
+        device, compile_policy, trust_policy and the like: for TorchRL's signature; None, False or "cpu".
 
     Raises:
-        ImportError: without gymnasium; the message has the pip command.
-        TypeError: no environment, a space of another kind, a policy that cannot be called, an unknown name.
-        ValueError: a number out of range, entries of the same name, `max_frames_per_traj` beside a
-            `StepCounter` or with environments that only start anew by themselves.
-        EnvError: while iterating, an environment failed.
+        ImportError, TypeError: no gymnasium; no environment or policy, or an unsupported space.
+        ValueError: a number out of range, equal names of entries, `max_frames_per_traj` and a `StepCounter`.
+        EnvError: while iterating, an environment failed. It has the frames up to there.
 
     Source:
-        torchrl.collectors.Collector (SyncDataCollector); gymnasium's vector environments.
+        torchrl.collectors.Collector; gymnasium's vector environments.
 
     Example:
         >>> import gymnasium
-        >>> from lite.data import Collector, MultiStep
-        >>> env = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
-        >>> four = MultiStep(gamma=0.99, n_steps=4)
-        >>> collector = Collector(env, frames_per_batch=10, total_frames=20, seed=0, postproc=four)
-        >>> for td in collector:
-        ...     print(td.shape, td["step_count"][0].ravel(), td["next", "step_count"][0].ravel())
-        (2, 5) [0 1 2 3 4] [4 5 5 5 5]
-        (2, 5) [5 6 7 8 9] [ 9 10 10 10 10]
+        >>> from lite.data import Collector
+        >>> [td.shape for td in Collector(gymnasium.make("CartPole-v1"), frames_per_batch=5, total_frames=10)]
+        [(5,), (5,)]
     """
 
     def __new__(cls, *args: Any, **words: Any) -> Any:

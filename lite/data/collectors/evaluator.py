@@ -35,24 +35,20 @@ class Evaluator:
     Args:
         env: an environment, or a function that makes one; the running statistics of its `VecNorm` are frozen
             then. Any that `Collector` takes.
-        policy: the policy.
-        policy_factory: makes it from the environment, in its place.
+        policy, policy_factory: the policy, or what makes it from the environment.
         num_trajectories: how many episodes; of several environments those that end first.
         max_steps: after how many steps episodes are truncated; None for never.
         frames_per_batch: how many frames are stepped at a time; `max_steps`, or 1000, if None.
-        collector_kwargs: more for the `Collector`.
-        log_prefix: begins the names of results.
+        collector_kwargs, log_prefix: more for the `Collector`; the start of the names of results.
         reward_keys: the reward, which is summed unless there is ("next", "episode_reward"), as `RewardSum`
             writes it.
         done_keys: TorchRL's, without effect: episodes end where "done" says so.
         exploration_type: the interaction type of probabilistic policies.
-        metrics_fn: from the steps of all episodes, padded and with the mask ("collector", "mask"), to numbers
-            by name, which are results, too.
+        metrics_fn: gives more results by name, from all episodes, padded, with a mask ("collector", "mask").
         dump_video: call the environment's `transform.dump` at the end.
         on_result: gets each result, as a TensorDict; a warning says where it raises.
-        busy_policy: what `trigger_eval` does while another evaluation runs: "skip" it, raise an "error", or
-            "queue" it.
-        backend: "thread".
+        busy_policy, backend: whether `trigger_eval` during another one is to "skip", raise an "error", or
+            "queue"; "thread".
 
     Raises:
         ValueError: another `busy_policy` or `backend`; both or none of policy and policy_factory.
@@ -61,16 +57,12 @@ class Evaluator:
         torchrl.collectors.Evaluator.
 
     Example:
-        >>> import numpy as np
-        >>> from lite import nn
         >>> from lite.data import Evaluator
-        >>> from lite.envs import GymEnv
-        >>> env = GymEnv("CartPole-v1", categorical_action_encoding=True)
-        >>> right = nn.TensorDictModule(lambda obs: np.int64(1), ["observation"], ["action"])
-        >>> evaluator = Evaluator(env, right, num_trajectories=3, max_steps=50)
-        >>> result = evaluator.evaluate(step=7)
-        >>> sorted(result)[:3], result["eval/num_episodes"], 7 < result["eval/reward"] < 12
-        (['eval/episode_length', 'eval/fps', 'eval/num_episodes'], 3, True)
+        >>> from lite.envs import GymEnv, RandomPolicy
+        >>> env = GymEnv("CartPole-v1")
+        >>> result = Evaluator(env, RandomPolicy(env.action_spec), num_trajectories=3).evaluate(step=7)
+        >>> sorted(result)[:3], result["eval/num_episodes"]
+        (['eval/episode_length', 'eval/fps', 'eval/num_episodes'], 3)
     """
 
     def __init__(

@@ -28,62 +28,39 @@ class LLMCollector:
     prompt is a reset, a response is a step that ends the episode. A batch of P prompts with `repeats` G has
     the batch size (P, G) (or (P,) without), and
 
-    - what the policy writes: with an `OnnxWrapper` "text", "tokens", "masks", "log_probs", "history";
-    - the other fields of the prompts, such as an expected answer, under their names;
-    - `("next", "reward")`, float32, `("next", "done")`, True, and `("next", "terminated")` or `("next",
-      "truncated")`, True where a response was cut off, all of shape (\\*batch, 1);
-    - `("collector", "traj_ids")` and `("collector", "group_ids")`, int64: the numbers of the response and
-      of its prompt; "policy_version", int64, if versions are tracked.
+    - what the policy writes, and the other fields of the prompts, such as an expected answer;
+    - under "next" "reward", float32, "done", True, and "terminated" or, where a response was cut off,
+      "truncated", of shape (\\*batch, 1);
+    - ("collector", "traj_ids") and ("collector", "group_ids"), int64: the numbers of response and prompt.
 
-    `GroupAdvantage()` compares the responses to a prompt (with `group_key=("collector", "group_ids")` in flat
-    batches), and `TokenTransitions(reward_key=("next", "reward"), truncated_key=("next", "truncated"))` makes
-    steps of tokens.
-
-    The policy is asked for three things beyond a call, as `OnnxWrapper` has them: ``input_of`` makes the
-    TensorDict of a list of prompts (without it, prompts must be TensorDicts); ``cut_off`` says which
-    responses were; ``register_collector`` is told of the collector.
+    `GroupAdvantage` compares the responses to a prompt; `TokenTransitions` makes steps of tokens.
 
     Args:
         prompts: the path of a file of JSON lines, a list, or any iterable: texts, conversations (lists of
-            messages), rows of ids, TensorDicts with what the policy reads; or mappings (the objects of a
-            file) with "prompt", "messages" or "prompt_ids" and further fields. Files and lists begin anew
-            after their end; an iterator ends the collection.
-        policy: an `OnnxWrapper` that generates, or any callable that takes a TensorDict and gives one.
-        policy_factory: what makes the policy, in its place.
+            messages), rows of ids, TensorDicts, or mappings with "prompt", "messages" or "prompt_ids" and
+            further fields. Files and lists begin anew after their end; an iterator ends the collection.
+        policy, policy_factory: an `OnnxWrapper` that generates, or a callable of TensorDicts, or what makes
+            it. It may have `input_of` (list of prompts to TensorDict), `cut_off` and `register_collector`.
         dialog_turns_per_batch: responses in a batch, a multiple of the responses per prompt.
-        reward: a function of the batch that gives one number for each response. Without it there is no
-            reward entry.
-        repeats: responses per prompt. A policy with several samples of its own (`num_samples`) gives that
-            many, for each repeat.
-        postproc: function of each batch, whose result is yielded.
-        total_dialog_turns: responses after which the collection ends; -1 for no end.
-        replay_buffer: is extended by each batch, and None is yielded.
+        reward: gives one number for each response of a batch; None: there is no reward entry.
+        repeats: responses per prompt, times the policy's own `num_samples`.
+        total_dialog_turns, progress: responses in all, -1 for no end; draw a bar on stderr, which needs them.
+        postproc, replay_buffer: a function of each batch; is extended by the result, and None is yielded.
         flatten_data: yield batches of one dimension; by default if there is a replay buffer.
-        track_policy_version: write "policy_version". It is counted by `increment_version`.
-        seed: makes draws of a response follow from it, and from the prompt's number: the policy is called
-            with ``seeds``, as `OnnxWrapper` takes them. Without it the policy draws as it does.
-        progress: draw a bar on stderr, with responses per second and the mean reward of the last 100; needs
-            `total_dialog_turns`.
+        track_policy_version: write "policy_version", int64, which `increment_version` counts.
+        seed: the policy is called with ``seeds`` that follow from it and the prompt's number.
 
     Raises:
-        TypeError: one of `policy` and `policy_factory` must be given; an argument is of a wrong kind.
-        ValueError: a number is out of range; the policy does not generate.
+        TypeError, ValueError: no policy, two, or one that does not generate; a wrong type or number.
         FileNotFoundError: the file does not exist.
 
     Example:
         >>> from lite.data import LLMCollector
         >>> from lite.models import OnnxWrapper, embedded_model_path
-        >>> options = {"max_new_tokens": 4, "temperature": 1.0}
-        >>> policy = OnnxWrapper(embedded_model_path(), input_mode="text", generate_kwargs=options)
-        >>> def length(td):
-        ...     return [[len(text) for text in group] for group in td["text", "response"]]
-        >>> tasks = [{"prompt": "Copy: sun", "answer": "sun"}, {"prompt": "1 + 1 = ", "answer": "2"}]
-        >>> turns = {"dialog_turns_per_batch": 6, "total_dialog_turns": 12}
-        >>> collector = LLMCollector(tasks, policy=policy, reward=length, repeats=3, seed=0, **turns)
-        >>> for batch in collector:
-        ...     print(batch.batch_size, batch["next", "reward"].shape, batch["answer"][1][:2])
-        (2, 3) (2, 3, 1) ['2', '2']
-        (2, 3) (2, 3, 1) ['2', '2']
+        >>> policy = OnnxWrapper(embedded_model_path(), input_mode="text")
+        >>> [batch] = LLMCollector(["1 + 1 = "], policy=policy, repeats=3, total_dialog_turns=3)
+        >>> batch.batch_size, batch["next", "done"].shape
+        ((1, 3), (1, 3, 1))
     """
 
     def __init__(

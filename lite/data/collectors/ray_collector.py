@@ -32,83 +32,43 @@ _ID_BITS = 40  # of the ids of trajectories, for those of one actor
 class RayCollector:
     """Collects with an ordinary collector in each of several actors, on one machine or many.
 
-    Names and arguments are those of torchrl's class. With `sync=True` a batch has the frames of all actors,
-    `frames_per_batch` together, stacked along a new first dimension in the order of the actors. Otherwise it
-    has `frames_per_batch` of whichever actor is ready first. The actor of a batch goes on when the next batch
-    is asked for, with the weights of then; the others go on in the meantime.
-
-    Batches are those of `Collector`, in memory of their own, with two differences: each frame has
-    "policy_version", int64, the version whose weights made it; and the ids of trajectories begin with the
-    number of their actor, so that no two are equal.
-
-    **Weights** are put into Ray's object store once per version, and an actor gets them with the request for
-    its next batch, if it does not have them yet. Version 0 is the policy as it was given.
-
-    **Failures.** An actor that dies, alone or with its machine, is replaced: what it had of a batch is lost
-    as a whole, and nothing is doubled. Its successor begins new episodes, with seeds and ids of its own. What
-    an environment or the policy raises is raised here, as `ray.exceptions.RayTaskError` of its class. Actors
-    that fill a `RayReplayBuffer` may have stored rows of a batch that was lost: the buffer can hold more rows
-    than `stats()["frames"]` counts.
+    With `sync=True` a batch has `frames_per_batch` of all actors, stacked along a new first dimension;
+    otherwise those of the actor that is ready first. Batches are those of `Collector`, in memory of their
+    own, with "policy_version", int64, of the weights that made each frame. Dead actors are replaced; the
+    guide `collectors.md` says what is lost.
 
     Args:
         create_env_fn: a function that makes a gymnasium `Env` or `VectorEnv`, or a list of one per actor.
-        policy: as for `Collector`; each actor has a copy. None draws actions.
-        policy_factory: makes the policy in each actor, in its place; a function, or one for each actor.
-        frames_per_batch: frames in a batch.
-        total_frames: when to stop; -1 for never.
-        max_frames_per_traj: after how many steps episodes are truncated; less than 1 for never.
-        init_random_frames: how many of the first frames have random actions, of all actors together.
-        reset_at_each_iter: start each batch with new episodes.
-        postproc: what becomes of each batch, here.
-        split_trajs: give batches as `split_trajectories` does, before `postproc`.
-        exploration_type: the interaction type of probabilistic policies.
-        collector_class: the class of the collectors in the actors, with the arguments of `Collector`.
-        collector_kwargs: further arguments for them, or a list of those of each actor.
-        num_workers_per_collector: how many environments each actor steps, in one `SyncVectorEnv`; with more
-            than one `create_env_fn` makes an `Env`.
+        policy, policy_factory: as for `Collector`, a copy for each actor; the latter also one per actor.
+        frames_per_batch, total_frames, max_frames_per_traj, reset_at_each_iter, postproc, split_trajs,
+            exploration_type, seed: as for `Collector`; `postproc` runs here.
+        init_random_frames: how many of the first frames of all actors have random actions.
+        collector_class, collector_kwargs: of the actors; the arguments also one per actor.
+        num_workers_per_collector: environments of an actor, in one `SyncVectorEnv` of single ones.
         sync: wait for all actors for each batch.
         ray_init_config: arguments of `ray.init`, if this process is not connected to a cluster. By default it
             connects to the cluster that RAY_ADDRESS names, or starts one here.
-        remote_configs: options of the actors, such as `{"num_cpus": 2}`, or a list of those of each;
-            one processor by default.
-        num_collectors: how many actors there are, by default one for each element of a list, or one.
-        update_after_each_batch: call `update_policy_weights_()` after each batch.
-        max_weight_update_interval: call it when more batches than this have come since the last time; -1 for
-            never.
-        replay_buffer: gets the batches, and the iterator yields None. The actors themselves fill a
-            `RayReplayBuffer`; anything else with `extend` is filled here.
-        pre_collect_hook: called in the actors before each of their batches, with no argument.
-        post_collect_hook: called in the actors with each of their batches.
-        seed: of the run; environments and random actions of each actor have seeds that follow from it.
-        start_timeout: seconds to wait for processors of a cluster that somebody else started; a warning says
-            after 10 seconds what is missing.
+        remote_configs: options of the actors, such as `{"num_cpus": 2}`, also one per actor; one CPU.
+        num_collectors: how many actors, by default one for each element of a list, or one.
+        update_after_each_batch, max_weight_update_interval: call `update_policy_weights_()` after each batch,
+            or after more batches than this; -1 for never.
+        replay_buffer: gets the batches, and None is yielded. Actors themselves fill a `RayReplayBuffer`.
+        pre_collect_hook, post_collect_hook: called in the actors before each batch, and with it.
+        start_timeout: seconds to wait for processors of a cluster that somebody else started.
         progress: as for `MultiSyncCollector`; without rewards where the actors fill the buffer.
 
-    Attributes:
-        policy: as given.
-        policy_version: how often `update_policy_weights_` was called.
-
     Raises:
-        ImportError: without Ray; the message has the pip command.
-        TypeError: both `policy` and `policy_factory` are given.
+        ImportError, TypeError: no Ray; both `policy` and `policy_factory`.
         ValueError: lists of different lengths, a number out of range, frames that cannot be divided among
             the actors with `sync=True`, or too few processors where a cluster is started here.
-        RuntimeError: while iterating, an actor died several times before it gave anything, or the cluster
+        RuntimeError: while iterating, an actor died several times before its first batch, or the cluster
             did not have the processors within `start_timeout`.
 
     Source:
         torchrl.collectors.distributed.RayCollector.
 
     Example:
-        >>> import gymnasium  # doctest: +SKIP
-        >>> from lite.data import RayCollector
-        >>> collector = RayCollector(
-        ...     lambda: gymnasium.make_vec("CartPole-v1", num_envs=4),
-        ...     num_collectors=8, frames_per_batch=256, total_frames=100_000,
-        ... )  # doctest: +SKIP
-        >>> for batch in collector:  # doctest: +SKIP
-        ...     train(batch)
-        ...     collector.update_policy_weights_(policy)
+        >>> collector = RayCollector(make_env, num_collectors=8, frames_per_batch=256)  # doctest: +SKIP
     """
 
     def __init__(

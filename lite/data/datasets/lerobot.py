@@ -32,44 +32,33 @@ def lerobot_to_memmap(source: str | os.PathLike[str], folder: str | os.PathLike[
     dots, as in TorchRL: `("observation", "state")`, `"action"`, `("next", "reward")`; `"episode"` and
     `"frame"` count episodes and their frames. Rewards and flags have a last dimension of 1.
 
-    LeRobot records no observation after the last action of an episode. Under `("next", "observation")` is the
-    observation of the following frame, and that of the last frame is its own. That frame is done, and
-    truncated unless the data say that it terminated, so that estimators take its own value for what
-    follows. `("next", "done")` is what the data say, or the end of an episode.
+    `("next", "observation")` of an episode's last frame is its own, as LeRobot records no later one; that
+    frame is done, and truncated unless the data say that it terminated.
 
-    Columns of text and images, and videos, which are files of their own, are left out, and a warning names
-    them. Files are read piece by piece, so data sets larger than memory are converted. Nothing in them is
-    run, no link followed, and paths in `meta/info.json` are not used. The folder appears when it is whole.
+    A warning names text, images and videos, which are left out. Data sets may be larger than memory.
 
     Args:
         source: the folder of the data set, with `meta/info.json` and `data/`; versions 2.0 and 2.1 (a
             file for each episode) and 3.0 (files of many).
-        folder: where to write; there must be nothing yet.
-
-    Returns:
-        The TensorDict over the files, locked; writes to its arrays reach them.
+        folder: where to write; there must be nothing yet. The result is mapped there, and locked.
 
     Raises:
         FileNotFoundError: `meta/info.json` or all Parquet files are missing.
-        FileExistsError: there is something at `folder`.
-        ImportError: pyarrow is missing.
-        ValueError: another version, files of different columns, rows of different sizes, missing values,
-            frames out of order or missing, a file that is damaged or a link, or claims to hold more than it
-            can.
+        FileExistsError, ImportError: there is something at `folder`; pyarrow is missing.
+        ValueError: another version, columns, sizes or values that differ or are missing, frames out of order,
+            a file that is damaged, a link, or claims to hold more than it can.
 
     Source:
-        LeRobot's data set format, https://github.com/huggingface/lerobot; keys as in TorchRL's
-        `LeRobotExperienceReplay`. Tested on data sets that the tests write in the documented layouts, not on
-        files that LeRobot wrote.
+        LeRobot's data set format, https://github.com/huggingface/lerobot (not tested on files that LeRobot
+        wrote); keys as in TorchRL's `LeRobotExperienceReplay`.
 
     Example:
-        >>> import json, os, tempfile, pyarrow as pa, pyarrow.parquet
+        >>> import json, os, pathlib, tempfile, pyarrow as pa, pyarrow.parquet
         >>> from lite.data import lerobot_to_memmap
         >>> folder = tempfile.mkdtemp()
-        >>> os.makedirs(f"{folder}/meta"), os.makedirs(f"{folder}/data/chunk-000")
-        (None, None)
-        >>> with open(f"{folder}/meta/info.json", "w") as file:
-        ...     json.dump({"codebase_version": "v3.0", "total_frames": 3}, file)
+        >>> _ = os.makedirs(f"{folder}/meta"), os.makedirs(f"{folder}/data/chunk-000")
+        >>> info = json.dumps({"codebase_version": "v3.0", "total_frames": 3})
+        >>> _ = pathlib.Path(folder, "meta/info.json").write_text(info)
         >>> columns = {"observation.state": [[0.0, 1], [2, 3], [4, 5]], "action": [[1.0], [2], [3]]}
         >>> table = pa.table({**columns, "episode_index": [0, 0, 1]})
         >>> pa.parquet.write_table(table, f"{folder}/data/chunk-000/file-000.parquet")

@@ -27,31 +27,25 @@ def minari_to_memmap(source: str | os.PathLike[str], folder: str | os.PathLike[s
     The result has a step per row, [steps], episode after episode in the order of their numbers:
     `"observation"`, `"action"`, `"episode"` (its number), and under `"next"` the observation after the step,
     `"reward"`, `"done"`, `"terminated"` and `"truncated"` of shape (steps, 1), which is TorchRL's layout.
-    Dictionaries of observations and actions are nested; the parts of a tuple are `"_index_0"` and so on.
-    Numbers of the infos are under `"info"`, and `("next", "info")`. What holds text, or not a row for each
-    step, is left out of these, and a warning names it.
+    Dictionaries are nested; the parts of a tuple are `"_index_0"` and so on. Numbers of the infos are under
+    `"info"` and `("next", "info")`; a warning names those that are text, or have not a row for each step.
 
-    Files are read piece by piece, so data sets larger than memory are converted. Nothing in them is run, no
-    link in them followed. The folder appears when it is whole. tensordict opens it, too.
+    Files are read piece by piece, so data sets may be larger than memory. No link is followed. The folder
+    appears when it is whole.
 
     Args:
         source: the folder of the data set, such as `~/.minari/datasets/D4RL/door/human-v2`, or its `data`.
-        folder: where to write; there must be nothing yet.
-
-    Returns:
-        The TensorDict over the files, locked; writes to its arrays reach them.
+        folder: where to write; there must be nothing yet. The result is mapped there, and locked.
 
     Raises:
         FileNotFoundError: there is no `main_data.hdf5`, and no metadata that names another format.
-        FileExistsError: there is something at `folder`.
-        ImportError: h5py is missing; or pyarrow, for the formats "arrow" and "parquet".
+        FileExistsError, ImportError: there is something at `folder`; no h5py, or for "arrow" no pyarrow.
         ValueError: another format, images stored as JPEG (write them with `jpeg_encoding=False`), text in
             observations or actions, episodes of different entries, a file that is damaged, a link,
             or claims to hold more than it can.
 
     Source:
-        Minari's data set standards, https://minari.farama.org/content/dataset_standards/ (the tests read
-        files that Minari wrote); the layout is that of TorchRL's `MinariExperienceReplay`.
+        https://minari.farama.org/content/dataset_standards/; TorchRL's `MinariExperienceReplay`.
 
     Example:
         >>> import tempfile, h5py, numpy as np

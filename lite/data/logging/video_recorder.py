@@ -28,15 +28,12 @@ class VideoRecorder(ObservationTransform):
     Args:
         logger: its `log_video` gets (1, time, colours, height, width), uint8; None to drop the frames.
         tag: the name of the video.
-        in_keys: images of shape (..., height, width, 3), (..., 3, height, width), either also with 1 for
-            grey, or (height, width); `["pixels"]` if None.
+        in_keys, out_keys: images of shape (..., height, width, 3), (..., 3, height, width), either also with
+            1 for grey, or (height, width), `["pixels"]` if None; where they go, `in_keys` if None.
         skip: keep one image out of so many; 2 in a single environment, else 1, if None.
         center_crop: height and width of the middle to keep.
-        make_grid: tile the images of a batch; if False, they follow one another. True in an environment, if
-            None.
-        out_keys: where the images go; `in_keys` if None.
-        fps: frames per second; the logger's own if None.
-        max_frames: keep no more than so many frames, the first ones.
+        make_grid: tile the images of a batch, or let them follow one another; None: tile in an environment.
+        fps, max_frames: frames per second, the logger's own if None; keep only so many first frames.
         dump_on_done: call `dump` when a step ends the episode, in all environments.
         kwargs: more for `log_video`.
 
@@ -59,13 +56,8 @@ class VideoRecorder(ObservationTransform):
         >>> from lite.data import CSVLogger, VideoRecorder
         >>> logger = CSVLogger("run", tempfile.mkdtemp())
         >>> recorder = VideoRecorder(logger, "play")
-        >>> for _ in range(3):
-        ...     td = recorder(TensorDict(pixels=np.zeros((4, 5, 3), np.uint8)))
-        >>> len(recorder.obs), recorder.obs[0].shape
-        (3, (3, 4, 5))
+        >>> td = recorder(TensorDict(pixels=np.zeros((4, 5, 3), np.uint8)))
         >>> recorder.dump()
-        >>> len(recorder.obs)
-        0
     """
 
     def __init__(

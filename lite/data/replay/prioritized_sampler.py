@@ -48,8 +48,7 @@ class PrioritizedSampler(Sampler):
         ValueError: alpha or beta below 0, a capacity below 1.
 
     Source:
-        Schaul et al. (2016), Prioritized experience replay (arXiv:1511.05952); `PrioritizedSampler` of
-        TorchRL.
+        Schaul et al. (2016), Prioritized experience replay (arXiv:1511.05952), as in TorchRL.
 
     Example:
         >>> from lite.data import ListStorage, PrioritizedSampler

@@ -44,11 +44,9 @@ class ReplayBuffer:
         storage: what keeps the data, or a function that makes it. None: a `ListStorage` of 1,000.
         sampler: what draws. None: `RandomSampler`.
         writer: what decides where data goes. None: `RoundRobinWriter`.
-        collate_fn: makes a batch of what the storage gives. None: lists of TensorDicts or numbers are
-            stacked.
-        transform: called with each batch that is drawn. If it has a method `inv`, that is called with what
-            `extend` and `add` get; where it gives None, nothing is stored.
-        transform_factory: a function that makes the transform instead.
+        collate_fn: makes a batch of what the storage gives. None: stacks lists of TensorDicts or numbers.
+        transform, transform_factory: called with each batch that is drawn; its `inv`, if any, with what
+            `extend` and `add` get (nothing is stored where it gives None). Or what makes the transform.
         batch_size: the default batch size of `sample`.
         dim_extend: the dimension of what `extend` gets along which it is added; the last one that the
             storage counts unless given, which is time in batches `[envs, time]` for `ndim=2`.
@@ -67,18 +65,10 @@ class ReplayBuffer:
     Example:
         >>> import numpy as np
         >>> from lite import TensorDict
-        >>> from lite.data import LazyTensorStorage, MultiStepTransform, ReplayBuffer
-        >>> two_steps = MultiStepTransform(2, 0.5)
-        >>> buffer = ReplayBuffer(storage=LazyTensorStorage(100), transform=two_steps, batch_size=4)
-        >>> def frames(*steps):
-        ...     ones, zeros = np.ones(len(steps), np.float32), np.zeros(len(steps), bool)
-        ...     return TensorDict({"step": steps, "next": {"reward": ones, "done": zeros}}, [len(steps)])
-        >>> buffer.extend(frames(0, 1)).shape       # two frames are withheld
-        (0,)
-        >>> buffer.extend(frames(2, 3)), buffer.flush()
-        (array([0, 1]), array([2, 3]))
-        >>> buffer[:]["next", "reward"]
-        array([1.5, 1.5, 1.5, 1. ], dtype=float32)
+        >>> from lite.data import LazyTensorStorage, ReplayBuffer
+        >>> buffer = ReplayBuffer(storage=LazyTensorStorage(100), batch_size=4)
+        >>> buffer.extend(TensorDict(step=np.arange(3), batch_size=[3]))
+        array([0, 1, 2])
         >>> buffer.sample()["step"].shape
         (4,)
     """

@@ -24,46 +24,33 @@ Span = bool | int | tuple[bool | int, bool | int]
 class SliceSampler(Sampler):
     """Draw slices of trajectories, with replacement: first a trajectory, then a piece of it, both uniformly.
 
-    The slices of a batch come one after the other. The batch gets, at `truncated_key`, True at the last step
-    of each slice, and beside it `"done"`, which is True there and where it is stored, and `"terminated"` as
-    stored (False where it is not): so that no estimator looks past the end of a slice.
+    The slices of a batch come one after the other. The batch gets True at the last step of each slice at
+    `truncated_key`, and beside it "done", also where it is stored, and "terminated" as stored, or False.
 
-    Rows are expected in the order of time: a trajectory ends where the ring is written next, and its start
-    is cut off as the ring writes over it. Of a storage of several dimensions the first is time, the others
-    are lanes, such as environments, with trajectories of their own. Where trajectories start and end is
-    noted as rows are written, so a draw takes the same time whatever the capacity is. All rows are read once
-    where a storage is there already, and after writes that are not appended; those of another process
-    are not noticed.
+    Rows are in the order of time; what the ring writes over cuts the start of a trajectory off. Of a storage
+    of several dimensions the first is time, the others are environments. A draw takes the same time whatever
+    the capacity. Writes of another process are not noticed.
 
     Args:
-        num_slices: slices in a batch; the batch size must be divisible by it.
-        slice_len: steps of a slice; the batch size must be divisible by it. Exactly one of the two is given.
-        end_key: where the last step of each trajectory is True.
-        end_keys: several of these, of which one must be True; those that are not stored are left out.
-        traj_key: where each trajectory has a number of its own. With neither key, the first that is stored of
-            `("collector", "traj_ids")`, `"episode"` and `("next", "done")` as an end; a key that is not
-            stored falls back to these, too.
-        cache_values: for TorchRL's signature; boundaries are always kept.
-        truncated_key: see above; None: the batch gets none of the three.
-        init_key: where the first step of each slice is marked as a start, if it is stored, beside the
-            starts that are stored; None: not at all.
-        strict_length: leave out trajectories that are shorter than a slice. False: they are slices as they
-            are, and the batch is smaller.
-        pad_output: fill slices that are shorter up with their last step, so that the batch has its full size,
-            and tell in the entry `("collector", "mask")`, bool (batch size,), which steps are real. Needs
-            `strict_length=False`.
-        span: how many steps of a slice may lie before the start of its trajectory, and after its end, so
-            that steps near both are drawn as often as others; what lies there is left out, and the batch is
-            smaller. A pair of numbers for start and end, or one for both; True: all but one step.
+        num_slices, slice_len: slices in a batch, or steps of a slice: one of them, which divides its size.
+        end_key, end_keys: True at the last step of a trajectory; several of them, of which one must be True.
+        traj_key: a number for each trajectory. By default, and where a key is not stored: the first of
+            `("collector", "traj_ids")`, `"episode"` and `("next", "done")` that is.
+        cache_values, truncated_key: for TorchRL's signature; see above, None for none of the three.
+        init_key: an entry that is made True at the first step of each slice, if it is stored; None: not.
+        strict_length: leave out trajectories shorter than a slice; False: they are slices of a smaller batch.
+        pad_output: repeat the last step of shorter slices, so that the batch has its full size;
+            `("collector", "mask")`, bool (batch size,), tells real steps. Needs `strict_length=False`.
+        span: how many steps of a slice may lie outside of its trajectory, one number or a pair for start and
+            end, so that steps near them are drawn as often; these are left out. True: all but one step.
         generator: see `Sampler`.
 
     Raises:
-        RuntimeError: `end_key` and `end_keys` both.
-        TypeError: both or neither of `num_slices` and `slice_len`, or no integer.
+        RuntimeError, TypeError: both of `end_key` and `end_keys`; not one integer of the first two.
         ValueError: one that is not positive; a negative `span`; `pad_output` with `strict_length`.
 
     Source:
-        `SliceSampler` of TorchRL, https://github.com/pytorch/rl.
+        torchrl.data.SliceSampler.
 
     Example:
         >>> import numpy as np
@@ -74,8 +61,6 @@ class SliceSampler(Sampler):
         >>> index, info = SliceSampler(slice_len=3, generator=0).sample(storage, 9)
         >>> index.reshape(3, 3).tolist()
         [[5, 6, 7], [2, 3, 4], [2, 3, 4]]
-        >>> info["next", "truncated"].reshape(3, 3).tolist()
-        [[False, False, True], [False, False, True], [False, False, True]]
     """
 
     _batch_size_multiplier = 1  # steps that are drawn for one of the batch

@@ -26,28 +26,21 @@ class MultiStep(Module):
       is s, `"gamma"` is gamma ** s, `"nonterminal"` tells whether s is larger than 1 and the step is not
       masked.
 
-    A bootstrapped target is thus `reward + gamma * value(next)`, with the `"gamma"` and `"reward"` of the
-    result. Beware that `("next", "done")` and its like stay where they are (torchrl does the same): a
-    target that multiplies by `1 - terminated` bootstraps from terminal states up to n - 1 steps before
-    them. `shift_done=True` moves them along with the observations.
-
-    With `n_steps=0` all entries keep their values and the new ones are those of `n_steps=1`.
+    A bootstrapped target is thus `reward + gamma * value(next)`. Beware that `("next", "done")` and its like
+    stay where they are (torchrl does the same): a target that multiplies by `1 - terminated` bootstraps from
+    terminal states up to n - 1 steps before them. `shift_done=True` moves them along with the observations.
 
     Args:
         gamma: discount per step, in (0, 1].
-        n_steps: rewards per sum, at least 0.
-        done_key: where an episode ends; this key and the following are relative to `"next"`.
-        done_keys: what is not shifted.
+        n_steps: rewards per sum; 0 keeps all values, and the new entries are those of 1.
+        done_key, done_keys: where an episode ends; what is not shifted. Keys are in "next".
         reward_keys: what is summed; `"original_reward"` holds the last one's.
         mask_key: a boolean entry at the root that is False at padding; None, or a missing entry, for none.
             It only clears `"nonterminal"`.
-        shift_done: shift `done_keys` too.
-
-    All of these are attributes and may be changed at any time.
+        shift_done: shift `done_keys` too. All arguments are attributes, which may be changed at any time.
 
     Raises:
-        ValueError: gamma or n_steps out of range.
-        TypeError: n_steps is no integer.
+        ValueError, TypeError: gamma or n_steps out of range; n_steps is no integer.
 
     Source:
         Sutton (1988), Learning to predict by the methods of temporal differences.
@@ -56,22 +49,10 @@ class MultiStep(Module):
         >>> import numpy as np
         >>> from lite import TensorDict
         >>> from lite.data import MultiStep
-        >>> td = TensorDict(
-        ...     {
-        ...         "step_count": np.arange(5),
-        ...         "next": {
-        ...             "step_count": np.arange(1, 6),
-        ...             "reward": np.ones(5, np.float32),
-        ...             "done": np.array([False, False, False, True, False]),
-        ...         },
-        ...     },
-        ...     batch_size=[5],
-        ... )
-        >>> out = MultiStep(gamma=0.5, n_steps=3)(td)
-        >>> out["next", "step_count"], out["next", "reward"]
-        (array([3, 4, 4, 4, 5]), array([1.75, 1.75, 1.5 , 1.  , 1.  ], dtype=float32))
-        >>> out["steps_to_next_obs"], out["gamma"]
-        (array([3, 3, 2, 1, 1]), array([0.125, 0.125, 0.25 , 0.5  , 0.5  ], dtype=float32))
+        >>> after = {"reward": np.ones(5, np.float32), "done": np.array([0, 0, 0, 1, 0], bool)}
+        >>> out = MultiStep(gamma=0.5, n_steps=3)(TensorDict(next=after, batch_size=[5]))
+        >>> out["next", "reward"], out["steps_to_next_obs"]
+        (array([1.75, 1.75, 1.5 , 1.  , 1.  ], dtype=float32), array([3, 3, 2, 1, 1]))
     """
 
     def __init__(

@@ -39,12 +39,10 @@ class MultiStepTransform(Module):
 
     `inv` takes the next frames of a stream and gives the ones that are ready, each once and in order. The
     last `n_steps` frames are withheld until those after them are there, so that no window ends with a
-    chunk: as many frames come out as went in, less `n_steps` in all. What `MultiStep` does to the frames
-    is described there. Calling the module, which is the way out of a buffer, changes nothing.
+    chunk. Calling the module, which is the way out of a buffer, changes nothing.
 
-    The withheld frames are copies, as are those that come out: the arrays of a chunk may be used for the
-    next one. An environment that is reset between two chunks has to say so in done; otherwise two
-    trajectories become one. `flush` gives what is withheld at the end of a stream, `reset` forgets it.
+    The frames are copies. An environment that is reset between two chunks has to say so in done. `flush`
+    gives what is withheld at the end of a stream, `reset` forgets it.
 
     Args:
         n_steps: rewards per sum, at least 1. May be changed at any time: nothing is lost or given twice.
@@ -53,9 +51,7 @@ class MultiStepTransform(Module):
         done_key: where an episode ends. None: `"done"`.
         done_keys: what is not shifted. None: `["done", "truncated", "terminated"]`.
         mask_key: a boolean entry at the root that is False at padding. None: `"mask"`.
-        shift_done: shift `done_keys` too; see `MultiStep`.
-
-    All of these are attributes and may be changed at any time; None stands for the default there, too.
+        shift_done: shift `done_keys` too. All arguments are attributes, which may be changed at any time.
 
     Raises:
         ValueError: gamma out of range, n_steps no integer or out of range.
@@ -77,9 +73,6 @@ class MultiStepTransform(Module):
         >>> out = transform.inv(frames(2, 3, 4))
         >>> out["step"], out["next", "reward"]
         (array([0, 1, 2]), array([1.5, 1.5, 1.5], dtype=float32))
-        >>> rest = transform.flush()
-        >>> rest["step"], rest["next", "reward"]
-        (array([3, 4]), array([1.5, 1. ], dtype=float32))
     """
 
     reward_keys = _OrDefault(("reward",))

@@ -40,9 +40,8 @@ def split_trajectories(
 
     Returns:
         A TensorDict of batch size (trajectories, steps of the longest) in new memory, in the order of the
-        rows. Padding is 0, False, or None for objects, and the boolean mask, for `MultiStep` and losses, is
-        False there. With `as_nested`, a lazy stack of views, or of copies where the rows of the batch do
-        not lie one after the other in memory.
+        rows. Padding is 0, False, or None for objects; the boolean mask is False there. With `as_nested`, a
+        lazy stack of views, or of copies where rows are not contiguous.
 
     Raises:
         KeyError: neither ids nor done are there.
@@ -62,8 +61,6 @@ def split_trajectories(
         >>> out = split_trajectories(td)
         >>> out["obs"].tolist(), out["traj_ids"].tolist()
         ([[1, 2, 3], [4, 5, 0]], [[0, 0, 0], [1, 1, 0]])
-        >>> out["mask"].tolist()
-        [[True, True, True], [True, True, False]]
     """
     require_time(rollout_tensordict, _NAME)
     if not isinstance(as_nested, bool):

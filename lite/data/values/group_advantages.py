@@ -149,15 +149,13 @@ class MCAdvantage(Module):
     """Group advantages of a stream of episodes, on their way into a replay buffer.
 
     `inv` takes episodes in any order and keeps each until `grpo_size` of its group are there; then it gives
-    them all, with their advantages. Calling the module, which is the way out of a buffer, changes nothing.
-    Episodes of groups that are never filled are kept until `clear_queues`.
+    them all, with their advantages. Calling the module changes nothing. Episodes of groups that are never
+    filled are kept until `clear_queues`.
 
     Args:
         grpo_size: episodes of a group, at least 1.
-        prompt_key: which group an episode is of: a string, or numbers. By default "query", or where there is
-            none ("collector", "group_ids"), which `LLMCollector` writes.
-        rewards_key: the rewards of the steps.
-        advantage_key: where the advantages go, of the rewards' shape.
+        prompt_key: which group an episode is of; by default "query", or ("collector", "group_ids").
+        rewards_key, advantage_key: of the steps' rewards; of the advantages, which have their shape.
         done_key: where an episode ends.
         trajectory_return: None compares the rewards of all steps of the group. "sum", "max" or "mean" makes
             one number of each episode and compares these; each step has its episode's advantage.
@@ -165,19 +163,14 @@ class MCAdvantage(Module):
             numbers are dropped, as when all of them failed.
         candidate_group_size: with `trajectory_return`: episodes that a group may have, of which `grpo_size`
             are chosen. It is dropped when it has so many and no choice is within the bounds.
-        candidate_selection_min_size: episodes of a group after which a choice is tried.
-        candidate_selector: what chooses; see `MCAdvantageSelector`.
-        verbose: log groups that are written or dropped, to the logger "lite".
-        divide: whether by the standard deviation of the group.
-
-    A reward that is NaN or infinite counts for no mean, and its advantage is 0; see `group_advantages`.
+        candidate_selection_min_size, candidate_selector: when to choose; see `MCAdvantageSelector`.
+        verbose, divide: log groups to the logger "lite"; divide by their deviation, see `group_advantages`.
 
     Raises:
-        TypeError: grpo_size is no integer.
-        ValueError: sizes, trajectory_return or the bounds are none of these.
+        TypeError, ValueError: grpo_size is no integer; sizes, trajectory_return or bounds out of range.
 
     Source:
-        `MCAdvantage` of TorchRL, https://github.com/pytorch/rl; see `group_advantages`.
+        torchrl's `MCAdvantage`.
 
     Example:
         >>> import numpy as np
