@@ -30,33 +30,24 @@ def from_onnx(
 ) -> Module:
     """An ONNX graph as a module that runs by NumPy's functions, and whose weights are its parameters.
 
-    The graph may come from torch, Keras, JAX or any other exporter; neither the onnx package nor onnxruntime
-    is needed. Gradients, `vmap`, optimisers, losses, state dicts and `lite.jit` work on it as on other
-    modules. Nothing in the file is run as code, and it can name no file outside of its folder.
-
-    Exporters write weights of equal values once: parameters that were equal when the file was written (zeros
-    of several biases, say) are one, and learn as one.
+    The graph may come from any exporter; neither the onnx package nor onnxruntime is needed. Nothing in the
+    file is run as code. Exporters write equal weights once (zeros of biases, say): these learn as one.
 
     Args:
         model: path of the ONNX file, or its bytes.
         trainable: which weights have `requires_grad`: True or None for all but statistics of normalisations,
             tables of rotations and quantised weights; False for none; names or patterns ("*.bias") of those
             that learn; or a function of a name.
-        in_keys: keys of a TensorDict for the inputs, a list in the graph's order or a dict by name. With
-            these, `out_keys`, or a contract beside the file (``policy.onnx.json``), the result is a
-            `TensorDictModule`.
-        out_keys: keys for the outputs, likewise.
-        outputs: names of the outputs to compute, instead of all; what they do not need is left out. Values
-            inside of the graph and weights can be named, too, such as the features before the last layer.
+        in_keys, out_keys: keys for the inputs and outputs, a list in the graph's order or a dict by name.
+            With these, or a contract beside the file (``policy.onnx.json``), a `TensorDictModule` is made.
+        outputs: names of what to compute, also inner values, such as the features before the last layer.
         dtype: what float16 and bfloat16 weights are held and computed in; None for themselves.
-        checkpoint: True if gradients are to keep only what crosses the ends of segments of the graph, which
-            are computed again on the way back (`lite.checkpoint`): a decoder then takes a third more time,
-            and memory grows by two hidden states a segment. Segments are cut where little is alive, at the
-            first call; a number says how many there are.
+        checkpoint: compute segments of the graph, or so many, again on the way back (`lite.checkpoint`): a
+            decoder then takes a third more time, and memory grows by two hidden states a segment.
 
     Returns:
-        A `GraphModule`, or a `TensorDictModule` around one. Arrays of floats among the graph's initializers
-        are parameters under their names. Numbers without dimensions and integers are constants.
+        A `GraphModule`, or a `TensorDictModule` around one. Float initializers with dimensions are parameters
+        under their names, others constants.
 
     Raises:
         FileNotFoundError: there is no such file, or one of its external data is missing.
@@ -69,17 +60,12 @@ def from_onnx(
 
     Example:
         >>> import numpy as np, tempfile
-        >>> from lite import nn, value_and_grad
+        >>> from lite import nn
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     x = np.zeros((1, 3), np.float32)
         ...     net = nn.from_onnx(nn.Linear(3, 1).to_onnx(f"{folder}/net.onnx", x, contract=False))
-        >>> from lite import TensorDict
-        >>> def loss(params):
-        ...     with params.to_module(net):
-        ...         return (net(np.ones((4, 3), np.float32)) ** 2).mean()
-        >>> value, grads = value_and_grad(loss)(TensorDict.from_module(net))
-        >>> grads["weight"].shape
-        (1, 3)
+        >>> net(x).shape, net.weight.shape
+        ((1, 1), (1, 3))
     """
     chosen = None if outputs is None else tuple(outputs)
     wide = None if dtype is None else np.dtype(dtype).name

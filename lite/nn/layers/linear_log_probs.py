@@ -29,15 +29,9 @@ def linear_log_probs(
     """Log-probs of tokens under the softmax of a linear layer, whose outputs are never held for all rows.
 
     The values of `log_softmax(input @ weight.T + bias)` at `target`, by `lite.kernels.linear_log_probs`:
-    there are 32 MB of logits at a time, on the way back, too.
-
-    A gradient by `input` alone (a matrix that does not learn) takes one more product in the forward pass, an
-    array of the size of `input` that is kept, and nearly no time on the way back. By `weight` or `bias` the
-    logits are computed once more on the way back, of rows whose gradient is not 0; a few numbers a row are
-    kept, and the gradient is of the size of `weight`.
-
-    Under `vmap`, and for arrays of JAX, NumPy's functions compute all logits: call it outside of the map, as
-    it takes any leading dimensions. Under `lite.jit` it is MatMul, LogSoftmax and GatherElements.
+    there are 32 MB of logits at a time, on the way back, too. A gradient by `weight` or `bias` computes the
+    logits of rows with a gradient once more; one by `input` alone keeps an array of its size instead. Under
+    `vmap`, and for arrays of JAX, all logits are computed: call it outside of the map.
 
     Args:
         input: hidden states, (*B, D), of floats.
@@ -63,15 +57,11 @@ def linear_log_probs(
 
     Example:
         >>> import numpy as np
-        >>> import lite
         >>> from lite.nn import functional as F
         >>> hidden, weight = np.ones((3, 2), np.float32), np.zeros((4, 2), np.float32)
         >>> ids, mask = np.array([0, 1, 3]), np.array([True, True, False])
         >>> F.linear_log_probs(hidden, weight, ids, mask=mask).round(4)
         array([-1.3863, -1.3863,  0.    ], dtype=float32)
-        >>> loss = lambda weight: -F.linear_log_probs(hidden, weight, ids, mask=mask).sum()
-        >>> lite.grad(loss)(weight)[:, 0]
-        array([-0.5, -0.5,  0.5,  0.5], dtype=float32)
     """
     quantized = not hasattr(weight, "dtype") and hasattr(weight, "rows")
     given: Any = [

@@ -130,8 +130,7 @@ def dpo_loss(
         chosen_logps, rejected_logps: log-probs of whole responses under the model that learns, (*batch).
         ref_chosen_logps, ref_rejected_logps: under the reference model, constants, (*batch).
         beta: how dear it is to leave the reference model.
-        loss_type: one of these names, or several, whose losses are added.
-        loss_weights: their weights, 1 by default.
+        loss_type, loss_weights: one of these names, or several, whose losses are added; weights 1 by default.
         label_smoothing: the probability that a preference is the wrong way round.
         reference_free: take the same log-prob for all responses under the reference model.
         discopop_tau: of "discopop".
@@ -144,13 +143,11 @@ def dpo_loss(
         difference; "logps_chosen" and "logps_rejected". All are means but for the loss.
 
     Raises:
-        ValueError: unknown names, shapes that differ, numbers out of range, NaN, or what a loss needs is
-            missing.
+        ValueError: unknown names, shapes that differ, numbers out of range, NaN, or a missing argument.
 
     Source:
-        Rafailov et al. (2023), Direct preference optimization (arXiv:2305.18290); Mitchell (2023) on label
-        smoothing; `loss_type` of TRL's DPOTrainer, https://huggingface.co/docs/trl/dpo_trainer, which names
-        the paper of each.
+        Rafailov et al. (2023), Direct preference optimization (arXiv:2305.18290); `loss_type` of TRL's
+        DPOTrainer, https://huggingface.co/docs/trl/dpo_trainer, which names the paper of each.
 
     Example:
         >>> import numpy as np

@@ -194,8 +194,7 @@ class DistributionalDQNLoss(LossModule):
         ValueError: another name of a reduction.
 
     Source:
-        Bellemare et al. (2017), A distributional perspective on reinforcement learning (arXiv:1707.06887);
-        torchrl.objectives.DistributionalDQNLoss.
+        Bellemare et al. (2017), arXiv:1707.06887; torchrl.objectives.DistributionalDQNLoss.
 
     Example:
         >>> import numpy as np
@@ -206,11 +205,9 @@ class DistributionalDQNLoss(LossModule):
         >>> net = nn.MLP(4, (atoms, actions), num_cells=[16])
         >>> support = np.linspace(-1, 1, atoms, dtype=np.float32)
         >>> actor = nn.DistributionalQValueActor(net, support, spec=OneHot(actions))
-        >>> observations = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
-        >>> td = actor(TensorDict({"observation": observations[0]}, [3]))
-        >>> ends = np.zeros((3, 1), bool)
-        >>> step = {"observation": observations[1], "reward": np.ones((3, 1), np.float32)}
-        >>> td["next"] = {**step, "done": ends, "terminated": ends}
+        >>> obs, ends = np.ones((3, 4), np.float32), np.zeros((3, 1), bool)
+        >>> td = actor(TensorDict({"observation": obs}, [3]))
+        >>> td["next"] = {"observation": obs, "reward": obs[:, :1], "done": ends, "terminated": ends}
         >>> loss = DistributionalDQNLoss(actor, gamma=0.99)
         >>> updater = SoftUpdate(loss, tau=0.005)
         >>> loss(td)["loss"].shape, td["td_error"].shape

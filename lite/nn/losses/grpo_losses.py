@@ -82,38 +82,25 @@ class GRPOLoss(LossModule):
     Reads "advantage", one for each response or each token; the log-probs ("log_probs", "full") under the
     model that wrote the responses, or ("log_probs", "response") where there are no others; what the actor
     reads; and with `kl_to_ref_coeff` those of a reference model, which `RetrieveLogProb` writes. Rows may
-    be ragged or padded, and padded in other ways than the actor pads them.
-
-    Returns a `GRPOLossOutput`. The actor's log-probs carry the gradient: keep it in evaluation mode, as
-    dropout makes other ratios than 1. `grpo_loss` is what is computed.
+    be ragged or padded, in any way. Returns a `GRPOLossOutput`, of `grpo_loss`. Keep the actor in evaluation
+    mode: dropout changes ratios.
 
     Args:
         actor_network: a module that scores, such as an `OnnxWrapper` with generate=False: it writes
             ("log_probs", "full") and, where rows are padded, ("masks", "all_attention_mask"). With
             `entropy_bonus`, or if it has no `log_probs_key`, what has `get_dist` is asked for distributions
             instead, which holds the logits of the whole batch.
-        clip_epsilon: ratios count between 1 - clip_epsilon and 1 + clip_epsilon; or a pair, the distances
-            below and above.
-        kl_mask_threshold: leave out tokens where half the square of the log-ratio exceeds this.
-        aggregation: "token_mean", "prompt_mean", "constant" or "none"; see `aggregate_tokens`.
-        entropy_bonus: whether there is "loss_entropy". The actor must have `get_dist`.
-        samples_mc_entropy: how many samples estimate an entropy that has no formula.
-        entropy_coeff: the weight of the entropy.
-        reduction: "none" is the same as the aggregation "none"; the others have no effect.
-        kl_to_ref_coeff: the weight of the divergence from the reference model.
-        kl_to_inference_coeff: the weight of the divergence from the model that wrote the responses.
+        clip_epsilon, kl_mask_threshold, importance_sampling_level, kl_to_ref_coeff, kl_to_inference_coeff,
+            aggregation, reduction: as for `grpo_loss`; "none" is the aggregation's, others have no effect.
+        entropy_bonus, samples_mc_entropy, entropy_coeff, generator: whether there is "loss_entropy", which
+            needs `get_dist`; samples of an entropy without a formula; its weight; seed of the samples.
         masking_strategy: which tokens count: "sft", all but the prompt ("tokens", "prompt"), or what
             assistants said if there is none; "rlhf", what assistants said in all turns, ("masks",
-            "all_assistant_mask"); "generic", all. Where the log-prob in the batch is NaN or infinite, a token
-            never counts.
-        ref_log_prob_padding_side, ref_log_prob_padding_value: how ragged log-probs of the reference model are
-            padded.
-        importance_sampling_level: "token", or "sequence" for GSPO; see `grpo_loss`.
-        generator: seed or `numpy.random.Generator` for sampled entropies.
+            "all_assistant_mask"); "generic", all. Where its log-prob is not finite, a token never counts.
+        ref_log_prob_padding_side, ref_log_prob_padding_value: of ragged log-probs of the reference model.
 
     Raises:
-        TypeError: the actor has no `get_dist`, and `entropy_bonus` is set.
-        ValueError: unknown names, or numbers out of range.
+        TypeError, ValueError: `entropy_bonus` without `get_dist`; unknown names, or numbers out of range.
 
     Source:
         Shao et al. (2024), DeepSeekMath (arXiv:2402.03300); torchrl.objectives.llm.GRPOLoss.
@@ -122,17 +109,13 @@ class GRPOLoss(LossModule):
         >>> import numpy as np
         >>> from lite import TensorDict, nn
         >>> from lite.nn.losses import GRPOLoss
-        >>> def score(ids):
-        ...     return np.log(np.full(ids.shape, 0.5))
+        >>> score = lambda ids: np.log(np.full(ids.shape, 0.5))
         >>> actor = nn.TensorDictModule(score, [("tokens", "full")], [("log_probs", "full")])
-        >>> ids = np.array([[1, 2, 3], [1, 4, 5]])
-        >>> batch = TensorDict(
-        ...     tokens=TensorDict(prompt=ids[:, :1], full=ids), advantage=np.array([1.0, -1.0]),
-        ...     log_probs=TensorDict(full=np.log(np.full((2, 3), 0.4))), batch_size=[2],
-        ... )
-        >>> out = GRPOLoss(actor, entropy_bonus=False)(batch)
-        >>> round(float(out.loss_objective), 4), float(out.clip_fraction)
-        (0.025, 1.0)
+        >>> ids, before = np.array([[1, 2, 3], [1, 4, 5]]), np.log(np.full((2, 3), 0.4))
+        >>> batch = TensorDict(tokens={"prompt": ids[:, :1], "full": ids}, log_probs={"full": before})
+        >>> batch["advantage"] = np.array([1.0, -1.0])
+        >>> round(float(GRPOLoss(actor, entropy_bonus=False)(batch.auto_batch_size_(1)).loss_objective), 4)
+        0.025
     """
 
     _AcceptedKeys = GRPOKeys

@@ -56,8 +56,7 @@ class REDQLoss(EntropyWeightedLoss):
         TypeError, RuntimeError, ValueError: as for `SACLoss`.
 
     Source:
-        Chen et al. (2021), Randomized ensembled double Q-learning (arXiv:2101.05982);
-        torchrl.objectives.REDQLoss.
+        Chen et al. (2021), arXiv:2101.05982; torchrl.objectives.REDQLoss.
 
     Example:
         >>> from lite import nn

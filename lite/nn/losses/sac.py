@@ -45,8 +45,7 @@ class SACLoss(EntropyWeightedLoss):
         num_qvalue_nets, loss_function: how many critics, of which the least value counts; `distance_loss`.
         alpha_init, min_alpha, max_alpha, fixed_alpha: the weight of the entropy, and whether it is constant.
         target_entropy: a number; "auto" is the negative number of dimensions in `action_spec`.
-        delay_actor, delay_qvalue, delay_value: keep copies that value what is next; with
-            `skip_done_states` only where the episode goes on.
+        delay_actor, delay_qvalue, delay_value: value what is next by copies; `skip_done_states`: not at ends.
         separate_losses, reduction, deactivate_vmap, use_prioritized_weights, generator: as for `TD3Loss`.
 
     Raises:
@@ -70,8 +69,8 @@ class SACLoss(EntropyWeightedLoss):
         >>> state, flag = np.zeros((9, 4), np.float32), np.zeros((9, 1), bool)
         >>> after = {"observation": state, "reward": state[:, :1], "done": flag, "terminated": flag}
         >>> batch = TensorDict(observation=state, action=state[:, :2], next=after, batch_size=[9])
-        >>> sorted(loss(batch).keys())
-        ['alpha', 'entropy', 'loss_actor', 'loss_alpha', 'loss_qvalue']
+        >>> loss(batch)["loss_actor"].shape
+        ()
     """
 
     _AcceptedKeys = SACKeys

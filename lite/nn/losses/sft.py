@@ -109,9 +109,7 @@ class SFTLoss(LossModule):
     Reads what the actor reads. The tokens of assistants are those of ("masks", "all_assistant_mask"), which
     the actor writes or the batch has; where nothing tells them, all but the prompt, ("tokens", "prompt").
     With `kl_to_ref_coeff` or "minor_sft" it reads the log-probs of a reference model, which
-    `RetrieveLogProb` writes. Rows may be ragged or padded.
-
-    Returns an `SFTLossOutput`.
+    `RetrieveLogProb` writes. Rows may be ragged or padded. Returns an `SFTLossOutput`.
 
     Args:
         actor_network: a module that scores, such as an `OnnxWrapper` with generate=False; see `GRPOLoss`.

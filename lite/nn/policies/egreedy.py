@@ -52,9 +52,6 @@ class EGreedyModule(ExplorationModule):
         >>> policy = nn.TensorDictSequential(actor, explore)
         >>> policy(TensorDict(observation=np.zeros((5, 3), np.float32), batch_size=[5]))["action"]
         array([2, 3, 2, 2, 3])
-        >>> explore.step(50)
-        >>> explore.eps
-        array(0.55, dtype=float32)
     """
 
     _amount = "eps"

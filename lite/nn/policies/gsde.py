@@ -40,8 +40,7 @@ class gSDEModule(Module):
         state_dim: size of the state.
         sigma_init: sigma at first if it does not learn; √((1 - scale_min) / state_dim) if not given. A sigma
             that learns starts at softplus(0).
-        scale_min: what sigma does not fall below.
-        scale_max: what it does not exceed.
+        scale_min, scale_max: limits of sigma.
         learn_sigma: whether sigma = softplus(`log_sigma`) learns.
         transform: what the action is mapped by, such as a `tanh`.
         device: "cpu", or "meta" for parameters without data.
@@ -51,34 +50,22 @@ class gSDEModule(Module):
         mu (*B, action_dim), state (*B, state_dim), epsilon (*B, 1) of zeros, (*B, action_dim, state_dim), or
         None; the results are mu, the scale of the action's distribution (*B, action_dim), the action
         (*B, action_dim) and epsilon (*B, action_dim, state_dim). The parameter `log_sigma`, or the buffer
-        `_sigma`, is (action_dim, state_dim).
-
-    Dtypes:
-        as of mu, state and sigma together; epsilon that is drawn has that of sigma.
+        `_sigma`, is (action_dim, state_dim). Dtypes are that of mu, state and sigma together.
 
     Raises:
         RuntimeError: batches of mu, state and epsilon differ, or the interaction type is None or "median".
 
     Source:
-        Raffin et al. (2021), Smooth exploration for robotic reinforcement learning (arXiv:2005.05719);
-        torchrl.modules.gSDEModule.
+        Raffin et al. (2021), arXiv:2005.05719; torchrl.modules.gSDEModule.
 
     Example:
         >>> import numpy as np
-        >>> from lite import TensorDict, nn
-        >>> policy = nn.TensorDictSequential(
-        ...     nn.TensorDictModule(nn.Linear(3, 2), ["obs"], ["action"]),
-        ...     nn.TensorDictModule(
-        ...         nn.gSDEModule(2, 3, rng=0),
-        ...         ["action", "obs", "_eps_gSDE"],
-        ...         ["loc", "scale", "action", "_eps_gSDE"],
-        ...     ),
-        ... )
-        >>> td = TensorDict(obs=np.ones((4, 3), np.float32), _eps_gSDE=np.zeros((4, 1)), batch_size=[4])
+        >>> from lite import nn
+        >>> module = nn.gSDEModule(2, 3, rng=0)
         >>> with nn.set_interaction_type("random"):
-        ...     first = policy(td)["action"]
-        ...     bool((policy(td)["action"] == first).all())
-        True
+        ...     _, scale, action, epsilon = module(np.zeros((4, 2)), np.ones((4, 3)), np.zeros((4, 1)))
+        >>> scale.shape, action.shape, epsilon.shape
+        ((4, 2), (4, 2), (4, 2, 3))
     """
 
     def __init__(

@@ -49,8 +49,7 @@ class NoisyLinear(Module):
         RuntimeError: if the last dimension of the input is not `in_features`.
 
     Source:
-        torchrl.modules.NoisyLinear; Fortunato et al. (2018), Noisy networks for exploration
-        (arXiv:1706.10295).
+        torchrl.modules.NoisyLinear; Fortunato et al. (2018), arXiv:1706.10295.
 
     Example:
         >>> import numpy as np

@@ -42,18 +42,12 @@ class OrnsteinUhlenbeckProcessModule(ExplorationModule):
         device: None or "cpu".
         generator: a `numpy.random.Generator`, a seed, or None for fresh entropy.
 
-    Attributes:
-        eps, eps_init, eps_end: buffers, float32 without dimensions.
-        spec: by key.
-
     Raises:
-        RuntimeError: there is no spec.
+        RuntimeError, KeyError: there is no spec; in a call, the action or its spec is missing.
         ValueError: `eps_end` exceeds `eps_init`; in a call, flags of another shape.
-        KeyError: in a call, the action or its spec is missing.
 
     Source:
-        torchrl.modules.OrnsteinUhlenbeckProcessModule; Lillicrap et al. (2015), Continuous control with deep
-        reinforcement learning (arXiv:1509.02971).
+        torchrl.modules.OrnsteinUhlenbeckProcessModule; Lillicrap et al. (2015), arXiv:1509.02971.
 
     Example:
         >>> import numpy as np

@@ -176,15 +176,11 @@ class LSTMModule(_RecurrentModule):
             `LSTM`; `batch_first` must be True.
         python_based, recurrent_backend, recurrent_compute_dtype, recurrent_recompute,
             recurrent_matmul_precision: taken as TorchRL does, and ignored: there is one way to compute.
-        in_key: the key of the value; "recurrent_state_h", "recurrent_state_c" and "is_init" are read, too.
-        in_keys: or the keys of all, of which "is_init" may be left out.
-        out_key: the key of the output; ("next", "recurrent_state_h") and ("next", "recurrent_state_c") are
-            written, too.
-        out_keys: or the keys of all.
-        device: as for `LSTM`.
-        lstm: an `LSTM`, in place of its arguments.
+        in_key, in_keys: of the value, beside "recurrent_state_h", "recurrent_state_c" and "is_init"; or the
+            keys of all, of which "is_init" may be left out.
+        out_key, out_keys: of the output, beside both states in "next"; or the keys of all.
+        lstm, device, rng: an `LSTM`, in place of its arguments; as for `LSTM`.
         default_recurrent_mode: the mode where none is set; False for single steps by default.
-        rng: as for `LSTM`.
 
     Shapes:
         value (*batch, input_size), states (*batch, layers and directions, size), zeros if there are none,
@@ -206,10 +202,6 @@ class LSTMModule(_RecurrentModule):
         >>> step = TensorDict(observation=np.zeros((2, 3)), is_init=np.ones((2, 1), bool), batch_size=[2])
         >>> module(step)["next", "recurrent_state_c"].shape
         (2, 1, 4)
-        >>> steps = step.expand(7, 2).transpose(0, 1).clone()
-        >>> with nn.set_recurrent_mode(True):
-        ...     module(steps)["hidden"].shape
-        (2, 7, 4)
     """
 
     _layer = "lstm"

@@ -92,10 +92,6 @@ class QValueModule(TensorDictModuleBase):
         strict_shape: whether an action must have the shape of the spec, as None says, too; "auto" reshapes
             it.
 
-    Attributes:
-        action_space: "categorical", "one_hot" or "mult_one_hot".
-        spec: a `Composite` by key.
-
     Raises:
         ValueError: another action space, one that is not the spec's, or no `var_nums`.
         RuntimeError: `action_value_key` is not among `out_keys`, or `safe` without a spec; in a call, an

@@ -44,9 +44,9 @@ class CQLLoss(EntropyWeightedLoss):
     """Conservative Q-learning: soft actor-critic whose two critics value actions outside of the data low.
 
     Reads observations, "action", whose numbers are in [-1, 1], and under "next" observations, "reward",
-    (*batch, 1), "done" and "terminated". Returns "loss_actor"; "loss_actor_bc", a policy that begins with
-    behaviour cloning; "loss_qvalue"; "loss_cql", values of other actions less those in the batch;
-    "loss_alpha"; with `with_lagrange` "loss_alpha_prime"; and to log "alpha" and "entropy".
+    (*batch, 1), "done" and "terminated". Returns "loss_actor"; "loss_actor_bc", of behaviour
+    cloning; "loss_qvalue"; "loss_cql", values of other actions less those in the batch; "loss_alpha"; with
+    `with_lagrange` "loss_alpha_prime"; and to log "alpha" and "entropy".
 
     Writes the greatest squared error to "td_error", (*batch), values to "pred_q1" and "pred_q2",
     (*batch, 1), and what "loss_cql" is the mean of to "cql_q1_loss" and "cql_q2_loss",
@@ -56,21 +56,18 @@ class CQLLoss(EntropyWeightedLoss):
         actor_network, qvalue_network: as for `SACLoss`; there are two critics.
         loss_function, alpha_init, min_alpha, max_alpha, action_spec, fixed_alpha, target_entropy,
             delay_actor, delay_qvalue, reduction, deactivate_vmap: as for `SACLoss`.
-        temperature: of the softened maximum over other actions.
-        min_q_weight: the weight of "loss_cql".
+        temperature, min_q_weight: of the softened maximum over other actions; the weight of "loss_cql".
         max_q_backup: targets take the greatest value of `num_random` actions of the policy.
         deterministic_backup: targets do not count entropy.
         num_random: how many uniform actions, actions of the policy, and those of the next states to value.
-        with_lagrange: learn a weight, `log_alpha_prime`, that keeps "loss_cql" at `lagrange_thresh`.
-        lagrange_thresh: see `with_lagrange`.
+        with_lagrange, lagrange_thresh: learn a weight, `log_alpha_prime`, that keeps "loss_cql" there.
         generator: seed or `numpy.random.Generator` for actions, and parameters drawn anew.
 
     Raises:
         TypeError, RuntimeError, ValueError: as for `SACLoss`.
 
     Source:
-        Kumar et al. (2020), Conservative Q-learning for offline reinforcement learning (arXiv:2006.04779);
-        torchrl.objectives.CQLLoss.
+        Kumar et al. (2020), arXiv:2006.04779; torchrl.objectives.CQLLoss.
 
     Example:
         >>> from lite import nn
@@ -82,10 +79,7 @@ class CQLLoss(EntropyWeightedLoss):
         ...     nn.ProbabilisticTensorDictModule(["loc", "scale"], ["action"], distribution_class=TanhNormal),
         ... )
         >>> critic = nn.ValueOperator(nn.MLP(6, 1, num_cells=[8]), in_keys=["observation", "action"])
-        >>> loss = CQLLoss(policy, critic, target_entropy=-2.0, generator=0)
-        >>> target = SoftUpdate(loss, tau=0.005)
-        >>> loss.out_keys
-        ['loss_actor', 'loss_actor_bc', 'loss_qvalue', 'loss_cql', 'loss_alpha', 'alpha', 'entropy']
+        >>> target = SoftUpdate(CQLLoss(policy, critic, target_entropy=-2.0, generator=0), tau=0.005)
     """
 
     _AcceptedKeys = CQLKeys

@@ -42,7 +42,6 @@ class IQLLoss(EnsembleLoss):
 
     Values of states are an expectile of the critics' values of actions; critics learn from the values of
     next states; the policy is regressed on actions, weighted by the exponential of their advantage.
-
     Reads observations, "action", and under "next" observations, "reward", (*batch, 1), "done" and
     "terminated". Returns "loss_actor", "loss_qvalue", "loss_value", and to log "entropy". Writes the
     log-probs of the actions to "_log_prob" and the greatest squared error to "td_error", (*batch).
@@ -57,34 +56,27 @@ class IQLLoss(EnsembleLoss):
             at most 100.
         expectile: 0.5 is the mean of the values of actions, 1 their maximum.
         separate_losses: parameters that networks share learn from "loss_actor" alone, then "loss_value".
-        reduction: "mean", "sum" or "none".
-        deactivate_vmap: call the critics one after the other.
+        reduction, deactivate_vmap: "mean", "sum" or "none"; call the critics one after the other.
         generator: seed or `numpy.random.Generator` for parameters drawn anew.
 
     Raises:
-        TypeError: the policy has no `get_dist`.
-        ValueError: another name of a distance or reduction.
+        TypeError, ValueError: the policy has no `get_dist`; an unknown distance or reduction.
 
     Source:
-        Kostrikov et al. (2022), Offline reinforcement learning with implicit Q-learning (arXiv:2110.06169);
-        torchrl.objectives.IQLLoss.
+        Kostrikov et al. (2022), arXiv:2110.06169; torchrl.objectives.IQLLoss.
 
     Example:
         >>> from lite import nn
-        >>> from lite.nn.distributions import IndependentNormal
+        >>> from lite.nn.distributions import IndependentNormal as Normal
         >>> from lite.nn.losses import IQLLoss, SoftUpdate
         >>> net = nn.Sequential(nn.Linear(4, 4), nn.NormalParamExtractor())
         >>> policy = nn.ProbabilisticTensorDictSequential(
         ...     nn.TensorDictModule(net, ["observation"], ["loc", "scale"]),
-        ...     nn.ProbabilisticTensorDictModule(
-        ...         ["loc", "scale"], ["action"], distribution_class=IndependentNormal
-        ...     ),
+        ...     nn.ProbabilisticTensorDictModule(["loc", "scale"], ["action"], distribution_class=Normal),
         ... )
         >>> critic = nn.ValueOperator(nn.MLP(6, 1, num_cells=[8]), in_keys=["observation", "action"])
         >>> loss = IQLLoss(policy, critic, nn.ValueOperator(nn.Linear(4, 1)), expectile=0.7, temperature=3.0)
         >>> target = SoftUpdate(loss, tau=0.005)
-        >>> loss.out_keys
-        ['loss_actor', 'loss_qvalue', 'loss_value', 'entropy']
     """
 
     _AcceptedKeys = IQLKeys
