@@ -73,9 +73,8 @@ def memmap(
         prefix: folder to write, created if it is missing; a name that ends in ".tdz" writes an
             archive. None maps unnamed shared memory.
         copy_existing: copy leaves that are already mapped to other files.
-        num_threads: write that many leaves at a time.
+        num_threads, share_non_tensor: write that many leaves at a time; accepted for compatibility.
         return_early: return a `concurrent.futures.Future` of the result.
-        share_non_tensor: accepted for compatibility.
         existsok: whether files of the same names may exist.
         robust_key: escape keys in file names (else a key must be a file name).
         archive: write an archive (default: if `prefix` ends in ".tdz").
@@ -95,11 +94,9 @@ def memmap(
         >>> import tempfile, numpy as np
         >>> from lite import TensorDict
         >>> folder = tempfile.mkdtemp() + "/td"
-        >>> td = TensorDict({"a": np.arange(3), "n": {"s": "text"}}, [3]).memmap(folder)
-        >>> td["a"][0] = 7
-        >>> loaded = TensorDict.load_memmap(folder)
-        >>> loaded["a"], loaded["n", "s"], loaded.is_memmap()
-        (array([7, 1, 2]), 'text', True)
+        >>> TensorDict({"a": np.arange(3), "n": {"s": "text"}}, [3]).memmap(folder)["a"][0] = 7
+        >>> TensorDict.load_memmap(folder)["a"]
+        array([7, 1, 2])
     """
     from lite._files.save import save_tree
 

@@ -41,14 +41,8 @@ class EnvBase(EnvSpecs):
         td = env.step_mdp(td)      # what the second step starts from
 
     Args:
-        device: None or "cpu".
-        batch_size: how many environments step at once; all entries begin with it.
-        run_type_checks: check the dtypes of rewards and done entries at each step.
-        allow_done_after_reset: let environments be done where they were reset.
-
-    Attributes:
-        generator: of random actions; `set_seed` seeds it, too.
-        is_closed: whether `close` was called.
+        batch_size, device: how many environments step at once; None or "cpu".
+        run_type_checks, allow_done_after_reset: check dtypes at each step; allow what its name says.
 
     Source:
         torchrl.envs.EnvBase.
@@ -58,29 +52,21 @@ class EnvBase(EnvSpecs):
         >>> from lite import TensorDict
         >>> from lite.data import Bounded, Unbounded
         >>> from lite.envs import EnvBase, check_env_specs
-        >>> class Counter(EnvBase):
+        >>> class Even(EnvBase):
         ...     def __init__(self):
         ...         super().__init__()
-        ...         self.observation_spec = Unbounded((1,))
+        ...         self.observation_spec = self.reward_spec = Unbounded((1,))
         ...         self.action_spec = Bounded(-1, 1, (1,))
-        ...         self.reward_spec = Unbounded((1,))
-        ...
         ...     def _reset(self, tensordict):
-        ...         self.count = np.zeros(1, np.float32)
-        ...         return TensorDict(observation=self.count)
-        ...
+        ...         return TensorDict(observation=np.zeros(1, np.float32))
         ...     def _step(self, tensordict):
-        ...         self.count = self.count + 1
-        ...         done = self.count >= 3
-        ...         return TensorDict(observation=self.count, reward=tensordict["action"], done=done)
-        ...
+        ...         action = tensordict["action"]
+        ...         return TensorDict(observation=action, reward=action, done=action > 2)
         ...     def _set_seed(self, seed):
         ...         pass
-        >>> env = Counter()
-        >>> check_env_specs(env)
-        >>> td = env.rollout(10)
-        >>> td.shape, td["next", "observation"].ravel(), td["next", "terminated"].ravel()
-        ((3,), array([1., 2., 3.], dtype=float32), array([False, False,  True]))
+        >>> check_env_specs(Even())
+        >>> Even().rollout(10).shape
+        (10,)
     """
 
     _supports_set_state = False

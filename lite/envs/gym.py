@@ -33,8 +33,7 @@ class GymWrapper(EnvBase):
     Classes are one-hot vectors, int64, or integers with `categorical_action_encoding`.
 
     An episode that ends in a vector starts anew when the environment is asked to, whatever gymnasium's
-    AutoresetMode is: "next" has the last observation of the episode. Vectors that cannot be asked are
-    refused.
+    AutoresetMode is: "next" has the last observation. Vectors that cannot be asked are refused.
 
     Args:
         env: the environment.
@@ -42,9 +41,7 @@ class GymWrapper(EnvBase):
         from_pixels: observe rendered frames, "pixels" uint8 (height, width, 3); needs `render_mode`.
         pixels_only: observe nothing else.
         frame_skip: take each action so many times, and sum the rewards.
-        device: None or "cpu".
-        allow_done_after_reset: as for `EnvBase`.
-        run_type_checks: as for `EnvBase`.
+        device, allow_done_after_reset, run_type_checks: as for `EnvBase`.
 
     Attributes:
         batch_size: (), or (n,) for a vector of n environments.

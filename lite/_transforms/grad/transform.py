@@ -21,37 +21,30 @@ def value_and_grad(
 ) -> Callable[..., Any]:
     """A function that gives what `fn` gives, and the derivative of that by some of its arguments.
 
-    `fn` is called once, with arrays that note what is computed from them by NumPy's functions. In place of
-    what it writes to its arguments, or to what it makes of them (`x[i] = y`, `+=`, `out=`), new values are
-    noted; the caller's arrays stay as they are.
+    `fn` is called once, with arrays that record what NumPy's functions compute from them. What it writes to
+    its arguments (`x[i] = y`, `+=`, `out=`) does not change the caller's arrays.
 
     Args:
         fn: a function that gives the loss, an array without dimensions. Its arguments are arrays,
             TensorDicts, TensorDictParams, tensorclasses, and nested lists, tuples, named tuples and dicts
             of them.
-        argnums: which positional arguments to differentiate by. The others, and keyword arguments, are
-            passed on as they are.
-        has_aux: whether `fn` gives a pair: the loss, and anything else.
+        argnums, has_aux: which positional arguments to differentiate by; `fn` gives (loss, anything else).
 
     Returns:
-        A function with the arguments of `fn` that gives `(value, gradient)`, or `((value, aux), gradient)`
-        with `has_aux`. The gradient has the structure of the argument, shapes and dtypes too; it is a tuple
-        of such if `argnums` is one. Where the loss does not depend on an array, and for arrays of integers
-        and bools, it is zeros; for objects that are no arrays, None.
+        A function with the arguments of `fn` that gives `(value, gradient)`, or `((value, aux), gradient)`.
+        The gradient has the structure, shapes and dtypes of the argument; it is a tuple of such if `argnums`
+        is one. For arrays that the loss does not depend on, integers and bools it is zeros; for objects that
+        are no arrays, None.
 
     Raises:
-        TypeError: from the returned function, if an argument holds no floats, or complex numbers.
-        ValueError: the loss is no single number, does not depend on the arguments at all, or `argnums`
-            names an argument that is not there.
-        NotImplementedError: `fn` calls a NumPy function whose derivative is not known, which is named; or
-            it computes a gradient of what this gradient is computed from.
+        TypeError: in the call, an argument holds no floats, or complex numbers.
+        ValueError: the loss is no single number, does not depend on the arguments, or `argnums` is wrong.
+        NotImplementedError: the derivative of a NumPy function is not known, which is named; or `fn` computes
+            a gradient of what this gradient is computed from.
 
-    A NaN or an infinity in a gradient is no error and gives no warning: it is what the formula gives. Mostly
-    it comes from a function at the end of its range, such as sqrt at 0, also where `np.where` takes the other
-    side, as 0 times infinity is NaN: replace the argument there as well.
-
-    Memory: until the gradient is computed, all that the derivatives need stays in memory, which is about the
-    sum of all intermediate results; `lite.checkpoint` trades it for time.
+    NaN in a gradient is no error. It often comes from a function at the end of its range (sqrt at 0), also
+    on the side that `np.where` drops: replace the argument there, too. Intermediate results stay in memory
+    until the gradient is computed; `lite.checkpoint` trades memory for time.
 
     Source:
         The interface of jax.value_and_grad.
@@ -65,13 +58,6 @@ def value_and_grad(
         >>> value, grads = lite.value_and_grad(loss)(params, np.array([[1.0, 0.0], [0.0, 1.0]]))
         >>> value, grads["weight"], grads["bias"]
         (np.float64(8.5), array([3., 5.]), array(8.))
-
-        The gradient for each of several inputs:
-
-        >>> per_sample = lite.vmap(lite.grad(loss), (None, 0))(params, np.eye(2)[:, None])
-        >>> per_sample["weight"]
-        array([[3., 0.],
-               [0., 5.]])
     """
     places, name = places_of(fn, argnums)
     single = isinstance(argnums, int)

@@ -46,7 +46,7 @@ def jit(
     threads: int | None = None,
     fallback: bool = False,
 ) -> Any:
-    """A function that does what `fn` does, as one graph that onnxruntime runs.
+    """A function that does what `fn` does, as one graph that onnxruntime runs; without `fn`, a decorator.
 
     `fn` is run on arrays without numbers for each new structure of the arguments, and what it does with
     NumPy's functions, `grad` and `vmap` included, becomes an ONNX graph.
@@ -56,33 +56,25 @@ def jit(
     - Writes to arguments (`td["loss"] = x`, `x += 1`, `optimizer.update_`) are made when it has run.
     - Parameters that `fn` takes from elsewhere are read at each call, and so are arrays where they meet
       arrays of the graph; what `fn` computes from such arrays alone is computed once.
-    - A step in torch's style (`loss.backward()`, `optimizer.step()`, `SoftUpdate.step()`) changes what `fn`
-      names: parameters, their gradients, buffers, states of optimisers and targets have their new values
-      after each call. Learning rates are inputs. What else `fn` leaves outside of its results is refused.
-    - `fn` is traced anew where a module that it names was put into another mode (`net.train()`) or has got
-      other parts, or a setting of lite has another value, such as the type of interaction.
+    - A step in torch's style (`loss.backward()`, `optimizer.step()`, `SoftUpdate.step()`) changes parameters,
+      gradients, buffers, optimisers and targets at each call. Learning rates are inputs.
+    - `fn` is traced anew where the mode (`net.train()`) or parts of a module, or a setting of lite, changed.
     - Random numbers are drawn by the generator at each call, as `fn` itself would draw them.
 
     Args:
-        fn: the function; without it, a decorator.
         static_argnames: names of arguments that are part of the graph: one graph for each value.
-        donate: names of arguments that the caller does not use again, such as parameters and the state of
-            an optimiser. They stay in the session, and their next values are written beside them.
-        dynamic_axes: `{name: {axis: label}}`, the axes of arguments whose size may change. By default these
-            are the batch dimensions of TensorDicts and the first axes of other arrays, where one graph
-            serves all sizes, and none where it does not: then there is a graph for each shape.
-        providers: onnxruntime's execution providers; the CPU's by default. With `CUDAExecutionProvider` first
-            what is donated and returned stays on that GPU, in arrays of Numba (`to("cpu")` copies them) if
-            numba-cuda is there;
-            what the function writes in place, other arguments and results are NumPy's arrays as ever. There
-            products of float32 are rounded to TF32, unless its options have `{"use_tf32": "0"}`.
-        threads: threads inside one operator; by default one per core that may be used.
-        fallback: run `fn` itself, with one warning, where it has no graph.
+        donate: names of arguments that the caller does not use again, such as parameters: they stay there.
+        dynamic_axes: `{name: {axis: label}}`, axes whose size may change. By default batch dimensions of
+            TensorDicts and first axes of arrays, if one graph serves all sizes, or a graph for each shape.
+        providers: onnxruntime's execution providers; the CPU's by default. With `CUDAExecutionProvider`,
+            donated values stay on the GPU, in Numba's arrays if there is numba-cuda, and products of float32
+            are rounded to TF32 unless its options have `{"use_tf32": "0"}`.
+        threads, fallback: threads inside one operator, by default one per core that may be used; run `fn`
+            itself, with one warning, where it has no graph.
 
     Raises:
-        NotImplementedError: at a call, where `fn` does what no graph does; the line is named.
-        RuntimeError: at a call, where `fn` branches on numbers, or leaves arrays behind.
-        ImportError: at a call without onnxruntime; the message has the pip command.
+        NotImplementedError, ImportError: at a call, `fn` does what no graph does; without onnxruntime.
+        RuntimeError: at a call, `fn` branches on numbers, or leaves arrays outside of its results.
 
     Source:
         The interface of jax.jit.
@@ -90,13 +82,9 @@ def jit(
     Example:
         >>> import numpy as np
         >>> import lite
-        >>> @lite.jit
-        ... def step(params, x):
-        ...     loss, grads = lite.value_and_grad(lambda p: ((x @ p["w"]) ** 2).sum())(params)
-        ...     return loss, params - 0.25 * grads
-        >>> loss, params = step(lite.TensorDict(w=np.ones(2)), np.eye(2))
-        >>> loss, params["w"]
-        (np.float64(2.0), array([0.5, 0.5]))
+        >>> step = lite.jit(lambda params, x: params - lite.grad(lambda p: (x @ p["w"]).sum())(params))
+        >>> step(lite.TensorDict(w=np.ones(2)), np.eye(2))["w"]
+        array([0., 0.])
     """
     options: dict[str, Any] = {
         "static_argnames": static_argnames, "donate": donate, "dynamic_axes": dynamic_axes,

@@ -35,41 +35,29 @@ def vmap(
 ) -> Callable[..., Any]:
     """A function that runs `func` for all elements along a dimension of its arguments, as one computation.
 
-    `func` is called once, with arrays that have one dimension less: they hold all elements and know, for
-    every NumPy function, what it does to each (its batching rule). Its results get the dimension back. The
-    outcome is that of a loop over the elements and a stack of the results; NumPy works on whole arrays.
+    `func` is called once, with arrays that have one dimension less and hold all elements. The outcome is that
+    of a loop over the elements and a stack of the results. A NumPy function without a batching rule runs once
+    for each element, with a warning. A TensorDict loses the batch dimension inside and gains it in results,
+    with the name None. A lazy stack stays one, but is a TensorDict inside if mapped along its own dimension.
+    What `func` sets in a TensorDict that is not mapped stays inside.
 
     Args:
         func: a function of arrays, TensorDicts, and nested lists, tuples, named tuples and dicts of them.
-        in_dims: the dimension of each positional argument to map over, None for an argument that all
-            elements share. One int stands for all arguments, and for all arrays within one. Keyword
-            arguments are shared.
-        out_dims: where the results have the dimension, in the same way. None for a result that does not
-            depend on mapped arguments and is returned as it is.
-        randomness: what random draws do: "error" refuses them, "same" gives all elements the same numbers,
-            "different" other ones to each. It is obeyed by lite's layers and distributions and by
-            `numpy.random.Generator`s among the arguments; draws from other generators, and
-            of functions of `numpy.random`, cannot be noticed and are the same for all elements.
+        in_dims: the dimension to map over of each positional argument, or None to share it. One int stands
+            for all, and for all arrays within one. Keyword arguments are shared.
+        out_dims: where the results have the dimension. None: a result that depends on no mapped argument.
+        randomness: "error" refuses random draws, "same" gives all elements the same numbers, "different"
+            others to each. Only lite's layers and distributions, and `numpy.random.Generator`s among the
+            arguments, obey; other draws are the same for all elements.
         chunk_size: run so many elements at a time, to save memory.
 
-    Returns:
-        A function with the arguments of `func`.
-
     Raises:
-        ValueError: from the returned function, if in_dims or out_dims do not have the structure of
-            arguments or results, a dimension does not exist, sizes differ, nothing is mapped, or a result
-            is not an array.
+        ValueError: in the call, in_dims or out_dims do not fit the arguments or results, sizes differ,
+            nothing is mapped, or a result is not an array.
         RuntimeError: `func` branches on a mapped array, writes mapped values into an array that all elements
             share, or draws random numbers although `randomness` is "error".
         TypeError: `func` gives a mapped array to something that does not follow NumPy's protocols, such as
             a method of an ndarray (`array.dot(mapped)`; `np.dot(array, mapped)` works).
-
-    A function without a batching rule runs once for each element; the first time a warning names it.
-
-    A TensorDict loses the mapped batch dimension inside and gains it in results, where its dimension name
-    is None. A lazy stack stays one, except where it is mapped along the dimension that it is stacked along:
-    then it is a TensorDict inside, and a lazy stack again if it is what `func` returns. A TensorDict that is
-    not mapped is copied (not its arrays), so that what `func` sets stays inside.
 
     Source:
         The interface of torch.vmap.
@@ -82,23 +70,6 @@ def vmap(
         >>> points = np.array([[0.0, 0.0], [3.0, 4.0]])
         >>> lite.vmap(distance, in_dims=(0, None))(points, np.zeros(2))
         array([0., 5.])
-        >>> lite.vmap(lite.vmap(distance, (None, 0)), (0, None))(points, points)
-        array([[0., 5.],
-               [5., 0.]])
-
-        Several sets of parameters of a module:
-
-        >>> from lite import nn
-        >>> modules = [nn.Linear(3, 4) for _ in range(2)]
-        >>> params = lite.from_modules(*modules)
-        >>> empty = nn.Linear(3, 4, device="meta")
-        >>> def call(params, x):
-        ...     with params.to_module(empty):
-        ...         return empty(x)
-        >>> x = np.ones(3, np.float32)
-        >>> y = lite.vmap(call, (0, None))(params, x)
-        >>> y.shape, bool(np.allclose(y[1], modules[1](x)))
-        ((2, 4), True)
     """
     if randomness not in _RANDOMNESS:
         raise ValueError(f"randomness must be one of {_RANDOMNESS}, got {randomness!r}")

@@ -36,10 +36,8 @@ class CatFrames(ImageTransform):
     Args:
         N: how many frames.
         dim: the dimension along which they are joined, from the end: -1 for vectors, -3 for images.
-        in_keys: entries to join; `["pixels"]` if None.
-        out_keys: where they go; `in_keys` if None.
-        padding: "same" repeats the first frame, "constant" takes `padding_value`.
-        padding_value: a number.
+        in_keys, out_keys: entries to join, `["pixels"]` if None; where they go, `in_keys` if None.
+        padding, padding_value: "same" repeats the first frame, "constant" takes the number.
         as_inverse: join on the way into a buffer, in place of the way out.
         reset_key: the entry that says which environments start an episode; found in the environment if None.
         done_key: the entry of "next" that says where episodes end; "done" if None.
