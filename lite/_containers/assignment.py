@@ -1,7 +1,8 @@
 """Writes of entries: under a key, from a source, or at an index of the batch.
 
 Each function adds to the plan of writes of a call (`Writes`), so that all of them happen or none. Here are
-the writes of dense containers and shared helpers; `lazy_writes` has those of lazy stacks.
+the writes of dense containers and shared helpers; `lazy_writes` has those of lazy stacks. Past 600 lines, as
+all of them write through one plan, whose order of checks and writes is read in one place.
 """
 
 from __future__ import annotations

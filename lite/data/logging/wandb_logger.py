@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -228,9 +230,7 @@ def _step_of(name: str) -> str:
 
 
 def _versions() -> dict[str, Any]:
-    import platform
-    import sys
-    from importlib import metadata
+    from importlib import metadata  # loads 42 modules
 
     packages = {found.metadata["Name"]: found.version for found in metadata.distributions()}
     return {

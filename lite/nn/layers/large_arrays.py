@@ -122,7 +122,7 @@ def _recorded(
 @functools.cache
 def _is_ready() -> bool:
     """Whether the kernels were compiled beforehand."""
-    from lite.kernels.backends.choice import backend
+    from lite.kernels.backends.choice import backend  # loads what compiles kernels
 
     return backend() == "prebuilt"
 

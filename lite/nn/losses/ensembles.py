@@ -125,6 +125,6 @@ def values_of_each(
     if loop:
         parts: Any = data if each else [data] * params.batch_size[0]
         return np.stack([call(params[i], parts[i]) for i in range(params.batch_size[0])])
-    from lite._transforms.vmap.transform import vmap
+    from lite._transforms.vmap.transform import vmap  # its rules are imported on first use
 
     return vmap(call, in_dims=(0, 0 if each else None), randomness=randomness)(params, data)
