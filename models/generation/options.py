@@ -25,40 +25,55 @@ _MOST = float(np.finfo(np.float32).max)  # scores are float32
 
 @dataclass(frozen=True)
 class GenerationConfig:
-    """How to generate, in the words of transformers and vLLM; the guide `options.md` says more.
+    """How to generate.
 
     Attributes:
-        max_new_tokens, min_new_tokens: most tokens per response; no eos id before there are that many.
+        max_new_tokens: most tokens per response.
         do_sample: draw from the distribution; otherwise the most probable token is taken.
         temperature: divides the logits before drawing; 0 means greedy in any case.
         top_k: draw from the k most probable tokens; all by default, and with 0 or -1.
         top_p: draw from the smallest set of tokens with at least this probability; 1 for all.
         min_p: drop tokens less probable than this share of the most probable one's; 0 for none.
-        typical_p: draw from tokens of typical surprise that hold this probability; 1 for all.
-        repetition_penalty: divides (multiplies, if negative) logits of tokens in prompt and response.
-        presence_penalty, frequency_penalty: subtracted from logits of tokens in the response, from -2 to 2;
-            the latter times their count.
+        typical_p: draw from the tokens whose surprise is closest to the entropy, as many as hold this
+            probability (Meister et al., 2022); 1 for all.
+        repetition_penalty: divides (or multiplies, if negative) logits of tokens seen before, those of the
+            prompt included; 1 for none.
+        presence_penalty: is subtracted from logits of tokens in the response so far; from -2 to 2.
+        frequency_penalty: the same, times how often they are there.
         no_repeat_ngram_size: no run of that many tokens comes twice, prompt included; 0 for any.
-        bad_words_ids, suppress_tokens: runs of ids that never come, as `[[5], [6, 7]]`; ids that never come.
+        bad_words_ids: runs of ids that never come, as `[[5], [6, 7]]`.
+        suppress_tokens: ids that never come, also where they would end the response.
+        min_new_tokens: no eos id before there are that many tokens.
         logit_bias: pairs of an id and what is added to its logit, as `[[5, -2.0]]`, or a mapping.
-        sequence_bias: the same for the last id of runs whose others have just come, as `[[[5, 6], -2.0]]`.
-        logits_processor: functions ``f(ids, scores)``, called after all of the above and before temperature
-            and filters with int64 (L,), read-only, and float32 (V,), a copy. The result replaces `scores`; if
-            it is None, `scores` was changed in place.
-        grammar: `{"json": schema}`, `{"regex": expression}` or `{"lark": grammar}` of the response.
-        num_return_sequences, num_beams: responses per prompt; beams of a search, 1 for none. With temperature
-            or filters, the beams that go on are drawn from all continuations, without replacement.
+        sequence_bias: pairs of a run of ids and what is added to the logit of its last one where the others
+            have just come, as `[[[5, 6], -2.0]]`, or a mapping.
+        logits_processor: functions ``f(ids, scores)`` of the user's own, called for each token of each
+            response, after all of the above and before temperature and filters, as in transformers.
+            `ids` is int64 (L,), prompt and response so far, read-only; `scores` is float32 (V,), a
+            copy. What it returns, float32 (V,), takes their place; if None, `scores` as it has changed it.
+        grammar: what the response has to be: `{"json": schema}`, `{"regex": expression}` or
+            `{"lark": grammar}`.
+        num_beams: how many beams are searched for the most probable response; 1 for no search. With a
+            temperature or a filter, the beams that go on are drawn, together and without replacement, from
+            all continuations of all beams.
         length_penalty: scores of beams are divided by their number of tokens to this power.
-        early_stopping: end a search with `num_beams` responses (true), when better ones are unlikely (false)
-            or impossible ("never").
-        logprobs, entropy: give the log-probs of so many most probable tokens, and the entropy, at each place.
-        sampled_log_probs: give each token's log-prob after all options, and the log of the mass that filters
-            kept. As beams compete, the sum is not the log-prob of having drawn a beam.
+        early_stopping: a search ends as soon as there are `num_beams` responses (true), when better ones are
+            unlikely (false) or impossible ("never").
+        num_return_sequences: responses per prompt.
+        logprobs: how many of the most probable tokens to give at each place, with their log-probs.
+        sampled_log_probs: give the log-prob of each token under the distribution that it was really drawn
+            from, and the log of the probability that filters had kept. Of beams: under the distribution that
+            the options make of the model's after that beam. As beams compete, the sum of these is not the
+            log-prob of having drawn the response.
         kept_ids: give the ids that could have been drawn, for each token.
-        stop_sequences, eos_token_ids: texts and ids that end a response, and stay in it.
-        skip_special_tokens, pad_token_id: of the text; filler for padded outputs, None for the tokenizer's.
-        prompt_lookup_num_tokens, max_matching_ngram_size: guess so many tokens from where the last ones, at
-            most this many, came before. This saves time and never changes a response; None for no guesses.
+        entropy: give the entropy of the model's distribution at each token, in nats.
+        stop_sequences: texts that end a response; the text stays in it.
+        skip_special_tokens: leave special tokens out when the response is decoded.
+        eos_token_ids: ids that end a response; the id stays in it.
+        pad_token_id: filler for padded outputs, None to leave that to the tokenizer.
+        prompt_lookup_num_tokens: most tokens to guess at once from where the last ones came before; by
+            default there are no guesses. They save time where text is copied, and never change a response.
+        max_matching_ngram_size: most tokens that are looked up for that.
         num_assistant_tokens: most tokens that an assistant model guesses at once.
 
     Example:

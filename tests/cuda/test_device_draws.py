@@ -104,7 +104,6 @@ def test_an_assistant_guesses_on_the_gpu(gpu: HostRuntime) -> None:
 
 def test_masks_go_to_the_gpu(gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
     """A grammar's, which a stand-in for it gives; only some rows have one."""
-    graph = "slots"
 
     class Matcher:
         def __init__(self, *args: Any) -> None: ...

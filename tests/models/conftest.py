@@ -5,9 +5,8 @@ Ids 0..255 are bytes ("Hi" is [39, 72], "ab" [64, 65]), then come <eos>, <bos>, 
 
 from __future__ import annotations
 
-import gc
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -177,14 +176,6 @@ def wrap(
         return OnnxWrapper(model, tokenizer=tokenizer, input_mode=input_mode, **options)
 
     return make
-
-
-@pytest.fixture
-def only_new_garbage() -> Iterator[None]:
-    """`gc.collect()` looks only at what a test makes; all objects of the process take a fifth of a second."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture

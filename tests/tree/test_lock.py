@@ -39,6 +39,7 @@ def test_a_node_of_a_locked_tree_stays_locked() -> None:
             node.unlock_()
 
 
+@pytest.mark.usefixtures("only_new_garbage")
 def test_a_node_is_free_once_its_parents_are_gone() -> None:
     td = nested().lock_()
     node = td["n"]

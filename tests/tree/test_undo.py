@@ -100,6 +100,7 @@ def test_a_lock_after_a_view_is_only_a_lock():
     assert "z" not in td
 
 
+@pytest.mark.usefixtures("only_new_garbage")
 def test_results_do_not_keep_their_source():
     td = source()
     form = td.roll(1, 0)

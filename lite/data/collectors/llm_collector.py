@@ -58,7 +58,8 @@ class LLMCollector:
         >>> from lite.data import LLMCollector
         >>> from lite.models import OnnxWrapper, embedded_model_path
         >>> policy = OnnxWrapper(embedded_model_path(), input_mode="text")
-        >>> [batch] = LLMCollector(["1 + 1 = "], policy=policy, repeats=3, total_dialog_turns=3)
+        >>> sizes = {"repeats": 3, "dialog_turns_per_batch": 3, "total_dialog_turns": 3}
+        >>> [batch] = LLMCollector(["1 + 1 = "], policy=policy, **sizes)
         >>> batch.batch_size, batch["next", "done"].shape
         ((1, 3), (1, 3, 1))
     """

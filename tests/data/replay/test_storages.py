@@ -112,6 +112,7 @@ def test_a_state_is_a_copy() -> None:
         assert other.get(1)["x"].tolist() == [5, 6, 7]
 
 
+@pytest.mark.usefixtures("only_new_garbage")
 def test_nothing_that_was_computed_from_is_kept() -> None:
     p = nn.Parameter(np.ones(2, np.float32))
     with enable_grad():

@@ -190,6 +190,7 @@ def test_views_that_nobody_has_are_forgotten() -> None:
     assert counts[0] < 40
 
 
+@pytest.mark.usefixtures("only_new_garbage")
 def test_nothing_is_held_by_circles() -> None:
     kept: list[Any] = []
 

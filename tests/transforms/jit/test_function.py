@@ -288,6 +288,7 @@ def test_composition() -> None:
 LEFT: list[Any] = []
 
 
+@pytest.mark.usefixtures("only_new_garbage")
 @pytest.mark.parametrize(
     ("function", "error", "message"),
     [
