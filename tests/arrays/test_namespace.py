@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 import lite
 from lite import TensorDict, cat, lazy_stack, pad, register_pytree, stack
@@ -273,7 +274,7 @@ def of_jax(jax: Any, td: TensorDict) -> TensorDict:
     return td.apply(jax.numpy.asarray)
 
 
-@pytest.mark.parametrize("family", CASES)
+@each_case("family", CASES)
 def test_operations_on_arrays_of_jax(jax: Any, family: str) -> None:
     """As they are, and traced: the same numbers, shapes and batch sizes, always in arrays of JAX."""
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.cases import each_case
 from helpers.commands import Run
 from helpers.models.real_models import MODELS
 
@@ -114,8 +115,8 @@ class _Interrupted(io.StringIO):
         raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize(("stream", "method"), [("stdout", "flush"), ("stderr", "write")])
-@pytest.mark.parametrize("run", [_stops, lambda args: 0])
+@each_case(("stream", "method"), [("stdout", "flush"), ("stderr", "write")])
+@each_case("run", [_stops, lambda args: 0])
 def test_an_interrupt_at_the_very_end_exits_with_130(
     stream: str, method: str, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

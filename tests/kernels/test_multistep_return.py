@@ -3,6 +3,7 @@ import sys
 import numpy as np
 import pytest
 from helpers import reference
+from helpers.cases import each_case
 from helpers.kernels_under_test import gather_time, multistep_return
 
 
@@ -81,7 +82,7 @@ def test_non_finite_rewards_stay_in_their_windows(rng):
             assert not np.isfinite(out.reward[0, 13])
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "complex64"])
+@each_case("dtype", ["float16", "bfloat16", "float64", "complex64"])
 def test_types_are_kept(rng, dtype):
     dtype = np.dtype(getattr(pytest.importorskip("ml_dtypes"), dtype) if dtype == "bfloat16" else dtype)
     reward = rng.normal(size=(2, 12, 3))

@@ -41,7 +41,7 @@ def test_a_value_holds_inside_a_block(setting: Any, current: Any, before: Any, o
     assert current() == before
 
 
-@pytest.mark.parametrize(("setting", "current", "before", "other"), SETTINGS)
+@each_case(("setting", "current", "before", "other"), SETTINGS)
 def test_other_threads_keep_theirs(setting: Any, current: Any, before: Any, other: Any) -> None:
     seen = []
     with setting(other):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.graphs import new_graph
 
 import lite
@@ -45,8 +46,8 @@ def leaves_containers_to_answer(x: Any) -> None:
     assert type(np.stack([TensorDict({"a": x})] * 2)) is TensorDict
 
 
-@pytest.mark.parametrize("inside", [inside_grad, inside_vmap, inside_graph])
-@pytest.mark.parametrize("check", [looks_like_an_ndarray, leaves_containers_to_answer])
+@each_case("inside", [inside_grad, inside_vmap, inside_graph])
+@each_case("check", [looks_like_an_ndarray, leaves_containers_to_answer])
 def test_arrays_inside(inside: Any, check: Any) -> None:
     inside(check)
 
@@ -58,7 +59,7 @@ OF_MEMORY = {
 }
 
 
-@pytest.mark.parametrize("cls", [TracedArray, GraphArray, BatchedArray])
+@each_case("cls", [TracedArray, GraphArray, BatchedArray])
 def test_arrays_have_every_attribute_of_ndarrays(cls: type) -> None:
     names = {name for name in dir(np.ndarray) if not name.startswith("_")}
     assert {name for name in names if not hasattr(cls, name)} <= OF_MEMORY

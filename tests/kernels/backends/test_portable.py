@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
+from helpers.cases import each_case
 
 from lite.kernels.backends import portable
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("machine", "level"),
     [
         ("x86_64", "x86-64-v3"),

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite.kernels import sum_tree
 from lite.kernels.cpu import sum_tree as cpu
 from lite.kernels.cpu.sum_tree import search, update
 
 
-@pytest.mark.parametrize("count", [1, 3, 64, 500])
+@each_case("count", [1, 3, 64, 500])
 def test_every_level_is_right_whatever_share_of_the_leaves_changes(count):
     """Few leaves are followed up one by one; levels that are no longer than the batch are done whole."""
     rng = np.random.default_rng(count)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers.cases import each_case
 from helpers.kernels import small_library
 
 pytest.importorskip("numba")
@@ -79,7 +80,7 @@ def test_a_compiler_that_is_missing_or_fails_is_named(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("arguments", "error"),
     [
         ([], "--output DIR or --wheel [DIR] is needed"),

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers.cases import each_case
 
 pytest.importorskip("numba")
 
@@ -32,7 +33,7 @@ def digests(**environment: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("level", TARGETS)
+@each_case("level", TARGETS)
 def test_a_library_computes_what_numba_computes(
     level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import platform
 import sys
 
 import pytest
+from helpers.cases import each_case
 
 from lite.kernels.prebuild.targets import TARGETS, chosen
 
@@ -30,7 +31,7 @@ def test_host_is_all_of_this_architecture(
     assert [target.name for target in chosen("host")] == names
 
 
-@pytest.mark.parametrize("system", [("darwin", "arm64"), ("win32", "AMD64"), ("linux", "riscv64")])
+@each_case("system", [("darwin", "arm64"), ("win32", "AMD64"), ("linux", "riscv64")])
 def test_there_is_nothing_native_elsewhere(monkeypatch: pytest.MonkeyPatch, system: tuple[str, str]) -> None:
     monkeypatch.setattr(sys, "platform", system[0])
     monkeypatch.setattr(platform, "machine", lambda: system[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from helpers.cases import each_case
 
 from lite.models.graph.json_files import read_json_object, read_text
 
@@ -35,7 +36,7 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
         assert str(path) in str(error.value), content
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("folder", "target", "refused"),
     [
         ("model", "../model/other", False),

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from helpers.cases import each_case
 from helpers.recurrent_policy import PATH, inputs
 
 from lite.models import OnnxModule
@@ -51,7 +52,7 @@ def test_what_is_left_of_two_builds_is_told(monkeypatch: pytest.MonkeyPatch) -> 
         import_onnxruntime()
 
 
-@pytest.mark.parametrize(("setting", "kept"), [(None, "1"), ("0", "0"), ("", "")])
+@each_case(("setting", "kept"), [(None, "1"), ("0", "0"), ("", "")])
 def test_telemetry_is_off_unless_the_user_has_set_it(
     setting: str | None, kept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -238,7 +239,7 @@ def test_rules_of_any_form_are_read_or_refused(parts: dict[str, Any]) -> None:
         check_rules(json.dumps(parts))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@each_case("seed", range(3))
 def test_the_bound_holds(seed: int, byte_backend: Callable[[], Any]) -> None:
     """What passes multiplies no text by more than the limit and the free rules."""
     tokenizers = pytest.importorskip("tokenizers")

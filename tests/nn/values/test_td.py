@@ -107,7 +107,7 @@ def test_windows_of_several_rewards_are_discounted_by_their_length():
         TD0Estimator(gamma=0.5, value_network=None)(td)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("make", "time_dim"), [(ESTIMATORS["td1"], 0), (ESTIMATORS["td lambda"], -2), (ESTIMATORS["gae"], 0)]
 )
 def test_time_may_be_any_dimension(make, time_dim):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 import lite
 from lite import TensorDict, nn
@@ -40,7 +41,7 @@ def test_numbers_are_taken_out() -> None:
     assert inside(repr, np.ones(1)) == "TracedArray(array([1.]))"
 
 
-@pytest.mark.parametrize("kind", [float, int, complex])
+@each_case("kind", [float, int, complex])
 def test_numbers_that_would_lose_the_gradient(kind: Any) -> None:
     with pytest.raises(TypeError, match=rf"{kind.__name__}\(\) of an array that a gradient is computed for"):
         inside(lambda x: kind(x[0, 0]))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 import lite
 from lite import nn
@@ -45,7 +46,7 @@ def test_without_a_gradient_it_is_the_function() -> None:
     )
 
 
-@pytest.mark.parametrize("mapped", [(0, None), (None, 0), (0, 0)])
+@each_case("mapped", [(0, None), (None, 0), (0, 0)])
 def test_beside_maps(mapped: Any) -> None:
     args = (X if mapped[0] == 0 else Y, X + 1 if mapped[1] == 0 else Y)
 

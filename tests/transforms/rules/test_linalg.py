@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.central_differences import (
     Case,
     assert_gradients,
@@ -132,7 +133,7 @@ def test_ranks_are_constants() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "call"),
     [
         ("svd", lambda x: np.linalg.svd(x).U),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.central_differences import Case, check_central, check_gradients, check_jit, grad_of, one_of_each
 from helpers.graphs import check as check_graph
 from helpers.graphs import check_onnx, numbers
@@ -136,7 +137,7 @@ def test_deviations_of_equal_elements_have_no_slope() -> None:
     np.testing.assert_array_equal(grad_of(np.std, [2.0, 2.0, 2.0]), [0, 0, 0])
 
 
-@pytest.mark.parametrize("name", ["sum", "mean", "max", "prod", "var", "std", "median"])
+@each_case("name", ["sum", "mean", "max", "prod", "var", "std", "median"])
 def test_derivatives_have_the_dtype_of_the_argument(name: str) -> None:
     for dtype in (np.float16, np.float32):
         x = np.arange(1, 7, dtype=dtype).reshape(2, 3) / 4
@@ -168,7 +169,7 @@ def test_sums_in_another_dtype() -> None:
         grad_of(lambda x: np.sum(x, dtype=np.int64), [1.5])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "call"),
     [
         ("var", lambda x: np.var(x, mean=np.mean(x, keepdims=True))),
@@ -274,7 +275,7 @@ def test_without_nan_and_weighted() -> None:
     check_graph(lambda x: np.cumulative_sum(x, axis=1, include_initial=True), numbers(5, 3))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("function", "match"),
     [
         (lambda x: np.linalg.norm(x, 2), r"numpy\.linalg\.svdvals, which has no rule"),

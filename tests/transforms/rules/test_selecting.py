@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.central_differences import (
     Case,
     assert_gradients,
@@ -134,7 +135,7 @@ def test_lookups() -> None:
         check_graph(lambda ids: np.take(np.arange(4.0), ids), ids)  # NumPy looks at the table alone
 
 
-@pytest.mark.parametrize("function", [np.unique, np.nonzero, np.flatnonzero, np.argwhere])
+@each_case("function", [np.unique, np.nonzero, np.flatnonzero, np.argwhere])
 def test_shapes_that_depend_on_numbers_are_refused(function) -> None:
     with pytest.raises(NotImplementedError, match="the shape of the result depends on numbers"):
         check_graph(function, numbers(5))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.vmap_cases import rows
 
 from lite import nn, vmap
@@ -57,7 +58,7 @@ def test_randomness_of_nested_maps() -> None:
         assert len(np.unique(fn(np.zeros((2, 3)), np.random.default_rng(0)))) == unique
 
 
-@pytest.mark.parametrize(
+@each_case(
     "make",
     [
         lambda x: nn.distributions.TruncatedNormal(x, np.exp(x)),
