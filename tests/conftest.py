@@ -133,7 +133,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The tests of a file share a worker, which has its kernels compiled; so do all that start Ray, and the
+    """The tests of a file share a worker; so do all of compiled kernels, all that start Ray, and the
     examples of classes and functions, of which many compile the same kernels."""
     from xdist.scheduler import LoadFileScheduling
 
@@ -157,12 +157,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             file = nodeid.partition("::")[0]
             if file.startswith("lite/"):
                 return "examples"
+            if re.match(r"tests/kernels/(cpu/)?\w+\.py", file):
+                return "kernels"  # two workers compiled the same ones at the same time
             return "ray" if re.search(r"_ray[_.]", file) else file
 
         def schedule(self) -> None:
             super().schedule()  # begins with the files of most tests
             few = [file for file, tests in self.workqueue.items() if len(tests) < 4]
-            for file in [*few, "examples"]:  # which may take long each: nobody waits for one at the end
+            for file in [*few, "kernels", "examples"]:  # long ones, for which nobody waits at the end
                 if file in self.workqueue:
                     self.workqueue.move_to_end(file, last=False)
 

@@ -59,6 +59,7 @@ def locked() -> TensorDict:
     return tree(lock=True)
 
 
+@pytest.mark.depth
 def test_all_kinds_of_reads_at_once(locked: TensorDict) -> None:
     names = list(READS)
     expected = {name: repr(READS[name](locked)) for name in names}

@@ -76,6 +76,7 @@ def test_a_step_that_teaches_nothing_is_told() -> None:
     assert _line({"step": 0}) == "step 0: before learning"
 
 
+@pytest.mark.depth
 def test_parts_are_computed_again_on_the_way_back(
     rows: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +112,7 @@ def test_an_interrupt_keeps_the_steps(
     assert steps(tmp_path / "o") == steps(tmp_path / "whole")
 
 
+@pytest.mark.depth
 def test_the_model_takes_what_was_learnt(rows: Path, tmp_path: Path, run: Run) -> None:
     """The folder, its file, or the file with the graph that was written beside it."""
     learnt = tmp_path / "learnt"

@@ -54,6 +54,7 @@ def test_what_takes_long_is_told_on_standard_error(run: Run) -> None:
     assert run(["mismatch", A, SAME, *few, "--quiet"]).err == ""
 
 
+@pytest.mark.depth
 def test_the_cause_is_named(log: str, run: Run) -> None:
     found = out(run, A, log)
     assert found["cause"]["parameters"] == {"temperature": 0.6}

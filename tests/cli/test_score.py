@@ -144,6 +144,7 @@ CHANGES: list[tuple[list[str], dict[str, object] | None, str]] = [
 ]
 
 
+@pytest.mark.depth
 def test_score_goes_on_behind_what_the_same_command_wrote(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

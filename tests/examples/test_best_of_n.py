@@ -7,6 +7,7 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("tokenizers")
 
 
+@pytest.mark.depth
 def test_the_best_of_several_is_right_more_often() -> None:
     from examples.best_of_n import best_of
 

@@ -1,6 +1,9 @@
 """Networks that were trained together agree where they were trained, and differ elsewhere."""
 
+import pytest
 
+
+@pytest.mark.depth
 def test_the_spread_grows_outside_of_what_was_learned() -> None:
     from examples.ensemble_of_values import doubt, train
 

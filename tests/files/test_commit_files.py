@@ -99,6 +99,7 @@ def test_permissions_are_those_of_new_files(name: str, tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / f"f.{name}").stat().st_mode) == 0o640
 
 
+@pytest.mark.depth
 @pytest.mark.parametrize("name", standing_for_all(["npz", "folder"]))
 def test_a_full_disk(name: str, tmp_path: Path) -> None:
     """A limit of the size of files stands for the end of the disk."""

@@ -144,6 +144,7 @@ def doubled(td: Any) -> Any:
     return td
 
 
+@pytest.mark.processes
 def test_processes_work_on_the_files(tmp_path):
     td = saved(tmp_path / "td")
     expected = td["a"] * 2

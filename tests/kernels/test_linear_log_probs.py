@@ -129,6 +129,7 @@ def test_confident_rows_keep_relative_precision():
         np.testing.assert_allclose(got, [-np.log1p(598 * np.exp(-25))], rtol=1e-5)
 
 
+@pytest.mark.depth
 def test_memory_is_that_of_a_block(rng):
     """Neither logits nor a copy of the matrix: both are larger than what is taken."""
     dtype = np.float32

@@ -52,6 +52,7 @@ def test_float32_keeps_small_rewards_beside_large_ones(rng):
         np.testing.assert_allclose(out.reward, sums, rtol=1e-6, atol=0)
 
 
+@pytest.mark.depth
 @pytest.mark.host_only  # one sum serves all lengths on a GPU
 def test_windows_of_long_sequences(rng):
     """Of more digits than the other tests' windows."""

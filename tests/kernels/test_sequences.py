@@ -9,6 +9,7 @@ from lite.kernels import gae, td_lambda_return, vtrace
 SHAPES = [(1, 2500), (9, 1025), (1100, 9), (17, 1)]
 
 
+@pytest.mark.depth
 @pytest.mark.parametrize("shape", SHAPES)
 def test_tiles_join(rng, shape):
     for layout in ("time last", "time first", "every other") if shape == (9, 1025) else ("time first",):
@@ -69,6 +70,7 @@ def test_weights_keep_the_digits_of_wide_log_probs():
     assert weights.dtype == np.float32
 
 
+@pytest.mark.depth
 def test_lanes_beside_each_other(rng):
     """Features after time: too few, or enough, to be walked along memory."""
     for lanes in (3, 8, 20, 1030):

@@ -26,6 +26,7 @@ def batches(draw):
     return capacity, made
 
 
+@pytest.mark.depth
 @settings(max_examples=60)
 @given(batches(), DTYPES)
 def test_equal_cumulative_sums(case, dtype):

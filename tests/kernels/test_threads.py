@@ -36,6 +36,7 @@ def calls(seed: int) -> list[np.ndarray]:
     return [*returns, tokens, log_probs, token_log_probs(logits, tokens)]
 
 
+@pytest.mark.depth
 def test_eight_threads_at_once(threads):
     expected = [calls(seed) for seed in range(4)]
     with ThreadPoolExecutor(8) as pool:

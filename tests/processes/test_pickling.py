@@ -55,6 +55,7 @@ def test_everything_survives() -> None:
             np.testing.assert_array_equal(part["r"], expected["r"])
 
 
+@pytest.mark.processes
 def test_a_locked_tree_stays_one() -> None:
     out = pickle.loads(pickle.dumps(everything().lock_()))
     for node in (out, out["n"], out.get("lazy"), out.get("lazy").tensordicts[0]):

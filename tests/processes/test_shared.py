@@ -103,6 +103,7 @@ def test_through_queues_both_ways() -> None:
     assert rows["e"].shape == (3, 0)
 
 
+@pytest.mark.processes
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork:RuntimeWarning")
 @pytest.mark.parametrize("method", METHODS)
 def test_a_sender_ends_when_its_blocks_were_received(method: str) -> None:

@@ -42,6 +42,7 @@ def test_batches_have_the_frames_of_all():
     np.testing.assert_array_equal(got[0]["observation"][0].ravel(), [0, 1, 2, 0, 1])  # memory of its own
 
 
+@pytest.mark.depth
 def test_the_first_that_is_ready(capsys):
     stored = []
     buffer = type("Buffer", (), {"extend": lambda self, data: stored.append(data)})()

@@ -20,6 +20,7 @@ def starts(storage: RingStorage, key: str, length: int, strict: bool) -> list[tu
     return sorted(found)
 
 
+@pytest.mark.depth
 @settings(max_examples=40)
 @given(
     st.integers(1, 13), st.sampled_from([(), (3,), (2, 2)]),

@@ -200,6 +200,7 @@ def test_damaged_dumps(tmp_path) -> None:
     assert not (tmp_path / "list").exists()
 
 
+@pytest.mark.depth
 @pytest.mark.parametrize(
     "make", [lambda: LazyTensorStorage(300), lambda: LazyMemmapStorage(300), lambda: ListStorage(300)]
 )

@@ -38,6 +38,7 @@ def writes(draw):
     return rows, lanes, counts, draw(st.sampled_from([0.0, 0.1, 0.5, 1.0])), draw(st.integers(0, 2**32))
 
 
+@pytest.mark.depth
 @settings(max_examples=40)
 @given(writes(), st.booleans(), st.booleans())
 def test_equal_a_loop_over_all_rows(case, by_id, each):

@@ -76,6 +76,7 @@ def test_all_are_the_same(both: Any, shape: tuple[int, ...], axis: int, dtype: A
             np.testing.assert_allclose(other, one, tolerance, tolerance, err_msg=str(number))
 
 
+@pytest.mark.depth
 def test_on_threads_parts_meet(both: Any) -> None:
     (r, v, f, *_), done, ended = arrays((40, 9000), np.float64)
     for axis in (0, 1):

@@ -43,6 +43,7 @@ def sorted_threshold(scores: np.ndarray, weights: np.ndarray, target: float) -> 
     return float(scores[order][min(int((reached < target).sum()), len(scores) - 1)])
 
 
+@pytest.mark.depth
 def test_thresholds_are_those_of_a_sort(rng: np.random.Generator) -> None:
     for scale in (0.01, 1.0, 100.0):
         share = {0.01: 0.1, 1.0: 0.9, 100.0: 0.999}[scale]

@@ -1,12 +1,14 @@
 """The compiled half of `token_scores`: what is not asked for is not written, nor are other rows."""
 
 import numpy as np
+import pytest
 
 from lite.kernels import token_scores
 from lite.kernels._logits import Logits
 from lite.kernels.cpu import token_log_probs as cpu
 
 
+@pytest.mark.depth
 def test_only_what_is_wanted_is_written(rng):
     for wanted in range(8):
         x, tokens = rng.normal(size=(4, 30)).astype(np.float32), np.array([3, 1, 2, 29])

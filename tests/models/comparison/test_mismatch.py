@@ -95,6 +95,7 @@ def check(found: Mismatch, name: str, **parameters: float) -> None:
         np.testing.assert_allclose(found.cause.parameters[key], value, rtol=0.03)
 
 
+@pytest.mark.depth
 def test_two_that_agree_are_not_blamed(model: OnnxDecoder) -> None:
     found = mismatch(model, written(model, drawn(model, 1), noisy(1e-4)))
     assert found.cause is None
@@ -104,6 +105,7 @@ def test_two_that_agree_are_not_blamed(model: OnnxDecoder) -> None:
     assert found.estimates.mean_abs < 1e-3
 
 
+@pytest.mark.depth
 @pytest.mark.parametrize(
     ("temperature", "noise"),
     standing_for_all([(0.6, 0.02), (3.0, 0.02)]),
@@ -117,6 +119,7 @@ def test_a_temperature(temperature: float, noise: float, model: OnnxDecoder) -> 
     check(mismatch(model, log), "temperature", temperature=temperature)
 
 
+@pytest.mark.depth
 @pytest.mark.parametrize(
     ("kind", "value"),
     standing_for_all([("top_p", 0.8), ("top_k", 20), ("min_p", 0.07)]),
@@ -136,6 +139,7 @@ def test_temperature_and_support_together(model: OnnxDecoder) -> None:
     check(found, "temperature and truncated support", temperature=0.7, top_p=0.9)
 
 
+@pytest.mark.depth
 @pytest.mark.parametrize("shift", standing_for_all([1, -1]))
 def test_logits_off_by_one(shift: int, model: OnnxDecoder) -> None:
     rows = drawn(model, 7)
@@ -186,6 +190,7 @@ def test_another_model_and_a_single_odd_row_stay_unexplained(model: OnnxDecoder)
     assert np.flatnonzero(found.first_divergence >= 0).tolist() == [5]
 
 
+@pytest.mark.depth
 def test_no_cause_is_named_for_unrelated_models() -> None:
     """Where A is sure of itself, a high temperature comes nearest to any other model."""
     a, b = OnnxDecoder(embedded_model_path()), open_model("optimum-gpt2")

@@ -229,6 +229,7 @@ def test_adapters_may_be_given_as_arrays() -> None:
     np.testing.assert_allclose(decoder.prefill(0, PROMPTS[0]), want(PROMPTS[0], "casual")[-1], atol=1e-4)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", standing_for_all(["optimum-llama", "genai-qwen2-int4"]))
 def test_an_export_that_is_given_inputs_for_adapters(tmp_path: Path, name: str) -> None:
     """It is run as before, to the bit; with values it scores as the module that learnt them."""

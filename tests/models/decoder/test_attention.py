@@ -93,6 +93,7 @@ UNKNOWN = [
 ]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("change", SAME)
 def test_forms_that_are_the_same(change: Change, tmp_path: Path, rng: np.random.Generator) -> None:
     changed, plain = both(folder_of(changed_graph(change), tmp_path))

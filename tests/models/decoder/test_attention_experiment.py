@@ -41,6 +41,7 @@ TRIED = [
 ]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("change", TRIED)
 def test_what_gives_other_numbers_is_found_out(change: Change, tmp_path: Path) -> None:
     content = changed_graph(change)

@@ -43,6 +43,7 @@ def test_equal_the_scores_of_whole_rows(name: str, rng: np.random.Generator) -> 
     check(decoder, prompts, choices, [choices] * 10, 0.1 if decoder.spec.quantisation else 1e-4)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", ["slots", "pair", "gather", "no cache"])
 def test_on_every_kind_of_graph(name: str, rng: np.random.Generator) -> None:
     decoder, _, _ = make(name)
@@ -72,6 +73,7 @@ def check_relative(decoder: Any, prompts: list[np.ndarray], choices: Any, atol: 
     assert (decoder.lengths == 0).all()
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", ["half cache", "slots with gather", "no cache"])
 def test_relative_scores_on_every_kind_of_graph(name: str, rng: np.random.Generator) -> None:
     decoder, _, _ = make(name)

@@ -184,6 +184,7 @@ def test_bad_construction(tmp_path: Path) -> None:
         OnnxDecoder(tmp_path / "cut")
 
 
+@pytest.mark.depth
 def test_threads_may_share_a_decoder() -> None:
     """Runs bind buffers by address: two at once would read and write freed memory."""
     decoder = open_model("optimum-llama")

@@ -77,6 +77,7 @@ def test_steps_between_everything_else(model: Model, rng: np.random.Generator) -
     assert decoder.lengths.tolist() == [len(text) for text in texts]
 
 
+@pytest.mark.grid
 def test_from_nothing_to_the_end_of_the_context(model: Model) -> None:
     """Buffers grow on the way; a merged graph leaves its branch without a past."""
     decoder, after, atol = model

@@ -20,6 +20,7 @@ from lite.models.graph.session import open_session
 pytest.importorskip("onnxruntime")
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", standing_for_all([*STANDING, "optimum-gpt2-pair", "genai-qwen2-int4"], 5))
 def test_the_same_logits(name: str, rng: np.random.Generator) -> None:
     plain = OnnxDecoder(MODELS / name, num_threads=1, gather_logits=False)

@@ -139,6 +139,7 @@ def test_long_prompts_in_chunks(
         np.testing.assert_allclose(logits, wanted(name, text), atol=2e-4)
 
 
+@pytest.mark.depth
 def test_generation_and_scores(name: str, decoder: OnnxDecoder, rng: np.random.Generator) -> None:
     """Samples, beams and scores of rows that begin on one side and end on the other."""
     prompts = [rng.integers(3, 512, length) for length in (3, 40, 10)]

@@ -203,6 +203,7 @@ def test_bad_arguments() -> None:
         ask(ScriptedDecoder(), [[1]], PrefixCache(decoder, 100))
 
 
+@pytest.mark.depth
 def test_threads_share_a_cache(rng: np.random.Generator) -> None:
     decoder = open_model("genai-llama-fp32")
     cache = PrefixCache(decoder, 40 * decoder.bytes_per_token * 3)

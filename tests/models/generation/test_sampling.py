@@ -40,6 +40,7 @@ def known(model: TableModel, prompt: list[int], response: Generated) -> list[tup
     return [(ids[t], model.logits(ids[:t]).astype(np.float64)) for t in range(len(prompt), len(ids))]
 
 
+@pytest.mark.depth
 def test_identities() -> None:
     for options in FILTERS:
         model, prompts = TableModel.random(3, vocab_size=15), [[1, 2, 3], [4, 5]]
@@ -151,6 +152,7 @@ def test_nothing_left_to_draw() -> None:
     assert not model.rows
 
 
+@pytest.mark.depth
 @pytest.mark.parametrize(
     ("options", "saving"),
     [({"temperature": 0.9, "top_p": 0.95}, {"prompt_lookup_num_tokens": 4}), ({}, {"max_rows": 2})],

@@ -159,6 +159,7 @@ CHAT = st.lists(
 )
 
 
+@pytest.mark.grid
 @settings(max_examples=15)
 @given(chat=CHAT, prompt=st.booleans())
 @pytest.mark.parametrize("name", sorted(BUILT_IN))

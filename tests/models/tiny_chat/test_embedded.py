@@ -170,6 +170,7 @@ def test_template_renders_a_conversation() -> None:
     assert render("Echo cat").endswith("Echo cat<|im_end|>\n<|im_start|>assistant\n")
 
 
+@pytest.mark.depth
 def test_held_out_problems_are_answered(model: Model, tokenizer: Any) -> None:
     problems = held_out(70)
     answers, _ = greedy(model, tokenizer, problems)

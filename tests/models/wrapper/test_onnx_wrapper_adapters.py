@@ -66,6 +66,7 @@ def test_wrappers_of_one_model_take_turns(wrapper: OnnxWrapper) -> None:
     assert wrapper.model.adapter is None  # as it was before
 
 
+@pytest.mark.depth
 def test_in_many_threads(wrapper: OnnxWrapper) -> None:
     made = [wrapper.get_new_version(adapter=name, batching=True) for name in (*ADAPTERS, None)] * 6
     with ThreadPoolExecutor(8) as pool:

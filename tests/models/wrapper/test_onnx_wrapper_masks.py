@@ -77,6 +77,7 @@ def test_reasoning_that_the_template_writes_again(decoder: OnnxDecoder) -> None:
     check(policy, "<think>\nhm\n</think>\n\n42", ended=True)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("name", "answer"), CASES)
 def test_scoring_marks_what_generation_wrote(decoder: OnnxDecoder, name: str, answer: str) -> None:
     policy = OnnxWrapper(decoder, tokenizer=embedded_model_path(), **TEMPLATES[name])

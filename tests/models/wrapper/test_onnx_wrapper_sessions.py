@@ -40,6 +40,7 @@ def said(wrapper: OnnxWrapper, prompts: list[str] = PROMPTS) -> tuple[list[Any],
     return list(out["text", "response"]), [np.asarray(row).tolist() for row in log_probs]
 
 
+@pytest.mark.depth
 def test_results_are_those_of_one_session() -> None:
     one, three = make(), make(sessions=3)
     for options in ({}, {"do_sample": False}):
@@ -128,6 +129,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
+@pytest.mark.depth
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -157,6 +157,7 @@ def test_copies_pickles_and_states_have_what_was_learnt() -> None:
     np.testing.assert_array_equal(rows(original(td), "log_probs", "full")[2], now[2])
 
 
+@pytest.mark.depth
 def test_threads_get_old_or_new_weights() -> None:
     wrapper = wrap("tokens", pad_output=True, generate_kwargs={**GREEDY, "max_new_tokens": 12}, sessions=2)
     prompts = TensorDict({"tokens": Tokens(prompt=np.arange(8).reshape(2, 4), batch_size=[2])}, [2])

@@ -440,6 +440,7 @@ def head(name: str, **options: Any) -> nn.ProbabilisticTensorDictSequential:
     )
 
 
+@pytest.mark.depth
 @pytest.mark.parametrize("name", HEADS)
 def test_policies_act_deterministically(name: str, tmp_path: Path) -> None:
     net = head(name, default_interaction_type="random")

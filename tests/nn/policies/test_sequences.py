@@ -118,6 +118,7 @@ def test_a_graph_to_which_the_beginnings_are_inputs(name: str, given: bool) -> N
     assert len(step._kept) == 1
 
 
+@pytest.mark.depth
 def test_jacobians_of_a_graph_with_beginnings() -> None:
     pytest.importorskip("onnxruntime")
     layer = LAYERS["LSTM"]()

@@ -97,6 +97,7 @@ def test_sequences_and_whole_tensordicts() -> None:
     assert sent(add.select_out_keys("h")).out_keys == ["h"]
 
 
+@pytest.mark.processes
 def test_other_processes_take_them() -> None:
     pytest.importorskip("cloudpickle")
     td = TensorDict(x=np.arange(4.0), batch_size=[4])

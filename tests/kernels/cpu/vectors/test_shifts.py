@@ -17,6 +17,7 @@ def copied(x: Any, y: Any, count: int, shift: float) -> None:
     shifted(x, 2, y, 3, count, np.float32(shift))
 
 
+@pytest.mark.depth
 @pytest.mark.skipif(backend() != "numba", reason="Numba does not run the kernels")
 def test_copies_so_many(rng: Any) -> None:
     for count in [0, 1, 15, 16, 17, 40]:
