@@ -63,6 +63,17 @@ def run(script: str, *arguments: Any, seconds: float = 240.0) -> Any:
     Raises:
         AssertionError: it failed, took longer, or a process of Ray's is left.
     """
+    status, out, errors = _run(script, arguments, seconds)
+    if status and "The current node timed out during startup" in errors:
+        # Ray gives a node 30 seconds, whatever else a machine does.
+        status, out, errors = _run(script, arguments, seconds)
+    assert status == 0, f"{out}\n{errors}"
+    told = [line for line in out.splitlines() if line.startswith(("[[", '{"', "[{"))]  # Ray may say more
+    return json.loads(told[-1])
+
+
+def _run(script: str, arguments: tuple[Any, ...], seconds: float) -> tuple[int, str, str]:
+    """The exit status of a script, and what it printed."""
     folder = tempfile.mkdtemp(prefix="r", dir="/tmp")  # short: Ray has sockets in there
     environment = {
         **os.environ,
@@ -89,10 +100,8 @@ def run(script: str, *arguments: Any, seconds: float = 240.0) -> Any:
     finally:
         left = _left_behind(folder)
         shutil.rmtree(folder, ignore_errors=True)
-    assert job.returncode == 0, f"{out}\n{errors}"
-    assert left == [], f"processes were left behind: {left}"
-    told = [line for line in out.splitlines() if line.startswith(("[[", '{"', "[{"))]  # Ray may say more
-    return json.loads(told[-1])
+    assert job.returncode or left == [], f"processes were left behind: {left}"
+    return job.returncode, out, errors
 
 
 def _left_behind(folder: str, seconds: float = 20.0) -> list[str]:
