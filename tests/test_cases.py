@@ -28,7 +28,9 @@ def test_every_case_runs_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert seen == [(x, a, b, number) for x in (1, 2) for a, b in (("p", 3), ("q", 4))]
 
 
-@pytest.mark.parametrize(("ids", "note"), [(None, "case 1: {'x': 2}"), ({"one": 0, "two": 0}, "case 1: two")])
+@pytest.mark.parametrize(
+    ("ids", "note"), [(None, "case: 1, {'x': 2}"), ({"one": 0, "two": 0}, "case: 1, 'two'")]
+)
 def test_the_case_that_fails_is_named(ids: Any, note: str) -> None:
     @each_case("x", [1, 2, 3], ids=ids)
     def body(x: int) -> None:

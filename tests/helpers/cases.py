@@ -6,14 +6,32 @@ import copy
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 import pytest
 
 Test = Callable[..., None]
+
+
+@contextmanager
+def noting(*case: Any) -> Iterator[None]:
+    """Adds the case to what is raised inside; for loops, and methods, where `each_case` does not go."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note("case: " + ", ".join(map(_shown, case))[:500])
+        raise
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, FunctionType):
+        return f"{value.__name__} of line {value.__code__.co_firstlineno}"
+    return repr(value)
 
 
 def each_case(names: str | Sequence[str], cases: Iterable[Any], ids: Any = None) -> Callable[[Test], Test]:
@@ -34,14 +52,11 @@ def each_case(names: str | Sequence[str], cases: Iterable[Any], ids: Any = None)
             skipped = None
             for number, row in enumerate(rows):
                 case = dict(zip(arguments, row, strict=True))
-                with pytest.MonkeyPatch.context() as patch:
+                with pytest.MonkeyPatch.context() as patch, noting(number, _name(ids, number, row) or case):
                     try:
                         test(**_of_a_case(fixtures, number, patch), **case)
                     except pytest.skip.Exception as reason:
                         skipped = skipped or reason
-                    except BaseException as error:
-                        error.add_note(f"case {number}: {_name(ids, number, row) or repr(case)[:300]}")
-                        raise
             if skipped:
                 raise skipped
 

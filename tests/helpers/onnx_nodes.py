@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import noting
 
 from lite import TensorDict, jit, nn, value_and_grad, vmap
 from lite._files.onnx import writer

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from helpers.cases import noting
 
 from lite import vmap
 
@@ -203,8 +204,5 @@ def check_mapped(name: str, fn: Any, specs: Any) -> None:
 def for_each(check: Callable[..., None], cases: list[Case]) -> None:
     """Run a check for each of many small cases; a failure names the case."""
     for name, fn, specs in cases:
-        try:
+        with noting(name):
             check(name, fn, specs)
-        except Exception as error:
-            error.add_note(f"in the case {name!r}")
-            raise

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import noting
 
 from lite import TensorDict, optim
 from lite.optim.leaves import LARGE

@@ -6,8 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
-from helpers.noting import noting
+from helpers.cases import each_case, noting
 
 import lite
 from lite import TensorDict, nn, optim

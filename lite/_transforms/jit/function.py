@@ -63,7 +63,7 @@ def jit(
 
     Args:
         static_argnames: names of arguments that are part of the graph: one graph for each value.
-        donate: names of arguments that the caller does not use again, such as parameters: they stay there.
+        donate: names of arguments that the caller does not use again; they stay in the session.
         dynamic_axes: `{name: {axis: label}}`, axes whose size may change. By default batch dimensions of
             TensorDicts and first axes of arrays, if one graph serves all sizes, or a graph for each shape.
         providers: onnxruntime's execution providers; the CPU's by default. With `CUDAExecutionProvider`,

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
-from helpers.noting import noting
+from helpers.cases import each_case, noting
 
 from lite import TensorDict
 from lite.nn import distributions as d

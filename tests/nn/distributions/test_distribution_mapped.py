@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import noting
 
 from lite import vmap
 from lite.nn import distributions as d

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, noting
 from helpers.densities import points
-from helpers.noting import noting
 
 from lite.nn import distributions as d
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
-from helpers.noting import noting
+from helpers.cases import each_case, noting
 
 from lite.nn import distributions as d
 from lite.nn.distributions.support import GreaterThan

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, noting
 from helpers.graphs import numbers, open_graph, operators_of, run_graph
-from helpers.noting import noting
 
 from lite import nn
 

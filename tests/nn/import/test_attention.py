@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from helpers.noting import noting
+from helpers.cases import noting
 from helpers.onnx_nodes import Case, check_all, model_of, numbers
 
 from lite import nn, value_and_grad

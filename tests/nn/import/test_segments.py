@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import noting
 from helpers.models.real_models import MODELS
-from helpers.noting import noting
 from helpers.onnx_nodes import model_of
 
 from lite import TensorDict, enable_grad, jit, nn, value_and_grad, vmap

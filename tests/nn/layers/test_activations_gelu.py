@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import noting
 
 from lite import nn
 from lite.nn.layers.large_arrays import LARGE

@@ -4,8 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
-from helpers.noting import noting
+from helpers.cases import each_case, noting
 
 from lite import nn, vmap
 from lite.nn.layers.linear import linear

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import noting
 from helpers.central_differences import CHECKS, Case
-from helpers.noting import noting
 from helpers.vmap_cases import Spec
 
 import lite

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from helpers.cases import each_case
+from helpers.cases import each_case, noting
 from helpers.central_differences import results_of
 from helpers.layer_cases import CASES, Case
-from helpers.noting import noting
 
 import lite
 from lite import TensorDict, nn, stack, vmap

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import noting
 
 from lite import nn
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import noting
 from helpers.nn.transitions import categorical, critic, gaussian, linear, q_network, transitions
-from helpers.noting import noting
 
 from lite import TensorDict, enable_grad, nn, value_and_grad
 from lite.nn import losses

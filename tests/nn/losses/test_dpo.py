@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, noting
 from helpers.nn.token_actors import PROMPTS, ROWS, Scorer, batch
-from helpers.noting import noting
 
 from lite import TensorDict, lazy_stack
 from lite.nn.losses import DPOLoss, DPOLossOutput, dpo_loss

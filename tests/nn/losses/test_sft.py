@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import noting
 from helpers.nn.token_actors import PROMPTS, ROWS, Scorer, batch
-from helpers.noting import noting
 
 from lite import TensorClass, TensorDict, lazy_stack
 from lite.nn.losses import SFTLoss, minor_sft_loss, sft_loss

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import noting
 from helpers.nn.token_actors import PROMPTS, ROWS, Scorer, batch, padded
-from helpers.noting import noting
 
 from lite import NonTensorStack, TensorDict, nn, value_and_grad
 from lite.nn.losses import GRPOLoss, grpo_loss

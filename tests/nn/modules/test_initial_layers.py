@@ -4,7 +4,7 @@ import copy
 import pickle
 
 import numpy as np
-from helpers.noting import noting
+from helpers.cases import noting
 
 from lite import nn
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
-from helpers.noting import noting
+from helpers.cases import each_case, noting
 
 from lite import TensorDict, nn, vmap
 from lite.models import OnnxModule

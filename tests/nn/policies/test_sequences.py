@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import noting
 
 from lite import TensorDict, grad, jacrev, jit, nn, value_and_grad, vmap
 from lite.nn.policies.sequences import run_sequences, run_steps

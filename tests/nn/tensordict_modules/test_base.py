@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import noting
 
 from lite import TensorDict, nn
 from lite.nn import TensorDictModule, TensorDictModuleBase

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import noting
 
 import lite
 from lite import TensorDict, nn

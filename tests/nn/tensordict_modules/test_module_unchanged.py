@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
-from helpers.noting import noting
+from helpers.cases import each_case, noting
 from helpers.unchanged import F32, Hit, fail
 
 from lite import TensorDict, nn

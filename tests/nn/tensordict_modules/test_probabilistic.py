@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
-from helpers.noting import noting
+from helpers.cases import each_case, noting
 
 from lite import NonTensorData, TensorDict, stack
 from lite.nn import (

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import noting
 
 from lite import TensorDict
 from lite.nn import TensorDictModule, TensorDictSequential, WrapModule

@@ -5,7 +5,7 @@ from collections import OrderedDict
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import noting
 
 from lite import TensorDict, lazy_stack, nn
 from lite.nn import TensorDictModule, TensorDictSequential, WrapModule

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from helpers.noting import noting
+from helpers.cases import noting
 from helpers.rollouts import Counted, rollout, with_values
 
 from lite import TensorDict, default_dtype

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
-from helpers.cases import each_case
-from helpers.noting import noting
+from helpers.cases import each_case, noting
 
 from lite.nn.values.standardize import standardized
 

@@ -6,9 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, noting
 from helpers.densities import check_density, check_outside, check_quantiles, check_slope
-from helpers.noting import noting
 
 from lite.nn import distributions as d
 
