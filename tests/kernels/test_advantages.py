@@ -33,8 +33,8 @@ def test_vtrace_at_a_truncated_step_uses_its_own_next_value():
     assert advantage[2] == target[2] == 4.5
 
 
-def test_retrace_is_the_sum_of_the_paper(rng):
-    kind = np.float32
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_retrace_is_the_sum_of_the_paper(rng, kind):
     for time_dim in (-1, 0):
         for shape in ((9, 20), (1, 1)):
             weight = np.exp(rng.normal(size=shape))

@@ -61,10 +61,11 @@ def test_small_calls_lay_nothing_out(monkeypatch):
         raise AssertionError("laid out")
 
     monkeypatch.setattr(_sequences.Sequences, "__init__", refuse)
-    gae(FLOATS, FLOATS, FLOATS, FLAGS, gamma=0.9, lmbda=0.9)
-    reward_to_go(FLOATS, FLAGS)
-    discounted_return(FLOATS, FLAGS, gamma=0.9)
-    assert td_lambda_return(FLOATS, FLOATS, FLAGS, gamma=0.9, lmbda=0.9).shape == FLOATS.shape
+    floats = FLOATS.astype(np.float64)  # for which most tests compile
+    gae(floats, floats, floats, FLAGS, gamma=0.9, lmbda=0.9)
+    reward_to_go(floats, FLAGS)
+    discounted_return(floats, FLAGS, gamma=0.9)
+    assert td_lambda_return(floats, floats, FLAGS, gamma=0.9, lmbda=0.9).shape == FLOATS.shape
     monkeypatch.setattr(_estimates, "_SHORT", 23)
     with pytest.raises(AssertionError, match="laid out"):
-        reward_to_go(FLOATS, FLAGS)
+        reward_to_go(floats, FLAGS)

@@ -255,6 +255,7 @@ def test_infinite_and_missing_logits_have_the_log_probs_of_the_model():
     np.testing.assert_allclose(log_probs, [-np.log(2), np.nan, 0], rtol=1e-6, atol=1e-30)
 
 
+@pytest.mark.grid  # compiled for a type of its own
 def test_float64_logits_beyond_float32_are_infinite():
     tokens, _ = sample_tokens(np.array([[0.0, 1e300, 0.0]]), np.arange(1))
     np.testing.assert_array_equal(tokens, 1)

@@ -57,7 +57,7 @@ def test_a_ban_hides_what_is_no_number() -> None:
 
 def test_bias_of_a_token_twice_counts_twice() -> None:
     bias = np.array([0, 2]), np.array([1, 1]), np.array([1.0, 1.0])
-    assert sample_tokens(np.array([[1.5, 0.0]]), np.arange(1), bias=bias, temperature=0)[0] == [1]
+    assert sample_tokens(np.array([[1.5, 0.0]], np.float32), np.arange(1), bias=bias, temperature=0)[0] == [1]
 
 
 def test_bits_mask_as_booleans_do(rng: Any) -> None:

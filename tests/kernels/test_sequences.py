@@ -6,6 +6,7 @@ from helpers import reference
 
 from lite.kernels import gae, td_lambda_return, vtrace
 
+TYPES = ("float64",)
 SHAPES = [(1, 2500), (9, 1025), (1100, 9), (17, 1)]
 
 
@@ -60,6 +61,7 @@ def test_weights_of_any_size(dtype, least, most, rtol):
     np.testing.assert_array_equal(weights[-4:], [0.0, 0.0, np.inf, np.inf])
 
 
+@pytest.mark.grid
 def test_weights_keep_the_digits_of_wide_log_probs():
     """Those of a difference of two large numbers, beside rewards of few digits."""
     one, zero = np.ones(3, np.float32), np.zeros(3, np.float32)

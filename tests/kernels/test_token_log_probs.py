@@ -8,7 +8,6 @@ from helpers.kernels_under_test import ON_DEVICE, SIMULATED, token_log_probs
 from lite.kernels.backends.choice import backend
 
 COMPILED = backend() != "numpy" and not SIMULATED
-TYPES = "float32", "bfloat16"  # by default; what reads 16 bits is one function for all kernels
 SIZES = [1, 33, 600] if SIMULATED else [1, 2, 33, 4095, 4096, 4097, 10000]
 
 
