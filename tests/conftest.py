@@ -31,7 +31,7 @@ from lite._arrays.public import written_in
 
 _KERNELS = Path(__file__).parents[1] / "kernels"
 _SOURCES = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(_KERNELS.rglob("*.py"))))
-os.environ.setdefault("NUMBA_CACHE_DIR", f"{tempfile.gettempdir()}/lite-numba-{_SOURCES.hexdigest()[:16]}")
+_CACHE = f"{tempfile.gettempdir()}/lite-numba-{_SOURCES.hexdigest()[:16]}"
 if sys.dont_write_bytecode:  # images of containers say so, and each process would compile all sources anew
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     _BYTECODE = os.environ.setdefault("PYTHONPYCACHEPREFIX", str(_KERNELS.parent / ".pytest_cache/bytecode"))
@@ -57,7 +57,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.all or any("::" in argument for argument in config.args):
         config.option.markexpr = ""
+    _choose_compiler(bool(config.option.markexpr) and not kernels_under_test.ON_DEVICE)
     config.pluginmanager.register(switched)  # for examples, too, which lie outside of this folder
+
+
+def _choose_compiler(fast: bool) -> None:
+    """Where kernels are kept and, where not every test runs, how: LLVM's optimisation takes a third of
+    the time to compile them. `--all` compiles as users do."""
+    if "NUMBA_CACHE_DIR" in os.environ:  # by the user, or by the process that started this worker
+        return
+    os.environ["NUMBA_CACHE_DIR"] = f"{_CACHE}-unoptimised" if fast else _CACHE
+    if fast:
+        os.environ.setdefault("NUMBA_OPT", "0")
 
 
 gc.disable()  # until all tests are known: their objects stay, and would be visited again and again

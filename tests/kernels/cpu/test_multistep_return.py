@@ -47,7 +47,9 @@ def test_memory_is_enough_for_a_piece_and_its_last_windows():
     assert cpu.work_memory(10**6, 5000).size >= 3 * 9 * 5000
     for n_steps in (256, 257, 3000):  # where the longer of two pieces begins to count
         reward, done = np.ones(30_000, np.float32), np.zeros(30_000, bool)
-        args = [np.empty(reward.size, kind) for kind in (np.float32, np.int64, np.int64, np.float32, np.bool_)]
+        args = [
+            np.empty(reward.size, kind) for kind in (np.float32, np.int64, np.int64, np.float32, np.bool_)
+        ]
         memory = cpu.work_memory(reward.size, n_steps)
         cpu.sequences(reward, done, reward.size, n_steps, np.ones(n_steps + 1), *args, memory, 0, 1)
         np.testing.assert_array_equal(args[0], np.minimum(n_steps, np.arange(30_000, 0, -1)))

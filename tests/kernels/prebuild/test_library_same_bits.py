@@ -41,6 +41,8 @@ def test_a_library_computes_what_numba_computes(
     reasons: list[str] = []
     if prebuilt.find(level, reasons) is None:
         pytest.skip(f"no library of this level for this processor: {reasons}")
-    compiled = digests(LITE_KERNELS="numba", NUMBA_CACHE_DIR=str(tmp_path), **TARGETS[level].environment)
+    compiled = digests(
+        LITE_KERNELS="numba", NUMBA_CACHE_DIR=str(tmp_path), NUMBA_OPT="3", **TARGETS[level].environment
+    )
     assert len(compiled) > 400
     assert digests(LITE_KERNELS=f"prebuilt:{level}") == compiled

@@ -67,7 +67,7 @@ for function, instruction in ((sums, "prefetch"), (shifted, "prefetch"), (shifte
 @pytest.mark.simulator
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="looks for instructions of x86")
 def test_memory_is_fetched_ahead_and_written_past_the_caches(tmp_path):
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_OPT": "3"}
     run = subprocess.run(
         [sys.executable, "-c", ASSEMBLY],
         env=environment, capture_output=True, text=True, timeout=300, check=True,

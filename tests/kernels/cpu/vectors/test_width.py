@@ -49,7 +49,7 @@ def test_loops_over_a_block_use_the_widest_registers(tmp_path):
     registers = _widest_registers()
     if registers is None:
         pytest.skip("needs an x86 processor with AVX2")
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_OPT": "3"}
     run = subprocess.run(
         [sys.executable, "-c", ASSEMBLY, dtype, registers],
         env=environment, capture_output=True, text=True, timeout=300, check=True,
