@@ -60,7 +60,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         pytest.skip("nothing is compiled with NUMBA_DISABLE_JIT")
     environment = {
         **TARGETS["armv8"].environment, "NUMBA_CACHE_DIR": str(tmp_path_factory.mktemp("cache")),
-        "LITE_KERNELS": "numba",
+        "LITE_KERNELS": "numba", "NUMBA_OPT": "3",
     }  # fmt: skip
     run = subprocess.run(
         [sys.executable, "-c", ASSEMBLY],
