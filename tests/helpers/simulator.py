@@ -26,18 +26,16 @@ def gpu_found() -> bool:
     return subprocess.run([sys.executable, "-c", question], capture_output=True).returncode == 0
 
 
-def run(*files: Path | str, at_least: int, on_gpu: bool = True, compiled: bool = True) -> None:
+def run(*files: Path | str, at_least: int, on_gpu: bool = True) -> None:
     """Run tests, by file or name, on device arrays: `at_least` so many, all pass, none is skipped.
 
-    Without `on_gpu` they run in the simulator whatever there is. Without `compiled` the simulator's results
-    are compared with those of kernels that run on NumPy, which need not be compiled for it.
+    Without `on_gpu` they run in the simulator whatever there is. The simulator's results are compared with
+    those of kernels that run on NumPy, which need not be compiled for it.
     """
     pytest.importorskip("numba", reason="the CUDA simulator is Numba's")
     environment = {**os.environ, "LITE_TEST_KERNELS": "cuda"}
     if not (on_gpu and gpu_found()):
-        environment["NUMBA_ENABLE_CUDASIM"] = "1"
-        if not compiled:
-            environment["LITE_KERNELS"] = "numpy"
+        environment |= {"NUMBA_ENABLE_CUDASIM": "1", "LITE_KERNELS": "numpy"}
     command = [sys.executable, "-m", "pytest", "-q", "--all", "-n0", "-p", "no:cacheprovider"]
     command += map(str, files)
     done = subprocess.run(

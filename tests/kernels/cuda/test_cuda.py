@@ -28,7 +28,7 @@ ONE_OF_EACH = [
 
 
 def test_one_of_each_kernel() -> None:
-    simulator.run(*ONE_OF_EACH, at_least=len(ONE_OF_EACH), compiled=False)
+    simulator.run(*ONE_OF_EACH, at_least=len(ONE_OF_EACH))
 
 
 @pytest.mark.simulator
