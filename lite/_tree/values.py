@@ -11,7 +11,7 @@ import numpy as np
 from numpy import ndarray
 
 from lite._arrays.device import on_leaves, unwrap
-from lite._arrays.dtypes import get_default_dtype, is_numeric
+from lite._arrays.dtypes import NUMBERS, get_default_dtype, is_numeric
 from lite._arrays.foreign import from_dlpack, is_foreign, is_tensor
 from lite._arrays.numbers import SCALARS
 from lite._arrays.settings import list_to_stack
@@ -28,7 +28,8 @@ def invalid_keys(entries: dict[Any, Any], batch_size: Shape, device: str | None)
     """Keys of entries that must be converted before they are stored; None if a key is not a string.
 
     A valid leaf is a NumPy array of numbers whose leading dimensions are the batch size. Nearly all entries
-    are, so the test is a copy of `is_valid_leaf` in one loop over plain attributes.
+    are, so the test is a copy of `is_valid_leaf` in one loop over plain attributes. Numbers of rarer dtypes,
+    such as bfloat16, are among the keys, too; their conversion keeps them as they are.
 
     Args:
         entries: the user's keys and values.
@@ -45,7 +46,7 @@ def invalid_keys(entries: dict[Any, Any], batch_size: Shape, device: str | None)
             return None
         if (
             type(value) is not ndarray
-            or value.dtype.kind not in "fibuc"
+            or value.dtype not in NUMBERS
             # len() costs a quarter of .shape, which creates a tuple.
             or (
                 ndim
@@ -93,7 +94,7 @@ def is_valid_leaf(value: object, batch_size: Shape, device: str | None) -> bool:
                 else value.shape[:ndim] == batch_size
             )
         )
-        and value.dtype.kind in "fibuc"
+        and value.dtype in NUMBERS
         and (device is None or device == "cpu")
     )
 

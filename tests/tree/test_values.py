@@ -39,6 +39,16 @@ def test_numbers_become_arrays(value: Any, dtype: str, shape: tuple[int, ...]) -
     np.testing.assert_array_equal(stored, np.array(value, dtype=dtype))
 
 
+@each_case("dtype", [">f4", "longdouble", "bfloat16", "uint16"])
+def test_arrays_of_all_numbers_are_stored_themselves(dtype: str) -> None:
+    import ml_dtypes  # gives NumPy the name bfloat16
+
+    array = np.ones(2, getattr(ml_dtypes, dtype, dtype))
+    assert TensorDict({"a": array}, [2]).get("a") is array
+    assert TensorDict(batch_size=[2]).set("a", array).get("a") is array
+    assert TensorDict(batch_size=[2]).update({"a": array}).get("a") is array
+
+
 def test_default_float_dtype_holds_for_scalars_lists_and_tuples() -> None:
     with lite.default_dtype("float64"):
         td = TensorDict(a=1.5, b=[1.5], c=(1.5,))
