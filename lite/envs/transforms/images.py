@@ -73,8 +73,8 @@ class ToTensorImage(ImageTransform):
         if not self.shape_tolerant or obs.shape[-1] == 3:
             obs = np.moveaxis(obs, -1, -3)
         if self.from_int or (self.from_int is None and not floating):
-            obs = obs if floating else obs.astype(get_default_dtype())
-            obs = obs / obs.dtype.type(255)
+            dtype = obs.dtype if floating else get_default_dtype()
+            obs = np.divide(obs, dtype.type(255), dtype=dtype)
         obs = obs.astype(self.dtype, copy=False)
         return obs[None] if self.unsqueeze and obs.ndim == 3 else obs
 
