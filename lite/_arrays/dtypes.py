@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -136,6 +137,7 @@ def is_numeric(dtype: Dtype) -> bool:
     return dtype.kind in "biufc" or (dtype.kind == "V" and dtype.names is None and dtype.type is not np.void)
 
 
+@lru_cache(256)  # a quarter of the time for four equal dtypes
 def compute_dtype(*dtypes: Dtype) -> tuple[Dtype, Dtype]:
     """Dtypes of an operation on parameters: (to compute in, of the result).
 

@@ -16,7 +16,7 @@ from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.parameter import Parameter
 from lite.nn._modules.uninitialized import UninitializedBuffer
 
-_REGISTRIES = ("_parameters", "_buffers", "_modules")
+_REGISTRIES = ("_modules", "_parameters", "_buffers")  # children are asked for most
 
 # A new object after each assignment to a name of any module, so that a check for assignments costs nothing.
 # It is no counter, as two threads could write the same number.

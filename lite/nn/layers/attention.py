@@ -164,9 +164,8 @@ class MultiheadAttention(Module):
         """
         self._check(query, key, value, key_padding_mask, attn_mask, is_causal)
         batched, same = query.ndim == 3, query is key and key is value
-        compute, result = compute_dtype(
-            *(a.dtype for a in (query, key, value, self.out_proj._tensor("weight")))
-        )
+        weight = self.out_proj._tensor("weight")
+        compute, result = compute_dtype(query.dtype, key.dtype, value.dtype, weight.dtype)
         arrays = [query] if same else [query, key, value]
         arrays = [(a if batched else a[None]).astype(compute, copy=False) for a in arrays]
         heads = [self._heads(x, not batched or self.batch_first) for x in self._project(arrays)]
