@@ -313,17 +313,14 @@ def filter_empty_(td: T) -> T:
 
 def _create_node(path: Path, made: dict[Path, Any]) -> Any:
     """Create the node at a path and its parents; None if another node or leaf is at one of the paths."""
-    known = len(path) - 1  # in most cases only the last node is new
-    while path[:known] not in made:
-        known -= 1
-    parent = made[path[:known]]
-    for n in range(known, len(path)):
-        if parent._get_entry(path[n]) is not None:
-            return None
-        node = made[path[: n + 1]] = parent._with({})
-        parent._put(path[n], node)
-        parent = node
-    return parent
+    parent = made.get(path[:-1])
+    if parent is None:
+        parent = _create_node(path[:-1], made)
+    if parent is None or parent._get_entry(path[-1]) is not None:
+        return None
+    node = made[path] = parent._with({})
+    parent._put(path[-1], node)
+    return node
 
 
 def _overridden(path: Path) -> KeyError:
