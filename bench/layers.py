@@ -1,9 +1,11 @@
 """Layers beside torch's, with the same weights, on one thread; and stacked parameters under vmap.
 
-    python bench/layers.py [--only PATTERN] [--rounds N] [--output DIR]
+    python -m lite.kernels.prebuild --output KERNELS
+    LITE_KERNELS_PATH=KERNELS python bench/layers.py [--only PATTERN] [--rounds N] [--output DIR]
 
-float32, evaluation mode, torch under no_grad. Results go to bench/results/layers.md; `--only` times the
-layers whose names match, and saves nothing.
+Kernels compiled beforehand are those of wheels. Without the first line Numba compiles those of large arrays,
+and NumPy computes small ones. float32, evaluation mode, torch under no_grad. Results go to
+bench/results/layers.md; `--only` times the layers whose names match, and saves nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import torch  # noqa: E402
 from side_by_side import arguments, machine, measure, place, report, row  # noqa: E402
 
 from lite import from_modules, nn, vmap  # noqa: E402
+from lite.kernels import backend  # noqa: E402
 
 COPIES = 16
 
@@ -113,7 +116,7 @@ def main() -> None:
     asked = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    about = machine() | {"torch": torch.__version__, "threads": 1}
+    about = machine() | {"kernels": backend(), "torch": torch.__version__, "threads": 1}
     rows = []
     with torch.no_grad():
         for case in (case for case in CASES if re.search(asked.only, name_of(case))):
