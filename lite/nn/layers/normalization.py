@@ -110,7 +110,8 @@ class LayerNorm(_OverLastDims):
         shape = self.normalized_shape
         size = math.prod(shape)
         compiled = layers_for(input, weight, bias)
-        if compiled is not None and all(a is None or a.shape == shape for a in (weight, bias)):  # not stacked
+        stacked = not (weight is None or weight.shape == shape) or not (bias is None or bias.shape == shape)
+        if compiled is not None and not stacked:
             return compiled.layer_norm(input, weight, bias, size, self.eps)
         x, dtype = floats(input)
         with np.errstate(invalid="ignore"):  # rows with infinities become NaN, as in compiled code
