@@ -1,5 +1,6 @@
 """TorchRL's tutorial "Recurrent DQN: training recurrent policies", on lite: CartPole without its pixels."""
 
+import sys
 import tempfile
 
 import lite
@@ -21,7 +22,7 @@ from lite.nn.losses import DQNLoss, SoftUpdate
 from lite.optim import Adam
 
 
-def main(total_frames=20_000, begin=1000, utd=16):
+def main(total_frames=20_000, begin=1000, utd=16, seed=0):
     env = TransformedEnv(
         GymEnv("CartPole-v1"),
         Compose(
@@ -31,6 +32,7 @@ def main(total_frames=20_000, begin=1000, utd=16):
             ObservationNorm(standard_normal=True, in_keys=["observation"]),
         ),
     )
+    env.set_seed(seed)
     env.transform[-1].init_stats(1000, reduce_dim=[0], cat_dim=0)
     feature = Mod(nn.MLP(4, 32, num_cells=[]), in_keys=["observation"], out_keys=["embed"])
     n_cells = feature(env.reset())["embed"].shape[-1]
@@ -53,10 +55,11 @@ def main(total_frames=20_000, begin=1000, utd=16):
             batch_size=200,
         )
         collector = Collector(env, stoch_policy, frames_per_batch=50, total_frames=total_frames)
-        longest = 0
+        longest, returns = 0, []
         for data in collector:
             rb.extend(data.reshape(-1))
             longest = max(longest, data["next", "step_count"].max().item())
+            returns.extend(data["next", "step_count"][data["next", "done"]].tolist())
             if len(rb) < begin:
                 continue
             with lite.enable_grad():
@@ -68,8 +71,8 @@ def main(total_frames=20_000, begin=1000, utd=16):
             exploration_module.step(collector.frames_per_batch)
             updater.step()
         collector.shutdown()
-    return longest
+    return longest, returns
 
 
 if __name__ == "__main__":
-    print(main())
+    print(main(*map(int, sys.argv[1:]))[0])

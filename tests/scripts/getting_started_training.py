@@ -12,9 +12,9 @@ from lite.nn.losses import DQNLoss, SoftUpdate
 from lite.optim import Adam
 
 
-def main(init_rand_steps=5000, long_enough=200):
+def main(init_rand_steps=5000, long_enough=200, total_frames=-1, seed=0):
     env = TransformedEnv(GymEnv("CartPole-v1"), StepCounter())
-    env.set_seed(0)
+    env.set_seed(seed)
 
     value_mlp = MLP(out_features=env.action_spec.shape[-1], num_cells=[64, 64])
     value_net = Mod(value_mlp, in_keys=["observation"], out_keys=["action_value"])
@@ -27,7 +27,7 @@ def main(init_rand_steps=5000, long_enough=200):
         env,
         policy_explore,
         frames_per_batch=frames_per_batch,
-        total_frames=-1,
+        total_frames=total_frames,
         init_random_frames=init_rand_steps,
     )
     rb = ReplayBuffer(storage=LazyTensorStorage(100_000))
@@ -35,12 +35,12 @@ def main(init_rand_steps=5000, long_enough=200):
     optim = Adam(loss.parameters(), lr=0.02)
     updater = SoftUpdate(loss, eps=0.99)
 
-    total_count, total_episodes, t0 = 0, 0, time.time()
+    total_count, returns, t0 = 0, [], time.time()
     for i, data in enumerate(collector):
         rb.extend(data)
         num_frames = data.numel()
         total_count += num_frames
-        total_episodes += data["next", "done"].sum().item()
+        returns.extend(data["next", "step_count"][data["next", "done"]].tolist())
         exploration_module.step(num_frames)
         max_length = rb[:]["next", "step_count"].max()
         if len(rb) > init_rand_steps:
@@ -56,8 +56,10 @@ def main(init_rand_steps=5000, long_enough=200):
                 print(f"Max num steps: {max_length}, rb length {len(rb)}")
         if max_length > long_enough:
             break
-    print(f"solved after {total_count} steps, {total_episodes} episodes and in {time.time() - t0}s.")
-    return max_length
+    print(
+        f"{max_length} steps after {total_count} steps, {len(returns)} episodes and in {time.time() - t0}s."
+    )
+    return max_length, returns
 
 
 if __name__ == "__main__":

@@ -11,7 +11,14 @@ from lite.nn.losses import REDQLoss, SoftUpdate
 from lite.optim import Adam
 
 
-def main(total_frames=4000, frames_per_batch=200, init_random_frames=1000, updates_per_frame=1, seed=0):
+def main(
+    total_frames=4000,
+    frames_per_batch=200,
+    init_random_frames=1000,
+    updates_per_frame=1,
+    seed=0,
+    compile=False,
+):
     env = make_env()
     actor, qvalue = make_agent(env)
     loss_module = REDQLoss(actor_network=actor, qvalue_network=qvalue, num_qvalue_nets=10, sub_sample_len=2)
@@ -27,18 +34,25 @@ def main(total_frames=4000, frames_per_batch=200, init_random_frames=1000, updat
         total_frames=total_frames,
     )
     collector.set_seed(seed)
+
+    @lite.enable_grad()
+    def update(sampled_tensordict):
+        loss = loss_module(sampled_tensordict)
+        (loss["loss_actor"] + loss["loss_qvalue"] + loss["loss_alpha"]).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        target_net_updater.step()
+
+    if compile:
+        update = lite.jit(update)
+
     collected_frames, returns = 0, []
     for tensordict in collector:
         collector.update_policy_weights_()
         replay_buffer.extend(tensordict.reshape(-1))
         collected_frames += tensordict.numel()
         for _ in range(frames_per_batch * updates_per_frame if collected_frames >= init_random_frames else 0):
-            with lite.enable_grad():
-                loss = loss_module(replay_buffer.sample())
-                (loss["loss_actor"] + loss["loss_qvalue"] + loss["loss_alpha"]).backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            target_net_updater.step()
+            update(replay_buffer.sample())
         done = tensordict["next", "done"]
         returns.extend(tensordict["next", "episode_reward"][done].tolist())
     with set_exploration_type(ExplorationType.DETERMINISTIC):

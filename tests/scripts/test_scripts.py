@@ -18,7 +18,7 @@ pytest.importorskip("gymnasium")
 
 FOLDER = Path(__file__).parent
 ACTOR, QVALUE = ("loss_actor", "actor_network_params"), ("loss_qvalue", "qvalue_network_params")
-CRITIC = ("loss_critic", "critic_network_params")
+CRITIC, VALUE = ("loss_critic", "critic_network_params"), ("loss_value", "value_network_params")
 STEPS = {"frames_per_batch": 10, "total_frames": 210, "init_random_frames": 200}
 PENDULUM, CARTPOLE = (-200 * 16.3, -200.0), (8.0, 100.0)  # returns of an episode before anything is learnt
 
@@ -69,9 +69,19 @@ SHORT = {
         PENDULUM,
         episodes=1,
         steps=(20, 20),
-        falls=(("loss_value", "value_network_params"), ACTOR),
+        falls=(VALUE, ACTOR),
         targets=(20, 0.005),
         explores={"eps": 1 - 0.9 * 210 / 1_000_000},
+    ),
+    "discrete_iql": Short(
+        STEPS,
+        CARTPOLE,
+        steps=(20,),
+        falls=(
+            QVALUE,
+            VALUE,
+        ),  # of actions as likely as here, the weights of its actor's loss change with both
+        targets=(20, 10),
     ),
     "discrete_sac": Short(
         {**STEPS, "utd_ratio": 0.5},
@@ -96,6 +106,14 @@ SHORT = {
         targets=(2, 0.05),
         explores={"eps": 0.2 - 0.1 * 100 / 400},
         batch="last",
+    ),
+    "mappo_ippo": Short(
+        {"total_frames": 600, "frames_per_batch": 600, "max_steps": 20, "epochs": 4, "minibatch_size": 150},
+        (-20 * 0.2, 8**0.5),  # each step beside both others, or from one corner to the goal in another
+        episodes=1,  # the mean of those of a batch
+        steps=(16,),
+        falls=(("loss_objective", "actor_network_params"), CRITIC),
+        batch="buffer",
     ),
     "ppo_continuous": Short(
         {"total_frames": 256, "frames_per_batch": 256, "epochs": 2},
@@ -139,7 +157,7 @@ SHORT = {
     ),
 }
 OFFLINE = {
-    "iql": (QVALUE, ("loss_value", "value_network_params"), ACTOR),
+    "iql": (QVALUE, VALUE, ACTOR),
     "cql": (QVALUE, ACTOR),
     "td3_bc": (QVALUE,),  # its actor follows a critic that moves
 }
@@ -215,7 +233,9 @@ def test_the_page_of_logging(page: Any, tmp_path: Path) -> None:
 def test_the_first_training_loop_learns(monkeypatch: pytest.MonkeyPatch) -> None:
     seed_entropy(monkeypatch, 0)
     script = module("getting_started_training", monkeypatch)
-    assert script.main(init_rand_steps=300, long_enough=45) > 45
+    longest, lengths = script.main(init_rand_steps=300, long_enough=45)
+    assert longest > 45
+    assert np.mean(lengths[:10]) < 30
 
 
 @pytest.mark.filterwarnings("ignore:no dimension is called 'time'")  # as TorchRL's does
@@ -227,6 +247,38 @@ def test_replay_buffers(page: Any) -> None:
     assert names["s"]["pixels_trsf"].shape == (1, 10, 4, 1, 32, 24)
 
 
+def test_recurrent_sequences(page: Any) -> None:
+    names = page("recurrent_sequences")
+    data, losses = names["data"], names["losses"]
+    begins = np.roll(data["next", "done"], 1)
+    begins[0] = True
+    np.testing.assert_array_equal(data["is_init"], begins)
+    inside = ~begins[1:, 0]  # an episode starts from no state, and goes on from the one before
+    np.testing.assert_array_equal(data["rs_h"][1:][inside], data["next", "rs_h"][:-1][inside])
+    np.testing.assert_array_equal(data["rs_h"][begins[:, 0]], 0)
+    assert np.abs(names["both"][:, : names["frames"]] - names["second"]).max() > 1e-2
+    assert losses[-1] < losses[0]
+
+
+def test_trajectories(page: Any) -> None:
+    names = page("trajectories")
+    data, split = names["data"], names["split_data"]
+    lengths = np.bincount(data["collector", "traj_ids"])
+    np.testing.assert_array_equal(split["collector", "mask"].sum(-1), lengths)
+    assert split.shape == (len(lengths), max(lengths))
+    for row, length in enumerate(lengths):
+        first = lengths[:row].sum()
+        np.testing.assert_array_equal(
+            split["observation"][row, :length], data["observation"][first : first + length]
+        )
+    for episodes in (names["traj_data"], names["traj_data_cat"]):
+        assert episodes["next", "done"].sum() == 5
+    for sample in (names["sample"], names["sample_async"]):
+        after, following = sample["next", "observation"][:-1], sample["observation"][1:]
+        assert (after != following).any(-1).sum() <= 1  # two slices
+        assert len(sample) >= 16
+
+
 def marked(names: Iterable[str], *standing_for_all: str) -> list[Any]:
     """The names, of which some stand for all, and the others are a grid."""
     return [pytest.param(one, marks=[] if one in standing_for_all else pytest.mark.grid) for one in names]
@@ -236,8 +288,8 @@ def marked(names: Iterable[str], *standing_for_all: str) -> list[Any]:
 def test_a_training_script(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     script, short = module(name, monkeypatch), SHORT[name]
     training = Training(script, monkeypatch)
-    found = script.main(**short.arguments)
-    returns = [found] if isinstance(found, int) else [found[0], *found[1]]
+    evaluated, met, *_ = script.main(**short.arguments)
+    returns = [evaluated, *met]
     assert all(short.returns[0] <= value <= short.returns[1] for value in returns)
     assert short.episodes in (None, len(returns) - 1)
     training.check_steps(*short.steps)
