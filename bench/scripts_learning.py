@@ -4,21 +4,27 @@
     python bench/scripts_learning.py --only reinforce dqn_cartpole --rounds 3
 
 Each script runs with the arguments of `RUNS`, by turns on lite, on lite with `compile=True` (its update is a
-graph, by `lite.jit`), and on TorchRL, in one process on one core.
+graph, by `lite.jit`), and on TorchRL, in one process on one core. Those without arguments are pages that show
+what there is: they run from their first line to the last, and learn nothing that is told.
 A script that is run takes the place of its row in the results, which are saved after each run; others stay.
 `scripts_on_torchrl.py` has how the text runs on TorchRL, and which of its lines differ there: they are
 counted, without imports.
 
-A return is what a script tells last: an evaluation without exploration, of one episode or, in DQN, of ten.
-"while training" is the mean of the last fifth of the returns that it met on the way.
+A return is what a script tells last: an evaluation without exploration, of one episode or, in DQN, of ten,
+or the longest episode that it met (`LONGEST`). "while training" is the mean of the last fifth of the returns
+that it met on the way; offline there are none.
 """
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import io
 import json
+import logging
 import os
 import statistics
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -35,8 +41,9 @@ import lite  # noqa: F401  # what the first import takes is no part of a run
 
 # Far fewer frames than the scripts' own arguments, as TorchRL's runs take minutes: they show what a step
 # costs, and that returns of both are of one kind, not who learns better.
+_OFFLINE = {"gradient_steps": 300, "frames": 2000}
 _OFF_POLICY = {"total_frames": 1400, "init_random_frames": 1000, "frames_per_batch": 200}
-RUNS: dict[str, dict[str, Any]] = {
+RUNS: dict[str, dict[str, Any] | None] = {
     "reinforce": {"total_frames": 3000, "frames_per_batch": 200},
     "a2c": {"total_frames": 1920},
     "ppo_continuous": {"total_frames": 2048, "frames_per_batch": 1024, "epochs": 3},
@@ -50,7 +57,23 @@ RUNS: dict[str, dict[str, Any]] = {
     "ddpg": {**_OFF_POLICY, "total_frames": 1200},
     "sac": {**_OFF_POLICY, "total_frames": 1200},
     "discrete_sac": {**_OFF_POLICY, "utd_ratio": 0.5},
+    "crossq": {**_OFF_POLICY, "total_frames": 1050, "frames_per_batch": 50},
+    "redq": {**_OFF_POLICY, "total_frames": 1060, "frames_per_batch": 20},
+    "discrete_iql": {**_OFF_POLICY, "total_frames": 1100, "frames_per_batch": 50},
+    "iql": {"name": "iql", **_OFFLINE},
+    "cql": {"name": "cql", **_OFFLINE},
+    "td3_bc": {"name": "td3_bc", **_OFFLINE},
+    "mappo": {"name": "mappo", "total_frames": 6000},
+    "dqn_with_rnn": {"total_frames": 1250},
+    "getting_started_training": {"total_frames": 3000, "init_rand_steps": 1000, "long_enough": 500},
+    **dict.fromkeys(
+        ("getting_started_envs", "getting_started_modules", "getting_started_optim")
+        + ("getting_started_storage", "getting_started_logging", "replay_buffers")
+        + ("recurrent_sequences", "trajectories")
+    ),
 }
+FILES = {**dict.fromkeys(("iql", "cql", "td3_bc"), "offline"), "mappo": "mappo_ippo"}  # others by their names
+LONGEST = ("dqn_with_rnn", "getting_started_training")
 SIDES = ("lite", "compiled", "torchrl")
 _COLUMNS = (
     *("script", "frames", "seeds", "lines", "lite", "compiled", "TorchRL", "times faster", "compiled"),
@@ -61,18 +84,25 @@ _COLUMNS = (
 def run(name: str, side: str, seed: int) -> dict[str, float]:
     """One run: seconds, seconds of the processor, and returns."""
     torch.manual_seed(seed)
-    module = script(name, torchrl=side == "torchrl")
-    start, start_cpu = time.perf_counter(), time.process_time()
-    options = {"compile": True} if side == "compiled" else {}
-    tested, trained, *_ = module.main(**RUNS[name], **options, seed=seed)
-    seconds, processor = time.perf_counter() - start, time.process_time() - start_cpu
-    last = trained[-max(1, len(trained) // 5) :]
-    return {
-        "seconds": round(seconds, 2),
-        "processor_seconds": round(processor, 2),
-        "return": round(float(tested), 2),
-        "training_return": round(statistics.fmean(last), 2),
-    }
+    given = RUNS[name]
+    told: tuple[Any, ...] = ()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.chdir(stack.enter_context(tempfile.TemporaryDirectory())))
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        start, start_cpu = time.perf_counter(), time.process_time()
+        module = script(FILES.get(name, name), torchrl=side == "torchrl")
+        if given is not None:
+            start, start_cpu = time.perf_counter(), time.process_time()
+            options = {"compile": True} if side == "compiled" else {}
+            told = module.main(**given, **options, seed=seed)
+        seconds, processor = time.perf_counter() - start, time.process_time() - start_cpu
+    found = {"seconds": round(seconds, 3), "processor_seconds": round(processor, 3)}
+    if told:
+        found["return"] = round(float(told[0]), 2)
+    if told and isinstance(told[1], list):
+        last = told[1][-max(1, len(told[1]) // 5) :]
+        found["training_return"] = round(statistics.fmean(last), 2)
+    return found
 
 
 def new_row(name: str) -> dict[str, Any]:
@@ -80,22 +110,35 @@ def new_row(name: str) -> dict[str, Any]:
     return {
         "script": name,
         "arguments": RUNS[name],
-        "changed_lines": changed_lines(name, array=False),
-        "changed_lines_of_arrays": changed_lines(name, array=True),
+        "changed_lines": changed_lines(FILES.get(name, name), array=False),
+        "changed_lines_of_arrays": changed_lines(FILES.get(name, name), array=True),
         **{side: [] for side in SIDES},
     }
 
 
 def sides_of(name: str) -> list[str]:
     """What a script runs on: one without a function for its update is not compiled."""
-    compiles = "compile" in inspect.signature(script(name, torchrl=False).main).parameters
+    if RUNS[name] is None:
+        return ["lite", "torchrl"]
+    main = script(FILES.get(name, name), torchrl=False).main
+    compiles = "compile" in inspect.signature(main).parameters
     return [side for side in SIDES if compiles or side != "compiled"]
 
 
 def _band(values: list[float]) -> str:
     if not values:
         return "-"
-    return f"{statistics.fmean(values):.0f} ({min(values):.0f} to {max(values):.0f})"
+    digits = 0 if max(map(abs, values)) >= 5 else 2
+    return f"{statistics.fmean(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.1f} s" if value >= 1 else f"{value:.2f} s"
+
+
+def _frames(given: dict[str, Any] | None) -> str:
+    given = given or {}
+    return str(given.get("total_frames", given.get("frames", "-")))
 
 
 def _median(runs: list[dict[str, float]], what: str) -> float:
@@ -109,7 +152,8 @@ def text(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
         "By turns in one process, on one core. Lines: those of the script that TorchRL does not take as",
         "they stand, imports aside; those of arrays in brackets. Seconds: medians of processor time.",
         "Returns: means over seeds, the lowest and the highest: of an evaluation at the end, and of the last",
-        "fifth of those met while training.",
+        f"fifth of those met while training. The first is the longest episode in {' and '.join(LONGEST)}.",
+        "Frames of iql, cql and td3_bc are recorded ones. Rows without frames are pages, which do not learn.",
         "",
         f"| {' | '.join(_COLUMNS)} |",
         f"|---{'|--:' * (len(_COLUMNS) - 1)}|",
@@ -118,12 +162,14 @@ def text(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
         seconds = {side: _median(r[side], "processor_seconds") for side in SIDES if r[side]}
         faster = {side: f"{seconds['torchrl'] / x:.2f}" for side, x in seconds.items()}
         bands = [
-            _band([x[what] for x in r[side]]) for what in ("return", "training_return") for side in SIDES
+            _band([x[what] for x in r[side] if what in x])
+            for what in ("return", "training_return")
+            for side in SIDES
         ]
         lines.append(
-            f"| {r['script']} | {r['arguments']['total_frames']} | {len(r['lite'])} "
+            f"| {r['script']} | {_frames(r['arguments'])} | {len(r['lite'])} "
             f"| {r['changed_lines']} ({r['changed_lines_of_arrays']}) "
-            f"| {' | '.join(f'{seconds[side]:.1f} s' if side in seconds else '-' for side in SIDES)} "
+            f"| {' | '.join(_seconds(seconds[side]) if side in seconds else '-' for side in SIDES)} "
             f"| {faster['lite']} | {faster.get('compiled', '-')} | {' | '.join(bands)} |"
         )
     return "\n".join(lines) + "\n"
@@ -147,6 +193,7 @@ def main() -> None:
     about = {**machine(), "torch": torch.__version__}
     for package in ("tensordict", "torchrl", "gymnasium"):
         about[package] = __import__(package).__version__
+    logging.getLogger("torchrl").setLevel(logging.WARNING)
     folder = place(asked)
     rows = {**_kept(folder), **{name: new_row(name) for name in asked.only}}
     for seed in range(asked.rounds):
