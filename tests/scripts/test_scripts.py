@@ -156,6 +156,7 @@ SHORT = {
         explores={"sigma": 1.0},
     ),
 }
+COMPILED = ("dqn_cartpole", "crossq", "discrete_iql", "mappo_ippo", "ppo_continuous", "redq", "sac")
 OFFLINE = {
     "iql": (QVALUE, VALUE, ACTOR),
     "cql": (QVALUE, ACTOR),
@@ -284,7 +285,7 @@ def marked(names: Iterable[str], *standing_for_all: str) -> list[Any]:
     return [pytest.param(one, marks=[] if one in standing_for_all else pytest.mark.grid) for one in names]
 
 
-@pytest.mark.parametrize("name", marked(SHORT, "dqn_cartpole", "dqn_with_rnn", "sac"))
+@pytest.mark.parametrize("name", marked(SHORT, "dqn_cartpole", "dqn_with_rnn", "mappo_ippo", "sac"))
 def test_a_training_script(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     script, short = module(name, monkeypatch), SHORT[name]
     training = Training(script, monkeypatch)
@@ -307,7 +308,7 @@ def test_a_training_script(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert after < before, loss
 
 
-@pytest.mark.parametrize("name", marked(("dqn_cartpole", "crossq", "ppo_continuous", "sac"), "dqn_cartpole"))
+@pytest.mark.parametrize("name", marked(COMPILED, "dqn_cartpole"))
 def test_a_training_script_as_a_graph(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """`compile=True` learns the same, to rounding."""
     pytest.importorskip("onnxruntime")
