@@ -156,7 +156,19 @@ SHORT = {
         explores={"sigma": 1.0},
     ),
 }
-COMPILED = ("dqn_cartpole", "crossq", "discrete_iql", "mappo_ippo", "ppo_continuous", "redq", "sac")
+COMPILED = (
+    *(
+        "a2c",
+        "crossq",
+        "ddpg",
+        "discrete_iql",
+        "discrete_sac",
+        "dqn_cartpole",
+        "mappo_ippo",
+        "ppo_continuous",
+    ),
+    *("redq", "sac", "td3"),
+)
 OFFLINE = {
     "iql": (QVALUE, VALUE, ACTOR),
     "cql": (QVALUE, ACTOR),
@@ -308,14 +320,18 @@ def test_a_training_script(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert after < before, loss
 
 
-@pytest.mark.parametrize("name", marked(COMPILED, "dqn_cartpole"))
+@pytest.mark.parametrize("name", marked((*COMPILED, *OFFLINE), "dqn_cartpole"))
 def test_a_training_script_as_a_graph(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """`compile=True` learns the same, to rounding."""
     pytest.importorskip("onnxruntime")
     fewer = {"dqn_cartpole": {"num_updates": 10}, "crossq": {"frames_per_batch": 10, "total_frames": 230}}
-    arguments, found = {**SHORT[name].arguments, **fewer.get(name, {})}, []
+    if name in OFFLINE:
+        arguments = {"name": name, "gradient_steps": 10, "frames": 256}
+    else:
+        arguments = {**SHORT[name].arguments, **fewer.get(name, {})}
+    found = []
     for compile in (False, True):
-        script = module(name, monkeypatch)
+        script = module("offline" if name in OFFLINE else name, monkeypatch)
         losses = noted_losses(script, monkeypatch)
         seed_entropy(monkeypatch, 0)
         script.main(**arguments, compile=compile)
