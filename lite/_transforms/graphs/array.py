@@ -148,6 +148,14 @@ class GraphArray(NumberlessArray):
             RuntimeError,
         )
 
+    def backward(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raises RuntimeError: what has a derivative is an array of `grad`, whatever computes below."""
+        self._fail(
+            "calls backward() of an array that has no gradient: compute it inside "
+            "`with lite.enable_grad():`, from parameters that require gradients",
+            RuntimeError,
+        )
+
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphArray:
         return self
 

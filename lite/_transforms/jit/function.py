@@ -329,22 +329,22 @@ class JitFunction:
 
     def _traced(self, forms: Any, structure: Structure, flat: Flattener, level: int) -> Runner:
         """The graph with as many dynamic sizes as it can have."""
+        first = level
         while True:
             shapes = _shapes(flat, level)
-            if level < _FIXED and not any(type(n) is int and n < 0 for shape in shapes for n in shape):
-                level += 1
-                continue
             labels = [tuple([f"n{-n}" if type(n) is int and n < 0 else n for n in shape]) for shape in shapes]
+            dynamic = any(isinstance(n, str) for shape in labels for n in shape)
             try:
                 program = trace_function(self.fn, structure, flat.leaves, labels)
                 break
             except Restart:
                 raise
             except Exception:
-                if level == _FIXED:
+                if not dynamic:
                     raise
                 level += 1
-        self._levels[forms] = level
+        if dynamic or level > first:  # sizes of 0 and 1 say nothing about others
+            self._levels[forms] = level
         return self._keep((forms, shapes), program, flat)
 
     def _keep(self, key: Any, program: Program, flat: Flattener) -> Runner:

@@ -14,7 +14,7 @@ import numpy as np
 
 from lite._arrays.device import is_device_leaf, move
 from lite._arrays.types import Array, ArrayHolder, Shape, raw
-from lite._transforms.graphs.sizes import Size
+from lite._transforms.graphs.sizes import Comparison, Size
 from lite._transforms.graphs.writer import model_bytes
 from lite._transforms.jit.aligning import align
 from lite._transforms.jit.arguments import Argument
@@ -91,12 +91,16 @@ class Runner:
 
     def fits(self, leaves: Sequence[Any]) -> bool:
         """Whether what the function asked of dynamic sizes is answered the same for some arguments."""
+        return self.other_answer(leaves) is None
+
+    def other_answer(self, leaves: Sequence[Any]) -> tuple[Comparison, int | None] | None:
+        """What has another answer for some arguments, and the size there; None if nothing has."""
         primes = self.program.primes
         for asked in self.program.comparisons:
             size = measured(asked.size, primes, lambda label: self._size(label, leaves))
             if size is None or not asked.holds(size):
-                return False
-        return True
+                return asked, size
+        return None
 
     def model(self, frozen: bool) -> bytes:
         """The serialised model; with `frozen`, arrays that are taken from elsewhere are constants of it."""

@@ -187,9 +187,12 @@ class Step:
     def _called(self, given: list[Argument]) -> Any:
         leaves = [leaf for argument in given for leaf in argument.leaves]
         self._check(leaves, [], 0 if self._held is None else len(self._held.names))
-        if not self._runner.fits(leaves):
+        found = self._runner.other_answer(leaves)
+        if found is not None:
+            asked, size = found
             raise ValueError(
-                f"{self.__name__} branches on a size, and was traced for sizes that give another answer."
+                f"{self.__name__} asks whether a size is {asked.operator} {asked.other}, and its graph is "
+                f"for sizes of which that is {asked.answer}: got the size {size}."
             )
         return self._runner.call(given)
 

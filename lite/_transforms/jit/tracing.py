@@ -257,7 +257,7 @@ def trace_function(
         before = [dict(node._data) if node._parts() is None else None for node in containers]
         with _tracing(graph):
             value = fn(*args, **kwargs)
-        found["comparisons"] = frozenset(comparisons.found or ())
+            found["comparisons"] = frozenset(comparisons.found or ())
         outputs: dict[str, Any] = {}
 
         def noted(flat: Flattener) -> list[str]:

@@ -283,6 +283,11 @@ def _reduce(graph: Graph, op: str, x: GraphArray, axis: Axes, keepdims: bool) ->
     return graph.cast(out, x.dtype)
 
 
+def _is_empty(x: GraphArray, axis: Axes) -> bool:
+    """Whether there is nothing to reduce; `lite.jit` keeps the graph for sizes of the same answer."""
+    return math.prod(x.shape[k] for k in _axes(x, axis)) < 1
+
+
 def _is_given(value: object) -> bool:
     return value is not None and value is not NOT_GIVEN
 
@@ -323,6 +328,8 @@ def _onnx_reduction(
         x = graph.cast(x, summed_dtype(x, dtype))
     x = _masked(graph, x, options.get("where", True), initial if left_out is None else left_out)
     wide = graph.cast(x, np.int32) if x.dtype == BOOL else x
+    if left_out is None and not _is_given(initial) and _is_empty(x, axis):
+        raise ValueError(f"zero-size array to reduction operation {join.__name__} which has no identity")
     out: Any = _reduce(graph, op, wide, axis, options.get("keepdims", False))
     if _is_given(initial):
         out = join(out, graph.operand(initial, out.dtype))
@@ -350,7 +357,9 @@ def _onnx_mean(
         total = np.sum(x, axis, dtype, keepdims=keepdims, where=where)
         return total / np.sum(chosen, axis, keepdims=keepdims)
     wanted = dtype if dtype is not None else x.dtype if x.dtype.kind == "f" else np.float64
-    return _reduce(graph, "ReduceMean", graph.cast(x, wanted), axis, keepdims)
+    out = _reduce(graph, "ReduceMean", graph.cast(x, wanted), axis, keepdims)
+    # The operator gives 0.
+    return graph.expand(graph.constant(np.nan, wanted), out.shape) if _is_empty(x, axis) else out
 
 
 @ONNX.rule(np.var)

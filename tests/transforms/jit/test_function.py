@@ -61,6 +61,13 @@ def test_one_graph_serves_all_sizes() -> None:
     assert len(step._kept) == 1
 
 
+def test_sizes_that_are_fixed_leave_others_dynamic() -> None:
+    step = lite.jit(lambda x: x * 2)
+    for n in (1, 4, 0, 5, 1, 6):
+        np.testing.assert_array_equal(step(np.ones(n)), np.full(n, 2))
+    assert len(step._kept) == 3  # 0, 1 and all others
+
+
 def test_what_hangs_on_a_size_has_a_graph_for_each() -> None:
     step = lite.jit(lambda x: sum(x[i] * i for i in range(len(x))))
     for n in (3, 5, 3):
@@ -74,6 +81,13 @@ def test_a_branch_on_a_size_has_a_graph_for_each_answer() -> None:
         x = np.arange(float(n))
         want = x[:4].sum() if n > 2 else x * 2
         np.testing.assert_array_equal(step(TensorDict(x=x, batch_size=[n])), want)
+
+
+def test_a_branch_on_a_dynamic_size_is_asked_at_each_call() -> None:
+    step = lite.jit(lambda x: x * 2 if x.shape[0] > 3 else x * max(x.shape[0], 2) * 5)
+    for n, factor in ((5, 2), (3, 15), (7, 2), (0, 10), (2, 10), (3, 15)):
+        np.testing.assert_array_equal(step(np.ones(n)), np.full(n, factor))
+    assert len(step._kept) == 4  # one for 5 and 7
 
 
 def test_a_branch_on_the_length_of_a_tensordict() -> None:
@@ -295,6 +309,11 @@ LEFT: list[Any] = []
         (lambda x: x if x.sum() > 0 else -x, RuntimeError, r"branches on .* line \d+: "),
         (lambda x: np.linalg.svd(x)[1], NotImplementedError, r"calls numpy.linalg.svd.* line \d+: "),
         (lambda x: float(x[0, 0]), RuntimeError, "takes a float of"),
+        (
+            lambda x: x.sum().backward(),
+            RuntimeError,
+            r"backward\(\) .* `with lite.enable_grad\(\):`.* line \d+: ",
+        ),
         (lambda x: LEFT.append(x * 2), RuntimeError, r"keeps an array of shape .* return it \(.* line \d+: "),
         (lambda x: np.zeros(3).__setitem__(0, x[0, 0]), ValueError, "with a sequence"),
         (lambda x: x + np.random.default_rng().random(3), NotImplementedError, "other numbers"),

@@ -92,6 +92,10 @@ def test_arguments_must_be_those_that_were_traced(file: Path) -> None:
         step(params, state, TensorDict(x=np.ones((4, 3), np.float32), batch_size=[4]), RNG)
     with pytest.raises(ValueError, match=r"must be float32 of shape .*, got float64"):
         step(params, state, batch(4).apply(lambda x: x.astype(np.float64)), RNG)
+    with pytest.raises(
+        ValueError, match=r"asks whether a size is < 1, and its graph .* is False: got the size 0"
+    ):
+        step(params, state, batch(0), RNG)
     with pytest.raises(TypeError, match=r"update takes .*, got 1 arguments"):
         step(params)
 

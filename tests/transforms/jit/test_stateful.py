@@ -349,6 +349,44 @@ def test_gradients_add_up() -> None:
     assert net.bias.grad.shape == (2,)
 
 
+def test_a_step_without_gradients_is_told_where_they_are_noted() -> None:
+    net = nn.Linear(3, 2, rng=0)
+
+    def step(x: Any) -> Any:
+        loss = (net(x) ** 2).mean()
+        loss.backward()
+        return loss
+
+    with pytest.raises(RuntimeError, match=r"no gradient: compute it inside `with lite.enable_grad\(\):`"):
+        lite.jit(step)(BATCHES[0][0])
+    with lite.enable_grad():
+        lite.jit(step)(BATCHES[0][0])
+    assert net.weight.grad is not None
+
+
+def test_an_empty_batch() -> None:
+    """The loss is NumPy's NaN, and what learns stays."""
+    net = nn.Linear(3, 2, rng=0)
+    optimizer = optim.SGD(net.parameters(), lr=0.1)
+
+    @lite.jit(threads=1)
+    @lite.enable_grad()
+    def step(x: Any) -> Any:
+        loss = (net(x) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach(), x.sum()
+
+    step(BATCHES[0][0])
+    before = net.weight.data.copy()
+    loss, total = step(np.zeros((0, 3), np.float32))
+    assert np.isnan(loss)
+    assert total == 0
+    np.testing.assert_array_equal(net.weight.data, before)
+    assert np.isfinite(step(BATCHES[1][0][:5])[0])
+
+
 def test_what_a_graph_would_not_change_is_refused() -> None:
     net = nn.Linear(3, 2, rng=0)
     net.calls = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
 from typing import Any
 
 import numpy as np
@@ -306,3 +308,22 @@ def test_means_of_arrays_of_any_length_are_one_graph(axis: Any) -> None:
     for n in (2, 5, 3):
         x = np.random.default_rng(n).normal(size=(n, 3, 4))
         np.testing.assert_allclose(found(x), gradient(x), rtol=1e-10)
+
+
+def test_reductions_of_nothing() -> None:
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+    for name in ("mean", "var", "std", "sum", "prod"):
+        for axis in (None, 0, 1):
+            function = functools.partial(getattr(np, name), axis=axis)
+            found = lite.jit(lambda x, function=function: function(x), threads=1)
+            for n in (4, 0, 3):
+                x = np.ones((n, 2), np.float32)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # NumPy's, of an empty mean
+                    np.testing.assert_array_equal(found(x), function(x), strict=True)
+            assert len(found._kept) == 2
+    for name in ("max", "min"):
+        found = lite.jit(functools.partial(getattr(np, name), axis=0), threads=1)
+        found(np.ones((4, 2)))
+        with pytest.raises(ValueError, match="zero-size array"):
+            found(np.ones((0, 2)))
