@@ -69,8 +69,9 @@ def jit(
         providers: onnxruntime's execution providers; the CPU's by default. With `CUDAExecutionProvider`,
             donated values stay on the GPU, in Numba's arrays if there is numba-cuda, and products of float32
             are rounded to TF32 unless its options have `{"use_tf32": "0"}`.
-        threads, fallback: threads inside one operator, by default one per core that may be used; run `fn`
-            itself, with one warning, where it has no graph.
+        threads: threads inside one operator; by default one where no operator has enough to do for two at the
+            sizes of the first call, or one per core that may be used.
+        fallback: run `fn` itself, with one warning, where it has no graph.
 
     Raises:
         NotImplementedError, ImportError: at a call, `fn` does what no graph does; without onnxruntime.

@@ -36,7 +36,7 @@ class Runner:
         program: the traced function.
         pairs: leaves of the arguments that stay in the session, with the outputs that are their next values.
         places: for each leaf of the arguments that is an entry its container, and its key.
-        options: of the session: `providers` and `threads`.
+        options: of the session: `providers` and `threads`, None for those of the program.
         saved: the model, and what is joined and in tiles in it, of a step that comes from a file.
         held: how many of the first leaves belong to a `Stateful`: those in `pairs` are replaced by a run.
     """
@@ -56,7 +56,7 @@ class Runner:
         self._written = {i: x for i, x in program.written.items() if i >= held or i not in pairs}
         self.pairs = pairs
         self.places = places
-        self._options = options
+        self._options = {**options, "threads": program.threads} if options["threads"] is None else options
         self._lock = threading.Lock()
         names = {
             name: pairs[i] for i, name in enumerate(program.arguments) if i in pairs and name is not None

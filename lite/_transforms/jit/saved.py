@@ -232,7 +232,7 @@ def load_step(
     Args:
         path: of the graph.
         providers: onnxruntime's execution providers; the CPU's by default.
-        threads: threads inside one operator; by default one per core that may be used.
+        threads: threads inside one operator; by default as many as `lite.jit` gave it.
         generator: a seed or numpy.random.Generator for draws from a generator that was no argument.
 
     Raises:
@@ -313,6 +313,7 @@ def _plan(runner: Runner, count: int | None) -> dict[str, Any]:
         "labels": {label: list(place) for label, place in program.labels.items()},
         "comparisons": [list(one) for one in sorted(program.comparisons)],
         "primes": {str(prime): label for prime, label in program.primes.items()},
+        "threads": program.threads,
         "pairs": {str(i): name for i, name in runner.pairs.items()},
         "places": [None if place is None else list(place) for place in runner.places],
         "joined": [
@@ -346,6 +347,7 @@ def _program(contract: dict[str, Any], generator: Any) -> Any:
             for n, name, other, answer in contract["comparisons"]
         ),
         shapes={},
+        threads=1 if contract.get("threads") == 1 else None,  # which files before this entry do not have
     )
     pairs = {int(i): str(name) for i, name in contract["pairs"].items()}
     places = [None if place is None else (int(place[0]), str(place[1])) for place in contract["places"]]

@@ -22,6 +22,7 @@ from lite._transforms.graphs.sizes import Comparison, Size, comparisons
 from lite._transforms.graphs.trace import Input, Traced, TracesDifferError, trace
 from lite._transforms.jit.draws import Draw, traced_generator_class
 from lite._transforms.jit.structure import Builder, Flattener, Structure
+from lite._transforms.jit.threads import threads_for
 from lite._transforms.vmap.running import maps
 
 _PACKAGE = str(Path(__file__).parents[2])
@@ -60,6 +61,7 @@ class Program:
         primes: what stands for each dynamic size in the shapes of draws.
         comparisons: what the function asked of dynamic sizes.
         shapes: of the values of the graph; None for a dynamic size.
+        threads: inside one operator, by default: 1, or None for one per core.
         entries: entries of containers among the arguments that it sets: the number of the container, the key,
             their structure, and their outputs; None where it removes one.
     """
@@ -76,6 +78,7 @@ class Program:
     primes: dict[int, str]
     comparisons: frozenset[Comparison]
     shapes: dict[str, tuple[int | None, ...]]
+    threads: int | None
 
     @property
     def fixed_shapes(self) -> dict[str, Shape]:
@@ -314,6 +317,7 @@ def trace_function(
         labels=_labels(labels),
         primes={n: name for name, n in second.dimensions.items()},
         shapes=_shapes(first, second, traced),
+        threads=threads_for(traced.nodes, _shapes_now(first, traced, leaves, _labels(labels))),
         **found,
     )
 
@@ -362,6 +366,22 @@ def _shapes(first: JitGraph, second: JitGraph, traced: Traced) -> dict[str, tupl
     for name, sizes_of, _ in traced.outputs:
         shapes[name] = tuple([n if isinstance(n, int) else None for n in sizes_of])
     return shapes
+
+
+def _shapes_now(
+    graph: JitGraph, traced: Traced, leaves: Sequence[Any], labels: dict[str, tuple[int, int]]
+) -> dict[str, Shape]:
+    """The shapes of all values in the call that is traced; 0 for sizes that are not known."""
+    sizes = {label: leaves[i].shape[axis] for label, (i, axis) in labels.items()}
+    primes = {n: name for name, n in graph.dimensions.items()}
+
+    def now(n: Any) -> int:
+        if type(n) is Size:
+            return measured(int(n), primes, sizes.__getitem__) or 0
+        return int(sizes.get(n, 0) if n is None or isinstance(n, str) else n)
+
+    shapes = {name: tuple(map(now, shape)) for name, shape in graph.shapes.items()}
+    return shapes | {name: tuple(map(now, shape)) for name, shape, _ in traced.outputs}
 
 
 def _sizes(labels: Sequence[tuple[Any, ...]]) -> list[int]:
