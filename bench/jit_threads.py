@@ -100,7 +100,7 @@ def main() -> None:
     head = [
         *("# Threads of steps as graphs", ""),
         f"Written by `python bench/jit_threads.py`: {', '.join(f'{k} {v}' for k, v in machine().items())}.",
-        "Medians of interleaved rounds in one process; minima in brackets. Processor time is that of all threads.",
+        "Medians of interleaved rounds in one process; minima in brackets. Processor time is of all threads.",
         "",
         "| case | one thread | two | times faster on two | times the processor time | by default |",
         "|---|--:|--:|--:|--:|--:|",

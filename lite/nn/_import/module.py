@@ -18,6 +18,7 @@ from lite._files.onnx.arrays import dtype_of
 from lite._files.onnx.model import OperationGraph, Value, read_model
 from lite._files.onnx.order import in_order, reads_of
 from lite._files.onnx.reader import read_tensor
+from lite._transforms.grad.running import state as grad_state
 from lite.nn._import.program import compiled
 from lite.nn._import.saving import save
 from lite.nn._modules.module import Module
@@ -133,8 +134,25 @@ class GraphModule(Module):
         Raises:
             TypeError: an input is missing, given twice or unknown.
         """
-        source = self._source
-        names = self.input_names
+        own = self.__dict__  # attribute access is slow on a class that has __getattr__
+        program, names = own["_source"].program, own["input_names"]
+        weights, leaf = [], grad_state.leaf
+        for owner, local, number in own["_places"]:
+            held = owner.__dict__["_parameters"].get(local)
+            plain = leaf is None and type(held) is Parameter
+            weights.append((number, held.data if plain else owner._tensor(local)))
+        if not kwargs and len(args) == len(names):
+            inputs = list(map(self._fitting, names, args))
+        else:
+            inputs = self._by_name(args, kwargs, weights)
+        found = program(inputs, weights, own["checkpoint"])
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def _by_name(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], weights: list[tuple[int, Any]]
+    ) -> list[Any]:
+        """The inputs in the order of the graph; weights among the arguments go to the others."""
+        names, numbers = self.input_names, self._source.program.weights
         if len(args) > len(names):
             raise TypeError(f"the graph has {len(names)} inputs, {', '.join(names)}; got {len(args)}.")
         given = dict(zip(names, args, strict=False))
@@ -142,17 +160,14 @@ class GraphModule(Module):
             if name in given:
                 raise TypeError(f"the input {name!r} is given twice.")
             given[name] = value
-        weights = [(number, owner._tensor(local)) for owner, local, number in self._places]
         for name in [name for name in given if name not in names]:
-            if name not in source.program.weights:
+            if name not in numbers:
                 raise TypeError(f"the graph has no input {name!r}, but {', '.join(names)}.")
-            weights.append((source.program.weights[name], self._fitting(name, given.pop(name))))
+            weights.append((numbers[name], self._fitting(name, given.pop(name))))
         try:
-            inputs = [self._fitting(name, given[name]) for name in names]
+            return [self._fitting(name, given[name]) for name in names]
         except KeyError as error:
             raise TypeError(f"the input {error.args[0]!r} is missing: {', '.join(names)}.") from None
-        found = source.program(inputs, weights, self.checkpoint)
-        return found[0] if len(found) == 1 else tuple(found)
 
     def _fitting(self, name: str, value: Any) -> Any:
         wanted = self._dtypes.get(name)

@@ -92,8 +92,12 @@ def _run(steps: Iterable[Step], values: list[Any] | dict[int, Any]) -> None:
     for step in steps:
         if limited:
             check_time()
+        inputs = step.inputs
         try:
-            result = step.run(*[values[i] for i in step.inputs])
+            if len(inputs) == 1:  # most of them: a list would take as long as a small product
+                result = step.run(values[inputs[0]])
+            else:
+                result = step.run(*[values[i] for i in inputs])
         except Exception as error:
             error.add_note(f"in the node {step.label}")
             raise
