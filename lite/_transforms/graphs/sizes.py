@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ class Comparison(NamedTuple):
 
     Attributes:
         size: the size, by the prime that stands for it.
-        operator: "<", "<=", ">" or ">=".
+        operator: "<", "<=", ">", ">=" or "==".
         other: a plain number.
         answer: True or False.
     """
@@ -28,7 +29,7 @@ class Comparison(NamedTuple):
         return _OPERATORS[self.operator](size, self.other) is self.answer
 
 
-_OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq}
 
 
 class _Comparisons(threading.local):
@@ -45,6 +46,20 @@ def _noted(size: Size, name: str, other: Any, answer: Any) -> Any:
     if comparisons.found is not None and type(other) is not Size and isinstance(answer, bool):
         comparisons.found.add(Comparison(int(size), name, int(other), answer))
     return answer
+
+
+def _is_asked_by_caller() -> bool:
+    """Whether `lite.jit` traces, and code outside of this package calls the method that calls this.
+
+    Rules compare sizes with others all the time, and are written for all sizes.
+    """
+    if comparisons.found is None:
+        return False
+    top = str(sys._getframe(2).f_globals.get("__name__", "")).partition(".")[0]
+    return top not in _OWN and top not in sys.stdlib_module_names
+
+
+_OWN = ("lite", "numpy")
 
 
 class Size(int):
@@ -103,8 +118,61 @@ class Size(int):
     def __ge__(self, other: Any) -> Any:
         return _noted(self, ">=", other, int.__ge__(self, other))
 
+    def __eq__(self, other: object) -> Any:
+        answer = int.__eq__(self, other)
+        if type(other) is not Size and isinstance(other, int) and _is_asked_by_caller():
+            _noted(self, "==", other, answer)
+        return answer
+
+    def __ne__(self, other: object) -> Any:
+        answer = int.__ne__(self, other)
+        if type(other) is not Size and isinstance(other, int) and _is_asked_by_caller():
+            _noted(self, "==", other, not answer)
+        return answer
+
+    __hash__ = int.__hash__  # and more, below
+
+    def __abs__(self) -> Any:
+        return _sized(int.__abs__(self))
+
     def __rtruediv__(self, other: Any) -> Any:
         return Quotient(other, self) if isinstance(other, int | float) else NotImplemented
+
+
+def _refusing(name: str) -> Any:
+    """A method of `int` whose result could be asked for anything without being noticed."""
+    method = getattr(int, name)
+
+    def call(self: Size, *args: Any) -> Any:
+        if _is_asked_by_caller():
+            raise NotImplementedError(
+                f"cannot be traced: the function takes {name.strip('_')} of a dynamic size, a number of this "
+                "call: sizes can be compared, and added, subtracted and multiplied with numbers."
+            )
+        return method(self, *args)
+
+    return call
+
+
+for _name in (
+    *(
+        "hash",
+        "int",
+        "float",
+        "round",
+        "trunc",
+        "floor",
+        "ceil",
+        "truediv",
+        "rfloordiv",
+        "mod",
+        "rmod",
+        "pow",
+    ),
+    *("rpow", "divmod", "rdivmod", "and", "rand", "or", "ror", "xor", "rxor", "lshift", "rshift", "rlshift"),
+    *("rrshift", "invert"),
+):
+    setattr(Size, f"__{_name}__", _refusing(f"__{_name}__"))
 
 
 class Quotient(float):

@@ -341,7 +341,7 @@ class JitFunction:
             except Restart:
                 raise
             except Exception:
-                if not dynamic:
+                if not dynamic or level == _FIXED:  # there, what the caller named is dynamic
                     raise
                 level += 1
         if dynamic or level > first:  # sizes of 0 and 1 say nothing about others

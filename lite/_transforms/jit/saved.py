@@ -392,7 +392,7 @@ def _drawn(given: Any, generator: Any) -> Draw:
 
 
 def _operator(name: Any) -> str:
-    if name not in ("<", "<=", ">", ">="):
+    if name not in ("<", "<=", ">", ">=", "=="):
         raise ValueError(f"the operator {name!r}")
     return str(name)
 

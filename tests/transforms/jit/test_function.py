@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 import lite
 from lite import TensorDict, nn
@@ -88,6 +89,32 @@ def test_a_branch_on_a_dynamic_size_is_asked_at_each_call() -> None:
     for n, factor in ((5, 2), (3, 15), (7, 2), (0, 10), (2, 10), (3, 15)):
         np.testing.assert_array_equal(step(np.ones(n)), np.full(n, factor))
     assert len(step._kept) == 4  # one for 5 and 7
+
+
+@each_case(
+    "function",
+    [
+        lambda x: x * 2 if x.shape[0] == 3 else x * 3,
+        lambda x: x * 2 if x.shape[0] != 3 else x * 3,
+        lambda x: x * 2 if x.shape in ((3,), (4,)) else x * 3,
+        lambda x: x * 2 if x.size % 2 else x * 3,
+        lambda x: x * (7 // x.shape[0]),
+        lambda x: x * (7 % x.shape[0]),
+        lambda x: x * (x.shape[0] & 1),
+        lambda x: x * {3: 2.0}.get(x.shape[0], 3.0),
+        lambda x: x * 2 if int(x.shape[0]) > 3 else x * 3,
+        lambda x: x * 2 if x.shape[0] / 2 > 2 else x * 3,
+        lambda x: x * 2 if x.shape[0] ** 2 > 9 else x * 3,
+        lambda x: x * 2 if abs(x.shape[0] - 4) > 1 else x * 3,
+    ],
+)
+def test_what_is_asked_of_a_dynamic_size_is_no_number_of_the_trace(function: Any) -> None:
+    step = lite.jit(function)
+    for n in (5, 3, 4, 6, 2, 7, 1):
+        x = np.arange(1.0, n + 1)
+        np.testing.assert_allclose(step(x), function(x))
+    with pytest.raises(NotImplementedError, match="takes mod of a dynamic size"):
+        lite.jit(lambda x: x * (x.shape[0] % 4), dynamic_axes={"x": {0: "n"}})(np.ones(5))
 
 
 def test_a_branch_on_the_length_of_a_tensordict() -> None:
