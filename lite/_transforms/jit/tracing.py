@@ -378,7 +378,9 @@ def _shapes_now(
     def now(n: Any) -> int:
         if type(n) is Size:
             return measured(int(n), primes, sizes.__getitem__) or 0
-        return int(sizes.get(n, 0) if n is None or isinstance(n, str) else n)
+        if n is None:
+            return 0
+        return sizes[n] if isinstance(n, str) else int(n)
 
     shapes = {name: tuple(map(now, shape)) for name, shape in graph.shapes.items()}
     return shapes | {name: tuple(map(now, shape)) for name, shape, _ in traced.outputs}
