@@ -3,14 +3,17 @@
 `python bench/learning_growth.py` takes LoRA steps (rank 8) on the embedded model, whose attention is spelled
 out by its exporter: log-probs of 8 rows, their gradient, AdamW. Each length has a process of its own, so that
 a peak of memory is its own; the lengths take turns. One thread, whose processor time another program on the
-machine hardly changes.
+machine hardly changes. A further step runs under a profiler, which tells attention, whose work grows with
+the square of the length, from all else.
 """
 
 from __future__ import annotations
 
 import argparse
+import cProfile
 import json
 import os
+import pstats
 import subprocess
 import sys
 import time
@@ -25,6 +28,7 @@ from side_by_side import arguments, heading, machine, place, resident, save  # n
 
 ROWS, LENGTHS = 8, (128, 256, 512, 1024, 2048)
 PARTS = {"whole": 0, "in 8 parts": 8}  # of a run that is computed again on the way back
+ATTENTION = ("cpu/attention.py", "layers/masked_attention.py")  # the kernel, and what its masks say
 STEPS = 2  # the first compiles, and is not counted
 
 
@@ -57,8 +61,15 @@ def child(length: int, parts: int) -> None:
         params, state = adam.update(params, grads, state)
         wall.append(time.perf_counter() - start)
         processor.append(time.process_time() - used)
-    taken = {"wall": min(wall[1:]), "cpu": min(processor[1:]), "memory": resident("VmHWM") - before}
-    print(json.dumps(taken))
+    memory = resident("VmHWM") - before
+    profile = cProfile.Profile(time.process_time)
+    profile.runcall(value_and_grad(loss), params)
+    own = {True: 0.0, False: 0.0}
+    stats: Any = pstats.Stats(profile)
+    for (file, *_), (_, _, seconds, _, _) in stats.stats.items():
+        own["/".join(Path(file).parts[-2:]) in ATTENTION] += seconds
+    taken = {"wall": min(wall[1:]), "cpu": min(processor[1:]), "memory": memory}
+    print(json.dumps({**taken, "attention": own[True], "rest": own[False]}))
 
 
 def measured(length: int, parts: int) -> dict[str, float]:
@@ -73,12 +84,18 @@ def table(found: dict[str, list[dict[str, float]]], about: dict[str, Any]) -> st
         *heading("Steps of learning by tokens", about),
         f"LoRA steps on the embedded model, {ROWS} rows. Processor seconds (minima) and megabytes that the",
         "process grows by at its peak; the exponent is that of tokens over the last two lengths.",
+        "Attention, whose products are quadratic in the length, and all else are of a step under a profiler.",
         "",
         f"| | {' | '.join(f'{ROWS} x {length}' for length in LENGTHS)} | exponent |",
         f"|---|{'--:|' * (len(LENGTHS) + 1)}",
     ]
     for name, rows in found.items():
-        for key, unit in (("cpu", "s"), ("memory", "MB")):
+        for key, unit in (
+            ("cpu", "s"),
+            ("attention", "attention, s"),
+            ("rest", "all else, s"),
+            ("memory", "MB"),
+        ):
             values = [row[key] for row in rows]
             exponent = np.log2(values[-1] / values[-2])
             cells = " | ".join(f"{value:.3g}" for value in values)
