@@ -33,10 +33,10 @@ _OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": opera
 
 
 class _Comparisons(threading.local):
-    """Of the function that this thread traces; None where nobody asks."""
+    """Of the function that this thread traces, and whether its own code asks; None where nobody traces."""
 
     def __init__(self) -> None:
-        self.found: set[Comparison] | None = None
+        self.found: dict[Comparison, bool] | None = None
 
 
 comparisons = _Comparisons()
@@ -44,18 +44,19 @@ comparisons = _Comparisons()
 
 def _noted(size: Size, name: str, other: Any, answer: Any) -> Any:
     if comparisons.found is not None and type(other) is not Size and isinstance(answer, bool):
-        comparisons.found.add(Comparison(int(size), name, int(other), answer))
+        asked = Comparison(int(size), name, int(other), answer)
+        comparisons.found[asked] = comparisons.found.get(asked, False) or _is_asked_by_caller(3)
     return answer
 
 
-def _is_asked_by_caller() -> bool:
+def _is_asked_by_caller(depth: int = 2) -> bool:
     """Whether `lite.jit` traces, and code outside of this package calls the method that calls this.
 
     Rules compare sizes with others all the time, and are written for all sizes.
     """
     if comparisons.found is None:
         return False
-    top = str(sys._getframe(2).f_globals.get("__name__", "")).partition(".")[0]
+    top = str(sys._getframe(depth).f_globals.get("__name__", "")).partition(".")[0]
     return top not in _OWN and top not in sys.stdlib_module_names
 
 

@@ -207,7 +207,7 @@ def _is_own(file: str) -> bool:
 def _tracing(graph: JitGraph) -> Iterator[None]:
     """Parameters and generators are those of the graph."""
     leaf, base, asked = state.leaf, state.base, comparisons.found
-    comparisons.found = set()
+    comparisons.found = {}
     state.leaf = state.base = graph.capture
     maps.running.append(graph)
     try:
@@ -260,7 +260,7 @@ def trace_function(
         before = [dict(node._data) if node._parts() is None else None for node in containers]
         with _tracing(graph):
             value = fn(*args, **kwargs)
-            found["comparisons"] = frozenset(comparisons.found or ())
+            found["comparisons"] = _asked(graph)
         outputs: dict[str, Any] = {}
 
         def noted(flat: Flattener) -> list[str]:
@@ -320,6 +320,17 @@ def trace_function(
         threads=threads_for(traced.nodes, _shapes_now(first, traced, leaves, _labels(labels))),
         **found,
     )
+
+
+def _asked(graph: JitGraph) -> frozenset[Comparison]:
+    """What was asked of dynamic sizes.
+
+    A size such as n + 1 is not found again in a call: what the caller asks of it fits no call then, and what
+    rules ask, which is whether it is 0, is taken for answered.
+    """
+    primes = graph.dimensions.values()
+    asked = (comparisons.found or {}).items()
+    return frozenset(one for one, own in asked if own or any(one.size % prime == 0 for prime in primes))
 
 
 def _entries(

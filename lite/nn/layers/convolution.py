@@ -175,7 +175,7 @@ class _Convolution(Module):
             return np.matmul(matrix, patches.reshape(part.shape[0], groups, rows, columns), out=result)
 
         block = max(1, _BLOCK // max(groups * rows * columns, 1))
-        if count <= block or not isinstance(x, np.ndarray) or not isinstance(matrix, np.ndarray):
+        if not isinstance(x, np.ndarray) or not isinstance(matrix, np.ndarray) or count <= block:
             y = product(x)
         else:
             y = np.empty((count, *matrix.shape[:2], columns), matrix.dtype)

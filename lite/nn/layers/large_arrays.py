@@ -40,8 +40,10 @@ def convolutions_for(work: int, *arrays: Any) -> Any:
         work: multiplications that it takes in NumPy, or what takes as long, which decide.
         arrays: input, weight and bias.
     """
+    if not _are_floats(*arrays):  # first, as a graph would be for sizes of the same answer
+        return None
     much = work >= _MUCH or (work >= _SOME and _is_ready())
-    return _kernels("networks.convolution") if much and _are_floats(*arrays) else None
+    return _kernels("networks.convolution") if much else None
 
 
 def _are_floats(*arrays: Any) -> bool:

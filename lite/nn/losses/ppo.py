@@ -512,7 +512,7 @@ def _normalized(advantage: Array, exclude_dims: tuple[int, ...], valid: Array | 
         return advantage
     if valid is None:
         count = math.prod(advantage.shape[axis] for axis in axes)
-        deviation = advantage.std(axis=axes, keepdims=True, ddof=min(1, count - 1))
+        deviation = advantage.std(axis=axes, keepdims=True, ddof=1 if count > 1 else 0)
         return (advantage - advantage.mean(axis=axes, keepdims=True)) / np.maximum(deviation, 1e-6)
     valid = np.broadcast_to(
         valid.reshape(valid.shape + (1,) * (advantage.ndim - valid.ndim)), advantage.shape

@@ -62,6 +62,26 @@ def test_one_graph_serves_all_sizes() -> None:
     assert len(step._kept) == 1
 
 
+def test_what_rules_ask_of_sizes_keeps_one_graph() -> None:
+    net = nn.Sequential(nn.Conv2d(2, 3, 3), nn.LayerNorm(4))
+    params = TensorDict.from_module(net).data
+
+    def loss(params: Any, x: Any) -> Any:
+        with params.to_module(net):
+            return net(x).mean()
+
+    for function in (
+        lambda x: np.concatenate([x, x[:1]]).mean(),
+        lambda x: np.pad(x, ((1, 0), *[(0, 0)] * 3)).max(),
+        lambda x: lite.grad(loss)(params, x)["0", "weight"],
+    ):
+        step = lite.jit(function)
+        for n in (9, 2, 700, 5):
+            x = np.random.default_rng(n).normal(size=(n, 2, 6, 6)).astype(np.float32)
+            np.testing.assert_allclose(step(x), function(x), rtol=1e-4, atol=1e-6)
+        assert len(step._kept) == 1
+
+
 def test_sizes_that_are_fixed_leave_others_dynamic() -> None:
     step = lite.jit(lambda x: x * 2)
     for n in (1, 4, 0, 5, 1, 6):
