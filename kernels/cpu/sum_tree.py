@@ -1,7 +1,8 @@
 """Sums and minima of leaves in a binary tree, compiled for the CPU.
 
 Node i has the children 2i and 2i + 1, the root is node 1, the leaves are the second half of the array. A
-batch walks the tree level by level, so that memory accesses within a level overlap.
+batch walks the tree level by level, so that memory accesses within a level overlap. `least` tells a tree of
+minima from one of sums.
 """
 
 import numpy as np
@@ -22,9 +23,9 @@ def _parent(tree: Floats, node: int, least: bool) -> None:
 def _plain_update(tree: Floats, index: Ints, values: Floats, nodes: Ints, least: bool) -> int:
     size, join = tree.size // 2, np.minimum if least else np.add
     outside = (index < 0) | (index >= size)
-    wrong = outside | ~((values >= 0) & (least | (values < np.inf)))
-    if wrong.any():
-        i = int(wrong.argmax())
+    invalid = outside | ~((values >= 0) & (least | (values < np.inf)))
+    if invalid.any():
+        i = int(invalid.argmax())
         return i if outside[i] else -2 - i
     tree[size + index] = values
     changed = size + index
@@ -72,9 +73,9 @@ def update(tree: Floats, index: Ints, values: Floats, nodes: Ints, least: bool) 
 
 
 def _plain_search(tree: Floats, mass: Floats, nodes: Ints) -> int:
-    wrong = ~(mass >= 0)
-    if wrong.any():
-        return int(wrong.argmax())
+    invalid = ~(mass >= 0)
+    if invalid.any():
+        return int(invalid.argmax())
     nodes[:] = 1
     size = tree.size // 2
     width = 1

@@ -22,7 +22,7 @@ from lite._tree.collection import Entry, TensorCollection
 from lite._tree.entry_errors import entry_error, error_path, prefix_error_path
 from lite._tree.indexing import result_names, slice_length, views
 from lite._tree.keys import require_path
-from lite._tree.lock import lock_below, require_unlocked
+from lite._tree.lock import lock_nested, require_unlocked
 from lite._tree.names import check_names, collect_names, set_names
 from lite._tree.nontensor import NonTensorData
 from lite._tree.protocol import Container, class_registry, plain_arrays
@@ -184,7 +184,7 @@ class Dense(Container):
                 collect_names(self, head, named, but=key)
         self._data[key] = entry
         if self._locked:
-            lock_below(getattr(node, "_tensordict", node), self)
+            lock_nested(getattr(node, "_tensordict", node), self)
         for other, names in named:
             other._names = names
 
@@ -326,10 +326,10 @@ class Dense(Container):
             if type(value) is ndarray:
                 count += 1
             elif type(value) is type(self):
-                below = value._count_arrays()
-                if not below:  # an empty TensorDict counts as other entries, which is rare
+                count_of_child = value._count_arrays()
+                if not count_of_child:  # an empty TensorDict counts as other entries, which is rare
                     return 0
-                count += below
+                count += count_of_child
             else:
                 return 0
         return count

@@ -211,8 +211,8 @@ def _tree(td: Container) -> dict[str, Any] | None:
     out: dict[str, Any] = td._data.copy()
     for key, entry in out.items():
         if type(entry) is not ndarray:
-            below = _tree(entry) if type(entry) is type(td) else None
-            if below is None:
+            nested = _tree(entry) if type(entry) is type(td) else None
+            if nested is None:
                 return None
-            out[key] = below
+            out[key] = nested
     return out

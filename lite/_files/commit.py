@@ -53,8 +53,8 @@ def replace_tree(root: str, write: Callable[[str, bool], T]) -> T:
 
 
 def _replaced(root: str, write: Callable[[str, bool], T]) -> T:
-    top, below = outermost(root)
-    while not below and not os.path.isdir(root):
+    top, subfolder = outermost(root)
+    while not subfolder and not os.path.isdir(root):
         with _stage(root) as stage:
             result = write(stage, False)
             if _renamed(stage, root):
@@ -65,8 +65,8 @@ def _replaced(root: str, write: Callable[[str, bool], T]) -> T:
         finish(top)
         _remove_abandoned(top)
         with _stage(f"{top}/") as stage:
-            _add_ancestors(top, below, stage)
-            result = write(f"{stage}/{below}" if below else stage, os.path.isdir(root))
+            _add_ancestors(top, subfolder, stage)
+            result = write(f"{stage}/{subfolder}" if subfolder else stage, os.path.isdir(root))
             while not _renamed(stage, f"{top}/{COMMIT}"):
                 finish(top)
         finish(top)
@@ -78,12 +78,12 @@ def outermost(folder: str) -> tuple[str, str]:
 
     A folder outside of a tree, or behind a symbolic link, is its own outermost folder.
     """
-    top, below = folder, ""
+    top, subfolder = folder, ""
     while True:
         parent, name = os.path.split(top)
         if parent == top or not _is_node(parent) or os.path.islink(top):
-            return top, below
-        top, below = parent, f"{name}/{below}" if below else name
+            return top, subfolder
+        top, subfolder = parent, f"{name}/{subfolder}" if subfolder else name
 
 
 def _is_node(folder: str) -> bool:
@@ -97,13 +97,13 @@ def _is_node(folder: str) -> bool:
         return False
 
 
-def _add_ancestors(top: str, below: str, stage: str) -> None:
+def _add_ancestors(top: str, subfolder: str, stage: str) -> None:
     """Create the folders down to a part of a tree. Readers notice the change by the new `meta.json` of each.
 
     Pickles are copied too, as a new `meta.json` without its own pickle removes the old one.
     """
     at = ""
-    for name in below.split("/") if below else ():
+    for name in subfolder.split("/") if subfolder else ():
         for file in (meta.NAME, *meta.PICKLES):
             with suppress(FileNotFoundError):
                 shutil.copyfile(f"{top}{at}/{file}", f"{stage}{at}/{file}", follow_symlinks=False)

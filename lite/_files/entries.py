@@ -15,7 +15,7 @@ from lite._files.commit import replace_tree
 from lite._files.keys import file_name
 from lite._files.mapping import create_leaf, read_file, write_file
 from lite._tree.keys import require_path
-from lite._tree.lock import lock_below
+from lite._tree.lock import lock_nested
 from lite._tree.values import fit_leaf
 
 _NODE = meta.text_of({"type": "TensorDict"})
@@ -52,7 +52,7 @@ def add_leaf(td: Any, key: Any, like: Array, filled: bool, robust: bool, existso
         child = node._with({})
         child._source = None if node._source is None else f"{node._source}/{file_name(name, '', robust)}"
         node._data[name] = child
-        lock_below(child, node)
+        lock_nested(child, node)
         node = child
     node._data[rest[-1]] = leaf
     return leaf

@@ -97,11 +97,11 @@ def _describe(entry: Any, name: str, arrays: Arrays) -> meta.Json:
         return {"class": str(type(entry)), "fields": _describe(entry._tensordict, name, arrays)}
     stacked = entry._parts()
     if stacked is not None:
-        parts = [_describe(part, _below(name, str(i)), arrays) for i, part in enumerate(stacked[0])]
+        parts = [_describe(part, _child_name(name, str(i)), arrays) for i, part in enumerate(stacked[0])]
         return {"parts": parts, "stack_dim": stacked[1], "name": entry._dim_name}
     entries: dict[str, Any] = {}
     for key, value in entry._items():
-        path = _below(name, key)
+        path = _child_name(name, key)
         if is_array(value):
             require_utf8(path, "the key")
             while path in arrays:
@@ -114,7 +114,7 @@ def _describe(entry: Any, name: str, arrays: Arrays) -> meta.Json:
     return {"entries": entries, "batch_size": size, "names": entry._names, "device": entry.device}
 
 
-def _below(name: str, key: str) -> str:
+def _child_name(name: str, key: str) -> str:
     return f"{name}.{key}" if name else key
 
 

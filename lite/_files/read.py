@@ -293,18 +293,18 @@ def load(
         finally:
             archive.close()
     folder = os.path.abspath(prefix)
-    top, below = outermost(folder)
+    top, subfolder = outermost(folder)
     for attempt in range(_RETRIES):
         # New files that wait in the outermost folder are also newer than those of nested folders.
-        waiting = below and os.path.isdir(f"{top}/{COMMIT}")
-        root, at = (top, below) if waiting else (folder, "")
+        waiting = subfolder and os.path.isdir(f"{top}/{COMMIT}")
+        root, at = (top, subfolder) if waiting else (folder, "")
         store = Folder(root)
         try:
             try:
                 out, failure = _read(Reader(store, robust, allow_pickle, verify), at, keys, prefix), None
             except (OSError, ValueError, RuntimeError) as error:
                 out, failure = None, error
-            begun = below and not waiting and os.path.isdir(f"{top}/{COMMIT}")
+            begun = subfolder and not waiting and os.path.isdir(f"{top}/{COMMIT}")
             if store.is_current() and not begun:
                 if isinstance(failure, FileNotFoundError) and not (waiting or os.path.lexists(folder)):
                     raise FileNotFoundError(f"there is no file or folder {folder!r}.")

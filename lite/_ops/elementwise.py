@@ -386,9 +386,9 @@ class _Run:
                     continue
                 node = td._as_node(entry)
                 if node is not None:
-                    below = [o.child(key) for o in operands]
+                    children = [o.child(key) for o in operands]
                     entries[key] = zip_tree(
-                        node.empty(), below, self.leaf, self.payload, self.check, self.finish
+                        node.empty(), children, self.leaf, self.payload, self.check, self.finish
                     )
                     continue
                 values = [self.default if (v := o.leaf(key, entry)) is None else v for o in operands]

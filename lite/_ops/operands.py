@@ -152,7 +152,7 @@ def expand_to(td: Any, size: Shape, others: Sequence[Any]) -> Any:
     for key, entry in td._items():
         node = td._as_node(entry)
         if node is not None:
-            met = _below(others, key)
+            met = _children(others, key)
             # A node whose leaves all stay keeps its batch size if that is longer.
             inner = (
                 size + node.batch_size[ndim:] if False in _leaves_stay(node, size, met) else node.batch_size
@@ -177,10 +177,10 @@ def leaf_shapes_match(trees: Sequence[Any]) -> bool:
     for key in first._keys():
         node = first._as_node(first._peek_entry(key))
         if node is not None:
-            below = _below(others, key)
-            if below and not leaf_shapes_match([node, *below]):
+            children = _children(others, key)
+            if children and not leaf_shapes_match([node, *children]):
                 return False
-            found = found or bool(below)
+            found = found or bool(children)
         elif not isinstance(first._peek_entry(key), Entry):
             shape = item_shape(first, key)
             met = [item_shape(other, key) for other in others if _is_leaf(other._peek_entry(key))]
@@ -206,7 +206,7 @@ def _wider(payload: Any, size: Shape) -> Any:
     return payload.reshape(payload.batch_size + (1,) * (len(size) - payload.ndim))
 
 
-def _below(trees: Sequence[Any], key: str) -> list[Any]:
+def _children(trees: Sequence[Any], key: str) -> list[Any]:
     """The nested nodes of several trees at a key."""
     return [node for tree in trees if (node := tree._as_node(tree._peek_entry(key))) is not None]
 
@@ -222,7 +222,7 @@ def _leaves_stay(td: Container, size: Shape, others: Sequence[Any]) -> set[bool]
         entry = td._peek_entry(key)
         node = td._as_node(entry)
         if node is not None:
-            found |= _leaves_stay(node, size, _below(others, key))
+            found |= _leaves_stay(node, size, _children(others, key))
         elif isinstance(entry, NonTensorBase):
             if not isinstance(entry, NonTensorData):
                 found.add(entry.batch_size[: len(size)] == size)

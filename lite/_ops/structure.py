@@ -73,16 +73,16 @@ def _selected(td: T, paths: list[Path], strict: bool) -> T:
             return td._with({name: entry._selected([path[1:]], strict)})
     out: dict[str, Any] = {}
     # A nested key restricts its node to it, also if the node is selected too.
-    below: dict[str, list[Path]] = {}
+    nested: dict[str, list[Path]] = {}
     for path in paths:
         name = path[0]
         if name in own:
             out[name] = own[name]
             if len(path) > 1:
-                below[name] = [*below.get(name, ()), path[1:]]
+                nested[name] = [*nested.get(name, ()), path[1:]]
         elif strict:
             raise missing_key(td, path)
-    for name, rest in below.items():
+    for name, rest in nested.items():
         entry = out[name]
         node: Any = entry if isinstance(entry, Container) else td._as_node(entry)
         if node is not None:
@@ -109,7 +109,7 @@ def exclude(td: T, *keys: NestedKey, inplace: bool = False) -> T:
 def _excluded(td: T, keys: Sequence[str | Path]) -> T:
     """`exclude` by strings and flat paths."""
     out = td._data.copy()
-    below: dict[str, list[Path]] = {}
+    nested: dict[str, list[Path]] = {}
     for key in keys:
         if type(key) is str:
             out.pop(key, None)
@@ -118,8 +118,8 @@ def _excluded(td: T, keys: Sequence[str | Path]) -> T:
         elif len(keys) == 1 and isinstance(out.get(key[0]), Container):
             out[key[0]] = out[key[0]]._excluded([key[1:]])
         else:
-            below[key[0]] = [*below.get(key[0], ()), key[1:]]  # type: ignore[list-item]
-    for name, rest in below.items():
+            nested[key[0]] = [*nested.get(key[0], ()), key[1:]]  # type: ignore[list-item]
+    for name, rest in nested.items():
         entry = out.get(name)
         node: Any = entry if isinstance(entry, Container) else td._as_node(entry)
         if node is not None:
@@ -294,8 +294,8 @@ def _untaken(td: Container, path: Path, taken: Mapping[Path, None]) -> Any:
     node = td._as_node(entry)
     if node is None:
         return entry
-    below = [other[len(path) :] for other in taken if other[: len(path)] == path]
-    return td._rewrap(entry, node._excluded(below)) if below else entry
+    nested = [other[len(path) :] for other in taken if other[: len(path)] == path]
+    return td._rewrap(entry, node._excluded(nested)) if nested else entry
 
 
 def filter_empty_(td: T) -> T:

@@ -1,8 +1,8 @@
-"""Pickling containers with slots: weak references are left out and rebuilt by locking again.
+"""`__getstate__` and `__setstate__` of containers with slots. Weak references to parents are not pickled.
 
-Arrays are pickled by NumPy, which under protocol 5 hands contiguous ones to `buffer_callback` without a copy.
-It copies arrays of extension dtypes (bfloat16), so these are pickled as their bits. For arrays in mapped
-files the pickle has the path and not the values.
+NumPy pickles arrays; under protocol 5 it hands contiguous ones to `buffer_callback` without a copy. It would
+copy arrays of extension dtypes (bfloat16), so their bits are pickled. A memory-mapped array is pickled as the
+path of its file.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ _TRANSIENT = frozenset({"__weakref__", "_before", "_contexts", "_lock_parents", 
 
 
 def getstate(td: Container) -> dict[str, Any]:
+    """The slots of a container by name, without caches and references to parents."""
     cls = type(td)
-    # A property may have taken the place of a base's slot.
+    # A subclass may have replaced a slot of its base by a property.
     names = [
         name
         for base in cls.__mro__
@@ -40,6 +41,7 @@ def getstate(td: Container) -> dict[str, Any]:
 
 
 def setstate(td: Container, state: dict[str, Any]) -> None:
+    """Fill a new container; a locked one is locked again, which sets the references to parents."""
     consolidated = state.pop("_consolidated", False)
     for name, value in state.items():
         setattr(td, name, value)
@@ -69,6 +71,7 @@ def _from_bits(bits: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _portable(entry: Any) -> Any:
+    """The entry, or what is pickled in its place. Raises TypeError for arrays in GPU memory."""
     owner = entry
     while isinstance(owner, np.ndarray):
         owner = owner.base

@@ -84,12 +84,12 @@ def jacrev(
                 inside[place] = value
             return func(*inside, **kwargs)
 
-        out, pull, *aux = vjp(of_chosen, *[args[place] for place in places], has_aux=has_aux)
+        out, vjp_fn, *aux = vjp(of_chosen, *[args[place] for place in places], has_aux=has_aux)
         ends = Structure(out).leaves()
         for i, end in enumerate(ends):
             if not is_floating(getattr(end, "dtype", np.dtype(object))):
                 raise TypeError(f"result {i} of {name} must be an array of floats, got {type(end).__name__}.")
-        found = [_by_arguments(pull, ends, i, chunk_size) for i in range(len(ends))]
+        found = [_by_arguments(vjp_fn, ends, i, chunk_size) for i in range(len(ends))]
         if isinstance(argnums, int):
             found = [by_each[0] for by_each in found]
         jacobian = _replaced(out, found)
@@ -99,7 +99,7 @@ def jacrev(
 
 
 def _by_arguments(
-    pull: Callable[[Any], Any], ends: list[Any], at: int, chunk_size: int | None
+    vjp_fn: Callable[[Any], Any], ends: list[Any], at: int, chunk_size: int | None
 ) -> tuple[Any, ...]:
     """The derivatives of one result by all arguments."""
     end = ends[at]
@@ -108,7 +108,7 @@ def _by_arguments(
 
     def row(one: Array) -> list[Any]:
         given[at] = one
-        items, plan = flatten(pull(given))
+        items, plan = flatten(vjp_fn(given))
         plans[:] = [plan, [item is None for item in items]]  # None stands for an object
         return [item for item in items if item is not None]
 

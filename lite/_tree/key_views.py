@@ -62,32 +62,32 @@ def leaf_pairs(items: Iterable[tuple[str, Any]], prefix: Path | None, found: lis
             continue
         child: Any = entry if isinstance(entry, Container) else Container._as_node(entry)
         if child is not None:
-            below = (name,) if prefix is None else key
-            leaf_pairs(child._items(), below, found)
+            outer = (name,) if prefix is None else key
+            leaf_pairs(child._items(), outer, found)
         elif default_is_leaf(type(entry)):
             found.append((key, entry))
 
 
-def _keys_below(node: Container, prefix: Path, leaves_only: bool, found: list[Any]) -> None:
+def _nested_keys(node: Container, prefix: Path, leaves_only: bool, found: list[Any]) -> None:
     """The public keys of the whole tree, in the order of `walk`."""
     for name, entry in node._items(True):
         if type(entry) is not ndarray:
             child: Any = entry if isinstance(entry, Container) else Container._as_node(entry)
             if child is not None:
-                _keys_below(child, (*prefix, name), leaves_only, found)
+                _nested_keys(child, (*prefix, name), leaves_only, found)
             if leaves_only and (child is not None or not default_is_leaf(type(entry))):
                 continue
         found.append((*prefix, name) if prefix else name)
 
 
-def _count_below(node: Container, leaves_only: bool) -> int:
+def _count_nested(node: Container, leaves_only: bool) -> int:
     """The number of keys. It is worth a function, as `list(view)` calls `len(view)` first."""
     count = 0
     for _, entry in node._items(True):
         if type(entry) is not ndarray:
             child: Any = entry if isinstance(entry, Container) else Container._as_node(entry)
             if child is not None:
-                count += _count_below(child, leaves_only)
+                count += _count_nested(child, leaves_only)
             if leaves_only and (child is not None or not default_is_leaf(type(entry))):
                 continue
         count += 1
@@ -111,10 +111,10 @@ def _collect(
             leaf = is_leaf(type(entry))
             child = None if leaf else node._as_node(entry)
         if nested and child is not None:
-            below: Any = (name,) if prefix is None else key
+            outer: Any = (name,) if prefix is None else key
             if separator is not None:
-                below = key + separator
-            _collect(child, below, how, found)
+                outer = key + separator
+            _collect(child, outer, how, found)
         if leaf or not leaves_only:
             found.append((key, entry))
 
@@ -148,7 +148,7 @@ class TensorDictKeysView(Set[Any]):
             keys: list[Any] = list(self._td._keys())
         elif nested and is_leaf is None:
             keys = []
-            _keys_below(self._td, (), leaves_only, keys)
+            _nested_keys(self._td, (), leaves_only, keys)
         else:
             keys = [key for key, _ in walk(self._td, nested, leaves_only, is_leaf, True, start=None)]
         if self._sort:
@@ -161,7 +161,7 @@ class TensorDictKeysView(Set[Any]):
             found = self._td._keys()
             return len(found if type(found) is dict else list(found))
         if nested and is_leaf is None:
-            return _count_below(self._td, leaves_only)
+            return _count_nested(self._td, leaves_only)
         return len(walk(self._td, nested, leaves_only, is_leaf, True))
 
     def __contains__(self, key: object) -> bool:

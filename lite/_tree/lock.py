@@ -29,7 +29,7 @@ def lock_(td: T) -> T:
     """
     td._before = td.is_locked
     if not td._locked:
-        lock_below(td, None)
+        lock_nested(td, None)
     return td
 
 
@@ -41,14 +41,14 @@ def require_unlocked(td: Any) -> None:
         require_unlocked(child)
 
 
-def lock_below(td: Any, parent: object) -> None:
+def lock_nested(td: Any, parent: object) -> None:
     """Lock a node of `parent` and all nodes in it."""
     if parent is not None:
         td._lock_parents = [*td._lock_parents, weakref.ref(parent)]
     if not td._locked:
         td._locked = True
         for child in td._lock_children():
-            lock_below(child, td)
+            lock_nested(child, td)
 
 
 def unlock_(td: T) -> T:

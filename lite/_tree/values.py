@@ -69,12 +69,12 @@ def as_tree(entries: dict[Any, Any]) -> dict[str, Any] | None:
         if node is None:
             node = out
             for depth, name in enumerate(path[:-1], 1):
-                below = nodes.get(path[:depth])
-                if below is None:
+                child = nodes.get(path[:depth])
+                if child is None:
                     if name in node:
                         return None
-                    below = node[name] = nodes[path[:depth]] = {}
-                node = below
+                    child = node[name] = nodes[path[:depth]] = {}
+                node = child
         if path[-1] in node:
             return None
         node[path[-1]] = value

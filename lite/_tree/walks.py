@@ -169,8 +169,8 @@ def zip_tree(
         elif isinstance(entry, NonTensorBase):
             new = payload(td, key, entry, others)
         else:
-            below = [other.child(key) for other in others]
-            node = zip_tree(td._as_node(entry), below, leaf, payload, check, finish)
+            children = [other.child(key) for other in others]
+            node = zip_tree(td._as_node(entry), children, leaf, payload, check, finish)
             new = td._rewrap(entry, node)
         if new is not None:
             entries[key] = new

@@ -60,7 +60,7 @@ class BatchedEnvBase(EnvBase):
             device=device, allow_done_after_reset=allow_done_after_reset, run_type_checks=run_type_checks
         )
         self.num_workers = count
-        self._makers = [(maker, dict(words)) for maker, words in zip(makers, keywords, strict=True)]
+        self._makers = [(maker, dict(kwargs)) for maker, kwargs in zip(makers, keywords, strict=True)]
 
     def _take_specs(self, specs: Sequence[Composite]) -> None:
         """Set the specs of all environments, from those of each.

@@ -67,10 +67,10 @@ class DoneStates:
                 missing.append((name, (*lead, *shape)))
             elif value.shape != (shape if not lead else (*lead, *shape)):
                 data.set(name, value.reshape(*lead, *shape))
-        for name, below in self.nested.items():
+        for name, nested in self.nested.items():
             node = data.get(name, None)
             if node is not None:
-                below.complete(node)
+                nested.complete(node)
         if not missing:
             return
         made = {name: np.zeros(shape, np.bool_) for name, shape in missing}
@@ -90,7 +90,7 @@ class DoneStates:
         if self.leaves:
             values = (data.get(name, None) for name, _ in self.leaves)
             return any(bool(value.any()) for value in values if value is not None)
-        return any(below.any(data.get(name)) for name, below in self.nested.items())
+        return any(nested.any(data.get(name)) for name, nested in self.nested.items())
 
     def mark(self, data: Any, key: str, always: bool = False) -> bool:
         """Write where each level ended, if anything did; returns whether it did.
@@ -119,8 +119,8 @@ class DoneStates:
         return ended
 
     def _levels(self, data: Any) -> Iterator[_Reset]:
-        for name, below in self.nested.items():
-            yield from below._levels(data.get(name))
+        for name, nested in self.nested.items():
+            yield from nested._levels(data.get(name))
         ended = self.ended(data)
         if ended is not None:
             yield data, ended
@@ -171,9 +171,9 @@ def update_where_reset(tensordict: Any, tensordict_reset: Any, reset_keys: Seque
         *root, name = to_path(key)
         level = tuple(root)
         mask = tensordict.pop(key, None)
-        below = any(level[: len(above)] == above for above in done_above)
+        nested = any(level[: len(above)] == above for above in done_above)
         done_above.append(level)
-        if below:
+        if nested:
             continue
         node = tensordict.get(level) if level else tensordict
         given = tensordict_reset.get(level) if level else tensordict_reset

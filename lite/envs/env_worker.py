@@ -17,14 +17,14 @@ RESET, STEP, STEP_AND_RESET, SEED, CLOSE = b"r", b"s", b"m", b"d", b"c"
 DONE, FAILED = b"k", b"e"
 
 
-def packed(make: Callable[..., Any], keywords: dict[str, Any]) -> bytes:
+def packed(make: Callable[..., Any], kwargs: dict[str, Any]) -> bytes:
     """A function and its arguments for another process; with cloudpickle, if that is there, a lambda too.
 
     Raises:
         TypeError: the function cannot be sent.
     """
     try:
-        return pickle.dumps((make, keywords))
+        return pickle.dumps((make, kwargs))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         try:
             import cloudpickle
@@ -33,7 +33,7 @@ def packed(make: Callable[..., Any], keywords: dict[str, Any]) -> bytes:
                 f"create_env_fn cannot be sent to a process ({error}): define it at the top of a module, "
                 "or install cloudpickle."
             ) from error
-        data: bytes = cloudpickle.dumps((make, keywords))
+        data: bytes = cloudpickle.dumps((make, kwargs))
         return data
 
 
@@ -79,8 +79,8 @@ def serve(connection: Any, made: bytes, index: int) -> None:
     end_with_parent()
     env: Any = None
     try:
-        make, keywords = pickle.loads(made)
-        env = make(**keywords)
+        make, kwargs = pickle.loads(made)
+        env = make(**kwargs)
         connection.send_bytes(DONE + pickle.dumps((env.specs, env.fake_tensordict())))
         shared, following = connection.recv()
         rows = Rows(shared[index], following[index])
@@ -97,11 +97,11 @@ def serve(connection: Any, made: bytes, index: int) -> None:
                 connection.send_bytes(DONE + pickle.dumps(env.set_seed(seed, static_seed=static)))
                 continue
             if command == RESET:
-                mask, words = pickle.loads(rest)
+                mask, kwargs = pickle.loads(rest)
                 if mask is None or np.all(mask):
-                    td = env.reset(**words)
+                    td = env.reset(**kwargs)
                 else:
-                    td = env.reset(td.set("_reset", mask), **words)
+                    td = env.reset(td.set("_reset", mask), **kwargs)
                 rows.write_root(td)
             else:
                 # With a byte more, entries that are no inputs were changed, too.

@@ -122,16 +122,16 @@ class Environments:
 
     # -- calls ----------------------------------------------------------------------------------
 
-    def reset(self, seed: int | list[int] | None = None, **keywords: Any) -> list[NDArray[Any]]:
+    def reset(self, seed: int | list[int] | None = None, **kwargs: Any) -> list[NDArray[Any]]:
         """Start all anew; returns what they observe.
 
         Args:
             seed: of the first environment, the others have those after it; or one for each.
-            **keywords: for the environment's `reset`.
+            **kwargs: for the environment's `reset`.
         """
         if seed is not None:
-            keywords["seed"] = seed[0] if isinstance(seed, list) and not self.batch else seed
-        result = self._call("reset", self.env.reset, **keywords)
+            kwargs["seed"] = seed[0] if isinstance(seed, list) and not self.batch else seed
+        result = self._call("reset", self.env.reset, **kwargs)
         self.info = result[1]
         return self._observed(result[0], self.batch)
 
@@ -190,11 +190,11 @@ class Environments:
 
     # -- inside ---------------------------------------------------------------------------------
 
-    def _call(self, what: str, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    def _call(self, what: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         try:
             if self._watchdog is not None:
-                return self._watchdog.call(function, *args, **keywords)
-            return function(*args, **keywords)
+                return self._watchdog.call(function, *args, **kwargs)
+            return function(*args, **kwargs)
         except Exception as error:
             if self._watchdog is not None and self._watchdog.stuck:
                 index = self._owner(self._watchdog.frames())

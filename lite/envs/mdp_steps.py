@@ -171,10 +171,10 @@ def key_tree(keys: Iterable[NestedKey]) -> _Tree:
         *outer, last = require_path(key)
         node = tree
         for name in outer:
-            below = node.setdefault(name, {})
-            if below is None:  # a shorter key covers this one
+            subtree = node.setdefault(name, {})
+            if subtree is None:  # a shorter key covers this one
                 break
-            node = below
+            node = subtree
         else:
             node[last] = None
     return tree
@@ -192,14 +192,14 @@ def without(tree: _Tree, source: Any, out: Any) -> Any:
         return lazy_stack(made, source.stack_dim)
     entries = {}
     for name, value in source._items():
-        below = tree.get(name, _OTHER)
+        subtree = tree.get(name, _OTHER)
         if type(value) is ndarray:
-            if below is not None:
+            if subtree is not None:
                 entries[name] = value
-        elif below is None:
+        elif subtree is None:
             continue
-        elif below is not _OTHER and is_tensor_collection(value) and not is_non_tensor(value):
-            inner = without(below, value, None)
+        elif subtree is not _OTHER and is_tensor_collection(value) and not is_non_tensor(value):
+            inner = without(subtree, value, None)
             if not inner.is_empty():
                 entries[name] = inner
         else:
@@ -214,15 +214,15 @@ def copied(tree: _Tree, source: Any, out: Any) -> Any:
     if isinstance(source, LazyStackedTensorDict):
         pairs = zip(source.tensordicts, out.unbind(source.stack_dim), strict=True)
         return lazy_stack([copied(tree, part, target) for part, target in pairs], source.stack_dim)
-    for name, below in tree.items():
+    for name, subtree in tree.items():
         value = source.get(name, None)
         if value is None:
             continue
-        if below is not None and is_tensor_collection(value):
+        if subtree is not None and is_tensor_collection(value):
             target = out.get(name, None)
             if target is None or target.batch_size != value.batch_size:
                 target = value.empty()
-            value = copied(below, value, target)
+            value = copied(subtree, value, target)
         elif type(value) is not ndarray and is_tensor_collection(value):
             value = value.copy()
         out.set(name, value)

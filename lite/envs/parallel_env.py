@@ -127,8 +127,8 @@ class ParallelEnv(BatchedEnvBase):
         mask = None if tensordict is None else tensordict.get("_reset", None)
         asked = self._asked(tensordict, "_reset")
         for i in np.flatnonzero(asked).tolist():
-            words = kwargs if each is None else {**kwargs, **each[i]}
-            self._send(i, RESET + pickle.dumps((None if mask is None else mask[i], words)))
+            own = kwargs if each is None else {**kwargs, **each[i]}
+            self._send(i, RESET + pickle.dumps((None if mask is None else mask[i], own)))
         self._answers(asked)
         out = _copies(self._root, self._others)
         self._given = {key: out.get(key) for key in self._others}

@@ -88,13 +88,13 @@ def _collect(trees: list[Any], names: list[str], path: Path, found: list[list[Ar
                     row[k] = _fitting(value, array, names[k], names[0], _show(path, key))
             found.append(row)
         elif not isinstance(entry, NonTensorBase):
-            below = [TensorDict._as_node(value) for value in row]
-            for node, name in zip(below, names, strict=True):
+            nodes = [TensorDict._as_node(value) for value in row]
+            for node, name in zip(nodes, names, strict=True):
                 if node is None:
                     raise ValueError(
                         f"{name} must have a TensorDict at {_show(path, key)}, as {names[0]} has."
                     )
-            _collect(below, names, (*path, key), found)
+            _collect(nodes, names, (*path, key), found)
 
 
 def _fitting(value: Any, param: Array, name: str, first: str, place: str) -> Array:

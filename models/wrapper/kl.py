@@ -116,7 +116,7 @@ class RetrieveLogProb(TensorDictModuleBase):
                 np.where(mask, row, np.zeros_like(row))
                 for row, mask in zip(rows, rows_of(said, ndim), strict=True)
             ]
-        return _below_next(tensordict, lambda td: _put(td, self.log_probs_full_key, rows))
+        return _at_next(tensordict, lambda td: _put(td, self.log_probs_full_key, rows))
 
 
 class KLComputation(TensorDictModuleBase):
@@ -178,7 +178,7 @@ class KLComputation(TensorDictModuleBase):
         Raises:
             ValueError: log-probs are missing or of different shapes, or rewards have not one dimension more.
         """
-        return _below_next(tensordict, self._compute)
+        return _at_next(tensordict, self._compute)
 
     def _compute(self, td: Any) -> Any:
         ndim = len(td.batch_size)
@@ -324,9 +324,9 @@ def _differences(gen: Rows, ref: Rows) -> list[NDArray[Any]]:
     return penalties
 
 
-def _below_next(td: Any, change: Callable[[Any], Any]) -> Any:
-    below = td.get("next", None)
-    return change(td) if below is None else td.set("next", change(below))
+def _at_next(td: Any, change: Callable[[Any], Any]) -> Any:
+    next_td = td.get("next", None)
+    return change(td) if next_td is None else td.set("next", change(next_td))
 
 
 def _put(td: Any, key: NestedKey, rows: Rows) -> Any:

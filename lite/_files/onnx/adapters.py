@@ -25,13 +25,13 @@ MAX_DIMENSIONS = 8
 
 
 def read_adapter(data: bytes) -> dict[str, NDArray[Any]]:
-    """The arrays of a file, which lie in its bytes.
+    """The arrays of an adapter file by name, as views of its bytes.
 
     Args:
-        data: the file.
+        data: the content of the file.
 
     Raises:
-        ValueError: it is no adapter of onnxruntime, or damaged.
+        ValueError: `data` is not an adapter of onnxruntime, or is damaged.
     """
     if len(data) < 8 or data[4:8] != _IDENTIFIER:
         raise ValueError(f"it must begin with an offset and {_IDENTIFIER!r}, got {bytes(data[:8])!r}")
@@ -50,7 +50,7 @@ def read_adapter(data: bytes) -> dict[str, NDArray[Any]]:
 
 
 class _Reader:
-    """Values at places of a file, each of which must be inside of it."""
+    """Reads values of a FlatBuffer at byte positions; ValueError for a position outside of the file."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -66,18 +66,18 @@ class _Reader:
         return self.unpack("<i", at)
 
     def follow(self, at: int) -> int:
-        """Where the offset at a place points to."""
+        """The position that an offset points to."""
         return at + self.unpack("<I", at)
 
     def table(self, at: int) -> list[int]:
-        """Where the first four fields of a table are; 0 for one that is left out."""
+        """Positions of the first four fields of a table; 0 for a missing field."""
         fields = at - self.unpack("<i", at)
         count = (self.unpack("<H", fields) - 4) // 2
         places = [self.unpack("<H", fields + 4 + 2 * i) if i < count else 0 for i in range(4)]
         return [at + place if place else 0 for place in places]
 
     def vector(self, field: int, size: int) -> tuple[int, int]:
-        """The first element and the number of elements that a field refers to."""
+        """Position and number of the elements of a vector field."""
         if not field:
             return 0, 0
         at = self.follow(field)
@@ -110,11 +110,11 @@ class _Reader:
 
 
 def adapter_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """A file of arrays by name, as onnxruntime reads it.
+    """The content of an adapter file with these arrays.
 
     Raises:
-        ValueError: it would be larger than the format allows, or an array has no dimensions, which
-            onnxruntime does not read.
+        ValueError: the file would be larger than the format allows, or an array is 0-d, which onnxruntime
+            does not read.
         NotImplementedError: ONNX has no element type for a dtype.
     """
     total = sum(array.nbytes + len(name) + 128 for name, array in arrays.items())
@@ -122,22 +122,19 @@ def adapter_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
         raise ValueError(f"an adapter file has at most {MAX_BYTES} bytes, these arrays need {total}.")
     if flat := [name for name, array in arrays.items() if not array.ndim]:
         raise ValueError(f"arrays of an adapter file have dimensions, {flat[0]!r} has none.")
-    # The fields of each kind of table are in one place: sizes of that list and of the table, then offsets.
-    of_adapter, of_parameter = (
-        struct.pack("<6H", 12, 20, 4, 8, 12, 16),
-        struct.pack("<6H", 12, 20, 4, 8, 12, 16),
-    )
-    out = bytearray(struct.pack("<I4s", 8 + len(of_adapter) + len(of_parameter), _IDENTIFIER))
-    out += of_adapter + of_parameter
-    root = len(out)
-    out += struct.pack("<i4I", root - 8, _VERSION, 0, 0, 4)
+    # All tables have four fields of 4 bytes, so they share a vtable: its size, a table's, offsets.
+    vtable_at = 8
+    vtable = struct.pack("<6H", 12, 20, 4, 8, 12, 16)
+    root = vtable_at + len(vtable)
+    out = bytearray(struct.pack("<I4s", root, _IDENTIFIER)) + vtable
+    out += struct.pack("<i4I", root - vtable_at, _VERSION, 0, 0, 4)
     out += struct.pack("<I", len(arrays)) + bytes(4 * len(arrays))
     slots = len(out) - 4 * len(arrays)
     for i, (name, array) in enumerate(arrays.items()):
         out += bytes(-len(out) % 4)
         table = len(out)
         struct.pack_into("<I", out, slots + 4 * i, table - slots - 4 * i)
-        out += struct.pack("<i4I", table - 8 - len(of_adapter), 0, 0, element_type(array.dtype), 0)
+        out += struct.pack("<i4I", table - vtable_at, 0, 0, element_type(array.dtype), 0)
         text = name.encode()
         data = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
         _append(out, table + 4, len(text), text + b"\0", 1)
@@ -147,7 +144,7 @@ def adapter_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def _append(out: bytearray, field: int, count: int, content: bytes, alignment: int) -> None:
-    """Write a vector at the end, whose elements are aligned, and refer to it in a field."""
+    """Append a vector with aligned elements, and write its offset to a field."""
     out += bytes(-(len(out) + 4) % max(alignment, 4))
     struct.pack_into("<I", out, field, len(out) - field)
     out += struct.pack("<I", count) + content

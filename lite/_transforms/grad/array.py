@@ -31,7 +31,7 @@ class _Hooked:
             g = g if found is None else found
         if self.vjp is not None:
             return self.vjp(g)
-        return [(parent, pullback(g)) for parent, pullback in self.parents]
+        return [(parent, vjp(g)) for parent, vjp in self.parents]
 
 
 def _operators(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:

@@ -56,11 +56,11 @@ def elementwise(function: Callable[..., Any], args: tuple[Any, ...]) -> Array:
     y = function(*values)
     derivatives = _DERIVATIVES.get(function, (None,) * len(args))
     pairs = zip(args, derivatives, strict=True)
-    parents = [(x, _pullback(function, i, d, values, y)) for i, (x, d) in enumerate(pairs) if holds_traced(x)]
+    parents = [(x, _vjp_by(function, i, d, values, y)) for i, (x, d) in enumerate(pairs) if holds_traced(x)]
     return with_node(y, *parents)
 
 
-def _pullback(
+def _vjp_by(
     function: Function, i: int, derivative: Any, values: list[Any], y: ArrayLike
 ) -> Callable[[Any], Any]:
     if derivative is None:

@@ -1,15 +1,15 @@
-"""The nodes behind traced arrays, and the walk back.
+"""The nodes of traced arrays, and backpropagation through them.
 
-A rule computes a value and gives a pullback for each argument::
+A rule computes a value and gives a vjp (vector-Jacobian product) for each argument::
 
     @GRAD.rule(np.negative)
     def negative(x):
         return with_node(np.negative(value_of(x)), (x, lambda g: -g))
 
-A pullback gets the derivative of what is differentiated by the result, and gives that by the argument, in the
-argument's shape. It calls functions that NumPy dispatches, as there may be arrays of an outer `vmap` among
-its numbers, and never writes into what it got. A value that shares the memory of the one argument is a view
-of it, which writes to either side take into account (`views.py`).
+A vjp maps the derivative by the result to the derivative by the argument, in the argument's shape. It calls
+functions that NumPy dispatches, because an outer `vmap` may pass its own arrays, and never writes to its
+input. A value that shares memory with its only argument is a view of it: writes to one change both
+(`views.py`).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from lite._transforms.grad.running import pauses, state
 from lite._transforms.grad.views import remember
 from lite._transforms.levels import innermost
 
-Pullback = Callable[[Any], Any]
-Parent = tuple[Any, Pullback]
+Vjp = Callable[[Any], Any]
+Parent = tuple[Any, Vjp]
 
 OUTERMOST = -1  # level of what is computed from parameters: every map inside is an inner transformation
 next_number = itertools.count(1).__next__
@@ -38,16 +38,17 @@ _FLOATS = frozenset(map(np.dtype, (np.float16, np.float32, np.float64, np.longdo
 
 
 class Node:
-    """One computation: what it started from, and how a derivative goes back there.
+    """One computation in the graph of a derivative.
 
     Attributes:
         number: higher than those of the nodes it was computed from.
-        parents: (node, pullback) for each thing it was computed from. Empty where a derivative ends, unless
-            there is `vjp`; None once released.
-        vjp: gives all shares at once, (node, share) each; None where each parent has a pullback.
+        parents: (node, vjp) of each traced argument. Empty for a leaf, and where `vjp` serves all arguments;
+            None once released.
+        vjp: one function for all arguments, which gives pairs (node, derivative); None where each parent has
+            its own.
         shape: of the value.
         dtype: of the value.
-        holder: the parameter that computes as this, where that is so.
+        holder: the parameter that the node stands for, or None.
     """
 
     __slots__ = ("__weakref__", "dtype", "holder", "number", "parents", "shape", "vjp")
@@ -62,14 +63,14 @@ class Node:
 
 
 def value_of(x: Any) -> Any:
-    """What a traced array or a parameter holds; all else as it is, also an array of an outer `vmap`."""
+    """The value of a traced array or parameter; anything else is returned as it is."""
     if type(x) is TracedArray:
         return x.value
     return x.data if isinstance(x, ArrayHolder) else x
 
 
 def values_of(x: Any) -> Any:
-    """`value_of` of all that is in nested lists, tuples, dicts and slices."""
+    """`value_of` for each item of nested lists, tuples and dicts."""
     kind = type(x)
     if kind is TracedArray:
         return x.value
@@ -106,7 +107,7 @@ def with_node(value: Any, *parents: Parent) -> Any:
 
     Args:
         value: the result; returned as it is if it is of integers or bools, which have no derivative.
-        parents: (argument, pullback) each; arguments that are not traced are left out.
+        parents: pairs (argument, vjp); arguments that are not traced are left out.
 
     Raises:
         RuntimeError: arguments belong to different calls of `grad`.
@@ -114,7 +115,7 @@ def with_node(value: Any, *parents: Parent) -> Any:
     """
     kept = []
     source = None
-    for x, pullback in parents:
+    for x, vjp in parents:
         if type(x) is not TracedArray:
             if not isinstance(x, ArrayHolder):
                 continue
@@ -127,17 +128,17 @@ def with_node(value: Any, *parents: Parent) -> Any:
             raise mixed()
         node = x.node
         if node is not None:
-            kept.append((node, pullback))
+            kept.append((node, vjp))
     if source is None:
         return value
-    out = noted(value, kept, source.level)
+    out = traced_result(value, kept, source.level)
     if len(parents) == 1 and type(out) is TracedArray:
         remember(out, source)
     return out
 
 
-def noted(value: Any, parents: list[tuple[Node, Pullback]], level: Any) -> Any:
-    """A result with its parents, unless nothing is noted of it."""
+def traced_result(value: Any, parents: list[tuple[Node, Vjp]], level: Any) -> Any:
+    """A traced array with its parents; the plain value if nothing is recorded for it."""
     if (pauses[0] or value.dtype not in _FLOATS) and not has_derivative(value):
         return value
     if type(value) is not np.ndarray and isinstance(value, HostArray) and value.level > level:
@@ -146,12 +147,13 @@ def noted(value: Any, parents: list[tuple[Node, Pullback]], level: Any) -> Any:
 
 
 def with_vjp(value: Any, parents: Iterable[Any], vjp: Callable[[Any], Iterable[Any]]) -> Any:
-    """`with_node` with one vjp for all arguments, which gives a share for each of them.
+    """`with_node` with one vjp for all arguments.
 
     Args:
         value: the result; see `with_node`.
-        parents: the arguments; of those that are not traced the share is not used and may be None.
-        vjp: from the derivative by the result to a tuple of those by the arguments.
+        parents: the arguments.
+        vjp: maps the derivative by the result to a tuple of those by the arguments; the entry of an argument
+            that is not traced is ignored and may be None.
     """
     nodes: list[Any] = []
     source = None
@@ -183,7 +185,7 @@ def _inside_out() -> RuntimeError:
 
 
 class _SharedVjp:
-    """One vjp for several nodes; None stands for what takes no part."""
+    """One vjp for several nodes; None stands for an argument that is not traced."""
 
     __slots__ = ("nodes", "vjp")
 
@@ -200,14 +202,13 @@ def with_vjp_of_all(
 ) -> list[Any]:
     """`with_vjp` for several results.
 
-    All results have one hidden node as parent, so the walk reaches it when the derivatives by all of them are
-    known.
+    All results have one hidden node as parent, which the walk reaches once all their derivatives are known.
 
     Args:
         values: the results.
         parents: the arguments.
-        vjp: from the derivatives by the results, None for those that nothing depends on, to a tuple of
-            those by the arguments.
+        vjp: maps the derivatives by the results, None for an unused one, to a tuple of those by the
+            arguments.
     """
     found: list[Any] = [None] * len(values)
 
@@ -231,7 +232,7 @@ def with_vjp_of_all(
 
 
 def has_derivative(value: Any) -> bool:
-    """Whether a result is noted: one of floats, unless under `no_grad`."""
+    """Whether a result is recorded: it holds floats, and `no_grad` is not active."""
     dtype = value.dtype
     if dtype not in _FLOATS and not is_floating(dtype):
         if dtype.kind == "c":
@@ -241,11 +242,11 @@ def has_derivative(value: Any) -> bool:
 
 
 def constant(value: Array, *like: Any) -> Any:
-    """An array that depends on nothing, but on what traced arrays write into it; plain if none is traced.
+    """A traced array without parents, which traced arrays may be written into.
 
     Args:
-        value: a new array, to which there is no other reference.
-        like: arguments, among them the traced arrays that it is to take part with.
+        value: a new array without other references; returned as it is if no argument is traced.
+        like: arguments of the function, whose traced arrays give the level.
     """
     level = level_of(like)
     return value if level is None or not has_derivative(value) else TracedArray(value, None, level)
@@ -265,7 +266,7 @@ def level_of(items: Iterable[Any]) -> int | None:
 
 
 def leaf(parameter: Any) -> Any:
-    """What a parameter computes as under `enable_grad`: a traced array, unless it requires no gradient."""
+    """The traced array of a parameter under `enable_grad`; its value if it requires no gradient."""
     value = parameter.data if state.base is None else state.base(parameter)
     if not getattr(parameter, "requires_grad", False):
         return value
@@ -286,14 +287,14 @@ def mixed() -> RuntimeError:
 
 
 def unbroadcast(g: Array, shape: Shape) -> Array:
-    """A derivative summed over the dimensions along which an argument of this shape was repeated."""
+    """A derivative summed over the dimensions along which an argument of this shape was broadcast."""
     own = g.shape
     if own == shape:
         return g
     if g.dtype.itemsize < 4:  # whose sums would lose digits
         g = g.astype(np.float32)
     extra = len(own) - len(shape)
-    if extra < 0:  # dimensions of size 1 in front, which assignment takes off
+    if extra < 0:  # assignment drops leading dimensions of size 1
         return unbroadcast(g, shape[-extra:]).reshape(shape)
     axes = (*range(extra), *[i + extra for i, size in enumerate(shape) if size == 1 and own[i + extra] != 1])
     if axes:
@@ -302,30 +303,30 @@ def unbroadcast(g: Array, shape: Shape) -> Array:
 
 
 def walk(ends: Iterable[tuple[Node, Any]], release: bool = True, since: int = 0) -> dict[Any, Any]:
-    """Derivatives by all that nothing lies behind, from those by the results.
+    """Backpropagate: from derivatives by the results to those by the leaves.
 
     Args:
-        ends: nodes of results, with the derivatives by them.
-        release: whether nodes give up what they keep, so that memory is freed on the way.
-        since: nodes of lower numbers are where the walk ends.
+        ends: nodes of results, each with the derivative by it.
+        release: whether nodes drop their parents after use, which frees memory during the walk.
+        since: nodes with lower numbers are leaves.
 
     Returns:
-        The derivatives, of each parameter by itself, of what else was traced by its node.
+        The derivatives: keys are parameters, and nodes of leaves that are no parameters.
 
     Raises:
-        RuntimeError: a node was released before, or a rule gives a share of another shape.
+        RuntimeError: a node was released before, or a rule gives a derivative of another shape.
     """
-    with np.errstate(all="ignore"):  # a formula may have ruled out what a derivative meets
+    with np.errstate(all="ignore"):  # np.where may have discarded the values that warn here
         return _Walk(since).back(ends, release)
 
 
 class Part:
-    """A derivative that is 0 but at an index: what a pullback may give in place of an array.
+    """A derivative that is 0 except at an index, which a vjp may return in place of an array.
 
     Args:
-        g: the derivative there, a plain array or number.
+        g: the derivative at the index, a plain array or number.
         index: the index.
-        shape: of the whole.
+        shape: of the whole derivative.
         once: whether the index reads no element twice.
     """
 
@@ -346,16 +347,16 @@ class Part:
 
 
 class _Walk:
-    """Derivatives that are known so far, by node, and by holder where they end."""
+    """Derivatives so far: keys are nodes, and holders of leaves."""
 
     __slots__ = ("dtypes", "own", "pending", "shares", "since")
 
     def __init__(self, since: int) -> None:
         self.since = since
         self.shares: dict[Any, Any] = {}
-        self.dtypes: dict[Any, Any] = {}  # of what the walk ends at
+        self.dtypes: dict[Any, Any] = {}  # of leaves
         self.pending: list[tuple[int, Node]] = []
-        self.own: set[Any] = set()  # nodes whose sum is in memory of its own, so that more is added in place
+        self.own: set[Any] = set()  # keys whose sum was allocated here, so it may be added to in place
 
     def back(self, ends: Iterable[tuple[Node, Any]], release: bool) -> dict[Any, Any]:
         pending, shares = self.pending, self.shares
@@ -374,10 +375,10 @@ class _Walk:
                 g = g.astype(node.dtype)
             vjp = node.vjp
             if vjp is None:
-                for parent, pullback in parents:
-                    share = pullback(g)
+                for parent, vjp in parents:
+                    share = vjp(g)
                     if share is not None:
-                        self.add(parent, share, pullback)
+                        self.add(parent, share, vjp)
             else:
                 for parent, share in vjp(g):
                     if parent is not None and share is not None:
@@ -389,11 +390,11 @@ class _Walk:
                 shares[key] = shares[key].astype(dtype)
         return shares
 
-    def add(self, node: Node, share: Any, pullback: Function | str) -> None:
+    def add(self, node: Node, share: Any, vjp: Function | str) -> None:
         """Add to the derivative by a node."""
         if share.shape != node.shape:
             raise RuntimeError(
-                f"{_name(pullback)} has the shape {tuple(share.shape)}, but belongs to an array of shape "
+                f"{_name(vjp)} has the shape {tuple(share.shape)}, but belongs to an array of shape "
                 f"{tuple(node.shape)}."
             )
         key: Any = node if node.holder is None else node.holder
@@ -419,7 +420,7 @@ class _Walk:
         self.own.add(key)
 
     def _with_part(self, key: Any, node: Node, part: Part) -> Array | None:
-        """Add a part to what is known; the first one as an array, which is returned."""
+        """Add a part to the sum; the first one is returned as an array."""
         old = self.shares.get(key)
         wide = np.dtype(np.float32) if node.dtype.itemsize < 4 else node.dtype
         if isinstance(old, HostArray):
@@ -439,9 +440,9 @@ class _Walk:
         return None
 
 
-def _name(pullback: Function | str) -> str:
-    if isinstance(pullback, str):
-        return pullback
-    pullback = pullback.vjp if isinstance(pullback, _SharedVjp) else pullback
-    name = str(getattr(pullback, "__qualname__", pullback)).partition(".<locals>")[0]
+def _name(vjp: Function | str) -> str:
+    if isinstance(vjp, str):
+        return vjp
+    vjp = vjp.vjp if isinstance(vjp, _SharedVjp) else vjp
+    name = str(getattr(vjp, "__qualname__", vjp)).partition(".<locals>")[0]
     return f"the derivative that the rule of {name} gives"

@@ -157,20 +157,20 @@ def grad(
 
 
 def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
-    """What a function gives, and a function that takes a derivative by that back to the arguments.
+    """The result of a function, and its vector-Jacobian product as a function.
 
     Args:
-        fn: a function of arrays and structures of them, as for `value_and_grad`; so is what it gives.
+        fn: a function of arrays and structures of them, as for `value_and_grad`; so is its result.
         args: its arguments. The derivative is by all of them.
-        has_aux: whether `fn` gives a pair: its result, and anything else.
+        has_aux: whether `fn` returns a pair: its result, and anything else.
 
     Returns:
-        `(out, pull)`, or `(out, pull, aux)`. `pull(g)` takes the structure of `out`, with None for no
-        derivative, and gives a tuple with one for each argument. It can be called as often as one likes.
+        `(out, vjp_fn)`, or `(out, vjp_fn, aux)`. `vjp_fn(g)` takes the structure of `out`, with None for no
+        derivative, and returns a tuple with one derivative for each argument. It can be called repeatedly.
 
     Raises:
         TypeError: an argument holds no floats, or complex numbers.
-        ValueError: from `pull`, if its argument has not the structure and shapes of `out`.
+        ValueError: from `vjp_fn`, if its argument does not have the structure and shapes of `out`.
 
     Source:
         The interface of jax.vjp.
@@ -178,8 +178,8 @@ def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
     Example:
         >>> import numpy as np
         >>> import lite
-        >>> out, pull = lite.vjp(np.multiply, np.array([1.0, 2.0]), np.array([3.0, 4.0]))
-        >>> out, pull(np.array([1.0, 10.0]))
+        >>> out, vjp_fn = lite.vjp(np.multiply, np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+        >>> out, vjp_fn(np.array([1.0, 10.0]))
         (array([3., 8.]), (array([ 3., 40.]), array([ 1., 20.])))
     """
     name = getattr(fn, "__name__", type(fn).__name__)
@@ -192,7 +192,7 @@ def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
         out, aux = out
     ends = Structure(out).leaves()
 
-    def pull(g: Array) -> tuple[Any, ...]:
+    def vjp_fn(g: Array) -> tuple[Any, ...]:
         given = Structure(g).leaves()
         if len(given) != len(ends):
             raise ValueError(
@@ -215,4 +215,4 @@ def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
         own = {id(share) for share in given}
         return tuple([leaves.gather(shares, own) for leaves in taken])
 
-    return (plain(out), pull, aux if aux is None else plain(aux)) if has_aux else (plain(out), pull)
+    return (plain(out), vjp_fn, aux if aux is None else plain(aux)) if has_aux else (plain(out), vjp_fn)

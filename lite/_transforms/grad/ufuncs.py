@@ -13,7 +13,7 @@ from lite._arrays.types import Array, ArrayHolder, DtypeLike, Function, HostArra
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.indexing import write
 from lite._transforms.grad.running import leaf
-from lite._transforms.grad.tape import mixed, noted, unbroadcast, value_of, values_of, with_node
+from lite._transforms.grad.tape import mixed, traced_result, unbroadcast, value_of, values_of, with_node
 from lite._transforms.levels import innermost
 from lite._transforms.registry import GRAD, ZERO_GRADIENT, NoRule, name_of
 from lite._transforms.rules.ufuncs import METHODS, UFUNCS
@@ -131,7 +131,7 @@ def _pair(ufunc: np.ufunc, derivatives: tuple[Callable[..., Any], ...], a: Any, 
             right = None
         elif type(b) is not TracedArray or b.node is None:
             left = None
-    return noted(out, parents, level)
+    return traced_result(out, parents, level)
 
 
 _NUMBERS = frozenset((TracedArray, np.ndarray, float, int))

@@ -1,6 +1,6 @@
 """Traced arrays that share memory, as NumPy would have it: what is written to one is seen in the others.
 
-No memory of a value is ever written, as pullbacks may need it. Instead the array that others are views of,
+No memory of a value is ever written, as vjps may need it. Instead the array that others are views of,
 the whole, gets a new value, and each view of it looks anew what it is, the next time that somebody asks.
 """
 

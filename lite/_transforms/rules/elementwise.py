@@ -101,12 +101,12 @@ def _grad_sinc(x: ArrayLike) -> Array:
     held = value_of(x)
     value = np.sinc(held)
 
-    def pull(g: Array) -> Array:
+    def vjp(g: Array) -> Array:
         zero = held == 0
         place = np.where(zero, 1, held)
         return np.where(zero, 0, g * (np.cos(math.pi * place) - value) / place)
 
-    return with_node(value, (x, pull))
+    return with_node(value, (x, vjp))
 
 
 @ONNX.composed(np.sinc)
@@ -120,12 +120,12 @@ def _grad_i0(x: ArrayLike) -> Array:
     held = value_of(x)
     value = np.i0(held)
 
-    def pull(g: Array) -> Array:
+    def vjp(g: Array) -> Array:
         size = np.abs(held)
         ratio = size.elementwise(bessel_ratio) if isinstance(size, HostArray) else bessel_ratio(size)
         return g * value * np.sign(held) * ratio
 
-    return with_node(value, (x, pull))
+    return with_node(value, (x, vjp))
 
 
 def _bounds(a_min: Operand, a_max: Operand, low: Operand, high: Operand) -> tuple[Any, Any]:

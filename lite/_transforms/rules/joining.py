@@ -10,7 +10,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from numpy.typing import ArrayLike
 
 from lite._arrays.types import Array, DtypeLike, Function
-from lite._transforms.grad.tape import Pullback, value_of, with_node
+from lite._transforms.grad.tape import Vjp, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
 from lite._transforms.registry import (
@@ -84,7 +84,7 @@ def _grad_stack(arrays: Any, axis: int = 0, *, dtype: DtypeLike = None, casting:
     return with_node(value, *[(part, _at((*head, i))) for i, part in enumerate(parts)])
 
 
-def _at(index: Any) -> Pullback:
+def _at(index: Any) -> Vjp:
     return lambda g: g[index]
 
 

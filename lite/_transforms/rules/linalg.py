@@ -119,13 +119,13 @@ def _grad_solve(a: Array, b: Any) -> Array:
 def _grad_det(a: ArrayLike) -> Array:
     held = value_of(a)
 
-    def pull(g: Array) -> Array:
+    def vjp(g: Array) -> Array:
         # The cofactors, also of a matrix without inverse.
         u, s, vh = linalg.svd(held)
         sign = linalg.det(np.matmul(u, vh))
         return (g * sign)[..., None, None] * np.matmul(_scaled(u, others(s)), vh)
 
-    return with_node(linalg.det(held), (a, pull))
+    return with_node(linalg.det(held), (a, vjp))
 
 
 @GRAD.rule(linalg.slogdet)
@@ -141,13 +141,13 @@ def _grad_cholesky(a: ArrayLike, /, *, upper: bool = False) -> Array:
     value = linalg.cholesky(value_of(a), upper=upper)
     lower = _t(value) if upper else value
 
-    def pull(g: Array) -> Array:
+    def vjp(g: Array) -> Array:
         inner = np.tril(np.matmul(_t(lower), _t(g) if upper else g))
         inner = inner - np.tril(np.triu(inner)) / 2
         inner = linalg.solve(_t(lower), inner)
         return _symmetric(_t(linalg.solve(_t(lower), _t(inner))))
 
-    return with_node(value, (a, pull))
+    return with_node(value, (a, vjp))
 
 
 @GRAD.rule(linalg.eigh)
@@ -221,13 +221,13 @@ def _grad_qr(a: ArrayLike, mode: str = "reduced") -> Any:
     value = linalg.qr(held)
     q, r = value
 
-    def pull(g: Array, m: ArrayLike) -> Array:
+    def vjp(g: Array, m: ArrayLike) -> Array:
         below = np.tril(m, -1)
         inner = below + _t(below) + np.tril(np.triu(m))
         return _t(linalg.solve(r, _t(g + np.matmul(q, inner))))
 
-    by_q = (a, lambda g: pull(g, -np.matmul(_t(g), q)))
-    by_r = (a, lambda g: pull(np.zeros_like(q), np.matmul(r, _t(g))))
+    by_q = (a, lambda g: vjp(g, -np.matmul(_t(g), q)))
+    by_r = (a, lambda g: vjp(np.zeros_like(q), np.matmul(r, _t(g))))
     return type(value)(with_node(q, by_q), with_node(r, by_r))
 
 
@@ -238,14 +238,14 @@ def _grad_pinv(a: ArrayLike, *args: Any, **kwargs: Any) -> Array:
     held = value_of(a)
     p = linalg.pinv(held, *args, **kwargs)
 
-    def pull(g: Array) -> Array:
+    def vjp(g: Array) -> Array:
         left = g - np.matmul(p, np.matmul(held, g))  # what is not among the columns of p
         right = _t(g) - np.matmul(held, np.matmul(p, _t(g)))
         share = -np.matmul(_t(p), np.matmul(g, _t(p)))
         share = share + np.matmul(right, np.matmul(p, _t(p)))
         return share + np.matmul(_t(p), np.matmul(p, _t(left)))
 
-    return with_node(p, (a, pull))
+    return with_node(p, (a, vjp))
 
 
 @GRAD.rule(linalg.lstsq)
@@ -318,12 +318,12 @@ def _grad_vector_norm(x: ArrayLike, /, *, axis: Axes = None, keepdims: bool = Fa
     held = value_of(x)
     value = np.sqrt(np.sum(held * held, axis, keepdims=keepdims))
 
-    def pull(g: Array) -> Array:
+    def vjp(g: Array) -> Array:
         # As in torch, the elements of a zero vector have no share.
         scale = np.where(value == 0, 0, g / np.where(value == 0, 1, value))
         return held * spread(scale, held.shape, axis)
 
-    return with_node(value, (x, pull))
+    return with_node(value, (x, vjp))
 
 
 @GRAD.rule(linalg.eig, linalg.eigvals)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from lite._arrays.types import Array, Axes, DtypeLike, Shape
 from lite._transforms.grad.along import wide
-from lite._transforms.grad.tape import Pullback, unbroadcast, value_of, with_node
+from lite._transforms.grad.tape import Vjp, unbroadcast, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
 from lite._transforms.registry import (
@@ -201,10 +201,10 @@ def _grad_einsum(*operands: Any, optimize: Any = False, **kwargs: Any) -> Array:
     return with_node(value, *[(a, _by_operand(i, terms, output, values)) for i, a in enumerate(arrays)])
 
 
-def _by_operand(i: int, terms: Sequence[str], output: str, values: list[Any]) -> Pullback:
-    """The pullback of an einsum by its operand `i`: an einsum of the others and the derivative."""
+def _by_operand(i: int, terms: Sequence[str], output: str, values: list[Any]) -> Vjp:
+    """The vjp of an einsum for operand `i`: an einsum of the other operands and the derivative."""
 
-    def pull(g: Array) -> Array:
+    def vjp(g: Array) -> Array:
         own, shape = terms[i], values[i].shape
         inputs = [output, *terms[:i], *terms[i + 1 :]]
         others = [wide(g), *values[:i], *values[i + 1 :]]
@@ -223,7 +223,7 @@ def _by_operand(i: int, terms: Sequence[str], output: str, values: list[Any]) ->
             share = _on_diagonals(share, own, unique, shape)
         return unbroadcast(share, shape)
 
-    return pull
+    return vjp
 
 
 def _on_diagonals(share: Array, own: str, unique: str, shape: Shape) -> Array:
@@ -331,7 +331,7 @@ def _grad_convolve(a: Array, v: Array, mode: Any = "full") -> Array:
     start = {"full": 0, "same": (short - 1) // 2, "valid": short - 1}[mode]
     width = (start, long + short - 1 - start - value.shape[0])
 
-    def by(other: Array) -> Pullback:
+    def by(other: Array) -> Vjp:
         return lambda g: np.correlate(np.pad(g, width), other, "valid")
 
     return with_node(value, (a, by(y)), (v, by(x)))

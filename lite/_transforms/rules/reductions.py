@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from lite._arrays.types import Array, Axes, DtypeLike, Function, Operand, Shape
 from lite._transforms.grad.along import Rows, given, kept_shape, masked, spread
-from lite._transforms.grad.tape import Pullback, holds_traced, value_of, with_node
+from lite._transforms.grad.tape import Vjp, holds_traced, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import BOOL, Graph
 from lite._transforms.graphs.operators import select, truth
@@ -122,7 +122,7 @@ def _grad_variance(
     value = function(held, axis, **options)
     shape, mask = held.shape, options.get("where")
 
-    def pull(g: Array) -> Array:
+    def vjp(g: Array) -> Array:
         if function is np.std:  # as in torch, the derivative is 0 where the deviation is 0
             g = np.where(value == 0, 0, g / (2 * np.where(value == 0, 1, value)))
         data = masked(held, mask)
@@ -130,7 +130,7 @@ def _grad_variance(
         centred = data - np.sum(data, axis, keepdims=True) / count
         return masked(spread(g, shape, axis) * centred * 2 / np.maximum(count - free, 0), mask)
 
-    return with_node(value, (a, pull))
+    return with_node(value, (a, vjp))
 
 
 @GRAD.rule_of_each(np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin)
@@ -140,7 +140,7 @@ def _grad_extreme(function: Function, a: ArrayLike, axis: Axes = None, **options
     value = function(held, axis, **options)
     shape, mask = held.shape, options.get("where")
 
-    def pull(g: Array) -> Array:
+    def vjp(g: Array) -> Array:
         # Where the result is NaN, it comes from elements that are NaN.
         found = value.reshape(kept_shape(shape, axis))
         chosen = (held == found) | ((held != held) & (found != found))
@@ -149,7 +149,7 @@ def _grad_extreme(function: Function, a: ArrayLike, axis: Axes = None, **options
         ties = np.maximum(np.sum(chosen, axis, keepdims=True), 1)
         return np.where(chosen, spread(g, shape, axis) / ties, 0)
 
-    return with_node(value, (a, pull))
+    return with_node(value, (a, vjp))
 
 
 @GRAD.rule(np.prod)
@@ -159,13 +159,13 @@ def _grad_prod(a: ArrayLike, axis: Axes = None, dtype: DtypeLike = None, **optio
     value = _floats(np.prod(held, axis, **options), held)
     shape, mask = held.shape, options.get("where")
 
-    def pull(g: Array) -> Array:
+    def vjp(g: Array) -> Array:
         rows = Rows(shape, axis)
         data = rows.of(held if mask is None else np.where(mask, held, 1))
         share = spread(g * options.get("initial", 1), shape, axis) * rows.undo(others(data))
         return masked(share, mask)
 
-    return with_node(value, (a, pull))
+    return with_node(value, (a, vjp))
 
 
 def others(x: Array) -> Array:
@@ -182,8 +182,8 @@ def _grad_median(
 ) -> Array:
     options = given(keepdims=keepdims)
     held = value_of(a)
-    pull = _pull_quantile(held, np.asarray(0.5), axis, "linear", function is np.nanmedian)
-    return with_node(function(held, axis, **options), (a, pull))
+    vjp = _quantile_vjp(held, np.asarray(0.5), axis, "linear", function is np.nanmedian)
+    return with_node(function(held, axis, **options), (a, vjp))
 
 
 @VMAP.rule_of_each(np.quantile, np.percentile, np.nanquantile, np.nanpercentile)
@@ -222,7 +222,7 @@ def _grad_quantile(
         raise NoRule
     held = value_of(a)
     value = function(held, q, axis, method=method, **options)
-    return with_node(value, (a, _pull_quantile(held, np.true_divide(q, parts), axis, method, skips)))
+    return with_node(value, (a, _quantile_vjp(held, np.true_divide(q, parts), axis, method, skips)))
 
 
 # Places of quantiles among n sorted elements, counted from 0; in between neighbours are interpolated.
@@ -239,8 +239,8 @@ _POSITIONS: dict[str, Any] = {
 }
 
 
-def _pull_quantile(held: Array, q: Array, axis: Axes, method: str, skips: bool) -> Pullback:
-    def pull(g: Array) -> Array:
+def _quantile_vjp(held: Array, q: Array, axis: Axes, method: str, skips: bool) -> Vjp:
+    def vjp(g: Array) -> Array:
         rows = Rows(held.shape, axis)
         data = rows.of(held)
         order = np.argsort(data, -1, kind="stable")
@@ -254,7 +254,7 @@ def _pull_quantile(held: Array, q: Array, axis: Axes, method: str, skips: bool) 
         shares = np.sum(g.reshape((q.size, *rows.outer, 1)) * weights, 0)
         return rows.undo(np.take_along_axis(shares, np.argsort(order, -1), -1))
 
-    return pull
+    return vjp
 
 
 # -- ONNX --------------------------------------------------------------------------------------------------

@@ -92,14 +92,14 @@ def _grad_cumprod(a: ArrayLike, axis: int | None = None, dtype: DtypeLike = None
     held = value_of(a)
     value = np.cumprod(held, axis, **options)
 
-    def pull(g: Array) -> Array:
+    def vjp(g: Array) -> Array:
         # By x_i: what is in front of it, times s_i = g_i + x_(i+1) s_(i+1); zeros need no division.
         x, s = np.moveaxis(held, axis, -1), np.moveaxis(g, axis, -1)
         one = np.ones_like(x[..., :1])
         before = np.cumprod(np.concatenate([one, x[..., :-1]], -1), -1)
         return np.moveaxis(before * _recursion(np.concatenate([x[..., 1:], one], -1), s), -1, axis)
 
-    return with_node(_floats(value), (a, pull))
+    return with_node(_floats(value), (a, vjp))
 
 
 def _recursion(a: Array, b: Array) -> Array:

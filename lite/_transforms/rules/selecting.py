@@ -129,7 +129,7 @@ def _grad_take_along_axis(arr: ArrayLike, indices: Array, axis: int | None = -1)
     # Where one element of each row is taken, none is taken twice.
     once = indices.shape == (*shape[:axis], 1, *shape[axis + 1 :])
 
-    def pull(g: Array) -> Array:
+    def vjp(g: Array) -> Array:
         out = np.zeros_like(g, shape=shape)
         if once:
             np.put_along_axis(out, indices, g, axis)
@@ -137,7 +137,7 @@ def _grad_take_along_axis(arr: ArrayLike, indices: Array, axis: int | None = -1)
             np.add.at(out, _places(indices, axis, shape), g)
         return out
 
-    return with_node(np.take_along_axis(held, indices, axis), (arr, pull))
+    return with_node(np.take_along_axis(held, indices, axis), (arr, vjp))
 
 
 def _places(indices: Any, axis: int, shape: Shape) -> tuple[Any, ...]:

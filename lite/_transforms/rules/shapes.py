@@ -319,14 +319,14 @@ def _grad_diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1
     value = np.diagonal(held, offset, axis1, axis2)
     rows = np.arange(value.shape[-1])
 
-    def pull(g: Array) -> Array:
+    def vjp(g: Array) -> Array:
         first, second = axis1 % len(held.shape), axis2 % len(held.shape)
         rest = [size for d, size in enumerate(held.shape) if d not in (first, second)]
         out = np.zeros_like(g, shape=(*rest, held.shape[first], held.shape[second]))
         out[..., rows + max(-offset, 0), rows + max(offset, 0)] = g
         return np.moveaxis(out, (-2, -1), (first, second))
 
-    return with_node(value, (a, pull))
+    return with_node(value, (a, vjp))
 
 
 @VMAP.rule(np.diagonal)
@@ -368,7 +368,7 @@ def _grad_windows(
         steps.append((place, window, sizes[place]))
         sizes[place] -= window - 1
 
-    def pull(g: Array) -> Array:
+    def vjp(g: Array) -> Array:
         for place, window, size in reversed(steps):
             g = np.moveaxis(g, -1, place + 1)
             shape = (*g.shape[:place], size, *g.shape[place + 2 :])
@@ -376,7 +376,7 @@ def _grad_windows(
             g = added(g, (*[slice(None)] * place, places), shape)
         return g
 
-    return with_node(value, (x, pull))
+    return with_node(value, (x, vjp))
 
 
 @VMAP.rule(sliding_window_view)
@@ -410,7 +410,7 @@ def _grad_pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs
         return with_node(value, (array, lambda g: g[inner]))
     lengths = _pairs(kwargs.get("stat_length"), held.ndim)
 
-    def pull(g: Array) -> Array:
+    def vjp(g: Array) -> Array:
         for axis, (width, length) in enumerate(zip(widths, lengths, strict=True)):
             if width == (0, 0):
                 continue
@@ -423,7 +423,7 @@ def _grad_pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs
             g = np.moveaxis(np.matmul(np.moveaxis(g, axis, -1), matrix), -1, axis)
         return g
 
-    return with_node(value, (array, pull))
+    return with_node(value, (array, vjp))
 
 
 @VMAP.rule(np.pad)

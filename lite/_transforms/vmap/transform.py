@@ -17,7 +17,7 @@ from lite._transforms.vmap.array import BatchedArray, SharedArray
 from lite._transforms.vmap.randomness import Map
 from lite._transforms.vmap.running import generator_for, maps
 from lite._transforms.vmap.tensordicts import AddBatchDim, RemoveBatchDim, add_batch_dim, remove_batch_dim
-from lite._transforms.vmap.trees import Mismatch, flatten, outline, spread, unflatten
+from lite._transforms.vmap.trees import Mismatch, broadcast_prefix, flatten, outline, unflatten
 from lite._tree.collection import Entry, TensorCollection
 from lite._tree.protocol import Container
 from lite._tree.unbatched import UnbatchedTensor
@@ -164,7 +164,7 @@ def _out_dims(name: str, out_dims: Any, result: object) -> list[int | None]:
 def _spread(call: str, name: str, dims: Any, what: str, value: object) -> list[int | None]:
     """One dimension for each item of a value, from `in_dims` or `out_dims`."""
     try:
-        return spread(dims, value, lambda dim: dim is None or _is_dim(dim))
+        return broadcast_prefix(dims, value, lambda dim: dim is None or _is_dim(dim))
     except Mismatch:
         raise ValueError(f"{call}: {name} has not the structure of the {what}, {outline(value)}.") from None
     except ValueError as error:

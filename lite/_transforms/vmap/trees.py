@@ -1,4 +1,4 @@
-"""Arguments and results as flat lists, with one dimension for each item."""
+"""`in_dims` and `out_dims` for nested arguments and results: one dimension for each leaf."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Mismatch(ValueError):
-    """The dimensions do not have the structure of what they are given for."""
+    """The structure of `in_dims` or `out_dims` is not that of the value."""
 
 
 def _is_node(value: Any) -> bool:
@@ -15,41 +15,40 @@ def _is_node(value: Any) -> bool:
 
 
 def flatten(value: Any) -> tuple[list[Any], Any]:
-    """Items of nested lists, tuples, named tuples and dicts, and what `unflatten` needs to put them back."""
+    """The leaves of nested lists, tuples, named tuples and dicts, and the structure for `unflatten`."""
     if not _is_node(value):
         return [value], None
-    items = value.values() if type(value) is dict else value
-    flat: list[Any] = []
-    plans = []
-    for item in items:
-        below, plan = flatten(item)
-        flat += below
-        plans.append((len(below), plan))
+    leaves: list[Any] = []
+    children = []
+    for item in value.values() if type(value) is dict else value:
+        nested, structure = flatten(item)
+        leaves += nested
+        children.append((len(nested), structure))
     keys = list(value) if type(value) is dict else None
-    return flat, (type(value), keys, plans)
+    return leaves, (type(value), keys, children)
 
 
-def unflatten(flat: list[Any], plan: Any) -> Any:
+def unflatten(leaves: list[Any], structure: Any) -> Any:
     """The inverse of `flatten`."""
-    if plan is None:
-        return flat[0]
-    kind, keys, plans = plan
+    if structure is None:
+        return leaves[0]
+    cls, keys, children = structure
     items = []
     start = 0
-    for count, below in plans:
-        items.append(unflatten(flat[start : start + count], below))
+    for count, child in children:
+        items.append(unflatten(leaves[start : start + count], child))
         start += count
     if keys is not None:
         return dict(zip(keys, items, strict=True))
-    return kind(*items) if hasattr(kind, "_fields") else kind(items)
+    return cls(*items) if hasattr(cls, "_fields") else cls(items)
 
 
-def spread(dims: Any, value: Any, accept: Callable[[Any], bool]) -> list[Any]:
-    """One dimension for each item of `value`, from dimensions that stop at a level above.
+def broadcast_prefix(dims: Any, value: Any, accept: Callable[[Any], bool]) -> list[Any]:
+    """One dimension for each leaf of `value`; a dimension for a node holds for all its leaves.
 
     Raises:
         Mismatch: `dims` has another structure.
-        ValueError: an item of `dims` that `accept` does not know.
+        ValueError: `accept` refuses an item of `dims`.
     """
     if not _is_node(dims):
         if not accept(dims):
@@ -63,7 +62,7 @@ def spread(dims: Any, value: Any, accept: Callable[[Any], bool]) -> list[Any]:
         pairs = [(dims[key], item) for key, item in value.items()]
     else:
         pairs = list(zip(dims, value, strict=True))
-    return [dim for below, item in pairs for dim in spread(below, item, accept)]
+    return [dim for nested, item in pairs for dim in broadcast_prefix(nested, item, accept)]
 
 
 def outline(value: Any) -> str:

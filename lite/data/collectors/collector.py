@@ -72,12 +72,12 @@ class Collector(BackgroundCollector):
         [(5,), (5,)]
     """
 
-    def __new__(cls, *args: Any, **words: Any) -> Any:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is Collector:
-            elsewhere = collector_elsewhere(args, words)
+            elsewhere = collector_elsewhere(args, kwargs)
             if elsewhere is not None:
                 return elsewhere
-        elif any(words.get(name) is not None for name in SELECTORS):
+        elif any(kwargs.get(name) is not None for name in SELECTORS):
             raise TypeError(f"{', '.join(SELECTORS)} are arguments of Collector itself.")
         return super().__new__(cls)
 

@@ -27,8 +27,8 @@ def serve(connection: Any, made: bytes, index: int) -> None:
     end_with_parent()
     collector: Collector | None = None
     try:
-        create_env_fn, words = pickle.loads(made)
-        collector = Collector(create_env_fn, **words)
+        create_env_fn, kwargs = pickle.loads(made)
+        collector = Collector(create_env_fn, **kwargs)
         connection.send(("ok", collector.requested_frames_per_batch))
         shared = _SharedBatch()
         while True:

@@ -119,7 +119,7 @@ class MultiCollector(BackgroundCollector):
         self._waiting: set[int] = set()  # processes that collect
         self._connections: list[Any] = []
         self._processes: list[Any] = []
-        words = {
+        kwargs = {
             "policy": policy,
             "policy_factory": policy_factory,
             "frames_per_batch": self._share_of(self.requested_frames_per_batch),
@@ -132,7 +132,7 @@ class MultiCollector(BackgroundCollector):
             "track_policy_version": track_policy_version,
         }
         made = [
-            packed(maker, {**words, "create_env_kwargs": dict(own)})
+            packed(maker, {**kwargs, "create_env_kwargs": dict(own)})
             for maker, own in zip(makers, keywords, strict=True)
         ]
         context: Any = multiprocessing.get_context(mp_start_method or safe_start_method())

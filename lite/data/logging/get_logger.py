@@ -17,8 +17,8 @@ from lite.data.logging.wandb_logger import WandbLogger
 
 _LOGGERS: dict[str, Callable[..., Any]] = {
     "csv": partial(CSVLogger, video_format="mp4"),
-    "mlflow": lambda log_dir, exp_name, **words: MLFlowLogger(
-        exp_name, **{"tracking_uri": Path(log_dir).absolute().as_uri(), **words}
+    "mlflow": lambda log_dir, exp_name, **kwargs: MLFlowLogger(
+        exp_name, **{"tracking_uri": Path(log_dir).absolute().as_uri(), **kwargs}
     ),
     "tensorboard": TensorboardLogger,
     "wandb": WandbLogger,
@@ -79,16 +79,16 @@ def get_logger(
         return None
     if logger_type not in _LOGGERS:
         raise NotImplementedError(f"logger_type must be one of {sorted(_LOGGERS)}, got {logger_type!r}.")
-    words = dict({"wandb": wandb_kwargs, "mlflow": mlflow_kwargs}.get(str(logger_type)) or {})
+    kwargs = dict({"wandb": wandb_kwargs, "mlflow": mlflow_kwargs}.get(str(logger_type)) or {})
     if state_dict is not None:
         if logger_type == "mlflow":
             raise NotImplementedError("a run of MLflow cannot go on: state_dict must be None.")
         logger_name, experiment_name = state_dict["log_dir"], state_dict["exp_name"]
         if logger_type == "wandb":
-            words |= {"id": state_dict.get("local", {}).get("id"), "resume": "must"}
-            if not words["id"]:
+            kwargs |= {"id": state_dict.get("local", {}).get("id"), "resume": "must"}
+            if not kwargs["id"]:
                 raise ValueError("state_dict must have the id of wandb's run, got none.")
-    logger: Logger = _LOGGERS[str(logger_type)](log_dir=logger_name, exp_name=experiment_name, **words)
+    logger: Logger = _LOGGERS[str(logger_type)](log_dir=logger_name, exp_name=experiment_name, **kwargs)
     if state_dict is not None:
         logger.load_state_dict(state_dict)
     return logger

@@ -50,8 +50,10 @@ def write_video(
         imageio.imwrite(file, frames, plugin="pillow", extension=".gif", duration=1000 / fps, loop=0)
         return
     given = dict(options or {})
-    words = {"codec": video_codec or "libx264", "pixelformat": given.pop("pixel_format", "yuv420p")}
+    kwargs = {"codec": video_codec or "libx264", "pixelformat": given.pop("pixel_format", "yuv420p")}
     height, width = frames.shape[1:3]
     frames = np.pad(frames, ((0, 0), (0, height % 2), (0, width % 2), (0, 0)), mode="edge")
     output = [part for name, value in given.items() for part in (f"-{name}", str(value))]
-    imageio.imwrite(file, frames, plugin="FFMPEG", fps=fps, macro_block_size=2, output_params=output, **words)
+    imageio.imwrite(
+        file, frames, plugin="FFMPEG", fps=fps, macro_block_size=2, output_params=output, **kwargs
+    )

@@ -50,21 +50,21 @@ class Tree(NamedTuple):
             kind = {"dict": dict, "list": list, "tuple": tuple}[kind]
             if depth > MAX_DEPTH or not all(type(key) in (str, int) for key, _ in items):
                 raise ValueError
-            below = [(key, None if item is None else cls.from_json(item, depth + 1)) for key, item in items]
+            nested = [(key, None if item is None else cls.from_json(item, depth + 1)) for key, item in items]
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"rows cannot be nested as {found!r:.100}") from error
-        return cls(kind, tuple(below))
+        return cls(kind, tuple(nested))
 
     def like(self, other: Tree) -> bool:
         """Whether the leaves of both have the same places."""
         return set(self._places()) == set(other._places())
 
     def _places(self) -> Iterator[tuple[str, ...]]:
-        for key, below in self.items:
-            if below is None:
+        for key, nested in self.items:
+            if nested is None:
                 yield (str(key),)
             else:
-                yield from ((str(key), *place) for place in below._places())
+                yield from ((str(key), *place) for place in nested._places())
 
 
 def is_tree(data: Any) -> bool:
@@ -213,9 +213,9 @@ def _table(data: Any, shape: Shape) -> tuple[TensorDict, Tree]:
             raise TypeError(f"keys of rows must be strings or integers, got {key!r}.")
         if str(key) in entries:
             raise KeyError(f"two keys of a row are written {str(key)!r}.")
-        below = None
+        nested = None
         if _is_node(item):
-            item, below = _table(item, shape)
+            item, nested = _table(item, shape)
         elif not is_container(item):
             item = host_array(item) if is_array(item) else np.asarray(item)
             if item.dtype == object:
@@ -226,6 +226,6 @@ def _table(data: Any, shape: Shape) -> tuple[TensorDict, Tree]:
         if _shape(item)[: len(shape)] != shape:
             raise RuntimeError(f"arrays of one row must begin with {shape}, got {item.shape} at {key!r}.")
         entries[str(key)] = item
-        items.append((key, below))
+        items.append((key, nested))
     kind = dict if isinstance(data, dict) else type(data)
     return TensorDict(entries, batch_size=shape), Tree(kind, tuple(items))

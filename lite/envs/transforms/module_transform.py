@@ -17,14 +17,14 @@ _Change = TensorSpec | Callable[[Any], Any] | None
 
 
 class ModuleTransform(Transform):
-    """A TensorDictModule as a transform, such as a network that features are made by.
+    """A TensorDictModule as a transform, such as a network that computes features.
 
     Args:
         module: the module.
-        module_factory: a function that makes it, in its place.
+        module_factory: a function that makes the module; give one of the two.
         no_grad: record nothing for gradients.
-        inverse: run on the way in, in place of the way out.
-        observation_spec_transform: the specs of observations, or a function that makes them of those before.
+        inverse: run on inputs of the environment (`inv`) instead of its outputs.
+        observation_spec_transform: the new specs of observations, or a function from the old ones to them.
         action_spec_transform, reward_spec_transform, done_spec_transform, state_spec_transform: likewise.
 
     Raises:
@@ -71,22 +71,22 @@ class ModuleTransform(Transform):
 
     @property  # type: ignore[misc]
     def in_keys(self) -> list[NestedKey]:
-        """Those of the module."""
+        """The module's `in_keys`; none with `inverse`."""
         return [] if self.inverse else list(self.module.in_keys)
 
     @property  # type: ignore[misc]
     def out_keys(self) -> list[NestedKey]:
-        """Those of the module."""
+        """The module's `out_keys`; none with `inverse`."""
         return [] if self.inverse else list(self.module.out_keys)
 
     @property  # type: ignore[misc]
     def in_keys_inv(self) -> list[NestedKey]:
-        """What the module writes, with `inverse`."""
+        """The module's `out_keys` with `inverse`; else none."""
         return list(self.module.out_keys) if self.inverse else []
 
     @property  # type: ignore[misc]
     def out_keys_inv(self) -> list[NestedKey]:
-        """What the module reads, with `inverse`."""
+        """The module's `in_keys` with `inverse`; else none."""
         return list(self.module.in_keys) if self.inverse else []
 
     def _run(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -106,9 +106,9 @@ class ModuleTransform(Transform):
 
     def _changed(self, name: str, spec: Composite) -> Composite:
         change: Any = self._changes[name]
-        if change is None or isinstance(change, TensorSpec):
-            return spec if change is None else change  # type: ignore[return-value]
-        return change(spec)
+        if change is None:
+            return spec
+        return change if isinstance(change, TensorSpec) else change(spec)  # type: ignore[return-value]
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
         return self._changed("observation", observation_spec)

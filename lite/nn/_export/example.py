@@ -108,9 +108,9 @@ def of_tensordict(
             others[key] = entry
         elif isinstance(entry, TensorCollection):
             prefix = (key,) if isinstance(key, str) else tuple(key)
-            for below, leaf in TensorDict._as_node(entry).items(True, True):
-                inner = (*prefix, below) if isinstance(below, str) else (*prefix, *below)
-                (others if isinstance(leaf, NonTensorBase) else leaves)[inner] = leaf
+            for inner, leaf in TensorDict._as_node(entry).items(True, True):
+                path = (*prefix, inner) if isinstance(inner, str) else (*prefix, *inner)
+                (others if isinstance(leaf, NonTensorBase) else leaves)[path] = leaf
         else:
             leaves[key] = entry
     states = _states_of(module, tuple(node.batch_size))
@@ -176,8 +176,8 @@ def _entries(out: Any, keys: Iterable[NestedKey]) -> Iterator[tuple[NestedKey, A
             raise NotImplementedError(f"cannot be exported: the output {key!r} must be an array.")
         if isinstance(entry, TensorCollection):
             prefix = (key,) if isinstance(key, str) else tuple(key)
-            for below, leaf in TensorDict._as_node(entry).items(True, True):
-                yield ((*prefix, below) if isinstance(below, str) else (*prefix, *below)), leaf
+            for inner, leaf in TensorDict._as_node(entry).items(True, True):
+                yield ((*prefix, inner) if isinstance(inner, str) else (*prefix, *inner)), leaf
         else:
             yield key, entry
 

@@ -121,12 +121,12 @@ def _group_query_attention(spec: Spec) -> Run:
     window, softcap = spec.get("local_window_size", -1), spec.get("softcap", 0.0)
     rotates, interleaved = spec.get("do_rotary", 0), bool(spec.get("rotary_interleaved", 0))
     bits = spec.get("kv_cache_bit_width", 0) if spec.get("k_quant_type", "NONE") != "NONE" else 0
-    if spec.get("smooth_softmax", 0) == 1 or spec.has(11):
+    if spec.get("smooth_softmax", 0) == 1 or spec.has_input(11):
         raise Unsupported("a sink of attention")
     if bits not in (0, 4, 8) or spec.get("v_quant_type", "NONE") != spec.get("k_quant_type", "NONE"):
         raise Unsupported(f"a cache of {bits} bits")
     # Where nobody reads keys and values, they need not exist by themselves.
-    in_rows = not (bits or softcap or interleaved or spec.asks(1) or spec.asks(2))
+    in_rows = not (bits or softcap or interleaved or spec.uses_output(1) or spec.uses_output(2))
 
     def run(
         query: Array,
@@ -278,7 +278,7 @@ def _placed(past: Array, new: Array, before: Array, first: bool, total: Array) -
 def _attention(spec: Spec) -> Run:
     causal, softcap = spec.get("is_causal", 0), spec.get("softcap", 0.0)
     mode, precision = spec.get("qk_matmul_output_mode", 0), spec.get("softmax_precision", 0)
-    asks_scores = spec.asks(3)
+    asks_scores = spec.uses_output(3)
     left, right = spec.get("left_window_size", -1), spec.get("right_window_size", -1)
 
     def run(
@@ -341,7 +341,9 @@ def _attention(spec: Spec) -> Run:
             seen[3] = weights
             out = np.matmul(weights, v_all)
         out = _joined(out) if flat else out
-        found: list[Any] = [out, k, v, seen.get(mode, scores)] if asks_scores or spec.asks(1) else [out]
+        found: list[Any] = (
+            [out, k, v, seen.get(mode, scores)] if asks_scores or spec.uses_output(1) else [out]
+        )
         found = [x.astype(narrow, copy=False) for x in found]
         return tuple(found) if len(found) > 1 else found[0]
 

@@ -20,7 +20,7 @@ def _constant(spec: Spec) -> Run:
     if "value" not in spec.attributes:
         raise Unsupported(f"a constant given as {sorted(spec.attributes)}")
     array = np.asarray(spec.attributes["value"])
-    array = array.astype(spec.widened(array.dtype), copy=False)
+    array = array.astype(spec.computed_in(array.dtype), copy=False)
     return lambda: array
 
 
@@ -37,7 +37,7 @@ _KINDS: dict[str, Any] = {
 @operator("ConstantOfShape")
 def _constant_of_shape(spec: Spec) -> Run:
     value = np.asarray(spec.get("value", np.zeros(1, np.float32)))
-    value = value.astype(spec.widened(value.dtype), copy=False).reshape(())
+    value = value.astype(spec.computed_in(value.dtype), copy=False).reshape(())
     return lambda shape: np.full(checked(integers(shape)), value, value.dtype)
 
 

@@ -188,7 +188,7 @@ def cast(x: Any, target: np.dtype[Any]) -> Any:
 
 @operator("Dropout")
 def _dropout(spec: Spec) -> Run:
-    masked = spec.asks(1)
+    masked = spec.uses_output(1)
 
     def run(x: Array, ratio: Any = None, training: Any = None) -> Any:
         if training is not None and bool(training) and (ratio is None or float(ratio) > 0):
@@ -306,7 +306,7 @@ def _nll_loss(spec: Spec) -> Run:
 
 @operator("SoftmaxCrossEntropyLoss")
 def _cross_entropy(spec: Spec) -> Run:
-    both = spec.asks(1)
+    both = spec.uses_output(1)
 
     def run(scores: Array, target: Array, weight: Array | None = None) -> Any:
         log_probs = functional.log_softmax(scores, 1)

@@ -68,14 +68,14 @@ def from_onnx(
         ((1, 1), (1, 3))
     """
     chosen = None if outputs is None else tuple(outputs)
-    wide = None if dtype is None else np.dtype(dtype).name
+    compute_dtype = None if dtype is None else np.dtype(dtype).name
     if isinstance(model, bytes):
-        path, source = None, Source(None, model, chosen, wide)
+        path, source = None, Source(None, model, chosen, compute_dtype)
     elif isinstance(model, str | os.PathLike):
         path = Path(model).resolve() if Path(model).is_file() else None
         if path is None:
             raise FileNotFoundError(f"model: there is no ONNX file {os.fspath(model)!r}.")
-        source = Source(path, None, chosen, wide)
+        source = Source(path, None, chosen, compute_dtype)
     else:
         raise TypeError(f"model must be a path or bytes, got {type(model).__name__}.")
     if not isinstance(checkpoint, int | np.integer) or checkpoint < 0:

@@ -54,7 +54,7 @@ class Source:
         path: of the model's file; None for one that was given as bytes.
         content: the model's bytes; None to read the file.
         outputs: names of the outputs that are computed; None for all.
-        wide: name of the dtype that float16 and bfloat16 are computed in; None for themselves.
+        compute_dtype: name of the dtype that float16 and bfloat16 are computed in; None for themselves.
         weights: names of the initializers that are parameters; None to find them.
     """
 
@@ -63,11 +63,11 @@ class Source:
         path: Path | None,
         content: bytes | None,
         outputs: tuple[str, ...] | None,
-        wide: str | None,
+        compute_dtype: str | None,
         weights: tuple[str, ...] | None = None,
     ) -> None:
         self.path, self._content = path, content
-        self.chosen, self.wide = outputs, wide
+        self.chosen, self.compute_dtype = outputs, compute_dtype
         self.bytes: bytes | mmap.mmap = (
             mapped(path) if content is None and path is not None else content or b""
         )
@@ -78,14 +78,14 @@ class Source:
         self.graph = _chosen(self.model.graph, outputs)
         self.weights = _float_weights(self.graph) if weights is None else weights
         self.inputs = tuple(x for x in self.graph.inputs if x.name not in self.graph.weights)
-        self.program = compiled(self.model, self.graph, self.weights, wide, str(path or "the model"))
+        self.program = compiled(self.model, self.graph, self.weights, compute_dtype, str(path or "the model"))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Source:
         return self
 
     def __reduce__(self) -> Any:
         content = bytes(self._content) if self._content is not None else None
-        return Source, (self.path, content, self.chosen, self.wide, self.weights)
+        return Source, (self.path, content, self.chosen, self.compute_dtype, self.weights)
 
 
 class GraphModule(Module):
@@ -120,7 +120,7 @@ class GraphModule(Module):
         self._places: list[tuple[Module, str, int]] = []
         self.input_names = tuple(x.name for x in source.inputs)
         self.output_names = tuple(x.name for x in source.graph.outputs)
-        self._dtypes = {x.name: _float_dtype(x, source.wide) for x in source.graph.inputs}
+        self._dtypes = {x.name: _float_dtype(x, source.compute_dtype) for x in source.graph.inputs}
         for name in sorted(source.weights, key=lambda name: name.count("."), reverse=True):
             owner, local = _owner(self, name)
             owner.register_parameter(local, Parameter(arrays[name], requires_grad=trained[name]))
@@ -242,8 +242,8 @@ def graph_module(source: Source, trainable: Selection) -> GraphModule:
     for name in source.weights:
         train = _is_trained(trainable, name, name not in fixed)
         array = source.graph.weights[name].array()
-        if source.wide is not None and array.dtype.name in ("float16", "bfloat16"):
-            array = array.astype(source.wide)
+        if source.compute_dtype is not None and array.dtype.name in ("float16", "bfloat16"):
+            array = array.astype(source.compute_dtype)
         elif train:
             array = array.copy()
         if train:
@@ -325,12 +325,12 @@ def _used(graph: OperationGraph, where: Mapping[str, frozenset[int]]) -> frozens
     return frozenset(found)
 
 
-def _float_dtype(value: Value, wide: str | None) -> np.dtype[Any] | None:
+def _float_dtype(value: Value, compute_dtype: str | None) -> np.dtype[Any] | None:
     """The dtype that an input is cast to; None for one that is no array of floats."""
     if value.element_type not in (1, 10, 11, 16):
         return None
     if value.element_type in (10, 16):
-        return dtype_of(value.element_type) if wide is None else np.dtype(wide)
+        return dtype_of(value.element_type) if compute_dtype is None else np.dtype(compute_dtype)
     return dtype_of(value.element_type)
 
 

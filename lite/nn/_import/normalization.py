@@ -22,7 +22,7 @@ def _channels(x: Array, ndim: int) -> Array:
 def _batch_normalization(spec: Spec) -> Run:
     eps, momentum = spec.get("epsilon", 1e-5), spec.get("momentum", 0.9)
     trains = bool(spec.get("training_mode", 0))
-    if not trains and spec.opset < 14 and any(spec.asks(i) for i in range(1, 5)):
+    if not trains and spec.opset < 14 and any(spec.uses_output(i) for i in range(1, 5)):
         raise Unsupported("training before version 14")
 
     def run(x: Array, scale: Array, bias: Array, mean: Array, var: Array) -> tuple[Array, ...]:
@@ -90,7 +90,7 @@ def _last(x: Array, axis: int) -> tuple[int, ...]:
 @operator("LayerNormalization")
 def _layer_normalization(spec: Spec) -> Run:
     axis, eps = spec.get("axis", -1), spec.get("epsilon", 1e-5)
-    more = spec.asks(1) or spec.asks(2)
+    more = spec.uses_output(1) or spec.uses_output(2)
 
     def run(x: Array, scale: Array, bias: Array | None = None) -> Any:
         shape = _last(x, axis)
@@ -103,7 +103,7 @@ def _layer_normalization(spec: Spec) -> Run:
 @operator("RMSNormalization", "SimplifiedLayerNormalization")
 def _rms_normalization(spec: Spec) -> Run:
     axis, eps = spec.get("axis", -1), spec.get("epsilon", 1e-5)
-    more = spec.asks(1)
+    more = spec.uses_output(1)
 
     def run(x: Array, scale: Array) -> Any:
         shape = _last(x, axis)
@@ -120,9 +120,9 @@ def _rms_normalization(spec: Spec) -> Run:
 @operator("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT)
 def _skip_normalization(spec: Spec) -> Run:
     simplified, eps = spec.op == "SkipSimplifiedLayerNormalization", spec.get("epsilon", 1e-5)
-    if spec.asks(1) or spec.asks(2):
+    if spec.uses_output(1) or spec.uses_output(2):
         raise Unsupported("mean and deviation of a skip")
-    asks_sum = spec.asks(3)
+    asks_sum = spec.uses_output(3)
 
     def run(x: Array, skip: Array, gamma: Array, *rest: Array) -> Any:
         beta = None if simplified or not rest else rest[0]

@@ -1,7 +1,7 @@
-"""The table of operators: for each, a function that reads a node once and gives what computes it.
+"""The registry of ONNX operators: a rule reads a node once and returns the function that computes it.
 
-The rules of a family stand in one file, which `rule_of` loads at the first use of one of its operators.
-Rules are written with NumPy's functions, so they run on arrays, under `grad` and `vmap`, and in a trace.
+The rules of a family of operators are in one file; `rule_of` imports all families on its first call. Rules
+call NumPy's functions, so they run on arrays, under `grad` and `vmap`, and in a trace.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lite.nn._import.limits import Memory
 MICROSOFT = "com.microsoft"
 
 Run = Callable[..., Any]
-"""What computes a node: of its inputs (None for one that is left out) its output, or a tuple of outputs."""
+"""Computes a node: from its inputs (None for a missing one) its output, or a tuple of outputs."""
 
 Build = Callable[["Spec"], Run]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -46,17 +46,17 @@ _FAMILIES = (
 
 
 class Unsupported(Exception):
-    """Raised by a rule for a node that it does not cover; the text says what."""
+    """Raised by a rule for a node that it does not support; the message says why."""
 
 
-# Sizes and counts by which rules divide or step.
+# Sizes and counts that rules use as divisors or steps.
 _AT_LEAST_ONE = frozenset(
     {"K", "N", "blocksize", "dilations", "group", "hidden_size", "kernel_shape", "kv_num_heads"}
     | {"num_groups", "num_heads", "num_outputs", "q_num_heads", "strides"}
 )
-# What attributes are, wherever a rule reads them; of a tuple a list of such. "to" and "value" are no one
-# thing, and are read with their node.
-_KINDS: dict[str, type | tuple[type]] = {
+# The type of each attribute; (int,) is a list of integers. "to" and "value" have several types, which the
+# rules of their operators check.
+_TYPES: dict[str, type | tuple[type]] = {
     **dict.fromkeys(
         ("K", "N", "accuracy_level", "align_corners", "allowzero", "antialias", "axis", "batch_axis")
         + ("batch_dims", "bits", "block_size", "blocksize", "ceil_mode", "count_include_pad")
@@ -92,7 +92,7 @@ _KINDS: dict[str, type | tuple[type]] = {
     **dict.fromkeys(("activation_alpha", "activation_beta", "scales", "value_floats"), (float,)),
     **dict.fromkeys(("activations", "value_strings"), (str,)),
 }
-_WORDS = {int: "an integer", float: "a float", str: "a text"}
+_TYPE_NAMES = {int: "an integer", float: "a float", str: "a text"}
 
 
 @dataclass(frozen=True)
@@ -104,10 +104,10 @@ class Spec:
         opset: the version of its domain's operators.
         attributes: values by name.
         given: for each input, whether it is given.
-        outputs: for each output, whether it is asked for.
-        bodies: what runs the graphs among the attributes, by name.
-        wide: what float16 and bfloat16 are computed in; None for themselves.
-        memory: for what follows from constants, None for none.
+        outputs: for each output, whether it is used.
+        bodies: functions that run the graphs among the attributes, by name.
+        compute_dtype: the dtype that float16 and bfloat16 are computed in; None to keep them.
+        memory: the limit for results that are computed from constants; None if there is none.
         as_runtime: compute as a runtime does: see `Options` of `program.py`.
     """
 
@@ -119,35 +119,37 @@ class Spec:
     given: tuple[bool, ...]
     outputs: tuple[bool, ...]
     bodies: dict[str, Any] = field(default_factory=dict)
-    wide: np.dtype[Any] | None = None
+    compute_dtype: np.dtype[Any] | None = None
     memory: Memory | None = None
     as_runtime: bool = False
 
     def __post_init__(self) -> None:
         for name, value in self.attributes.items():
-            self._check_kind(name, value)
+            self._check_type(name, value)
+        # RotaryEmbedding derives num_heads=0 from the width.
         counted = _AT_LEAST_ONE - {"num_heads"} if self.op == "RotaryEmbedding" else _AT_LEAST_ONE
-        for name in counted.intersection(self.attributes):  # no heads are those of the width there
+        for name in counted.intersection(self.attributes):
             value = self.attributes[name]
             if np.size(value) and np.min(value) < 1:
                 raise ValueError(f"{self.op} {self.name!r}: {name} must be at least 1, got {value!r}")
 
-    def _check_kind(self, name: str, value: Any) -> None:
-        kind = _KINDS.get(name)
-        if kind is None:
+    def _check_type(self, name: str, value: Any) -> None:
+        expected_type = _TYPES.get(name)
+        if expected_type is None:
             return
-        if isinstance(kind, tuple):
-            fits = isinstance(value, list | tuple) and all(type(x) is kind[0] for x in value)
-            expected = f"a list of {_WORDS[kind[0]].split()[-1]}s"
+        if isinstance(expected_type, tuple):
+            fits = isinstance(value, list | tuple) and all(type(x) is expected_type[0] for x in value)
+            expected = f"a list of {_TYPE_NAMES[expected_type[0]].split()[-1]}s"
         else:
-            # p of norms was a float in first versions
-            fits, expected = type(value) is kind or (name == "p" and type(value) is float), _WORDS[kind]
+            # "p" of LpPool was a float in opset 1.
+            fits = type(value) is expected_type or (name == "p" and type(value) is float)
+            expected = _TYPE_NAMES[expected_type]
         if not fits:
             shown = type(value).__name__ if isinstance(value, np.ndarray) else repr(value)
             raise ValueError(f"{self.op} {self.name!r}: {name} must be {expected}, got {shown[:60]}")
 
     def need(self, name: str) -> Any:
-        """An attribute that has no default. Raises ValueError if it is missing."""
+        """A required attribute. Raises ValueError if it is missing."""
         if name not in self.attributes:
             raise ValueError(f"{self.op} {self.name!r}: the attribute {name} is missing")
         return self.attributes[name]
@@ -161,21 +163,22 @@ class Spec:
         found = self.attributes.get(name)
         return None if found is None else tuple(map(int, found))
 
-    def has(self, index: int) -> bool:
+    def has_input(self, index: int) -> bool:
         """Whether an input is given."""
         return index < len(self.given) and self.given[index]
 
-    def asks(self, index: int) -> bool:
-        """Whether an output is asked for."""
+    def uses_output(self, index: int) -> bool:
+        """Whether an output is used."""
         return index < len(self.outputs) and self.outputs[index]
 
     def dtype(self, element_type: int) -> np.dtype[Any]:
-        """The dtype that stands for an element type of ONNX."""
-        return self.widened(dtype_of(element_type))
+        """The dtype to compute an element type of ONNX in."""
+        return self.computed_in(dtype_of(element_type))
 
-    def widened(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        """The dtype to compute in."""
-        return self.wide if self.wide is not None and dtype.name in ("float16", "bfloat16") else dtype
+    def computed_in(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """The dtype to compute in: `compute_dtype` for float16 and bfloat16."""
+        is_half = dtype.name in ("float16", "bfloat16")
+        return self.compute_dtype if is_half and self.compute_dtype is not None else dtype
 
 
 @dataclass
@@ -183,12 +186,12 @@ class Step:
     """A node that is ready to run.
 
     Attributes:
-        run: what computes it.
-        inputs: numbers of values; 0 is None.
-        outputs: numbers of values, 0 for an output that nobody asks for; one number if `run` gives one value.
+        run: computes the node.
+        inputs: indices of values; value 0 is None.
+        outputs: indices of values, 0 for an unused output; an int if `run` returns one value.
         label: its name and operator, for messages.
-        op: its operator; empty for one of a domain that is not ONNX's.
-        done: values that no later step reads.
+        op: its operator; empty for a domain other than ONNX's.
+        done: indices of values that no later step reads.
     """
 
     run: Run
@@ -200,7 +203,7 @@ class Step:
 
 
 def operator(*names: str, domain: str = "") -> Callable[[F], F]:
-    """Register `fn(spec)`, which gives what computes the node."""
+    """Register `fn(spec)`, which returns the function that computes the node."""
 
     def register(fn: F) -> F:
         for name in names:
@@ -211,7 +214,7 @@ def operator(*names: str, domain: str = "") -> Callable[[F], F]:
 
 
 def simple(fn: Run, *names: str, domain: str = "") -> None:
-    """Register operators without attributes, which compute `fn`."""
+    """Register operators without attributes, computed by `fn`."""
 
     def build(spec: Spec) -> Run:
         return fn

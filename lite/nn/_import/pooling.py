@@ -66,7 +66,7 @@ def _lowest(dtype: np.dtype[Any]) -> float:
 
 @operator("MaxPool")
 def _max_pool(spec: Spec) -> Run:
-    places, by_column = spec.asks(1), spec.get("storage_order", 0)
+    places, by_column = spec.uses_output(1), spec.get("storage_order", 0)
     layer = _as_layer(spec)
 
     def run(x: Array) -> Any:

@@ -122,7 +122,7 @@ class Options:
 
     Attributes:
         model: the model, for its versions and functions.
-        wide: what float16 and bfloat16 are computed in; None for themselves.
+        compute_dtype: what float16 and bfloat16 are computed in; None for themselves.
         memory: what may be held of constants, as large weights without their quantisation; None for little.
         as_runtime: compute as onnxruntime does: a cache that is given as a writable array is written in
             place, and activations are rounded where the graph allows it.
@@ -131,7 +131,7 @@ class Options:
     """
 
     model: Model
-    wide: np.dtype[Any] | None
+    compute_dtype: np.dtype[Any] | None
     memory: Memory | None = None
     as_runtime: bool = False
     missing: list[str] = field(default_factory=list)
@@ -270,7 +270,7 @@ class Compiler:
         inputs = [value.name for value in graph.inputs if value.name not in graph.weights]
         outputs = [value.name for value in graph.outputs]
         kept = {
-            name: _widened(weight.array(), self.options.wide)
+            name: _cast_half(weight.array(), self.options.compute_dtype)
             for name, weight in graph.weights.items()
             if name not in weights
         }
@@ -303,7 +303,7 @@ class Compiler:
             tuple(bool(name) for name in node.inputs),
             tuple(name != "" and name in self.read for name in node.outputs),
             bodies,
-            self.options.wide,
+            self.options.compute_dtype,
             self.options.memory,
             self.options.as_runtime,
         )
@@ -350,7 +350,7 @@ def compiled(
     model: Model,
     graph: OperationGraph,
     weights: Sequence[str],
-    wide: str | None,
+    compute_dtype: str | None,
     place: str,
     *,
     memory: Memory | None = None,
@@ -362,7 +362,7 @@ def compiled(
         model: the model.
         graph: its graph, or what was made of that.
         weights: names of the initializers that are given anew at each call.
-        wide: name of the dtype that float16 and bfloat16 are computed in; None for themselves.
+        compute_dtype: name of the dtype that float16 and bfloat16 are computed in; None for themselves.
         place: what to call the model in messages.
         memory, as_runtime: see `Options`.
 
@@ -370,7 +370,7 @@ def compiled(
         NotImplementedError: operators have no rule; the message names them and their nodes.
         ValueError: the nodes are in no order, or nested too deeply.
     """
-    options = Options(model, None if wide is None else np.dtype(wide), memory, as_runtime)
+    options = Options(model, None if compute_dtype is None else np.dtype(compute_dtype), memory, as_runtime)
     try:
         program = Compiler(options, model.opsets).graph(graph, weights)
     except ValueError as error:
@@ -423,8 +423,12 @@ def _check_count(run: Run, count: int, label: str) -> None:
         raise ValueError(f"{label} has {count} inputs, and takes {wanted}")
 
 
-def _widened(array: NDArray[Any], wide: np.dtype[Any] | None) -> NDArray[Any]:
-    return array.astype(wide) if wide is not None and array.dtype.name in ("float16", "bfloat16") else array
+def _cast_half(array: NDArray[Any], compute_dtype: np.dtype[Any] | None) -> NDArray[Any]:
+    return (
+        array.astype(compute_dtype)
+        if compute_dtype is not None and array.dtype.name in ("float16", "bfloat16")
+        else array
+    )
 
 
 def _place_captures(program: Program, captured: Mapping[str, int]) -> None:

@@ -221,7 +221,7 @@ def _gather_quantized(spec: Spec) -> Run:
         size = rows.shape[-1]
         spread = [np.repeat(x.astype(np.float32), block, -1)[..., :size] for x in (zero, scale)]
         out = (rows.astype(np.float32) - spread[0]) * spread[1]
-        return out.astype(spec.widened(scales.dtype), copy=False)
+        return out.astype(spec.computed_in(scales.dtype), copy=False)
 
     return run
 

@@ -35,11 +35,11 @@ def _low_rank(spec: Spec) -> Run:
 
 
 class AdaptedSource(Source):
-    """A graph with adapters; that of the module without them is `base`.
+    """A graph with adapters.
 
     Args:
-        base: the graph.
-        chosen: what adapters are beside.
+        base: the graph without adapters.
+        chosen: the matrix products that get adapters.
         scale: alpha / rank.
     """
 
@@ -50,7 +50,7 @@ class AdaptedSource(Source):
         self.weights = (*base.weights, *sorted(names))
         self.graph = _with_adapters(base.graph, {one.span: one for one in chosen}, scale)
         self.program = compiled(
-            self.model, self.graph, self.weights, self.wide, str(self.path or "the model")
+            self.model, self.graph, self.weights, self.compute_dtype, str(self.path or "the model")
         )
 
     def __reduce__(self) -> Any:
@@ -64,7 +64,7 @@ def adapt(
     source = AdaptedSource(module._source, tuple(chosen), alpha / rank)
     arrays = {}
     for one in {one.name: one for one in chosen}.values():
-        dtype = _dtype(one, source.wide)
+        dtype = _dtype(one, source.compute_dtype)
         bound = 1 / math.sqrt(one.inputs)  # what kaiming_uniform_ with a = √5 draws from
         a, b = matrices(one.name)
         arrays[a] = rng.uniform(-bound, bound, (rank, one.inputs)).astype(dtype)
@@ -147,10 +147,10 @@ def _remove_empty(module: Any) -> None:
             delattr(module, name)
 
 
-def _dtype(one: Projection, wide: str | None) -> np.dtype[Any]:
+def _dtype(one: Projection, compute_dtype: str | None) -> np.dtype[Any]:
     """The dtype of an adapter's matrices: what the product is computed in."""
     dtype = dtype_of(one.element_type)
-    return np.dtype(wide) if wide is not None and dtype.itemsize < 4 else dtype
+    return np.dtype(compute_dtype) if compute_dtype is not None and dtype.itemsize < 4 else dtype
 
 
 def _with_adapters(graph: OperationGraph, chosen: Mapping[Span, Projection], scale: float) -> OperationGraph:

@@ -28,12 +28,12 @@ from lite.nn.layers.linear import Linear
 
 
 class LoraModule(Module):
-    """A module with adapters, made by `lite.nn.lora`: of the class that it was made of, and of this one.
+    """A module with adapters, made by `lite.nn.lora`. Its class is a subclass of this and the module's own.
 
-    It is called as the module without them, y = W x + b of a layer with an adapter being
-    W x + b + (alpha / rank) B A x. Parameters have the names that they have without adapters, and PEFT's:
+    It is called like the module without adapters; a layer with one computes W x + b + (alpha / rank) B A x.
+    Parameters keep their names, and those of adapters are PEFT's:
     ``model.layers.0.self_attn.q_proj.lora_A.weight`` (rank, in) and ``....lora_B.weight`` (out, rank). Only
-    these have `requires_grad`.
+    adapters have `requires_grad`.
 
     Example:
         >>> import numpy as np
@@ -53,8 +53,8 @@ class LoraModule(Module):
     _unadapted: type[Module]
 
     def adapter_params(self) -> TensorDict:
-        """The adapters' parameters: what optimisers update, and `to_module` puts into the module."""
-        own = {id(parameter) for one in self._adapters() for parameter in one.parameters}
+        """The parameters of the adapters, which optimisers update and `to_module` puts into the module."""
+        own = {id(parameter) for adapter in self._adapters() for parameter in adapter.parameters}
         params = TensorDict.from_module(self)
         keys = [key for key, leaf in params.items(True, True) if id(leaf) in own]
         return params.select(*keys)
@@ -62,25 +62,25 @@ class LoraModule(Module):
     def adapter_inputs(self) -> dict[str, NDArray[Any]]:
         """The matrices as a decoder takes them: Aᵀ (in, rank) and (alpha / rank) Bᵀ (rank, out), by input.
 
-        Names are those of onnxruntime-genai and Olive, ``model.layers.0.attn.q_proj.lora_A.weight`` of the
-        former's graphs, which `add_adapter_inputs` gives a graph's inputs. `OnnxDecoder.set_adapter` takes
-        them; an `.onnx_adapter` file holds them.
+        Names are those of onnxruntime-genai and Olive, such as ``model.layers.0.attn.q_proj.lora_A.weight``;
+        `add_adapter_inputs` adds inputs with these names to a graph. `OnnxDecoder.set_adapter` takes the
+        dict; an `.onnx_adapter` file holds it.
         """
-        found = {}
-        for one in self._adapters():
-            a, b = (parameter.data for parameter in one.parameters)
-            first, second = matrices(one.graph_name)
-            found[first] = a.T.copy()
-            found[second] = b.T * b.dtype.type(one.scale)
-        return found
+        inputs = {}
+        for adapter in self._adapters():
+            a, b = (parameter.data for parameter in adapter.parameters)
+            name_a, name_b = matrices(adapter.graph_name)
+            inputs[name_a] = a.T.copy()
+            inputs[name_b] = b.T * b.dtype.type(adapter.scale)
+        return inputs
 
     def merge(self) -> Module:
-        """The module without adapters, whose weights are W + (alpha / rank) B A; this one stays as it is.
+        """A new module of the original class with the weights W + (alpha / rank) B A.
 
-        What has no adapter shares its arrays with this module. No weight has `requires_grad`.
+        Layers without an adapter share their arrays with this module. No weight has `requires_grad`.
 
         Raises:
-            ValueError: a weight of a graph is quantised, or something else reads it, too.
+            ValueError: a weight of a graph is quantised, or another node reads it, too.
         """
         out = _copied(self)
         for module in list(out.modules()):
@@ -113,16 +113,16 @@ class LoraModule(Module):
         if target.suffix == files.ONNX_SUFFIX:
             files.write_onnx(target, self.adapter_inputs())
             return target
-        own = self._adapters()
-        files.write_peft(target, own, {*self._candidates()} - {one.name for one in own}, qkv)
+        adapters = self._adapters()
+        without = {*self._candidates()} - {adapter.name for adapter in adapters}
+        files.write_peft(target, adapters, without, qkv)
         return target
 
     def load_adapter(self, path: str | os.PathLike[str]) -> None:
-        """Take the matrices of a file: of onnxruntime, PEFT's folder, or its ``.safetensors``.
+        """Load the matrices of an ``.onnx_adapter`` file, PEFT's folder, or its ``.safetensors``.
 
-        The ranks of the file hold from then on; its alpha / rank is multiplied into B. Adapters of
-        ``q_proj``, ``k_proj`` and ``v_proj`` become one of a layer that gives all three. Nothing changes on
-        an error.
+        Adapters get the ranks of the file; its alpha / rank is multiplied into B. Adapters of ``q_proj``,
+        ``k_proj`` and ``v_proj`` are joined for a layer that computes all three. Nothing changes on an error.
 
         Args:
             path: the file, or the folder.
@@ -130,39 +130,39 @@ class LoraModule(Module):
         Raises:
             FileNotFoundError: there is no such file.
             ImportError: PEFT's files need the package safetensors.
-            ValueError: it is no adapter (or one with more than two matrices a layer, as DoRA's), or one of
-                other layers: the message says which.
+            ValueError: the file is no adapter, has more than two matrices a layer (DoRA), or is for other
+                layers: the message says which.
         """
-        self._take(files.read(Path(path), "path"), "path")
+        self._load(files.read(Path(path), "path"), "path")
 
-    def _take(self, found: Mapping[str, files.LowRank], argument: str) -> None:
-        for one, mine in files.fitting(found, self._adapters(), argument):
-            one.take(mine.a, mine.b, mine.scale)
+    def _load(self, matrices_of: Mapping[str, files.LowRank], argument: str) -> None:
+        for adapter, pair in files.fitting(matrices_of, self._adapters(), argument):
+            adapter.take(pair.a, pair.b, pair.scale)
 
     def _candidates(self) -> list[str]:
-        """The paths of all that could have an adapter."""
-        found: list[str] = []
+        """The paths of all layers that could have an adapter."""
+        paths: list[str] = []
         for path, module in _layers(self):
             if isinstance(module, GraphModule):
                 source = module._source
-                own = source.base if isinstance(source, AdaptedSource) else source
-                found += [one.name for one in projections(own.bytes, own.graph)]
+                base = source.base if isinstance(source, AdaptedSource) else source
+                paths += [projection.name for projection in projections(base.bytes, base.graph)]
             else:
-                found.append(path)
-        return found
+                paths.append(path)
+        return paths
 
     def _adapters(self) -> list[Adapter]:
-        found: list[Adapter] = []
+        adapters: list[Adapter] = []
         for path, module in _layers(self):
             if isinstance(module, LoraLinear):
-                found.append(module._adapter(path))
+                adapters.append(module._adapter(path))
             elif isinstance(module, GraphModule):
-                found += graph.adapters_of(module)
-        return found
+                adapters += graph.adapters_of(module)
+        return adapters
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        made: Any = super().__reduce_ex__(protocol)
-        return _blank, (self._unadapted,), *made[2:]
+        reduced: Any = super().__reduce_ex__(protocol)
+        return _blank, (self._unadapted,), *reduced[2:]
 
 
 def lora(
@@ -181,9 +181,9 @@ def lora(
     of its weights is computed; read it with ``from_onnx(path, trainable=False)``, which copies none of them.
 
     Args:
-        module: it is not changed; the result shares the arrays of its weights.
-        rank: of the adapters; that of `adapter` where one is given.
-        alpha: what they compute is multiplied with alpha / rank.
+        module: not changed; the result shares the arrays of its weights.
+        rank: of the adapters; a given `adapter` has its own.
+        alpha: the output of an adapter is multiplied by alpha / rank.
         targets: paths of the layers, such as ``model.layers.0.self_attn.q_proj``, their last parts
             (``q_proj``), or patterns of either (``*``, ``layers.[01].*.v_proj``). Paths of a graph are those
             of the modules that it was exported from. None for the projections of attention: queries, keys,
@@ -196,11 +196,11 @@ def lora(
         A module of the same class, called in the same way, that is also a `LoraModule`.
 
     Raises:
-        TypeError: no module.
-        ValueError: a target is for nothing (the message says what there is); `rank` or `alpha` is not
-            positive; the module has adapters, or parameters without values; `adapter` is none, or not one
-            of these layers.
-        FileNotFoundError: there is no such adapter.
+        TypeError: `module` is not a Module.
+        ValueError: a target matches no layer (the message lists the layers); `rank` or `alpha` is not
+            positive; the module has adapters, or uninitialized parameters; `adapter` is no adapter, or one
+            for other layers.
+        FileNotFoundError: `adapter` does not exist.
 
     Source:
         Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models"; names and first values of peft,
@@ -225,7 +225,7 @@ def lora(
             raise ValueError(
                 f"module has adapters already{f' in {path!r}' * bool(path)}: merge() them first."
             )
-    learnt = None if adapter is None else files.read(Path(adapter), "adapter")
+    loaded = None if adapter is None else files.read(Path(adapter), "adapter")
     generator = np.random.default_rng(rng)
     out = _copied(module)
     layers = {path: inner for path, inner in _layers(out) if isinstance(inner, Linear)}
@@ -234,28 +234,27 @@ def lora(
         for path, inner in _layers(out)
         if isinstance(inner, GraphModule)
     }
-    candidates = [*layers, *(one.name for found in graphs.values() for one in found)]
-    if learnt is not None:
-        rank = max((pair.a.shape[0] for pair in learnt.values()), default=rank)
-        targets = files.layers_of(learnt, candidates) if targets is None else targets
+    candidates = [*layers, *(projection.name for found in graphs.values() for projection in found)]
+    if loaded is not None:
+        rank = max((pair.a.shape[0] for pair in loaded.values()), default=rank)
+        targets = files.layers_of(loaded, candidates) if targets is None else targets
     names = chosen(candidates, targets)
     for path, layer in layers.items():
         if path in names:
             LoraLinear._of(layer, int(rank), alpha, generator)
     for path, found in graphs.items():
-        own = [one for one in found if one.name in names]
-        if own:
-            graph.adapt(out.get_submodule(path), own, int(rank), alpha, generator)
-    kind: Any = type(out)
-    out.__class__ = _adapted(kind)
+        adapted = [projection for projection in found if projection.name in names]
+        if adapted:
+            graph.adapt(out.get_submodule(path), adapted, int(rank), alpha, generator)
+    out.__class__ = _adapted(type(out))
     assert isinstance(out, LoraModule)
-    if learnt is not None:
-        out._take(learnt, "adapter")
+    if loaded is not None:
+        out._load(loaded, "adapter")
     return out
 
 
 def _layers(module: Module, path: str = "", seen: set[Module] | None = None) -> Iterator[tuple[str, Module]]:
-    """Graphs and linear layers of a module, each once, by path; the walk does not enter them."""
+    """Graphs and linear layers of a module with their paths, each once; their children are not visited."""
     seen = set() if seen is None else seen
     if module in seen:
         return
@@ -269,7 +268,7 @@ def _layers(module: Module, path: str = "", seen: set[Module] | None = None) -> 
 
 
 def _copied(module: Module) -> Module:
-    """A copy with frozen parameters of its own, over the same arrays."""
+    """A copy with new, frozen parameters over the same arrays."""
     memo: dict[int, Any] = {}
     for name, parameter in module.named_parameters():
         if is_uninitialized(parameter):
@@ -281,14 +280,14 @@ def _copied(module: Module) -> Module:
 
 
 @functools.cache
-def _adapted(kind: Any) -> Any:
-    """The class of modules of a class with adapters."""
-    name = kind.__name__ if issubclass(kind, LoraLinear) else f"Lora{kind.__name__}"
-    return type(kind)(name, (LoraModule, kind), {"_unadapted": kind, "__module__": kind.__module__})
+def _adapted(cls: Any) -> Any:
+    """The subclass of a module's class and LoraModule."""
+    name = cls.__name__ if issubclass(cls, LoraLinear) else f"Lora{cls.__name__}"
+    return type(cls)(name, (LoraModule, cls), {"_unadapted": cls, "__module__": cls.__module__})
 
 
-def _blank(kind: Any) -> Any:
-    return object.__new__(_adapted(kind))
+def _blank(cls: Any) -> Any:
+    return object.__new__(_adapted(cls))
 
 
 belong_to("lite.nn", LoraModule)

@@ -293,8 +293,8 @@ class TensorDictParams(ParamsState, TensorDict, Module):
         node = self._as_node(entry)
         if node is None:
             return entry
-        below = self._wrapping(node)
-        return below.lock_() if self._locked else below
+        child = self._wrapping(node)
+        return child.lock_() if self._locked else child
 
     def __setattr__(self, name: str, value: Any) -> None:
         state = self.__dict__

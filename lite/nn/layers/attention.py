@@ -340,12 +340,12 @@ def _weights(q: Array, k: Array, mask: Array | None, empty: float) -> Array:
     a, b, added = value_of(q), value_of(k), value_of(mask)
     weights = _divided(*_powers(a, b, added, empty))
 
-    def pull(g: Array) -> tuple[Any, ...]:
+    def vjp(g: Array) -> tuple[Any, ...]:
         shares = softmax_shares(g, weights, -1)
         of_mask = unbroadcast(shares, mask.shape) if isinstance(mask, TracedArray) else None
         return np.matmul(shares, b), np.matmul(shares.swapaxes(-1, -2), a), of_mask
 
-    return with_vjp(weights, (q, k, mask), pull)
+    return with_vjp(weights, (q, k, mask), vjp)
 
 
 def _is_mapped(mask: Array | None) -> bool:

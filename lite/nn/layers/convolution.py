@@ -247,14 +247,17 @@ class _Convolution(Module):
         a, w = (graph.operand(value_of(array), np.float32) for array in (x, weight))
         b = None if bias is None else graph.operand(value_of(bias), np.float32)
 
-        def pulled(g: Array) -> Any:
+        def vjp_by_steps(g: Array) -> Any:
             """For derivatives of an outer `vmap`, of which there are several."""
             return vjp(self._convolve, a, w)[1](g)
 
         return with_node(
             _graphs.convolve(a, w, b, how),
-            (x, lambda g: _graphs.for_input(g, w, a.shape, how) if is_in_graph(g) else pulled(g)[0]),
-            (weight, lambda g: _graphs.for_weight(g, a, w.shape, how) if is_in_graph(g) else pulled(g)[1]),
+            (x, lambda g: _graphs.for_input(g, w, a.shape, how) if is_in_graph(g) else vjp_by_steps(g)[0]),
+            (
+                weight,
+                lambda g: _graphs.for_weight(g, a, w.shape, how) if is_in_graph(g) else vjp_by_steps(g)[1],
+            ),
             (bias, self._for_bias),
         )
 

@@ -119,10 +119,10 @@ def _recorded(
     out = pointwise(formula, inside, name, derivative)
     compute = float_dtypes(inside)[0]
 
-    def pull(g: Array) -> Array:
+    def vjp(g: Array) -> Array:
         return g * derivative(inside.astype(compute, copy=False), out)
 
-    return with_node(out, (x, pull))
+    return with_node(out, (x, vjp))
 
 
 @functools.cache

@@ -82,12 +82,12 @@ def linear_log_probs(
     of_input, of_weight, of_bias = map(_learns, given[:3])
     out = call.log_probs(directions=of_input and not (of_weight or of_bias))
 
-    def pull(g: Array) -> tuple[Any, ...]:
+    def vjp(g: Array) -> tuple[Any, ...]:
         if isinstance(g, HostArray):  # of an outer map, over gradients of the same log-probs
             return _mapped(g, [x, matrix, added, ids, counted, divisor], ignore_index)
         return call.gradients(g, of_input, of_weight, of_bias)
 
-    return with_vjp(out, given[:3], pull)
+    return with_vjp(out, given[:3], vjp)
 
 
 def _learns(x: Any) -> bool:

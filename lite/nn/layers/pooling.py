@@ -194,7 +194,7 @@ class AvgPool2d(_Pool2d):
         if not recorded:
             return result
 
-        def pull(g: Array) -> Array:
+        def vjp(g: Array) -> Array:
             share = g.astype(x.dtype, copy=False) / divisor
             shares = np.zeros_like(share, shape=padded.shape)
             for index in offset_slices(out, kernel, stride, dilation):
@@ -202,7 +202,7 @@ class AvgPool2d(_Pool2d):
             inside: Any = (slice(p, p + n) for p, n in zip(padding, x.shape[-2:], strict=True))
             return shares[..., *inside]
 
-        return with_node(result, (input, pull))
+        return with_node(result, (input, vjp))
 
     def _entries(self, size: int, out: int, kernel: int, stride: int, padding: int) -> Array:
         """How many entries of one dimension each window counts."""

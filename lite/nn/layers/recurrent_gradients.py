@@ -266,7 +266,7 @@ def recorded_walk(
     joint, rest = split_bias(step, b_ih, b_hh)
     kept = WALKS[step](linear(inputs, arrays[0], joint), first, arrays[1].T, rest, projection)
 
-    def pull(g: Array, last: State) -> tuple[Any, ...]:
+    def vjp(g: Array, last: State) -> tuple[Any, ...]:
         shares, shares_of_h, firsts, of_outputs = kept.back(g[::-1] if reverse else g, last)
         shares, shares_of_h = (_rows(share) for share in (shares, shares_of_h))
         of_input = None
@@ -283,7 +283,7 @@ def recorded_walk(
     outputs = kept.outputs[::-1] if reverse else kept.outputs
     none = np.zeros_like(first[0])
     if len(state) == 1:
-        out = with_vjp(outputs, parents, lambda g: pull(g, (none,)))
+        out = with_vjp(outputs, parents, lambda g: vjp(g, (none,)))
         return out, (out[0 if reverse else -1],)
     cells = kept.last[1]
 
@@ -293,7 +293,7 @@ def recorded_walk(
             np.zeros_like(known, x.dtype, shape=x.shape) if share is None else share
             for x, share in zip((outputs, cells), shares, strict=True)
         )
-        return pull(g, (none, of_cells))
+        return vjp(g, (none, of_cells))
 
     out, end = with_vjp_of_all([outputs, cells], parents, pull_both)
     return out, (out[0 if reverse else -1], end)

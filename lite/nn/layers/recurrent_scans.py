@@ -168,18 +168,18 @@ def scanned_walk(
     last, found = scan(graph, forward, first, [inputs, *again], reverse)
     outputs, columns = found[:shown], found[shown:]
 
-    def pull(shares: tuple[Any, ...]) -> tuple[Any, ...]:
+    def vjp(shares: tuple[Any, ...]) -> tuple[Any, ...]:
         known = next(share for share in shares if share is not None)
         given = [
             np.zeros_like(known, like.dtype, shape=like.shape) if share is None else share
             for like, share in zip((*outputs, *last), shares, strict=True)
         ]
         if not is_symbolic(given[0]):  # of an outer `vmap`
-            return _pulled(step, inputs, first, (w, b, p), reverse, again, tuple(given))
+            return _vjp_by_steps(step, inputs, first, (w, b, p), reverse, again, tuple(given))
         given = [graph.operand(share) for share in given]
         return _back(graph, cell, columns, (w, b, p), reverse, again, (given[:shown], given[shown:]))
 
-    made = with_vjp_of_all([*outputs, *last], parents, pull)
+    made = with_vjp_of_all([*outputs, *last], parents, vjp)
     return tuple(made[:shown]), tuple(made[shown:])
 
 
@@ -232,7 +232,7 @@ def _back(
     return of_x, *first, of_w, of_b, of_p, *(None for _ in flags), *of_others
 
 
-def _pulled(
+def _vjp_by_steps(
     step: Step, x: Any, state: Any, constants: Any, reverse: bool, again: Any, shares: Any
 ) -> tuple[Any, ...]:
     """The same, step by step: for derivatives of an outer `vmap`, of which there are several."""

@@ -14,7 +14,7 @@ from lite._arrays.types import Array
 from lite.nn.losses.base import LossModule
 from lite.nn.losses.grpo import kept_log_probs
 from lite.nn.losses.reduction import reduced, require_reduction
-from lite.nn.losses.token_scores import below, layout_of, moved, padded_rows, require_strategy, scored
+from lite.nn.losses.token_scores import child_key, layout_of, moved, padded_rows, require_strategy, scored
 from lite.nn.values.detached import detached
 
 
@@ -322,7 +322,7 @@ class DPOLoss(LossModule):
         td: Any = self._read(tensordict, key)
         actor = self.actor_network
         reference_key = self.tensor_keys.ref_log_probs
-        given = layout_of(td, actor, below(getattr(actor, "tokens_key", "tokens"), "full"), reference_key)
+        given = layout_of(td, actor, child_key(getattr(actor, "tokens_key", "tokens"), "full"), reference_key)
         scores = scored(actor, td, self.masking_strategy, given)
         sums = kept_log_probs("log_probs", scores.log_probs, scores.mask).sum(-1)
         counts = scores.mask.sum(-1)

@@ -18,7 +18,7 @@ from lite.nn.losses.ppo import clip_bounds
 from lite.nn.losses.reduction import require_reduction
 from lite.nn.losses.token_scores import (
     TokenScores,
-    below,
+    child_key,
     layout_of,
     moved,
     padded_rows,
@@ -232,7 +232,7 @@ class GRPOLoss(LossModule):
         *above, name = require_path(key)
         response = None
         if above and name == "full" and given is not None:
-            response = padded_rows(tensordict, below(tuple(above), "response"), np.nan)
+            response = padded_rows(tensordict, child_key(tuple(above), "response"), np.nan)
         if response is None or given is None:
             raise KeyError(f"Couldn't find the log-prob {key!r} in the input data.")
         missing = given.shape[-1] - response.shape[-1]

@@ -14,7 +14,7 @@ from lite._arrays.types import Array
 from lite.nn.losses.base import LossModule
 from lite.nn.losses.grpo import aggregate_tokens, kept_log_probs, kl_penalty
 from lite.nn.losses.reduction import reduced, require_reduction
-from lite.nn.losses.token_scores import TokenScores, below, layout_of, moved, padded_rows, scored
+from lite.nn.losses.token_scores import TokenScores, child_key, layout_of, moved, padded_rows, scored
 from lite.nn.values.detached import detached
 
 _TEMPLATE_OPTIONS = {
@@ -199,8 +199,8 @@ class SFTLoss(LossModule):
         """
         actor, td = self.actor_network, self._with_mask(tensordict)
         tokens_key, masks_key = (getattr(actor, f"{name}_key", name) for name in ("tokens", "masks"))
-        said_key = below(masks_key, "all_assistant_mask")
-        given = layout_of(td, actor, below(tokens_key, "full"), said_key)
+        said_key = child_key(masks_key, "all_assistant_mask")
+        given = layout_of(td, actor, child_key(tokens_key, "full"), said_key)
         scores = scored(actor, td, "assistant", given, self.tensor_keys.log_probs)
         if isinstance(scores.mask, np.ndarray) and not scores.mask.any():
             raise ValueError("Some inputs have no valid assistant masks.")
@@ -241,7 +241,7 @@ class SFTLoss(LossModule):
         """The batch, with the mask that the tokenizer makes where it has none."""
         masks_key = getattr(self.actor_network, "masks_key", "masks")
         history = tensordict.get(self.tensor_keys.history, None)
-        said = tensordict.get(below(masks_key, "all_assistant_mask"), None, as_list=True)
+        said = tensordict.get(child_key(masks_key, "all_assistant_mask"), None, as_list=True)
         if self.tokenizer is None or history is None or said is not None:
             return tensordict
         rendered = history.apply_chat_template(tokenizer=self.tokenizer, **self.tokenizer_kwargs)

@@ -56,7 +56,7 @@ def real_tokens(tensordict: TensorDictBase, masks_key: NestedKey, key: NestedKey
     if rows is None:
         return None
     shape = tuple(rows.shape[: tensordict.ndim + 1])
-    mask = padded_rows(tensordict, below(masks_key, "all_attention_mask"), False)
+    mask = padded_rows(tensordict, child_key(masks_key, "all_attention_mask"), False)
     if mask is not None and tuple(mask.shape) == shape:
         return mask.astype(bool)
     out = np.ones(shape, bool)
@@ -97,7 +97,7 @@ def moved(values: Array, given: Array | None, real: Array, name: str, fill: floa
 def layout_of(tensordict: TensorDictBase, actor: Any, *keys: NestedKey) -> Array | None:
     """Which tokens of the batch are real, told by the first of the keys that is there; None if none is."""
     masks_key = getattr(actor, "masks_key", "masks")
-    for key in (*keys, below(masks_key, "all_attention_mask")):
+    for key in (*keys, child_key(masks_key, "all_attention_mask")):
         found = real_tokens(tensordict, masks_key, key)
         if found is not None:
             return found
@@ -129,16 +129,18 @@ def scored(
     log_probs_key, tokens_key, masks_key = (
         getattr(actor, f"{name}_key", name) for name in ("log_probs", "tokens", "masks")
     )
-    key = below(log_probs_key, "full") if key is None else key
+    key = child_key(log_probs_key, "full") if key is None else key
     # An actor that writes into the batch must not pass for one that scored if it wrote nothing.
     out = actor(tensordict.copy().exclude(key, inplace=True))
     log_probs = padded_rows(out, key)
     real = real_tokens(out, masks_key, key)
     if log_probs is None or real is None:
         raise KeyError(f"the actor must write {key!r}; it wrote {sorted(map(str, out.keys(True)))}.")
-    tokens, known = (padded_rows(td, below(tokens_key, "full"), IGNORED_TOKEN) for td in (out, tensordict))
+    tokens, known = (
+        padded_rows(td, child_key(tokens_key, "full"), IGNORED_TOKEN) for td in (out, tensordict)
+    )
     if tokens is not None and known is not None and tokens.shape == real.shape:
-        known = moved(known, given, real, repr(below(tokens_key, "full")), IGNORED_TOKEN)
+        known = moved(known, given, real, repr(child_key(tokens_key, "full")), IGNORED_TOKEN)
         if isinstance(known, np.ndarray) and isinstance(tokens, np.ndarray) and (known != tokens)[real].any():
             raise ValueError(f"the actor scored other tokens than those of the batch. {_ANEW}")
     mask = real & _counted(strategy, tensordict, out, given, real, tokens_key, masks_key)
@@ -174,8 +176,8 @@ def require_strategy(strategy: str) -> str:
     return strategy
 
 
-def below(key: NestedKey, name: str) -> NestedKey:
-    """The key of an entry below another one."""
+def child_key(key: NestedKey, name: str) -> NestedKey:
+    """The key of an entry of a nested TensorDict."""
     return unravel_key((*require_path(key), name))
 
 
@@ -191,14 +193,14 @@ def _counted(
     """Which of the real tokens count."""
     if strategy == "generic":
         return real
-    prompt_key, said_key = below(tokens_key, "prompt"), below(masks_key, "all_assistant_mask")
+    prompt_key, said_key = child_key(tokens_key, "prompt"), child_key(masks_key, "all_assistant_mask")
     said = padded_rows(out, said_key, False)
     if said is None or said.shape != real.shape:
         said = padded_rows(tensordict, said_key, False)
         said = None if said is None else moved(said, given, real, repr(said_key), False)
     prompts = None if strategy == "rlhf" else tensordict.get(prompt_key, None, as_list=True)
     if prompts is not None and (strategy == "sft" or said is None):
-        lengths = _prompt_lengths(tensordict, prompts, given, below(tokens_key, "full"))
+        lengths = _prompt_lengths(tensordict, prompts, given, child_key(tokens_key, "full"))
         return np.cumsum(real, -1) > lengths
     if said is None:
         others = "" if strategy == "rlhf" else f", or {prompt_key!r} in the batch"

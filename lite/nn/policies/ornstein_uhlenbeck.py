@@ -146,8 +146,8 @@ class _Process(Module):
         shrunk = self.sigma - (self.sigma - self.sigma_min) / self.n_steps_annealing * steps
         sigma = np.maximum(self.sigma_min, shrunk).astype(noise.dtype)
         before = noise + self.x0
-        pull = self.theta * (self.mu - before) * self.dt
-        shift = (before + pull + sigma * math.sqrt(self.dt) * drawn).astype(noise.dtype, copy=False)
+        drift = self.theta * (self.mu - before) * self.dt
+        shift = (before + drift + sigma * math.sqrt(self.dt) * drawn).astype(noise.dtype, copy=False)
         return shift, (shift - self.x0).astype(noise.dtype, copy=False)
 
 

@@ -13,7 +13,7 @@ from helpers.onnx_nodes import model_of
 
 from lite import nn
 from lite._files.onnx import writer
-from lite.nn._import.operators import _KINDS, Spec, rule_of
+from lite.nn._import.operators import _TYPES, Spec, rule_of
 
 
 def test_rules_are_found_by_domain() -> None:
@@ -24,15 +24,17 @@ def test_rules_are_found_by_domain() -> None:
 
 def test_what_a_node_says() -> None:
     attributes = {"axis": 1, "pads": [1, 2]}
-    spec = Spec("Op", "", "node", 13, attributes, (True, False), (False, True), wide=np.dtype(np.float32))
+    spec = Spec(
+        "Op", "", "node", 13, attributes, (True, False), (False, True), compute_dtype=np.dtype(np.float32)
+    )
     assert (spec.get("axis"), spec.get("other", 7), spec.ints("pads"), spec.ints("other")) == (
         1,
         7,
         (1, 2),
         None,
     )
-    assert [spec.has(i) for i in range(3)] == [True, False, False]
-    assert [spec.asks(i) for i in range(3)] == [False, True, False]
+    assert [spec.has_input(i) for i in range(3)] == [True, False, False]
+    assert [spec.uses_output(i) for i in range(3)] == [False, True, False]
     assert (spec.dtype(10), spec.dtype(11)) == (np.float32, np.float64)
 
 
@@ -70,8 +72,8 @@ def test_the_table_of_types_is_that_of_the_operators() -> None:
             continue
         for name, attribute in schema.attributes.items():
             kind = words.get(attribute.type.name)
-            if name in _KINDS and name not in differ:
-                assert _KINDS[name] == kind, (schema.name, name)
+            if name in _TYPES and name not in differ:
+                assert _TYPES[name] == kind, (schema.name, name)
             elif name in read_by_rules():
                 assert kind is None or name in differ, (schema.name, name)
 
@@ -84,4 +86,4 @@ def read_by_rules() -> set[str]:
 
 
 def test_every_attribute_that_rules_read_has_a_type() -> None:
-    assert read_by_rules() - _KINDS.keys() == {"to", "value"}
+    assert read_by_rules() - _TYPES.keys() == {"to", "value"}

@@ -58,11 +58,11 @@ def test_shares_are_added_up_in_the_order_of_the_numbers() -> None:
     order: list[str] = []
 
     def noted(name: str, factor: float, source: Any) -> Any:
-        def pull(g: Any) -> Any:
+        def vjp(g: Any) -> Any:
             order.append(name)
             return g * factor
 
-        return with_node(source.value * factor, (source, pull))
+        return with_node(source.value * factor, (source, vjp))
 
     a = noted("a", 2.0, x)
     b = noted("b", 3.0, a)

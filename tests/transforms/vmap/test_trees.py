@@ -6,7 +6,7 @@ from collections import namedtuple
 
 import pytest
 
-from lite._transforms.vmap.trees import Mismatch, flatten, outline, spread, unflatten
+from lite._transforms.vmap.trees import Mismatch, broadcast_prefix, flatten, outline, unflatten
 
 Pair = namedtuple("Pair", ["x", "y"])
 TREE = {"a": [1, (2, 3)], "b": Pair(4, {}), "c": 5}
@@ -22,18 +22,18 @@ def test_unflatten_is_the_inverse_of_flatten() -> None:
 
 def test_dimensions_that_stop_at_a_level_above_hold_below() -> None:
     dims = {"c": None, "a": 0, "b": (1, {})}
-    assert spread(dims, TREE, lambda dim: dim is None or isinstance(dim, int)) == [0, 0, 0, 1, None]
+    assert broadcast_prefix(dims, TREE, lambda dim: dim is None or isinstance(dim, int)) == [0, 0, 0, 1, None]
 
 
 def test_another_structure() -> None:
     for dims in ({"a": 0, "b": 0}, [0, 0, 0], {"a": [0], "b": 0, "c": 0}):
         with pytest.raises(Mismatch):
-            spread(dims, TREE, lambda dim: True)
+            broadcast_prefix(dims, TREE, lambda dim: True)
 
 
 def test_what_is_no_dimension_is_named() -> None:
     with pytest.raises(ValueError, match="text"):
-        spread(["text", 0], [1, 2], lambda dim: isinstance(dim, int))
+        broadcast_prefix(["text", 0], [1, 2], lambda dim: isinstance(dim, int))
 
 
 def test_outline() -> None:

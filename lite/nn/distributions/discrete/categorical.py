@@ -149,11 +149,11 @@ class Categorical(Distribution):
         if type(given) is not TracedArray:
             return out
 
-        def pull(g: Array) -> Array:
+        def vjp(g: Array) -> Array:
             chosen = places == np.arange(classes)
             return unbroadcast(np.where(chosen, g[..., None], g.dtype.type(0)), logits.shape)
 
-        return with_node(out, (self.logits, pull))
+        return with_node(out, (self.logits, vjp))
 
     def entropy(self) -> NDArray[Any]:
         """Entropy in nats, (*batch)."""
