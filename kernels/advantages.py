@@ -31,7 +31,7 @@ class Advantage(NamedTuple):
     advantage: NDArray[Any]
     """How much better each step went than its value said."""
     value_target: NDArray[Any]
-    """What the value of each step's observation should have been."""
+    """The target of each step's value."""
 
 
 def gae(

@@ -154,7 +154,7 @@ class LinearLogProbs:
         return at, contiguous(given.reshape(-1)[at], np.int64)
 
     def log_probs(self, directions: bool = False) -> _Array:
-        """Of the ids, in their shape; 0 where they do not count.
+        """Log-probs of the ids, in their shape; 0 where they do not count.
 
         Args:
             directions: whether to keep the derivative of each by its own hidden state, which takes one more
@@ -267,14 +267,14 @@ class LinearLogProbs:
         return rows.astype(self._dtype, copy=False)
 
     def _zeros(self) -> _Array:
-        """Of the shape of the output matrix, and in memory as that is."""
+        """Zeros of the output matrix's shape, in its order in memory."""
         shape = self._vocabulary, self._features
         if abs(self._weight.strides[0]) >= abs(self._weight.strides[1]):
             return np.zeros(shape, self._dtype)
         return np.zeros(shape[::-1], self._dtype).T
 
     def _spread(self, found: _Array, shape: tuple[int, ...]) -> _Array:
-        """What was found of the rows that count, with 0 for the others."""
+        """Results of the rows that count, with 0 for the others."""
         out = found
         if len(found) < math.prod(self._shape):
             out = np.zeros((math.prod(self._shape), *found.shape[1:]), found.dtype)

@@ -18,13 +18,13 @@ class TokenScores(NamedTuple):
     """Results of `token_scores`: float64 arrays of the shape of the tokens."""
 
     log_probs: NDArray[np.float64]
-    """Of the tokens in the model: at temperature 1, among all tokens."""
+    """Log-probs of the tokens in the model: at temperature 1, among all tokens."""
     sampled_log_probs: NDArray[np.float64]
-    """Of the tokens in the distribution that they were drawn from."""
+    """Log-probs of the tokens in the distribution that they were drawn from."""
     kept_log_mass: NDArray[np.float64]
     """The log of the share of the distribution at its temperature that the support holds."""
     entropy: NDArray[np.float64]
-    """Of the model, in nats: at temperature 1, of all tokens."""
+    """Entropy of the model, in nats: at temperature 1, of all tokens."""
 
 
 def token_log_probs(

@@ -76,7 +76,7 @@ class KernelCache(caching.FunctionCache):  # type: ignore[misc]
         return None
 
     def _keys(self, sig: Any, codegen: Any) -> Iterator[Any]:
-        """What code for these types goes by: first that for this very processor."""
+        """The keys of code for these types: first that for this very processor."""
         signature, (triple, processor, features), code = self._index_key(sig, codegen)
         yield signature, (triple, processor, features), code
         level = _level()

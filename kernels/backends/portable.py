@@ -32,7 +32,7 @@ def fits(features: Mapping[str, bool]) -> bool:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """That of a process which compiles into `folder`: for the level, unless NUMBA_CPU_NAME is set."""
+    """The environment of a process that compiles into `folder`, at the level or for NUMBA_CPU_NAME."""
     name, wanted = level(), dict(os.environ)
     if name is not None and "NUMBA_CPU_NAME" not in wanted:
         wanted |= {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": FEATURES}

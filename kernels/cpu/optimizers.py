@@ -1,7 +1,7 @@
 """Steps of optimisers over the flat memory of one parameter, compiled for the CPU.
 
-Each array is read and written once. `c` holds the numbers of the step in the dtype of the parameter, in the
-order of `lite/optim/formulas.py`, which computes the same with NumPy. Arrays that an option does not need are
+Each array is read and written once. `c` holds the coefficients of the step in the dtype of the parameter, in
+the order of `lite/optim/formulas.py`, which computes the same with NumPy. Arrays of options that are off are
 empty.
 """
 

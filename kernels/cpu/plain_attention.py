@@ -1,4 +1,4 @@
-"""What the kernels of `attention` compute, by NumPy's functions, for where nothing is compiled."""
+"""The kernels of `attention` in NumPy, used if nothing is compiled."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the kernels of `convolution` compute, by NumPy's functions, for where nothing is compiled."""
+"""The kernels of `convolution` in NumPy, used if nothing is compiled."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the kernels of `recurrent` compute, by NumPy's functions, for where nothing is compiled."""
+"""The kernels of `recurrent` in NumPy, used if nothing is compiled."""
 
 import numpy as np
 

@@ -33,7 +33,7 @@ class DeviceMemory:
         self.dtype = view.dtype
 
     def reshape(self, shape: Sequence[int]) -> "DeviceMemory":
-        """The same memory in another shape.
+        """A view of the memory in another shape.
 
         Raises:
             ValueError: this needs a copy.

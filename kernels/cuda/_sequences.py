@@ -141,13 +141,13 @@ def longest_axis(shape: tuple[int, ...]) -> int:
 
 
 def _integers(*numbers: int, size: int = 0) -> tuple[Any, ...]:
-    """Of 32 bits where the memory allows it: products of such numbers cost the GPU one instruction."""
+    """Numbers as 32-bit integers if the memory allows it, as the GPU multiplies these in one instruction."""
     kind = np.int32 if size < 2**31 else np.int64
     return tuple(kind(number) for number in numbers)
 
 
 def _log2(number: int) -> int:
-    """Of the next power of two."""
+    """The binary logarithm of the next power of two."""
     return max(number - 1, 0).bit_length()
 
 

@@ -38,7 +38,7 @@ class Convolution(NamedTuple):
     groups: int
 
     def values(self, x: Floats, weight: Floats, bias: Floats | None) -> Floats:
-        """That of x (N, C, *sizes) by a weight (O, C / groups, *kernel), plus a bias (O,)."""
+        """The convolution of x (N, C, *sizes) with a weight (O, C / groups, *kernel), plus a bias (O,)."""
         plan = _plan(*self._flat(x.shape, weight.shape))
         lines = tuple(map(int, plan.sizes[11:13]))
         out = np.empty((x.shape[0], weight.shape[0], *lines[2 - len(self.stride) :]), np.float32)
@@ -114,7 +114,7 @@ class Plan(NamedTuple):
 
 @functools.lru_cache(256)
 def _plan(shape: Sizes, weight: Sizes, how: Convolution) -> Plan:
-    """Of the result, for an input (N, C, height, width)."""
+    """The plan of the result for an input (N, C, height, width)."""
     count, channels, height, width = shape
     stride, dilation, kernel, groups = how.stride, how.dilation, weight[2:], how.groups
     inner = [n + b + a for n, b, a in zip(shape[2:], how.before, how.after, strict=True)]
@@ -150,7 +150,7 @@ def _plan(shape: Sizes, weight: Sizes, how: Convolution) -> Plan:
 
 @functools.lru_cache(256)
 def _back_plan(shape: Sizes, weight: Sizes, how: Convolution) -> Plan:
-    """Of the derivative by an input (N, C, height, width)."""
+    """The plan of the derivative by an input (N, C, height, width)."""
     count, channels, height, width = shape
     stride, dilation, kernel, groups = how.stride, how.dilation, weight[2:], how.groups
     inner = [n + b + a for n, b, a in zip(shape[2:], how.before, how.after, strict=True)]

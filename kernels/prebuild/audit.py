@@ -1,4 +1,4 @@
-"""What a shared library asks of the process that loads it, read from its file (ELF of 64 bits)."""
+"""The requirements of a shared library, read from its file (ELF of 64 bits)."""
 
 import struct
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ _MACHINES = {62: "x86_64", 183: "aarch64"}
 
 
 class Demands(NamedTuple):
-    """What has to be there.
+    """The requirements of a library.
 
     Attributes:
         machine: as `platform.machine()` says it.

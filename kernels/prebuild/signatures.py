@@ -1,10 +1,10 @@
-"""The signatures with which public functions call each kernel, and for which a library has code.
+"""The signatures that a prebuilt library has code for: those with which public functions call each kernel.
 
-A signature is the arguments' types, with spaces between: "f" is a number, "f[]" an array of one axis and
-"f[,]" one of two, in C order and writable; "-" is None, and brackets are around what a tuple holds. The
-letters are NumPy's: ? bool, f float32, d float64, i int32, q int64, Q uint64, H uint16 (which float16 and
-bfloat16 are read as). A kernel that is called with anything else runs as plain Python, and a warning says so.
-tests/kernels/prebuild/test_signatures.py calls every function with all types and compares.
+A signature lists the types of the arguments, separated by spaces: "f" is a number, "f[]" an array of one axis
+and "f[,]" one of two, in C order and writable; "-" is None, and parentheses enclose a tuple. The letters are
+NumPy's: ? bool, f float32, d float64, i int32, q int64, Q uint64, H uint16 (float16 and bfloat16 are viewed
+as it). Any other call runs as plain Python, with a warning. tests/kernels/prebuild/test_signatures.py calls
+every function with all types and compares.
 """
 
 Signatures = dict[str, list[str]]
@@ -82,7 +82,7 @@ def _draws() -> Signatures:
     }
 
 
-_HEADS = "f[] q q f[] q q f[] q q q[] q[] d q[]"  # where queries, keys and values stand, and what is seen
+_HEADS = "f[] q q f[] q q f[] q q q[] q[] d q[]"  # queries, keys and values with strides, and ranges of keys
 
 
 def _layers() -> Signatures:

@@ -23,7 +23,7 @@ _FILE = 0o100644 << 16
 
 
 def version() -> str:
-    """That of the lite whose kernels these are: of the checkout, or as installed."""
+    """The version of the lite whose kernels these are: of the checkout, or as installed."""
     package = _CHECKOUT / "lite" / "__init__.py"
     if package.is_file():
         (found,) = re.findall(r'^__version__ = "(.+)"$', package.read_text(encoding="utf-8"), re.M)

@@ -417,7 +417,7 @@ def smooth_l1(x: Array, beta: float = 1.0) -> Array:
 
 
 def swapped(fn: Pointwise) -> Pointwise:
-    """The same function with its two arguments exchanged, for reflected operators."""
+    """The function with its two arguments exchanged, for reflected operators."""
     form = for_bools(fn)
 
     def call(a: Any, b: Any) -> Array:

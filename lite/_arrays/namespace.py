@@ -178,7 +178,7 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         return self if known == self.leaf.dtype else NamespaceArray(self.leaf.astype(known))
 
     def view(self, dtype: DtypeLike) -> NamespaceArray:
-        """The same bytes as another dtype."""
+        """The bytes as another dtype."""
         return NamespaceArray(self.leaf.view(dtype))
 
     def filled_with(self, array: Array) -> NamespaceArray:

@@ -77,7 +77,7 @@ class HostArray:
         raise NotImplementedError
 
     def detach(self) -> Any:
-        """The same values without gradient."""
+        """The values without gradient."""
         return self
 
     def as_number(self) -> Any:
@@ -196,7 +196,7 @@ class MaskedArrayError(TypeError):
         self.path = path
 
     def prefixed(self, key: str) -> MaskedArrayError:
-        """The same error with `key` in front of its path."""
+        """The error with `key` in front of its path."""
         return MaskedArrayError((key, *self.path))
 
 

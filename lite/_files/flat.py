@@ -1,8 +1,8 @@
 """Files of named arrays: .npz and .safetensors.
 
-A tree is saved as named arrays ("n.b" for the entry b of n) and a JSON description of the tree. A file
-without description is read as a flat TensorDict of its arrays. In .npz, a zip file of .npy files, the
-description is one more array; in .safetensors it is metadata.
+A tree is saved as named arrays ("n.b" for the entry b of n) and a JSON description of its structure. A file
+without a description is read as a flat TensorDict of its arrays. The description is one more array in .npz (a
+zip file of .npy files), and metadata in .safetensors.
 """
 
 from __future__ import annotations
@@ -74,7 +74,6 @@ def load_from(path: str) -> Any:
     Raises:
         ValueError: a damaged file.
     """
-
     read = _READERS.get(os.path.splitext(path)[1].lower())
     if read is None:
         return None
@@ -132,7 +131,6 @@ def _untagged(value: Any) -> Any:
 
 
 def _build(node: meta.Json, arrays: Arrays) -> Any:
-
     if "data" in node:
         return NonTensorData(_untagged(node["data"]))
     if "objects" in node:
@@ -189,10 +187,10 @@ def _in_known_dtype(array: Array) -> Array:
 
 
 def read_npz(path: str) -> tuple[dict[str, Array], str | None]:
-    """Arrays and description (None in a file that something else wrote).
+    """Arrays and description (None in a file of another program).
 
     Raises:
-        ValueError: another or a damaged file, or one with pickled objects.
+        ValueError: not an .npz file, a damaged one, or one with pickled objects.
     """
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -220,7 +218,7 @@ def _package() -> ModuleType:
 
 
 def write_safetensors(path: str, arrays: dict[str, Array], description: str | None) -> None:
-    """Write arrays, and their description as metadata; None for a file of other programs, which is theirs.
+    """Write arrays, and their description as metadata; None writes a file for other programs.
 
     Raises:
         ImportError: without the package.
@@ -245,7 +243,7 @@ def write_safetensors(path: str, arrays: dict[str, Array], description: str | No
 
 
 def read_safetensors(path: str) -> tuple[dict[str, Array], str | None]:
-    """Arrays and description (None in a file that something else wrote).
+    """Arrays and description (None in a file of another program).
 
     Raises:
         ImportError: without the package, or ml_dtypes for the dtypes that need it.

@@ -1,4 +1,4 @@
-"""Saving and loading as functions, with tensordict's names. Formats are imported on the first call."""
+"""Saving and loading as functions, with tensordict's names."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 from lite._arrays.types import Device, Size
 from lite._convert import tables
+from lite._files import archive, consolidated
 from lite._files.methods import MemmapOptions
 from lite._tree.protocol import class_registry
 
@@ -82,8 +83,6 @@ def from_consolidated(filename: str | os.PathLike[str]) -> Any:
     Raises:
         ValueError: a damaged or foreign file.
     """
-    from lite._files import consolidated
-
     return consolidated.from_consolidated(filename)
 
 
@@ -131,9 +130,7 @@ def is_memmap_archive(path: str | os.PathLike[str]) -> bool:
         >>> is_memmap_archive("no such file.tdz")
         False
     """
-    from lite._files.archive import is_archive
-
-    return is_archive(os.fspath(path))
+    return archive.is_archive(os.fspath(path))
 
 
 def pack_memmap(
@@ -164,9 +161,7 @@ def pack_memmap(
         >>> TensorDict.load_memmap(pack_memmap(f"{folder}/td", f"{folder}/td.tdz"))["a"]
         array(1., dtype=float32)
     """
-    from lite._files.archive import pack
-
-    return pack(Path(prefix), Path(archive_path), compression, compresslevel)
+    return archive.pack(Path(prefix), Path(archive_path), compression, compresslevel)
 
 
 def unpack_memmap(archive_path: str | os.PathLike[str], prefix: str | os.PathLike[str]) -> Path:
@@ -178,9 +173,7 @@ def unpack_memmap(archive_path: str | os.PathLike[str], prefix: str | os.PathLik
         ValueError: not an archive, or a damaged one; or an entry that would be written outside of the
             folder, or is a link.
     """
-    from lite._files.archive import unpack
-
-    return unpack(Path(archive_path), Path(prefix))
+    return archive.unpack(Path(archive_path), Path(prefix))
 
 
 def refresh_archive_checksums(archive_path: str | os.PathLike[str]) -> Path:
@@ -191,6 +184,4 @@ def refresh_archive_checksums(archive_path: str | os.PathLike[str]) -> Path:
     Raises:
         ValueError: not an archive, or a damaged one.
     """
-    from lite._files.archive import refresh_checksums
-
-    return refresh_checksums(Path(archive_path))
+    return archive.refresh_checksums(Path(archive_path))

@@ -1,14 +1,13 @@
 """The methods of TensorDicts, lazy stacks and tensorclasses that write and read files.
 
-The formats are imported on the first call, as most programs never need them and `import lite` is faster
-without.
+`lite` imports this file on the first call of a method; formats other than folders and archives are imported
+inside functions, as most programs use none of them.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
 from itertools import repeat
 from typing import Any, TypedDict, Unpack
 
@@ -19,6 +18,11 @@ from lite._arrays.device import is_cpu
 from lite._arrays.dtypes import get_default_dtype
 from lite._arrays.types import Array, Device, Shape, Size, stored
 from lite._convert.from_python import refuse_two_sizes
+from lite._files import read
+from lite._files.entries import add_leaf
+from lite._files.folder import saving, with_leaves
+from lite._files.mapping import source_of
+from lite._files.save import in_background, save_tree
 from lite._tree.keys import NestedKey
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, T
@@ -98,8 +102,6 @@ def memmap(
         >>> TensorDict.load_memmap(folder)["a"]
         array([7, 1, 2])
     """
-    from lite._files.save import save_tree
-
     return save_tree(
         td, prefix, num_threads, return_early, archive, compression, copy_existing=copy_existing,
         existsok=existsok, robust=robust_key is not False, allow_pickle=allow_pickle, checksums=checksums,
@@ -120,8 +122,6 @@ def memmap_(
     checksums: bool = False,
 ) -> Any:
     """As `memmap`, but self gets the mapped arrays and is locked; returns self."""
-    from lite._files.save import save_tree
-
     return save_tree(
         td, prefix, num_threads, return_early, False, None, copy_existing=copy_existing,
         existsok=existsok, robust=robust_key is not False, allow_pickle=allow_pickle, checksums=checksums,
@@ -146,8 +146,6 @@ def memmap_like(
 
     The arrays of an archive are full of zeros, and writes reach it, as with `load_memmap(mode="r+")`.
     """
-    from lite._files.save import save_tree
-
     return save_tree(
         td, prefix, num_threads, return_early, archive, None, copy_existing=True, existsok=existsok,
         robust=robust_key is not False, allow_pickle=allow_pickle, checksums=False, like=True,
@@ -248,13 +246,11 @@ def load_memmap(
         >>> TensorDict.load_memmap(path, subpath="n")["b"]
         array(2., dtype=float32)
     """
-    from lite._files.read import fill, load
-
-    found = load(os.fspath(prefix), subpath, mode, robust_key is not False, allow_pickle, verify)
+    found = read.load(os.fspath(prefix), subpath, mode, robust_key is not False, allow_pickle, verify)
     if device is not None and hasattr(found, "to"):
         found = found.to(device)
     if out is not None:
-        return fill(out, found)
+        return read.fill(out, found)
     if getattr(found, "_fields", None) is None:
         found = _as_instance(cls, found)
     return found.lock_() if hasattr(found, "lock_") else found
@@ -293,15 +289,13 @@ def load_memmap_(
     td: T, prefix: _PathLike, robust_key: bool | None = True, *, allow_pickle: bool = False
 ) -> T:
     """Replace the entries of self by those saved at `prefix`; keeps the lock; returns self."""
-    from lite._files.read import fill, load
-
     node: Any = getattr(td, "_tensordict", td)
-    found = load(os.fspath(prefix), None, "r", robust_key is not False, allow_pickle)
+    found = read.load(os.fspath(prefix), None, "r", robust_key is not False, allow_pickle)
     locked = node.is_locked
     if locked:
         node.unlock_()
     try:
-        fill(node, found)
+        read.fill(node, found)
     finally:
         if locked:
             node.lock_()
@@ -342,8 +336,6 @@ def make_memmap(
         >>> TensorDict.load_memmap(td.saved_path)["n", "b"].sum()
         np.int64(6)
     """
-    from lite._files.entries import add_leaf
-
     size: Shape = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
     kind = np.dtype(get_default_dtype() if dtype is None else dtype)
     like = np.broadcast_to(np.zeros((), kind), size)
@@ -371,8 +363,6 @@ def make_memmap_from_tensor(
     Raises:
         RuntimeError: as `make_memmap`; or such a file exists and `existsok` is False.
     """
-    from lite._files.entries import add_leaf
-
     node = getattr(td, "_tensordict", td)
     return add_leaf(node, key, np.asarray(stored(tensor)), copy_data, robust_key is not False, existsok)
 
@@ -389,19 +379,11 @@ def memmap_refresh_(td: T, *, allow_pickle: bool = False) -> T:
     return td.load_memmap_(path, allow_pickle=allow_pickle)
 
 
-def _saving(entry: NonTensorBase, folder: str) -> Callable[[], None]:
-    from lite._files.folder import saving
-
-    return saving(entry, folder)
-
-
-NonTensorBase._saving = staticmethod(_saving)
+NonTensorBase._saving = staticmethod(saving)
 
 
 def is_memmap(td: Container) -> bool:
     """Whether every array, or its base, lies in a mapped file or shared memory."""
-    from lite._files.mapping import source_of
-
     node: Any = getattr(td, "_tensordict", td)
     found = False
     for array in leaves(node):
@@ -527,8 +509,6 @@ def consolidate(
         array([1, 2])
     """
     from lite._files.consolidated import consolidate
-    from lite._files.folder import with_leaves
-    from lite._files.save import in_background
 
     if device is not None and not is_cpu(device):
         raise ValueError(f"consolidate copies to 'cpu' only, got device={device!r}.")

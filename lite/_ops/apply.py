@@ -1,7 +1,7 @@
 """Call a function on every leaf: `apply`, `apply_`, `named_apply`.
 
-It has its own traversal: the function may leave entries out, together with nodes that become empty, nodes may
-count as leaves, and results may be written in place to another tree after all calls.
+They have a traversal of their own, because the function may drop entries and thereby nodes, nodes may count
+as leaves, and results may be written to another tree after all calls.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lite._tree.writes import Update, Writes, fitting
 
 @dataclass(slots=True)
 class _Call:
-    """The arguments of one `apply`, which are the same at every node."""
+    """The arguments of one `apply` that are the same at every node."""
 
     fn: Callable[..., Any]
     naming: str  # "": no name is passed, "last": the last key, "path": the whole key
@@ -212,16 +212,16 @@ def _apply_root(
 
 
 def _called_ahead(td: Container, call: _Call, others: list[Any], threads: int) -> Callable[..., Any]:
-    """Call the function for all leaves in threads; the result is a function that returns them in order."""
+    """Call the function for all leaves in threads; returns a function that gives the results in order."""
     # Imported here, as it takes half as long as `import lite`.
     from concurrent.futures import ThreadPoolExecutor
 
-    found: list[tuple[Any, ...]] = []
-    # A first traversal, which leaves out every leaf, collects the arguments of the calls.
-    note = replace(call, fn=lambda *args: found.append(args), inplace=False)
-    _apply_node(td, note, others, None, ())
+    arguments: list[tuple[Any, ...]] = []
+    # A first traversal collects the arguments of all calls; `append` returns None, so it builds nothing.
+    collect = replace(call, fn=lambda *args: arguments.append(args), inplace=False)
+    _apply_node(td, collect, others, None, ())
     with ThreadPoolExecutor(threads) as pool:
-        results = iter(list(pool.map(lambda args: call.fn(*args), found)))
+        results = iter(list(pool.map(lambda args: call.fn(*args), arguments)))
     return lambda *_: next(results)
 
 
@@ -275,7 +275,7 @@ def _apply_entry(
     td: Container, call: _Call, key: str, entry: object, others: list[Any], target: Any, path: Path
 ) -> Any:
     if call.batch_size is not None and isinstance(entry, UnbatchedTensor) and not call.inplace:
-        return entry  # a change of the batch does not apply to it
+        return entry  # its shape does not depend on the batch size
     if call.call_on_nested or call.is_leaf(type(entry)):
         return like_leaf(entry, call.leaf(path, entry, [_other(call, other, key) for other in others]))
     node = td._as_node(entry)

@@ -216,7 +216,7 @@ def dtype(td: Container) -> np.dtype[Any] | None:
 
 
 def as_tensor(td: T) -> T:
-    """The same TensorDict with plain NumPy arrays in place of those of subclasses, over the same memory.
+    """A TensorDict with plain NumPy arrays in place of those of subclasses, over the same memory.
 
     Arrays of class `MemoryMappedTensor` become plain ones too.
 

@@ -146,7 +146,7 @@ def run(
 
 
 def run_(td: Container, name: str, fn: Pointwise, *others: object) -> Any:
-    """The same for an in-place method."""
+    """The result of an in-place method. Raises TypeError if an operand's type is not supported."""
     return _accepted(elementwise_(td, fn, others), name, others)
 
 

@@ -12,7 +12,7 @@ from lite._arrays.settings import Scoped, Setting
 
 @dataclass(frozen=True, slots=True, eq=False)  # told apart by identity, which makes a cheap cache key
 class PrintOptions:
-    """What is shown: the first three for each container, the others for each array."""
+    """Options of what is shown: the first three for each container, the others for each array."""
 
     show_batch_size: bool = True
     show_device: bool = True

@@ -1,4 +1,4 @@
-"""What the annotations of a tensorclass say, also those that are text (`from __future__ import annotations`).
+"""The annotations of a tensorclass, also as strings (`from __future__ import annotations`).
 
 The names in text may be those of classes that are defined later, of the class itself, or of classes in a
 function. So they are looked up when they are needed, and names of functions are noted where they are known.

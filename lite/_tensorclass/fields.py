@@ -22,7 +22,7 @@ from lite._tree.protocol import MISSING, Container
 
 
 class Options(NamedTuple):
-    """What `TensorClass["nocast"]`, `TensorClass["frozen"]` ... and `@tensorclass(nocast=True)` set.
+    """The options that `TensorClass["nocast"]`, `TensorClass["frozen"]` and `@tensorclass(nocast=True)` set.
 
     Attributes:
         autocast: convert values to the annotated type, unless that is a union; numbers and text stay Python
@@ -116,7 +116,7 @@ class Field:
         return unwrap(entry)
 
     def entry(self, value: object, batch_size: Shape) -> Any:
-        """What is stored for a value: flags, mappings, tuples and empty lists are objects."""
+        """The entry for a value: flags, mappings, tuples and empty lists are objects."""
         options = self.options
         if options.autocast:
             return self._cast(value, batch_size)
@@ -237,7 +237,7 @@ def _not_cast(error: type[Exception], value: object, kind: type) -> Exception:
 
 
 def signature_of(cls: Any) -> inspect.Signature:
-    """What `help` and editors show of the constructor."""
+    """The signature of the constructor, for `help` and editors."""
     empty = inspect.Parameter.empty
     given = []
     for field in dataclasses.fields(cls):

@@ -207,7 +207,7 @@ class TypedTensorDict(TensorDictBase):
     # -- passed on ----------------------------------------------------------------------------------
 
     def _given(self, result: object) -> Any:
-        """What a method of the container behind gave, as an instance where it is a container."""
+        """The result of the wrapped container's method; a container becomes an instance."""
         if result is self._tensordict:
             return self
         if isinstance(result, Container):

@@ -150,7 +150,7 @@ def jacfwd(
     *,
     randomness: str = "error",
 ) -> Callable[..., Any]:
-    """What `jacrev` gives, under the name and with the arguments that it has for few inputs and many outputs.
+    """`jacrev` under the name of the function for few inputs and many outputs, with its arguments.
 
     There is no forward mode here: the derivative is computed backwards, so its time grows with the numbers
     that `func` gives.

@@ -27,7 +27,7 @@ from lite._tree.shape import BatchShape, parse_batch_size
 
 
 class NonTensorBase(BatchShape):
-    """What `NonTensorData` and `NonTensorStack` share."""
+    """Base of `NonTensorData` and `NonTensorStack`."""
 
     __slots__ = ("_about", "_batch_size")
     _is_non_tensor: ClassVar[bool] = True
@@ -123,7 +123,7 @@ class NonTensorBase(BatchShape):
         device: str | None = None,
         names: Sequence[str | None] | None = None,
     ) -> Any:
-        """The same object(s), as there are no entries to leave out.
+        """The object(s) themselves, as there are no entries to leave out.
 
         Args:
             recurse: accepted for compatibility.
@@ -467,7 +467,7 @@ class NonTensorData(NonTensorBase):
         return self._make(self.data, self._batch_size)
 
     def _like(self, batch_size: Shape, about: object) -> Self:
-        """The same object for another batch."""
+        """The object for another batch."""
         out = self._make(self.data, batch_size)
         out._about = about
         return out

@@ -85,7 +85,7 @@ def map_tree(
     node: Callable[[Any, dict[str, Any]], Any] = _like,
     dense: Callable[[Container], Container] | None = None,
 ) -> Any:
-    """The same tree of containers with other leaves, unlocked.
+    """A tree of the same containers with other leaves, unlocked.
 
     Args:
         td: the tree.

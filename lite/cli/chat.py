@@ -99,7 +99,7 @@ class _Conversation:
 
 
 def _lines(first: list[str], at_terminal: bool) -> Iterator[str]:
-    """What the user says, without empty lines; an interrupt at the prompt only gives a new one."""
+    """The lines that the user types, without empty ones; an interrupt at the prompt shows it again."""
     yield from (text.strip() for text in first if text.strip())
     if not at_terminal:
         yield from (line.strip() for line in sys.stdin if line.strip())

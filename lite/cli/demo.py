@@ -31,7 +31,7 @@ _ALTERNATIVES = 5  # that a page tells of each token
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What the demo computed.
+    """The results of the demo.
 
     Attributes:
         samples: batch (prompts, samples): history, text, tokens, masks, log-probs, problem and reward.

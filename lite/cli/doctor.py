@@ -108,7 +108,7 @@ def _kernels() -> dict[str, Any]:
 
 
 def _graphs() -> str:
-    """What runs ONNX graphs."""
+    """The runtime of ONNX graphs."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -165,7 +165,7 @@ def _extra(name: str) -> dict[str, str | None]:
 
 
 def _advice(facts: dict[str, Any]) -> list[str]:
-    """What would help, with its command."""
+    """Suggestions, each with its command."""
     said = []
     if facts["kernels"]["backend"] in (None, "numpy"):
         said.append(f"kernels are slow without a compiler: {install('numba')}")

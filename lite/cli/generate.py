@@ -94,7 +94,7 @@ class _Rows:
                 self._records.append(row)
 
     def _begun(self, number: int) -> dict[str, Any]:
-        """What a row has of its prompt."""
+        """The fields of a row about its prompt."""
         prompt, sample = divmod(number, self._args.samples)
         return {"line": prompt + 1, "sample": sample, **self._prompts[prompt].record}
 
@@ -143,7 +143,7 @@ class _Rows:
 
 
 def _run_on_ray(args: argparse.Namespace, prompts: Sequence[Prompt], rows: _Rows) -> int:
-    """The same responses, written by the actors of a Ray cluster."""
+    """Let the actors of a Ray cluster write the responses."""
     job = {
         "generate_kwargs": options_of(args),
         "num_samples": args.samples,
@@ -220,7 +220,7 @@ def _plain(config: GenerationConfig) -> GenerationConfig:
 
 
 def _more(response: Generated) -> dict[str, Any]:
-    """What a row has of a response where its options ask for it: the score of a search, details of tokens."""
+    """Optional fields of a response: the score of a search, details of tokens."""
     more: dict[str, Any] = {}
     if response.score is not None:
         more["score"] = response.score

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _kernels() -> str:
-    """What runs `lite.kernels` here."""
+    """The backend of `lite.kernels` in this process."""
     found = choice()
     return found.backend if found.library is None else f"{found.backend}, {found.library.level}"
 
@@ -109,7 +109,7 @@ def _attention(spec: GraphSpec, config: ModelConfig | None) -> str:
 
 
 def _found(config: ModelConfig) -> dict[str, Any]:
-    """What is known of a graph that is not run."""
+    """The properties of a graph that are known without running it."""
     summary = config.summary
     operators = summary.op_types if summary else frozenset[str]()
     return {

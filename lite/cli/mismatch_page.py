@@ -7,21 +7,21 @@ from itertools import pairwise
 
 import numpy as np
 
+from lite._show import page as html
 from lite._show.page import bars, escape, heading, svg, table
-from lite._show.page import page as whole
 from lite.models import Mismatch
 from lite.models.comparison.differences import EDGES, Group
 
 _POINTS, _ROWS = 4000, 200  # most points and rows to show
 
 
-def page(found: Mismatch, a: str, b: str, verdict: str) -> str:
-    """The whole page; `a` and `b` name the sides."""
-    numbers = found.estimates
+def page(mismatch: Mismatch, a: str, b: str, verdict: str) -> str:
+    """The page as HTML; `a` and `b` name the sides."""
+    numbers = mismatch.estimates
     facts = [
         ("A", a),
         ("B, which drew the tokens", b),
-        ("compared", f"{found.tokens:,} tokens of {len(found.rows):,} responses"),
+        ("compared", f"{mismatch.tokens:,} tokens of {len(mismatch.rows):,} responses"),
         ("log A - log B", f"mean {numbers.mean:+.5f}, standard deviation {numbers.deviation:.5f}"),
         ("its size", f"mean {numbers.mean_abs:.5f}, largest {numbers.max_abs:.4f}"),
         *(
@@ -33,7 +33,7 @@ def page(found: Mismatch, a: str, b: str, verdict: str) -> str:
         ("importance ratio A / B", f"mean {numbers.ratio_mean:.4f}, median {numbers.ratio_median:.4f}"),
         ("ratios outside [0.9, 1.1]", f"{numbers.outside:.2%}"),
     ]
-    tried = [(cause.name, cause.detail, f"{cause.explained:.1%}") for cause in found.tried]
+    tried = [(cause.name, cause.detail, f"{cause.explained:.1%}") for cause in mismatch.tried]
     sections = [
         f"<p class=verdict>Likely cause: {escape(verdict)}</p>",
         table(("", ""), facts),
@@ -44,25 +44,29 @@ def page(found: Mismatch, a: str, b: str, verdict: str) -> str:
             "{:,}",
         ),
         heading("Log-probs of the tokens"),
-        _scatter(found),
+        _scatter(mismatch),
         heading("Mean size of the difference by position in the response"),
-        _of_groups("Mean size by position", found.by_position),
+        _of_groups("Mean size by position", mismatch.by_position),
         heading("Mean size of the difference by the token's probability under A"),
-        _of_groups("Mean size by probability", found.by_probability),
+        _of_groups("Mean size by probability", mismatch.by_probability),
     ]
     if tried:
         sections += [heading("What was tried"), table(("cause", "what B would have done", "explains"), tried)]
-    late = np.flatnonzero(found.first_divergence >= 0)
-    sections.append(heading(f"Responses that diverge: {len(late):,} of {len(found.rows):,}"))
+    late = np.flatnonzero(mismatch.first_divergence >= 0)
+    sections.append(heading(f"Responses that diverge: {len(late):,} of {len(mismatch.rows):,}"))
     shown = [
-        (found.rows[i].where or f"row {i}", f"{found.first_divergence[i]}", f"{len(found.log_probs_a[i])}")
+        (
+            mismatch.rows[i].where or f"row {i}",
+            f"{mismatch.first_divergence[i]}",
+            f"{len(mismatch.log_probs_a[i])}",
+        )
         for i in late[:_ROWS].tolist()
     ]
     if shown:
-        sections.append(table(("response", f"first beyond {found.divergence:g} at", "tokens"), shown))
+        sections.append(table(("response", f"first beyond {mismatch.divergence:g} at", "tokens"), shown))
     if len(late) > len(shown):
         sections.append(f"<p>and {len(late) - len(shown):,} more</p>")
-    return whole("Mismatch of log-probs", sections)
+    return html.page("Mismatch of log-probs", sections)
 
 
 def bin_names() -> list[str]:
@@ -76,9 +80,9 @@ def _of_groups(title: str, groups: Sequence[Group]) -> str:
     return bars(title, entries, "{:.4f}")
 
 
-def _scatter(found: Mismatch) -> str:
-    """A point for each token, or for some drawn at random: across under A, up under B."""
-    a, b = np.concatenate(found.log_probs_a), np.concatenate(found.log_probs_b)
+def _scatter(mismatch: Mismatch) -> str:
+    """A point for each token, or for a random sample: x is its log-prob under A, y under B."""
+    a, b = np.concatenate(mismatch.log_probs_a), np.concatenate(mismatch.log_probs_b)
     if len(a) > _POINTS:
         chosen = np.random.default_rng(0).choice(len(a), _POINTS, replace=False)
         a, b = a[chosen], b[chosen]

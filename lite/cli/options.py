@@ -149,7 +149,7 @@ def _value(text: str) -> Any:
 
 
 def _said(kind: type) -> dict[str, str]:
-    """What a docstring in Google's style says of each attribute."""
+    """The description of each attribute in a docstring in Google's style."""
     section = re.search(r"^Attributes:\n((?:    .*\n|\n)+)", inspect.getdoc(kind) or "", re.MULTILINE)
     lines = section.group(1) if section else ""
     entries = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", lines, re.MULTILINE)

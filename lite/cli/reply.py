@@ -41,7 +41,7 @@ class Reply:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What a row has of it, under the names of `GenerateBatches`."""
+        """The fields of a response, under the names of `GenerateBatches`."""
         return {
             "response": self.text,
             "prompt_ids": self.prompt_ids,

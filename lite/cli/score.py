@@ -109,7 +109,7 @@ def _numbered(source: TextIO) -> Iterator[tuple[int, str]]:
 
 
 def _check(record: Any, name: str, number: int) -> dict[str, Any]:
-    """What is read of a row: its id, its texts, its token ids."""
+    """The fields of a row: its id, its texts, its token ids."""
     where = f"{name}, line {number}: "
     if isinstance(record, dict):
         row = {key: record[key] for key in _NAMED if record.get(key) is not None} | _texts(record)

@@ -106,7 +106,7 @@ class ScorePage:
 
 
 def _prompt(model: LoadedModel, row: dict[str, Any]) -> str:
-    """What the response is to."""
+    """The prompt of the response."""
     text, turns = row["prompt"], row["messages"]
     if text is None and turns is not None:
         before = turns[:-1] if turns[-1]["role"] == "assistant" else turns

@@ -24,6 +24,7 @@ from lite.envs.rollouts import (
     truncate_last,
     until_done,
 )
+from lite.envs.spec_checks import check_env_specs
 from lite.kernels._integer import integer
 
 
@@ -409,8 +410,6 @@ class EnvBase(EnvSpecs):
 
     def check_env_specs(self, *args: Any, **kwargs: Any) -> None:
         """See `lite.envs.check_env_specs`."""
-        from lite.envs.spec_checks import check_env_specs
-
         check_env_specs(self, *args, **kwargs)
 
     # -- seeds and the end ----------------------------------------------------------------------
@@ -455,7 +454,7 @@ class EnvBase(EnvSpecs):
             )
 
     def _step_proc_data(self, following: Any) -> Any:
-        """What `_step` gave, with rewards of the shapes of their specs and all done entries."""
+        """The result of `_step` with rewards of their specs' shapes and all done entries."""
         shapes = self.__dict__["_cache"].get("reward_shapes")
         if shapes is None:
             shapes = self._cached("reward_shapes", self._reward_shapes)

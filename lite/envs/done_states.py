@@ -35,14 +35,14 @@ class DoneStates:
 
     @classmethod
     def of_spec(cls, spec: Composite) -> DoneStates:
-        """Those of a `full_done_spec`."""
+        """The done entries of a `full_done_spec`."""
         leaves = [(name, part.shape) for name, part in spec.items() if not isinstance(part, Composite)]
         nested = {str(name): cls.of_spec(part) for name, part in spec.items() if isinstance(part, Composite)}
         return cls([(str(name), shape) for name, shape in leaves], nested, spec.ndim)
 
     @classmethod
     def of_data(cls, data: TensorDictBase) -> DoneStates:
-        """Those that are called done, terminated or truncated in a TensorDict."""
+        """The entries called done, terminated or truncated in a TensorDict."""
         leaves, nested = [], {}
         for name, value in data.items():
             if name in _ENDS:

@@ -69,7 +69,7 @@ class EnvSpecs(Module):
 
     @property
     def shape(self) -> Shape:
-        """The same as `batch_size`."""
+        """Alias of `batch_size`."""
         return self.batch_size
 
     @property
@@ -79,7 +79,7 @@ class EnvSpecs(Module):
 
     @property
     def ndim(self) -> int:
-        """The same as `batch_dims`."""
+        """Alias of `batch_dims`."""
         return len(self.batch_size)
 
     def numel(self) -> int:
@@ -130,7 +130,7 @@ class EnvSpecs(Module):
 
     @property
     def full_observation_spec(self) -> Composite:
-        """The same as `observation_spec`."""
+        """Alias of `observation_spec`."""
         return self.observation_spec
 
     @full_observation_spec.setter
@@ -186,7 +186,7 @@ class EnvSpecs(Module):
 
     @property
     def full_state_spec(self) -> Composite:
-        """The same as `state_spec`."""
+        """Alias of `state_spec`."""
         return self.state_spec
 
     @full_state_spec.setter
@@ -247,7 +247,7 @@ class EnvSpecs(Module):
 
     @property
     def full_done_spec(self) -> Composite:
-        """The same as `done_spec`."""
+        """Alias of `done_spec`."""
         return self.done_spec
 
     @full_done_spec.setter

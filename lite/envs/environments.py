@@ -254,7 +254,7 @@ class Environments:
         return arrays
 
     def _final(self, present: list[NDArray[Any]], ended: NDArray[np.bool_], info: Any) -> list[NDArray[Any]]:
-        """What was observed before environments started anew in the same step."""
+        """The last observations of environments that restarted in the same step."""
         final = info.get("final_obs") if isinstance(info, dict) else None
         if final is None:
             index = int(np.flatnonzero(ended)[0])

@@ -160,7 +160,7 @@ class GymWrapper(EnvBase):
         return self._told(out) if self._readers else out
 
     def _reset_some(self, mask: NDArray[np.bool_]) -> list[Any]:
-        """What is observed where environments start anew; whatever they observed last elsewhere."""
+        """The first observations of environments that restart; the last observations of the others."""
         started, self._started = self._started, None
         asked = mask if started is None else mask & ~started
         batch = self.batch_size
@@ -298,7 +298,7 @@ class GymWrapper(EnvBase):
 
     @property
     def info_dict_reader(self) -> list[Any]:
-        """What writes values of info dicts to observations."""
+        """The readers of info dicts."""
         return self._readers
 
     def set_info_dict_reader(self, info_dict_reader: Any = None, ignore_private: bool = True) -> Self:

@@ -1,4 +1,4 @@
-"""What gymnasium's environments tell besides observations, as entries: readers of their info dicts."""
+"""Readers of gymnasium's info dicts, which write their values as entries."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ class ParallelEnv(BatchedEnvBase):
             self._connections[i].send_bytes(message)
 
     def _answers(self, asked: NDArray[np.bool_]) -> list[bytes]:
-        """What the processes answer; all are closed, and EnvError is raised, if one fails."""
+        """The answers of the processes. If one fails, all are closed and EnvError is raised."""
         answers, failed = [], None
         for i in np.flatnonzero(asked).tolist():
             try:

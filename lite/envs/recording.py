@@ -20,7 +20,7 @@ FLAGS = ("done", "terminated", "truncated")
 
 
 class _Following:
-    """What `steps` steps give, in arrays."""
+    """Arrays of the results of `steps` steps."""
 
     def __init__(self, observations: Sequence[Encoding], steps: int) -> None:
         self.observations = observations
@@ -106,7 +106,7 @@ def acted(
     stop: bool,
     anew: Callable[[Any], Any],
 ) -> TensorDict | list[Any]:
-    """The same with a policy, which writes to a TensorDict of each step. 1.6 times as fast as `EnvBase.step`.
+    """`recorded` with a policy, which writes to a TensorDict of each step. 1.6 times as fast as `step`.
 
     Args:
         environments, observations, first, stop: as for `recorded`.

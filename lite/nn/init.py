@@ -367,7 +367,7 @@ def _shape(tensor: Any) -> tuple[int, ...]:
 
 
 def _filled(tensor: T, values: Any) -> T:
-    """The same object, with what `values` gives of its shape."""
+    """The object, filled with `values(shape)`."""
     array = _array(tensor)
     if not isinstance(array, MetaArray):
         array[...] = values(_shape(tensor))

@@ -28,7 +28,7 @@ _FLOAT64 = np.dtype(np.float64)
 
 
 def compute_dtype(dtype: Dtype) -> Dtype:
-    """What a step computes in; the result has the parameter's dtype."""
+    """The dtype that a step computes in; the result has the parameter's dtype."""
     return _FLOAT64 if dtype == _FLOAT64 else _FLOAT32
 
 

@@ -93,7 +93,7 @@ class Optimizer:
                 raise ValueError(f"{name} must be at least 0, got {value}.")
 
     def _numbers(self, options: Options, lr: float, step: int) -> tuple[float, ...]:
-        """What the formula of a step reads; `step` counts this one, so it is 1 for a new parameter."""
+        """The coefficients of a step's formula; `step` counts this one, so it is 1 for a new parameter."""
         raise NotImplementedError
 
     def _names(self, options: Options) -> list[str]:
@@ -349,7 +349,7 @@ class Optimizer:
         self.state = defaultdict(dict, state)
 
     def in_graphs(self) -> OptimizerPart:
-        """What a function that is traced by `lite.jit` reads and writes of it."""
+        """The state that a function traced by `lite.jit` reads and writes."""
         return OptimizerPart(self)
 
     def __repr__(self) -> str:

@@ -63,11 +63,11 @@ class TensorSpec(ABC):
         """
 
     def sample(self, shape: Any = (), *, rng: np.random.Generator | int | None = None) -> Any:
-        """The same as `rand`."""
+        """Alias of `rand`."""
         return self.rand(shape, rng=rng)
 
     def encode(self, val: Any) -> Any:
-        """What an environment gives, as a value of the spec."""
+        """The output of an environment as a value of the spec."""
         return val
 
     def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
@@ -75,15 +75,15 @@ class TensorSpec(ABC):
         return val
 
     def contains(self, value: Any) -> bool:
-        """The same as `is_in`."""
+        """Alias of `is_in`."""
         return self.is_in(value)
 
     def zeros(self, shape: Any = ()) -> Any:
-        """The same as `zero`."""
+        """Alias of `zero`."""
         return self.zero(shape)
 
     def ones(self, shape: Any = ()) -> Any:
-        """The same as `one`."""
+        """Alias of `one`."""
         return self.one(shape)
 
     def __getitem__(self, index: Any) -> Any:

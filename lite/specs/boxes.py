@@ -1,4 +1,4 @@
-"""What the numbers of a spec may be: `spec.space`."""
+"""The range of a spec's numbers: `spec.space`."""
 
 from __future__ import annotations
 

@@ -73,11 +73,11 @@ class NonTensor(TensorSpec):
         return _stacked(self.example_data, made[:split], made[split:])
 
     def one(self, shape: Any = ()) -> Any:
-        """The same as `zero`."""
+        """Alias of `zero`."""
         return self.zero(shape)
 
     def rand(self, shape: Any = (), *, rng: np.random.Generator | int | None = None) -> Any:
-        """The same as `zero`: nothing is drawn."""
+        """Alias of `zero`: nothing is drawn."""
         return self.zero(shape)
 
     def project(self, value: Any) -> Any:

@@ -87,7 +87,7 @@ def estimates(log_ratios: NDArray[np.float64]) -> Estimates:
 
 
 def first_beyond(rows: Sequence[NDArray[np.float64]], limit: float) -> NDArray[np.int64]:
-    """Of each row the first position whose log-ratio exceeds `limit` in size, -1 where none does."""
+    """The first position of each row whose log-ratio exceeds `limit` in size; -1 if none does."""
     beyond = [np.flatnonzero(np.abs(row) > limit) for row in rows]
     return np.array([at[0] if len(at) else -1 for at in beyond], np.int64)
 

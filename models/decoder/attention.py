@@ -266,7 +266,7 @@ def _scores(
 
 
 def _unscaled(model: bytes, graph: Graph, name: bytes, scale: float) -> tuple[bytes, float]:
-    """What is scaled by constants to give `name`, and their product with `scale`."""
+    """The value that is scaled by constants to give `name`, and the product of the constants with `scale`."""
     for _ in range(MAX_STEPS):
         node = graph.makers.get(name)
         if node is None or node.kind not in _SCALES or len(node.inputs) != 2:

@@ -82,7 +82,7 @@ def tried(
 
 
 def _digest(experiment: Experiment, context_length: int | None, runtime: str) -> str:
-    """Of the two models, and of what runs them: the package, the runtime and the kind of processor."""
+    """Digest of the two models and of what runs them: the package, the runtime and the kind of processor."""
     version = import_onnxruntime().__version__ if runtime == "onnxruntime" else np.__version__
     made_by = (lite.__version__, runtime, version, platform.machine(), platform.processor())
     found = hashlib.sha256(repr((made_by, context_length, experiment)).encode())

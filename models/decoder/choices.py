@@ -25,11 +25,11 @@ class ChoiceScores(NamedTuple):
     """
 
     log_probs: NDArray[np.float64]
-    """Of each choice given its prompt, (N, C): the sum over its tokens."""
+    """Log-prob of each choice given its prompt, (N, C): the sum over its tokens."""
     probabilities: NDArray[np.float64]
-    """Of each choice if it must be one of them, (N, C): rows add up to 1."""
+    """Probability of each choice among the choices, (N, C): rows sum to 1."""
     token_log_probs: list[list[NDArray[np.float32]]]
-    """Of each token of each choice, in arrays (L,)."""
+    """Log-probs of each token of each choice, in arrays (L,)."""
 
     @classmethod
     def of(cls, token_log_probs: list[list[NDArray[np.float32]]]) -> ChoiceScores:

@@ -28,7 +28,7 @@ class GraphWeights(NamedTuple):
 
     @classmethod
     def of(cls, path: Path, *, shapes: frozenset[tuple[int, ...]] = frozenset()) -> GraphWeights:
-        """Those of a file, with digests of those that have one of the `shapes`."""
+        """The weights of a file, with digests of those that have one of the `shapes`."""
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as model:
             spans = {name.decode("utf-8", "replace"): at for name, at in read_graph(model).weights.items()}
             tensors = {name: read_tensor(model, at) for name, at in spans.items()}

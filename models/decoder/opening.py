@@ -92,7 +92,7 @@ class Opening:
             return cls(config, device, num_threads, cache_in_place=cache_in_place, runtime=runtime)
         check_cuda(import_onnxruntime())
         try:
-            stream = CudaStream.made(index)
+            stream = CudaStream.create(index)
         except RuntimeError as error:
             raise RuntimeError(
                 f"device={device!r}: {error}. Check `nvidia-smi`; the libraries come with " + install("cuda")

@@ -126,7 +126,7 @@ class RewindableDecoder(Decoder, Protocol):
 
 
 def checked_row(decoder: Decoder, name: str, ids: ArrayLike) -> NDArray[np.int64]:
-    """What `check_ids` gives of one row of several; its error says which by ``name``."""
+    """`check_ids` for one row of several; its error says which by ``name``."""
     try:
         return decoder.check_ids(ids)
     except ValueError as error:

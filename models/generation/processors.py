@@ -76,7 +76,7 @@ class Processors:
         )
 
     def fork(self) -> Processors:
-        """The same for another response that begins as this one."""
+        """A copy for another response with the same beginning."""
         other = object.__new__(Processors)
         other.__dict__.update(self.__dict__)
         other.matcher = None if self.matcher is None else self.matcher.fork()
@@ -133,7 +133,7 @@ class Processors:
         return kept
 
     def _biases(self, ids: NDArray[np.int64]) -> tuple[list[Changes], NDArray[np.int64]]:
-        """What is added before the repetition penalty, and the ids that are banned."""
+        """The biases that are added before the repetition penalty, and the ids that are banned."""
         always, never = self._always
         added, banned = [always], [never]
         for before, last, values in self._after:

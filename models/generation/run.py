@@ -184,7 +184,7 @@ class Run:
         return logits[: len(on)]
 
     def _busy(self) -> dict[int, NDArray[np.int64]]:
-        """What rows hold; of beams one row, as the others hold much the same."""
+        """The ids of each busy row; one row of beams, as the others hold nearly the same."""
         return {
             **{row: response.ids[:-1] for response, row in self._row_of.items()},
             **dict(beams.holds() for beams in self._searches),

@@ -1,8 +1,8 @@
-"""Streams of GPUs: on one, a session's runs, copies of its cache and the kernels that draw follow each other.
+"""CUDA streams of sessions.
 
-Each session that lite opens on a GPU gets a stream of its own by onnxruntime's option `user_compute_stream`,
-and all else that touches the session's memory is queued on that stream, too. So nothing waits for the
-whole device, and the host waits only for what it reads.
+Each session that lite opens on a GPU gets its own stream by onnxruntime's option `user_compute_stream`. Runs,
+copies of the cache and sampling kernels are queued on that stream, so they run in order without waits for
+the whole device, and the host waits only for what it reads.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import weakref
 from collections import defaultdict
 from typing import Any
 
-_idle: defaultdict[int, list[int]] = defaultdict(list)  # by GPU
+_idle: defaultdict[int, list[int]] = defaultdict(list)  # handles of unused streams by GPU
 _lock = threading.Lock()
 TO_DEVICE, TO_HOST, ON_DEVICE = 1, 2, 3  # kinds of copies
 
@@ -23,17 +23,17 @@ TO_DEVICE, TO_HOST, ON_DEVICE = 1, 2, 3  # kinds of copies
 class CudaStream:
     """A stream of one GPU, and the copies on it.
 
-    Without a handle it stands for the stream of a session that somebody else opened, which nobody can name:
-    onnxruntime waits for that one at the end of each run, copies are made on the default stream, and the
-    device is waited for after them.
+    Without a handle it is for a session that other code opened, whose stream is unknown: onnxruntime
+    synchronizes that stream after each run, copies use the default stream, and `finish` synchronizes the
+    device.
 
     Args:
         index: which GPU.
-        handle: of a stream of the CUDA runtime.
+        handle: a stream of the CUDA runtime.
 
     Attributes:
         index, handle: as given.
-        queued: something was queued that has not been waited for since.
+        queued: whether work was queued since the last `finish`.
     """
 
     def __init__(self, index: int, handle: int | None = None) -> None:
@@ -42,23 +42,23 @@ class CudaStream:
         self.queued = False
 
     @classmethod
-    def made(cls, index: int) -> CudaStream:
-        """A stream that nobody else uses.
+    def create(cls, index: int) -> CudaStream:
+        """A stream that is not in use.
 
-        It is never destroyed, as a session may outlive all that knows of its stream, but used again.
+        CUDA streams are reused and never destroyed, as a session may outlive this object.
 
         Raises:
-            RuntimeError: the CUDA runtime is not there, or makes no stream.
+            RuntimeError: the CUDA runtime is missing, or creates no stream.
         """
         with _lock:
             handle = _idle[index].pop() if _idle[index] else None
         if handle is None:
-            runtime, made = cuda_runtime(), ctypes.c_void_p()
-            # waits for what others do on the default stream, such as onnxruntime's copies of inputs
-            code = runtime.cudaSetDevice(index) or runtime.cudaStreamCreate(ctypes.byref(made))
-            if code or not made.value:
+            runtime, created = cuda_runtime(), ctypes.c_void_p()
+            # Such a stream waits for the default stream, on which onnxruntime may copy inputs.
+            code = runtime.cudaSetDevice(index) or runtime.cudaStreamCreate(ctypes.byref(created))
+            if code or not created.value:
                 raise RuntimeError(f"cannot make a stream on GPU {index}: {_error(runtime, code)}")
-            handle = made.value
+            handle = created.value
         stream = cls(index, handle)
         weakref.finalize(stream, _idle[index].append, handle).atexit = False
         return stream
@@ -119,8 +119,8 @@ class CudaStream:
 
 def _error(runtime: Any, code: int) -> str:
     """The number of an error, and its description by CUDA."""
-    said: bytes = runtime.cudaGetErrorString(code)
-    return f"CUDA error {code} ({said.decode()})"
+    description: bytes = runtime.cudaGetErrorString(code)
+    return f"CUDA error {code} ({description.decode()})"
 
 
 _WHERE = {TO_DEVICE: "to the GPU", TO_HOST: "from the GPU to the host", ON_DEVICE: "on the GPU"}
@@ -128,7 +128,7 @@ _WHERE = {TO_DEVICE: "to the GPU", TO_HOST: "from the GPU to the host", ON_DEVIC
 
 @functools.cache
 def cuda_runtime() -> Any:
-    """The CUDA runtime library that is in the process, as onnxruntime's CUDA provider loads one, or any."""
+    """The CUDA runtime library: the one that the process has loaded (onnxruntime's), else any."""
     names = [f"libcudart.so.{major}" for major in (13, 12, 11)] + ["cudart64_13.dll", "cudart64_12.dll"]
     loaded = getattr(os, "RTLD_NOLOAD", 0) | getattr(os, "RTLD_NOW", 0)
     for mode in (loaded, ctypes.DEFAULT_MODE):

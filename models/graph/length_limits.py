@@ -162,7 +162,7 @@ class _Lengths:
         return None
 
     def _largest(self, node: Node) -> _Values | None:
-        """Of positions, or of the sums of the mask: those of the longest row."""
+        """The values of positions, or of the sums of the mask: those of the longest row."""
         if node.inputs[0] == b"position_ids":
             return [_Number(1, 0, -1)]
         source = self._graph.makers.get(node.inputs[0])

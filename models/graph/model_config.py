@@ -172,7 +172,7 @@ class ModelConfig:
         return total.hexdigest()
 
     def of_prompts(self) -> ModelConfig | None:
-        """The same for the graph that reads prompts, if there is one. Raises as `from_directory`."""
+        """The config of the graph that reads prompts, if there is one. Raises as `from_directory`."""
         if self.prompts is None:
             return None
         summary = scan(self.prompts)

@@ -105,7 +105,7 @@ class OnnxModule(TensorDictModule):
 
     @property
     def runtime(self) -> str:
-        """What runs the graph: "onnxruntime" or "numpy"."""
+        """The runtime of the graph: "onnxruntime" or "numpy"."""
         runtime: str = self.module.session.options.runtime
         return runtime
 

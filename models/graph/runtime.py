@@ -38,7 +38,7 @@ def import_onnxruntime() -> Any:
 
 
 def choose_runtime(runtime: str | None) -> str:
-    """What runs graphs: "onnxruntime" or "numpy".
+    """The runtime of graphs: "onnxruntime" or "numpy".
 
     Args:
         runtime: one of them; None for the one that the environment variable LITE_RUNTIME names, or else

@@ -190,7 +190,7 @@ def _stopped_after(seconds: float, stop: Callable[[], None], what: str) -> Itera
 
 
 def runtime_of(session: SessionLike) -> str:
-    """What runs a session's graph: "onnxruntime" (or a stand-in for it) or "numpy"."""
+    """The runtime of a session: "onnxruntime" (or a stand-in for it) or "numpy"."""
     runtime: str = getattr(session, "runtime", "onnxruntime")
     return runtime
 

@@ -40,7 +40,7 @@ class OutputLayer:
 
     @property
     def names(self) -> list[str]:
-        """What a graph has to give: hidden states, and the matrix and the bias where they are values."""
+        """Outputs that a graph must have: hidden states, and the matrix and the bias if they are computed."""
         return [name for name in (self.hidden, self.weight, self.bias) if isinstance(name, str)]
 
 

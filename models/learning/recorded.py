@@ -90,7 +90,7 @@ class Recorded:
     def log_probs_of_logits(
         self, logits: Any, targets: NDArray[np.int64], mask: NDArray[np.bool_], temperature: float
     ) -> Any:
-        """The same of logits (rows, tokens, V)."""
+        """The log-probs of logits (rows, tokens, V)."""
         flat = logits.reshape(-1, logits.shape[-1])
         return self._spread(mask, mask.size, lambda at: self._picked(flat[at], at, targets, temperature))
 

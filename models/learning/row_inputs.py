@@ -1,4 +1,4 @@
-"""What a decoder's graph is given to read whole rows at once: no past, and filler on the right.
+"""Inputs of a decoder's graph that reads whole rows at once: no past, and padding on the right.
 
 Filler on the right is exact for every causal graph, whatever its convention: no token sees what follows it.
 """

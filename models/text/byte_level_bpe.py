@@ -102,7 +102,7 @@ class Tokenizer:
 
     @classmethod
     def from_str(cls, source: str) -> Tokenizer:
-        """That of a tokenizer.json."""
+        """The tokenizer of a tokenizer.json."""
         rules = json.loads(source)
         try:
             return cls(rules)
@@ -195,7 +195,7 @@ class Tokenizer:
                 yield index, owners[begin], owners[after - 1] + 1
 
     def _merged(self, ids: list[int]) -> Iterator[tuple[int, int, int]]:
-        """What bytes become: the merge that is first in the list comes first, where it stands leftmost."""
+        """The tokens of bytes: merges are applied in the order of the list, the leftmost place first."""
         tokens: list[int | None] = [*ids]
         before, after = list(range(-1, len(ids) - 1)), list(range(1, len(ids) + 1))
         heap: list[tuple[int, int, int]] = []
@@ -222,7 +222,7 @@ class Tokenizer:
 
 
 def _splits(rules: Mapping[str, Any], model: Mapping[str, Any]) -> list[re.Pattern[str]]:
-    """What splits texts into words, one after the other; ImportError for rules of other kinds."""
+    """The splitter of texts into words, one expression after the other; ImportError for other rules."""
     for name in ("normalizer", "post_processor"):
         if rules.get(name) is not None:
             raise _foreign(f"its {name} {_kind(rules[name])}")

@@ -1,4 +1,4 @@
-"""`default_spec` of the data classes: what their entries are, before there are any."""
+"""`default_spec` of the data classes: the specs of their fields."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Entry = Callable[[tuple[int, ...]], TensorSpec]  # the spec of a field, from the
 def default_spec_of(
     fields: Sequence[str], entry: Entry, *, padded: bool = False
 ) -> classmethod[Any, ..., Composite]:
-    """The method `default_spec` for a class of these fields.
+    """The class method `default_spec` of a class with these fields.
 
     Args:
-        fields: the fields that may be asked for.
-        entry: what each of them is.
-        padded: whether the class also says if its rows are padded.
+        fields: the names of the fields.
+        entry: makes the spec of each field.
+        padded: whether the class has the field `padded`, too.
     """
 
     def default_spec(cls: type[Any], shape: Any = (-1,), keys: Sequence[str] | None = None) -> Composite:
@@ -26,7 +26,7 @@ def default_spec_of(
 
         Args:
             shape: the batch size; -1 where it is not known.
-            keys: the fields that are there, all by default; `padded` always is, where there is one.
+            keys: the fields to include, by default all; `padded` is always included.
 
         Returns:
             A spec whose own shape lacks the last size of `shape`.
@@ -46,10 +46,10 @@ def default_spec_of(
 
 
 def of_texts(size: tuple[int, ...]) -> TensorSpec:
-    """Of a field that holds a text for each element."""
+    """The spec of a field with a text for each element."""
     return NonTensor(size, example_data="a string")
 
 
 def of_rows(dtype: Any) -> Entry:
-    """Of a field that holds a row of any length for each element."""
+    """Makes the spec of a field with a row of any length for each element."""
     return lambda size: Unbounded((*size, -1), dtype=dtype)

@@ -1,4 +1,4 @@
-"""What a chat template may build and how long it may take: the budget of a rendering, and what values cost.
+"""The budget of a chat template's rendering: limits of size and time, and the costs of values.
 
 Output alone is no measure: a loop may run for hours and write nothing, a variable that is doubled sixty
 times fills any memory, and sixty lists that hold each other twice are small until somebody prints them. So
@@ -43,7 +43,7 @@ left_to_rendering: ContextVar[Budget] = ContextVar("budget")
 
 
 class Budget:
-    """What is left to one rendering; used as a context manager around it."""
+    """The remaining budget of one rendering; used as a context manager around it."""
 
     def __init__(self) -> None:
         self.units = MAX_UNITS
@@ -77,7 +77,7 @@ def room(units: int) -> None:
 
 
 def size(value: Any) -> int:
-    """What holding a value costs, without what is in it."""
+    """The cost of holding a value, without its content."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, (list, tuple, dict)):
@@ -138,7 +138,7 @@ def charged(value: Any) -> Any:
 
 
 def written(value: Any) -> Any:
-    """What goes to the output or into a block; constants are written while compiling, without a budget."""
+    """Text for the output or a block; constants are written while compiling, without a budget."""
     if (budget := left_to_rendering.get(None)) is None:
         return value
     if not isinstance(value, (str, jinja2.Undefined)):

@@ -99,7 +99,7 @@ def _told(alternatives: Sequence[tuple[str | int, float]]) -> Iterator[str]:
 
 
 def legend() -> str:
-    """What the shades mean."""
+    """The legend of the shades."""
     shades = "".join(f'<span class="lite-p{i}">{escape(name)}</span>' for i, name in enumerate(shade_names()))
     return f'<div class="lite-tokens" style="font-size:80%">probability {shades}</div>'
 

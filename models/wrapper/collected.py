@@ -1,4 +1,4 @@
-"""Functions of wrappers for collectors: the input for prompts, and which responses were truncated."""
+"""Functions of wrappers for collectors: inputs from prompts, and the mask of truncated responses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lite import NestedKey
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.stops import DecodeText, has_stopped
 from lite.models.text.history import History
-from lite.models.wrapper.entries import holding
+from lite.models.wrapper.entries import as_tensordict
 from lite.models.wrapper.input import nested_key
 from lite.models.wrapper.options import InputMode, WrapperOptions
 
@@ -39,23 +39,23 @@ def input_of(prompts: Sequence[Any], key: NestedKey, mode: InputMode) -> Any:
             raise TypeError(f"prompt {i} does not fit input_mode={mode!r}, got {type(prompt).__name__}")
     if mode == "history":
         turns = [[{"role": "user", "content": p}] if isinstance(p, str) else list(p) for p in prompts]
-        return holding(History.from_chats(turns), key, "history")
-    return holding(list(prompts), key, mode)
+        return as_tensordict(History.from_chats(turns), key, "history")
+    return as_tensordict(list(prompts), key, mode)
 
 
-def cut_off(
+def truncated_responses(
     td: Any, options: WrapperOptions, config: GenerationConfig, decode: DecodeText | None
 ) -> NDArray[np.bool_]:
-    """Which of the responses that a wrapper has written neither an end id nor a stop sequence has ended.
+    """The mask of a wrapper's responses that end with neither an end id nor a stop sequence.
 
     Args:
-        td: its result, of any batch shape.
+        td: the wrapper's result, of any batch shape.
         options: the wrapper's.
-        config: the options of generation that it was written with.
-        decode: turns ids into text, for stop sequences.
+        config: the options of the generation.
+        decode: decodes ids, for stop sequences.
 
     Returns:
-        bool, of the batch's shape: True for a response that was as long as it may be.
+        bool, of the batch's shape.
 
     Raises:
         KeyError: there are no responses.
@@ -66,14 +66,14 @@ def cut_off(
     masks = flat.get(nested_key(options.masks_key, "all_attention_mask"), as_list=True)
     if ids is None or masks is None:
         raise KeyError(f"there are no responses at {options.tokens_key!r} and {options.masks_key!r}")
-    cut = [
-        _is_cut(row[np.asarray(mask[len(mask) - len(row) :], bool)], config, decode)
+    truncated = [
+        _is_truncated(row[np.asarray(mask[len(mask) - len(row) :], bool)], config, decode)
         for row, mask in zip(ids, masks, strict=True)
     ]
-    return np.array(cut, bool).reshape(shape)
+    return np.array(truncated, bool).reshape(shape)
 
 
-def _is_cut(tokens: NDArray[np.int64], config: GenerationConfig, decode: DecodeText | None) -> bool:
+def _is_truncated(tokens: NDArray[np.int64], config: GenerationConfig, decode: DecodeText | None) -> bool:
     if len(tokens) and int(tokens[-1]) in config.eos_token_ids:
         return False
     stops = config.stop_sequences

@@ -1,4 +1,4 @@
-"""A wrapper's entry as its argument: the TensorDict that holds it."""
+"""Inputs of a wrapper that are no TensorDict: texts, histories, ids, and objects of their data classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DATA = {"history": ChatHistory, "text": Text, "tokens": Tokens}
 
 
 def is_entry(value: Any, mode: InputMode) -> bool:
-    """Whether a value is an input of a wrapper of this mode, or an object of the class of such inputs.
+    """Whether a value is an input of a wrapper in this mode, or an instance of the mode's data class.
 
     Example:
         >>> is_entry(["Hi", "Hello"], "text"), is_entry(["Hi", "Hello"], "history")
@@ -35,20 +35,20 @@ def is_entry(value: Any, mode: InputMode) -> bool:
     return isinstance(value, list | tuple) or hasattr(value, "__array__")
 
 
-def holding(value: Any, key: NestedKey, mode: InputMode) -> Any:
-    """A TensorDict with a value at a key, and with the batch that the value has.
+def as_tensordict(value: Any, key: NestedKey, mode: InputMode) -> Any:
+    """A TensorDict with a value at a key. Its batch size is that of the value.
 
-    The batch of a History is what comes before its turns, that of an array of ids what comes before their
-    row, that of texts the shape of their lists. Lists of ids are rows, which may have any lengths.
+    The batch size of texts is the shape of their lists. Of a History it lacks the dimension of the turns, of
+    an array of ids that of the rows. Lists of ids are rows of any lengths.
 
     Example:
-        >>> holding(["Hi", "Hello"], ("text", "prompt"), "text").batch_size
+        >>> as_tensordict(["Hi", "Hello"], ("text", "prompt"), "text").batch_size
         (2,)
     """
     if isinstance(value, _DATA[mode]):
-        above = key[:-1] if isinstance(key, tuple) and key[-1] in value._fields else ()
-        if above:
-            return TensorDict({above: value}, batch_size=value.batch_size)
+        parent = key[:-1] if isinstance(key, tuple) and key[-1] in value._fields else ()
+        if parent:
+            return TensorDict({parent: value}, batch_size=value.batch_size)
         raise ValueError(f"{type(value).__name__} has no {key!r}: give what it holds, or a TensorDict")
     if mode == "history":
         return TensorDict({key: value}, batch_size=value.batch_size[:-1])
@@ -59,7 +59,7 @@ def holding(value: Any, key: NestedKey, mode: InputMode) -> Any:
         return TensorDict({key: objects(flatten(value, len(shape)), shape)}, batch_size=shape)
     if isinstance(value, list | tuple):
         if any(isinstance(item, list | tuple) or getattr(item, "ndim", 0) for item in value):
-            return lazy_stack([holding(item, key, mode) for item in value])
+            return lazy_stack([as_tensordict(item, key, mode) for item in value])
         value = list(value)
     array = np.asarray(value)
     return TensorDict({key: array}, batch_size=array.shape[:-1])

@@ -146,7 +146,7 @@ class InputReader:
         return encoded
 
     def blanks_around_content(self) -> tuple[str, str]:
-        """What a response begins and ends with that the chat template writes by itself."""
+        """The blanks that the chat template writes before and after the content of a response."""
         options, tokenizer = self.options, self.tokenizer
         source = find_chat_template(
             tokenizer,

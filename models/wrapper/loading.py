@@ -27,17 +27,17 @@ def load_model(
     runtime: str | None = None,
     name: str = "model",
 ) -> Any:
-    """The decoder of a folder or file, or the object that was given instead.
+    """The decoder of a folder or file; a `Decoder` is checked and returned.
 
     Args:
         model: a path, or a `Decoder`.
-        device: where to open a path.
-        sessions: how many threads will run it at the same time.
+        device: the device of a model from a path.
+        sessions: the number of threads that will run it at the same time.
         num_threads: threads for all of them together; default: the physical cores this process may use.
-        variant: which of a folder's graphs to open.
-        adapters: files or values of adapters to open a path with, by name.
-        runtime: what is to run a path's graph, see `OnnxDecoder`.
-        name: of the argument.
+        variant: the graph of a folder to open.
+        adapters: files or values of adapters of a model from a path, by name.
+        runtime: the runtime of a model from a path, see `OnnxDecoder`.
+        name: of the argument, for messages.
 
     Raises:
         ValueError: ``device`` differs from that of the object, ``num_threads``, ``variant``, ``adapters`` or
@@ -48,7 +48,7 @@ def load_model(
     if isinstance(model, (str, Path)):
         runtime = choose_runtime(runtime)
         if runtime == "onnxruntime" and sessions > 1 and (num_threads is None or num_threads > 0):
-            # each run is begun by a thread of its caller's; the session's threads are beside those
+            # Each run uses its caller's thread, too.
             num_threads = max(1, (num_threads or default_threads()) - sessions + 1)
         try:
             return OnnxDecoder(

@@ -25,9 +25,9 @@ from lite.models.generation.options import GenerationConfig
 from lite.models.text.data import LogProbs, Masks, Sampling, Tokens
 from lite.models.text.nesting import nest
 from lite.models.text.rows import TokenRows
-from lite.models.wrapper.collected import cut_off, input_of
+from lite.models.wrapper.collected import input_of, truncated_responses
 from lite.models.wrapper.distributions import DistributionMethods
-from lite.models.wrapper.entries import holding, is_entry
+from lite.models.wrapper.entries import as_tensordict, is_entry
 from lite.models.wrapper.input import InputReader
 from lite.models.wrapper.loading import check_adapter, load_model, load_tokenizer
 from lite.models.wrapper.options import SAMPLES_NAMES, SCORE_OPTIONS, Inplace, InputMode, WrapperOptions
@@ -355,7 +355,7 @@ class OnnxWrapper(DistributionMethods):
             args = (kwargs.pop(name),)
         if not args or not is_entry(args[0], options.input_mode) or not dispatching():
             return super().__call__(*args, **kwargs)
-        out = super().__call__(holding(args[0], options.key, options.input_mode), *args[1:], **kwargs)
+        out = super().__call__(as_tensordict(args[0], options.key, options.input_mode), *args[1:], **kwargs)
         values = [value for key in (*self.out_keys, "logits") if (value := out.get(key, None)) is not None]
         return values[0] if len(values) == 1 else tuple(values)
 
@@ -601,7 +601,9 @@ class OnnxWrapper(DistributionMethods):
 
     def cut_off(self, tensordict: Any) -> NDArray[np.bool_]:
         """Which responses in a result were as long as they may be, bool of the batch's shape."""
-        return cut_off(tensordict, self.options, self.generation, getattr(self.tokenizer, "decode", None))
+        return truncated_responses(
+            tensordict, self.options, self.generation, getattr(self.tokenizer, "decode", None)
+        )
 
     # -- scoring -------------------------------------------------------------------------------
 

@@ -132,7 +132,7 @@ class TrainablePolicy(DistributionMethods):
         return found[self._index(rows, present, places)]
 
     def _score(self, td: Any, layout: Layout, logits_only: bool) -> dict[NestedKey, Any]:
-        """What scoring writes, with logits (*batch, L, V) instead of log-probs."""
+        """The results of scoring, with logits (*batch, L, V) instead of log-probs."""
         inputs = self._wrappers[1]._read(td)
         rows, written = inputs.rows, scored_entries(inputs, self.options, layout)
         present = rows_with_tokens(rows)

@@ -84,7 +84,7 @@ class Number:
 
 
 class Operations:
-    """Those of formulas, as in `formulas.Arrays`; vectors are of the LLVM type `kind`, or single numbers."""
+    """The operations of formulas, as in `formulas.Arrays`, on vectors of the LLVM type `kind` or numbers."""
 
     def __init__(self, builder: ir.IRBuilder, kind: ir.Type) -> None:
         self.builder, self.kind = builder, kind

@@ -52,7 +52,7 @@ _ARM = Registers(size=16, parts=False, past=False, terms=32)
 
 
 def registers_of(module: ir.Module) -> Registers:
-    """Those of the processor that LLVM writes `module` for."""
+    """The features of the processor that LLVM writes `module` for."""
     return _ARM if module.triple.startswith(("aarch64", "arm64")) else _X86
 
 

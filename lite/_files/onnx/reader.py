@@ -208,7 +208,7 @@ def named_integers(model: Buffer, node: Node) -> dict[bytes, int]:
 
 
 def dimensions(model: Buffer, span: Span) -> tuple[int, list[int]]:
-    """Of an input or output that is a tensor: ONNX's number of its type, and its sizes, 0 where open."""
+    """Element type and sizes of an input or output that is a tensor; a dynamic size is 0."""
     kind, dims = 0, []
     for tensor in _inside(model, _inside(model, [span], 2), 1):
         for number, wire, a, b in fields(model, *tensor):

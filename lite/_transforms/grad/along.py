@@ -1,4 +1,4 @@
-"""What rules of functions along axes have in common."""
+"""Helpers of rules of functions along axes."""
 
 from __future__ import annotations
 

@@ -244,7 +244,7 @@ class TracedArray(InterpretedArray):
         return rules.same(self.value.copy(), self)
 
     def view(self, dtype: DtypeLike = None) -> Array:
-        """The same memory, only as the same dtype.
+        """A view of the same memory; only the same dtype is allowed.
 
         Raises:
             TypeError: another dtype, through which nothing can be differentiated.

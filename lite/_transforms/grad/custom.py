@@ -116,7 +116,7 @@ class custom_vjp:
         return with_vjp(out, given, shares)
 
     def _mapped(self, args: tuple[Any, ...], level: int) -> Array | BatchedArray:
-        """The same inside of `vmap`, for arrays behind which there are traced ones."""
+        """The call inside of `vmap`, for arrays that hold traced ones."""
         fwd, bwd = self._given()
         on = [type(x) is BatchedArray and x.level == level for x in args]
         size = next(len(x.value) for x, mapped in zip(args, on, strict=True) if mapped)

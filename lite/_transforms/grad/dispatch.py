@@ -1,4 +1,4 @@
-"""From a call of a NumPy function to its derivative's rule."""
+"""Dispatch of NumPy's functions on traced arrays to the rules of their derivatives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lite._transforms.registry import GRAD, ZERO_GRADIENT, NoRule, name_of, with
 
 
 def call_function(func: Function, args: Any, kwargs: Any) -> Any:
-    """Run a function whose arguments contain traced arrays; `out` is written afterwards."""
+    """Call a function on arguments with traced arrays, by its rule. The result is copied into `out`."""
     rule = GRAD.rules.get(func)
     if rule is None:
         if func not in ZERO_GRADIENT:

@@ -104,7 +104,7 @@ def without(g: Array, index: Any) -> Array:
 
 
 def _last(g: Array, index: Any) -> Array:
-    """What is read at an index, but 0 where a later part of the index writes to the same place."""
+    """The values at an index, with 0 where a later part of the index writes to the same place."""
     places = pick(count(g, g.size).reshape(g.shape), index)
     last = np.zeros_like(places, shape=g.size)
     numbers = count(places, places.size).reshape(places.shape)

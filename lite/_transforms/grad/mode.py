@@ -121,7 +121,7 @@ class set_grad_enabled(Mode):
         _set(*self._new)
 
     def __enter__(self) -> None:
-        """What was before the call is what comes after the block."""
+        """The mode is set already; `__exit__` restores the mode before the constructor."""
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function that runs in this state, which is not that of the thread."""

@@ -13,7 +13,7 @@ pauses = [0]  # in how many threads nothing is noted: a first question that cost
 
 
 class _State(threading.local):
-    """That of one thread.
+    """The state of one thread.
 
     Attributes:
         leaf: makes what a parameter computes as: a traced array under `enable_grad`, else `base`.
@@ -31,6 +31,6 @@ state = _State()
 
 
 def leaf(parameter: Any) -> Any:
-    """What a parameter computes as: a traced array where a gradient by it is wanted, else its array."""
+    """The value that a parameter computes with: its array, or a traced one if a gradient is wanted."""
     make = state.leaf
     return parameter.data if make is None else make(parameter)

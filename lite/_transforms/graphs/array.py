@@ -201,7 +201,7 @@ class GraphArray(NumberlessArray):
         return rules.index_batch(td, index)
 
     def copy(self, order: str = "C") -> GraphArray:
-        """The same value as an array of its own."""
+        """The value as a new array, no view."""
         return GraphArray(self.graph, self.name, self._shape, self._dtype)
 
     def __repr__(self) -> str:

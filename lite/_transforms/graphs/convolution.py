@@ -50,7 +50,7 @@ def convolve(x: GraphArray, weight: GraphArray, bias: GraphArray | None, how: Ge
 
 
 def for_input(g: GraphArray, weight: GraphArray, shape: Shape, how: Geometry) -> GraphArray:
-    """What a derivative by the result, g, is by the input of a shape."""
+    """The derivative by the input, of a shape, from g, the derivative by the result."""
     kernel = tuple(map(int, weight.shape[2:]))
     rest = []
     for n, out, k, s, d, b, a in zip(shape[2:], g.shape[2:], kernel, *how[:4], strict=True):

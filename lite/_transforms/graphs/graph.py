@@ -47,7 +47,7 @@ class Node:
         return self.inputs if self.body is None else (*self.inputs, *self.body.reads)
 
     def renamed(self, names: Mapping[str, str]) -> Node:
-        """The same with other names of values."""
+        """A copy with other names of values."""
         if not any(name in names for name in (*self.reads, *self.outputs)):
             return self
         inputs, outputs = (tuple(names.get(n, n) for n in side) for side in (self.inputs, self.outputs))
@@ -71,12 +71,12 @@ class Body:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What is read of the graph around."""
+        """The names of the outer graph's values that are read."""
         own = {name for node in self.nodes for name in node.outputs} | {x[0] for x in self.inputs}
         return tuple(name for node in self.nodes for name in node.reads if name not in own)
 
     def renamed(self, names: Mapping[str, str]) -> Body:
-        """The same with other names of what is around."""
+        """A copy with other names of the outer graph's values."""
         return replace(self, nodes=tuple(node.renamed(names) for node in self.nodes))
 
 
@@ -409,7 +409,7 @@ class Graph:
         return arrays
 
     def broadcast(self, shapes: Sequence[Sequence[int]]) -> Shape:
-        """What shapes broadcast to."""
+        """The shape that shapes broadcast to."""
         return self.dynamic(np.broadcast_shapes(*[tuple(map(int, shape)) for shape in shapes]))
 
     def transpose(self, x: GraphArray, order: Sequence[int]) -> GraphArray:
@@ -484,7 +484,7 @@ def graph_of(arguments: Any) -> Graph:
 
 
 def view_of(base: GraphArray, value: GraphArray, index: Any = None) -> GraphArray:
-    """The same value as a view of the memory of another array, at an index if there is one."""
+    """The value as a view of the memory of another array, at an index if one is given."""
     return GraphArray(value.graph, value.name, value.shape, value.dtype, base, index)
 
 

@@ -217,7 +217,7 @@ def scatter(x: GraphArray, index: Any, new: GraphArray, reduction: str) -> None:
 
 
 def _fitting(x: GraphArray, new: GraphArray, shape: Shape) -> GraphArray:
-    """What is written, in the dtype of the array and the shape of its part."""
+    """The updates, in the dtype of the array and the shape of its part."""
     graph: Graph = x.graph
     return graph.expand(graph.cast(_without_ones(graph, new, len(shape)), x.dtype), shape)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Comparison(NamedTuple):
-    """What a function asked of a dynamic size: the graph is for sizes that give the same answer.
+    """The result of comparing a dynamic size: the graph is for sizes that give the same result.
 
     Attributes:
         size: the size, by the prime that stands for it.
@@ -33,7 +33,8 @@ _OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": opera
 
 
 class _Comparisons(threading.local):
-    """Of the function that this thread traces, and whether its own code asks; None where nobody traces."""
+    """The comparisons of the function that this thread traces, and whether its own code makes them; None if
+    none are recorded."""
 
     def __init__(self) -> None:
         self.found: dict[Comparison, bool] | None = None

@@ -158,7 +158,7 @@ def _finished(graph: Graph, inputs: tuple[Input, ...], results: dict[str, GraphA
 
 
 def _difference(a: Traced, b: Traced) -> str:
-    """What differs between two graphs; empty if nothing does."""
+    """The differences between two graphs; empty if they are equal."""
     for x, y in itertools.zip_longest(a.nodes, b.nodes):
         if x is None or y is None or _written(x) != _written(y):
             node = x if x is not None else y

@@ -65,7 +65,7 @@ class Argument:
         self._entries = _entries(self.containers) if donated and self.containers else None
 
     def form(self) -> Any:
-        """What decides about the graph, but for sizes that may change."""
+        """The key that selects the graph, without sizes that may change."""
         if self.donated:
             forms = [
                 (leaf.dtype, leaf.shape) if hasattr(leaf, "shape") else type(leaf) for leaf in self.leaves

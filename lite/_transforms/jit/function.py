@@ -97,7 +97,7 @@ def jit(
 
 
 class JitFunction:
-    """What `lite.jit` gives; see there."""
+    """The result of `lite.jit`; see there."""
 
     def __init__(
         self,
@@ -269,7 +269,7 @@ class JitFunction:
         return Lowered(runner, names, own, self.__name__, in_file_now)
 
     def graph(self, *args: Any, **kwargs: Any) -> GraphView:
-        """What the function becomes for some arguments: `print` shows it, a notebook as a table."""
+        """The program for some arguments: `print` shows it as text, a notebook as a table."""
         return self.lower(*args, **kwargs).graph
 
     def _argument(self, name: str, value: Any) -> Argument:
@@ -359,7 +359,7 @@ class JitFunction:
 
 
 class Named:
-    """What a function takes from closures and globals: modules, optimisers, what updates targets or rates.
+    """The modules, optimisers and updaters that a function takes from closures and globals.
 
     Args:
         fn: the function.

@@ -1,4 +1,4 @@
-"""What runs the graph of a step: arguments go in by pointer, state stays in two buffers that take turns."""
+"""The runner of a step's graph: arguments are bound by pointer, state alternates between two buffers."""
 
 from __future__ import annotations
 
@@ -364,7 +364,7 @@ def _copy(target: Any, value: Any) -> None:
 
 
 def _bound(tiles: Tiles | None, name: str, array: Any, read: bool = True) -> list[tuple[str, Any]]:
-    """What is bound for an array that stays: itself, its tiles, or both."""
+    """The bound arrays of an array that stays: itself, its tiles, or both."""
     found = [(name, array)] if tiles is None or (tiles.whole and read) else []
     if tiles is not None:
         ends = list(itertools.accumulate(tiles.rows))

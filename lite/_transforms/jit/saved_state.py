@@ -1,4 +1,4 @@
-"""What a step in torch's style holds, as a file: arrays by key, and what a run makes of them."""
+"""The state of a step in torch's style as a file: arrays by key, and how a run changes them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class SavedPart:
 
 
 class Loaded(Held):
-    """What a step that is a file holds.
+    """The state of a step that is a file.
 
     Args:
         plan: by which keys, as `in_file` gives it.

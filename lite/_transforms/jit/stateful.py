@@ -28,14 +28,14 @@ HELD = 4  # arguments of a `Stateful` before those of its function
 
 
 class Restart(Exception):
-    """What a part assumes of the function does not hold: it has noted that, and the call begins anew."""
+    """Raised by a part whose assumption about the function failed; it has recorded that for the next try."""
 
 
 class HeldPart(Protocol):
     """Some of the state of an object, from call to call."""
 
     def held(self) -> tuple[Arrays, list[Any], Any]:
-        """What is donated, floats and arrays that the graph reads, and what decides about it; hashable."""
+        """Donated arrays, other inputs (floats, arrays that are read), and a hashable key of the graph."""
 
     def store(self, arrays: Arrays, given: Arrays, same: Any) -> None:
         """Take what a run gave."""
@@ -283,13 +283,13 @@ class Attributes:
 
 @dataclass(frozen=True)
 class Same:
-    """What is the same for each run of a graph: one item of its result, in place of many."""
+    """Values that are the same for each run of a graph, as one item of its result."""
 
     values: tuple[Any, ...]
 
 
 class Held:
-    """What objects hold that a graph reads and writes.
+    """The state of objects that a graph reads and writes.
 
     Args:
         parts: the arrays that are donated, and inputs.
@@ -343,7 +343,7 @@ class Held:
             part.store(share, list(itertools.islice(found, count)), constant)
 
     def _shares(self, values: list[Any], k: int = 0) -> list[list[Any]]:
-        """Those of each part: of the donated arrays, or of the inputs."""
+        """The values of each part: of the donated arrays, or of the inputs."""
         return [values[start:end] for start, end in itertools.pairwise(self._ends[k])]
 
 
@@ -402,7 +402,7 @@ _FORMS: Any = [(name, k == 0, k == 3, None if k == 3 else {}) for k, name in enu
 
 
 def stateful(objects: Iterable[Any], words: list[str]) -> tuple[list[Part], Buffers]:
-    """What is held by modules, optimisers over parameters, and updaters of targets.
+    """The parts of modules, optimisers over parameters, and updaters of targets.
 
     Args:
         objects: all that a function names.

@@ -129,7 +129,7 @@ class JitGraph(Graph):
         return caller_line() if self._located else ""
 
     def capture(self, holder: ArrayHolder) -> Any:
-        """What a parameter computes as."""
+        """The symbolic array of a parameter."""
         data = holder.data
         if not isinstance(data, np.ndarray):
             return data
@@ -171,7 +171,7 @@ class JitGraph(Graph):
         return self.input(name, self.dynamic(shape), draw.dtype)
 
     def generator(self, rng: Any) -> Any:
-        """What stands for a generator of the function's own."""
+        """The stand-in for a generator that the function makes."""
         kind = traced_generator_class()
         return rng if isinstance(rng, kind) else kind(rng, self.draw)
 
@@ -336,7 +336,7 @@ def _asked(graph: JitGraph) -> frozenset[Comparison]:
 def _entries(
     containers: list[Any], before: list[Any], noted: Callable[[Flattener], list[str]]
 ) -> list[tuple[int, str, Structure | None, list[str]]]:
-    """What the function set in containers among its arguments, or removed."""
+    """The entries that the function set in containers among its arguments, or removed."""
     out: list[tuple[int, str, Structure | None, list[str]]] = []
     given = {id(node): i for i, node in enumerate(containers)}
     for i, (node, old) in enumerate(zip(containers, before, strict=True)):

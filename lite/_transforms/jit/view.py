@@ -1,4 +1,4 @@
-"""What a traced function became, to be read."""
+"""A readable view of a traced function."""
 
 from __future__ import annotations
 

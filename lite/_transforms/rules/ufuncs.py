@@ -18,7 +18,7 @@ Formula = Function
 
 
 class Row:
-    """What a ufunc is.
+    """The description of a ufunc.
 
     Args:
         onnx: its operator in ONNX, or a formula of NumPy's functions, which gets arrays of the dtype that

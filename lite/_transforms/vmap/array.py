@@ -95,13 +95,13 @@ class BatchedArray(NumberlessArray):
         return self if value is self.value else BatchedArray(value, self.level)
 
     def view(self, dtype: DtypeLike) -> BatchedArray:
-        """The same memory as another dtype, of the same size where there is no dimension left."""
+        """A view as another dtype, of the same size if no dimension is left."""
         if not self.ndim and np.dtype(dtype).itemsize != self.itemsize:
             raise ValueError("an array without dimensions keeps its itemsize.")
         return BatchedArray(self.value.view(dtype), self.level)
 
     def detach(self) -> BatchedArray:
-        """The same numbers without a derivative."""
+        """The numbers without a derivative."""
         value = self.value
         return BatchedArray(value.detach(), self.level) if isinstance(value, HostArray) else self
 

@@ -29,7 +29,7 @@ class Level:
         return type(x) is BatchedArray and x.level == self.number
 
     def value(self, x: Any) -> Any:
-        """What a mapped array holds; any other object as it is."""
+        """The value of a mapped array, with the batch dimension at 0; any other object as it is."""
         if type(x) is BatchedArray:
             return x.value if x.level == self.number else x
         return x.view(np.ndarray) if type(x) is SharedArray else x

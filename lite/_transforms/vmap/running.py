@@ -30,7 +30,7 @@ maps = _Maps()
 
 
 def everything(x: Any) -> Any:
-    """What an array holds, mapped dimensions included, for checks that all elements must pass.
+    """The value of an array, mapped dimensions included, for checks that all elements must pass.
 
     An array that JAX traces, or a graph, has no elements yet, and so gives an array of none.
     """

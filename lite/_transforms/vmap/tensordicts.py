@@ -74,7 +74,7 @@ def remove_batch_dim(value: Any, dim: int, number: int) -> Array | BatchedArray:
 
 
 def add_batch_dim(value: Any, dim: int, number: int, size: int) -> Array:
-    """What a mapped array holds, with the mapped dimension at `dim`; others are expanded to `size`."""
+    """The value of a mapped array, with the batch dimension at `dim`; others are expanded to `size`."""
     if type(value) is BatchedArray and value.level == number:
         held = value.value
         held = held.view(np.ndarray) if isinstance(held, SharedArray | UnbatchedTensor) else held

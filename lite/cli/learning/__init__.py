@@ -1,4 +1,4 @@
-"""What `lite learn` is made of, in reading order.
+"""The parts of `lite learn`, in reading order.
 
 - `rows`: the lines of its files
 - `rewards`: built-in rewards, and functions of the user's own

@@ -203,7 +203,7 @@ class Learner:
         return params, state, {**total, "gradient_norm": float(norm)}
 
     def _log_probs(self, rows: Any, model: Any = None) -> Any:
-        """Of all tokens of rows, (rows, tokens), at the temperature that drew them."""
+        """Log-probs of all tokens of rows, (rows, tokens), at the temperature that drew them."""
         options = {}
         if self.args.method == "grpo" and self.args.temperature != 1:
             options["temperature"] = self.args.temperature

@@ -1,4 +1,4 @@
-"""What learns of a model: all its weights, or adapters beside them."""
+"""The parameters that a model learns: all its weights, or adapters."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class AllWeights:
         self.decoder = _opened(path, args)
 
     def reference(self, policy: TrainablePolicy, **options: Any) -> OnnxWrapper:
-        """What scores as the model did before learning."""
+        """A policy that scores as the model did before learning."""
         return OnnxWrapper(_opened(self._path, self._args), **options)
 
     def policy(self, wrapper: OnnxWrapper) -> TrainablePolicy:
-        """What scores the wrapper's tokens, differentiable by what learns."""
+        """A policy that scores the wrapper's tokens, differentiable by the learned parameters."""
         return wrapper.trainable(trainable=_is_weight, checkpoint=self._args.checkpoint or False, **_TOKENS)
 
     def save(self, policy: TrainablePolicy, params: Any) -> str:

@@ -77,7 +77,7 @@ def reward_of(name: str) -> Reward:
 
 
 def _checked(name: str, reward: Callable[..., Any], response: str, row: Mapping[str, Any]) -> float:
-    """What a function of the user gives for a response."""
+    """The reward of a response by a user's function."""
     try:
         value = reward(response, dict(row))
     except Exception as error:

@@ -49,7 +49,7 @@ def _lines(name: str) -> Iterator[tuple[int, str]]:
 
 
 def _wrong(row: Any, args: argparse.Namespace) -> str | None:
-    """What is wrong with a row; None if nothing is."""
+    """The error in a row; None for a valid row."""
     if args.method == "sft":
         return _wrong_response(row)
     prompt = prompt_of(row)

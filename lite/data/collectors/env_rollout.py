@@ -135,7 +135,7 @@ class EnvRollout:
 
 
 class EnvFace:
-    """What a collector asks of an `EnvBase` besides its steps; see `Environments`."""
+    """The interface of an `EnvBase` that a collector uses besides steps; see `Environments`."""
 
     skips, starts_anew = False, True
 
@@ -152,7 +152,7 @@ class EnvFace:
 
 
 def environments_of(env: Any, timeout: float | None) -> Any:
-    """What a collector steps: the arrays of gymnasium's environments where it can, else an `EnvFace`.
+    """The environments of a collector: the arrays of gymnasium's where possible, else an `EnvFace`.
 
     Raises:
         ImportError: without gymnasium, where `env` is no EnvBase.

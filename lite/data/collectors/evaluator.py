@@ -409,7 +409,7 @@ def _paths(env: Any) -> list[tuple[str, ...]]:
 
 
 def _part(holder: Any, name: str) -> Module:
-    """What stands at a place such as "env.transform[0]"."""
+    """The object at a path such as "env.transform[0]"."""
     for attribute, index in re.findall(r"(\w+)|\[(-?\d+)\]", name):
         holder = getattr(holder, attribute) if attribute else holder[int(index)]
     if not isinstance(holder, Module):

@@ -497,7 +497,7 @@ class CollectorActor:
         return data.numel(), self._stamped(data)
 
     def _stamped(self, data: TensorDictBase) -> TensorDictBase:
-        """The same batch with ids that are only this actor's."""
+        """A batch with trajectory ids that are unique to this actor."""
         ids = data.get(("collector", "traj_ids"), None)
         if ids is not None:
             data.set(("collector", "traj_ids"), np.where(ids < 0, ids, ids + self._first_id))

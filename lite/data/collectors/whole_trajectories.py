@@ -57,7 +57,7 @@ class WholeTrajectories:
 def assembler(
     trajs_per_batch: int | None, trajs_per_write: int | None, traj_format: str | None, splittable: bool
 ) -> WholeTrajectories | None:
-    """What assembles trajectories for a `Collector` with these arguments; None if they are not asked for."""
+    """The assembler of trajectories for a `Collector` with these arguments; None if they ask for none."""
     for name, count in (("trajs_per_batch", trajs_per_batch), ("trajs_per_write", trajs_per_write)):
         if count is not None and integer(name, count) < 1:
             raise ValueError(f"{name} must be at least 1, got {count}.")

@@ -47,7 +47,7 @@ class Logger:
         self.experiment: Any = self._create_experiment()
 
     def _create_experiment(self) -> Any:
-        """What writes."""
+        """The object that writes: the library's logger or run."""
         raise NotImplementedError(f"{type(self).__name__} defines no _create_experiment.")
 
     def log_scalar(self, name: str, value: float, step: int | None = None) -> None:

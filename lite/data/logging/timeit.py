@@ -117,7 +117,7 @@ class timeit:
 
     @classmethod
     def reset(cls) -> None:
-        """The same as `erase`."""
+        """Alias of `erase`."""
         cls.erase()
 
 

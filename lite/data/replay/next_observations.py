@@ -28,7 +28,7 @@ _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 class NextObservations:
-    """What a table knows about the next observations of its rows.
+    """The next observations of a table's rows.
 
     Args:
         table: as `example` describes it.

@@ -19,23 +19,25 @@ from lite.kernels import sum_tree, update_min_tree, update_sum_tree
 
 
 class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
-    """Draw slices of trajectories, by the priorities of their first steps.
+    """Draw slices of trajectories by the priorities of their first steps.
 
-    The probability is in proportion to (priority + eps) ** alpha. A slice starts where its trajectory goes on
-    long enough; without `strict_length` also at the first step of a trajectory that is shorter, and so is the
-    slice. The batch gets the flags of `SliceSampler` and, for each step, the weight of its slice as
-    `PrioritizedSampler` gives it.
+    The probability is proportional to (priority + eps) ** alpha. A slice starts at steps that are followed by
+    enough steps of their trajectory; without `strict_length` also at the first step of a shorter trajectory,
+    which gives a shorter slice. The batch gets the flags of `SliceSampler` and, for each step, the weight
+    that `PrioritizedSampler` gives its slice.
 
-    Which steps may start a slice is noted as rows are written, for one length of slices: a batch of another
-    length goes through all rows once.
+    The steps that may start a slice are updated as rows are written, for one length of slices; a batch of
+    another length reads all rows once.
 
     Args:
-        max_capacity, alpha, beta, eps, dtype, reduction, max_priority_within_buffer: those of
+        max_capacity, alpha, beta, eps, dtype, reduction, max_priority_within_buffer: see
             `PrioritizedSampler`.
-        span: that of `SliceSampler` at the end of trajectories; a slice starts at the step that was drawn.
+        span: see `SliceSampler`; only the end of a slice may lie outside of its trajectory.
 
-    The other arguments, and the errors, are those of `SliceSampler`; and a RuntimeError if the storage is
-    larger than `max_capacity`.
+    The other arguments and the errors are those of `SliceSampler`.
+
+    Raises:
+        RuntimeError: the storage is larger than `max_capacity`.
 
     Source:
         `PrioritizedSliceSampler` of TorchRL, https://github.com/pytorch/rl.
@@ -100,10 +102,10 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
     def _empty(self) -> None:
         SliceSampler._empty(self)
         PrioritizedSampler._empty(self)
-        # The tree of sums has 0 where no slice may start, so the leaves are kept beside it.
+        # The sum tree holds 0 where no slice may start; these are the priorities of all steps.
         self._raw: Floats = np.zeros(self._max_capacity, self.dtype)
         self._may_start: NDArray[np.bool_] = np.zeros(self._max_capacity, np.bool_)
-        self._noted_length = 0
+        self._required_length = 0
 
     def sample(self, storage: StorageView, batch_size: int) -> tuple[Index, dict[Any, Any]]:
         length, count = self._slices(batch_size)
@@ -129,18 +131,18 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
             raise RuntimeError(
                 f"max_capacity must be that of the storage, {storage.max_size}, got {self._max_capacity}."
             )
-        noted = length - self._over(length)[1]
-        if self._trajectories is not None and noted != self._noted_length:
+        required = length - self._over(length)[1]
+        if self._trajectories is not None and required != self._required_length:
             self._trajectories.forget()
-        self._noted_length = noted
-        trajectories = SliceSampler._follow(self, storage, length, self._note)
+        self._required_length = required
+        trajectories = SliceSampler._follow(self, storage, length, self._update_starts)
         if not self.strict_length:
             lanes = trajectories.lanes
-            self._let_start(trajectories.oldest % trajectories.rows * lanes + np.arange(lanes))
+            self._add_starts(trajectories.oldest % trajectories.rows * lanes + np.arange(lanes))
         return trajectories
 
-    def _note(self, start: int, starts: Ints, void: bool) -> None:
-        """Which rows may start a slice, after new ones came; see `TrajectoryIndex.follow`."""
+    def _update_starts(self, start: int, starts: Ints, void: bool) -> None:
+        """Update the rows that may start a slice after rows were written; see `TrajectoryIndex.follow`."""
         trajectories = self._trajectories
         assert trajectories is not None
         rows, lanes = trajectories.rows, trajectories.lanes
@@ -149,22 +151,22 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
             self._sum_tree = sum_tree(self._max_capacity, self.dtype)
         count = len(starts)
         new = np.arange(start, start + count)[:, None]
-        # A row may start a slice if its trajectory goes on for so long, which the slice's last row tells.
-        candidate = new - (self._noted_length - 1)
+        # Each new row is the last one of a slice, whose first row must be of the same trajectory.
+        candidate = new - (self._required_length - 1)
         long_enough = (starts <= candidate) & (candidate >= start + count - rows)
         inner = np.arange(lanes)
         written = (new % rows * lanes + inner).reshape(-1)
         self._may_start[written] = False
-        able = (candidate % rows * lanes + inner)[long_enough]
-        self._may_start[able] = True
+        allowed = (candidate % rows * lanes + inner)[long_enough]
+        self._may_start[allowed] = True
         if not self.strict_length:
             first = (new % rows * lanes + inner)[starts == new]
             self._may_start[first] = True
-        changed = np.concatenate((written, able))
+        changed = np.concatenate((written, allowed))
         update_sum_tree(self._sum_tree, changed, np.where(self._may_start[changed], self._raw[changed], 0))
 
-    def _let_start(self, places: Ints) -> None:
-        """The oldest rows start what is left of their trajectories."""
+    def _add_starts(self, places: Ints) -> None:
+        """Let the oldest rows start a slice, as the first rows of their trajectories were overwritten."""
         missing = places[~self._may_start[places]]
         if missing.size:
             self._may_start[missing] = True

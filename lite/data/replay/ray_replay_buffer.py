@@ -61,7 +61,7 @@ class RayReplayBufferClient:
         self._call("empty", empty_write_count)
 
     def state_dict(self) -> dict[str, Any]:
-        """What another buffer needs to go on from here."""
+        """The state from which another buffer continues."""
         state: dict[str, Any] = self._call("state_dict")
         return state
 
@@ -98,7 +98,7 @@ class RayReplayBufferClient:
 
 
 def _own(found: Any) -> Any:
-    """The same in memory of the caller's: Ray's arrays are read-only memory of the object store."""
+    """A copy in the caller's memory: Ray's arrays are read-only memory of the object store."""
     if isinstance(found, tuple):
         return tuple(_own(part) for part in found)
     return found.clone() if is_tensor_collection(found) else found
@@ -179,7 +179,7 @@ belong_to("lite.data", RayReplayBuffer)
 
 
 class BufferActor:
-    """What runs in the actor: the buffer, made there.
+    """The actor: it makes and holds the buffer.
 
     Args:
         kind: its class.

@@ -323,7 +323,7 @@ class RingFile(Position):
     # -- reading, while another process writes ------------------------------------------------------
 
     def begun(self) -> tuple[int, ...]:
-        """What `touched` compares with: the row that is written next, rows written ever, other changes."""
+        """The state that `touched` compares with: the row written next, rows written ever, other changes."""
         words = self._words
         changes = words[_CHANGES]
         state = self._load()
@@ -416,7 +416,7 @@ class _Undo:
 
 
 def _strides(array: Array) -> tuple[int, ...]:
-    """Those of rows like the ones of `array`, in row-major order."""
+    """The strides of rows like those of `array`, in row-major order."""
     return np.empty((1, *array.shape[1:]), array.dtype).strides
 
 

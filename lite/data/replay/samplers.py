@@ -113,7 +113,7 @@ class Sampler(ABC):
         return False
 
     def state_dict(self) -> dict[str, Any]:
-        """What a sampler of the same arguments needs to go on like this one.
+        """The state from which a sampler with the same arguments continues.
 
         The state of the generator is in it if the sampler was given one; the buffer's is kept by the buffer.
         """

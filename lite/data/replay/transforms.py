@@ -79,7 +79,7 @@ class Transforms:
 
     @property
     def withheld(self) -> Any:
-        """What they withhold: a TensorDict with an entry for each that does, by its number; or None."""
+        """The rows that transforms withhold: a TensorDict with an entry by number for each; or None."""
         found = {
             str(i): transform.withheld
             for i, transform in enumerate(self._list)

@@ -128,7 +128,7 @@ def joined(rows: list[Any]) -> Any:
 
 
 def mapped(data: Any, function: Callable[[Any], Any]) -> Any:
-    """The same tree with a function applied to each leaf."""
+    """The tree with a function applied to each leaf."""
     if not _is_node(data):
         return function(data)
     if isinstance(data, dict):

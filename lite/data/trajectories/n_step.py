@@ -36,7 +36,7 @@ def n_step(
     mask_key: NestedKey | None,
     shift_done: bool = False,
 ) -> TensorDictBase:
-    """What `MultiStep` documents; `reader` is who is named in errors."""
+    """The transform that `MultiStep` documents; `reader` is the class named in errors."""
     require_time(tensordict, reader)
     out = tensordict.clone(False)
     done = require_array(out, ("next", *require_path(done_key)), reader)

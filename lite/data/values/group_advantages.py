@@ -435,7 +435,7 @@ def _ids(tensordict: TensorDictBase, key: NestedKey, reader: str) -> NDArray[Any
 
 
 def _identity(episode: TensorDictBase, key: NestedKey) -> Any:
-    """What an episode's first step says of its group, to look groups up by."""
+    """The key of an episode's group, from its first step."""
     entry: Any = episode[0].get(key, None)
     if entry is None:
         raise KeyError(f"MCAdvantage reads the group from {key!r}, which the TensorDict lacks.")

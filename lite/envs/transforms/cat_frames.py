@@ -140,7 +140,7 @@ class CatFrames(ImageTransform):
         return kept.copy()
 
     def _first(self, frame: NDArray[Any], axis: int) -> NDArray[Any]:
-        """What an episode that starts with a frame has."""
+        """The frames of an episode that starts with `frame`."""
         if self.padding == "same":
             return np.concatenate([frame] * self.N, axis)
         return np.concatenate([np.full_like(frame, self.padding_value)] * (self.N - 1) + [frame], axis)
@@ -154,7 +154,7 @@ class CatFrames(ImageTransform):
     # -- in a graph -----------------------------------------------------------------------------
 
     def graph_states(self, batch: tuple[int, ...]) -> dict[NestedKey, NDArray[Any]]:
-        """What a graph takes besides `in_keys`: the kept frames, and where an episode starts."""
+        """Inputs of a graph besides `in_keys`: the kept frames, and where an episode starts."""
         states: dict[NestedKey, NDArray[Any]] = {"is_init": np.zeros((*batch, 1), np.bool_)}
         for key in self.in_keys:
             kept = self._buffers[_buffer_name(key)]

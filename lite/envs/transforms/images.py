@@ -192,7 +192,7 @@ belong_to("lite.envs", ToTensorImage, GrayScale, Crop, CenterCrop)
 
 
 def _cropped(image: Any, starts: tuple[int, int], sizes: tuple[int, int]) -> Any:
-    """Of the last two dimensions, what begins at `starts` and has `sizes`; zeros where there is nothing."""
+    """Crops of the last two dimensions, from `starts` and of `sizes`; zeros outside of the image."""
     pads, index = [(0, 0)] * (image.ndim - 2), []
     for have, start, size in zip(image.shape[-2:], starts, sizes, strict=True):
         first, last = min(max(start, 0), int(have)), min(max(start + size, 0), int(have))

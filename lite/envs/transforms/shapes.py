@@ -313,7 +313,7 @@ class BatchSizeTransform(Transform):
         return next_tensordict if self.reshape_fn is None else self.reshape_fn(next_tensordict)
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """What `reshape_fn` makes of a TensorDict; the same one without it."""
+        """The result of `reshape_fn` for a TensorDict; without it, the TensorDict itself."""
         return self._call(tensordict)
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:

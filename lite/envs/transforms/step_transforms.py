@@ -267,7 +267,7 @@ class RewardSum(StepTransform):
 
     @property
     def in_keys(self) -> list[NestedKey]:
-        """What is summed."""
+        """The keys that are summed."""
         given: list[NestedKey] | None = self.__dict__.get("_in_keys")
         if given is not None:
             return given
@@ -292,7 +292,7 @@ class RewardSum(StepTransform):
 
     @property
     def reset_keys(self) -> list[NestedKey]:
-        """What starts each sum anew."""
+        """The keys of the entries that restart the sums."""
         keys, parent = self._reset_keys, self.parent
         if keys is None:
             if parent is None:
@@ -580,7 +580,7 @@ def _episode(path: Path) -> Path:
 
 
 def _sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """That of a sum, as torch has it: integers in int64."""
+    """The dtype of a sum as in torch: int64 for integers."""
     return np.dtype(np.int64) if dtype.kind in "biu" else dtype
 
 

@@ -18,8 +18,8 @@ from lite.specs.composite import Composite
 class TransformedEnv(EnvBase):
     """An environment whose observations, rewards, done entries and actions are transformed.
 
-    The specs are those of the environment as the transforms change them. State dicts are those of the
-    transforms, and whatever is no attribute here is looked up in the environment.
+    The specs are those of the environment, changed by the transforms. State dicts are those of the
+    transforms. Attributes that this class lacks are read from the environment.
 
     Args:
         base_env: the environment.
@@ -114,11 +114,11 @@ class TransformedEnv(EnvBase):
         return composed
 
     def _environment_before(self, transform: Transform) -> TransformedEnv:
-        """The environment that the first transform sees."""
+        """The environment without transforms, which the first transform sees."""
         return TransformedEnv(self.base_env, auto_unwrap=False)
 
     def set_missing_tolerance(self, mode: bool = False) -> None:
-        """Set that of the transforms."""
+        """Set the tolerance of the transforms."""
         self.transform.set_missing_tolerance(mode)
 
     # -- specs ----------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class TransformedEnv(EnvBase):
         return spec
 
     def empty_cache(self) -> None:
-        """Forget specs and lists of keys, which are made anew."""
+        """Clear cached specs and lists of keys."""
         for name in ("_input_spec", "_output_spec"):
             self.__dict__.pop(name, None)
         transform = self._modules.get("_transform")
@@ -147,7 +147,7 @@ class TransformedEnv(EnvBase):
 
     @property
     def batch_size(self) -> Shape:
-        """How many environments step at once."""
+        """The number of environments that step at once, as a shape."""
         before: Shape = self._modules["base_env"].batch_size
         found = self.__dict__["_cache"].get("batch_size")
         if found is None or found[0] != before:
@@ -198,10 +198,10 @@ class TransformedEnv(EnvBase):
         return self.transform._reset(made.empty() if tensordict is None else tensordict, made)
 
     def rand_action(self, tensordict: Any = None) -> Any:
-        """Draw actions from their specs, or as `base_env` does if it has a way of its own.
+        """Draw actions from their specs, or by the method of `base_env` if its class overrides it.
 
         Raises:
-            RuntimeError: it has, and transforms change the specs of actions.
+            RuntimeError: its class overrides it, and transforms change the specs of actions.
         """
         if type(self.base_env).rand_action in (EnvBase.rand_action, TransformedEnv.rand_action):
             return super().rand_action(tensordict)
@@ -220,7 +220,7 @@ class TransformedEnv(EnvBase):
         self.base_env._set_seed(seed)
 
     def close(self, *, raise_if_closed: bool = True) -> None:
-        """End the environment, and close the transforms."""
+        """Close the environment and the transforms."""
         self.base_env.close(raise_if_closed=raise_if_closed)
         self.transform.close()
         self.is_closed = True
@@ -228,11 +228,11 @@ class TransformedEnv(EnvBase):
     # -- as a module ----------------------------------------------------------------------------
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """That of the transforms."""
+        """The state dict of the transforms."""
         return self.transform.state_dict(*args, **kwargs)
 
     def load_state_dict(self, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
-        """Load that of the transforms."""
+        """Load the state dict of the transforms."""
         return self.transform.load_state_dict(state_dict, *args, **kwargs)
 
     def train(self, mode: bool = True) -> Self:
@@ -241,7 +241,7 @@ class TransformedEnv(EnvBase):
         return self
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "transform":  # the property: a module that is assigned would become a child of that name
+        if name == "transform":  # a property; Module.__setattr__ would register a child of that name
             object.__setattr__(self, name, value)
         else:
             super().__setattr__(name, value)
@@ -253,7 +253,7 @@ class TransformedEnv(EnvBase):
             if name.startswith("__"):
                 raise
             if hasattr(type(self), name):
-                # A property that failed: the environment's own would be another thing.
+                # A property of this class failed; the environment's property would have another meaning.
                 raise AttributeError(f"{name} of the TransformedEnv could not be computed.") from None
             base = self.__dict__.get("_modules", {}).get("base_env")
             if base is None:

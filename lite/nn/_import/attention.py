@@ -111,7 +111,7 @@ def attended(q: Array, k: Array, v: Array, scale: float, added: Array | None, so
 
 
 def hidden(shown: Array, dtype: np.dtype[Any]) -> Array:
-    """What to add to scores: 0 where a key is shown, the lowest number where it is not."""
+    """The bias of scores: 0 where a key is visible, the lowest number where it is masked."""
     return np.where(shown, dtype.type(0), np.finfo(dtype).min).astype(dtype, copy=False)
 
 

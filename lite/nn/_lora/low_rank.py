@@ -1,4 +1,4 @@
-"""What an adapter computes, and where the matrices of one are."""
+"""Low-rank adapters: their formula, and the names of their matrices."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Hooks:
         return add_hook(self._forward_hooks, HookEntry(hook, with_kwargs, always_call), prepend)
 
     def register_backward_hook(self, hook: Hook) -> RemovableHandle:
-        """The same as `register_full_backward_hook`; a module takes hooks of one of the two names.
+        """Alias of `register_full_backward_hook`; a module takes hooks of one of the two names.
 
         The deprecated hooks of this name in torch get the gradients of the module's last operation instead.
         """

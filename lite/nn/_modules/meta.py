@@ -66,7 +66,7 @@ class MetaArray:
         return MetaArray(self.shape[::-1], self.dtype)
 
     def astype(self, dtype: DTypeLike | None, copy: bool = True) -> MetaArray:
-        """The same shape with another dtype."""
+        """An array of the same shape with another dtype."""
         return MetaArray(self.shape, dtype)
 
     def copy(self) -> MetaArray:

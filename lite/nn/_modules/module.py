@@ -79,7 +79,7 @@ class Module(Casting, StateDictMethods):
         return self
 
     def eval(self) -> Self:
-        """The same as `train(False)`."""
+        """Alias of `train(False)`."""
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:

@@ -123,7 +123,7 @@ class Registry:
         registry[name] = module
 
     def register_module(self, name: str, module: Any) -> None:
-        """The same as `add_module`."""
+        """Alias of `add_module`."""
         self.add_module(name, module)
 
     def _registry(self, attribute: str, kind: str) -> dict[str, Any]:

@@ -29,7 +29,7 @@ _PENDING = "pending"
 
 
 class IncompatibleKeys(NamedTuple):
-    """What `load_state_dict` returns: the names that did not match, in order."""
+    """The result of `load_state_dict`: the names that did not match, in order."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]

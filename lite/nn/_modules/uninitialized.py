@@ -59,11 +59,11 @@ class UninitializedBuffer:
         )
 
     def astype(self, dtype: DTypeLike | None, copy: bool = True) -> UninitializedBuffer:
-        """The same with another dtype."""
+        """A copy with another dtype."""
         return UninitializedBuffer(device=self.device, dtype=dtype)
 
     def on_device(self, device: str) -> UninitializedBuffer:
-        """The same for an array on another device."""
+        """A copy for an array on another device."""
         return UninitializedBuffer(device=device, dtype=self.dtype)
 
     @property

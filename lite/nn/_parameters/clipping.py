@@ -161,7 +161,7 @@ def _symbolic_norm(arrays: Sequence[Array], order: float, error_if_nonfinite: bo
 
 
 def _share(norm: Array, max_norm: float) -> Array:
-    """What gradients are multiplied with."""
+    """The factor of the gradients."""
     with np.errstate(all="ignore"):
         share: Array = np.minimum(max_norm / (norm.astype(compute_dtype(norm.dtype)[0]) + 1e-6), 1.0)
     return as_array(share)

@@ -148,7 +148,7 @@ def _stacked_column(column: list[Any], key: NestedKey) -> Any:
 
 
 def extract_weights_and_buffers(model: Any) -> Any:
-    """The same as `TensorDict.from_module`: the parameters and buffers of a module.
+    """See `TensorDict.from_module`: the parameters and buffers of a module.
 
     Args:
         model: the module.

@@ -1,4 +1,4 @@
-"""Arrays of distributions: parameters as floats of one dtype and shape, checks, and all that is drawn."""
+"""Arrays of distributions: parameters as floats of one dtype and shape, checks, and random draws."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from lite.nn._modules.initial import Rng
 
 
 def as_float(value: Numbers | None, dtype: np.dtype[Any] | None = None) -> Array:
-    """An array of floats: floats keep their dtype, all else becomes `dtype`, or the default one."""
+    """An array of floats of `dtype`; without one, floats keep theirs and other numbers get the default."""
     if value is None:
         raise TypeError("expected an array or a number, got None")
     given = computed(value)
     own = getattr(given, "dtype", None)
     if own is not None and (own == dtype or (dtype is None and is_floating(own))):
         return given
-    wanted = get_default_dtype() if dtype is None else dtype
-    return np.asarray(given, wanted) if own is None else given.astype(wanted)
+    target = get_default_dtype() if dtype is None else dtype
+    return np.asarray(given, target) if own is None else given.astype(target)
 
 
 def float_arrays(*values: Numbers) -> list[Array]:
-    """The values as arrays of one float dtype, broadcast to one shape; Python numbers follow the arrays."""
+    """The values as arrays of one float dtype and shape. Python numbers do not change the dtype."""
     first = values[0]
     if type(first) is np.ndarray and first.dtype.kind == "f":
         dtype, shape = first.dtype, first.shape
@@ -56,7 +56,7 @@ def float_arrays(*values: Numbers) -> list[Array]:
 
 
 def as_value(value: Numbers, dtype: np.dtype[Any]) -> Array:
-    """Values to score: floats keep their dtype, all else takes that of the parameters."""
+    """A value to score: floats keep their dtype, other numbers become `dtype`."""
     given = computed(value)
     own = getattr(given, "dtype", None)
     return given if own is not None and is_floating(own) else as_float(given, dtype)
@@ -65,7 +65,7 @@ def as_value(value: Numbers, dtype: np.dtype[Any]) -> Array:
 def in_double(formula: Callable[..., Any], *arrays: Array, dtype: np.dtype[Any] | None = None) -> Array:
     """A formula computed in float64 and cast to the common dtype of its arguments, or to `dtype`.
 
-    For formulas that lose digits, or overflow, on the way to a result that has neither problem.
+    It is for formulas whose intermediate results lose digits or overflow.
     """
     if dtype is None:
         dtype = arrays[0].dtype
@@ -86,15 +86,15 @@ def limits(dtype: np.dtype[Any]) -> Any:
 
 
 def inside_of_simplex(shares: Array, dtype: np.dtype[Any]) -> Array:
-    """Shares in a narrower dtype, in which none becomes 0 or 1: there densities may be infinite."""
+    """Shares cast to `dtype`, clipped so that none rounds to 0 or 1, where densities may be infinite."""
     end = limits(dtype)
     return np.clip(shares.astype(dtype, copy=False), end.tiny, 1 - end.epsneg)
 
 
 def require(passed: Array, message: str, values: Numbers, error: type[Exception] = ValueError) -> None:
-    """Raise `error` unless all of `passed` is True; `message` is followed by an offending value.
+    """Raise `error` unless all of `passed` is True; the first value that failed follows `message`.
 
-    Only plain arrays are checked, as inside vmap the elements may differ.
+    Only plain arrays are checked: under `vmap` the condition may hold for some elements alone.
     """
     if type(passed) is np.ndarray:
         if np.count_nonzero(passed) == passed.size:  # a third of the time of all()
@@ -126,10 +126,10 @@ _shared: list[Any] = []
 
 
 def generator_of(rng: Rng = None) -> np.random.Generator:
-    """The generator itself, one that a seed starts, or the one of the process, for unseeded draws."""
+    """The generator, a new one from a seed, or for None the generator of the process."""
     if rng is None:
         if not _shared:
-            _shared.append(np.random.default_rng())  # 20 microseconds, not to be paid at each draw
+            _shared.append(np.random.default_rng())  # takes 20 microseconds, so it is done once
         rng = _shared[0]
     generator: np.random.Generator = generator_for(np.random.default_rng(rng))
     return generator
@@ -180,7 +180,7 @@ def drawn(rng: Rng, kind: str, sample_shape: ShapeLike, *parameters: Array) -> A
         RuntimeError: inside `vmap` with ``randomness="same"`` the parameters are mapped: how many random
             numbers a draw takes depends on them.
     """
-    parameters = tuple(map(value_of, parameters))  # which way they change the draws is not known
+    parameters = tuple(map(value_of, parameters))  # draws have no derivative by them
     generator = _for_parameters(rng, kind, parameters)
     shape = (*as_shape(sample_shape), *parameters[0].shape)
     return as_array(getattr(generator, kind)(*parameters, size=shape))
@@ -202,7 +202,7 @@ def drawn_without_gradient(rng: Rng, kind: str, sample_shape: ShapeLike, *parame
 
 
 def multinomial(rng: Rng, total: int, sample_shape: ShapeLike, shares: Array) -> Array:
-    """Draws of counts, (*sample_shape, *batch, V), of which each row has the sum `total`; see `drawn`."""
+    """Draws of counts, (*sample_shape, *batch, V), whose rows sum to `total`; see `drawn`."""
     shares = value_of(shares)
     generator = _for_parameters(rng, "multinomial", (shares,))
     return as_array(generator.multinomial(total, shares, (*as_shape(sample_shape), *shares.shape[:-1])))

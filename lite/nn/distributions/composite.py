@@ -127,7 +127,7 @@ class CompositeDistribution(Distribution, Mapping[NestedKey, Distribution]):
         return f"{type(self).__name__}({self.dists})"
 
     def expand(self, batch_shape: Any) -> Self:
-        """The same distributions for a larger batch; see `Distribution.expand`."""
+        """The distributions for a larger batch; see `Distribution.expand`."""
         out = super().expand(batch_shape)
         dims = len(self.batch_shape)
         out.dists = {

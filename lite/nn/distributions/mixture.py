@@ -1,4 +1,4 @@
-"""MixtureSameFamily: one of several distributions of a family, chosen by chance."""
+"""MixtureSameFamily: mixtures of distributions of one family."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from lite.nn.distributions.support import Support
 
 
 class MixtureSameFamily(Distribution):
-    """Draws from one of K distributions that are the last dimension of a batch.
+    """Mixtures of K components, which are the last batch dimension of one distribution.
 
     Args:
-        mixture_distribution: how probable each of them is: a `Categorical` over K classes, with the batch of
-            the others, or none.
-        component_distribution: the distributions, with a batch of (*batch, K).
-        validate_args: has no effect here: both have checked their parameters.
+        mixture_distribution: the weights of the components: a `Categorical` over K classes of batch shape
+            `batch` or ().
+        component_distribution: the components, with the batch shape (*batch, K).
+        validate_args: without effect: both distributions have checked their parameters.
 
     Raises:
         ValueError: an argument has another class, or shapes do not match.
@@ -64,7 +64,7 @@ class MixtureSameFamily(Distribution):
         super().__init__(batch, component.event_shape)
 
     def expand(self, batch_shape: ShapeLike) -> Self:
-        """The same mixtures for a larger batch; see `Distribution.expand`."""
+        """Mixtures with a larger batch; see `Distribution.expand`."""
         out = super().expand(batch_shape)
         component = self.component_distribution
         out.component_distribution = component.expand((*out.batch_shape, *component.batch_shape[-1:]))
@@ -87,41 +87,42 @@ class MixtureSameFamily(Distribution):
 
     def log_prob(self, value: Array) -> Array:
         """Logarithm of the density, or of the probability, of values."""
-        each = self.component_distribution.log_prob(self._beside(value))
-        return log_sum_exp(each + log_softmax(self.mixture_distribution.logits, -1), -1, False)
+        log_probs = self.component_distribution.log_prob(self._with_component_dim(value))
+        return log_sum_exp(log_probs + log_softmax(self.mixture_distribution.logits, -1), -1, False)
 
     def cdf(self, value: Array) -> Array:
         """Probability of values up to this one."""
-        below = self.component_distribution.cdf(self._beside(value))
-        return (below * self.mixture_distribution.probs).sum(-1)
+        probs = self.component_distribution.cdf(self._with_component_dim(value))
+        return (probs * self.mixture_distribution.probs).sum(-1)
 
-    def _beside(self, value: Array) -> Array:
-        """A value with a dimension for the distributions that it may be from."""
+    def _with_component_dim(self, value: Array) -> Array:
+        """A value with a dimension of size 1 for the components."""
         value = as_value(value, self._dtype)
         return np.expand_dims(value, -1 - len(self.event_shape))
 
-    def _mixed(self, values: Array) -> Array:
+    def _weighted(self, values: Array) -> Array:
+        """The mean over the components."""
         dims = len(self.event_shape)
         probs = self.mixture_distribution.probs
         return (probs.reshape(*probs.shape, *(1,) * dims) * values).sum(-1 - dims)
 
     @property
     def mean(self) -> Array:
-        """The mean of the means."""
-        return self._mixed(self.component_distribution.mean)
+        """The weighted mean of the components' means."""
+        return self._weighted(self.component_distribution.mean)
 
     deterministic_sample = mean
 
     @property
     def variance(self) -> Array:
-        """The mean of the variances, and the variance of the means."""
+        """The mean of the components' variances plus the variance of their means."""
         means = self.component_distribution.mean
-        away = means - np.expand_dims(self.mean, -1 - len(self.event_shape))
-        return self._mixed(self.component_distribution.variance) + self._mixed(away * away)
+        deviation = means - np.expand_dims(self.mean, -1 - len(self.event_shape))
+        return self._weighted(self.component_distribution.variance) + self._weighted(deviation * deviation)
 
     @property
     def support(self) -> Support:
-        """That of the distributions."""
+        """The support of the components."""
         return self.component_distribution.support
 
     def __repr__(self) -> str:

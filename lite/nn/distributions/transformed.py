@@ -71,7 +71,7 @@ class TransformedDistribution(Distribution):
         super().__init__(after[:cut], after[cut:])
 
     def expand(self, batch_shape: ShapeLike) -> Self:
-        """The same distribution for a larger batch; see `Distribution.expand`."""
+        """The distributions for a larger batch; see `Distribution.expand`."""
         out = super().expand(batch_shape)
         shape = (*as_shape(batch_shape), *self.event_shape)
         for transform in reversed(self.transforms):

@@ -84,7 +84,7 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__} does not define sign")
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """The same map with or without a cache."""
+        """A copy of the map with or without a cache."""
         if cache_size == self._cache_size:
             return self
         out = self._copy()
@@ -247,7 +247,7 @@ class ComposeTransform(Transform):
         return self._inv
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """The same maps with or without caches."""
+        """A copy of the maps with or without caches."""
         if cache_size == self._cache_size:
             return self
         out = ComposeTransform([part.with_cache(cache_size) for part in self.parts])
@@ -308,12 +308,12 @@ class IndependentTransform(Transform):
 
     @property
     def domain(self) -> Support:  # type: ignore[override]
-        """That of the map, with more dimensions."""
+        """The domain of the map, with more event dimensions."""
         return IndependentSupport(self.base_transform.domain, self.reinterpreted_batch_ndims)
 
     @property
     def codomain(self) -> Support:  # type: ignore[override]
-        """That of the map, with more dimensions."""
+        """The codomain of the map, with more event dimensions."""
         return IndependentSupport(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
     @property
@@ -327,7 +327,7 @@ class IndependentTransform(Transform):
         return self.base_transform.sign
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """The same map with or without a cache."""
+        """A copy of the map with or without a cache."""
         if cache_size == self._cache_size:
             return self
         return IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size)
@@ -339,7 +339,7 @@ class IndependentTransform(Transform):
         return self.base_transform._invert(_with_rank(y, self.codomain))
 
     def log_abs_det_jacobian(self, x: Array, y: Array) -> Array:
-        """That of the map, summed over the dimensions."""
+        """The log-determinant of the map, summed over the event dimensions."""
         return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
 
     def forward_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -355,7 +355,7 @@ class IndependentTransform(Transform):
 
 
 class ReshapeTransform(Transform):
-    """The same numbers in another shape.
+    """Reshapes values; the numbers stay the same.
 
     Args:
         in_shape: shape of a value.

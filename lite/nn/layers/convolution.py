@@ -299,7 +299,7 @@ class _Convolution(Module):
         return x
 
     def _unpadded(self, g: Array, before: Sizes, after: Sizes) -> Array:
-        """What is padded gets of the gradient of `_padded`, a plain array that nobody else has."""
+        """The gradient by the padded array from the one by `_padded`, a new plain array."""
         mode = _MODES[self.padding_mode]
         for axis, b, a in zip(range(2, g.ndim), before, after, strict=True):
             if not a and not b:
@@ -420,7 +420,7 @@ class Conv2d(_Convolution):
 
 
 class _LazyConvolution(LazyLayer, _Convolution):
-    """What lazy convolutions share."""
+    """Base of lazy convolutions."""
 
     _size_name = "in_channels"
 

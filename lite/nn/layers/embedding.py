@@ -130,7 +130,7 @@ class Embedding(Module):
         )
 
     def _for_table(self, g: Array, input: Array, shape: tuple[int, ...]) -> Array:
-        """What the table gets of the gradient of rows that were looked up."""
+        """The gradient by the table, from the one by the rows that were looked up."""
         if not isinstance(input, np.ndarray) or not isinstance(g, np.ndarray) or len(shape) > 2:
             out: Any = np.zeros_like(g, shape=shape)
             np.add.at(out, input, g)

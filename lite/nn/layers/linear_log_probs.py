@@ -26,23 +26,23 @@ def linear_log_probs(
     temperature: Any = 1.0,
     ignore_index: int = -100,
 ) -> Any:
-    """Log-probs of tokens under the softmax of a linear layer, whose outputs are never held for all rows.
+    """Log-probs of tokens under the softmax of a linear layer, computed for blocks of rows.
 
-    The values of `log_softmax(input @ weight.T + bias)` at `target`, by `lite.kernels.linear_log_probs`:
-    there are 32 MB of logits at a time, on the way back, too. A gradient by `weight` or `bias` computes the
-    logits of rows with a gradient once more; one by `input` alone keeps an array of its size instead. Under
-    `vmap`, and for arrays of JAX, all logits are computed: call it outside of the map.
+    The result is `log_softmax(input @ weight.T + bias)` at `target`, by `lite.kernels.linear_log_probs`, with
+    at most 32 MB of logits at a time, in the backward pass, too. A gradient by `weight` or `bias` computes
+    the logits of rows with a gradient again; one by `input` alone keeps an array of its size instead. Under
+    `vmap`, and for arrays of JAX, all logits are held at once: call it outside of the map.
 
     Args:
         input: hidden states, (*B, D), of floats.
-        weight: the output matrix (V, D) as of `Linear`, which may be the transposed view of one (D, V) and is
-            not copied; or an object with `shape` and `rows(start, stop)`, which gives rows as float32: a
-            quantised matrix, a constant.
+        weight: the output matrix (V, D), as in `Linear`; the transposed view of a matrix (D, V) is not
+            copied. Or a quantised matrix, a constant: an object with `shape` and `rows(start, stop)`, which
+            returns rows as float32.
         target: ids of tokens, integers (*B).
         bias: (V,), or None.
-        mask: bools (*B). Where it is False the result is 0 without a gradient, and nothing is computed.
-        temperature: logits are divided by it; a positive number, or one for each row, (*B). A constant.
-        ignore_index: an id that does not count, as if it were masked.
+        mask: bools (*B). Rows where it is False are not computed; their result is 0 without a gradient.
+        temperature: divides the logits: a positive number, or one for each row, (*B). A constant.
+        ignore_index: an id whose rows are masked.
 
     Returns:
         Log-probs (*B), float32 or float64.
@@ -75,7 +75,7 @@ def linear_log_probs(
                 f"{type(weight).__name__}, whose rows are for NumPy arrays."
             )
         return unwrap(_formula(given, ignore_index))
-    from lite.kernels.linear_log_probs import LinearLogProbs
+    from lite.kernels.linear_log_probs import LinearLogProbs  # lite.kernels, which most layers do not need
 
     x, matrix, added, ids, counted, divisor = map(value_of, given)
     call = LinearLogProbs(x, matrix, ids, added, counted, divisor, ignore_index)
@@ -83,7 +83,7 @@ def linear_log_probs(
     out = call.log_probs(directions=of_input and not (of_weight or of_bias))
 
     def vjp(g: Array) -> tuple[Any, ...]:
-        if isinstance(g, HostArray):  # of an outer map, over gradients of the same log-probs
+        if isinstance(g, HostArray):  # an outer vmap over gradients of the same log-probs
             return _mapped(g, [x, matrix, added, ids, counted, divisor], ignore_index)
         return call.gradients(g, of_input, of_weight, of_bias)
 
@@ -95,14 +95,14 @@ def _learns(x: Any) -> bool:
 
 
 def _formula(given: list[Any], ignored: int) -> Array:
-    """The same of NumPy's functions, of the arguments in order."""
+    """`linear_log_probs` by NumPy's functions; `given` are its arguments in order."""
     log_probs, counted, ids, _ = _all_log_probs(given, ignored)
     picked = np.take_along_axis(log_probs, ids[..., None], -1)[..., 0]
     return np.where(counted, picked, picked.dtype.type(0))
 
 
 def _mapped(g: Array, given: list[Any], ignored: int) -> tuple[Any, ...]:
-    """Derivatives by input, weight and bias from mapped ones by the log-probs, of NumPy's functions."""
+    """Derivatives by input, weight and bias for a mapped derivative `g`, by NumPy's functions."""
     x, weight, *others = given
     if not hasattr(weight, "dtype"):
         weight = weight.rows(0, weight.shape[0])
@@ -116,7 +116,7 @@ def _mapped(g: Array, given: list[Any], ignored: int) -> tuple[Any, ...]:
 
 
 def _all_log_probs(given: list[Any], ignored: int) -> tuple[Any, Any, Any, Any]:
-    """Log-probs of all tokens, which rows count, their ids, and what their logits were divided by."""
+    """Log-probs of all tokens, the mask of rows that count, their ids, and the divisor of the logits."""
     x, weight, bias, ids, mask, divisor = given
     if ids.dtype.kind not in "iu":
         raise TypeError(f"target must be of integers, got {ids.dtype}.")
@@ -132,7 +132,7 @@ def _all_log_probs(given: list[Any], ignored: int) -> tuple[Any, Any, Any, Any]:
     compute = compute_dtype(x.dtype, weight.dtype)[0]
     if getattr(divisor, "shape", ()):
         divisor = divisor[..., None].astype(compute)
-    x = np.where(counted[..., None], x.astype(compute), compute.type(0))  # NaN in other rows goes nowhere
+    x = np.where(counted[..., None], x.astype(compute), compute.type(0))  # masked rows may hold NaN
     logits = linear(x, weight.astype(compute), None)
     logits = logits if bias is None else logits + bias  # a new array, as only the bias may be mapped
     return LogSoftmax(-1).forward(logits / divisor), counted, ids, divisor

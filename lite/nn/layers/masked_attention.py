@@ -1,7 +1,7 @@
-"""Attention of heads that are a dimension of their own, with any mask that shows each query a range of keys.
+"""Attention of arrays with a dimension of heads, with masks that show each query one range of keys.
 
-Queries of all heads that share keys are those of one sequence, so that nothing has to be moved for
-`row_attention`, which computes it.
+Heads that share keys are folded into the time dimension of their queries, which copies nothing; then
+`row_attention` computes the result.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from lite._transforms.grad.tape import value_of
 from lite.nn.layers.large_arrays import layers_for
 from lite.nn.layers.row_attention import Seen, row_attention
 
-HIDDEN = -1e4  # and below, what is added to a score hides a key: exp of it is 0 beside any that is seen
+HIDDEN = -1e4  # a bias of this or less masks a key: exp of it is 0 beside any key that is not masked
 
 
 def masked_attention(
     q: Array, k: Array, v: Array, scale: float, masks: Sequence[Any], *, empty_is_zero: bool
 ) -> Array | None:
-    """Means of values by the softmax of scores, or None where the general formula is to compute.
+    """Scaled dot-product attention, or None if only the general formula covers the arguments.
 
     Args:
         q: (*B, T, width), with at least one leading dimension.
-        k: (*C, S, width), where C is B, or has ones at its end: keys that several heads of queries share.
-        v: likewise.
+        k: (*C, S, width), where C is B, or B with trailing ones: heads of queries that share keys.
+        v: as `k`.
         scale: a factor of scores.
         masks: arrays that broadcast to the scores (*B, T, S): bools, true where a key is seen, or floats that
             are added, which are 0 there and at most `HIDDEN` elsewhere.
-        empty_is_zero: whether a query that sees no key gets zeros; otherwise there must be none.
+        empty_is_zero: whether a query that sees no key gets zeros; if False, such a query gives None.
 
     Returns:
         (*B, T, width).
@@ -46,22 +46,22 @@ def masked_attention(
     queries, keys = values[0].shape, values[1].shape
     if keys != values[2].shape or queries[-1] != keys[-1]:
         return None
-    own = queries[:-2]
-    while own and own != keys[: len(own)]:
-        own = own[:-1]
-    if any(size != 1 for size in keys[len(own) : -2]):
+    batch = queries[:-2]
+    while batch and batch != keys[: len(batch)]:
+        batch = batch[:-1]
+    if any(size != 1 for size in keys[len(batch) : -2]):
         return None
     seen = seen_keys(masks, (*queries[:-1], keys[-2]), empty_is_zero)
     if seen is None:
         return None
-    sequences = math.prod(own)
+    sequences = math.prod(batch)
     parts = [x.reshape(sequences, -1, queries[-1]) for x in (q, k, v)]
     out = row_attention(parts, Seen(*(x.reshape(sequences, -1) for x in seen)), scale, 1, 1)
     return None if out is None else out.reshape(queries)
 
 
 def seen_keys(masks: Sequence[Any], shape: tuple[int, ...], empty_is_zero: bool) -> Seen | None:
-    """The first key that each query sees, and the one after its last; None if masks say something else.
+    """The first key that each query sees, and the one after its last; None if a query sees no single range.
 
     Args:
         masks: see `masked_attention`.
@@ -70,13 +70,13 @@ def seen_keys(masks: Sequence[Any], shape: tuple[int, ...], empty_is_zero: bool)
     """
     shown: Any = None
     for mask in masks:
-        own = _shown(mask)
-        if own is None or own.ndim > len(shape):
+        bools = _shown(mask)
+        if bools is None or bools.ndim > len(shape):
             return None
-        own = own.reshape((1,) * (len(shape) - own.ndim) + own.shape)
-        if any(size not in (1, whole) for size, whole in zip(own.shape, shape, strict=True)):
+        bools = bools.reshape((1,) * (len(shape) - bools.ndim) + bools.shape)
+        if any(size not in (1, whole) for size, whole in zip(bools.shape, shape, strict=True)):
             return None
-        shown = own if shown is None else shown & own
+        shown = bools if shown is None else shown & bools
     length = shape[-1]
     if shown is None:
         return Seen(np.zeros(shape[:-1], np.int64), np.full(shape[:-1], length))
@@ -96,6 +96,7 @@ def seen_keys(masks: Sequence[Any], shape: tuple[int, ...], empty_is_zero: bool)
 
 
 def _shown(mask: Any) -> NDArray[np.bool_] | None:
+    """A mask as bools; None for floats other than 0 and `HIDDEN`, and for what is no NumPy array."""
     if type(mask) is not np.ndarray:
         return None
     if mask.dtype.kind == "b":

@@ -450,12 +450,12 @@ def _rms_norm(shape: tuple[int, ...], eps: float) -> RMSNorm:
 
 
 def layer_norm(x: Array, shape: tuple[int, ...], weight: Any, bias: Any, eps: float) -> Array:
-    """What `LayerNorm` computes, with a weight and a bias (None for none) that are given."""
+    """The formula of `LayerNorm` with a given weight and bias, or None."""
     return _layer_norm(shape, eps)._normalized(x, weight, bias)
 
 
 def rms_norm(x: Array, shape: tuple[int, ...], weight: Any, eps: float) -> Array:
-    """What `RMSNorm` computes, with a weight (None for none) that is given."""
+    """The formula of `RMSNorm` with a given weight, or None."""
     return _rms_norm(shape, eps)._normalized(x, weight, tuple(range(-len(shape), 0)))
 
 

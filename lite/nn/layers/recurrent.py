@@ -259,7 +259,7 @@ def walk(
 
 
 def _prepared(step: Step, x: Array, weights: list[Any], bias: bool, compute: Dtype) -> tuple[Any, ...]:
-    """What is computed before a walk: products of the inputs, then weight, bias and projection of a step."""
+    """Arrays that all steps share: products of the inputs, then weight, bias and projection of a step."""
     weights = [weight.astype(compute, copy=False) for weight in weights]
     b_ih, b_hh = weights[2:4] if bias else (None, None)
     joint, rest = split_bias(step, b_ih, b_hh)

@@ -20,7 +20,7 @@ _LANES = 16  # what a head's width is a multiple of
 
 
 class Seen(NamedTuple):
-    """What each query sees.
+    """The range of keys that each query sees.
 
     Attributes:
         first: (sequences, queries), int64: its first key.

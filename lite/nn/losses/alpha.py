@@ -85,7 +85,7 @@ class EntropyWeightedLoss(EnsembleLoss):
         return detached(action), detached(log_prob)
 
     def _soft_cost(self, data: TensorDictBase, action: Array, log_prob: Array) -> Array:
-        """What a policy minimises: the weighted log-probs of its actions less the least of their values."""
+        """The objective of a policy: the weighted log-probs of its actions minus their least values."""
         acted = data.select(*self.qvalue_network.in_keys, strict=False).set(self.tensor_keys.action, action)
         least = self._values(detached(self.qvalue_network_params), acted).min(0)
         require_shape(log_prob, least)

@@ -198,7 +198,7 @@ def dpo_loss(
 
 
 class DPOLossOutput(TensorClass):
-    """What `DPOLoss` gives; see `dpo_loss`.
+    """The result of `DPOLoss`; see `dpo_loss`.
 
     Args:
         loss_dpo: the loss, a number or (*batch).

@@ -55,15 +55,15 @@ class LLMLossOutput(TensorClass):
 
 
 class GRPOLossOutput(LLMLossOutput):
-    """What `GRPOLoss` gives."""
+    """The result of `GRPOLoss`."""
 
 
 class DAPOLossOutput(LLMLossOutput):
-    """What `DAPO` gives."""
+    """The result of `DAPO`."""
 
 
 class CISPOLossOutput(LLMLossOutput):
-    """What `CISPOLoss` gives."""
+    """The result of `CISPOLoss`."""
 
 
 @dataclass

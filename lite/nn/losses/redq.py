@@ -185,7 +185,7 @@ class REDQLoss(EntropyWeightedLoss):
         return params.apply(lambda leaf: np.take(leaf, chosen, 0), batch_size=size)
 
     def _acted(self, data: TensorDictBase, params: TensorDictBase) -> tuple[TensorDictBase, Array]:
-        """What critics read of some states with the policy's actions, and the actions' log-probs."""
+        """Inputs of the critics for some states with the policy's actions, and the actions' log-probs."""
         td = data.copy()
         if self.gSDE:
             td.set("_eps_gSDE", np.zeros(td.batch_size, get_default_dtype()))

@@ -1,4 +1,4 @@
-"""What an actor scores of a batch of tokens: their log-probs, and which of them count."""
+"""Log-probs that an actor gives the tokens of a batch, and masks of the tokens that count."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lite._tree.keys import require_path, unravel_key
 
 MASKING_STRATEGIES = ("sft", "rlhf", "generic")
 IGNORED_TOKEN = -100
-_ANEW = (
+_TOKENIZED_AGAIN = (
     "Texts that are tokenized anew can give other tokens: let the actor read those of the batch "
     "(input_mode='tokens')."
 )
@@ -22,7 +22,7 @@ class TokenScores(NamedTuple):
     """Log-probs of the tokens of rows, padded to one length.
 
     Attributes:
-        log_probs: (*batch, T), 0 or anything where there is padding.
+        log_probs: (*batch, T), of any value on padding.
         real: False on padding, (*batch, T).
         mask: True for tokens that count, (*batch, T).
         dist: the distributions of the tokens, if the actor was asked for them.
@@ -37,10 +37,7 @@ class TokenScores(NamedTuple):
 def padded_rows(
     tensordict: TensorDictBase, key: NestedKey, fill: float = 0.0, side: str = "left"
 ) -> Array | None:
-    """The entry (*batch, T, ...) of a key, whose rows may differ in length; None if it is missing.
-
-    Rows that are single numbers are given as (*batch).
-    """
+    """The entry of a key, padded to (*batch, T, ...), or (*batch) for numbers; None if it is missing."""
     rows = tensordict.get(key, None, as_list=True)
     if isinstance(rows, list) and all(np.ndim(row) == 0 for row in _flat(rows)):
         return tensordict.get(key)
@@ -51,7 +48,7 @@ def padded_rows(
 
 
 def real_tokens(tensordict: TensorDictBase, masks_key: NestedKey, key: NestedKey) -> Array | None:
-    """Which of a key's values are of tokens and not of padding, (*batch, T); None if the key is missing."""
+    """Mask of the values of a key that are no padding, (*batch, T); None if the key is missing."""
     rows = padded_rows(tensordict, key)
     if rows is None:
         return None
@@ -68,12 +65,12 @@ def real_tokens(tensordict: TensorDictBase, masks_key: NestedKey, key: NestedKey
 
 
 def moved(values: Array, given: Array | None, real: Array, name: str, fill: float = 0.0) -> Array:
-    """Values of the tokens where `given` is True, (*batch, T), to where `real` is True, (*batch, T').
+    """Move the values where `given` is True, (*batch, T), to where `real` is True, (*batch, T').
 
     Raises:
-        ValueError: rows have other numbers of tokens.
+        ValueError: a row has another number of tokens in `real`.
     """
-    # Arrays that are traced have no values to compare: their layouts must be the same.
+    # Masks that are traced arrays cannot be compared; they must be equal then.
     plain = isinstance(real, np.ndarray) and isinstance(values, np.ndarray)
     known = plain and isinstance(given, np.ndarray) and values.shape == given.shape
     if given is not None and known and not np.array_equal(given, real):
@@ -81,7 +78,7 @@ def moved(values: Array, given: Array | None, real: Array, name: str, fill: floa
         if not np.array_equal(*counts):
             raise ValueError(
                 f"{name} has rows of {counts[0].tolist()} tokens, the actor scored {counts[1].tolist()}."
-                f" {_ANEW}"
+                f" {_TOKENIZED_AGAIN}"
             )
         out = np.full(real.shape, fill, values.dtype)
         out[real] = values[given]
@@ -95,7 +92,7 @@ def moved(values: Array, given: Array | None, real: Array, name: str, fill: floa
 
 
 def layout_of(tensordict: TensorDictBase, actor: Any, *keys: NestedKey) -> Array | None:
-    """Which tokens of the batch are real, told by the first of the keys that is there; None if none is."""
+    """Mask of the tokens that are no padding, from the first key that is present; None if none is."""
     masks_key = getattr(actor, "masks_key", "masks")
     for key in (*keys, child_key(masks_key, "all_attention_mask")):
         found = real_tokens(tensordict, masks_key, key)
@@ -117,20 +114,20 @@ def scored(
         actor: a module such as an `OnnxWrapper` with generate=False. Where it has `log_probs_key`,
             `tokens_key` and `masks_key`, these are read instead of "log_probs", "tokens" and "masks".
         tensordict: the batch, which stays as it is.
-        strategy: which tokens count, see `GRPOLoss`; or "assistant", what assistants said, or all but the
-            prompt where nothing tells that.
-        given: which tokens of the batch are real, (*batch, T).
+        strategy: which tokens count, see `GRPOLoss`; or "assistant": the tokens of assistants, or of the
+            responses if no mask of assistants is present.
+        given: mask of the batch's tokens that are no padding, (*batch, T).
         key: where the actor writes the log-probs.
 
     Raises:
         KeyError: the actor writes no log-probs.
-        ValueError: it scored other tokens, or nothing tells which of them count.
+        ValueError: the actor scored other tokens, or no entry says which of them count.
     """
     log_probs_key, tokens_key, masks_key = (
         getattr(actor, f"{name}_key", name) for name in ("log_probs", "tokens", "masks")
     )
     key = child_key(log_probs_key, "full") if key is None else key
-    # An actor that writes into the batch must not pass for one that scored if it wrote nothing.
+    # A key from an earlier call is removed, so that an actor that writes nothing is noticed.
     out = actor(tensordict.copy().exclude(key, inplace=True))
     log_probs = padded_rows(out, key)
     real = real_tokens(out, masks_key, key)
@@ -142,7 +139,7 @@ def scored(
     if tokens is not None and known is not None and tokens.shape == real.shape:
         known = moved(known, given, real, repr(child_key(tokens_key, "full")), IGNORED_TOKEN)
         if isinstance(known, np.ndarray) and isinstance(tokens, np.ndarray) and (known != tokens)[real].any():
-            raise ValueError(f"the actor scored other tokens than those of the batch. {_ANEW}")
+            raise ValueError(f"the actor scored other tokens than those of the batch. {_TOKENIZED_AGAIN}")
     mask = real & _counted(strategy, tensordict, out, given, real, tokens_key, masks_key)
     return TokenScores(log_probs, real, mask)
 
@@ -150,7 +147,7 @@ def scored(
 def scored_by_distribution(
     actor: Any, tensordict: TensorDictBase, strategy: str, given: Array | None, action: NestedKey
 ) -> TokenScores:
-    """Ask an actor for distributions, and these for the log-probs of the batch's tokens.
+    """Log-probs of the batch's tokens by the distributions of an actor (`get_dist`).
 
     Raises:
         KeyError: the tokens are missing.
@@ -190,28 +187,28 @@ def _counted(
     tokens_key: NestedKey,
     masks_key: NestedKey,
 ) -> Array:
-    """Which of the real tokens count."""
+    """Mask of the tokens that count, by the strategy; it may be True on padding."""
     if strategy == "generic":
         return real
-    prompt_key, said_key = child_key(tokens_key, "prompt"), child_key(masks_key, "all_assistant_mask")
-    said = padded_rows(out, said_key, False)
-    if said is None or said.shape != real.shape:
-        said = padded_rows(tensordict, said_key, False)
-        said = None if said is None else moved(said, given, real, repr(said_key), False)
+    prompt_key, mask_key = child_key(tokens_key, "prompt"), child_key(masks_key, "all_assistant_mask")
+    assistant = padded_rows(out, mask_key, False)
+    if assistant is None or assistant.shape != real.shape:
+        assistant = padded_rows(tensordict, mask_key, False)
+        assistant = None if assistant is None else moved(assistant, given, real, repr(mask_key), False)
     prompts = None if strategy == "rlhf" else tensordict.get(prompt_key, None, as_list=True)
-    if prompts is not None and (strategy == "sft" or said is None):
+    if prompts is not None and (strategy == "sft" or assistant is None):
         lengths = _prompt_lengths(tensordict, prompts, given, child_key(tokens_key, "full"))
         return np.cumsum(real, -1) > lengths
-    if said is None:
+    if assistant is None:
         others = "" if strategy == "rlhf" else f", or {prompt_key!r} in the batch"
-        raise ValueError(f"masking {strategy!r} needs {said_key!r}, which the actor did not write{others}.")
-    return said.astype(bool)
+        raise ValueError(f"masking {strategy!r} needs {mask_key!r}, which the actor did not write{others}.")
+    return assistant.astype(bool)
 
 
 def _prompt_lengths(
     tensordict: TensorDictBase, prompts: Any, given: Array | None, full_key: NestedKey
 ) -> Array:
-    """How many real tokens the prompts have, (*batch, 1)."""
+    """Lengths of the prompts without padding, (*batch, 1)."""
     rows = _rows(prompts)
     lengths = [len(row) for row in rows]
     full = tensordict.get(full_key, None, as_list=True)
@@ -223,7 +220,7 @@ def _prompt_lengths(
 
 
 def _prompt_length(prompt: Array, row: Array, real: Array) -> int:
-    """How many real tokens of a row are its prompt, which may be padded as the row is or by itself."""
+    """Length of a row's prompt without padding; the prompt may be padded like the row, or on its own."""
     if np.array_equal(row[: len(prompt)], prompt):
         return int(real[: len(prompt)].sum())
     tokens = row[real]
@@ -234,12 +231,12 @@ def _prompt_length(prompt: Array, row: Array, real: Array) -> int:
 
 
 def _rows(value: Any) -> list[Any]:
-    """The rows of a batch, of an array or of nested lists."""
+    """The rows of an array or of nested lists."""
     return _flat(value) if isinstance(value, list) else list(value.reshape(-1, value.shape[-1]))
 
 
 def _flat(rows: Any) -> list[Any]:
-    """The rows of lists nested to a batch."""
+    """The rows of nested lists."""
     if not isinstance(rows, list):
         return [rows]
     return [inner for row in rows for inner in _flat(row)]

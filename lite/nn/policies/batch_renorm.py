@@ -134,7 +134,7 @@ class BatchRenorm1d(Module):
 
 
 def _constant(array: Array) -> Array:
-    """What no gradient goes through."""
+    """An array without gradients."""
     return array.detach() if isinstance(array, HostArray) else array
 
 

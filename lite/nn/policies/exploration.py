@@ -1,4 +1,4 @@
-"""What modules that explore share: when they do, numbers that shrink with the frames, their specs."""
+"""Shared parts of exploration modules: when they explore, annealed numbers, specs."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class gSDEModule(Module):
 
     @property
     def sigma(self) -> Array:
-        """What noise is multiplied by, (action_dim, state_dim), at least `scale_min`."""
+        """The factor of the noise, (action_dim, state_dim), at least `scale_min`."""
         own = softplus(self._tensor("log_sigma")) if self.learn_sigma else self._sigma
         return np.maximum(own, value_of(own).dtype.type(self.scale_min))
 

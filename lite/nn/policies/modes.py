@@ -1,4 +1,4 @@
-"""Whether recurrent modules are given single steps or sequences."""
+"""The mode of recurrent modules: inputs are single steps or sequences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NAMES = {"recurrent": True, "sequential": False}
 
 
 def recurrent_mode() -> bool | None:
-    """Whether recurrent modules are given sequences here; None leaves it to each module.
+    """Whether inputs of recurrent modules are sequences; None leaves it to each module.
 
     Source:
         torchrl.modules.recurrent_mode.
@@ -24,11 +24,11 @@ def recurrent_mode() -> bool | None:
 
 
 class set_recurrent_mode(Scoped[bool | None]):
-    """Choose whether recurrent modules are given sequences, in a `with` statement or a decorated function.
+    """Set whether inputs of recurrent modules are sequences, in a `with` statement or a decorated function.
 
     Args:
-        mode: True or "recurrent": the last dimension of a batch is time. False or "sequential": all elements
-            of a batch are single steps. None: as each module has it.
+        mode: True or "recurrent": the last batch dimension is time. False or "sequential": all batch elements
+            are single steps. None: the setting of each module.
 
     Raises:
         ValueError: another mode.

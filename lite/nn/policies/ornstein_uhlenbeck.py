@@ -142,7 +142,7 @@ class _Process(Module):
             self.x0 = 0.0 if x0 is None else x0
 
     def forward(self, noise: Any, steps: Any, drawn: Any) -> tuple[Any, Any]:
-        """What an action gets, and what is kept of it."""
+        """The noise that is added to an action, and the new state of the process."""
         shrunk = self.sigma - (self.sigma - self.sigma_min) / self.n_steps_annealing * steps
         sigma = np.maximum(self.sigma_min, shrunk).astype(noise.dtype)
         before = noise + self.x0

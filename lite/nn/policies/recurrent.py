@@ -25,7 +25,7 @@ _IS_INIT = "is_init"
 
 
 class _RecurrentModule(TensorDictModuleBase):
-    """What both modules share: keys, modes, and the form of states."""
+    """Base of both modules: keys, modes, and the layout of states."""
 
     _layer: ClassVar[str]  # name of the child
     _states: ClassVar[tuple[str, ...]]  # keys of the states

@@ -213,7 +213,7 @@ class TensorDictModuleBase(Module):
         return parameters.clone(recurse=False)
 
     def reset_parameters(self, parameters: Any = None, *, rng: Any = None) -> Any:
-        """The same as `reset_parameters_recursive`."""
+        """Alias of `reset_parameters_recursive`."""
         return self.reset_parameters_recursive(parameters, rng=rng)
 
     def __repr__(self) -> str:

@@ -155,7 +155,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
 
     @property
     def default_interaction_type(self) -> InteractionType | None:
-        """That of the last module that has one; otherwise the type that holds here."""
+        """The interaction type of the last module that has one; otherwise the current one."""
         for module in reversed(list(self)):
             found: InteractionType | None = getattr(module, "default_interaction_type", None)
             if found is not None:

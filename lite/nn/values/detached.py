@@ -1,4 +1,4 @@
-"""What no gradient flows through: targets, advantages, parameters that a loss holds fixed."""
+"""Values without gradients: targets, advantages, parameters that a loss holds fixed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lite._tree.collection import TensorCollection
 
 
 def detached(value: Any) -> Any:
-    """The same values as constants: of an array, a Parameter, or a TensorDict of them; nothing is copied."""
+    """An array, a Parameter, or a TensorDict of them without gradients, over the same memory."""
     if isinstance(value, TensorCollection):
         data: Any = value
         return data.data.apply(detached, filter_empty=False)

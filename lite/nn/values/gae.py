@@ -24,10 +24,11 @@ class GAE(AdvantageEstimator):
         lmbda: decay of the weights in [0, 1], likewise.
         value_network: None, or as in `ValueEstimatorBase`, which has the other options and says what is
             read and written.
-        average_gae: standardize the advantages. NaN stays where it is, and counts for no mean.
-        vectorized: accepted; there is one way to compute them.
-        time_dim: the batch dimension that is time. None: the one named "time", or the last.
-        auto_reset_env: the environment drops the last next observation at truncations: take the observation.
+        average_gae: standardize the advantages. NaN is kept, and ignored by the mean and deviation.
+        vectorized: accepted without effect, as there is one implementation.
+        time_dim: the batch dimension of time. None: the one named "time", or the last.
+        auto_reset_env: the environment loses the last next observation at truncations: the value of the
+            observation is used instead.
 
     Raises:
         RuntimeError, TypeError, ValueError: as for `ValueEstimatorBase`.
@@ -122,13 +123,13 @@ class GAE(AdvantageEstimator):
 
 
 class MultiAgentGAE(GAE):
-    """`GAE` of agents that have values of their own but share rewards, done and terminated.
+    """`GAE` of agents that have a value each but share rewards, done and terminated.
 
-    Values are [*batch, time, agents, 1], rewards and flags that, or without the dimension of the agents. Then
-    each agent has those of the team. `average_gae` standardizes each agent's advantages by themselves.
+    Values are [*batch, time, agents, 1]. Rewards and flags have this shape, or lack the dimension of the
+    agents; then all agents share them. `average_gae` standardizes the advantages of each agent separately.
 
     Args:
-        agent_dim: the dimension of the values that is the agents.
+        agent_dim: the dimension of agents in the values.
         **options: those of `GAE`.
 
     Raises:

@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 
 class Values(NamedTuple):
-    """What a value network says of a rollout."""
+    """The values of a rollout by a value network."""
 
     present: Array
     following: Array
@@ -108,7 +108,7 @@ class NetworkCalls:
         return Values(present, after, valid.swapaxes(time_dim, -1))
 
     def _inputs(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
-        """What the network reads, and the values that may be there, of the observations and the next ones."""
+        """The inputs of the network, with values that are present, of the observations and the next ones."""
         paths = [require_path(key) for key in self._network.in_keys]
         root = tensordict.select(*paths, self._present, strict=False)
         if tensordict.get("next", None) is None:

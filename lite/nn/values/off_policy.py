@@ -19,7 +19,7 @@ from lite.nn.values.standardize import standardized
 
 
 class _OffPolicyEstimator(AdvantageEstimator):
-    """What the two share: log-probs of the actions under the policy that learns and the one that acted."""
+    """Base of both estimators: log-probs of the actions under the learned policy and the behaviour policy."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class _OffPolicyEstimator(AdvantageEstimator):
 
     @property  # type: ignore[misc]
     def in_keys(self) -> list[NestedKey]:
-        """Those of all estimators, the log-prob of the actions, and what the actor reads to score them."""
+        """The keys of all estimators, the log-prob of the actions, and the actor's inputs."""
         keys = [*super().in_keys, self._log_prob_key]
         return [*keys, *(key for key in self._actor_keys() if key not in keys)]
 

@@ -17,7 +17,7 @@ from lite.nn.values.standardize import standardized
 
 
 class _ReturnEstimator(ValueEstimatorBase):
-    """What the three share: the target is a return, the advantage is the target less the value."""
+    """Base of the three estimators: the target is a return, the advantage is the target minus the value."""
 
     _smallest = 1e-5  # deviation of rewards
 

@@ -16,7 +16,7 @@ Array = NDArray[Any]
 
 
 class ValueNorm(Module):
-    """What value norms have in common; a subclass defines `update`, `normalize`, `denormalize` and `scale`.
+    """Base of value norms; a subclass defines `update`, `normalize`, `denormalize` and `scale`.
 
     `advantage_norm` of `PPOLoss` and `A2CLoss` takes one. Its statistics are buffers: in state dicts under
     torchrl's names.
@@ -47,11 +47,11 @@ class ValueNorm(Module):
         raise NotImplementedError(f"{type(self).__name__} defines no normalize.")
 
     def denormalize(self, normalised_value: Array) -> Array:
-        """What `normalize` was given."""
+        """The inverse of `normalize`."""
         raise NotImplementedError(f"{type(self).__name__} defines no denormalize.")
 
     def scale(self) -> Array:
-        """What `normalize` divides by, of the shape of one value."""
+        """The divisor of `normalize`, of the shape of one value."""
         raise NotImplementedError(f"{type(self).__name__} defines no scale.")
 
     def _zeros(self, *names: str, shape: tuple[int, ...] | None = None) -> None:
@@ -82,7 +82,7 @@ class _Moments(ValueNorm):
         return (value_target - mean) / np.sqrt(variance)
 
     def denormalize(self, normalised_value: Array) -> Array:
-        """What `normalize` was given."""
+        """The inverse of `normalize`."""
         mean, variance = self._moments()
         return normalised_value * np.sqrt(variance) + mean
 
@@ -235,7 +235,7 @@ class PercentileValueNorm(ValueNorm):
         return ((value_target - self.low) if self.center else value_target) / self.scale()
 
     def denormalize(self, normalised_value: Array) -> Array:
-        """What `normalize` was given."""
+        """The inverse of `normalize`."""
         values = normalised_value * self.scale()
         return values + self.low if self.center else values
 

@@ -118,7 +118,7 @@ def test_what_is_queued_on_the_stream_is_waited_for_by_who_reads_it(
     gpu: HostRuntime, values: np.ndarray
 ) -> None:
     """Copies on a stream that is known wait for nothing; whoever else reads the memory is told the stream."""
-    stream = CudaStream.made(INDEX)
+    stream = CudaStream.create(INDEX)
     logits = DeviceLogits(*values.shape, values.dtype, stream)
     ctypes.memmove(logits.address, values.ctypes.data, values.nbytes)
     gpu.calls.clear()
@@ -132,7 +132,7 @@ def test_what_is_queued_on_the_stream_is_waited_for_by_who_reads_it(
 
 def test_memory_is_given_back_when_nothing_uses_it(gpu: HostRuntime) -> None:
     """Or another stream could write to what this one still reads."""
-    stream = CudaStream.made(INDEX)
+    stream = CudaStream.create(INDEX)
     logits = DeviceLogits(2, 3, np.dtype(np.float32), stream)
     copy = logits.taken(np.array([0]))
     gpu.calls.clear()

@@ -24,21 +24,21 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> HostRuntime:
 
 
 def test_each_has_a_stream_of_its_own_and_streams_are_used_again(runtime: HostRuntime) -> None:
-    one, other = CudaStream.made(3), CudaStream.made(3)
+    one, other = CudaStream.create(3), CudaStream.create(3)
     assert one.handle != other.handle
     assert one.index == 3
     assert runtime.calls == ["set 3", "make a stream"] * 2
     handle = one.handle
     del one
-    assert CudaStream.made(3).handle == handle
-    assert CudaStream.made(0).handle not in (handle, other.handle)
+    assert CudaStream.create(3).handle == handle
+    assert CudaStream.create(0).handle not in (handle, other.handle)
     assert runtime.calls.count("make a stream") == 3
 
 
 def test_copies_are_in_order_and_wait_for_nothing(runtime: HostRuntime) -> None:
     source, middle, target = np.arange(6.0), np.zeros(6), np.zeros(6)
     at = [array.ctypes.data for array in (source, middle, target)]
-    stream = CudaStream.made(0)
+    stream = CudaStream.create(0)
     stream.copy(at[1], at[0], 48, TO_DEVICE, "numbers")
     source[:] = -1  # staged before
     stream.copy_2d(at[2], 24, at[1], 24, 8, 2, "numbers")
@@ -62,7 +62,7 @@ def test_without_a_handle_the_device_is_waited_for(runtime: HostRuntime) -> None
 
 
 ERRORS_SAY_WHAT_FAILED: list[tuple[str, str, Callable[[], Any]]] = [
-    ("cudaStreamCreate", "cannot make a stream on GPU 3: CUDA error 2", lambda: CudaStream.made(3)),
+    ("cudaStreamCreate", "cannot make a stream on GPU 3: CUDA error 2", lambda: CudaStream.create(3)),
     (
         "cudaMemcpyAsync",
         "copying 1,234 bytes of keys from the GPU to the host failed: CUDA error 2",

@@ -15,8 +15,8 @@ from lite.nn.distributions.continuous.tanh import TanhMap
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import IndependentSupport, Interval, Support
 
-_NEWTON = 50  # steps; a dozen are enough but where two peaks are about to part
-_FLAT = 1e-9
+_NEWTON = 50  # steps; a dozen are enough unless the scale is near √½, where a second peak appears
+_MIN_SLOPE = 1e-9  # Newton's method stops at smaller derivatives
 
 
 class TanhNormal(Distribution):
@@ -70,7 +70,7 @@ class TanhNormal(Distribution):
         self.update(loc, scale)
 
     def update(self, loc: Numbers, scale: Numbers | Callable[[Array], Numbers]) -> None:
-        """Take other parameters."""
+        """Replace the parameters."""
         loc = as_float(loc)
         if self.tanh_loc:
             loc = bounded_loc(loc, self.upscale)
@@ -86,11 +86,11 @@ class TanhNormal(Distribution):
         return self._map.forward(self.root_dist.rsample(sample_shape, rng=rng))
 
     def sample_and_log_prob(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> tuple[Any, Any]:
-        """Draw values and score them without inverting tanh, which near the bounds loses digits.
+        """Draw values and score them without inverting tanh, which loses digits near the bounds.
 
         Returns:
-            Values (*sample_shape, *batch, *event), without derivatives, and their log-probs
-            (*sample_shape, *batch), with those by the parameters for fixed values.
+            Values (*sample_shape, *batch, *event) without derivatives, and their log-probs
+            (*sample_shape, *batch), which have derivatives by the parameters for fixed values.
         """
         z = self.root_dist.sample(sample_shape, rng=rng)
         return self._map.forward(z), self._log_prob_of(z)
@@ -152,12 +152,12 @@ class TanhNormal(Distribution):
         # the difference of both sides is convex in z: Newton's method from beyond never leaves that side.
         wide = self.loc.astype(np.float64)
         side = np.where(wide < 0, -1.0, 1.0)
-        loc, pull = np.abs(wide), 2.0 * self.scale.astype(np.float64) ** 2
-        z = loc + pull
+        loc, factor = np.abs(wide), 2.0 * self.scale.astype(np.float64) ** 2
+        z = loc + factor
         for _ in range(_NEWTON):
             t = np.tanh(z)
-            derivative = 1.0 - pull * (1.0 - t * t)
-            z = np.where(derivative > _FLAT, z - (z - loc - pull * t) / np.maximum(derivative, _FLAT), z)
+            slope = 1.0 - factor * (1.0 - t * t)
+            z = np.where(slope > _MIN_SLOPE, z - (z - loc - factor * t) / np.maximum(slope, _MIN_SLOPE), z)
         return self._map.forward((side * z).astype(self.loc.dtype))
 
     @property

@@ -204,7 +204,7 @@ def _search_each(rows: NDArray[Any], uniform: NDArray[Any], out: NDArray[np.int6
 
 
 def _search_at_once(rows: NDArray[Any], uniform: NDArray[Any], out: NDArray[np.int64]) -> None:
-    """The same for few draws from many rows."""
+    """`_draw` for few draws from many rows."""
     for found, shares, probs in _blocks(out.T, uniform.T, rows):
         up_to = np.cumsum(probs, -1, dtype=np.float64)
         points = _points(shares, up_to[:, -1:])

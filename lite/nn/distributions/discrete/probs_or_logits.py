@@ -33,7 +33,7 @@ class ProbsOrLogits(Distribution):
         self.event_shape = ()
 
     def _take_counts(self, total_count: Numbers, probs: Numbers | None, logits: Numbers | None) -> None:
-        """The same with a number of trials, which gets the dtype and shape of the others."""
+        """Parameters with a number of trials, which gets their dtype and shape."""
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         given: Any = computed(logits if probs is None else probs)

@@ -252,7 +252,7 @@ class CQLLoss(EntropyWeightedLoss):
     # -- other actions -------------------------------------------------------------------------------------
 
     def _repeated(self, data: TensorDictBase) -> TensorDictBase:
-        """What networks read of each step, `num_random` times in a row along the last batch dimension."""
+        """Inputs of the networks, repeated `num_random` times in a row along the last batch dimension."""
         reads = [*self.actor_network.in_keys, *self.qvalue_network.in_keys]
         kept = [key for key in reads if key != self.tensor_keys.action]
         return data.select(*kept, strict=False).repeat_interleave(self.num_random, dim=data.ndim - 1)
