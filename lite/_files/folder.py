@@ -30,7 +30,7 @@ from lite._tree.walks import leaves
 
 @dataclass(slots=True)
 class FolderPlan:
-    """The files to write, by path relative to the root; `/` separates folders, the root is "".
+    """The files to write. Paths are relative to the root and separated by `/`; the root is "".
 
     Attributes:
         nodes: the folders, parents first, in the order in which containers are visited.
@@ -187,7 +187,8 @@ def write_folder(
     checksums: bool,
     threads: int,
 ) -> tuple[FolderPlan, list[Array]]:
-    """Write a container as the folder `root` (None: to shared memory); gives its mapped leaves.
+    """Write a container as the folder `root` (None: to shared memory); returns the plan and the mapped
+    leaves.
 
     Raises:
         RuntimeError: leaves are mapped to other files and `copy_existing` is False; a file exists and
@@ -240,7 +241,7 @@ def _in_memory(entry: Any) -> FolderPlan:
 
 
 def _already_there(plan: FolderPlan, root: str, like: bool, copy_existing: bool) -> set[int]:
-    """The leaves that are already mapped to the file to be written."""
+    """Indices of the leaves that are already mapped to their files."""
     kept = set()
     for i, (path, array) in enumerate(plan.leaves):
         source = source_of(array)

@@ -37,7 +37,7 @@ class Reader:
     """Reads nodes of one tree.
 
     Args:
-        store: where the files are.
+        store: the folder or archive.
         robust: keys are escaped in file names (the unescaped names of old versions are tried too).
         allow_pickle: unpickle objects that JSON could not hold.
         verify: compare arrays with the checksums that were written for them.
@@ -83,7 +83,6 @@ class Reader:
     # -- containers ---------------------------------------------------------------------------
 
     def _tensordict(self, at: str, node: meta.Json, where: str, sealed: bool) -> Any:
-
         size = meta.shape_of([] if isinstance(node.get("shape"), dict) else node.get("shape", []), where)
         entries, names = meta.split(node, where)
         data: dict[str, Any] = {}
@@ -339,7 +338,7 @@ def _subpath(subpath: NestedKey | None) -> tuple[str, ...]:
     return path
 
 
-# -- into a container that is there ------------------------------------------------------------------
+# -- into an existing container ---------------------------------------------------------------------
 
 
 def fill(out: Any, found: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Prompts and responses, as they stand in files and tables, as token ids."""
+"""Token ids of the prompts and responses in rows of files and tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Loaded(Protocol):
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """What goes with it."""
+        """The tokenizer of the model."""
 
 
 def prompt_ids(
@@ -40,7 +40,7 @@ def prompt_ids(
 
 
 def chat_ids(tokenizer: Tokenizer, messages: list[dict[str, str]]) -> NDArray[np.int64]:
-    """Token ids of a conversation rendered by the model's chat template, up to where the assistant begins."""
+    """Token ids of a conversation by the model's chat template, with the generation prompt."""
     template = tokenizer.chat_template
     return encode_messages(
         messages, tokenizer=tokenizer, chat_template=template, add_generation_prompt=True
@@ -50,8 +50,9 @@ def chat_ids(tokenizer: Tokenizer, messages: list[dict[str, str]]) -> NDArray[np
 def end_ids(model: Loaded, messages: Sequence[Mapping[str, Any]]) -> list[int]:
     """Token ids that end an assistant's turn after `messages`, as the model was trained to write them.
 
-    They are what the chat template writes after a content, up to the first token that ends a response, or
-    else up to the first special one. Without a template or such a token: the tokenizer's end token.
+    They are the text that the chat template writes after a content, up to the first token that ends a
+    response, or else to the first special token. Without a template or such a token: the tokenizer's end
+    token.
     """
     tokenizer = model.tokenizer
     eos = tokenizer.eos_token_id
@@ -65,7 +66,7 @@ def end_ids(model: Loaded, messages: Sequence[Mapping[str, Any]]) -> list[int]:
 
     try:
         tail = tokenizer.encode(turn_end(render, messages), add_special_tokens=False)
-    except ValueError:  # the template writes no turn of an assistant here, or otherwise than as it is
+    except ValueError:  # the template refuses or changes the turn of the assistant
         return fallback
     added = tokenizer.backend.get_added_tokens_decoder()
     ends = {*fallback, *(model.decoder.config.eos_token_ids if model.decoder.config else ())}
@@ -77,7 +78,7 @@ def end_ids(model: Loaded, messages: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def is_messages(value: Any) -> bool:
-    """Whether a value is the turns of a conversation: a list of mappings with role and content."""
+    """Whether a value is a conversation: a non-empty list of dicts with role and content."""
     return (
         isinstance(value, list)
         and bool(value)
@@ -93,10 +94,10 @@ def is_messages(value: Any) -> bool:
 def split_messages(
     messages: list[dict[str, str]], response: str | None = None
 ) -> tuple[list[dict[str, str]], str]:
-    """The turns that a response answers, and the response: what is given, or else the assistant's last turn.
+    """The turns before a response, and the response: the given one, or else the assistant's last turn.
 
     Raises:
-        ValueError: there is neither, or both and they differ.
+        ValueError: there is no response, or the given one differs from the last turn.
     """
     if messages[-1]["role"] != "assistant":
         if response is None:
@@ -108,13 +109,13 @@ def split_messages(
 
 
 def row_of(model: Loaded, record: Mapping[str, Any], raw: bool) -> tuple[NDArray[np.int64], int]:
-    """Prompt and response ids in one row, and how many of them are the prompt.
+    """Prompt and response ids in one row, and the length of the prompt.
 
     Args:
-        model: whose tokenizer and templates are used.
-        record: with token ids as "prompt_ids" and "response_ids", or else with "messages" that end with an
-            assistant's turn, or that "response" answers, or else with the texts "prompt" and "response".
-        raw: take the prompt as it is, without a chat template.
+        model: gives the tokenizer and its templates.
+        record: token ids "prompt_ids" and "response_ids"; or "messages" that end with an assistant's turn, or
+            without it and a "response"; or the texts "prompt" and "response".
+        raw: encode the prompt without a chat template.
 
     Raises:
         ValueError: the prompt or the response has no token, or the messages end with another response.
@@ -133,7 +134,7 @@ def row_of(model: Loaded, record: Mapping[str, Any], raw: bool) -> tuple[NDArray
         prompt = prompt_ids(tokenizer, record["prompt"], raw=raw)
     response = np.asarray(tokenizer.encode(text, add_special_tokens=False), np.int64)
     if not raw:
-        # A chat response ends with the end of its turn, and the model is asked for it as well.
+        # The end of the turn is a part of a chat response, and is scored, too.
         response = np.append(response, np.asarray(end_ids(model, before), np.int64))
     if not response.size:
         raise ValueError("the response has no token to score")

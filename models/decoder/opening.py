@@ -1,4 +1,4 @@
-"""Opens the graph or the pair of graphs of a language model, and determines missing facts by test runs."""
+"""Opens the graph, or pair of graphs, of a language model; test runs tell what its inputs do not say."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Opening:
     """The options of opening graphs.
 
     Attributes:
-        config: what the model's directory says; None for sessions that are given.
+        config: the configuration of the model's directory; None for sessions that are given.
         device: `"cpu"`, `"cuda"` or `"cuda:N"`.
         num_threads: threads inside one operator, None for the default.
-        stream: of a GPU, for all sessions that are opened.
+        stream: the CUDA stream of all sessions that are opened on a GPU.
         cuda_graphs: capture steps of decoding.
-        cache_in_place: on a CPU, have attention read the cache where it is.
+        cache_in_place: on a CPU, rewrite attention to read the cache in place.
         runtime: "onnxruntime" or "numpy".
     """
 
@@ -74,7 +74,7 @@ class Opening:
         cache_in_place: bool,
         runtime: str,
     ) -> Opening:
-        """What to open graphs with; those on a GPU get a stream, unless their sessions are given.
+        """The options, checked; on a GPU with a new stream, unless sessions are given.
 
         Raises:
             ValueError: `cuda_graphs` for a CPU or a session that is given, or an option that NumPy lacks.
@@ -102,14 +102,14 @@ class Opening:
     def graph(
         self, given: SessionLike | tuple[SessionLike, SessionLike] | None, *, gather_logits: bool
     ) -> PlacedGraph:
-        """The model's graph, with the one that reads prompts where a pair needs it.
+        """The model's graph; of a pair with the graph that reads prompts, if it is needed.
 
-        A pair whose second graph can read prompts, too, is that graph alone: the other one would hold the
+        If the graph that reads single tokens can read prompts, too, the other one is dropped, as it holds the
         weights a second time.
 
         Args:
-            given: a session instead of the one to open, or both of a pair, that which reads prompts second.
-            gather_logits: change graphs to give logits at chosen positions, where that is possible.
+            given: a session to use instead of opening one; or both of a pair, the one for prompts second.
+            gather_logits: rewrite graphs to compute logits at chosen positions only, where that is possible.
 
         Raises:
             ValueError, TimeoutError, FileNotFoundError, RuntimeError, ImportError: see `OnnxDecoder`.
@@ -150,7 +150,7 @@ class Opening:
             try:
                 return self._probed(graph, config if given is None else None)
             except ValueError:
-                pass  # it needs a past
+                pass  # it cannot read a prompt without a past
         return self._probed(replace(graph, prompts=prompts), reader if given is None else None)
 
     def _session(self, config: ModelConfig | None, gather_logits: bool) -> _Opened:
@@ -178,16 +178,17 @@ class Opening:
         )
 
     def _probed(self, graph: PlacedGraph, config: ModelConfig | None) -> PlacedGraph:
-        """The graph as its runs show it: of which positions it gives logits its sizes need not say.
+        """The graph, with facts from test runs: declared sizes may not say which positions have logits.
 
-        What reads prompts is opened again from `config`, if given, without the change that gathers logits.
+        If the rewritten graph fails, the graph that reads prompts is opened again from `config` as it is.
         """
         spec, reads = graph.spec, graph.prompts or graph
-        made = spec.padding is Padding.SLOTS and not spec.in_place  # by a builder that gives all logits
-        if not (made or reads.spec.last_logits_only or reads.spec.one_token):
+        # Exports with slots always give all logits.
+        gives_all = spec.padding is Padding.SLOTS and not spec.in_place
+        if not (gives_all or reads.spec.last_logits_only or reads.spec.one_token):
             try:
                 run_two_tokens(CACHES[spec.padding](graph, 1))
-            except (RuntimeError, MemoryError) as error:  # its files may claim any vocabulary
+            except (RuntimeError, MemoryError) as error:  # a hostile config may claim any vocabulary size
                 if config is not None and reads.spec.gather:
                     opened = _open(config, self, gather_logits=False)
                     spec = replace(reads.spec, gather=None)
@@ -211,10 +212,10 @@ class Opening:
 def _check_places(session: SessionLike, spec: GraphSpec, cuda_graphs: bool) -> None:
     """Raise ValueError if the operators that read a cache in slots do not run on the GPU.
 
-    onnxruntime copies what an operator reads elsewhere when it is bound; slots are bound once and change
-    then, and so do the inputs of captured steps.
+    onnxruntime copies an input of a CPU operator when the input is bound. Slots and the inputs of captured
+    steps are bound once and change afterwards, so the copies would be stale.
     """
-    if not hasattr(session, "get_input_memory_infos"):  # older versions do not tell
+    if not hasattr(session, "get_input_memory_infos"):  # an older onnxruntime
         return
     inputs = zip(session.get_inputs(), session.get_input_memory_infos(), strict=True)
     elsewhere = {arg.name for arg, info in inputs if info.name == "Cpu"}
@@ -232,7 +233,7 @@ def _check_places(session: SessionLike, spec: GraphSpec, cuda_graphs: bool) -> N
 
 
 def _check_pair(graph: PlacedGraph, prompts: PlacedGraph) -> None:
-    """Raise ValueError unless one graph takes the cache that the other gives."""
+    """Raise ValueError unless both graphs of a pair have the same cache."""
     one, other = (
         [
             [(tensor.layer, tensor.kind) for tensor in spec.cache],
@@ -253,12 +254,12 @@ def _check_pair(graph: PlacedGraph, prompts: PlacedGraph) -> None:
 
 @dataclass(frozen=True)
 class _Opened:
-    """The session of a graph, and how that was changed.
+    """The session of a graph, and how the graph was rewritten.
 
     Attributes:
-        session: it.
-        rows: its output matrix, if it also gives the hidden states that are multiplied with that.
-        in_place: its attention was replaced.
+        session: the session.
+        rows: the output matrix, if the graph also gives the hidden states that are multiplied with it.
+        in_place: whether its attention was replaced.
         reopen: see `PlacedGraph`.
     """
 
@@ -269,10 +270,10 @@ class _Opened:
 
 
 def _open(config: ModelConfig, opening: Opening, gather_logits: bool) -> _Opened:
-    """Open the graph of a model, changed to give logits at chosen positions where that is possible.
+    """Open the graph of a model, rewritten to compute logits at chosen positions where that is possible.
 
-    With its output matrix, where it gives the hidden states that are multiplied with that, too: on a CPU. And
-    with attention that reads the cache in place, if that is wanted and the same.
+    On a CPU the graph also gives the hidden states before its output matrix, and its attention reads the
+    cache in place, if `opening` wants that and trial runs give the same results.
     """
     flash = not (config.summary and config.summary.rounds_activations)
     how: dict[str, Any] = {
@@ -283,9 +284,9 @@ def _open(config: ModelConfig, opening: Opening, gather_logits: bool) -> _Opened
         try:
             session = open_session(config.graph, content=change.content, **how)
         except ValueError:
-            if change.last:  # the graph itself gives rows of a batch what is right for the longest one
+            if change.last:  # without the change, rows of a batch get the limits of the longest row
                 raise
-            continue  # the graph only looked familiar; if the graph itself is bad, the last try says so
+            continue  # the rewriting did not fit; the graph as it is comes last, and raises its own errors
         if not (change.gathers and has_own_switch(session)):
             reopen = functools.partial(_reopened, config, change.content, how)
             return _Opened(session, change.rows, change.in_place, reopen)
@@ -315,9 +316,9 @@ def _reopened(
 
 @dataclass(frozen=True)
 class _Change:
-    """A changed graph: its bytes without large weights, and as `_Opened`.
+    """A rewritten graph: its bytes without large weights, and the attributes of `_Opened`.
 
-    `last` is one in whose place the graph itself may not be used: its limits are inputs.
+    `last` says that the graph as it is must not be used instead, because its limits had to become inputs.
     """
 
     content: bytes
@@ -328,7 +329,7 @@ class _Change:
 
 
 def _changes(config: ModelConfig, opening: Opening, gather_logits: bool) -> Iterator[_Change]:
-    """The possible rewritten forms of a graph, the best first."""
+    """Rewritten forms of a graph, the best first."""
     on_cpu = parse_device(opening.device)[0] == "cpu"
     in_place = on_cpu and opening.cache_in_place
     if not config.graph.is_file() or not config.graph.stat().st_size:
@@ -362,8 +363,8 @@ def _changes(config: ModelConfig, opening: Opening, gather_logits: bool) -> Iter
 def _with_cache_in_place(
     model: bytes, graph: Graph | None, config: ModelConfig, runtime: str
 ) -> bytes | None:
-    """A model whose attention reads the cache where it is, if that was tried to be the same."""
-    if config.prompts is not None:  # what goes on with a cache may be unable to read prompts
+    """A model whose attention reads the cache in place; None unless trial runs give the same results."""
+    if config.prompts is not None:  # a graph that continues a cache may be unable to read prompts
         return None
     replaced = replace_attention(model, query_heads(config), graph)
     if replaced is None:

@@ -1,4 +1,4 @@
-"""Derivatives that a user writes, and results that are computed anew instead of kept."""
+"""`custom_vjp`: derivatives written by the user. `checkpoint`: results computed again in the backward pass."""
 
 from __future__ import annotations
 
@@ -31,16 +31,15 @@ from lite._transforms.vmap.array import BatchedArray
 
 
 class custom_vjp:
-    """A function whose derivative is given with it; a decorator.
+    """A function with a derivative of the user's; a decorator.
 
     Args:
-        fn: a function of positional arguments that gives one array.
-        nondiff_argnums: which arguments are nothing to differentiate by, such as options. The others are
-            arrays or numbers.
+        fn: a function of positional arguments that returns one array.
+        nondiff_argnums: indices of arguments without a derivative, such as options. The others are arrays or
+            numbers.
 
     Raises:
-        TypeError: at a call that a gradient is computed for, if `defvjp` was not called, or a result is no
-            array.
+        TypeError: a call under a gradient before `defvjp`, or a result that is no array.
 
     Source:
         The interface of jax.custom_vjp.
@@ -67,14 +66,14 @@ class custom_vjp:
         functools.update_wrapper(self, fn)
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
-        """Give the derivative.
+        """Set the derivative.
 
         Args:
-            fwd: called with the arguments, as values without derivatives; gives `(out, residuals)`: the
+            fwd: called with the arguments, as values without derivatives; returns `(out, residuals)`: the
                 result, and anything that `bwd` needs.
-            bwd: `bwd(*nondiff, residuals, g)` gives a tuple with a share for each argument that is not among
-                `nondiff_argnums`, in that one's shape, or None for no share. `g` is the derivative by the
-                result.
+            bwd: `bwd(*nondiff, residuals, g)` returns a tuple with the derivative by each argument that is
+                not in `nondiff_argnums`, in the argument's shape, or None for zeros. `g` is the derivative by
+                the result.
         """
         self._rules = (fwd, bwd)
 
@@ -87,14 +86,14 @@ class custom_vjp:
     def _transformed(self, args: tuple[Any, ...]) -> Any:
         inner = innermost(args)
         if inner is None or type(inner) is TracedArray:
-            return self._noted(args)
+            return self._traced(args)
         if type(inner) is BatchedArray and any(type(_behind(x)) is TracedArray for x in args):
             return self._mapped(args, inner.level)
         return self.fn(*args)
 
-    def _noted(self, args: tuple[Any, ...]) -> Array:
+    def _traced(self, args: tuple[Any, ...]) -> Array:
         name = getattr(self.fn, "__name__", type(self.fn).__name__)
-        fwd, bwd = self._given()
+        fwd, bwd = self._require_rules()
         out, residuals = fwd(*map(value_of, args))
         if not hasattr(out, "dtype"):
             raise TypeError(
@@ -102,24 +101,27 @@ class custom_vjp:
             )
         if type(out) is TracedArray:
             raise TypeError(f"the fwd of {name} must compute from its arguments alone.")
-        apart = self.nondiff_argnums
-        fixed = [value_of(args[i]) for i in apart]
-        given = [x for i, x in enumerate(args) if i not in apart]
+        fixed = [value_of(args[i]) for i in self.nondiff_argnums]
+        parents = [x for i, x in enumerate(args) if i not in self.nondiff_argnums]
 
-        def shares(g: Array) -> Any:
-            found = bwd(*fixed, residuals, g)
-            if not isinstance(found, tuple | list) or len(found) != len(given):
-                raise TypeError(f"the bwd of {name} must give a tuple of {len(given)} shares, got {found!r}.")
-            return found
+        def vjp(g: Array) -> Any:
+            shares = bwd(*fixed, residuals, g)
+            if not isinstance(shares, tuple | list) or len(shares) != len(parents):
+                raise TypeError(
+                    f"the bwd of {name} must give a tuple of {len(parents)} shares, got {shares!r}."
+                )
+            return shares
 
-        shares.__qualname__ = name
-        return with_vjp(out, given, shares)
+        vjp.__qualname__ = name
+        return with_vjp(out, parents, vjp)
 
     def _mapped(self, args: tuple[Any, ...], level: int) -> Array | BatchedArray:
         """The call inside of `vmap`, for arrays that hold traced ones."""
-        fwd, bwd = self._given()
+        fwd, bwd = self._require_rules()
         on = [type(x) is BatchedArray and x.level == level for x in args]
         size = next(len(x.value) for x, mapped in zip(args, on, strict=True) if mapped)
+        nondiff = self.nondiff_argnums
+        diff = [i for i in range(len(args)) if i not in nondiff]
 
         def inside(values: Iterable[Any]) -> list[Any]:
             return [BatchedArray(x, level) if mapped else x for x, mapped in zip(values, on, strict=True)]
@@ -135,22 +137,20 @@ class custom_vjp:
 
         def backward(*rest: Any) -> Any:
             *fixed, residuals, g = rest
-            fixed = [BatchedArray(x, level) if on[i] else x for i, x in zip(apart, fixed, strict=True)]
+            fixed = [BatchedArray(x, level) if on[i] else x for i, x in zip(nondiff, fixed, strict=True)]
             shares = bwd(*fixed, residuals, BatchedArray(g, level))
             return tuple(
                 None if share is None else full(share) if on[i] else full(share).sum(0)
-                for i, share in zip(taken, shares, strict=True)
+                for i, share in zip(diff, shares, strict=True)
             )
 
-        apart = self.nondiff_argnums
-        taken = [i for i in range(len(args)) if i not in apart]
-        below = custom_vjp(self.fn, apart)
-        below.defvjp(forward, backward)
+        inner = custom_vjp(self.fn, nondiff)
+        inner.defvjp(forward, backward)
         return BatchedArray(
-            below(*[x.value if mapped else x for x, mapped in zip(args, on, strict=True)]), level
+            inner(*[x.value if mapped else x for x, mapped in zip(args, on, strict=True)]), level
         )
 
-    def _given(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def _require_rules(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
         if self._rules is None:
             name = getattr(self.fn, "__name__", type(self.fn).__name__)
             raise TypeError(f"{name} has no derivative yet: give it with {name}.defvjp(fwd, bwd).")
@@ -158,20 +158,21 @@ class custom_vjp:
 
 
 def _behind(x: Any) -> Any:
-    """The traced array that arrays of `vmap` hold, if there is one."""
+    """The traced array inside arrays of `vmap`, or the innermost value."""
     while isinstance(x, HostArray) and type(x) is not TracedArray and hasattr(x, "value"):
         x = x.value
     return x
 
 
 def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that is computed again on the way back, instead of keeping what its derivative needs.
+    """A function that is computed again in the backward pass, so that its intermediate results are not kept.
 
-    In between only its arguments and results are kept. A step takes the time of `fn` once more.
+    Only its arguments and results are kept. A step takes the time of `fn` once more.
 
     Args:
-        fn: a function of arrays and structures of them, as for `value_and_grad`, which gives arrays, too. It
-            must give the same when it is called again: random numbers are arguments, not drawn inside.
+        fn: a function from arrays and structures of them, as for `value_and_grad`, to such. A second call
+            must
+            give the same results: random numbers must be arguments, not drawn inside.
 
     Returns:
         A function with the arguments and results of `fn`.
@@ -197,12 +198,12 @@ def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:
         leaves = given.leaves()
         level, make = level_of(leaves), state.leaf
         inner = innermost(leaves)
-        if inner is not None and type(inner) is not TracedArray:  # inside of vmap nothing is saved
+        if inner is not None and type(inner) is not TracedArray:  # inside of vmap nothing is recorded
             return fn(*args, **kwargs)
         if level is None:
             if make is state.base:
                 return fn(*args, **kwargs)
-            level = OUTERMOST  # for parameters that `fn` takes from elsewhere
+            level = OUTERMOST  # for parameters that `fn` reads from its closure
 
         def call(nodes: list[Any]) -> Structure:
             queue = iter(zip(leaves, nodes, strict=True))
@@ -217,10 +218,10 @@ def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:
         with no_grad():
             out = call([None] * len(leaves))
         plain = [value_of(leaf) for leaf in out.leaves()]
-        noted = [value for value in plain if hasattr(value, "dtype") and has_derivative(value)]
-        if not noted:
+        floats = [value for value in plain if hasattr(value, "dtype") and has_derivative(value)]
+        if not floats:
             return out.map(value_of)
-        ends = [0, *itertools.accumulate(value.size for value in noted)]
+        ends = [0, *itertools.accumulate(value.size for value in floats)]
 
         def pairs(g: Array) -> Iterator[tuple[Any, Any]]:
             nodes = [Node((), None, leaf.value) if type(leaf) is TracedArray else None for leaf in leaves]
@@ -241,7 +242,7 @@ def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:
             for end, share in shares.items():
                 yield end if type(end) is Node else Node((), None, share, end), share
 
-        flat = np.concatenate([value.reshape(-1) for value in noted])
+        flat = np.concatenate([value.reshape(-1) for value in floats])
         whole = TracedArray(flat, Node([], pairs, flat), level)
         starts = iter(ends)
 

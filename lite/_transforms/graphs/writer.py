@@ -26,7 +26,7 @@ def model_bytes(
         traced: the graph.
         name: of the graph.
         opset: the version of ONNX's operators.
-        metadata: what the model says about itself.
+        metadata: the model's metadata properties.
         producer: name and version of the program.
         tensors: the arrays, where some of them are in another file; by default all are inside.
     """
@@ -50,7 +50,7 @@ def _nodes(nodes: Iterable[Node]) -> list[bytes]:
 
 
 def _body(body: Body, name: str) -> bytes:
-    """A graph inside of a node; its dynamic sizes have no names."""
+    """A subgraph of a node; its dynamic sizes have no names."""
     sides = [
         [
             writer.value(key, dtype, [None if type(n) is Size else int(n) for n in shape])

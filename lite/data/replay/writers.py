@@ -1,4 +1,4 @@
-"""Writers decide where new elements go: around in a ring, or nowhere."""
+"""Writers choose the rows of new elements: a ring, or none for data sets."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class Writer(ABC):
 
     @abstractmethod
     def add(self, data: Any) -> Any:
-        """Write one element; gives its index: an int, or with `ndim` > 1 an array (elements, ndim)."""
+        """Write one element; returns its index: an int, or with `ndim` > 1 an array (elements, ndim)."""
 
     @abstractmethod
     def extend(self, data: Any) -> Any:
-        """Write elements; gives their indices, int64 (elements,), or (elements, ndim) with `ndim` > 1."""
+        """Write elements; returns their indices, int64 (elements,), or (elements, ndim) with `ndim` > 1."""
 
     @abstractmethod
     def _empty(self, empty_write_count: bool = True) -> None:
-        """Start anew."""
+        """Reset the state."""
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
@@ -49,14 +49,14 @@ class Writer(ABC):
 
     @abstractmethod
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on where the writer was whose `state_dict` this is."""
+        """Restore the state of another writer."""
 
     @property
     def _write_count(self) -> int:
         return 0
 
     def dumps(self, path: PathLike) -> None:
-        """Write the state into the folder `path`, which is made."""
+        """Write the state into the folder `path`, which is created."""
         folder = Path(path)
         folder.mkdir(exist_ok=True, parents=True)
         write_json(folder / _METADATA, {key.lstrip("_"): value for key, value in self.state_dict().items()})
@@ -87,7 +87,7 @@ class Writer(ABC):
 
 
 class ImmutableDatasetWriter(Writer):
-    """Refuse to write: for data sets.
+    """A writer of data sets, which raises on every write.
 
     Source:
         `ImmutableDatasetWriter` of TorchRL, https://github.com/pytorch/rl.
@@ -121,9 +121,9 @@ class ImmutableDatasetWriter(Writer):
 
 
 class RoundRobinWriter(Writer):
-    """Write after what was written last, and at the end go on at the start: first in, first out.
+    """Write elements as a ring: after the last row the first one is overwritten (first in, first out).
 
-    Where the ring stands is noted in the storage, together with the data, so that both change at once.
+    The storage holds the position of the ring together with the data, so that both change at once.
 
     Source:
         `RoundRobinWriter` of TorchRL, https://github.com/pytorch/rl.
@@ -169,7 +169,7 @@ class RoundRobinWriter(Writer):
         return index if storage.ndim == 1 else self._replicate(index)
 
     def _empty(self, empty_write_count: bool = True) -> None:
-        """The storage starts anew itself."""
+        """Does nothing: the storage holds the position, and resets it."""
 
     def state_dict(self) -> dict[str, Any]:
         place = self._storage._position
@@ -188,7 +188,7 @@ class RoundRobinWriter(Writer):
 
 
 class TensorDictRoundRobinWriter(RoundRobinWriter):
-    """As `RoundRobinWriter`, for TensorDicts: an entry `"index"`, which samples have, is left out.
+    """As `RoundRobinWriter`, for TensorDicts: the entry `"index"` of samples is not written.
 
     Source:
         `TensorDictRoundRobinWriter` of TorchRL, https://github.com/pytorch/rl.

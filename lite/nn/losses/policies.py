@@ -21,7 +21,7 @@ Keys = NestedKey | list[Any]
 
 
 def require_policy(network: object) -> None:
-    """Raise TypeError unless an `actor_network` gives a distribution."""
+    """Raise TypeError unless an `actor_network` has the method `get_dist`."""
     if not callable(getattr(network, "get_dist", None)):
         raise TypeError(
             "actor_network must be a module with get_dist, such as a ProbabilisticTensorDictSequential, got "
@@ -40,10 +40,10 @@ def policy_keys(network: object) -> dict[str, Any]:
 
 
 def entries(tensordict: TensorDictBase, key: Keys, reader: str) -> Any:
-    """The entry of a key, or a TensorDict of those of several.
+    """The entry of a key, or a TensorDict with the entries of several keys.
 
     Raises:
-        KeyError: one is missing.
+        KeyError: an entry is missing.
     """
     for one in key if isinstance(key, list) else [key]:
         if tensordict.get(one, None) is None:
@@ -60,7 +60,7 @@ def log_prob_of(dist: Distribution, tensordict: TensorDictBase, action: Keys, re
 
 
 def total(log_probs: Array | TensorCollection, dims: int) -> Array:
-    """Log-probs of all parts together, with `dims` dimensions; an array stays as it is."""
+    """The sum of the log-probs of all parts, with `dims` dimensions; an array is returned as it is."""
     if not isinstance(log_probs, TensorCollection):
         return log_probs
     parts: Any = log_probs
@@ -70,7 +70,7 @@ def total(log_probs: Array | TensorCollection, dims: int) -> Array:
 
 
 def drawn(dist: Distribution, sample_shape: tuple[int, ...], rng: Rng) -> tuple[Any, Any]:
-    """Values and their log-probs, through which gradients flow where the distribution can do that."""
+    """Samples and their log-probs, with gradients through the samples if the distribution has `rsample`."""
     both = getattr(dist, "rsample_and_log_prob", None)
     if both is not None:
         values, log_probs = both(sample_shape, rng=rng)

@@ -1,4 +1,4 @@
-"""Distances between values, and from losses per element to one number."""
+"""Distances between values, and reductions of losses per element to one number."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def require_reduction(reduction: str | None) -> str:
 
 
 def distance_loss(v1: Array, v2: Array, loss_function: str, strict_shape: bool = True) -> Array:
-    """How far two arrays are apart, element by element.
+    """The distance of two arrays, element by element.
 
     Args:
         v1: floating array.
-        v2: another one.
+        v2: floating array.
         loss_function: "l2", the square of the difference; "l1", its absolute value; "smooth_l1", half the
-            square up to 1 and from there on the absolute value less 0.5 (Huber).
+            square up to a difference of 1, and its absolute value minus 0.5 beyond (Huber).
         strict_shape: False lets the shapes broadcast.
 
     Raises:
@@ -64,10 +64,10 @@ def require_loss_function(name: str | None) -> str:
 
 
 def expanded(mask: Array, loss: Array, name: str = "mask") -> Array:
-    """A mask or weights with the shape of a loss: dimensions of 1 at the end come and go.
+    """A mask or weights broadcast to the shape of a loss; trailing dimensions of size 1 are added or removed.
 
     Raises:
-        ValueError: the mask has another shape, or masks single numbers of which the loss has only the sum.
+        ValueError: the mask does not broadcast to the loss.
     """
     given = mask.shape
     while mask.ndim > loss.ndim and mask.shape[-1] == 1:
@@ -80,12 +80,12 @@ def expanded(mask: Array, loss: Array, name: str = "mask") -> Array:
 
 
 def reduced(loss: Array, reduction: str, mask: Array | None = None, weights: Array | None = None) -> Array:
-    """One number of a loss per element, or with "none" the loss, 0 where it is masked.
+    """The mean or sum of a loss per element; with "none" the loss, which is 0 where `mask` is False.
 
-    What is masked may be NaN. A mean is over what is not masked, or weighted by `weights`.
+    Masked elements may be NaN. The mean is over the others, weighted by `weights`.
 
     Raises:
-        ValueError: mask or weights do not have the shape of the loss, or there is nothing to average.
+        ValueError: mask or weights do not have the shape of the loss, or the loss is empty.
     """
     if weights is not None:
         if mask is not None:
@@ -97,7 +97,7 @@ def reduced(loss: Array, reduction: str, mask: Array | None = None, weights: Arr
         weights = weights.astype(loss.dtype, copy=False)
     if mask is not None:
         mask = expanded(mask, loss)
-        # Chosen, not multiplied: 0 times NaN is NaN, in the loss and in its gradient.
+        # np.where, as a product of 0 and NaN is NaN, in the loss and in its gradient.
         loss = np.where(mask, loss, loss.dtype.type(0))
     if weights is not None:
         loss = loss * weights
@@ -118,10 +118,10 @@ def reduced(loss: Array, reduction: str, mask: Array | None = None, weights: Arr
 def clipped_value_loss(
     old_value: Array, value: Array, clip_value: float, target: Array, loss: Array, loss_function: str
 ) -> tuple[Any, Any]:
-    """The loss of values that may not leave the neighbourhood of old ones, and the share that wanted to.
+    """The loss of values clipped to a range around old values, and the fraction of clipped values.
 
     Source:
-        Schulman et al. (2017), as OpenAI's baselines have it; torchrl's `clip_value`.
+        Schulman et al. (2017), as in OpenAI's baselines; torchrl's `clip_value`.
     """
     if tuple(old_value.shape) != tuple(value.shape):
         raise RuntimeError(f"old and new values must have one shape, got {old_value.shape}, {value.shape}.")

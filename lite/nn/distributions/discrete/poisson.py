@@ -1,4 +1,4 @@
-"""Poisson: how often something happens in a given time."""
+"""Poisson: the number of independent events in an interval."""
 
 from __future__ import annotations
 
