@@ -41,7 +41,7 @@ def _tensors(*arrays: Any) -> list[Any]:
 
 
 def allocation(bench: Bench) -> Job:
-    """Memory for one result, which calls without `out` take anew: how much of their time that is."""
+    """Memory for one result, which calls without `out` take again: how much of their time that is."""
     return Job(0, lambda: bench.cuda.device_array(bench.batch, np.float32))
 
 

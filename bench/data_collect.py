@@ -5,7 +5,7 @@ are of 1,000 frames, so a millisecond is a microsecond per frame.
 
 All step 8 CartPoles in one SyncVectorEnv with the same policy, a rule on the observation that costs next to
 nothing, so that what a collector adds is what differs. The bare loop writes observation, action, reward, both
-flags and the next observation into arrays made beforehand, and starts environments anew by mask.
+flags and the next observation into arrays made beforehand, and resets environments by mask.
 """
 
 from __future__ import annotations

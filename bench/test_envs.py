@@ -3,7 +3,7 @@
     python bench/test_envs.py [--rounds N] [--output DIR]
 
 Times are of 1,000 steps of CartPole, and of 250 steps of four in processes of their own. Episodes that end
-start anew. Actions are drawn, or those of a rule on the observation that costs next to nothing, so that what
+restart. Actions are drawn, or those of a rule on the observation that costs next to nothing, so that what
 the environments add is what differs.
 """
 

@@ -119,7 +119,7 @@ def _level() -> str | None:
 @functools.cache
 def _warn_no_cache() -> None:
     warnings.warn(
-        "lite.kernels are compiled anew in every process, because no cache folder is writable; "
+        "lite.kernels are compiled again in every process, because no cache folder is writable; "
         "set the environment variable NUMBA_CACHE_DIR to a writable folder, or to one that "
         f"`lite warmup --output DIR` has filled; kernels made by {PREBUILT} need none",
         RuntimeWarning,

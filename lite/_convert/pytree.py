@@ -210,7 +210,7 @@ def register_pytree(library: str, *classes: type) -> None:
     names are dropped, and objects per element that do not fit it. A lazy stack is mapped along the first
     dim of its parts, which comes back in front of the stacked one.
 
-    `jax.jit` traces a function anew for each structure it has not met. Strings are part of it, so batches
+    `jax.jit` traces a function again for each structure it has not met. Strings are part of it, so batches
     with other strings are traced at each sample: leave them out (`td.select(...)`, `td.exclude(...)`).
 
     Args:

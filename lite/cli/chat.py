@@ -89,7 +89,7 @@ class _Conversation:
         limit = self._model.decoder.context_length
         if limit is not None and len(ids) >= limit:
             raise ValueError(
-                f"the conversation has {len(ids)} tokens and the model's context {limit}: /reset starts anew"
+                f"the conversation has {len(ids)} tokens and the model's context {limit}: /reset starts over"
             )
         return ids
 

@@ -1,7 +1,7 @@
 """Environments whose steps take and give TensorDicts, and what is done to their entries.
 
 - `base`: `EnvBase`, what users derive from and call; `env_specs` has its specs and keys, `rollouts` its
-  loops, `done_states` what ends and starts anew, `mdp_steps` the way from one step to the next
+  loops, `done_states` what ends and restarts, `mdp_steps` the way from one step to the next
 - `spec_checks`: whether an environment gives what its specs say
 - `random_policy`: actions drawn from their spec
 - `exploration`: TorchRL's names of the interaction type

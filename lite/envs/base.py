@@ -97,7 +97,7 @@ class EnvBase(EnvSpecs):
     def _reset(self, tensordict: Any, **kwargs: Any) -> Any:
         """The first observations, in a new TensorDict; done entries may be missing.
 
-        With a "_reset" entry, only environments where it is True start anew; the others may give anything.
+        With a "_reset" entry, only environments where it is True restart; the others may give anything.
         """
 
     @abstractmethod
@@ -117,11 +117,11 @@ class EnvBase(EnvSpecs):
     def reset(
         self, tensordict: TensorDictBase | None = None, *, set_state: bool | None = None, **kwargs: Any
     ) -> Any:
-        """Start all environments anew, or those that a "_reset" entry names.
+        """Reset all environments, or those that a "_reset" entry names.
 
         Args:
             tensordict: receives the observations, and is returned. A "_reset" entry, bool of the shape of the
-                done entries, says which environments start anew; it is removed.
+                done entries, says which environments restart; it is removed.
             set_state: start in the state that `tensordict` has, where the environment can.
             **kwargs: for `_reset`.
 
@@ -216,7 +216,7 @@ class EnvBase(EnvSpecs):
         return out
 
     def step_and_maybe_reset(self, tensordict: Any) -> tuple[Any, Any]:
-        """Take a step, and start environments that ended anew.
+        """Take a step, and reset environments that ended.
 
         Returns:
             The step, with its "next"; and the TensorDict that the next step starts from.
@@ -225,7 +225,7 @@ class EnvBase(EnvSpecs):
         return tensordict, self.maybe_reset(self.step_mdp(tensordict))
 
     def maybe_reset(self, tensordict: Any) -> Any:
-        """Start environments anew that are done in a TensorDict, such as `step_mdp` gives; returns it."""
+        """Reset environments that are done in a TensorDict, such as `step_mdp` gives; returns it."""
         if self.any_done(tensordict):
             return self.reset(tensordict, select_reset_only=True)
         return tensordict
@@ -321,7 +321,7 @@ class EnvBase(EnvSpecs):
             auto_reset: reset the environment first; if False, `tensordict` is where the steps start.
             auto_cast_to_device: without effect.
             break_when_any_done: stop as soon as an environment is done; the default unless
-                `break_when_all_done`. If False, those that are done start anew.
+                `break_when_all_done`. If False, those that are done restart.
             break_when_all_done: stop when all are done; those that ended before repeat their last step.
             return_contiguous: stack dense arrays; False also allows steps of different shapes, in a lazy
                 stack. None decides by the specs.

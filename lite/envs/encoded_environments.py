@@ -53,16 +53,16 @@ class EncodedEnvironments:
         self.inner = environments
         self.env = environments.env
         self.batch, self.count = environments.batch, environments.count
-        self.skips, self.starts_anew = environments.skips, environments.starts_anew
+        self.skips, self.resets_some = environments.skips, environments.resets_some
         self.observation, self.action = EncodedLayout(observations), EncodedLayout(actions)
 
     def reset(self, seed: int | list[int] | None = None) -> list[NDArray[Any]]:
-        """Start all anew; returns what they observe."""
+        """Reset all; returns what they observe."""
         return self._entries(self.inner.reset(seed))
 
-    def start_anew(self, ended: Any) -> list[NDArray[Any]]:
-        """Start some anew, of shape `batch`; returns what these observe."""
-        return self._entries(self.inner.start_anew(ended))
+    def reset_some(self, ended: Any) -> list[NDArray[Any]]:
+        """Reset some, of shape `batch`; returns what these observe."""
+        return self._entries(self.inner.reset_some(ended))
 
     def step(self, actions: list[NDArray[Any]]) -> Outcome:
         """Take one step with an array for each entry of the actions."""

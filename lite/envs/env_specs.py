@@ -109,11 +109,11 @@ class EnvSpecs(Module):
         return Composite(output_spec=self.output_spec, input_spec=self.input_spec, shape=self.batch_size)
 
     def empty_cache(self) -> None:
-        """Forget the lists of keys, which are made anew from the specs."""
+        """Forget the lists of keys, which are rebuilt from the specs."""
         self.__dict__.setdefault("_cache", {}).clear()
 
     def set_spec_lock_(self, mode: bool = True) -> Self:
-        """Read changed specs anew; returns self. Specs are never locked, whatever `mode` is."""
+        """Read changed specs again; returns self. Specs are never locked, whatever `mode` is."""
         self.empty_cache()
         return self
 

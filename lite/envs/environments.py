@@ -1,4 +1,4 @@
-"""One face for gymnasium's environments: single ones and vectors, and how they start anew and fail."""
+"""One face for gymnasium's environments: single ones and vectors, and how they restart and fail."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class Outcome(NamedTuple):
     Attributes:
         reached: the observation that each action led to, that at the end of an episode too; an array for
             each leaf of the observation space.
-        present: what each environment observes now, which differs where it started anew by itself.
+        present: what each environment observes now, which differs where it restarted by itself.
         reward, terminated, truncated: of the step.
-        anew: which environments started anew by themselves; None for none.
+        autoreset: which environments restarted by themselves; None for none.
     """
 
     reached: list[NDArray[Any]]
@@ -70,7 +70,7 @@ class Outcome(NamedTuple):
     reward: Any
     terminated: Any
     truncated: Any
-    anew: NDArray[np.bool_] | None
+    autoreset: NDArray[np.bool_] | None
 
 
 class Environments:
@@ -80,10 +80,10 @@ class Environments:
         batch: () for an `Env`, (n,) for a vector of n.
         count: how many environments there are.
         observation, action: where the arrays of observations and actions are.
-        skips: an environment that ended starts anew in the next step, whose action is lost, and cannot be
+        skips: an environment that ended restarts in the next step, whose action is lost, and cannot be
             asked to do so before.
         info: what the last step or reset told besides.
-        starts_anew: whether some environments can be asked to start anew, and others not.
+        resets_some: whether some environments can be asked to restart, and others not.
 
     Args:
         env: the environment.
@@ -108,11 +108,11 @@ class Environments:
             raise ValueError(f"observations must not be called as other entries of a batch, got {taken}.")
         self._base = env.unwrapped if many and hasattr(env, "unwrapped") else env
         self._mode = _mode(env) if many else "Disabled"
-        self.starts_anew = (
+        self.resets_some = (
             not many or self._mode == "Disabled" or _takes_reset_mask(env, self._base, self._mode)
         )
         self._gives_rows = many and _is_envpool(self._base)
-        self.skips = self._mode == "NextStep" and not self.starts_anew
+        self.skips = self._mode == "NextStep" and not self.resets_some
         self._watchdog = None if timeout is None else Watchdog(timeout)
         self._reshaped = [
             (i, leaf)
@@ -123,7 +123,7 @@ class Environments:
     # -- calls ----------------------------------------------------------------------------------
 
     def reset(self, seed: int | list[int] | None = None, **kwargs: Any) -> list[NDArray[Any]]:
-        """Start all anew; returns what they observe.
+        """Reset all; returns what they observe.
 
         Args:
             seed: of the first environment, the others have those after it; or one for each.
@@ -135,8 +135,8 @@ class Environments:
         self.info = result[1]
         return self._observed(result[0], self.batch)
 
-    def start_anew(self, ended: NDArray[np.bool_]) -> list[NDArray[Any]]:
-        """Start some anew, of shape `batch`; returns what these observe."""
+    def reset_some(self, ended: NDArray[np.bool_]) -> list[NDArray[Any]]:
+        """Reset some, of shape `batch`; returns what these observe."""
         if not self.batch:
             return [array[None] for array in self.reset()]
         # gymnasium takes the mask out of the options that it is given.
@@ -158,7 +158,7 @@ class Environments:
         )
         self.info = info
         reached = present = self._observed(given, self.batch)
-        anew = None
+        autoreset = None
         if self.batch:
             for name, array in zip(_PER_STEP, (reward, terminated, truncated), strict=True):
                 # Nearly always arrays: asking them is faster than np.shape.
@@ -168,9 +168,9 @@ class Environments:
             if self._mode == "SameStep":
                 ended = np.logical_or(terminated, truncated)
                 if np.count_nonzero(ended):
-                    anew = ended
+                    autoreset = ended
                     reached = self._final(present, ended, info)
-        return Outcome(reached, present, reward, terminated, truncated, anew)
+        return Outcome(reached, present, reward, terminated, truncated, autoreset)
 
     def close(self) -> None:
         """Close the environment, or end its processes if one of them hangs."""
@@ -258,9 +258,7 @@ class Environments:
         final = info.get("final_obs") if isinstance(info, dict) else None
         if final is None:
             index = int(np.flatnonzero(ended)[0])
-            raise Fault(
-                "started anew in the step that ended an episode, without final_obs in its info", index
-            )
+            raise Fault("restarted in the step that ended an episode, without final_obs in its info", index)
         reached = [array.copy() for array in present]
         each = isinstance(final, np.ndarray) and final.dtype == np.object_
         whole = None if each else self.observation.arrays(final)
@@ -283,7 +281,7 @@ def _mode(env: Any) -> str:
 
 
 def _takes_reset_mask(env: Any, base: Any, mode: str) -> bool:
-    """Whether a vector that starts environments anew by itself lets others do it, too."""
+    """Whether a vector that resets environments by itself lets others do it, too."""
     from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
     from gymnasium.wrappers.vector import NormalizeObservation
 
@@ -295,7 +293,7 @@ def _takes_reset_mask(env: Any, base: Any, mode: str) -> bool:
     if isinstance(base, SyncVectorEnv):
         return True
     if isinstance(base, AsyncVectorEnv):
-        # Without shared memory its workers forget nothing of an episode's end, and start anew once more.
+        # Without shared memory its workers forget nothing of an episode's end, and restart once more.
         return mode == "SameStep" or bool(base.shared_memory)
     return _is_envpool(base) and "options" in inspect.signature(base.reset).parameters
 

@@ -32,7 +32,7 @@ class GymWrapper(EnvBase):
     "observation" where there is none). Rewards are float32, and with the done entries of shape (*batch, 1).
     Classes are one-hot vectors, int64, or integers with `categorical_action_encoding`.
 
-    An episode that ends in a vector starts anew when the environment is asked to, whatever gymnasium's
+    An episode that ends in a vector restarts when the environment is asked to, whatever gymnasium's
     AutoresetMode is: "next" has the last observation. Vectors that cannot be asked are refused.
 
     Args:
@@ -51,7 +51,7 @@ class GymWrapper(EnvBase):
     Raises:
         ImportError: without gymnasium; the message has the pip command.
         TypeError: `env` is not a gymnasium environment, or has unsupported spaces.
-        RuntimeError: a vector starts episodes anew by itself only.
+        RuntimeError: a vector resets episodes by itself only.
         EnvError: in a step or a reset, the environment raised, or gave values of other shapes.
 
     Source:
@@ -87,7 +87,7 @@ class GymWrapper(EnvBase):
         environments = Environments(env)
         if environments.skips:
             raise RuntimeError(
-                "the vector starts episodes anew in the next step only: make it with the autoreset_mode "
+                "the vector resets episodes in the next step only: make it with the autoreset_mode "
                 "DISABLED or SAME_STEP."
             )
         super().__init__(
@@ -102,7 +102,7 @@ class GymWrapper(EnvBase):
         self._env, self.from_pixels = env, from_pixels
         self._steps = 0
         self._readers: list[Any] = []
-        self._started: NDArray[np.bool_] | None = None  # which started anew by themselves
+        self._started: NDArray[np.bool_] | None = None  # which restarted by themselves
         self._present: list[Any] = []  # and what all observe now
         observed = [leaf.path for leaf in environments.observation.leaves]
         if from_pixels and pixels_only:
@@ -170,7 +170,7 @@ class GymWrapper(EnvBase):
             leaves = self.environments.observation.leaves
             arrays = [np.zeros((*batch, *leaf.spec.shape), leaf.spec.dtype) for leaf in leaves]
         if asked.any():
-            for array, rows in zip(arrays, self.environments.start_anew(asked), strict=True):
+            for array, rows in zip(arrays, self.environments.reset_some(asked), strict=True):
                 array[asked] = rows
         return arrays
 
@@ -187,8 +187,8 @@ class GymWrapper(EnvBase):
         except Fault as fault:
             raise self._error(fault) from fault.cause
         self._steps += 1
-        if outcome.anew is not None:
-            self._started, self._present = outcome.anew, outcome.present
+        if outcome.autoreset is not None:
+            self._started, self._present = outcome.autoreset, outcome.present
         out = self._observed(outcome.reached)
         entries = out._data
         terminated, truncated = outcome.terminated, outcome.truncated
@@ -257,12 +257,12 @@ class GymWrapper(EnvBase):
             taken += 1
             return action.value(self._action_of(td, action))
 
-        def anew(td: Any) -> Any:
+        def restarted(td: Any) -> Any:
             return self.maybe_reset(self.step_mdp(td))
 
         parts = self.environments, self._observations
         try:
-            made = acted(*parts, tensordict, policy, value_of, max_steps, stop, anew)
+            made = acted(*parts, tensordict, policy, value_of, max_steps, stop, restarted)
         except Fault as fault:
             self._steps += taken - 1
             raise self._error(fault) from fault.cause
@@ -305,7 +305,7 @@ class GymWrapper(EnvBase):
         """Write values of gymnasium's info dicts to the observations; returns self.
 
         Where the specs of a `default_info_dict_reader` are unknown, a step is made to see what there is. In a
-        vector that starts episodes anew by itself, the values where one ends are those of the next one.
+        vector that resets episodes by itself, the values where one ends are those of the next one.
 
         Args:
             info_dict_reader: a function of the dict and the TensorDict to write to, best a

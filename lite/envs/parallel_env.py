@@ -145,7 +145,7 @@ class ParallelEnv(BatchedEnvBase):
         return following
 
     def step_and_maybe_reset(self, tensordict: Any) -> tuple[Any, Any]:
-        """Take a step, and start environments that ended anew; each does both at once.
+        """Take a step, and reset environments that ended; each does both at once.
 
         Returns:
             The step, with its "next"; and the TensorDict that the next step starts from.

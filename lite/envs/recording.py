@@ -104,7 +104,7 @@ def acted(
     value_of: Callable[[Any], Any],
     steps: int,
     stop: bool,
-    anew: Callable[[Any], Any],
+    restarted: Callable[[Any], Any],
 ) -> TensorDict | list[Any]:
     """`recorded` with a policy, which writes to a TensorDict of each step. 1.6 times as fast as `step`.
 
@@ -113,7 +113,7 @@ def acted(
         policy: takes a TensorDict, and writes the action to it.
         value_of: the action as the environment's, of such a TensorDict.
         steps: how many at most.
-        anew: the TensorDict after a step that ended an episode, of that step with its "next".
+        restarted: the TensorDict after a step that ended an episode, of that step with its "next".
 
     Returns:
         The steps; where a policy wrote what only `EnvBase.step` knows ("next" or "_step"), those before it,
@@ -145,7 +145,7 @@ def acted(
                 break
             kept = td.copy()
             kept.set("next", following.tensordict(t + 1)[t])
-            td = anew(kept)
+            td = restarted(kept)
             continue
         entries = {key: entry for key, entry in data.items() if key not in present}
         for name, column in zip(names, following.columns, strict=True):

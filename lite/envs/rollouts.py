@@ -91,7 +91,7 @@ def until_done(
 def nonstop(
     env: Any, tensordict: Any, policy: Policy, max_steps: int, callback: Callable[[Any, Any], Any] | None
 ) -> list[Any]:
-    """As many steps as asked for; environments that ended start anew."""
+    """As many steps as asked for; environments that ended restart."""
     steps = []
     for i in range(max_steps):
         out = policy(tensordict)

@@ -18,7 +18,7 @@ class OptimizerPart:
     A number of steps is an input, as what a run adds to it is known when the function has been traced. What a
     first step begins is there before, as zeros, where such a step is as any other then: all steps are one
     graph. Numbers of steps that are equal are one input, and a parameter without a state takes part in one,
-    as a step may leave it out; a trace that does not begins anew.
+    as a step may leave it out; a trace that keeps it is repeated.
     """
 
     def __init__(self, optimizer: Any) -> None:

@@ -198,7 +198,7 @@ class Optimizer:
         """One step for every parameter that has a gradient.
 
         Args:
-            closure: computes the loss anew and its gradients (`zero_grad`, `backward`); called first, under
+            closure: computes the loss again and its gradients (`zero_grad`, `backward`); called first, under
                 `enable_grad`.
 
         Returns:
@@ -364,7 +364,7 @@ class Optimizer:
 
 
 def group_optimizers(*optimizers: Optimizer | None) -> Optimizer:
-    """One optimiser over the parameters of several, with the options of each; their states begin anew.
+    """One optimiser over the parameters of several, with the options of each; their states restart.
 
     Args:
         *optimizers: optimisers of one class over parameters; None is left out.

@@ -145,7 +145,7 @@ class BlockCache:
         if width > run.capacity:
             run.begin(self._graph, self._spec, self._capacity(width), self.lengths[run.rows])
             self._bound = None
-        capacity, run.capacity = run.capacity, 0  # begins anew if this fails
+        capacity, run.capacity = run.capacity, 0  # restarts if this fails
         mask = run.next(tokens, width)
         block.bind(graph, 1, capacity, bool(self._spec.branch))
         if self._bound is not run:

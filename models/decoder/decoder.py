@@ -364,7 +364,7 @@ class OnnxDecoder:
 
         Runs that begin afterwards use them, of this decoder and its siblings; one that is under way ends with
         the old ones. What rows hold by then was computed with these, and they go on from there (so do the
-        responses that `generate` is writing): `reset` the rows of an adapter that is to begin anew. A
+        responses that `generate` is writing): `reset` the rows of an adapter that is to restart. A
         `PrefixCache` uses no row of older values. Pickles have the new values.
 
         Args:
@@ -445,7 +445,7 @@ class OnnxDecoder:
         return self.rows_per_run > 1 and self.spec.padding is not Padding.SLOTS
 
     def prefill(self, row: int, ids: ArrayLike) -> NDArray[np.float32]:
-        """Start `row` anew with a prompt.
+        """Reset `row` with a prompt.
 
         Args:
             row: which row; rows are added if there are fewer.

@@ -79,7 +79,7 @@ class Decoder(Protocol):
         """Make one row a copy of another."""
 
     def prefill_rows(self, rows: Sequence[int], prompts: Sequence[ArrayLike]) -> Logits:
-        """Start rows anew with prompts that `check_ids` accepts; the logits after each, float32 (n, V).
+        """Reset rows with prompts that `check_ids` accepts; the logits after each, float32 (n, V).
 
         Here and below, `OnnxDecoder` leaves logits of a GPU there; `np.asarray` copies them to the host.
         """

@@ -26,7 +26,7 @@ from lite._files.onnx.writer import ELEMENT_TYPES
 from lite.nn._import.limits import Memory, time_limit
 from lite.nn._import.operators import MICROSOFT
 
-HELD_BYTES = 1 << 30  # most memory for weights as floats; what is beyond is made anew at each run, in blocks
+HELD_BYTES = 1 << 30  # most memory for weights as floats; what is beyond is rebuilt at each run, in blocks
 _CALLED = {"float32": "float", "float64": "double"}
 _TYPES = {number: f"tensor({_CALLED.get(name, name)})" for name, number in ELEMENT_TYPES.items()}
 _CACHES = ((3, 1), (4, 2))  # of GroupQueryAttention: an input, and the output with the new entries in it

@@ -185,7 +185,7 @@ class DistributionMethods(LLMWrapperBase):
         """The distributions of the assistants' tokens, over all turns.
 
         The tokens that were scored are written to ``(tokens_key, "full")`` of the input, so that they can
-        be given to the distribution: a conversation is rendered anew, and may not give those it came from.
+        be given to the distribution: a conversation is rendered again, and may not give those it came from.
 
         Raises:
             NotImplementedError: with ``generate=True``.

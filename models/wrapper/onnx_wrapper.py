@@ -279,7 +279,7 @@ class OnnxWrapper(DistributionMethods):
         """A wrapper of the same model and tokenizer, made with other constructor arguments.
 
         All arguments are carried as they were given; what follows from them (`in_keys`, say) is settled
-        anew. When ``generate`` changes, arguments that make no sense any more fall back to their defaults.
+        again. When ``generate`` changes, arguments that make no sense any more fall back to their defaults.
 
         Raises:
             TypeError: an argument is unknown.

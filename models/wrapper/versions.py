@@ -27,7 +27,7 @@ def new_arguments(
     """Constructor arguments as a user gave them, with some changed.
 
     The models and the tokenizer are not loaded again unless the change asks for it. Arguments that the
-    wrapper settled itself (the key it reads, say) are settled anew.
+    wrapper settled itself (the key it reads, say) are settled again.
 
     Args:
         given: the arguments of the old wrapper.

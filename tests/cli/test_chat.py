@@ -87,7 +87,7 @@ def test_samples_follow_the_seed(chat: Run) -> None:
 
 def test_a_conversation_longer_than_the_context_says_so(chat: Run) -> None:
     err = chat("word " * 300, status=1).err
-    assert "the model's context 256: /reset starts anew" in err
+    assert "the model's context 256: /reset starts over" in err
     assert len(err.splitlines()) == 1
 
 

@@ -26,25 +26,25 @@ MODES = list(AutoresetMode)
 
 def test_an_environment_alone_has_no_batch():
     envs = Environments(Counting(7, (2,)))
-    assert (envs.batch, envs.count, envs.starts_anew, envs.skips) == ((), 1, True, False)
+    assert (envs.batch, envs.count, envs.resets_some, envs.skips) == ((), 1, True, False)
     np.testing.assert_array_equal(envs.reset()[0], [7, 0, 0])
     out = envs.step([np.array(0)])
     np.testing.assert_array_equal(out.reached[0], [7, 0, 1])
-    assert out.anew is None
-    np.testing.assert_array_equal(envs.start_anew(np.array(True))[0], [[7, 1, 0]])
+    assert out.autoreset is None
+    np.testing.assert_array_equal(envs.reset_some(np.array(True))[0], [[7, 1, 0]])
 
 
 def test_which_vectors_start_anew_when_asked():
     for mode in MODES:
         envs = Environments(SyncVectorEnv(makers(), autoreset_mode=mode))
-        assert (envs.batch, envs.starts_anew, envs.skips) == ((4,), True, False)
+        assert (envs.batch, envs.resets_some, envs.skips) == ((4,), True, False)
         wrapped = gymnasium.wrappers.vector.RecordEpisodeStatistics(
             SyncVectorEnv(makers(), autoreset_mode=mode)
         )
-        assert Environments(wrapped).starts_anew
+        assert Environments(wrapped).resets_some
         if mode != AutoresetMode.DISABLED:
             native = Environments(NativeCounting(mode))
-            assert (native.starts_anew, native.skips) == (False, mode == AutoresetMode.NEXT_STEP)
+            assert (native.resets_some, native.skips) == (False, mode == AutoresetMode.NEXT_STEP)
 
 
 def test_the_last_observation_is_reached():
@@ -58,9 +58,9 @@ def test_the_last_observation_is_reached():
         np.testing.assert_array_equal(out.reached[0], [[0, 0, 1], [1, 0, 1]])
         same = mode == AutoresetMode.SAME_STEP
         np.testing.assert_array_equal(out.present[0], [[0, 1, 0] if same else [0, 0, 1], [1, 0, 1]])
-        assert (out.anew is not None) == same
-        if envs.starts_anew and not same:
-            np.testing.assert_array_equal(envs.start_anew(np.array([True, False]))[0], [[0, 1, 0]])
+        assert (out.autoreset is not None) == same
+        if envs.resets_some and not same:
+            np.testing.assert_array_equal(envs.reset_some(np.array([True, False]))[0], [[0, 1, 0]])
             out = envs.step([np.zeros(2, np.int64)])
             np.testing.assert_array_equal(out.reached[0], [[0, 1, 1], [1, 0, 2]])
 

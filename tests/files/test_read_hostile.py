@@ -154,7 +154,7 @@ def test_unpacking_is_all_or_nothing(data, tmp_path_factory):
 def rezipped(
     path: Path, change: Callable[[str, bytes], bytes], data: st.DataObject, name: str | None = None
 ) -> None:
-    """Write an archive anew with one entry changed, and renamed if a name is given."""
+    """Write an archive again with one entry changed, and renamed if a name is given."""
     out = io.BytesIO()
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(out, "w") as new:
         chosen = data.draw(st.sampled_from(old.namelist()))

@@ -11,7 +11,7 @@ BENCH = Path(__file__).parents[2] / "bench"
 
 
 def imported(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A file of bench/ and those that it imports, made anew for one test."""
+    """A file of bench/ and those that it imports, rebuilt for one test."""
     monkeypatch.syspath_prepend(str(BENCH))
     for file in BENCH.glob("*.py"):
         monkeypatch.delitem(sys.modules, file.stem, raising=False)

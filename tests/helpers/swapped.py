@@ -10,7 +10,7 @@ from lite import nn
 
 
 class Counter(nn.Module):
-    """Assigns its buffer anew in each call, and a parameter if asked to."""
+    """Assigns its buffer again in each call, and a parameter if asked to."""
 
     def __init__(self) -> None:
         super().__init__()

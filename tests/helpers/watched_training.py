@@ -184,7 +184,7 @@ def _copied(loss: Any) -> dict[str, np.ndarray]:
 
 
 def seed_entropy(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Generators without a seed get one after the other of a sequence, the one of the process anew."""
+    """Generators without a seed get one after the other of a sequence, the one of the process again."""
     make, source = np.random.default_rng, np.random.SeedSequence(seed)
     monkeypatch.setattr(
         np.random, "default_rng", lambda given=None: make(source.spawn(1)[0] if given is None else given)

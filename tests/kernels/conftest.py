@@ -1,4 +1,4 @@
-"""Tests of kernels, by default in one type each: kernels are compiled anew for each."""
+"""Tests of kernels, by default in one type each: kernels are compiled again for each."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ _NODES_IN = {"graph": {1: "node"}, "node": {5: "attribute"}, "attribute": {6: "g
 def _with_nodes(
     model: Buffer, view: memoryview, span: Span, nodes: Mapping[Span, bytes], kind: str, depth: int
 ) -> list[bytes | memoryview]:
-    """The fields of a message; those with some of the nodes in them are written anew."""
+    """The fields of a message; those with some of the nodes in them are rewritten."""
     if depth > 3 * MAX_DEPTH:
         raise ValueError(f"not an ONNX file: messages nested deeper than {3 * MAX_DEPTH}")
     parts: list[bytes | memoryview] = []

@@ -7,7 +7,7 @@ In reading order:
 - `dispatch`: from a call of a NumPy function to its rule (`rules/`), `ufuncs` from one of a ufunc; `indexing`
   for brackets and writes, `views` for writes that other arrays see, `special` for functions that lite has and
   NumPy lacks; `along` for axes;
-- `custom`: derivatives that a user writes, and results computed anew instead of kept;
+- `custom`: derivatives that a user writes, and results computed again instead of kept;
 - `mode`: whether parameters take part by themselves, and the way back to them.
 
 There is no tape as an object. An array refers to its node, a node to its parents, and increasing numbers give

@@ -1,4 +1,4 @@
-"""`custom_vjp`: derivatives written by the user. `checkpoint`: results computed again in the backward pass."""
+"""`custom_vjp`: derivatives written by the user. `checkpoint`: results computed again on the way back."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ for _name in (
 
 
 class Quotient(float):
-    """A number over a dynamic size, such as what a mean multiplies by; the graph divides anew in each run.
+    """A number over a dynamic size, such as what a mean multiplies by; the graph divides again in each run.
 
     Args:
         number: a plain number.

@@ -58,7 +58,7 @@ def jit(
       arrays of the graph; what `fn` computes from such arrays alone is computed once.
     - A step in torch's style (`loss.backward()`, `optimizer.step()`, `SoftUpdate.step()`) changes parameters,
       gradients, buffers, optimisers and targets at each call. Learning rates are inputs.
-    - `fn` is traced anew where the mode (`net.train()`) or parts of a module, or a setting of lite, changed.
+    - `fn` is traced again where the mode (`net.train()`) or parts of a module, or a setting of lite, changed.
     - Random numbers are drawn by the generator at each call, as `fn` itself would draw them.
 
     Args:

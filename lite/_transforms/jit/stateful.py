@@ -120,7 +120,7 @@ class Parameters:
     Args:
         holders: the parameters.
         clears: whether the function seems to clear gradients before it computes others. Then those from
-            before the call are no inputs; a trace that reads one begins anew.
+            before the call are no inputs; a trace that reads one is repeated.
     """
 
     def __init__(self, holders: list[Any], clears: bool) -> None:

@@ -30,7 +30,7 @@ _PACKAGE = str(Path(__file__).parents[2])
 
 @dataclass(frozen=True)
 class Captured:
-    """An array that the function takes from elsewhere, and that is read anew at each call.
+    """An array that the function takes from elsewhere, and that is read again at each call.
 
     Attributes:
         holder: the parameter that has it, or the array itself.

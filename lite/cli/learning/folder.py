@@ -116,7 +116,7 @@ class Folder:
         return found
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Add the line of a step; that of step 0 begins the file anew.
+        """Add the line of a step; that of step 0 truncates the file.
 
         Raises:
             ValueError: another run writes to the folder, or has written there since `read` found nothing.

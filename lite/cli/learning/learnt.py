@@ -17,7 +17,7 @@ _TOKENS: dict[str, Any] = {"assistant_only": True, "input_mode": "tokens", "pad_
 
 
 class AllWeights:
-    """All weights learn; the model is written anew with them.
+    """All weights learn; the model is rewritten with them.
 
     Args:
         path: the model's folder.

@@ -170,10 +170,10 @@ class Collector(BackgroundCollector):
         self._environments = environments_of(self.env, timeout)
         self.frames_per_batch = -(-frames // self._environments.count)
         self.requested_frames_per_batch = self.frames_per_batch * self._environments.count
-        if any(getattr(t, "max_steps", None) for t in transforms) and not self._environments.starts_anew:
+        if any(getattr(t, "max_steps", None) for t in transforms) and not self._environments.resets_some:
             raise ValueError(
-                "max_frames_per_traj needs environments that start anew one by one when asked; "
-                f"{self.env} starts them anew by itself only."
+                "max_frames_per_traj needs environments that restart one by one when asked; "
+                f"{self.env} resets them by itself only."
             )
         self._rollout: Any = (
             EnvRollout(self.env, transforms, self.frames_per_batch, traj_ids=track_traj_ids)
@@ -495,7 +495,7 @@ class Collector(BackgroundCollector):
         """A batch after all requested transforms; None if it was written to the replay buffer."""
         if self.split_trajs:
             data = split_trajectories(data, prefix="collector")
-            if self._environments.skips:  # a step that only starts anew is no trajectory
+            if self._environments.skips:  # a step that only restarts is no trajectory
                 data = data[data["collector", "traj_ids"][:, 0] >= 0]
         elif self.copy:
             data = data.clone()

@@ -55,7 +55,7 @@ def serve(connection: Any, made: bytes, index: int) -> None:
 
 
 class _SharedBatch:
-    """Batches in memory that the parent has, too; sent anew only where entries or shapes changed."""
+    """Batches in memory that the parent has, too; sent again only where entries or shapes changed."""
 
     def __init__(self) -> None:
         self._batch: Any = None

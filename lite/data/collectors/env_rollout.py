@@ -137,7 +137,7 @@ class EnvRollout:
 class EnvFace:
     """The interface of an `EnvBase` that a collector uses besides steps; see `Environments`."""
 
-    skips, starts_anew = False, True
+    skips, resets_some = False, True
 
     def __init__(self, env: EnvBase) -> None:
         self.env = env

@@ -38,7 +38,7 @@ class LLMCollector:
     Args:
         prompts: the path of a file of JSON lines, a list, or any iterable: texts, conversations (lists of
             messages), rows of ids, TensorDicts, or mappings with "prompt", "messages" or "prompt_ids" and
-            further fields. Files and lists begin anew after their end; an iterator ends the collection.
+            further fields. Files and lists restart after their end; an iterator ends the collection.
         policy, policy_factory: an `OnnxWrapper` that generates, or a callable of TensorDicts, or what makes
             it. It may have `input_of` (list of prompts to TensorDict), `cut_off` and `register_collector`.
         dialog_turns_per_batch: responses in a batch, a multiple of the responses per prompt.

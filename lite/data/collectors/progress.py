@@ -67,7 +67,7 @@ class EpisodeRewards:
         ended = np.bincount(index, weights=done) > 0
         for i, part, end in zip(found.tolist(), sums.tolist(), ended.tolist(), strict=True):
             total = self._open.pop(i, 0.0) + part
-            if i < 0:  # a step that only starts anew
+            if i < 0:  # a step that only restarts
                 continue
             if end:
                 self._ended.append(total)

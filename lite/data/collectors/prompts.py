@@ -33,7 +33,7 @@ class Prompts:
     """Prompts in order, without end where they can be read again.
 
     Args:
-        given: the path of a file of JSON lines; a sequence, which begins anew after its end, as files do; or
+        given: the path of a file of JSON lines; a sequence, which restarts after its end, as files do; or
             any iterable, which ends. Items (and lines) are texts, or mappings with one of "prompt_ids",
             "messages" and "prompt" and any other fields; in Python also lists of messages, rows of ids and
             TensorDicts.
@@ -93,7 +93,7 @@ class Prompts:
         if isinstance(self._given, Iterator) and self._read > position:
             raise ValueError(
                 f"prompts are an iterator that has given {self._read} already, and cannot go back to"
-                f" {position}: make it anew"
+                f" {position}: make it again"
             )
         if not isinstance(self._given, Iterator):
             self._items, self._read = self._endless(position), position

@@ -49,7 +49,7 @@ class Rollout:
     of step transforms, and what the policy wrote to "next". A row of the batch is one environment, and each
     of its frames is a step that was made: where an episode ends, the frame's "next" has the last observation,
     and the next frame starts with the first one of the next episode. Where the environments cannot be told to
-    start anew (`Environments.skips`), the step in which they do is a frame that the entry ("collector",
+    restart (`Environments.skips`), the step in which they do is a frame that the entry ("collector",
     "mask") marks with False; it is an episode of its own, truncated, with the id -1, so nothing adds up
     across it.
 
@@ -83,7 +83,7 @@ class Rollout:
         self.filled = 0  # frames of the batch that is being collected
         self.skipped = 0  # frames of it that are marked
         self.next_traj = 0
-        self.stale = True  # whether all have to start anew first
+        self.stale = True  # whether all have to restart first
         self.seed: int | list[int] | None = None  # of the next start of all
 
         self.entries: dict[Path, Array] = {}
@@ -142,7 +142,7 @@ class Rollout:
         Raises:
             EnvError: an environment failed.
 
-        After any error `filled` frames are there still, for `batch`, and all environments start anew.
+        After any error `filled` frames are there still, for `batch`, and all environments restart.
         """
         self.filled = self.skipped = 0
         try:
@@ -225,10 +225,10 @@ class Rollout:
             for key, array in self._rewritten:
                 self._buffers[turn][key][at] = array
 
-        reached, present, reward, terminated, truncated, anew = self.environments.step(actions)
+        reached, present, reward, terminated, truncated, autoreset = self.environments.step(actions)
         if not self.allow_nan:
             self._check_numbers(reached)
-            if anew is not None:
+            if autoreset is not None:
                 self._check_numbers(present)
         rewards, terminations, truncations, dones = self._flat
         rewards[...] = reward
@@ -258,7 +258,7 @@ class Rollout:
         for source, target in plan.carried:
             target[...] = source
         if np.count_nonzero(dones) or np.count_nonzero(truncations):
-            self._start_anew(dones | truncations, anew)
+            self._reset_some(dones | truncations, autoreset)
 
     def _read(self, out: Any, written: _Written) -> Array:
         """The output of the policy as an array of the entry's shape and dtype."""
@@ -289,16 +289,16 @@ class Rollout:
             self._buffers[turn][MASK][at] = ~skipping
             self.skipped += count
 
-    def _start_anew(self, ended: NDArray[np.bool_], anew: NDArray[np.bool_] | None) -> None:
-        """Start episodes where others ended, a mask of shape `batch`; some started `anew` by themselves."""
+    def _reset_some(self, ended: NDArray[np.bool_], autoreset: NDArray[np.bool_] | None) -> None:
+        """Reset environments that ended, a mask of shape `batch`, except those in `autoreset`."""
         self.statistics.end(ended & ~self._skipping, self.steps)
         if self.environments.skips:
             # They reset in the next step, which is not a frame of an episode.
             self._skipping = ended & ~self._skipping
         else:
-            asked = ended if anew is None else ended & ~anew
+            asked = ended if autoreset is None else ended & ~autoreset
             if np.count_nonzero(asked):
-                arrays = self.environments.start_anew(asked)
+                arrays = self.environments.reset_some(asked)
                 if not self.allow_nan:
                     self._check_numbers(arrays, rows=asked)
                 for path, array in zip(self._observed, arrays, strict=True):

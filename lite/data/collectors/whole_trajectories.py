@@ -30,7 +30,7 @@ class WholeTrajectories:
         flat = batch.reshape(-1)
         ids = flat[_IDS].reshape(-1)
         order = np.argsort(ids, kind="stable")
-        order = order[np.searchsorted(ids[order], 0) :]  # a step that only starts anew has the id -1
+        order = order[np.searchsorted(ids[order], 0) :]  # a step that only restarts has the id -1
         if not order.size:
             return
         steps, ids = flat[order], ids[order]

@@ -30,7 +30,7 @@ class MinariExperienceReplay(TensorDictReplayBuffer):
         download: whether a data set that is neither in `root` nor in Minari's folder may be downloaded.
         split_trajs: one row for each trajectory, [trajectories, steps of the longest], with a mask, as
             `split_trajectories` makes them. All of it is in memory then.
-        load_from_local_minari: never download; what is in `root` is converted anew.
+        load_from_local_minari: never download; what is in `root` is converted again.
         **options: sampler, prefetch, transform and others, as of `TensorDictReplayBuffer`.
 
     Raises:

@@ -96,7 +96,7 @@ class timeit:
             num_prints: how often.
             total_count: of how many calls.
             prefix: as of `print`.
-            erase: begin anew after each.
+            erase: restart after each.
 
         Raises:
             ValueError: `num_prints` is below 1.
@@ -111,7 +111,7 @@ class timeit:
 
     @classmethod
     def erase(cls) -> None:
-        """Begin anew, with the same names."""
+        """Restart, with the same names."""
         for times in cls._times.values():
             times[:] = [0, 0.0]
 

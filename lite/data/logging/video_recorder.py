@@ -21,7 +21,7 @@ from lite.specs.base import TensorSpec
 class VideoRecorder(ObservationTransform):
     """Keeps images on their way through an environment, or a batch, and writes them as a video when asked to.
 
-    The images pass as they are. `env.transform.dump()` writes what was kept to the logger, and starts anew.
+    The images pass as they are. `env.transform.dump()` writes what was kept to the logger, and restarts.
     Images of several environments are tiles of one, so the recorder belongs around a `ParallelEnv`, not into
     its environments, which `dump` does not reach.
 

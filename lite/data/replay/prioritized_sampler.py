@@ -101,7 +101,8 @@ class PrioritizedSampler(Sampler):
     def alpha(self) -> float:
         """The exponent of the priorities.
 
-        Set anew it also changes the priorities that are stored, except that those stored with alpha 0 are not
+        Set again it also changes the priorities that are stored, except that those stored with alpha 0 are
+        not
         known: they stay equal until they are next updated.
         """
         return self._alpha

@@ -112,7 +112,7 @@ class RayReplayBuffer(RayReplayBufferClient):
         ray_init_config: arguments of `ray.init`, if this process is not connected to a cluster; see
             `RayCollector`.
         remote_config: options of the actor, such as `{"num_cpus": 0}`; one processor by default. With
-            `{"max_restarts": 3}` an actor that dies starts anew, and has the rows again if its storage is a
+            `{"max_restarts": 3}` an actor that dies restarts, and has the rows again if its storage is a
             `LazyMemmapStorage(..., scratch_dir=folder, existsok=True)`; calls until then raise Ray's
             `RayActorError`.
         **kwargs: arguments of the buffer. Storages, samplers and writers are best given as functions that

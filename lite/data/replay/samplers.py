@@ -190,7 +190,7 @@ class RandomSampler(Sampler):
 class SamplerWithoutReplacement(Sampler):
     """Draw every entry once before any is drawn again.
 
-    The order is drawn anew when all have been shown, and when the number of entries has changed. The last
+    The order is redrawn when all have been shown, and when the number of entries has changed. The last
     batch of a round is shorter where the batch size does not divide the number of entries.
 
     Args:

@@ -250,7 +250,7 @@ class SliceSampler(Sampler):
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {
             "_trajectories": None
-        }  # it is of one storage object, and read anew from another
+        }  # it is of one storage object, and read again from another
 
     def __repr__(self) -> str:
         return (
@@ -263,7 +263,7 @@ class SliceSampler(Sampler):
 class SliceSamplerWithoutReplacement(SliceSampler, SamplerWithoutReplacement):
     """Draw one slice from each trajectory before there is a second from any.
 
-    The order of trajectories is drawn anew when all have been shown, and when their number has changed. The
+    The order of trajectories is redrawn when all have been shown, and when their number has changed. The
     last batch of a round is smaller where the slices of a batch do not divide their number.
 
     Args:

@@ -294,7 +294,7 @@ class Transform(TensorDictModuleBase):
         self._container = self.__dict__["_parent"] = None
 
     def empty_cache(self) -> None:
-        """Forget the parent, which is made anew when it is asked for."""
+        """Forget the parent, which is rebuilt when it is asked for."""
         self.__dict__["_parent"] = None
 
     @property

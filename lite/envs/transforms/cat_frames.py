@@ -121,7 +121,7 @@ class CatFrames(ImageTransform):
         return next_tensordict
 
     def _joined(self, name: str, frame: NDArray[Any], reset: NDArray[np.bool_] | None) -> NDArray[Any]:
-        """Put a frame at the end of the kept ones, which begin anew where an episode does; returns a copy."""
+        """Put a frame at the end of the kept ones, which restart where an episode does; returns a copy."""
         kept = self._buffers[name]
         size, axis = frame.shape[self.dim], frame.ndim + self.dim
         if not isinstance(kept, np.ndarray):

@@ -1,4 +1,4 @@
-"""Entries that are computed step by step while environments run, and start anew with each episode."""
+"""Entries that are computed step by step while environments run, and restart with each episode."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class StepTransform(Transform, ABC):
         Args:
             entries: what `initial` gave, one step after the other; read only.
             following: the same keys, and ("reward",), ("terminated",), ("truncated",) and ("done",) of
-                shape (*batch, 1), which may be changed: an environment that is done or truncated starts anew.
+                shape (*batch, 1), which may be changed: an environment that is done or truncated restarts.
         """
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -140,7 +140,7 @@ class StepCounter(StepTransform):
         max_steps: after how many steps an episode is truncated; None for never.
         truncated_key: the entry that is set then, with the shape of the count.
         step_count_key: where the count goes.
-        update_done: set `"done"` then, too. An environment that is done or `"truncated"` starts anew.
+        update_done: set `"done"` then, too. An environment that is done or `"truncated"` restarts.
 
     Raises:
         ValueError: `max_steps` is below 1, or a key is no string.
@@ -228,7 +228,7 @@ class RewardSum(StepTransform):
     Args:
         in_keys: what is summed; all rewards of the environment if None, `["reward"]` without one.
         out_keys: where the sums go; None for `"episode_"` in front of each of `in_keys`.
-        reset_keys: the entries that start each sum anew; those of the environment if None.
+        reset_keys: the entries that restart each sum; those of the environment if None.
         reward_spec: put the specs of the sums beside those of rewards, in place of observations.
 
     Raises:
@@ -530,7 +530,7 @@ class TensorDictPrimer(StepTransform):
 
 
 class gSDENoise(TensorDictPrimer):
-    """Where an episode starts, the noise that `lite.nn.gSDEModule` draws anew: zeros, or noise itself.
+    """Where an episode starts, the noise that `lite.nn.gSDEModule` draws again: zeros, or noise itself.
 
     Args:
         state_dim: size of the state.

@@ -48,7 +48,7 @@ _SETTINGS: dict[str, frozenset[int]] = {
 
 
 class Source:
-    """Where a graph is from, and the program that runs it. Copies share it; a pickle reads the graph anew.
+    """Where a graph is from, and the program that runs it. Copies share it; a pickle reads the graph again.
 
     Args:
         path: of the model's file; None for one that was given as bytes.

@@ -37,7 +37,7 @@ class Program:
         inputs: names of what it is called with.
         captures: names of values of the graph around it that it reads, after the inputs.
         constants: values that do not change, by number.
-        weights: numbers of the values that are given anew at each call, by name.
+        weights: numbers of the values that are given again at each call, by name.
         outputs: numbers of the results.
         steps: in order.
         count: of all values.
@@ -361,7 +361,7 @@ def compiled(
     Args:
         model: the model.
         graph: its graph, or what was made of that.
-        weights: names of the initializers that are given anew at each call.
+        weights: names of the initializers that are given again at each call.
         compute_dtype: name of the dtype that float16 and bfloat16 are computed in; None for themselves.
         place: what to call the model in messages.
         memory, as_runtime: see `Options`.

@@ -87,7 +87,7 @@ class _Convolution(Module):
         reset(self, rng)
 
     def reset_parameters(self, rng: Rng = None) -> None:
-        """Draw weight and bias anew from U(-1/√n, 1/√n), n the entries that an output sees, in place."""
+        """Redraw weight and bias from U(-1/√n, 1/√n), n the entries that an output sees, in place."""
         rng = np.random.default_rng(rng)
         seen = math.prod(self._tensor("weight").shape[1:])
         for name in ("weight", "bias"):

@@ -106,7 +106,7 @@ class Embedding(Module):
         return out
 
     def reset_parameters(self, rng: Rng = None) -> None:
-        """Draw the table anew from the standard normal distribution, in place."""
+        """Redraw the table from the standard normal distribution, in place."""
         table = self._held("weight")
         fill_normal(table, np.random.default_rng(rng))
         if self.padding_idx is not None and isinstance(table, np.ndarray):

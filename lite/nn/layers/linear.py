@@ -75,7 +75,7 @@ class Linear(Module):
         reset(self, rng)
 
     def reset_parameters(self, rng: Rng = None) -> None:
-        """Draw weight and bias anew from U(-1/√in_features, 1/√in_features), in place.
+        """Redraw weight and bias from U(-1/√in_features, 1/√in_features), in place.
 
         Args:
             rng: a `numpy.random.Generator`, a seed, or None for fresh entropy.
@@ -334,7 +334,7 @@ class Bilinear(Module):
         reset(self, rng)
 
     def reset_parameters(self, rng: Rng = None) -> None:
-        """Draw weight and bias anew from U(-1/√in1_features, 1/√in1_features), in place."""
+        """Redraw weight and bias from U(-1/√in1_features, 1/√in1_features), in place."""
         rng = np.random.default_rng(rng)
         for name in ("weight", "bias"):
             fill_uniform(self._held(name), 1.0 / math.sqrt(self.in1_features), rng)

@@ -107,7 +107,7 @@ class Recurrent(Module):
         reset(self, self._rng)
 
     def reset_parameters(self, rng: Rng = None) -> None:
-        """Draw all parameters anew from U(-1/√hidden_size, 1/√hidden_size), in place."""
+        """Redraw all parameters from U(-1/√hidden_size, 1/√hidden_size), in place."""
         rng = np.random.default_rng(rng)
         for name in itertools.chain(*self._names):
             fill_uniform(self._held(name), 1.0 / math.sqrt(self.hidden_size), rng)

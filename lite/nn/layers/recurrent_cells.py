@@ -47,7 +47,7 @@ class _Cell(Module):
         reset(self, rng)
 
     def reset_parameters(self, rng: Rng = None) -> None:
-        """Draw all parameters anew from U(-1/√hidden_size, 1/√hidden_size), in place."""
+        """Redraw all parameters from U(-1/√hidden_size, 1/√hidden_size), in place."""
         rng = np.random.default_rng(rng)
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0.0
         for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):

@@ -269,7 +269,7 @@ class LossModule(TensorDictModuleBase):
         Args:
             module: a TensorDictModule, whose Parameters are kept; or `expand_dim` of them, to be stacked.
             module_name: the attribute that it is found under.
-            expand_dim: make so many networks of one: parameters (expand_dim, ...), drawn anew between the
+            expand_dim: make so many networks of one: parameters (expand_dim, ...), redrawn between the
                 least and the greatest number of each array.
             create_target_params: keep a copy, `target_<module_name>_params`.
             compare_against: Parameters of another network, which are constants where this one shares them.

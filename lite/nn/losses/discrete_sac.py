@@ -47,7 +47,7 @@ class DiscreteSACLoss(EntropyWeightedLoss):
         num_qvalue_nets, loss_function, alpha_init, min_alpha, max_alpha, fixed_alpha, delay_qvalue,
             separate_losses, reduction, skip_done_states, deactivate_vmap, use_prioritized_weights: as for
             `SACLoss`.
-        generator: seed or `numpy.random.Generator` for parameters drawn anew.
+        generator: seed or `numpy.random.Generator` for redrawn parameters.
 
     Raises:
         TypeError: the policy has no `get_dist`.

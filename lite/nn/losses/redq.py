@@ -1,4 +1,4 @@
-"""REDQLoss: soft actor-critic with many critics, of which a few, drawn anew each time, value next states."""
+"""REDQLoss: soft actor-critic with many critics, of which a few, redrawn each time, value next states."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class REDQLoss(EntropyWeightedLoss):
             separate_losses, reduction, deactivate_vmap: as for `SACLoss`.
         gSDE: give the policy "_eps_gSDE", zeros of the batch's shape.
         generator: seed or `numpy.random.Generator` for actions, the choice of critics, and parameters drawn
-            anew.
+            again.
 
     Raises:
         TypeError, RuntimeError, ValueError: as for `SACLoss`.
@@ -178,7 +178,7 @@ class REDQLoss(EntropyWeightedLoss):
         return out
 
     def _some(self, params: TensorDictBase) -> Any:
-        """The parameters of the critics that value next states, drawn anew."""
+        """The parameters of the critics that value next states, redrawn."""
         order = np.argsort(uniform(self._generator, (self.num_qvalue_nets,), np.dtype(np.float64)))
         chosen, size = np.sort(order[: self.sub_sample_len]), (self.sub_sample_len,)
         # Leaf by leaf, as a graph of lite.jit indexes no batch with what it has drawn.

@@ -40,7 +40,7 @@ class SACLoss(EntropyWeightedLoss):
 
     Args:
         actor_network: a policy with `get_dist`, whose samples have derivatives, such as one of `TanhNormal`.
-        qvalue_network: gives "state_action_value", (*batch, 1); one, to be drawn anew, or a list.
+        qvalue_network: gives "state_action_value", (*batch, 1); one, to be redrawn, or a list.
         value_network: gives "state_value", (*batch, 1); None for the second paper's losses.
         num_qvalue_nets, loss_function: how many critics, of which the least value counts; `distance_loss`.
         alpha_init, min_alpha, max_alpha, fixed_alpha: the weight of the entropy, and whether it is constant.

@@ -38,7 +38,7 @@ class TD3Loss(EnsembleLoss):
     Args:
         actor_network: writes "action".
         qvalue_network: gives "state_action_value", (*batch, 1), of observations and "action"; one, of which
-            `num_qvalue_nets` are made whose parameters are drawn anew, or a list of so many.
+            `num_qvalue_nets` are made whose parameters are redrawn, or a list of so many.
         action_spec: a `lite.data.Bounded`, the bounds of actions; or
         bounds: these bounds, two numbers or arrays.
         num_qvalue_nets: how many critics.
@@ -49,7 +49,7 @@ class TD3Loss(EnsembleLoss):
         reduction: "mean", "sum" or "none".
         deactivate_vmap: call the critics one after the other.
         use_prioritized_weights: see `LossModule`.
-        generator: seed or `numpy.random.Generator` for the noise and for parameters drawn anew.
+        generator: seed or `numpy.random.Generator` for the noise and for redrawn parameters.
 
     Raises:
         ValueError: both or none of `action_spec` and `bounds`, wrong bounds, unknown names.

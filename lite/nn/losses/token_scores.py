@@ -13,7 +13,7 @@ from lite._tree.keys import require_path, unravel_key
 MASKING_STRATEGIES = ("sft", "rlhf", "generic")
 IGNORED_TOKEN = -100
 _TOKENIZED_AGAIN = (
-    "Texts that are tokenized anew can give other tokens: let the actor read those of the batch "
+    "Texts that are tokenized again can give other tokens: let the actor read those of the batch "
     "(input_mode='tokens')."
 )
 

@@ -198,7 +198,7 @@ def _convolutions(cells: list[int], pooled: bool, given: Options, device: Device
 
 
 def _shrink(mlp: MLP, bound: float) -> None:
-    """Draw weight and bias of the last layer anew, from U(-bound, bound)."""
+    """Redraw weight and bias of the last layer, from U(-bound, bound)."""
     rng = np.random.default_rng()
     for parameter in mlp[-1].parameters():
         fill_uniform(parameter.data, bound, rng)

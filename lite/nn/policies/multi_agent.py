@@ -102,7 +102,7 @@ class MultiAgentMLP(Module):
         self.reset_parameters(rng)
 
     def reset_parameters(self, rng: Rng = None) -> None:
-        """Draw the parameters of each agent anew, in place."""
+        """Redraw the parameters of each agent, in place."""
         drawing = np.random.default_rng(rng)
         arrays = self.params.data
         for part in [arrays] if self.share_params else arrays.unbind(0):

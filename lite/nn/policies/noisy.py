@@ -93,7 +93,7 @@ class NoisyLinear(Module):
         self.reset_noise()
 
     def reset_parameters(self, rng: Rng = None) -> None:
-        """Draw mu anew, and set sigma to its initial values, in place; the noise stays."""
+        """Redraw mu, and set sigma to its initial values, in place; the noise stays."""
         drawing = np.random.default_rng(rng)
         bound = 1.0 / math.sqrt(self.in_features) if self.in_features > 0 else 0.0
         fill_uniform(self._held("weight_mu"), bound, drawing)
@@ -103,7 +103,7 @@ class NoisyLinear(Module):
             fill(self._held("bias_sigma"), self.std_init / math.sqrt(self.out_features))
 
     def reset_noise(self) -> None:
-        """Draw the noise anew, in place: products of one number per input and one per output."""
+        """Redraw the noise, in place: products of one number per input and one per output."""
         rng = generator(self)
         of_inputs, of_outputs = (
             np.sign(x) * np.sqrt(np.abs(x))
@@ -224,7 +224,7 @@ class NoisyLazyLinear(LazyLayer, NoisyLinear):
 
 
 def reset_noise(layer: Module) -> None:
-    """Draw the noise of a layer anew if it has any: for `Module.apply`.
+    """Redraw the noise of a layer if it has any: for `Module.apply`.
 
     Source:
         torchrl.modules.reset_noise.

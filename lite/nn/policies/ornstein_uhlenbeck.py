@@ -22,7 +22,7 @@ class OrnsteinUhlenbeckProcessModule(ExplorationModule):
 
     The noise of a step is n' = n + theta (mu - n) dt + sigma sqrt(dt) w, with w from the standard normal
     distribution; the action gets eps n'. The entries "_ou_prev_noise", n' - x0, and "_ou_steps", int64 of the
-    batch's shape, go from step to step in the TensorDict, and start anew where `is_init_key` is True. It
+    batch's shape, go from step to step in the TensorDict, and restart where `is_init_key` is True. It
     comes after a policy in a `TensorDictSequential`. Nothing changes unless `interaction_type()` is RANDOM
     or None.
 

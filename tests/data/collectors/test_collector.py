@@ -297,7 +297,7 @@ def test_hooks_and_what_comes_after_collecting():
 def test_split_trajectories_of_marked_steps():
     env = NativeCounting(AutoresetMode.NEXT_STEP, [(4,), (4,)])
     (split,) = Collector(env, frames_per_batch=20, total_frames=16, split_trajs=True)
-    # Four steps, one that starts anew, four steps, and one that does.
+    # Four steps, one that restarts, four steps, and one that does.
     assert split.shape == (4, 4)
     np.testing.assert_array_equal(split["step_count"][..., 0], np.broadcast_to(np.arange(4), (4, 4)))
     np.testing.assert_array_equal(split["collector", "traj_ids"][:, 0], [0, 2, 1, 3])
@@ -426,7 +426,7 @@ def test_arguments():
         (
             {"create_env_fn": NativeCounting(AutoresetMode.NEXT_STEP), "max_frames_per_traj": 3},
             ValueError,
-            "max_frames_per_traj needs environments that start anew one by one",
+            "max_frames_per_traj needs environments that restart one by one",
         ),
     ):
         with pytest.raises(kind, match=message):

@@ -277,7 +277,7 @@ LENGTH_LISTS = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=3), min
 @settings(max_examples=30)
 @given(LENGTH_LISTS, st.integers(1, 9), st.sampled_from([*MODES, None]), st.sampled_from([None, 1, 2, 4]))
 def test_any_episodes_in_batches_of_any_size(lists, time, mode, most):
-    """None is a vector of NEXT_STEP that starts nothing anew when asked."""
+    """None is a vector of NEXT_STEP that starts nothing again when asked."""
     if mode is None:
         env, most = NativeCounting(AutoresetMode.NEXT_STEP, lists), None
     else:

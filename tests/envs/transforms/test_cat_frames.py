@@ -20,7 +20,7 @@ def test_steps_and_sequences_give_the_same():
             step = TensorDict({"x": x[:, t]}, [2])
             if t == 0 or done[:, t - 1].any():
                 reset = np.ones(2, bool) if t == 0 else done[:, t - 1, 0]
-                # What goes on takes a step; what starts anew is reset.
+                # What goes on takes a step; what restarts is reset.
                 if not reset.all():
                     kept = frames._call(step.copy())["y"]
                     fresh = frames._call(step.copy(), reset)["y"]

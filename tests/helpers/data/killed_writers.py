@@ -46,7 +46,7 @@ CASES = [
 
 
 def frames(start: int, stop: int) -> Any:
-    """Frames by number; an episode ends every 13 of them, and the observation after that starts anew."""
+    """Frames by number; an episode ends every 13 of them, and the observation after that restarts."""
     step = np.arange(start, stop)
     obs = np.random.default_rng(1).random((997, 5), np.float32)
     end = step % 13 == 12

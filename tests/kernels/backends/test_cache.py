@@ -162,4 +162,4 @@ def test_a_warm_cache_is_read_where_nothing_may_be_written(tmp_path: Path) -> No
 def test_without_any_folder_there_is_one_warning(tmp_path: Path) -> None:
     count, warned = _run(PROGRAM, tmp_path / "empty", LITE_NUM_THREADS="1")
     assert count in (0, 2)  # beside the sources there may be some
-    assert (warned.count("compiled anew") == 1) == (count == 2)
+    assert (warned.count("compiled again") == 1) == (count == 2)

@@ -12,7 +12,7 @@ from lite.kernels.backends import choice, prebuilt
 
 @pytest.fixture
 def decide(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """`decide(library=..., numba=..., **environment)`: a choice made anew, with what is installed made up."""
+    """`decide(library=..., numba=..., **environment)`: a choice rebuilt, with what is installed made up."""
 
     def decide(library: Any = None, numba: bool = True, **environment: str) -> choice.Choice:
         for name in ("LITE_KERNELS", "NUMBA_DISABLE_JIT"):

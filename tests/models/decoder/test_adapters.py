@@ -85,7 +85,7 @@ def test_a_row_does_not_go_on_under_another_adapter(decoder: OnnxDecoder) -> Non
             attempt()
     assert decoder.lengths[0] == 5
     assert 0 not in decoder.acquire(2)  # it is not free
-    got = decoder.prefill(0, PROMPTS[0])  # begins anew
+    got = decoder.prefill(0, PROMPTS[0])  # restarts
     np.testing.assert_allclose(got, want(PROMPTS[0], "formal")[-1], atol=1e-4)
     decoder.adapter = None
     with pytest.raises(ValueError, match="computed with adapter 'formal'"):

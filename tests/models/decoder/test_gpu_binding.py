@@ -104,7 +104,7 @@ def test_operators_that_run_on_the_cpu(gpu: HostRuntime, monkeypatch: pytest.Mon
         ValueError, match="cuda_graphs=True: the graph's 'attention_mask' are read on the CPU"
     ):
         on_a_stream("slots", gpu, monkeypatch, on_cpu=["attention_mask"], cuda_graphs=True)
-    for name, inputs in (("slots", ["attention_mask"]), ("positions", [past])):  # these are bound anew
+    for name, inputs in (("slots", ["attention_mask"]), ("positions", [past])):  # these are bound again
         decoder, _ = on_a_stream(name, gpu, monkeypatch, on_cpu=inputs)
         decoder.prefill(0, [1, 2])
         logits = decoder.decode([3])

@@ -140,7 +140,9 @@ def test_an_assistant_is_loaded_once() -> None:
     pytest.importorskip("onnxruntime")
     wrapper = OnnxWrapper(MODEL, input_mode="text", assistant_model=MODEL)
     assert wrapper.get_new_version(num_samples=2).assistant_model is wrapper.assistant_model
-    assert wrapper.get_new_version(device="cpu").assistant_model is not wrapper.assistant_model  # opened anew
+    assert (
+        wrapper.get_new_version(device="cpu").assistant_model is not wrapper.assistant_model
+    )  # opened again
     assert wrapper.get_new_version(assistant_model=None).assistant_model is None
     assert wrapper.get_new_version(generate=False).assistant_model is None
 

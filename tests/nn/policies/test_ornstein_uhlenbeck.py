@@ -1,4 +1,4 @@
-"""OrnsteinUhlenbeckProcessModule: its formula, and where it starts anew."""
+"""OrnsteinUhlenbeckProcessModule: its formula, and where it restarts."""
 
 from __future__ import annotations
 

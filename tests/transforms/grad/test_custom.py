@@ -1,4 +1,4 @@
-"""Derivatives that a user writes, and results that are computed anew instead of kept."""
+"""Derivatives that a user writes, and results that are computed again instead of kept."""
 
 from __future__ import annotations
 

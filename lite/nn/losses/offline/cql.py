@@ -61,7 +61,7 @@ class CQLLoss(EntropyWeightedLoss):
         deterministic_backup: targets do not count entropy.
         num_random: how many uniform actions, actions of the policy, and those of the next states to value.
         with_lagrange, lagrange_thresh: learn a weight, `log_alpha_prime`, that keeps "loss_cql" there.
-        generator: seed or `numpy.random.Generator` for actions, and parameters drawn anew.
+        generator: seed or `numpy.random.Generator` for actions, and redrawn parameters.
 
     Raises:
         TypeError, RuntimeError, ValueError: as for `SACLoss`.

@@ -48,7 +48,7 @@ class IQLLoss(EnsembleLoss):
 
     Args:
         actor_network: a policy with `get_dist`.
-        qvalue_network: gives "state_action_value", (*batch, 1); one, to be drawn anew, or a list.
+        qvalue_network: gives "state_action_value", (*batch, 1); one, to be redrawn, or a list.
         value_network: gives "state_value", (*batch, 1).
         num_qvalue_nets: how many critics, of which the least value counts.
         loss_function: of critics: "l2", "l1" or "smooth_l1"; see `distance_loss`.
@@ -57,7 +57,7 @@ class IQLLoss(EnsembleLoss):
         expectile: 0.5 is the mean of the values of actions, 1 their maximum.
         separate_losses: parameters that networks share learn from "loss_actor" alone, then "loss_value".
         reduction, deactivate_vmap: "mean", "sum" or "none"; call the critics one after the other.
-        generator: seed or `numpy.random.Generator` for parameters drawn anew.
+        generator: seed or `numpy.random.Generator` for redrawn parameters.
 
     Raises:
         TypeError, ValueError: the policy has no `get_dist`; an unknown distance or reduction.
