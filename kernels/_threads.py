@@ -19,9 +19,9 @@ _pool: "ThreadPoolExecutor | None" = None
 
 
 def _default_threads() -> int:
-    asked = os.environ.get("LITE_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS") or ""
-    if asked.isdecimal() and int(asked) > 0:
-        return int(asked)
+    value = os.environ.get("LITE_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS") or ""
+    if value.isdecimal() and int(value) > 0:
+        return int(value)
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS or Windows
@@ -93,13 +93,13 @@ def for_rows(run: Callable[[int, int], None], rows: int, chunk: int) -> None:
             run(0, rows)
         return
     tickets = itertools.count()  # next() on it is atomic
-    left = [
-        run
-    ]  # emptied at the end: the pool keeps `work` until a thread wakes, which would keep arrays alive
+    # A list that is cleared at the end: the pool holds `work`, and so `run` and its arrays, until a thread
+    # wakes.
+    call = [run]
 
     def work() -> None:
         while (ticket := next(tickets)) < chunks:
-            left[0](ticket * chunk, min((ticket + 1) * chunk, rows))
+            call[0](ticket * chunk, min((ticket + 1) * chunk, rows))
 
     pool = _pool
     if pool is None:
@@ -111,8 +111,8 @@ def for_rows(run: Callable[[int, int], None], rows: int, chunk: int) -> None:
         work()
     finally:
         for helper in helpers:
-            helper.cancel()  # not started: the others have taken all the work
+            helper.cancel()  # one that has not started has nothing to do any more
     for helper in helpers:
         if not helper.cancelled():
             helper.result()
-    left.clear()
+    call.clear()

@@ -1,9 +1,9 @@
-"""Log-probs of given tokens from hidden states and the output matrix, without the logits of all tokens.
+"""Log-probs of given tokens from hidden states and the output matrix, computed in blocks of the vocabulary.
 
-Logits exist for one block: some ids of the vocabulary for many rows. Its softmax is joined with that of the
-blocks before it, as attention does with blocks of keys. Blocks of the vocabulary, and not of rows, because
-then each block of the matrix is read once for all rows, products have the shapes that BLAS is fast on, the
-derivative by a block of the matrix is one product, and quantised rows are dequantised once.
+Only one block of logits is in memory: some ids of the vocabulary for many rows. The softmax is accumulated
+over blocks (online softmax), as attention does over blocks of keys. Blocks are of the vocabulary and not of
+rows, because then each block of the matrix is read once for all rows, products have shapes that BLAS is fast
+on, the derivative by a block of the matrix is one product, and quantised rows are dequantised once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lite.kernels._row_numbers import run_rows
 _Array = NDArray[Any]
 
 BLOCK_BYTES = 32 << 20  # of logits; see bench/results/linear_log_probs.md
-_NARROWEST = 512  # ids: products with fewer are slower
+_NARROWEST = 512  # ids in a block; products with fewer are slower
 _NOTHING = np.empty(0, np.bool_)
 
 
@@ -38,7 +38,7 @@ class QuantizedRows(Protocol):
 
 
 class _Gradients(NamedTuple):
-    """Derivatives by the arguments of `LinearLogProbs`; None for those that were not asked for."""
+    """Derivatives by the arguments of `LinearLogProbs`; None for those that were not requested."""
 
     hidden: NDArray[Any] | None
     weight: NDArray[Any] | None
@@ -52,8 +52,9 @@ def linear_log_probs(
 ) -> _Array:  # fmt: skip
     """Natural log-prob of each id under the softmax of `hidden @ weight.T + bias`.
 
-    `token_log_probs(hidden @ weight.T + bias, ids)` without the array of logits. The absolute error against
-    float64 is below 1e-5. `lite.nn.functional.linear_log_probs` has a derivative.
+    The result is `token_log_probs(hidden @ weight.T + bias, ids)`, but the array of logits is never
+    allocated. The absolute error against float64 is below 1e-5. `lite.nn.functional.linear_log_probs` has a
+    derivative.
 
     Args:
         hidden: `(*batch, features)`, float16, bfloat16, float32 or float64.
@@ -61,11 +62,11 @@ def linear_log_probs(
             quantised matrices, an object with `shape` and `rows(start, stop)`, which gives float32.
         ids: integers, `(*batch)`.
         bias: `(vocabulary)`; -inf forbids an id.
-        mask: booleans, `(*batch)`: positions that are False get 0, and nothing is computed for them.
+        mask: booleans, `(*batch)`: positions that are False are not computed, and get 0.
         temperature: divides the logits; from 2**-126 to 2**100. One number, or one for each position.
         ignore_index: positions with this id get 0, as masked ones do.
-        block_bytes: size of a block of logits. Besides, memory holds a float32 block of a 16-bit or
-            quantised matrix that is no larger, a copy of `hidden` if rows are masked, and 60 bytes a row.
+        block_bytes: size of a block of logits. Further memory is a float32 block of a 16-bit or quantised
+            matrix, which is no larger, a copy of `hidden` if rows are masked, and 60 bytes for each row.
 
     Returns:
         Shape of `ids`, float32 (float64 if an array is float64). A row whose logits are all -inf scores -inf;
@@ -130,7 +131,7 @@ class LinearLogProbs:
     def _counted(
         self, ids: ArrayLike, mask: ArrayLike | None, ignore_index: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Numbers of the rows that count, and their ids."""
+        """Indices of the rows that count, and their ids."""
         given = to_numpy("ids", ids)
         if given.dtype.kind not in "iu":
             raise TypeError(f"ids must be integers, got {given.dtype}")
@@ -157,9 +158,8 @@ class LinearLogProbs:
         """Log-probs of the ids, in their shape; 0 where they do not count.
 
         Args:
-            directions: whether to keep the derivative of each by its own hidden state, which takes one more
-                product, of the weights of the softmax of a block while they are there. `gradients` takes none
-                then, and is by `hidden` alone.
+            directions: whether to keep the derivative of each log-prob by its hidden state, which takes one
+                more product for each block. `gradients` then takes none, and computes that by `hidden` alone.
         """
         from lite.kernels.cpu import linear_log_probs as cpu
 
@@ -182,18 +182,18 @@ class LinearLogProbs:
                 sums *= (-1.0 / (self._counts + self._rests)).astype(self._dtype)[:, None]
                 sums += own
                 sums *= self._inverses.astype(self._dtype)[:, None]
-                self._directions, self._hidden = sums, sums[:0]  # which nothing needs any more
+                self._directions, self._hidden = sums, sums[:0]  # hidden states are not needed any more
             distance = (self._logits - self._highest) * self._inverses
             distance[self._logits == self._highest] = 0.0
             found = distance - np.log(self._counts) - np.log1p(self._rests / self._counts)
-        found[self._highest == -np.inf] = -np.inf  # nothing can be drawn
+        found[self._highest == -np.inf] = -np.inf  # all logits are -inf
         found[np.isnan(self._rests)] = np.nan
         return self._spread(found.astype(self._dtype), self._shape)
 
     def gradients(self, g: _Array, hidden: bool, weight: bool = False, bias: bool = False) -> _Gradients:
-        """Derivatives by what is asked for, from that by the log-probs, after `log_probs`.
+        """The requested derivatives, from `g`, the derivative by the log-probs; called after `log_probs`.
 
-        Without directions logits are computed once more, of rows where `g` is not 0.
+        Without directions the logits of rows where `g` is not 0 are computed again.
         """
         given = g.reshape(-1)[self._at]
         if self._directions is not None:
@@ -231,16 +231,16 @@ class LinearLogProbs:
         return _Gradients(self._spread(sums, (*self._shape, self._features)), of_weight, of_bias)
 
     def _blocks(self, rows: _Array) -> Iterator[tuple[slice, int, _Array, _Array]]:
-        """Logits of blocks: a part of the rows, the first id, the matrix's rows, and the logits.
+        """Blocks of logits: a part of the rows, the first id, the matrix's rows, and the logits.
 
-        The memory of logits is the same for all, and may be written to.
+        All blocks share the memory of the logits, which may be written to.
         """
         room = max(1, self._block_bytes // self._dtype.itemsize)
         width = room // max(1, min(len(rows), room // _NARROWEST))
-        if self._quantized or self._weight.dtype != self._dtype:  # rows that are converted take memory, too
+        if self._quantized or self._weight.dtype != self._dtype:  # converted rows take memory, too
             width = min(width, max(_NARROWEST, room // max(1, self._features)))
-        width = _even(self._vocabulary, width)
-        height = _even(len(rows), max(1, room // max(1, width)))
+        width = _even_size(self._vocabulary, width)
+        height = _even_size(len(rows), max(1, room // max(1, width)))
         memory = np.empty(width * height, self._dtype)
         for start in range(0, len(rows), max(1, height)):
             part = slice(start, min(start + height, len(rows)))
@@ -255,7 +255,7 @@ class LinearLogProbs:
                 yield part, first, matrix, block
 
     def _matrix(self, first: int, last: int) -> _Array:
-        """Rows of the output matrix in the type to compute in."""
+        """Rows of the output matrix in the dtype of the computation."""
         if not self._quantized:
             return self._weight[first:last].astype(self._dtype, copy=False)
         rows = np.asarray(self._weight.rows(first, last))
@@ -290,13 +290,13 @@ def _floats(name: str, value: ArrayLike) -> _Array:
 
 
 def _taken(rows: _Array, at: NDArray[np.int64]) -> _Array:
-    """The rows with these ascending numbers, which are not copied if they are all."""
+    """The rows at ascending indices; not copied if these are all rows."""
     return rows if len(at) == len(rows) else rows[at]
 
 
-def _even(count: int, most: int) -> int:
-    """The size of parts of `count` things that are nearly alike and have `most` at most."""
-    return -(-count // -(-count // most)) if count else 0
+def _even_size(count: int, limit: int) -> int:
+    """The size of a part if `count` items are split evenly into parts of at most `limit`."""
+    return -(-count // -(-count // limit)) if count else 0
 
 
 def _add_product(a: _Array, b: _Array, out: _Array, first: bool) -> None:

@@ -76,7 +76,7 @@ def _side_by_side(a: Floats, b: Floats, first: int, n: int, tails: Floats, lane:
 
 @jit
 def _step(a: Floats, b: Floats, first: int, n: int, tails: Floats) -> None:
-    """The same for one step of n sequences, whose x of the next step is in `tails`."""
+    """`_side_by_side` for one step of n sequences; `tails` holds x of the next step."""
     full_width()
     for i in range(n):
         k = np.uintp(first + i)
@@ -88,7 +88,7 @@ def _step(a: Floats, b: Floats, first: int, n: int, tails: Floats) -> None:
 
 @jit
 def _recur(a: Floats, b: Floats, rows: int, n: int, tails: Floats, by_time: bool) -> None:
-    """The same for the lines of a tile, along time or not."""
+    """`_side_by_side` for the lines of a tile, along time or not."""
     if by_time:
         for k in range(0, rows, _SIDE):
             _side_by_side(a, b, k * n, n, tails, k)
@@ -123,7 +123,7 @@ def _tile(
 
 @jit
 def _at(operand: Operand, place: Place) -> int:
-    """Where in the memory of an operand a (row, line, entry) is."""
+    """The position of a (row, line, entry) in the memory of an operand."""
     return place[0] * operand[1] + place[1] * operand[2] + place[2] * operand[3]
 
 
@@ -223,9 +223,9 @@ def short_lambda_returns(
     reward: Floats, value: Floats, done: Bools, terminated: Bools, gamma: float, lmbda: float,
     out: Floats, memory: Floats, time: int,
 ) -> None:  # fmt: skip
-    """`lambda_returns` of few sequences in one piece, with one gamma and lmbda: less to hand over.
+    """`lambda_returns` of a few contiguous sequences with one gamma and lmbda, which has fewer arguments.
 
-    `memory` has room for four numbers a step, and one more for each sequence.
+    `memory` has room for four numbers for each step, and one for each sequence.
     """
     n = reward.size
     a, b, more = memory[:n], memory[n : 2 * n], memory[2 * n :]
@@ -275,8 +275,8 @@ def fixed_lambda_returns(
 def _ratios(weight: Weight, place: Place, out: Floats, first: int, n: int) -> None:
     """Weights of n entries of a line: exponentials of the differences of two operands.
 
-    They count as 0 where they are below all normal numbers, and are taken in two steps where they may be
-    infinite: the limits say from where down and up, what the second step is, and its exponential.
+    A weight below the normal numbers is 0. Where the exponential may overflow, it is computed in two steps.
+    The limits are: the least and the largest difference, the second step, and its exponential.
     """
     full_width()
     learner, actor, limits = weight

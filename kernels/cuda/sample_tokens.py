@@ -55,17 +55,17 @@ def draw(
     bias: tuple[NDArray[Any], ...], options: NDArray[np.float64], model: DeviceMemory | None,
     details: Details | None, reused: Reused,
 ) -> Draws:  # fmt: skip
-    """A token of each row, and what became of the row. Waits for the device.
+    """Draw a token of each row. Waits for the device.
 
     Args:
-        logits: or other scores to draw from.
+        logits: logits, or other scores to draw from.
         keep: flags of tokens, or words of their bits.
         previous: all previous tokens, row r's from `starts[r]` to `starts[r + 1]`.
-        bias: offsets, ids and values, on the host; all ids are of the vocabulary.
+        bias: offsets, ids and values, on the host; all ids are in the vocabulary.
         options: rows of temperatures, top_k, top_p, min_p, typical_p, penalties, and uniform draws.
-        model: the logits, where details are wanted.
-        details: which.
-        reused: memory to work in, the tokens among it.
+        model: the logits of the model, if details are wanted.
+        details: the details to compute, or None.
+        reused: scratch memory, which includes the tokens.
 
     Returns:
         The draws; outcomes are `DRAWN`, `NOTHING` or `UNKNOWN`.
@@ -95,13 +95,13 @@ def draw(
     if details is None or model is None:
         gpu.launch(sample, blocks, _THREADS, *operands, shared=shared)
         return Draws(tokens, gpu.fetch(found)[:rows])
-    told, told_layout, _ = layout_of(gpu, model)
+    plain, plain_layout, _ = layout_of(gpu, model)
     n, listed = details.best, details.kept
     numbers = reused.array(gpu, "numbers", rows * (NUMBERS + n), np.float64)
     kept = reused.array(gpu, "kept", rows * size * listed, np.int32)
     ranked = reused.array(gpu, "ranked", rows * n, np.int64)
     gpu.launch(
-        sample_with_details, blocks, _THREADS, *operands, told, told_layout,
+        sample_with_details, blocks, _THREADS, *operands, plain, plain_layout,
         reused.array(gpu, "plain", blocks * size, np.float32), numbers, n, ranked, int(listed), kept,
         shared=shared,
     )  # fmt: skip

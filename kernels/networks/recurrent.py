@@ -10,21 +10,21 @@ from lite.kernels.cpu import recurrent as kernels
 Floats = NDArray[np.float32]
 
 _SERIAL = 1 << 21  # multiplications: below, starting a thread costs more than it saves
-_ROWS = 8  # that a thread takes at once
+_ROWS = 8  # in a chunk for a thread
 
 
 def lstm(x: Floats, h: Floats, c: Floats, weight: Floats) -> tuple[Floats, Floats, Floats]:
     """The states of a long short-term memory.
 
     Args:
-        x: (steps, rows, 4 * size): projected inputs of the gates i, f, g and o; where they lie in order, the
-            gates are written over them.
-        h: (rows, size), the first; `size` is a multiple of 16.
-        c: likewise.
+        x: (steps, rows, 4 * size): projected inputs of the gates i, f, g and o. A contiguous array is
+            overwritten with the gates.
+        h: (rows, size), the initial state; `size` is a multiple of 16.
+        c: (rows, size), the initial cell state.
         weight: (size, 4 * size).
 
     Returns:
-        all states h (steps + 1, rows, size), all c, and the gates, like `x`.
+        All states h (steps + 1, rows, size), all c, and the gates, of the shape of `x`.
     """
     times, rows, size = x.shape[0], *h.shape
     gates = contiguous(x, np.float32)
@@ -38,15 +38,15 @@ def lstm(x: Floats, h: Floats, c: Floats, weight: Floats) -> tuple[Floats, Float
 def lstm_gradients(
     gates: Floats, all_c: Floats, weight: Floats, g: Floats, h: Floats, c: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """The derivatives by x, and by the first h and c.
+    """The derivatives by x, and by the initial h and c.
 
     Args:
         gates: of `lstm`.
         all_c: of `lstm`.
         weight: (size, 4 * size).
-        g: (steps, rows, size): the derivative by the states h but the first.
-        h: (rows, size): that by the last h, in addition.
-        c: likewise.
+        g: (steps, rows, size): the derivative by all states h but the initial one.
+        h: (rows, size): the derivative by the last h, which is added.
+        c: (rows, size): the derivative by the last c.
     """
     shares = np.empty_like(gates)
     dh, dc = (np.array(given, np.float32, order="C") for given in (h, c))
@@ -62,12 +62,12 @@ def gru(x: Floats, h: Floats, weight: Floats, bias: Floats | None) -> tuple[Floa
 
     Args:
         x: (steps, rows, 3 * size): projected inputs of the gates r and z, and of n.
-        h: (rows, size), the first; `size` is a multiple of 16.
+        h: (rows, size), the initial state; `size` is a multiple of 16.
         weight: (size, 3 * size).
         bias: (size,), of the product that r multiplies, or None.
 
     Returns:
-        all states h (steps + 1, rows, size), and (steps, rows, 4 * size): r, z, that product, and n.
+        All states h (steps + 1, rows, size), and (steps, rows, 4 * size): r, z, that product, and n.
     """
     times, rows, size = x.shape[0], *h.shape
     gates = np.empty((times, rows, 4 * size), np.float32)
@@ -83,14 +83,14 @@ def gru(x: Floats, h: Floats, weight: Floats, bias: Floats | None) -> tuple[Floa
 def gru_gradients(
     gates: Floats, all_h: Floats, weight: Floats, g: Floats, h: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """The derivatives by x, by the products with the weight, like x, and by the first h.
+    """The derivatives by x, by the products with the weight (of the shape of x), and by the initial h.
 
     Args:
         gates: of `gru`.
         all_h: of `gru`.
         weight: (size, 3 * size).
-        g: (steps, rows, size): the derivative by the states h but the first.
-        h: (rows, size): that by the last h, in addition.
+        g: (steps, rows, size): the derivative by all states h but the initial one.
+        h: (rows, size): the derivative by the last h, which is added.
     """
     dh = np.array(h, np.float32, order="C")
     rows, size = dh.shape
@@ -106,7 +106,7 @@ def _chunk(gates: Floats, size: int) -> int:
 
 
 def _panels(weight: Floats) -> Floats:
-    """A matrix in panels of 32 columns one after the other, and one of 16 at the end if they do not fit."""
+    """A matrix as consecutive panels of 32 columns, with one of 16 columns at the end if needed."""
     depth, columns = weight.shape
     out, wide = np.empty(weight.size, np.float32), columns // 32 * 32
     out[: wide * depth].reshape(-1, depth, 32)[:] = weight[:, :wide].reshape(depth, -1, 32).swapaxes(0, 1)

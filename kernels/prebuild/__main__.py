@@ -41,30 +41,30 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--compiler", metavar="COMMAND", help='of C, such as "gcc" or "python -m ziglang cc"; default: CC'
     )
-    asked = parser.parse_args(arguments)
-    if asked.output is None and asked.wheel is None:
+    args = parser.parse_args(arguments)
+    if args.output is None and args.wheel is None:
         parser.error("--output DIR or --wheel [DIR] is needed")
-    if asked.libraries is not None and (asked.wheel is None or asked.output is not None):
+    if args.libraries is not None and (args.wheel is None or args.output is not None):
         parser.error("--libraries DIR goes with --wheel, and not with --output")
-    if asked.into is not None and (asked.wheel is None or not asked.into.is_file()):
-        parser.error(f"--into WHEEL is a file, and goes with --wheel, got {asked.into}")
+    if args.into is not None and (args.wheel is None or not args.into.is_file()):
+        parser.error(f"--into WHEEL is a file, and goes with --wheel, got {args.into}")
     try:
-        targets = chosen(asked.target)
-        if asked.wheel is not None:
+        targets = chosen(args.target)
+        if args.wheel is not None:
             wheel.tag(targets)
     except ValueError as error:
         parser.error(str(error))
     with tempfile.TemporaryDirectory() as scratch:
-        folder = asked.libraries or asked.output or Path(scratch)
+        folder = args.libraries or args.output or Path(scratch)
         try:
-            if asked.libraries is None:
-                manifest = library.build_all(targets, folder, asked.compiler, tell=_tell)
-                if asked.output is not None:
+            if args.libraries is None:
+                manifest = library.build_all(targets, folder, args.compiler, tell=_tell)
+                if args.output is not None:
                     print(f"wrote {manifest}")
-            if asked.into is not None:
-                print(f"wrote {wheel.insert(folder, targets, asked.into, asked.wheel)}")
-            elif asked.wheel is not None:
-                print(f"wrote {wheel.pack(folder, targets, asked.wheel)}")
+            if args.into is not None:
+                print(f"wrote {wheel.insert(folder, targets, args.into, args.wheel)}")
+            elif args.wheel is not None:
+                print(f"wrote {wheel.pack(folder, targets, args.wheel)}")
         except (library.BuildError, OSError, ValueError) as error:
             sys.exit(f"error: {error}")
 

@@ -35,8 +35,7 @@ def get(td: Container, key: NestedKey, default: object = MISSING, **lazy_kwargs:
             without effect on dense leaves.
 
     Raises:
-        KeyError: if `key` is not a nested key, or is missing while
-            `set_get_defaults_to_none(False)` is in force.
+        KeyError: `key` is not a nested key, or is missing under `set_get_defaults_to_none(False)`.
 
     Example:
         >>> from lite import TensorDict
@@ -46,7 +45,7 @@ def get(td: Container, key: NestedKey, default: object = MISSING, **lazy_kwargs:
     """
     if not lazy_kwargs:
         # A dense container has its direct entries in a dict, which is read without a further call.
-        entry = td._data.get(key) if type(key) is str else entry_below(td, key)
+        entry = td._data.get(key) if type(key) is str else dense_entry(td, key)
         if entry is None:
             entry = td._get_entry(key if type(key) is str else require_path(key))
     else:
@@ -62,8 +61,8 @@ def get(td: Container, key: NestedKey, default: object = MISSING, **lazy_kwargs:
     return default
 
 
-def entry_below(td: Container, path: Any) -> Any:
-    """The entry at a flat path through dense containers only; None for anything else."""
+def dense_entry(td: Container, path: Any) -> Any:
+    """The entry at a path through dense containers only; None for anything else."""
     node: Any = td if type(path) is tuple and path else None
     for name in path if node is not None else ():
         if type(name) is not str or not isinstance(node, Container):
@@ -73,7 +72,7 @@ def entry_below(td: Container, path: Any) -> Any:
 
 
 def get_at(td: Container, key: NestedKey, index: object, default: object = MISSING) -> Any:
-    """`get(key, default)`, indexed with `index` if there is such an entry."""
+    """The entry at `key`, indexed; `default` if the key is missing."""
     entry = td._get_entry(require_path(key))
     return td.get(key, default) if entry is None else entry[index]
 
@@ -106,9 +105,9 @@ def getitem(td: Container, index: Any) -> Any:
         return td._index(index)
     else:
         first = type(index[0]) if index else None
-        if first is int or first is slice:  # no path begins like that
+        if first is int or first is slice:  # an index, as keys begin with a string
             return td._index(index)
-        entry = entry_below(td, index)
+        entry = dense_entry(td, index)
     found = type(entry)
     if found is ndarray or found is class_registry.dense:
         return entry
@@ -123,7 +122,7 @@ def getitem(td: Container, index: Any) -> Any:
 
 
 def getitems(td: Container, index: object) -> Any:
-    """Batched fetch, called by data loaders with a list of indices."""
+    """The elements at a list of indices; data loaders call it."""
     return td._index(index)
 
 
@@ -255,7 +254,7 @@ def set_(td: T, key: NestedKey, item: object, *, non_blocking: bool = False) -> 
         KeyError: the key, or one of the keys of a nested value, does not exist.
         ValueError: the value cannot be broadcast to the entry, or is of another kind.
     """
-    target: Any = td._data.get(key) if type(key) is str else entry_below(td, key)
+    target: Any = td._data.get(key) if type(key) is str else dense_entry(td, key)
     number = type(item) in NUMBERS
     ready = fitting(target, td._to_entry(item), ()) if number else fitting(target, item)
     if ready is not None:
@@ -356,7 +355,7 @@ def setdefault(td: Container, key: NestedKey, default: object, inplace: bool = F
     if key in td:
         return td.get(key)
     with Writes() as writes:
-        writes.keep(td)  # ragged rows can be stored in a lazy stack, but not read as one array
+        writes.keep(td)  # undone if `get` fails: a lazy stack stores ragged rows, but cannot stack them
         td.set(key, default, inplace=inplace)
         return td.get(key)
 
@@ -367,5 +366,5 @@ def create_nested(td: T, key: NestedKey) -> T:
 
 
 def key_completions(td: Container) -> list[Any]:
-    """The completions that a notebook offers after `td["`: all keys, those of nested entries as tuples."""
+    """The completions of a notebook after `td["`: all keys, nested ones as tuples."""
     return list(td.keys(True))

@@ -98,10 +98,12 @@ def backward(
 ) -> None:
     """Run the backward pass from all traced entries, and add the gradients to `grad` of the Parameters.
 
-    Args: gradient: a TensorDict with the gradient of each traced entry; by default 1 for entries of one
-        element. retain_graph: whether `backward` can be called again. create_graph: must be False, as second
-        derivatives are not supported. inputs: the Parameters that get gradients, in a list or a TensorDict;
-        all if not given.
+    Args:
+        gradient: a TensorDict with the gradient of each traced entry; by default 1 for entries of one
+            element.
+        retain_graph: whether `backward` can be called again.
+        create_graph: must be False, as second derivatives are not supported.
+        inputs: the Parameters that get gradients, in a list or a TensorDict; all if not given.
 
     Raises:
         RuntimeError: no entry was computed from Parameters, or one needs a `gradient`.

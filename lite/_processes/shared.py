@@ -1,4 +1,4 @@
-"""Arrays in memory that processes share, and how a TensorDict in it is sent to another process.
+"""Arrays in shared memory, and TensorDicts of them that are sent to other processes.
 
 Code for mapped files and processes is imported on the first call, so that `import lite` stays fast.
 """
@@ -16,17 +16,17 @@ from lite._tree.walks import leaves, like_leaf, nodes
 
 
 def share_memory_(td: T) -> T:
-    """Move all arrays to memory that processes share, and lock; returns self.
+    """Move all arrays to shared memory, and lock; returns self.
 
-    Processes that are started afterwards, or get self through a queue, pipe or pool of
-    `multiprocessing` or `concurrent.futures`, have the same arrays: writes of one are seen by all.
-    Nothing is copied on the way, so the sender must live until it is received: a process that ends waits
-    for that, up to 5 seconds, and a later receiver gets a ConnectionError. The same holds for views of
-    self, such as `td[0]`. The memory is free again when no process holds an array in it. Objects are
-    copied, and arrays that were taken out of self before keep the old memory.
+    Processes that are started afterwards, or receive self through a queue, pipe or pool of
+    `multiprocessing` or `concurrent.futures`, share the arrays: all see the writes of one. Sending copies
+    nothing, so the sender must live until self is received: a process that ends waits for that, up to 5
+    seconds, and a later receiver gets a ConnectionError. The same holds for views of self, such as `td[0]`.
+    The memory is freed when no process holds an array in it. Objects are copied. Arrays that were read from
+    self before keep the old memory.
 
     Raises:
-        RuntimeError: an array is memory-mapped, and so shared already.
+        RuntimeError: an array is memory-mapped, and therefore shared already.
         TypeError: an array on a GPU, or inside a `vmap`.
 
     Example:
@@ -55,7 +55,7 @@ def share_memory_(td: T) -> T:
 
 
 def is_shared(td: Container) -> bool:
-    """Whether every array, or the array that it is a view of, lies in memory of `share_memory_`.
+    """Whether every array, or its base, lies in memory of `share_memory_`.
 
     For mapped files see `is_memmap`.
     """

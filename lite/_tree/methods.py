@@ -17,7 +17,8 @@ T = TypeVar("T")
 class LazyModule:
     """A module whose functions are `LazyMethod`s until it has been imported.
 
-    Args: name: the full name.
+    Args:
+        name: the full name.
     """
 
     def __init__(self, name: str) -> None:
@@ -31,10 +32,11 @@ class LazyModule:
 
 
 class LazyMethod:
-    """An attribute of a class that is made, and takes this one's place, on its first access.
+    """An attribute of a class that replaces itself by the real one on its first access.
 
-    Args: make: returns the attribute: a function, classmethod, staticmethod or property. module: where it is
-        implemented.
+    Args:
+        make: returns the real attribute: a function, classmethod, staticmethod or property.
+        module: the module that implements it.
     """
 
     def __init__(self, make: Callable[[], Any], module: str) -> None:
@@ -55,7 +57,7 @@ class LazyMethod:
 
 
 def set_lazily(cls: type, name: str, make: Callable[[], Any], module: str) -> None:
-    """Set an attribute of a class that is made on its first access."""
+    """Set an attribute of a class to a `LazyMethod`."""
     method = LazyMethod(make, module)
     method.__set_name__(cls, name)
     setattr(cls, name, method)

@@ -1,4 +1,4 @@
-"""Which environments ended: the entries done, terminated and truncated at every level of a TensorDict."""
+"""The entries done, terminated and truncated at every level of a TensorDict, and resets by them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _Reset = tuple[Any, NDArray[Any]]  # a node, and where it ended
 
 
 class DoneStates:
-    """The done entries that a spec names, read once, so that each step finds them without looking at specs.
+    """The done entries of a spec, listed once, so that steps do not read specs.
 
     Attributes:
         leaves: the names and shapes of the entries at this level.
-        nested: the levels below, by name.
+        nested: the nested levels, by name.
         ndim: batch dimensions of the environment.
     """
 
@@ -52,9 +52,9 @@ class DoneStates:
         return cls(leaves, nested, data.ndim)
 
     def complete(self, data: Any) -> None:
-        """Give the entries the shapes of the specs, and write those that are missing.
+        """Reshape the entries to their specs, and add the missing ones.
 
-        Without "terminated" it is "done"; without "done" it is "terminated" or "truncated"; others are False.
+        A missing "terminated" is "done"; a missing "done" is "terminated" or "truncated"; others are False.
 
         Raises:
             RuntimeError: "terminated" is missing, but there are "done" and "truncated".
@@ -86,19 +86,19 @@ class DoneStates:
             data.set(name, value)
 
     def any(self, data: Any) -> bool:
-        """Whether anything ended; what a level says holds for those below, too."""
+        """Whether any environment ended; a level with done entries decides for its nested levels."""
         if self.leaves:
             values = (data.get(name, None) for name, _ in self.leaves)
             return any(bool(value.any()) for value in values if value is not None)
         return any(nested.any(data.get(name)) for name, nested in self.nested.items())
 
     def mark(self, data: Any, key: str, always: bool = False) -> bool:
-        """Write where each level ended, if anything did; returns whether it did.
+        """Write the mask of ended environments at each level, if any ended; returns whether any did.
 
         Args:
             data: has the done entries.
             key: the last part of the key that is written at each level.
-            always: write it where nothing ended, too.
+            always: write the mask if no environment ended, too.
         """
         found = self.any(data)
         for node, ended in list(self._levels(data)):
@@ -109,7 +109,7 @@ class DoneStates:
         return found
 
     def ended(self, data: Any) -> NDArray[np.bool_] | None:
-        """Where this level ended; None if it has no done entries."""
+        """The mask of environments that ended at this level; None if it has no done entries."""
         if not self.leaves:
             return None
         ended = np.zeros((*data.batch_size, 1), np.bool_)
@@ -132,14 +132,14 @@ def terminated_or_truncated(
     key: str | None = "_reset",
     write_full_false: bool = False,
 ) -> bool:
-    """Tell whether anything ended, and write where, at each level that has done entries.
+    """Whether any environment ended; writes the mask of those that did at each level with done entries.
 
     Args:
         data: a TensorDict such as the "next" of a step.
-        full_done_spec: names the done entries; by default they are all that are called done, terminated or
-            truncated. What one level says holds for the levels below.
-        key: the entry, bool, that is True where a level is done, terminated or truncated; None for none.
-        write_full_false: write it where nothing ended, too.
+        full_done_spec: the specs of the done entries; by default they are all entries called done, terminated
+            or truncated. A level with done entries decides for its nested levels.
+        key: the entry of the mask: done, terminated or truncated; None to write nothing.
+        write_full_false: write the mask if no environment ended, too.
 
     Returns:
         Whether any of the entries is True.
@@ -160,9 +160,9 @@ def terminated_or_truncated(
 
 
 def update_where_reset(tensordict: Any, tensordict_reset: Any, reset_keys: Sequence[NestedKey]) -> Any:
-    """Write what a reset gave into the TensorDict that asked for it, where its "_reset" entries are True.
+    """Write the result of a reset into a TensorDict where its "_reset" entries are True, and remove these.
 
-    The "_reset" entries are removed. One of a level holds for the levels below.
+    The entry of a level decides for its nested levels.
     """
     if not reset_keys:
         return tensordict.update(tensordict_reset)

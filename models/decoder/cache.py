@@ -1,22 +1,21 @@
-"""The key/value cache of a batch of rows, in two forms that behave alike.
+"""The protocol of key/value caches of a batch of rows, and functions that the caches share.
 
-Both hold *rows*: sequences of their own length that can be extended, forked, truncated and reset one by one.
-How rows share a run of the graph is the graph's business:
+A row is a sequence of its own length that can be extended, forked, truncated and reset. The graph decides how
+rows share a run:
 
 - `SlotCache`, for GroupQueryAttention: one buffer per cache tensor with a slot for each row, bound as past
   and as present at once, so that nothing is moved from step to step.
-- `BlockCache`, for graphs that return past and new keys concatenated: two buffers per cache tensor that
-  take turns.
+- `BlockCache`, for graphs that return past and new keys concatenated: two buffers per cache tensor, which are
+  past and present in turn.
+- `RecomputeCache`, for graphs without a cache: it keeps the tokens instead.
 
-Graphs without a cache have a third, `RecomputeCache`, that keeps the tokens instead.
-
-Many prompts run in waves, so that the activations do not grow with their number (`similar_lengths`).
-New tokens of different number are padded on the right within a run, which is exact for every causal graph,
-since no real position looks at what follows it; only where a graph gives the logits of the last position
-alone, rows that share a run have equally many. It is the *past* that has to lie as the graph wants it.
+Many prompts run in waves, so that the activations do not grow with their number (`similar_lengths`). Rows
+with different numbers of new tokens are padded on the right, which is exact for every causal graph, as no
+token attends to later ones. If a graph gives the logits of the last position alone, the rows of a run have
+equally many new tokens.
 
 Only the graph computes on cache contents. They stay in memory on the graph's device and are bound by pointer;
-rows move between buffers by plain byte copies on that device.
+rows move between buffers by byte copies on that device.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ from lite.models.decoder.memory import DeviceBuffer, copy_runs
 from lite.models.graph.session import runtime_of
 from lite.models.graph.tensors import ELEMENT_TYPES
 
-MAX_TOKENS = 4096  # of one run, filler included: bounds the activations
-ENOUGH_TOKENS = 512  # of one run: what it takes whatever its length is a few per cent of their time then
+MAX_TOKENS = 4096  # of one run, padding included: bounds the activations
+ENOUGH_TOKENS = 512  # of one run: its fixed costs are a few per cent of the time then
 
 
 class KVCache(Protocol):
@@ -49,30 +48,30 @@ class KVCache(Protocol):
     ) -> list[Logits]:
         """Append tokens to rows; returns the logits of each row's new positions, or its last one.
 
-        Like those of a step they may stay on the graph's GPU. With `hidden` the hidden states come in their
-        place, for graphs with `output_rows`.
+        They may stay on the graph's GPU. With `hidden`, for graphs with `output_rows`, the result is hidden
+        states instead.
         """
 
     def step(self, rows: Sequence[int], tokens: NDArray[np.int64]) -> Logits:
         """Append one token to each row; returns logits (n, V), which may stay on the graph's GPU.
 
-        Fast for the same rows again, which may then get the same array with new contents.
+        It is fast for the rows of the last step, and may then return the same array with new contents.
         """
 
     def fork(self, source: int, target: int) -> None:
         """Make `target` a copy of `source`."""
 
     def truncate(self, row: int, length: int) -> None:
-        """Forget what follows the first `length` tokens."""
+        """Remove all tokens of a row after the first `length`."""
 
     def settle(self, row: int) -> None:
-        """Hold a row that is to rest in no more memory than its tokens need."""
+        """Shrink the memory of an idle row to what its tokens need."""
 
     def resize(self, rows: int) -> None:
-        """Have room for `rows` rows."""
+        """Set the number of rows."""
 
     def reserve(self, length: int, rows: int) -> None:
-        """Expect `rows` rows of up to `length` tokens; 0 for nothing in particular."""
+        """Expect `rows` rows of up to `length` tokens; 0 for unknown."""
 
     @property
     def nbytes(self) -> int:
@@ -84,7 +83,7 @@ class Line(NamedTuple):
 
     Attributes:
         buffers: one per cache tensor.
-        number: which line.
+        number: index of the line.
         length: positions of a line.
         start: the first position of the row.
     """
@@ -99,7 +98,7 @@ def new_buffers(graph: PlacedGraph, lines: int, length: int) -> list[DeviceBuffe
     """A buffer for each cache tensor, with room for `lines` lines of `length` positions."""
     size = lines * line_bytes(graph.spec, length)
     buffers = [DeviceBuffer(size, graph.device, graph.index, stream=graph.stream) for _ in graph.spec.cache]
-    if runtime_of(graph.session) == "numpy":  # a hidden NaN times a weight of 0 is NaN
+    if runtime_of(graph.session) == "numpy":  # uninitialized memory may hold NaN, which a mask of 0 keeps
         for buffer in buffers:
             buffer.zero()
     return buffers
@@ -127,9 +126,9 @@ def _vector_bytes(spec: GraphSpec) -> int:
 
 
 def round_capacity(needed: int, wished: int, context_length: int | None) -> int:
-    """Positions to allocate where `needed` must fit: a multiple of 32, never more than the model can use.
+    """Positions to allocate for `needed` or more: a multiple of 32, at most the model's context.
 
-    (The operators take the capacity for the length of a sequence, and refuse one longer than the context.)
+    Operators take the capacity for the length of a sequence, and refuse one longer than the context.
     """
     rounded = max(32, -(-max(needed, wished) // 32) * 32)
     return max(needed, min(rounded, context_length)) if context_length else rounded
@@ -149,8 +148,8 @@ def similar_lengths(
 ) -> list[list[int]]:
     """Split rows into runs of similar length; returns indices of `lengths`.
 
-    A run has at most `most(longest)` rows, but at least one. A row that is longer than those of a run joins
-    them if they get at most `filler` tokens more of that: with 0 all rows of a run are equally long.
+    A run has at most `most(longest)` rows, but at least one. A longer row joins a run if this adds at most
+    `filler` tokens of padding: with 0 all rows of a run are equally long.
     """
     runs: list[list[int]] = []
     for i in np.argsort(lengths, kind="stable").tolist():

@@ -1,4 +1,4 @@
-"""Formulas (see `formulas`) as functions that compiled code calls."""
+"""Numba intrinsics of formulas (see `formulas`), which compiled code calls."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,9 +20,9 @@ def _call(
     builder: ir.IRBuilder, formula: Formula, given: list[ir.Value], result: ir.Type,
     define: Callable[[ir.Function], None],
 ) -> ir.Value:  # fmt: skip
-    """Call the function of a formula for arguments of these types, which `define` writes if it is new.
+    """Call the LLVM function of a formula for arguments of these types; `define` writes a new one.
 
-    It is called and not copied into its callers.
+    Callers share the function, which is not inlined into them.
     """
     module, name = (
         builder.module,
@@ -42,7 +42,7 @@ def _variants(
     function: ir.Function, data: ir.Value, masked: ir.Value, keep: ir.Value, bfloat16: ir.Value,
     element: ir.Type, finish: Callable[[row_loops.Source], None],
 ) -> None:  # fmt: skip
-    """Code for logits with and without a mask, of each 16-bit type; `finish` writes the rest and returns."""
+    """Branches for logits with and without a mask, and for 16-bit types; `finish` writes each branch."""
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     lanes = row_loops.registers_of(function.module).size // (4 if element == ir.FloatType() else 8)
     o = Operations(builder, ir.VectorType(element, lanes))
@@ -68,10 +68,11 @@ def _plain(
     context: Context, builder: ir.IRBuilder, signature: Signature, arguments: tuple[ir.Value, ...],
     parameters: int,
 ) -> list[ir.Value]:  # fmt: skip
-    """The arguments of a formula's function without Numba's types: arrays as pointers.
+    """The arguments of a formula's function as LLVM values: arrays as pointers.
 
-    In order: the logits, their number, the parameters; of the flags, if they are given, the pointer, whether
-    there are any, and whether logits are bfloat16; whether to write past the caches, and the output.
+    In order: the logits, their number, the parameters; if flags are given, their pointer, whether there are
+    any, and whether logits are bfloat16; if an output is given, whether to write past the caches, and its
+    pointer.
     """
     kinds = (signature.args[0], *signature.args[1])  # Numba has put all but the first into a tuple
     values = [arguments[0], *(builder.extract_value(arguments[1], k) for k in range(len(kinds) - 1))]

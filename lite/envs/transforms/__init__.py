@@ -1,7 +1,7 @@
-"""Transforms: of environments, of what goes through replay buffers, and modules of their own.
+"""Transforms of environments and of the data of replay buffers; each is a module.
 
-- `base`: `Transform`, what users derive from; `compose` has several one after the other, `transformed_env`
-  the environment that they are in, `resets` where episodes start, `spec_changes` how specs change
+- `base`: `Transform`, the base class; `compose`: sequences of transforms; `transformed_env`: environments
+  with transforms; `resets`: masks of episodes that start; `spec_changes`: changes of specs
 - numbers: `affine`, `vec_norm`, `vec_norm_v2`, `clipping`, `dtypes`
 - entries and shapes: `keys`, `shapes`, `cat_tensors`, `cat_frames`, `images`, `resize`
 - actions: `actions`

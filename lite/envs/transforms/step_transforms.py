@@ -1,4 +1,4 @@
-"""Entries that are computed step by step while environments run, and restart with each episode."""
+"""Transforms with a state of each episode: step counts, reward sums, initial flags, recurrent states."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ _FLAGS: tuple[Path, ...] = (("terminated",), ("truncated",), ("done",))
 
 
 class StepTransform(Transform, ABC):
-    """Base of transforms such as `StepCounter`, which compute entries of a step from its other entries.
+    """Base of transforms such as `StepCounter`, which compute entries of a step from those of the step
+    before.
 
-    A subclass says with `initial` what an episode starts with, and with `step` what follows. A `Collector`
-    calls these two on arrays that it keeps; in a `TransformedEnv` they are `_reset` and `_step`.
+    A subclass defines `initial`, the entries at the start of an episode, and `step`, the next ones. A
+    `Collector` calls both on arrays that it keeps; in a `TransformedEnv`, `_reset` and `_step` call them.
     """
 
     _is_state: ClassVar[bool] = True  # whether the next step reads the entries
     _changes_done: ClassVar[bool] = True  # whether `step` may write done entries
-    _keeps_next: ClassVar[bool] = False  # whether what the policy wrote to "next" stays
+    _keeps_next: ClassVar[bool] = False  # whether entries that the policy wrote to "next" are kept
     reset_key = ResetKey()
 
     @abstractmethod
     def initial(self, batch: tuple[int, ...]) -> dict[Path, NDArray[Any]]:
-        """The entries where an episode starts.
+        """The entries at the start of an episode.
 
         Args:
             batch: (environments,), or () for one alone; all shapes start with it.
@@ -50,16 +51,16 @@ class StepTransform(Transform, ABC):
         """Write the values that follow `entries` into `following`, the entries of "next".
 
         Args:
-            entries: what `initial` gave, one step after the other; read only.
+            entries: the entries of the step, at first those of `initial`; read-only.
             following: the same keys, and ("reward",), ("terminated",), ("truncated",) and ("done",) of
                 shape (*batch, 1), which may be changed: an environment that is done or truncated restarts.
         """
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not of steps that do not follow each other; nothing in a graph that is traced, which acts.
+        """Not defined, as steps need an environment; does nothing while a graph is traced.
 
         Raises:
-            NotImplementedError: always, unless a subclass says otherwise.
+            NotImplementedError: always, unless a subclass overrides it.
         """
         if is_graph(tensordict):
             return tensordict
@@ -84,7 +85,7 @@ class StepTransform(Transform, ABC):
             entries[path] = np.asarray(before)
             following[path] = np.empty_like(entries[path])
         if self._changes_done:
-            # Copies: what the environment gave may be its own memory.
+            # Copies, as the environment may own the arrays.
             done = next_tensordict.get("done")
             for path in _FLAGS:
                 flag = next_tensordict.get(path[0], None)
@@ -104,11 +105,11 @@ class StepTransform(Transform, ABC):
         return value
 
     def _sources(self) -> list[Path]:
-        """Entries that `step` reads of what follows, besides its own."""
+        """Entries of "next" that `step` reads, besides its own."""
         return [("reward",)]
 
     def _paths(self) -> list[Path]:
-        """Entries that `step` writes: the keys of `initial`, which makes arrays, too."""
+        """Entries that `step` writes: the keys of `initial`; overridden where making its arrays is slow."""
         return list(self.initial(()))
 
     # -- specs ----------------------------------------------------------------------------------
@@ -131,16 +132,16 @@ class StepTransform(Transform, ABC):
 
 
 class StepCounter(StepTransform):
-    """Counts the steps of an episode, and truncates it after a certain number.
+    """Counts the steps of an episode, and truncates the episode after `max_steps`.
 
     `"step_count"`, int64 of shape (*batch, 1), is 0 at the first step of an episode, and one more in
     `"next"`. Every `Collector` has a counter, unless it is given one.
 
     Args:
-        max_steps: after how many steps an episode is truncated; None for never.
-        truncated_key: the entry that is set then, with the shape of the count.
-        step_count_key: where the count goes.
-        update_done: set `"done"` then, too. An environment that is done or `"truncated"` restarts.
+        max_steps: number of steps after which an episode is truncated; None for never.
+        truncated_key: the entry that is set at truncation, with the shape of the count.
+        step_count_key: the entry of the count.
+        update_done: set `"done"` at truncation, too. Environments that are done or `"truncated"` are reset.
 
     Raises:
         ValueError: `max_steps` is below 1, or a key is no string.
@@ -222,18 +223,18 @@ class StepCounter(StepTransform):
 class RewardSum(StepTransform):
     """Sums the rewards of an episode.
 
-    Where it starts the sum is 0; in `"next"` it is the sum so far, with the dtype and shape of the reward.
-    Called on a TensorDict with a dimension "time", it sums along that.
+    The sum is 0 at the first step; in `"next"` it is the sum so far, with the dtype and shape of the reward.
+    Called on a TensorDict with a dimension "time", it computes the cumulative sum along that dimension.
 
     Args:
-        in_keys: what is summed; all rewards of the environment if None, `["reward"]` without one.
-        out_keys: where the sums go; None for `"episode_"` in front of each of `in_keys`.
-        reset_keys: the entries that restart each sum; those of the environment if None.
-        reward_spec: put the specs of the sums beside those of rewards, in place of observations.
+        in_keys: the rewards to sum; None for all rewards of the environment, `["reward"]` without one.
+        out_keys: the entries of the sums; None for `in_keys` with the prefix `"episode_"`.
+        reset_keys: the entries that restart each sum; None for those of the environment.
+        reward_spec: add the specs of the sums to the specs of rewards instead of observations.
 
     Raises:
         ValueError: the numbers of keys differ; when called, there is no dimension "time".
-        TypeError: `reset_keys` are asked for, which are neither given nor those of an environment.
+        TypeError: `reset_keys` is read without being given and without an environment.
 
     Source:
         torchrl.envs.RewardSum.
@@ -281,7 +282,7 @@ class RewardSum(StepTransform):
 
     @property
     def out_keys(self) -> list[NestedKey]:
-        """Where the sums go."""
+        """The entries of the sums."""
         given: list[NestedKey] | None = self.__dict__.get("_out_keys")
         return [_as_key(_episode(require_path(key))) for key in self.in_keys] if given is None else given
 
@@ -371,7 +372,7 @@ class InitTracker(StepTransform):
     """Marks the first step of each episode: a boolean of shape (*batch, 1), False in `"next"`.
 
     Args:
-        init_key: where it goes.
+        init_key: the entry of the flag.
 
     Source:
         torchrl.envs.InitTracker.
@@ -412,19 +413,19 @@ class InitTracker(StepTransform):
 
 
 class TensorDictPrimer(StepTransform):
-    """Entries that an episode starts with, and that a policy carries on: the states of recurrent policies.
+    """Initial values of entries that a policy updates at each step, such as recurrent states.
 
-    A policy that reads `"state"` and writes `("next", "state")` finds what it wrote at the next step, and the
-    primer's value where an episode starts. What it does not write stays as it is. Called on a TensorDict, it
-    writes the values there.
+    A policy that reads `"state"` and writes `("next", "state")` reads that value at the next step, and the
+    primer's value at the start of an episode. Entries that it does not write keep their values. Called on a
+    TensorDict, the primer writes its values there.
 
     Args:
         primers: specs by key, without the batch.
-        random: draw values from the specs, in place of `default_value`.
-        default_value: a number or a function without arguments for all, or by key (0 for others). A function
-            gives an array of the shape of the spec.
-        reset_key: the entry that says which environments start an episode; found in the environment if None.
-        expand_specs: if False, the specs have the batch already.
+        random: draw values from the specs instead of using `default_value`.
+        default_value: a number, or a function without arguments that returns an array of the spec's shape;
+            one for all entries, or a dict by key (0 for others).
+        reset_key: the entry that marks environments at the start of an episode; None for the environment's.
+        expand_specs: False for specs that have the batch dimensions already.
         generator: a seed or a `numpy.random.Generator`, for `random`.
         **specs: specs by key, too.
 
@@ -503,8 +504,8 @@ class TensorDictPrimer(StepTransform):
             following[path][...] = entries[path]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Write the values of an episode's start, in place."""
-        if is_graph(tensordict):  # they are inputs there
+        """Write the initial values, in place."""
+        if is_graph(tensordict):  # the values are inputs of a graph
             return tensordict
         for path, value in self.initial(tuple(tensordict.batch_size)).items():
             tensordict.set(_as_key(path), value)
@@ -530,17 +531,13 @@ class TensorDictPrimer(StepTransform):
 
 
 class gSDENoise(TensorDictPrimer):
-    """Where an episode starts, the noise that `lite.nn.gSDEModule` draws again: zeros, or noise itself.
+    """The initial noise of `lite.nn.gSDEModule`: zeros, which the module replaces, or drawn noise.
 
     Args:
         state_dim: size of the state.
-        action_dim: size of the action; with both, the noise is drawn here, (*shape, action_dim, state_dim).
+        action_dim: size of the action; with both sizes noise is drawn, (*shape, action_dim, state_dim).
         shape: the batch of the environment, if `expand_specs=False`.
-        random, default_value: not to be given, or as of `TensorDictPrimer`.
-        **options: reset_key, expand_specs and generator, as of `TensorDictPrimer`.
-
-    Raises:
-        as of `TensorDictPrimer`.
+        **options: the other arguments of `TensorDictPrimer`, which has the errors, too.
 
     Source:
         torchrl.envs.gSDENoise.
@@ -585,12 +582,12 @@ def _sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def primer_of_states(shapes: Mapping[Any, tuple[int, ...]]) -> TensorDictPrimer:
-    """The primer of states that are zeros where episodes start, float32 of these shapes by key."""
+    """A primer of float32 states of these shapes by key, which are zeros at the start of episodes."""
     return TensorDictPrimer({key: Unbounded(shape, dtype=np.float32) for key, shape in shapes.items()})
 
 
 def primer_of_masks(
     key: NestedKey, shape: tuple[int, ...], dtype: np.dtype[Any], draw: Callable[[], Any]
 ) -> TensorDictPrimer:
-    """The primer of a mask that is drawn where episodes start, of a shape with the batch."""
+    """A primer of a mask that `draw` makes at the start of episodes; `shape` includes the batch."""
     return TensorDictPrimer({key: Unbounded(shape, dtype=dtype)}, default_value=draw, expand_specs=False)

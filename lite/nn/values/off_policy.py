@@ -1,4 +1,4 @@
-"""VTrace and Retrace: estimates for a policy that learns from the steps of another one."""
+"""VTrace and Retrace: off-policy estimators."""
 
 from __future__ import annotations
 
@@ -103,17 +103,17 @@ class _OffPolicyEstimator(AdvantageEstimator):
 
 
 class VTrace(_OffPolicyEstimator):
-    """Value targets and advantages of a policy, from the steps of another one: see `lite.kernels.vtrace`.
+    """Value targets and advantages of a policy from steps of a behaviour policy: see `lite.kernels.vtrace`.
 
     Args:
         gamma: discount in [0, 1], a number.
-        actor_network: the policy that learns, whose `log_prob(tensordict)` gives log-probs of the actions.
+        actor_network: the learned policy, whose `log_prob(tensordict)` gives log-probs of the actions.
         value_network: None, or as in `ValueEstimatorBase`, which has the other options.
-        rho_thresh, c_thresh: largest weights of steps and of traces.
+        rho_thresh, c_thresh: upper limits of the importance weights of steps and of traces.
         average_adv: standardize the advantages.
         time_dim: the batch dimension that is time. None: the one named "time", or the last.
 
-    The log-probs of the policy that acted are read from `tensor_keys.sample_log_prob`, one for each step.
+    The log-probs of the behaviour policy are read from `tensor_keys.sample_log_prob`, one for each step.
 
     Raises:
         NotImplementedError: gamma is no number.
@@ -167,24 +167,24 @@ class VTrace(_OffPolicyEstimator):
 
 @dataclass
 class RetraceKeys(AcceptedKeys):
-    """The keys of `Retrace`: the value of the action that was taken is another one than that of a state."""
+    """The keys of `Retrace`, which reads the value of the action, too."""
 
     action_value: NestedKey = "state_action_value"
 
 
 class Retrace(_OffPolicyEstimator):
-    """Targets for the values of actions, from the steps of another policy: see `lite.kernels.retrace`.
+    """Targets for action values from steps of a behaviour policy: see `lite.kernels.retrace`.
 
     Args:
         gamma: discount in [0, 1], a number.
         actor_network: as for `VTrace`.
         value_network: None, or a module that writes two values: `"state_action_value"`, of the action in the
-            TensorDict, and `"state_value"`, their mean under the policy, which must need no action.
+            TensorDict, and `"state_value"`, the mean under the policy, which must not depend on the action.
         lmbda: decay of the traces in [0, 1], a number or an array that broadcasts to the rewards.
         average_adv: standardize the advantages.
         time_dim: the batch dimension that is time. None: the one named "time", or the last.
 
-    The log-probs are those of `VTrace`.
+    The log-probs are read as by `VTrace`.
 
     Raises:
         NotImplementedError: gamma is no number.

@@ -1,4 +1,4 @@
-"""TD0Estimator, TD1Estimator, TDLambdaEstimator: targets of one step, of all steps, and mixtures of them."""
+"""TD0Estimator, TD1Estimator and TDLambdaEstimator: one-step returns, full returns, and lambda returns."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class _ReturnEstimator(ValueEstimatorBase):
         params: TensorDictBase | None = None,
         target_params: TensorDictBase | None = None,
     ) -> Any:
-        """Write advantages and targets, and the values they are made from, to `tensordict`, and return it.
+        """Write advantages, targets and the network's values to `tensordict`, and return it.
 
         Args:
             tensordict: a rollout, as `ValueEstimatorBase` describes it. Its entries may also be given as
                 keywords, `obs=..., next_reward=...`; then the advantages and targets are returned.
             params: parameters for the value network, instead of its own.
-            target_params: those for the values of next observations; `params`, if None.
+            target_params: parameters for the values of next observations; `params`, if None.
 
         Raises:
             KeyError: rewards, done or an input of the network is missing.
@@ -70,14 +70,14 @@ class _ReturnEstimator(ValueEstimatorBase):
         time_dim: int | None = None,
         **kwargs: Any,
     ) -> Array:
-        """The targets alone, and nothing is written (but rewards, with `average_rewards`).
+        """The targets alone. Nothing is written, except rewards with `average_rewards`.
 
         Args:
             tensordict: as for `forward`; what the network reads is needed under `"next"` only.
             target_params: parameters for the value network, instead of its own.
             next_value: the values of the next observations; then the network is not called.
             time_dim: the batch dimension that is time.
-            **kwargs: accepted, and not read.
+            **kwargs: accepted without effect.
 
         Returns:
             An array of the shape of the rewards, of the values' floating type.
@@ -97,7 +97,7 @@ class _ReturnEstimator(ValueEstimatorBase):
     def _target(
         self, tensordict: TensorDictBase, next_value: Array, valid: Array | None, time_dim: int
     ) -> tuple[Array, Writes]:
-        """The targets, and the rewards to be written, for whoever reads them later."""
+        """The targets, and the entries to write: standardized rewards, with `average_rewards`."""
         reward, done, terminated = self._signals(tensordict, valid, time_dim)
         self._require_one_shape(next_value, rewards=reward, done=done, terminated=terminated)
         gamma, averaged = self._discount(tensordict, reward), {}
@@ -107,7 +107,7 @@ class _ReturnEstimator(ValueEstimatorBase):
         return self._return(reward, next_value, done, terminated, gamma=gamma, time_dim=time_dim), averaged
 
     def _return(self, *steps: Array, gamma: float | Array, time_dim: int) -> Array:
-        """The targets, of rewards, values of the next observations, done and terminated."""
+        """The targets; `steps` are rewards, values of the next observations, done and terminated."""
         raise NotImplementedError
 
 
@@ -150,7 +150,7 @@ class TD0Estimator(_ReturnEstimator):
 
 
 class TD1Estimator(_ReturnEstimator):
-    """Advantages and targets of all steps to the end of the episode, and the next value where it was cut off.
+    """Advantages and full returns to the end of the episode, plus the next value if it was truncated.
 
     Args:
         gamma, value_network, average_rewards: as for `TD0Estimator`.
@@ -190,12 +190,12 @@ class TD1Estimator(_ReturnEstimator):
 
 
 class TDLambdaEstimator(_ReturnEstimator):
-    """Advantages and targets that mix the returns of all lengths, weighted by powers of lambda.
+    """Advantages and lambda returns: returns of all lengths, weighted by powers of lambda.
 
     Args:
         gamma, value_network, average_rewards: as for `TD0Estimator`.
         lmbda: weight of the longer returns in [0, 1], a number or an array that broadcasts to the rewards.
-        vectorized: accepted; there is one way to compute them.
+        vectorized: accepted without effect, as there is one implementation.
         time_dim: the batch dimension that is time. None: the one named "time", or the last.
 
     Raises:

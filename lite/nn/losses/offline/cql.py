@@ -1,4 +1,4 @@
-"""CQLLoss and DiscreteCQLLoss: critics that value actions outside of a data set low."""
+"""CQLLoss and DiscreteCQLLoss: conservative Q-learning, which penalizes actions outside of the data."""
 
 from __future__ import annotations
 
@@ -41,26 +41,28 @@ class CQLKeys(UnweightedKeys):
 
 
 class CQLLoss(EntropyWeightedLoss):
-    """Conservative Q-learning: soft actor-critic whose two critics value actions outside of the data low.
+    """Conservative Q-learning: soft actor-critic that penalizes values of actions outside of the data.
 
-    Reads observations, "action", whose numbers are in [-1, 1], and under "next" observations, "reward",
+    Reads observations, "action" with numbers in [-1, 1], and under "next" observations, "reward",
     (*batch, 1), "done" and "terminated". Returns "loss_actor"; "loss_actor_bc", of behaviour
-    cloning; "loss_qvalue"; "loss_cql", values of other actions less those in the batch; "loss_alpha"; with
-    `with_lagrange` "loss_alpha_prime"; and to log "alpha" and "entropy".
+    cloning; "loss_qvalue"; "loss_cql", values of other actions minus those of the batch; "loss_alpha"; with
+    `with_lagrange` "loss_alpha_prime"; and, for logging, "alpha" and "entropy".
 
     Writes the greatest squared error to "td_error", (*batch), values to "pred_q1" and "pred_q2",
-    (*batch, 1), and what "loss_cql" is the mean of to "cql_q1_loss" and "cql_q2_loss",
+    (*batch, 1), and the terms whose mean is "loss_cql" to "cql_q1_loss" and "cql_q2_loss",
     (*batch, n * num_random), where n is the number of steps.
 
     Args:
         actor_network, qvalue_network: as for `SACLoss`; there are two critics.
         loss_function, alpha_init, min_alpha, max_alpha, action_spec, fixed_alpha, target_entropy,
             delay_actor, delay_qvalue, reduction, deactivate_vmap: as for `SACLoss`.
-        temperature, min_q_weight: of the softened maximum over other actions; the weight of "loss_cql".
+        temperature: of the logsumexp over other actions.
+        min_q_weight: the weight of "loss_cql".
         max_q_backup: targets take the greatest value of `num_random` actions of the policy.
-        deterministic_backup: targets do not count entropy.
-        num_random: how many uniform actions, actions of the policy, and those of the next states to value.
-        with_lagrange, lagrange_thresh: learn a weight, `log_alpha_prime`, that keeps "loss_cql" there.
+        deterministic_backup: targets do not include entropy.
+        num_random: the number of uniform actions, of the policy's actions, and of those in the next states.
+        with_lagrange, lagrange_thresh: learn a weight, `log_alpha_prime`, that keeps "loss_cql" at the
+            threshold.
         generator: seed or `numpy.random.Generator` for actions, and redrawn parameters.
 
     Raises:
@@ -142,14 +144,14 @@ class CQLLoss(EntropyWeightedLoss):
 
     @property
     def target_entropy(self) -> Array:
-        """The entropy that the policy is to have."""
+        """The target entropy of the policy."""
         return self.target_entropy_buffer
 
     # -- the losses ----------------------------------------------------------------------------------------
 
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> Any:
-        """The losses of a batch, and what the class says is written to it; see `SACLoss.forward`."""
+        """The losses of a batch, which also gets the entries listed above; see `SACLoss.forward`."""
         td = self._batch(tensordict)
         loss_qvalue, known = self.q_loss(td)
         loss_cql, _ = self.cql_loss(td)
@@ -187,7 +189,7 @@ class CQLLoss(EntropyWeightedLoss):
     def cql_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
         """The reduced loss of values of other actions, and {}.
 
-        Reads what `q_loss` has written, and writes its parts to "cql_q1_loss" and "cql_q2_loss".
+        Reads the values that `q_loss` wrote, and writes its terms to "cql_q1_loss" and "cql_q2_loss".
 
         Raises:
             KeyError: `q_loss` was not called before.
@@ -211,10 +213,10 @@ class CQLLoss(EntropyWeightedLoss):
         return self._reduce_loss(loss, tensordict), {}
 
     def alpha_prime_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
-        """The loss of the learned weight of `cql_loss`, which was called before, and {}.
+        """The loss of the learned weight of `cql_loss`, and {}.
 
         Raises:
-            KeyError: it was not.
+            KeyError: `cql_loss` was not called before.
         """
         keys = self.tensor_keys
         weight = np.minimum(np.exp(self.log_alpha_prime), 1e6)
@@ -224,7 +226,7 @@ class CQLLoss(EntropyWeightedLoss):
         return -(gaps[0] + gaps[1]) * 0.5, {}
 
     def actor_bc_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
-        """The reduced loss of a policy that clones behaviour, and {"bc_log_prob": that of the actions}."""
+        """The reduced loss of behaviour cloning, and {"bc_log_prob": the mean log-prob of the actions}."""
         dist = self._dist(tensordict, self.actor_network_params)
         _, log_prob = self._drawn(dist)
         cloned = dist.log_prob(self._read(tensordict, self.tensor_keys.action))
@@ -232,7 +234,7 @@ class CQLLoss(EntropyWeightedLoss):
         return loss, {"bc_log_prob": detached(cloned).mean()}
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[NestedKey, Array]]:
-        """The policy's reduced loss, and {"_log_prob": those of its actions}, constants."""
+        """The policy's reduced loss, and {"_log_prob": log-probs of its actions}, constants."""
         action, log_prob = self._drawn(self._dist(tensordict, self.actor_network_params))
         loss = self._soft_cost(tensordict, action, log_prob)
         return self._reduce_loss(loss, tensordict), {self.tensor_keys.log_prob: detached(log_prob)}
@@ -243,7 +245,7 @@ class CQLLoss(EntropyWeightedLoss):
         """The reduced loss of the weight of entropy, and {}.
 
         Args:
-            tensordict: has the log-probs, as what `actor_loss` gives.
+            tensordict: has the log-probs, such as the dict of `actor_loss`.
             mask_tensordict: the batch.
         """
         log_prob = detached(tensordict[self.tensor_keys.log_prob])
@@ -289,12 +291,12 @@ class DiscreteCQLKeys(UnweightedKeys):
 
 
 class DiscreteCQLLoss(LossModule):
-    """`DQNLoss` with a second loss, which values actions outside of the data low.
+    """`DQNLoss` with a second loss, which penalizes values of actions outside of the data.
 
     Reads observations, "action", and under "next" observations, "reward", (*batch, 1), "done" and
     "terminated". Returns "loss_qvalue", half the distance from the targets; "loss_cql", the logsumexp of the
-    values of all actions less the value of the one in the batch; and to log "td_error", its mean along the
-    first dimension, "pred_value" and "target_value". Writes the squared error to "td_error", (*batch, 1),
+    values of all actions minus the value of the batch's action; and, for logging, "td_error", its mean along
+    the first dimension, "pred_value" and "target_value". Writes the squared error to "td_error", (*batch, 1),
     and values to "pred_val", (*batch, n).
 
     Args:
@@ -353,7 +355,7 @@ class DiscreteCQLLoss(LossModule):
         return out
 
     def value_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
-        """Half the distance of values from their targets, reduced, and values to log.
+        """Half the distance of values from their targets, reduced, and values for logging.
 
         Writes squared errors and the values of all actions to `tensordict`.
         """
