@@ -5,8 +5,8 @@ import numpy as np
 from lite.kernels._types import Floats
 
 
-def _whole(w: Floats, depth: int) -> Floats:
-    """A matrix out of its panels of 32 columns."""
+def _from_panels(w: Floats, depth: int) -> Floats:
+    """The matrix of panels of 32 columns, and a last one of 16."""
     columns = w.size // depth
     wide = columns // 32 * 32
     parts = [w[: wide * depth].reshape(-1, depth, 32).swapaxes(0, 1).reshape(depth, -1)]
@@ -16,7 +16,7 @@ def _whole(w: Floats, depth: int) -> Floats:
 def lstm(gates: Floats, w: Floats, h: Floats, c: Floats, rows: int, size: int, start: int, stop: int) -> None:
     """As `recurrent.lstm`, with the same arguments."""
     gates, h, c = gates.reshape(-1, rows, 4 * size), h.reshape(-1, rows, size), c.reshape(-1, rows, size)
-    matrix = _whole(w, size)
+    matrix = _from_panels(w, size)
     for t in range(len(gates)):
         x = gates[t, start:stop].reshape(-1, 4, size)
         x += np.matmul(h[t, start:stop], matrix).reshape(x.shape)
@@ -34,7 +34,7 @@ def lstm_back(
     gates, shares = (x.reshape(-1, rows, 4 * size) for x in (gates, shares))
     c, g = (x.reshape(-1, rows, size) for x in (c, g))
     dh, dc = dh.reshape(rows, size), dc.reshape(rows, size)
-    matrix = _whole(w, 4 * size)
+    matrix = _from_panels(w, 4 * size)
     for t in range(len(gates) - 1, -1, -1):
         i, f, new, o = (gates[t, start:stop].reshape(-1, 4, size)[:, k] for k in range(4))
         by_h, squashed = g[t, start:stop] + dh[start:stop], np.tanh(c[t + 1, start:stop])
@@ -49,7 +49,7 @@ def lstm_back(
 def gru(gates: Floats, w: Floats, h: Floats, rows: int, size: int, start: int, stop: int) -> None:
     """As `recurrent.gru`, with the same arguments."""
     gates, h = gates.reshape(-1, rows, 4 * size), h.reshape(-1, rows, size)
-    matrix = _whole(w, size)
+    matrix = _from_panels(w, size)
     for t in range(len(gates)):
         x = gates[t, start:stop]
         x[:, : 3 * size] += np.matmul(h[t, start:stop], matrix)
@@ -67,7 +67,7 @@ def gru_back(
     gates, shares = gates.reshape(-1, rows, 4 * size), shares.reshape(-1, rows, 3 * size)
     h, g, of_n = (x.reshape(-1, rows, size) for x in (h, g, of_n))
     dh = dh.reshape(rows, size)
-    matrix = _whole(w, 3 * size)
+    matrix = _from_panels(w, 3 * size)
     for t in range(len(gates) - 1, -1, -1):
         r, z, inner, n = (gates[t, start:stop].reshape(-1, 4, size)[:, k] for k in range(4))
         by_h = g[t, start:stop] + dh[start:stop]

@@ -13,8 +13,8 @@ from lite.kernels.cuda._jit import device
 from lite.kernels.cuda._numbers import greatest, least
 from lite.kernels.cuda._threads import before, meet, together
 
-_FAR = -100.0  # whose exp is negligible beside 1 in float32
-_LEAST = -700.0  # below, a token that filters leave is dropped, as on the CPU
+_FAR = -100.0  # its exp is negligible beside 1 in float32
+_LEAST = -700.0  # a kept token is dropped below this distance, as on the CPU
 
 
 @device
@@ -26,7 +26,7 @@ def _exp(x: float) -> float:
 def hottest(
     scores: Floats, base: int, size: int, thread: int, threads: int, slots: Floats
 ) -> tuple[float, float]:
-    """The highest score of a row, and whether there is NaN: more than 0 then."""
+    """The highest score of a row, and a number above 0 if the row holds NaN."""
     top, unknown = np.float64(-math.inf), 0.0
     for i in range(thread, size, threads):
         score = np.float64(scores[base + i])
@@ -68,13 +68,13 @@ def best(
     own: int, ids: Ints, log_probs: Floats, first_id: int, first_log_prob: int, thread: int, threads: int,
     slots: Floats, sums: Floats,
 ) -> None:  # fmt: skip
-    """The n highest scores in order, of equal ones the first tokens; and their log-probs.
+    """Write the n highest scores in order (of ties the first tokens) and their log-probs.
 
-    A threshold selects them; then each finds its rank by counting those before it.
+    A threshold selects them; each finds its rank by counting the higher ones.
 
     Args:
-        top, total: the highest score, and the log-sum of all beside it.
-        first_id, first_log_prob: where they go in `ids` and `log_probs`.
+        top, total: the highest score, and the log-sum of all scores relative to it.
+        first_id, first_log_prob: the positions of the results in `ids` and `log_probs`.
     """
     highest = np.float32(top)
     bound, _ = bound_of(
@@ -110,7 +110,7 @@ def best(
             at += 1
     meet()
     held = least(np.int64(number), n)
-    for j in range(thread, n, threads):  # where a logit is NaN there may be fewer
+    for j in range(thread, n, threads):  # there may be fewer than n if a logit is NaN
         if j < held:
             token, rank = ids[first_id + j], 0
             key = key_of(scores[base + token])
@@ -134,9 +134,9 @@ def summed_up(
     candidates: Ints, listing: int, kept: Ints, begin: int, thread: int, threads: int, slots: Floats,
     sums: Floats,
 ) -> tuple[float, float, int]:  # fmt: skip
-    """The highest of the `plain` scores that are kept, the log-sum of these at a temperature, and how many.
+    """The highest `plain` score of kept tokens, their log-sum at a temperature, and their number.
 
-    Tokens are written to `kept` from `begin` on if they are to be listed.
+    With `listing` the tokens are written to `kept` from `begin` on.
     """
     listed, count, cut, spare, usual, reach, ties_before = left
     each = (count + threads - 1) // threads

@@ -29,21 +29,23 @@ from lite.kernels._integer import integer
 
 
 class EnvBase(EnvSpecs):
-    """An environment, or several that step together, whose steps take a TensorDict and give one.
+    """An environment, or a batch of environments, whose steps take and return TensorDicts.
 
-    Subclasses define `_reset(tensordict, **kwargs)` and `_step(tensordict)`, which return a new TensorDict of
-    observations, and for a step of rewards and done entries, and `_set_seed(seed)`. They set
-    `observation_spec`, `action_spec`, `reward_spec`, and `done_spec` unless it is that of "done" and
-    "terminated" of shape (*batch_size, 1). The first step of a rollout is::
+    Subclasses define `_reset(tensordict, **kwargs)`, which returns a new TensorDict of observations,
+    `_step(tensordict)`, which returns one of observations, rewards and done entries, and `_set_seed(seed)`.
+    They set `observation_spec`, `action_spec`, `reward_spec`, and `done_spec` unless it is the default:
+    "done" and "terminated" of shape (*batch_size, 1). The first step of a rollout is::
 
         td = env.reset()           # observations, done entries
         td["action"] = ...         # or env.rand_action(td)
         td = env.step(td)          # writes td["next"]: observations, reward, done entries
-        td = env.step_mdp(td)      # what the second step starts from
+        td = env.step_mdp(td)      # the input of the second step
 
     Args:
-        batch_size, device: how many environments step at once; None or "cpu".
-        run_type_checks, allow_done_after_reset: check dtypes at each step; allow what its name says.
+        batch_size: shape of the environments that step at once.
+        device: None or "cpu".
+        run_type_checks: check dtypes at each step.
+        allow_done_after_reset: do not raise if an environment is done right after its reset.
 
     Source:
         torchrl.envs.EnvBase.
@@ -97,12 +99,12 @@ class EnvBase(EnvSpecs):
     def _reset(self, tensordict: Any, **kwargs: Any) -> Any:
         """The first observations, in a new TensorDict; done entries may be missing.
 
-        With a "_reset" entry, only environments where it is True restart; the others may give anything.
+        With a "_reset" entry, only environments where it is True are reset; the rows of others are ignored.
         """
 
     @abstractmethod
     def _step(self, tensordict: Any) -> Any:
-        """The observations, rewards and done entries that the actions lead to, in a new TensorDict."""
+        """The next observations, rewards and done entries, in a new TensorDict."""
 
     @abstractmethod
     def _set_seed(self, seed: int | None) -> None:
@@ -121,8 +123,8 @@ class EnvBase(EnvSpecs):
 
         Args:
             tensordict: receives the observations, and is returned. A "_reset" entry, bool of the shape of the
-                done entries, says which environments restart; it is removed.
-            set_state: start in the state that `tensordict` has, where the environment can.
+                done entries, selects the environments to reset; it is removed.
+            set_state: start in the state in `tensordict`, if the environment supports it.
             **kwargs: for `_reset`.
 
         Returns:
@@ -131,7 +133,7 @@ class EnvBase(EnvSpecs):
         Raises:
             RuntimeError: `tensordict` has another batch size, an environment is done after its reset, or
                 `_reset` returned its input or no TensorDict.
-            NotImplementedError: `set_state` is True, and the environment cannot.
+            NotImplementedError: `set_state` is True, and the environment does not support it.
         """
         if tensordict is not None:
             self._check_batch(tensordict)
@@ -145,7 +147,7 @@ class EnvBase(EnvSpecs):
             )
         given = tensordict
         if only_keys and tensordict is not None:
-            # Where episodes ended nothing but this may say where the next ones start.
+            # An entry of the ended episode must not be taken for the state to start in.
             given = tensordict.select(*self.reset_keys, strict=False)
         made = self._reset(given, **kwargs)
         if made is given and made is not None:
@@ -157,11 +159,12 @@ class EnvBase(EnvSpecs):
         return self._reset_proc_data(tensordict, made)
 
     def step(self, tensordict: Any) -> Any:
-        """Take a step with the actions in a TensorDict, and write what it gives to its "next".
+        """Take a step with the actions in a TensorDict, and write the results to its "next".
 
         Args:
             tensordict: has the actions, and states if the environment has any. Entries of "next" that the
-                step does not give stay. A "_step" entry, bool, says which environments step; it is removed.
+                step does not return are kept. A "_step" entry, bool, selects the environments that step; it
+                is removed.
 
         Returns:
             `tensordict`.
@@ -189,7 +192,7 @@ class EnvBase(EnvSpecs):
             and tensordict._names is following._names is None
             and not tensordict._locked
         ):
-            tensordict._data["next"] = following  # `set` without its checks, for what a step has just made
+            tensordict._data["next"] = following  # `set` without its checks, which a new result passes
             return tensordict
         return tensordict.set("next", following)
 
@@ -204,7 +207,7 @@ class EnvBase(EnvSpecs):
         return tensordict.set("next", unmoved)
 
     def _unmoved(self, tensordict: Any) -> Any:
-        """The "next" of a step that is not made: what the TensorDict has, and zeros."""
+        """The "next" of environments that do not step: entries of the TensorDict, and zeros for others."""
         size = tensordict.batch_size[: tensordict.ndim - self.ndim]
         out = self.full_done_spec.zero(size)
         out.update(self.full_observation_spec.zero(size))
@@ -219,19 +222,19 @@ class EnvBase(EnvSpecs):
         """Take a step, and reset environments that ended.
 
         Returns:
-            The step, with its "next"; and the TensorDict that the next step starts from.
+            The step, with its "next"; and the input of the next step.
         """
         tensordict = self.step(tensordict)
         return tensordict, self.maybe_reset(self.step_mdp(tensordict))
 
     def maybe_reset(self, tensordict: Any) -> Any:
-        """Reset environments that are done in a TensorDict, such as `step_mdp` gives; returns it."""
+        """Reset environments that are done in a TensorDict of `step_mdp`; returns it."""
         if self.any_done(tensordict):
             return self.reset(tensordict, select_reset_only=True)
         return tensordict
 
     def any_done(self, tensordict: Any) -> bool:
-        """Whether any environment is done; then a "_reset" entry says which."""
+        """Whether any environment is done; if so, a "_reset" entry with the mask is written."""
         names = self.done_states.names
         if "done" in names and "terminated" in names:
             done = tensordict.get("done", None)
@@ -242,7 +245,7 @@ class EnvBase(EnvSpecs):
         return self.done_states.mark(tensordict, "_reset")
 
     def step_mdp(self, next_tensordict: Any) -> Any:
-        """The TensorDict that the next step starts from, of one that `step` returned; actions are kept."""
+        """The input of the next step, from the result of `step`; actions are kept."""
         advance = self.__dict__["_cache"].get("step_mdp")
         if advance is None:
             advance = self._cached("step_mdp", self._make_step_mdp)
@@ -254,7 +257,7 @@ class EnvBase(EnvSpecs):
 
     @property
     def done_states(self) -> DoneStates:
-        """The done entries of `full_done_spec`, sorted once."""
+        """The done entries of `full_done_spec`, cached."""
         found = self.__dict__["_cache"].get("done_states")
         if found is None:
             found = self._cached("done_states", lambda: DoneStates.of_spec(self.full_done_spec))
@@ -312,23 +315,22 @@ class EnvBase(EnvSpecs):
         """Take many steps, and stack them along a last batch dimension, which is named "time".
 
         Args:
-            max_steps: how many steps at most.
+            max_steps: the largest number of steps.
             policy: takes a TensorDict, and returns one with the actions, or takes the observations as
                 arguments and returns the actions; None draws actions.
             callback: called with the environment and each step's TensorDict.
-            actions: actions to take, one after the other, in place of a policy; a list of them bounds
-                `max_steps`.
+            actions: the actions of the steps, instead of a policy; a list bounds `max_steps`.
             auto_reset: reset the environment first; if False, `tensordict` is where the steps start.
             auto_cast_to_device: without effect.
             break_when_any_done: stop as soon as an environment is done; the default unless
-                `break_when_all_done`. If False, those that are done restart.
+                `break_when_all_done`. If False, environments that are done are reset.
             break_when_all_done: stop when all are done; those that ended before repeat their last step.
             return_contiguous: stack dense arrays; False also allows steps of different shapes, in a lazy
                 stack. None decides by the specs.
             tensordict: the argument of the reset, or the start.
             set_truncated: mark the last step as truncated and done.
             out: a TensorDict that receives the result.
-            trust_policy: call the policy as it is.
+            trust_policy: call the policy without looking at its signature.
             storing_device: without effect.
             set_state: as for `reset`.
 
@@ -385,19 +387,20 @@ class EnvBase(EnvSpecs):
         return joined.refine_names(..., "time")
 
     def _recorded(self, tensordict: Any, actions: Any, policy: Any, max_steps: int, stop: bool) -> Any:
-        """A rollout in a faster way; None if there is none, and a list where it stopped: see `acted`.
+        """A rollout by a faster method of a subclass; None without one, and a list if it stopped: see
+        `acted`.
 
         Args:
-            tensordict: where it starts.
-            actions: those to take; None for the policy's, and without a policy for random ones.
-            policy: what chooses actions otherwise.
-            max_steps: how many at most.
+            tensordict: the input of the first step.
+            actions: the actions; None for those of the policy, or random ones without a policy.
+            policy: the policy, or None.
+            max_steps: the largest number of steps.
             stop: end with the first episode.
         """
         return None
 
     def fake_tensordict(self) -> Any:
-        """A step of zeros: a TensorDict with the keys, shapes and dtypes that a rollout has at each step."""
+        """A TensorDict of zeros with the keys, shapes and dtypes of a step of a rollout."""
         observed = self.observation_spec.zero()
         following = observed.clone().update(self.full_reward_spec.zero()).update(self.full_done_spec.zero())
         out = self.state_spec.zero().update(self.full_action_spec.zero()).update(observed)
@@ -422,7 +425,7 @@ class EnvBase(EnvSpecs):
             static_seed: return the same seed.
 
         Returns:
-            The seed for another environment that is to differ from this one.
+            The seed for another environment.
         """
         self._set_seed(seed)
         self.generator = np.random.default_rng(seed)
@@ -438,7 +441,7 @@ class EnvBase(EnvSpecs):
         return None if self._collector is None else self._collector()
 
     def close(self, *, raise_if_closed: bool = True) -> None:
-        """End the environment."""
+        """Close the environment."""
         self.is_closed = True
 
     def __repr__(self) -> str:

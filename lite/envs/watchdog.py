@@ -1,4 +1,4 @@
-"""`Watchdog`: calls that are given up after some time."""
+"""`Watchdog`: calls with a timeout."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 
 class Watchdog:
-    """Runs calls in a thread of its own, and waits for each no longer than `timeout` seconds.
+    """Runs calls in a thread of its own, and waits for each at most `timeout` seconds.
 
-    A call that is given up goes on, as Python cannot stop it; the thread does not keep the process alive.
+    A call that timed out continues, as Python cannot stop it; the thread does not keep the process alive.
 
     Args:
         timeout: seconds.
@@ -23,7 +23,7 @@ class Watchdog:
     """
 
     def __init__(self, timeout: float) -> None:
-        if not timeout > 0:  # NaN is not, either
+        if not timeout > 0:  # refuses NaN, too
             raise ValueError(f"timeout must be above 0 seconds, got {timeout}.")
         self.timeout = timeout
         self.stuck = False
@@ -32,11 +32,11 @@ class Watchdog:
         self._thread = threading.Thread(target=self._run, name="lite.data.Collector", daemon=True)
         self._thread.start()
 
-    def call(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-        """The result of the call; TimeoutError if it, or an earlier one, takes too long."""
+    def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """The result of a call; TimeoutError if it takes too long, or an earlier one has not returned."""
         if self.stuck:
             raise TimeoutError("a call that was given up has not returned.")
-        self._calls.put((function, args, keywords))
+        self._calls.put((function, args, kwargs))
         try:
             result, error = self._results.get(timeout=self.timeout)
         except queue.Empty:
@@ -59,8 +59,8 @@ class Watchdog:
 
     def _run(self) -> None:
         while (call := self._calls.get()) is not None:
-            function, args, keywords = call
+            function, args, kwargs = call
             try:
-                self._results.put((function(*args, **keywords), None))
+                self._results.put((function(*args, **kwargs), None))
             except BaseException as error:
                 self._results.put((None, error))

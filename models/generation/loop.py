@@ -1,4 +1,4 @@
-"""Prompts in, sampled or greedy tokens and their log-probs out."""
+"""`generate`, `generate_each` and `stream`: from prompts to tokens and their log-probs."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Generated:
         log_probs: float32 (L,), of each token under the raw model distribution: no temperature, no filter,
             no penalty.
         finish_reason: `"eos"`, `"stop"` (a stop sequence) or `"length"`.
-        drafted: tokens that were guessed for it (prompt lookup or an assistant model).
-        accepted: those of them that were right, each of which saved a step.
+        drafted: number of drafted tokens (prompt lookup or an assistant model).
+        accepted: number of drafted tokens that were accepted, each of which saved a step.
         score: of a beam search: the sum of its log-probs after biases, penalties and bans, divided by its
             length to the power of `length_penalty`; otherwise None.
-        details: of each token, what the options `logprobs`, `sampled_log_probs`, `kept_ids` and `entropy` ask
-            for; None if they ask for nothing.
+        details: the details of each token that the options `logprobs`, `sampled_log_probs`, `kept_ids` and
+            `entropy` request; None without them.
     """
 
     tokens: NDArray[np.int64]
@@ -97,21 +97,21 @@ def generate(
 ) -> list[Generated]:
     """Generate responses to prompts.
 
-    A prompt is run once for all of its samples, and so is what prompts have in common from their start.
-    Responses that end leave the batch, and with `max_rows` the next ones take their place. A row's response
-    depends on its prompt, its options and its seed only, not on the batch nor on any of these.
+    A prompt is run once for all of its samples, and a common prefix once for all prompts. Responses that end
+    leave the batch, and with `max_rows` the next ones take their place. A response depends only on its
+    prompt, options and seed, not on the batch or the arguments below.
 
     Args:
-        decoder: the model; rows that are in use stay as they are.
+        decoder: the model; rows that are in use are not changed.
         prompts, config: integer arrays (L,) of token ids; the options, of all prompts or one for each.
         seeds: uint64 (len(prompts) * num_samples,), one per response; default: fresh entropy. Beams that are
             drawn (`num_beams` with `do_sample`) use the first one of their prompt.
         num_samples: responses per prompt; of a beam search, the best ones, the best first.
-        decode_text: turns tokens (L,) into text; needed for stop sequences.
-        max_rows: most responses that are written at a time, which bounds the memory; default: all. A search
-            counts as its beams, and is alone if it has more.
-        prefix_cache: keeps what the model has read beyond this call.
-        assistant_model: a smaller model of the same vocabulary that guesses tokens for this one to check
+        decode_text: decodes tokens (L,); needed for stop sequences.
+        max_rows: the number of responses that are generated at a time, which bounds the memory; default: all.
+            A beam search counts as its beams, and runs alone if it has more.
+        prefix_cache: keeps the cache of prompts and responses for later calls.
+        assistant_model: a smaller model of the same vocabulary that drafts tokens for this one to verify
             (`num_assistant_tokens` of the options), for speed. Not for beams.
         streamer: gets the prompt of one response and each token at once, such as a `TextStreamer`.
 
@@ -156,25 +156,25 @@ def generate_each(
 ) -> Iterator[tuple[int, Generated]]:
     """Generate responses to any number of prompts, and yield each as soon as it has ended.
 
-    A prompt is asked for when there is room for it, so `prompts` may be endless, and memory is that of
-    `max_rows` responses. A response that ends is replaced at once; which ones are written together does not
-    show in them. What a beam search finds comes when it is over, the best first.
+    A prompt is read when a row is free, so `prompts` may be endless, and memory is that of `max_rows`
+    responses. A response that ends is replaced at once; responses do not depend on the others in their batch.
+    The results of a beam search come together when it ends, the best first.
 
     Args:
-        decoder: the model, as all other arguments that are not listed here, as for `generate`.
+        decoder: the model; see `generate` for the arguments that are not listed here.
         prompts: token ids, one integer array (L,) per prompt.
         config: the options, of all prompts or one for each, read along with the prompts.
         seeds: one integer of 64 bits per response, read along with the prompts (`itertools.count(7)`, say);
             default: drawn from the operating system.
-        max_rows: most responses that are written at a time.
+        max_rows: the number of responses that are generated at a time.
 
     Yields:
-        The number of a response, `p * num_samples + s` for sample s of prompt p, and the response. They
-            come in the order in which they end.
+        The number of a response, `p * num_samples + s` for sample s of prompt p, and the response, in the
+            order in which they end.
 
     Raises:
-        ValueError: as `generate`; of a prompt, when it is its turn. The decoder's rows are given back then,
-            and also when the iterator is closed.
+        ValueError: as `generate`; for a prompt, when it is read. The decoder's rows are released then, and
+            when the iterator is closed.
 
     Example:
         >>> import itertools
@@ -204,11 +204,11 @@ def stream(
     prefix_cache: PrefixCache | None = None,
     assistant_model: Decoder | None = None,
 ) -> Iterator[Step]:
-    """Generate as `generate` does, and yield one `Step` per token as soon as it is there.
+    """Generate as `generate` does, and yield a `Step` for each token of the batch.
 
-    Arguments are checked at once, before the first step is asked for. The decoder's rows are given back
-    when the iterator ends or is closed. With `max_rows`, the first tokens of responses that take the place of
-    others come in a step of their own; guessed tokens come in several steps, one after the other.
+    Arguments are checked by the call, before the first step. The decoder's rows are released when the
+    iterator ends or is closed. With `max_rows`, the first tokens of responses that replace others are a step
+    of their own; accepted draft tokens are consecutive steps.
 
     Example:
         >>> from lite.models import GenerationConfig, OnnxDecoder, embedded_model_path, stream
@@ -249,7 +249,7 @@ def _streamed(rounds: Iterator[Round], responses: Sequence[Response], streamer: 
                 streamer.put(turn.drawn.tokens)
             yield turn
     finally:
-        streamer.end()  # after a failure, too: whoever reads in another thread waits for it
+        streamer.end()  # after a failure, too, as a reader in another thread waits for it
 
 
 def _results(rounds: Iterator[Round]) -> Iterator[tuple[int, Generated]]:
@@ -276,7 +276,7 @@ def _generated(response: Response) -> Generated:
 
 
 def _searched(response: Response) -> list[Generated]:
-    """As many as are wanted of what was found, with empty ones where there is no more."""
+    """The best results of a beam search, as many as requested; empty ones if there are fewer."""
     none = Generated(
         np.zeros(0, np.int64),
         np.zeros(0, np.float32),
@@ -285,8 +285,8 @@ def _searched(response: Response) -> list[Generated]:
         details=joined([], response.config),
     )
     found = [
-        Generated(one.tokens, one.log_probs, one.finish_reason, score=one.score, details=one.details)
-        for one in response.found[: response.samples]
+        Generated(beam.tokens, beam.log_probs, beam.finish_reason, score=beam.score, details=beam.details)
+        for beam in response.found[: response.samples]
     ]
     return found + [none] * (response.samples - len(found))
 
@@ -301,7 +301,7 @@ def _checked(
     *,
     beams: bool = True,
 ) -> list[Response]:
-    """All responses of a call, among them those to be searched for if there may be any."""
+    """All responses of a call, with checked arguments; beam searches are allowed if `beams`."""
     refuse_path(decoder, "decoder")
     _check_counts(num_samples, None)
     count = len(prompts) * num_samples
@@ -328,12 +328,12 @@ def _responses(
     *,
     beams: bool = True,
 ) -> Iterator[Response]:
-    """The responses, made when they are asked for; a search is one, whatever is wanted of it."""
+    """The responses, made lazily; a beam search is one response for all its samples."""
     room = decoder.context_length or _ENDLESS
     configs = repeat(config) if isinstance(config, GenerationConfig) else iter(config)
     numbers = _random_seeds() if seeds is None else iter(seeds)
     for p, prompt in enumerate(prompts):
-        # a copy, as whoever gives prompts may write to them meanwhile
+        # A copy, as the caller may write to the prompt meanwhile.
         ids = np.array(checked_row(decoder, f"prompt {p}", prompt))
         own = next(configs, None)
         if own is None:
@@ -366,7 +366,7 @@ def check_options(
     *,
     beams: bool = True,
 ) -> None:
-    """Raise ValueError if options do not fit the model or the call, which knows a search with `beams`."""
+    """Raise ValueError if options do not fit the model or the call; `beams` says if it allows a search."""
     if config.stop_sequences and decode_text is None:
         raise ValueError("stop_sequences need decode_text, the function that turns tokens into text")
     if config.num_beams > 1 and not beams:
@@ -396,7 +396,7 @@ def _run(
     prefix_cache: PrefixCache | None,
     assistant_model: Decoder | None,
 ) -> Run:
-    """The run of responses; of a list of them it is known how many and how long they get."""
+    """The run of responses; for a list, their number and greatest length are known in advance."""
     _check_counts(1, max_rows)
     if prefix_cache is not None and prefix_cache.decoder is not decoder:
         raise ValueError("prefix_cache must be one of this decoder: it holds rows of another")

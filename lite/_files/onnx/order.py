@@ -1,4 +1,4 @@
-"""Nodes in an order in which each reads what those before it give."""
+"""Topological order of the nodes of a graph."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from lite._files.onnx.model import Operation, OperationGraph
 
 
 def in_order(nodes: Sequence[Operation]) -> list[Operation]:
-    """The nodes as they are, but for those that stand before what they read.
+    """The nodes in topological order; a node moves only if it stands before one whose output it reads.
 
-    Nodes of a circle, and what reads of it, come last.
+    Nodes of a cycle, and those that read from it, come last.
     """
     makers = {name: i for i, node in enumerate(nodes) for name in node.outputs if name}
     needed = [{makers[name] for name in reads_of(node) if name in makers} for node in nodes]
@@ -36,7 +36,7 @@ def in_order(nodes: Sequence[Operation]) -> list[Operation]:
 
 
 def reads_of(node: Operation) -> set[str]:
-    """The names of the values that a node may read, with those that graphs in it read of what is around."""
+    """The names of the values that a node reads, including those that its subgraphs read from outside."""
     names = set(node.inputs)
     for inner in graphs_of(node.attributes):
         names.update(x.name for x in inner.outputs)
@@ -46,5 +46,5 @@ def reads_of(node: Operation) -> set[str]:
 
 
 def graphs_of(attributes: Mapping[str, Any]) -> list[OperationGraph]:
-    """The graphs among a node's attributes."""
+    """The subgraphs among a node's attributes."""
     return [value for value in attributes.values() if isinstance(value, OperationGraph)]

@@ -1,4 +1,4 @@
-"""The loop for functions that have no batching rule."""
+"""The fallback of `vmap` for functions without a batching rule: a loop over the mapped dimension."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures at other sizes and places."""
+"""Operators of images: Resize, Upsample, GridSample, AffineGrid and Col2Im."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lite.nn._import.integers import axes_of, checked, integers
 from lite.nn._import.operators import Run, Spec, Unsupported, operator
 
 Weights = tuple[Array, Array]
-"""Places in the input and their weights for each place of the output, both (size, entries)."""
+"""For each position of the output, indices into the input and their weights, both (size, entries)."""
 
 
 @operator("Upsample")
@@ -33,7 +33,8 @@ def _resize(spec: Spec) -> Run:
     mode = spec.get("mode", "nearest")
     if mode not in ("nearest", "linear", "cubic"):
         raise Unsupported(f"mode {mode!r}")
-    how = spec.get("coordinate_transformation_mode", "half_pixel")
+    transformation = spec.get("coordinate_transformation_mode", "half_pixel")
+    crops = transformation == "tf_crop_and_resize"
     policy, given = spec.get("keep_aspect_ratio_policy", "stretch"), spec.ints("axes")
     before_11 = spec.opset < 11
 
@@ -46,9 +47,9 @@ def _resize(spec: Spec) -> Run:
             wanted = integers(sizes)
             factors = [n / m for n, m in zip(wanted, inner, strict=True)]
             if policy != "stretch":
-                one = min(factors) if policy == "not_larger" else max(factors)
-                factors = [one] * len(factors)
-                wanted = tuple(math.floor(one * m + 0.5) for m in inner)
+                factor = min(factors) if policy == "not_larger" else max(factors)
+                factors = [factor] * len(factors)
+                wanted = tuple(math.floor(factor * m + 0.5) for m in inner)
         else:
             factors = [float(n) for n in np.asarray(scales).reshape(-1)]
             wanted = tuple(math.floor(m * n) for m, n in zip(inner, factors, strict=True))
@@ -56,44 +57,44 @@ def _resize(spec: Spec) -> Run:
         region = None if roi is None or not np.size(roi) else np.asarray(roi, np.float64).reshape(2, -1)
         outside = np.zeros((), np.bool_)
         for i, axis in enumerate(axes):
-            if how != "tf_crop_and_resize" and factors[i] == 1.0 and wanted[i] == inner[i]:
+            if not crops and factors[i] == 1.0 and wanted[i] == inner[i]:
                 continue
             ends = (0.0, 1.0) if region is None else (region[0, i], region[1, i])
-            places = _places(how, wanted[i], inner[i], factors[i], ends)
-            if how == "tf_crop_and_resize":
+            places = _positions(transformation, wanted[i], inner[i], factors[i], ends)
+            if crops:
                 beyond = (places < 0) | (places > inner[i] - 1)
                 outside = outside | beyond.reshape([-1 if j == axis else 1 for j in range(x.ndim)])
             x = _along(x, axis, _FILTERS[mode](spec, places, inner[i], factors[i]))
-        if how == "tf_crop_and_resize" and outside.any():
+        if crops and outside.any():
             x = np.where(outside, np.asarray(spec.get("extrapolation_value", 0.0), x.dtype), x)
         return x
 
     return run
 
 
-def _places(how: str, size: int, inner: int, scale: float, region: tuple[float, float]) -> Any:
-    """Where each place of the output is in the input."""
+def _positions(transformation: str, size: int, inner: int, scale: float, region: tuple[float, float]) -> Any:
+    """The position in the input of each position of the output, as floats."""
     i = np.arange(size, dtype=np.float64)
-    if how == "half_pixel":
+    if transformation == "half_pixel":
         return (i + 0.5) / scale - 0.5
-    if how == "half_pixel_symmetric":
+    if transformation == "half_pixel_symmetric":
         adjusted = size / (scale * inner)
         return inner / 2 * (1 - adjusted) + (i + 0.5) / scale - 0.5
-    if how == "pytorch_half_pixel":
+    if transformation == "pytorch_half_pixel":
         return (i + 0.5) / scale - 0.5 if size > 1 else np.zeros(size)
-    if how == "align_corners":
-        exact = scale * inner  # which need not be a whole number
+    if transformation == "align_corners":
+        exact = scale * inner  # the size before it is rounded
         return i * (inner - 1) / (exact - 1) if exact != 1 else np.zeros(size)
-    if how == "tf_half_pixel_for_nn":
+    if transformation == "tf_half_pixel_for_nn":
         return (i + 0.5) / scale
-    if how == "tf_crop_and_resize":
+    if transformation == "tf_crop_and_resize":
         start, end = region
         if size > 1:
             return start * (inner - 1) + i * (end - start) * (inner - 1) / (size - 1)
         return np.full(size, 0.5 * (start + end) * (inner - 1))
-    if how == "asymmetric":
+    if transformation == "asymmetric":
         return i / scale
-    raise NotImplementedError(f"Resize with coordinate_transformation_mode={how!r}")
+    raise NotImplementedError(f"Resize with coordinate_transformation_mode={transformation!r}")
 
 
 def _nearest(spec: Spec, places: Any, inner: int, scale: float) -> Weights:
@@ -111,7 +112,7 @@ def _nearest(spec: Spec, places: Any, inner: int, scale: float) -> Weights:
 def _filtered(
     kernel: Callable[[Any], Any], radius: int, spec: Spec, places: Any, inner: int, scale: float, edge: bool
 ) -> Weights:
-    """Entries around each place, weighted by a kernel of the distance."""
+    """Entries around each position, weighted by a kernel of the distance."""
     shrink = min(scale, 1.0) if spec.get("antialias", 0) else 1.0
     reach = radius / shrink
     entries = 2 * math.ceil(reach)
@@ -150,9 +151,9 @@ _FILTERS: dict[str, Callable[[Spec, Any, int, float], Weights]] = {
 }
 
 
-def _along(x: Array, axis: int, found: Weights) -> Array:
+def _along(x: Array, axis: int, at_and_weights: Weights) -> Array:
     """Weighted sums of entries along an axis."""
-    at, weights = found
+    at, weights = at_and_weights
     if at.shape[1] == 1:
         return np.take(x, at[:, 0], axis)
     floats = x.dtype if x.dtype.kind == "f" else np.dtype(np.float32)
@@ -175,7 +176,7 @@ def _grid_sample(spec: Spec) -> Run:
         dims = x.ndim - 2
         sizes = x.shape[2:]
         at = []
-        for i in range(dims):  # the last dimension of a picture comes first
+        for i in range(dims):  # the grid has the last dimension of the image first
             size = int(sizes[i])
             g = grid[..., dims - 1 - i]
             place = (g + 1) / 2 * (size - 1) if aligned else ((g + 1) * size - 1) / 2
