@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array, Device, Shape, Size
+from lite._arrays.types import Array, Device, Size
 from lite._ops.combine import lazy_stack, maybe_dense_stack, stack
 from lite._tree.collection import TensorCollection
 from lite._tree.protocol import Container, class_registry
@@ -65,7 +65,7 @@ def from_any(
     if isinstance(value, TensorCollection) or not isinstance(value, Mapping):
         return value
     if batch_size is None and not auto_batch_size and batch_dims is None:
-        batch_size = _own_batch_size(obj)
+        batch_size = obj.shape if isinstance(obj, np.ndarray | np.void) else None
     return _build(value, "from_any", auto_batch_size, batch_dims, device, batch_size)
 
 
@@ -384,10 +384,6 @@ def refuse_two_sizes(name: str, auto_batch_size: bool | None, batch_size: Size) 
         raise TypeError(
             f"Conflicting batch sizes in {name}: batch_size and auto_batch_size cannot be both specified."
         )
-
-
-def _own_batch_size(obj: object) -> Shape | None:
-    return obj.shape if isinstance(obj, np.ndarray | np.void) else None
 
 
 @lru_cache(maxsize=256)

@@ -362,7 +362,7 @@ class GymWrapper(EnvBase):
         try:
             check_env_specs(self)
         except (AssertionError, RuntimeError):  # keys of steps that resets lack
-            from lite.envs.transforms import TensorDictPrimer, TransformedEnv
+            from lite.envs.transforms import TensorDictPrimer, TransformedEnv  # for this rare case alone
 
             primed = TransformedEnv(self, TensorDictPrimer(self._readers[0].info_spec))
             check_env_specs(primed)

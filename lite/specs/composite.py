@@ -164,7 +164,7 @@ class Composite(TensorSpec):
         """
         if self.data_cls is not None and not isinstance(value, self.data_cls):
             return False
-        if not _has_entries(value):
+        if not (isinstance(value, Mapping) or (is_tensor_collection(value) and not is_non_tensor(value))):
             return False
         for name, spec in self._specs.items():
             entry = _read(value, name, spec)
@@ -279,10 +279,6 @@ def _path(key: Any) -> tuple[str, ...]:
         raise TypeError(f"a key must be a str or a tuple of them, got {key!r}")
     flat = unravel_key(key)
     return (flat,) if isinstance(flat, str) else flat
-
-
-def _has_entries(value: Any) -> bool:
-    return isinstance(value, Mapping) or (is_tensor_collection(value) and not is_non_tensor(value))
 
 
 def _read(value: Any, name: str, spec: TensorSpec) -> Any:

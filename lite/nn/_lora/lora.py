@@ -246,7 +246,8 @@ def lora(
         adapted = [projection for projection in found if projection.name in names]
         if adapted:
             graph.adapt(out.get_submodule(path), adapted, int(rank), alpha, generator)
-    out.__class__ = _adapted(type(out))
+    cls: Any = type(out)
+    out.__class__ = _adapted(cls)
     assert isinstance(out, LoraModule)
     if loaded is not None:
         out._load(loaded, "adapter")

@@ -402,7 +402,7 @@ def gelu(x: Array, approximate: str = "none") -> Array:
 def _exact(x: Array) -> Array:
     if x.dtype != np.float32:
         return x * formulas.normal_cdf(x)
-    from lite.kernels.cpu.vectors.gelu import END, EXACT
+    from lite.kernels.cpu.vectors.gelu import END, EXACT  # lite.kernels loads on use
 
     return _by_odds(x, EXACT, np.minimum(x * x, x.dtype.type(END)))
 

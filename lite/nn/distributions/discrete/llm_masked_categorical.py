@@ -130,7 +130,7 @@ class LLMMaskedCategorical(Distribution):
             TypeError: it does not hold integers.
             IndexError: a token is outside the vocabulary.
         """
-        from lite.kernels import token_log_probs
+        from lite.kernels import token_log_probs  # lite.kernels loads on use
 
         ids = np.asarray(value)
         logits = value_of(self.logits)
