@@ -1,4 +1,4 @@
-"""Scores at which a filter cuts, found without a sort, compiled for the CPU.
+"""Thresholds of filters over scores, found without a sort, compiled for the CPU.
 
 A threshold is the highest score such that the tokens with this or a higher score reach a target weight. Among
 few scores bisection of their bits, which order as the floats do, finds it exactly. Among many, a few passes
@@ -19,9 +19,9 @@ from lite.kernels.cpu.vectors.blocks import BLOCK
 from lite.kernels.cpu.vectors.width import full_width
 
 GROUP = 64  # entries per maximum
-SLACK = 1e-3  # by which bounds are relaxed against rounding
-_FEW = 64  # an interval of a threshold with no more scores than this is listed
-_HALVINGS = 16  # of the scores; then their bits are halved, which ends
+SLACK = 1e-3  # relaxes bounds against rounding errors
+_FEW = 64  # scores; an interval with no more is listed
+_HALVINGS = 16  # bisections by score; further ones are by bits, which always end
 
 
 def _keys(bits: Ints) -> Ints:
@@ -109,7 +109,7 @@ def _plain_reach(work: Floats, light: Floats, n: int, bound: float, totals: Floa
 
 @jit(reassociate=True, plain=_plain_reach)
 def reach(work: Floats, light: Floats, n: int, bound: float, totals: Floats) -> tuple[Int, float]:
-    """How many scores reach `bound`, and their weight; into `totals` that of each block."""
+    """The number of scores from `bound` on, and their weight; writes the weight of each block to `totals`."""
     full_width()
     zero, held, mass = np.float32(0.0), np.int64(0), 0.0
     for b in range(-(-n // BLOCK)):
@@ -144,7 +144,7 @@ def narrow(
     over: Int = 0
     while low < high and held - over > _FEW:
         middle = (low + high + 1) >> 1
-        if weight == 0.0 and steps < _HALVINGS:  # scores lie more evenly than their bits
+        if weight == 0.0 and steps < _HALVINGS:  # scores are distributed more evenly than their bits
             half = (work[cut] + work[cut - 1]) * np.float32(0.5)
             work[cut + 1] = half
             key = np.int64(bits[cut + 1])
@@ -179,9 +179,9 @@ def list_scores(
     work: Floats, end: int, begin: int, until: int, bound: float, limit: float, candidates: Ints,
     scores: Floats,
 ) -> Int:  # fmt: skip
-    """The tokens of scores from `bound` to `limit` in the groups from `begin` on, and these scores.
+    """List the tokens with scores from `bound` to `limit` in the groups from `begin` on, and these scores.
 
-    Returns how many there are. The maxima of groups begin at `end`.
+    Returns their number. The maxima of groups begin at `end`.
     """
     full_width()
     n = np.int64(0)
@@ -207,7 +207,7 @@ def _plain_count_from(work: Floats, n: int, bound: float) -> Int:
 
 @jit(reassociate=True, plain=_plain_count_from)
 def count_from(work: Floats, n: int, bound: float) -> Int:
-    """How many of n scores reach `bound`."""
+    """The number of scores from `bound` on, of n."""
     full_width()
     held = np.int32(0)
     for i in range(n):
@@ -222,7 +222,7 @@ def _plain_count_equal(work: Floats, light: Floats, n: int, score: float) -> tup
 
 @jit(reassociate=True, plain=_plain_count_equal)
 def count_equal(work: Floats, light: Floats, n: int, score: float) -> tuple[Int, float]:
-    """How many of n scores are `score`, and what each of these weighs."""
+    """The number of scores that equal `score`, of n, and the weight of each."""
     full_width()
     held, mass = np.int32(0), 0.0
     for i in range(n):

@@ -167,7 +167,7 @@ def _compiled(kernel: Any, parts: tuple[Part, ...]) -> Any:
 
 
 def _hide(module: Any, *shown: str) -> None:
-    """Let nothing be called from outside but `shown`: signatures share names of functions."""
+    """Export no function but `shown`: signatures share names of functions."""
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and value.name not in shown:
             value.linkage = "internal"

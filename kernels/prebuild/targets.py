@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 
 class Target(NamedTuple):
-    """Processors that run the same code.
+    """A family of processors that one library is compiled for.
 
     Attributes:
-        name: as on the command line, and of the library's file.
-        level: what `lite_fits` of entries.c is asked for.
-        machine: as `platform.machine()` says it on Linux.
-        processor: LLVM's name.
-        features: LLVM's, beyond those of the processor.
+        name: the name on the command line, and of the library's file.
+        level: the argument of `lite_fits` (entries.c), which checks the processor.
+        machine: the value of `platform.machine()` on Linux.
+        processor: LLVM's name of the processor.
+        features: LLVM's features beyond those of the processor.
     """
 
     name: str
@@ -24,12 +24,12 @@ class Target(NamedTuple):
 
     @property
     def environment(self) -> dict[str, str]:
-        """The settings that make Numba compile for it."""
+        """The environment variables that make Numba compile for the target."""
         return {"NUMBA_CPU_NAME": self.processor, "NUMBA_CPU_FEATURES": self.features}
 
     @property
     def native(self) -> bool:
-        """Whether it is Linux on this machine's architecture."""
+        """Whether this machine is Linux of the target's architecture."""
         return sys.platform == "linux" and self.machine == platform.machine()
 
 
@@ -45,10 +45,10 @@ TARGETS = {
 
 
 def chosen(names: str) -> list[Target]:
-    """The targets of a list with commas; "host" is all that are native.
+    """The targets of comma-separated names; "host" is all native targets.
 
     Raises:
-        ValueError: a name that is none of them.
+        ValueError: an unknown name, or no target for this machine.
 
     Example:
         >>> from lite.kernels.prebuild.targets import chosen

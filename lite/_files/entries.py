@@ -22,7 +22,7 @@ _NODE = meta.text_of({"type": "TensorDict"})
 
 
 def add_leaf(td: Any, key: Any, like: Array, filled: bool, robust: bool, existsok: bool = True) -> Array:
-    """Create a leaf of the shape and dtype of `like`, with its values if `filled`; returns it, mapped.
+    """Create a mapped leaf of the shape and dtype of `like`, with its values if `filled`; returns the leaf.
 
     Args:
         existsok: whether a file of the name, left by a removed entry, may exist.
@@ -74,7 +74,7 @@ def _deepest(td: Any, path: Path) -> tuple[Any, Path]:
 
 
 class _Addition:
-    """The changes on disk: one `meta.json`, and the new folders and the new leaf in its folder."""
+    """The changes on disk: the `meta.json` of a folder, and new folders and the new leaf inside of it."""
 
     def __init__(
         self, node: Any, path: Path, like: Array, filled: bool, robust: bool, existsok: bool

@@ -10,7 +10,7 @@ _PAUSE = 1.0  # seconds between two looks
 
 
 def end_with_parent() -> None:
-    """Have a thread end this process soon after its parent, whichever way that ended.
+    """Start a thread that ends this process soon after its parent ends.
 
     A process that gets SIGKILL tells its children nothing, and a pipe stays open as long as a forked sibling
     has a copy of its other end.

@@ -166,7 +166,7 @@ class ParallelEnv(BatchedEnvBase):
         return stepped, after
 
     def _command(self, command: bytes, tensordict: Any, asked: NDArray[np.bool_]) -> None:
-        """Have environments step with the entries of a TensorDict."""
+        """Make environments step with the entries of a TensorDict."""
         given = self._given
         changed = [key for key in self._others if tensordict.get(key, None) is not given.get(key)]
         for key in (*self._inputs, *(self._others if changed else ())):

@@ -1,4 +1,4 @@
-"""Parameters, gradients and state as TensorDicts: which array belongs to which."""
+"""Parameters, gradients and optimiser state as TensorDicts, and rows of the arrays that belong together."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def check_state(owner: str, state: Any, names: Sequence[str]) -> None:
 def pair(
     params: Any, grads: Any, slots: Mapping[str, Any], names: tuple[str, str] = ("params", "grads")
 ) -> list[list[Array]]:
-    """Every parameter with its gradient and its state, in their order; errors call the first two by `names`.
+    """Each parameter with its gradient and its state, in order; errors call the first two by `names`.
 
     Raises:
         TypeError: an argument is no TensorDict, or a leaf no NumPy array.
-        ValueError: keys or shapes that do not fit.
+        ValueError: keys or shapes differ.
     """
     states = {f"state[{name!r}]": tree for name, tree in slots.items()}
     given = {names[0]: params, names[1]: grads, **states}

@@ -85,7 +85,7 @@ class SupportFit:
         }
 
     def add(self, logits: NDArray[np.float32], ids: NDArray[np.int64], given: NDArray[np.float64]) -> None:
-        """Take tokens (n,) with their logits (n, V) and the log-probs (n,) that they were given."""
+        """Add tokens (n,) with their logits (n, V) and recorded log-probs (n,)."""
         size = max(1, _AT_ONCE // logits.shape[1])
         for start in range(0, len(logits), size):
             stop = start + size

@@ -44,7 +44,7 @@ class AdapterValues:
         self.values, self.version = values, 0
 
     def replace(self, values: Values) -> None:
-        """Have bindings use other values, from their next run on."""
+        """Set other values for the next runs of bindings."""
         self.values = values
         self.version += 1
 

@@ -1,4 +1,4 @@
-"""Have exported attention read the key/value cache where it lies, by a change to the graph in memory.
+"""Rewrites the attention of exported graphs in memory to read the key/value cache in place.
 
 Exporters spell attention out: the past and the new keys are concatenated into a new tensor at every step,
 copied once more for each query head that shares them, multiplied, masked and normalised, each by a node of

@@ -125,7 +125,7 @@ class BlockCache:
         return list(by_length.values())
 
     def _form_runs(self, rows: Sequence[int]) -> list[_Run]:
-        """Have `rows` form blocks, and say where each row is in them: true until a row changes otherwise."""
+        """Arrange `rows` in blocks, and return the place of each row, valid until a row changes otherwise."""
         runs: list[_Run] = []
         for places in self._runs(rows):
             chosen = [rows[i] for i in places]

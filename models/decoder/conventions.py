@@ -1,4 +1,4 @@
-"""Say which convention an exported decoder graph follows, from its inputs, outputs and file.
+"""Detects the convention of an exported decoder graph from its inputs, outputs and file.
 
 Exporters agree on almost nothing: names, the order of the cache tensors, whether positions are an input,
 which side may be padded. Everything that depends on the convention is decided here, once; a graph that fits

@@ -59,7 +59,7 @@ R = TypeVar("R")
 
 
 def _in_turn(method: Callable[Concatenate[OnnxDecoder, P], R]) -> Callable[Concatenate[OnnxDecoder, P], R]:
-    """Let one thread at a time into a decoder: buffers are bound by address, and a second run frees them."""
+    """Lock a decoder for one thread: buffers are bound by address, and a second run would free them."""
 
     @functools.wraps(method)
     def turn(self: OnnxDecoder, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -189,7 +189,7 @@ class OnnxDecoder:
         self._load_adapters(adapters or {})
 
     def _load_adapters(self, adapters: Mapping[str, AdapterSource]) -> None:
-        """Have these adapters, and inputs for them where they name projections that have none."""
+        """Set the adapters, adding inputs for projections that have none."""
         config = self.config
         self._adapters: AdaptersByName = {}
         if config is not None and self.spec.prompts:
@@ -278,7 +278,7 @@ class OnnxDecoder:
         self._reopen(new, self._adapter_inputs)
 
     def add_adapter_inputs(self, names: Collection[str]) -> None:
-        """Have optional inputs for adapters beside projections, as `lite.nn.add_adapter_inputs` gives them.
+        """Add optional inputs for adapters to projections, as `lite.nn.add_adapter_inputs` does.
 
         The session is opened again, from the graph in memory. Until `set_adapter` has given an adapter and
         `adapter` has chosen it, the model computes what it did. Siblings and pickles have the inputs, too.
@@ -318,7 +318,7 @@ class OnnxDecoder:
         give_back_freed()
 
     def _take(self, placed: PlacedGraph) -> None:
-        """Go on, without rows, on another session of the same graph."""
+        """Continue without rows on another session of the same graph."""
         self._placed, self.session = placed, placed.session
         self.spec = replace(placed.spec, prompts=placed.prompts.spec if placed.prompts else None)
         self._sessions = [placed.session] + ([placed.prompts.session] if placed.prompts else [])
@@ -604,7 +604,7 @@ class OnnxDecoder:
 
     @_in_turn
     def settle(self, row: int) -> int:
-        """Let `row` take no more memory than its tokens need, as it is going to rest; returns the bytes.
+        """Shrink the memory of an idle row to what its tokens need; returns its bytes.
 
         In a cache of fixed length every row takes that length.
         """
@@ -625,7 +625,7 @@ class OnnxDecoder:
 
     @_in_turn
     def acquire(self, count: int) -> list[int]:
-        """Take `count` empty rows that nobody holds, adding rows as needed; `release` gives them back."""
+        """Reserve `count` empty rows, adding rows as needed; `release` returns them."""
         free = [int(row) for row in np.flatnonzero(~self._held & (self.lengths == 0))]
         self._grow(self.num_rows + max(0, count - len(free)))
         free = [int(row) for row in np.flatnonzero(~self._held & (self.lengths == 0))][:count]

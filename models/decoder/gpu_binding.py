@@ -180,7 +180,7 @@ class _Fixed:
 
 
 def _release(session: SessionLike, fixed: _Fixed) -> None:
-    """Let a session forget a step that it captured; those of older versions cannot."""
+    """Discard a captured step of a session; older onnxruntimes cannot."""
     release = getattr(session, "release_captured_graph", None)
     if release is not None and fixed.start is not None:
         release(fixed.number)

@@ -156,7 +156,7 @@ def _strided(buffer: DeviceBuffer, offset: int, pitch: int, width: int, height: 
 
 
 def give_back_freed() -> None:
-    """Have the C library give the system what it keeps of freed memory, where it can be told to (glibc).
+    """Return freed memory to the system, if the C library supports it (glibc).
 
     Opening a graph reads, rewrites and tries it; of the memory for that, twice a small model's weights would
     stay with the process.

@@ -64,7 +64,7 @@ class Decoder(Protocol):
         """
 
     def acquire(self, count: int) -> list[int]:
-        """Take ``count`` empty rows that nobody else holds."""
+        """Reserve ``count`` empty rows."""
 
     def release(self, rows: Sequence[int]) -> None:
         """Empty rows and give them back."""
@@ -122,7 +122,7 @@ class RewindableDecoder(Decoder, Protocol):
         """Append tokens (L_i,) to different rows; the logits after each row's last one, float32 (n, V)."""
 
     def settle(self, row: int) -> int:
-        """Let a row that is to rest take no more memory than its tokens need; returns how many bytes."""
+        """Shrink the memory of an idle row to what its tokens need; returns its bytes."""
 
 
 def checked_row(decoder: Decoder, name: str, ids: ArrayLike) -> NDArray[np.int64]:

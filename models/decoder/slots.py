@@ -226,7 +226,7 @@ class SlotCache:
         self._slots[missing] = free[: len(missing)]
 
     def _bring_together(self, rows: NDArray[np.int64]) -> int:
-        """Have `rows` occupy neighbouring slots, in any order; returns the first slot."""
+        """Move `rows` to neighbouring slots, in any order; returns the first slot."""
         slots, count = self._slots[rows], len(rows)
         first = int(slots.min())
         if int(slots.max()) - first + 1 == count:

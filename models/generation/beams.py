@@ -137,7 +137,7 @@ class Search:
         return [one for _, one in self._best]
 
     def step(self, logits: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Take the logits after each beam, and choose the beams to go on with.
+        """Choose the next beams from the logits after each beam.
 
         Args:
             logits: float32 (num_beams, V).

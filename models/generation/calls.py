@@ -257,7 +257,7 @@ def _task_of(configs: Sequence[GenerationConfig]) -> Task:
 
 @contextmanager
 def _using(model: Any, adapter: str | None) -> Iterator[None]:
-    """Have a model run with an adapter, or without one; whoever shares it has set another, perhaps."""
+    """Set the adapter of a model, or none; another user of the model may have set another one."""
     before = getattr(model, "adapter", None)
     if before == adapter:
         yield

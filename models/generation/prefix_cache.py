@@ -124,7 +124,7 @@ class PrefixCache:
             return self._find(ids[:-1], adapter_of(self.decoder))[1]
 
     def fetch(self, ids: NDArray[np.int64], row: int) -> tuple[int, int]:
-        """Have a row hold the longest beginning of `ids` that is known here; none if that is short.
+        """Copy the longest cached prefix of `ids` to a row; nothing if it is short.
 
         Args:
             ids: a prompt, (L,).
@@ -155,7 +155,7 @@ class PrefixCache:
             return row, length
 
     def keep(self, row: int, ids: NDArray[np.int64], adapter: tuple[Any, int]) -> int:
-        """Take a row that holds `ids`, read under an adapter; returns an empty one in exchange."""
+        """Cache a row that holds `ids`, read under an adapter; returns an empty row in exchange."""
         with self._lock:
             longer, shared = self._find(ids, adapter)
             if longer is not None and shared == len(ids):

@@ -106,14 +106,14 @@ class Rows:
         return order[:count]
 
     def extend(self, count: int) -> None:
-        """Have at least so many rows."""
+        """Add rows up to this number."""
         if count > len(self._taken):
             more = self.decoder.acquire(count - len(self._taken))
             self._taken += more
             self._free.update(dict.fromkeys(more, _NOTHING))
 
     def free(self, row: int, ids: Ids) -> None:
-        """Have a row no more, which holds `ids`: it may be kept, and another one is free in its place."""
+        """Release a row that holds `ids`; the cache may keep it, and frees another one instead."""
         if self._cache is not None and adapter_of(self.decoder) == self._adapter:
             other = self._cache.keep(row, ids, self._adapter)
             self._taken[self._taken.index(row)] = other

@@ -237,7 +237,7 @@ class _Assistant:
             self._rows.release()
 
     def _read(self, responses: Sequence[Response]) -> Logits:
-        """Have the rows hold all tokens of the responses; returns the logits after them, (n, V)."""
+        """Feed the rows the tokens that they lack; returns the logits after them, (n, V)."""
         if self._rows is None:
             self._rows = Rows(self._decoder, self._max_rows)
         parts: list[tuple[Sequence[int], Logits]] = []

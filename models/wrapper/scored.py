@@ -1,4 +1,4 @@
-"""The entries that scoring writes beside log-probs, and the rows that have something to score."""
+"""The entries that scoring writes besides log-probs, and the rows that are scored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lite.models.wrapper.output import Layout
 
 
 def scored_entries(inputs: Inputs, options: WrapperOptions, layout: Layout) -> dict[NestedKey, Any]:
-    """Tokens, masks, texts and conversations of what was read, by their keys."""
+    """Tokens, masks, texts and conversations of the inputs, by key."""
     rows = inputs.rows
     masks = {"all_attention_mask": (rows.mask, rows.mask)}
     if inputs.assistant_mask is not None:

@@ -94,7 +94,7 @@ class GraphArray(NumberlessArray):
         return self._dtype
 
     def replace(self, value: GraphArray) -> None:
-        """Take another value in place."""
+        """Replace the value in place."""
         name = value.name
         if self.base is not None:
             if self.index is None:

@@ -110,7 +110,7 @@ class Graph:
 
     @contextmanager
     def running(self, path: str) -> Iterator[None]:
-        """Say which module runs, for names of nodes and for errors."""
+        """Set the module that runs, for names of nodes and errors."""
         self._path.append(path)
         try:
             yield

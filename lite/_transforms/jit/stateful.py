@@ -38,7 +38,7 @@ class HeldPart(Protocol):
         """Donated arrays, other inputs (floats, arrays that are read), and a hashable key of the graph."""
 
     def store(self, arrays: Arrays, given: Arrays, same: Any) -> None:
-        """Take what a run gave."""
+        """Store the results of a run."""
 
 
 class Part(HeldPart, Protocol):

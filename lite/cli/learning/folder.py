@@ -32,16 +32,16 @@ class RunState(NamedTuple):
 class Folder:
     """The output folder of a run.
 
-    The state is one file that is replaced as a whole after each step, so a process that is killed loses no
-    more than the step it is at. The line of a step is written before its state: one too many is removed.
-    From the first look at a folder, or the first line in a new one, until `close` no other run writes there.
+    The state is one file that is replaced as a whole after each step, so a killed process loses at most its
+    current step. The line of a step is written before its state; `records` removes a line without a state.
+    The folder is locked for other runs from `read`, or the first line in a new folder, until `close`.
 
     Args:
-        path: the folder; it is made with the first state.
-        run: what decides the numbers of a run: options by name, and files with their "sha256".
+        path: the folder, which the first `write` or `append` creates.
+        run: options and files (with their "sha256") that the results of the run depend on.
 
     Raises:
-        NotADirectoryError: something else has that name.
+        NotADirectoryError: `path` exists and is no folder.
     """
 
     def __init__(self, path: str, run: Mapping[str, Any]) -> None:
@@ -51,12 +51,12 @@ class Folder:
             raise NotADirectoryError(f"--output {path} is no folder")
 
     def close(self) -> None:
-        """Let others write."""
+        """Unlock the folder."""
         if self._lock is not None:
             self._lock.close()
 
     def _lock_others_out(self) -> None:
-        """Raise ValueError where another run writes to the folder, and keep others from it until `close`."""
+        """Lock the folder until `close`. Raises ValueError if another run has locked it."""
         if self._lock is None:
             try:
                 self._lock = WriterLock(str(self.path))
@@ -67,12 +67,12 @@ class Folder:
         """The state after the last step; None if there is none yet.
 
         Raises:
-            ValueError: the folder holds something else, or was made with other options or files; the message
-                names what differs. Or another run writes there.
+            ValueError: the folder holds other files, or the state of a run with other options or files (the
+                message names the difference), or another run has locked it.
         """
         file = self.path / _STATE
         if not file.exists():
-            if self.path.is_dir() and any(not one.name.startswith(_OWN) for one in self.path.iterdir()):
+            if self.path.is_dir() and any(not child.name.startswith(_OWN) for child in self.path.iterdir()):
                 raise ValueError(f"--output {self.path} holds other files: give a new or empty folder")
             return None
         try:

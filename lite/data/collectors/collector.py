@@ -390,7 +390,7 @@ class Collector(BackgroundCollector):
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *, strict: bool = True) -> None:
-        """Go on where `state_dict` was taken.
+        """Restore a state of `state_dict`.
 
         Args:
             state_dict: a result of `state_dict`.

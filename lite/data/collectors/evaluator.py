@@ -186,7 +186,7 @@ class Evaluator:
         *,
         weights_dict: Mapping[str, TensorDictBase | Module] | None = None,
     ) -> bool:
-        """Have a thread run whole episodes, with a copy of the weights; see `evaluate`.
+        """Run whole episodes in a thread, with a copy of the weights; see `evaluate`.
 
         Returns:
             False if another evaluation runs and `busy_policy` is "skip".
@@ -283,7 +283,7 @@ class Evaluator:
         return {"step_counter": self._counter}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was taken; RuntimeError as there."""
+        """Restore a state of `state_dict`; RuntimeError as there."""
         self._require_rest()
         self._counter = int(state_dict.get("step_counter", 0))
 

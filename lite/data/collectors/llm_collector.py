@@ -1,4 +1,4 @@
-"""`LLMCollector`: prompts in, responses of a language model and their rewards out."""
+"""`LLMCollector`: batches of a language model's responses to prompts, with rewards."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _OWN = ("next", "collector", "policy_version")
 
 
 class LLMCollector:
-    """Has a language model respond to prompts, and yields batches of single turns with their rewards.
+    """Generates responses to prompts by a language model, and yields batches of single turns with rewards.
 
-    Names and arguments are those of torchrl's class, where prompts take the place of the environment: a
-    prompt is a reset, a response is a step that ends the episode. A batch of P prompts with `repeats` G has
-    the batch size (P, G) (or (P,) without), and
+    Names and arguments are those of torchrl's class. Prompts replace the environment: a prompt is a reset, a
+    response is a step that ends the episode. A batch of P prompts with `repeats` G has the batch size (P, G)
+    (or (P,) without), and
 
-    - what the policy writes, and the other fields of the prompts, such as an expected answer;
-    - under "next" "reward", float32, "done", True, and "terminated" or, where a response was cut off,
-      "truncated", of shape (\\*batch, 1);
+    - the entries that the policy writes, and the other fields of the prompts, such as an expected answer;
+    - under "next" "reward", float32, "done", True, and "terminated", or "truncated" for a response at the
+      length limit, of shape (\\*batch, 1);
     - ("collector", "traj_ids") and ("collector", "group_ids"), int64: the numbers of response and prompt.
 
     `GroupAdvantage` compares the responses to a prompt; `TokenTransitions` makes steps of tokens.
@@ -39,19 +39,22 @@ class LLMCollector:
         prompts: the path of a file of JSON lines, a list, or any iterable: texts, conversations (lists of
             messages), rows of ids, TensorDicts, or mappings with "prompt", "messages" or "prompt_ids" and
             further fields. Files and lists restart after their end; an iterator ends the collection.
-        policy, policy_factory: an `OnnxWrapper` that generates, or a callable of TensorDicts, or what makes
-            it. It may have `input_of` (list of prompts to TensorDict), `cut_off` and `register_collector`.
+        policy: an `OnnxWrapper` that generates, or a callable of TensorDicts. It may have the methods
+            `input_of` (list of prompts to TensorDict), `cut_off` and `register_collector`.
+        policy_factory: a function that makes the policy; give one of the two.
         dialog_turns_per_batch: responses in a batch, a multiple of the responses per prompt.
-        reward: gives one number for each response of a batch; None: there is no reward entry.
-        repeats: responses per prompt, times the policy's own `num_samples`.
-        total_dialog_turns, progress: responses in all, -1 for no end; draw a bar on stderr, which needs them.
-        postproc, replay_buffer: a function of each batch; is extended by the result, and None is yielded.
+        reward: returns one number for each response of a batch; None for no reward entry.
+        repeats: responses per prompt; the policy's own `num_samples` multiplies them.
+        total_dialog_turns: the number of responses in all, -1 for no end.
+        progress: draw a bar on stderr; needs `total_dialog_turns`.
+        postproc: a function that is applied to each batch.
+        replay_buffer: a buffer that is extended by each batch; None is yielded then.
         flatten_data: yield batches of one dimension; by default if there is a replay buffer.
         track_policy_version: write "policy_version", int64, which `increment_version` counts.
-        seed: the policy is called with ``seeds`` that follow from it and the prompt's number.
+        seed: the policy is called with ``seeds`` that depend on it and the prompt's number.
 
     Raises:
-        TypeError, ValueError: no policy, two, or one that does not generate; a wrong type or number.
+        TypeError, ValueError: no policy or two; a policy that does not generate; a wrong type or number.
         FileNotFoundError: the file does not exist.
 
     Example:
@@ -122,7 +125,7 @@ class LLMCollector:
     # -- batches -----------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[TensorDictBase | None]:
-        """Batches, from where the collection stands."""
+        """Iterate over the batches that remain."""
         if not self.progress:
             return self._each()
         total, done = self.total_dialog_turns, lambda: self._turns
@@ -133,7 +136,7 @@ class LLMCollector:
             yield batch if self.replay_buffer is None else None
 
     def __len__(self) -> int:
-        """The number of batches in all, if there are enough prompts; TypeError if it is unlimited."""
+        """The number of batches, if there are enough prompts; TypeError if it is unlimited."""
         if self.total_dialog_turns < 0:
             raise TypeError("a collector with total_dialog_turns=-1 has no end, and so no length.")
         return -(self.total_dialog_turns // -self.dialog_turns_per_batch)
@@ -155,7 +158,7 @@ class LLMCollector:
         return batch
 
     def _left(self) -> int:
-        """Responses that may still come."""
+        """The number of responses that remain."""
         if self.total_dialog_turns < 0:
             return self.dialog_turns_per_batch
         return self.total_dialog_turns - self._turns
@@ -251,7 +254,7 @@ class LLMCollector:
 
     @property
     def policy_version(self) -> int | None:
-        """The version of the policy that responds now; None if versions are not tracked."""
+        """The version of the current policy; None if versions are not tracked."""
         return self._version if self.track_policy_version else None
 
     def get_policy_version(self) -> int | None:
@@ -259,26 +262,24 @@ class LLMCollector:
         return self.policy_version
 
     def increment_version(self) -> None:
-        """Say that the policy has changed."""
+        """Count a change of the policy."""
         self._version += 1
 
     def update_policy_weights_(
         self, policy_or_weights: Any = None, *, weights: Any = None, policy: Policy | None = None
     ) -> None:
-        """Go on with new weights, with another policy, or with the same one after it was changed.
-
-        The version is counted.
+        """Update the weights, or replace the policy, and increment the version; without arguments only that.
 
         Args:
-            policy_or_weights: a policy that learns (`OnnxWrapper.trainable`), whose weights the policy of
-                this collector takes; or these weights, a mapping; or another policy, such as
-                ``wrapper.get_new_version(adapter="step 10")``, which has the same number of samples.
-            weights: a mapping of weights, in its place.
-            policy: a policy, in its place.
+            policy_or_weights: a trainable policy (`OnnxWrapper.trainable`), whose weights this collector's
+                policy gets; or such weights, a mapping; or another policy with the same number of samples,
+                such as ``wrapper.get_new_version(adapter="step 10")``.
+            weights: a mapping of weights; give one of the three.
+            policy: a policy.
 
         Raises:
             ValueError: more than one is given; as for the constructor's `policy`, or the policy's
-                `update_weights_`. The old policy stays then.
+                `update_weights_`. The old policy is kept then.
             TypeError: as for the constructor's `policy`; or weights are given to a policy that takes none.
         """
         given = [value for value in (policy_or_weights, weights, policy) if value is not None]
@@ -296,21 +297,21 @@ class LLMCollector:
                 self._take_policy(source)
         self.increment_version()
 
-    # -- going on ----------------------------------------------------------------------------------
+    # -- state -------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the collection between two batches: plain numbers.
 
-        With `seed`, a collector that goes on from there yields what this one would.
+        With `seed`, a collector that loads it yields the same batches as this one.
         """
         return {"prompts": self._prompts.position, "turns": self._turns, "policy_version": self._version}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on from there. The prompts are those of the other collector, an iterator from its beginning.
+        """Restore the state. The prompts must be those of the other collector, an iterator from its start.
 
         Raises:
             KeyError: an entry is missing.
-            ValueError: an iterator of prompts has given more than that, or ends before.
+            ValueError: an iterator of prompts is past the position of the state, or ends before it.
         """
         prompts, turns, version = (state_dict[name] for name in ("prompts", "turns", "policy_version"))
         self._prompts.seek(integer("prompts", prompts))
@@ -321,7 +322,7 @@ belong_to("lite.data", LLMCollector)
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The fields of rows as entries: arrays where all values are numbers, objects otherwise."""
+    """The fields of rows as columns: arrays if all values are numbers, else objects."""
     names = dict.fromkeys(name for row in rows for name in row)
     columns: dict[str, Any] = {}
     for name in names:
@@ -334,7 +335,7 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _repeated(column: Any, count: int, shape: tuple[int, ...]) -> Any:
-    """A column with each value so many times, along a new dimension."""
+    """A column with each value repeated `count` times along a new dimension."""
     if isinstance(column, np.ndarray):
         return np.repeat(column, count).reshape(shape)
     return lazy_stack([column] * count, 1)

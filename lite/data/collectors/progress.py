@@ -55,7 +55,7 @@ class EpisodeRewards:
         self._ended: deque[float] = deque(maxlen=kept)
 
     def add(self, batch: Any) -> None:
-        """Take the steps of a batch; nothing where it lacks rewards, ends or ids."""
+        """Add the steps of a batch; does nothing if it lacks rewards, ends or ids."""
         keys = (("collector", "traj_ids"), ("next", "reward"), ("next", "done"))
         ids, reward, done = (batch.get(key, None) for key in keys)
         if ids is None or reward is None or done is None:

@@ -78,12 +78,12 @@ class Prompts:
         return prompts
 
     def give_back(self, prompts: Sequence[Prompt]) -> None:
-        """Have those that were taken last come next again."""
+        """Return the last prompts, which come next again."""
         self._ahead[:0] = [{"prompt": prompt.value, **prompt.fields} for prompt in prompts]
         self.position -= len(prompts)
 
     def seek(self, position: int) -> None:
-        """Go on as if that many had been taken.
+        """Continue after this number of prompts.
 
         Raises:
             ValueError: an iterator is beyond that, or ends before.

@@ -252,7 +252,7 @@ class RayCollector:
     # -- actors ------------------------------------------------------------------------------------
 
     def _ask(self, i: int) -> None:
-        """Have actor i collect a batch with the weights of now."""
+        """Make actor i collect a batch with the current weights."""
         actor = self._actors[i]
         if actor is None:
             actor = self._actors[i] = self._new_actor(i)
@@ -367,7 +367,7 @@ class RayCollector:
     def update_policy_weights_(
         self, policy_or_weights: Any = None, *, weights: Any = None, policy: Any = None
     ) -> None:
-        """Have actors collect their next batches with these weights, and count one version more.
+        """Set the weights of the actors' next batches, and increment the version.
 
         Args:
             policy_or_weights: a `Module` of the policy's structure, or its parameters, as a dict or what
@@ -421,7 +421,7 @@ class RayCollector:
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was taken.
+        """Restore a state of `state_dict`.
 
         Raises:
             KeyError: something is missing.

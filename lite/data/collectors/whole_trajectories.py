@@ -26,7 +26,7 @@ class WholeTrajectories:
         return len(self._whole)
 
     def add(self, batch: TensorDictBase) -> None:
-        """Take the steps of a batch; time is its last dimension."""
+        """Add the steps of a batch, whose last dimension is time."""
         flat = batch.reshape(-1)
         ids = flat[_IDS].reshape(-1)
         order = np.argsort(ids, kind="stable")

@@ -181,7 +181,7 @@ class LazyMemmapStorage(LazyTensorStorage):
         self._space = DiskSpace(columns.arrays, self._filled_rows())
 
     def close(self) -> None:
-        """Let another process write, until this one writes again."""
+        """Unlock the files for other writers, until the next write."""
         if self._file is not None and self._file.lock is not None:
             self._file.lock.close()
 

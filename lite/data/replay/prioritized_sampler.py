@@ -252,7 +252,7 @@ class PrioritizedSampler(Sampler):
         }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on where the sampler was whose `state_dict` this is.
+        """Restore the state of another sampler.
 
         Raises:
             KeyError: something is missing.

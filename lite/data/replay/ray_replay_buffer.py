@@ -53,7 +53,7 @@ class RayReplayBufferClient:
         self._call("update_tensordict_priority", data)
 
     def mark_update(self, index: Any) -> None:
-        """Say that elements have changed."""
+        """Mark elements as changed."""
         self._call("mark_update", index)
 
     def empty(self, empty_write_count: bool = True) -> None:
@@ -66,7 +66,7 @@ class RayReplayBufferClient:
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was taken."""
+        """Restore a state of `state_dict`."""
         self._call("load_state_dict", state_dict)
 
     def dumps(self, path: Any) -> None:

@@ -566,7 +566,7 @@ class ReplayBuffer:
             }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore a state of `state_dict`."""
         self._cancel()
         with self._ahead_lock, self._storage.lock:
             self._storage.load_state_dict(state_dict["_storage"])

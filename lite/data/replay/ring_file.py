@@ -85,7 +85,7 @@ class WriterLock:
         return self._descriptor >= 0
 
     def close(self) -> None:
-        """Let others write."""
+        """Unlock the file for other writers."""
         self.state = None
         if self._descriptor >= 0:
             os.close(self._descriptor)
@@ -212,7 +212,7 @@ class RingFile(Position):
     # -- writing ----------------------------------------------------------------------------------
 
     def become_writer(self, arrays: list[Array], before: Array | None) -> bool:
-        """Take the lock, and undo the unfinished write of a dead writer; True if there was one.
+        """Acquire the lock, and undo the unfinished write of a dead writer; True if there was one.
 
         Args:
             arrays: those of the rows, first dimension rows.

@@ -79,10 +79,10 @@ class Sampler(ABC):
         """
 
     def add(self, index: Any) -> None:  # noqa: B027
-        """Take note that the entry at `index` was written."""
+        """Called when the entry at `index` was written."""
 
     def extend(self, index: Any) -> None:  # noqa: B027
-        """Take note that the entries at `index` were written, in this order."""
+        """Called when the entries at `index` were written, in this order."""
 
     def update_priority(
         self, index: Any, priority: Any, *, storage: StorageView | None = None
@@ -96,7 +96,7 @@ class Sampler(ABC):
         return None
 
     def mark_update(self, index: Any, *, storage: StorageView | None = None) -> None:  # noqa: B027
-        """Take note that the entries at `index` are new."""
+        """Called when the entries at `index` are new."""
 
     def can_sample(self, storage: StorageView, batch_size: int) -> bool:
         """Whether `sample` would give a batch."""
@@ -122,7 +122,7 @@ class Sampler(ABC):
         return {"rng": json.dumps(self._rng.bit_generator.state)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on where the sampler was whose `state_dict` this is.
+        """Restore the state of another sampler.
 
         Raises:
             KeyError: something is missing.
@@ -137,7 +137,7 @@ class Sampler(ABC):
         TensorDict(self.state_dict()).memmap(path)
 
     def loads(self, path: Any) -> None:
-        """Go on where the sampler was that wrote the folder `path` in `dumps`."""
+        """Restore the state that `dumps` wrote to the folder `path`."""
         self.load_state_dict(TensorDict.load_memmap(path).to_dict())
 
     @abstractmethod

@@ -171,7 +171,7 @@ class Storage(ABC):
 
     @abstractmethod
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore a state of `state_dict`."""
 
     @abstractmethod
     def dumps(self, path: PathLike) -> None:

@@ -110,7 +110,7 @@ class Transforms:
         return {"states": states, "withheld": None if withheld is None else withheld.clone()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore a state of `state_dict`."""
         for key, value in state["states"].items():
             self._list[int(key)].load_state_dict(value)
         self.withheld = state["withheld"]

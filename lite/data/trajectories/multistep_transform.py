@@ -131,7 +131,7 @@ class MultiStepTransform(Module):
         return tensordict
 
     def inv(self, tensordict: TensorDictBase) -> TensorDictBase | None:
-        """Take the next frames, and give those that are ready.
+        """Add the next frames, and return those that are ready.
 
         Args:
             tensordict: the last batch dimension is time, the others and the keys are those of the frames

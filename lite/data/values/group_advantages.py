@@ -252,7 +252,7 @@ class MCAdvantage(Module):
         return tensordict
 
     def inv(self, tensordict: TensorDictBase) -> TensorDictBase | None:
-        """Take whole episodes, and give the groups that are complete.
+        """Add whole episodes, and return the complete groups.
 
         Args:
             tensordict: episodes, one after the other along the last batch dimension; the last of each row

@@ -290,7 +290,7 @@ class Transform(TensorDictModuleBase):
         self.__dict__["_parent"] = None
 
     def reset_parent(self) -> None:
-        """Take the transform out of where it is."""
+        """Remove the transform from its parent."""
         self._container = self.__dict__["_parent"] = None
 
     def empty_cache(self) -> None:

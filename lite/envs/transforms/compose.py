@@ -229,7 +229,7 @@ class Compose(Transform):
         self._changed_list()
 
     def pop(self, index: int | None = None) -> Transform:
-        """Take out a transform, the last one by default."""
+        """Remove a transform, the last one by default."""
         taken: Transform = self.transforms[-1 if index is None else index]
         del self.transforms[-1 if index is None else index]
         taken.reset_parent()

@@ -29,7 +29,7 @@ from lite.nn.layers.windows import Sizes, blocks, offset_slices, pad, sizes, spa
 _graphs = LazyModule("lite._transforms.graphs.convolution")
 # Padding modes by their names in torch and in NumPy (None: zeros).
 _MODES = {"zeros": None, "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-# Entries of the matrix of patches that are made at once: what a core's cache takes, whatever the batch.
+# Entries of the matrix of patches in a block, which fits a core's cache for every batch size.
 _BLOCK = 1 << 18
 
 
@@ -121,7 +121,7 @@ class _Convolution(Module):
         return (out if input.ndim == dims + 2 else out[0]).astype(result, copy=False)
 
     def _fitting(self, x: Array, weight: Array) -> tuple[Sizes, Sizes, Sizes]:
-        """How much to pad before and after, and the sizes with it.
+        """The padding before and after each dimension, and the padded sizes.
 
         Raises:
             RuntimeError: the window does not fit.
@@ -134,7 +134,7 @@ class _Convolution(Module):
         return before, after, inner
 
     def _compiled(self, x: Array, weight: Array, bias: Any) -> Any:
-        """The compiled convolution where it gains something: a window of one entry is a product as it is."""
+        """The compiled convolution if it is faster; a kernel of one entry is a matrix product."""
         kernel = weight.shape[2:]
         if self.padding_mode != "zeros" or len(kernel) > 2 or math.prod(kernel) == 1:
             return None
@@ -186,7 +186,7 @@ class _Convolution(Module):
         return y.reshape(count, weight.shape[0], *out)
 
     def _recorded(self, x: Array, weight: Array, bias: Array) -> Array:
-        """The convolution as one node; patches are made again for the gradient."""
+        """The convolution as one node; the gradient computes the patches again."""
         a, w = value_of(x), value_of(weight)
         if is_in_graph(a, w, bias):
             return self._operator(x, weight, bias)
@@ -248,7 +248,7 @@ class _Convolution(Module):
         b = None if bias is None else graph.operand(value_of(bias), np.float32)
 
         def vjp_by_steps(g: Array) -> Any:
-            """For derivatives of an outer `vmap`, of which there are several."""
+            """The vjp for mapped derivatives of an outer `vmap`."""
             return vjp(self._convolve, a, w)[1](g)
 
         return with_node(
@@ -468,7 +468,7 @@ class _LazyConvolution(LazyLayer, _Convolution):
 
 
 class LazyConv1d(_LazyConvolution):
-    """A `Conv1d` whose first input tells `in_channels`; with it, it becomes a `Conv1d`.
+    """A `Conv1d` that infers `in_channels` from its first input, and then becomes a `Conv1d`.
 
     Args:
         out_channels: size of the output's channel dimension.
@@ -501,7 +501,7 @@ class LazyConv1d(_LazyConvolution):
 
 
 class LazyConv2d(_LazyConvolution):
-    """A `Conv2d` whose first input tells `in_channels`; with it, it becomes a `Conv2d`.
+    """A `Conv2d` that infers `in_channels` from its first input, and then becomes a `Conv2d`.
 
     Args:
         out_channels: size of the output's channel dimension.

@@ -97,7 +97,7 @@ class Linear(Module):
 
 
 class LazyLinear(LazyLayer, Linear):
-    """A `Linear` whose first input tells `in_features`; with it, it becomes a `Linear`.
+    """A `Linear` that infers `in_features` from its first input, and then becomes a `Linear`.
 
     Args:
         out_features: size of the last dimension of the output.

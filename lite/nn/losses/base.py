@@ -264,7 +264,7 @@ class LossModule(TensorDictModuleBase):
         create_target_params: bool = False,
         compare_against: Iterable[Parameter] | None = None,
     ) -> None:
-        """Take a network apart: `<module_name>` is called with `<module_name>_params`.
+        """Make a network functional: `<module_name>` is called with `<module_name>_params`.
 
         Args:
             module: a TensorDictModule, whose Parameters are kept; or `expand_dim` of them, to be stacked.

@@ -21,7 +21,7 @@ class Coefficient(np.ndarray[Any, Any]):
     """
 
     def copy_(self, source: Array | float) -> Self:
-        """Take a number; returns self."""
+        """Set the number; returns self."""
         self[...] = source
         return self
 

@@ -202,8 +202,8 @@ class DPOLossOutput(TensorClass):
 
     Args:
         loss_dpo: the loss, a number or (*batch).
-        rewards_chosen, rewards_rejected, rewards_accuracies, rewards_margins: to be logged.
-        logps_chosen, logps_rejected: log-probs of the responses, to be logged.
+        rewards_chosen, rewards_rejected, rewards_accuracies, rewards_margins: for logging.
+        logps_chosen, logps_rejected: log-probs of the responses, for logging.
     """
 
     loss_dpo: Any

@@ -29,7 +29,7 @@ from lite.nn.losses.token_scores import (
 
 
 class LLMLossOutput(TensorClass):
-    """What losses of language models give: what is to be minimised (`loss_*`), and what is to be logged.
+    """What losses of language models give: what is to be minimised (`loss_*`), and what is for logging.
 
     Args:
         loss_objective: the loss of advantages; the shape is that of the aggregation.

@@ -95,7 +95,7 @@ class KLPENPPOLoss(PPOLoss):
         self.in_keys = list(dict.fromkeys([*self.in_keys, *known]))
 
     def reset(self) -> None:
-        """Let the coefficient start again."""
+        """Reset the coefficient."""
         self.beta[...] = self._beta_init
 
     @dispatch

@@ -86,7 +86,7 @@ class SFTLossOutput(TensorClass):
     Args:
         loss_sft: the loss of the responses, a number or (*batch).
         loss_kl_to_ref: the penalty for leaving the reference model, times its coefficient.
-        kl_to_ref: the penalty, to be logged.
+        kl_to_ref: the penalty, for logging.
     """
 
     loss_sft: Any

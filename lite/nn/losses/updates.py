@@ -82,7 +82,7 @@ class TargetNetUpdater:
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on from there. KeyError if something is missing."""
+        """Restore the state. KeyError if an entry is missing."""
         state = {name: state_dict[name] for name in self.state_dict()}
         vars(self).update(state)
 

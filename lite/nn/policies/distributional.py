@@ -61,7 +61,7 @@ class DistributionalDQNnet(TensorDictModuleBase):
 
 
 class DistributionalQValueModule(QValueModule):
-    """Take the action whose value is largest on average.
+    """Choose the action with the largest mean value.
 
     Reads log-probabilities (*batch, atoms, n) of what each of n actions is worth, and writes the action, and
     the log-probabilities again.

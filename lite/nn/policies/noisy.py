@@ -148,7 +148,7 @@ class NoisyLinear(Module):
 
 
 class NoisyLazyLinear(LazyLayer, NoisyLinear):
-    """A `NoisyLinear` whose first input tells `in_features`; with it, it becomes a `NoisyLinear`.
+    """A `NoisyLinear` that infers `in_features` from its first input, and then becomes a `NoisyLinear`.
 
     Args:
         out_features, bias, device, dtype, std_init, use_exploration_type, rng: as of `NoisyLinear`.

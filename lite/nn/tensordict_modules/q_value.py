@@ -72,7 +72,7 @@ def value_of_action(values: Any, action: Any, space: str) -> Any:
 
 
 class QValueModule(TensorDictModuleBase):
-    """Take the action that is worth most.
+    """Choose the action with the largest value.
 
     Reads what each action is worth, (*batch, n), and writes the action, the values again, and the value of
     that action, (*batch, 1).

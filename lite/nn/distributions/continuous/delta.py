@@ -61,7 +61,7 @@ class Delta(Distribution):
         super().__init__(batch, event)
 
     def update(self, param: Numbers) -> None:
-        """Take another value of the same shape."""
+        """Replace the value by one of the same shape."""
         self.param = as_float(param)
 
     def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
@@ -137,7 +137,7 @@ class TanhDelta(Distribution):
         )
 
     def update(self, param: Numbers) -> None:
-        """Take another value of the same shape."""
+        """Replace the value by one of the same shape."""
         self.base_dist.update(as_float(param) + self._map.middle)
 
     def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:

@@ -255,7 +255,7 @@ class IndependentNormal(Independent):
         self.update(loc, scale)
 
     def update(self, loc: Numbers, scale: Numbers | Callable[[Array], Numbers]) -> None:
-        """Take other parameters."""
+        """Replace the parameters."""
         loc = as_float(loc)
         if self.tanh_loc:
             loc = bounded_loc(loc, self.upscale)

@@ -86,7 +86,7 @@ class TruncatedNormal(Distribution):
         self.update(loc, scale)
 
     def update(self, loc: Numbers, scale: Numbers) -> None:
-        """Take other parameters."""
+        """Replace the parameters."""
         if self.tanh_loc:
             loc = bounded_loc(as_float(loc), self.upscale)
         loc, scale, self._low, self._high = float_arrays(loc, scale, self.low, self.high)
