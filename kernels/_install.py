@@ -1,7 +1,7 @@
 """The command to install missing packages, for errors: from a checkout.
 
 `tensordict-lite` and `tensordict-lite-kernels` are on no index before a release. A command that asks an index
-for them would install whatever somebody else has put there under these names.
+for them could install another project's packages under these names.
 """
 
 PREBUILT = "`python -m lite.kernels.prebuild --wheel dist && pip install --no-deps dist/*.whl` in a checkout"

@@ -30,7 +30,7 @@ def merge(
             many of them are counted apart, and the sum of exp((x - highest) * inverse) over the others, which
             is NaN if there is NaN.
         logits: of the tokens; those in this block are written.
-        factors: becomes what sums over earlier blocks are to be multiplied by; empty, if nobody wants it.
+        factors: gets the factors of the sums over earlier blocks; empty if they are not needed.
         keep: an empty array.
     """
     for r in range(start, stop):

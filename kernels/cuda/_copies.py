@@ -14,7 +14,7 @@ _THREADS = 16 if SIMULATED else 256
 
 
 def c_ordered(gpu: Gpu, array: DeviceMemory, dtype: DTypeLike | None = None) -> DeviceMemory:
-    """A C-ordered copy of `array`, of whatever strides, in another type where one is given."""
+    """A C-ordered copy of `array`, which may have any strides, in `dtype` if given."""
     out = device_array("copy", gpu.empty(array.shape, array.dtype if dtype is None else dtype))
     if array.size:
         memory, first = array.memory()
@@ -24,14 +24,14 @@ def c_ordered(gpu: Gpu, array: DeviceMemory, dtype: DTypeLike | None = None) -> 
 
 
 def fetched(gpu: Gpu, array: DeviceMemory) -> NDArray[Any]:
-    """`array`, of integers or float32 or float64, on the host. Waits for the device."""
+    """A copy of `array` (integers, float32 or float64) on the host. Waits for the device."""
     if not array.size:
         return np.empty(array.shape, array.dtype)
     return gpu.fetch(c_ordered(gpu, array).memory()[0]).reshape(array.shape)
 
 
 def copy_into(gpu: Gpu, target: DeviceMemory, source: DeviceMemory) -> None:
-    """Write a C-ordered array to one of the same shape and type, of whatever strides."""
+    """Copy a C-ordered array to one of the same shape and dtype, which may have any strides."""
     if target.size:
         memory, first = target.memory()
         blocks = -(-target.size // _THREADS)

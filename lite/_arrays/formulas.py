@@ -246,7 +246,7 @@ def log_gamma(x: Array) -> Array:
 
 
 def _range(x: Array) -> tuple[float, float]:
-    """The smallest and the largest number; NaN if there is one, infinite while nobody knows: in a graph."""
+    """The smallest and the largest number: NaN if there is one, infinite in a graph (unknown there)."""
     if isinstance(x, HostArray) or not x.size:
         return -math.inf, math.inf
     return x.min(), x.max()

@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         0 on success, 1 after an error (one line on standard error; the exception itself with `--debug`), 2
-        for arguments that contradict each other, 130 after Ctrl-C, 141 if whoever reads the output went away.
+        for arguments that contradict each other, 130 after Ctrl-C, 141 if the reader of the output went away.
 
     Raises:
         SystemExit: with status 2 for arguments that are wrong by themselves, with 0 after `--help` and
@@ -44,7 +44,7 @@ def _main(argv: Sequence[str] | None) -> int:
     try:
         args = build_parser().parse_args(argv)
     except SystemExit:
-        _settle()  # a help text that nobody reads to its end
+        _settle()  # the reader of a help text may have closed the pipe
         raise
     with warnings.catch_warnings(), _any_text():  # restores what shows them
         warnings.showwarning = _warn

@@ -1,4 +1,4 @@
-"""`EnvSpecs`: what an environment takes and gives, as specs, and the keys of each kind of entry."""
+"""`EnvSpecs`: the specs of an environment's inputs and outputs, and the keys of each kind of entry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INPUTS = ("full_action_spec", "full_state_spec")
 
 
 def _unbatched(name: str) -> Any:
-    """A property: the spec of this name as if there were no batch; one that is assigned gets the batch."""
+    """A property: the spec of this name without the batch; an assigned spec is expanded to the batch."""
 
     def read(env: Any) -> Any:
         spec = getattr(env, name)
@@ -34,8 +34,8 @@ def _unbatched(name: str) -> Any:
 class EnvSpecs(Module):
     """The specs of an environment, as two composites: `input_spec` and `output_spec`.
 
-    Each property reads one of the two, so that a class that computes these two has all the others. Lists of
-    keys are made once and kept until a spec is assigned; after changing a spec in place call `empty_cache`.
+    All other properties read one of the two, so a class may compute these two alone. Lists of keys are cached
+    until a spec is assigned; after changing a spec in place call `empty_cache`.
     """
 
     _batch_locked = True
@@ -56,7 +56,7 @@ class EnvSpecs(Module):
 
     @property
     def batch_size(self) -> Shape:
-        """How many environments step at once, (): one. All specs begin with it."""
+        """The shape of the environments that step at once; () for one. All specs begin with it."""
         return self.__dict__.get("_batch_size", ())
 
     @batch_size.setter
@@ -83,7 +83,7 @@ class EnvSpecs(Module):
         return len(self.batch_size)
 
     def numel(self) -> int:
-        """How many environments there are."""
+        """The number of environments."""
         return int(np.prod(self.batch_size, dtype=np.int64))
 
     @property
@@ -95,12 +95,12 @@ class EnvSpecs(Module):
 
     @property
     def output_spec(self) -> Composite:
-        """The specs of what a step gives: `full_observation_spec`, `full_reward_spec`, `full_done_spec`."""
+        """The specs of a step's results: `full_observation_spec`, `full_reward_spec`, `full_done_spec`."""
         return self._held("_output_spec")
 
     @property
     def input_spec(self) -> Composite:
-        """The specs of what a step takes: `full_action_spec` and `full_state_spec`."""
+        """The specs of a step's inputs: `full_action_spec` and `full_state_spec`."""
         return self._held("_input_spec")
 
     @property
@@ -109,7 +109,7 @@ class EnvSpecs(Module):
         return Composite(output_spec=self.output_spec, input_spec=self.input_spec, shape=self.batch_size)
 
     def empty_cache(self) -> None:
-        """Forget the lists of keys, which are rebuilt from the specs."""
+        """Clear the cached lists of keys."""
         self.__dict__.setdefault("_cache", {}).clear()
 
     def set_spec_lock_(self, mode: bool = True) -> Self:
@@ -174,7 +174,7 @@ class EnvSpecs(Module):
 
     @property
     def state_spec(self) -> Composite:
-        """The specs of what else a step takes, by key."""
+        """The specs of a step's inputs other than actions, by key."""
         return self.input_spec["full_state_spec"]
 
     @state_spec.setter
@@ -271,7 +271,7 @@ class EnvSpecs(Module):
 
     @property
     def reset_keys(self) -> list[NestedKey]:
-        """The entries that ask for a partial reset, one beside the done entries of each level."""
+        """The keys of the masks of partial resets, one at each level with done entries."""
         return self._cached(
             "reset_keys", lambda: [_beside(group[0], "_reset") for group in self.done_keys_groups]
         )
@@ -375,7 +375,7 @@ def _with_dimension(name: str, spec: Any) -> Any:
 
 
 def _complete(spec: Composite) -> None:
-    """Add "done" or "terminated" where only the other one is there, and both to an empty spec."""
+    """Add "done" or "terminated" at levels with only the other one, and both to an empty spec."""
     if spec.is_empty():
         for flag in ("done", "terminated"):
             spec[flag] = Categorical(2, (*spec.shape, 1), dtype=np.bool_)

@@ -46,7 +46,7 @@ class LoggedResponse:
     Attributes:
         prompt_ids: int64 (P,), at least one.
         response_ids: int64 (L,), at least one.
-        log_probs: float64 (L,), of each token of the response; None where nobody wrote any.
+        log_probs: float64 (L,), of each token of the response; None if the row has none.
         where: what errors call it: "line 3".
     """
 

@@ -30,15 +30,15 @@ class PlacedGraph:
         session: the onnxruntime session.
         spec: its convention.
         vocab_size: width of the logits.
-        context_length: most positions of a row, None if nobody knows.
+        context_length: the largest number of positions of a row, None if unknown.
         device: `"cpu"` or `"cuda"`, where the cache lives.
         index: which GPU.
         prompts: the graph that reads rows without a past, where that is one of its own.
         adapter: values of optional inputs.
         output_rows: the output matrix, if the graph gives the hidden states that are multiplied with it.
         reopen: makes a session of the same graph with other weights, given by name, and with inputs for
-            adapters beside projections; None if nobody can.
-        stream: of a session on a GPU, None where nobody knows it.
+            adapters beside projections; None if it cannot be reopened.
+        stream: of a session on a GPU, None if unknown.
         cuda_graphs: the session captures steps of decoding.
         side: what graphs with limits are told when they are bound; of each cache its own.
         states: of the rows of a cache, for graphs that have them.
@@ -63,7 +63,7 @@ class PlacedGraph:
         """The same graph in a new session, with other values of some weights and inputs for adapters.
 
         Raises:
-            RuntimeError: the session was given, so that nobody can open it again.
+            RuntimeError: the session was given, and cannot be opened again.
         """
         if self.reopen is None:
             raise RuntimeError(

@@ -33,7 +33,7 @@ class DeviceLogits:
 
     Where the stream of the session that fills them is known, whatever reads them is queued on that stream, so
     a step and its draw need not wait for each other on the host; the interface names it for others. Of a
-    session whose stream nobody knows, onnxruntime waits for it at the end of each run. Tokens are back on the
+    session with an unknown stream, onnxruntime waits for it at the end of each run. Tokens are back on the
     host before the next run, which so overwrites nothing that is being read.
 
     `len` and slices work as with arrays, and slices are views; an index of one row copies it to the host,

@@ -153,7 +153,7 @@ class GpuGraph(BoundGraph):
         # Each run is waited for: only then onnxruntime gives back what it holds on the host for the GPU, and
         # a session that ends with such memory aborts the process (seen on an H200).
         options = run_options({"gpu_graph_id": str(number)}) if self._placed.cuda_graphs else None
-        binding = self._binding  # not this object, which then nobody could let go of
+        binding = self._binding  # not this object, which the closure would keep alive
         return lambda seconds: binding.run(seconds, options)
 
 

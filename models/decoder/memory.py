@@ -30,7 +30,7 @@ class DeviceBuffer:
         device: `"cpu"` or `"cuda"`.
         index: which GPU.
         purpose: what the bytes are for, for errors.
-        stream: of a GPU, where copies are queued; by default as if nobody knew the session's.
+        stream: of a GPU, where copies are queued; by default the session's stream counts as unknown.
 
     Raises:
         MemoryError: if the device has no room; the message gives the size.
@@ -90,7 +90,7 @@ class _GpuMemory:
         # onnxruntime may give the memory to a buffer of another stream, while this one still uses it
         idle = not hasattr(self, "_stream") or self._stream.handle is None or not self._stream.queued
         if not idle and not sys.is_finalizing():
-            with suppress(RuntimeError):  # nobody could catch it; whoever uses the GPU next gets it, too
+            with suppress(RuntimeError):  # it cannot be caught here; the next use of the GPU raises it, too
                 self._stream.finish()
 
 

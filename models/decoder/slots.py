@@ -161,7 +161,7 @@ class SlotCache:
     def _steps_pay(self, counts: Sequence[int]) -> bool:
         """Whether as many tokens behind rows' pasts are sooner read in steps of all rows than row by row.
 
-        Steps compute logits that nobody asked for, so there must be half as many of them as rows.
+        Steps compute logits of all slots, so there must be half as many of them as rows.
         """
         if not counts or self._spec.quantisation is not None or not shares_prompts(self._placed):
             return False

@@ -24,7 +24,7 @@ class States:
     """The states of all rows of a cache. A run takes those of its rows and gives new ones.
 
     Attributes:
-        rows: those of the run to come, in its order; whoever starts it says so.
+        rows: those of the run to come, in its order; set by the caller that starts it.
     """
 
     def __init__(self, tensors: Sequence[StateTensor], rows: int) -> None:

@@ -69,7 +69,7 @@ class Batcher(Generic[Row, Result]):
 
     A caller waits until there are enough rows of its task, or ``timeout`` has passed since it came; then one
     of the callers runs them, oldest first, while others queue for the next run. One run takes place at a
-    time. If it raises, the callers that have rows in it raise the same, and nobody else does.
+    time. If it raises, only the callers that have rows in it raise the same.
 
     Args:
         run: runs the model: ``run(task, rows)`` gives one result per row.
@@ -78,7 +78,7 @@ class Batcher(Generic[Row, Result]):
 
     Example:
         >>> batcher = Batcher(lambda task, rows: [task * row for row in rows], BatchSizes(4, None), 0.01)
-        >>> batcher(10, [1, 2])  # nobody else comes: run after a hundredth of a second
+        >>> batcher(10, [1, 2])  # no other call: run after a hundredth of a second
         [10, 20]
         >>> batcher.state()["queue_size"]
         0
@@ -117,7 +117,7 @@ class Batcher(Generic[Row, Result]):
                         self._wait(deadline)
                     if any(item.error for item in own):
                         break
-            finally:  # also when interrupted: nobody waits for what is left
+            finally:  # also when interrupted: no caller waits for the rest
                 self._discard(own)
         for item in own:
             if item.error is not None:

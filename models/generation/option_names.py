@@ -101,7 +101,7 @@ def changes_nothing(name: str, value: Any) -> bool:
 
 
 def own_names(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options under lite's names, without those that are None. Names that nobody knows stay as they are.
+    """Options under lite's names, without those that are None. Unknown names stay as they are.
 
     Raises:
         ValueError: an option of another library that lite does not have, or two names of one option.

@@ -25,11 +25,11 @@ _MOST = float(np.finfo(np.float32).max)  # scores are float32
 
 @dataclass(frozen=True)
 class GenerationConfig:
-    """How to generate.
+    """The options of generation.
 
     Attributes:
-        max_new_tokens: most tokens per response.
-        do_sample: draw from the distribution; otherwise the most probable token is taken.
+        max_new_tokens: the largest number of tokens of a response.
+        do_sample: draw from the distribution; otherwise choose the most probable token.
         temperature: divides the logits before drawing; 0 means greedy in any case.
         top_k: draw from the k most probable tokens; all by default, and with 0 or -1.
         top_p: draw from the smallest set of tokens with at least this probability; 1 for all.
@@ -39,11 +39,11 @@ class GenerationConfig:
         repetition_penalty: divides (or multiplies, if negative) logits of tokens seen before, those of the
             prompt included; 1 for none.
         presence_penalty: is subtracted from logits of tokens in the response so far; from -2 to 2.
-        frequency_penalty: the same, times how often they are there.
-        no_repeat_ngram_size: no run of that many tokens comes twice, prompt included; 0 for any.
-        bad_words_ids: runs of ids that never come, as `[[5], [6, 7]]`.
-        suppress_tokens: ids that never come, also where they would end the response.
-        min_new_tokens: no eos id before there are that many tokens.
+        frequency_penalty: as `presence_penalty`, times the count of the token.
+        no_repeat_ngram_size: no n-gram of that many tokens occurs twice, prompt included; 0 for no limit.
+        bad_words_ids: runs of ids that are banned, as `[[5], [6, 7]]`.
+        suppress_tokens: ids that are banned, also where they would end the response.
+        min_new_tokens: eos ids are banned before that many tokens.
         logit_bias: pairs of an id and what is added to its logit, as `[[5, -2.0]]`, or a mapping.
         sequence_bias: pairs of a run of ids and what is added to the logit of its last one where the others
             have just come, as `[[[5, 6], -2.0]]`, or a mapping.
@@ -51,30 +51,28 @@ class GenerationConfig:
             response, after all of the above and before temperature and filters, as in transformers.
             `ids` is int64 (L,), prompt and response so far, read-only; `scores` is float32 (V,), a
             copy. What it returns, float32 (V,), takes their place; if None, `scores` as it has changed it.
-        grammar: what the response has to be: `{"json": schema}`, `{"regex": expression}` or
-            `{"lark": grammar}`.
-        num_beams: how many beams are searched for the most probable response; 1 for no search. With a
-            temperature or a filter, the beams that go on are drawn, together and without replacement, from
-            all continuations of all beams.
+        grammar: constrains the response: `{"json": schema}`, `{"regex": expression}` or `{"lark": grammar}`.
+        num_beams: the number of beams of a beam search; 1 for no search. With a temperature or a filter, the
+            next beams are drawn, together and without replacement, from all continuations of all beams.
         length_penalty: scores of beams are divided by their number of tokens to this power.
         early_stopping: a search ends as soon as there are `num_beams` responses (true), when better ones are
             unlikely (false) or impossible ("never").
         num_return_sequences: responses per prompt.
-        logprobs: how many of the most probable tokens to give at each place, with their log-probs.
-        sampled_log_probs: give the log-prob of each token under the distribution that it was really drawn
-            from, and the log of the probability that filters had kept. Of beams: under the distribution that
-            the options make of the model's after that beam. As beams compete, the sum of these is not the
-            log-prob of having drawn the response.
-        kept_ids: give the ids that could have been drawn, for each token.
-        entropy: give the entropy of the model's distribution at each token, in nats.
-        stop_sequences: texts that end a response; the text stays in it.
+        logprobs: the number of most probable tokens to return for each position, with their log-probs.
+        sampled_log_probs: return the log-prob of each token under the distribution that it was drawn from,
+            and the log of the probability that filters kept. For beams, this is the model's distribution
+            after that beam, changed by the options. As beams compete, the sum of these is not the log-prob of
+            having drawn the response.
+        kept_ids: return the ids that could have been drawn, for each token.
+        entropy: return the entropy of the model's distribution at each token, in nats.
+        stop_sequences: texts that end a response, which includes them.
         skip_special_tokens: leave special tokens out when the response is decoded.
-        eos_token_ids: ids that end a response; the id stays in it.
-        pad_token_id: filler for padded outputs, None to leave that to the tokenizer.
-        prompt_lookup_num_tokens: most tokens to guess at once from where the last ones came before; by
-            default there are no guesses. They save time where text is copied, and never change a response.
-        max_matching_ngram_size: most tokens that are looked up for that.
-        num_assistant_tokens: most tokens that an assistant model guesses at once.
+        eos_token_ids: ids that end a response, which includes them.
+        pad_token_id: padding of outputs, None for the tokenizer's.
+        prompt_lookup_num_tokens: the largest number of tokens to draft at once by prompt lookup; None for no
+            drafts. Drafts save time for copied text, and never change a response.
+        max_matching_ngram_size: the largest number of tokens that prompt lookup matches.
+        num_assistant_tokens: the largest number of tokens that an assistant model drafts at once.
 
     Example:
         >>> GenerationConfig.from_kwargs({"max_tokens": 8, "temperature": 0.0}).greedy
@@ -122,19 +120,19 @@ class GenerationConfig:
 
     @property
     def wants_details(self) -> bool:
-        """Whether more is to be said of each token than its log-prob."""
+        """Whether details of tokens are requested besides log-probs."""
         return bool(self.logprobs or self.sampled_log_probs or self.kept_ids or self.entropy)
 
     @property
     def tells_more(self) -> bool:
-        """Whether responses come with more than tokens and their log-probs: details, or scores of beams."""
+        """Whether responses have details, or scores of beams, besides tokens and log-probs."""
         return self.wants_details or self.num_beams > 1
 
     def check(self, vocab_size: int) -> None:
-        """Check what generation relies on.
+        """Check the options against the vocabulary.
 
         Raises:
-            ValueError: options contradict each other, or one names an id that the vocabulary does not have.
+            ValueError: options contradict each other, or an id is not in the vocabulary.
         """
         _check_together(self)
         named = {
@@ -154,7 +152,7 @@ class GenerationConfig:
             )
 
     def _never_first(self) -> set[int]:
-        """Ids that cannot be a response's first."""
+        """The ids that are banned as the first token of a response."""
         ends = set(self.eos_token_ids)
         banned = {ids[0] for ids in self.bad_words_ids if len(ids) == 1} - ends  # as the reference
         banned |= {i for i, value in self.logit_bias if value == -math.inf} | set(self.suppress_tokens)
@@ -169,10 +167,10 @@ class GenerationConfig:
 
         Names of transformers, vLLM and OpenAI work (`max_tokens`, `min_tokens`, `n`, `stop`, `stop_strings`,
         `stop_token_ids`, `guided_json`, ...) or raise; `max_tokens`, `min_tokens` and `n` win over the own
-        names. An option that is None counts as not given. Sampling is
-        on if `do_sample` says so; if it says nothing, when a temperature above 0, a filter (`top_k`,
-        `top_p`, `min_p`, `typical_p`) or several responses without beams are asked for, or by default of the
-        model. Defaults of the model (its `generation_config.json`) fill in what is not given.
+        names. An option that is None counts as not given. `do_sample` turns sampling on or off; without it, a
+        temperature above 0, a filter (`top_k`, `top_p`, `min_p`, `typical_p`) or several responses without
+        beams turn it on, or else the default of the model. Defaults of the model (its
+        `generation_config.json`) replace options that are not given.
 
         Args:
             kwargs: options by name.
@@ -184,11 +182,11 @@ class GenerationConfig:
         Raises:
             ValueError: for a value out of range, options that contradict each other, or an option of another
                 library that lite does not have.
-            TypeError: for text or a list where a number is meant, or what is no function for one.
+            TypeError: for text or a list instead of a number, or an object that is no function.
 
         Warns:
-            UserWarning: for options that nobody knows, which are ignored; for what the model's files say and
-                lite does not take, once.
+            UserWarning: for unknown options, which are ignored; once for defaults of the model's files that
+                lite does not support.
 
         Example:
             >>> config = GenerationConfig.from_kwargs({"n": 4, "top_p": 0.9})
@@ -261,7 +259,7 @@ _OF_MODELS = frozenset({f.name for f in fields(GenerationConfig)}) - {
 
 
 def _is_no_limit(name: str, value: Any, context_length: int | None) -> bool:
-    """Whether it is the length that the model has in any case."""
+    """Whether a default is the length limit of the model itself."""
     return name == "max_length" and isinstance(value, int) and value >= (context_length or 0)
 
 

@@ -202,7 +202,7 @@ def find_graph(model: str | Path, variant: str | None = None) -> tuple[Path, Pat
         file
         for folder in (path, path / "onnx")
         for file in sorted(folder.glob("*.onnx"))
-        if file.is_file()  # whoever opens a pipe waits for a writer
+        if file.is_file()  # opening a pipe would wait for a writer
     ]
     found: dict[str, Path] = {}  # the best graph of each variant
     for name in GRAPH_NAMES:

@@ -245,7 +245,7 @@ class NumpyBinding:
 
 
 def _view(element_type: Any, shape: Sequence[int], pointer: int) -> NDArray[Any]:
-    """An array of the memory at an address, which somebody else keeps alive."""
+    """An array of the memory at an address, which the caller keeps alive."""
     dtype = dtype_of(element_type) if isinstance(element_type, int) else as_dtype(element_type)
     size = prod(shape) * dtype.itemsize
     if not size:

@@ -32,7 +32,7 @@ def import_onnxruntime() -> Any:
             f"ONNX models need onnxruntime: {install('llm')} (or llm-cpu without CUDA); "
             f"the import said: {error}"
         ) from error
-    if not hasattr(onnxruntime, "InferenceSession"):  # a folder of files that nobody owns is a package, too
+    if not hasattr(onnxruntime, "InferenceSession"):  # a leftover folder is a namespace package
         raise ImportError(f"the installed onnxruntime is incomplete. {_ONE_BUILD}")
     return onnxruntime
 

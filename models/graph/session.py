@@ -344,7 +344,7 @@ def _finish(stream: CudaStream) -> None:
     After a run onnxruntime has the GPU give back what it held on the host. Were that the last to know of the
     session's memory, it would be freed where CUDA permits no calls, which ends the process (seen on an H200).
     """
-    with suppress(RuntimeError):  # nobody could catch it; whoever uses the GPU next gets it, too
+    with suppress(RuntimeError):  # it cannot be caught here; the next use of the GPU raises it, too
         stream.finish()
 
 

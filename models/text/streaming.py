@@ -172,7 +172,7 @@ class TextIteratorStreamer(TextStreamer):
         self._pieces: queue.Queue[str | None] = queue.Queue()
 
     def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
-        """Hand a piece to whoever iterates."""
+        """Hand a piece to the iterator."""
         self._pieces.put(text)
         if stream_end:
             self._pieces.put(None)

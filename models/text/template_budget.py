@@ -1,7 +1,7 @@
 """The budget of a chat template's rendering: limits of size and time, and the costs of values.
 
 Output alone is no measure: a loop may run for hours and write nothing, a variable that is doubled sixty
-times fills any memory, and sixty lists that hold each other twice are small until somebody prints them. So
+times fills any memory, and sixty lists that hold each other twice are small until they are printed. So
 
 - every string or list that a template makes is charged when it is made (`spend`), before it is made where
   its size does not follow from that of its operands (`room`);

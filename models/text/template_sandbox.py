@@ -53,7 +53,7 @@ _WIDEST = 1 << 11  # what one format may write without its value
 
 # A width of four digits or more, or one given by an argument.
 _WIDE = re.compile(r"\d{4,}|%[^a-zA-Z]*\*|\{[^{}]*\{")
-# Methods of texts that write what their operands do not bound, or bytes, whose methods nobody bounds.
+# Methods of texts that write what their operands do not bound, or bytes, whose methods are not bounded.
 _UNBOUNDED = frozenset(
     {"center", "encode", "expandtabs", "ljust", "maketrans", "rjust", "translate", "zfill"}
 )

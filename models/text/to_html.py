@@ -31,7 +31,7 @@ _MOST_ROWS, _MOST_TOKENS, _MOST_TURNS, _LONGEST_TEXT = 20, 500, 50, 2000
 
 
 def shade(log_prob: float) -> int | None:
-    """Which of `SHADES` a log-prob has; None for NaN.
+    """The index in `SHADES` of a log-prob; None for NaN.
 
     Example:
         >>> shade(0.0), shade(-0.5), shade(float("-inf"))
@@ -44,7 +44,7 @@ def shade(log_prob: float) -> int | None:
 
 
 def shade_names() -> list[str]:
-    """A name for each shade, as legends have it."""
+    """The name of each shade in legends."""
     return [
         f"{least:.0%} and more" if i == 0 else f"{least:.0%} to {SHADES[i - 1]:.0%}"
         for i, least in enumerate(SHADES)
@@ -60,34 +60,34 @@ def chips(
     """Tokens side by side, the darker the less probable; hovering tells the numbers.
 
     Args:
-        texts: what is shown of each token.
-        log_probs: their log-probs, where they are known.
-        more: what hovering tells of each beside that.
-        alternatives: the most probable tokens in each place, texts or ids with their log-probs, where they
-            are known: a line each.
+        texts: the text of each token.
+        log_probs: their log-probs, if known.
+        more: further text of each tooltip.
+        alternatives: the most probable tokens at each position, texts or ids with their log-probs, if known:
+            a line each in the tooltip.
     """
     parts = []
     for i, text in enumerate(texts):
-        told, kind = [f"token {i}"], ""
+        facts, kind = [f"token {i}"], ""
         if log_probs is not None:
             value = float(log_probs[i])
             if (level := shade(value)) is not None:
                 kind = f' class="lite-p{level}"'
             probability = math.exp(min(value, 0.0)) if not math.isnan(value) else math.nan
-            told.append(f"log-prob {value:z.4f}, probability {probability:.2%}")
-            told.append(f"all other tokens {1 - probability:.2%}")
+            facts.append(f"log-prob {value:z.4f}, probability {probability:.2%}")
+            facts.append(f"all other tokens {1 - probability:.2%}")
         if more is not None and more[i]:
-            told.append(more[i])
-        title = "\n".join([", ".join(told), *_told(() if alternatives is None else alternatives[i])])
-        shown = text.replace("\n", "\u21b5\n")  # a token of a line break alone is seen, too
+            facts.append(more[i])
+        title = "\n".join([", ".join(facts), *_lines_of(() if alternatives is None else alternatives[i])])
+        shown = text.replace("\n", "\u21b5\n")  # makes line breaks visible
         seen = shown.rstrip("\n")
         after = shown[len(seen) :]  # ends the line of the tokens, and not one within the token
         parts.append(f'<span{kind} title="{escape(title)}">{escape(seen)}</span>{after}')
     return f'<div class="lite-tokens">{"".join(parts)}</div>'
 
 
-def _told(alternatives: Sequence[tuple[str | int, float]]) -> Iterator[str]:
-    """A line for each alternative, and one for the probability that is left."""
+def _lines_of(alternatives: Sequence[tuple[str | int, float]]) -> Iterator[str]:
+    """A line for each alternative, and one for the remaining probability."""
     left = 1.0
     for token, log_prob in alternatives:
         probability = math.exp(min(log_prob, 0.0)) if not math.isnan(log_prob) else math.nan
@@ -167,7 +167,7 @@ def _numbers(rows: Sequence[NDArray[Any]]) -> Iterator[str]:
 
 
 def _field(name: str, lengths: Sequence[int], lines: Iterable[str]) -> list[str]:
-    """A field's rows below its name; `lines` are made for those that are shown."""
+    """The name of a field, and its rows; `lines` is read only for rows that are shown."""
     sections = [f'<div class="lite-role">{escape(name)}</div>']
     for i, (length, line) in enumerate(zip(lengths[:_MOST_ROWS], lines, strict=False)):
         sections.append(f'<div class="lite-note">row {i}, {length} tokens</div>{line}')

@@ -26,7 +26,7 @@ MAX_ID = 2**31 - 1
 _KINDS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
 _IDS = ("added_tokens", "post_processor", "padding")
 # Rules after the model, which comes last where the tokenizers package writes the file; in its vocabulary such
-# names have numbers. A name may be spelled with escapes, which nobody needs for letters.
+# names have numbers. An escaped letter counts as such a name, too.
 _AFTER_MODEL = re.compile(
     r'"(?:normalizer|pre_tokenizer|post_processor|decoder|added_tokens|padding)"\s*:\s*[\[{]|\\u00[4-7]'
 )

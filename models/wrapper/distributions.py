@@ -29,7 +29,7 @@ class _Scored(NamedTuple):
     Attributes:
         rows: N rows of T tokens.
         logits: float32 (N, T, V).
-        said: what assistants said, (N, T), or None if nobody can tell.
+        said: the mask of assistants' tokens, (N, T), or None if it is unknown.
         written: what scoring writes, padded.
         shape: the batch shape, N elements.
     """

@@ -42,7 +42,7 @@ class Inputs(NamedTuple):
         texts: their texts; None in tokens mode.
         chats: their messages; None but in history mode.
         history: the History that was read, with a dimension for turns; None but in history mode.
-        assistant_mask: bool (N, L), True on what assistants said; None if nobody can tell.
+        assistant_mask: bool (N, L), True on the tokens of assistants; None if they are unknown.
     """
 
     rows: TokenRows

@@ -100,7 +100,7 @@ class RetrieveLogProb(TensorDictModuleBase):
             lazy stack of its elements, as nothing else holds those.
 
         Raises:
-            ValueError: ``assistant_only`` is set, and nobody can tell what assistants said.
+            ValueError: ``assistant_only`` is set, and the tokens of assistants are unknown.
         """
         model, ndim = self.model, len(tensordict.batch_size)
         scored = model(tensordict.copy())

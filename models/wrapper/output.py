@@ -174,7 +174,7 @@ def write(
         written: results by key; "logits" is written whenever it is there.
         replaced: entries that are removed.
         keys: entries that are written.
-        owned: nobody else has the target, so that it may become a lazy stack.
+        owned: the target has no other references, so that it may become a lazy stack.
     """
     if isinstance(written.get("logits"), list) and not isinstance(target, LazyStackedTensorDict):
         if not owned:

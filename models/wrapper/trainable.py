@@ -89,7 +89,7 @@ class TrainablePolicy(DistributionMethods):
             A new TensorDict, the input or ``tensordict_out``, as ``inplace`` says.
 
         Raises:
-            ValueError: as `OnnxWrapper.forward`, or nobody can tell what assistants said.
+            ValueError: as `OnnxWrapper.forward`, or the tokens of assistants are unknown.
             TypeError: `tensordict` is none, or an option is unknown.
         """
         _, judge = self._wrappers

@@ -71,7 +71,7 @@ class TracedArray(InterpretedArray):
         self.alias: Any = None
 
     def __getattr__(self, name: str) -> Any:
-        # A view that was written to by others has no value until somebody asks.
+        # A view whose base was written to has no value until it is read.
         if name == "value" or name == "node":
             rules.look(self)
             return object.__getattribute__(self, name)

@@ -1,7 +1,7 @@
-"""Whether parameters take part in derivatives by themselves, whether anything is noted, and `backward`.
+"""The modes of gradients (`enable_grad`, `no_grad`), and `backward`.
 
-There are three states, of each thread: usually nothing is noted but in functions that `grad` and its kin
-call; under `enable_grad` parameters take part wherever they compute; under `no_grad` nothing is noted.
+There are three states, of each thread: usually nothing is recorded but in functions that `grad` and its kin
+call; under `enable_grad` parameters take part wherever they compute; under `no_grad` nothing is recorded.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class enable_grad(Mode):
 
 
 class no_grad(Mode):
-    """Nothing is noted, inside of `enable_grad` and of `grad` too; a context manager and decorator.
+    """Record nothing, inside of `enable_grad` and of `grad` too; a context manager and decorator.
 
     Example:
         >>> import numpy as np
@@ -130,7 +130,7 @@ class set_grad_enabled(Mode):
 
 
 class functional(Mode):
-    """Only what is computed from arguments is noted: for functions that `grad` and its kin call."""
+    """Record only computations from arguments: for functions that `grad` and its kin call."""
 
     def __init__(self) -> None:
         super().__init__(state.base, False)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-pauses = [0]  # in how many threads nothing is noted: a first question that costs nearly nothing
+pauses = [0]  # the number of threads under `no_grad`, a cheap first check
 
 
 class _State(threading.local):
@@ -18,7 +18,7 @@ class _State(threading.local):
     Attributes:
         leaf: makes what a parameter computes as: a traced array under `enable_grad`, else `base`.
         base: the same where no gradient is wanted: None for its array, unless a graph is traced.
-        paused: whether nothing is noted: under `no_grad`.
+        paused: whether nothing is recorded: under `no_grad`.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Traced arrays that share memory, as NumPy would have it: what is written to one is seen in the others.
 
 No memory of a value is ever written, as vjps may need it. Instead the array that others are views of,
-the whole, gets a new value, and each view of it looks again what it is, the next time that somebody asks.
+the whole, gets a new value, and each view of it is computed again when it is read next.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _places(part: Any, whole: Any) -> Array:
 
 
 def forget(views: list[TracedArray], but: TracedArray | None = None) -> None:
-    """Make views look again what they are when somebody asks."""
+    """Mark views, which are computed again when they are read next."""
     for view in views:
         if view is not but:
             for name in ("value", "node"):

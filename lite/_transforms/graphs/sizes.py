@@ -97,7 +97,7 @@ class Size(int):
         return _sized(int.__neg__(self))
 
     def as_length(self) -> int:
-        """The number that `len` gives, which nobody notices the use of.
+        """The number that `len` gives, whose uses cannot be traced.
 
         Raises:
             NotImplementedError: while `lite.jit` traces a function.

@@ -1,10 +1,10 @@
-"""Large arrays that stay are computed in tiles, which a core's cache keeps from one operator to the next.
+"""Tiling: the next values of large state arrays are computed in tiles that fit a core's cache.
 
-A step of Adam reads and writes an array a dozen times. If it has a million elements, each of these operators
-waits for memory. So what leads to the next value of such an array is computed for some of its rows at a time,
-as long as each row needs only the same row of large operands: the optimiser, the product that gives the
-gradient, and, where many networks are side by side, all of their layers. The session reads and writes the
-tiles where they are in the whole array.
+A step of Adam reads and writes an array a dozen times. If the array has a million elements, each of these
+operators waits for memory. So the operators before the next value of such an array run for some of its rows
+at a time, as long as a row needs only the same row of large operands: the optimiser, the product that gives
+the gradient, and all layers of networks that are stacked. The session reads and writes the tiles in place, as
+parts of the whole array.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from lite._transforms.graphs.trace import Input, Traced
 from lite._transforms.jit.aligning import ELEMENTWISE, Shapes
 
 _LARGE = 1 << 17  # elements of a value that is computed in tiles
-_TILE = 1 << 16  # elements of a tile of the largest
-_BATCH = 64  # what stands for a dynamic size
+_TILE = 1 << 16  # elements of a tile of the largest value
+_BATCH = 64  # assumed for dynamic sizes
 _REDUCTIONS = frozenset(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"))
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """An array that stays, as inputs or outputs of the session that are some of its rows each.
+    """A state array that is several inputs or outputs of the session, each some of its rows.
 
     Attributes:
-        name: of the array: an input, or the output that is its next value.
+        name: the input of the array, or the output of its next value.
         parts: names of the inputs or outputs.
-        rows: how many rows each has.
+        rows: the number of rows of each.
         whole: whether the graph reads the whole array, too.
     """
 
@@ -44,12 +44,12 @@ class Tiles:
 
 
 def tile(traced: Traced, pairs: Mapping[str, str], shapes: Shapes) -> tuple[Traced, tuple[Tiles, ...]]:
-    """The graph with large arrays that stay in tiles, and which.
+    """The graph with large state arrays in tiles, and these tiles.
 
     Args:
         traced: the graph.
-        pairs: the output that is the next value of an input, by name.
-        shapes: of the values of the graph; None for a dynamic size.
+        pairs: names of state inputs, each with the output that is its next value.
+        shapes: the shapes of the graph's values; None for a dynamic size.
     """
     return _Tiling(traced, pairs, shapes).done()
 
@@ -91,7 +91,7 @@ class _Tiling:
     # -- which values --------------------------------------------------------------------------------------
 
     def _take(self, name: str, axis: int) -> None:
-        """Compute a value in tiles, and all large ones that it needs by rows."""
+        """Put a value into tiles, and the large values that its tiles read by rows."""
         wanted = [(name, axis)]
         while wanted:
             name, axis = wanted.pop()
@@ -110,7 +110,7 @@ class _Tiling:
                 ]
 
     def _follow(self, node: Node) -> bool:
-        """Compute in tiles what reads large tiles, instead of putting them together; whether it is new."""
+        """Put the result of a node that reads large tiles into tiles, if possible; returns whether it did."""
         if len(node.outputs) != 1 or node.outputs[0] in self.axes or node.outputs[0] not in self.shapes:
             return False
         tiled = [(k, name) for k, name in enumerate(node.inputs) if name in self.axes and name in self.made]
@@ -127,9 +127,10 @@ class _Tiling:
         return False
 
     def _along(self, node: Node, axis: int) -> list[int | None] | None:
-        """The axes of the operands of which a tile of a result needs a tile; None for all of it.
+        """For each operand, the axis along which a tile of the result needs a tile; None for the whole
+        operand.
 
-        None in place of all, if the operator gives no tiles.
+        The result is None if the operator cannot compute tiles.
         """
         shapes = [self.shapes.get(name) for name in node.inputs]
         out = self.shapes.get(node.outputs[0])
@@ -166,7 +167,7 @@ class _Tiling:
 
     @staticmethod
     def _broadcast(shape: Sequence[int | None] | None, ndim: int, axis: int) -> int | None:
-        """The axis of an operand of a shape that meets one of a result; None if it has one element there."""
+        """The axis of an operand that broadcasts to an axis of the result; None if its size there is 1."""
         at = axis - ndim + len(shape or ())
         return None if shape is None or at < 0 or shape[at] == 1 else at
 
@@ -219,8 +220,8 @@ class _Tiling:
                 outputs.append((name, shape, dtype))
         used = {name for node in self.nodes for name in node.reads}
         arrays = {name: array for name, array in self.arrays.items() if name in used}
-        # onnxruntime starts at the last node that nothing reads, and computes what that needs first. So a
-        # tile goes through all operators up to its next value before the next tile, while a cache has it.
+        # onnxruntime starts at the last node without readers, and runs the nodes that it depends on first. So
+        # all operators run for one tile, which the cache holds, before they run for the next one.
         places = {part: -k for one in tiles.values() for k, part in enumerate(one.parts)}
         ends = [node for node in self.nodes if used.isdisjoint(node.outputs)]
         ends.sort(key=lambda node: places.get(node.outputs[0], -len(self.nodes)))
@@ -248,7 +249,7 @@ class _Tiling:
             self.nodes.append(replace(node, inputs=tuple(operands), outputs=(part,)))
 
     def _tiles(self, name: str, axis: int) -> list[str]:
-        """The tiles of a value."""
+        """The names of a value's tiles, which are split off if the value is not in tiles."""
         if self.axes.get(name) == axis:
             return self._parts(name)
         found = self.split.get((name, axis))
@@ -262,7 +263,7 @@ class _Tiling:
         return found
 
     def _put_together(self, name: str) -> None:
-        """Have the whole of a value, too."""
+        """Concatenate the tiles of a value that is read as a whole."""
         if name in self.axes and name not in self.whole:
             self.whole.add(name)
             if name not in self.inputs:

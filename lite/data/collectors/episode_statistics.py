@@ -14,7 +14,7 @@ class EpisodeStatistics:
 
     Args:
         batch: (environments,), or () for one alone.
-        kept: how many episodes are kept.
+        kept: the number of episodes that are kept.
     """
 
     def __init__(self, batch: tuple[int, ...], kept: int = 100) -> None:
@@ -29,7 +29,7 @@ class EpisodeStatistics:
         np.add(self.running, reward, out=self.running)
 
     def end(self, ended: NDArray[np.bool_], steps: int) -> None:
-        """Keep the episodes that end, a mask of shape `batch`, after so many steps in all."""
+        """Record the episodes that end, a mask of shape `batch`; `steps` were taken so far."""
         self.returns.extend(self.running[ended].tolist())
         self.lengths.extend((steps - self.started[ended]).tolist())
         self.episodes += int(np.count_nonzero(ended))
@@ -40,7 +40,7 @@ class EpisodeStatistics:
         self.started[started] = steps
 
     def summary(self) -> dict[str, int | float]:
-        """How many episodes ended; of those that are kept, the mean return and length."""
+        """The number of ended episodes, and the mean return and length of those that are kept."""
         found: dict[str, int | float] = {"episodes": self.episodes}
         if self.returns:
             found["episode_reward_mean"] = float(np.mean(self.returns))

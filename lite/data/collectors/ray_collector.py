@@ -54,7 +54,7 @@ class RayCollector:
             or after more batches than this; -1 for never.
         replay_buffer: gets the batches, and None is yielded. Actors themselves fill a `RayReplayBuffer`.
         pre_collect_hook, post_collect_hook: called in the actors before each batch, and with it.
-        start_timeout: seconds to wait for processors of a cluster that somebody else started.
+        start_timeout: seconds to wait for processors of a running cluster.
         progress: as for `MultiSyncCollector`; without rewards where the actors fill the buffer.
 
     Raises:

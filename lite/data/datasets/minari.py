@@ -1,4 +1,4 @@
-"""Minari's data sets of episodes: the same from files of HDF5, Arrow and Parquet."""
+"""Conversion of Minari's data sets, which are files of HDF5, Arrow or Parquet."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _SIGNALS = {"rewards": "reward", "terminations": "terminated", "truncations": "t
 def minari_to_memmap(source: str | os.PathLike[str], folder: str | os.PathLike[str]) -> TensorDictBase:
     """Convert a Minari data set to a TensorDict in the memory-mapped files of a new folder.
 
-    The result has a step per row, [steps], episode after episode in the order of their numbers:
+    The result has the batch size [steps], with episodes in the order of their numbers, and TorchRL's layout:
     `"observation"`, `"action"`, `"episode"` (its number), and under `"next"` the observation after the step,
-    `"reward"`, `"done"`, `"terminated"` and `"truncated"` of shape (steps, 1), which is TorchRL's layout.
-    Dictionaries are nested; the parts of a tuple are `"_index_0"` and so on. Numbers of the infos are under
-    `"info"` and `("next", "info")`; a warning names those that are text, or have not a row for each step.
+    `"reward"`, `"done"`, `"terminated"` and `"truncated"` of shape (steps, 1). Dictionaries are nested; the
+    parts of a tuple are `"_index_0"` and so on. Numbers of the infos are under `"info"` and `("next",
+    "info")`; a warning names the others, and those without a row for each step, which are left out.
 
-    Files are read piece by piece, so data sets may be larger than memory. No link is followed. The folder
-    appears when it is whole.
+    Files are read in pieces, so data sets may be larger than memory. No link is followed. The folder appears
+    when the conversion is complete.
 
     Args:
         source: the folder of the data set, such as `~/.minari/datasets/D4RL/door/human-v2`, or its `data`.
@@ -41,8 +41,8 @@ def minari_to_memmap(source: str | os.PathLike[str], folder: str | os.PathLike[s
         FileNotFoundError: there is no `main_data.hdf5`, and no metadata that names another format.
         FileExistsError, ImportError: there is something at `folder`; no h5py, or for "arrow" no pyarrow.
         ValueError: another format, images stored as JPEG (write them with `jpeg_encoding=False`), text in
-            observations or actions, episodes of different entries, a file that is damaged, a link,
-            or claims to hold more than it can.
+            observations or actions, episodes with different entries, or a file that is damaged, a link, or
+            smaller than it claims.
 
     Source:
         https://minari.farama.org/content/dataset_standards/; TorchRL's `MinariExperienceReplay`.
@@ -87,17 +87,18 @@ class _Files(Protocol):
     numbers: list[int]  # of the episodes, rising
 
     def read(self, number: int) -> dict[str, list[tuple[Path, Any]]]:
-        """The entries of an episode by Minari's names, each as relative paths and their data.
+        """The entries of an episode by Minari's names, each as pairs of a relative path and its data.
 
-        That has a `name`, a `shape`, a `dtype` (object for what is no number), and gives arrays for slices.
+        Data have a `name`, a `shape`, a `dtype` (object for data other than numbers), and give arrays for
+        slices.
         """
 
     def numeric(self, data: Any, where: str) -> Any:
-        """The same data; ValueError unless it holds plain numbers and lies in these files."""
+        """The data; ValueError unless they are plain numbers stored in these files."""
 
 
 class _Episodes:
-    """The episodes of an open file: what their steps hold, and copying them."""
+    """The episodes of open files: the layout of their steps, and copies of them."""
 
     def __init__(self, files: _Files, spaces: dict[str, Any]) -> None:
         self._files = files
@@ -150,7 +151,7 @@ class _Episodes:
             start += steps
 
     def _described(self, number: int) -> tuple[int, dict[Path, tuple[Any, int]]]:
-        """How many steps an episode has, and each entry with its data and the row of the first step."""
+        """The number of steps of an episode, and each entry with its data and the row of the first step."""
         where = f"episode {number} of {self._path}"
         found = self._files.read(number)
         for name in ("observations", "actions", *_SIGNALS):
@@ -192,7 +193,7 @@ class _Episodes:
             raise ValueError(f"{data.name} of {where} has {data.shape[0]} rows, expected {rows}.")
 
     def _check_space(self, name: str, path: Path, data: Any, where: str) -> None:
-        """Refuse images that are rows of JPEG: they look like arrays of bytes."""
+        """Raise ValueError for images stored as JPEG, which look like arrays of bytes."""
         space = self._spaces[name]
         for part in path:
             parts = space.get("subspaces") if isinstance(space, dict) else None

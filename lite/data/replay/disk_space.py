@@ -41,7 +41,7 @@ class DiskSpace:
         """
         if rows <= self._rows:
             return
-        start = max(self._rows, filled)  # rows may have been written that nobody asked for
+        start = max(self._rows, filled)  # rows beyond those reserved may have been written
         end = max(start, min(most, rows + self._ahead))
         for path, size in self._files:
             file, _ = open_regular(path, os.O_WRONLY)

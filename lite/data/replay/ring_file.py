@@ -11,11 +11,11 @@ The file `%ring`, in the folder of the rows, is an array of int64, little-endian
     words[257]           changes other than rows that are added; odd while one is being made
 
 A state is written beside the one that counts, and then counts from the moment that the sequence number is
-stored, which is one aligned store of 8 bytes. So whoever is killed leaves the state before or the one after.
+stored, which is one aligned store of 8 bytes. So a killed writer leaves the state before or the one after.
 
 Rows that hold something and are to be written over are copied into the file `%undo` first. The copies
 are of use as long as the sequence number is the one they were made under: then the writer has died before
-its rows counted, and whoever writes next puts the old ones back.
+its rows counted, and the next writer restores the old ones.
 
 A reader compares words[256] and words[257] before and after: if rows that it took were written meanwhile,
 it takes others.

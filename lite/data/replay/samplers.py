@@ -309,7 +309,7 @@ class SamplerWithoutReplacement(Sampler):
 class StalenessAwareSampler(Sampler):
     """Draw fresh entries more often than stale ones, and none that are too stale.
 
-    The staleness of an entry is `consumer_version`, which whoever learns counts up, less the entry's version:
+    The staleness of an entry is `consumer_version`, which the learner increments, minus the entry's version:
     that of the policy that collected it, which a `Collector` with `track_policy_version` writes. Batches have
     it as `"staleness"`, float32.
 

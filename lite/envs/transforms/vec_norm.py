@@ -1,4 +1,4 @@
-"""`VecNorm`: running means and standard deviations, as sums."""
+"""`VecNorm`: normalisation by running sums, sums of squares and counts."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _STATISTICS = ("_sum", "_ssq", "_count")
 
 
 class RunningNorm(Transform):
-    """Base of what normalises entries by statistics that go on."""
+    """Base of transforms that normalise entries by running statistics."""
 
     frozen = False
 
     def freeze(self) -> Self:
-        """Keep the statistics as they are; returns self."""
+        """Stop updating the statistics; returns self."""
         self.frozen = True
         return self
 
     def unfreeze(self) -> Self:
-        """Go on with them; returns self."""
+        """Update the statistics again; returns self."""
         self.frozen = False
         return self
 
     def _moments(self, key: NestedKey) -> tuple[Any, Any]:
-        """Mean and standard deviation of an entry; RuntimeError where there are no statistics."""
+        """Mean and standard deviation of an entry; RuntimeError if there are no statistics."""
         raise NotImplementedError
 
     def _all_moments(self, batch: Shape = ()) -> tuple[TensorDict, TensorDict]:
@@ -62,7 +62,7 @@ class RunningNorm(Transform):
         return True
 
     def denorm(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """A copy whose `in_keys` are what gave the entries of `out_keys`."""
+        """A copy whose `in_keys` are computed from `out_keys`: the inverse of the normalisation."""
         loc, scale = self._all_moments()
         out = tensordict.copy()
         for source, target in zip(self.in_keys, self.out_keys, strict=True):
@@ -75,17 +75,18 @@ class RunningNorm(Transform):
 class VecNorm(RunningNorm):
     """Normalises entries by their running mean and standard deviation.
 
-    At each call sums, sums of squares and the count are multiplied by `decay`, and those of the entries are
-    added, over all dimensions of the batch; then the entries are normalised. `freeze` keeps the statistics
-    as they are, and so does a graph that `to_onnx` writes.
+    Each call multiplies sums, sums of squares and the count by `decay`, adds those of the entries over all
+    dimensions of the batch, and normalises the entries. After `freeze`, and in a graph of `to_onnx`, the
+    statistics are not updated.
 
     Args:
-        in_keys: entries; "observation" and "reward" if None. Those that are missing are passed over.
-        out_keys: where they go; `in_keys` if None.
-        shared_td: statistics to go on with, and to share: entries `key_sum`, `key_ssq` and `key_count`.
-        decay: factor of the statistics.
-        eps: the least variance, and the least standard deviation.
-        shapes: of the statistics, one for each of `in_keys`; those of entries without the batch if None.
+        in_keys: the entries; None for "observation" and "reward". Missing entries are ignored.
+        out_keys: the normalised entries; None for `in_keys`.
+        shared_td: statistics to share and update: entries `key_sum`, `key_ssq` and `key_count`.
+        decay: factor of the statistics at each call.
+        eps: the smallest variance, and the smallest standard deviation.
+        shapes: the shapes of the statistics, one for each of `in_keys`; None for those of the entries without
+            the batch.
 
     The state dict has the statistics as extra state, under TorchRL's names.
 
@@ -145,7 +146,7 @@ class VecNorm(RunningNorm):
             value = tensordict.get(source, None)
             if value is not None:
                 mean, std = self._moments_of(*self._updated(place, source, value, tensordict))
-                if self.eps > 1:  # otherwise the least variance has a larger root
+                if self.eps > 1:  # otherwise the limit of the variance is the stronger one
                     std = np.maximum(std, number(self.eps, std.dtype))
                 tensordict.set(target, (value - mean) / std)
         return tensordict
@@ -186,7 +187,7 @@ class VecNorm(RunningNorm):
         return self._moments_of(*(self._known().get(name) for name in _statistics_of(key)))
 
     def to_observation_norm(self) -> Compose | ObservationNorm:
-        """The statistics as they are, in `ObservationNorm`: one, or several in a `Compose`."""
+        """`ObservationNorm` with the current statistics; a `Compose` of them for several keys."""
         return as_observation_norm(self, *self._all_moments())
 
     def get_extra_state(self) -> Any:
@@ -232,7 +233,7 @@ def _summed(value: Any, like: Any) -> Any:
 
 
 def flat_arrays(td: TensorDictBase, separator: str) -> dict[str, Any]:
-    """The entries as a flat dict, whose arrays are shared."""
+    """The entries as a flat dict of the same arrays."""
     return {
         key if isinstance(key, str) else separator.join(key): value for key, value in td.items(True, True)
     }
@@ -250,7 +251,7 @@ def tree_of_arrays(state: Any, separator: str) -> TensorDict:
 def as_observation_norm(
     transform: Transform, loc: TensorDictBase, scale: TensorDictBase, eps: float | None = None
 ) -> Compose | ObservationNorm:
-    """A normalisation by fixed numbers."""
+    """`ObservationNorm` by fixed means and deviations; a `Compose` of them for several keys."""
     norms = [
         ObservationNorm(
             np.array(loc.get(source)),

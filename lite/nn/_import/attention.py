@@ -125,7 +125,7 @@ def _group_query_attention(spec: Spec) -> Run:
         raise Unsupported("a sink of attention")
     if bits not in (0, 4, 8) or spec.get("v_quant_type", "NONE") != spec.get("k_quant_type", "NONE"):
         raise Unsupported(f"a cache of {bits} bits")
-    # Where nobody reads keys and values, they need not exist by themselves.
+    # Keys and values that no other node reads need not be computed by themselves.
     in_rows = not (bits or softcap or interleaved or spec.uses_output(1) or spec.uses_output(2))
 
     def run(

@@ -77,7 +77,7 @@ def segments_of(
     """
     last = {i: at for at, step in enumerate(steps) for i in step.inputs}
     last.update(dict.fromkeys(outputs, len(steps)))
-    before, alive, total = [0], [0], 0  # up to each place: what was computed, and what somebody still reads
+    before, alive, total = [0], [0], 0  # up to each place: the values computed, and those that are read later
     ending = [0] * (len(steps) + 1)
     for at, step in enumerate(steps):
         born = 0

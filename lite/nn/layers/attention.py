@@ -353,7 +353,7 @@ def _is_mapped(mask: Array | None) -> bool:
 
 
 def _divided(fresh: Array, total: Array | None) -> Array:
-    """Quotient, in `fresh`, an array that nobody else has, where both are plain arrays."""
+    """The quotient; in place in `fresh`, an array without other references, if both are plain arrays."""
     if total is None:
         return fresh
     if isinstance(fresh, np.ndarray) and isinstance(total, np.ndarray):

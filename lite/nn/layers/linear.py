@@ -226,7 +226,7 @@ def _recorded_linear(x: Array, weight: Array, bias: Any) -> Array:
     a, w = value_of(x), value_of(weight)
     out = linear(a, w, value_of(bias))
     compute = a.dtype if a.dtype == w.dtype and a.dtype.itemsize >= 4 else compute_dtype(a.dtype, w.dtype)[0]
-    shape = a.shape  # in place of the input, which nobody keeps where the weight does not learn
+    shape = a.shape  # so that the input can be freed if the weight does not learn
 
     def for_input(g: Array) -> Array:
         g = g.astype(compute, copy=False)

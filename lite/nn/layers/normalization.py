@@ -507,7 +507,7 @@ def _record(
 
 
 def _scaled(fresh: Array, weight: Array | None, bias: Array | None) -> Array:
-    """`fresh`, an array that nobody else has, times weight plus bias; in place where all are plain arrays."""
+    """`fresh`, an array without other references, times weight plus bias; in place for plain arrays."""
     if isinstance(fresh, np.ndarray) and isinstance(weight, np.ndarray):
         fresh *= weight
     elif weight is not None:

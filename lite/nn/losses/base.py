@@ -520,7 +520,7 @@ def _sampling(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _warning(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """`forward` that warns of targets that nobody moves."""
+    """`forward` that warns of targets without an updater."""
 
     @wraps(forward)
     def warned(self: LossModule, *args: Any, **kwargs: Any) -> Any:

@@ -140,7 +140,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
         pieces = num_chunk if num_chunks is None else num_chunks
         if pieces is not None and value_chunk_size is not None:
             raise ValueError("give value_chunk_size or num_chunks, not both.")
-        # Beside the registered modules: the network is somebody else's, and no part of the state dict.
+        # Not a registered module: the network belongs to the caller, and is no part of the state dict.
         self.__dict__["value_network"] = value_network
         self.shifted = shifted
         self.differentiable = differentiable
