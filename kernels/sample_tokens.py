@@ -1,4 +1,4 @@
-"""Draw the next token of every row, reproducibly whatever else is in the batch."""
+"""Draw the next token of each row; with seeds, independently of the other rows."""
 
 from __future__ import annotations  # numpy.random is imported on first use, and is slow to import
 
@@ -42,7 +42,7 @@ def sample_tokens(
     tuple[NDArray[np.int64], NDArray[np.float32]]
     | tuple[NDArray[np.int64], NDArray[np.float32], DrawDetails]
 ):  # fmt: skip
-    """Draw one token per row, and give the model's own log-prob of it.
+    """Draw one token per row, and return it with the model's own log-prob of it.
 
     Filters apply in the order of Hugging Face's `generate`, from the penalty to `typical_p` below. An option
     is one value, or one per row; a `SamplingPlan` checks them once for many draws. With integer seeds a row's
@@ -51,7 +51,7 @@ def sample_tokens(
     Args:
         logits: `(rows, vocabulary)`, of a floating type; computed in float32.
         seeds: `(rows,)` integers, hashed with `step`; or a generator that draws for the rows in order.
-        step: which draw of the row's seed this is; count it up while generating.
+        step: the index of the draw of the row's seed; increment it while generating.
         repetition_penalty: scores of `previous` tokens are divided by it, or multiplied where negative.
         previous: tokens so far: one array per row, or one padded with -1. Unknown ids are ignored.
         bias: `(offsets, ids, values)`: row r adds `values[offsets[r]:offsets[r + 1]]` to the scores of the
@@ -65,8 +65,9 @@ def sample_tokens(
         typical_p: of the rest, only the tokens stay that hold this share, their surprise nearest to the
             entropy (Meister et al., 2022), in [0, 1]; 1 is off.
         scores: `(rows, vocabulary)` to draw from, by all options, in place of the logits.
-        details, kept_ids, top_n: give `DrawDetails`, float32 on the host, as a third result; list the tokens
-            that were kept, and that many of the model's most probable ones.
+        details: return `DrawDetails`, float32 on the host, as a third result.
+        kept_ids: list the tokens that filters kept in the details.
+        top_n: number of the model's most probable tokens in the details.
         stream: for logits in CUDA memory: a stream of Numba, CuPy or torch, or a handle. Mask and `previous`,
             one array, are there too; the rest is read on the host. Draws are the CPU's but for rounding.
 

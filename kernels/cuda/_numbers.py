@@ -85,7 +85,7 @@ def least(first: float, second: float) -> Any:
 
 @device
 def greatest(first: float, second: float) -> Any:
-    """max(first, second), likewise."""
+    """max(first, second), which Numba's own CUDA target does not compile, either."""
     return second if second > first else first
 
 

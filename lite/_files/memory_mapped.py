@@ -23,11 +23,11 @@ _PathLike = str | os.PathLike[str]
 class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
     """A NumPy array whose memory is a file: raw values in row-major order, little-endian.
 
-    Made by the class methods below, or by `MemoryMappedTensor(array, filename=...)`, which is
-    `from_tensor`; without a `filename` that is a view of the array and has no file. Writes reach the file
-    where permissions allow. Views by slices lie in the file as well; results of computations and of index
-    arrays are plain arrays. Pickling keeps the place of the file, not the values (`np.array(x)` copies
-    these). What the class methods make without a `filename` is in memory that forked processes share.
+    The class methods below make such arrays, and so does `MemoryMappedTensor(array, filename=...)`, which is
+    `from_tensor`; without a `filename` the latter is a view of the array without a file. Writes change the
+    file if permissions allow it. Views by slices are in the file, too; results of computations and of index
+    arrays are plain arrays. A pickle holds the path of the file and not the values (`np.array(x)` copies
+    these). The class methods without a `filename` use memory that forked processes share.
 
     The leaves of a mapped TensorDict are plain arrays over their files, which index faster;
     `from_filename` gives this class for the same file.
@@ -63,10 +63,10 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
 
     @property
     def filename(self) -> str:
-        """The file.
+        """The path of the file.
 
         Raises:
-            RuntimeError: there is none.
+            RuntimeError: the array has no file.
         """
         source = source_of(self)
         if source is None or not source.path:
@@ -86,11 +86,11 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
         copy_data: bool = True,
         shape: Any = None,
     ) -> Self:
-        """Copy an array to a file or to shared memory; an array that is there already is returned unchanged.
+        """Copy an array to a file or to shared memory; an array that is in it already is returned.
 
         Args:
             input: the array.
-            filename: where to; the file appears at once, when it is complete.
+            filename: the file, which appears when it is complete; None for shared memory.
             existsok: replace an existing file. Arrays mapped to the old file keep it.
             copy_existing: copy an array that is mapped to another file.
             copy_data: False makes zeros, which take no space in the file until they are written to.

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-NEAR = (0.9, 1.1)  # importance ratios that trainers let pass
+NEAR = (0.9, 1.1)  # importance ratios that are acceptable for training
 EDGES = (0.5, 0.67, 0.8, 0.9, 0.95, 0.99, 1.01, 1.05, 1.1, 1.25, 1.5, 2.0)
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 PROBABILITIES = (0.0, 0.01, 0.1, 0.5, 0.9, 0.99, 1.0)
-_LARGEST = 50.0  # log-ratios beyond are taken for this one, so that ratios stay numbers
+_LARGEST = 50.0  # log-ratios are clipped to this size, so that ratios are finite
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Estimates:
             and is never negative (Schulman 2020, http://joschu.net/blog/kl-approx.html), where r = A / B.
         chi_square: the mean of (r - 1)^2.
         ratio_mean, ratio_median: of r, the importance ratio; a mean other than 1 is a bias.
-        outside: the share of r outside [0.9, 1.1].
-        histogram: how many r lie below the first of `EDGES`, between neighbours, and from the last on.
+        outside: the fraction of r outside [0.9, 1.1].
+        histogram: counts of r below the first of `EDGES`, between neighbours, and from the last on.
     """
 
     mean: float
@@ -48,11 +48,11 @@ class Estimates:
 
 @dataclass(frozen=True)
 class Group:
-    """Some of the tokens.
+    """Tokens with a position, or a probability under A, in an interval.
 
     Attributes:
-        low, high: what they have in common: a position or a probability under A in [low, high).
-        tokens: how many.
+        low, high: the interval [low, high).
+        tokens: the number of tokens.
         mean: mean of log A - log B.
         mean_abs: mean of its absolute value.
     """

@@ -1,4 +1,4 @@
-"""Reading and writing by index. A write makes a new value, which the array holds from then on."""
+"""Reading and writing traced arrays by index. A write gives the array a new value."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def get_index(x: TracedArray, index: Any) -> Array:
 
 
 def share(g: Array, index: Any, shape: Shape, once: bool) -> Any:
-    """The derivative of what an index reads, which is 0 elsewhere."""
+    """The derivative by an array, from `g`, the derivative by what an index reads; 0 elsewhere."""
     if not isinstance(g, HostArray):
         return Part(g, index, shape, once)
     return placed(g, index, shape) if once else added(g, index, shape)
 
 
 def pick(x: Array, index: Any) -> Array:
-    """`x[index]`, also where only the index is mapped by an outer `vmap`, which ndarrays do not notice."""
+    """`x[index]`, also for an ndarray and an index that an outer `vmap` maps."""
     if type(index) is int or type(index) is slice or isinstance(x, HostArray):
         return x[index]
     inner = innermost((index,))
@@ -57,7 +57,7 @@ def added(g: Array, index: Any, shape: Shape) -> Array:
 
 
 def _reads_once(index: Any) -> bool:
-    """Whether an index has no arrays but masks, so that it reads no element twice."""
+    """Whether all arrays of an index are masks, so that it reads no element twice."""
     for item in index if type(index) is tuple else (index,):
         kind = type(item)
         if kind is int or kind is slice or item is None or item is Ellipsis or isinstance(item, np.integer):
@@ -86,14 +86,14 @@ def set_index(x: TracedArray, index: Any, new: ArrayLike) -> None:
 
 
 def _writable(old: Array, *others: Any) -> Array:
-    """A copy that the others can be written into: mapped if one of them is mapped by an outer `vmap`."""
+    """A copy that `others` can be written into: mapped if an outer `vmap` maps one of them."""
     for found in others:
         inner = innermost((found,))
         if inner is not None:
             old = old + np.zeros_like(inner, shape=(), dtype=old.dtype)
     if isinstance(old, np.generic):
         return np.array(old)
-    return old.copy("K")  # so that memory lies as before, which decides what is a view
+    return old.copy("K")  # keeps the order in memory, which decides what is a view
 
 
 def without(g: Array, index: Any) -> Array:
@@ -113,14 +113,14 @@ def _last(g: Array, index: Any) -> Array:
 
 
 def count(like: Array, size: int) -> Array:
-    """The integers from 0 to below a size; of a graph, as `like`, where the size is a dynamic one."""
+    """`np.arange(size)`; in the graph of `like` for a dynamic size."""
     if type(size) is int:
         return np.arange(size)
     return np.cumsum(np.ones_like(like, np.int64, shape=(size,))) - 1
 
 
 def write(target: Any, result: Any, casting: Any = "unsafe", name: str = "the function") -> None:
-    """Put a result into an array in place of all that it holds, as `out=` does.
+    """Write a result into all of an array, as `out=` does.
 
     Raises:
         TypeError: a traced result was to be written into an ndarray, or the dtype does not fit.
@@ -153,12 +153,12 @@ def write(target: Any, result: Any, casting: Any = "unsafe", name: str = "the fu
 
 
 def rebind(x: TracedArray, after: Any, value: Any) -> None:
-    """Give an array a new value, which is also seen through arrays that share memory with it.
+    """Give an array a new value, also in the arrays that share memory with it.
 
     Args:
         x: the array.
-        after: the new value, traced if something traced is in it.
-        value: the new value.
+        after: the new value, traced if it depends on traced arrays.
+        value: the new value, not traced.
     """
     traced = type(after) is TracedArray
     if traced and after.level != x.level:
@@ -182,7 +182,7 @@ def rebind(x: TracedArray, after: Any, value: Any) -> None:
 
 
 def _through(x: TracedArray, view: View, value: object, node: Any) -> None:
-    """Write to what a view is of."""
+    """Write to the base of a view."""
     if is_symbolic(x.value):
         _through_indices(x, view.whole, value, node)
         return
@@ -211,7 +211,7 @@ def _through(x: TracedArray, view: View, value: object, node: Any) -> None:
 
 
 def _through_indices(x: TracedArray, whole: TracedArray, value: Any, node: Any) -> None:
-    """Write to what a view is of, where a graph computes: it has no memory, but knows the indices."""
+    """Write to the base of a view in a graph, by the indices that made the view."""
     path = path_of(x, whole)
     if path is None:
         raise NotImplementedError(
@@ -237,7 +237,7 @@ def _strides(value: Any) -> tuple[int, ...]:
 
 
 def look(view: TracedArray) -> None:
-    """Give a view the value that it has in what it is of, after that was written to."""
+    """Compute the value of a view again after its base was written to."""
     places, whole = view.alias.places, view.alias.whole
     if places is None:
         raise NotImplementedError(

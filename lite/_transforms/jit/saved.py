@@ -1,4 +1,4 @@
-"""Steps as files: traced at a desk, run on a device that has NumPy and onnxruntime alone.
+"""Steps as files: saved where they are traced, run on devices that have only NumPy and onnxruntime.
 
 Beside `step.onnx` lies `step.onnx.json`, which says how arguments become inputs, and outputs the result. A
 step in torch's style has `step.onnx.npz`, too: what the modules and optimisers held that it names.
@@ -38,7 +38,7 @@ _SIZES = 1 << 28  # elements of an array of the state
 
 
 class Lowered:
-    """A function traced for some arguments; what `JitFunction.lower` gives.
+    """A function traced for some arguments: the result of `JitFunction.lower`.
 
     Args:
         runner: of the graph.
@@ -109,12 +109,12 @@ class Lowered:
 
 
 def no_state(name: str) -> RuntimeError:
-    """The error of who asks for a state before there is one."""
+    """The error of a state that is requested before it exists."""
     return RuntimeError(f"{name} has no state: it keeps the arguments of donate=... from a call on.")
 
 
 class Step:
-    """A step that was saved, as the function that it was; what `lite.load_step` gives.
+    """A saved step as a function: the result of `lite.load_step`.
 
     Its arguments must have the structure, dtypes and, but for dynamic sizes, shapes of those it was traced
     for. Those that were donated stay in the session, as of `lite.jit`.
@@ -237,7 +237,7 @@ def load_step(
 
     Raises:
         FileNotFoundError: there is no such file, or no contract beside it, or no state.
-        ValueError: the contract is none, or that of another graph, or the state of another step.
+        ValueError: the contract is damaged or of another graph, or the state is of another step.
         ImportError: without onnxruntime; the message has the pip command.
 
     Example:

@@ -1,4 +1,4 @@
-"""`Rollout`: the loop of a collector, which writes each step into arrays that were made beforehand."""
+"""`Rollout`: the loop of a collector, which writes each step into preallocated arrays."""
 
 from __future__ import annotations
 
@@ -43,25 +43,24 @@ class _Plan(NamedTuple):
 
 
 class Rollout:
-    """Steps environments with a policy, and writes what happens into one of two sets of arrays, in turn.
+    """Steps environments with a policy, and writes the steps into two sets of arrays in turn.
 
-    What holds from one step to the next is in `entries`, and is what the policy reads: observations, entries
-    of step transforms, and what the policy wrote to "next". A row of the batch is one environment, and each
-    of its frames is a step that was made: where an episode ends, the frame's "next" has the last observation,
-    and the next frame starts with the first one of the next episode. Where the environments cannot be told to
-    restart (`Environments.skips`), the step in which they do is a frame that the entry ("collector",
-    "mask") marks with False; it is an episode of its own, truncated, with the id -1, so nothing adds up
-    across it.
+    The policy reads `entries`, the state between steps: observations, entries of step transforms, and entries
+    that the policy wrote to "next". A row of the batch is one environment, and each of its frames is a step:
+    at the end of an episode, the frame's "next" has the last observation, and the next frame starts with the
+    first one of the next episode. If environments reset in a step of their own (`Environments.skips`), that
+    step is a frame that the entry ("collector", "mask") marks with False. It is a truncated episode with the
+    id -1, so that no sum crosses it.
 
     Args:
         environments: the environments.
-        transforms: entries that are computed.
+        transforms: the step transforms.
         time: frames of each environment in a batch.
         traj_ids: write ("collector", "traj_ids").
-        allow_nan: let NaN pass.
+        allow_nan: do not check for NaN.
 
     Raises:
-        ValueError: two write the same entry.
+        ValueError: two transforms, or one and the environments, write the same entry.
     """
 
     def __init__(
@@ -83,8 +82,8 @@ class Rollout:
         self.filled = 0  # frames of the batch that is being collected
         self.skipped = 0  # frames of it that are marked
         self.next_traj = 0
-        self.stale = True  # whether all have to restart first
-        self.seed: int | list[int] | None = None  # of the next start of all
+        self.stale = True  # whether all environments must be reset first
+        self.seed: int | list[int] | None = None  # of the next reset of all
 
         self.entries: dict[Path, Array] = {}
         self.following: dict[Path, Array] = {("reward",): np.zeros((*batch, 1), np.float32)}
@@ -136,13 +135,13 @@ class Rollout:
 
         Args:
             policy: gets a TensorDict, the same at each step, and returns one that has the actions.
-            turn: which set of arrays to write to, 0 or 1.
-            only_actions: the policy writes nothing else; what another wrote in its place is 0.
+            turn: the set of arrays to write to, 0 or 1.
+            only_actions: the policy writes actions alone; other entries of an earlier policy are 0.
 
         Raises:
             EnvError: an environment failed.
 
-        After any error `filled` frames are there still, for `batch`, and all environments restart.
+        After any error `batch` still gives the `filled` frames, and the next call resets all environments.
         """
         self.filled = self.skipped = 0
         try:
@@ -168,7 +167,7 @@ class Rollout:
         return self.batch(turn)
 
     def batch(self, turn: int) -> TensorDict:
-        """The frames that were written to a set of arrays, which the result shares."""
+        """The frames in a set of arrays, which the result shares."""
         size = (*self.environments.batch, self.filled)
         lead = (slice(None),) * len(self.environments.batch)
         full = self.filled == self.time
@@ -191,7 +190,7 @@ class Rollout:
         self.stale = False
 
     def probe(self, policy: Callable[[Any], Any]) -> None:
-        """Call the policy once, without taking its actions, to learn what else it writes."""
+        """Call the policy once, and ignore its actions, to find the other entries that it writes."""
         if self.stale:
             try:
                 self.start_all()
@@ -306,7 +305,7 @@ class Rollout:
         self._start_entries(ended)
 
     def _start_entries(self, started: NDArray[np.bool_]) -> None:
-        """Give entries that are not observed their first values, where episodes start."""
+        """Set entries other than observations to their initial values where episodes start."""
         self.statistics.start(started, self.steps)
         first: dict[Path, Array] = {}
         for transform in self.transforms:
@@ -323,12 +322,12 @@ class Rollout:
     def _check_numbers(
         self, arrays: list[Array], what: str = "an observation", rows: NDArray[np.bool_] | None = None
     ) -> None:
-        """Raise at NaN, in arrays of all environments, or of those in `rows`."""
+        """Raise Fault for NaN in arrays of all environments, or of those in `rows`."""
         for array in arrays:
             if array.dtype.kind != "f":
                 continue
             flat = array.reshape(-1)
-            square = flat.dot(flat)  # of squares: infinite numbers add up to no NaN
+            square = flat.dot(flat)  # a sum of squares is NaN only if a number is: infinity does not cancel
             if square != square:
                 numbers = np.arange(self.environments.count)
                 if rows is not None:
@@ -374,7 +373,7 @@ class Rollout:
             self._plans = [self._plan(buffer) for buffer in self._buffers]
 
     def _checked(self, path: Path, value: Any) -> Array:
-        """An entry of the policy as an array, those of JAX too."""
+        """An entry of the policy, which may be an array of JAX, as a NumPy array."""
         batch = self.environments.batch
         if not hasattr(value, "dtype") or is_non_tensor(value):
             raise TypeError(f"the policy must write arrays, got {type(value).__name__} at {path}.")

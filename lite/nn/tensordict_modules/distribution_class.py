@@ -9,7 +9,7 @@ from lite.nn.distributions import distributions_maps
 
 
 def distribution_of(given: Callable[..., Any] | str) -> Callable[..., Any]:
-    """The class or function itself, or the class of this name, in any case.
+    """The class or function itself, or the class with this case-insensitive name.
 
     Raises:
         ValueError: the name is unknown, or the value is of another type.

@@ -1,4 +1,4 @@
-"""Values less their mean, over their standard deviation: of all of them, or of each group."""
+"""Standardization of values: of all together, or of each group."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_SPREAD = 4  # numbers of groups for each value, at most, of which most may be empty
+_SPREAD = 4  # the largest range of integer ids for each value that is indexed without sorting
 
 
 def standardized(
@@ -19,21 +19,22 @@ def standardized(
     divide: bool = True,
     unbiased: bool = True,
 ) -> NDArray[Any]:
-    """Values with mean 0 and standard deviation 1 in each group; one that has no deviation gets 0.
+    """Values with mean 0 and standard deviation 1 in each group; 0 in a group without deviation.
 
-    NaN and infinity count for no mean, so they stay alone: they give NaN.
+    NaN and infinity are ignored by means and deviations, and give NaN.
 
     Args:
         values: any shape.
-        groups: which group each is of, anything that compares, of the shape of the values but for missing
-            last dimensions. None: all are one group.
-        mask: True where a value counts; it broadcasts to the values. The others are measured by those.
-        smallest: what a deviation is taken to be at least.
-        divide: whether by the deviation, too.
-        unbiased: whether a sum of n squares is divided by n - 1.
+        groups: the group of each value, of any comparable type; trailing dimensions may be missing. None for
+            one group.
+        mask: True for values that means and deviations are computed from; broadcasts to the values. All
+            values are standardized by these.
+        smallest: the lower limit of deviations.
+        divide: whether to divide by the deviation.
+        unbiased: whether the variance of n values divides by n - 1.
 
     Raises:
-        RuntimeError: the groups' shape is no beginning of the values'.
+        RuntimeError: the shape of the groups is not that of the values without trailing dimensions.
     """
     flat = values.reshape(-1).astype(np.float64)
     index, count = _numbered(groups, values.shape)
@@ -43,7 +44,7 @@ def standardized(
     every = bool(counts.all())
     number = np.bincount(index, None if every else counts, count)
     mean = np.bincount(index, flat if every else np.where(counts, flat, 0.0), count) / np.maximum(number, 1)
-    with np.errstate(invalid="ignore"):  # infinity less a mean, divided by nothing
+    with np.errstate(invalid="ignore"):  # infinity minus infinity
         centered = flat - mean[index]
     if not every:
         centered[~finite] = np.nan
@@ -58,7 +59,7 @@ def standardized(
 
 
 def _numbered(groups: NDArray[Any] | None, shape: tuple[int, ...]) -> tuple[NDArray[np.intp], int]:
-    """The group of each of the flat values, counted from 0, and how many there are: some may be empty."""
+    """The index of each flat value's group, and the number of groups, some of which may be empty."""
     if groups is None:
         return np.zeros(np.prod(shape, dtype=int), np.intp), 1
     ids = groups
@@ -73,7 +74,7 @@ def _numbered(groups: NDArray[Any] | None, shape: tuple[int, ...]) -> tuple[NDAr
     ids = np.broadcast_to(ids.reshape(ids.shape + (1,) * (len(shape) - ids.ndim)), shape)
     if ids.dtype.kind == "i" and ids.size:
         low, high = int(ids.min()), int(ids.max())
-        if high - low < _SPREAD * ids.size:  # numbers as they are: sorting took half of the time
+        if high - low < _SPREAD * ids.size:  # ids are used as indices, as sorting took half of the time
             return ids.reshape(-1).astype(np.intp) - low, high - low + 1
     found, index = np.unique(ids.reshape(-1), return_inverse=True)
     return index.reshape(-1), len(found)
