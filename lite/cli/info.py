@@ -1,4 +1,4 @@
-"""`lite info`: what a model directory holds and how it will be run, or why it is refused."""
+"""`lite info`: the contents of a model directory and how it will be run, or why it is refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ATTENTION = ("GroupQueryAttention", "MultiHeadAttention", "Attention", "PagedAt
 def run(args: argparse.Namespace) -> int:
     """Print the run plan, the graph's convention, the configuration and the tokenizer of a model directory.
 
-    Of a model that is refused: what was found and the reason, and 1 is returned.
+    For a model that is refused, prints what was found and the reason, and returns 1.
     """
     path = model_path(args)
     start = time.perf_counter()
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     facts: dict[str, Any] = {"model": str(path)}
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what loading warns of is among the notes
+            warnings.simplefilter("ignore")  # the notes say the same
             decoder = open_decoder(path, args, args.variant, args.adapter)
     except (ValueError, TimeoutError) as error:
         facts |= {"refused": " ".join(str(error).split()), "found": _found(config)}
@@ -190,7 +190,7 @@ def _print(facts: dict[str, Any]) -> None:
                 elif key == "optional":
                     item = _tensors(item)
                 elif isinstance(item, dict) and key == "prompts":
-                    item = "another graph"  # all that is said of it is as long as this
+                    item = "another graph"  # its own facts would be as long as all others
                 elif isinstance(item, dict):
                     item = ", ".join(f"{name}={told}" for name, told in item.items())
                 elif isinstance(item, list):

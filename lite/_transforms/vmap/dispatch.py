@@ -1,4 +1,4 @@
-"""From a call of a NumPy function to its batching rule."""
+"""Dispatch of NumPy's functions on mapped arrays to their batching rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lite._transforms.vmap.ufuncs import call_ufunc, elementwise
 
 
 def call_function(func: Function, args: Any, kwargs: Any) -> Any:
-    """Run a function whose arguments contain mapped arrays; `out` is written afterwards."""
+    """Call a function on arguments with mapped arrays, by its rule. The result is copied into `out`."""
     level = level_of(batched_in(kwargs.values(), batched_in(args, [])))
     args, kwargs, out = without_out(func, args, kwargs)
     rule = VMAP.rules.get(func)

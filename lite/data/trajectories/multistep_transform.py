@@ -1,4 +1,4 @@
-"""MultiStepTransform: n-step transitions of a stream that comes in chunks."""
+"""MultiStepTransform: n-step transitions of a stream of chunks."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ class _OrDefault:
 
     def __set__(self, instance: Any, value: Any) -> None:
         default = self._default
-        if value is None:  # lists are the caller's to change
+        if value is None:  # a new list, as the caller may change it
             value = list(default) if isinstance(default, tuple) else default
         instance.__dict__[self._name] = value
 
 
 class MultiStepTransform(Module):
-    """`MultiStep` on the way into a replay buffer, whatever the chunks that transitions come in.
+    """`MultiStep` for a replay buffer that is extended by chunks of a stream.
 
-    `inv` takes the next frames of a stream and gives the ones that are ready, each once and in order. The
-    last `n_steps` frames are withheld until those after them are there, so that no window ends with a
-    chunk. Calling the module, which is the way out of a buffer, changes nothing.
+    `inv` takes the next frames of a stream and returns the ones that are ready, each once and in order. The
+    last `n_steps` frames are withheld until the frames after them come, so that no window ends at the end of
+    a chunk. Calling the module, which samples of the buffer do, changes nothing.
 
-    The frames are copies. An environment that is reset between two chunks has to say so in done. `flush`
-    gives what is withheld at the end of a stream, `reset` forgets it.
+    The returned frames are copies. A reset of the environment between two chunks must be marked as done.
+    `flush` returns the withheld frames at the end of a stream, `reset` discards them.
 
     Args:
-        n_steps: rewards per sum, at least 1. May be changed at any time: nothing is lost or given twice.
+        n_steps: rewards per sum, at least 1. No frame is lost or returned twice if it is changed.
         gamma: discount per step, in (0, 1].
-        reward_keys: what is summed; this and the following two are relative to `"next"`. None: `["reward"]`.
-        done_key: where an episode ends. None: `"done"`.
-        done_keys: what is not shifted. None: `["done", "truncated", "terminated"]`.
+        reward_keys: the rewards; they and the following two are relative to `"next"`. None: `["reward"]`.
+        done_key: the entry that marks the end of an episode. None: `"done"`.
+        done_keys: entries that are not shifted. None: `["done", "truncated", "terminated"]`.
         mask_key: a boolean entry at the root that is False at padding. None: `"mask"`.
         shift_done: shift `done_keys` too. All arguments are attributes, which may be changed at any time.
 
@@ -103,7 +103,7 @@ class MultiStepTransform(Module):
 
     @property
     def n_steps(self) -> int:
-        """Rewards per sum, and how many frames are withheld; ValueError for anything but 1, 2, ..."""
+        """Rewards per sum, and the number of withheld frames; ValueError for anything but 1, 2, ..."""
         return self._n_steps
 
     @n_steps.setter
@@ -118,7 +118,7 @@ class MultiStepTransform(Module):
 
     @property
     def withheld(self) -> TensorDictBase | None:
-        """The frames that are withheld, as they came, or None; what is set goes in place of them."""
+        """The withheld frames, not transformed, or None; assigning replaces them."""
         held = self._withheld
         return None if held is None or not held.shape[-1] else held
 

@@ -1,8 +1,9 @@
 """The contract of an exported graph: a JSON file beside it that describes its inputs and outputs.
 
-It is called like the graph, with `.json` at the end: `policy.onnx.json`. Whoever runs the graph, in whichever
-language, finds keys, shapes, dtypes and states there; `lite.models.OnnxModule` reads its keys from it. It is
-untrusted, as every file is: sizes are capped, types are checked, and it names no other file.
+Its name is that of the graph with `.json` at the end: `policy.onnx.json`. Programs in any language that run
+the graph read keys, shapes, dtypes and states from it, and so does `lite.models.OnnxModule`. It is untrusted,
+as
+every file is: sizes are capped, types are checked, and it names no other file.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ class ContractTensor:
     """An input or output.
 
     Attributes:
-        name: in the graph.
-        key: of the entry in a TensorDict, a name or a tuple of names.
+        name: the name in the graph.
+        key: the key of the entry in a TensorDict, a name or a tuple of names.
         shape: its sizes; a name for a dynamic one, None for one that is computed from others.
-        dtype: NumPy's name.
-        normalization: what is done to an input in the graph before the module sees it, if anything: the class
-            of the module, and its numbers as far as they are few.
+        dtype: NumPy's name of the dtype.
+        normalization: the normalization of an input in the graph, if any: the class of the module, and its
+            numbers if they are few.
     """
 
     name: str
@@ -52,13 +53,13 @@ class Contract:
     """The inputs and outputs of a graph.
 
     Attributes:
-        inputs: in the order of the graph.
-        outputs: likewise.
+        inputs: the inputs, in the order of the graph.
+        outputs: the outputs, in the order of the graph.
         states: names of inputs with the names of the outputs that are their next values.
         batch: the name of the dynamic size that is the batch, if there is one.
-        interaction_type: which value of a distribution is computed.
+        interaction_type: the value of a distribution that the graph computes.
         opset: version of ONNX's operators.
-        lite: the version that wrote it.
+        lite: the version of lite that wrote the contract.
     """
 
     inputs: tuple[ContractTensor, ...]
@@ -70,7 +71,7 @@ class Contract:
     lite: str = ""
 
     def to_bytes(self) -> bytes:
-        """The file."""
+        """The content of the file."""
         content = {
             "format": FORMAT,
             "version": VERSION,
@@ -86,7 +87,7 @@ class Contract:
 
 
 def digest(content: bytes) -> str:
-    """The metadata of a graph that identify its contract."""
+    """The digest in the metadata of a graph that identifies its contract."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -104,7 +105,7 @@ def read_contract(graph: str | Path, metadata: Mapping[str, str] | None = None) 
         metadata: the metadata of the graph; if they identify a contract, the file must be that one.
 
     Raises:
-        ValueError: the file is too large, no such contract, or that of another graph.
+        ValueError: the file is too large, is no valid contract, or is the contract of another graph.
     """
     path = contract_path(graph)
     try:

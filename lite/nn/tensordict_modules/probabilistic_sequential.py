@@ -19,17 +19,17 @@ from lite.nn.tensordict_modules.sequential import TensorDictSequential, infer_ke
 
 
 class ProbabilisticTensorDictSequential(TensorDictSequential):
-    """A TensorDictSequential that knows the distributions of its probabilistic modules.
+    """A TensorDictSequential with methods for the distributions of its probabilistic modules.
 
-    Usually the last module is probabilistic, and `get_dist` gives its distribution. With several, or with
-    others after it, the distributions make up a `CompositeDistribution`, each given the samples before it.
-    If the modules before the last write its samples, they are not taken again; only their log-prob is.
+    Usually the last module is probabilistic, and `get_dist` returns its distribution. If several modules are
+    probabilistic, or others follow, the distributions form a `CompositeDistribution`, each conditioned on the
+    samples before it. If earlier modules write the samples of the last, only their log-prob is computed.
 
     Args:
         modules: as for `TensorDictSequential`; at least one.
         partial_tolerant: skip modules whose inputs are missing.
-        return_composite: whether `get_dist` brings all distributions together. By default it does if the last
-            module is not probabilistic, or several are.
+        return_composite: whether `get_dist` returns a composite of all distributions; by default, if the last
+            module is not probabilistic or several are.
         selected_out_keys: see `select_out_keys`.
         inplace: as for `TensorDictSequential`.
 
@@ -63,7 +63,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         selected_out_keys: Iterable[NestedKey] | None = None,
         inplace: bool | str | None = None,
     ) -> None:
-        # Only if it is given, as the next base need not take it.
+        # Passed only if given, as the next base class may not have the argument.
         selected: dict[str, Any] = (
             {} if selected_out_keys is None else {"selected_out_keys": selected_out_keys}
         )
@@ -88,7 +88,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
 
     @property
     def _requires_sample(self) -> bool:
-        """Whether the samples of the last module have to be taken, or are there already."""
+        """Whether the last module must draw its samples, as no earlier module writes them."""
         samples = getattr(self._last, "dist_sample_keys", None)
         if samples is None:
             return True
@@ -199,7 +199,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         return self._chain([(name, ending)], tensordict)
 
     def _run_params(self, tensordict: Any, named: list[tuple[str, Any]]) -> Any:
-        """Run modules before the last; samples on the way are taken as the last module takes its own."""
+        """Run the modules before the last; they draw samples by the interaction type of the last."""
         with set_interaction_type(interaction_type() or self.default_interaction_type):
             return self._execute(tensordict, named)
 
@@ -222,7 +222,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
             return self.det_part(tensordict, tensordict_out, **kwargs)
 
     def build_dist_from_params(self, tensordict: Any) -> Distribution:
-        """Make the distribution of the last probabilistic module, of parameters that are there already.
+        """The distribution of the last probabilistic module, from parameters in the TensorDict.
 
         Raises:
             RuntimeError: there is no such module.
@@ -233,10 +233,10 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         raise RuntimeError("Could not find any ProbabilisticTensorDictModule in the sequence.")
 
     def get_dist(self, tensordict: Any, tensordict_out: Any = None, **kwargs: Any) -> Distribution:
-        """The distribution of the last module, or with `return_composite` of all, given an input.
+        """The distribution of the last module for an input, or with `return_composite` that of all modules.
 
-        In the first case the parameters are written into `tensordict` (or `tensordict_out`); in the second
-        samples are taken on the way, and nothing is written.
+        The first writes the parameters into `tensordict` (or `tensordict_out`); the second draws samples of
+        earlier modules, and writes nothing.
 
         Raises:
             RuntimeError: no module is probabilistic.
@@ -274,7 +274,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         Args:
             tensordict: holds the samples and the input.
             tensordict_out: receives a TensorDict of log-probs, and leaves `tensordict` as it is.
-            dist: the distribution, to be made from the input by default.
+            dist: the distribution; by default it is computed from the input.
 
         Returns:
             An array, or for a CompositeDistribution a TensorDict (see `CompositeDistribution.log_prob`).

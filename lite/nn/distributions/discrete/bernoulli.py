@@ -1,4 +1,4 @@
-"""Bernoulli: zero or one."""
+"""Bernoulli: 1 with a given probability, else 0."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ class Bernoulli(ProbsOrLogits):
 
     @property
     def mode(self) -> Array:
-        """The more probable of 0 and 1; NaN where they are equally so."""
+        """The more probable of 0 and 1; NaN if both have the same probability."""
         return np.where(self.probs == 0.5, self.probs.dtype.type(np.nan), self.deterministic_sample)
 
     @property
     def deterministic_sample(self) -> Array:
-        """1 where it is at least as probable as 0."""
+        """1 if it is at least as probable as 0, else 0."""
         return as_array(self.probs >= 0.5).astype(self.probs.dtype)
 
     @property
