@@ -1,7 +1,7 @@
-"""One token per row of logits in CUDA memory, drawn after the usual filters; on request with the details.
+"""Draws of one token per row of logits in CUDA memory, after the usual filters, with or without details.
 
-A block takes a row. As on the CPU nothing is sorted; `_filters.py` says how thresholds are found. Details
-have their own kernel, so that draws without them do not need its registers.
+A block computes a row. As on the CPU nothing is sorted; `_filters.py` describes the search of thresholds.
+Draws with details are a kernel of their own, so that others do not need its registers.
 """
 
 import math
@@ -26,9 +26,9 @@ from lite.kernels.cuda._threads import before, meet, together
 _THREADS = 2 if SIMULATED else 512
 _WARPS = 32  # of a block at most
 _COLDEST = 2.0**-126  # the least divisor in float32
-_HOTTEST = 2.0**100  # scores of any size are equal then
+_HOTTEST = 2.0**100  # a higher temperature would make all scores equal
 _FLAGS, _BITS = 1, 2  # how a mask is given
-NUMBERS = 3  # of a row: log-prob in what was drawn from, log of the kept mass, entropy of the model
+NUMBERS = 3  # of a row: log-prob in the sampled distribution, log of the kept mass, entropy of the model
 
 
 class Details(NamedTuple):
@@ -141,7 +141,7 @@ def _packed(gpu: Gpu, kept: DeviceArray, size: int, offsets: NDArray[np.int64]) 
 
 
 def narrowed(gpu: Gpu, log_probs: DeviceArray) -> DeviceArray:
-    """As float32."""
+    """The log-probs as float32."""
     if log_probs.dtype == np.float32:
         return log_probs
     return c_ordered(gpu, device_array("log_probs", log_probs), np.float32).owner

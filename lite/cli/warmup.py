@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _elsewhere(args: argparse.Namespace) -> int:
-    """In a process that compiles for what most processors have: Numba asks once which one that is."""
+    """Compile for a portable processor level in another process, as Numba reads the processor once."""
     folder = Path(args.output)
     folder.mkdir(parents=True, exist_ok=True)
     passed_on = [f"--{name}" for name in ("json", "quiet") if getattr(args, name)]

@@ -183,7 +183,7 @@ def _grad_svd(
 ) -> Any:
     held = value_of(a)
     if hermitian or (compute_uv and full_matrices and held.shape[-1] != held.shape[-2]):
-        raise NoRule  # of vectors that nothing but being orthogonal determines
+        raise NoRule  # some vectors are arbitrary but orthogonal
     value = linalg.svd(held, full_matrices=False)
     u, s, vh = value
     v = _t(vh)
@@ -239,7 +239,7 @@ def _grad_pinv(a: ArrayLike, *args: Any, **kwargs: Any) -> Array:
     p = linalg.pinv(held, *args, **kwargs)
 
     def vjp(g: Array) -> Array:
-        left = g - np.matmul(p, np.matmul(held, g))  # what is not among the columns of p
+        left = g - np.matmul(p, np.matmul(held, g))  # the part outside of the column space of p
         right = _t(g) - np.matmul(held, np.matmul(p, _t(g)))
         share = -np.matmul(_t(p), np.matmul(g, _t(p)))
         share = share + np.matmul(right, np.matmul(p, _t(p)))
@@ -319,7 +319,7 @@ def _grad_vector_norm(x: ArrayLike, /, *, axis: Axes = None, keepdims: bool = Fa
     value = np.sqrt(np.sum(held * held, axis, keepdims=keepdims))
 
     def vjp(g: Array) -> Array:
-        # As in torch, the elements of a zero vector have no share.
+        # As in torch, the derivative by a zero vector is 0.
         scale = np.where(value == 0, 0, g / np.where(value == 0, 1, value))
         return held * spread(scale, held.shape, axis)
 

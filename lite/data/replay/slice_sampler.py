@@ -1,4 +1,4 @@
-"""Samplers of slices: pieces of trajectories, which are neighbours in time."""
+"""Samplers of slices: consecutive steps of trajectories."""
 
 from __future__ import annotations
 
@@ -22,32 +22,36 @@ Span = bool | int | tuple[bool | int, bool | int]
 
 
 class SliceSampler(Sampler):
-    """Draw slices of trajectories, with replacement: first a trajectory, then a piece of it, both uniformly.
+    """Draw slices of trajectories with replacement: first a trajectory, then its slice, both uniformly.
 
-    The slices of a batch come one after the other. The batch gets True at the last step of each slice at
-    `truncated_key`, and beside it "done", also where it is stored, and "terminated" as stored, or False.
+    The slices of a batch are consecutive. In the batch `truncated_key` and "done" beside it are True at the
+    last step of each slice ("done" also where it is stored); "terminated" is as stored, or False.
 
-    Rows are in the order of time; what the ring writes over cuts the start of a trajectory off. Of a storage
-    of several dimensions the first is time, the others are environments. A draw takes the same time whatever
-    the capacity. Writes of another process are not noticed.
+    Rows are in the order of time; overwritten rows cut off the start of a trajectory. In a storage of several
+    dimensions the first is time, the others are environments. The time of a draw does not depend on the
+    capacity. Writes of other processes are not noticed.
 
     Args:
-        num_slices, slice_len: slices in a batch, or steps of a slice: one of them, which divides its size.
-        end_key, end_keys: True at the last step of a trajectory; several of them, of which one must be True.
-        traj_key: a number for each trajectory. By default, and where a key is not stored: the first of
-            `("collector", "traj_ids")`, `"episode"` and `("next", "done")` that is.
-        cache_values, truncated_key: for TorchRL's signature; see above, None for none of the three.
-        init_key: an entry that is made True at the first step of each slice, if it is stored; None: not.
-        strict_length: leave out trajectories shorter than a slice; False: they are slices of a smaller batch.
-        pad_output: repeat the last step of shorter slices, so that the batch has its full size;
-            `("collector", "mask")`, bool (batch size,), tells real steps. Needs `strict_length=False`.
-        span: how many steps of a slice may lie outside of its trajectory, one number or a pair for start and
-            end, so that steps near them are drawn as often; these are left out. True: all but one step.
+        num_slices, slice_len: slices in a batch, or steps of a slice; give one, which divides the batch size.
+        end_key, end_keys: the entry that is True at the last step of a trajectory; or several, of which one
+            is True.
+        traj_key: the entry with the number of the trajectory. By default, and if the keys are not stored: the
+            first stored one of `("collector", "traj_ids")`, `"episode"` and `("next", "done")`.
+        cache_values: for TorchRL's signature, without effect.
+        truncated_key: see above; None to write none of the three flags.
+        init_key: an entry that is set to True at the first step of each slice, if it is stored; or None.
+        strict_length: leave out trajectories shorter than a slice; if False they give shorter slices.
+        pad_output: repeat the last step of shorter slices to fill the batch; `("collector", "mask")`, bool
+            (batch size,), is False there. Needs `strict_length=False`.
+        span: the number of steps of a slice that may lie outside of its trajectory, which are left out; one
+            number, or a pair for start and end. Then steps near the ends are drawn as often as others. True:
+            all but one step.
         generator: see `Sampler`.
 
     Raises:
-        RuntimeError, TypeError: both of `end_key` and `end_keys`; not one integer of the first two.
-        ValueError: one that is not positive; a negative `span`; `pad_output` with `strict_length`.
+        RuntimeError: both of `end_key` and `end_keys`.
+        TypeError: not exactly one of `num_slices` and `slice_len`, or it is no integer.
+        ValueError: a number that is not positive; a negative `span`; `pad_output` with `strict_length`.
 
     Source:
         torchrl.data.SliceSampler.
@@ -63,7 +67,7 @@ class SliceSampler(Sampler):
         [[5, 6, 7], [2, 3, 4], [2, 3, 4]]
     """
 
-    _batch_size_multiplier = 1  # steps that are drawn for one of the batch
+    _batch_size_multiplier = 1  # steps that are drawn for each step of the batch
 
     def __init__(
         self,
@@ -135,11 +139,11 @@ class SliceSampler(Sampler):
         return self._batch(storage, trajectories, first + start, stop - start, lane, length)
 
     def _choose(self, number: int, count: int) -> Ints:
-        """Which of `number` trajectories the slices are from."""
+        """The indices of the slices' trajectories, of `number`."""
         return (self._generator().random(count) * number).astype(np.int64)
 
     def _slices(self, batch_size: int) -> tuple[int, int]:
-        """Steps of a slice, and slices."""
+        """The number of steps of a slice, and of slices."""
         name, part = (
             ("num_slices", self.num_slices) if self.slice_len is None else ("slice_len", self.slice_len)
         )
@@ -151,11 +155,11 @@ class SliceSampler(Sampler):
         return (other, part) if self.slice_len is None else (part, other)
 
     def _shortest(self, length: int) -> int:
-        """Steps of a trajectory that a slice of `length` can be of."""
+        """The shortest trajectory that a slice of `length` may be drawn from."""
         return length if self.strict_length else 1
 
     def _over(self, length: int) -> tuple[Any, Any]:
-        """How many steps of a slice may lie before the start of a trajectory, and after its end."""
+        """The numbers of steps of a slice that may lie before the start of a trajectory and after its end."""
         for side in self.span:
             if side is not True and side >= length:
                 raise ValueError(f"span must be below the {length} steps of a slice, got {side}.")
@@ -163,7 +167,7 @@ class SliceSampler(Sampler):
         return before, after
 
     def _follow(self, storage: StorageView, length: int, seen: Seen | None = None) -> TrajectoryIndex:
-        """The trajectories in the storage as it is now, of which slices of `length` are drawn."""
+        """The current trajectories in the storage, from which slices of `length` are drawn."""
         if not len(storage):
             raise RuntimeError(EMPTY)
         index = self._trajectories
@@ -261,7 +265,7 @@ class SliceSampler(Sampler):
 
 
 class SliceSamplerWithoutReplacement(SliceSampler, SamplerWithoutReplacement):
-    """Draw one slice from each trajectory before there is a second from any.
+    """Draw one slice from each trajectory before any trajectory gives a second one.
 
     The order of trajectories is redrawn when all have been shown, and when their number has changed. The
     last batch of a round is smaller where the slices of a batch do not divide their number.
