@@ -1,4 +1,4 @@
-"""The flags of generation, made from the fields of `GenerationConfig`, and the configuration they give."""
+"""The command-line flags of generation, from the fields of `GenerationConfig`, and the resulting options."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from lite.models import GenerationConfig
 from lite.models.generation.options import SAMPLING_KEYS
 
-if TYPE_CHECKING:  # wrong options are told before what runs models is imported
+if TYPE_CHECKING:  # options are checked before the import of the runtime
     from lite.cli.model import LoadedModel
 
-# Fields that are no flag: said in another way, belonging to the model, or settled by how text is printed.
+# Fields without a flag: other flags set them, or the model, or the output of the command.
 _NO_FLAG = {
     "do_sample",
     "eos_token_ids",
@@ -31,7 +31,7 @@ NEW_TOKENS, NEW_TOKENS_OF_CHAT = 64, 512
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add a flag for every option of generation; those that are not given leave the model's defaults."""
+    """Add a flag for every option of generation; without a flag the model's default holds."""
     parser.add_argument(
         "--max-new-tokens",
         type=int,
@@ -55,10 +55,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check_options(args: argparse.Namespace) -> None:
-    """Check all that can be told without the model.
+    """Check the options as far as that needs no model.
 
     Raises:
-        ArgumentError: an option is out of range or of the wrong kind, or goes together with no other one.
+        ArgumentError: an option is out of range or of a wrong type, or excludes another one.
     """
     if args.chat:
         refused = {
@@ -92,10 +92,10 @@ def check_options(args: argparse.Namespace) -> None:
 
 
 def check_shown(config: GenerationConfig, args: argparse.Namespace) -> None:
-    """Check that the command shows what a configuration asks for.
+    """Check that the command can show the results that a configuration requests.
 
     Raises:
-        ArgumentError: it does not.
+        ArgumentError: it cannot.
     """
     if args.chat and (config.wants_details or config.num_beams > 1):
         raise argparse.ArgumentError(
@@ -109,10 +109,10 @@ def check_shown(config: GenerationConfig, args: argparse.Namespace) -> None:
 
 
 def config_of(args: argparse.Namespace, model: LoadedModel) -> GenerationConfig:
-    """The configuration that the flags ask for, on top of what the model's files say.
+    """The configuration by the flags, with the defaults of the model's files.
 
     Raises:
-        ArgumentError: it asks for what the command does not show.
+        ArgumentError: the command cannot show the requested results.
         ValueError: the model contradicts an option.
     """
     config = GenerationConfig.from_kwargs(options_of(args), model.decoder.config)
@@ -123,9 +123,9 @@ def config_of(args: argparse.Namespace, model: LoadedModel) -> GenerationConfig:
 
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The options that the flags ask for.
+    """The options by the flags.
 
-    Without a word about sampling, one sample, or beams, are greedy whatever the model's files say.
+    Without a sampling flag, one sample and beams are greedy, whatever the model's files say.
     """
     names = {field.name for field in fields(GenerationConfig)} - _NO_FLAG
     given = {name: getattr(args, name, None) for name in sorted(names)}

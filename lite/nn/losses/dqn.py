@@ -1,4 +1,4 @@
-"""DQNLoss and DistributionalDQNLoss: temporal differences of action values, and of their distributions."""
+"""DQNLoss and DistributionalDQNLoss: losses of deep Q-learning, for action values and their distributions."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class DQNKeys(TransitionKeys):
 
 
 class DQNLoss(LossModule):
-    """How far the values of actions are from the reward and the discounted value of what came next.
+    """Deep Q-learning: the distance of action values from the reward plus the discounted next value.
 
     Reads observations, "action", and under "next" observations, "reward", (*batch, 1), "done" and
-    "terminated". If `MultiStep` made the batch, its "steps_to_next_obs" gives each step its discount, gamma
-    to that power. Returns "loss", and writes the squared error of each step to "td_error", (*batch, 1), the
-    priority that a prioritized buffer takes.
+    "terminated". In a batch of `MultiStep`, the discount of a step is gamma to the power of its
+    "steps_to_next_obs". Returns "loss", and writes the squared error of each step to "td_error", (*batch, 1),
+    the priority of a prioritized buffer.
 
     Args:
-        value_network: a `QValueActor`, or a module that gives the values of all actions, (*batch, n), of
-            "observation".
+        value_network: a `QValueActor`, or a module from "observation" to the values of all actions,
+            (*batch, n).
         loss_function: "l2", "l1" or "smooth_l1"; see `distance_loss`.
-        delay_value: value next states by a copy of the network, which `SoftUpdate` or `HardUpdate` moves.
-        double_dqn: the present network chooses the next action, the copy values it.
+        delay_value: value next states by a target network, which `SoftUpdate` or `HardUpdate` updates.
+        double_dqn: the network chooses the next action, and the target network values it.
         action_space: "one-hot", "categorical" or a spec; that of the network by default.
         reduction: "mean", "sum" or "none".
         use_prioritized_weights: see `LossModule`; the weights have the shape of the batch.
@@ -132,7 +132,7 @@ class DQNLoss(LossModule):
         return out
 
     def _double(self, td: TensorDictBase) -> Array:
-        """The value, by the copy of the network, of the action that the network itself would take next."""
+        """The value by the target network of the next action that the network chooses."""
         following = td.get("next")
         chooser, judge = following.copy(), following.copy()
         with detached(self.value_network_params).to_module(self.value_network):
@@ -143,14 +143,14 @@ class DQNLoss(LossModule):
 
 
 def acting_network(value_network: Any, action_space: Any) -> tuple[Any, str]:
-    """A network of action values that acts, and how it writes actions.
+    """A network that writes action values and actions, and the action space.
 
     Args:
-        value_network: a TensorDictModule, or what gives the values of all actions of "observation".
-        action_space: see `action_space_of`; None is the network's.
+        value_network: a TensorDictModule, or a module from "observation" to the values of all actions.
+        action_space: see `action_space_of`; None for the network's.
 
     Raises:
-        ValueError: there is none, or another one.
+        ValueError: there is no action space, or the network has another one.
     """
     space = action_space
     for name in ("action_space", "spec"):
@@ -173,19 +173,20 @@ class DistributionalDQNKeys(TransitionKeys):
 
 
 class DistributionalDQNLoss(LossModule):
-    """How far a distribution of returns is from that of the reward and the discounted next return.
+    """Distributional Q-learning: the cross entropy from the distribution of reward plus discounted return.
 
     Reads observations, "action", under "next" observations, "reward", (batch, 1), "done" and "terminated",
-    and "steps_to_next_obs", if `MultiStep` made the batch, which has one dimension. The network itself
-    chooses the next action, its copy gives the distribution. Returns "loss", the cross entropy, and writes
-    that of each step to "td_error", (batch, 1).
+    and "steps_to_next_obs" in a batch of `MultiStep`; the batch has one dimension. The network chooses the
+    next action, and the target network gives its distribution. Returns "loss", and writes the cross entropy
+    of each step to "td_error", (batch, 1).
 
     Args:
         value_network: a `DistributionalQValueActor`: a TensorDictModule that writes "action" and
             "action_value", (batch, atoms, n), the log-probs of returns for each action, and has an
             `action_space` and a buffer `support`, (atoms), the returns, in equal steps.
         gamma: discount.
-        delay_value: take next distributions from a copy, which `SoftUpdate` or `HardUpdate` moves.
+        delay_value: take next distributions from a target network, which `SoftUpdate` or `HardUpdate`
+            updates.
         reduction: "mean", "sum" or "none".
         use_prioritized_weights: see `LossModule`; the weights have the shape of the batch.
 
@@ -295,7 +296,7 @@ class DistributionalDQNLoss(LossModule):
         if returns.shape != ahead.shape:
             raise RuntimeError(f"reward and terminated must be (batch, 1), got {reward.shape}.")
         place = (np.clip(returns, low, high) - low) / ((high - low) / (len(support) - 1))
-        # A return between two atoms gives each the share that it is nearer to it.
+        # The probability of a return between two atoms is split by linear interpolation.
         shares = np.clip(1 - np.abs(place[..., None] - np.arange(len(support), dtype=place.dtype)), 0, 1)
         return (ahead[:, None] @ shares)[:, 0].astype(ahead.dtype)
 
@@ -311,7 +312,7 @@ class DistributionalDQNLoss(LossModule):
 
 
 def _of_action(values: Array, action: Array, space: str) -> Array:
-    """Entries of an action, (batch, atoms), out of those of all, (batch, atoms, n)."""
+    """The entries of the chosen action, (batch, atoms), of those of all actions, (batch, atoms, n)."""
     if space == "one_hot":
         shape = len(values), values.shape[-1]
         if action.shape != shape:

@@ -1,4 +1,4 @@
-"""Value norms: the running location and scale of returns, by which values or advantages are divided."""
+"""Value norms: the running location and scale of returns, which normalize values or advantages."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class ValueNorm(Module):
     torchrl's names.
 
     Args:
-        shape: of one value: the last dimensions of what is given. All before them are counted together.
-        epsilon: the least variance.
+        shape: the shape of one value, the trailing dimensions of returns; statistics are over all others.
+        epsilon: the smallest variance.
 
     Source:
         torchrl.modules.ValueNorm.
@@ -43,7 +43,7 @@ class ValueNorm(Module):
         raise NotImplementedError(f"{type(self).__name__} defines no update.")
 
     def normalize(self, value_target: Array) -> Array:
-        """Returns less their location, divided by their scale."""
+        """Returns minus their location, divided by their scale."""
         raise NotImplementedError(f"{type(self).__name__} defines no normalize.")
 
     def denormalize(self, normalised_value: Array) -> Array:
@@ -77,7 +77,7 @@ class _Moments(ValueNorm):
         raise NotImplementedError
 
     def normalize(self, value_target: Array) -> Array:
-        """Returns less their mean, divided by their deviation."""
+        """Returns minus their mean, divided by their deviation."""
         mean, variance = self._moments()
         return (value_target - mean) / np.sqrt(variance)
 
@@ -92,12 +92,12 @@ class _Moments(ValueNorm):
 
 
 class PopArtValueNorm(_Moments):
-    """Moving averages of returns and of their squares, without the bias of their start at 0.
+    """Bias-corrected moving averages of returns and of their squares.
 
     Args:
-        shape: of one value.
-        beta: how much of the averages stays at each update.
-        epsilon: the least variance.
+        shape: the shape of one value.
+        beta: decay of the averages at each update.
+        epsilon: the smallest variance.
 
     Source:
         van Hasselt et al. (2019), Multi-task deep reinforcement learning with PopArt (arXiv:1809.04474);
@@ -174,13 +174,13 @@ class RunningValueNorm(_Moments):
 
 
 class PercentileValueNorm(ValueNorm):
-    """The span between two quantiles of returns, as moving averages: what DreamerV3 divides returns by.
+    """Moving averages of two quantiles of returns; DreamerV3 divides returns by the range between them.
 
     Args:
-        shape: of one value.
-        quantiles: the lower and the upper one.
-        rate: how much of the averages a batch replaces.
-        min_scale: the least span, so that small returns are not blown up.
+        shape: the shape of one value.
+        quantiles: the lower and the upper quantile.
+        rate: the weight of a new batch in the averages.
+        min_scale: the smallest range, so that small returns are not amplified.
         center: `normalize` subtracts the lower quantile, too.
         epsilon: without effect, as `min_scale` limits the span.
 
