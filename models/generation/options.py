@@ -69,8 +69,8 @@ class GenerationConfig:
         skip_special_tokens: leave special tokens out when the response is decoded.
         eos_token_ids: ids that end a response, which includes them.
         pad_token_id: padding of outputs, None for the tokenizer's.
-        prompt_lookup_num_tokens: the largest number of tokens to draft at once by prompt lookup; None for no
-            drafts. Drafts save time for copied text, and never change a response.
+        prompt_lookup_num_tokens: the largest number of tokens to draft at once by prompt lookup;
+            by default there is none. Drafts save time for copied text, and never change a response.
         max_matching_ngram_size: the largest number of tokens that prompt lookup matches.
         num_assistant_tokens: the largest number of tokens that an assistant model drafts at once.
 
