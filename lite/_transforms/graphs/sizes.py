@@ -156,24 +156,11 @@ def _refusing(name: str) -> Any:
     return call
 
 
-for _name in (
-    *(
-        "hash",
-        "int",
-        "float",
-        "round",
-        "trunc",
-        "floor",
-        "ceil",
-        "truediv",
-        "rfloordiv",
-        "mod",
-        "rmod",
-        "pow",
-    ),
-    *("rpow", "divmod", "rdivmod", "and", "rand", "or", "ror", "xor", "rxor", "lshift", "rshift", "rlshift"),
-    *("rrshift", "invert"),
-):
+_REFUSED = """
+    hash int float round trunc floor ceil pow rpow truediv rfloordiv mod rmod divmod rdivmod
+    and rand or ror xor rxor lshift rlshift rshift rrshift invert
+"""
+for _name in _REFUSED.split():
     setattr(Size, f"__{_name}__", _refusing(f"__{_name}__"))
 
 
