@@ -198,8 +198,8 @@ def runtime_of(session: SessionLike) -> str:
 def default_threads() -> int:
     """Threads worth using: physical cores among those allowed, and no more than the container's CPU quota.
 
-    The environment variable LITE_NUM_THREADS comes first, as for kernels. onnxruntime's own default counts the
-    machine's cores even where a container may use two of them.
+    The environment variable LITE_NUM_THREADS comes first, as for kernels. onnxruntime's own default counts
+    the machine's cores even where a container may use two of them.
     """
     wanted = os.environ.get("LITE_NUM_THREADS", "")
     if wanted.isdecimal() and int(wanted) > 0:
