@@ -545,3 +545,51 @@ def test_damaged_states_are_refused(file: Path, tmp_path: Path) -> None:
     beside.unlink()
     with pytest.raises(FileNotFoundError):
         lite.load_step(target)
+
+
+def test_from_a_step_to_a_policy_to_adapters_and_to_a_policy_again(tmp_path: Path) -> None:
+    """Each part takes what the one before gives: a step, its state, a graph, a module of it, adapters."""
+    from lite.models import OnnxModule
+
+    policy = nn.TensorDictModule(nn.MLP(3, 2, num_cells=[8], layer_kwargs={"rng": 0}), ["seen"], ["action"])
+    optimizer = optim.Adam(policy.parameters(), lr=1e-2)
+
+    @lite.enable_grad()
+    def learn(td: Any, wanted: Any) -> Any:
+        loss = ((policy(td)["action"] - wanted) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+
+    rows, wanted = TensorDict(seen=BATCHES[0][0], batch_size=8), BATCHES[0][1]
+    lite.jit(learn, threads=1).lower(rows, wanted).save(tmp_path / "step.onnx")
+    step = lite.load_step(tmp_path / "step.onnx", threads=1)
+    losses = [step(rows.clone(), wanted) for _ in range(20)]  # a call writes the action into its argument
+    policy.load_state_dict(step.state["policy"])
+    policy.to_onnx(tmp_path / "policy.onnx", rows.clone())
+    deployed = OnnxModule(tmp_path / "policy.onnx")(rows.clone())["action"]
+    np.testing.assert_allclose(deployed, policy(rows.clone())["action"], rtol=1e-5, atol=1e-6)
+
+    adapted = nn.lora(nn.from_onnx(tmp_path / "policy.onnx"), rank=2, targets="module.*", rng=0)
+    again = optim.Adam([p for p in adapted.parameters() if p.requires_grad], lr=1e-2)
+
+    @lite.jit(threads=1)
+    @lite.enable_grad()
+    def adapt(seen: Any, wanted: Any) -> Any:
+        loss = ((adapted(seen) - wanted) ** 2).mean()
+        loss.backward()
+        again.step()
+        again.zero_grad()
+        return loss.detach()
+
+    losses += [adapt(rows["seen"], wanted) for _ in range(20)]
+    assert losses[0] > losses[20] > losses[-1]
+    np.testing.assert_allclose(losses[20], ((deployed - wanted) ** 2).mean(), rtol=1e-5)
+    adapted.merge().save_onnx(tmp_path / "adapted.onnx")
+    np.testing.assert_allclose(
+        OnnxModule(tmp_path / "adapted.onnx")(rows.clone())["action"],
+        adapted(rows["seen"]),
+        rtol=1e-4,
+        atol=1e-5,
+    )
