@@ -98,20 +98,23 @@ def appended(
         yield None
         return
     count = done
-    with open(output, "a", encoding="utf-8") as sink:
 
-        def write(row: Mapping[str, Any]) -> None:
-            nonlocal count
-            first = {} if count else {"run": run}
-            print(json.dumps({"line": row["line"], **first, **row}), file=sink, flush=True)
-            count += 1
+    def write(row: Mapping[str, Any]) -> None:
+        nonlocal count
+        first = {} if count else {"run": run}
+        print(json.dumps({"line": row["line"], **first, **row}), file=sink, flush=True)
+        count += 1
 
-        try:
+    try:
+        with open(output, "a", encoding="utf-8") as sink:
             yield write
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                f"{count} lines are in {output}, the same command goes on behind them"
-            ) from None
+    except KeyboardInterrupt:
+        if Path(output).is_file():  # the interrupt may have come between a row and its count
+            with open(output, "rb") as file:
+                count = sum(line.endswith(b"\n") for line in file)
+        raise KeyboardInterrupt(
+            f"{count} lines are in {output}, the same command goes on behind them"
+        ) from None
 
 
 def check_run(output: str, then: Any, now: Mapping[str, Any], kind: str = "file") -> None:

@@ -1,10 +1,10 @@
-"""Pages are written where there is a folder, and over nothing that is read."""
+"""Pages are written where there is a folder, and over nothing that is read; rows are counted in their file."""
 
 from pathlib import Path
 
 import pytest
 
-from lite.cli.output_files import check_file
+from lite.cli.output_files import appended, check_file
 
 
 def test_a_page_needs_a_folder_and_a_file_of_its_own(tmp_path: Path) -> None:
@@ -24,3 +24,19 @@ def test_a_page_needs_a_folder_and_a_file_of_its_own(tmp_path: Path) -> None:
     for name in (read, link):
         with pytest.raises(ValueError, match="is another file of this command"):
             check_file("--html", str(name), None, str(read))
+
+
+def test_an_interrupt_counts_what_is_in_the_file(tmp_path: Path) -> None:
+    """It may come when a row is written and not yet counted, or half written."""
+    rows = tmp_path / "rows.jsonl"
+
+    def interrupted() -> None:
+        with appended(str(rows), {"command": "score"}, 0) as write:
+            assert write is not None
+            write({"line": 1})
+            with open(rows, "a") as file:
+                file.write('{"line": 2}\n{"line"')
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match=r"^2 lines are in .*rows\.jsonl"):
+        interrupted()
