@@ -1,4 +1,4 @@
-"""Pages are written where there is a folder, and over nothing that is read; rows are counted in their file."""
+"""Pages are written where there is a folder, over nothing that is read; rows are counted in their file."""
 
 from pathlib import Path
 
