@@ -167,9 +167,11 @@ class Step:
                 continue
             argument = Argument(values[name], name, donated)
             if argument.structure != structure:
+                sets = [key for _, key, *_ in self._runner.program.entries]
+                hint = f" A call sets {sets}: give each call a TensorDict without them." if sets else ""
                 raise ValueError(
                     f"{name} must be as when {self.__name__} was traced: {_outline(structure)}; got "
-                    f"{_outline(argument.structure)}."
+                    f"{_outline(argument.structure)}.{hint}"
                 )
             if donated:
                 remember(self._seen, argument)
