@@ -84,15 +84,15 @@ def trace(
         numbers = (p for p in primes(start) if not any(n and n % p == 0 for n in taken))
         sizes = dict(zip(names, itertools.islice(numbers, len(names)), strict=True))
         found.append(_traced(run, inputs, make(sizes)))
-    difference = _difference(*found)
-    if not difference:
+    found_apart = difference(*found)
+    if not found_apart:
         return found[0]
     if not names:
         raise TracesDifferError(
-            f"cannot be exported: {difference} from call to call, so a graph would be one call of many."
+            f"cannot be exported: {found_apart} from call to call, so a graph would be one call of many."
         )
     raise TracesDifferError(
-        f"cannot be exported: {difference} with the sizes, so the graph would fit one size of the dynamic "
+        f"cannot be exported: {found_apart} with the sizes, so the graph would fit one size of the dynamic "
         f"dimensions {', '.join(names)} alone. Loops in Python over such a dimension do this, and branches "
         "on its size; leave it out of dynamic_axes to have it fixed."
     )
@@ -157,7 +157,7 @@ def _finished(graph: Graph, inputs: tuple[Input, ...], results: dict[str, GraphA
     return Traced(inputs, outputs, tuple(kept[::-1]), used)
 
 
-def _difference(a: Traced, b: Traced) -> str:
+def difference(a: Traced, b: Traced) -> str:
     """The differences between two graphs; empty if they are equal."""
     for x, y in itertools.zip_longest(a.nodes, b.nodes):
         if x is None or y is None or _written(x) != _written(y):

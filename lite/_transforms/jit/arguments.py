@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from itertools import chain
 from operator import is_
 from typing import Any
@@ -24,6 +25,7 @@ class Argument:
         donated: whether the caller gives it up.
         static: whether it is part of the graph as it is.
         axes: names of the axes of its arrays whose size may change; None for those of batches.
+        without: entries that are passed over, as of `Flattener`.
 
     Attributes:
         number: of its form, among all that the function met.
@@ -37,7 +39,13 @@ class Argument:
     )
 
     def __init__(
-        self, value: Any, name: str, donated: bool, static: bool = False, axes: dict[int, str] | None = None
+        self,
+        value: Any,
+        name: str,
+        donated: bool,
+        static: bool = False,
+        axes: dict[int, str] | None = None,
+        without: Mapping[tuple[int, str], Structure] | None = None,
     ) -> None:
         self.value = value
         self.donated = donated
@@ -52,7 +60,7 @@ class Argument:
             self.containers: list[Any] = []
             self.inside, self._entries = False, None
             return
-        flat = Flattener()
+        flat = Flattener(without=without)
         self.structure = ("static", type(value), value) if static else flat.structure(value, name, DIRECT)
         self.leaves = flat.leaves
         self.places = flat.places

@@ -7,7 +7,7 @@ import inspect
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from operator import is_
 from typing import Any
@@ -30,7 +30,7 @@ from lite._transforms.jit.stateful import (
     stateful,
 )
 from lite._transforms.jit.structure import ARRAY, DONATED, Flattener, Structure
-from lite._transforms.jit.tracing import Program, trace_function
+from lite._transforms.jit.tracing import Program, added_entries, is_same_with_added_entries, trace_function
 from lite._transforms.jit.view import GraphView
 
 _GRAPHS = 64  # kept of a function
@@ -250,7 +250,8 @@ class JitFunction:
         found = self._with_state()
         if found is None:
             given = self._given(args, kwargs)
-            return Lowered(self._runner(given, tuple(kwargs)), names, given, self.__name__)
+            runner = self._runner(given, tuple(kwargs))
+            return Lowered(runner, names, given, self.__name__, self._adds(runner, given, kwargs))
         held, inner = found
         own = inner._given(args, kwargs, HELD)
         with self._lock:
@@ -266,7 +267,18 @@ class JitFunction:
                 raise NotImplementedError("is not written to a file: its objects have changed since lower.")
             return in_file(held, keys, runner.program, now)
 
-        return Lowered(runner, names, own, self.__name__, in_file_now)
+        return Lowered(runner, names, own, self.__name__, inner._adds(runner, given, kwargs), in_file_now)
+
+    def _adds(self, runner: Runner, given: list[Argument], names: Iterable[str]) -> Callable[[], Any]:
+        """Gives the entries that a call adds to its arguments, and that may be there at the next call."""
+
+        def find() -> list[tuple[int, str]]:
+            structure, leaves = _joined(given, tuple(names)), [x for one in given for x in one.leaves]
+            found = added_entries(runner.program, structure)
+            same = found and is_same_with_added_entries(self.fn, runner.program, structure, leaves)
+            return [(i, key) for i, key, *_ in found] if same else []
+
+        return find
 
     def graph(self, *args: Any, **kwargs: Any) -> GraphView:
         """The program for some arguments: `print` shows it as text, a notebook as a table."""

@@ -27,7 +27,7 @@ from lite._transforms.jit.draws import METHODS, Draw
 from lite._transforms.jit.joining import Joined
 from lite._transforms.jit.runner import Runner
 from lite._transforms.jit.saved_state import Loaded
-from lite._transforms.jit.structure import Structure, leaf_count
+from lite._transforms.jit.structure import Structure, containers_of, leaf_count
 from lite._transforms.jit.tiling import Tiles
 from lite._transforms.jit.tracing import Program
 from lite._transforms.jit.view import GraphView
@@ -45,6 +45,7 @@ class Lowered:
         names: of the arguments.
         given: the arguments.
         title: the name of the function.
+        added: gives the entries that a call adds to its arguments, and that may be there at the next call.
         held: gives the plan and the state of what the function changes beside its arguments.
     """
 
@@ -54,12 +55,14 @@ class Lowered:
         names: Sequence[str],
         given: Sequence[Argument],
         title: str,
+        added: Callable[[], list[tuple[int, str]]],
         held: Callable[[], tuple[Any, Any]] | None = None,
     ) -> None:
         self._runner = runner
         self._names = list(names)
         self._given = given
         self._title = title
+        self._added = added
         self._held = held
 
     @property
@@ -96,6 +99,7 @@ class Lowered:
                 {"name": name, "donated": argument.donated, "structure": _to_json(argument.structure)}
                 for name, argument in zip(self._names, self._given, strict=True)
             ],
+            "added": self._added(),
             **state,
             **_plan(runner, 3 if state else None),  # without the last of the results, which is for objects
         }
@@ -117,21 +121,28 @@ class Step:
     """A saved step as a function: the result of `lite.load_step`.
 
     Its arguments must have the structure, dtypes and, but for dynamic sizes, shapes of those it was traced
-    for. Those that were donated stay in the session, as of `lite.jit`.
+    for. Those that were donated stay in the session, as of `lite.jit`. Entries that a call sets may be there
+    at the next, unless the function looks for them, as with `"value" in td`.
     """
 
     def __init__(
         self,
         runner: Runner,
-        arguments: list[tuple[str, bool, Structure]],
+        arguments: Sequence[tuple[str, bool, Structure]],
         name: str,
+        added: dict[tuple[int, str], Structure],
         held: Loaded | None = None,
     ) -> None:
         self._runner = runner
         self._held = held
         self._lock = threading.RLock()
         self.__name__ = name
-        self._arguments = arguments
+        self._arguments = []
+        count = 0  # of the containers in the arguments before
+        for title, donated, structure in arguments:
+            own = {(i - count, key): form for (i, key), form in added.items()}
+            self._arguments.append((title, donated, structure, own))
+            count += len(list(containers_of(structure)))
         self._seen: OrderedDict[int, Argument] = OrderedDict()
         self._last: list[Argument] | None = None
 
@@ -160,12 +171,12 @@ class Step:
         if len(args) > len(names) or set(values) != set(names):
             raise TypeError(f"{self.__name__} takes {names}, got {len(args)} arguments and {sorted(kwargs)}.")
         given = []
-        for name, donated, structure in self._arguments:
+        for name, donated, structure, added in self._arguments:
             known = self._seen.get(id(values[name])) if donated else None
             if known is not None and known.value is values[name] and known.is_unchanged():
                 given.append(known)
                 continue
-            argument = Argument(values[name], name, donated)
+            argument = Argument(values[name], name, donated, without=added)
             if argument.structure != structure:
                 sets = [key for _, key, *_ in self._runner.program.entries]
                 hint = f" A call sets {sets}: give each call a TensorDict without them." if sets else ""
@@ -268,6 +279,8 @@ def load_step(
             (str(one["name"]), bool(one["donated"]), _from_json(one["structure"]))
             for one in contract["arguments"]
         ]
+        forms = {(i, key): form for i, key, form, _ in program.entries if form is not None}
+        added = {(int(i), str(key)): forms[int(i), str(key)] for i, key in contract["added"]}
         name, options = str(contract["name"]), {"providers": providers, "threads": threads}
         plan = contract["state"] if contract["version"] == _WITH_STATE else None
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
@@ -286,7 +299,9 @@ def load_step(
     if len(program.arguments) != count or (held is not None and program.structure[2:] != (held.given,)):
         raise ValueError(f"{beside} is no contract of a step: its arguments or results are not as many.")
     first = 0 if held is None else held.donated
-    step = Step(Runner(program, pairs, places, options, (content, *layout), first), arguments, name, held)
+    step = Step(
+        Runner(program, pairs, places, options, (content, *layout), first), arguments, name, added, held
+    )
     if held is not None:
         held.arguments_now(step._check)  # raises for a state of another step
     return step
@@ -333,6 +348,7 @@ def _program(contract: dict[str, Any], generator: Any) -> Any:
     program = Program(
         traced=Traced(inputs, outputs, (), {}),
         arguments=[None if name is None else str(name) for name in contract["leaves"]],
+        argument_shapes=(),
         captured={},
         draws={str(name): _drawn(draw, drawn) for name, draw in contract["draws"].items()},
         structure=_from_json(contract["result"]),

@@ -14,7 +14,7 @@ A structure is nested tuples. The first item of each says what it is:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,6 +82,7 @@ class Flattener:
 
     Args:
         given: containers that stand for themselves, by their identity: those among the arguments.
+        without: structures of entries that are passed over, by the number of the container and the key.
 
     Attributes:
         leaves: the arrays, numbers and generators, in order.
@@ -91,12 +92,15 @@ class Flattener:
         containers: the TensorDicts, in order.
     """
 
-    def __init__(self, given: dict[int, int] | None = None) -> None:
+    def __init__(
+        self, given: dict[int, int] | None = None, without: Mapping[tuple[int, str], Structure] | None = None
+    ) -> None:
         self.leaves: list[Any] = []
         self.places: list[tuple[int, str] | None] = []
         self.batches: list[tuple[Any, int]] = []
         self.containers: list[Any] = []
         self._given = given or {}
+        self._without = without
 
     def add(self, other: Any) -> None:
         """Add what another one found."""
@@ -174,7 +178,12 @@ class Flattener:
             return ("stack", wrapper, dim, node._dim_name, node.is_locked, node._empty_size, *inner)
         dims = len(node._batch_size)
         items, told = [], False  # whether an entry tells the batch size
-        for key, entry in node._data.items():
+        entries = node._data
+        if self._without:
+            entries = {
+                key: entry for key, entry in entries.items() if not self._passes(entry, dims, key, place)
+            }
+        for key, entry in entries.items():
             if type(entry) is np.ndarray:
                 self._leaf(entry, (place, key), dims, ENTRY)
                 items.append(_ARRAY)
@@ -186,7 +195,11 @@ class Flattener:
         names = None if node._names is None else tuple(node._names)
         sizes = None if told and dims else tuple(node._batch_size)
         # The fields of `_Node`, which would take twice as long to make.
-        return ("td", wrapper, dims, sizes, names, node._device, node._locked, tuple(node._data), *items)
+        return ("td", wrapper, dims, sizes, names, node._device, node._locked, tuple(entries), *items)
+
+    def _passes(self, entry: Any, dims: int, key: str, place: int) -> bool:
+        form = (self._without or {}).get((place, key))
+        return form is not None and Flattener()._entry(entry, dims, "", key, 0) == form
 
     def _entry(self, entry: Any, dims: int, name: str, key: str, place: int) -> Structure:
         held = isinstance(entry, HostArray | ArrayHolder | np.ndarray) or is_device_leaf(entry)
@@ -201,7 +214,7 @@ class Flattener:
         return self._container(entry, node, f"{name}[{key!r}]")
 
 
-_COUNT = len(_Node._fields)
+_COUNT, _KEYS = len(_Node._fields), _Node._fields.index("keys")
 
 
 class Builder:
@@ -283,6 +296,10 @@ class Builder:
         )
 
 
+# Where the structures of the items begin.
+_ITEMS = {"list": 1, "tuple": 1, "dict": 2, "named": 2, "td": _COUNT, "stack": 6}
+
+
 def leaf_count(structure: Structure) -> int:
     """How many leaves a structure has."""
     tag = structure[0]
@@ -290,5 +307,15 @@ def leaf_count(structure: Structure) -> int:
         return 1
     if tag in ("static", "given", "object"):
         return 0
-    first = {"dict": 2, "named": 2, "td": _COUNT, "stack": 6}.get(tag, 1)
-    return sum(map(leaf_count, structure[first:]))
+    return sum(map(leaf_count, structure[_ITEMS[tag] :]))
+
+
+def containers_of(structure: Structure) -> Iterator[tuple[str, ...]]:
+    """The keys of each container in a structure, in order; none of a lazy stack."""
+    tag = structure[0]
+    if tag == "td":
+        yield structure[_KEYS]
+    elif tag == "stack":
+        yield ()
+    for item in structure[_ITEMS.get(tag, len(structure)) :]:
+        yield from containers_of(item)

@@ -19,9 +19,9 @@ from lite._transforms.grad.running import state
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
 from lite._transforms.graphs.sizes import Comparison, Size, comparisons
-from lite._transforms.graphs.trace import Input, Traced, TracesDifferError, trace
+from lite._transforms.graphs.trace import Input, Traced, TracesDifferError, difference, trace
 from lite._transforms.jit.draws import Draw, traced_generator_class
-from lite._transforms.jit.structure import Builder, Flattener, Structure
+from lite._transforms.jit.structure import ARRAY, Builder, Flattener, Structure, containers_of
 from lite._transforms.jit.threads import threads_for
 from lite._transforms.vmap.running import maps
 
@@ -52,6 +52,7 @@ class Program:
     Attributes:
         traced: its graph.
         arguments: for each leaf of the arguments its input, None for what is no input.
+        argument_shapes: the shape of each of these leaves, a name in place of a dynamic size.
         captured: the other arrays that are read, by input.
         draws: the random numbers, by input.
         structure: of the results.
@@ -68,6 +69,7 @@ class Program:
 
     traced: Traced
     arguments: list[str | None]
+    argument_shapes: Sequence[tuple[Any, ...]]
     captured: dict[str, Captured]
     draws: dict[str, Draw]
     structure: Structure
@@ -314,6 +316,7 @@ def trace_function(
     return Program(
         traced,
         arguments,
+        labels,
         labels=_labels(labels),
         primes={n: name for name, n in second.dimensions.items()},
         shapes=_shapes(first, second, traced),
@@ -351,6 +354,69 @@ def _entries(
                 structure = flat.structure(entry, repr(key))
                 out.append((i, key, structure, noted(flat)))
     return out
+
+
+def added_entries(program: Program, structure: Structure) -> list[tuple[int, str, Structure, list[str]]]:
+    """Those of `Program.entries` that the function sets where its arguments have none."""
+    before = list(containers_of(structure))
+    return [
+        (i, key, form, names)
+        for i, key, form, names in program.entries
+        if form is not None and key not in before[i]
+    ]
+
+
+def is_same_with_added_entries(
+    fn: Callable[..., Any], program: Program, structure: Structure, leaves: Sequence[Any]
+) -> bool:
+    """Whether a function does the same where its arguments have the entries already that it adds to them.
+
+    It does not where it looks for them, as with `if "value" not in td`. So it is traced again.
+
+    Args:
+        fn: the function.
+        program: what `trace_function` gave for it.
+        structure: of `(args, kwargs)`.
+        leaves: in it.
+    """
+    added = added_entries(program, structure)
+    outputs = {name: (shape, dtype) for name, shape, dtype in program.traced.outputs}
+    sizes: dict[Any, Any] = {label: leaves[i].shape[axis] for label, (i, axis) in program.labels.items()}
+    more = [outputs[name] for *_, names in added for name in names]
+    if any(None in shape for shape, _ in more):  # a size that is computed, of which no argument is
+        return False
+
+    def on_its_results(*args: Any, arrays: list[Any], **kwargs: Any) -> Any:
+        flat, results = Flattener(), iter(arrays)
+        flat.structure((args, kwargs), "the arguments")
+        for i, key, form, _ in added:
+            flat.containers[i].set(key, Builder(results, flat.containers).build(form))
+        return fn(*args, **kwargs)
+
+    arrays = [np.zeros([sizes.get(n, n) for n in shape], dtype) for shape, dtype in more]
+    shapes = [*program.argument_shapes, *[shape for shape, _ in more]]
+    _, args, (_, names, *values) = structure
+    kwargs = ("dict", (*names, "arrays"), *values, ("list", *[(ARRAY,)] * len(more)))
+    try:
+        again = trace_function(on_its_results, ("tuple", args, kwargs), [*leaves, *arrays], shapes)
+    except Exception:  # a second call of the caller's function raises it, too
+        return False
+    return (
+        not difference(program.traced, again.traced)
+        and {x.name for x in again.traced.inputs} <= {x.name for x in program.traced.inputs}
+        and _beside_the_graph(program) == _beside_the_graph(again)
+    )
+
+
+def _beside_the_graph(program: Program) -> Any:
+    """What a call does before and after the graph, to be compared."""
+    holders = [id(one.holder) for one in program.captured.values()]
+    draws = []
+    for name, draw in program.draws.items():
+        arguments = [(key, np.asarray(value).tolist()) for key, value in draw.arguments.items()]
+        draws.append((name, draw.source, draw.method, draw.shape, arguments))
+    done = program.structure, program.results, program.written, program.entries, program.comparisons
+    return holders, draws, done
 
 
 def _without_gradient(leaf: Any) -> Any:

@@ -100,6 +100,41 @@ def test_arguments_must_be_those_that_were_traced(file: Path) -> None:
         step(params)
 
 
+def test_entries_that_a_call_sets_may_be_there_at_the_next(tmp_path: Path) -> None:
+    def add(other: Any, td: Any, x: Any, rng: Any) -> Any:
+        td["noisy"] = td["seen"] + rng.normal(size=td["seen"].shape)
+        td["of", "both"] = td["noisy"] * x
+        return td["of", "both"].sum() + other["seen"].sum()
+
+    def given(n: int) -> Any:
+        return TensorDict(seen=np.ones((n, 2)), batch_size=n)
+
+    lite.jit(add).lower(given(3), given(3), 2.0, np.random.default_rng(0)).save(tmp_path / "add.onnx")
+    step, td, plain = lite.load_step(tmp_path / "add.onnx"), given(5), given(5)
+    rngs = np.random.default_rng(1), np.random.default_rng(1)
+    for x in (2.0, 3.0):
+        np.testing.assert_allclose(step(given(5), td, x, rngs[0]), add(given(5), plain, x, rngs[1]))
+        np.testing.assert_allclose(td["of", "both"], plain["of", "both"])
+    for key, value in (("noisy", "a text"), (("of", "one"), np.ones(5)), ("more", np.ones(5))):
+        with pytest.raises(ValueError, match="td must be as when add was traced"):
+            step(given(5), td.copy().set(key, value), 2.0, rngs[0])
+    with pytest.raises(ValueError, match=r"other must be .* got TensorDict\(seen, noisy, of\)"):
+        step(td, given(5), 2.0, rngs[0])
+
+
+@pytest.mark.parametrize("looks", [lambda td: "sum" in td, lambda td: len(list(td.keys())) > 1])
+def test_a_function_that_looks_for_what_it_set_takes_arguments_without_it(looks: Any, tmp_path: Path) -> None:
+    def add(td: Any) -> None:
+        td["sum"] = td["seen"] * 2.0 if looks(td) else td["seen"] + 1.0
+
+    td = TensorDict(seen=np.ones(2), batch_size=2)
+    lite.jit(add).lower(td).save(tmp_path / "add.onnx")
+    step = lite.load_step(tmp_path / "add.onnx")
+    step(td)
+    with pytest.raises(ValueError, match=r"A call sets \['sum'\]: give each call a TensorDict without them"):
+        step(td)
+
+
 def test_what_is_taken_from_elsewhere_is_written_along(tmp_path: Path) -> None:
     net = nn.Linear(3, 2, dtype=np.float64)
     x, none = np.arange(6.0).reshape(2, 3), np.ones((2, 0))
