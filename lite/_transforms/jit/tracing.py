@@ -382,7 +382,7 @@ def is_same_with_added_entries(
     added = added_entries(program, structure)
     outputs = {name: (shape, dtype) for name, shape, dtype in program.traced.outputs}
     sizes: dict[Any, Any] = {label: leaves[i].shape[axis] for label, (i, axis) in program.labels.items()}
-    more = [outputs[name] for *_, names in added for name in names]
+    more: list[tuple[Any, Any]] = [outputs[name] for *_, names in added for name in names]
     if any(None in shape for shape, _ in more):  # a size that is computed, of which no argument is
         return False
 
