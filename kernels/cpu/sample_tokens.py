@@ -104,7 +104,7 @@ def _adjust(
     return outside
 
 
-def _plain_hide(
+def _plain_exclude(
     work: Floats, size: int, r: int, keep: Bools, allowed: Ints, ids: Ints, values: Floats, begin: int,
     stop: int,
 ) -> None:  # fmt: skip
@@ -117,8 +117,8 @@ def _plain_hide(
     work[ids[begin:stop][values[begin:stop] == -np.inf]] = -np.inf
 
 
-@jit(plain=_plain_hide)
-def _hide(
+@jit(plain=_plain_exclude)
+def _exclude(
     work: Floats, size: int, r: int, keep: Bools, allowed: Ints, ids: Ints, values: Floats, begin: int,
     stop: int,
 ) -> None:  # fmt: skip
@@ -541,7 +541,7 @@ def rows(
                     all_total = log_total(count, rest)
         if offsets is not None and hidden:
             changed = True
-            _hide(work, size, r, keep, allowed, ids, values, offsets[r], offsets[r + 1])
+            _exclude(work, size, r, keep, allowed, ids, values, offsets[r], offsets[r + 1])
             if unknown:
                 unknown = _has_nan(work, size)
         if changed:

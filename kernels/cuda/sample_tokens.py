@@ -209,7 +209,7 @@ def _heated(
 
 
 @device
-def _hide(
+def _exclude(
     plain: Floats, flags: Bools, allowed: int, masked: int, ids: Ints, values: Floats, first: int, last: int,
     scores: Floats, base: int, size: int, thread: int, threads: int,
 ) -> None:  # fmt: skip
@@ -390,7 +390,7 @@ def sample_with_details(
         temperature = options[row]
         inverse = 1.0 / least(greatest(temperature, _COLDEST), _HOTTEST)
         all_top, _ = hottest(plain, base, size, thread, threads, slots)
-        _hide(plain, flags, allowed, masked, ids, values, first, last, scores, base, size, thread, threads)
+        _exclude(plain, flags, allowed, masked, ids, values, first, last, scores, base, size, thread, threads)
         if all_top == math.inf:  # the infinite scores share what there is
             for i in range(thread, size, threads):
                 plain[base + i] = np.float32(0.0 if plain[base + i] == math.inf else -math.inf)

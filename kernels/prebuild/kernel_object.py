@@ -166,7 +166,7 @@ def _compiled(kernel: Any, parts: tuple[Part, ...]) -> Any:
     return result
 
 
-def _hide(module: Any, *shown: str) -> None:
+def _internalize(module: Any, *shown: str) -> None:
     """Export no function but `shown`: signatures share names of functions."""
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and value.name not in shown:
@@ -211,7 +211,7 @@ def program(digest: str, names: list[str], tell: Callable[[str], None] = lambda 
             if (passed := [str(argument.type) for argument in found.arguments]) != expected:
                 raise TypeError(f"{name} {signature} is passed as {passed}, expected {expected}")
             found.name = inside = f"kernel_{e}_{s}"
-            _hide(linked, inside)
+            _internalize(linked, inside)
             if whole is None:
                 whole = linked
             else:
@@ -245,7 +245,7 @@ def program(digest: str, names: list[str], tell: Callable[[str], None] = lambda 
         module.data_layout = whole.data_layout
         whole.link_in(module)
     shown = ("lite_methods", "lite_count", "lite_digest")
-    _hide(whole, *shown)
+    _internalize(whole, *shown)
     whole.verify()
     return whole
 

@@ -199,7 +199,7 @@ def take_batch(td: Container, source: Any, how: Update) -> None:
     pairs = source.items() if node is None else node._items(True)
     for key, value in pairs:
         path = require_path(key)
-        target, rest = td._as_node(td._peek_entry(path)), how.below(path)
+        target, rest = td._as_node(td._peek_entry(path)), how.of_entry(path)
         mergeable = isinstance(value, Mapping) or td._as_node(value) is not None
         if mergeable and rest is not None and target is not None and target is not value:
             with error_path(*path):
@@ -229,7 +229,7 @@ def update(td: Container, source: Any, how: Update) -> None:
     pairs = source.items() if node is None else ((k, node._get_entry(k)) for k in list(node._keys()))
     for key, value in pairs:
         path = require_path(key)
-        rest = how.below(path)
+        rest = how.of_entry(path)
         if rest is None:
             continue
         mergeable = isinstance(value, Mapping) or td._as_node(value) is not None
@@ -272,7 +272,7 @@ def _copy_entries(td: Container, source: object, how: Update) -> None:
     if how.strict and how.chosen is None and is_lazy(node) and keys_differ(node.tensordicts):
         raise KeyError("The source has keys in some of its parts only; strict=False ignores them.")
     for path, value in leaf_items(td, source, ()):
-        rest, both_lazy = how.below(path), _both_lazy(td, path, value)
+        rest, both_lazy = how.of_entry(path), _both_lazy(td, path, value)
         if rest is None or (rest.chosen is not None and not both_lazy):
             continue
         if both_lazy:

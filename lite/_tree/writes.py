@@ -177,7 +177,7 @@ class Update(NamedTuple):
     strict: bool = True  # with `existing`, whether a key that the target lacks is an error
     above: Path = ()  # the path of the target, for errors
 
-    def below(self, path: Path) -> Update | None:
+    def of_entry(self, path: Path) -> Update | None:
         """The update of a nested entry; None if nothing in it is chosen."""
         if self.chosen is not None:
             rest = [c[len(path) :] for c in self.chosen if c[: len(path)] == path[: len(c)]]

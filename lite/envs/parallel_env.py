@@ -97,10 +97,10 @@ class ParallelEnv(BatchedEnvBase):
                 self._connections.append(here)
                 self._processes.append(process)
             everyone = np.ones(self.num_workers, np.bool_)
-            answers = [pickle.loads(answer) for answer in self._answers(everyone)]
-            self._take_specs([specs for specs, _ in answers])
-            self._share([fake for _, fake in answers])
-            self._answers(everyone)
+            replies = [pickle.loads(reply) for reply in self._replies(everyone)]
+            self._take_specs([specs for specs, _ in replies])
+            self._share([fake for _, fake in replies])
+            self._replies(everyone)
         except BaseException:
             self.close(raise_if_closed=False)
             raise
@@ -129,7 +129,7 @@ class ParallelEnv(BatchedEnvBase):
         for i in np.flatnonzero(asked).tolist():
             own = kwargs if each is None else {**kwargs, **each[i]}
             self._send(i, RESET + pickle.dumps((None if mask is None else mask[i], own)))
-        self._answers(asked)
+        self._replies(asked)
         out = _copies(self._root, self._others)
         self._given = {key: out.get(key) for key in self._others}
         return out
@@ -176,13 +176,13 @@ class ParallelEnv(BatchedEnvBase):
         message = command + b"a" if changed else command
         for i in np.flatnonzero(asked).tolist():
             self._send(i, message)
-        self._answers(asked)
+        self._replies(asked)
         self._steps += 1
 
     def _seed_one(self, i: int, seed: int | None, static_seed: bool) -> int | None:
         self._send(i, SEED + pickle.dumps((seed, static_seed)))
         only = np.arange(self.num_workers) == i
-        new: int | None = pickle.loads(self._answers(only)[0])
+        new: int | None = pickle.loads(self._replies(only)[0])
         return new
 
     # -- processes ------------------------------------------------------------------------------
@@ -190,26 +190,26 @@ class ParallelEnv(BatchedEnvBase):
     def _send(self, i: int, message: bytes) -> None:
         if self.is_closed:
             raise RuntimeError("the environment is closed.")
-        # Where the process has ended, the answer says so.
+        # Where the process has ended, the reply says so.
         with contextlib.suppress(OSError):
             self._connections[i].send_bytes(message)
 
-    def _answers(self, asked: NDArray[np.bool_]) -> list[bytes]:
-        """The answers of the processes. If one fails, all are closed and EnvError is raised."""
-        answers, failed = [], None
+    def _replies(self, asked: NDArray[np.bool_]) -> list[bytes]:
+        """The replies of the processes. If one fails, all are closed and EnvError is raised."""
+        replies, failed = [], None
         for i in np.flatnonzero(asked).tolist():
             try:
-                answer = self._connections[i].recv_bytes()
+                reply = self._connections[i].recv_bytes()
             except (EOFError, OSError):
                 process = self._processes[i]
                 process.join(self.shutdown_timeout)
                 failed = failed or (i, f"its process ended with exit code {process.exitcode}", "")
                 continue
-            if answer[:1] == FAILED:
-                what, trace = pickle.loads(answer[1:])
+            if reply[:1] == FAILED:
+                what, trace = pickle.loads(reply[1:])
                 failed = failed or (i, what, trace)
-            elif answer[:1] == DONE:
-                answers.append(answer[1:])
+            elif reply[:1] == DONE:
+                replies.append(reply[1:])
         if failed is not None:
             index, what, trace = failed
             self.close(raise_if_closed=False)
@@ -218,7 +218,7 @@ class ParallelEnv(BatchedEnvBase):
                 index,
                 self._steps,
             )
-        return answers
+        return replies
 
     def close(self, *, raise_if_closed: bool = True) -> None:
         """End the processes.

@@ -9,38 +9,38 @@ MAX_STEPS = 16  # nodes between the parts of an attention
 Name = TypeVar("Name")
 Node = tuple[str, Sequence[Name]]
 """The operator of a node, and what it reads."""
-Link = tuple[Name, int]
-"""What a node gives, and the place of the input with which the way goes on."""
+PathNode = tuple[Name, int]
+"""The output of a node, and the number of the input from which it is reached."""
 
 
 def ways_to_scores(
     weights: Name, node_of: Callable[[Name], Node[Name] | None]
-) -> Iterator[tuple[Name, list[Link[Name]]]]:
-    """Ways from the weights of values to products whose softmax they are.
+) -> Iterator[tuple[Name, list[PathNode[Name]]]]:
+    """Paths from the weights of values back to the product whose softmax they are.
 
-    Between these there may be casts, choices (`Where`) and, before the softmax, sums and factors. What these
-    amount to is for the caller to say: only the skeleton is found here.
+    On a path there may be casts, choices (`Where`) and, before the softmax, sums and factors. What these
+    compute is not looked at.
 
     Args:
         weights: the first factor of a product with values.
         node_of: the node that gives a value; None for inputs and weights.
 
     Yields:
-        The output of a MatMul, and the nodes after it, the last one first.
+        The output of a MatMul, and the path from it, the last node first.
     """
-    trails: list[tuple[Name, list[Link[Name]], bool]] = [
+    trails: list[tuple[Name, list[PathNode[Name]], bool]] = [
         (weights, [], False)
     ]  # and whether a softmax was met
     for _ in range(MAX_STEPS * 4):
         if not trails:
             return
-        name, links, normal = trails.pop()
+        name, path, normal = trails.pop()
         node = node_of(name)
         if node is None:
             continue
         operator, inputs = node
         if operator == "MatMul" and normal:
-            yield name, links
+            yield name, path
             continue
         if operator == "Softmax" and not normal:
             followed: Sequence[int] = (0,)
@@ -53,4 +53,4 @@ def ways_to_scores(
             followed = (0, 1)
         else:
             continue
-        trails += [(inputs[i], [*links, (name, i)], normal) for i in followed if i < len(inputs)]
+        trails += [(inputs[i], [*path, (name, i)], normal) for i in followed if i < len(inputs)]

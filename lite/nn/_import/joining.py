@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lite._arrays.types import Array
-from lite._files.onnx.attention import Link, ways_to_scores
+from lite._files.onnx.attention import PathNode, ways_to_scores
 from lite.nn._import.operators import Run, Step
 from lite.nn.layers.large_arrays import swiglu
 from lite.nn.layers.masked_attention import HIDDEN, masked_attention
@@ -106,8 +106,8 @@ def _attention(step: Step, graph: _Graph) -> _Joined | None:
         maker = graph.by_output.get(number)
         return None if maker is None else (maker.op, maker.inputs)
 
-    for scores, links in ways_to_scores(step.inputs[0], node_of):
-        found = _steps_between(links, graph)
+    for scores, path in ways_to_scores(step.inputs[0], node_of):
+        found = _steps_between(path, graph)
         if found is None:
             continue
         inner, empty_is_zero = found
@@ -117,19 +117,19 @@ def _attention(step: Step, graph: _Graph) -> _Joined | None:
         if any(graph.readers[i] != reads[i] for i in made) or not _is_straight(inner, step, made):
             continue
         outer = tuple(dict.fromkeys(i for one in (*inner, step) for i in one.inputs if i not in made))
-        run = _attended(inner, step, list(reversed(links)), outer, graph.run, empty_is_zero)
+        run = _attended(inner, step, list(reversed(path)), outer, graph.run, empty_is_zero)
         return _Joined(Step(run, outer, step.outputs, step.label, "Attention"), inner)
     return None
 
 
-def _steps_between(links: Sequence[Link[int]], graph: _Graph) -> tuple[list[Step], bool] | None:
+def _steps_between(path: Sequence[PathNode[int]], graph: _Graph) -> tuple[list[Step], bool] | None:
     """The steps from scores to weights in order, and whether weights that are no numbers become zeros.
 
     None if there is one among them that attention does not have.
     """
     found: list[Step] = []
     after_softmax, empty_is_zero = True, False
-    for output, followed in links:
+    for output, followed in path:
         step = graph.by_output[output]
         found.append(step)
         if step.op == "Softmax":
@@ -188,7 +188,7 @@ def _is_nothing(step: Step, constants: Mapping[int, Any]) -> bool:
 def _attended(
     inner: Sequence[Step],
     last: Step,
-    links: Sequence[Link[int]],
+    path: Sequence[PathNode[int]],
     outer: tuple[int, ...],
     run_steps: Runs,
     empty_is_zero: bool,
@@ -204,7 +204,7 @@ def _attended(
 
     def run(*given: Any) -> Any:
         values = dict(zip(outer, given, strict=True))
-        factors = _factors([(by_output[name], at) for name, at in links], values)
+        factors = _factors([(by_output[name], at) for name, at in path], values)
         if factors is not None and all(values[i].ndim > 2 for i in (query, key, value)):
             scale, masks = factors
             q, k, v = values[query], values[key].swapaxes(-1, -2), values[value]
@@ -217,11 +217,11 @@ def _attended(
     return run
 
 
-def _factors(links: Iterable[tuple[Step, int]], values: Mapping[int, Any]) -> tuple[float, list[Any]] | None:
+def _factors(path: Iterable[tuple[Step, int]], values: Mapping[int, Any]) -> tuple[float, list[Any]] | None:
     """The scale of scores, and the masks behind it; None if the steps are more than these."""
     scale: float = 1.0
     masks: list[Any] = []
-    for step, followed in links:
+    for step, followed in path:
         if step.op == "Softmax":
             break
         if step.op in ("Cast", "Identity", "Dropout"):

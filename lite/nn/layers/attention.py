@@ -100,12 +100,12 @@ class MultiheadAttention(Module):
         self.dropout = dropout
         self.batch_first = batch_first
         self.add_zero_attn = add_zero_attn
-        joint = self._joint
+        packed = self._is_packed
         shapes: dict[str, tuple[int, ...] | None] = {
-            "in_proj_weight": (3 * embed_dim, embed_dim) if joint else None,
-            "q_proj_weight": None if joint else (embed_dim, embed_dim),
-            "k_proj_weight": None if joint else (embed_dim, self.kdim),
-            "v_proj_weight": None if joint else (embed_dim, self.vdim),
+            "in_proj_weight": (3 * embed_dim, embed_dim) if packed else None,
+            "q_proj_weight": None if packed else (embed_dim, embed_dim),
+            "k_proj_weight": None if packed else (embed_dim, self.kdim),
+            "v_proj_weight": None if packed else (embed_dim, self.vdim),
             "in_proj_bias": (3 * embed_dim,) if bias else None,
             "bias_k": (1, 1, embed_dim) if add_bias_kv else None,
             "bias_v": (1, 1, embed_dim) if add_bias_kv else None,
@@ -118,7 +118,7 @@ class MultiheadAttention(Module):
         reset(self, rng)
 
     @property
-    def _joint(self) -> bool:
+    def _is_packed(self) -> bool:
         """Whether one matrix maps queries, keys and values."""
         return self.kdim == self.embed_dim == self.vdim
 
@@ -263,8 +263,8 @@ class MultiheadAttention(Module):
                 "Transformer.generate_square_subsequent_mask makes one"
             )
         # torch checks key and value against each other; with one matrix for both, sizes only in products
-        of_size = RuntimeError if self._joint else AssertionError
-        if key.shape[:-1] != value.shape[:-1] or (self._joint and key.shape != value.shape):
+        of_size = RuntimeError if self._is_packed else AssertionError
+        if key.shape[:-1] != value.shape[:-1] or (self._is_packed and key.shape != value.shape):
             raise AssertionError(
                 "key and value must agree in all but the last dimension (in that, too, without kdim and "
                 f"vdim), got {tuple(key.shape)} and {tuple(value.shape)}"

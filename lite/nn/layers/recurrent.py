@@ -262,10 +262,10 @@ def _prepared(step: Step, x: Array, weights: list[Any], bias: bool, compute: Dty
     """Arrays that all steps share: products of the inputs, then weight, bias and projection of a step."""
     weights = [weight.astype(compute, copy=False) for weight in weights]
     b_ih, b_hh = weights[2:4] if bias else (None, None)
-    joint, rest = split_bias(step, b_ih, b_hh)
+    input_bias, rest = split_bias(step, b_ih, b_hh)
     recurrent = weights[1].swapaxes(-1, -2)
     projection = weights[-1].swapaxes(-1, -2) if len(weights) > (4 if bias else 2) else None
-    return linear(x, weights[0], joint), recurrent, rest, projection
+    return linear(x, weights[0], input_bias), recurrent, rest, projection
 
 
 class RNN(Recurrent):

@@ -263,8 +263,8 @@ def recorded_walk(
         inputs = inputs[::-1]
     b_ih, b_hh = arrays[2:4] if bias else (None, None)
     projection = arrays[-1].T if len(arrays) > (4 if bias else 2) else None
-    joint, rest = split_bias(step, b_ih, b_hh)
-    kept = WALKS[step](linear(inputs, arrays[0], joint), first, arrays[1].T, rest, projection)
+    input_bias, rest = split_bias(step, b_ih, b_hh)
+    kept = WALKS[step](linear(inputs, arrays[0], input_bias), first, arrays[1].T, rest, projection)
 
     def vjp(g: Array, last: State) -> tuple[Any, ...]:
         shares, shares_of_h, firsts, of_outputs = kept.back(g[::-1] if reverse else g, last)
