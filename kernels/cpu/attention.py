@@ -19,7 +19,7 @@ _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 
 
 @jit
-def _turned(source: Floats, at: int, row: int, rows: int, width: int, out: Floats, pitch: int) -> None:
+def _transpose(source: Floats, at: int, row: int, rows: int, width: int, out: Floats, pitch: int) -> None:
     """The transpose of a matrix of `rows` and `width`, with zeros behind each of its rows of `pitch`."""
     for d in range(width):
         for s in range(rows):
@@ -55,7 +55,7 @@ def _dot(a: Floats, b: Floats) -> Float:
 
 
 @jit
-def _shares(powers: Floats, shares: Floats, mean: Float, scale: Float) -> None:
+def _score_gradients(powers: Floats, shares: Floats, mean: Float, scale: Float) -> None:
     """powers * (shares - mean) * scale, in `shares`."""
     full_width()
     for j in range(powers.size):
@@ -65,7 +65,7 @@ def _shares(powers: Floats, shares: Floats, mean: Float, scale: Float) -> None:
 @jit(entry=True, plain=plain_attention.attention)
 def attention(
     q: Floats, at_q: int, row_q: int, k: Floats, at_k: int, row_k: int, v: Floats, at_v: int, row_v: int,
-    first: Ints, last: Ints, scale: float, sizes: Ints, out: Floats, logs: Floats, turned: Floats,
+    first: Ints, last: Ints, scale: float, sizes: Ints, out: Floats, logs: Floats, k_t: Floats,
     scores: Floats, start: int, stop: int,
 ) -> None:  # fmt: skip
     """Means of values by the softmax of `scale` times the scores, for units `start` to `stop`.
@@ -78,7 +78,7 @@ def attention(
         sizes: queries and keys of a sequence, heads of queries and of keys, their width (a multiple of 16).
         out: (sequences, queries, heads, width).
         logs: (sequences, heads, queries): logs of the sums of exponentials.
-        turned: memory for the width times the number of keys, rounded up to a multiple of 32.
+        k_t: memory for the transposed keys: the width times their number, rounded up to a multiple of 32.
         scores: memory for BLOCK times as many.
         start: a unit is a head of keys of a sequence.
         stop: see `start`.
@@ -91,7 +91,7 @@ def attention(
     for unit in range(start, stop):
         n, group = unit // groups, unit % groups
         keys, values = n * length * row_k + at_k + group * width, n * length * row_v + at_v + group * width
-        _turned(k, keys, row_k, length, width, turned, pitch)
+        _transpose(k, keys, row_k, length, width, k_t, pitch)
         for head in range(group * share, (group + 1) * share):
             for begin in range(0, times, BLOCK):
                 rows = min(BLOCK, times - begin)
@@ -107,7 +107,7 @@ def attention(
                         logs[(n * heads + head) * times + begin + i] = _ZERO
                     continue
                 query = (n * times + begin) * row_q + at_q + head * width
-                product(q, query, row_q, 1, turned, low, pitch, scores, 0, wide, rows, wide, width, False)
+                product(q, query, row_q, 1, k_t, low, pitch, scores, 0, wide, rows, wide, width, False)
                 for i in range(rows):
                     a, z = first[n * times + begin + i] - low, last[n * times + begin + i] - low
                     row = scores[i * wide : (i + 1) * wide]
@@ -133,13 +133,13 @@ def attention(
 def gradients(
     q: Floats, at_q: int, row_q: int, k: Floats, at_k: int, row_k: int, v: Floats, at_v: int, row_v: int,
     first: Ints, last: Ints, scale: float, sizes: Ints, out: Floats, logs: Floats, g: Floats, dq: Floats,
-    dk: Floats, dv: Floats, turned: Floats, turned_v: Floats, scores: Floats, shares: Floats, start: int,
+    dk: Floats, dv: Floats, k_t: Floats, v_t: Floats, scores: Floats, shares: Floats, start: int,
     stop: int,
 ) -> None:  # fmt: skip
     """Derivatives by queries, keys and values, in arrays laid out as these are.
 
-    Those by queries are written, those by keys and values added. `g` is the derivative by `out`; `turned_v`
-    is memory as `turned` is, and `shares` as `scores`. All else is as in `attention`, which gave `out` and
+    Those by queries are written, those by keys and values added. `g` is the derivative by `out`; `v_t`
+    is memory as `k_t` is, and `shares` as `scores`. All else is as in `attention`, which gave `out` and
     `logs`.
     """
     full_width()
@@ -150,8 +150,8 @@ def gradients(
     for unit in range(start, stop):
         n, group = unit // groups, unit % groups
         keys, values = n * length * row_k + at_k + group * width, n * length * row_v + at_v + group * width
-        _turned(k, keys, row_k, length, width, turned, pitch)
-        _turned(v, values, row_v, length, width, turned_v, pitch)
+        _transpose(k, keys, row_k, length, width, k_t, pitch)
+        _transpose(v, values, row_v, length, width, v_t, pitch)
         for head in range(group * share, (group + 1) * share):
             for begin in range(0, times, BLOCK):
                 rows = min(BLOCK, times - begin)
@@ -166,8 +166,8 @@ def gradients(
                         dq[query + i * row_q : query + i * row_q + width] = _ZERO
                     continue
                 result, step = ((n * times + begin) * heads + head) * width, heads * width
-                product(q, query, row_q, 1, turned, low, pitch, scores, 0, wide, rows, wide, width, False)
-                product(g, result, step, 1, turned_v, low, pitch, shares, 0, wide, rows, wide, width, False)
+                product(q, query, row_q, 1, k_t, low, pitch, scores, 0, wide, rows, wide, width, False)
+                product(g, result, step, 1, v_t, low, pitch, shares, 0, wide, rows, wide, width, False)
                 for i in range(rows):
                     a, z = first[n * times + begin + i] - low, last[n * times + begin + i] - low
                     row, other = scores[i * wide : (i + 1) * wide], shares[i * wide : (i + 1) * wide]
@@ -175,7 +175,7 @@ def gradients(
                         _powers(row[a:z], factor, logs[(n * heads + head) * times + begin + i])
                         at = result + i * step
                         mean = _dot(out[at : at + width], g[at : at + width])
-                        _shares(row[a:z], other[a:z], mean, factor)
+                        _score_gradients(row[a:z], other[a:z], mean, factor)
                     else:
                         z = a
                     row[:a] = _ZERO
@@ -184,50 +184,14 @@ def gradients(
                     other[z:] = _ZERO
                 seen = high - low
                 product(
-                    shares,
-                    0,
-                    wide,
-                    1,
-                    k,
-                    keys + low * row_k,
-                    row_k,
-                    dq,
-                    query,
-                    row_q,
-                    rows,
-                    width,
-                    seen,
+                    shares, 0, wide, 1, k, keys + low * row_k, row_k, dq, query, row_q, rows, width, seen,
                     False,
-                )
+                )  # fmt: skip
                 product(
-                    shares,
-                    0,
-                    1,
-                    wide,
-                    q,
-                    query,
-                    row_q,
-                    dk,
-                    keys + low * row_k,
-                    row_k,
-                    seen,
-                    width,
-                    rows,
+                    shares, 0, 1, wide, q, query, row_q, dk, keys + low * row_k, row_k, seen, width, rows,
                     True,
-                )
+                )  # fmt: skip
                 product(
-                    scores,
-                    0,
-                    1,
-                    wide,
-                    g,
-                    result,
-                    step,
-                    dv,
-                    values + low * row_v,
-                    row_v,
-                    seen,
-                    width,
-                    rows,
+                    scores, 0, 1, wide, g, result, step, dv, values + low * row_v, row_v, seen, width, rows,
                     True,
-                )
+                )  # fmt: skip
