@@ -50,6 +50,7 @@ rb_async = ReplayBuffer(
     storage=LazyTensorStorage(10_000),
     sampler=SliceSampler(slice_len=16, end_key=("next", "done"), strict_length=False),
     batch_size=32,
+    shared=True,
 )
 collector_async = Collector(env, policy, replay_buffer=rb_async, frames_per_batch=200, total_frames=-1)
 collector_async.start()  # goes on while others sample

@@ -5,6 +5,7 @@ Past 600 lines because it is one class, each of whose methods is a few lines and
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from collections import deque
@@ -31,6 +32,11 @@ from lite.data.replay.writers import RoundRobinWriter, Writer
 
 _ABOUT = "buffer_metadata.json"
 
+_OF_ONE_PROCESS = (
+    "a buffer with shared=True is filled by the process that made it: another process would fill a copy. "
+    "Give processes a RayReplayBuffer, or give the buffer to MultiSyncCollector or MultiAsyncCollector."
+)
+
 
 class ReplayBuffer:
     """Store experience, and draw batches of it.
@@ -53,10 +59,11 @@ class ReplayBuffer:
         prefetch: how many batches a thread draws ahead of time; needs `batch_size`.
         generator: a seed or generator for a sampler that has none of its own.
         pin_memory, compilable: for TorchRL's signature; NumPy has no such memory, and nothing is compiled.
-        shared: False; what several processes write to is a `RayReplayBuffer`.
+        shared: True for a buffer that threads and collectors fill, those of several processes included. It
+            belongs to its process; what several processes write to themselves is a `RayReplayBuffer`.
 
     Raises:
-        ValueError: `prefetch` without `batch_size`, a negative `dim_extend`, or `shared`.
+        ValueError: `prefetch` without `batch_size`, or a negative `dim_extend`.
         TypeError: both a transform and a factory; or a storage, sampler or writer of another class.
 
     Source:
@@ -90,8 +97,6 @@ class ReplayBuffer:
         compilable: bool = False,
         shared: bool = False,
     ) -> None:
-        if shared:
-            raise ValueError("shared must be False: give processes a RayReplayBuffer.")
         if transform is not None and transform_factory is not None:
             raise TypeError("transform and transform_factory cannot both be given.")
         if prefetch and batch_size is None:
@@ -103,6 +108,7 @@ class ReplayBuffer:
         self._writer: Writer = _made("writer", writer, Writer, self._default_writer)
         self._writer.register_storage(self._storage)
         self._storage.attach(self)
+        self._owner = os.getpid() if shared else None
         self._batch_size = batch_size
         if batch_size is None and getattr(self._sampler, "drop_last", False):
             raise ValueError("a sampler with drop_last=True needs the batch_size of the buffer.")
@@ -153,6 +159,7 @@ class ReplayBuffer:
             KeyError, RuntimeError, TypeError: its structure differs from that of stored elements; nothing
                 changes.
         """
+        self._check_process()
         with self._storage.lock:
             if not len(self._transforms):
                 return self._write_one(data)
@@ -175,10 +182,15 @@ class ReplayBuffer:
             KeyError, RuntimeError, TypeError: their structure differs from that of stored elements; nothing
                 changes.
         """
+        self._check_process()
         with self._storage.lock:
             if not len(self._transforms):
                 return self._write_many(data)
             return self._through(data, self._write_many)
+
+    def _check_process(self) -> None:
+        if self._owner is not None and self._owner != os.getpid():
+            raise RuntimeError(_OF_ONE_PROCESS)
 
     def flush(self) -> Any:
         """Store what transforms withhold, as at the end of a stream; gives the indices."""
@@ -684,6 +696,8 @@ class ReplayBuffer:
         return not isinstance(self._storage, TensorStorage) or self._storage.initialized
 
     def __getstate__(self) -> dict[str, Any]:
+        if self._owner is not None:
+            raise TypeError(_OF_ONE_PROCESS)
         state = dict(self.__dict__)
         state["_drawn_ahead"], state["_executor"] = deque(), None
         del state["_ahead_lock"]

@@ -1,3 +1,4 @@
+import os
 import pickle
 import threading
 
@@ -296,5 +297,19 @@ def test_arguments_that_only_mean_something_to_torch() -> None:
     buffer = ReplayBuffer(storage=LazyTensorStorage(4, compilable=True), compilable=True, pin_memory=True)
     buffer.extend(frames(0, 3))
     assert len(buffer) == 3
-    with pytest.raises(ValueError, match="RayReplayBuffer"):
-        ReplayBuffer(shared=True)
+
+
+def test_a_shared_buffer_is_filled_by_its_own_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer = ReplayBuffer(storage=LazyTensorStorage(4), shared=True)
+    thread = threading.Thread(target=buffer.extend, args=(frames(0, 3),))
+    thread.start()
+    thread.join()
+    assert len(buffer) == 3
+    with pytest.raises(TypeError, match="give the buffer to MultiSyncCollector"):
+        pickle.dumps(buffer)
+    pid = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: pid + 1)  # as in a process that was forked
+    for write in (buffer.extend, buffer.add):
+        with pytest.raises(RuntimeError, match="would fill a copy"):
+            write(frames(0, 3))
+    assert len(buffer) == 3
