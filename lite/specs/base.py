@@ -22,11 +22,13 @@ class TensorSpec(ABC):
         shape: its last dimensions; -1 where the size is not known.
         dtype: of its numbers; None for objects and composites.
         space: what numbers there may be; None for objects and composites.
+        device: "cpu"; None for composites without one.
     """
 
     shape: Shape
     dtype: np.dtype[Any] | None = None
     space: Any = None
+    device: str | None = "cpu"
 
     @property
     def ndim(self) -> int:
@@ -119,8 +121,7 @@ class TensorSpec(ABC):
         Raises:
             ValueError: the device is none or another than the CPU.
         """
-        if not is_cpu(device):
-            raise ValueError(f"device must be 'cpu', got {device!r}.")
+        checked_device(device)
         return self
 
     def cpu(self) -> Self:
@@ -158,6 +159,13 @@ class TensorSpec(ABC):
 
 
 belong_to("lite.data", TensorSpec)
+
+
+def checked_device(device: Any) -> str:
+    """The CPU's name; ValueError for any other device."""
+    if not is_cpu(device):
+        raise ValueError(f"device must be 'cpu', got {device!r}.")
+    return "cpu"
 
 
 def as_size(shape: Any) -> Shape:

@@ -10,7 +10,7 @@ import numpy as np
 from lite import NestedKey, TensorDict, is_non_tensor, is_tensor_collection, is_tensorclass, unravel_key
 from lite._arrays.public import belong_to
 from lite.specs.arrays import ArraySpec
-from lite.specs.base import Shape, TensorSpec, as_size, indexed_shape, known
+from lite.specs.base import Shape, TensorSpec, as_size, checked_device, indexed_shape, known
 from lite.specs.objects import NonTensor
 
 NOTHING = object()
@@ -22,13 +22,14 @@ class Composite(TensorSpec):
     Args:
         specs: specs, or dicts of them, by key; a nested key makes the composites on its way.
         shape: the batch size; the shapes of all specs begin with it.
+        device: None or "cpu", the device of values.
         data_cls: the class of values, if not TensorDict.
         **more: specs by key, too.
 
     Values that have all of the entries are in, also if they have more; their batch size is not asked for.
 
     Raises:
-        ValueError: the shape of a spec does not begin with `shape`.
+        ValueError: the shape of a spec does not begin with `shape`, or another device.
         TypeError: a value is not a spec, or a key is invalid.
 
     Source:
@@ -51,10 +52,12 @@ class Composite(TensorSpec):
         /,
         *,
         shape: Any = (),
+        device: Any = None,
         data_cls: type[Any] | None = None,
         **more: Any,
     ) -> None:
         self.shape = as_size(() if shape is None else shape)
+        self.device = None if device is None else checked_device(device)
         self.data_cls = data_cls
         self._specs: dict[str, TensorSpec] = {}
         if not isinstance(specs, (Mapping, Composite, type(None))):
@@ -195,16 +198,12 @@ class Composite(TensorSpec):
         return value
 
     def clone(self) -> Self:
-        return type(self)(
-            {name: spec.clone() for name, spec in self._specs.items()},
-            shape=self.shape,
-            data_cls=self.data_cls,
-        )
+        return self._like({name: spec.clone() for name, spec in self._specs.items()}, self.shape)
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Composite)
-            and (self.shape, self.data_cls) == (other.shape, other.data_cls)
+            and (self.shape, self.device, self.data_cls) == (other.shape, other.device, other.data_cls)
             and self._specs == other._specs
         )
 
@@ -226,7 +225,8 @@ class Composite(TensorSpec):
                 self[key] = spec
 
     def _filled(self, entries: dict[str, Any], shape: Any) -> Any:
-        return (self.data_cls or TensorDict).from_dict(entries, batch_size=self._made(shape))
+        size = self._made(shape)
+        return (self.data_cls or TensorDict).from_dict(entries, batch_size=size, device=self.device)
 
     def _mended(self, value: Any, path: tuple[str, ...]) -> list[tuple[Any, Any]]:
         if not is_tensor_collection(value) or (self.data_cls and not isinstance(value, self.data_cls)):
@@ -257,18 +257,15 @@ class Composite(TensorSpec):
         return {name: self._specs[name].to_numpy(value) for name, value in val.items()}
 
     def _indexed(self, index: Any) -> Self:
-        return type(self)(
-            {name: spec[index] for name, spec in self._specs.items()},
-            shape=indexed_shape(self.shape, index, self.ndim),
-            data_cls=self.data_cls,
-        )
+        shape = indexed_shape(self.shape, index, self.ndim)
+        return self._like({name: spec[index] for name, spec in self._specs.items()}, shape)
 
     def _expanded(self, shape: Shape) -> Self:
-        return type(self)(
-            {name: spec.expand(*shape, *spec.shape[self.ndim :]) for name, spec in self._specs.items()},
-            shape=shape,
-            data_cls=self.data_cls,
-        )
+        specs = {name: spec.expand(*shape, *spec.shape[self.ndim :]) for name, spec in self._specs.items()}
+        return self._like(specs, shape)
+
+    def _like(self, specs: dict[str, TensorSpec], shape: Shape) -> Self:
+        return type(self)(specs, shape=shape, device=self.device, data_cls=self.data_cls)
 
 
 belong_to("lite.data", Composite)

@@ -48,6 +48,14 @@ def pairs(shape):
     ]
 
 
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_devices(device):
+    for lib in (theirs.Unbounded, theirs.Composite), (Unbounded, Composite):
+        spec = lib[1](x=lib[0](2), device=device)
+        found = spec.device, spec["x"].device, spec.zero().device
+        assert [None if x is None else str(x) for x in found] == [device, "cpu", device]
+
+
 @given(shape=SHAPE, value=KNOWN, number=st.sampled_from([0, 1, 2, -1]), front=KNOWN)
 def test_the_same_values_are_in(shape, value, number, front):
     for ours, other in pairs(shape):

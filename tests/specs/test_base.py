@@ -125,3 +125,15 @@ def test_the_device_is_the_cpu() -> None:
         assert spec.to("cpu") is spec.to("cpu:0") is spec.cpu() is spec
         with pytest.raises(ValueError, match="device must be 'cpu', got 'cuda:0'"):
             spec.to("cuda:0")
+    assert Unbounded(2).device == "cpu"
+    with pytest.raises(ValueError, match="device must be 'cpu', got 'cuda'"):
+        Composite(device="cuda")
+
+
+def test_values_of_a_composite_have_its_device() -> None:
+    spec = Composite(x=Unbounded((2,)), shape=2, device="cpu")
+    for one in (spec, spec.clone(), spec[:1], spec.expand(3, 2)):
+        assert one.device == one.zero().device == one.rand().device == "cpu"
+    bare = Composite(x=Unbounded((2,)), shape=2)
+    assert bare.device is bare.zero().device is None
+    assert spec != bare

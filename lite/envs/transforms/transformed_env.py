@@ -253,8 +253,8 @@ class TransformedEnv(EnvBase):
             if name.startswith("__"):
                 raise
             if hasattr(type(self), name):
-                # A property of this class failed; the environment's property would have another meaning.
-                raise AttributeError(f"{name} of the TransformedEnv could not be computed.") from None
+                # A property of this class failed, and does so again: the environment's has another meaning.
+                return object.__getattribute__(self, name)
             base = self.__dict__.get("_modules", {}).get("base_env")
             if base is None:
                 raise

@@ -116,7 +116,7 @@ def test_a_spec_that_fails():
             raise AttributeError("inside")
 
     # Not the specs of the environment itself.
-    with pytest.raises(AttributeError, match="full_reward_spec of the TransformedEnv could not be computed"):
+    with pytest.raises(AttributeError, match="inside"):
         _ = TransformedEnv(Steps(), Failing()).full_reward_spec
 
 
