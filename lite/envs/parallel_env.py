@@ -65,10 +65,8 @@ class ParallelEnv(BatchedEnvBase):
     """
 
     def __new__(cls, num_workers: int, create_env_fn: Any, **kwargs: Any) -> Any:
-        if num_workers != 1 or not kwargs.get("serial_for_single"):
-            return super().__new__(cls)
-        own = ("mp_start_method", "daemon", "shutdown_timeout")
-        return SerialEnv(1, create_env_fn, **{name: kwargs[name] for name in kwargs if name not in own})
+        single = num_workers == 1 and kwargs.get("serial_for_single")
+        return SerialEnv(1, create_env_fn, **kwargs) if single else super().__new__(cls)
 
     def __init__(
         self,

@@ -15,6 +15,7 @@ class SerialEnv(BatchedEnvBase):
     Args:
         num_workers, create_env_fn, create_env_kwargs, device, allow_done_after_reset, run_type_checks,
             pin_memory: as for `BatchedEnvBase`: how many, and what makes them.
+        mp_start_method, daemon, shutdown_timeout: as for `ParallelEnv`, in whose place it is; without effect.
 
     Raises:
         ValueError: the specs of the environments differ, or another number of functions.
@@ -29,7 +30,16 @@ class SerialEnv(BatchedEnvBase):
         (2, 5)
     """
 
-    def __init__(self, num_workers: int, create_env_fn: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        num_workers: int,
+        create_env_fn: Any,
+        *,
+        mp_start_method: str | None = None,
+        daemon: bool = True,
+        shutdown_timeout: float = 5.0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_workers, create_env_fn, **kwargs)
         self._envs = [make(**keywords) for make, keywords in self._makers]
         self._take_specs([env.specs for env in self._envs])

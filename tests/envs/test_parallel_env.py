@@ -131,4 +131,4 @@ def test_one_may_be_in_this_process():
     )
     assert type(env) is SerialEnv
     assert env.rollout(5).shape == (1, 2)
-    assert type(SerialEnv(2, CountingEnv, serial_for_single=True)) is SerialEnv
+    assert type(SerialEnv(2, CountingEnv, serial_for_single=True, mp_start_method="spawn")) is SerialEnv

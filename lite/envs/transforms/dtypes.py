@@ -16,6 +16,23 @@ from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.specs.base import TensorSpec
 from lite.specs.composite import Composite
 
+_IF_NONE = "if None, those of the environment that it is in."
+
+
+def _keys(name: str, doc: str, *specs: str) -> Any:
+    """A property of keys that are given, else of what specs have; without specs, of the keys read."""
+
+    def get(self: Any) -> list[NestedKey]:
+        if specs:
+            return self._found(name, *specs) or []
+        given: list[NestedKey] | None = self.__dict__.get(f"_{name}")
+        return getattr(self, f"in{name[3:]}") if given is None else given
+
+    def put(self: Any, keys: Keys) -> None:
+        self.__dict__[f"_{name}"] = key_list(keys)
+
+    return property(get, put, doc=doc)
+
 
 class DTypeCastTransform(Transform):
     """Casts entries from one dtype to another, and back on the way into an environment or a buffer.
@@ -68,43 +85,14 @@ class DTypeCastTransform(Transform):
 
     # -- keys -----------------------------------------------------------------------------------
 
-    @property
-    def in_keys(self) -> list[NestedKey]:
-        """Entries that are cast; where they are not given, those of the environment that it is in."""
-        return self._found("in_keys", "full_observation_spec", "full_reward_spec") or []
-
-    @in_keys.setter
-    def in_keys(self, keys: Keys) -> None:
-        self.__dict__["_in_keys"] = key_list(keys)
-
-    @property
-    def out_keys(self) -> list[NestedKey]:
-        """Where they go."""
-        given = self.__dict__.get("_out_keys")
-        return self.in_keys if given is None else given
-
-    @out_keys.setter
-    def out_keys(self, keys: Keys) -> None:
-        self.__dict__["_out_keys"] = key_list(keys)
-
-    @property
-    def in_keys_inv(self) -> list[NestedKey]:
-        """Entries that are cast back; where they are not given, those of the environment that it is in."""
-        return self._found("in_keys_inv", "full_action_spec", "full_state_spec") or []
-
-    @in_keys_inv.setter
-    def in_keys_inv(self, keys: Keys) -> None:
-        self.__dict__["_in_keys_inv"] = key_list(keys)
-
-    @property
-    def out_keys_inv(self) -> list[NestedKey]:
-        """Entries that are given in place of `in_keys_inv`."""
-        given = self.__dict__.get("_out_keys_inv")
-        return self.in_keys_inv if given is None else given
-
-    @out_keys_inv.setter
-    def out_keys_inv(self, keys: Keys) -> None:
-        self.__dict__["_out_keys_inv"] = key_list(keys)
+    in_keys = _keys(
+        "in_keys", f"Entries that are cast; {_IF_NONE}", "full_observation_spec", "full_reward_spec"
+    )
+    out_keys = _keys("out_keys", "Where they go.")
+    in_keys_inv = _keys(
+        "in_keys_inv", f"Entries that are cast back; {_IF_NONE}", "full_action_spec", "full_state_spec"
+    )
+    out_keys_inv = _keys("out_keys_inv", "Entries that are given in place of `in_keys_inv`.")
 
     def _found(self, name: str, *specs: str) -> list[NestedKey] | None:
         """The given keys, or those of the environment's specs with the dtype; None outside of one."""
