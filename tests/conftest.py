@@ -27,6 +27,7 @@ import pytest
 from _pytest.doctest import DoctestModule
 from helpers import kernels_under_test, simulator
 from helpers.kernels import switched
+from hypothesis.internal.conjecture import providers
 
 from lite._arrays.public import written_in
 
@@ -50,6 +51,9 @@ hypothesis.settings.register_profile(
     "lite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("lite")
+# Else each worker parses all sources for numbers to draw: 7 s in a fresh clone, 1 s later. And what is drawn
+# would depend on the modules that other tests have imported.
+providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
