@@ -29,6 +29,7 @@ _FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
 _STATED = re.compile(r"#\s+(array\(.*?\)|\([\d, ]+\)|True|False|\[(?:'[^']*'(?:, )?)*(?:\.\.\.)?\])")
 
 
+_OF_TEST = {"gymnasium", "lite", "numba", "numpy", "ray"}
 # What many documents import: once, before the process is forked for each. A quarter of a second for each.
 PACKAGES = [
     "lite.data.collectors", "lite.data.replay", "lite.envs", "lite.models.decoder", "lite.models.generation",
@@ -58,6 +59,15 @@ def blocks(document: str) -> list[Block]:
 
 def python_of(document: str) -> list[Block]:
     return [block for block in blocks(document) if block.language == "python"]
+
+
+def needs_more(document: str) -> bool:
+    """Whether a document imports what the `test` extra does not bring."""
+    trees = [ast.parse(block.source) for block in python_of(document)]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    return bool({name.partition(".")[0] for name in names} - sys.stdlib_module_names - _OF_TEST)
 
 
 def needs_ray(block: Block) -> bool:

@@ -36,13 +36,15 @@ def kept_of(details: DrawDetails, row: int, size: int) -> np.ndarray:
 
 
 def cases() -> list[Any]:
-    """Details beside a mask or a bias are code of their own, which takes long to compile: with `--all`."""
+    """Details beside a mask, a bias or typical_p are code of their own, which takes long to compile: with
+    `--all`."""
     if not COMPILED:
         return [2, 5, 6]
-    return [
-        pytest.param(case, marks=pytest.mark.grid if case % 3 == 1 or case % 4 == 2 else ())
-        for case in range(12)
-    ]
+    return [pytest.param(case, marks=pytest.mark.grid if changed(case) else ()) for case in range(12)]
+
+
+def changed(case: int) -> bool:
+    return case % 3 == 1 or case % 4 == 2
 
 
 @pytest.mark.parametrize("case", cases())
@@ -54,7 +56,7 @@ def test_numbers_are_those_of_float64(case: int) -> None:
         filters: dict[str, Any] = {
             "top_k": int(rng.choice([0, 0, 5, 2500])), "top_p": float(rng.choice([1.0, 1.0, 0.9, 0.5])),
             "min_p": float(rng.choice([0.0, 0.0, 0.03])),
-            "typical_p": float(rng.choice([1.0, 1.0, 0.9, 0.3])),
+            "typical_p": float(rng.choice([1.0, 1.0, 0.9, 0.3])) if changed(case) else 1.0,
         }  # fmt: skip
         mask = np.ones((2, size), bool)
         given: dict[str, Any] = {}
@@ -119,19 +121,19 @@ def test_sampled_is_the_raw_log_prob_at_that_temperature_less_the_mass() -> None
             np.testing.assert_array_equal(details.kept_log_mass[~some], 0.0)
 
 
-def test_details_change_no_draw(rng: Any) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        {}, {"temperature": 0}, {"top_p": 0.9}, {"top_k": 7},
+        pytest.param({"typical_p": 0.5, "temperature": 2}, marks=pytest.mark.grid),
+    ],
+)  # fmt: skip
+def test_details_change_no_draw(rng: Any, options: dict[str, Any]) -> None:
     logits = rng.normal(size=(6, 2100)).astype(np.float32)
-    for options in (
-        {},
-        {"temperature": 0},
-        {"top_p": 0.9},
-        {"top_k": 7},
-        {"typical_p": 0.5, "temperature": 2},
-    ):
-        tokens, log_probs = sample_tokens(logits, np.arange(6), **options)
-        again, scores, _ = sample_tokens(logits, np.arange(6), details=True, top_n=4, **options)
-        np.testing.assert_array_equal(tokens, again)
-        np.testing.assert_array_equal(log_probs, scores)
+    tokens, log_probs = sample_tokens(logits, np.arange(6), **options)
+    again, scores, _ = sample_tokens(logits, np.arange(6), details=True, top_n=4, **options)
+    np.testing.assert_array_equal(tokens, again)
+    np.testing.assert_array_equal(log_probs, scores)
 
 
 def test_a_row_does_not_depend_on_its_batch(rng: Any) -> None:

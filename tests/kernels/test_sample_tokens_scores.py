@@ -105,7 +105,7 @@ def test_penalty_and_bias_apply_to_scores() -> None:
 
 
 def test_typical_p(rng: Any) -> None:
-    for size in [1, 33] if SIMULATED else [1, 2, 33, 2100]:
+    for size in [33] if SIMULATED else [1, 2, 33, 2100]:
         for typical_p in (0.0, 0.2, 0.9):
             for others in ({}, {"top_p": 0.8}, {"top_k": 20, "min_p": 0.1}):
                 scores = (rng.normal(size=size) * 1.5).astype(np.float32)

@@ -15,7 +15,7 @@ from helpers.fuzz.reference import RULES, Compared
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the reference
 
 # LITE_FUZZ_EXAMPLES runs more, LITE_FUZZ_SEED others.
-PROGRAMS = int(os.environ.get("LITE_FUZZ_EXAMPLES", "1000"))
+PROGRAMS = int(os.environ.get("LITE_FUZZ_EXAMPLES", "600"))
 FIRST = int(os.environ.get("LITE_FUZZ_SEED", "0"))
 DIFFERENCES = Path(__file__).parents[2] / "lite" / "DIFFERENCES.md"
 

@@ -1,4 +1,4 @@
-"""ARM64: all kernels compile for it, into its vector instructions; where QEMU is at hand, they also run."""
+"""ARM64: kernels of all files compile for it, into its vector instructions; where QEMU is at hand, they also run."""
 
 from __future__ import annotations
 
@@ -21,6 +21,15 @@ SCRIPT = CHECKOUT / "bench" / "arm64.py"
 ROOT = os.environ.get("LITE_ARM64_ROOT")
 EMULATED = ("returns", "log_softmax", "sample_tokens", "sum_tree", "optimizers", "layers")
 
+# With their helpers all code that is written for vectors; the kernels beside them take half of the time.
+KERNELS = (
+    "returns.lambda_returns", "returns.fixed_lambda_returns", "returns.advantages",
+    "multistep_return.sequences", "sum_tree.update", "optimizers.adam", "optimizers.lerp",
+    "log_softmax.rows", "log_softmax.log_softmax", "token_log_probs.scores", "linear_log_probs.merge",
+    "flat_rows.flat_row", "layers.gelu", "layers.softmax",
+    "layers.layer_norm", "attention.attention", "recurrent.gru", "convolution.convolve",
+)  # fmt: skip
+
 ASSEMBLY = """
 import sys
 import llvmlite.binding as llvm
@@ -30,8 +39,11 @@ from lite.kernels.prebuild.targets import TARGETS
 target = TARGETS["armv8"]
 if not target.native:
     kernel_object._pretend(target)
-for name, signatures in kernel_object.SIGNATURES.items():
-    del signatures[1:]  # others differ in the numbers' size
+for name, signatures in [*kernel_object.SIGNATURES.items()]:
+    if name in sys.argv:
+        del signatures[1:]  # others differ in the numbers' size
+    else:
+        del kernel_object.SIGNATURES[name]
 program = kernel_object.program("", list(kernel_object.SIGNATURES))
 machine = llvm.Target.from_triple(program.triple).create_target_machine(
     cpu=target.processor, features=target.features, opt=3, reloc="pic", codemodel="default"
@@ -55,7 +67,7 @@ LOOPS = {
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """Instructions of all kernels by the name of the function."""
+    """Instructions of kernels by the name of the function."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         pytest.skip("nothing is compiled with NUMBA_DISABLE_JIT")
     environment = {
@@ -63,7 +75,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         "LITE_KERNELS": "numba", "NUMBA_OPT": "3",
     }  # fmt: skip
     run = subprocess.run(
-        [sys.executable, "-c", ASSEMBLY],
+        [sys.executable, "-c", ASSEMBLY, *KERNELS],
         env=os.environ | environment, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr[-3000:]
@@ -85,9 +97,12 @@ def vectors(lines: list[str], instruction: str) -> int:
     return sum(bool(re.match(rf"{instruction} v\d+\.", line)) for line in lines)
 
 
-def test_every_kernel_compiles(compiled: dict[str, list[str]]) -> None:
-    assert set(SIGNATURES) <= set(compiled)
-    assert min(len(compiled[name]) for name in SIGNATURES) > 10
+def test_kernels_of_every_file_compile(compiled: dict[str, list[str]]) -> None:
+    files = {name.partition(".")[0] for name in SIGNATURES}
+    assert files - {name.partition(".")[0] for name in KERNELS} == {
+        "sample_tokens"
+    }  # as flat_rows, and longest
+    assert min(len(compiled[name]) for name in KERNELS) > 10
 
 
 def test_formulas_are_of_vectors_and_ends_of_rows_without_branches(compiled: dict[str, list[str]]) -> None:

@@ -92,7 +92,7 @@ def same(ours: Any, theirs: Any) -> None:
 
 
 @pytest.mark.depth
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     program=st.lists(calls, min_size=1, max_size=4),
     rows_per_run=st.sampled_from([1, 8]),

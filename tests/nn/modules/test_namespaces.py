@@ -35,7 +35,7 @@ FAMILIES = {
     *("NoisyLinear 3", "Bilinear", "Embedding with max_norm", "LayerNorm", "BatchNorm1d with averages"),
     *("GELU", "LogSoftmax", "Conv1d by groups", "Conv2d", "MaxPool2d with positions", "AvgPool2d"),
     *("AdaptiveAvgPool2d", "GRUCell", "RNN", "LSTM with a projection", "MultiheadAttention with more keys"),
-    *("Transformer", "DdpgCnnQNet 10"),
+    *("TransformerDecoderLayer", "DdpgCnnQNet 10"),
 }
 CHOSEN = [case for case in CASES if case.title in FAMILIES]
 
