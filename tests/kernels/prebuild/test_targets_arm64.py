@@ -1,4 +1,4 @@
-"""ARM64: kernels of all files compile for it, into its vector instructions; where QEMU is at hand, they also run."""
+"""ARM64: kernels of all files compile for it, into its vectors; where QEMU is at hand, all also run."""
 
 from __future__ import annotations
 
