@@ -89,7 +89,8 @@ def trace(
         return found[0]
     if not names:
         raise TracesDifferError(
-            f"cannot be exported: {found_apart} from call to call, so a graph would be one call of many."
+            f"cannot be exported: {found_apart} from call to call, so a graph would be one call of many. "
+            "Random numbers do this, but for those of a generator that is an argument of the function."
         )
     raise TracesDifferError(
         f"cannot be exported: {found_apart} with the sizes, so the graph would fit one size of the dynamic "

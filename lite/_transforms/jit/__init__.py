@@ -1,6 +1,7 @@
 """`lite.jit`: functions as graphs that onnxruntime runs.
 
 - `function`: `jit`, and the graphs that it keeps.
+- `named`: what a function takes from elsewhere.
 - `structure`: arguments and results as arrays and a hashable structure.
 - `tracing`: a function as a graph, with what it captures, draws and writes.
 - `draws`: random numbers as inputs.

@@ -3,18 +3,22 @@
 A draw of a traced function is written down instead of made: of what, in which shape and dtype. At a call the
 generator makes these draws in their order, so it gives the numbers that the function itself would have drawn.
 Draws whose parameters are computed are a location and a scale away from standard ones, as in NumPy.
+A generator that the function makes of a seed begins anew at each call, as it does without a graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import pickle
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from lite._arrays.types import HostArray, Shape
+from lite._transforms.graphs.sizes import Size
 
 # Distributions of a location and a scale: the standard one, and the names of the two.
 _SCALED: dict[str, tuple[str, str | None, str]] = {
@@ -50,9 +54,10 @@ class Draw:
     """A draw: `getattr(generator, method)(*args, size=shape, **kwargs)`.
 
     Attributes:
-        source: the number of the generator among the leaves of the arguments, or the generator itself.
+        source: the number of the generator among the leaves of the arguments, the generator itself, or a
+            `Seeded`.
         method: of the generator.
-        arguments: by name, without the shape.
+        arguments: by name, without the shape; dynamic sizes as `Size`.
         shape: dynamic sizes as `Size`; None where the arguments give it.
         dtype: of the result.
     """
@@ -63,11 +68,65 @@ class Draw:
     shape: Shape | None
     dtype: np.dtype[Any]
 
-    def make(self, generator: Any, shape: Shape) -> np.ndarray[Any, Any]:
-        """Draw in a shape."""
-        if self.shape is None:
-            return np.asarray(getattr(generator, self.method)(**self.arguments))
-        return np.asarray(getattr(generator, self.method)(size=shape, **self.arguments))
+    def make(self, generator: Any, sizes: Callable[[Shape], Shape]) -> np.ndarray[Any, Any]:
+        """Draw, with the sizes of a call in place of those of a trace."""
+        given = {key: sizes((x,))[0] if type(x) is Size else x for key, x in self.arguments.items()}
+        if self.shape is not None:
+            given["size"] = sizes(self.shape)
+        return np.asarray(getattr(generator, self.method)(**given))
+
+    def is_like(self, other: Draw, sizes: Callable[[Shape], Shape]) -> bool:
+        """Whether another trace, with other sizes, draws the same."""
+        if (self.method, self.arguments.keys()) != (other.method, other.arguments.keys()):
+            return False
+        pairs = [(x, other.arguments[key]) for key, x in self.arguments.items()]
+        pairs += [(self.shape, other.shape)]
+        return all(
+            sizes((x,)) == (y,)
+            if type(x) is Size
+            else sizes(x) == y
+            if type(x) is tuple
+            else np.array_equal(x, y)
+            for x, y in pairs
+        )
+
+
+class Seeded:
+    """A generator that the function makes of a seed: at each call it begins at the same numbers.
+
+    Args:
+        start: the generator before its first draw.
+    """
+
+    def __init__(self, start: np.random.Generator) -> None:
+        self.start = start
+
+    def generator(self) -> np.random.Generator:
+        """The generator of one call."""
+        return deepcopy(self.start)
+
+
+def with_seeds(
+    draws: Mapping[str, Draw],
+    others: Mapping[str, Draw],
+    starts: Mapping[int, Any],
+    before: Mapping[int, Any],
+) -> dict[str, Draw]:
+    """The draws of a trace; a generator that another trace made again, of the same seed, is a `Seeded`.
+
+    Args:
+        draws, others: of this trace and of the other one.
+        starts, before: copies of the generators before their first draws, by the identity of their bits.
+    """
+    seeds: dict[int, Seeded] = {}
+    found = {}
+    for name, draw in draws.items():
+        if not isinstance(draw.source, int):
+            bits, other = draw.source.bit_generator, others[name].source.bit_generator
+            if bits is not other and pickle.dumps(starts[id(bits)]) == pickle.dumps(before[id(other)]):
+                draw = replace(draw, source=seeds.setdefault(id(bits), Seeded(starts[id(bits)])))
+        found[name] = draw
+    return found
 
 
 @cache  # made when first needed, as naming NumPy's class imports numpy.random

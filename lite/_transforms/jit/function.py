@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import functools
-import inspect
+import sys
 import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from operator import is_
 from typing import Any
 
 from lite._arrays.settings import settings_now
 from lite._transforms.grad.running import state
 from lite._transforms.jit.arguments import Argument, remember
+from lite._transforms.jit.named import Named, parameters
 from lite._transforms.jit.runner import Runner
 from lite._transforms.jit.saved import Lowered, no_state
 from lite._transforms.jit.saved_state import in_file
-from lite._transforms.jit.stateful import (
-    HELD,
-    Keys,
-    Restart,
-    Stateful,
-    is_module,
-    is_optimizer,
-    is_schedule,
-    is_updater,
-    stateful,
-)
+from lite._transforms.jit.stateful import HELD, Keys, Restart, Stateful, is_module, stateful
 from lite._transforms.jit.structure import ARRAY, DONATED, Flattener, Structure
 from lite._transforms.jit.tracing import Program, added_entries, is_same_with_added_entries, trace_function
 from lite._transforms.jit.view import GraphView
 
 _GRAPHS = 64  # kept of a function
+_CHANGES = 8  # traces for other values of names after which a warning says so
 
 
 def jit(
@@ -58,7 +48,8 @@ def jit(
       arrays of the graph; what `fn` computes from such arrays alone is computed once.
     - A step in torch's style (`loss.backward()`, `optimizer.step()`, `SoftUpdate.step()`) changes parameters,
       gradients, buffers, optimisers and targets at each call. Learning rates are inputs.
-    - `fn` is traced again where the mode (`net.train()`) or parts of a module, or a setting of lite, changed.
+    - `fn` is traced again where the mode (`net.train()`) or parts of a module, or a setting of lite, changed,
+      and where a name in its code stands for another number, array or generator.
     - Random numbers are drawn by the generator at each call, as `fn` itself would draw them.
 
     Args:
@@ -114,13 +105,14 @@ class JitFunction:
         self.fn = fn
         functools.update_wrapper(self, fn, updated=())
         self.__name__ = getattr(fn, "__name__", type(fn).__name__)
-        self._names = _parameters(fn)
+        self._names = parameters(fn)
         self._static = _checked(static_argnames, self._names, "static_argnames")
         self._donated = _checked(donate, self._names, "donate")
         self._axes = None if dynamic_axes is None else _named_axes(dynamic_axes, self._names)
         self._options = {"providers": providers, "threads": threads}
         self._fallback = fallback
         self._warned = False
+        self._changes = 0  # of what names stand for, between two calls
         self._modes: list[Any] | None = None  # modules that the function takes from elsewhere
         self._stateful: tuple[Stateful, JitFunction] | None = None  # of a function that changes such objects
         self._named: Named  # what these are
@@ -149,9 +141,37 @@ class JitFunction:
                 raise
             self._warn(error)
             return self.fn(*args, **kwargs)
+        self._named.settle()
         if self._donated:
             self._last = (runner, given)
         return runner.call(given)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.__name__ = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """Of a method each object has its own."""
+        if instance is None:
+            return self
+        own = JitFunction(self.fn.__get__(instance), **self._given_options())
+        own.__name__ = self.__name__
+        return vars(instance).setdefault(self.__name__, own)
+
+    def __reduce__(self) -> Any:
+        """Pickles have the function and the options, copies trace again."""
+        owner = getattr(self.fn, "__self__", None)
+        if owner is not None and getattr(owner, "__dict__", {}).get(self.__name__) is self:
+            return getattr, (owner, self.__name__)
+        name = getattr(self.fn, "__qualname__", "")
+        if getattr(sys.modules.get(str(self.fn.__module__)), name, None) is self:
+            return name
+        return functools.partial(jit, **self._given_options()), (self.fn,)
+
+    def _given_options(self) -> dict[str, Any]:
+        return {
+            "static_argnames": sorted(self._static), "donate": sorted(self._donated),
+            "dynamic_axes": self._axes, "fallback": self._fallback, **self._options,
+        }  # fmt: skip
 
     def _given(self, args: Any, kwargs: Any, first: int = 0) -> list[Argument]:
         """The arguments of a call, whose first is that of the parameter of this number."""
@@ -167,9 +187,19 @@ class JitFunction:
             self._warned = True
             warnings.warn(f"{self.__name__} runs without a graph: {error}", stacklevel=3)
 
+    def _count_change(self, name: str) -> None:
+        self._changes += 1
+        if self._changes == _CHANGES:
+            warnings.warn(
+                f"{self.__name__} is traced again where what it takes from elsewhere is another, now for the "
+                f"{_CHANGES}th time as {name} is: make it an argument.",
+                stacklevel=4,
+            )
+
     def _with_state(self) -> tuple[Stateful, JitFunction] | None:
         """The function of what the objects hold that it changes, and its graphs; None if there are none."""
         if self._modes is not None and not self._named.is_current():
+            self._count_change(self._named.changed)
             self._modes = self._stateful = None  # as where a cell of a notebook has run again
             self._kept.clear()
             self._found.clear()
@@ -195,6 +225,7 @@ class JitFunction:
         try:
             with self._lock:
                 runner, given = inner._with_held(held, own, tuple(kwargs))
+                self._named.settle()
                 result, *found = runner.call(given)
                 held.store(*found)
                 return result
@@ -370,90 +401,6 @@ class JitFunction:
         return runner
 
 
-class Named:
-    """The modules, optimisers and updaters that a function takes from closures and globals.
-
-    Args:
-        fn: the function.
-
-    Attributes:
-        objects: these.
-        names: of these, by their identity, as the function has them.
-        words: all names that its code has, in their order.
-    """
-
-    def __init__(self, fn: Any) -> None:
-        self.words: dict[str, None] = {}
-        self.names: dict[int, str] = {}
-        self._found: dict[int, Any] = {}
-        self._sources: list[tuple[Callable[[], Any], Any]] = []
-        self._look(fn, 5, "function")
-        self.objects = list(self._found.values())
-        modules = [one for one in self.objects if is_module(one)]
-        self._assignments = getattr(modules[0], "_assignments", [None]) if modules else [None]
-        self._assigned, self._tree = self._assignments[0], _parts(modules)
-        self._modules = modules
-
-    def is_current(self) -> bool:
-        """Whether the names still stand for the same, and the modules have the parts that they had."""
-        for read, value in self._sources:
-            if read() is not value:
-                return False
-        if self._assigned is not self._assignments[0]:  # to some module, perhaps to one of these
-            self._assigned, tree = self._assignments[0], _parts(self._modules)
-            return len(tree) == len(self._tree) and all(map(is_, tree, self._tree))
-        return True
-
-    def _follow(self, read: Callable[[], Any], depth: int, name: str) -> None:
-        with suppress(ValueError):  # a cell whose name has no value yet
-            value = read()
-            count = len(self._found)
-            self._look(value, depth, name)
-            if len(self._found) > count or id(value) in self._found:
-                self._sources.append((read, value))
-
-    def _look(self, value: Any, depth: int, name: str) -> None:
-        kinds = is_optimizer, is_updater, is_schedule
-        if isinstance(getattr(value, "training", None), bool) or any(is_one(value) for is_one in kinds):
-            self._found[id(value)] = value
-            while id(value) not in self.names and name in self.names.values():
-                name += "_"  # of another object, as in another function
-            self.names.setdefault(id(value), name)
-        elif isinstance(value, JitFunction):
-            self._look(value.fn, depth, name)
-        elif depth and isinstance(value, functools.partial):
-            self._look(value.func, depth - 1, name)
-            for key, item in _bound(value).items():
-                self._look(item, depth - 1, key)
-        elif depth and isinstance(value, list | tuple | dict):
-            for place, item in value.items() if isinstance(value, dict) else enumerate(value):
-                self._look(item, depth - 1, f"{name}.{place}")
-        elif depth and inspect.ismethod(value):
-            self._look(value.__self__, depth - 1, "self")
-            attributes = getattr(value.__self__, "__dict__", {})
-            for key in attributes:
-                self._follow(functools.partial(attributes.get, key), 0, key)
-            self._look(value.__func__, depth - 1, name)
-        elif depth and inspect.isfunction(value):
-            self.words.update(dict.fromkeys(value.__code__.co_names))
-            for key, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
-                self._follow(lambda cell=cell: cell.cell_contents, depth - 1, key)  # type: ignore[misc]
-            for key in value.__code__.co_names:
-                self._follow(functools.partial(value.__globals__.get, key), depth - 1, key)
-
-
-def _bound(value: functools.partial[Any]) -> dict[str, Any]:
-    """The arguments that a partial function has, by name."""
-    names = _parameters(value.func)
-    places = [names[i] if i < len(names) else f"args[{i}]" for i in range(len(value.args))]
-    return {**dict(zip(places, value.args, strict=True)), **value.keywords}
-
-
-def _parts(modules: list[Any]) -> list[Any]:
-    """All that graphs know of modules: their submodules and parameters."""
-    return [x for one in modules for walk in (one.modules, one.parameters) for x in walk()]
-
-
 def _joined(given: list[Argument], names: tuple[str, ...]) -> Structure:
     """The structure of `(args, kwargs)`."""
     parts = [argument.structure for argument in given]
@@ -520,15 +467,6 @@ def _pairs(program: Program, flat: Flattener, held: int) -> dict[int, str]:
         if name is not None and known[name] == form and 0 not in form[0]:
             pairs[i] = name
     return pairs
-
-
-def _parameters(fn: Callable[..., Any]) -> list[str]:
-    """Names of the positional parameters of a function."""
-    try:
-        found = inspect.signature(fn).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    return [x.name for x in found if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
 
 
 def _named_axes(given: Mapping[str, Any], names: list[str]) -> dict[str, dict[int, str]]:

@@ -18,6 +18,7 @@ from lite._transforms.graphs.sizes import Comparison, Size
 from lite._transforms.graphs.writer import model_bytes
 from lite._transforms.jit.aligning import align
 from lite._transforms.jit.arguments import Argument
+from lite._transforms.jit.draws import Seeded
 from lite._transforms.jit.joining import Joined, join
 from lite._transforms.jit.structure import ARRAY, Builder, Structure, leaf_count
 from lite._transforms.jit.tiling import Tiles, tile
@@ -218,9 +219,14 @@ class Runner:
             value = holder if type(holder) is np.ndarray else raw(holder)
             if bound.get(name) is not value:
                 kept.append(self._capture(turn, name, value))
+        seeded: dict[Any, Any] = {}
         for name, draw in self.program.draws.items():
             generator = leaves[draw.source] if isinstance(draw.source, int) else draw.source
-            drawn = draw.make(generator, self._shape(draw.shape or (), leaves))
+            if type(generator) is Seeded:
+                if generator not in seeded:
+                    seeded[generator] = generator.generator()
+                generator = seeded[generator]
+            drawn = draw.make(generator, lambda shape: self._shape(shape, leaves))
             if name in self._dtypes:  # else nothing reads it, but the generator goes on
                 kept.append(self._bind(turn, name, drawn))
         found = self._after[turn].copy()

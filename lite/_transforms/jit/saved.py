@@ -23,7 +23,7 @@ from lite._files.flat import load_from, save_as
 from lite._transforms.graphs.sizes import Comparison, Size
 from lite._transforms.graphs.trace import Input, Traced
 from lite._transforms.jit.arguments import Argument, remember
-from lite._transforms.jit.draws import METHODS, Draw
+from lite._transforms.jit.draws import METHODS, Draw, Seeded
 from lite._transforms.jit.joining import Joined
 from lite._transforms.jit.runner import Runner
 from lite._transforms.jit.saved_state import Loaded
@@ -312,6 +312,7 @@ def load_step(
 
 def _plan(runner: Runner, count: int | None) -> dict[str, Any]:
     program = runner.program
+    seeds = list(dict.fromkeys(x.source for x in program.draws.values() if type(x.source) is Seeded))
     gone = set(program.captured)
     return {
         "inputs": [
@@ -319,7 +320,8 @@ def _plan(runner: Runner, count: int | None) -> dict[str, Any]:
         ],
         "outputs": [[name, list(shape), dtype.name] for name, shape, dtype in program.traced.outputs],
         "leaves": program.arguments,
-        "draws": {name: _draw(draw) for name, draw in program.draws.items()},
+        "draws": {name: _draw(draw, seeds) for name, draw in program.draws.items()},
+        "seeds": [_as_lists(one.start.bit_generator.state) for one in seeds],
         "result": _to_json(program.structure[:count]),
         "results": program.results,
         "written": {str(i): name for i, name in program.written.items()},
@@ -345,12 +347,13 @@ def _program(contract: dict[str, Any], generator: Any) -> Any:
     inputs = tuple(Input(str(n), tuple(_dims(s)), np.dtype(d)) for n, s, d in contract["inputs"])
     outputs = tuple((str(n), tuple(_dims(s)), np.dtype(d)) for n, s, d in contract["outputs"])
     drawn = np.random.default_rng(generator) if contract["draws"] else None
+    seeds = [_seeded(one) for one in contract.get("seeds", ())]  # which files before this entry do not have
     program = Program(
         traced=Traced(inputs, outputs, (), {}),
         arguments=[None if name is None else str(name) for name in contract["leaves"]],
         argument_shapes=(),
         captured={},
-        draws={str(name): _drawn(draw, drawn) for name, draw in contract["draws"].items()},
+        draws={str(name): _drawn(draw, drawn, seeds) for name, draw in contract["draws"].items()},
         structure=_from_json(contract["result"]),
         results=[str(name) for name in contract["results"]],
         written={int(i): str(name) for i, name in contract["written"].items()},
@@ -392,21 +395,47 @@ def _dims(shape: Any) -> list[Any]:
     return out
 
 
-def _draw(draw: Draw) -> list[Any]:
-    source = draw.source if isinstance(draw.source, int) else None
+def _draw(draw: Draw, seeds: list[Seeded]) -> list[Any]:
+    source: Any = draw.source if isinstance(draw.source, int) else None
+    if type(draw.source) is Seeded:
+        source = {"seed": seeds.index(draw.source)}
     shape = None if draw.shape is None else [[int(n), type(n) is Size] for n in draw.shape]
-    arguments = {key: np.asarray(value).tolist() for key, value in draw.arguments.items() if key != "dtype"}
+    arguments = {
+        key: {"size": int(value)} if type(value) is Size else np.asarray(value).tolist()
+        for key, value in draw.arguments.items()
+        if key != "dtype"
+    }
     if "dtype" in draw.arguments:
         arguments["dtype"] = np.dtype(draw.arguments["dtype"]).name
     return [source, draw.method, arguments, shape, draw.dtype.name]
 
 
-def _drawn(given: Any, generator: Any) -> Draw:
+def _drawn(given: Any, generator: Any, seeds: list[Seeded]) -> Draw:
     source, method, arguments, shape, dtype = given
     if method not in METHODS:
         raise ValueError(f"the draw {method!r}")
+    if isinstance(source, dict):
+        source = seeds[int(source["seed"])]
+    elif source is not None:
+        source = int(source)
     sizes = None if shape is None else tuple(Size(n) if dynamic else int(n) for n, dynamic in shape)
-    return Draw(generator if source is None else int(source), method, dict(arguments), sizes, np.dtype(dtype))
+    found = {key: Size(x["size"]) if isinstance(x, dict) else x for key, x in arguments.items()}
+    return Draw(generator if source is None else source, method, found, sizes, np.dtype(dtype))
+
+
+def _as_lists(state: Any) -> Any:
+    """The state of a generator's bits, for a file."""
+    if isinstance(state, dict):
+        return {key: _as_lists(x) for key, x in state.items()}
+    return state.tolist() if isinstance(state, np.ndarray) else state
+
+
+def _seeded(state: Any) -> Seeded:
+    if state["bit_generator"] not in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"):
+        raise ValueError(f"the generator {state['bit_generator']!r}")
+    bits = getattr(np.random, state["bit_generator"])()
+    bits.state = state
+    return Seeded(np.random.Generator(bits))
 
 
 def _operator(name: Any) -> str:

@@ -112,6 +112,7 @@ class Unread(NDArrayOperatorsMixin):
         raise Restart
 
     __getattr__ = __array__ = __array_ufunc__ = __bool__ = __len__ = __iter__ = __getitem__ = _read
+    __class__ = property(_read)  # what isinstance asks
 
 
 class Parameters:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import gc
 import linecache
+import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,7 +22,7 @@ from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
 from lite._transforms.graphs.sizes import Comparison, Size, comparisons
 from lite._transforms.graphs.trace import Input, Traced, TracesDifferError, difference, trace
-from lite._transforms.jit.draws import Draw, traced_generator_class
+from lite._transforms.jit.draws import Draw, Seeded, traced_generator_class, with_seeds
 from lite._transforms.jit.structure import ARRAY, Builder, Flattener, Structure, containers_of
 from lite._transforms.jit.threads import threads_for
 from lite._transforms.vmap.running import maps
@@ -114,6 +116,7 @@ class JitGraph(Graph):
         self.seen: dict[Any, np.ndarray[Any, Any]] = {}
         self.captured: dict[str, Captured] = {}
         self.draws: dict[str, Draw] = {}
+        self.starts: dict[int, Any] = {}  # copies of generators before their first draws
         self.track = []
         self._holders: dict[int, GraphArray] = {}
 
@@ -173,9 +176,12 @@ class JitGraph(Graph):
         return self.input(name, self.dynamic(shape), draw.dtype)
 
     def generator(self, rng: Any) -> Any:
-        """The stand-in for a generator that the function makes."""
+        """The stand-in for a generator that is no argument."""
         kind = traced_generator_class()
-        return rng if isinstance(rng, kind) else kind(rng, self.draw)
+        if isinstance(rng, kind):
+            return rng
+        self.starts.setdefault(id(rng.bit_generator), deepcopy(rng))
+        return kind(rng, self.draw)
 
     def forget(self) -> None:
         """Drop all arrays."""
@@ -284,7 +290,7 @@ def trace_function(
                 outputs[written[i]] = x.copy()
         found["written"] = written
         found["entries"] = _entries(containers, before, noted)
-        found["captured"], found["draws"] = dict(graph.captured), dict(graph.draws)
+        found["captured"] = dict(graph.captured)
         return outputs
 
     known: frozenset[Any] = frozenset()
@@ -311,6 +317,7 @@ def trace_function(
     if _kept(second) is not None:  # once more, to say where
         trace(run, inputs, _sizes(labels), functools.partial(make, located=True))
         _refuse_kept(graphs[-1])
+    found["draws"] = _draws(first, second)
     used = {name for node in traced.nodes for name in node.reads}
     traced = replace(traced, inputs=tuple(x for x in traced.inputs if x.name in used))
     return Program(
@@ -323,6 +330,29 @@ def trace_function(
         threads=threads_for(traced.nodes, _shapes_now(first, traced, leaves, _labels(labels))),
         **found,
     )
+
+
+def _draws(first: JitGraph, second: JitGraph) -> dict[str, Draw]:
+    """The draws of two traces.
+
+    Raises:
+        TracesDifferError: the traces draw in other ways.
+    """
+    primes = {n: name for name, n in first.dimensions.items()}
+
+    def sizes(shape: Shape) -> tuple[Any, ...]:
+        """What the sizes of the first trace are in the second one."""
+        of = second.dimensions.__getitem__
+        return tuple(measured(int(n), primes, of) if type(n) is Size else int(n) for n in shape)
+
+    for name, draw in first.draws.items():
+        other = second.draws.get(name)
+        if other is None or not draw.is_like(other, sizes):
+            raise TracesDifferError(
+                f"cannot be traced: a draw ({draw.method}) has other arguments from call to call, or "
+                "computes them from a dynamic size."
+            )
+    return with_seeds(second.draws, first.draws, second.starts, first.starts)
 
 
 def _asked(graph: JitGraph) -> frozenset[Comparison]:
@@ -414,7 +444,8 @@ def _beside_the_graph(program: Program) -> Any:
     draws = []
     for name, draw in program.draws.items():
         arguments = [(key, np.asarray(value).tolist()) for key, value in draw.arguments.items()]
-        draws.append((name, draw.source, draw.method, draw.shape, arguments))
+        source = pickle.dumps(draw.source.start) if isinstance(draw.source, Seeded) else draw.source
+        draws.append((name, source, draw.method, draw.shape, arguments))
     done = program.structure, program.results, program.written, program.entries, program.comparisons
     return holders, draws, done
 

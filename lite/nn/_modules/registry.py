@@ -183,6 +183,8 @@ class Registry:
             # NumPy converts 0-d results to scalars, but a buffer must be an array.
             state["_buffers"][name] = np.asarray(value) if isinstance(value, np.generic) else value
         else:
+            if isinstance(value, float | str | bool):
+                assignments[0] = object()
             object.__setattr__(self, name, value)
 
     def _forget(self, name: str, keep: str) -> None:

@@ -146,10 +146,10 @@ def scattered(values: Array, where: Array) -> Array:
 
 def _event_size(spec: Any, key: NestedKey) -> int:
     """How many dimensions an action has."""
-    if spec is None:
-        raise RuntimeError("target_entropy='auto' needs an action_spec, or a policy with a spec.")
     container: tuple[int, ...] = ()
     for name in require_path(key):
         if hasattr(spec, "keys"):
-            container, spec = tuple(spec.shape), spec[name]
+            container, spec = tuple(spec.shape), spec.get(name)
+    if spec is None:
+        raise RuntimeError("target_entropy='auto' needs an action_spec, or a policy with a spec.")
     return math.prod(spec.shape[len(container) :])

@@ -46,6 +46,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "loss_function": require_loss_function,
     "loss_critic_type": require_loss_function,
     "advantage_norm": require_norm,
+    "_generator": lambda rng: None if rng is None else np.random.default_rng(rng),  # draws go on
 }
 
 

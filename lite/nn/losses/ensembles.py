@@ -49,7 +49,7 @@ class EnsembleLoss(LossModule):
 
         `num_qvalue_nets=None` is a single critic, whose parameters are not stacked.
         """
-        self._generator = None if generator is None else np.random.default_rng(generator)
+        self._keep(_generator=generator)
         self._keep(
             delay_actor=delay_actor, delay_qvalue=delay_qvalue, num_qvalue_nets=num_qvalue_nets, **options
         )

@@ -170,3 +170,12 @@ def test_agents(cls: type[MAPPOLoss]) -> None:
     td["advantage"] = scaled
     again = cls(gaussian(), critic(), normalize_advantage=False, **plain)(td)
     np.testing.assert_allclose(out["loss_objective"], again["loss_objective"], rtol=1e-6)
+
+
+def test_a_seed_is_of_all_calls() -> None:
+    td, loss = acted(), PPOLoss(gaussian(bounded=True), critic(), generator=0)
+    first, second = loss(td)["entropy"], loss(td)["entropy"]
+    assert first != second
+    np.testing.assert_array_equal(
+        PPOLoss(gaussian(bounded=True), critic(), generator=0)(td)["entropy"], first
+    )

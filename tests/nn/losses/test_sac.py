@@ -81,6 +81,8 @@ def test_target_entropy(spec: Any) -> None:
     assert float(made(target_entropy="auto", action_spec=spec).target_entropy) == -2
     with pytest.raises(RuntimeError, match="target_entropy='auto' needs an action_spec"):
         made(target_entropy="auto")
+    with pytest.raises(RuntimeError, match="target_entropy='auto' needs an action_spec"):
+        made(target_entropy="auto", action_spec=Composite({"other": Bounded(-1, 1, (2,))}))
 
 
 def test_errors_leave_the_batch_as_it_was() -> None:

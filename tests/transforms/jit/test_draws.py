@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 import lite
+import lite.nn
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 X = np.array([[0.5, 1.0, 2.0]])
@@ -66,3 +69,53 @@ def test_other_draws_are_refused() -> None:
     ):
         with pytest.raises(NotImplementedError, match=message):
             lite.jit(function)(np.random.default_rng(0), X)
+
+
+def test_arguments_of_draws_are_sizes_of_the_call() -> None:
+    def function(rng: Any, x: Any) -> Any:
+        rows, order = rng.integers(x.shape[0], size=4), rng.permutation(x.shape[0])
+        return rows, x[order], rng.binomial(x.shape[0], 0.5, 3), x[rng.integers(0, x.shape[0] - 1, 5)]
+
+    def of_products(rng: Any, x: Any) -> Any:
+        return rng.integers(0, np.prod(x.shape), 6)  # a number that does not say where it is from
+
+    step, other = lite.jit(function), lite.jit(of_products)
+    for n in (4, 4, 9, 2):
+        x = np.arange(3.0 * n).reshape(n, 3)
+        one, two = np.random.default_rng(n), np.random.default_rng(n)
+        for got, want in zip(step(one, x), function(two, x), strict=True):
+            np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(other(one, x), of_products(two, x))
+        assert one.bit_generator.state == two.bit_generator.state
+
+
+@each_case("bits", [np.random.PCG64, np.random.MT19937, np.random.Philox, np.random.SFC64])
+def test_a_seed_in_the_function_gives_the_same_numbers_at_each_call(tmp_path: Path, bits: Any) -> None:
+    goes_on = np.random.default_rng(1)
+
+    def function(x: Any) -> Any:
+        normal, own = lite.nn.distributions.Normal(x, x + 1), np.random.Generator(bits(7))
+        return (
+            normal.rsample(rng=own) - normal.rsample(rng=own),
+            normal.rsample(rng=3),
+            normal.rsample(rng=goes_on),
+        )
+
+    step, results = lite.jit(function), []
+    for n in (3, 3, 5):
+        goes_on = np.random.default_rng(n)
+        got = step(np.ones(n))
+        goes_on = np.random.default_rng(n)
+        for x, y in zip(got, function(np.ones(n)), strict=True):
+            np.testing.assert_allclose(x, y)
+        results.append(got)
+    loaded = lite.load_step(step.lower(np.ones(3)).save(tmp_path / "step.onnx"))
+    for _ in range(2):
+        for x, y in zip(loaded(np.ones(3))[:2], results[0][:2], strict=True):
+            np.testing.assert_allclose(x, y)
+
+
+def test_numbers_of_a_generator_that_is_no_argument_are_refused_with_the_way_out() -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(NotImplementedError, match=r"Random numbers do this, but for .* an argument"):
+        lite.jit(lambda x: x + rng.normal(size=3))(X)

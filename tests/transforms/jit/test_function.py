@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import threading
 from typing import Any, NamedTuple
 
@@ -428,3 +430,32 @@ def test_a_forked_process_opens_the_graph_anew() -> None:
         os._exit(0 if np.array_equal(step(w, X), 2 * X) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     np.testing.assert_array_equal(step(w, X), 2 * X)
+
+
+@lite.jit
+def doubled(x: Any) -> Any:
+    return 2 * x
+
+
+class Holder:
+    def __init__(self) -> None:
+        self.net = nn.Linear(3, 2, rng=0)
+
+    @lite.jit(static_argnames="times")
+    def act(self, x: Any, times: int) -> Any:
+        return self.net(x) * times
+
+
+def test_methods_pickles_and_copies() -> None:
+    """Each object has a function of its own, and what is copied or sent elsewhere traces again."""
+    one, two, x = Holder(), Holder(), np.ones((2, 3), np.float32)
+    two.net.weight.data[...] = 1
+    for holder in (one, two):
+        for made in (holder, copy.deepcopy(holder), pickle.loads(pickle.dumps(holder))):
+            np.testing.assert_allclose(made.act(x, times=2), holder.net(x) * 2, rtol=1e-6)
+            assert made.act is made.act
+    other = copy.deepcopy(one)
+    assert other.act.fn.__self__ is other
+    assert pickle.loads(pickle.dumps(doubled)) is doubled
+    tanh = pickle.loads(pickle.dumps(lite.jit(np.tanh, threads=1)))
+    np.testing.assert_allclose(tanh(x), np.tanh(x))
