@@ -167,6 +167,8 @@ class Runner:
     def call(self, given: Sequence[Argument]) -> Any:
         """The result of the function, after what it writes was written to the arguments."""
         leaves = [leaf for argument in given for leaf in argument.leaves]
+        if self._written or self.program.entries:
+            self._refuse_shared(given, leaves)
         inherited = self._pid != os.getpid()
         if inherited:
             self._lock = threading.Lock()  # that of the parent may be held
@@ -176,6 +178,18 @@ class Runner:
             self._fill(given)
             found = self._run(leaves)
             return self._finished(given, leaves, found)
+
+    def _refuse_shared(self, given: Sequence[Argument], leaves: Sequence[Any]) -> None:
+        """ValueError if what the function writes to is there twice: it would see its own writes."""
+        nodes = [node for argument in given for node in argument.containers]
+        for all_of, numbers in ((leaves, self._written), (nodes, {n for n, *_ in self.program.entries})):
+            written = {id(all_of[n]) for n in numbers}
+            if len(written) < len(numbers) or sum([id(x) in written for x in all_of]) > len(written):
+                kind = "array" if all_of is leaves else type(all_of[next(iter(numbers))]).__name__
+                raise ValueError(
+                    f"the function writes to an argument, or an entry of one, that is there twice: pass the "
+                    f"{kind} once, or a copy."
+                )
 
     def state(self, names: Sequence[str], given: Sequence[Argument]) -> Any:
         """The donated arguments as they are now, by name, in the memory that the session reads."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -70,3 +72,25 @@ def test_providers_are_those_of_the_session() -> None:
     np.testing.assert_array_equal(lite.jit(step, providers=["CPUExecutionProvider"])(x), step(x))
     with pytest.raises(ValueError, match="NoSuchProvider"):
         lite.jit(step, providers=["NoSuchProvider"])(x)
+
+
+def test_an_argument_that_is_there_twice_is_not_written() -> None:
+    def added(x: Any, y: Any) -> Any:
+        x += 1
+        return x + y
+
+    def entered(one: Any, two: Any) -> Any:
+        one["x"] = one["x"] + 1
+        return two["x"]
+
+    x, td = np.ones(3), TensorDict(x=np.ones(3))
+    step, other = lite.jit(added), lite.jit(entered)
+    with pytest.raises(ValueError, match="there twice: pass the array once, or a copy"):
+        step(x, x)
+    with pytest.raises(ValueError, match="there twice: pass the TensorDict once, or a copy"):
+        other(td, td)
+    np.testing.assert_array_equal(x, 1)
+    np.testing.assert_array_equal(td["x"], 1)
+    np.testing.assert_array_equal(step(x, x.copy()), 3)
+    np.testing.assert_array_equal(other(td, td.clone()), 1)
+    np.testing.assert_array_equal(lite.jit(lambda x, y: x + y)(x, x), 4)
