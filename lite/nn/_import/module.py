@@ -35,6 +35,9 @@ _FIXED: dict[str, frozenset[int]] = {
     "DequantizeLinear": frozenset(range(1, 3)),
     "QuantizeLinear": frozenset(range(1, 3)),
 }
+_MASKED = {"Add": frozenset({0, 1}), "Where": frozenset({1, 2})}
+_SCALED = {"Mul": frozenset({0, 1}), "Div": frozenset({0, 1})}
+_LOWEST = -65504.0  # of float16: no weight, but what a mask adds
 # Inputs whose numbers say what is computed, such as a size.
 _SETTINGS: dict[str, frozenset[int]] = {
     "Clip": frozenset({1, 2}),
@@ -313,7 +316,19 @@ def _float_weights(graph: OperationGraph) -> tuple[str, ...]:
 
 
 def _fixed(graph: OperationGraph) -> frozenset[str]:
-    return _used(graph, _FIXED)
+    """Weights that do not learn unless they are named: those of `_FIXED`, masks, and numbers that scale.
+
+    torch.onnx writes the causal mask and the factor of an attention as initializers, as it does weights.
+    """
+    found = set(_used(graph, _FIXED))
+    for name in _used(graph, _MASKED) & graph.weights.keys():
+        array = graph.weights[name].array()
+        if array.dtype.kind == "f" and array.size and array.min() <= _LOWEST:
+            found.add(name)
+    for name in _used(graph, _SCALED) & graph.weights.keys():
+        if tuple(read_tensor(graph.weights[name].model, graph.weights[name].span).dims) == (1,):
+            found.add(name)
+    return frozenset(found)
 
 
 def _used(graph: OperationGraph, where: Mapping[str, frozenset[int]]) -> frozenset[str]:
