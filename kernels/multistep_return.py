@@ -220,8 +220,7 @@ def gather_time(
     if gpu is not None:
         from lite.kernels.cuda import multistep_return as cuda
 
-        there: NDArray[Any] = cuda.gather_time(gpu, values, positions, axis)
-        return there
+        return cuda.gather_time(gpu, values, positions, axis)
     outer, time = math.prod(positions.shape[:axis]), positions.shape[axis]
     lanes = math.prod(positions.shape[axis + 1 :])
     target = positions.reshape(outer, time, lanes)

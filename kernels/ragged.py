@@ -215,8 +215,7 @@ def _filled(lengths: NDArray[Any], time: int, side: str) -> NDArray[np.bool_]:
     steps = np.arange(time)
     if side == "left":
         steps = steps[::-1]
-    out: NDArray[np.bool_] = steps < lengths[:, None]
-    return out
+    return steps < lengths[:, None]
 
 
 def _scatter(flat: NDArray[Any], mask: NDArray[np.bool_], padding_value: Any) -> NDArray[Any]:

@@ -65,10 +65,7 @@ def td0_advantage_estimate(
         >>> td0_advantage_estimate(0.5, one, one, one, np.array([[False]]))
         array([[0.5]])
     """
-    result: NDArray[Any] = (
-        td0_return_estimate(gamma, next_state_value, reward, terminated, done=done) - state_value
-    )
-    return result
+    return td0_return_estimate(gamma, next_state_value, reward, terminated, done=done) - state_value
 
 
 def td_lambda_return_estimate(
@@ -106,13 +103,12 @@ def td_lambda_advantage_estimate(
         >>> td_lambda_advantage_estimate(0.5, 0.5, one, one, one, done)[:, 0].tolist()
         [0.65625, 0.625, 0.5]
     """
-    result: NDArray[Any] = (
+    return (
         td_lambda_return_estimate(
             gamma, lmbda, next_state_value, reward, done, terminated, rolling_gamma, time_dim=time_dim
         )
         - state_value
     )
-    return result
 
 
 def td1_return_estimate(

@@ -75,8 +75,7 @@ class Library(NamedTuple):
             return interpreted
         builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
         made = builtin(("PyCFunction_NewEx", ctypes.pythonapi))(self.methods[name], interpreted, None)
-        kernel: Callable[..., Any] = made
-        return kernel
+        return made
 
 
 def find(level: str | None = None, reasons: list[str] | None = None) -> Library | None:

@@ -145,5 +145,4 @@ def _bfloat16(name: str) -> np.dtype[Any]:
         import ml_dtypes
     except ImportError as error:
         raise ImportError(f"{name} is bfloat16, which needs ml_dtypes: pip install ml_dtypes") from error
-    dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-    return dtype
+    return np.dtype(ml_dtypes.bfloat16)

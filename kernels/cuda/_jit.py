@@ -68,5 +68,4 @@ def device(function: F) -> F:
     """Compile a function that kernels call."""
     if SIMULATED:
         return function
-    compiled: F = cuda.jit(function, device=True)
-    return compiled
+    return cuda.jit(function, device=True)

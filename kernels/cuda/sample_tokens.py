@@ -136,8 +136,7 @@ def _packed(gpu: Gpu, kept: DeviceArray, size: int, offsets: NDArray[np.int64]) 
         return np.zeros(0, np.int32)
     out = gpu.scratch(int(offsets[-1]), np.int32)
     gpu.launch(pack, len(offsets) - 1, _THREADS, kept, size, gpu.upload(offsets), out)
-    ids: NDArray[np.int32] = gpu.fetch(out)
-    return ids
+    return gpu.fetch(out)
 
 
 def narrowed(gpu: Gpu, log_probs: DeviceArray) -> DeviceArray:

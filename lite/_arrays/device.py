@@ -123,8 +123,7 @@ def _to_host(value: Any) -> Array:
     if has_namespace(value):
         return np.asarray(value)
     if not hasattr(value, "copy_to_host"):
-        out: Array = value.get()
-        return out
+        return value.get()
     if any(step < 0 for step in value.strides):  # Numba copies only contiguous memory
         value = DeviceArray(value).copy().leaf
     out = value.copy_to_host()
@@ -252,8 +251,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        dtype: np.dtype[Any] = self.leaf.dtype
-        return dtype
+        return self.leaf.dtype
 
     @property
     def size(self) -> int:

@@ -113,8 +113,7 @@ def extension_dtype(name: str) -> Dtype:
     found = getattr(ml_dtypes, name, None)
     if found is None:
         raise TypeError(f"no NumPy dtype for {name}; cast to another dtype first.")
-    dtype: Dtype = np.dtype(found)
-    return dtype
+    return np.dtype(found)
 
 
 def as_dtype(dtype: Any) -> Dtype:

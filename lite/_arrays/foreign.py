@@ -9,7 +9,6 @@ import numpy as np
 
 from lite._arrays.device import require_cuda
 from lite._arrays.dtypes import extension_dtype
-from lite._arrays.types import Array
 
 # Names that NumPy knows itself; the others torch has are those of ml_dtypes (bfloat16, float8_*).
 _NATIVE = frozenset(
@@ -64,8 +63,7 @@ def from_dlpack(array: Any) -> Any:
         return np.from_dlpack(array)
     except (BufferError, RuntimeError, TypeError):
         # NumPy imports no extension dtypes; __array__ of their libraries shares memory, too.
-        out: Array = np.asarray(array)
-        return out
+        return np.asarray(array)
 
 
 def _from_tensor(tensor: Any) -> Any:

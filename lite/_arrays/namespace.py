@@ -68,8 +68,7 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Dtype of the elements."""
-        dtype: np.dtype[Any] = self.leaf.dtype
-        return dtype
+        return self.leaf.dtype
 
     @property
     def flags(self) -> _Flags:

@@ -281,8 +281,7 @@ def _pad(stack: Any, op: batch_ops.Pad) -> Any:
             return ()
         like = padded(parts[at]) if parts else class_registry.dense._make({}, inner)
         row = like._run(batch_ops.Unsqueeze(like.batch_size, 0))
-        none: Sequence[Any] = row._run(batch_ops.Pad((1,), [-1], [count], op.value)).unbind(0)
-        return none
+        return row._run(batch_ops.Pad((1,), [-1], [count], op.value)).unbind(0)
 
     inner = op.shape[:dim] + op.shape[dim + 1 :] + stack.batch_size[op.ndim :]
     rows = [*new(first, 0), *map(padded, kept), *new(total - first - len(kept), -1)]

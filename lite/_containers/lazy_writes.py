@@ -282,8 +282,7 @@ def _matching_parts(stack: Any, source: object) -> Sequence[Any] | None:
         return node.unbind(dim) if rows else None
     if len(node.tensordicts) != len(stack.tensordicts):
         raise ValueError("cannot update stacked tensordicts with different shapes.")
-    parts: Sequence[Any] = node.tensordicts
-    return parts
+    return node.tensordicts
 
 
 # -- at an index of the batch ------------------------------------------------------------------------------

@@ -230,8 +230,7 @@ def _items(state: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 def _node_metadata(state: object) -> dict[str, Any]:
     """The metadata of a node of a nested state dict."""
-    metadata: dict[str, Any] = getattr(state, "_metadata", {}).get("", {})
-    return metadata
+    return getattr(state, "_metadata", {}).get("", {})
 
 
 def _object(value: object) -> NonTensorBase | None:

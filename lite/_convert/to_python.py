@@ -93,8 +93,7 @@ def numpy(td: Container) -> dict[str, Any]:
     Raises:
         RuntimeError: results of gradients; td.detach() has their values.
     """
-    out: dict[str, Any] = td.to_dict(retain_none=False, convert_tensors="numpy")
-    return out
+    return td.to_dict(retain_none=False, convert_tensors="numpy")
 
 
 def tolist(
@@ -192,8 +191,7 @@ def _column(td: Container, key: str, entry: Any) -> Array:
         return np.asarray(wrap(stored(entry)))
     node = td._as_node(entry)
     if node is not None:
-        column: Array = node.to_struct_array()
-        return column
+        return node.to_struct_array()
     objects = entry._objects()
     if not all(isinstance(item, str) for item in objects.flat):
         raise TypeError(f"the objects at key {key!r} have no field type; only strings can be fields.")

@@ -122,8 +122,7 @@ def apply_(td: T, fn: Callable[..., Any], *others: object, **kwargs: object) -> 
         >>> td.apply_(lambda x: x + 1)["a"]
         array([1., 1.])
     """
-    out: T | None = td.apply(fn, *others, inplace=True, **kwargs)
-    return out
+    return td.apply(fn, *others, inplace=True, **kwargs)
 
 
 def named_apply(

@@ -30,10 +30,9 @@ def _cast(name: str, dtype: str) -> SelfMethod:
     def method(self: Any) -> Any:
         return _astype(self, as_dtype(dtype) if known is None else known)
 
-    out: SelfMethod = described(
+    return described(
         method, name, f"Cast every array to {dtype}; arrays that have it already are not copied."
     )
-    return out
 
 
 class DtypeCasts(Container):
@@ -289,8 +288,7 @@ def data(td: T) -> T:
 
 
 def _view_dtype(td: T, dtype: np.dtype[Any], batch_size: object) -> T:
-    out: T = td.apply(lambda x: x.view(dtype), batch_size=batch_size)
-    return out
+    return td.apply(lambda x: x.view(dtype), batch_size=batch_size)
 
 
 def bytes(td: Container, *, count_duplicates: bool = True) -> int:

@@ -162,8 +162,7 @@ def _newly(name: str, make: Callable[..., Array], what: str) -> ArgsMethod:
         out = _resized(td, as_shape(size, "size"), make, kind, empty_lazy)
         return out if device is None else out.to(device)
 
-    out: ArgsMethod = described(method, name, f"{what} with another batch size{_NEW}")
-    return out
+    return described(method, name, f"{what} with another batch size{_NEW}")
 
 
 _NEW = """; feature dimensions and dtypes are kept.

@@ -530,8 +530,7 @@ _KINDS: dict[type, Any] = {bool: np.dtype(np.bool_), int: int, float: float, com
 
 @lru_cache(maxsize=1024)
 def _result_dtype(fn: np.ufunc, kinds: tuple[Any, ...]) -> np.dtype[Any]:
-    dtype: np.dtype[Any] = fn.resolve_dtypes((*kinds, None))[-1]
-    return dtype
+    return fn.resolve_dtypes((*kinds, None))[-1]
 
 
 def _check_cast(result: np.dtype[Any], target: np.dtype[Any]) -> None:

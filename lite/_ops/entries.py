@@ -155,8 +155,7 @@ def _without_empty_nodes(td: Container, paths: list[Path], out: object) -> Any:
 
 def filter_non_tensor_data(td: T) -> T:
     """A TensorDict without non-tensor entries, at any depth; arrays are aliased."""
-    out: T = map_tree(td, keep, lambda payload, _: None)
-    return out
+    return map_tree(td, keep, lambda payload, _: None)
 
 
 def non_tensor_items(td: Container, include_nested: bool = False) -> Iterator[tuple[NestedKey, Any]]:
@@ -270,5 +269,4 @@ def _address(leaf: Array, storage: bool) -> int:
         return int(base.unsafe_buffer_pointer())
     while storage and isinstance(base.base, np.ndarray):
         base = base.base
-    address: int = base.__array_interface__["data"][0]
-    return address
+    return base.__array_interface__["data"][0]

@@ -110,8 +110,7 @@ class Node(Operand):
 
     @property
     def batch_size(self) -> Shape:  # type: ignore[override]
-        size: Shape = self.td.batch_size
-        return size
+        return self.td.batch_size
 
     def leaf(self, key: str, entry: Any) -> Any:
         value = self.td._get_entry(key)

@@ -179,8 +179,7 @@ def predicate(name: str) -> SelfMethod:
     def method(self: Any) -> Any:
         return elementwise(self, fn, ())
 
-    out: SelfMethod = described(method, name, f"`{name}` of every array ({op.doc}); non-tensor data is kept.")
-    return out
+    return described(method, name, f"`{name}` of every array ({op.doc}); non-tensor data is kept.")
 
 
 def binary(name: str) -> tuple[ArgsMethod, ArgsMethod]:
@@ -267,8 +266,7 @@ def operator(name: str) -> AnyMethod:
         return elementwise(self, fn, (other,))
 
     doc = f"`self {op.symbol} other`" if op.operands else f"`{op.symbol}self`"
-    out: AnyMethod = described(two if op.operands else one, name, doc)
-    return out
+    return described(two if op.operands else one, name, doc)
 
 
 def eq(td: Container, other: object) -> Any:

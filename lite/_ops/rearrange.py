@@ -356,8 +356,7 @@ def expand_as(td: T, other: Any) -> T:
     node = td._as_node(other)
     if node is None:
         return td.expand(np.shape(other))
-    out: T = td.expand(node.batch_size).apply(_like_shape, node, filter_empty=False)
-    return out
+    return td.expand(node.batch_size).apply(_like_shape, node, filter_empty=False)
 
 
 def _like_shape(leaf: Any, other: Any) -> Any:

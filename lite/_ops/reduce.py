@@ -213,8 +213,7 @@ _ARGUMENTS = """
 
 
 def _documented(method: Any, name: str, what: str, option: str = "") -> AnyMethod:
-    out: AnyMethod = described(method, name, f"{what}\n{_ARGUMENTS.format(option=option)}")
-    return out
+    return described(method, name, f"{what}\n{_ARGUMENTS.format(option=option)}")
 
 
 def _run(
@@ -309,8 +308,7 @@ def _extremes(name: str, fns: tuple[Reducer, Reducer], what: str) -> AnyMethod:
             return values
         return Extremes(values, _run(self, name, where, dim, keepdim, reduce))
 
-    out: AnyMethod = described(method, name, f"{what}\n{_EXTREMES}")
-    return out
+    return described(method, name, f"{what}\n{_EXTREMES}")
 
 
 _EXTREMES = """
@@ -343,8 +341,7 @@ def _truth(name: str, fns: tuple[Reducer, Callable[[Any], bool]], what: str) -> 
             ) from error
         return reduced(self, name, fn, scope)
 
-    out: AnyMethod = described(method, name, what)
-    return out
+    return described(method, name, what)
 
 
 _ALL = """Whether every element is true: a bool over all arrays, or a TensorDict over `dim`.

@@ -69,8 +69,7 @@ def _cumulative(name: str, ufunc: np.ufunc, what: str) -> AnyMethod:
     def method(self: Any, dim: int, *, dtype: DTypeLike | None = None) -> Any:
         return _along(self, name, dim, _running(ufunc, None if dtype is None else as_dtype(dtype)))
 
-    out: AnyMethod = described(method, name, f"{what} along batch dimension `dim`, in `dtype` if given.")
-    return out
+    return described(method, name, f"{what} along batch dimension `dim`, in `dtype` if given.")
 
 
 def _cumulative_extremes(name: str, ufunc: np.ufunc, what: str) -> AnyMethod:
@@ -81,8 +80,7 @@ def _cumulative_extremes(name: str, ufunc: np.ufunc, what: str) -> AnyMethod:
         return Extremes(found, _along(self, name, dim, indices, reduce)) if return_indices else found
 
     doc = f"{what} so far along batch dimension `dim`.\n{_CUMULATIVE}"
-    out: AnyMethod = described(method, name, doc)
-    return out
+    return described(method, name, doc)
 
 
 _CUMULATIVE = """

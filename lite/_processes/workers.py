@@ -94,8 +94,7 @@ def call_given(pool: Any, fn: Callable[[Any], Any], chunks: Iterable[Any], order
     if hasattr(pool, "submit"):
         ahead = _AHEAD * (getattr(pool, "_max_workers", None) or os.cpu_count() or 1)
         return _windowed(lambda chunk: pool.submit(fn, chunk), ahead, chunks, ordered)
-    results: Iterator[Any] = (pool.imap if ordered else pool.imap_unordered)(fn, chunks)
-    return results
+    return (pool.imap if ordered else pool.imap_unordered)(fn, chunks)
 
 
 def _windowed(

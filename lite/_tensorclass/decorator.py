@@ -96,8 +96,7 @@ def _decorated(cls: type[T], options: dict[str, bool]) -> type[T]:
     }
     if dataclasses.is_dataclass(cls) and not issubclass(cls, TensorClass):
         namespace |= _undone(cls)
-    out: Any = types.new_class(cls.__name__, bases, options, lambda ns: ns.update(namespace))
-    return out
+    return types.new_class(cls.__name__, bases, options, lambda ns: ns.update(namespace))
 
 
 def _undone(cls: Any) -> dict[str, Any]:

@@ -294,8 +294,7 @@ class TensorClass(TensorCollection):
 
     def from_dict_instance(self, input_dict: Mapping[str, Any], **options: object) -> Self:
         """See `TensorDict.from_dict_instance`; values are cast to the fields of a class with `autocast`."""
-        out: Self = self._call("from_dict_instance", (self._cast_values(input_dict),), options)
-        return out
+        return self._call("from_dict_instance", (self._cast_values(input_dict),), options)
 
     def _was_deleted(self) -> Set[str]:
         return getattr(self, "_deleted", frozenset()) if self._deletes else frozenset()

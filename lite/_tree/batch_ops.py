@@ -91,8 +91,7 @@ class View(Reshape):
         # A contiguous array is never copied, so the slower check is left out.
         if value.flags.c_contiguous or value.dtype == object:
             return value.reshape(full)
-        out: Array = value.reshape(full, copy=False)
-        return out
+        return value.reshape(full, copy=False)
 
 
 class Unsqueeze(Reshape):
@@ -314,8 +313,7 @@ class Take(Index):
             flags = value.flags
             if flags.c_contiguous and flags.aligned:
                 return value.take(self.rows, self.dim)
-        out: Array = value[self.index]
-        return out
+        return value[self.index]
 
     def names(self, names: list[str | None]) -> Names:
         return names

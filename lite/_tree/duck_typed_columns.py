@@ -100,8 +100,7 @@ def column_values(series: Any) -> Array:
         series, "to_numpy"
     ):  # also with a time zone, where to_numpy() gives objects
         return np.asarray(series.to_numpy(dtype=unit)).astype(np.int64)
-    values: Array = np.asarray(series.to_numpy() if hasattr(series, "to_numpy") else series)
-    return values
+    return np.asarray(series.to_numpy() if hasattr(series, "to_numpy") else series)
 
 
 def _refusal(value: object, reason: str) -> Exception:

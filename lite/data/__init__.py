@@ -19,95 +19,101 @@ from typing import TYPE_CHECKING, Any
 from lite import _lazy_hooks
 
 if TYPE_CHECKING:
-    from lite.data.collectors.collector import Collector
-    from lite.data.collectors.evaluator import Evaluator
-    from lite.data.collectors.llm_collector import LLMCollector
-    from lite.data.collectors.multi_collector import AsyncCollector, MultiAsyncCollector, MultiSyncCollector
-    from lite.data.collectors.ray_collector import RayCollector
-    from lite.data.datasets.lerobot import lerobot_to_memmap
-    from lite.data.datasets.minari import minari_to_memmap
-    from lite.data.datasets.minari_replay import MinariExperienceReplay
-    from lite.data.logging.csv_logger import CSVExperiment, CSVLogger
-    from lite.data.logging.curves import plot_csv
-    from lite.data.logging.get_logger import generate_exp_name, get_logger
-    from lite.data.logging.logger import Logger
-    from lite.data.logging.mlflow_logger import MLFlowLogger
-    from lite.data.logging.pixel_render import PixelRenderTransform
-    from lite.data.logging.tensorboard_logger import TensorboardLogger
-    from lite.data.logging.timeit import timeit
-    from lite.data.logging.video_recorder import VideoRecorder
-    from lite.data.logging.wandb_logger import WandbLogger
-    from lite.data.replay.her_replay_buffer import HERReplayBuffer, HindsightStrategy
-    from lite.data.replay.mapped_storage import LazyMemmapStorage
-    from lite.data.replay.max_value_writer import TensorDictMaxValueWriter
-    from lite.data.replay.prefill import prefill_replay_buffer
+    from lite.data.collectors.collector import Collector as Collector
+    from lite.data.collectors.evaluator import Evaluator as Evaluator
+    from lite.data.collectors.llm_collector import LLMCollector as LLMCollector
+    from lite.data.collectors.multi_collector import AsyncCollector as AsyncCollector
+    from lite.data.collectors.multi_collector import MultiAsyncCollector as MultiAsyncCollector
+    from lite.data.collectors.multi_collector import MultiSyncCollector as MultiSyncCollector
+    from lite.data.collectors.ray_collector import RayCollector as RayCollector
+    from lite.data.datasets.lerobot import lerobot_to_memmap as lerobot_to_memmap
+    from lite.data.datasets.minari import minari_to_memmap as minari_to_memmap
+    from lite.data.datasets.minari_replay import MinariExperienceReplay as MinariExperienceReplay
+    from lite.data.logging.csv_logger import CSVExperiment as CSVExperiment
+    from lite.data.logging.csv_logger import CSVLogger as CSVLogger
+    from lite.data.logging.curves import plot_csv as plot_csv
+    from lite.data.logging.get_logger import generate_exp_name as generate_exp_name
+    from lite.data.logging.get_logger import get_logger as get_logger
+    from lite.data.logging.logger import Logger as Logger
+    from lite.data.logging.mlflow_logger import MLFlowLogger as MLFlowLogger
+    from lite.data.logging.pixel_render import PixelRenderTransform as PixelRenderTransform
+    from lite.data.logging.tensorboard_logger import TensorboardLogger as TensorboardLogger
+    from lite.data.logging.timeit import timeit as timeit
+    from lite.data.logging.video_recorder import VideoRecorder as VideoRecorder
+    from lite.data.logging.wandb_logger import WandbLogger as WandbLogger
+    from lite.data.replay.her_replay_buffer import HERReplayBuffer as HERReplayBuffer
+    from lite.data.replay.her_replay_buffer import HindsightStrategy as HindsightStrategy
+    from lite.data.replay.mapped_storage import LazyMemmapStorage as LazyMemmapStorage
+    from lite.data.replay.max_value_writer import TensorDictMaxValueWriter as TensorDictMaxValueWriter
+    from lite.data.replay.prefill import prefill_replay_buffer as prefill_replay_buffer
+    from lite.data.replay.prioritized_replay_buffer import PrioritizedReplayBuffer as PrioritizedReplayBuffer
     from lite.data.replay.prioritized_replay_buffer import (
-        PrioritizedReplayBuffer,
-        TensorDictPrioritizedReplayBuffer,
+        TensorDictPrioritizedReplayBuffer as TensorDictPrioritizedReplayBuffer,
     )
-    from lite.data.replay.prioritized_sampler import PrioritizedSampler
-    from lite.data.replay.prioritized_slice_sampler import PrioritizedSliceSampler
-    from lite.data.replay.ray_replay_buffer import RayReplayBuffer
-    from lite.data.replay.replay_buffer import ReplayBuffer
-    from lite.data.replay.samplers import (
-        RandomSampler,
-        Sampler,
-        SamplerWithoutReplacement,
-        StalenessAwareSampler,
+    from lite.data.replay.prioritized_sampler import PrioritizedSampler as PrioritizedSampler
+    from lite.data.replay.prioritized_slice_sampler import PrioritizedSliceSampler as PrioritizedSliceSampler
+    from lite.data.replay.ray_replay_buffer import RayReplayBuffer as RayReplayBuffer
+    from lite.data.replay.replay_buffer import ReplayBuffer as ReplayBuffer
+    from lite.data.replay.samplers import RandomSampler as RandomSampler
+    from lite.data.replay.samplers import Sampler as Sampler
+    from lite.data.replay.samplers import SamplerWithoutReplacement as SamplerWithoutReplacement
+    from lite.data.replay.samplers import StalenessAwareSampler as StalenessAwareSampler
+    from lite.data.replay.slice_sampler import SliceSampler as SliceSampler
+    from lite.data.replay.slice_sampler import (
+        SliceSamplerWithoutReplacement as SliceSamplerWithoutReplacement,
     )
-    from lite.data.replay.slice_sampler import SliceSampler, SliceSamplerWithoutReplacement
-    from lite.data.replay.storages import LazyStackStorage, ListStorage, Storage
-    from lite.data.replay.tensor_storage import LazyTensorStorage, TensorStorage
-    from lite.data.replay.tensordict_replay_buffer import TensorDictReplayBuffer
-    from lite.data.replay.writers import (
-        ImmutableDatasetWriter,
-        RoundRobinWriter,
-        TensorDictRoundRobinWriter,
-        Writer,
-    )
-    from lite.data.tables.row_seeds import row_seeds
-    from lite.data.tables.transform_batches import TransformBatches
-    from lite.data.trajectories.densify_reward import DensifyReward
-    from lite.data.trajectories.multistep import MultiStep
-    from lite.data.trajectories.multistep_transform import MultiStepTransform
-    from lite.data.trajectories.split_trajectories import split_trajectories
-    from lite.data.trajectories.token_transitions import TokenTransitions
-    from lite.data.values.group_advantages import GroupAdvantage, MCAdvantage, group_advantages
-    from lite.data.values.group_selection import MCAdvantageSelector
-    from lite.envs.environments import EnvError
-    from lite.envs.random_policy import RandomPolicy
-    from lite.envs.transforms.step_transforms import (
-        InitTracker,
-        RewardSum,
-        StepCounter,
-        StepTransform,
-        TensorDictPrimer,
-    )
-    from lite.nn.values import (
-        GAE,
-        MultiAgentGAE,
-        Retrace,
-        TD0Estimator,
-        TD1Estimator,
-        TDLambdaEstimator,
-        ValueEstimatorBase,
-        VTrace,
-    )
-    from lite.specs.arrays import (
-        Binary,
-        Bounded,
-        BoundedContinuous,
-        Categorical,
-        OneHot,
-        Unbounded,
-        UnboundedContinuous,
-        UnboundedDiscrete,
-    )
-    from lite.specs.base import TensorSpec
-    from lite.specs.boxes import BoxList, CategoricalBox, ContinuousBox
-    from lite.specs.composite import Composite
-    from lite.specs.multi_categorical import MultiCategorical, MultiOneHot
-    from lite.specs.objects import NonTensor
+    from lite.data.replay.storages import LazyStackStorage as LazyStackStorage
+    from lite.data.replay.storages import ListStorage as ListStorage
+    from lite.data.replay.storages import Storage as Storage
+    from lite.data.replay.tensor_storage import LazyTensorStorage as LazyTensorStorage
+    from lite.data.replay.tensor_storage import TensorStorage as TensorStorage
+    from lite.data.replay.tensordict_replay_buffer import TensorDictReplayBuffer as TensorDictReplayBuffer
+    from lite.data.replay.writers import ImmutableDatasetWriter as ImmutableDatasetWriter
+    from lite.data.replay.writers import RoundRobinWriter as RoundRobinWriter
+    from lite.data.replay.writers import TensorDictRoundRobinWriter as TensorDictRoundRobinWriter
+    from lite.data.replay.writers import Writer as Writer
+    from lite.data.tables.row_seeds import row_seeds as row_seeds
+    from lite.data.tables.transform_batches import TransformBatches as TransformBatches
+    from lite.data.trajectories.densify_reward import DensifyReward as DensifyReward
+    from lite.data.trajectories.multistep import MultiStep as MultiStep
+    from lite.data.trajectories.multistep_transform import MultiStepTransform as MultiStepTransform
+    from lite.data.trajectories.split_trajectories import split_trajectories as split_trajectories
+    from lite.data.trajectories.token_transitions import TokenTransitions as TokenTransitions
+    from lite.data.values.group_advantages import GroupAdvantage as GroupAdvantage
+    from lite.data.values.group_advantages import MCAdvantage as MCAdvantage
+    from lite.data.values.group_advantages import group_advantages as group_advantages
+    from lite.data.values.group_selection import MCAdvantageSelector as MCAdvantageSelector
+    from lite.envs.environments import EnvError as EnvError
+    from lite.envs.random_policy import RandomPolicy as RandomPolicy
+    from lite.envs.transforms.step_transforms import InitTracker as InitTracker
+    from lite.envs.transforms.step_transforms import RewardSum as RewardSum
+    from lite.envs.transforms.step_transforms import StepCounter as StepCounter
+    from lite.envs.transforms.step_transforms import StepTransform as StepTransform
+    from lite.envs.transforms.step_transforms import TensorDictPrimer as TensorDictPrimer
+    from lite.nn.values import GAE as GAE
+    from lite.nn.values import MultiAgentGAE as MultiAgentGAE
+    from lite.nn.values import Retrace as Retrace
+    from lite.nn.values import TD0Estimator as TD0Estimator
+    from lite.nn.values import TD1Estimator as TD1Estimator
+    from lite.nn.values import TDLambdaEstimator as TDLambdaEstimator
+    from lite.nn.values import ValueEstimatorBase as ValueEstimatorBase
+    from lite.nn.values import VTrace as VTrace
+    from lite.specs.arrays import Binary as Binary
+    from lite.specs.arrays import Bounded as Bounded
+    from lite.specs.arrays import BoundedContinuous as BoundedContinuous
+    from lite.specs.arrays import Categorical as Categorical
+    from lite.specs.arrays import OneHot as OneHot
+    from lite.specs.arrays import Unbounded as Unbounded
+    from lite.specs.arrays import UnboundedContinuous as UnboundedContinuous
+    from lite.specs.arrays import UnboundedDiscrete as UnboundedDiscrete
+    from lite.specs.base import TensorSpec as TensorSpec
+    from lite.specs.boxes import BoxList as BoxList
+    from lite.specs.boxes import CategoricalBox as CategoricalBox
+    from lite.specs.boxes import ContinuousBox as ContinuousBox
+    from lite.specs.composite import Composite as Composite
+    from lite.specs.multi_categorical import MultiCategorical as MultiCategorical
+    from lite.specs.multi_categorical import MultiOneHot as MultiOneHot
+    from lite.specs.objects import NonTensor as NonTensor
 
 # The public names by what defines them.
 _NAMES = {
@@ -170,99 +176,7 @@ _NAMES = {
 }
 _FILE_OF = {name: file for file, names in _NAMES.items() for name in names.split()}
 
-__all__ = [
-    "GAE",
-    "AsyncCollector",
-    "Binary",
-    "Bounded",
-    "BoundedContinuous",
-    "BoxList",
-    "CSVExperiment",
-    "CSVLogger",
-    "Categorical",
-    "CategoricalBox",
-    "Collector",
-    "Composite",
-    "ContinuousBox",
-    "DensifyReward",
-    "EnvError",
-    "Evaluator",
-    "GroupAdvantage",
-    "HERReplayBuffer",
-    "HindsightStrategy",
-    "ImmutableDatasetWriter",
-    "InitTracker",
-    "LLMCollector",
-    "LazyMemmapStorage",
-    "LazyStackStorage",
-    "LazyTensorStorage",
-    "ListStorage",
-    "Logger",
-    "MCAdvantage",
-    "MCAdvantageSelector",
-    "MLFlowLogger",
-    "MinariExperienceReplay",
-    "MultiAgentGAE",
-    "MultiAsyncCollector",
-    "MultiCategorical",
-    "MultiOneHot",
-    "MultiStep",
-    "MultiStepTransform",
-    "MultiSyncCollector",
-    "NonTensor",
-    "OneHot",
-    "PixelRenderTransform",
-    "PrioritizedReplayBuffer",
-    "PrioritizedSampler",
-    "PrioritizedSliceSampler",
-    "RandomPolicy",
-    "RandomSampler",
-    "RayCollector",
-    "RayReplayBuffer",
-    "ReplayBuffer",
-    "Retrace",
-    "RewardSum",
-    "RoundRobinWriter",
-    "Sampler",
-    "SamplerWithoutReplacement",
-    "SliceSampler",
-    "SliceSamplerWithoutReplacement",
-    "StalenessAwareSampler",
-    "StepCounter",
-    "StepTransform",
-    "Storage",
-    "TD0Estimator",
-    "TD1Estimator",
-    "TDLambdaEstimator",
-    "TensorDictMaxValueWriter",
-    "TensorDictPrimer",
-    "TensorDictPrioritizedReplayBuffer",
-    "TensorDictReplayBuffer",
-    "TensorDictRoundRobinWriter",
-    "TensorSpec",
-    "TensorStorage",
-    "TensorboardLogger",
-    "TokenTransitions",
-    "TransformBatches",
-    "Unbounded",
-    "UnboundedContinuous",
-    "UnboundedDiscrete",
-    "VTrace",
-    "ValueEstimatorBase",
-    "VideoRecorder",
-    "WandbLogger",
-    "Writer",
-    "generate_exp_name",
-    "get_logger",
-    "group_advantages",
-    "lerobot_to_memmap",
-    "minari_to_memmap",
-    "plot_csv",
-    "prefill_replay_buffer",
-    "row_seeds",
-    "split_trajectories",
-    "timeit",
-]
+__all__ = sorted(_FILE_OF, key=lambda name: (not name.isupper(), name[0].islower(), name))
 
 
 def __getattr__(name: str) -> Any:

@@ -22,18 +22,24 @@ from lite import _lazy_hooks
 from lite.envs import transforms
 
 if TYPE_CHECKING:
-    from lite.envs.base import EnvBase
-    from lite.envs.done_states import terminated_or_truncated
-    from lite.envs.env_creator import EnvCreator
-    from lite.envs.environments import EnvError
-    from lite.envs.exploration import ExplorationType, exploration_type, set_exploration_type
-    from lite.envs.gym import GymEnv, GymWrapper, set_gym_backend
-    from lite.envs.info_readers import BaseInfoDictReader, default_info_dict_reader
-    from lite.envs.mdp_steps import step_mdp
-    from lite.envs.parallel_env import ParallelEnv
-    from lite.envs.random_policy import RandomPolicy
-    from lite.envs.serial_env import SerialEnv
-    from lite.envs.spec_checks import check_env_specs, make_composite_from_td
+    from lite.envs.base import EnvBase as EnvBase
+    from lite.envs.done_states import terminated_or_truncated as terminated_or_truncated
+    from lite.envs.env_creator import EnvCreator as EnvCreator
+    from lite.envs.environments import EnvError as EnvError
+    from lite.envs.exploration import ExplorationType as ExplorationType
+    from lite.envs.exploration import exploration_type as exploration_type
+    from lite.envs.exploration import set_exploration_type as set_exploration_type
+    from lite.envs.gym import GymEnv as GymEnv
+    from lite.envs.gym import GymWrapper as GymWrapper
+    from lite.envs.gym import set_gym_backend as set_gym_backend
+    from lite.envs.info_readers import BaseInfoDictReader as BaseInfoDictReader
+    from lite.envs.info_readers import default_info_dict_reader as default_info_dict_reader
+    from lite.envs.mdp_steps import step_mdp as step_mdp
+    from lite.envs.parallel_env import ParallelEnv as ParallelEnv
+    from lite.envs.random_policy import RandomPolicy as RandomPolicy
+    from lite.envs.serial_env import SerialEnv as SerialEnv
+    from lite.envs.spec_checks import check_env_specs as check_env_specs
+    from lite.envs.spec_checks import make_composite_from_td as make_composite_from_td
     from lite.envs.transforms import *  # noqa: F403
 
 # The public names by what defines them.
@@ -54,28 +60,7 @@ _NAMES = {
 }
 _FILE_OF = {name: file for file, names in _NAMES.items() for name in names.split()}
 
-__all__ = [
-    "BaseInfoDictReader",
-    "EnvBase",
-    "EnvCreator",
-    "EnvError",
-    "ExplorationType",
-    "GymEnv",
-    "GymWrapper",
-    "ParallelEnv",
-    "RandomPolicy",
-    "SerialEnv",
-    "check_env_specs",
-    "default_info_dict_reader",
-    "exploration_type",
-    "make_composite_from_td",
-    "set_exploration_type",
-    "set_gym_backend",
-    "step_mdp",
-    "terminated_or_truncated",
-]
-__all__ += transforms.__all__
-__all__.sort()
+__all__ = sorted(_FILE_OF, key=lambda name: (not name.isupper(), name[0].islower(), name))
 
 
 def __getattr__(name: str) -> Any:

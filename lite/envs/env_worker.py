@@ -33,8 +33,7 @@ def packed(make: Callable[..., Any], kwargs: dict[str, Any]) -> bytes:
                 f"create_env_fn cannot be sent to a process ({error}): define it at the top of a module, "
                 "or install cloudpickle."
             ) from error
-        data: bytes = cloudpickle.dumps((make, kwargs))
-        return data
+        return cloudpickle.dumps((make, kwargs))
 
 
 class Rows:

@@ -180,8 +180,7 @@ class ParallelEnv(BatchedEnvBase):
     def _seed_one(self, i: int, seed: int | None, static_seed: bool) -> int | None:
         self._send(i, SEED + pickle.dumps((seed, static_seed)))
         only = np.arange(self.num_workers) == i
-        new: int | None = pickle.loads(self._replies(only)[0])
-        return new
+        return pickle.loads(self._replies(only)[0])
 
     # -- processes ------------------------------------------------------------------------------
 

@@ -75,8 +75,7 @@ class SerialEnv(BatchedEnvBase):
         return maybe_dense_stack(parts, 0)
 
     def _seed_one(self, i: int, seed: int | None, static_seed: bool) -> int | None:
-        new: int | None = self._envs[i].set_seed(seed, static_seed=static_seed)
-        return new
+        return self._envs[i].set_seed(seed, static_seed=static_seed)
 
     def __getitem__(self, index: Any) -> Any:
         """The environment of a number; or a list of those of a slice."""

@@ -393,8 +393,7 @@ def group_optimizers(*optimizers: Optimizer | None) -> Optimizer:
     if not all(optimizer.param_groups for optimizer in given):
         raise ValueError(f"optimizers must be over parameters, got a {classes[0]} without any.")
     cls: Any = type(given[0])
-    grouped: Optimizer = cls([group for optimizer in given for group in optimizer.param_groups])
-    return grouped
+    return cls([group for optimizer in given for group in optimizer.param_groups])
 
 
 def _is_number(value: Any) -> bool:

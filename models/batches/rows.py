@@ -61,8 +61,7 @@ def end_ids(model: Loaded, messages: Sequence[Mapping[str, Any]]) -> list[int]:
         return fallback
 
     def render(turns: Sequence[Mapping[str, Any]], **options: Any) -> str:
-        text: str = tokenizer.apply_chat_template(turns, tokenize=False, **options)
-        return text
+        return tokenizer.apply_chat_template(turns, tokenize=False, **options)
 
     try:
         tail = tokenizer.encode(turn_end(render, messages), add_special_tokens=False)

@@ -458,8 +458,7 @@ class OnnxDecoder:
             ValueError: if the prompt is empty, longer than the model's context, or holds ids outside the
                 vocabulary. The row is as before then.
         """
-        logits: NDArray[np.float32] = np.asarray(self.prefill_rows([row], [ids]))[0]
-        return logits
+        return np.asarray(self.prefill_rows([row], [ids]))[0]
 
     @_in_turn
     def prefill_rows(self, rows: Sequence[int], prompts: Sequence[ArrayLike]) -> Logits:

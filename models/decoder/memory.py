@@ -66,8 +66,7 @@ class DeviceBuffer:
         if self.device != "cpu":
             raise TypeError(f"a buffer on {self.device} has no NumPy view")
         first = -self._held.__array_interface__["data"][0] % _ALIGNMENT
-        view: NDArray[np.uint8] = self._held[first : first + self.size]
-        return view
+        return self._held[first : first + self.size]
 
     def zero(self) -> None:
         """Set every byte to 0, as masked values are still multiplied and must be finite."""

@@ -52,8 +52,7 @@ class OutputRows:
                 known = {i: known[i] for i in wanted if i in known}
             new = np.array(self._vectors[missing], np.float32)
             known = self._read = {**known, **dict(zip(missing, new, strict=True))}  # threads have their own
-        scores: NDArray[np.float32] = np.array([known[i] @ hidden for i in wanted], np.float32)
-        return scores
+        return np.array([known[i] @ hidden for i in wanted], np.float32)
 
 
 def output_rows(

@@ -157,8 +157,7 @@ def _compiled(grammar: Grammar, vocab_size: int, eos_token_ids: tuple[int, ...])
 
 def _reason(matcher: Any) -> str:
     """The error message, without the matcher's state."""
-    reason: str = matcher.get_error().split("<state>")[0].strip()
-    return reason
+    return matcher.get_error().split("<state>")[0].strip()
 
 
 @functools.lru_cache(maxsize=4)

@@ -100,14 +100,12 @@ class OnnxModule(TensorDictModule):
     @property
     def device(self) -> str:
         """The device of the graph: "cpu", "cuda" or "cuda:N"."""
-        device: str = self.module.session.options.device
-        return device
+        return self.module.session.options.device
 
     @property
     def runtime(self) -> str:
         """The runtime of the graph: "onnxruntime" or "numpy"."""
-        runtime: str = self.module.session.options.runtime
-        return runtime
+        return self.module.session.options.runtime
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Run on another device, with its own session; copies made before stay where they are.

@@ -150,8 +150,7 @@ def run_once(session: Any, outputs: Sequence[str], feeds: Mapping[str, Any]) -> 
         Exception: onnxruntime's, whose exceptions have no other common base.
     """
     if runtime_of(session) == "numpy":
-        found: list[NDArray[Any]] = session.run(outputs, feeds, FIRST_RUN_SECONDS)
-        return found
+        return session.run(outputs, feeds, FIRST_RUN_SECONDS)
     options = import_onnxruntime().RunOptions()
     options.log_severity_level = 4  # the error that is raised says it
     with _stopped_after(FIRST_RUN_SECONDS, lambda: setattr(options, "terminate", True), "its run"):
@@ -191,8 +190,7 @@ def _stopped_after(seconds: float, stop: Callable[[], None], what: str) -> Itera
 
 def runtime_of(session: SessionLike) -> str:
     """The runtime of a session: "onnxruntime" (or a stand-in for it) or "numpy"."""
-    runtime: str = getattr(session, "runtime", "onnxruntime")
-    return runtime
+    return getattr(session, "runtime", "onnxruntime")
 
 
 def default_threads() -> int:

@@ -96,8 +96,7 @@ class History(TensorClass):
             raise TypeError(f"chats must be a list of messages, or lists of them; got {got}")
         if not chats:
             raise IndexError("chats must hold at least one message")
-        built: Self = _build(cls, list(chats))
-        return built
+        return _build(cls, list(chats))
 
     def to_chats(self) -> Any:
         """The messages as dicts, in lists nested to the batch shape; the inverse of `from_chats`.

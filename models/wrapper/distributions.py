@@ -272,8 +272,7 @@ class DistributionMethods(LLMWrapperBase):
     @property
     def log_prob_keys(self) -> list[NestedKey]:
         """The key of log-probs, ``[log_probs_key]``; can be set."""
-        keys: list[NestedKey] = self.__dict__.get("_log_prob_keys", [self.options.log_probs_key])
-        return keys
+        return self.__dict__.get("_log_prob_keys", [self.options.log_probs_key])
 
     @log_prob_keys.setter
     def log_prob_keys(self, keys: Sequence[NestedKey]) -> None:

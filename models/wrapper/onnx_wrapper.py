@@ -580,8 +580,7 @@ class OnnxWrapper(DistributionMethods):
         return config, generator
 
     def _decode(self, ids: NDArray[np.int64], config: GenerationConfig) -> str:
-        text: str = self.tokenizer.decode(ids, skip_special_tokens=config.skip_special_tokens)
-        return text
+        return self.tokenizer.decode(ids, skip_special_tokens=config.skip_special_tokens)
 
     def _turn(
         self, response: Generated, config: GenerationConfig, before: str, behind: str

@@ -59,8 +59,7 @@ class _Reader:
         size = struct.calcsize(kind)
         if at < 0 or at + size > len(self.data):
             raise ValueError(f"it is damaged: it ends at byte {len(self.data)}, {size} are needed at {at}")
-        value: int = struct.unpack_from(kind, self.data, at)[0]
-        return value
+        return struct.unpack_from(kind, self.data, at)[0]
 
     def integer(self, at: int) -> int:
         return self.unpack("<i", at)

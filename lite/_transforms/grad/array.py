@@ -80,8 +80,7 @@ class TracedArray(InterpretedArray):
     @property
     def shape(self) -> Shape:
         """The size of each dimension."""
-        shape: Shape = self.value.shape
-        return shape
+        return self.value.shape
 
     @property
     def ndim(self) -> int:
@@ -96,8 +95,7 @@ class TracedArray(InterpretedArray):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Dtype of the elements."""
-        dtype: np.dtype[Any] = self.value.dtype
-        return dtype
+        return self.value.dtype
 
     @property
     def flags(self) -> Any:

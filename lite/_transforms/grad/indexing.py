@@ -232,8 +232,7 @@ def _through_indices(x: TracedArray, whole: TracedArray, value: Any, node: Any) 
 def _strides(value: Any) -> tuple[int, ...]:
     while isinstance(value, HostArray):
         value = value.value[0, ...]  # type: ignore[attr-defined]
-    strides: tuple[int, ...] = value.strides
-    return strides
+    return value.strides
 
 
 def look(view: TracedArray) -> None:

@@ -116,8 +116,7 @@ class GraphArray(NumberlessArray):
     @property
     def level(self) -> int:  # type: ignore[override]
         """The number of the trace among all transformations."""
-        level: int = self.graph.level
-        return level
+        return self.graph.level
 
     def __len__(self) -> int:
         length = super().__len__()
@@ -163,8 +162,7 @@ class GraphArray(NumberlessArray):
         """The number of an array of one element, as a float of Python."""
         number: Any = self.astype(np.float64).reshape(())
         number.weak = True
-        found: GraphArray = number
-        return found
+        return number
 
     def elementwise(self, function: Callable[..., Any], *args: Any) -> GraphArray:
         """A function of lite, such as `erf`, that has an operator."""
@@ -181,8 +179,7 @@ class GraphArray(NumberlessArray):
         """Elements in another dtype; self if that is what they have and `copy` is false."""
         if np.dtype(dtype) == self._dtype:
             return self.copy() if copy else self
-        cast: GraphArray = rules.cast(self, np.dtype(dtype))
-        return cast
+        return rules.cast(self, np.dtype(dtype))
 
     def view(self, *args: Any) -> NoReturn:
         """Refused: a graph has no memory to see as another dtype."""

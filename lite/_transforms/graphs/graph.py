@@ -479,8 +479,7 @@ class Graph:
 
 def graph_of(arguments: Any) -> Graph:
     """The graph of a call with symbolic arrays among nested lists, tuples and dicts of arguments."""
-    graph: Graph = innermost(arguments).graph
-    return graph
+    return innermost(arguments).graph
 
 
 def view_of(base: GraphArray, value: GraphArray, index: Any = None) -> GraphArray:

@@ -34,8 +34,7 @@ class BatchedArray(NumberlessArray):
     @property
     def shape(self) -> Shape:
         """Shape without the mapped dimension."""
-        shape: Shape = self.value.shape[1:]
-        return shape
+        return self.value.shape[1:]
 
     @property
     def ndim(self) -> int:
@@ -45,8 +44,7 @@ class BatchedArray(NumberlessArray):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Dtype of the elements."""
-        dtype: np.dtype[Any] = self.value.dtype
-        return dtype
+        return self.value.dtype
 
     @property
     def flags(self) -> Any:

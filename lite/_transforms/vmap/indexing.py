@@ -108,8 +108,7 @@ def set_index(x: Any, index: Any, new: ArrayLike) -> None:
 def result_shape(level: Level, x: Any, index: Advanced) -> Shape:
     """Shape of `x[index]`, found on an array without memory."""
     dummy = np.broadcast_to(np.zeros((), np.int8), (level.size, *x.shape))
-    shape: Shape = _get(level, level.wrap(dummy), index).shape
-    return shape
+    return _get(level, level.wrap(dummy), index).shape
 
 
 def advanced(level: Level, index: Any, shape: Shape) -> Advanced:

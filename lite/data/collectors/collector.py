@@ -301,8 +301,7 @@ class Collector(BackgroundCollector):
         """The spec of `"action"`, batch included; a `Composite` where the space is a Dict or Tuple."""
         if isinstance(self.env, EnvBase):
             return self.env.action_spec
-        spec: TensorSpec = self._environments.action.spec(self._environments.batch)["action"]
-        return spec
+        return self._environments.action.spec(self._environments.batch)["action"]
 
     # -- the policy -----------------------------------------------------------------------------
 

@@ -268,8 +268,7 @@ class Evaluator:
             found = self._results.popleft()
         if isinstance(found, BaseException):
             raise found
-        result: dict[str, Any] = found
-        return result
+        return found
 
     # -- a run that goes on ---------------------------------------------------------------------
 

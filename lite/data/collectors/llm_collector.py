@@ -224,8 +224,7 @@ class LLMCollector:
                 f"prompts must be TensorDicts with what the policy reads: {type(self.policy).__name__} has no"
                 " input_of, which makes them"
             )
-        td: TensorDictBase = self.policy.input_of(values)
-        return td
+        return self.policy.input_of(values)
 
     def _stamp(self, out: TensorDictBase, numbers: NDArray[np.int64], cut: NDArray[np.bool_]) -> None:
         shape = tuple(out.batch_size)

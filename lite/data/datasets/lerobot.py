@@ -258,8 +258,7 @@ def _numbers(column: Any, where: str) -> NDArray[Any]:
         column = column.flatten()
     if column.null_count:
         raise ValueError(f"{where} has missing values.")
-    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    return values
+    return column.to_numpy(zero_copy_only=False)
 
 
 def _key(name: str) -> Path:

@@ -213,5 +213,4 @@ def _equal(a: Array, b: Array) -> NDArray[np.bool_]:
     else:
         a, b = a.view(kind), b.view(kind)
     same: NDArray[np.bool_] = a == b
-    every: NDArray[np.bool_] = np.all(same, tuple(range(1, same.ndim)))
-    return every
+    return np.all(same, tuple(range(1, same.ndim)))

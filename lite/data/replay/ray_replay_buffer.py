@@ -62,8 +62,7 @@ class RayReplayBufferClient:
 
     def state_dict(self) -> dict[str, Any]:
         """The state from which another buffer continues."""
-        state: dict[str, Any] = self._call("state_dict")
-        return state
+        return self._call("state_dict")
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Restore a state of `state_dict`."""

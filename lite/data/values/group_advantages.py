@@ -430,8 +430,7 @@ def _ids(tensordict: TensorDictBase, key: NestedKey, reader: str) -> NDArray[Any
         raise KeyError(f"{reader} reads the groups from {key!r}, which the TensorDict lacks.")
     if isinstance(entry, NonTensorBase):
         entry = np.array(entry.tolist())
-    ids: NDArray[Any] = np.asarray(entry)
-    return ids
+    return np.asarray(entry)
 
 
 def _identity(episode: TensorDictBase, key: NestedKey) -> Any:

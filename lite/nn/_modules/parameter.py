@@ -88,8 +88,7 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Dtype of the array."""
-        dtype: np.dtype[Any] = self.data.dtype
-        return dtype
+        return self.data.dtype
 
     @property
     def ndim(self) -> int:

@@ -129,8 +129,7 @@ class UninitializedParameter(Parameter):
     @property
     def device(self) -> str:
         """The device of the later array."""
-        device: str = self.data.device
-        return device
+        return self.data.device
 
     def __copy__(self) -> UninitializedParameter:
         return type(self)(self.requires_grad, self.data.device, self.data.dtype)

@@ -156,8 +156,7 @@ def _symbolic_norm(arrays: Sequence[Array], order: float, error_if_nonfinite: bo
         np.linalg.norm(x.reshape(-1).astype(compute_dtype(x.dtype)[0], copy=False), order) for x in arrays
     ]
     total: Any = np.linalg.norm(np.stack([norm.astype(np.float64) for norm in norms]), order)
-    norm: Array = total.astype(arrays[0].dtype)
-    return norm
+    return total.astype(arrays[0].dtype)
 
 
 def _share(norm: Array, max_norm: float) -> Array:

@@ -131,8 +131,7 @@ def generator_of(rng: Rng = None) -> np.random.Generator:
         if not _shared:
             _shared.append(np.random.default_rng())  # takes 20 microseconds, so it is done once
         rng = _shared[0]
-    generator: np.random.Generator = generator_for(np.random.default_rng(rng))
-    return generator
+    return generator_for(np.random.default_rng(rng))
 
 
 if hasattr(os, "register_at_fork"):  # a forked process must not repeat its parent's draws

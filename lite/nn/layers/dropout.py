@@ -74,8 +74,7 @@ def generator(module: Any) -> np.random.Generator:
     """The generator of a module that draws in its calls, made from its `_rng` at the first one."""
     if not isinstance(module._rng, np.random.Generator):
         module._rng = np.random.default_rng(module._rng)
-    out: np.random.Generator = generator_for(module._rng)
-    return out
+    return generator_for(module._rng)
 
 
 belong_to("lite.nn", Dropout)

@@ -416,8 +416,7 @@ class LossModule(TensorDictModuleBase):
     def _number(self, name: str) -> float:
         """A coefficient as a Python number, so that products keep the dtype of the other factor."""
         value = detached(getattr(self, name))
-        number: float = value.as_number() if is_symbolic(value) else float(value)
-        return number
+        return value.as_number() if is_symbolic(value) else float(value)
 
     # -- from losses per element to one number -------------------------------------------------------------
 

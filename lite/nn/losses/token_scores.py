@@ -41,10 +41,7 @@ def padded_rows(
     rows = tensordict.get(key, None, as_list=True)
     if isinstance(rows, list) and all(np.ndim(row) == 0 for row in _flat(rows)):
         return tensordict.get(key)
-    value: Array | None = tensordict.get(
-        key, None, as_padded_tensor=True, padding_side=side, padding_value=fill
-    )
-    return value
+    return tensordict.get(key, None, as_padded_tensor=True, padding_side=side, padding_value=fill)
 
 
 def real_tokens(tensordict: TensorDictBase, masks_key: NestedKey, key: NestedKey) -> Array | None:

@@ -76,8 +76,7 @@ class ExplorationModule(TensorDictModuleBase):
         self.register_buffer(self._amount, np.array(amounts[0], np.float32))
 
     def _generator(self) -> np.random.Generator:
-        drawing: np.random.Generator = generator_for(self._rng)
-        return drawing
+        return generator_for(self._rng)
 
     def _action_spec(self) -> TensorSpec:
         """The spec of the action.
@@ -88,8 +87,7 @@ class ExplorationModule(TensorDictModuleBase):
         """
         if self._spec is None:
             raise RuntimeError(f"{type(self).__name__} needs a spec: give one, or set its attribute spec.")
-        found: TensorSpec = self._spec[self.action_key]
-        return found
+        return self._spec[self.action_key]
 
     def _read(self, tensordict: Any, key: NestedKey) -> Any:
         entry = tensordict.get(key, None)

@@ -92,8 +92,7 @@ class TensorDictModuleBase(Module):
 
     @property
     def __name__(self) -> str:  # functools.wraps and the like expect it of a callable
-        name: str = type(self).__qualname__.rpartition(".")[2]
-        return name
+        return type(self).__qualname__.rpartition(".")[2]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         state = self.__dict__

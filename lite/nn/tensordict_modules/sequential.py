@@ -256,8 +256,7 @@ class TensorDictSequential(TensorDictModule):
         return module
 
     def _container(self) -> Module:
-        container: Module = self._modules["module"]
-        return container
+        return self._modules["module"]
 
     def _require_list(self, method: str) -> None:
         if isinstance(self._container(), ModuleDict):

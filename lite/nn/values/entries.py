@@ -36,5 +36,4 @@ def require_array(td: TensorDictBase, path: Path, reader: str) -> NDArray[Any]:
         elif isinstance(stored(entry), np.ndarray):
             help = "; td.detach() has its values"
         raise TypeError(f"{reader} reads the entry {path} as an array, got {type(entry).__name__}{help}.")
-    array: NDArray[Any] = entry
-    return array
+    return entry

@@ -183,8 +183,7 @@ def last_valid(valid: Array, time_dim: int) -> Array:
     """The steps that are valid before one that is not."""
     ahead = np.ones_like(valid)
     ahead.swapaxes(time_dim, -1)[..., :-1] = valid.swapaxes(time_dim, -1)[..., 1:]
-    out: Array = valid & ~ahead
-    return out
+    return valid & ~ahead
 
 
 def expand_to(flag: Array, like: Array) -> Array:

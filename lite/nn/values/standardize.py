@@ -54,8 +54,7 @@ def standardized(
         deviation = np.sqrt(squares / np.maximum(number - unbiased, 1))
         centered /= np.maximum(deviation, smallest)[index]
     dtype = values.dtype if values.dtype.kind not in "biu" else np.dtype(np.float32)
-    out: NDArray[Any] = centered.astype(dtype).reshape(values.shape)
-    return out
+    return centered.astype(dtype).reshape(values.shape)
 
 
 def _numbered(groups: NDArray[Any] | None, shape: tuple[int, ...]) -> tuple[NDArray[np.intp], int]:

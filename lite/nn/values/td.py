@@ -144,8 +144,7 @@ class TD0Estimator(_ReturnEstimator):
         reward, next_value, _, terminated = steps
         if is_symbolic(reward) or is_symbolic(next_value):  # of a graph, which has no kernel
             ahead = np.where(terminated, 0, next_value)
-            out: Array = reward + gamma * ahead
-            return out
+            return reward + gamma * ahead
         return td0_return(reward, next_value, terminated, gamma=gamma)
 
 

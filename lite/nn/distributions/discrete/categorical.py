@@ -76,14 +76,12 @@ class Categorical(Distribution):
     def logits(self) -> NDArray[Any]:
         """Log-probs, (*batch, V)."""
         tiny = np.finfo(self.probs.dtype).eps
-        out: NDArray[Any] = np.log(np.clip(self.probs, tiny, 1 - tiny))
-        return out
+        return np.log(np.clip(self.probs, tiny, 1 - tiny))
 
     @cached_property
     def probs(self) -> NDArray[Any]:
         """Probabilities, (*batch, V)."""
-        out: NDArray[Any] = np.exp(self.logits)
-        return out
+        return np.exp(self.logits)
 
     @property
     def mode(self) -> NDArray[np.int64]:

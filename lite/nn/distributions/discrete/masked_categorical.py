@@ -108,8 +108,7 @@ class MaskedCategorical(Categorical):
 
     @property
     def _values(self) -> int:
-        classes: int = self.num_samples
-        return classes
+        return self.num_samples
 
     @property
     def mode(self) -> NDArray[np.int64]:

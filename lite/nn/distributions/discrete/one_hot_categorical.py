@@ -50,8 +50,7 @@ class OneHotMixin(Categorical):
     @property
     def mean(self) -> NDArray[Any]:
         """The probabilities."""
-        probs: NDArray[Any] = self.probs
-        return probs
+        return self.probs
 
     @property
     def variance(self) -> NDArray[Any]:
