@@ -130,26 +130,18 @@ def assembled(
 
 def require_pandas() -> ModuleType:
     """The package pandas; raises ImportError with the command to install it."""
-    try:
-        import pandas
-    except ImportError as error:
-        from lite.kernels._install import install
+    from lite.kernels._install import install, needed  # lite.kernels loads on use
 
-        raise ImportError(f"data frames need pandas: {install('files')}") from error
-    return pandas
+    return needed("pandas", "data frames need pandas", install("files"))
 
 
 # -- Arrow -----------------------------------------------------------------------------------------
 
 
 def pyarrow_module() -> ModuleType:
-    try:
-        import pyarrow
-    except ImportError as error:
-        from lite.kernels._install import install
+    from lite.kernels._install import install, needed
 
-        raise ImportError(f"Arrow tables need the package pyarrow: {install('files')}") from error
-    return pyarrow
+    return needed("pyarrow", "Arrow tables need the package pyarrow", install("files"))
 
 
 def arrow_table(columns: dict[str, Any]) -> Any:

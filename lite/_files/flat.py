@@ -30,7 +30,7 @@ from lite._tree.keys import require_utf8
 from lite._tree.names import check_names, set_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
 from lite._tree.protocol import class_registry
-from lite.kernels._install import install
+from lite.kernels._install import install, needed
 
 Arrays = dict[str, Array]
 _DESCRIPTION = "%lite"
@@ -208,13 +208,9 @@ def read_npz(path: str) -> tuple[dict[str, Array], str | None]:
 
 
 def _package() -> ModuleType:
-    try:
-        import safetensors.numpy
-    except ImportError as error:
-        raise ImportError(
-            f"files of type .safetensors need the package safetensors: {install('files')}"
-        ) from error
-    return safetensors
+    what = "files of type .safetensors need the package safetensors"
+    needed("safetensors.numpy", what, install("files"))
+    return needed("safetensors", what, install("files"))
 
 
 def write_safetensors(path: str, arrays: dict[str, Array], description: str | None) -> None:

@@ -13,15 +13,11 @@ from lite._files.commit import new_file
 from lite._tree.keys import require_utf8
 from lite._tree.nontensor import NonTensorData
 from lite._tree.protocol import class_registry
-from lite.kernels._install import install
+from lite.kernels._install import install, needed
 
 
 def _package() -> ModuleType:
-    try:
-        import h5py
-    except ImportError as error:
-        raise ImportError(f"HDF5 files need the package h5py: {install('files')}") from error
-    return h5py
+    return needed("h5py", "HDF5 files need the package h5py", install("files"))
 
 
 def write_h5(td: Any, filename: str, options: dict[str, Any]) -> None:

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any, NamedTuple, Self, TextIO
 
 import numpy as np
@@ -258,9 +257,7 @@ class ProgressBar:
         self._draw()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._draw()
         self._stream.write("\n")
         self._stream.flush()

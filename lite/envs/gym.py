@@ -19,7 +19,7 @@ from lite.envs.environments import EnvError, Environments, Fault
 from lite.envs.info_readers import BaseInfoDictReader, default_info_dict_reader
 from lite.envs.recording import FLAGS, acted, recorded
 from lite.envs.spec_checks import check_env_specs
-from lite.kernels._install import install
+from lite.kernels._install import install, needed
 from lite.kernels._integer import integer
 from lite.specs.arrays import Categorical, Unbounded
 from lite.specs.composite import Composite
@@ -511,11 +511,7 @@ belong_to("lite.envs", GymWrapper, GymEnv, set_gym_backend)
 
 
 def _gymnasium(what: str) -> Any:
-    try:
-        import gymnasium
-    except ImportError as error:
-        raise ImportError(f"{what} needs gymnasium: {install('gym')}") from error
-    return gymnasium
+    return needed("gymnasium", f"{what} needs gymnasium", install("gym"))
 
 
 def _with_pixels(env: Any, pixels_only: bool) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.kernels._install import install
+from lite.kernels._install import install, needed
 
 KINDS = ("json", "regex", "lark")
 # Those of JSON schemas that restrict what a value is; every schema that is of use has one of them.
@@ -181,8 +181,4 @@ def _spelling(tokenizer: Any, vocab_size: int, eos_token_ids: tuple[int, ...]) -
 
 
 def _import_llguidance() -> Any:
-    try:
-        import llguidance
-    except ImportError as error:
-        raise ImportError(f"grammar needs llguidance: {install('grammar')}") from error
-    return llguidance
+    return needed("llguidance", "grammar needs llguidance", install("grammar"))

@@ -9,10 +9,9 @@ import functools
 import secrets
 import warnings
 from collections.abc import Mapping, Sequence
-from types import ModuleType
 from typing import Any, NamedTuple
 
-from lite.kernels._install import install
+from lite.kernels._install import install, needed
 
 MAX_RENDERED_CHARS = 1 << 24
 _REASONING = (
@@ -104,7 +103,9 @@ def render_chat(
         "documents": documents,
         "add_generation_prompt": add_generation_prompt,
     }
-    text: str = _sandbox().render(template, context, mark, max_chars)
+    text: str = needed(
+        "lite.models.text.template_sandbox", "chat templates need jinja2", install("llm")
+    ).render(template, context, mark, max_chars)
     if continue_final_message:
         text, found, _ = text.partition(f"{mark}!")
         if not found:
@@ -184,11 +185,3 @@ def _take_spans(text: str, mark: str) -> Rendered:
     if depth and position > start:  # a block cut open by continue_final_message
         spans.append((start, position))
     return Rendered("".join(out), tuple(spans))
-
-
-def _sandbox() -> ModuleType:
-    try:
-        from lite.models.text import template_sandbox
-    except ImportError as error:
-        raise ImportError(f"chat templates need jinja2: {install('llm')}") from error
-    return template_sandbox

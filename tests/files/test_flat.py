@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import sys
 
 import numpy as np
@@ -72,16 +71,8 @@ def test_arrays_from_elsewhere(tmp_path):
     ],
 )
 def test_missing_packages_are_named(package, use, tmp_path, monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *args, **kwargs):
-        if name.split(".")[0] == package:
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    for name in [name for name in sys.modules if name.split(".")[0] == package]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(builtins, "__import__", without)
+    for name in [package, *(name for name in sys.modules if name.startswith(f"{package}."))]:
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=r'pip install -e "\.\[files\]"'):
         use(TensorDict({"a": np.ones(2)}, [2]), tmp_path)
     assert not list(tmp_path.iterdir())

@@ -4,7 +4,9 @@ import re
 import tomllib
 from pathlib import Path
 
-from lite.kernels._install import PREBUILT, install
+import pytest
+
+from lite.kernels._install import PREBUILT, install, needed
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
@@ -42,3 +44,9 @@ def test_the_extras_that_are_named_are_there() -> None:
 def test_the_wheel_of_kernels_is_made_by_a_module_that_is_there() -> None:
     (module,) = re.findall(r"python -m ([\w.]+) --wheel dist && pip install --no-deps dist/\*\.whl", PREBUILT)
     assert (ROOT / module.removeprefix("lite.").replace(".", "/") / "__main__.py").is_file()
+
+
+def test_a_missing_module_is_an_error_with_its_command() -> None:
+    assert needed("tomllib", "this needs tomllib", "pip install it") is tomllib
+    with pytest.raises(ImportError, match=r"^this needs lite_absent: pip install it$"):
+        needed("lite_absent.part", "this needs lite_absent", "pip install it")

@@ -17,7 +17,7 @@ from lite.envs.gym import GymWrapper
 from lite.envs.transforms.compose import Compose
 from lite.envs.transforms.step_transforms import StepTransform
 from lite.envs.transforms.transformed_env import TransformedEnv
-from lite.kernels._install import install
+from lite.kernels._install import install, needed
 from lite.specs.composite import Composite
 
 
@@ -164,10 +164,7 @@ def environments_of(env: Any, timeout: float | None) -> Any:
         # Without anything around it a GymWrapper needs no TensorDict at each step.
         encoded = env.encoded if isinstance(env, GymWrapper) else None
         return EnvFace(env) if encoded is None else encoded
-    try:
-        import gymnasium  # noqa: F401
-    except ImportError as error:
-        raise ImportError(f"Collector needs gymnasium: {install('gym')}") from error
+    needed("gymnasium", "Collector needs gymnasium", install("gym"))
     return Environments(env, timeout)
 
 

@@ -7,7 +7,6 @@ import multiprocessing
 import multiprocessing.connection
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Literal, Self, Unpack
 
 import numpy as np
@@ -296,9 +295,7 @@ class MultiCollector(BackgroundCollector):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.shutdown()
 
     def __repr__(self) -> str:

@@ -15,7 +15,7 @@ from lite import TensorDictBase
 from lite._arrays.types import Path
 from lite._files.mapping import read_file
 from lite.data.datasets.conversion import Layout, converted, steps_at_a_time
-from lite.kernels._install import install
+from lite.kernels._install import install, needed
 
 _METADATA = 1 << 26  # bytes
 _ROWS = 4096  # that are decoded at a time
@@ -81,7 +81,7 @@ class _Frames:
     """The frames of all files: their entries, and copying them."""
 
     def __init__(self, paths: list[str], info: dict[str, Any]) -> None:
-        self._pq = _package()
+        self._pq = needed("pyarrow.parquet", "LeRobot's files need the package pyarrow", install("files"))
         self._paths = paths
         self.left_out = {
             str(name)
@@ -191,14 +191,6 @@ class _Frames:
             following[at:until] = now[at:until]
             kept = ~done[at : at + len(ahead), 0]
             following[at : at + len(ahead)][kept] = ahead[kept]
-
-
-def _package() -> Any:
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError(f"LeRobot's files need the package pyarrow: {install('files')}") from error
-    return pyarrow.parquet
 
 
 def _info(path: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lite._arrays.types import Path
 from lite.data.datasets.minari_hdf5 import DEEPEST
-from lite.kernels._install import install
+from lite.kernels._install import install, needed
 
 _EPISODE = re.compile(r"\d{1,18}\Z")
 _AS_LONG_AS_OBSERVATIONS = ("observations", "infos")
@@ -204,10 +204,7 @@ def _shape(space: Any, metadata: Any, size: int) -> tuple[int, ...]:
 
 
 def _package() -> Any:
-    try:
-        import pyarrow.ipc
-        import pyarrow.parquet
-        import pyarrow.types
-    except ImportError as error:
-        raise ImportError(f"Minari's files need the package pyarrow: {install('files')}") from error
-    return pyarrow
+    what = "Minari's files need the package pyarrow"
+    for name in ("ipc", "parquet", "types"):
+        needed(f"pyarrow.{name}", what, install("files"))
+    return needed("pyarrow", what, install("files"))

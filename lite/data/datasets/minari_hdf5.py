@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from lite._arrays.types import Path
 from lite.data.datasets.conversion import PIECE
-from lite.kernels._install import install
+from lite.kernels._install import install, needed
 
 FILE = "main_data.hdf5"
 DEEPEST = 16  # groups in groups
@@ -27,7 +27,7 @@ class Hdf5File:
     """
 
     def __init__(self, folder: str) -> None:
-        self._h5py = _package()
+        self._h5py = needed("h5py", "Minari's files need the package h5py", install("files"))
         self.path = os.path.join(folder, FILE)
         if not os.path.isfile(self.path) or os.path.islink(self.path):
             raise FileNotFoundError(f"there is no {FILE} in {folder}, nor in its folder 'data'.")
@@ -87,11 +87,3 @@ class Hdf5File:
             raise ValueError(f"{self.path} nests groups deeper than {DEEPEST}.")
         for name in item:
             yield from self._leaves(self._child(item, name), (*path, name))
-
-
-def _package() -> Any:
-    try:
-        import h5py
-    except ImportError as error:
-        raise ImportError(f"Minari's files need the package h5py: {install('files')}") from error
-    return h5py

@@ -14,6 +14,7 @@ from lite.data.replay.tensor_storage import TensorStorage
 from lite.data.replay.tensordict_replay_buffer import TensorDictReplayBuffer
 from lite.data.replay.writers import ImmutableDatasetWriter
 from lite.data.trajectories.split_trajectories import split_trajectories
+from lite.kernels._install import needed
 
 
 class MinariExperienceReplay(TensorDictReplayBuffer):
@@ -87,9 +88,6 @@ def _source(dataset_id: str, download: bool) -> Path:
     if not folder.exists():
         if not download:
             raise FileNotFoundError(f"{dataset_id!r} is neither converted nor in {folder}.")
-        try:
-            import minari
-        except ImportError as error:
-            raise ImportError("downloads need Minari: pip install 'minari[hdf5,hf]'") from error
+        minari = needed("minari", "downloads need Minari", "pip install 'minari[hdf5,hf]'")
         minari.download_dataset(dataset_id)
     return folder

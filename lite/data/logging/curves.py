@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from lite._show.page import WIDE, escape, heading, page, svg
-from lite.kernels._install import install
+from lite.kernels._install import install, needed
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Folder: TypeAlias = str | os.PathLike[str]
@@ -131,10 +131,9 @@ def _curve(label: str, folders: Sequence[Path], name: str, points: int) -> Curve
 
 
 def _write_png(path: Path, drawn: Mapping[str, Sequence[Curve]]) -> None:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(f"curves in a .png need matplotlib: {install('logging')}") from error
+    needed("matplotlib", "curves in a .png need matplotlib", install("logging"))
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(7, 3 * len(drawn)), layout="constrained")
     for axes, (name, curves) in zip(
         np.ravel(figure.subplots(len(drawn), squeeze=False)), drawn.items(), strict=True

@@ -12,6 +12,7 @@ import numpy as np
 from lite._arrays.public import belong_to
 from lite.data.logging.logger import Logger, require_video
 from lite.data.logging.video_files import write_video
+from lite.kernels._install import needed
 
 
 class MLFlowLogger(Logger):
@@ -44,15 +45,11 @@ class MLFlowLogger(Logger):
         artifact_location: str | None = None,
         video_fps: int = 30,
     ) -> None:
-        try:
-            import mlflow
-        except ImportError as error:
-            raise ImportError("MLFlowLogger needs mlflow: pip install mlflow") from error
-        self._mlflow = mlflow
+        self._mlflow = needed("mlflow", "MLFlowLogger needs mlflow", "pip install mlflow")
         if artifact_location is None and tracking_uri.startswith("file:"):
             artifact_location = tracking_uri
         self._options = {"name": exp_name, "artifact_location": artifact_location, "tags": tags}
-        mlflow.set_tracking_uri(tracking_uri)
+        self._mlflow.set_tracking_uri(tracking_uri)
         super().__init__(exp_name, tracking_uri)
         self.video_fps = video_fps
         self.video_log_counter = 0

@@ -8,7 +8,7 @@ from typing import Any
 
 from lite._arrays.public import belong_to
 from lite.data.logging.logger import Logger, require_video
-from lite.kernels._install import install
+from lite.kernels._install import install, needed
 
 
 class TensorboardLogger(Logger):
@@ -30,11 +30,8 @@ class TensorboardLogger(Logger):
         self.log_dir = os.path.join(self.log_dir, self.exp_name)
 
     def _create_experiment(self) -> Any:
-        try:
-            from tensorboardX import SummaryWriter
-        except ImportError as error:
-            raise ImportError(f"TensorboardLogger needs tensorboardX: {install('logging')}") from error
-        return SummaryWriter(logdir=os.path.join(self.log_dir, self.exp_name))
+        package = needed("tensorboardX", "TensorboardLogger needs tensorboardX", install("logging"))
+        return package.SummaryWriter(logdir=os.path.join(self.log_dir, self.exp_name))
 
     def state_dict(self) -> dict[str, Any]:
         """As `Logger.state_dict`; "log_dir" is the folder of all experiments, as `get_logger` takes it."""
@@ -51,10 +48,8 @@ class TensorboardLogger(Logger):
             ValueError: another shape.
             ImportError: moviepy is not installed.
         """
-        try:  # without it tensorboardX writes nothing, and only prints so
-            import moviepy  # noqa: F401
-        except ImportError as error:
-            raise ImportError("videos for TensorBoard need moviepy: pip install moviepy") from error
+        # Without it tensorboardX writes nothing, and only prints so.
+        needed("moviepy", "videos for TensorBoard need moviepy", "pip install moviepy")
         self.experiment.add_video(name, require_video(video), global_step=step, **kwargs)
 
     def log_hparams(self, cfg: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lite.kernels._install import install
+from lite.kernels._install import install, needed
 
 
 def write_video(
@@ -39,13 +39,9 @@ def write_video(
         raise TypeError(f"frames of a video must be uint8, got {frames.dtype}.")
     file = Path(path)
     kind = file.suffix
-    try:
-        import imageio.v3 as imageio
-
-        if kind == ".mp4":
-            import imageio_ffmpeg  # noqa: F401
-    except ImportError as error:
-        raise ImportError(f"videos need imageio: {install('video')}") from error
+    imageio = needed("imageio.v3", "videos need imageio", install("video"))
+    if kind == ".mp4":
+        needed("imageio_ffmpeg", "videos need imageio", install("video"))
     if kind == ".gif":
         imageio.imwrite(file, frames, plugin="pillow", extension=".gif", duration=1000 / fps, loop=0)
         return

@@ -14,7 +14,7 @@ from lite._arrays.public import belong_to
 from lite.data.logging.logger import Logger
 from lite.envs.transforms.base import Keys, ObservationTransform, apply_to_composite
 from lite.envs.transforms.images import CenterCrop
-from lite.kernels._install import install
+from lite.kernels._install import install, needed
 from lite.specs.base import TensorSpec
 
 
@@ -186,10 +186,9 @@ class VideoRecorder(ObservationTransform):
         """
         if not self.obs:
             raise RuntimeError("to_animation needs at least one frame, got none.")
-        try:
-            from matplotlib import animation, pyplot
-        except ImportError as error:
-            raise ImportError(f"animations need matplotlib: {install('logging')}") from error
+        needed("matplotlib", "animations need matplotlib", install("logging"))
+        from matplotlib import animation, pyplot
+
         figure, axis = pyplot.subplots()
         axis.set_axis_off()
         if title is not None:

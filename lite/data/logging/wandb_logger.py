@@ -10,6 +10,7 @@ from typing import Any
 
 from lite._arrays.public import belong_to
 from lite.data.logging.logger import Logger, require_video
+from lite.kernels._install import needed
 
 
 class WandbLogger(Logger):
@@ -54,7 +55,7 @@ class WandbLogger(Logger):
     ) -> None:
         if save_dir and log_dir:
             raise ValueError("give save_dir or log_dir, not both.")
-        self._wandb = _wandb()
+        self._wandb = needed("wandb", "WandbLogger needs wandb", "pip install wandb")
         folder = os.fspath(save_dir or log_dir or "") or None
         if folder is not None:
             folder = os.path.expanduser(folder)
@@ -137,10 +138,7 @@ class WandbLogger(Logger):
             ImportError: moviepy, by which wandb writes videos, is not installed.
         """
         video = require_video(video)
-        try:
-            import moviepy  # noqa: F401
-        except ImportError as error:
-            raise ImportError("videos for wandb need moviepy: pip install 'wandb[media]'") from error
+        needed("moviepy", "videos for wandb need moviepy", "pip install 'wandb[media]'")
         fps, kind = kwargs.pop("fps", self.video_fps), kwargs.pop("format", "mp4")
         made = self._wandb.Video(video, fps=fps, format=kind)
         self._log({name: made}, step, kwargs.pop("override_global_step", False), **kwargs)
@@ -214,14 +212,6 @@ class WandbLogger(Logger):
 
 
 belong_to("lite.data", WandbLogger)
-
-
-def _wandb() -> Any:
-    try:
-        import wandb
-    except ImportError as error:
-        raise ImportError("WandbLogger needs wandb: pip install wandb") from error
-    return wandb
 
 
 def _step_of(name: str) -> str:
