@@ -193,7 +193,4 @@ def _arrow_values(package: ModuleType, column: Any) -> Any:
     )
     if number and not inner.null_count:
         return np.array(inner.to_numpy(zero_copy_only=False)).reshape(shape)
-    objects = np.empty(len(array), object)
-    for i, item in enumerate(array.to_pylist()):
-        objects[i] = item
-    return objects
+    return np.fromiter(array.to_pylist(), object, len(array))

@@ -135,10 +135,7 @@ def _build(node: meta.Json, arrays: Arrays) -> Any:
         return NonTensorData(_untagged(node["data"]))
     if "objects" in node:
         items, shape = _untagged(node["objects"]), meta.shape_of(node["shape"], "an entry")
-        objects = np.empty(len(items), object)
-        for i, item in enumerate(items):
-            objects[i] = item
-        return NonTensorStack._wrap(objects.reshape(shape))
+        return NonTensorStack._wrap(np.fromiter(items, object, len(items)).reshape(shape))
     if "class" in node:
         fields, cls = _build(node["fields"], arrays), tensorclass_named(node["class"])
         return fields if cls is None else cls.from_tensordict(fields)

@@ -209,10 +209,7 @@ class Reader:
                     items = [item for row in items for item in row]
             else:
                 items = payload.from_tagged(items)
-            objects = np.empty(len(items), object)
-            for i, item in enumerate(items):
-                objects[i] = item
-            return objects.reshape(shape)
+            return np.fromiter(items, object, len(items)).reshape(shape)
         except (TypeError, ValueError, KeyError) as error:
             raise ValueError(f"{where} is damaged or foreign: {error}") from error
 

@@ -748,10 +748,7 @@ class NonTensorStack(NonTensorBase):
         if any(issubclass(kind, list | NonTensorBase) for kind in set(map(type, flat))):
             shape, flat = _list_shape([_rows(item) for item in rows])
             flat = [_plain(item) for item in flat]
-        line = np.empty(len(flat), dtype=object)
-        for i, item in enumerate(flat):
-            line[i : i + 1] = _boxed(item)
-        return cls._wrap(line.reshape(shape))
+        return cls._wrap(np.fromiter(flat, object, len(flat)).reshape(shape))
 
     @classmethod
     def from_nontensordata(cls, non_tensor: NonTensorData) -> NonTensorBase:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +84,29 @@ class Side:
     """
 
     most: int = 0
+
+
+class RunInputs(NamedTuple):
+    """What a run of a graph reads, beside its cache.
+
+    Attributes:
+        ids: new tokens, (n, S). Like the others not copied if it has the graph's own type
+            (`BoundGraph.blank`): runs read what it holds at that moment.
+        mask: 1 for positions that exist, (n, past + S) or wider.
+        positions: position of each new token, (n, S).
+        wanted: positions in `ids` whose logits are needed, (n, K) (a hint: graphs without a gather give
+            them all); default: the last one or all.
+        last: only one position's logits are needed of each row (a hint: graphs without a switch compute
+            them all, and graphs with one of their own compute those of the run's last position).
+        with_past: there is a past (merged graphs have a branch for each case).
+    """
+
+    ids: NDArray[Any]
+    mask: NDArray[Any]
+    positions: NDArray[Any]
+    wanted: NDArray[Any] | None = None
+    last: bool = False
+    with_past: bool = True
 
 
 class BoundGraph:
@@ -179,66 +202,25 @@ class BoundGraph:
         address = array.__array_interface__["data"][0]
         self._binding.bind_input(name, self._cpu, array.dtype.type, list(array.shape), address)
 
-    def run(
-        self,
-        ids: NDArray[Any],
-        mask: NDArray[Any],
-        positions: NDArray[Any],
-        wanted: NDArray[Any] | None = None,
-        *,
-        last: bool = False,
-        with_past: bool = True,
-    ) -> NDArray[np.float32]:
-        """Run the graph once, on arguments as those of `bind`; the logits are the caller's.
+    def run_rows(self, inputs: RunInputs) -> list[Logits]:
+        """Run the graph once; the logits (S or K, V) of each row, which stay where they are computed.
 
         Raises:
             RuntimeError, TimeoutError: as `BoundRun`.
         """
-        bound = self.bind(ids, mask, positions, wanted, last=last, with_past=with_past)
+        bound = self.bind(inputs)
         bound()
-        return bound.logits
+        return list(bound.logits)
 
-    def run_rows(
-        self,
-        ids: NDArray[Any],
-        mask: NDArray[Any],
-        positions: NDArray[Any],
-        wanted: NDArray[Any] | None = None,
-        *,
-        last: bool = False,
-        with_past: bool = True,
-    ) -> list[Logits]:
-        """As `run`; the logits (S or K, V) of each row, which stay where they are computed."""
-        return list(self.run(ids, mask, positions, wanted, last=last, with_past=with_past))
-
-    def bind(
-        self,
-        ids: NDArray[Any],
-        mask: NDArray[Any],
-        positions: NDArray[Any],
-        wanted: NDArray[Any] | None = None,
-        *,
-        last: bool = False,
-        with_past: bool = True,
-    ) -> BoundRun:
+    def bind(self, inputs: RunInputs) -> BoundRun:
         """Bind everything but the cache, until something else is bound.
-
-        Args:
-            ids: new tokens, (n, S). Like the others not copied if it has the graph's own type (`blank`):
-                runs read what it holds at that moment.
-            mask: 1 for positions that exist, (n, past + S) or wider.
-            positions: position of each new token, (n, S).
-            wanted: positions in `ids` whose logits are needed, (n, K) (a hint: graphs without a gather give
-                them all); default: the last one or all.
-            last: only one position's logits are needed of each row (a hint: graphs without a switch compute
-                them all, and graphs with one of their own compute those of the run's last position).
-            with_past: there is a past (merged graphs have a branch for each case).
 
         Returns:
             What runs the graph. Its logits are float32 (n, S, V), (n, K, V) through a gather, or (n, 1, V)
             where the graph gives or was asked for the last position only.
         """
-        kept = self._bind_inputs(ids, mask, positions, wanted, last, with_past)
+        ids = inputs.ids
+        kept = self._bind_inputs(inputs)
         given = self._bind_given(self._spec.logits, (len(ids), kept, self._vocab_size), self._logits_dtype)
         if self._hidden is not None:  # no logits are computed
             given = self._bind_given(HIDDEN_OUTPUT, (*ids.shape, self._hidden.width), np.dtype(np.float32))
@@ -259,34 +241,26 @@ class BoundGraph:
             What runs the graph, and the logits (n, V) that each run fills. The binding does not keep them
             alive.
         """
-        bound = self.bind(ids, mask, positions, last=True, with_past=with_past)
+        bound = self.bind(RunInputs(ids, mask, positions, last=True, with_past=with_past))
         return bound, bound.logits[:, 0]
 
-    def _bind_inputs(
-        self,
-        ids: NDArray[Any],
-        mask: NDArray[Any],
-        positions: NDArray[Any],
-        wanted: NDArray[Any] | None,
-        last: bool,
-        with_past: bool,
-    ) -> int:
-        """Bind the arguments of `bind`; returns the positions of a row that get logits."""
-        spec = self._spec
-        count, steps = ids.shape
-        self.bind_input("input_ids", ids)
-        self.bind_mask(mask, steps)
+    def _bind_inputs(self, inputs: RunInputs) -> int:
+        """Bind the inputs of a run; returns the positions of a row that get logits."""
+        spec, last = self._spec, inputs.last
+        count, steps = inputs.ids.shape
+        self.bind_input("input_ids", inputs.ids)
+        self.bind_mask(inputs.mask, steps)
         if spec.positions:
-            self.bind_input(spec.positions, positions)
+            self.bind_input(spec.positions, inputs.positions)
         if spec.branch:
-            self.bind_input(spec.branch, np.array([with_past]))
+            self.bind_input(spec.branch, np.array([inputs.with_past]))
         for name, limit in spec.limits:
             self.bind_input(name, _SIDES[self._side.most > limit])
         if spec.keep:
             self.bind_input(spec.keep, np.full(self._keep_shape, int(last)))
         kept = 1 if spec.gives_last_only(last) else steps
         if spec.gather:
-            gathered = self._gathered(count, steps, wanted, last)
+            gathered = self._gathered(count, steps, inputs.wanted, last)
             self.bind_input(spec.gather, gathered)
             kept = gathered.shape[1]
         return kept

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.decoder.binding import BoundGraph, PlacedGraph
+from lite.models.decoder.binding import BoundGraph, PlacedGraph, RunInputs
 from lite.models.decoder.cache import (
     Line,
     copy_positions,
@@ -188,7 +188,7 @@ class BlockCache:
         wanted = counts[:, None] - 1 if last else None
         if self._placed.states:
             self._placed.states.rows = [rows[i] for i in order]
-        logits = graph.run_rows(new, mask, positions, wanted, last=last, with_past=block.width > 0)
+        logits = graph.run_rows(RunInputs(new, mask, positions, wanted, last, with_past=block.width > 0))
         block.grown(steps)
         out: list[Logits] = [np.empty(0, np.float32)] * len(rows)
         for line, (place, row_logits) in enumerate(

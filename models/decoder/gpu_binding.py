@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.decoder.binding import BoundGraph, PlacedGraph
+from lite.models.decoder.binding import BoundGraph, PlacedGraph, RunInputs
 from lite.models.decoder.device_logits import DeviceLogits, Logits
 from lite.models.decoder.memory import DeviceBuffer, fetch, upload
 from lite.models.graph.cuda_stream import CudaStream
@@ -50,21 +50,12 @@ class GpuGraph(BoundGraph):
         if self._held.get(name) is not values:
             self._held[name] = np.asarray(values, dtype=self._dtypes[name], order="C")
 
-    def run_rows(
-        self,
-        ids: NDArray[Any],
-        mask: NDArray[Any],
-        positions: NDArray[Any],
-        wanted: NDArray[Any] | None = None,
-        *,
-        last: bool = False,
-        with_past: bool = True,
-    ) -> list[Logits]:
+    def run_rows(self, inputs: RunInputs) -> list[Logits]:
         """As `BoundGraph.run_rows`; the rows are views of one array on the GPU."""
-        kept = self._bind_inputs(ids, mask, positions, wanted, last, with_past)
-        logits = self._bind_logits(len(ids), kept)
+        count, kept = len(inputs.ids), self._bind_inputs(inputs)
+        logits = self._bind_logits(count, kept)
         self._run_bound()
-        return [logits[at : at + kept] for at in range(0, len(ids) * kept, kept)]
+        return [logits[at : at + kept] for at in range(0, count * kept, kept)]
 
     def bind_step(
         self, ids: NDArray[Any], mask: NDArray[Any], positions: NDArray[Any], *, with_past: bool = True
@@ -74,7 +65,7 @@ class GpuGraph(BoundGraph):
         Raises:
             MemoryError: the GPU has no room for the logits.
         """
-        self._bind_inputs(ids, mask, positions, None, True, with_past)
+        self._bind_inputs(RunInputs(ids, mask, positions, last=True, with_past=with_past))
         if not self._placed.cuda_graphs:
             return self._run_bound, self._bind_logits(len(ids), 1)
         if self._fixed is None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.decoder.binding import BoundGraph, PlacedGraph
+from lite.models.decoder.binding import BoundGraph, PlacedGraph, RunInputs
 from lite.models.decoder.cache import MAX_TOKENS, pad_right, similar_lengths
 from lite.models.decoder.device_logits import Logits, stacked
 from lite.models.decoder.gpu_binding import bound_graph
@@ -94,7 +94,7 @@ class RecomputeCache:
         graph = self._graph
         if hidden:
             graph = self._hidden = self._hidden or BoundGraph(self._placed, hidden=True)
-        logits = graph.run_rows(ids, mask, positions, at, last=last, with_past=False)
+        logits = graph.run_rows(RunInputs(ids, mask, positions, at, last, with_past=False))
         if (self._spec.gather and not hidden) or self._spec.gives_last_only(last):
             starts = np.zeros_like(starts)  # nothing else was computed
         return [row[start : start + n] for row, start, n in zip(logits, starts, counts, strict=True)]

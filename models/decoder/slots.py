@@ -9,7 +9,7 @@ from typing import SupportsInt
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.decoder.binding import BoundGraph, PlacedGraph
+from lite.models.decoder.binding import BoundGraph, PlacedGraph, RunInputs
 from lite.models.decoder.cache import (
     ENOUGH_TOKENS,
     Line,
@@ -200,7 +200,7 @@ class SlotCache:
         # filler must not ask for positions that the model does not have
         positions = np.minimum(columns[past:], ends[:, None] - 1)
         wanted = counts[:, None] - 1 if last else None
-        logits = bound.graph.run_rows(new, mask, positions, wanted, last=last, with_past=past > 0)
+        logits = bound.graph.run_rows(RunInputs(new, mask, positions, wanted, last, with_past=past > 0))
         self.lengths[list(rows)] = ends
         return split_logits(logits, counts, last)
 

@@ -58,10 +58,7 @@ def objects(items: Sequence[Any], shape: tuple[int, ...]) -> NonTensorStack | An
     """N objects as the value of a field: whatever they are, lists included, there is one per element."""
     if not shape:
         return items[0]
-    array = np.empty(len(items), object)
-    for i, item in enumerate(items):
-        array[i] = item
-    return NonTensorStack._wrap(array.reshape(shape))
+    return NonTensorStack._wrap(np.fromiter(items, object, len(items)).reshape(shape))
 
 
 def ragged(

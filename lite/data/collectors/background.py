@@ -5,10 +5,33 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 
-class BackgroundCollector(ABC):
+class BatchIterator(ABC):
+    """Base of all collectors: a context manager that gives a number of batches."""
+
+    total_frames: int
+    requested_frames_per_batch: int
+
+    def __len__(self) -> int:
+        """The number of batches in all; RuntimeError if it is unlimited."""
+        if self.total_frames < 0:
+            raise RuntimeError("a collector with total_frames=-1 has no end, and so no length.")
+        return -(self.total_frames // -self.requested_frames_per_batch)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.shutdown()
+
+    @abstractmethod
+    def shutdown(self) -> None:
+        """End what collects."""
+
+
+class BackgroundCollector(BatchIterator):
     """Base of collectors that a thread can iterate over."""
 
     replay_buffer: Any

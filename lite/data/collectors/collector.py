@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -360,12 +360,6 @@ class Collector(BackgroundCollector):
             found |= {"total_frames": self.total_frames, "completed": self._frames >= self.total_frames}
         return found | self._rollout.statistics.summary()
 
-    def __len__(self) -> int:
-        """The number of batches in all; RuntimeError if it is unlimited."""
-        if self.total_frames < 0:
-            raise RuntimeError("a collector with total_frames=-1 has no end, and so no length.")
-        return -(self.total_frames // -self.requested_frames_per_batch)
-
     def state_dict(self) -> dict[str, Any]:
         """The state from which another collector can continue: numbers, containers, the policy's arrays.
 
@@ -437,9 +431,6 @@ class Collector(BackgroundCollector):
         except Exception:
             if raise_on_error:
                 raise
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: object, *error: object) -> None:
         self.shutdown(raise_on_error=kind is None)

@@ -7,7 +7,7 @@ import multiprocessing
 import multiprocessing.connection
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -196,12 +196,6 @@ class MultiCollector(BackgroundCollector):
         self.replay_buffer.extend(data.reshape(-1) if data.ndim > 1 else data)
         return None
 
-    def __len__(self) -> int:
-        """The number of batches in all; RuntimeError if it is unlimited."""
-        if self.total_frames < 0:
-            raise RuntimeError("a collector with total_frames=-1 has no end, and so no length.")
-        return -(self.total_frames // -self.requested_frames_per_batch)
-
     # -- what processes are told ----------------------------------------------------------------
 
     def update_policy_weights_(
@@ -291,12 +285,6 @@ class MultiCollector(BackgroundCollector):
                 process.kill()
                 process.join()
             connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.shutdown()
 
     def __repr__(self) -> str:
         workers, frames = self.num_workers, self._frames

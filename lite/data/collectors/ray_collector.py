@@ -7,12 +7,13 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from lite import TensorDict, TensorDictBase, stack
 from lite._arrays.public import belong_to
+from lite.data.collectors.background import BatchIterator
 from lite.data.collectors.collector import Collector
 from lite.data.collectors.progress import EpisodeRewards, require_total, shown
 from lite.data.collectors.weights import only_source, weights_of
@@ -28,7 +29,7 @@ _QUIET = 10.0  # seconds, before a warning says what actors wait for
 _ID_BITS = 40  # of the ids of trajectories, for those of one actor
 
 
-class RayCollector:
+class RayCollector(BatchIterator):
     """Collects with an ordinary collector in each of several actors, on one machine or many.
 
     With `sync=True` a batch has `frames_per_batch` of all actors, stacked along a new first dimension;
@@ -116,7 +117,7 @@ class RayCollector:
         if frames < 1 or (sync and frames % count):
             raise ValueError(f"frames_per_batch must be a multiple of the {count} collectors, got {frames}")
         self.num_collectors = count
-        self.frames_per_batch = frames
+        self.frames_per_batch = self.requested_frames_per_batch = frames
         self.total_frames = integer("total_frames", total_frames)
         self.progress, self._rewards = require_total(progress, self.total_frames), EpisodeRewards()
         self.sync = sync
@@ -398,12 +399,6 @@ class RayCollector:
             found |= {"total_frames": self.total_frames, "completed": self._left() <= 0}
         return found
 
-    def __len__(self) -> int:
-        """The number of batches in all; RuntimeError if it is unlimited."""
-        if self.total_frames < 0:
-            raise RuntimeError("a collector with total_frames=-1 has no end, and so no length.")
-        return -(self.total_frames // -self.frames_per_batch)
-
     def state_dict(self) -> dict[str, Any]:
         """The state from which another collector can continue: numbers, and the policy's arrays.
 
@@ -449,12 +444,6 @@ class RayCollector:
                 self._ray.kill(actor.handle)
         self._actors = [None] * self.num_collectors
         self._pending.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.shutdown()
 
 
 belong_to("lite.data", RayCollector)

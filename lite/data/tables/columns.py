@@ -63,7 +63,8 @@ def taken(batch: Mapping[str, Any], rows: NDArray[np.intp]) -> dict[str, Any]:
 
 def ragged(rows: Sequence[Any]) -> NDArray[np.object_]:
     """A column of lists of any lengths: an array of objects, whose elements are lists of Python's numbers."""
-    return _column([row.tolist() if isinstance(row, np.ndarray) else list(row) for row in rows])
+    lists = (row.tolist() if isinstance(row, np.ndarray) else list(row) for row in rows)
+    return np.fromiter(lists, object, len(rows))
 
 
 def passed_on(batch: Mapping[str, Any]) -> Columns:
@@ -75,16 +76,9 @@ def passed_on(batch: Mapping[str, Any]) -> Columns:
     for name, column in batch.items():
         if isinstance(column, np.ndarray) and column.dtype == object:
             nested = any(isinstance(value, (np.ndarray, list, tuple, Mapping)) for value in column)
-            column = _column([plain(value) for value in column]) if nested else column
+            column = np.fromiter(map(plain, column), object, len(column)) if nested else column
         columns[name] = column
     return columns
-
-
-def _column(values: Sequence[Any]) -> NDArray[np.object_]:
-    column = np.empty(len(values), object)
-    for i, value in enumerate(values):
-        column[i] = value
-    return column
 
 
 def plain(value: Any) -> Any:

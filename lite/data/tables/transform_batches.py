@@ -118,12 +118,12 @@ def columns_of(td: TensorDictBase, separator: str) -> Columns:
         if isinstance(value, np.ndarray):
             columns[name] = value
         elif is_non_tensor(value):
-            columns[name] = _objects(value.tolist())
+            columns[name] = np.fromiter(value.tolist(), object, len(value))
         elif all(isinstance(row, np.ndarray) for row in value):
             same = len({row.shape for row in value}) == 1
             columns[name] = np.stack(value) if same else ragged(value)
         else:
-            columns[name] = _objects(value)
+            columns[name] = np.fromiter(value, object, len(value))
     return columns
 
 
@@ -142,10 +142,3 @@ def _entry(column: Any) -> Any:
     values = list(column)
     numbers = bool(values) and all(isinstance(value, (bool, int, float, np.number)) for value in values)
     return np.asarray(values) if numbers else values
-
-
-def _objects(values: list[Any]) -> Any:
-    column = np.empty(len(values), object)
-    for i, value in enumerate(values):
-        column[i] = value
-    return column

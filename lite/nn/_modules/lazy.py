@@ -90,8 +90,10 @@ class LazyLayer(LazyModuleMixin):
             lazy_forms.setdefault(cls.cls_to_become, cls)
 
     def _size_of(self, input: Any) -> int:
-        """The size inferred from an input; raises if the input does not fit the layer."""
-        raise NotImplementedError
+        """The size inferred from an input, unless overridden its last one; raises if it does not fit."""
+        if not input.shape:
+            raise RuntimeError("the input must have at least one dimension, got ().")
+        return int(input.shape[-1])
 
     def _shapes(self, size: int) -> dict[str, tuple[int, ...]]:
         """The shapes of all parameters and buffers that depend on the size."""

@@ -145,11 +145,6 @@ class LazyLinear(LazyLayer, Linear):
         if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
-    def _size_of(self, input: Array) -> int:
-        if not input.shape:
-            raise RuntimeError("the input must have at least one dimension, got ().")
-        return int(input.shape[-1])
-
     def _shapes(self, size: int) -> dict[str, tuple[int, ...]]:
         return {"weight": (self.out_features, size), "bias": (self.out_features,)}
 

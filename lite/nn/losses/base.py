@@ -492,13 +492,6 @@ class LossModule(TensorDictModuleBase):
         for key, value in found.items():
             tensordict.set(key, value, inplace=tensordict.is_locked)
 
-    def _read(self, tensordict: TensorDictBase, key: NestedKey) -> Array:
-        """An entry of the batch; KeyError if it is missing."""
-        entry = tensordict.get(key, None)
-        if entry is None:
-            raise KeyError(f"{type(self).__name__} reads the entry {key!r}, which the TensorDict lacks.")
-        return entry
-
 
 def _checked_key(name: str, key: Any) -> Any:
     if isinstance(key, list):

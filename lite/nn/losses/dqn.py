@@ -31,7 +31,25 @@ class DQNKeys(TransitionKeys):
     action: NestedKey = "action"
 
 
-class DQNLoss(LossModule):
+class ValueNetworkLoss(LossModule):
+    """Base of losses of one network that writes action values and actions."""
+
+    default_value_estimator = ValueEstimators.TD0
+    SUPPORTED_VALUE_ESTIMATORS = OF_RETURNS
+
+    def _set_in_keys(self) -> None:
+        others = [self.tensor_keys.action, *self._signal_keys()]
+        self._list_in_keys((self.value_network, "next"), others=others)
+
+    def _values_and_chosen(self, td: TensorDictBase, action: Array) -> tuple[Array, Array]:
+        """The network's values of all actions, and of those taken, (*batch); it writes to `td`."""
+        with self.value_network_params.to_module(self.value_network):
+            self.value_network(td)
+        values = self._read(td, self.tensor_keys.action_value)
+        return values, value_of_action(values, action, self.action_space)[..., 0]
+
+
+class DQNLoss(ValueNetworkLoss):
     """Deep Q-learning: the distance of action values from the reward plus the discounted next value.
 
     Reads observations, "action", and under "next" observations, "reward", (*batch, 1), "done" and
@@ -73,8 +91,6 @@ class DQNLoss(LossModule):
 
     _AcceptedKeys = DQNKeys
     tensor_keys: DQNKeys
-    default_value_estimator = ValueEstimators.TD0
-    SUPPORTED_VALUE_ESTIMATORS = OF_RETURNS
 
     def __init__(
         self,
@@ -97,10 +113,6 @@ class DQNLoss(LossModule):
         self.out_keys = ["loss"]
         self._set_in_keys()
 
-    def _set_in_keys(self) -> None:
-        others = [self.tensor_keys.action, *self._signal_keys()]
-        self._list_in_keys((self.value_network, "next"), others=others)
-
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> Any:
         """The loss of a batch, and its "td_error".
@@ -116,10 +128,7 @@ class DQNLoss(LossModule):
         keys = self.tensor_keys
         td = self._batch(tensordict)
         action = self._read(td, keys.action)  # before the network writes its own
-        with self.value_network_params.to_module(self.value_network):
-            self.value_network(td)
-        values = self._read(td, keys.action_value)
-        predicted = value_of_action(values, action, self.action_space)[..., 0]
+        _, predicted = self._values_and_chosen(td, action)
         next_value = self._double(td) if self.double_dqn else None
         targets = self.value_estimator.value_estimate(
             td, target_params=self.target_value_network_params, next_value=next_value
@@ -172,7 +181,7 @@ class DistributionalDQNKeys(TransitionKeys):
     steps_to_next_obs: NestedKey = "steps_to_next_obs"
 
 
-class DistributionalDQNLoss(LossModule):
+class DistributionalDQNLoss(ValueNetworkLoss):
     """Distributional Q-learning: the cross entropy from the distribution of reward plus discounted return.
 
     Reads observations, "action", under "next" observations, "reward", (batch, 1), "done" and "terminated",
@@ -217,7 +226,6 @@ class DistributionalDQNLoss(LossModule):
 
     _AcceptedKeys = DistributionalDQNKeys
     tensor_keys: DistributionalDQNKeys
-    default_value_estimator = ValueEstimators.TD0
     SUPPORTED_VALUE_ESTIMATORS = (ValueEstimators.TD0,)
     _schedulable_buffers = frozenset({"gamma"})
 
@@ -244,10 +252,6 @@ class DistributionalDQNLoss(LossModule):
         self.convert_to_functional(value_network, "value_network", create_target_params=delay_value)
         self.out_keys = ["loss"]
         self._set_in_keys()
-
-    def _set_in_keys(self) -> None:
-        others = [self.tensor_keys.action, *self._signal_keys()]
-        self._list_in_keys((self.value_network, "next"), others=others)
 
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> Any:

@@ -51,9 +51,7 @@ class DistributionalDQNnet(TensorDictModuleBase):
     def forward(self, tensordict: Any) -> Any:
         """Write the log-probabilities, and return `tensordict`."""
         for key, written in zip(self.in_keys, self.out_keys, strict=True):
-            scores = tensordict.get(key, None)
-            if scores is None:
-                raise KeyError(f"DistributionalDQNnet reads the entry {key!r}, which the TensorDict lacks.")
+            scores = self._read(tensordict, key)
             if scores.ndim < 2:
                 raise RuntimeError(f"scores must be (*batch, atoms, actions), got shape {scores.shape}.")
             tensordict.set(written, LogSoftmax(-2)(scores))

@@ -88,9 +88,3 @@ class ExplorationModule(TensorDictModuleBase):
         if self._spec is None:
             raise RuntimeError(f"{type(self).__name__} needs a spec: give one, or set its attribute spec.")
         return self._spec[self.action_key]
-
-    def _read(self, tensordict: Any, key: NestedKey) -> Any:
-        entry = tensordict.get(key, None)
-        if entry is None:
-            raise KeyError(f"{type(self).__name__} reads the entry {key!r}, which the TensorDict lacks.")
-        return entry

@@ -105,11 +105,7 @@ class MultiStepActorWrapper(TensorDictModuleBase):
 
     def _plan(self, tensordict: Any) -> Array:
         """Call the actor where a plan is wanted; how many actions were taken before."""
-        starts = tensordict.get(self.init_key, None)
-        if starts is None:
-            raise KeyError(
-                f"MultiStepActorWrapper reads the entry {self.init_key!r}, which the TensorDict lacks."
-            )
+        starts = self._read(tensordict, self.init_key)
         count = tensordict.get(self.counter_key, None)
         if count is None:
             count = starts.astype(np.int32)

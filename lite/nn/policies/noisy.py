@@ -196,11 +196,6 @@ class NoisyLazyLinear(LazyLayer, NoisyLinear):
         for name in names:
             self.register_buffer(f"{name}_epsilon", UninitializedBuffer(device=device, dtype=dtype))
 
-    def _size_of(self, input: Array) -> int:
-        if not input.shape:
-            raise RuntimeError("the input must have at least one dimension, got ().")
-        return int(input.shape[-1])
-
     def _shapes(self, size: int) -> dict[str, tuple[int, ...]]:
         sizes = {"weight": (self.out_features, size), "bias": (self.out_features,)}
         return {name + part: sizes[name] for name in sizes for part in ("_mu", "_sigma", "_epsilon")}

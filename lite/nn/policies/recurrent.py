@@ -78,7 +78,7 @@ class _RecurrentModule(TensorDictModuleBase):
             ValueError: flags of another shape.
             RuntimeError: a value or states of another size.
         """
-        value, *states, flags = self._read(tensordict)
+        value, *states, flags = self._inputs(tensordict)
         batch = tuple(value.shape[:-1])
         if tuple(flags.shape) not in (batch, (*batch, 1)):
             raise ValueError(f"{self.in_keys[-1]!r} must have shape {(*batch, 1)}, got {tuple(flags.shape)}.")
@@ -129,7 +129,7 @@ class _RecurrentModule(TensorDictModuleBase):
         """The module itself."""
         return self
 
-    def _read(self, tensordict: Any) -> list[Any]:
+    def _inputs(self, tensordict: Any) -> list[Any]:
         """Value, states (all None or none) and flags."""
         values = read(tensordict, self.in_keys)
         missing = [key for key, entry in zip(self.in_keys, values, strict=True) if entry is None]

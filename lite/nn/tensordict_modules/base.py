@@ -90,6 +90,13 @@ class TensorDictModuleBase(Module):
         """Tell whether an object has `in_keys` and `out_keys`."""
         return hasattr(module, "in_keys") and hasattr(module, "out_keys")
 
+    def _read(self, tensordict: Any, key: NestedKey) -> Any:
+        """An entry that the module needs; KeyError if it is missing."""
+        entry = tensordict.get(key, None)
+        if entry is None:
+            raise KeyError(f"{type(self).__name__} reads the entry {key!r}, which the TensorDict lacks.")
+        return entry
+
     @property
     def __name__(self) -> str:  # functools.wraps and the like expect it of a callable
         return type(self).__qualname__.rpartition(".")[2]

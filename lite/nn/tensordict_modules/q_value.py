@@ -215,12 +215,6 @@ class QValueModule(TensorDictModuleBase):
             project_entries(self._spec, tensordict)
         return tensordict
 
-    def _read(self, tensordict: Any, key: NestedKey) -> Any:
-        entry = tensordict.get(key, None)
-        if entry is None:
-            raise KeyError(f"{type(self).__name__} reads the entry {key!r}, which the TensorDict lacks.")
-        return entry
-
 
 def _rows_of_best(values: Any) -> Any:
     return (values == values.max(axis=-1, keepdims=True)).astype(np.int64)

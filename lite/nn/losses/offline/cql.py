@@ -16,9 +16,8 @@ from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
 from lite.nn.distributions.arrays import uniform
 from lite.nn.losses.alpha import EntropyWeightedLoss
-from lite.nn.losses.base import LossModule, UnweightedKeys
-from lite.nn.losses.dqn import acting_network
-from lite.nn.losses.estimators import OF_RETURNS, ValueEstimators
+from lite.nn.losses.base import UnweightedKeys
+from lite.nn.losses.dqn import ValueNetworkLoss, acting_network
 from lite.nn.losses.policies import require_policy
 from lite.nn.losses.reduction import distance_loss
 from lite.nn.tensordict_modules.dispatch import dispatch
@@ -290,7 +289,7 @@ class DiscreteCQLKeys(UnweightedKeys):
     pred_val: NestedKey = "pred_val"
 
 
-class DiscreteCQLLoss(LossModule):
+class DiscreteCQLLoss(ValueNetworkLoss):
     """`DQNLoss` with a second loss, which penalizes values of actions outside of the data.
 
     Reads observations, "action", and under "next" observations, "reward", (*batch, 1), "done" and
@@ -320,8 +319,6 @@ class DiscreteCQLLoss(LossModule):
 
     _AcceptedKeys = DiscreteCQLKeys
     tensor_keys: DiscreteCQLKeys
-    default_value_estimator = ValueEstimators.TD0
-    SUPPORTED_VALUE_ESTIMATORS = OF_RETURNS
 
     def __init__(
         self,
@@ -338,10 +335,6 @@ class DiscreteCQLLoss(LossModule):
         self.convert_to_functional(value_network, "value_network", create_target_params=delay_value)
         self.out_keys = ["loss_qvalue", "loss_cql"]
         self._set_in_keys()
-
-    def _set_in_keys(self) -> None:
-        others = [self.tensor_keys.action, *self._signal_keys()]
-        self._list_in_keys((self.value_network, "next"), others=others)
 
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> Any:
@@ -361,10 +354,7 @@ class DiscreteCQLLoss(LossModule):
         """
         keys, td = self.tensor_keys, tensordict.copy()
         action = self._read(tensordict, keys.action)  # before the network writes its own
-        with self.value_network_params.to_module(self.value_network):
-            self.value_network(td)
-        values = self._read(td, keys.action_value)
-        predicted = value_of_action(values, action, self.action_space)[..., 0]
+        values, predicted = self._values_and_chosen(td, action)
         params = self.target_value_network_params
         target = detached(self.value_estimator.value_estimate(td, target_params=params))[..., 0]
         error = ((detached(predicted) - target) ** 2)[..., None]
