@@ -85,7 +85,7 @@ def modules() -> dict[str, Path]:
     for folder, package in FOLDERS.items():
         for file in sorted((ROOT / folder).rglob("*.py")):
             inner = file.relative_to(ROOT / folder).with_suffix("").parts
-            if "assets" in inner or (folder == "lite" and inner[0] in ("kernels", "models")):
+            if folder == "lite" and inner[0] in ("kernels", "models"):
                 continue
             found[".".join((package, *(part for part in inner if part != "__init__")))] = file
     return found

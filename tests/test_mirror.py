@@ -29,7 +29,7 @@ def sources() -> dict[Path, set[str]]:
         for file in (ROOT / top).rglob("*.py"):
             inner = file.relative_to(ROOT / top).parts
             linked = top == "lite" and inner[0] in ("kernels", "models")
-            if "assets" in inner or linked or (top == "kernels" and inner[0] == "cuda"):
+            if linked or (top == "kernels" and inner[0] == "cuda"):
                 continue
             if file.stem.startswith("__"):  # __init__ and __main__
                 continue

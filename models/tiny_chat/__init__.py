@@ -2,5 +2,5 @@
 
 - `embedded`: where it is
 - `tasks`: the tasks that it was trained on, with a reward
-- `assets/tiny_chat`: the model, its card, and the recipe that made it (which is not installed)
+- `assets/tiny_chat`: the model and its card; `bench/tiny_chat` of a checkout is the recipe that made it
 """

@@ -1,12 +1,12 @@
 """Train the embedded chat model from nothing: tokenizer, training, export, report.
 
-    python models/tiny_chat/assets/tiny_chat/train.py --out DIR [--threads N]
+    python bench/tiny_chat/train.py --out DIR [--threads N]
 
 Needs torch, transformers, tokenizers, onnx and onnxruntime (the ``parity`` and ``llm`` extras, and onnx).
-Writes the files of this folder into DIR, and the weights as ``checkpoint.pt``; ``--checkpoint FILE --phase
-N`` goes on with the weights that phase N starts with (2 only evaluates and exports). All randomness comes
-from ``--seed``: the tokenizer and the problems are equal in each run, the weights up to what float rounding
-makes of another machine or thread count.
+Writes the files of `models/tiny_chat/assets/tiny_chat` into DIR, and the weights as ``checkpoint.pt``;
+``--checkpoint FILE --phase N`` goes on with the weights that phase N starts with (2 only evaluates and
+exports). All randomness comes from ``--seed``: the tokenizer and the problems are equal in each run, the
+weights up to what float rounding makes of another machine or thread count.
 """
 
 import argparse
