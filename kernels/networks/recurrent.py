@@ -1,4 +1,11 @@
-"""Recurrent layers of float32 arrays in compiled code, for `lite.nn`."""
+"""Recurrent layers of float32 arrays in compiled code, for `lite.nn`.
+
+A weight may have dimensions in front, those of a `vmap`: states and inputs then have them in front of their
+rows, and each weight is that of its rows.
+"""
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +33,10 @@ def lstm(x: Floats, h: Floats, c: Floats, weight: Floats) -> tuple[Floats, Float
     Returns:
         All states h (steps + 1, rows, size), all c, and the gates, of the shape of `x`.
     """
-    times, rows, size = x.shape[0], *h.shape
-    gates = contiguous(x, np.float32)
-    all_h, all_c = (np.empty((times + 1, rows, size), np.float32) for _ in range(2))
-    all_h[0], all_c[0] = h, c
-    flat = gates.reshape(-1), _panels(weight), all_h.reshape(-1), all_c.reshape(-1)
-    for_rows(lambda start, stop: kernels.lstm(*flat, rows, size, start, stop), rows, _chunk(gates, size))
-    return all_h, all_c, gates
+    gates = contiguous(_inside(x), np.float32)
+    all_h, all_c = _states(len(x), h), _states(len(x), c)
+    _run(kernels.lstm, gates, weight, all_h, all_c)
+    return _outside(all_h), _outside(all_c), _outside(gates)
 
 
 def lstm_gradients(
@@ -48,13 +52,11 @@ def lstm_gradients(
         h: (rows, size): the derivative by the last h, which is added.
         c: (rows, size): the derivative by the last c.
     """
-    shares = np.empty_like(gates)
     dh, dc = (np.array(given, np.float32, order="C") for given in (h, c))
-    rows, size = dh.shape
-    arrays = gates, _panels(weight.T), all_c, contiguous(g, np.float32), dh, dc, shares
-    flat = [x.reshape(-1) for x in arrays]
-    for_rows(lambda start, stop: kernels.lstm_back(*flat, rows, size, start, stop), rows, _chunk(gates, size))
-    return shares, dh, dc
+    gates, all_c, g = (contiguous(_inside(a), np.float32) for a in (gates, all_c, g))
+    shares = np.empty_like(gates)
+    _run(kernels.lstm_back, gates, weight.swapaxes(-1, -2), all_c, g, dh, dc, shares)
+    return _outside(shares), dh, dc
 
 
 def gru(x: Floats, h: Floats, weight: Floats, bias: Floats | None) -> tuple[Floats, Floats]:
@@ -69,15 +71,14 @@ def gru(x: Floats, h: Floats, weight: Floats, bias: Floats | None) -> tuple[Floa
     Returns:
         All states h (steps + 1, rows, size), and (steps, rows, 4 * size): r, z, that product, and n.
     """
-    times, rows, size = x.shape[0], *h.shape
-    gates = np.empty((times, rows, 4 * size), np.float32)
+    size = h.shape[-1]
+    x = _inside(x)
+    gates = np.empty((*x.shape[:-1], 4 * size), np.float32)
     gates[..., : 2 * size], gates[..., 3 * size :] = x[..., : 2 * size], x[..., 2 * size :]
-    gates[..., 2 * size : 3 * size] = 0 if bias is None else bias
-    all_h = np.empty((times + 1, rows, size), np.float32)
-    all_h[0] = h
-    flat = gates.reshape(-1), _panels(weight), all_h.reshape(-1)
-    for_rows(lambda start, stop: kernels.gru(*flat, rows, size, start, stop), rows, _chunk(gates, size))
-    return all_h, gates
+    gates[..., 2 * size : 3 * size] = 0 if bias is None else bias[..., None, :, :] if bias.ndim > 1 else bias
+    all_h = _states(x.shape[-3], h)
+    _run(kernels.gru, gates, weight, all_h)
+    return _outside(all_h), _outside(gates)
 
 
 def gru_gradients(
@@ -93,22 +94,50 @@ def gru_gradients(
         h: (rows, size): the derivative by the last h, which is added.
     """
     dh = np.array(h, np.float32, order="C")
-    rows, size = dh.shape
-    shares, of_n = np.empty((len(gates), rows, 3 * size), np.float32), np.empty(g.shape, np.float32)
-    arrays = gates, _panels(weight.T), all_h, contiguous(g, np.float32), dh, shares, of_n
-    flat = [x.reshape(-1) for x in arrays]
-    for_rows(lambda start, stop: kernels.gru_back(*flat, rows, size, start, stop), rows, _chunk(gates, size))
-    return np.concatenate([shares[..., : 2 * size], of_n], -1), shares, dh
+    gates, all_h, g = (contiguous(_inside(a), np.float32) for a in (gates, all_h, g))
+    size, of_n = dh.shape[-1], np.empty_like(g)
+    shares = np.empty((*g.shape[:-1], 3 * size), np.float32)
+    _run(kernels.gru_back, gates, weight.swapaxes(-1, -2), all_h, g, dh, shares, of_n)
+    return _outside(np.concatenate([shares[..., : 2 * size], of_n], -1)), _outside(shares), dh
 
 
-def _chunk(gates: Floats, size: int) -> int:
-    return _ROWS if gates.size * size > _SERIAL else max(gates.shape[1], 1)
+def _inside(x: Floats) -> Floats:
+    """An array with the steps right before the rows, so that those of each weight are together."""
+    return np.moveaxis(x, 0, -3) if x.ndim > 3 else x
+
+
+def _outside(x: Floats) -> Floats:
+    """An array with the steps in front."""
+    return np.moveaxis(x, -3, 0) if x.ndim > 3 else x
+
+
+def _states(steps: int, first: Floats) -> Floats:
+    """Memory for all states, which begins with the first."""
+    states = np.empty((*first.shape[:-2], steps + 1, *first.shape[-2:]), np.float32)
+    states[..., 0, :, :] = first
+    return states
+
+
+def _run(kernel: Callable[..., None], gates: Floats, weight: Floats, *arrays: Floats) -> None:
+    """Call `kernel(gates, weight, *arrays, rows, size, start, stop)` for all rows of each weight."""
+    panels, rows, size = _panels(weight), gates.shape[-2], gates.shape[-1] // 4
+    first, *others = (x.reshape(len(panels), -1) for x in (gates, *arrays))
+    for i, matrix in enumerate(panels):
+        flat = first[i], matrix, *(x[i] for x in others)
+
+        def work(start: int, stop: int, flat: Any = flat) -> None:
+            kernel(*flat, rows, size, start, stop)
+
+        for_rows(work, rows, _ROWS if flat[0].size * size > _SERIAL else max(rows, 1))
 
 
 def _panels(weight: Floats) -> Floats:
-    """A matrix as consecutive panels of 32 columns, with one of 16 columns at the end if needed."""
-    depth, columns = weight.shape
-    out, wide = np.empty(weight.size, np.float32), columns // 32 * 32
-    out[: wide * depth].reshape(-1, depth, 32)[:] = weight[:, :wide].reshape(depth, -1, 32).swapaxes(0, 1)
-    out[wide * depth :].reshape(depth, columns - wide)[:] = weight[:, wide:]
+    """Matrices as consecutive panels of 32 columns, with one of 16 columns at the end if needed, flat."""
+    depth, columns = weight.shape[-2:]
+    weight = weight.reshape(-1, depth, columns)
+    count, wide = len(weight), columns // 32
+    out, inner = np.empty((count, depth * columns), np.float32), wide * 32 * depth
+    whole = weight[..., : wide * 32].reshape(count, depth, wide, 32)
+    out[:, :inner].reshape(count, wide, depth, 32)[:] = whole.swapaxes(1, 2)
+    out[:, inner:].reshape(count, depth, columns - wide * 32)[:] = weight[..., wide * 32 :]
     return out

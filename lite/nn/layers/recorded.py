@@ -6,11 +6,12 @@ arrays of a graph are like plain ones to layers that are one operator of it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import is_symbolic
+from lite._arrays.types import HostArray, is_symbolic
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import value_of
 
@@ -25,6 +26,16 @@ def is_recorded(*arrays: Any) -> bool:
         if type(array) is not np.ndarray and array is not None:
             return False
     return traced
+
+
+def are_plain(arrays: Iterable[Any]) -> bool:
+    """Whether all arrays are plain, by themselves or behind the dimensions of a `vmap`; None is ignored."""
+    for array in arrays:
+        while isinstance(array, HostArray) and array.layered:
+            array = array.value  # type: ignore[attr-defined]
+        if type(array) is not np.ndarray and array is not None:
+            return False
+    return True
 
 
 def is_in_graph(*arrays: Any) -> bool:

@@ -24,8 +24,8 @@ from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
 from lite.nn.layers.dropout import dropout, generator
 from lite.nn.layers.linear import linear
-from lite.nn.layers.recorded import is_in_graph, is_recorded
-from lite.nn.layers.recurrent_gradients import WALKS, recorded_walk
+from lite.nn.layers.recorded import are_plain, is_in_graph
+from lite.nn.layers.recurrent_gradients import recorder, with_back
 from lite.nn.layers.recurrent_steps import RNN_STEPS, State, Step, gru_step, lstm_step, split_bias
 
 _scans = LazyModule("lite.nn.layers.recurrent_scans")
@@ -238,18 +238,21 @@ def walk(
     step: Step, x: Array, state: State, weights: list[Any], bias: bool, reverse: bool, compute: Dtype
 ) -> tuple[Any, State]:
     """Outputs (T, N, size) and last states of a layer in one direction; see `recorded_walk` for arguments."""
-    if is_recorded(x, *state, *weights):
-        return recorded_walk(step, x, state, weights, bias, reverse, compute)
+    operands: list[Any] = [x, *state, *weights]
+    if not all(type(a) is np.ndarray for a in operands):
+        operands = [np.asarray(a) if isinstance(a, np.ndarray) else a for a in operands]
+        x, state, weights = operands[0], tuple(operands[1 : 1 + len(state)]), operands[1 + len(state) :]
+        recorded = recorder(operands)
+        if recorded is not None:
+            return recorded(step, x, state, weights, bias, reverse, compute)
+    if are_plain(operands):
+        values = [a.astype(compute, copy=False) for a in operands]
+        return with_back(step, values, len(state), bias, reverse, False, False)[:2]
     steps, *constants = _prepared(step, x, weights, bias, compute)
     recurrent, rest, projection = constants
-    operands = (steps, *state, *constants)
-    if is_in_graph(*operands) and not _is_short(x.shape[0]):
+    if is_in_graph(steps, *state, *constants) and not _is_short(x.shape[0]):
         (outputs,), state = _scans.scanned_walk(step, steps, state, *constants, reverse)
         return outputs, state
-    if all(type(a) is np.ndarray or a is None for a in operands):
-        first = tuple(h.astype(compute, copy=False) for h in state)
-        kept = WALKS[step](steps[::-1] if reverse else steps, first, recurrent, rest, projection)
-        return kept.outputs[::-1] if reverse else kept.outputs, kept.last
     times, recurrent = range(x.shape[0]), recurrent.copy()  # BLAS takes half the time for rows in order
     outputs = []
     for t in reversed(times) if reverse else times:
