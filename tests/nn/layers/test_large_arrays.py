@@ -9,7 +9,9 @@ import pytest
 from helpers.cases import each_case
 from helpers.tiers import standing_for_all
 
+from lite.kernels.backends import choice
 from lite.kernels.backends.choice import backend
+from lite.nn.layers import large_arrays
 from lite.nn.layers.large_arrays import LARGE, READY, convolutions_for, layers_for
 
 compiled = pytest.mark.skipif(backend() != "numba", reason="Numba does not run the kernels")
@@ -24,9 +26,28 @@ def test_large_arrays_of_float32_are_taken():
 
 
 def test_smaller_ones_are_taken_where_kernels_need_not_be_loaded():
-    assert (layers_for(x[:READY]) is not None) == (backend() == "prebuilt")
+    ready = backend() == "prebuilt" or os.environ.get("LITE_KERNELS") == "numba"
+    assert (layers_for(x[:READY]) is not None) == ready
     assert layers_for(x[:READY], few=False) is None
-    assert (convolutions_for(1 << 20, x) is not None) == (backend() == "prebuilt")
+    assert (convolutions_for(1 << 20, x) is not None) == ready
+
+
+@each_case(
+    ("found", "asked", "expected"),
+    [
+        ("numba", "numba", True),
+        ("numba", "", False),
+        ("numpy", "numpy", False),
+        ("prebuilt", "", True),
+        ("prebuilt", "prebuilt", True),
+    ],
+)
+def test_numba_takes_smaller_ones_where_it_is_asked_for_by_name(
+    found, asked, expected, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(choice, "backend", lambda: found)
+    monkeypatch.setenv("LITE_KERNELS", asked)
+    assert large_arrays._is_ready.__wrapped__() is expected
 
 
 @each_case(
