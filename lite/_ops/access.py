@@ -165,7 +165,9 @@ def keys(
         >>> list(TensorDict({"a": 1, "n": {"b": 2}}).keys(True))
         ['a', ('n', 'b'), 'n']
     """
-    return TensorDictKeysView(td, include_nested, leaves_only, is_leaf, sort)
+    if include_nested or leaves_only or sort:
+        return TensorDictKeysView(td, (include_nested, leaves_only, is_leaf, sort))
+    return TensorDictKeysView(td)
 
 
 def items(

@@ -17,6 +17,8 @@ from lite._tree.collection import default_is_leaf, is_leaf_nontensor
 from lite._tree.keys import to_path
 from lite._tree.protocol import Container
 
+_NAMES = (False, False, None, False)  # what is listed unless one asks for more
+
 
 def walk(
     node: Container,
@@ -120,43 +122,45 @@ def _collect(
 
 
 class TensorDictKeysView(Set[Any]):
-    """Keys of a TensorDict; nested keys are tuples, listed before the node that holds them."""
+    """Keys of a TensorDict; nested keys are tuples, listed before the node that holds them.
 
-    __slots__ = ("_args", "_sort", "_td")
+    Args:
+        td: the TensorDict.
+        how: whether to descend, whether to leave out nodes, the predicate on the type of a leaf, and whether
+            to sort; None for the names at the root.
+    """
+
+    __slots__ = ("_how", "_td")
 
     def __init__(
         self,
         td: Container,
-        include_nested: bool,
-        leaves_only: bool,
-        is_leaf: Callable[[type], bool] | None,
-        sort: bool,
+        how: tuple[bool, bool, Callable[[type], bool] | None, bool] | None = None,
     ) -> None:
         self._td = td
-        self._args = (include_nested, leaves_only, is_leaf)
-        self._sort = sort
+        self._how = how
 
     @classmethod
     def _from_iterable(cls, it: Any) -> Any:
         return set(it)
 
     def __iter__(self) -> Iterator[Any]:
-        nested, leaves_only, is_leaf = self._args
-        if not nested and not leaves_only:
-            if not self._sort:
-                return iter(self._td._keys())
-            keys: list[Any] = list(self._td._keys())
-        elif nested and is_leaf is None:
-            keys = []
+        if self._how is None:
+            return iter(self._td._keys())
+        nested, leaves_only, is_leaf, sort = self._how
+        keys: list[Any] = []
+        if nested and is_leaf is None:
             _nested_keys(self._td, (), leaves_only, keys)
-        else:
+        elif nested or leaves_only:
             keys = [key for key, _ in walk(self._td, nested, leaves_only, is_leaf, True, start=None)]
-        if self._sort:
+        else:
+            keys = list(self._td._keys())
+        if sort:
             keys.sort(key=lambda key: key if isinstance(key, str) else ".".join(key))
         return iter(keys)
 
     def __len__(self) -> int:
-        nested, leaves_only, is_leaf = self._args
+        nested, leaves_only, is_leaf, _ = self._how or _NAMES
         if not nested and not leaves_only:
             found = self._td._keys()
             return len(found if type(found) is dict else list(found))
@@ -165,7 +169,7 @@ class TensorDictKeysView(Set[Any]):
         return len(walk(self._td, nested, leaves_only, is_leaf, True))
 
     def __contains__(self, key: object) -> bool:
-        nested, leaves_only, is_leaf = self._args
+        nested, leaves_only, is_leaf, _ = self._how or _NAMES
         if type(key) is str and not leaves_only:  # the most frequent case
             return self._td._peek_entry(key) is not None
         path = to_path(key)
@@ -185,5 +189,5 @@ class TensorDictKeysView(Set[Any]):
         return not leaves_only or (default_is_leaf if is_leaf is None else is_leaf)(type(entry))
 
     def __repr__(self) -> str:
-        nested, leaves_only, _ = self._args
+        nested, leaves_only, *_ = self._how or _NAMES
         return f"{type(self).__name__}({list(self)}, include_nested={nested}, leaves_only={leaves_only})"

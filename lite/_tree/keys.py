@@ -40,6 +40,15 @@ def to_path(key: object) -> Path:
             break
     else:
         return key
+    if type(key[0]) is str:  # no index: of arrays in one the cache would hold on to
+        try:
+            return _known_path(key)
+        except TypeError:  # a part that is unhashable is no key
+            return ()
+    return _joined_path(key)
+
+
+def _joined_path(key: tuple[object, ...]) -> Path:
     out: list[str] = []
     for part in key:
         flat = to_path(part)
@@ -47,6 +56,10 @@ def to_path(key: object) -> Path:
             return ()
         out.extend(flat)
     return tuple(out)
+
+
+# Programs use few keys, and each of them often: `get` of a key with a tuple in it takes 0.75 of the time.
+_known_path = lru_cache(maxsize=1024)(_joined_path)
 
 
 def require_path(key: object) -> Path:
@@ -76,6 +89,8 @@ def unravel_key(key: object) -> NestedKey:
         >>> unravel_key(("a", ("b", ("c",)))), unravel_key(("a",)), unravel_key("a")
         (('a', 'b', 'c'), 'a', 'a')
     """
+    if type(key) is str:  # half the time of a look into the cache
+        return key
     try:
         return _unravelled(key)
     except TypeError:  # an unhashable object is not a key
