@@ -253,7 +253,7 @@ def walked(step: Step, x: Any, state: State, weight: Any, bias: Any, projection:
     if not mapped:
         return WALKS[step](x, state, weight, bias, projection)
     level = _levels.level_of(mapped)
-    weights = (weight, bias if bias is None or bias.ndim > 1 else bias[None], projection)
+    weights: Any = (weight, bias if bias is None or bias.ndim > 1 else bias[None], projection)
     shape = (level.size, *x.shape[1:-1])  # of rows
     rows: tuple[int, ...] = (math.prod(shape),)
     if weight.ndim > 2 or any(map(level.on, weights)):
