@@ -1,8 +1,8 @@
 """The file of frames that transforms withhold, which must survive together with the rows of a ring.
 
-As long as there are no rows, it is in the file `%first`. After that,
-the file `%kept` has two places of equal size. What is kept is written into the one that does not count;
-`ring_file` makes it count together with the rows that were written, and knows its size.
+Before the first row the frames are in the file `%first`. Then they are in the file `%kept`, which has two
+halves of equal size. New frames are written into the half that does not count. `ring_file` knows their size,
+and makes the half count in the same write as the new rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class KeptFile:
         return os.path.lexists(self._first)
 
     def read_first(self) -> Any:
-        """The withheld frames while there are no rows, or None."""
+        """The frames withheld before the first row, or None."""
         if not self.has_first:
             return None
         descriptor, status = open_regular(self._first, os.O_RDONLY)
@@ -51,7 +51,7 @@ class KeptFile:
             file.write(b"" if content is None else to_bytes(content))
 
     def forget_first(self) -> None:
-        """Rows have followed."""
+        """Remove the file of the time before the first row."""
         with suppress(FileNotFoundError):
             os.unlink(self._first)
 
@@ -59,7 +59,7 @@ class KeptFile:
         """The withheld frames: a container, or None.
 
         Args:
-            kept: the place that counts, and the size in bytes of what is there.
+            kept: the half that counts, and the size in bytes of the frames in it.
 
         Raises:
             ValueError: the file is damaged.
@@ -83,11 +83,11 @@ class KeptFile:
         return from_bytes(np.frombuffer(found, np.uint8), self.path)
 
     def write(self, content: Any, kept: tuple[int, int]) -> tuple[int, int]:
-        """Write a container, or None, where nothing counts; gives the place and the size that are to count.
+        """Write a container, or None, into the half that does not count; gives that half and the size.
 
         Args:
             content: what to keep.
-            kept: the place that counts by now, and the size of what is there.
+            kept: the half that counts now, and the size in bytes of the frames in it.
         """
         if content is None:
             return kept[0], 0

@@ -36,8 +36,8 @@ def from_onnx(
     Args:
         model: path of the ONNX file, or its bytes.
         trainable: which weights have `requires_grad`: True or None for all but statistics of normalisations,
-            tables of rotations, masks, single factors and quantised weights; False for none; names or patterns
-            ("*.bias") of those that learn; or a function of a name.
+            tables of rotations, masks, single factors and quantised weights; False for none; names or
+            patterns ("*.bias") of those that learn; or a function of a name.
         in_keys, out_keys: keys for the inputs and outputs, a list in the graph's order or a dict by name.
             With these, or a contract beside the file (``policy.onnx.json``), a `TensorDictModule` is made.
         outputs: names of what to compute, also inner values, such as the features before the last layer.
