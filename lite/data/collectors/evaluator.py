@@ -1,4 +1,4 @@
-"""`Evaluator`: whole episodes of a policy while it learns, in this thread or beside it."""
+"""`Evaluator`: whole episodes of a policy while it learns, in this thread, in another one or in a process."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ import numpy as np
 from lite import NestedKey, TensorDict, TensorDictBase
 from lite._arrays.public import belong_to
 from lite.data.collectors.collector import Collector
+from lite.data.collectors.evaluator_process import EvaluatorProcess
+from lite.envs.env_worker import packed
 from lite.envs.transforms.vec_norm import VecNorm
 from lite.envs.transforms.vec_norm_v2 import VecNormV2
 from lite.kernels._integer import integer
@@ -27,7 +29,8 @@ _POLICIES = ("skip", "error", "queue")
 class Evaluator:
     """Runs a policy for whole episodes, and gives the mean and deviation of their rewards.
 
-    `evaluate` does so at once; `trigger_eval` in a thread, whose result `poll` or `wait` gives. The
+    `evaluate` does so at once; `trigger_eval` in a thread, whose result `poll` or `wait` gives. With the
+    backend "process" both run in a process of their own, which has its own environment and policy. The
     environment is not the one that is trained in. A policy that is evaluated in a thread while it learns
     should be a copy, which the weights are given to. Videos of a `VideoRecorder` in the environment are
     written at the end.
@@ -47,11 +50,14 @@ class Evaluator:
         metrics_fn: gives more results by name, from all episodes, padded, with a mask ("collector", "mask").
         dump_video: call the environment's `transform.dump` at the end.
         on_result: gets each result, as a TensorDict; a warning says where it raises.
-        busy_policy, backend: whether `trigger_eval` during another one is to "skip", raise an "error", or
-            "queue"; "thread".
+        busy_policy: whether `trigger_eval` during another one is to "skip", raise an "error", or "queue".
+        backend: "thread" or "process". A process needs a function that makes the environment; what it gets
+            must be picklable; it calls a `policy_factory` without arguments if that needs none.
 
     Raises:
-        ValueError: another `busy_policy` or `backend`; both or none of policy and policy_factory.
+        ValueError: another `busy_policy` or `backend`; both or none of policy and policy_factory; a process
+            is given an environment.
+        TypeError: something cannot be sent to the process.
 
     Source:
         torchrl.collectors.Evaluator.
@@ -83,12 +89,12 @@ class Evaluator:
         dump_video: bool = True,
         on_result: Callable[[TensorDictBase], Any] | None = None,
         busy_policy: str = "skip",
-        backend: Literal["thread"] = "thread",
+        backend: Literal["thread", "process"] = "thread",
     ) -> None:
         if busy_policy not in _POLICIES:
             raise ValueError(f"busy_policy must be one of {_POLICIES}, got {busy_policy!r}.")
-        if backend != "thread":
-            raise ValueError(f"backend must be 'thread', got {backend!r}.")
+        if backend not in ("thread", "process"):
+            raise ValueError(f"backend must be 'thread' or 'process', got {backend!r}.")
         if (policy is None) == (policy_factory is None):
             raise ValueError("give policy or policy_factory, and not both.")
         for name, given in (("policy", policy), ("policy_factory", policy_factory)):
@@ -111,6 +117,19 @@ class Evaluator:
         self._results: deque[Any] = deque()  # results, or what was raised
         self._active = self._ended = False
         self._thread: threading.Thread | None = None
+        self._made: bytes | None = None  # what the process makes
+        self._process: EvaluatorProcess | None = None
+        if backend == "process":
+            if not _is_maker(env):
+                raise ValueError(f"a process needs a function that makes env, got a {type(env).__name__}.")
+            options = {
+                "env": env, "policy": policy, "policy_factory": policy_factory,
+                "num_trajectories": num_trajectories, "max_steps": max_steps,
+                "frames_per_batch": frames_per_batch, "collector_kwargs": collector_kwargs,
+                "log_prefix": log_prefix, "reward_keys": reward_keys, "exploration_type": exploration_type,
+                "metrics_fn": metrics_fn, "dump_video": dump_video,
+            }  # fmt: skip
+            self._made = packed(Evaluator, options)
 
     # -- in this thread -------------------------------------------------------------------------
 
@@ -229,13 +248,16 @@ class Evaluator:
             return self._active or bool(self._requests)
 
     def shutdown(self, timeout: float = 5.0) -> None:
-        """End the thread, after the evaluation that it runs, and close the environment."""
+        """End the thread or process, after the evaluation that it runs, and close the environment."""
         with self._state:
             self._ended = True
             self._requests.clear()
             self._state.notify_all()
         if self._thread is not None:
             self._thread.join(timeout)
+        if self._process is not None:
+            self._process.close(timeout)
+            self._process = None
         if self.env is not None and not getattr(self.env, "is_closed", False):
             self.env.close()
 
@@ -308,7 +330,7 @@ class Evaluator:
         """Make the environment and the policy, the first time."""
         if self.env is None:
             self.env = self._make_env
-            if isinstance(self.env, type) or not hasattr(self.env, "step"):
+            if _is_maker(self.env):
                 self.env = self.env()
                 for part in self.env.modules() if isinstance(self.env, Module) else ():
                     if isinstance(part, (VecNorm, VecNormV2)):
@@ -318,6 +340,9 @@ class Evaluator:
 
     def _run(self, weights: Mapping[str, TensorDictBase], step: int) -> dict[str, Any]:
         with self._running:
+            if self._made is not None:
+                self._process = self._process or EvaluatorProcess(self._made)
+                return self._process.run(weights, step)
             self._start()
             counted = any(path[-1] == "step_count" for path in _paths(self.env))
             # A collector for each: what the last one stepped beyond its episodes had other weights.
@@ -398,6 +423,11 @@ def _copied(
         name: Evaluator.extract_weights(value) if isinstance(value, Module) else value.clone()
         for name, value in given.items()
     }
+
+
+def _is_maker(env: Any) -> bool:
+    """Whether it makes an environment, and is none."""
+    return isinstance(env, type) or not hasattr(env, "step")
 
 
 def _paths(env: Any) -> list[tuple[str, ...]]:

@@ -257,7 +257,8 @@ def test_gymnasium() -> None:
 def test_errors() -> None:
     for words, message in (
         ({"busy_policy": "wait"}, "busy_policy must be one of"),
-        ({"backend": "ray"}, "backend must be 'thread', got 'ray'"),
+        ({"backend": "ray"}, "backend must be 'thread' or 'process', got 'ray'"),
+        ({"backend": "process"}, "a process needs a function that makes env, got a DrawnEnv"),
         ({"policy_factory": lambda env: env.rand_action}, "policy or policy_factory, and not both"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -1,0 +1,97 @@
+"""A process in which an `Evaluator` runs episodes, so that they take no time from the one that learns."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import multiprocessing
+import pickle
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lite import TensorDictBase
+from lite._processes.orphans import end_with_parent
+from lite._processes.workers import safe_start_method
+
+
+class EvaluatorProcess:
+    """The process, as the one that learns has it.
+
+    Args:
+        made: the pickled class of the evaluator, and its arguments.
+    """
+
+    def __init__(self, made: bytes) -> None:
+        context: Any = multiprocessing.get_context(safe_start_method())
+        self._connection, there = context.Pipe()
+        self._process = context.Process(target=serve, args=(there, made), daemon=True)
+        self._process.start()
+        there.close()  # so that its end is noticed
+
+    def run(self, weights: Mapping[str, TensorDictBase], step: int) -> dict[str, Any]:
+        """The result of an evaluation.
+
+        Raises:
+            RuntimeError: the evaluation raised, or the process ended.
+        """
+        try:
+            self._connection.send((weights, step))
+            done, found = self._connection.recv()
+        except (EOFError, OSError):
+            self._process.join(1.0)
+            done, found = False, f"its process ended with exit code {self._process.exitcode}"
+        if not done:
+            raise RuntimeError(f"the evaluation failed: {found}")
+        result: dict[str, Any] = found
+        return result
+
+    def close(self, timeout: float) -> None:
+        """End the process; it is killed if that takes longer than `timeout` seconds."""
+        with contextlib.suppress(OSError):
+            self._connection.close()
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            self._process.kill()
+            self._process.join()
+
+
+def serve(connection: Any, made: bytes) -> None:
+    """Evaluate until the parent closes the connection, or ends.
+
+    Args:
+        connection: gives the weights and the step of each evaluation, and takes (True, the result) or
+            (False, what went wrong).
+        made: as for `EvaluatorProcess`.
+    """
+    end_with_parent()
+    evaluator: Any = None
+    try:
+        while True:
+            request = connection.recv()
+            try:
+                if evaluator is None:
+                    evaluator = _made(*pickle.loads(made))
+                answer = True, evaluator._run(*request)
+            except Exception as error:
+                answer = False, f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
+            connection.send(answer)
+    except (EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
+        pass  # the parent ended, or ends
+    finally:
+        if evaluator is not None:
+            evaluator.shutdown()
+
+
+def _made(cls: Callable[..., Any], options: dict[str, Any]) -> Any:
+    """The evaluator. A `policy_factory` that needs no argument gets none, as TorchRL's processes call it."""
+    factory = options["policy_factory"]
+    if factory is None or _needs_argument(factory):
+        return cls(**options)
+    return cls(**{**options, "policy_factory": lambda env: factory()})
+
+
+def _needs_argument(function: Callable[..., Any]) -> bool:
+    parameters = inspect.signature(function).parameters.values()
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return any(one.kind in places and one.default is one.empty for one in parameters)

@@ -1,0 +1,98 @@
+"""Evaluations in a process: what a thread gives, weights, and what goes wrong there."""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import os
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.drawn_env import DrawnEnv
+
+from lite import nn
+from lite.data import Evaluator
+from lite.envs import RandomPolicy
+
+
+class Always(nn.Module):
+    """A policy whose action is its parameter; a negative one fails, and -2 ends the process."""
+
+    def __init__(self, value: float = 0.5) -> None:
+        super().__init__()
+        self.value = nn.Parameter(np.array([value], np.float32))
+
+    def forward(self, observation: Any) -> Any:
+        value = np.asarray(self.value)
+        if value == -2:
+            os._exit(3)
+        if value < 0:
+            raise ArithmeticError("a negative action")
+        return np.broadcast_to(value, observation.shape).copy()
+
+
+def policy(value: float = 0.5) -> nn.TensorDictModule:
+    return nn.TensorDictModule(Always(value), ["observation"], ["action"])
+
+
+def of_environment(env: Any) -> nn.TensorDictModule:
+    return policy(float(len(env.action_keys)))
+
+
+OPTIONS = {"num_trajectories": 2, "frames_per_batch": 4}
+
+
+def without_speed(result: Any) -> Any:
+    return {name: value for name, value in result.items() if name != "eval/fps"}
+
+
+def test_a_process_gives_what_a_thread_gives() -> None:
+    process = Evaluator(DrawnEnv, policy_factory=policy, **OPTIONS, backend="process")
+    thread = Evaluator(DrawnEnv, policy(), **OPTIONS)
+    assert without_speed(process.evaluate()) == without_speed(thread.evaluate())
+    better = policy(1.0)
+    assert process.trigger_eval(better, step=7)
+    found = process.wait(60)
+    assert without_speed(found) == without_speed(thread.evaluate(better, step=7))
+    assert process.env is None  # it is there
+    process.shutdown()
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.processes
+def test_what_makes_the_policy() -> None:
+    spec = DrawnEnv().action_spec
+    for factory in (functools.partial(RandomPolicy, spec), of_environment):
+        evaluator = Evaluator(DrawnEnv, policy_factory=factory, **OPTIONS, backend="process")
+        assert evaluator.evaluate()["eval/num_episodes"] == 2
+        evaluator.shutdown()
+
+
+@pytest.mark.processes
+def test_what_goes_wrong_in_a_process_is_told_here() -> None:
+    evaluator = Evaluator(DrawnEnv, policy(), **OPTIONS, backend="process")
+    with pytest.raises(RuntimeError, match="the evaluation failed: ArithmeticError: a negative action"):
+        evaluator.evaluate(policy(-1.0))
+    assert evaluator.evaluate(policy(1.0))["eval/num_episodes"] == 2  # it goes on
+    evaluator.trigger_eval(policy(-2.0))
+    with pytest.raises(RuntimeError, match="its process ended with exit code 3"):
+        evaluator.wait(60)
+    evaluator.shutdown()
+
+
+@pytest.mark.processes
+def test_a_process_that_takes_too_long_is_killed() -> None:
+    evaluator = Evaluator(Sleeping, policy(), **OPTIONS, backend="process")
+    evaluator.trigger_eval()
+    while not evaluator._process:
+        time.sleep(0.01)
+    evaluator.shutdown(timeout=0.2)
+    assert not multiprocessing.active_children()
+
+
+class Sleeping(DrawnEnv):
+    def _reset(self, tensordict: Any, **kwargs: Any) -> Any:
+        time.sleep(60)
+        return super()._reset(tensordict, **kwargs)
