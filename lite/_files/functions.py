@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
 from lite._arrays.types import Device, Size
 from lite._convert import tables
-from lite._files import archive, consolidated
+from lite._files import archive, consolidated, state_dicts
 from lite._files.methods import MemmapOptions
+from lite._tree.collection import TensorCollection
 from lite._tree.protocol import class_registry
 
 
@@ -19,15 +21,31 @@ def save(
     copy_existing: bool = False,
     **options: Unpack[MemmapOptions],
 ) -> Any:
-    """Write a TensorDict to a folder or file; see `TensorDict.save`.
+    """Write a TensorDict or a state dict to a folder or file; see `TensorDict.save`.
+
+    Args:
+        data: a TensorDict; or a dict, such as one of state dicts of modules, optimisers and collectors, which
+            `load` gives back as it was: with its numbers, lists and copies of its arrays.
+        prefix, copy_existing, **options: as for `TensorDict.save`.
+
+    Raises:
+        TypeError: there is something in a dict that is no array, TensorDict or plain value.
 
     Example:
         >>> import tempfile, lite
-        >>> path = tempfile.mkdtemp() + "/td"
-        >>> _ = lite.save(lite.TensorDict(a=[1, 2]), path)
-        >>> lite.load(path)["a"]
-        array([1, 2])
+        >>> from lite import nn, optim
+        >>> net = nn.Linear(2, 1)
+        >>> adam = optim.Adam(net.parameters(), lr=1e-3)
+        >>> path = tempfile.mkdtemp() + "/checkpoint.npz"
+        >>> _ = lite.save({"net": net.state_dict(), "adam": adam.state_dict(), "frames": 1000}, path)
+        >>> state = lite.load(path)
+        >>> adam.load_state_dict(state["adam"])
+        >>> state["frames"], state["adam"]["param_groups"][0]["lr"]
+        (1000, 0.001)
     """
+    if isinstance(data, Mapping) and not isinstance(data, TensorCollection):
+        state_dicts.from_state_dict(data).save(prefix, copy_existing, **options)
+        return data
     return data.save(prefix, copy_existing, **options)
 
 
@@ -44,8 +62,9 @@ def memmap(
 def load(
     prefix: str | os.PathLike[str], device: Device = None, non_blocking: bool = False, **options: Any
 ) -> Any:
-    """Read what `save` wrote; see `TensorDict.load`."""
-    return class_registry.dense.load(prefix, device, non_blocking, **options)
+    """Read what `save` wrote, a TensorDict or a dict; see `TensorDict.load`."""
+    found = class_registry.dense.load(prefix, device, non_blocking, **options)
+    return state_dicts.to_state_dict(found) if state_dicts.is_state_dict(found) else found
 
 
 def load_memmap(
