@@ -19,8 +19,12 @@ if "LITE_FUZZ_EXAMPLES" not in os.environ:
 ORACLES = ("torch", "tensordict", "torchrl", "transformers", "jax", "optree", "minari", "onnx", "onnxscript")
 MISSING = [name for name in ORACLES if find_spec(name) is None]
 
-if not MISSING:  # it warns while it is imported
-    with warnings.catch_warnings():
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if MISSING or config.getoption("dist", "no") != "no":  # the process that hands out tests to workers
+        return
+    with warnings.catch_warnings():  # it warns while it is imported
         warnings.simplefilter("ignore")
         importlib.import_module("torchrl.collectors.distributed")
         importlib.import_module("torchrl.collectors.llm")

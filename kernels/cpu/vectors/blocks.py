@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lite.kernels._types import Bools, Floats, LogitData
+from lite.kernels._types import Bools, LogitData
 from lite.kernels.backends.jit import jit
 from lite.kernels.cpu.vectors.formulas import ROUND, Operations, Vector, by_number, folded, written
 
@@ -136,7 +136,7 @@ def odd(o: Operations, x: Vector) -> tuple[Vector, ...]:
 @jit
 def statistics(
     flat: LogitData, bfloat16: bool, begin: int, size: int, keep: Bools, allowed: int, inverse: float,
-    weigh: Floats | None,
+    weigh: LogitData | None,
 ) -> tuple[float, float, float, float, bool]:  # fmt: skip
     """The softmax of one row in one pass: what it takes to score any of its entries.
 
