@@ -43,6 +43,7 @@ os.environ.setdefault("SDL_NO_SIGNAL_HANDLERS", "1")
 # For the workers, which import NumPy later: two threads of OpenBLAS in each waited for the other on two
 # cores, and the scripts took 62 seconds of processor time, for 21 with one.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # those of torch spin, too: a third of the time beside it
 os.environ.setdefault("LITE_NUM_THREADS", "1")  # threads of onnxruntime wait by spinning: 7 s of 90
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # many tests import onnxruntime before lite does
 
