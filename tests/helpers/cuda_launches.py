@@ -23,7 +23,8 @@ CAPABILITY = (9, 0)
 
 
 def calls() -> Iterator[Callable[[], Any]]:
-    """Of all functions; each kernel in types of all sizes and kinds, which are compiled apart."""
+    """Of all functions; each kernel in types of all sizes and kinds, which are compiled apart, and in all its
+    forms for float32: of others the reading of numbers differs."""
     from helpers.kernels_under_test import Foreign, to_device
     from ml_dtypes import bfloat16
 
@@ -68,17 +69,19 @@ def _calls_on_logits() -> Iterator[Callable[[], Any]]:
     for dtype in (np.float16, bfloat16, np.float32, np.float64):
         x = to_device(np.zeros((3, 700), dtype))
         one = to_device(np.zeros((1, 700), dtype))  # by several blocks
-        yield lambda x=x: kernels.token_log_probs_and_entropy(x, to_device(np.zeros(3, np.int64)), flags)
         yield lambda x=x: kernels.token_log_probs(x, tokens)
         yield lambda x=x: kernels.entropy(x, temperature=np.full(3, 0.5))
         yield lambda x=x: kernels.log_softmax_stats(x, axis=0)
         yield lambda x=x: kernels.masked_log_softmax(x, flags)
         yield lambda one=one: kernels.masked_log_softmax(one)
         yield lambda x=x: kernels.sample_tokens(x, np.arange(3), top_k=2, mask=flags)
-        yield lambda x=x: kernels.sample_tokens(x, np.arange(3), typical_p=0.9, mask=bits, bias=bias)
-        yield lambda x=x: kernels.sample_tokens(x, np.arange(3), mask=flags, scores=scores, **wanted)
-        yield lambda x=x: kernels.token_log_probs(x, tokens, support=support)
         yield lambda x=x: kernels.token_scores(x, tokens, temperature=np.full(3, 0.5), support=support)
+        if dtype in (np.float32, bfloat16):
+            yield lambda x=x: kernels.sample_tokens(x, np.arange(3), mask=flags, scores=scores, **wanted)
+        if dtype == np.float32:
+            yield lambda x=x: kernels.token_log_probs_and_entropy(x, to_device(np.zeros(3, np.int64)), flags)
+            yield lambda x=x: kernels.sample_tokens(x, np.arange(3), typical_p=0.9, mask=bits, bias=bias)
+            yield lambda x=x: kernels.token_log_probs(x, tokens, support=support)
     y, out = to_device(np.zeros((9, 4), np.float32)), Foreign(np.zeros((9, 8), np.float32)[:, ::2])
     kept = to_device(np.zeros(12, np.int32))
     yield lambda: _packed(Gpu(None, {"kept": kept}), kept, 4, np.arange(3))  # nothing is drawn here
