@@ -11,7 +11,7 @@ import json
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from lite._transforms.jit.structure import Structure, containers_of, leaf_count
 from lite._transforms.jit.tiling import Tiles
 from lite._transforms.jit.tracing import Program
 from lite._transforms.jit.view import GraphView
+from lite._tree.protocol import class_registry
 
 _VERSION, _WITH_STATE = 1, 2
 _MOST = 1 << 24  # bytes of a contract
@@ -178,12 +179,21 @@ class Step:
                 continue
             argument = Argument(values[name], name, donated, without=added)
             if argument.structure != structure:
-                sets = [key for _, key, *_ in self._runner.program.entries]
-                hint = f" A call sets {sets}: give each call a TensorDict without them." if sets else ""
-                raise ValueError(
-                    f"{name} must be as when {self.__name__} was traced: {_outline(structure)}; got "
-                    f"{_outline(argument.structure)}.{hint}"
+                nodes: list[Any] = []
+                other = Argument(
+                    _in_form(values[name], structure, added, nodes), name, donated, without=added
                 )
+                sets = [key for _, key, *_ in self._runner.program.entries]
+                is_locked = sets and any(node._locked for node in nodes)
+                if donated or is_locked or other.structure != structure:
+                    hint = f" A call sets {sets}: give each call a TensorDict without them." if sets else ""
+                    if is_locked:
+                        hint = f" It is locked, and a call sets {sets}: give each call a copy (clone())."
+                    raise ValueError(
+                        f"{name} must be as when {self.__name__} was traced: {_outline(structure)}; got "
+                        f"{_outline(argument.structure)}.{hint}"
+                    )
+                argument, argument.containers = other, nodes
             if donated:
                 remember(self._seen, argument)
             given.append(argument)
@@ -305,6 +315,38 @@ def load_step(
     if held is not None:
         held.arguments_now(step._check)  # raises for a state of another step
     return step
+
+
+def _in_form(
+    value: Any, structure: Structure, added: Mapping[tuple[int, str], Structure], nodes: list[Any]
+) -> Any:
+    """A value as a structure has it: TensorDicts with their keys in its order, its device and its lock.
+
+    Args:
+        value: an argument.
+        structure: of the argument that was traced.
+        added: entries that may be there, too.
+        nodes: gets the TensorDicts of the value, which are what is written to.
+    """
+    tag = structure[0]
+    if tag in ("list", "tuple") and type(value).__name__ == tag and len(value) == len(structure) - 1:
+        items = zip(value, structure[1:], strict=True)
+        return type(value)([_in_form(item, form, added, nodes) for item, form in items])
+    if tag != "td" or type(value) is not class_registry.dense or structure[1] is not None:
+        return value
+    _, _, _, _, _, device, locked, keys, *forms = structure
+    others = [key for key in value._data if key not in keys]
+    if any(key not in value._data for key in keys) or any((len(nodes), key) not in added for key in others):
+        return value
+    nodes.append(value)
+    out = class_registry.dense(
+        {key: _in_form(value._data[key], form, added, nodes) for key, form in zip(keys, forms, strict=True)}
+        | {key: value._data[key] for key in others},
+        value.batch_size,
+        names=value._names,
+        device=device,
+    )
+    return out.lock_() if locked else out
 
 
 # -- the contract ----------------------------------------------------------------------------------------

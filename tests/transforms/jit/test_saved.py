@@ -100,6 +100,36 @@ def test_arguments_must_be_those_that_were_traced(file: Path) -> None:
         step(params)
 
 
+def test_tensordicts_from_files_and_in_another_order(tmp_path: Path) -> None:
+    """Entries go by their keys; a lock and a device say nothing about numbers."""
+
+    def learn(td: Any, more: Any) -> Any:
+        return td["x"] - td["of", "y"] * more[0]["z"]
+
+    def add(td: Any) -> None:
+        td["sum"] = td["x"] + td["of", "y"]
+
+    def given(n: int) -> Any:
+        of = TensorDict(y=np.full(n, 2.0), w=np.zeros(n), batch_size=n)
+        return TensorDict(x=np.arange(float(n)), of=of, batch_size=n)
+
+    more = [TensorDict(z=np.ones(3), a=np.ones(3))]
+    step = lite.load_step(lite.jit(learn).lower(given(3), more).save(tmp_path / "step.onnx"))
+    adds = lite.load_step(lite.jit(add).lower(given(3)).save(tmp_path / "add.onnx"))
+    other = given(3).memmap(tmp_path / "td")
+    turned = TensorDict(
+        of=TensorDict(w=np.zeros(3), y=np.full(3, 2.0), batch_size=3), x=np.arange(3.0), batch_size=3
+    )
+    for td in (other, TensorDict.load_memmap(tmp_path / "td"), turned, given(3).lock_(), given(3).to("cpu")):
+        np.testing.assert_array_equal(step(td, [TensorDict(a=np.ones(3), z=np.ones(3))]), [-2, -1, 0])
+    adds(turned)
+    np.testing.assert_array_equal(turned["sum"], [2, 3, 4])
+    with pytest.raises(ValueError, match=r"It is locked, and a call sets \['sum'\]: give each call a copy"):
+        adds(other)
+    with pytest.raises(ValueError, match="td must be as when learn was traced"):
+        step(given(3).exclude(("of", "w")), more)
+
+
 def test_entries_that_a_call_sets_may_be_there_at_the_next(tmp_path: Path) -> None:
     def add(other: Any, td: Any, x: Any, rng: Any) -> Any:
         td["noisy"] = td["seen"] + rng.normal(size=td["seen"].shape)
