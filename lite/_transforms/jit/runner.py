@@ -24,6 +24,7 @@ from lite._transforms.jit.structure import ARRAY, Builder, Structure, leaf_count
 from lite._transforms.jit.tiling import Tiles, tile
 from lite._transforms.jit.tracing import Program, measured
 from lite._tree.methods import LazyModule
+from lite._tree.nontensor import NonTensorData
 from lite._tree.protocol import class_registry
 
 _SMALL = 1 << 16  # bytes of an input or output up to which a copy costs less than a new binding
@@ -314,9 +315,12 @@ class Runner:
             if structure is None:
                 containers[number].del_(key)
             else:
-                entry = found[names[0]]
-                if structure != (ARRAY,):
+                if structure == (ARRAY,):
+                    entry = found[names[0]]
+                else:
                     entry = Builder(iter([found[name] for name in names]), containers).build(structure)
+                if isinstance(entry, NonTensorData):
+                    entry = entry._rebatch(containers[number].batch_size)
                 containers[number].set(key, entry)
         if self._written or program.entries:
             for argument in given:

@@ -487,7 +487,7 @@ def _operator(name: Any) -> str:
 
 
 _PLAIN = {"NoneType": type(None), "bool": bool, "int": int, "str": str}
-_TAGS = frozenset(("array", "number", "generator", "given", "static", "list", "tuple", "dict", "td"))
+_TAGS = frozenset(("array", "number", "size", "generator", "given", "static", "list", "tuple", "dict", "td"))
 
 
 def _to_json(structure: Structure) -> Any:

@@ -4,12 +4,14 @@ A structure is nested tuples. The first item of each says what it is:
 
     ("array",)            an array
     ("number",)           a float of Python
+    ("size",)             a dynamic size in a result, an int
     ("generator",)        a numpy.random.Generator
     ("given", i)          the i-th container among the arguments, itself
     ("static", type, x)   any other value, which is part of the structure
     ("list", ...), ("tuple", ...), ("named", type, ...), ("dict", keys, ...)
     ("td", ...)           a TensorDict, or a tensorclass around it; see `_Node`
     ("stack", ...)        a lazy stack
+    ("object", x)         an entry that is no array
 """
 
 from __future__ import annotations
@@ -21,13 +23,14 @@ import numpy as np
 
 from lite._arrays.device import is_device_leaf
 from lite._arrays.types import ArrayHolder, HostArray, Shape, raw
+from lite._transforms.graphs.sizes import Quotient, Size
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData, same_object
 from lite._tree.protocol import Container, class_registry
 from lite._tree.unbatched import UnbatchedTensor
 
 Structure = tuple[Any, ...]
-ARRAY, NUMBER, GENERATOR = "array", "number", "generator"
+ARRAY, NUMBER, SIZE, GENERATOR = "array", "number", "size", "generator"
 _ARRAY = (ARRAY,)
 DONATED = -1  # in place of a number of batch axes
 ENTRY, DIRECT, NESTED = 0, 1, 2  # arrays in TensorDicts, arguments themselves, and those in lists and dicts
@@ -133,9 +136,9 @@ class Flattener:
         if is_device_leaf(value):
             self._leaf(value, None, 1, kind_of_array)
             return (ARRAY,)
-        if kind is float:
+        if kind is float or kind is Quotient or kind is Size:
             self._leaf(value, None, 0, NESTED)
-            return (NUMBER,)
+            return (SIZE,) if kind is Size else (NUMBER,)
         if kind is list or kind is tuple:
             items = [self.structure(item, f"{name}[{i}]", NESTED) for i, item in enumerate(value)]
             return (kind.__name__, *items)
@@ -147,6 +150,8 @@ class Flattener:
             if found is not None:
                 return ("given", found)
             return self._container(value, node, name)
+        if isinstance(value, NonTensorBase | UnbatchedTensor):
+            return ("object", Held(value))
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return (
                 "named",
@@ -206,9 +211,9 @@ class Flattener:
         if held and not isinstance(entry, UnbatchedTensor):
             self._leaf(entry, (place, key), dims, ENTRY)
             return (ARRAY,)
+        node = Container._as_node(entry)
         if isinstance(entry, NonTensorBase | UnbatchedTensor):
             return ("object", Held(entry))
-        node = Container._as_node(entry)
         if node is None:
             raise TypeError(f"{name}[{key!r}] must be an array of NumPy, got a {type(entry).__name__}.")
         return self._container(entry, node, f"{name}[{key!r}]")
@@ -240,8 +245,12 @@ class Builder:
             leaf = next(self._leaves)
             # Of an array without dimensions NumPy's functions give a number.
             return leaf[()] if type(leaf) is np.ndarray and not leaf.ndim else leaf
+        if tag == SIZE:
+            return int(next(self._leaves))
         if tag == "static":
             return structure[2]
+        if tag == "object":
+            return structure[1].entry
         if tag == "list":
             return [self.build(item) for item in structure[1:]]
         if tag == "tuple":
@@ -303,11 +312,23 @@ _ITEMS = {"list": 1, "tuple": 1, "dict": 2, "named": 2, "td": _COUNT, "stack": 6
 def leaf_count(structure: Structure) -> int:
     """How many leaves a structure has."""
     tag = structure[0]
-    if tag in (ARRAY, NUMBER, GENERATOR):
+    if tag in (ARRAY, NUMBER, SIZE, GENERATOR):
         return 1
     if tag in ("static", "given", "object"):
         return 0
     return sum(map(leaf_count, structure[_ITEMS[tag] :]))
+
+
+def plain_part(structure: Structure) -> Any:
+    """A structure with types in place of objects: what two traces of one function have in common."""
+    tag = structure[0]
+    if tag == "static":
+        plain = issubclass(structure[1], int | float | str | bytes | type(None))
+        return structure if plain else structure[:2]
+    if tag == "object":
+        return tag
+    first = _ITEMS.get(tag, len(structure))
+    return (*structure[:first], *map(plain_part, structure[first:]))
 
 
 def containers_of(structure: Structure) -> Iterator[tuple[str, ...]]:

@@ -23,7 +23,14 @@ from lite._transforms.graphs.graph import Graph
 from lite._transforms.graphs.sizes import Comparison, Size, comparisons
 from lite._transforms.graphs.trace import Input, Traced, TracesDifferError, difference, trace
 from lite._transforms.jit.draws import Draw, Seeded, traced_generator_class, with_seeds
-from lite._transforms.jit.structure import ARRAY, Builder, Flattener, Structure, containers_of
+from lite._transforms.jit.structure import (
+    ARRAY,
+    Builder,
+    Flattener,
+    Structure,
+    containers_of,
+    plain_part,
+)
 from lite._transforms.jit.threads import threads_for
 from lite._transforms.vmap.running import maps
 
@@ -116,6 +123,7 @@ class JitGraph(Graph):
         self.seen: dict[Any, np.ndarray[Any, Any]] = {}
         self.captured: dict[str, Captured] = {}
         self.draws: dict[str, Draw] = {}
+        self.form: Any = None  # of what the function gives
         self.starts: dict[int, Any] = {}  # copies of generators before their first draws
         self.track = []
         self._holders: dict[int, GraphArray] = {}
@@ -291,6 +299,8 @@ def trace_function(
         found["written"] = written
         found["entries"] = _entries(containers, before, noted)
         found["captured"] = dict(graph.captured)
+        entries = [(i, key, form and plain_part(form)) for i, key, form, _ in found["entries"]]
+        graph.form = plain_part(found["structure"]), written, entries
         return outputs
 
     known: frozenset[Any] = frozenset()
@@ -317,6 +327,12 @@ def trace_function(
     if _kept(second) is not None:  # once more, to say where
         trace(run, inputs, _sizes(labels), functools.partial(make, located=True))
         _refuse_kept(graphs[-1])
+    if not traced.outputs:
+        raise NotImplementedError("cannot be traced: the function neither returns an array nor writes one.")
+    if first.form != second.form:
+        raise TracesDifferError(
+            "cannot be traced: the function returns or sets other numbers, texts or keys from call to call."
+        )
     found["draws"] = _draws(first, second)
     used = {name for node in traced.nodes for name in node.reads}
     traced = replace(traced, inputs=tuple(x for x in traced.inputs if x.name in used))

@@ -71,3 +71,39 @@ def test_a_view_of_all_of_an_array_is_written_through() -> None:
 
     x = np.ones((2, 3))
     np.testing.assert_array_equal(lite.jit(lite.grad(loss))(x), np.full((2, 3), 3.0))
+
+
+def test_sizes_and_texts_among_the_results_are_those_of_the_call() -> None:
+    def sizes(x: Any) -> Any:
+        return x * 2, x.shape[0], x.shape, {"all": x.size}
+
+    def others(x: Any) -> Any:
+        empty = TensorDict({}, batch_size=x.shape[:1])
+        return x * 2, x.shape[0] + 1, f"{x.shape[0]} rows", list(x.shape), empty, empty.batch_size
+
+    for function, graphs in ((sizes, 1), (others, 2)):
+        step = lite.jit(function)
+        for n in (3, 3, 4):
+            got, want = step(np.ones((n, 2))), function(np.ones((n, 2)))
+            np.testing.assert_array_equal(got[0], want[0])
+            assert repr(got[1:]) == repr(want[1:])
+        assert len(step._kept) == graphs
+    number = iter(range(10))
+    with pytest.raises(NotImplementedError, match="returns or sets other numbers, texts or keys from call"):
+        lite.jit(lambda x: (x, next(number)))(np.ones(3))
+    with pytest.raises(NotImplementedError, match="neither returns an array nor writes one"):
+        lite.jit(lambda x: 3)(np.ones(3))
+
+
+def test_objects_are_entries_that_a_function_may_set() -> None:
+    @lite.jit
+    def step(td: TensorDict) -> Any:
+        td["name"] = td["name"] + "!"
+        td["kind"] = "new"
+        return td["x"] * 2
+
+    for n, name in ((3, "a"), (4, "a"), (4, "b")):
+        td = TensorDict(x=np.ones((n, 2)), name=name, batch_size=[n])
+        step(td)
+        assert (td["name"], td["kind"]) == (f"{name}!", "new")
+        assert td.get("kind").batch_size == (n,)
