@@ -365,7 +365,7 @@ class JitFunction:
                 runner = self._kept.get(key)
                 if runner is None:
                     program = trace_function(self.fn, structure, flat.leaves, key[1])
-                    runner = self._keep(key, program, flat)
+                    runner = self._keep(key, program, flat, structure)
             if len(self._found) > 64 * _GRAPHS:
                 self._found.clear()
             self._found[forms, shapes] = runner
@@ -389,11 +389,19 @@ class JitFunction:
                 level += 1
         if dynamic or level > first:  # sizes of 0 and 1 say nothing about others
             self._levels[forms] = level
-        return self._keep((forms, shapes), program, flat)
+        return self._keep((forms, shapes), program, flat, structure)
 
-    def _keep(self, key: Any, program: Program, flat: Flattener) -> Runner:
+    def _keep(self, key: Any, program: Program, flat: Flattener, structure: Structure) -> Runner:
         held = self.fn.count if isinstance(self.fn, Stateful) else 0
-        runner = Runner(program, _pairs(program, flat, held), flat.places, self._options, held=held)
+        try:
+            runner = Runner(program, _pairs(program, flat, held), flat.places, self._options, held=held)
+        except ValueError as error:  # onnxruntime has no such operator, as for some types of numbers
+            again = trace_function(self.fn, structure, flat.leaves, program.argument_shapes, located=True)
+            lines = [node.line for node in again.traced.nodes if f"{node.op}_" in str(error) and node.line]
+            where = " or".join(dict.fromkeys(lines))
+            raise NotImplementedError(
+                f"cannot be run: {error}; the function computes that{where}."
+            ) from error
         self._kept[key] = runner
         while len(self._kept) > _GRAPHS:
             self._kept.popitem(last=False)

@@ -234,7 +234,11 @@ def _tracing(graph: JitGraph) -> Iterator[None]:
 
 
 def trace_function(
-    fn: Callable[..., Any], structure: Structure, leaves: Sequence[Any], labels: Sequence[tuple[Any, ...]]
+    fn: Callable[..., Any],
+    structure: Structure,
+    leaves: Sequence[Any],
+    labels: Sequence[tuple[Any, ...]],
+    located: bool = False,
 ) -> Program:
     """The graph of a function of arguments of a structure.
 
@@ -243,6 +247,7 @@ def trace_function(
         structure: of `(args, kwargs)`.
         leaves: the arrays, numbers and generators in it.
         labels: for each leaf its shape, a name in place of a dynamic size.
+        located: whether nodes have the lines that make them.
 
     Raises:
         NotImplementedError: what the function does has no graph, or hangs on a dynamic size.
@@ -308,7 +313,7 @@ def trace_function(
         graphs: list[JitGraph] = []
 
         def make(
-            dimensions: dict[str, int], known: Any = known, graphs: Any = graphs, located: bool = False
+            dimensions: dict[str, int], known: Any = known, graphs: Any = graphs, located: bool = located
         ) -> JitGraph:
             graphs.append(JitGraph(dimensions, known, located))
             return graphs[-1]

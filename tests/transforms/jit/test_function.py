@@ -459,3 +459,17 @@ def test_methods_pickles_and_copies() -> None:
     assert pickle.loads(pickle.dumps(doubled)) is doubled
     tanh = pickle.loads(pickle.dumps(lite.jit(np.tanh, threads=1)))
     np.testing.assert_allclose(tanh(x), np.tanh(x))
+
+
+def test_types_without_a_kernel_are_refused_with_the_line() -> None:
+    def chosen(x: Any) -> Any:
+        more = x + 1
+        return np.where(more > 1, more, 0)  # of 16 bits
+
+    x = np.arange(3, dtype=np.int16)
+    with pytest.raises(
+        NotImplementedError, match=r"Where\(16\).* The function computes that \(.* # of 16 bits\)"
+    ):
+        lite.jit(chosen)(x)
+    with pytest.warns(UserWarning, match="chosen runs without a graph"):
+        np.testing.assert_array_equal(lite.jit(chosen, fallback=True)(x), [0, 2, 3])
