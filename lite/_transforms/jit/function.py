@@ -398,10 +398,8 @@ class JitFunction:
         except ValueError as error:  # onnxruntime has no such operator, as for some types of numbers
             again = trace_function(self.fn, structure, flat.leaves, program.argument_shapes, located=True)
             lines = [node.line for node in again.traced.nodes if f"{node.op}_" in str(error) and node.line]
-            where = " or".join(dict.fromkeys(lines))
-            raise NotImplementedError(
-                f"cannot be run: {error}; the function computes that{where}."
-            ) from error
+            where = f". The function computes that{' or'.join(dict.fromkeys(lines))}" if lines else ""
+            raise NotImplementedError(f"cannot be run: {error}{where}.") from error
         self._kept[key] = runner
         while len(self._kept) > _GRAPHS:
             self._kept.popitem(last=False)

@@ -38,6 +38,12 @@ _MOST = 1 << 24  # bytes of a contract
 _SIZES = 1 << 28  # elements of an array of the state
 
 
+_DYNAMIC = (
+    "A size of the batch may change where it was not 0 or 1 in the example, and was another than that of other "
+    "arguments, or where dynamic_axes of lite.jit names it"
+)
+
+
 class Lowered:
     """A function traced for some arguments: the result of `JitFunction.lower`.
 
@@ -234,10 +240,11 @@ class Step:
                 for n, label in zip(array.shape, wanted.shape, strict=True)
             )
             if is_symbolic(array) or not same or array.dtype != wanted.dtype:
+                hint = "" if same else f". {_DYNAMIC}"
                 what = names[i] if names else f"array {i - first} of the arguments of {self.__name__}"
                 raise ValueError(
                     f"{what} must be {wanted.dtype} of shape {wanted.shape}, got {array.dtype} of "
-                    f"{tuple(array.shape)}."
+                    f"{tuple(array.shape)}{hint}."
                 )
 
 

@@ -149,7 +149,7 @@ def _event_size(spec: Any, key: NestedKey) -> int:
     container: tuple[int, ...] = ()
     for name in require_path(key):
         if hasattr(spec, "keys"):
-            container, spec = tuple(spec.shape), spec.get(name)
+            container, spec = tuple(spec.shape), dict(spec.items()).get(name)
     if spec is None:
         raise RuntimeError("target_entropy='auto' needs an action_spec, or a policy with a spec.")
     return math.prod(spec.shape[len(container) :])

@@ -468,7 +468,7 @@ def test_types_without_a_kernel_are_refused_with_the_line() -> None:
 
     x = np.arange(3, dtype=np.int16)
     with pytest.raises(
-        NotImplementedError, match=r"Where\(16\).* The function computes that \(.* # of 16 bits\)"
+        NotImplementedError, match=r"Where\(16\).*\. The function computes that \(.* # of 16 bits\)"
     ):
         lite.jit(chosen)(x)
     with pytest.warns(UserWarning, match="chosen runs without a graph"):

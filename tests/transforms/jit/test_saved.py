@@ -100,6 +100,20 @@ def test_arguments_must_be_those_that_were_traced(file: Path) -> None:
         step(params)
 
 
+def test_which_sizes_a_file_serves_is_told(tmp_path: Path) -> None:
+    def product(x: Any, y: Any) -> Any:
+        return x @ y.T
+
+    step = lite.load_step(lite.jit(product).lower(np.ones((3, 2)), np.ones((3, 2))).save(tmp_path / "s.onnx"))
+    with pytest.raises(ValueError, match=r"got float64 of \(4, 2\)\. A size of the batch may change where"):
+        step(np.ones((3, 2)), np.ones((4, 2)))
+    axes = {"x": {0: "n"}, "y": {0: "m"}}
+    file = (
+        lite.jit(product, dynamic_axes=axes).lower(np.ones((3, 2)), np.ones((3, 2))).save(tmp_path / "t.onnx")
+    )
+    assert lite.load_step(file)(np.ones((3, 2)), np.ones((4, 2))).shape == (3, 4)
+
+
 def test_tensordicts_from_files_and_in_another_order(tmp_path: Path) -> None:
     """Entries go by their keys; a lock and a device say nothing about numbers."""
 
