@@ -39,7 +39,7 @@ _SIZES = 1 << 28  # elements of an array of the state
 
 
 _DYNAMIC = (
-    "A size of the batch may change where it was not 0 or 1 in the example, and was another than that of other "
+    "A size of the batch may change where it was not 0 or 1 in the example, and another than that of other "
     "arguments, or where dynamic_axes of lite.jit names it"
 )
 
