@@ -395,11 +395,15 @@ class JitFunction:
         held = self.fn.count if isinstance(self.fn, Stateful) else 0
         try:
             runner = Runner(program, _pairs(program, flat, held), flat.places, self._options, held=held)
-        except ValueError as error:  # onnxruntime has no such operator, as for some types of numbers
+        except ValueError as error:  # perhaps onnxruntime has no such operator for a type of numbers
             again = trace_function(self.fn, structure, flat.leaves, program.argument_shapes, located=True)
             lines = [node.line for node in again.traced.nodes if f"{node.op}_" in str(error) and node.line]
-            where = f". The function computes that{' or'.join(dict.fromkeys(lines))}" if lines else ""
-            raise NotImplementedError(f"cannot be run: {error}{where}.") from error
+            if not lines:
+                raise
+            where = " or".join(dict.fromkeys(lines))
+            raise NotImplementedError(
+                f"cannot be run: {error}. The function computes that{where}."
+            ) from error
         self._kept[key] = runner
         while len(self._kept) > _GRAPHS:
             self._kept.popitem(last=False)

@@ -168,7 +168,7 @@ class Runner:
     def call(self, given: Sequence[Argument]) -> Any:
         """The result of the function, after what it writes was written to the arguments."""
         leaves = [leaf for argument in given for leaf in argument.leaves]
-        if self._written or self.program.entries:
+        if len(leaves) > 1 and (self._written or self.program.entries):
             self._refuse_shared(given, leaves)
         inherited = self._pid != os.getpid()
         if inherited:
@@ -333,6 +333,8 @@ class Runner:
 
     def _result(self, k: int, structure: Structure, found: dict[str, Any], containers: list[Any]) -> Any:
         """One item of the result. TensorDicts of what stays are made once for each of the two turns."""
+        if structure[0] == "given":
+            return containers[structure[1]]
         stays = self._items.stay[k]
         if stays:
             ready = self._ready[self.turn].get(k)

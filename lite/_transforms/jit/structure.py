@@ -32,6 +32,7 @@ from lite._tree.unbatched import UnbatchedTensor
 Structure = tuple[Any, ...]
 ARRAY, NUMBER, SIZE, GENERATOR = "array", "number", "size", "generator"
 _ARRAY = (ARRAY,)
+_ARRAYS = (HostArray, np.ndarray, np.generic, ArrayHolder)
 DONATED = -1  # in place of a number of batch axes
 ENTRY, DIRECT, NESTED = 0, 1, 2  # arrays in TensorDicts, arguments themselves, and those in lists and dicts
 
@@ -130,10 +131,12 @@ class Flattener:
             TypeError: a value is neither an array nor hashable.
         """
         kind = type(value)
-        if kind is np.ndarray or isinstance(value, HostArray | np.ndarray | np.generic | ArrayHolder):
-            self._leaf(value, None, 1, kind_of_array)
-            return (ARRAY,)
-        if is_device_leaf(value):
+        if isinstance(value, TensorCollection) and (node := Container._as_node(value)) is not None:
+            found = self._given.get(id(value), self._given.get(id(node)))
+            if found is not None:
+                return ("given", found)
+            return self._container(value, node, name)
+        if kind is np.ndarray or isinstance(value, _ARRAYS) or is_device_leaf(value):
             self._leaf(value, None, 1, kind_of_array)
             return (ARRAY,)
         if kind is float or kind is Quotient or kind is Size:
@@ -145,11 +148,6 @@ class Flattener:
         if kind is dict:
             keys = tuple(value)
             return ("dict", keys, *[self.structure(value[key], f"{name}[{key!r}]", NESTED) for key in keys])
-        if isinstance(value, TensorCollection) and (node := Container._as_node(value)) is not None:
-            found = self._given.get(id(value), self._given.get(id(node)))
-            if found is not None:
-                return ("given", found)
-            return self._container(value, node, name)
         if isinstance(value, NonTensorBase | UnbatchedTensor):
             return ("object", Held(value))
         if isinstance(value, tuple) and hasattr(value, "_fields"):
