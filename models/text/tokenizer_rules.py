@@ -60,61 +60,48 @@ def check_rules(source: str) -> None:
             if name in _KINDS and count == MAX_RULE_PARTS:
                 raise ValueError(f"its {name} has more than {MAX_RULE_PARTS} parts")
     for name in _KINDS:
-        growth = _Growth()
-        for rule in _rules(parts.get(name)):
-            growth.add(rule)
-            if growth.factor > MAX_GROWTH:
-                raise ValueError(
-                    f"its {name} makes up to {growth.factor} characters of one, allowed are {MAX_GROWTH}"
-                )
-            if growth.written > MAX_WRITTEN:
-                raise ValueError(
-                    f"its {name} writes up to {growth.written} characters itself, allowed are {MAX_WRITTEN}"
-                )
+        _check_growth(name, _rules(parts.get(name)))
 
 
-class _Growth:
-    """What a sequence of rules makes of a text of n characters: at most ``factor * n + written``.
+def _check_growth(name: str, rules: Iterator[Mapping[str, Any]]) -> None:
+    """Refuse rules that may make more than ``factor * n + written`` characters of a text of n.
 
     Not counted are what a Unicode form makes of characters of the text itself, as its results stay as they
     are, and the first rule of each other kind: these are how models see texts.
     """
-
-    def __init__(self) -> None:
-        self.factor = 1
-        self.written = 0
-        self._seen: set[str] = set()
-        self._foreign = False  # whether rules have written what a Unicode form may make longer
-
-    def add(self, rule: Mapping[str, Any]) -> None:
-        kind = str(rule.get("type"))
-        written = _text(rule.get("content")) if kind == "Replace" else _text(rule.get("prepend"))
+    factor, written = 1, 0
+    seen: set[str] = set()
+    foreign = False  # whether rules have written what a Unicode form may make longer
+    for rule in rules:
+        kind, times = str(rule.get("type")), 1
+        text = _text(rule.get("content" if kind == "Replace" else "prepend"))
         if kind == "Replace":
-            self._times(_replaced(rule.get("pattern"), len(written)))
+            times = _replaced(rule.get("pattern"), len(text))
         elif kind == "Prepend":
-            self.written += len(written)
-        elif kind in _FORMS and self._foreign:
-            self._times(_FORMS[kind])
+            written += len(text)
+        elif kind in _FORMS and foreign:
+            times = _FORMS[kind]
         elif kind == "Precompiled":
             longest = _longest(rule.get("precompiled_charsmap"))
             # what Unicode's own forms write is no longer than this
-            self._times(longest if kind in self._seen or longest > 64 else 1)
-        elif kind in _MARKS and kind in self._seen:
-            self._times(_MARKS[kind])
+            times = longest if kind in seen or longest > 64 else 1
+        elif kind in _MARKS and kind in seen:
+            times = _MARKS[kind]
         elif kind == "TemplateProcessing":
-            pieces = max(len(_list(rule.get(name))) for name in ("single", "pair"))
+            pieces = max(len(_list(rule.get(part))) for part in ("single", "pair"))
             special = _walk(rule.get("special_tokens"))
             ids = max((len(_list(part.get("ids"))) for part in special if isinstance(part, dict)), default=1)
-            if pieces * ids > MAX_TEMPLATE_IDS:
-                raise ValueError(
-                    f"its post_processor adds up to {pieces * ids} tokens, allowed are {MAX_TEMPLATE_IDS}"
-                )
-        self._foreign |= not written.isascii()
-        self._seen.add(kind)
+            _check(name, f"adds up to {pieces * ids} tokens", pieces * ids, MAX_TEMPLATE_IDS)
+        factor, written = factor * max(1, times), written * max(1, times)
+        foreign |= not text.isascii()
+        seen.add(kind)
+        _check(name, f"makes up to {factor} characters of one", factor, MAX_GROWTH)
+        _check(name, f"writes up to {written} characters itself", written, MAX_WRITTEN)
 
-    def _times(self, factor: int) -> None:
-        self.factor *= max(1, factor)
-        self.written *= max(1, factor)
+
+def _check(name: str, what: str, found: int, most: int) -> None:
+    if found > most:
+        raise ValueError(f"its {name} {what}, allowed are {most}")
 
 
 def _parts(source: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ class BatchIterator(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
         self.shutdown()
 
     @abstractmethod

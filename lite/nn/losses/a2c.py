@@ -92,7 +92,7 @@ class ActorCriticLoss(LossModule):
             self.value_estimator(td, params=params, target_params=self.target_critic_network_params)
             advantage = td.get(self.tensor_keys.advantage)
             if self.advantage_norm is not None and self.training:
-                targets = self._read(td, self.tensor_keys.value_target)
+                targets = self._entry(td, self.tensor_keys.value_target)
                 update_where(self.advantage_norm, targets, self._masks(td))
         advantage = detached(advantage)
         return advantage if self.advantage_norm is None else advantage / self.advantage_norm.scale()
@@ -129,11 +129,11 @@ class ActorCriticLoss(LossModule):
     def _critic_loss(self, tensordict: TensorDictBase) -> tuple[Array, Array | None, Array, Array]:
         """The loss for each element, the share that was clipped, the values, and their targets."""
         keys = self.tensor_keys
-        target = detached(self._read(tensordict, keys.value_target))
-        old = None if self.clip_value is None else detached(self._read(tensordict, keys.value))
+        target = detached(self._entry(tensordict, keys.value_target))
+        old = None if self.clip_value is None else detached(self._entry(tensordict, keys.value))
         td = tensordict.select(*self.critic_network.in_keys, strict=False)
         with self.critic_network_params.to_module(self.critic_network):
-            value = self._read(self.critic_network(td), keys.value)
+            value = self._entry(self.critic_network(td), keys.value)
         target, value, old = self._compared(target, value, old)
         loss, kind = distance_loss(target, value, self.loss_critic_type), self.loss_critic_type
         if old is None:

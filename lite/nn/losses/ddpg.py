@@ -121,7 +121,7 @@ class DDPGLoss(LossModule):
         weights = self._maybe_get_priority_weight(tensordict)
         td = tensordict.select(*self.value_network.in_keys, strict=False)
         with self.value_network_params.to_module(self.value_network):
-            predicted = self._read(self.value_network(td), self.tensor_keys.state_action_value)[..., 0]
+            predicted = self._entry(self.value_network(td), self.tensor_keys.state_action_value)[..., 0]
         following = tensordict.get("next")
         ahead = self._value_of_policy(
             following, self.target_actor_network_params, self.target_value_network_params
@@ -148,4 +148,4 @@ class DDPGLoss(LossModule):
         with actor_params.to_module(self.actor_network):
             td = self.actor_network(td)
         with value_params.to_module(self.value_network):
-            return self._read(self.value_network(td), self.tensor_keys.state_action_value)
+            return self._entry(self.value_network(td), self.tensor_keys.state_action_value)

@@ -147,7 +147,7 @@ class DiscreteSACLoss(EntropyWeightedLoss):
     def _qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Array, Array]:
         target = self._target(tensordict)
         values = self._values(self.qvalue_network_params, tensordict)
-        action = self._read(tensordict, self.tensor_keys.action)
+        action = self._entry(tensordict, self.tensor_keys.action)
         chosen = values_taken(values, action, self.action_space)
         loss = self._distance(chosen, target)
         return loss, np.abs(detached(chosen) - target).max(0)

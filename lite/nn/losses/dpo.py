@@ -319,7 +319,7 @@ class DPOLoss(LossModule):
 
     def _response(self, tensordict: TensorDictBase, key: NestedKey) -> tuple[Array, Array | None, Array]:
         """Log-probs of one response of each pair, those of the reference model, and the numbers of tokens."""
-        td: Any = self._read(tensordict, key)
+        td: Any = self._entry(tensordict, key)
         actor = self.actor_network
         reference_key = self.tensor_keys.ref_log_probs
         given = layout_of(td, actor, child_key(getattr(actor, "tokens_key", "tokens"), "full"), reference_key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class ValueNetworkLoss(LossModule):
     """Base of losses of one network that writes action values and actions."""
 
     default_value_estimator = ValueEstimators.TD0
-    SUPPORTED_VALUE_ESTIMATORS = OF_RETURNS
+    SUPPORTED_VALUE_ESTIMATORS: ClassVar[tuple[ValueEstimators, ...]] = OF_RETURNS
 
     def _set_in_keys(self) -> None:
         others = [self.tensor_keys.action, *self._signal_keys()]
@@ -45,7 +45,7 @@ class ValueNetworkLoss(LossModule):
         """The network's values of all actions, and of those taken, (*batch); it writes to `td`."""
         with self.value_network_params.to_module(self.value_network):
             self.value_network(td)
-        values = self._read(td, self.tensor_keys.action_value)
+        values = self._entry(td, self.tensor_keys.action_value)
         return values, value_of_action(values, action, self.action_space)[..., 0]
 
 
@@ -127,7 +127,7 @@ class DQNLoss(ValueNetworkLoss):
         """
         keys = self.tensor_keys
         td = self._batch(tensordict)
-        action = self._read(td, keys.action)  # before the network writes its own
+        action = self._entry(td, keys.action)  # before the network writes its own
         _, predicted = self._values_and_chosen(td, action)
         next_value = self._double(td) if self.double_dqn else None
         targets = self.value_estimator.value_estimate(
@@ -270,7 +270,7 @@ class DistributionalDQNLoss(ValueNetworkLoss):
                 f"the batch must have one dimension, got the batch size {tensordict.batch_size}."
             )
         td = self._batch(tensordict)
-        action = self._read(td, self.tensor_keys.action)  # before the network writes its own
+        action = self._entry(td, self.tensor_keys.action)  # before the network writes its own
         log_probs = _of_action(self._log_probs(td, self.value_network_params), action, self.action_space)
         loss = -(self._projected(td) * log_probs).sum(1)
         weights = self._maybe_get_priority_weight(td)
@@ -280,17 +280,17 @@ class DistributionalDQNLoss(ValueNetworkLoss):
 
     def _log_probs(self, data: TensorDictBase, params: TensorDictBase) -> Array:
         with params.to_module(self.value_network):
-            return self._read(self.value_network(data), self.tensor_keys.action_value)
+            return self._entry(self.value_network(data), self.tensor_keys.action_value)
 
     def _projected(self, td: TensorDictBase) -> Array:
         """The distribution of reward and discounted next return on the support, (batch, atoms)."""
         keys, following = self.tensor_keys, td.get("next")
-        reward, done = (self._read(following, key) for key in (keys.reward, keys.done))
+        reward, done = (self._entry(following, key) for key in (keys.reward, keys.done))
         terminated = following.get(keys.terminated, None)
         terminated = done if terminated is None else terminated
         chooser = following.copy()
         self._log_probs(chooser, detached(self.value_network_params))
-        action = self._read(chooser, keys.action)
+        action = self._entry(chooser, keys.action)
         log_probs = self._log_probs(following.copy(), self.target_value_network_params)
         ahead = np.exp(_of_action(detached(log_probs), action, self.action_space))
         support = detached(self.value_network_params["support"])

@@ -222,7 +222,7 @@ class SACLoss(EntropyWeightedLoss):
         weights = self._maybe_get_priority_weight(tensordict)
         data = tensordict.select(*self.value_network.in_keys, strict=False)
         with self.value_network_params.to_module(self.value_network):
-            predicted = self._read(self.value_network(data), self.tensor_keys.value)[..., 0]
+            predicted = self._entry(self.value_network(data), self.tensor_keys.value)[..., 0]
         action, log_prob = self._constant_actions(tensordict, self.target_actor_network_params)
         acted = tensordict.copy().set(self.tensor_keys.action, action)
         least = detached(self._values(self.target_qvalue_network_params, acted)).min(0)

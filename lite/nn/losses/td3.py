@@ -151,7 +151,7 @@ class TD3Loss(EnsembleLoss):
     def value_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
         """The critics' reduced loss, and values to log."""
         weights = self._maybe_get_priority_weight(tensordict)
-        taken = self._read(tensordict, self.tensor_keys.action)
+        taken = self._entry(tensordict, self.tensor_keys.action)
         noise = standard_normal(self._generator, taken.shape, taken.dtype) * self.policy_noise
         following = tensordict.get("next").copy()
         with self.target_actor_network_params.to_module(self.actor_network):

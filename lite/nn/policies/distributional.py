@@ -51,7 +51,7 @@ class DistributionalDQNnet(TensorDictModuleBase):
     def forward(self, tensordict: Any) -> Any:
         """Write the log-probabilities, and return `tensordict`."""
         for key, written in zip(self.in_keys, self.out_keys, strict=True):
-            scores = self._read(tensordict, key)
+            scores = self._entry(tensordict, key)
             if scores.ndim < 2:
                 raise RuntimeError(f"scores must be (*batch, atoms, actions), got shape {scores.shape}.")
             tensordict.set(written, LogSoftmax(-2)(scores))
@@ -121,7 +121,7 @@ class DistributionalQValueModule(QValueModule):
     @dispatch(auto_batch_size=False)
     def forward(self, tensordict: Any) -> Any:
         """Write action and log-probabilities, and return `tensordict`."""
-        log_probs = self._read(tensordict, self.action_value_key)
+        log_probs = self._entry(tensordict, self.action_value_key)
         atoms = self.support.shape[-1]
         if log_probs.ndim < 2 or log_probs.shape[-2] != atoms:
             raise RuntimeError(

@@ -78,7 +78,7 @@ class EGreedyModule(ExplorationModule):
         """Write the action, explored, and return `tensordict`."""
         if not is_exploring():
             return tensordict
-        action = self._read(tensordict, self.action_key)
+        action = self._entry(tensordict, self.action_key)
         spec = self._action_spec()
         rng = self._generator()
         batch = tuple(tensordict.batch_size)
@@ -94,7 +94,7 @@ class EGreedyModule(ExplorationModule):
             if action.shape[max(0, action.ndim - spec.ndim) :] != spec.shape:
                 raise ValueError(f"the action must be of {spec!r}, got shape {action.shape}.")
             return spec.rand(action.shape[: action.ndim - spec.ndim], rng=rng)
-        mask = np.asarray(self._read(tensordict, self.action_mask_key), np.bool_)
+        mask = np.asarray(self._entry(tensordict, self.action_mask_key), np.bool_)
         space = action_space_of(spec, "the spec of a masked action")
         if space == "mult_one_hot":
             raise ValueError(f"a mask needs a spec of one choice of n, got {spec!r}.")

@@ -80,7 +80,7 @@ class AdditiveGaussianModule(ExplorationModule):
         """Write the action, with noise and projected, and return `tensordict`."""
         if not is_exploring():
             return tensordict
-        action = self._read(tensordict, self.action_key)
+        action = self._entry(tensordict, self.action_key)
         spec = self._action_spec()
         noise = self._generator().normal(self.mean, self.std, action.shape).astype(action.dtype)
         return tensordict.set(self.action_key, spec.project(action + noise * self.sigma.astype(action.dtype)))

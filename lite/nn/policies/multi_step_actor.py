@@ -105,7 +105,7 @@ class MultiStepActorWrapper(TensorDictModuleBase):
 
     def _plan(self, tensordict: Any) -> Array:
         """Call the actor where a plan is wanted; how many actions were taken before."""
-        starts = self._read(tensordict, self.init_key)
+        starts = self._entry(tensordict, self.init_key)
         count = tensordict.get(self.counter_key, None)
         if count is None:
             count = starts.astype(np.int32)

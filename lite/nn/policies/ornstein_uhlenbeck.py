@@ -93,7 +93,7 @@ class OrnsteinUhlenbeckProcessModule(ExplorationModule):
 
     def forward(self, tensordict: Any) -> Any:
         """Write the action, with noise and projected, and the state of the noise; return `tensordict`."""
-        action = self._read(tensordict, self.action_key)
+        action = self._entry(tensordict, self.action_key)
         spec = None if self._spec is None else self._action_spec()
         if not is_exploring():
             return tensordict if spec is None else tensordict.set(self.action_key, spec.project(action))

@@ -90,7 +90,7 @@ class TensorDictModuleBase(Module):
         """Tell whether an object has `in_keys` and `out_keys`."""
         return hasattr(module, "in_keys") and hasattr(module, "out_keys")
 
-    def _read(self, tensordict: Any, key: NestedKey) -> Any:
+    def _entry(self, tensordict: Any, key: NestedKey) -> Any:
         """An entry that the module needs; KeyError if it is missing."""
         entry = tensordict.get(key, None)
         if entry is None:

@@ -166,7 +166,7 @@ class QValueModule(TensorDictModuleBase):
         Raises:
             KeyError: the values or the mask are missing.
         """
-        values = self._masked(tensordict, self._read(tensordict, self.action_value_key))
+        values = self._masked(tensordict, self._entry(tensordict, self.action_value_key))
         action = self._best(values)
         chosen = value_of_action(values, action, self.action_space)
         return self._written(tensordict, (self._shaped(action), values, chosen))
@@ -175,7 +175,7 @@ class QValueModule(TensorDictModuleBase):
         """Values of which those of actions that are not allowed are the lowest number."""
         if self.action_mask_key is None:
             return values
-        allowed = self._read(tensordict, self.action_mask_key)
+        allowed = self._entry(tensordict, self.action_mask_key)
         return np.where(allowed, values, np.finfo(values.dtype).min)
 
     def _best(self, values: Any) -> Any:

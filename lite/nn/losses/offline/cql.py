@@ -194,8 +194,8 @@ class CQLLoss(EntropyWeightedLoss):
             KeyError: `q_loss` was not called before.
         """
         keys = self.tensor_keys
-        known = [self._read(tensordict, key) for key in (keys.pred_q1, keys.pred_q2)]
-        data, taken = self._repeated(tensordict), self._read(tensordict, keys.action)
+        known = [self._entry(tensordict, key) for key in (keys.pred_q1, keys.pred_q2)]
+        data, taken = self._repeated(tensordict), self._entry(tensordict, keys.action)
         dtype = known[0].dtype
         shape = (*data.batch_size, taken.shape[-1])
         anywhere = data.copy().set(keys.action, 2 * uniform(self._generator, shape, dtype) - 1)
@@ -219,7 +219,7 @@ class CQLLoss(EntropyWeightedLoss):
         """
         keys = self.tensor_keys
         weight = np.minimum(np.exp(self.log_alpha_prime), 1e6)
-        parts = [self._read(tensordict, key) for key in (keys.cql_q1_loss, keys.cql_q2_loss)]
+        parts = [self._entry(tensordict, key) for key in (keys.cql_q1_loss, keys.cql_q2_loss)]
         first, second = (self._reduce_loss(part, tensordict, reduction="mean") for part in parts)
         gaps = [weight * (part - self.target_action_gap) for part in (first, second)]
         return -(gaps[0] + gaps[1]) * 0.5, {}
@@ -228,7 +228,7 @@ class CQLLoss(EntropyWeightedLoss):
         """The reduced loss of behaviour cloning, and {"bc_log_prob": the mean log-prob of the actions}."""
         dist = self._dist(tensordict, self.actor_network_params)
         _, log_prob = self._drawn(dist)
-        cloned = dist.log_prob(self._read(tensordict, self.tensor_keys.action))
+        cloned = dist.log_prob(self._entry(tensordict, self.tensor_keys.action))
         loss = self._reduce_loss(self._alpha * log_prob - cloned, tensordict)
         return loss, {"bc_log_prob": detached(cloned).mean()}
 
@@ -353,7 +353,7 @@ class DiscreteCQLLoss(ValueNetworkLoss):
         Writes squared errors and the values of all actions to `tensordict`.
         """
         keys, td = self.tensor_keys, tensordict.copy()
-        action = self._read(tensordict, keys.action)  # before the network writes its own
+        action = self._entry(tensordict, keys.action)  # before the network writes its own
         values, predicted = self._values_and_chosen(td, action)
         params = self.target_value_network_params
         target = detached(self.value_estimator.value_estimate(td, target_params=params))[..., 0]
@@ -372,8 +372,8 @@ class DiscreteCQLLoss(ValueNetworkLoss):
         Raises:
             KeyError: `value_loss` was not called before.
         """
-        values = self._read(tensordict, self.tensor_keys.pred_val)
-        action = self._read(tensordict, self.tensor_keys.action)
+        values = self._entry(tensordict, self.tensor_keys.pred_val)
+        action = self._entry(tensordict, self.tensor_keys.action)
         taken = value_of_action(values, action, self.action_space)[..., 0]
         return self._reduce_loss(_logsumexp(values, -1) - taken, tensordict), {}
 

@@ -156,7 +156,7 @@ class IQLLoss(EnsembleLoss):
         """The policy's reduced loss, and {}; the actions' log-probs are written to "_log_prob"."""
         with self.actor_network_params.to_module(self.actor_network):
             dist = self.actor_network.get_dist(tensordict.copy())
-        log_prob = dist.log_prob(self._read(tensordict, self.tensor_keys.action))
+        log_prob = dist.log_prob(self._entry(tensordict, self.tensor_keys.action))
         least = self._least(tensordict)
         require_shape(log_prob, least)
         value = detached(self._state_value(tensordict))
@@ -189,7 +189,7 @@ class IQLLoss(EnsembleLoss):
     def _state_value(self, tensordict: TensorDictBase) -> Array:
         data = tensordict.select(*self.value_network.in_keys, strict=False)
         with self.value_network_params.to_module(self.value_network):
-            return self._read(self.value_network(data), self.tensor_keys.value)[..., 0]
+            return self._entry(self.value_network(data), self.tensor_keys.value)[..., 0]
 
 
 class DiscreteIQLLoss(IQLLoss):
@@ -261,5 +261,5 @@ class DiscreteIQLLoss(IQLLoss):
         self.action_space = space
 
     def _taken(self, params: TensorDictParams, tensordict: TensorDictBase) -> Array:
-        action = self._read(tensordict, self.tensor_keys.action)
+        action = self._entry(tensordict, self.tensor_keys.action)
         return values_taken(self._values(params, tensordict), action, self.action_space)

@@ -95,7 +95,7 @@ class TD3BCLoss(TD3Loss):
         with self.actor_network_params.to_module(self.actor_network):
             td = self.actor_network(td)
         value = self._values(detached(self.qvalue_network_params), td)[0]
-        distance = ((td.get(key) - self._read(tensordict, key)) ** 2).mean()
+        distance = ((td.get(key) - self._entry(tensordict, key)) ** 2).mean()
         lmbd = self.alpha / np.abs(detached(value)).mean()
         loss = self._reduce_loss(-lmbd * value + distance, tensordict, weights=weights)
         known = {"state_action_value_actor": detached(value), "bc_loss": detached(distance), "lmbd": lmbd}
