@@ -242,6 +242,18 @@ class Elementwise(Distribution):
         return self._in_double("_quantile", value)
 
 
+class LocScale(Elementwise):
+    """Base of distributions of real numbers with a place and a scale, which is positive."""
+
+    has_rsample = True
+    _batched = ("loc", "scale")
+    _positive = ("scale",)
+    support = Real()
+
+    def __init__(self, loc: Numbers, scale: Numbers, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = self._parameters(validate_args, loc, scale)
+
+
 def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     try:
         return np.broadcast_shapes(shape, target) == target

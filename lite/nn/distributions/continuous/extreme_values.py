@@ -11,11 +11,11 @@ from lite._arrays.special import xlogy
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import Numbers, ShapeLike, as_shape, in_double, standard_exponential
-from lite.nn.distributions.distribution import EULER, Elementwise
-from lite.nn.distributions.support import GreaterThan, Interval, Real, Support
+from lite.nn.distributions.distribution import EULER, Elementwise, LocScale
+from lite.nn.distributions.support import GreaterThan, Interval, Support
 
 
-class Gumbel(Elementwise):
+class Gumbel(LocScale):
     """Gumbel distributions, one for each number.
 
     Args:
@@ -36,14 +36,6 @@ class Gumbel(Elementwise):
     Source:
         torch.distributions.Gumbel.
     """
-
-    has_rsample = True
-    _batched = ("loc", "scale")
-    _positive = ("scale",)
-    support = Real()
-
-    def __init__(self, loc: Numbers, scale: Numbers, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = self._parameters(validate_args, loc, scale)
 
     def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw numbers; see `Distribution.rsample`."""

@@ -18,13 +18,13 @@ from lite.nn.distributions.arrays import (
     generator_of,
     in_double,
 )
-from lite.nn.distributions.distribution import Elementwise
+from lite.nn.distributions.distribution import Elementwise, LocScale
 from lite.nn.distributions.support import Real
 
 _HALF = np.array(0.5)
 
 
-class Cauchy(Elementwise):
+class Cauchy(LocScale):
     """Cauchy distributions, one for each number: without mean, of infinite variance.
 
     Args:
@@ -45,14 +45,6 @@ class Cauchy(Elementwise):
     Source:
         torch.distributions.Cauchy.
     """
-
-    has_rsample = True
-    _batched = ("loc", "scale")
-    _positive = ("scale",)
-    support = Real()
-
-    def __init__(self, loc: Numbers, scale: Numbers, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = self._parameters(validate_args, loc, scale)
 
     def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw numbers; see `Distribution.rsample`."""

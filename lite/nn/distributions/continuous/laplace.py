@@ -7,11 +7,10 @@ import numpy as np
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import Numbers, ShapeLike, as_shape, as_value, uniform
-from lite.nn.distributions.distribution import Elementwise
-from lite.nn.distributions.support import Real
+from lite.nn.distributions.distribution import LocScale
 
 
-class Laplace(Elementwise):
+class Laplace(LocScale):
     """Laplace distributions, one for each number.
 
     Args:
@@ -32,14 +31,6 @@ class Laplace(Elementwise):
     Source:
         torch.distributions.Laplace.
     """
-
-    has_rsample = True
-    _batched = ("loc", "scale")
-    _positive = ("scale",)
-    support = Real()
-
-    def __init__(self, loc: Numbers, scale: Numbers, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = self._parameters(validate_args, loc, scale)
 
     def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw numbers; see `Distribution.rsample`."""
