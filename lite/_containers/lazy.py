@@ -10,14 +10,14 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from lite._arrays.device import parse_device
-from lite._arrays.types import Array, HostArray, Names, Shape
+from lite._arrays.types import Array, Names, Shape
 from lite._containers import lazy_entries, lazy_index, lazy_writes
 from lite._containers.dense import Dense
 from lite._containers.lazy_entries import pieces_along
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import Entry, TensorCollection
 from lite._tree.entry_errors import error_path, shape_error
-from lite._tree.indexing import is_traced, normalise
+from lite._tree.indexing import is_traced
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.names import check_names, set_names
 from lite._tree.protocol import Container, class_registry
@@ -318,15 +318,10 @@ class Lazy(Container):
     def _index(self, index: object) -> Any:
         if type(index) is int and not self.stack_dim:
             return lazy_index.at(self.tensordicts, index)
-        if index is Ellipsis or (isinstance(index, tuple) and not index):
-            return self
-        for item in index if type(index) is tuple else (index,):
-            if isinstance(item, HostArray):
-                return item.index_batch(self, index)
-        items = normalise(index, self.batch_size)
-        if all(type(item) is slice and item == slice(None) for item in items):
-            return self
-        return self.contiguous()._index(index) if is_traced(items) else lazy_index.select(self, items)
+        return super()._index(index)
+
+    def _select(self, items: tuple[Any, ...]) -> Any:
+        return self.contiguous()._select(items) if is_traced(items) else lazy_index.select(self, items)
 
     def _replace_inplace(self, out: object, name: str) -> Self:
         raise NotImplementedError(

@@ -259,20 +259,18 @@ def _already_there(plan: FolderPlan, root: str, like: bool, copy_existing: bool)
 
 def _check_targets(plan: FolderPlan, root: str, existsok: bool, kept: set[int]) -> None:
     """Raise before anything is written if an existing file cannot be replaced."""
-    for path in plan.folders[1:]:
-        kind = kind_of(f"{root}/{path}")
-        if stat.S_ISLNK(kind):
-            raise RuntimeError(f"refusing to write through the symbolic link {root}/{path}.")
-        if kind and not stat.S_ISDIR(kind):
-            raise FileExistsError(f"{root}/{path} exists and is not a folder.")
     files = [path for i, (path, array) in enumerate(plan.leaves) if array.size and i not in kept]
-    for path in [*files, *(path for path, _ in plan.texts)]:
+    files += [path for path, _ in plan.texts]
+    for path, fits, what in (
+        *((path, stat.S_ISDIR, "folder") for path in plan.folders[1:]),
+        *((path, stat.S_ISREG, "file") for path in files),
+    ):
         kind = kind_of(f"{root}/{path}")
         if stat.S_ISLNK(kind):
             raise RuntimeError(f"refusing to write through the symbolic link {root}/{path}.")
-        if kind and not stat.S_ISREG(kind):
-            raise FileExistsError(f"{root}/{path} exists and is not a file.")
-        if kind and not existsok:
+        if kind and not fits(kind):
+            raise FileExistsError(f"{root}/{path} exists and is not a {what}.")
+        if kind and what == "file" and not existsok:
             raise RuntimeError(f"The file {root}/{path} already exists.")
 
 

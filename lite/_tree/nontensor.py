@@ -727,12 +727,9 @@ class NonTensorStack(NonTensorBase):
         ):
             one = NonTensorData._make(first._export(), (*size[:dim], len(items), *size[dim:]))
             return one._on(place)
-        column = np.empty((len(items),) + (1,) * (len(size) - dim), dtype=object)
-        for i, item in enumerate(items):
-            column[i, ...] = _boxed(item._export())
-        array = np.empty(size[:dim] + (len(items),) + size[dim:], dtype=object)
-        array[...] = column
-        return cls._wrap(array)._on(place)
+        objects = np.fromiter((item._export() for item in items), object, len(items))
+        column = objects.reshape(-1, *(1,) * (len(size) - dim))
+        return cls._wrap(np.broadcast_to(column, (*size[:dim], len(items), *size[dim:])).copy())._on(place)
 
     @classmethod
     def from_list(cls, items: Iterable[Any]) -> NonTensorStack:
@@ -817,11 +814,9 @@ class NonTensorStack(NonTensorBase):
     def _from_other(self, other: NonTensorBase) -> NonTensorBase:
         if other._batch_size != self._batch_size and isinstance(other, NonTensorStack):
             raise ValueError(f"the batch sizes {self._batch_size} and {other._batch_size} differ.")
-        return NonTensorStack._wrap(
-            other._objects().copy()
-            if isinstance(other, NonTensorStack)
-            else NonTensorData._make(other._export(), self._batch_size)._objects().copy()
-        )
+        if not isinstance(other, NonTensorStack):
+            other = NonTensorData._make(other._export(), self._batch_size)
+        return NonTensorStack._wrap(other._objects().copy())
 
     def _objects(self) -> Array:
         return self._array

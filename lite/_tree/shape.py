@@ -156,15 +156,19 @@ class BatchShape(TensorCollection):
 
     def _index(self, index: object) -> Any:
         """Index the batch dimensions; a full slice or ellipsis returns the object itself."""
-        batch_size = self.batch_size
         if index is Ellipsis or (isinstance(index, tuple) and not index):
             return self
         for item in index if type(index) is tuple else (index,):
             if isinstance(item, HostArray):
                 return item.index_batch(self, index)
-        items = normalise(index, batch_size)
+        items = normalise(index, self.batch_size)
         if all(type(item) is slice and item == slice(None) for item in items):
             return self
+        return self._select(items)
+
+    def _select(self, items: tuple[Any, ...]) -> Any:
+        """The part of the batch at normalised items of an index."""
+        batch_size = self.batch_size
         shape = result_shape(items, batch_size)
         names = self._names
         new_names = None if names is None else result_names(items, names, len(shape))

@@ -176,11 +176,9 @@ class OnnxDecoder:
                 UserWarning,
                 stacklevel=2,
             )
-        self.session, self._vocab_size = placed.session, placed.vocab_size
-        self.spec = replace(placed.spec, prompts=placed.prompts.spec if placed.prompts else None)
-        self._sessions = [placed.session] + ([placed.prompts.session] if placed.prompts else [])
+        self._vocab_size = placed.vocab_size
         self._adapter: str | None = None
-        self._placed = placed
+        self._set_graph(placed)
         self._weights: dict[str, NDArray[Any]] = {}  # those that are not the file's
         self._adapter_inputs: tuple[str, ...] = ()  # the projections that have got some
         self._family: weakref.WeakSet[OnnxDecoder] = weakref.WeakSet([self])  # all on this session
@@ -314,15 +312,15 @@ class OnnxDecoder:
                 )
             for decoder in family:
                 decoder._weights, decoder._adapter_inputs = weights, adapter_inputs
-                decoder._take(placed)
+                decoder._set_graph(placed)
+                decoder._cache, decoder._others = decoder._new_cache(decoder._adapter, decoder.num_rows), {}
         give_back_freed()
 
-    def _take(self, placed: PlacedGraph) -> None:
-        """Continue without rows on another session of the same graph."""
+    def _set_graph(self, placed: PlacedGraph) -> None:
+        """Run a graph from now on."""
         self._placed, self.session = placed, placed.session
         self.spec = replace(placed.spec, prompts=placed.prompts.spec if placed.prompts else None)
         self._sessions = [placed.session] + ([placed.prompts.session] if placed.prompts else [])
-        self._cache, self._others = self._new_cache(self._adapter, self.num_rows), {}
 
     @property
     def vocab_size(self) -> int:
@@ -463,10 +461,7 @@ class OnnxDecoder:
     @_in_turn
     def prefill_rows(self, rows: Sequence[int], prompts: Sequence[ArrayLike]) -> Logits:
         """`prefill` for several rows, in as few runs as possible; logits (n, V), which stay on a GPU."""
-        at, checked = self._begun(rows, prompts)
-        if not at:
-            return np.empty((0, self._vocab_size), np.float32)
-        return stacked([logits[-1:] for logits in self._extend(at, checked, last=True)])
+        return self._last_logits(*self._begun(rows, prompts))
 
     @_in_turn
     def prefill_chosen(
@@ -495,10 +490,7 @@ class OnnxDecoder:
     @_in_turn
     def continue_rows(self, rows: Sequence[int], ids: Sequence[ArrayLike]) -> Logits:
         """Append tokens to rows, as `prefill_rows` to empty ones; returns the logits after each, (n, V)."""
-        at, checked = self._appended(rows, ids)
-        if not at:
-            return np.empty((0, self._vocab_size), np.float32)
-        return stacked([logits[-1:] for logits in self._extend(at, checked, last=True)])
+        return self._last_logits(*self._appended(rows, ids))
 
     @_in_turn
     def decode(self, tokens: ArrayLike, rows: Sequence[int] | None = None) -> NDArray[np.float32]:
@@ -659,6 +651,12 @@ class OnnxDecoder:
     def _reads_whole(self) -> bool:
         """Whether a graph of its own reads prompts, whole, and all else goes token by token."""
         return self.spec.prompts is not None and self.spec.one_token
+
+    def _last_logits(self, rows: list[int], ids: list[NDArray[np.int64]]) -> Logits:
+        """Append tokens to rows; the logits after each row's last, (n, V)."""
+        if not rows:
+            return np.empty((0, self._vocab_size), np.float32)
+        return stacked([logits[-1:] for logits in self._extend(rows, ids, last=True)])
 
     def _extend(
         self, rows: list[int], ids: list[NDArray[np.int64]], *, last: bool, hidden: bool = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from lite import TensorDictBase
 from lite._arrays.types import Path
 from lite._files.mapping import read_file
+from lite._files.meta import loads
 from lite.data.datasets.conversion import Layout, converted, steps_at_a_time
 from lite.kernels._install import install, needed
 
@@ -194,11 +194,8 @@ class _Frames:
 
 
 def _info(path: str) -> dict[str, Any]:
-    try:
-        found = json.loads(read_file(path, _METADATA))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
-    version = found.get("codebase_version") if isinstance(found, dict) else None
+    found = loads(read_file(path, _METADATA), path)
+    version = found.get("codebase_version")
     if version not in _VERSIONS or not isinstance(found.get("features", {}), dict):
         raise ValueError(f"{path} must be of version {', '.join(_VERSIONS)}, got {version!r}.")
     return found

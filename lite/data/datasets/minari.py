@@ -13,6 +13,7 @@ import numpy as np
 from lite import TensorDictBase
 from lite._arrays.types import Path
 from lite._files.mapping import read_file
+from lite._files.meta import loads
 from lite.data.datasets.conversion import Layout, converted, steps_at_a_time
 from lite.data.datasets.minari_arrow import ArrowFiles
 from lite.data.datasets.minari_hdf5 import FILE, Hdf5File
@@ -211,15 +212,7 @@ class _Episodes:
 
 
 def _metadata(path: str) -> dict[str, Any]:
-    if not os.path.isfile(path):
-        return {}
-    try:
-        found = json.loads(read_file(path, _METADATA))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} is no JSON object.")
-    return found
+    return loads(read_file(path, _METADATA), path) if os.path.isfile(path) else {}
 
 
 def _space(text: Any) -> Any:

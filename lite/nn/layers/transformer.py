@@ -85,6 +85,16 @@ class _Layer(Module):
             return x + dropout(block(norm(x)))
         return norm(x + dropout(block(x)))
 
+    def _attended(self, x: Array, mask: Any, padding: Any, is_causal: bool) -> Array:
+        """The self-attention, added to its input and normalised."""
+
+        def attend(x: Array) -> Array:
+            return self.self_attn(x, x, x, padding, need_weights=False, attn_mask=mask, is_causal=is_causal)[
+                0
+            ]
+
+        return self._residual(x, 1, attend)
+
     def _feed_forward(self, x: Array) -> Array:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
@@ -139,13 +149,8 @@ class TransformerEncoderLayer(_Layer):
         is_causal: bool = False,
     ) -> Array:
         """Encode src; masks as `attn_mask` and `key_padding_mask` of `MultiheadAttention`."""
-
-        def attend(x: Array) -> Array:
-            return self.self_attn(
-                x, x, x, src_key_padding_mask, need_weights=False, attn_mask=src_mask, is_causal=is_causal
-            )[0]
-
-        return self._residual(self._residual(src, 1, attend), 2, self._feed_forward)
+        x = self._attended(src, src_mask, src_key_padding_mask, is_causal)
+        return self._residual(x, 2, self._feed_forward)
 
 
 class TransformerDecoderLayer(_Layer):
@@ -191,19 +196,14 @@ class TransformerDecoderLayer(_Layer):
     ) -> Array:
         """Decode tgt, given memory; masks as `attn_mask` and `key_padding_mask` of `MultiheadAttention`."""
 
-        def attend(x: Array) -> Array:
-            return self.self_attn(
-                x, x, x, tgt_key_padding_mask, need_weights=False, attn_mask=tgt_mask, is_causal=tgt_is_causal
-            )[0]
-
         def attend_memory(x: Array) -> Array:
             padding, mask = memory_key_padding_mask, memory_mask
             return self.multihead_attn(
                 x, memory, memory, padding, need_weights=False, attn_mask=mask, is_causal=memory_is_causal
             )[0]
 
-        x = self._residual(self._residual(tgt, 1, attend), 2, attend_memory)
-        return self._residual(x, 3, self._feed_forward)
+        x = self._attended(tgt, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+        return self._residual(self._residual(x, 2, attend_memory), 3, self._feed_forward)
 
 
 class TransformerEncoder(Module):

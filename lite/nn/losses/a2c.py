@@ -201,13 +201,10 @@ class A2CLoss(ActorCriticLoss):
         clip_value: float | None = None,
         generator: Rng = None,
     ) -> None:
-        options: dict[str, Any] = {
-            "loss_critic_type": loss_critic_type,
-            "reduction": reduction,
-            "clip_value": clip_value,
-        }
-        norm, apart = advantage_norm, separate_losses
-        super().__init__(actor_network, critic_network, advantage_norm=norm, separate_losses=apart, **options)
+        super().__init__(
+            actor_network, critic_network, loss_critic_type=loss_critic_type, reduction=reduction,
+            clip_value=clip_value, advantage_norm=advantage_norm, separate_losses=separate_losses,
+        )  # fmt: skip
         entropy_coeff = 0.01 if entropy_coeff is None else entropy_coeff
         bonus = bool(entropy_bonus and entropy_coeff)
         self._keep(_generator=generator, samples_mc_entropy=samples_mc_entropy, entropy_bonus=bonus)

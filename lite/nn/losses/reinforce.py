@@ -66,14 +66,11 @@ class ReinforceLoss(ActorCriticLoss):
         reduction: str | None = None,
         clip_value: float | None = None,
     ) -> None:
-        options: dict[str, Any] = {
-            "loss_critic_type": loss_critic_type,
-            "reduction": reduction,
-            "clip_value": clip_value,
-        }
-        apart, delay = separate_losses, delay_value
-        super().__init__(actor_network, critic_network, delay_value=delay, separate_losses=apart, **options)
-        self._keep(delay_value=delay, advantage_norm=None)
+        super().__init__(
+            actor_network, critic_network, loss_critic_type=loss_critic_type, reduction=reduction,
+            clip_value=clip_value, delay_value=delay_value, separate_losses=separate_losses,
+        )  # fmt: skip
+        self._keep(delay_value=delay_value, advantage_norm=None)
         self.out_keys = ["loss_actor", "loss_value"]
 
     @dispatch
