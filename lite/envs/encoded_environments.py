@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from lite._tree.keys import to_path
 from lite.envs.encodings import Encoding
 from lite.envs.environments import Environments, Outcome
+from lite.envs.spaces import specs_of_batch
 from lite.specs.arrays import ArraySpec
 from lite.specs.composite import Composite
 
@@ -35,8 +36,7 @@ class EncodedLayout:
 
     def spec(self, batch: tuple[int, ...]) -> Composite:
         """The specs of the entries of a batch."""
-        specs = {leaf.path: leaf.spec.expand(*batch, *leaf.spec.shape) for leaf in self.leaves}
-        return Composite(specs, shape=batch)
+        return specs_of_batch(((leaf.path, leaf.spec) for leaf in self.leaves), batch)
 
 
 class EncodedEnvironments:

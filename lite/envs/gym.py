@@ -18,6 +18,7 @@ from lite.envs.encodings import Encoding
 from lite.envs.environments import EnvError, Environments, Fault
 from lite.envs.info_readers import BaseInfoDictReader, default_info_dict_reader
 from lite.envs.recording import FLAGS, acted, recorded
+from lite.envs.spaces import specs_of_batch
 from lite.envs.spec_checks import check_env_specs
 from lite.kernels._install import install, needed
 from lite.kernels._integer import integer
@@ -119,17 +120,14 @@ class GymWrapper(EnvBase):
         # One array each, which most environments have, needs no search by key.
         self._flat = all(isinstance(part.key, str) for part in self._observations)
         batch = environments.batch
-        self.observation_spec = self._composite(self._observations)
-        self.action_spec = self._composite(self._actions)
+        self.observation_spec, self.action_spec = (
+            specs_of_batch(((part.key, part.spec) for part in parts), batch)
+            for parts in (self._observations, self._actions)
+        )
         self.reward_spec = Unbounded((*batch, 1), dtype=np.float32)
         self.done_spec = Composite(
             {name: Categorical(2, (*batch, 1), dtype=np.bool_) for name in FLAGS}, shape=batch
         )
-
-    def _composite(self, parts: list[Encoding]) -> Composite:
-        batch = self.batch_size
-        specs = {part.key: part.spec.expand(*batch, *part.spec.shape) for part in parts}
-        return Composite(specs, shape=batch)
 
     def __getattr__(self, name: str) -> Any:
         try:

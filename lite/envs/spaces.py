@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,8 +73,12 @@ class Layout:
 
     def spec(self, batch: tuple[int, ...]) -> Composite:
         """The specs of the entries of a batch."""
-        specs = {leaf.path: leaf.spec.expand(*batch, *leaf.spec.shape) for leaf in self.leaves}
-        return Composite(specs, shape=batch)
+        return specs_of_batch(((leaf.path, leaf.spec) for leaf in self.leaves), batch)
+
+
+def specs_of_batch(specs: Iterable[tuple[Any, ArraySpec]], batch: tuple[int, ...]) -> Composite:
+    """The specs of a batch, of those of one row by key."""
+    return Composite({key: spec.expand(*batch, *spec.shape) for key, spec in specs}, shape=batch)
 
 
 def _leaves(space: Any, path: Path, steps: tuple[str | int, ...]) -> Iterator[Leaf]:

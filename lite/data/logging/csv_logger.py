@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
-
 from lite._arrays.public import belong_to
 from lite.data.logging.logger import Logger, require_video
-from lite.data.logging.video_files import write_video
+from lite.data.logging.video_files import with_colours_last, write_video
 
 _FORMATS = ("memmap", "mp4", "gif")
 
@@ -70,8 +68,7 @@ class CSVExperiment:
             video.tofile(path)
             return
         frames = video.reshape(-1, *video.shape[2:])
-        frames = np.moveaxis(np.broadcast_to(frames, (len(frames), 3, *frames.shape[2:])), 1, -1)
-        write_video(path, frames, **{"fps": self.video_fps, **kwargs})
+        write_video(path, with_colours_last(frames), **{"fps": self.video_fps, **kwargs})
 
     def add_text(self, tag: str, text: str, global_step: int | None = None) -> None:
         """Write `texts/<tag><step>.txt`."""

@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-
 from lite._arrays.public import belong_to
 from lite.data.logging.logger import Logger, require_video
-from lite.data.logging.video_files import write_video
+from lite.data.logging.video_files import with_colours_last, write_video
 from lite.kernels._install import needed
 
 
@@ -87,13 +85,12 @@ class MLFlowLogger(Logger):
             ImportError: imageio is not installed.
         """
         frames = require_video(video)[-1]
-        frames = np.moveaxis(np.broadcast_to(frames, (len(frames), 3, *frames.shape[2:])), 1, -1)
         self.video_log_counter += 1
         file = f"{name}_step_{step:04}.mp4" if step else f"{name}.mp4"
         with TemporaryDirectory() as folder:
             path = os.path.join(folder, file)
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            write_video(path, frames, **{"fps": self.video_fps, **kwargs})
+            write_video(path, with_colours_last(frames), **{"fps": self.video_fps, **kwargs})
             self._mlflow.log_artifact(path, os.path.join("videos", os.path.dirname(name)), **self._run)
 
     def log_hparams(self, cfg: Mapping[str, Any]) -> None:

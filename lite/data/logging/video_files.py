@@ -53,3 +53,8 @@ def write_video(
     imageio.imwrite(
         file, frames, plugin="FFMPEG", fps=fps, macro_block_size=2, output_params=output, **kwargs
     )
+
+
+def with_colours_last(frames: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Frames (time, 1 or 3 colours, height, width) as `write_video` takes them."""
+    return np.moveaxis(np.broadcast_to(frames, (len(frames), 3, *frames.shape[2:])), 1, -1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from lite.nn.distributions.arrays import (
 )
 from lite.nn.distributions.distribution import HALF_LOG_2PI, LOG_2, Distribution
 from lite.nn.distributions.independent import Independent
-from lite.nn.distributions.support import Interval, Real
+from lite.nn.distributions.support import IndependentSupport, Interval, Real, Support
 
 _REAL = Real()
 
@@ -207,6 +208,25 @@ class HalfNormal(Distribution):
 def scale_for(loc: Array, scale: Numbers | Callable[[Array], Numbers]) -> Numbers:
     """A scale given as an array, a number, or a function of `loc` (such as `np.ones_like`)."""
     return scale(loc) if callable(scale) else scale
+
+
+class BoundedNormal(Distribution):
+    """Base of distributions of numbers between `low` and `high` that have a place and a scale."""
+
+    loc: Array
+    low: Any
+    high: Any
+    _event_dims: int
+
+    def _set_shapes(self) -> None:
+        cut = self.loc.ndim - self._event_dims
+        super().__init__(self.loc.shape[:cut], self.loc.shape[cut:])
+
+    @property
+    def support(self) -> Support:
+        """From `low` to `high`."""
+        interval = Interval(self.low, self.high)
+        return IndependentSupport(interval, self._event_dims) if self._event_dims else interval
 
 
 def bounded_loc(loc: Array, upscale: Numbers) -> Array:

@@ -10,16 +10,14 @@ import numpy as np
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import Numbers, ShapeLike, as_float, sum_rightmost
-from lite.nn.distributions.continuous.normal import Normal, bounded_loc, scale_for
+from lite.nn.distributions.continuous.normal import BoundedNormal, Normal, bounded_loc, scale_for
 from lite.nn.distributions.continuous.tanh import TanhMap
-from lite.nn.distributions.distribution import Distribution
-from lite.nn.distributions.support import IndependentSupport, Interval, Support
 
 _NEWTON = 50  # steps; a dozen are enough unless the scale is near √½, where a second peak appears
 _MIN_SLOPE = 1e-9  # Newton's method stops at smaller derivatives
 
 
-class TanhNormal(Distribution):
+class TanhNormal(BoundedNormal):
     """``tanh`` of a normal distribution, scaled to lie between bounds; for actions of bounded range.
 
     Args:
@@ -78,8 +76,7 @@ class TanhNormal(Distribution):
                 loc = loc + self._map.middle
         self.root_dist = Normal(loc, scale_for(loc, scale))
         self.loc, self.scale = self.root_dist.loc, self.root_dist.scale
-        cut = self.loc.ndim - self._event_dims
-        super().__init__(self.loc.shape[:cut], self.loc.shape[cut:])
+        self._set_shapes()
 
     def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw values; see `Distribution.rsample`."""
@@ -166,12 +163,6 @@ class TanhNormal(Distribution):
         return self._map.forward(self.loc)
 
     deterministic_sample = median
-
-    @property
-    def support(self) -> Support:
-        """From `low` to `high`."""
-        interval = Interval(self.low, self.high)
-        return IndependentSupport(interval, self._event_dims) if self._event_dims else interval
 
     def __repr__(self) -> str:
         shape = f"{np.shape(self.loc)}"

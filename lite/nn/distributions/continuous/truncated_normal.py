@@ -16,15 +16,14 @@ from lite.nn.distributions.arrays import (
     sum_rightmost,
     uniform,
 )
-from lite.nn.distributions.continuous.normal import bounded_loc
+from lite.nn.distributions.continuous.normal import BoundedNormal, bounded_loc
 from lite.nn.distributions.continuous.tanh import check_bounds
-from lite.nn.distributions.distribution import HALF_LOG_2PI, Distribution
-from lite.nn.distributions.support import IndependentSupport, Interval, Support
+from lite.nn.distributions.distribution import HALF_LOG_2PI
 
 _EDGE = 1e-6  # the smallest probability and distance from the bounds that are distinguished
 
 
-class TruncatedNormal(Distribution):
+class TruncatedNormal(BoundedNormal):
     """Normal distributions, given that the value lies between bounds.
 
     Args:
@@ -105,8 +104,7 @@ class TruncatedNormal(Distribution):
         self._mean = self.loc + self.scale * self._narrow(shift)
         self._variance = self._narrow(1 - curve - shift * shift) * self.scale * self.scale
         self._entropy = self._narrow(entropy) + np.log(self.scale)
-        cut = self.loc.ndim - self._event_dims
-        super().__init__(self.loc.shape[:cut], self.loc.shape[cut:])
+        self._set_shapes()
 
     def _standard(self, value: Array) -> Array:
         return (value - self.loc) / self.scale
@@ -160,12 +158,6 @@ class TruncatedNormal(Distribution):
     def variance(self) -> Array:
         """Variance of each number."""
         return self._variance
-
-    @property
-    def support(self) -> Support:
-        """From `low` to `high`."""
-        interval = Interval(self.low, self.high)
-        return IndependentSupport(interval, self._event_dims) if self._event_dims else interval
 
 
 def _density(x: Array) -> Array:
