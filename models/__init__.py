@@ -104,7 +104,8 @@ __all__ = sorted(_FILE_OF, key=lambda name: (not name.isupper(), name[0].islower
 def __getattr__(name: str) -> Any:
     if name not in _FILE_OF:
         raise AttributeError(f"module 'lite.models' has no attribute {name!r}")
-    return getattr(import_module(f"lite.models.{_FILE_OF[name]}"), name)
+    found = globals()[name] = getattr(import_module(f"lite.models.{_FILE_OF[name]}"), name)
+    return found
 
 
 def __dir__() -> list[str]:

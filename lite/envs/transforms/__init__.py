@@ -143,7 +143,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _FILE_OF:
         raise AttributeError(f"module 'lite.envs.transforms' has no attribute {name!r}")
-    return getattr(import_module(f"lite.envs.transforms.{_FILE_OF[name]}"), name)
+    found = globals()[name] = getattr(import_module(f"lite.envs.transforms.{_FILE_OF[name]}"), name)
+    return found
 
 
 def __dir__() -> list[str]:
