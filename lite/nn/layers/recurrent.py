@@ -25,7 +25,7 @@ from lite.nn._modules.module import Module
 from lite.nn.layers.dropout import dropout, generator
 from lite.nn.layers.linear import linear
 from lite.nn.layers.recorded import are_plain, is_in_graph
-from lite.nn.layers.recurrent_gradients import recorder, with_back
+from lite.nn.layers.recurrent_gradients import plain_arrays, recorder, with_back
 from lite.nn.layers.recurrent_steps import RNN_STEPS, State, Step, gru_step, lstm_step, split_bias
 
 _scans = LazyModule("lite.nn.layers.recurrent_scans")
@@ -238,13 +238,11 @@ def walk(
     step: Step, x: Array, state: State, weights: list[Any], bias: bool, reverse: bool, compute: Dtype
 ) -> tuple[Any, State]:
     """Outputs (T, N, size) and last states of a layer in one direction; see `recorded_walk` for arguments."""
-    operands: list[Any] = [x, *state, *weights]
-    if not all(type(a) is np.ndarray for a in operands):
-        operands = [np.asarray(a) if isinstance(a, np.ndarray) else a for a in operands]
-        x, state, weights = operands[0], tuple(operands[1 : 1 + len(state)]), operands[1 + len(state) :]
-        recorded = recorder(operands)
-        if recorded is not None:
-            return recorded(step, x, state, weights, bias, reverse, compute)
+    operands = plain_arrays((x, *state, *weights))
+    x, state, weights = operands[0], tuple(operands[1 : 1 + len(state)]), operands[1 + len(state) :]
+    recorded = recorder(operands)
+    if recorded is not None:
+        return recorded(step, x, state, weights, bias, reverse, compute)
     if are_plain(operands):
         values = [a.astype(compute, copy=False) for a in operands]
         return with_back(step, values, len(state), bias, reverse, False, False)[:2]

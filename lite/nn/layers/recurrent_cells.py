@@ -15,8 +15,7 @@ from lite.nn._modules.initial import Rng, empty_parameter, fill_uniform, reset
 from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
 from lite.nn.layers.linear import linear
-from lite.nn.layers.recorded import is_recorded
-from lite.nn.layers.recurrent_gradients import recorded_walk
+from lite.nn.layers.recurrent_gradients import plain_arrays, recorder
 from lite.nn.layers.recurrent_steps import RNN_STEPS, State, Step, gru_step, lstm_step, split_bias
 
 
@@ -70,11 +69,12 @@ class _Cell(Module):
         else:
             state = tuple(h.astype(compute, copy=False) for h in given)
         weights = (w_ih, w_hh) if b_ih is None else (w_ih, w_hh, b_ih, b_hh)
-        if is_recorded(input, *state, *weights):
+        recorded = recorder(plain_arrays((input, *state, *weights)))
+        if recorded is not None:
             # A sequence of one step, and a batch of one if there is none.
             index: Any = None if input.ndim == 2 else (None, None)
             first = state if input.ndim == 2 else tuple(h[None] for h in state)
-            out, last = recorded_walk(step, input[index], first, weights, b_ih is not None, False, compute)
+            out, last = recorded(step, input[index], first, weights, b_ih is not None, False, compute)
             ends = (out[0], *last[1:])
             return tuple((h if input.ndim == 2 else h[0]).astype(result, copy=False) for h in ends)
         bias, rest = split_bias(step, b_ih, b_hh)

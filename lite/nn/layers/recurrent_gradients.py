@@ -286,6 +286,11 @@ def walked(step: Step, x: Any, state: State, weight: Any, bias: Any, projection:
     return Kept(outside(kept.outputs), outside(kept.before), states_outside(kept.last), back, unprojected)
 
 
+def plain_arrays(operands: Sequence[Any]) -> list[Any]:
+    """Arrays of subclasses of NumPy's, as a `vmap` makes of those that it shares, as NumPy's."""
+    return [np.asarray(a) if isinstance(a, np.ndarray) else a for a in operands]
+
+
 def recorder(operands: Sequence[Any]) -> Callable[..., tuple[Any, State]] | None:
     """What makes one node of a walk with these arrays: `recorded_walk`, `recorded_in_map`, or nothing."""
     top = innermost(operands)
@@ -314,7 +319,7 @@ def recorded_walk(
         compute: dtype of all that is computed.
     """
     parents = (x, *state, *weights)
-    values = [value_of(a).astype(compute, copy=False) for a in parents]
+    values = plain_arrays([value_of(a).astype(compute, copy=False) for a in parents])
     outputs, last, vjp = with_back(step, values, len(state), bias, reverse, isinstance(x, TracedArray), True)
     return _noted(outputs, last, parents, vjp, reverse)
 
@@ -326,7 +331,7 @@ def recorded_in_map(
     operands = (x, *state, *weights)
     level = _levels.level_of(_levels.batched_in(operands, []))
     parents = [level.value(a) for a in operands]
-    numbers = [value_of(a).astype(compute, copy=False) for a in parents]
+    numbers = plain_arrays([value_of(a).astype(compute, copy=False) for a in parents])
     mapped = list(map(level.on, operands))
     values = [level.wrap(a) if on else a for a, on in zip(numbers, mapped, strict=True)]
     outputs, last, vjp = with_back(
