@@ -363,10 +363,9 @@ def with_back(
         of_others: whether any is.
     """
     mapped = _levels.batched_in(values, []) if any(type(a) is not np.ndarray for a in values) else ()
-    if mapped and math.prod(values[0].shape[:-1]) * values[1 + states].shape[0] > _MUCH:
-        return _with_back_of_each(
-            _levels.level_of(mapped), step, values, states, bias, reverse, of_input, of_others
-        )
+    level = _levels.level_of(mapped) if mapped else None
+    if level and level.size and math.prod(values[0].shape[:-1]) * values[1 + states].shape[0] > _MUCH:
+        return _with_back_of_each(level, step, values, states, bias, reverse, of_input, of_others)
     inputs, first, arrays = values[0], tuple(values[1 : 1 + states]), values[1 + states :]
     if reverse:
         inputs = inputs[::-1]

@@ -177,6 +177,16 @@ def test_maps_are_loops(name: str, rng: np.random.Generator, monkeypatch: pytest
         np.testing.assert_allclose(whole[1], of_x if which[1] else of_x.sum(0), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.compiled
+def test_maps_over_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_arrays, "LARGE", 0)
+    layer = nn.LSTM(3, 16, rng=0)
+    for shape in ((0, 5, 2, 3), (0, 5, 600, 3), (2, 5, 0, 3)):
+        out, (h, c) = vmap(lambda x: layer(x), out_dims=0)(np.zeros(shape, np.float32))
+        assert out.shape == (*shape[:3], 16)
+        assert h.shape == c.shape == (shape[0], 1, shape[2], 16)
+
+
 def test_maps_in_maps_are_loops(rng: np.random.Generator) -> None:
     layers = [nn.GRU(3, 4, rng=seed) for seed in range(2)]
     params, x = from_modules(*layers), rng.normal(size=(3, 5, 2, 3)).astype(np.float32)
