@@ -62,7 +62,14 @@ def scores(
         unknown: Any = False
         if wanted & MODEL:
             highest, count, rest, weighted, unknown = statistics(
-                flat, bfloat16, begin, size, keep, none, 1.0, work  # of the type that `rows` gives
+                flat,
+                bfloat16,
+                begin,
+                size,
+                keep,
+                none,
+                1.0,
+                work,  # of the type that `rows` gives
             )
             total = log_total(count, rest) if count or rest else 0.0
             spread = total - weighted / (count + rest) if count or rest else 0.0

@@ -20,7 +20,6 @@ ORACLES = ("torch", "tensordict", "torchrl", "transformers", "jax", "optree", "m
 MISSING = [name for name in ORACLES if find_spec(name) is None]
 
 
-
 def pytest_configure(config: pytest.Config) -> None:
     if MISSING or config.getoption("dist", "no") != "no":  # the process that hands out tests to workers
         return
