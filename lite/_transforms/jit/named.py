@@ -19,8 +19,8 @@ from lite._tree.protocol import Container
 class Named:
     """The modules, optimisers and updaters that a function takes from closures and globals.
 
-    What these names stand for is looked at in each call, also where it is a number, an array or a generator,
-    an entry of a dict or a TensorDict, or an attribute.
+    What these names stand for is looked at in each call, also where it is a number, an array, a generator or a
+    function, an item of a list, a dict or a TensorDict, or an attribute.
 
     Args:
         fn: the function.
@@ -93,10 +93,12 @@ class Named:
             for key, item in _bound(value).items():
                 self._look(item, depth - 1, key)
         elif depth and isinstance(value, list | tuple):
-            for place, item in enumerate(value):
-                self._look(item, depth - 1, f"{name}.{place}")
+            self._sources.append((value.__len__, len(value), name))
+            for place in range(min(len(value), _ENTRIES)):
+                self._follow(functools.partial(_item, value, place), depth - 1, f"{name}.{place}")
         elif depth and isinstance(value, dict | Container):
             entries = value if isinstance(value, dict) else getattr(value, "_data", {})
+            self._sources.append((entries.__len__, len(entries), name))
             for key in list(entries)[:_ENTRIES]:
                 self._follow(functools.partial(entries.get, key), depth - 1, f"{name}.{key}")
         elif depth and inspect.ismethod(value):
@@ -130,8 +132,12 @@ class Named:
 
 
 _NUMBERS = frozenset((bool, int, float, str))  # and texts, which are compared by their values
-_ENTRIES = 256  # of a dict that are looked at
+_ENTRIES = 256  # of a list or a dict that are looked at
 _LIBRARIES = ("lite", "numpy")  # whose globals are none of the caller's
+
+
+def _item(items: Any, place: int) -> Any:
+    return items[place] if place < len(items) else None
 
 
 def _is_value(value: Any) -> bool:
@@ -142,6 +148,7 @@ def _is_value(value: Any) -> bool:
         or kind is np.ndarray
         or isinstance(value, Container | np.generic)
         or hasattr(kind, "bit_generator")
+        or callable(value)
     )
 
 

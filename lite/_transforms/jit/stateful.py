@@ -471,7 +471,7 @@ def _collect(module: Any, places: dict[int, list[tuple[Any, str]]]) -> None:
             nodes += [x for x in node._data.values() if hasattr(x, "_data")]
     for entries in held:
         for key, x in entries.items():
-            if type(x) is np.ndarray:
+            if isinstance(x, np.ndarray):
                 found = places.setdefault(id(x), [])
                 if not any(old is entries and name == key for old, name in found):
                     found.append((entries, key))

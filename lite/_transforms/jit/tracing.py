@@ -141,9 +141,9 @@ class JitGraph(Graph):
         """As of `Graph`."""
         return caller_line() if self._located else ""
 
-    def capture(self, holder: ArrayHolder) -> Any:
-        """The symbolic array of a parameter."""
-        data = holder.data
+    def capture(self, holder: Any) -> Any:
+        """The symbolic array of a parameter, or of an array that is read at each call."""
+        data = holder if isinstance(holder, np.ndarray) else holder.data
         if not isinstance(data, np.ndarray):
             return data
         found = self._holders.get(id(holder))

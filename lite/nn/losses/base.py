@@ -15,6 +15,7 @@ import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase, get_default_dtype, unravel_key
 from lite._arrays.types import Array, is_symbolic
+from lite._transforms.grad.running import state as grad_state
 from lite._tree.keys import require_path
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
@@ -416,6 +417,9 @@ class LossModule(TensorDictModuleBase):
     def _number(self, name: str) -> float:
         """A coefficient as a Python number, so that products keep the dtype of the other factor."""
         value = detached(getattr(self, name))
+        if grad_state.base is not None and isinstance(value, np.ndarray):  # a graph reads it at each call
+            read = grad_state.base(value)
+            value = read if is_symbolic(read) else value
         return value.as_number() if is_symbolic(value) else float(value)
 
     # -- from losses per element to one number -------------------------------------------------------------

@@ -470,10 +470,11 @@ def clip_bounds(clip_epsilon: Any) -> tuple[float, float]:
     return low, high
 
 
-def log_bounds(low: float, high: float) -> tuple[float, float]:
+def log_bounds(low: Any, high: Any) -> tuple[Any, Any]:
     """The limits of log-ratios."""
-    log1p = np.log1p if is_symbolic(low) else math.log1p
-    return log1p(-low), log1p(high)
+    if is_symbolic(low):
+        return np.log1p(-low).as_number(), np.log1p(high).as_number()
+    return math.log1p(-low), math.log1p(high)
 
 
 def effective_sample_size(log_weights: Array) -> Array:

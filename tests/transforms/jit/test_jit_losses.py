@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.nn.transitions import Returns, categorical, critic, gaussian, linear, q_network, transitions
 
 import lite
-from lite import TensorDict, nn
+from lite import TensorDict, nn, optim
 from lite.nn import losses
 from lite.nn.distributions import Categorical, IndependentNormal
 
@@ -198,3 +199,39 @@ def test_losses_of_tokens(options: dict[str, Any]) -> None:
         for key, part in parts.items():
             np.testing.assert_allclose(found[key], part, rtol=1e-9, atol=1e-12, err_msg=str(key))
     assert len(step._kept) == 1
+
+
+@each_case("learns", [False, True])
+def test_schedules_of_coefficients_count_in_the_same_graph(learns: bool) -> None:
+    """`copy_` and assignment between two calls, as training scripts anneal epsilon."""
+
+    def trained(wrap: Callable[..., Any]) -> tuple[list[TensorDict], Any]:
+        loss = losses.ClipPPOLoss(gaussian(), critic(), clip_epsilon=0.2, entropy_coeff=0.01)
+        optimizer = optim.SGD(loss.parameters(), lr=1e-2)
+
+        def step(batch: TensorDict) -> Any:
+            out = loss(batch)
+            return out["loss_objective"] + out["loss_critic"] + out["loss_entropy"], out.detach()
+
+        @lite.enable_grad()
+        def learn(batch: TensorDict) -> Any:
+            value, out = step(batch)
+            value.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return value.detach(), out
+
+        call, found = wrap(learn if learns else step), []
+        for number in range(4):
+            found.append(call(estimated(6, actions))[1])
+            loss.clip_epsilon.copy_(0.2 * 0.5**number)
+            loss.entropy_coeff = 0.5 * number
+        return found, call
+
+    (plain, _), (stepped, call) = trained(lambda fn: fn), trained(lambda fn: lite.jit(fn, threads=1))
+    for want, got in zip(plain, stepped, strict=True):
+        for key, value in want.items():
+            np.testing.assert_allclose(got[key], value, rtol=1e-5, atol=1e-7, err_msg=key)
+            assert got[key].dtype == value.dtype
+    assert plain[0]["loss_entropy"] != plain[2]["loss_entropy"]
+    assert len((call._stateful[1] if learns else call)._kept) == 1

@@ -80,6 +80,22 @@ def of_entries(wrap: Any) -> Iterator[Any]:
     yield step(X)
 
 
+def of_items(wrap: Any) -> Iterator[Any]:
+    factors, options, helper = [1.0, 2.0], {"a": 1.0}, np.tanh
+    step = wrap(lambda x: helper(x) * sum(factors) + sum(options.values()))
+    yield step(X)
+    factors[0] = 3.0
+    yield step(X)
+    factors.append(X)
+    yield step(X)
+    options["b"] = 5.0
+    yield step(X)
+    helper = lambda x: x + 1  # noqa: E731
+    yield step(X)
+    helper = lambda x: x - 1  # noqa: E731
+    yield step(X)
+
+
 def of_a_module(wrap: Any) -> Iterator[Any]:
     net = Scaled()
     step, inside = wrap(net), wrap(lambda x: net(x) + 1)
@@ -94,7 +110,9 @@ def of_a_method(wrap: Any) -> Iterator[Any]:
         yield step(X), agent.act(X)
 
 
-@each_case("program", [of_a_cell, of_a_global, of_a_generator, of_entries, of_a_module, of_a_method])
+@each_case(
+    "program", [of_a_cell, of_a_global, of_a_generator, of_entries, of_items, of_a_module, of_a_method]
+)
 def test_names_are_read_at_each_call(program: Callable[[Any], Iterator[Any]]) -> None:
     for got, want in zip(program(lite.jit), program(lambda fn: fn), strict=True):
         np.testing.assert_allclose(got, want)
