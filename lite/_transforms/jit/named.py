@@ -19,8 +19,8 @@ from lite._tree.protocol import Container
 class Named:
     """The modules, optimisers and updaters that a function takes from closures and globals.
 
-    What these names stand for is looked at in each call, also where it is a number, an array, a generator or a
-    function, an item of a list, a dict or a TensorDict, or an attribute.
+    What these names stand for is looked at in each call, also where it is a number, an array, a generator, a
+    function, an item of a list, of a dict or of a TensorDict, or an attribute.
 
     Args:
         fn: the function.
