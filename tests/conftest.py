@@ -190,7 +190,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def schedule(self) -> None:
             super().schedule()  # begins with the files of most tests
             few = [file for file, tests in self.workqueue.items() if len(tests) < 4]
-            for file in [*few, "kernels", "examples"]:  # long ones, for which nobody waits at the end
+            for file in [*few, "ray", "kernels", "examples"]:  # long ones, for which nobody waits at the end
                 if file in self.workqueue:
                     self.workqueue.move_to_end(file, last=False)
 

@@ -61,15 +61,9 @@ def scores(
         highest = total = 0.0
         unknown: Any = False
         if wanted & MODEL:
+            # `work` only says that the sum is wanted, with code that `log_softmax.rows` has, too.
             highest, count, rest, weighted, unknown = statistics(
-                flat,
-                bfloat16,
-                begin,
-                size,
-                keep,
-                none,
-                1.0,
-                work,  # of the type that `rows` gives
+                flat, bfloat16, begin, size, keep, none, 1.0, work
             )
             total = log_total(count, rest) if count or rest else 0.0
             spread = total - weighted / (count + rest) if count or rest else 0.0
