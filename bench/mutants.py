@@ -13,10 +13,12 @@ A mutant is one small change of the source: `<` becomes `<=`, a call is left out
 constant is one more, and so on (`mutations`). It is made in a copy of the checkout, which is imported instead
 of the installed package. Tests run until one fails: first the files that mirror the mutated one (see
 tests/test_mirror.py), then `pytest`, then `pytest --all`; `--tier` names the last of these. A tier that
-exceeds its time limit has caught the mutant, too. The unmutated copy must pass the tests before.
+exceeds its time limit has caught the mutant, too. In the end, what failed must pass without a mutant.
 
 `--contexts` is what pytest-cov wrote of the last tier, of this checkout: only tests run that ran the mutated
-statement. One that is run at import alone has the whole tier; one that is never run has no tests.
+statement, or the body of the function whose default is mutated. Compiled kernels leave no trace: they have
+the tests of kernels and the files with tests marked `compiled`. What is run at import alone has the whole
+tier, what is never run no tests. Either can only leave out a test that would have failed.
 
 Survivors are printed at once, as diffs. Whether a survivor is equivalent, so that no test can tell it from
 the original, is for the reader to judge; the counts of the table at the end include equivalent mutants.
@@ -51,9 +53,17 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 import test_mirror  # noqa: E402
 
+# A test named in a command is run as by `pytest --all`: a plugin selects tests among those of their files.
+PLUGIN = """
+import os, pathlib
+def pytest_collection_modifyitems(items):
+    names = set(pathlib.Path(os.environ["LITE_MUTANTS_TESTS"]).read_text("utf-8").splitlines())
+    items[:] = [each for each in items if {each.nodeid, each.nodeid.partition("::")[0]} & names]
+"""
 PARTS = ("lite", "kernels", "models")
 SECONDS = {"mirror": 600, "default": 1800, "all": 5400}  # time limit of each tier, in their order
 NAMES = {"mirror": "the mirrored files", "default": "`pytest`", "all": "`pytest --all`"}
+FEW = 100  # tests that one process runs sooner than several, which import and collect first
 MEMORY = 12 << 30  # bytes that a process of the tests may allocate: a mutant may ask for any amount
 
 SWAPS: dict[type[ast.AST], tuple[str, str]] = {
@@ -222,18 +232,35 @@ class Contexts:
         self._files = {Path(name).resolve(): name for name in self._data.measured_files()}
 
     def tests(self, file: Path, source: bytes, mutation: Mutation) -> list[str] | None:
-        """The tests that ran the mutated statement; None where that is not known.
+        """The tests that ran the mutated statement, and files; None where that is not known.
 
-        Compiled kernels leave no trace, and what modules do when they are imported belongs to no test.
+        What modules do when they are imported belongs to no test.
         """
-        if file.parts[0] == "kernels":
-            return None
-        line = 1 + source.count(b"\n", 0, mutation.start)
-        around = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt))
-        first = max(node.lineno for node in around if node.lineno <= line <= (node.end_lineno or 0))
         ran = self._data.contexts_by_lineno(self._files.get((ROOT / file).resolve(), ""))
-        found = {context for each in range(first, line + 1) for context in ran.get(each, ())}
-        return sorted({name.partition("|")[0] for name in found - {""}}) if found != {""} else None
+        lines = lines_that_tell(source, 1 + source.count(b"\n", 0, mutation.start))
+        found = {context for line in lines for context in ran.get(line, ())}
+        names = sorted({name.partition("|")[0] for name in found - {""}})
+        if file.parts[0] == "kernels":
+            return [*of_compiled_kernels(), *names]
+        return names if found != {""} else None
+
+
+def lines_that_tell(source: bytes, line: int) -> range:
+    """The lines that a test runs if it runs the statement of a line; of a function's head, its body's."""
+    statements = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt)]
+    around = [node for node in statements if node.lineno <= line <= (node.end_lineno or 0)]
+    inner = max(around, key=lambda node: node.lineno, default=None)
+    if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+        return range(inner.body[0].lineno, (inner.end_lineno or 0) + 1)
+    return range(inner.lineno if inner else line, line + 1)
+
+
+@functools.cache
+def of_compiled_kernels() -> list[str]:
+    """The test files that run what is compiled; all others run kernels in NumPy (see tests/conftest.py)."""
+    marked = (test for test in test_mirror.TESTS.rglob("test_*.py") if ".compiled" in test.read_text("utf-8"))
+    files = {*marked, *(test_mirror.TESTS / "kernels").rglob("test_*.py")} - {Path(__file__)}
+    return sorted(str(test.relative_to(ROOT)) for test in files)
 
 
 class Copy:
@@ -249,7 +276,11 @@ class Copy:
                 (self.root / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, self.root / name, follow_symlinks=False)
         self.temporary = folder / "tmp"
-        self.environment = os.environ | {"PYTHONPATH": str(self.root), "TMPDIR": str(self.temporary)}
+        plugin = folder / "plugin" / "selected_tests.py"
+        plugin.parent.mkdir()
+        plugin.write_text(PLUGIN, encoding="utf-8")
+        path = os.pathsep.join([str(self.root), str(plugin.parent)])
+        self.environment = os.environ | {"PYTHONPATH": path, "TMPDIR": str(self.temporary)}
         # Kernels of the unmutated sources: the tests keep those of other sources in the temporary folder.
         self.kernels = {"NUMBA_CACHE_DIR": str(folder / "numba")}
 
@@ -262,11 +293,12 @@ class Copy:
         shutil.rmtree(self.root / ".hypothesis", ignore_errors=True)  # examples that earlier mutants failed
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"-n{workers}"]
         command += ["--all"] if tier == "all" else []
-        if tests:  # thousands of names are more than a command line holds
+        environment = self.environment | ({} if kernels_changed else self.kernels)
+        if tests:
             names = self.temporary.with_suffix(".tests")
             names.write_text("".join(f"{test}\n" for test in tests), encoding="utf-8")
-            command.append(f"@{names}")
-        environment = self.environment | ({} if kernels_changed else self.kernels)
+            environment |= {"LITE_MUTANTS_TESTS": str(names)}
+            command += ["-p", "selected_tests", *dict.fromkeys(test.partition("::")[0] for test in tests)]
         with (self.temporary.with_suffix(".log")).open("w+") as log:
             process = subprocess.Popen(
                 command, cwd=self.root, env=environment, stdout=log, stderr=log, start_new_session=True
@@ -284,9 +316,9 @@ class Copy:
             output = log.read()
             if status in (0, 5):  # 5: no tests were selected
                 return "", output
-            if status == 4:
+            if status == 4 and "not found: " in output:  # and not what the mutant does to tests/conftest.py
                 raise RuntimeError(f"tests of {NAMES[tier]} are not there:\n{output}")
-            failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.M)
+            failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", output, re.M)
             return failed[1] if failed else f"exit status {status}", output
 
     def caught(
@@ -296,17 +328,24 @@ class Copy:
         path = self.root / file
         before, stamp = path.read_bytes(), path.stat().st_mtime
         path.write_bytes(mutation.apply(before))
+        mirror = mirrored(file)
+        known = self.contexts.tests(file, before, mutation) if self.contexts else None
+        if known is not None:  # those of neighbours first
+            known.sort(key=lambda test: -len(os.path.commonpath([test, *mirror])))
         # Compiled files are keyed by size and time: a time of its own hides no mutant behind another.
         os.utime(path, (stamp + 10 * index, stamp + 10 * index))
         try:
             for tier in tiers:
-                tests: list[str] | None = mirrored(file)
-                if tier != "mirror":
-                    tests = self.contexts.tests(file, before, mutation) if self.contexts else None
+                tests = mirror if tier == "mirror" else None
+                if known is not None:
+                    tests = [
+                        test for test in known if (tier == "mirror") == (test.partition("::")[0] in mirror)
+                    ]
                 if tests == []:
                     continue
                 kernels_changed = file.parts[0] == "kernels"
-                stopped, _ = self.run(tier, tests, 0 if tests else workers, kernels_changed)
+                few = tests is not None and len(tests) < FEW and not (kernels_changed and tier != "mirror")
+                stopped, _ = self.run(tier, tests, 0 if few else workers, kernels_changed)
                 if stopped:
                     return tier, stopped
             return "", ""
@@ -342,6 +381,7 @@ def main() -> None:
     )
     parser.add_argument("--contexts", type=Path, help="what pytest-cov wrote (see above)")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time, each in its own copy")
+    parser.add_argument("--numbers", type=int, nargs="+", help="run only these of the drawn")
     args = parser.parse_args()
     tiers = list(SECONDS)[: list(SECONDS).index(args.tier) + 1]
     workers = max(1, (os.cpu_count() or 1) // args.jobs)
@@ -350,23 +390,17 @@ def main() -> None:
     found = [(file, mutation) for file, source in contents.items() for mutation in mutations(source)]
     drawn = random.Random(args.seed).sample(found, min(args.count, len(found)))
     print(f"{len(drawn)} of {len(found)} mutants of {len(contents)} files, seed {args.seed}", flush=True)
+    numbered = list(enumerate(drawn, 1))
+    numbered = [(number, mutant) for number, mutant in numbered if number in (args.numbers or [number])]
 
     contexts = Contexts(args.contexts) if args.contexts else None
     with tempfile.TemporaryDirectory(prefix="lite-mutants-") as folder:
         copies: SimpleQueue[Copy] = SimpleQueue()
         for number in range(args.jobs):
             copies.put(Copy(Path(folder, str(number)), contexts))
-        copy = copies.get()
-        mirrors = sorted({test for file, _ in drawn for test in mirrored(file)})
-        passed = tiers[1:] if contexts else []  # or there would be no contexts
-        for tier in [tier for tier in tiers if tier not in passed]:
-            stopped, log = copy.run(tier, mirrors if tier == "mirror" else None, os.cpu_count() or 1)
-            if stopped:
-                sys.exit(f"{log}\nwithout a mutant, {NAMES[tier]} do not pass: {stopped}")
-        copies.put(copy)
 
-        def judged(numbered: tuple[int, tuple[Path, Mutation]]) -> str:
-            index, (file, mutation) = numbered
+        def judged(mutant: tuple[int, tuple[Path, Mutation]]) -> tuple[str, str]:
+            index, (file, mutation) = mutant
             copy, began = copies.get(), time.monotonic()
             try:
                 tier, stopped = copy.caught(index, file, mutation, tiers, workers)
@@ -376,12 +410,20 @@ def main() -> None:
             result = f"{tier}, {stopped}" if tier else "SURVIVED"
             said = f"{index} {file}:{line} {mutation.what}: {result} ({time.monotonic() - began:.0f} s)"
             print(said if tier else f"{said}\n{shown(file, contents[file], mutation)}", flush=True)
-            return tier
+            return tier, stopped
 
         with ThreadPoolExecutor(args.jobs) as pool:
-            results = list(pool.map(judged, enumerate(drawn, 1)))
+            results = list(pool.map(judged, numbered))
 
-    print(f"\n{table(results, tiers)}")
+        print(f"\n{table([tier for tier, _ in results], tiers)}", flush=True)
+        failed = {stopped for _, stopped in results if "::" in stopped}
+        copy = copies.get()
+        while failed:
+            stopped, log = copy.run(args.tier, sorted(failed), 0)
+            if stopped not in failed:
+                sys.exit(f"{log}\nwithout a mutant: {stopped}" if stopped else None)
+            print(f"fails without a mutant, too: {stopped}")
+            failed.remove(stopped)
 
 
 if __name__ == "__main__":

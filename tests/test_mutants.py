@@ -41,3 +41,11 @@ def test_mirrored_files_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     mirrored = bench_files.imported("mutants", monkeypatch).mirrored
     assert mirrored(Path("lite/_tree/keys.py")) == ["tests/tree/test_keys.py"]
     assert "tests/kernels/cuda/test_cuda.py" in mirrored(Path("kernels/cuda/scans.py"))
+
+
+def test_a_default_is_tested_by_what_runs_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = b"@a\ndef b(\n  c=1,\n):\n  d(\n    2\n  )\n  return c\nif e: f = 3\n"
+    lines = bench_files.imported("mutants", monkeypatch).lines_that_tell
+    assert {line: list(lines(source, line)) for line in (1, 3, 6, 8, 9)} == {
+        1: [1], 3: [5, 6, 7, 8], 6: [5, 6], 8: [8], 9: [9],
+    }  # fmt: skip
