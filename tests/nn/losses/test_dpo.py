@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import each_case, noting
+from helpers.central_differences import assert_gradients
 from helpers.nn.token_actors import PROMPTS, ROWS, Scorer, batch
 
 from lite import TensorDict, lazy_stack
@@ -14,6 +15,44 @@ from lite.nn.losses import DPOLoss, DPOLossOutput, dpo_loss
 
 ORDER = [1, 2, 1]  # the rejected responses
 REFERENCE = [np.linspace(-2, -1, len(ids)) for ids in ROWS]
+BETA, SMOOTHING, TAU = 0.3, 0.2, 0.05
+COUNTS = np.array([3, 8, 5, 1]), np.array([4, 2, 9, 6])
+
+
+def formulas(chosen: Any, rejected: Any, ref_chosen: Any, ref_rejected: Any) -> dict[str, Any]:
+    """What each `loss_type` is for a pair: the formulas of TRL's DPOTrainer (1.16)."""
+    first, second = chosen - ref_chosen, rejected - ref_rejected
+    delta = first - second
+    score = BETA * delta
+    of_tokens = first / COUNTS[0] - second / COUNTS[1]
+
+    def sigmoid(x: Any) -> Any:
+        return 1 / (1 + np.exp(-x))
+
+    def log(x: Any) -> Any:
+        return np.log(sigmoid(x))
+
+    def smoothed(x: Any) -> Any:
+        return -log(BETA * x) * (1 - SMOOTHING) - log(-BETA * x) * SMOOTHING
+
+    share = sigmoid(score / TAU)
+    return {
+        "sigmoid": smoothed(delta),
+        "hinge": np.maximum(1 - score, 0),
+        "ipo": (of_tokens - 1 / (2 * BETA)) ** 2,
+        "exo_pair": sigmoid(score) * (log(score) - np.log(1 - SMOOTHING))
+        + sigmoid(-score) * (log(-score) - np.log(SMOOTHING)),
+        "nca_pair": -log(BETA * first) - 0.5 * log(-BETA * first) - 0.5 * log(-BETA * second),
+        "robust": (SMOOTHING * log(-score) - (1 - SMOOTHING) * log(score)) / (1 - 2 * SMOOTHING),
+        "bco_pair": -log(BETA * first) - log(-BETA * second),
+        "sppo_hard": (first - 0.5 / BETA) ** 2 + (second + 0.5 / BETA) ** 2,
+        "aot": smoothed(np.sort(chosen - rejected) - np.sort(ref_chosen - ref_rejected)),
+        "aot_unpaired": smoothed(np.sort(first) - np.sort(second)),
+        "apo_zero": 1 - sigmoid(BETA * first) + sigmoid(BETA * second),
+        "apo_down": sigmoid(BETA * first) + 1 - sigmoid(score),
+        "discopop": -log(score) * (1 - share) + np.exp(-score) * share,
+        "sigmoid_norm": -log(BETA * of_tokens),
+    }
 
 
 def pairs(layout: str) -> Any:
@@ -65,6 +104,22 @@ def test_the_default_loss() -> None:
     np.testing.assert_allclose(free, np.log1p(np.exp(-0.1 * (chosen - rejected))))
     far = dpo_loss(np.array([-1e5]), np.array([0.0]), reference_free=True, beta=1.0)
     assert far["loss_dpo"] == 1e5  # nothing overflows
+
+
+def test_formulas_and_gradients_of_each_loss() -> None:
+    given = -np.random.default_rng(0).random((4, 4)) * 6
+    for name, expected in formulas(*given).items():
+        options: Any = {
+            "beta": BETA, "label_smoothing": SMOOTHING, "loss_type": name, "discopop_tau": TAU,
+            "chosen_lengths": COUNTS[0], "rejected_lengths": COUNTS[1],
+        }  # fmt: skip
+
+        def loss(chosen: Any, rejected: Any, options: Any = options) -> Any:
+            return dpo_loss(chosen, rejected, *given[2:], reduction="none", **options)["loss_dpo"]
+
+        np.testing.assert_allclose(loss(*given[:2]), expected, 1e-12, err_msg=name)
+        with noting(name):
+            assert_gradients(loss, *given[:2])
 
 
 def test_losses_are_added() -> None:
