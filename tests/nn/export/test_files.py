@@ -13,7 +13,7 @@ from lite import nn
 from lite.models import OnnxModule
 from lite.nn._export import files
 
-pytest.importorskip("onnx")
+onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 
@@ -30,6 +30,12 @@ def test_weights_beside_the_graph(tmp_path: Path) -> None:
     weights = next(name for name in (contract, data) if name.endswith(".data"))
     np.testing.assert_equal(path.stat().st_size < 4000 < (tmp_path / weights).stat().st_size, True)
     np.testing.assert_allclose(OnnxModule(path)(x), net(x), rtol=1e-5, atol=1e-5)
+    written = onnx.load(path, load_external_data=False).graph.initializer
+    offsets = [
+        int(about.value) for array in written for about in array.external_data if about.key == "offset"
+    ]
+    assert len(offsets) > 1
+    np.testing.assert_array_equal(np.array(offsets) % 4096, 0)  # of pages, which are mapped into memory
 
 
 def test_beyond_the_limit_of_protobuf_weights_go_out_by_themselves(

@@ -84,6 +84,10 @@ def test_an_error_says_in_which_node() -> None:
     with pytest.raises(RuntimeError, match="last dimension") as caught:
         net(np.ones((2, 3), np.float32))
     assert caught.value.__notes__ == ["in the node 'the_MatMul' (MatMul)"]
+    shapes = {"a": np.zeros((2, 3), np.int64)}
+    with pytest.raises(ValueError, match="mismatch") as refused:
+        nn.from_onnx(model_of([node("MatMul", "a a", "y")], {"x": X}, ["y"], shapes))
+    assert getattr(refused.value.__cause__, "__notes__", []) == caught.value.__notes__
 
 
 def test_values_are_let_go_after_their_last_use() -> None:
