@@ -11,6 +11,7 @@ from_any = TensorDict.from_any
 from_csv = TensorDict.from_csv
 from_dict = TensorDict.from_dict
 from_json = TensorDict.from_json
+from_modules = TensorDict.from_modules
 from_namedtuple = TensorDict.from_namedtuple
 from_pytree = TensorDict.from_pytree
 from_struct_array = TensorDict.from_struct_array
@@ -55,28 +56,3 @@ def from_module(module: Any, as_module: bool = False, lock: bool = True, use_sta
         True
     """
     return TensorDict.from_module(module, as_module, lock, use_state_dict)
-
-
-def from_modules(
-    *modules: Any,
-    as_module: bool = False,
-    lock: bool = True,
-    use_state_dict: bool = False,
-    lazy_stack: bool = False,
-    expand_identical: bool = False,
-) -> Any:
-    """The parameters of several modules, stacked; the same as `TensorDict.from_modules`.
-
-    Example:
-        >>> from lite import from_modules, nn
-        >>> from_modules(nn.Linear(2, 3), nn.Linear(2, 3)).batch_size
-        (2,)
-    """
-    return TensorDict.from_modules(
-        *modules,
-        as_module=as_module,
-        lock=lock,
-        use_state_dict=use_state_dict,
-        lazy_stack=lazy_stack,
-        expand_identical=expand_identical,
-    )

@@ -26,9 +26,21 @@ def test_make_tensordict() -> None:
     assert make_tensordict().is_empty()
 
 
-@each_case(
-    "name", ["any", "dataclass", "dict", "dlpack", "namedtuple", "pytree", "struct_array", "torch", "tuple"]
-)
+NAMES = [
+    "any",
+    "dataclass",
+    "dict",
+    "dlpack",
+    "modules",
+    "namedtuple",
+    "pytree",
+    "struct_array",
+    "torch",
+    "tuple",
+]
+
+
+@each_case("name", NAMES)
 def test_constructors_are_functions_too(name: str) -> None:
     assert callable(getattr(lite, f"from_{name}"))
     if name not in ("dlpack", "dataclass"):  # that of a dataclass gives a tensorclass
