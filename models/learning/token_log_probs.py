@@ -136,8 +136,8 @@ class TokenLogProbs(Module):
         groups: dict[tuple[Any, ...], list[_Piece]] = {}
         limits = [limit for _, limit in self._spec.limits]
         for i, row in enumerate(rows):
-            known = np.arange(len(row)) > 0 if wanted is None else wanted[i] & (np.arange(len(row)) > 0)
-            for piece in self._pieces(i, np.flatnonzero(known)):
+            known = np.ones(len(row), np.bool_) if wanted is None else wanted[i]
+            for piece in self._pieces(i, np.flatnonzero(known[1:]) + 1):
                 warmth = None if temperatures is None else temperatures[i]
                 sides = tuple(piece.stop > limit for limit in limits)
                 groups.setdefault((warmth, *sides), []).append(piece)

@@ -42,12 +42,13 @@ def test_log_probs_are_those_of_scoring(name: str, decoder: OnnxDecoder) -> None
         np.testing.assert_allclose(log_probs[place], row, atol=close)
 
 
-@pytest.mark.parametrize("name", ["optimum-llama", "handmade-no-cache"])
+@pytest.mark.parametrize("name", ["optimum-llama", "handmade-no-cache", "handmade-last-logits"])
 def test_tokens_that_are_not_wanted_have_none(name: str, decoder: OnnxDecoder) -> None:
     rows, rng = rows_for(decoder), np.random.default_rng(1)
     module = module_of(decoder)
     wanted = [rng.random(len(row)) < 0.4 for row in rows]
     wanted[0][:] = False
+    wanted[1][0] = True  # the first of a row, of which nothing is known
     every, all_places = module(rows)
     some, places = module(rows, wanted)
     for mask, place, whole in zip(wanted, places, all_places, strict=True):
