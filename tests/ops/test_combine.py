@@ -231,3 +231,4 @@ def test_options_of_lazy_stacks():
     named = lite.LazyStackedTensorDict.from_dict([{"a": np.zeros(2)}], batch_size=[2], names=["b", "t"])
     assert named.names == ["b", "t"]
     assert type(lite.LazyStackedTensorDict.fromkeys(["a"])) is lite.TensorDict
+    np.testing.assert_array_equal(lite.TensorDict.fromkeys(["a"])["a"], 0)

@@ -19,6 +19,7 @@ ONE_OF_EACH = [
     f"{HOST}/test_advantages.py::test_retrace_keeps_nan_in_its_episode",
     f"{HOST}/test_multistep_return.py::test_hand_checked",
     f"{HOST}/test_log_softmax.py::test_position_mask",
+    f"{HOST}/test_log_softmax.py::test_a_temperature_for_each_row",
     f"{HOST}/test_log_softmax.py::test_the_statistics_give_the_log_softmax",
     f"{HOST}/test_log_softmax.py::test_fused_equals_the_two_calls",
     f"{HOST}/test_token_log_probs.py::test_position_mask_and_ignore_index",
