@@ -16,9 +16,9 @@ tests/test_mirror.py), then `pytest`, then `pytest --all`; `--tier` names the la
 exceeds its time limit has caught the mutant, too. In the end, what failed must pass without a mutant.
 
 `--contexts` is what pytest-cov wrote of the last tier, of this checkout: only tests run that ran the mutated
-statement, or the body of the function whose default is mutated. Compiled kernels leave no trace: they have
-the tests of kernels and the files with tests marked `compiled`. What is run at import alone has the whole
-tier, what is never run no tests. Either can only leave out a test that would have failed.
+statement, or the body of the function whose default is mutated. What is run at import alone has the tests
+that ran anything of its file, and what is never run none. Compiled kernels leave no trace: they have the
+tests of kernels and the files with tests marked `compiled`. Whatever this leaves out makes a mutant survive.
 
 Survivors are printed at once, as diffs. Whether a survivor is equivalent, so that no test can tell it from
 the original, is for the reader to judge; the counts of the table at the end include equivalent mutants.
@@ -231,18 +231,17 @@ class Contexts:
         self._data.read()
         self._files = {Path(name).resolve(): name for name in self._data.measured_files()}
 
-    def tests(self, file: Path, source: bytes, mutation: Mutation) -> list[str] | None:
-        """The tests that ran the mutated statement, and files; None where that is not known.
-
-        What modules do when they are imported belongs to no test.
-        """
+    def tests(self, file: Path, source: bytes, mutation: Mutation) -> list[str]:
+        """The tests that ran the mutated statement, and test files."""
         ran = self._data.contexts_by_lineno(self._files.get((ROOT / file).resolve(), ""))
         lines = lines_that_tell(source, 1 + source.count(b"\n", 0, mutation.start))
         found = {context for line in lines for context in ran.get(line, ())}
+        if found == {""}:  # run when the module is imported, which belongs to no test
+            found = {context for contexts in ran.values() for context in contexts}
         names = sorted({name.partition("|")[0] for name in found - {""}})
         if file.parts[0] == "kernels":
             return [*of_compiled_kernels(), *names]
-        return names if found != {""} else None
+        return names
 
 
 def lines_that_tell(source: bytes, line: int) -> range:
