@@ -11,8 +11,8 @@ from helpers.nn.transitions import categorical, critic, gaussian, linear, transi
 
 from lite import TensorDict, nn
 from lite.data import GAE
-from lite.nn.losses import ClipPPOLoss, IPPOLoss, MAPPOLoss, PPOLoss
-from lite.nn.losses.ppo import clip_bounds, effective_sample_size, fitting
+from lite.nn.losses import ClipPPOLoss, IPPOLoss, MAPPOLoss, PPOLoss, SoftUpdate
+from lite.nn.losses.ppo import _normalized, clip_bounds, effective_sample_size, fitting
 
 
 def acted(*shape: int) -> TensorDict:
@@ -42,6 +42,38 @@ def test_by_hand() -> None:
     np.testing.assert_allclose(out["kl_approx"], -np.log(ratio).mean())
     unclipped = PPOLoss(policy, value)(td)
     np.testing.assert_allclose(unclipped["loss_objective"], -(ratio * advantage).mean())
+
+
+@each_case("cls", [PPOLoss, ClipPPOLoss])
+def test_a_proximal_policy_and_a_limit_of_weights(cls: type[PPOLoss]) -> None:
+    """Ratios are to the policy of the last update; what acted has weights of at most 1.1."""
+    td, policy = acted(), gaussian()
+    loss = cls(policy, critic(), delay_actor=True, max_importance_ratio=1.1, entropy_bonus=False)
+    SoftUpdate(loss, eps=0.9)
+    for leaf in loss.target_actor_network_params.values(True, True):
+        leaf *= 1.1
+    now = policy.get_dist(td.copy()).log_prob(td["action"])
+    with loss.target_actor_network_params.to_module(policy):
+        before = policy.get_dist(td.copy()).log_prob(td["action"])
+    ratio, weight = np.exp(now - before), np.exp(before - td["action_log_prob"])
+    assert set(ratio * weight > 1.1) == {False, True}
+    weight = np.minimum(weight, 1.1 / ratio)
+    gain = ratio * weight * td["advantage"][:, 0]
+    if cls is ClipPPOLoss:
+        gain = np.minimum(gain, np.clip(ratio, 0.8, 1.2) * weight * td["advantage"][:, 0])
+    out = loss(td)
+    np.testing.assert_allclose(out["loss_objective"], -gain.mean(), rtol=1e-6)
+    np.testing.assert_allclose(out["kl_approx"], -np.log(ratio).mean())
+
+
+def test_advantages_are_normalised_by_those_that_are_valid() -> None:
+    x = np.random.default_rng(0).normal(size=(3, 4, 2)).astype(np.float32)
+    valid = np.arange(12).reshape(3, 4) % 3 > 0
+    found = _normalized(x, (-1,), valid)
+    each = x[valid]
+    np.testing.assert_allclose(found[valid], (each - each.mean(0)) / each.std(0), rtol=1e-5, atol=1e-6)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(_normalized(x, (0, 1, 2), None), x)
 
 
 def test_the_same_policy_has_ratios_of_one() -> None:
@@ -148,7 +180,9 @@ def test_effective_sample_sizes() -> None:
 
 def test_parts_without_a_coefficient() -> None:
     loss = ClipPPOLoss(gaussian(), critic(), entropy_coeff={"other_log_prob": 0.1})
-    parts = TensorDict({"a_entropy": np.ones((6, 1))}, batch_size=[6, 1])
+    parts = TensorDict({"a_entropy": np.ones((6, 1)), "b_entropy": np.full((6, 1), 2)}, batch_size=[6, 1])
+    both = ClipPPOLoss(gaussian(), critic(), entropy_coeff={"a_log_prob": 0.1, "b": 0.5})
+    np.testing.assert_allclose(both._weighted(parts, 2), -np.full((6, 1), 1.1))
     with pytest.raises(KeyError, match="entropy_coeff has no number for 'a_log_prob'"):
         loss._weighted(parts, 2)
 
