@@ -1,11 +1,13 @@
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import TensorDict
 from lite.data import LazyTensorStorage, TensorStorage
-from lite.data.replay.tensor_storage import rows_at
+from lite.data.replay.tensor_storage import as_rows, rows_at
 
 
 def rows(count: int, start: int = 0) -> TensorDict:
@@ -155,3 +157,36 @@ def test_arguments() -> None:
         LazyTensorStorage(3, ndim=2, compress_next=True)
     with pytest.raises(TypeError, match="must be a TensorDict or an array"):
         TensorStorage("text")
+
+
+@each_case(
+    ("index", "expected"),
+    [
+        (..., [0, 1, 2, 3, 4]),
+        (slice(3, None), [3, 4]),
+        (np.arange(5) % 2 == 1, [1, 3]),
+        ((2,), 2),
+        ([-5, -1, 4], [0, 4, 4]),
+        ([], []),
+        ((1, 2), "one dimension, got an index of 2"),
+        ([5], "in the 5 rows that are filled"),
+        ([-6], "in the 5 rows that are filled"),
+        (1.0, "must be of ints, a slice or a mask"),
+    ],
+)
+def test_numbers_of_rows(index: Any, expected: Any) -> None:
+    if isinstance(expected, str):
+        with pytest.raises(IndexError, match=expected):
+            rows_at(index, 5)
+    else:
+        np.testing.assert_array_equal(rows_at(index, 5), np.array(expected, np.int64), strict=True)
+
+
+def test_data_as_rows() -> None:
+    stacked = as_rows([TensorDict(a=np.full(2, i)) for i in range(3)])
+    np.testing.assert_array_equal(stacked["a"], [[0, 0], [1, 1], [2, 2]])
+    for data in ([np.float64(1), np.float64(2)], (1.0, 2.0), np.array([1.0, 2.0])):
+        np.testing.assert_array_equal(as_rows(data), np.array([1.0, 2.0]), strict=True)
+    for wrong, message in (([{}, {}], "TensorDict or numbers"), ("ab", "got str"), ({1}, "got set")):
+        with pytest.raises(TypeError, match=message):
+            as_rows(wrong)
