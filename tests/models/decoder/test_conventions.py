@@ -212,6 +212,11 @@ UNKNOWN: list[tuple[list[Arg], list[Arg], str]] = [
         r"without a partner: \[\(0, 'conv'",
     ),
     (
+        [*BASE, *PASTS],
+        [LOGITS, *PRESENTS, real("present_conv.0", "b", 2)],
+        r"without a partner: \[\(0, 'conv'",
+    ),
+    (
         [*BASE, *PASTS, real("past_conv.0", "b", "n")],
         [LOGITS, *PRESENTS, real("present_conv.0", "b", "n")],
         r"past_conv\.0 has type tensor\(float\) and shape \['b', 'n'\]; a state needs numbers of known",
