@@ -29,11 +29,11 @@ def call_function(func: Function, args: Any, kwargs: Any) -> Any:
     if out is None:
         return result
     if not isinstance(out, tuple):
-        write(out, result)
+        write(out, result, "unsafe", name_of(func))
         return out
     for target, value in zip(out, result if isinstance(result, tuple) else (result,), strict=True):
         if target is not None:
-            write(target, value)
+            write(target, value, "unsafe", name_of(func))
     return out[0] if len(out) == 1 else out
 
 

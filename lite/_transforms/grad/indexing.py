@@ -119,7 +119,7 @@ def count(like: Array, size: int) -> Array:
     return np.cumsum(np.ones_like(like, np.int64, shape=(size,))) - 1
 
 
-def write(target: Any, result: Any, casting: Any = "unsafe", name: str = "the function") -> None:
+def write(target: Any, result: Any, casting: Any, name: str) -> None:
     """Write a result into all of an array, as `out=` does.
 
     Raises:

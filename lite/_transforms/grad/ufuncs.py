@@ -213,7 +213,8 @@ def _at(ufunc: np.ufunc, a: Any, indices: Array, *b: Any) -> None:
     ufunc.at(value, indices, value_of(b[0]))
     sign = 1 if ufunc is np.add else -1
     shape = np.shape(b[0])
-    write(a, with_node(value, (a, lambda g: g), (b[0], lambda g: unbroadcast(sign * g[indices], shape))))
+    result = with_node(value, (a, lambda g: g), (b[0], lambda g: unbroadcast(sign * g[indices], shape)))
+    write(a, result, "unsafe", f"{name_of(ufunc)}.at")
 
 
 def same(value: Array, x: TracedArray) -> Any:

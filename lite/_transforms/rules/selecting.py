@@ -172,7 +172,7 @@ def _grad_put_along_axis(arr: Array, indices: ArrayLike, values: ArrayLike, axis
     if axis is None:
         new = arr.reshape(-1).copy()
         new[value_of(indices)] = values
-        write(arr, new.reshape(arr.shape))
+        write(arr, new.reshape(arr.shape), "unsafe", "numpy.put_along_axis")
         return
     axis = normalize_axis_index(axis, arr.ndim)
     arr[_places(value_of(indices), axis, arr.shape)] = values

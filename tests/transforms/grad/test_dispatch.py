@@ -43,7 +43,7 @@ def test_out(position: bool) -> None:
 
     np.testing.assert_array_equal(lite.grad(loss)(np.array([[1.0, 2.0], [3.0, 4.0]])), [[6, 6], [14, 14]])
     target = np.zeros(2)
-    with pytest.raises(TypeError, match="which an ndarray as out= would lose"):
+    with pytest.raises(TypeError, match=r"numpy\.sum has a gradient, which an ndarray as out= would lose"):
         lite.grad(lambda x: np.sum(x, 1, None, target) if position else np.sum(x, 1, out=target))(np.eye(2))
 
 
