@@ -38,6 +38,7 @@ def test_numbers_of_nested_entries() -> None:
     assert logger.log_metrics(td, 7, keys_sep=".") == {"a": 1.5, "b.c": 3}
     assert logger.seen == [("a", 1.5, 7), ("b.c", 3, 7)]
     assert logger.log_metrics({"x": np.arange(2), "y": "text"}) == {"x": [0, 1], "y": "text"}
+    assert [step for *_, step in logger.seen[2:]] == [None, None]
 
 
 def test_it_ends_once() -> None:
