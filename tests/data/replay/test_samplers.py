@@ -28,6 +28,7 @@ def test_an_empty_storage_is_an_error():
     for sampler in (RandomSampler(), SamplerWithoutReplacement()):
         for shape in ((4,), (4, 2)):
             assert not sampler.can_sample(RingStorage(*shape), 3)
+            assert sampler.can_sample(filled(1), 3)
             with pytest.raises(RuntimeError, match="empty storage"):
                 sampler.sample(RingStorage(*shape), 3)
 

@@ -14,6 +14,7 @@ from lite import nn
 from lite._files.onnx import writer
 from lite._files.onnx.model import read_model
 from lite._files.onnx.wire import field, integer, text
+from lite.nn._lora.inputs import _bias_of
 
 ort = pytest.importorskip("onnxruntime")
 
@@ -80,6 +81,16 @@ def test_weights_in_files_beside_the_graph(tmp_path: Path) -> None:
     assert not (tmp_path / "other" / "model.onnx").exists()
     given = {x.name: x for x in read_model(path.read_bytes()).graph.inputs}
     assert given["model.layers.0.attn.qkv_proj.lora_A.weight"].element_type == 1
+
+
+def test_adapters_are_behind_a_bias_that_alone_reads_the_product() -> None:
+    pairs = [("x", "w", "a"), ("x", "w", "c"), ("x", "w", "e")]
+    nodes = [writer.node("MatMul", f"/{y}", [x, w], [y], {}) for x, w, y in pairs]
+    sums = [("a", "b", "y"), ("b", "c", "d"), ("c", "d", "z"), ("e", "x", "u")]
+    nodes += [writer.node("Add", f"/{y}", [x, w], [y], {}) for x, w, y in sums]
+    weights = {"w": np.eye(6, dtype=np.float32), "b": np.ones(6, np.float32)}
+    read = read_model(model_of(nodes, {"x": X}, ["y", "z", "u"], weights), None).graph
+    assert {name: node.name for name, node in _bias_of(read).items()} == {"a": "/y"}
 
 
 def test_products_in_branches(tmp_path: Path) -> None:

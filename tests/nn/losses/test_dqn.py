@@ -108,6 +108,7 @@ def test_returns_between_two_atoms_are_shared(reward: float, shares: list[float]
     td["next", "terminated"][:] = True
     td["next", "reward"][:] = reward
     loss = DistributionalDQNLoss(Returns(), gamma=0.9, delay_value=False, reduction="none")
+    assert {"action", "observation", ("next", "observation"), ("next", "reward")} <= set(loss.in_keys)
     log_probs = Returns()(td.copy())["action_value"]
     chosen = log_probs[np.arange(2), :, [1, 2]]
     np.testing.assert_allclose(loss(td)["loss"], -(chosen * shares).sum(-1), atol=1e-7)
