@@ -32,6 +32,8 @@ def test_bias_is_added_after_the_penalty() -> None:
     np.testing.assert_allclose(log_probs, reference.token_log_probs(logits, tokens), rtol=1e-6)
     larger = np.array([0, 1, 1]), np.array([0]), np.array([0.6])
     assert sample_tokens(logits, np.arange(2), bias=larger, **options)[0].tolist() == [0, 1]
+    small = np.array([[0.9, 0.5], [-0.4, -0.5]], np.float32)  # divided, and multiplied
+    assert sample_tokens(small, np.arange(2), **options)[0].tolist() == [1, 1]
 
 
 def test_bias_bans() -> None:

@@ -19,11 +19,12 @@ ONE_OF_EACH = [
     f"{HOST}/test_advantages.py::test_retrace_keeps_nan_in_its_episode",
     f"{HOST}/test_multistep_return.py::test_hand_checked",
     f"{HOST}/test_log_softmax.py::test_position_mask",
-    f"{HOST}/test_log_softmax.py::test_a_temperature_for_each_row",
+    f"{CUDA}/test_log_softmax.py::test_one_row_by_several_blocks",
     f"{HOST}/test_log_softmax.py::test_the_statistics_give_the_log_softmax",
     f"{HOST}/test_log_softmax.py::test_fused_equals_the_two_calls",
     f"{HOST}/test_token_log_probs.py::test_position_mask_and_ignore_index",
     f"{HOST}/test_sample_tokens.py::test_only_kept_tokens_are_drawn",
+    f"{HOST}/test_sample_tokens_scores.py::test_bias_is_added_after_the_penalty",
     f"{CUDA}/test_sample_tokens.py::test_a_plan_draws_again_in_the_same_memory",
 ]
 
