@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.drawn_env import DrawnEnv
+from helpers.evaluated import policy
 
 from lite import TensorDict, nn
 from lite.data import Collector, Evaluator, Logger, PixelRenderTransform, VideoRecorder
@@ -22,25 +23,7 @@ from lite.envs import (
     VecNormV2,
 )
 
-
-class Always(nn.Module):
-    """A policy whose action is its parameter."""
-
-    def __init__(self, value: float) -> None:
-        super().__init__()
-        self.value = nn.Parameter(np.array([value], np.float32))
-        self.modes: list[bool] = []
-
-    def forward(self, observation: Any) -> Any:
-        self.modes.append(self.training)
-        return np.broadcast_to(np.asarray(self.value), observation.shape).copy()
-
-
 SHORT = {"num_trajectories": 1, "frames_per_batch": 4}
-
-
-def policy(value: float = 0.5) -> nn.TensorDictModule:
-    return nn.TensorDictModule(Always(value), ["observation"], ["action"])
 
 
 class Growing(DrawnEnv):

@@ -4,42 +4,15 @@ from __future__ import annotations
 
 import functools
 import multiprocessing
-import os
 import time
 from typing import Any
 
-import numpy as np
 import pytest
 from helpers.drawn_env import DrawnEnv
+from helpers.evaluated import Sleeping, policy, policy_of
 
-from lite import nn
 from lite.data import Evaluator
 from lite.envs import RandomPolicy
-
-
-class Always(nn.Module):
-    """A policy whose action is its parameter; a negative one fails, and -2 ends the process."""
-
-    def __init__(self, value: float = 0.5) -> None:
-        super().__init__()
-        self.value = nn.Parameter(np.array([value], np.float32))
-
-    def forward(self, observation: Any) -> Any:
-        value = np.asarray(self.value)
-        if value == -2:
-            os._exit(3)
-        if value < 0:
-            raise ArithmeticError("a negative action")
-        return np.broadcast_to(value, observation.shape).copy()
-
-
-def policy(value: float = 0.5) -> nn.TensorDictModule:
-    return nn.TensorDictModule(Always(value), ["observation"], ["action"])
-
-
-def of_environment(env: Any) -> nn.TensorDictModule:
-    return policy(float(len(env.action_keys)))
-
 
 OPTIONS = {"num_trajectories": 2, "frames_per_batch": 4}
 
@@ -64,7 +37,7 @@ def test_a_process_gives_what_a_thread_gives() -> None:
 @pytest.mark.processes
 def test_what_makes_the_policy() -> None:
     spec = DrawnEnv().action_spec
-    for factory in (functools.partial(RandomPolicy, spec), of_environment):
+    for factory in (functools.partial(RandomPolicy, spec), policy_of):
         evaluator = Evaluator(DrawnEnv, policy_factory=factory, **OPTIONS, backend="process")
         assert evaluator.evaluate()["eval/num_episodes"] == 2
         evaluator.shutdown()
@@ -90,9 +63,3 @@ def test_a_process_that_takes_too_long_is_killed() -> None:
         time.sleep(0.01)
     evaluator.shutdown(timeout=0.2)
     assert not multiprocessing.active_children()
-
-
-class Sleeping(DrawnEnv):
-    def _reset(self, tensordict: Any, **kwargs: Any) -> Any:
-        time.sleep(60)
-        return super()._reset(tensordict, **kwargs)
