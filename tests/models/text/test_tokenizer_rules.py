@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from helpers.cases import each_case
+from helpers.letters import LETTERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -224,7 +225,7 @@ KEYS = ["normalizer", "pre_tokenizer", "post_processor", "decoder", "added_token
 FIELDS = ["type", "content", "pattern", "String", "normalizers", "single", "special_tokens", "id"]
 KINDS = st.sampled_from(["Sequence", "Replace", "Prepend", "TemplateProcessing", "Precompiled"])
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(0, 9) | st.floats() | st.text(max_size=3),
+    st.none() | st.booleans() | st.integers(0, 9) | st.floats() | st.text(LETTERS, max_size=3),
     lambda inner: (
         st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner | KINDS, max_size=4)
     ),
