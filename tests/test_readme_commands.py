@@ -70,6 +70,7 @@ ELSEWHERE = {
     "scp ": "copies to one's own machine",
     "ssh ": "works on one's own machine",
     "python -m http.server": "does not end; tests/test_browser.py opens the page",
+    "pip wheel --no-deps -w bundle": "is `-w dist` of the top README; `.ci/run` copies that wheel",
     "pip wheel --no-deps -w site": "tests/test_browser.py opens the page",
     "cp tests/examples/n_step_returns.html": "tests/test_browser.py opens the page",
 }
