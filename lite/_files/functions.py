@@ -29,7 +29,8 @@ def save(
         prefix, copy_existing, **options: as for `TensorDict.save`.
 
     Raises:
-        TypeError: there is something in a dict that is no array, TensorDict or plain value.
+        TypeError: `data` is neither; something in a dict is no array, TensorDict or plain value; or a dict has
+            no `prefix`.
 
     Example:
         >>> import tempfile, lite
@@ -43,7 +44,11 @@ def save(
         >>> state["frames"], state["adam"]["param_groups"][0]["lr"]
         (1000, 0.001)
     """
-    if isinstance(data, Mapping) and not isinstance(data, TensorCollection):
+    if not isinstance(data, TensorCollection):
+        if not isinstance(data, Mapping):
+            raise TypeError(f"data must be a TensorDict or a dict, got {type(data).__name__}.")
+        if prefix is None:
+            raise TypeError("a dict is saved to a file or folder: prefix must be a path, got None.")
         state_dicts.from_state_dict(data).save(prefix, copy_existing, **options)
         return data
     return data.save(prefix, copy_existing, **options)

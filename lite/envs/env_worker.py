@@ -30,8 +30,8 @@ def packed(make: Callable[..., Any], kwargs: dict[str, Any]) -> bytes:
             import cloudpickle
         except ImportError:
             raise TypeError(
-                f"create_env_fn cannot be sent to a process ({error}): define it at the top of a module, "
-                "or install cloudpickle."
+                f"what a process gets cannot be sent to it ({error}): define functions and classes at the "
+                "top of a module, or install cloudpickle."
             ) from error
         return cloudpickle.dumps((make, kwargs))
 

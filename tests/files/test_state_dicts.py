@@ -98,6 +98,11 @@ def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
     ):
         with pytest.raises(TypeError, match=message):
             lite.save(state, tmp_path / "state.npz")
+    for data in ([1, 2], None, "state.npz"):
+        with pytest.raises(TypeError, match="data must be a TensorDict or a dict, got"):
+            lite.save(data, tmp_path / "state.npz")
+    with pytest.raises(TypeError, match="prefix must be a path, got None"):
+        lite.save({"a": 1})
     assert not list(tmp_path.iterdir())
 
 
