@@ -29,8 +29,8 @@ def save(
         prefix, copy_existing, **options: as for `TensorDict.save`.
 
     Raises:
-        TypeError: `data` is neither; something in a dict is no array, TensorDict or plain value; or a dict has
-            no `prefix`.
+        TypeError: `data` is neither; something in a dict is no array, TensorDict or plain value; or a dict is
+            given without `prefix`.
 
     Example:
         >>> import tempfile, lite
@@ -44,14 +44,15 @@ def save(
         >>> state["frames"], state["adam"]["param_groups"][0]["lr"]
         (1000, 0.001)
     """
+    tree: Any = data
     if not isinstance(data, TensorCollection):
         if not isinstance(data, Mapping):
             raise TypeError(f"data must be a TensorDict or a dict, got {type(data).__name__}.")
         if prefix is None:
             raise TypeError("a dict is saved to a file or folder: prefix must be a path, got None.")
-        state_dicts.from_state_dict(data).save(prefix, copy_existing, **options)
-        return data
-    return data.save(prefix, copy_existing, **options)
+        tree = state_dicts.from_state_dict(data)
+    found = tree.save(prefix, copy_existing, **options)
+    return found if tree is data else data
 
 
 def memmap(
