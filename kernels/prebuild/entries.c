@@ -184,6 +184,14 @@ Object *lite_call(const Entry *entry, Object *otherwise, Object *const *argument
     return process.call(otherwise, arguments, (uint64_t)count, 0);
 }
 
+#if defined(_WIN32)
+/* What Windows calls when it loads the library, under the name that linkers look for. */
+int DllMainCRTStartup(void *library, unsigned long reason, void *reserved) {
+    (void)library, (void)reason, (void)reserved;
+    return 1;
+}
+#endif
+
 /* Takes over what the process has. Returns 0, and takes nothing, if it is not of the size that is expected. */
 EXPORTED int lite_prepare(const char *from, uint64_t size) {
     if (size != sizeof process) return 0;

@@ -2,8 +2,8 @@
 
 Runs in its own process, because Numba reads its target from the environment once. The object holds the same
 optimised LLVM code that Numba would run. To each signature it adds a function that takes the arguments as an
-array of slots, and to all of them the tables that `entries.c` reads. For another architecture Numba is made
-to believe that it runs there.
+array of slots, and to all of them the tables that `entries.c` reads. For another architecture or system Numba
+is made to believe that it runs there.
 """
 
 import functools
@@ -235,10 +235,11 @@ def program(digest: str, names: list[str], tell: Callable[[str], None] = lambda 
             "}",
         ]
         methods.append(f"{{ ptr @name_{e}, ptr @python_{e}, i32 {_FASTCALL}, ptr null }}")
+    exported = "dllexport" if "windows" in whole.triple else ""
     text += [
-        _table("lite_methods", "%method", methods).replace("internal ", ""),
-        f"@lite_count = constant i64 {len(methods)}",
-        _string("lite_digest", digest).replace("internal ", ""),
+        _table("lite_methods", "%method", methods).replace("internal", exported),
+        f"@lite_count = {exported} constant i64 {len(methods)}",
+        _string("lite_digest", digest).replace("internal", exported),
     ]
     for extra in (_NO_OWNERS, "\n".join(text)):
         module = llvm.parse_assembly(f'target triple = "{whole.triple}"\n{extra}')
@@ -263,8 +264,18 @@ def _emit(whole: Any, target: Target) -> bytes:
 
 
 def _pretend(target: Target) -> None:
-    """Make Numba believe that it runs on another architecture: what it compiles is never called here."""
-    triple = f"{target.machine}-unknown-linux-gnu"
+    """Make Numba believe that it runs on another machine: what it compiles is never called here."""
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.cpu import CPUContext
+
+    from lite.kernels.backends.cache import KernelCache
+
+    triple = target.triple
+    # These link code with this process, and other systems have other formats. A kernel that another one calls
+    # gets a function, for which any that is compiled will do.
+    KernelCache._save_overload = lambda *of_kernel: None  # type: ignore[method-assign]
+    JITCodeLibrary._finalize_specific = lambda library: None  # type: ignore[method-assign]
+    CPUContext.get_executable = lambda *of_kernel: len  # type: ignore[method-assign]
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     llvm.get_process_triple = llvm.get_default_triple = lambda: triple

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lite.kernels.backends import sources
 from lite.kernels.prebuild.signatures import SIGNATURES
-from lite.kernels.prebuild.targets import Target
+from lite.kernels.prebuild.targets import LINUX, Target
 
 _ENTRIES = Path(__file__).with_name("entries.c")
 _COMPILE = (
@@ -23,10 +23,14 @@ _COMPILE = (
     "-fno-asynchronous-unwind-tables", "-Wall", "-Wextra", "-Werror",
 )  # fmt: skip
 # No library is linked, not even C's: what is missing would be a symbol that no process has to have.
-_LINK = (
-    "-shared", "-nostdlib", "-Wl,--no-undefined", "-Wl,--gc-sections", "-Wl,-s", "-Wl,-z,noexecstack",
-    "-Wl,-z,relro", "-Wl,--build-id=none",
-)  # fmt: skip
+_LINK = {
+    "linux": (
+        "-shared", "-nostdlib", "-Wl,--no-undefined", "-Wl,--gc-sections", "-Wl,-s", "-Wl,-z,noexecstack",
+        "-Wl,-z,relro", "-Wl,--build-id=none",
+    ),
+    "win32": ("-shared", "-nostdlib", "-Wl,--gc-sections", "-Wl,-s"),
+    "darwin": ("-shared", "-nostdlib", "-Wl,-dead_strip", "-Wl,-s", "-Wl,-install_name,@rpath/kernels"),
+}  # fmt: skip
 
 
 LICENCE = "LICENSE.numba"
@@ -50,11 +54,13 @@ def compiler_for(target: Target, asked: str | None) -> list[str]:
     if asked or (target.native and os.environ.get("CC")):
         command = shlex.split(asked or os.environ["CC"])
     else:
-        usual = ("cc", "gcc", "clang") if target.native else (f"{target.machine}-linux-gnu-gcc",)
+        usual: tuple[str, ...] = ()
+        if target.system is LINUX:
+            usual = ("cc", "gcc", "clang") if target.native else (f"{target.machine}-linux-gnu-gcc",)
         found = next(filter(None, map(shutil.which, usual)), None)
         command = [found] if found else [sys.executable, "-m", "ziglang", "cc"]
     if "ziglang" in command or Path(command[0]).stem == "zig":
-        command += ["-target", f"{target.machine}-linux-gnu.2.17", "-fno-sanitize=undefined"]
+        command += ["-target", f"{target.machine}-{target.system.zig}", "-fno-sanitize=undefined"]
     return command
 
 
@@ -97,7 +103,7 @@ def build(
         BuildError: a compiler failed, or is not here.
     """
     command = compiler_for(target, compiler)
-    file = folder / f"{target.name}.so"
+    file = folder / target.file
     with tempfile.TemporaryDirectory() as scratch:
         kernels, entries = f"{scratch}/kernels.o", f"{scratch}/entries.o"
         _run((*command, *_COMPILE, "-c", str(_ENTRIES), "-o", entries), "the C compiler")
@@ -110,7 +116,9 @@ def build(
             environment,
             lambda name: tell(f"{target.name}: {name}, {next(numbers)} of {len(names or SIGNATURES)}"),
         )
-        _run((*command, *_LINK, kernels, entries, "-o", str(file)), "the linker")
+        linked = f"{scratch}/{target.file}"  # some linkers write more beside it
+        _run((*command, *_LINK[target.system.platform], kernels, entries, "-o", linked), "the linker")
+        shutil.copyfile(linked, file)
     return {"file": file.name, "target": target.name, "level": target.level, "size": file.stat().st_size}
 
 

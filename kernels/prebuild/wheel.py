@@ -32,10 +32,10 @@ def version() -> str:
 
 
 def tag(targets: Sequence[Target]) -> str:
-    """For any CPython 3, and for any C library, as none is linked.
+    """For any CPython 3, and on Linux for any C library, as none is linked.
 
     Raises:
-        ValueError: targets of several architectures.
+        ValueError: targets of several architectures or systems.
 
     Example:
         >>> from lite.kernels.prebuild.targets import chosen
@@ -43,12 +43,12 @@ def tag(targets: Sequence[Target]) -> str:
         >>> tag(chosen("armv8"))
         'py3-none-manylinux2014_aarch64.manylinux_2_17_aarch64.musllinux_1_1_aarch64'
     """
-    machines = {target.machine for target in targets}
-    if len(machines) != 1:
-        raise ValueError(f"a wheel is for one architecture, got targets for {', '.join(sorted(machines))}")
-    (machine,) = machines
-    systems = ("manylinux2014", "manylinux_2_17", "musllinux_1_1")
-    return "py3-none-" + ".".join(f"{system}_{machine}" for system in systems)
+    triples = {target.triple for target in targets}
+    if len(triples) != 1:
+        raise ValueError(
+            f"a wheel is for one architecture and system, got targets for {', '.join(sorted(triples))}"
+        )
+    return "py3-none-" + ".".join(targets[0].platform_tags)
 
 
 def pack(libraries: Path, targets: Sequence[Target], folder: Path) -> Path:
@@ -113,14 +113,16 @@ def insert(libraries: Path, targets: Sequence[Target], pure: Path, folder: Path)
 def _libraries(libraries: Path, targets: Sequence[Target], place: str) -> dict[str, bytes]:
     """The files of libraries, which must need no other and nothing of the process."""
     for target in targets:
-        file = libraries / f"{target.name}.so"
-        machine, others, symbols = audit.demands(file)
-        if machine != target.machine or others or symbols:
+        file = libraries / target.file
+        system, machine, others, symbols = audit.demands(file)
+        needed = [name for name in (*others, *symbols) if name not in target.system.always_there]
+        if (system, machine) != (target.system.platform, target.machine) or needed:
             raise ValueError(
-                f"{file.name} must be for {target.machine} and need nothing, got {machine}, which needs "
-                f"{', '.join([*others, *symbols]) or 'nothing'}"
+                f"{file.name} must be for {target.machine} on {target.system.platform} and need nothing, got "
+                f"{machine} on {system}, which needs "
+                f"{', '.join(needed) or 'nothing'}"
             )
-    names = ["manifest.json", *(f"{target.name}.so" for target in targets)]
+    names = ["manifest.json", *(target.file for target in targets)]
     return {f"{place}/{name}": (libraries / name).read_bytes() for name in names}
 
 

@@ -67,6 +67,9 @@ def test_the_compiler_is_the_one_asked_for_or_the_usual_one(monkeypatch: pytest.
     monkeypatch.setenv("CC", "clang -m64")
     assert library.compiler_for(V3, None) == ["clang", "-m64"]
     assert library.compiler_for(ARM, None)[0] == sys.executable  # CC is for this machine
+    for name, triple in [("windows-armv8", "aarch64-windows-gnu"), ("macos-x86-64-v3", "x86_64-macos.11.0")]:
+        assert library.compiler_for(TARGETS[name], None)[1:5] == ["-m", "ziglang", "cc", "-target"]
+        assert library.compiler_for(TARGETS[name], None)[5] == triple
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     assert library.compiler_for(ARM, None) == ["/usr/bin/aarch64-linux-gnu-gcc"]
 
@@ -85,7 +88,7 @@ def test_a_compiler_that_is_missing_or_fails_is_named(tmp_path: Path) -> None:
     [
         ([], "--output DIR or --wheel [DIR] is needed"),
         (["--output", "x", "--target", "sparc"], "got 'sparc'"),
-        (["--wheel", "--target", "x86-64-v3,armv8"], "a wheel is for one architecture"),
+        (["--wheel", "--target", "x86-64-v3,armv8"], "a wheel is for one architecture and system"),
         (["--wheel", "--libraries", "x", "--output", "y"], "--libraries DIR goes with --wheel, and not with"),
         (["--wheel", "dist", "--into", "missing.whl"], "--into WHEEL is a file, and goes with --wheel"),
     ],

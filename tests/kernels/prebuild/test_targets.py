@@ -12,8 +12,20 @@ from lite.kernels.prebuild.targets import TARGETS, chosen
 
 
 def test_names_are_those_of_libraries() -> None:
-    assert list(TARGETS) == ["x86-64-v2", "x86-64-v3", "x86-64-v4", "armv8"]
-    assert all(target.name == name for name, target in TARGETS.items())
+    files = [
+        "x86-64-v2.so", "x86-64-v3.so", "x86-64-v4.so", "armv8.so", "windows-x86-64-v2.dll",
+        "windows-x86-64-v3.dll", "windows-armv8.dll", "macos-x86-64-v2.dylib", "macos-x86-64-v3.dylib",
+        "macos-armv8.dylib",
+    ]  # fmt: skip
+    assert [target.file for target in TARGETS.values()] == files
+    assert [target.file.partition(".")[0] for target in TARGETS.values()] == list(TARGETS)
+
+
+def test_levels_and_processors_are_those_of_linux() -> None:
+    for name, target in TARGETS.items():
+        same = TARGETS[name.removeprefix("windows-").removeprefix("macos-")]
+        assert target[1:5] == same[1:5]
+    assert TARGETS["windows-armv8"].triple == "aarch64-w64-windows-gnu"
 
 
 def test_lists_keep_their_order_and_name_each_target_once() -> None:
@@ -21,17 +33,23 @@ def test_lists_keep_their_order_and_name_each_target_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "names"), [("x86_64", ["x86-64-v2", "x86-64-v3", "x86-64-v4"]), ("aarch64", ["armv8"])]
+    ("system", "machine", "names"),
+    [
+        ("linux", "x86_64", ["x86-64-v2", "x86-64-v3", "x86-64-v4"]),
+        ("linux", "aarch64", ["armv8"]),
+        ("win32", "AMD64", ["windows-x86-64-v2", "windows-x86-64-v3"]),
+        ("darwin", "arm64", ["macos-armv8"]),
+    ],
 )
 def test_host_is_all_of_this_architecture(
-    monkeypatch: pytest.MonkeyPatch, machine: str, names: list[str]
+    monkeypatch: pytest.MonkeyPatch, system: str, machine: str, names: list[str]
 ) -> None:
     monkeypatch.setattr(platform, "machine", lambda: machine)
-    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(sys, "platform", system)
     assert [target.name for target in chosen("host")] == names
 
 
-@each_case("system", [("darwin", "arm64"), ("win32", "AMD64"), ("linux", "riscv64")])
+@each_case("system", [("darwin", "ppc"), ("freebsd15", "x86_64"), ("linux", "riscv64")])
 def test_there_is_nothing_native_elsewhere(monkeypatch: pytest.MonkeyPatch, system: tuple[str, str]) -> None:
     monkeypatch.setattr(sys, "platform", system[0])
     monkeypatch.setattr(platform, "machine", lambda: system[1])
@@ -40,5 +58,5 @@ def test_there_is_nothing_native_elsewhere(monkeypatch: pytest.MonkeyPatch, syst
 
 
 def test_other_names_are_refused() -> None:
-    with pytest.raises(ValueError, match="of x86-64-v2, x86-64-v3, x86-64-v4, armv8, got 'avx2'"):
+    with pytest.raises(ValueError, match=r"of x86-64-v2, .*, macos-armv8, got 'avx2'"):
         chosen("x86-64-v3,avx2")

@@ -12,7 +12,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from helpers.kernels import elf, small_library
+from helpers.cases import each_case
+from helpers.kernels import elf, foreign, small_library
 
 from lite.kernels.backends import sources
 from lite.kernels.prebuild import wheel
@@ -143,16 +144,52 @@ def test_libraries_of_other_sources_are_not_put_in(libraries: Path, pure: Path, 
 
 def test_a_library_that_needs_something_is_not_packed(libraries: Path, tmp_path: Path) -> None:
     (libraries / "x86-64-v3.so").write_bytes(elf.library(needed=["libm.so.6"], undefined=["exp"]))
-    with pytest.raises(ValueError, match=r"x86-64-v3\.so must .* got x86_64, which needs libm\.so\.6, exp"):
+    with pytest.raises(
+        ValueError, match=r"x86-64-v3\.so must .* got x86_64 on linux, which needs libm\.so\.6, exp"
+    ):
         wheel.pack(libraries, chosen("x86-64-v2,x86-64-v3"), tmp_path / "dist")
     (libraries / "armv8.so").write_bytes(elf.library())
-    with pytest.raises(ValueError, match=r"armv8\.so must be for aarch64 and need nothing, got x86_64"):
+    with pytest.raises(
+        ValueError, match=r"armv8\.so must be for aarch64 on linux and need nothing, got x86_64 on linux"
+    ):
         wheel.pack(libraries, chosen("armv8"), tmp_path / "dist")
 
 
 def test_targets_of_two_architectures_are_refused() -> None:
-    with pytest.raises(ValueError, match="one architecture, got targets for aarch64, x86_64"):
-        wheel.tag(list(TARGETS.values()))
+    found = r"for aarch64-unknown-linux-gnu, x86_64-unknown-linux-gnu"
+    with pytest.raises(ValueError, match=f"one architecture and system, got targets {found}"):
+        wheel.tag(chosen("armv8,x86-64-v3"))
+    with pytest.raises(ValueError, match="one architecture and system"):
+        wheel.tag(chosen("macos-armv8,armv8"))
+
+
+@each_case(
+    ("names", "platform", "code"),
+    [
+        ("windows-x86-64-v2,windows-x86-64-v3", "win_amd64", foreign.dll()),
+        ("windows-armv8", "win_arm64", foreign.dll(machine=0xAA64)),
+        ("macos-x86-64-v3", "macosx_11_0_x86_64", foreign.dylib(machine=0x01000007)),
+        (
+            "macos-armv8",
+            "macosx_11_0_arm64",
+            foreign.dylib(["/usr/lib/libSystem.B.dylib"], ["dyld_stub_binder"]),
+        ),
+    ],
+)
+def test_wheels_of_other_systems(
+    libraries: Path, tmp_path: Path, names: str, platform: str, code: bytes
+) -> None:
+    for target in chosen(names):
+        (libraries / target.file).write_bytes(code)
+    made = wheel.pack(libraries, chosen(names), tmp_path / "dist")
+    assert made.name.endswith(f"-py3-none-{platform}.whl")
+    with zipfile.ZipFile(made) as archive:
+        inside = {name.rpartition("/")[2] for name in archive.namelist()}
+    assert {target.file for target in chosen(names)} <= inside
+    for target in chosen(names):
+        (libraries / target.file).write_bytes(elf.library(machine=183))  # of Linux
+    with pytest.raises(ValueError, match=r"and need nothing, got aarch64 on linux, which needs nothing"):
+        wheel.pack(libraries, chosen(names), tmp_path / "dist")
 
 
 @pytest.mark.processes
