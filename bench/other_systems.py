@@ -37,6 +37,7 @@ TESTS = ["tests/kernels", "tests/nn/layers", "tests/optim"]
 REFERENCE = "x86-64-v3"
 # What runs each library: the target that zig compiles replay_calls.c for, and the command before it.
 RUNS: dict[str, tuple[str, list[str], str]] = {
+    REFERENCE: ("x86_64-linux-gnu.2.31", [], "as it is"),
     "windows-x86-64-v3": ("x86_64-windows-gnu", ["wine"], "loaded by Wine"),
     "windows-armv8": ("aarch64-linux-musl", ["qemu-aarch64-static"], "mapped, under QEMU"),
     "macos-x86-64-v3": ("x86_64-linux-musl", [], "mapped"),
@@ -49,7 +50,8 @@ def recorded(libraries: Path, scratch: Path) -> list[Call]:
     """Calls that the tests make of the library for Linux."""
     file = scratch / "calls.jsonl"
     environment = os.environ | {
-        "LITE_CALLS": str(file), "LITE_KERNELS": f"prebuilt:{REFERENCE}", "LITE_KERNELS_PATH": str(libraries),
+        "LITE_CALLS": str(file), "LITE_NUM_THREADS": "1",
+        "LITE_KERNELS": f"prebuilt:{REFERENCE}", "LITE_KERNELS_PATH": str(libraries),
         "PYTHONPATH": os.pathsep.join([str(HERE), str(CHECKOUT), os.environ.get("PYTHONPATH", "")]),
     }  # fmt: skip
     done = subprocess.run(
@@ -154,10 +156,11 @@ def main() -> int:
     lines = [
         "# Kernels for Windows and macOS", "",
         f"Written by `python bench/other_systems.py`: {len(calls)} calls that the tests make on Linux,",
-        f"of {kernels} kernels with {types} signatures, repeated by each library. NumPy {about['numpy']}, Numba",
-        f"{about['numba']}. No machine of these systems was here: this tells that the code is right, not",
-        "that the system loads the file, but for Windows on x86-64, whose file Wine loaded. Differences are",
-        "relative to max(1, |number|); functions such as exp are those of another C library.", "",
+        f"of {kernels} kernels with {types} signatures, repeated by each library. NumPy {about['numpy']},",
+        f"Numba {about['numba']}. No machine of these systems was here: this tells that the code is right,",
+        "not that the system loads the file, but for Windows on x86-64, whose file Wine loaded.",
+        "Differences are relative to max(1, |number|); functions such as exp are of another C library, and",
+        "what is placed in working memory by the width of registers is not the same on ARM.", "",
         "| library | run | calls | equal to the bit | most apart, float32 | float64 | other results |",
         "|---|---|--:|--:|--:|--:|--:|",
     ]  # fmt: skip

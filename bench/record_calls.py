@@ -59,9 +59,11 @@ class Arguments:
         self.types += f"{letter}{array.ndim}"
         same = [k for k, other in enumerate(self.arrays) if _place(other) == _place(array)]
         number = same[0] if same else len(self.arrays)
+        # Kernels place what they need within an array by its address.
         head = struct.pack(
-            f"<{4 + array.ndim}q", number, LETTERS.index(letter), array.ndim, flags, *array.shape
-        )
+            f"<{5 + array.ndim}q", number, array.ctypes.data % 64, LETTERS.index(letter), array.ndim, flags,
+            *array.shape,
+        )  # fmt: skip
         if same:
             return b"a" + head
         self.arrays.append(array)

@@ -14,6 +14,7 @@
 #ifdef _WIN32
 #include <windows.h>
 #else
+#include <dlfcn.h>
 #include <sys/mman.h>
 #endif
 
@@ -214,19 +215,28 @@ static void *find_windows(const char *name) {
     return 0;
 }
 
+static void *own; /* a library for Linux */
+
 static void load(const char *path) {
     size_t size;
     code = contents(path, &size);
+    if (code[0] == 0x7f) {
+        own = dlopen(path, RTLD_NOW);
+        if (!own) fail(dlerror());
+        return;
+    }
     code[0] == 'M' ? load_windows() : load_macos();
     __builtin___clear_cache(image, image + size);
 }
-static void *find(const char *name) { return code[0] == 'M' ? find_windows(name) : find_macos(name); }
+static void *find(const char *name) {
+    return own ? dlsym(own, name) : code[0] == 'M' ? find_windows(name) : find_macos(name);
+}
 #endif
 
 /* -- calls ----------------------------------------------------------------------------------------------- */
 
 static const char *next;
-static char *arrays[64];
+static char *memory[64], *arrays[64];
 static int64_t sizes[64];
 static int known;
 
@@ -254,7 +264,7 @@ static Object *read_object(void) {
         for (int64_t k = 0; k < object->count; k++) object->items[k] = read_object();
         break;
     case 'a': {
-        const int64_t number = word(), kind = word();
+        const int64_t number = word(), beyond = word(), kind = word(); /* of a multiple of 64 */
         Object *dtype = object->dtype = calloc(1, sizeof *dtype);
         dtype->number = (int32_t)kind, dtype->order = kind ? '=' : '|';
         object->type = kinds + OF_ARRAY, object->axes = (int32_t)word(), object->flags = (int32_t)word();
@@ -264,7 +274,8 @@ static Object *read_object(void) {
         for (int k = object->axes; k--; size *= object->shape[k]) object->strides[k] = size;
         if (number == known) { /* its contents follow where it is met first */
             if (known == 64) fail("a call has too many arrays");
-            arrays[known] = malloc((size_t)size + 64), sizes[known++] = size;
+            memory[known] = malloc((size_t)size + 128), sizes[known] = size;
+            arrays[known] = (char *)(((uintptr_t)memory[known] + 63) / 64 * 64) + beyond, known++;
             memcpy(arrays[number], next, (size_t)size), next += size;
         }
         object->data = arrays[number];
@@ -306,7 +317,7 @@ int main(int count, char **words) {
             if (!strcmp(methods[k].name, name)) got = methods[k].function(0, given, arguments);
         const int64_t state = got == &result ? 1 : got == kinds + OF_NONE ? 0 : -1;
         fwrite(&state, 8, 1, out), fwrite(&result.integer, 8, 1, out);
-        for (int k = 0; k < known; k++) fwrite(arrays[k], 1, (size_t)sizes[k], out), free(arrays[k]);
+        for (int k = 0; k < known; k++) fwrite(arrays[k], 1, (size_t)sizes[k], out), free(memory[k]);
     }
     fclose(out);
     return 0;

@@ -47,6 +47,15 @@ double log1p(double x) { return process.log1p(x); }
 void *memcpy(void *to, const void *from, uint64_t size) { return process.memcpy(to, from, size); }
 void *memmove(void *to, const void *from, uint64_t size) { return process.memmove(to, from, size); }
 void *memset(void *to, int byte, uint64_t size) { return process.memset(to, byte, size); }
+#if defined(__APPLE__) /* what LLVM makes of loops there */
+void bzero(void *to, uint64_t size) { process.memset(to, 0, size); }
+void __bzero(void *to, uint64_t size) { process.memset(to, 0, size); }
+void memset_pattern16(void *to, const void *pattern, uint64_t size) {
+    char *at = to;
+    for (; size >= 16; size -= 16, at += 16) __builtin_memcpy(at, pattern, 16);
+    process.memcpy(at, pattern, size);
+}
+#endif
 
 /* Behind the head of a numpy.ndarray, and of its type. */
 typedef struct {

@@ -263,6 +263,15 @@ def _emit(whole: Any, target: Target) -> bytes:
     return bytes(machine.emit_object(whole))
 
 
+_stand_ins: list[Any] = []
+
+
+def _stand_in(*of_kernel: Any) -> Any:
+    """A compiled function, and each time another one, which is never called."""
+    _stand_ins.append([].append)
+    return _stand_ins[-1]
+
+
 def _pretend(target: Target) -> None:
     """Make Numba believe that it runs on another machine: what it compiles is never called here."""
     from numba.core.codegen import JITCodeLibrary
@@ -271,11 +280,11 @@ def _pretend(target: Target) -> None:
     from lite.kernels.backends.cache import KernelCache
 
     triple = target.triple
-    # These link code with this process, and other systems have other formats. A kernel that another one calls
-    # gets a function, for which any that is compiled will do.
-    KernelCache._save_overload = lambda *of_kernel: None  # type: ignore[method-assign]
+    # These link code with this process, and other systems have other formats. Numba knows a kernel that
+    # another one calls by its compiled function: each needs one of its own.
+    KernelCache.enable = KernelCache.disable
     JITCodeLibrary._finalize_specific = lambda library: None  # type: ignore[method-assign]
-    CPUContext.get_executable = lambda *of_kernel: len  # type: ignore[method-assign]
+    CPUContext.get_executable = _stand_in  # type: ignore[method-assign]
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     llvm.get_process_triple = llvm.get_default_triple = lambda: triple
