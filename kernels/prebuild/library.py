@@ -117,7 +117,9 @@ def build(
             lambda name: tell(f"{target.name}: {name}, {next(numbers)} of {len(names or SIGNATURES)}"),
         )
         linked = f"{scratch}/{target.file}"  # some linkers write more beside it
-        _run((*command, *_LINK[target.system.platform], kernels, entries, "-o", linked), "the linker")
+        # Files for Windows tell when they were made: the same kernels make the same file.
+        epoch = {"SOURCE_DATE_EPOCH": "0"}
+        _run((*command, *_LINK[target.system.platform], kernels, entries, "-o", linked), "the linker", epoch)
         shutil.copyfile(linked, file)
     return {"file": file.name, "target": target.name, "level": target.level, "size": file.stat().st_size}
 
