@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import atexit
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -184,8 +185,17 @@ def _line(error: BaseException, document: str) -> int | None:
     return found
 
 
+_status = 1  # of this process when it ends
+
+
+def _end() -> None:
+    sys.stdout.flush()
+    os._exit(_status)
+
+
 def _forked(document: str, folder: str, environment: dict[str, str]) -> tuple[int, str]:
     """The status of a process that runs a document, and what it printed."""
+    global _status
     with tempfile.TemporaryFile("w+") as told:
         child = os.fork()
         if not child:
@@ -195,6 +205,7 @@ def _forked(document: str, folder: str, environment: dict[str, str]) -> tuple[in
             os.environ.clear()
             os.environ.update(environment, PYTHONPATH=str(ROOT))
             _main(document)
+            _status = 0
             sys.exit()
         _, status = os.waitpid(child, 0)
         told.seek(0)
@@ -202,8 +213,11 @@ def _forked(document: str, folder: str, environment: dict[str, str]) -> tuple[in
 
 
 if __name__ == "__main__":
+    # After all handlers: freeing what is imported, object by object, took half of the time of the documents.
+    atexit.register(_end)
     for package in PACKAGES:
         with contextlib.suppress(ImportError):
             importlib.import_module(package)
+    gc.freeze()
     for line in sys.stdin:
         print(json.dumps(_forked(*json.loads(line))), flush=True)
