@@ -216,7 +216,8 @@ class SamplingPlan:
         if bias is not None:
             offsets, ids, values = _bias(bias, rows)
         changes: tuple[Any, ...] = (None,) * 8
-        if scores is not None or mask is not None or bias is not None or before.size or self._typical:
+        changed = scores is not None or mask is not None or bias is not None or before.size or self._typical
+        if changed or self._details:  # details without changes would be compiled once more
             changes = (other, keep, bits, before, starts, ids, values, offsets)
         args = (narrow, begins, size, *changes, *self._fixed)
         if plain and rows and np.may_share_memory(narrow, model):

@@ -33,9 +33,10 @@ def merge(
         factors: gets the factors of the sums over earlier blocks; empty if they are not needed.
         keep: an empty array.
     """
+    bfloat16, none = keep.size > 0, np.int64(0)  # no constants: `statistics` would be compiled for them
     for r in range(start, stop):
         begin, inverse, before = r * size, inverses[r], highest[r]
-        top, count, rest, _, unknown = statistics(block, False, begin, size, keep, 0, inverse, None)
+        top, count, rest, _, unknown = statistics(block, bfloat16, begin, size, keep, none, inverse, None)
         factor = 1.0
         if top > before:
             factor = math.exp((before - top) * inverse)

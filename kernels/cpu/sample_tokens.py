@@ -7,7 +7,7 @@ list where a filter cuts. Tokens that a filter drops get the weight 0. If too ma
 nothing is listed and `flat_rows` draws from the row.
 
 A function is compiled again with each of its callers, so calls are hardly nested. Code that few calls need is
-compiled only for them: details and changes of scores if their arguments are not None, `flat_rows` if a row
+compiled only for them: changes of scores and details if their arguments are not None, `flat_rows` if a row
 needs it.
 
 One row of memory, read as floats and as their bits, holds in order: the scores, padded with -inf to whole
@@ -467,7 +467,7 @@ def rows(
         keep, allowed: flags, flat, and bits of tokens, whole words to a row.
         previous: tokens that the penalty is for; those of row r lie from `starts[r]` to `starts[r + 1]`.
         ids, values: tokens and what is added to their scores, likewise by `offsets`.
-            From `scores` to `offsets` all are None where no row has any of these, nor a typical_p.
+            From `scores` to `offsets` all are None where no row has any of these, a typical_p or details.
         options: of each row the temperature, top_k, top_p, min_p, typical_p, penalty and a uniform draw.
         seeds: of each row the seed and the step; where empty, the uniform draws are as given.
         tokens, log_probs, status: the results; a log-prob is NaN where logits are.

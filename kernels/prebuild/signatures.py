@@ -67,15 +67,14 @@ def _logits(x: str) -> Signatures:
 
 
 def _draws() -> Signatures:
-    """Kernels that draw tokens: with and without changes of the scores and details of the draws."""
-    changes = ("- - - - - - - -", "f[] ?[] i[] q[] q[] q[] f[] q[]")
-    details = ("- - - - - -", "d[] i[] q[] q q[] d[]")
+    """Kernels that draw tokens: as the logits are, with changes of the scores, and with details, too."""
+    forms = (
+        "- - - - - - - - d[] Q[] q[] f[] q[] - - - - - -",
+        "f[] ?[] i[] q[] q[] q[] f[] q[] d[] Q[] q[] f[] q[] - - - - - -",
+        "f[] ?[] i[] q[] q[] q[] f[] q[] d[] Q[] q[] f[] q[] d[] i[] q[] q q[] d[]",
+    )
     return {
-        "sample_tokens.rows": [
-            f"f[] q[] q {change} d[] Q[] q[] f[] q[] {detail} f[] i[] q[] d[] q q"
-            for change in changes
-            for detail in details
-        ],
+        "sample_tokens.rows": [f"f[] q[] q {form} f[] i[] q[] d[] q q" for form in forms],
         "flat_rows.flat_row": [
             f"f[] q[] q d[] Q[] q[] f[] {detail} f[] i[] q[] d[] q" for detail in ("- - -", "d[] i[] q[]")
         ],

@@ -35,19 +35,7 @@ def kept_of(details: DrawDetails, row: int, size: int) -> np.ndarray:
     return ids if len(ids) else np.arange(size)
 
 
-def cases() -> list[Any]:
-    """Details beside a mask, a bias or typical_p are code of their own, which takes long to compile: with
-    `--all`."""
-    if not COMPILED:
-        return [2, 5, 6]
-    return [pytest.param(case, marks=pytest.mark.grid if changed(case) else ()) for case in range(12)]
-
-
-def changed(case: int) -> bool:
-    return case % 3 == 1 or case % 4 == 2
-
-
-@pytest.mark.parametrize("case", cases())
+@pytest.mark.parametrize("case", range(12) if COMPILED else [2, 5, 6])
 def test_numbers_are_those_of_float64(case: int) -> None:
     for size in (SIZES[case % len(SIZES)], 33):
         rng = np.random.default_rng([case, size])
@@ -56,7 +44,7 @@ def test_numbers_are_those_of_float64(case: int) -> None:
         filters: dict[str, Any] = {
             "top_k": int(rng.choice([0, 0, 5, 2500])), "top_p": float(rng.choice([1.0, 1.0, 0.9, 0.5])),
             "min_p": float(rng.choice([0.0, 0.0, 0.03])),
-            "typical_p": float(rng.choice([1.0, 1.0, 0.9, 0.3])) if changed(case) else 1.0,
+            "typical_p": float(rng.choice([1.0, 1.0, 0.9, 0.3])),
         }  # fmt: skip
         mask = np.ones((2, size), bool)
         given: dict[str, Any] = {}
@@ -124,8 +112,7 @@ def test_sampled_is_the_raw_log_prob_at_that_temperature_less_the_mass() -> None
 @pytest.mark.parametrize(
     "options",
     [
-        {}, {"temperature": 0}, {"top_p": 0.9}, {"top_k": 7},
-        pytest.param({"typical_p": 0.5, "temperature": 2}, marks=pytest.mark.grid),
+        {}, {"temperature": 0}, {"top_p": 0.9}, {"top_k": 7}, {"typical_p": 0.5, "temperature": 2},
     ],
 )  # fmt: skip
 def test_details_change_no_draw(rng: Any, options: dict[str, Any]) -> None:
@@ -166,7 +153,6 @@ def test_where_nothing_is_dropped_nothing_is_listed() -> None:
     np.testing.assert_allclose(details.sampled_log_probs, -np.log([40, 20]), rtol=1e-6)
 
 
-@pytest.mark.grid
 def test_one_token_left() -> None:
     logits = np.array([[1.0, 2.0, 3.0]], np.float32)
     tokens, _, details = detailed(logits, mask=np.array([[True, False, False]]))
@@ -185,7 +171,6 @@ def test_a_vocabulary_of_one() -> None:
     assert details.kept_ids.size == 0
 
 
-@pytest.mark.grid
 def test_missing_and_infinite_logits() -> None:
     inf, nan = np.inf, np.nan
     logits = np.array([[nan, 0, 0, -inf], [inf, 1, inf, 0], [-inf, 0, 0, -inf]], np.float32)
