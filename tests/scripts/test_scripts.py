@@ -58,10 +58,10 @@ SHORT = {
         batch="buffer",
     ),
     "crossq": Short(
-        {"frames_per_batch": 20, "total_frames": 240, "init_random_frames": 220},
+        {"frames_per_batch": 10, "total_frames": 230, "init_random_frames": 220},
         PENDULUM,
         episodes=1,
-        steps=(40,),
+        steps=(20,),
         falls=(ACTOR,),  # the values of the next frames, which are no targets, move along with its own
     ),
     "ddpg": Short(
@@ -324,7 +324,7 @@ def test_a_training_script(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_training_script_as_a_graph(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """`compile=True` learns the same, to rounding."""
     pytest.importorskip("onnxruntime")
-    fewer = {"dqn_cartpole": {"num_updates": 10}, "crossq": {"frames_per_batch": 10, "total_frames": 230}}
+    fewer = {"dqn_cartpole": {"num_updates": 10}, "crossq": {"frames_per_batch": 2, "total_frames": 222}}
     if name in OFFLINE:
         arguments = {"name": name, "gradient_steps": 10, "frames": 256}
     else:
