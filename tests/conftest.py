@@ -25,7 +25,7 @@ import hypothesis
 import numpy as np
 import pytest
 from _pytest.doctest import DoctestModule
-from helpers import kernels_under_test, simulator
+from helpers import hanging, kernels_under_test, simulator
 from helpers.kernels import switched
 from hypothesis.internal.conjecture import providers
 
@@ -66,6 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.markexpr = ""
     _choose_compiler(bool(config.option.markexpr) and not kernels_under_test.ON_DEVICE)
     config.pluginmanager.register(switched)  # for examples, too, which lie outside of this folder
+    config.pluginmanager.register(hanging)
 
 
 def _choose_compiler(fast: bool) -> None:

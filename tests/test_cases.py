@@ -1,12 +1,15 @@
-"""Tests that loop over their cases run each of them, apart from the others, and say which one fails."""
+"""Tests that loop over their cases run each of them, apart from the others, and say which one fails; those
+that hang are noticed."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers import hanging
 from helpers.cases import each_case
 
 
@@ -53,3 +56,22 @@ def test_a_case_that_is_skipped_skips_the_test_at_its_end() -> None:
     with pytest.raises(pytest.skip.Exception, match="lacks"):
         body()
     assert seen == [1, 2, 3]
+
+
+def test_the_time_of_a_test_is_counted(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """From its start or a little before; anew where pytest stopped."""
+    counted: list[float] = []
+    now = 0.0
+    later = SimpleNamespace(dump_traceback_later=lambda seconds, **_: counted.append(now + seconds))
+    monkeypatch.setattr(hanging, "faulthandler", later)
+    monkeypatch.setattr(hanging, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(hanging, "_begun", -hanging._APART)
+    for now, begins in ((0.0, 1), (59.0, 1), (60.0, 2), (119.0, 2), (500.0, 3), (501.0, 3)):
+        hanging.pytest_runtest_protocol(request.node)
+        assert len(counted) == begins
+        assert hanging.LONGEST <= counted[-1] - now <= hanging.LONGEST + 60
+    hanging.pytest_exception_interact()
+    hanging.pytest_runtest_protocol(request.node)
+    assert len(counted) == 4
