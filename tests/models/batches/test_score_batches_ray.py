@@ -13,7 +13,6 @@ from lite.models import GenerateBatches, ScoreBatches
 
 pytestmark = pytest.mark.processes
 
-ray_jobs.need_ray()
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 LLAMA = MODELS / "optimum-llama"
 COUNT = 40
@@ -78,6 +77,7 @@ def rows() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def on_one_machine() -> Any:
+    ray_jobs.need_ray()
     script = (
         ray_jobs.start(cpus=2)
         + _DATA
