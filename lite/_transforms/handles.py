@@ -11,6 +11,10 @@ from lite._arrays.public import belong_to
 
 _ids = itertools.count()
 
+# A new object after each assignment to a name of any module, and each hook that comes or goes, so that a
+# check for them costs nothing. It is no counter, as two threads could write the same number.
+assignments = [object()]
+
 
 class RemovableHandle:
     """The handle of a registered hook: `remove()`, or the end of a `with` block, removes the hook.
@@ -34,6 +38,7 @@ class RemovableHandle:
         """Remove the hook; does nothing the second time."""
         hooks = self._hooks()
         if hooks is not None:
+            assignments[0] = object()
             hooks.pop(self.id, None)
 
     def __enter__(self) -> RemovableHandle:
@@ -46,6 +51,7 @@ class RemovableHandle:
 def add_hook(hooks: OrderedDict[int, Any], hook: object, prepend: bool = False) -> RemovableHandle:
     """Put a hook at the end (or the front) of an ordered dict and return its handle."""
     handle = RemovableHandle(hooks)
+    assignments[0] = object()
     hooks[handle.id] = hook
     if prepend:
         hooks.move_to_end(handle.id, last=False)

@@ -137,8 +137,8 @@ class GraphArray(NumberlessArray):
         self._fail(
             "makes an ndarray of an array that has no numbers yet: use functions that NumPy dispatches, "
             "instead of np.asarray(x) or functions of other libraries; what lite.kernels computes, such as "
-            "advantages, is an argument of the step; an ndarray that is indexed by computed numbers "
-            "(table[i]) has to be an argument, or a buffer of the module"
+            "advantages, is an argument of the step; an ndarray that is written, or indexed by "
+            "computed numbers (table[i]), has to be an argument, or a buffer of the module"
         )
 
     def _refuse(self, what: str) -> NoReturn:

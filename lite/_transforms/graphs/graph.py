@@ -201,7 +201,10 @@ class Graph:
             value = value.data
         if isinstance(value, GraphArray):
             if value.graph is not self:
-                self.fail("computes with an array of another trace, kept from an earlier call")
+                self.fail(
+                    "computes with an array of another trace, kept from an earlier call: what it writes to "
+                    "an object that is no argument is lost; return it, or make the object an argument"
+                )
             return value if dtype is None else self.cast(value, dtype)
         if isinstance(value, HostArray):
             self.fail(f"mixes its arrays with one of {type(value).__name__}")

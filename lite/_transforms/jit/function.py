@@ -13,11 +13,12 @@ from typing import Any
 from lite._arrays.settings import settings_now
 from lite._transforms.grad.running import state
 from lite._transforms.jit.arguments import Argument, remember
+from lite._transforms.jit.bound import Bound, is_object_kind, object_key
 from lite._transforms.jit.named import Named, parameters
 from lite._transforms.jit.runner import Runner
 from lite._transforms.jit.saved import Lowered, no_state
 from lite._transforms.jit.saved_state import in_file
-from lite._transforms.jit.stateful import HELD, Keys, Restart, Stateful, is_module, stateful
+from lite._transforms.jit.stateful import HELD, Keys, Restart, Stateful, stateful
 from lite._transforms.jit.structure import ARRAY, DONATED, Flattener, Structure
 from lite._transforms.jit.tracing import Program, added_entries, is_same_with_added_entries, trace_function
 from lite._transforms.jit.view import GraphView
@@ -113,11 +114,13 @@ class JitFunction:
         self._fallback = fallback
         self._warned = False
         self._changes = 0  # of what names stand for, between two calls
-        self._modes: list[Any] | None = None  # modules that the function takes from elsewhere
+        self._named: Named  # what the function takes from elsewhere
+        self._is_current = False  # whether that is known
         self._stateful: tuple[Stateful, JitFunction] | None = None  # of a function that changes such objects
-        self._named: Named  # what these are
         self._last: tuple[Runner, list[Argument]] | None = None
         self._lock = threading.RLock()
+        self._with: OrderedDict[Any, JitFunction] = OrderedDict()  # the function with objects among arguments
+        self._with_last: JitFunction | None = None
         self._numbers: dict[Any, int] = {}  # of the forms of arguments that were met
         self._seen: OrderedDict[int, Argument] = OrderedDict()  # donated arguments by their identity
         self._levels: dict[Any, int] = {}  # how much of the shapes is dynamic, by the forms of the arguments
@@ -125,6 +128,12 @@ class JitFunction:
         self._found: dict[Any, Runner] = {}  # the same by forms and shapes
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        for value in (*args, *kwargs.values()) if kwargs else args:
+            if is_object_kind[type(value)]:
+                inner, args, kwargs = self._with_objects(args, kwargs)
+                if inner is not self:
+                    return inner(*args, **kwargs)
+                break
         found = self._with_state()
         if found is not None and state.base is None:
             return self._call_with_state(*found, args, kwargs)
@@ -145,6 +154,31 @@ class JitFunction:
         if self._donated:
             self._last = (runner, given)
         return runner.call(given)
+
+    def _with_objects(self, args: Any, kwargs: Any) -> tuple[JitFunction, Any, Any]:
+        """The function of the other arguments, and these; itself if no argument is an object."""
+        key = (
+            tuple([object_key(x) for x in args]),
+            tuple([(name, object_key(x)) for name, x in kwargs.items()]),
+        )
+        places = {i: args[i] for i, one in enumerate(key[0]) if one is not None}
+        keywords = {name: kwargs[name] for name, one in key[1] if one is not None}
+        if not places and not keywords:
+            return self, args, kwargs
+        with self._lock:
+            inner = self._with.get(key)
+            if inner is None:
+                fn = Bound(self.fn, places, keywords, self._names)
+                options = self._given_options()
+                for option in ("static_argnames", "donate"):
+                    options[option] = [name for name in options[option] if name not in fn.given]
+                inner = self._with[key] = JitFunction(fn, **options)
+                inner.__name__ = self.__name__
+                if len(self._with) > _GRAPHS:
+                    self._with.popitem(last=False)
+            self._with_last = inner
+        rest = [x for i, x in enumerate(args) if i not in places]
+        return inner, rest, {name: x for name, x in kwargs.items() if name not in keywords}
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.__name__ = name
@@ -198,23 +232,23 @@ class JitFunction:
 
     def _with_state(self) -> tuple[Stateful, JitFunction] | None:
         """The function of what the objects hold that it changes, and its graphs; None if there are none."""
-        if self._modes is not None and not self._named.is_current():
+        if self._is_current and not self._named.is_current():
             self._count_change(self._named.changed)
-            self._modes = self._stateful = None  # as where a cell of a notebook has run again
+            self._is_current, self._stateful = False, None  # as where a cell of a notebook has run again
             self._kept.clear()
             self._found.clear()
-        if self._modes is None:
-            self._named = Named(self.fn)
-            found = self._named.objects
-            parts, buffers = stateful(found, list(self._named.words))
+        if not self._is_current:
+            named = Named(self.fn)
+            parts, buffers = stateful(named.objects, list(named.words))
             if parts:
+                named.leave_buffers()
                 held = Stateful(self.fn, parts, buffers, self._names)
                 options: dict[str, Any] = {**self._options, "fallback": False}
                 inner = JitFunction(held, [*self._static], [*self._donated], self._axes, **options)
-                inner._modes = [one for one in found if is_module(one)]
+                inner._named = named
                 inner.__name__ = self.__name__
                 self._stateful = held, inner
-            self._modes = [one for one in found if isinstance(getattr(one, "training", None), bool)]
+            self._named, self._is_current = named, True
         return self._stateful
 
     def _call_with_state(self, held: Stateful, inner: JitFunction, args: Any, kwargs: Any) -> Any:
@@ -257,6 +291,8 @@ class JitFunction:
         Raises:
             RuntimeError: there was no call, or nothing is donated.
         """
+        if self._with_last is not None:
+            return self._with_last.state
         if self._stateful is not None and self._donated:
             return self._stateful[1].state
         if self._last is None or not self._donated:
@@ -276,6 +312,9 @@ class JitFunction:
             >>> lite.jit(np.tanh).lower(np.zeros(3)).graph.operators
             {'Tanh': 1}
         """
+        inner, args, kwargs = self._with_objects(args, kwargs)
+        if inner is not self:
+            return inner.lower(*args, **kwargs)
         names = [self._names[i] if i < len(self._names) else f"args[{i}]" for i in range(len(args))]
         names += kwargs
         found = self._with_state()
@@ -340,8 +379,12 @@ class JitFunction:
 
     def _runner(self, given: list[Argument], names: tuple[str, ...]) -> Runner:
         """The graph for the arguments: one that is kept, or a new one."""
-        modes = tuple([one.training for one in self._modes or ()])
-        forms = (settings_now(), modes, names, *[argument.number for argument in given])
+        forms = (
+            settings_now(),
+            self._named.modes,
+            names,
+            *[argument.number for argument in given],
+        )
         shapes = tuple(
             [leaf.shape for x in given if not x.donated for leaf in x.leaves if hasattr(leaf, "shape")]
         )
@@ -374,6 +417,7 @@ class JitFunction:
     def _traced(self, forms: Any, structure: Structure, flat: Flattener, level: int) -> Runner:
         """The graph with as many dynamic sizes as it can have."""
         first = level
+        before = self._named.held()
         while True:
             shapes = _shapes(flat, level)
             labels = [tuple([f"n{-n}" if type(n) is int and n < 0 else n for n in shape]) for shape in shapes]
@@ -384,6 +428,7 @@ class JitFunction:
             except Restart:
                 raise
             except Exception:
+                Named.put_back(before)
                 if not dynamic or level == _FIXED:  # there, what the caller named is dynamic
                     raise
                 level += 1
@@ -405,6 +450,7 @@ class JitFunction:
                 f"cannot be run: {error}. The function computes that{where}."
             ) from error
         self._kept[key] = runner
+        self._named.compare_contents([one.array for one in program.captured.values()])
         while len(self._kept) > _GRAPHS:
             self._kept.popitem(last=False)
             self._found.clear()

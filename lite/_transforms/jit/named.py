@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
+import site
+import sys
+import sysconfig
 import types
-from collections.abc import Callable
-from contextlib import suppress
-from operator import is_
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
+from lite._arrays.types import HostArray
+from lite._transforms.handles import assignments
+from lite._transforms.jit.bound import Bound
 from lite._transforms.jit.stateful import is_module, is_optimizer, is_schedule, is_updater
 from lite._tree.protocol import Container
 
@@ -19,8 +24,9 @@ from lite._tree.protocol import Container
 class Named:
     """The modules, optimisers and updaters that a function takes from closures and globals.
 
-    What these names stand for is looked at in each call, also where it is a number, an array, a generator, a
-    function, an item of a list, of a dict or of a TensorDict, or an attribute.
+    What these names stand for is looked at in each call: numbers, arrays, generators, functions, items of
+    lists, dicts, sets and TensorDicts, attributes of objects, of their classes and of the caller's modules,
+    in the function itself and in the functions that it calls.
 
     Args:
         fn: the function.
@@ -29,127 +35,311 @@ class Named:
         objects: these.
         names: of these, by their identity, as the function has them.
         words: all names that its code has, in their order.
+        modes: whether each module among the objects, and each module in it, is in training.
         changed: the name that stands for something else, where `is_current` gives False.
     """
 
     def __init__(self, fn: Any) -> None:
         self.words: dict[str, None] = {}
-        self.names: dict[int, str] = {}
         self.changed = ""
-        self._found: dict[int, Any] = {}
-        self._methods: list[Any] = []
-        self._sources: list[tuple[Callable[[], Any], Any, str]] = []
-        self._look(fn, 5, "function")
+        self._attributes: set[str] = set()  # names of attributes in the caller's code
+        count = -1
+        while count < len(self._attributes):  # each function that is found may name more of them
+            count = len(self._attributes)
+            self.names: dict[int, str] = {}
+            self._found: dict[int, Any] = {}
+            self._sources: list[tuple[Callable[[], Any], Any, str]] = []
+            self._seen: dict[int, Any] = {}
+            self._look(fn, _DEPTH, "function")
         self.objects = list(self._found.values())
-        modules = [one for one in self.objects if is_module(one)]
-        self._assignments = getattr(modules[0], "_assignments", [None]) if modules else [None]
-        self._assigned, self._tree = self._assignments[0], _parts(modules)
-        self._modules = modules
+        self._modules = [one for one in self.objects if is_module(one)]
+        self._with_buffers = True
+        self._counters: frozenset[tuple[int, str]] = frozenset()
+        self._note_modules()
         self._settled = False
+        self._contents: list[tuple[np.ndarray[Any, Any], bytes, str]] = []
 
     def is_current(self) -> bool:
         """Whether the names still stand for the same, and the modules have the parts that they had."""
         for read, value, name in self._sources:
             now = read()
-            if now is not value and (
-                type(now) not in _NUMBERS or type(now) is not type(value) or now != value
-            ):
+            if now is not value and not _is_equal(now, value):
                 self.changed = name
                 return False
-        if self._assigned is not self._assignments[0]:  # to some module, perhaps to one of these
-            self._assigned, tree = self._assignments[0], _parts(self._modules)
+        for array, content, name in self._contents:
+            if array.tobytes() != content:
+                self.changed = name
+                return False
+        if self._assigned is not assignments[0]:  # to some module, perhaps to one of these
+            before = self._tree
+            self._note_modules()
             self.changed = "a part of a module"
-            return len(tree) == len(self._tree) and all(map(is_, tree, self._tree))
+            return len(before) == len(self._tree) and all(map(_is_same_part, before, self._tree))
         return True
+
+    def compare_contents(self, captured: Iterable[Any]) -> None:
+        """Note the numbers in arrays that a graph does not read: what is computed of them is part of it.
+
+        Args:
+            captured: the arrays that it reads.
+        """
+        bases = [x if x.base is None else x.base for x in captured]
+        read, known = {id(x) for x in bases}, {id(x) for x, *_ in self._contents}
+        for _, x, name in [*self._sources, *[(None, x, key) for _, key, x in self._tree]]:
+            if type(x) is not np.ndarray or x.nbytes > _COMPARED or x.dtype.hasobject or id(x) in known:
+                continue
+            if id(x if x.base is None else x.base) not in read:
+                known.add(id(x))
+                self._contents.append((x, x.tobytes(), name))
+
+    def leave_buffers(self) -> None:
+        """Let the buffers of modules be other arrays than before: the function has them as arguments."""
+        self._with_buffers = False
+        self._note_modules()
+
+    def held(self) -> list[tuple[Any, Any]]:
+        """What is in the lists, dicts, TensorDicts and objects that the function may write to, and copies."""
+        found: list[tuple[Any, Any]] = []
+        for x in self._seen.values():
+            node = Container._as_node(x)
+            entries: Any = x
+            if node is not None:
+                entries = getattr(node, "_data", None)
+            elif not isinstance(x, dict | list):
+                entries = getattr(x, "__dict__", None)
+            if type(entries) in (dict, list):
+                found.append((entries, entries.copy()))
+        return found
+
+    @staticmethod
+    def put_back(held: list[tuple[Any, Any]]) -> None:
+        """Undo what a trace that failed has left: arrays without numbers."""
+        for entries, before in held:
+            now = entries.values() if isinstance(entries, dict) else entries
+            if any(isinstance(x, HostArray) for x in now):
+                entries.clear()
+                entries.update(before) if isinstance(entries, dict) else entries.extend(before)
 
     def settle(self) -> None:
         """Forget, after the first trace, the numbers that the function itself changes."""
         if not self._settled:
             self._settled = True
             self._sources = [
-                one for one in self._sources if type(one[1]) not in _NUMBERS or one[0]() == one[1]
+                one for one in self._sources if type(one[1]) not in _PLAIN or _is_equal(one[0](), one[1])
             ]
-            self._assigned, self._tree = self._assignments[0], _parts(self._modules)
+            before = {(id(one), key): x for one, key, x in self._tree}
+            self._note_modules()
+            self._counters = frozenset(
+                (id(one), key)
+                for one, key, x in self._tree
+                if type(x) is int and before.get((id(one), key), x) != x
+            )
+            self._note_modules()
+
+    def _note_modules(self) -> None:
+        """The modes and parts of the modules as they are now."""
+        self._assigned = assignments[0]
+        self._tree = [
+            one
+            for one in _parts(self._modules, self._attributes, self._with_buffers)
+            if not self._counters or (id(one[0]), one[1]) not in self._counters
+        ]
+        alone = [x for x in self.objects if not is_module(x) and isinstance(_mode(x), bool)]
+        found = [*alone, *[x for one in self._modules for x in one.modules()]]
+        self.modes = tuple([_mode(x) for x in found])
 
     def _follow(self, read: Callable[[], Any], depth: int, name: str) -> None:
-        with suppress(ValueError):  # a cell whose name has no value yet
+        try:
             value = read()
-            count = len(self._found)
-            self._look(value, depth, name)
-            if len(self._found) > count or id(value) in self._found or _is_value(value):
-                self._sources.append((read, value, name))
+        except ValueError:  # a cell whose name has no value yet
+            return
+        if not isinstance(value, types.ModuleType):
+            self._sources.append((read, value, name))
+        self._look(value, depth, name)
 
     def _look(self, value: Any, depth: int, name: str) -> None:
         kinds = is_optimizer, is_updater, is_schedule
-        if isinstance(getattr(value, "training", None), bool) or any(is_one(value) for is_one in kinds):
-            self._found[id(value)] = value
+        kind = type(value)
+        if kind in _PLAIN or kind is np.ndarray or not depth:
+            return
+        is_object = not isinstance(value, type) and (
+            isinstance(_mode(value), bool) or any(is_one(value) for is_one in kinds)
+        )
+        if is_object:
             while id(value) not in self.names and name in self.names.values():
                 name += "_"  # of another object, as in another function
             self.names.setdefault(id(value), name)
-        elif hasattr(type(value), "_runner"):  # a function under `lite.jit`
+        if inspect.ismethod(value):  # made at each access
+            self._look(value.__self__, depth - 1, "self")
+            self._look(value.__func__, depth - 1, name)
+            return
+        if id(value) in self._seen:
+            return
+        self._seen[id(value)] = value
+        if is_object:
+            self._found[id(value)] = value
+            for one in value.modules() if is_module(value) else (value,):
+                self._attributes_of(one, depth - 1, name)
+                for key, x in vars(one).items():
+                    hooks = x.values() if key.endswith("_hooks") and isinstance(x, dict) else ()
+                    for called in (x, *[hook[0] if isinstance(hook, tuple) else hook for hook in hooks]):
+                        if inspect.isfunction(called) or isinstance(called, functools.partial):
+                            self._look(called, depth - 1, f"{name}.{key}")
+        elif hasattr(kind, "_runner"):  # a function under `lite.jit`
             self._look(value.fn, depth, name)
-        elif depth and isinstance(value, functools.partial):
+        elif isinstance(value, functools.partial | Bound):
             self._look(value.func, depth - 1, name)
-            for key, item in _bound(value).items():
+            for key, item in (value.given if isinstance(value, Bound) else _bound(value)).items():
                 self._look(item, depth - 1, key)
-        elif depth and isinstance(value, list | tuple):
-            self._sources.append((value.__len__, len(value), name))
+        elif isinstance(value, list | tuple):
+            if not isinstance(value, tuple):
+                self._sources.append((value.__len__, len(value), name))
             for place in range(min(len(value), _ENTRIES)):
                 self._follow(functools.partial(_item, value, place), depth - 1, f"{name}.{place}")
-        elif depth and isinstance(value, dict | Container):
-            entries = value if isinstance(value, dict) else getattr(value, "_data", {})
+        elif isinstance(value, dict) or Container._as_node(value) is not None:
+            entries = value if isinstance(value, dict) else getattr(Container._as_node(value), "_data", {})
             self._sources.append((entries.__len__, len(entries), name))
             for key in list(entries)[:_ENTRIES]:
                 self._follow(functools.partial(entries.get, key), depth - 1, f"{name}.{key}")
-        elif depth and inspect.ismethod(value):
-            if value in self._methods:
-                return
-            self._methods.append(value)
-            self._look(value.__self__, depth - 1, "self")
+        elif isinstance(value, set):
+            self._sources.append((functools.partial(frozenset, value), frozenset(value), name))
+        elif inspect.isfunction(value):
+            self._function(value, depth, name)
+        elif isinstance(value, property):
+            self._look(value.fget, depth - 1, name)
+        elif isinstance(value, classmethod | staticmethod):
             self._look(value.__func__, depth - 1, name)
-            words = list(self.words)
-            for word in words:  # those of its other methods, too
-                function = inspect.getattr_static(type(value.__self__), word, None)
-                names = function.__code__.co_names if inspect.isfunction(function) else ()
-                words += [other for other in names if other not in words]
-            attributes = getattr(value.__self__, "__dict__", {})
-            for key, attribute in attributes.items():
-                if key in words or type(attribute) not in _NUMBERS:
-                    self._follow(functools.partial(attributes.get, key), 1, key)
-        elif depth and inspect.isfunction(value):
-            self.words.update(dict.fromkeys(value.__code__.co_names))
-            for key, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
-                self._follow(lambda cell=cell: cell.cell_contents, depth - 1, key)  # type: ignore[misc]
-            own = str(value.__globals__.get("__name__")).partition(".")[0] not in _LIBRARIES
-            for key in value.__code__.co_names if own else ():
-                if key in value.__globals__:
-                    self._follow(functools.partial(value.__globals__.get, key), depth - 1, key)
-        elif depth and not isinstance(value, type | types.ModuleType):
-            attributes = getattr(value, "__dict__", {})
-            for key in self.words:
-                if key in attributes:
-                    self._follow(functools.partial(attributes.get, key), 0, f"{name}.{key}")
+        elif isinstance(value, types.ModuleType):
+            if not _is_library(value.__name__):
+                self._entries(vars(value), depth - 1, name)
+        elif isinstance(value, type):
+            self._class(value, depth, name)
+        else:
+            self._attributes_of(value, depth, name)
+
+    def _function(self, value: Any, depth: int, name: str) -> None:
+        own = not _is_library(str(value.__globals__.get("__name__")))
+        codes = [value.__code__]
+        for code in codes:
+            codes += [x for x in code.co_consts if isinstance(x, types.CodeType)]
+            self.words.update(dict.fromkeys(code.co_names))
+        for key, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
+            self._follow(lambda cell=cell: cell.cell_contents, depth - 1, key)  # type: ignore[misc]
+        if own:
+            taken, attributes = _names_of(tuple(codes))
+            self._attributes |= attributes
+            self._entries(value.__globals__, depth - 1, "", taken)
+            for default in (value.__defaults__, value.__kwdefaults__):
+                self._look(default, depth - 1, name)
+
+    def _attributes_of(self, value: Any, depth: int, name: str) -> None:
+        """The attributes of an object that the caller's code names: its own, and those of its class."""
+        own = getattr(value, "__dict__", {})
+        if type(own) is dict:
+            every = own if self._attributes & _ALL else None
+            if every is not None:
+                self._sources.append((own.__len__, len(own), name))
+            self._entries(own, depth - 1, "" if name == "self" else name, every)
+        self._class(type(value), depth, name, own, value)
+
+    def _class(self, kind: type, depth: int, name: str, own: Any = (), value: Any = None) -> None:
+        """What the caller's classes have by the names in the caller's code."""
+        for base in kind.__mro__:
+            if _is_library(base.__module__):
+                continue
+            for key, x in list(vars(base).items()):
+                special = key == "forward" or (key[:2] == "__" and key not in _UNCALLED)
+                if key not in self._attributes and not special:
+                    continue
+                word = f"{name}.{key}"
+                if isinstance(x, types.MemberDescriptorType):  # of a slot
+                    if value is not None:
+                        self._follow(functools.partial(getattr, value, key, None), depth - 1, word)
+                elif callable(x) or isinstance(x, property | classmethod | staticmethod):
+                    self._look(x, depth - 1, word)
+                elif key in self._attributes:
+                    self._follow(functools.partial(_of_class, base, key), depth - 1, word)
+                    if type(own) is dict and key not in own:
+                        self._follow(functools.partial(own.get, key), depth - 1, word)
+
+    def _entries(self, entries: Any, depth: int, name: str, words: Any = None) -> None:
+        """The values of names in the dict of a module, of an object or of globals."""
+        for key in sorted(entries.keys() & (self._attributes if words is None else words)):
+            self._follow(functools.partial(entries.get, key), depth, f"{name}.{key}" if name else key)
 
 
-_NUMBERS = frozenset((bool, int, float, str))  # and texts, which are compared by their values
+_PLAIN = frozenset(
+    (bool, int, float, complex, str, bytes, type(None), slice, range, frozenset, type(Ellipsis))
+)  # compared by their values
+_DEPTH = 12
+_ALL = frozenset(("vars", "__dict__", "asdict", "astuple"))  # where code names these, it reads all attributes
+_COMPARED = 1 << 16  # bytes of an array that are compared at each call
 _ENTRIES = 256  # of a list or a dict that are looked at
-_LIBRARIES = ("lite", "numpy")  # whose globals are none of the caller's
+# Methods that no expression calls.
+_UNCALLED = frozenset(
+    f"__{name}__"
+    for name in (
+        *("init", "new", "repr", "str", "reduce", "getstate", "setstate", "del", "eq", "hash", "dict", "doc"),
+        *("weakref", "module", "annotations", "init_subclass", "slots", "qualname"),
+    )
+)
+_PATHS = tuple(
+    {sysconfig.get_path(kind) for kind in ("purelib", "platlib", "stdlib")}
+    | {*site.getsitepackages(), site.getusersitepackages()}
+)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_library(name: str) -> bool:
+    """Whether a module is none of the caller's."""
+    top = name.partition(".")[0]
+    if top in ("lite", "numpy", "builtins") or (top in sys.stdlib_module_names and top != "__main__"):
+        return True
+    return str(getattr(sys.modules.get(name), "__file__", None) or "").startswith(_PATHS)
+
+
+@functools.lru_cache(maxsize=4096)
+def _names_of(codes: tuple[types.CodeType, ...]) -> tuple[frozenset[str], frozenset[str]]:
+    """The globals and the attributes that code names; a text may be the name of an attribute, too."""
+    taken, attributes = set(), set()
+    for code in codes:
+        for step in dis.get_instructions(code):
+            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                taken.add(step.argval)
+                attributes |= {step.argval} & _ALL
+            elif step.argval in code.co_names and isinstance(step.argval, str):
+                attributes.add(step.argval)
+        attributes |= {x for x in code.co_consts if type(x) is str and x.isidentifier()}
+    return frozenset(taken), frozenset(attributes)
+
+
+def _mode(value: Any) -> Any:
+    return getattr(value, "training", None)
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    """Whether two objects, which are not the same, are equal for a graph."""
+    kind = type(one)
+    if kind is not type(other):
+        return False
+    if kind is tuple:
+        return len(one) == len(other) and all(
+            a is b or _is_equal(a, b) for a, b in zip(one, other, strict=True)
+        )
+    return bool((kind in _PLAIN or kind is types.MethodType) and one == other)
+
+
+def _is_same_part(one: tuple[Any, str, Any], other: tuple[Any, str, Any]) -> bool:
+    (owner, key, x), (other_owner, other_key, y) = one, other
+    return owner is other_owner and key == other_key and (x is y or _is_equal(x, y))
 
 
 def _item(items: Any, place: int) -> Any:
     return items[place] if place < len(items) else None
 
 
-def _is_value(value: Any) -> bool:
-    """Whether a trace reads a value once, where the function itself would read it at each call."""
-    kind = type(value)
-    return (
-        kind in _NUMBERS
-        or kind is np.ndarray
-        or isinstance(value, Container | np.generic)
-        or hasattr(kind, "bit_generator")
-        or callable(value)
-    )
+def _of_class(kind: type, key: str) -> Any:
+    return vars(kind).get(key)
 
 
 def _bound(value: functools.partial[Any]) -> dict[str, Any]:
@@ -159,17 +349,31 @@ def _bound(value: functools.partial[Any]) -> dict[str, Any]:
     return {**dict(zip(places, value.args, strict=True)), **value.keywords}
 
 
-def _parts(modules: list[Any]) -> list[Any]:
-    """All that graphs know of modules: their submodules, parameters, and attributes that are numbers."""
-    parts = [x for one in modules for walk in (one.modules, one.parameters) for x in walk()]
-    kinds = (float, str, bool)  # not counters, which are no part of what is computed
-    return parts + [
-        x
-        for one in parts
-        if is_module(one)
-        for key, x in vars(one).items()
-        if type(x) in kinds and key != "training" and key not in getattr(one, "_graph_numbers", ())
-    ]
+_REGISTRIES = frozenset(("_modules", "_parameters", "_buffers", "training"))
+
+
+def _parts(modules: list[Any], attributes: set[str], with_buffers: bool) -> list[tuple[Any, str, Any]]:
+    """What graphs know of modules: parts, parameters, buffers, hooks and attributes, by owner and name."""
+    parts: list[tuple[Any, str, Any]] = []
+    for one in modules:
+        parts += [(one, "", x) for walk in (one.modules, one.parameters) for x in walk()]
+    for _, _, one in list(parts):
+        if is_module(one):
+            numbers = getattr(one, "_graph_numbers", ())
+            parts += [
+                (one, key, tuple(x.values())) for key, x in vars(one).items() if key.endswith("_hooks") and x
+            ]
+            if with_buffers:
+                parts += [(one, key, x) for key, x in vars(one)["_buffers"].items()]
+            parts += [
+                (one, key, x)
+                for key, x in vars(one).items()
+                if (key in attributes or type(x) in _KEPT) and key not in _REGISTRIES and key not in numbers
+            ]
+    return parts
+
+
+_KEPT = _PLAIN | {tuple, types.FunctionType, np.ndarray}
 
 
 def parameters(fn: Callable[..., Any]) -> list[str]:

@@ -407,7 +407,8 @@ def stateful(objects: Iterable[Any], words: list[str]) -> tuple[list[Part], Buff
 
     Args:
         objects: all that a function names.
-        words: the names in its code. With `backward` among them modules have other gradients afterwards.
+        words: the names in its code. With `backward` among them modules have other gradients afterwards; with
+            running statistics they have other buffers.
 
     Returns:
         The parts, none if the function changes nothing of these objects, and the buffers.
@@ -415,9 +416,10 @@ def stateful(objects: Iterable[Any], words: list[str]) -> tuple[list[Part], Buff
     objects = list(objects)
     optimizers = [one for one in objects if is_optimizer(one)]
     updaters = [one for one in objects if is_updater(one)]
-    if not optimizers and not updaters and "backward" not in words:
-        return [], Buffers([])
     modules = [one for one in objects if is_module(one)]
+    tracks = any(getattr(x, "track_running_stats", False) for one in modules for x in one.modules())
+    if not optimizers and not updaters and not tracks and "backward" not in words:
+        return [], Buffers([])
     modules += [one.loss_module for one in updaters]
     holders: dict[int, Any] = {}
     places: dict[int, list[tuple[Any, str]]] = {}

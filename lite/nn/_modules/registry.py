@@ -11,16 +11,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from lite._transforms.handles import assignments
 from lite._tree.collection import TensorCollection
 from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.parameter import Parameter
 from lite.nn._modules.uninitialized import UninitializedBuffer
 
 _REGISTRIES = ("_modules", "_parameters", "_buffers")  # children are asked for most
-
-# A new object after each assignment to a name of any module, so that a check for assignments costs nothing.
-# It is no counter, as two threads could write the same number.
-assignments = [object()]
 
 
 def is_buffer_value(value: Any) -> bool:
@@ -33,7 +30,6 @@ def is_buffer_value(value: Any) -> bool:
 class Registry:
     """Parameters, buffers and children by name; a base class of `Module`."""
 
-    _assignments = assignments
     training: bool
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Any]
@@ -183,7 +179,7 @@ class Registry:
             # NumPy converts 0-d results to scalars, but a buffer must be an array.
             state["_buffers"][name] = np.asarray(value) if isinstance(value, np.generic) else value
         else:
-            if isinstance(value, float | str | bool):
+            if state.get(name) is not value:
                 assignments[0] = object()
             object.__setattr__(self, name, value)
 

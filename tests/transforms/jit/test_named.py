@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 import types
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -110,9 +111,219 @@ def of_a_method(wrap: Any) -> Iterator[Any]:
         yield step(X), agent.act(X)
 
 
+class Mode(enum.Enum):
+    ONE = 1
+    TWO = 2
+
+
+def of_functions_inside(wrap: Any) -> Iterator[Any]:
+    global NUMBER
+
+    def step(x: Any) -> Any:
+        def scaled(x: Any) -> Any:
+            return (x * NUMBER).sum()
+
+        return lite.grad(scaled)(x), [NUMBER * x[i] for i in range(2)]
+
+    step = wrap(step)
+    for value in (2.0, 3.0):
+        NUMBER = value
+        yield np.concatenate([np.ravel(y) for y in step(X)[:1]])
+
+
+def of_values(wrap: Any) -> Iterator[Any]:
+    mask: Any = None
+    mode, dtype, pair, part, names = Mode.ONE, np.float32, (1, 2.0), slice(0, 2), {"a"}
+
+    def function(x: Any) -> Any:
+        y = x if mask is None else x * mask
+        y = (y * (2 if mode is Mode.ONE else 3)).astype(dtype) * pair[1]
+        return y[part] + (1 if "a" in names else 0)
+
+    step = wrap(function)
+    yield step(X)
+    mask = np.arange(3.0)
+    yield step(X)
+    mask = None
+    yield step(X)
+    mode = Mode.TWO
+    yield step(X)
+    dtype = np.float64
+    yield step(X / 3)
+    pair = (1, 5.0)
+    yield step(X)
+    part = slice(1, 3)
+    yield step(X)
+    names.clear()
+    yield step(X)
+
+
+def of_classes(wrap: Any) -> Iterator[Any]:
+    class Base:
+        rate: Any = 2.0
+
+        def __init__(self) -> None:
+            self.shift = 1.0
+
+        @property
+        def half(self) -> Any:
+            return self.shift / 2
+
+        @classmethod
+        def rated(cls, x: Any) -> Any:
+            return x * cls.rate
+
+        def act(self, x: Any) -> Any:
+            return self.rated(x) + self.half
+
+    class Agent(Base):
+        def act(self, x: Any) -> Any:
+            return super().act(x) * 2
+
+    class Slots:
+        __slots__ = ("rate",)
+
+    agent, slots = Agent(), Slots()
+    slots.rate = 1.0
+    steps = [
+        wrap(agent.act), wrap(lambda x: agent.act(x)), wrap(Base.rated), wrap(lambda x: x * Agent.rate),
+        wrap(lambda x: x * slots.rate), wrap(lambda x: x * sum(vars(agent).values())),
+    ]  # fmt: skip
+    yield [step(X) for step in steps]
+    Base.rate = 3.0
+    yield [step(X) for step in steps]
+    agent.shift = 4.0
+    yield [step(X) for step in steps]
+    slots.rate = 5.0
+    agent.rate = 7.0
+    yield [step(X) for step in steps]
+
+
+def of_objects(wrap: Any) -> Iterator[Any]:
+    class Options:
+        def __init__(self, **options: Any) -> None:
+            vars(self).update(options)
+
+        def __call__(self, x: Any) -> Any:
+            return x * self.inner.rate + self.inner.weight
+
+    outer = Options(inner=Options(rate=2.0, weight=np.ones(3)))
+    steps = [wrap(outer), wrap(lambda x: outer(x)), wrap(lambda x: x * outer.inner.rate)]
+    yield [step(X) for step in steps]
+    outer.inner.rate = 3.0
+    yield [step(X) for step in steps]
+    outer.inner.weight = np.arange(3.0)
+    yield [step(X) for step in steps]
+    outer.inner.weight[:] = 5
+    yield [step(X) for step in steps]
+    outer.inner = Options(rate=0.5, weight=np.zeros(3))
+    yield [step(X) for step in steps]
+
+
+def of_a_module_of_python(wrap: Any) -> Iterator[Any]:
+    module = types.ModuleType("options")
+    exec("RATE = 2.0\ndef scaled(x): return x * RATE", vars(module))
+    vars(module)["__name__"] = "options"
+    step = wrap(lambda x: module.scaled(x) + module.RATE)
+    for module.RATE in (2.0, 3.0):
+        yield step(X)
+
+
+def of_defaults(wrap: Any) -> Iterator[Any]:
+    options = {"rate": 2.0}
+
+    def function(x: Any, given: Any = options, *, more: Any = options) -> Any:
+        return x * given["rate"] + more["rate"]
+
+    step = wrap(function)
+    for options["rate"] in (2.0, 3.0):
+        yield step(X)
+
+
+class Varied(nn.Module):
+    kind: ClassVar[float] = 1.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count, self.mask, self.pair, self.function = 1, None, (1.0, 2.0), np.tanh
+        self.options, self.order, self.inner = {"rate": 1.0}, [0, 1], types.SimpleNamespace(rate=1.0)
+        self.register_buffer("shift", np.zeros(3))
+
+    def forward(self, x: Any) -> Any:
+        for _ in range(self.count):
+            x = self.function(x) * self.pair[1] * self.options["rate"] * self.inner.rate * NUMBER
+        x = x + sum(i * number for number, i in enumerate(self.order)) + self.shift * self.kind
+        return x if self.mask is None else x * self.mask
+
+
+def of_attributes_of_modules(wrap: Any) -> Iterator[Any]:
+    global NUMBER
+    NUMBER, Varied.kind, scale = 1.0, 1.0, 1.0
+    net = Varied()
+    net.register_forward_hook(lambda module, args, output: output * scale)
+    steps = [wrap(net), wrap(lambda x: net(x)), wrap(nn.Sequential(net))]
+    changes: list[Callable[[], Any]] = [
+        lambda: setattr(net, "count", 2),
+        lambda: setattr(net, "mask", np.arange(3.0)),
+        lambda: net.mask.fill(2),
+        lambda: setattr(net, "pair", (1.0, 3.0)),
+        lambda: setattr(net, "function", np.sin),
+        lambda: net.options.update(rate=2.0),
+        lambda: net.order.reverse(),
+        lambda: setattr(net.inner, "rate", 0.5),
+        lambda: setattr(net, "shift", np.ones(3)),
+        lambda: net.shift.fill(4),
+        lambda: setattr(Varied, "kind", 3.0),
+        lambda: globals().update(NUMBER=2.0),
+        lambda: net.register_forward_hook(lambda module, args, output: output + 1),
+    ]
+    yield [step(X) for step in steps]
+    for change in changes:
+        change()
+        yield [step(X) for step in steps]
+    scale = 7.0
+    yield [step(X) for step in steps]
+    Varied.kind = 1.0
+
+
+def of_a_function_in_a_module(wrap: Any) -> Iterator[Any]:
+    rate = 1.0
+    module = nn.TensorDictModule(lambda x: x * rate, ["x"], ["y"])
+    step = wrap(lambda td: module(td)["y"])
+    for value in (2.0, 3.0):
+        rate = value
+        yield step(TensorDict(x=X))
+
+
+def of_modes_of_parts(wrap: Any) -> Iterator[Any]:
+    net = nn.Sequential(nn.LayerNorm(3), nn.BatchNorm1d(3))
+    step, x = wrap(lambda x: net(x)), np.stack([X, X**2, X + 1])
+    yield step(x)
+    net[1].eval()
+    yield step(x)
+    net[1].train()
+    yield step(x)
+
+
+def of_arrays_alone(wrap: Any) -> Iterator[Any]:
+    weight, table = np.ones(3), np.arange(5.0)
+    step = wrap(lambda x: x * weight.sum() + table[x.ndim])
+    yield step(X)
+    weight[:] = 2
+    yield step(X)
+    table[1] = 9
+    yield step(X)
+
+
+@pytest.mark.filterwarnings("ignore:.* is traced again where")
 @each_case(
-    "program", [of_a_cell, of_a_global, of_a_generator, of_entries, of_items, of_a_module, of_a_method]
-)
+    "program",
+    [
+        of_a_cell, of_a_global, of_a_generator, of_entries, of_items, of_a_module, of_a_method,
+        of_functions_inside, of_values, of_classes, of_objects, of_a_module_of_python, of_defaults,
+        of_attributes_of_modules, of_a_function_in_a_module, of_modes_of_parts, of_arrays_alone,
+    ],
+)  # fmt: skip
 def test_names_are_read_at_each_call(program: Callable[[Any], Iterator[Any]]) -> None:
     for got, want in zip(program(lite.jit), program(lambda fn: fn), strict=True):
         np.testing.assert_allclose(got, want)
@@ -134,6 +345,39 @@ def test_what_the_function_changes_itself_or_does_not_read_is_no_new_graph() -> 
     assert len(traced) == 2
     assert len(agent.act._kept) == 1
     assert agent.act._changes == 0
+
+
+def test_arrays_that_a_graph_reads_are_no_new_graph() -> None:
+    weight = np.ones(3)
+    step = lite.jit(lambda x: x * weight)
+    for number in range(3):
+        weight[:] = number
+        np.testing.assert_array_equal(step(X), X * number)
+    assert step._changes == 0
+
+
+def test_names_of_results_of_a_script_are_none_of_its_functions() -> None:
+    """`x.loss` in the function is another name than the global `loss` of the loop around it."""
+    space = {"np": np, "__name__": "script", "loss": 0.0}
+    exec("def step(x): return x * options.loss\nclass options: loss = 2.0", space)
+    step = lite.jit(space["step"])
+    for _ in range(3):
+        space["loss"] = step(X)
+    assert step._changes == 0
+
+
+def test_a_trace_that_fails_leaves_what_it_found() -> None:
+    td, options, space = TensorDict(mean=X), {"mean": X}, types.SimpleNamespace(mean=X)
+
+    def moved(x: Any) -> Any:
+        td["mean"] = options["mean"] = space.mean = td["mean"] * 0.9 + x
+        return x - td["mean"]
+
+    with pytest.raises(NotImplementedError, match="what it writes to an object that is no argument is lost"):
+        lite.jit(moved)(X)
+    assert td["mean"] is X
+    assert options["mean"] is X
+    assert space.mean is X
 
 
 def test_a_name_that_changes_at_each_call_is_told() -> None:

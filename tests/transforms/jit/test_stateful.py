@@ -389,6 +389,32 @@ def test_a_step_without_gradients_is_told_where_they_are_noted() -> None:
     assert net.weight.grad is not None
 
 
+def test_running_statistics_without_an_optimiser() -> None:
+    def program(wrap: Callable[..., Any]) -> list[Any]:
+        net = nn.Sequential(nn.Linear(3, 4, rng=0), nn.BatchNorm1d(4), nn.Linear(4, 1, rng=1))
+        params = TensorDict.from_module(net).data.clone().select("0", "2")
+
+        def update(params: Any, x: Any) -> Any:
+            def loss(params: Any) -> Any:
+                with params.to_module(net):
+                    return (net(x) ** 2).mean()
+
+            value, grads = lite.value_and_grad(loss)(params)
+            return value, params - 0.1 * grads
+
+        forward, update = wrap(lambda x: net(x)), wrap(update)
+        found = []
+        for number in (0, 1, 2):
+            x = BATCHES[number][0]
+            value, params = update(params, x)
+            found += [value, params["2", "weight"], forward(x), np.array(net[1].running_var)]
+            net.train(number == 0)
+        return [*found, np.array(net[1].num_batches_tracked)]
+
+    for got, want in zip(program(lite.jit), program(lambda fn: fn), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
 def test_an_empty_batch() -> None:
     """The loss is NumPy's NaN, and what learns stays."""
     net = nn.Linear(3, 2, rng=0)

@@ -1,0 +1,92 @@
+"""Objects among the arguments: a function of them and of arrays is a function of arrays for each of them."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lite._arrays.types import ArrayHolder, HostArray
+from lite._tree.collection import TensorCollection
+from lite._tree.nontensor import NonTensorBase
+from lite._tree.unbatched import UnbatchedTensor
+
+_OTHERS = (
+    *(TensorCollection, NonTensorBase, UnbatchedTensor, ArrayHolder, HostArray, np.ndarray, np.generic),
+    *(type, types.ModuleType, np.ufunc, np.random.BitGenerator, np.random.Generator, np.random.RandomState),
+)
+_CONTAINERS = (list, tuple, dict)
+_FUNCTIONS = (types.FunctionType, types.MethodType)
+
+
+class Kinds(dict[type, bool]):
+    """Whether values of a type are objects: what a graph reads of them may change, and they stay the same.
+
+    These are modules, optimisers, functions and the caller's own objects, and lists and dicts may be made of
+    them. What has a value of its own, as texts and frozen dataclasses do, is part of the graph.
+    """
+
+    def __missing__(self, kind: type) -> bool:
+        found = (
+            kind in _CONTAINERS
+            or issubclass(kind, _FUNCTIONS)
+            or (
+                kind.__hash__ is object.__hash__
+                and (kind.__dictoffset__ != 0 or any("__slots__" in vars(base) for base in kind.__mro__))
+                and not issubclass(kind, _OTHERS)
+                and not hasattr(kind, "__cuda_array_interface__")
+                and not hasattr(kind, "bit_generator")
+            )
+        )
+        self[kind] = found
+        return found
+
+
+is_object_kind = Kinds()
+
+
+def object_key(value: Any) -> Any:
+    """What two values have in common that are the same objects; None for what is no object."""
+    kind = type(value)
+    if not is_object_kind[kind]:
+        return None
+    if kind not in _CONTAINERS:
+        return value
+    names, items = (tuple(value), value.values()) if kind is dict else ((), value)
+    found = []
+    for item in items:
+        key = object_key(item)
+        if key is None:
+            return None
+        found.append(key)
+    return (kind, names, *found) if found else None
+
+
+class Bound:
+    """A function with some of its arguments, that the function sees in their places.
+
+    Args:
+        func: the function.
+        places: positional arguments by their number.
+        keywords: others by name.
+        names: of the positional parameters of the function.
+    """
+
+    def __init__(
+        self, func: Callable[..., Any], places: dict[int, Any], keywords: dict[str, Any], names: list[str]
+    ) -> None:
+        self.func = func
+        self._places = places
+        self._keywords = keywords
+        self.given = {names[i] if i < len(names) else f"args[{i}]": x for i, x in places.items()} | keywords
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        rest = [inspect.Parameter(name, kind) for name in names if name not in self.given]
+        self.__signature__ = inspect.Signature(rest)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        rest, places = iter(args), self._places
+        whole = [places[i] if i in places else next(rest) for i in range(len(args) + len(places))]
+        return self.func(*whole, **kwargs, **self._keywords)
