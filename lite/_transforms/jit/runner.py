@@ -191,6 +191,15 @@ class Runner:
                     f"the function writes to an argument, or an entry of one, that is there twice: pass the "
                     f"{kind} once, or a copy."
                 )
+        if any(type(x) is np.ndarray and x.base is not None for x in leaves):
+            for i in self._written:
+                if i not in self.pairs and any(
+                    _overlap(leaves[i], x) for k, x in enumerate(leaves) if k != i
+                ):
+                    raise ValueError(
+                        "the function writes to an argument, or an entry of one, whose memory is that of "
+                        "another one, too: pass a copy."
+                    )
 
     def state(self, names: Sequence[str], given: Sequence[Argument]) -> Any:
         """The donated arguments as they are now, by name, in the memory that the session reads."""
@@ -287,7 +296,12 @@ class Runner:
         if staged is not None and staged.shape == value.shape:
             np.copyto(staged, value)
             return staged
-        value = np.array(value, order="C") if value.nbytes <= _SMALL else np.asarray(value, order="C")
+        dtype = self._dtypes[name]  # which is native
+        value = (
+            np.array(value, dtype, order="C")
+            if value.nbytes <= _SMALL
+            else np.asarray(value, dtype, order="C")
+        )
         if value.nbytes <= _SMALL:
             self._staged[turn][name] = value
         self._bindings[turn].bind_input(name, value)
@@ -379,6 +393,18 @@ class Runner:
                 raise NotImplementedError("a draw whose shape is computed from a dynamic size is unknown.")
             out.append(int(size))
         return tuple(out)
+
+
+def _overlap(one: Any, other: Any) -> bool:
+    """Whether two arrays have memory in common."""
+    if type(one) is not np.ndarray or type(other) is not np.ndarray:
+        return False
+    if (one if one.base is None else one.base) is not (other if other.base is None else other.base):
+        return False
+    try:
+        return np.shares_memory(one, other, max_work=1000)  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
 
 
 def _copy(target: Any, value: Any) -> None:

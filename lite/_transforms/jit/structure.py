@@ -9,6 +9,7 @@ A structure is nested tuples. The first item of each says what it is:
     ("given", i)          the i-th container among the arguments, itself
     ("static", type, x)   any other value, which is part of the structure
     ("list", ...), ("tuple", ...), ("named", type, ...), ("dict", keys, ...)
+    ("data", type, names, ...)  a dataclass
     ("td", ...)           a TensorDict, or a tensorclass around it; see `_Node`
     ("stack", ...)        a lazy stack
     ("object", x)         an entry that is no array
@@ -17,6 +18,7 @@ A structure is nested tuples. The first item of each says what it is:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -137,6 +139,10 @@ class Flattener:
                 return ("given", found)
             return self._container(value, node, name)
         if kind is np.ndarray or isinstance(value, _ARRAYS) or is_device_leaf(value):
+            if isinstance(value, np.ma.MaskedArray | np.matrix):
+                raise TypeError(
+                    f"{name} is a {kind.__name__}, which a graph would take for an ndarray: pass one."
+                )
             self._leaf(value, None, 1, kind_of_array)
             return (ARRAY,)
         if kind is float or kind is Quotient or kind is Size:
@@ -162,6 +168,10 @@ class Flattener:
         try:
             hash(value)
         except TypeError:
+            if is_dataclass(kind):
+                names = tuple([one.name for one in fields(kind) if hasattr(value, one.name)])
+                items = [self.structure(getattr(value, key), f"{name}.{key}", NESTED) for key in names]
+                return ("data", kind, names, *items)
             raise TypeError(
                 f"{name} must be made of arrays, numbers and what can be hashed, got a {kind.__name__}."
             ) from None
@@ -229,12 +239,14 @@ class Builder:
 
     Attributes:
         containers: the TensorDicts that were made, in order.
+        others: the lists, dicts and dataclasses that were made.
     """
 
     def __init__(self, leaves: Iterator[Any], given: list[Any] | None = None) -> None:
         self._leaves = leaves
         self._given = given or []
         self.containers: list[Any] = []
+        self.others: list[Any] = []
 
     def build(self, structure: Structure) -> Any:
         """The value of a structure."""
@@ -249,12 +261,19 @@ class Builder:
             return structure[2]
         if tag == "object":
             return structure[1].entry
-        if tag == "list":
-            return [self.build(item) for item in structure[1:]]
         if tag == "tuple":
             return tuple([self.build(item) for item in structure[1:]])
-        if tag == "dict":
-            return dict(zip(structure[1], [self.build(item) for item in structure[2:]], strict=True))
+        if tag in ("list", "dict", "data"):
+            items = [self.build(item) for item in structure[_ITEMS[tag] :]]
+            out: Any = items
+            if tag == "dict":
+                out = dict(zip(structure[1], items, strict=True))
+            elif tag == "data":
+                out = object.__new__(structure[1])
+                for key, item in zip(structure[2], items, strict=True):
+                    object.__setattr__(out, key, item)  # of a frozen one, too
+            self.others.append(out)
+            return out
         if tag == "named":
             return structure[1](*[self.build(item) for item in structure[2:]])
         if tag == "given":
@@ -304,7 +323,7 @@ class Builder:
 
 
 # Where the structures of the items begin.
-_ITEMS = {"list": 1, "tuple": 1, "dict": 2, "named": 2, "td": _COUNT, "stack": 6}
+_ITEMS = {"list": 1, "tuple": 1, "dict": 2, "named": 2, "data": 3, "td": _COUNT, "stack": 6}
 
 
 def leaf_count(structure: Structure) -> int:

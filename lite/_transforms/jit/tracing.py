@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from itertools import chain
+from operator import is_
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -259,7 +261,7 @@ def trace_function(
         if hasattr(leaf, "bit_generator"):
             arguments.append(None)
             continue
-        dtype = np.dtype(np.float64) if type(leaf) is float else raw(leaf).dtype
+        dtype = np.dtype(np.float64) if type(leaf) is float else raw(leaf).dtype.newbyteorder("=")
         inputs.append(Input(f"input_{i}", tuple(shape), dtype))
         arguments.append(f"input_{i}")
     found: dict[str, Any] = {}
@@ -279,9 +281,12 @@ def trace_function(
         args, kwargs = builder.build(structure)
         containers = builder.containers
         before = [dict(node._data) if node._parts() is None else None for node in containers]
+        others = [(x, _items(x)) for x in builder.others]
         with _tracing(graph):
             value = fn(*args, **kwargs)
             found["comparisons"] = _asked(graph)
+        for x, items in others:
+            _refuse_changed(x, items, graph)
         outputs: dict[str, Any] = {}
 
         def noted(flat: Flattener) -> list[str]:
@@ -303,6 +308,8 @@ def trace_function(
                 outputs[written[i]] = x.copy()
         found["written"] = written
         found["entries"] = _entries(containers, before, noted)
+        if found["entries"] and not outputs:  # a graph has outputs
+            outputs["nothing"] = graph.operand(np.zeros(1, np.float32))
         found["captured"] = dict(graph.captured)
         entries = [(i, key, form and plain_part(form)) for i, key, form, _ in found["entries"]]
         graph.form = plain_part(found["structure"]), written, entries
@@ -374,6 +381,26 @@ def _draws(first: JitGraph, second: JitGraph) -> dict[str, Draw]:
                 "computes them from a dynamic size."
             )
     return with_seeds(second.draws, first.draws, second.starts, first.starts)
+
+
+def _items(value: Any) -> list[Any]:
+    """What a list, a dict or a dataclass among the arguments holds."""
+    return (
+        list(value)
+        if type(value) is list
+        else list(chain(*(vars(value) if type(value) is not dict else value).items()))
+    )
+
+
+def _refuse_changed(value: Any, before: list[Any], graph: JitGraph) -> None:
+    """NotImplementedError if a list, a dict or a dataclass among the arguments holds something else."""
+    now = _items(value)
+    if len(now) != len(before) or not all(map(is_, now, before)):
+        kind = type(value).__name__
+        raise NotImplementedError(
+            f"cannot be traced: the function changes a {kind} among its arguments, which a graph would not: "
+            "return what is new, or pass a TensorDict, whose entries a graph sets."
+        )
 
 
 def _asked(graph: JitGraph) -> frozenset[Comparison]:

@@ -21,6 +21,31 @@ def test_any_layout_of_memory() -> None:
             np.testing.assert_array_equal(step(given), given + np.arange(size))
 
 
+def test_any_order_of_bytes() -> None:
+    step = lite.jit(lambda x, td: (x * 2, td["x"].sum(), x.sum(0)))
+    for dtype in ("<f4", ">f4", ">i8", "<f4"):
+        for n in (3, 30_000):
+            x = np.arange(float(n)).astype(dtype)
+            double, total, _ = step(x, TensorDict(x=x))
+            assert double.dtype == np.dtype(dtype).newbyteorder("=")
+            np.testing.assert_array_equal(double, x * 2)
+            np.testing.assert_allclose(total, x.sum(), rtol=1e-5)
+
+
+def test_writes_to_memory_that_another_argument_shares_are_refused() -> None:
+    def function(x: Any, y: Any) -> Any:
+        x *= 2
+        return y + 1
+
+    step, base = lite.jit(function), np.ones((6, 2))
+    for x, y in ((base[:4], base[2:]), (base, base[1:]), (base[:, 0], base[0])):
+        with pytest.raises(ValueError, match="whose memory is that of another one"):
+            step(x, y)
+    np.testing.assert_array_equal(base, 1)
+    for x, y in ((base[:3], base[3:]), (base[:, 0], base[:, 1])):
+        np.testing.assert_array_equal(step(x, y), y + 1)
+
+
 def test_results_belong_to_the_caller() -> None:
     step = lite.jit(lambda x: (x + 1, x.sum()))
     one, _ = step(np.zeros(3))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import warnings
 from typing import Any
 
 import numpy as np
@@ -41,6 +43,40 @@ def test_round_trip() -> None:
             assert set(again.keys(True)) == set(value.keys(True))
         else:
             np.testing.assert_equal(again, value)
+
+
+@dataclasses.dataclass
+class Batch:
+    x: Any
+    count: int = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    x: Any
+
+
+def test_dataclasses() -> None:
+    step = lite.jit(lambda batch, frozen: Batch(batch.x * batch.count + frozen.x))
+    for n, count in ((2, 2), (3, 2), (3, 3)):
+        batch = Batch(np.ones(n), count)
+        for _ in range(2):
+            out = step(batch, Frozen(np.ones(n)))
+            assert type(out) is Batch
+            assert out.count == 2
+            np.testing.assert_array_equal(out.x, batch.x * count + 1)
+            batch.x = batch.x * 3
+    assert len(step._kept) == 2
+    assert lite.jit(lambda x, frozen: x * frozen.x)(np.ones(2), Frozen(2))[0] == 2  # a value of its own
+
+
+def test_what_is_no_ndarray_is_told() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy advises against matrices
+        others = np.ma.masked_array(np.ones(2), [True, False]), np.matrix(np.ones(2))
+    for given in others:
+        with pytest.raises(TypeError, match="which a graph would take for an ndarray"):
+            lite.jit(lambda x: x.sum())(given)
 
 
 def test_structures_are_compared() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -107,3 +108,49 @@ def test_objects_are_entries_that_a_function_may_set() -> None:
         step(td)
         assert (td["name"], td["kind"]) == (f"{name}!", "new")
         assert td.get("kind").batch_size == (n,)
+
+
+def test_entries_are_removed_by_a_function_that_does_nothing_else() -> None:
+    def removing(td: TensorDict) -> None:
+        del td["a"]
+        td.pop("b")
+
+    for function in (removing, lambda td: td.exclude("a", "b", inplace=True)):
+        step = lite.jit(function)
+        for n in (2, 3):
+            td = TensorDict(a=np.ones(n), b=np.ones(n), c=np.ones(n), batch_size=[n])
+            assert step(td) in (None, td)
+            assert set(td.keys()) == {"c"}
+
+
+def test_what_a_function_puts_into_lists_and_dicts_is_refused() -> None:
+    @dataclasses.dataclass
+    class Batch:
+        x: Any
+
+    def appending(xs: list[Any]) -> Any:
+        xs.append(xs[0] * 2)
+        return xs[-1]
+
+    def setting(xs: dict[str, Any]) -> Any:
+        xs["x"] = xs["x"] * 2
+        return xs["x"]
+
+    def assigning(batch: Batch) -> Any:
+        batch.x = batch.x * 2
+        return batch.x
+
+    x = np.ones(3)
+    for function, given in ((appending, [x]), (setting, {"x": x}), (assigning, Batch(x))):
+        kind = type(given).__name__
+        with pytest.raises(NotImplementedError, match=f"the function changes a {kind} among its arguments"):
+            lite.jit(function)(given)
+    inside = {"x": x.copy(), "xs": [x.copy()]}
+
+    def writing(inside: dict[str, Any]) -> None:
+        inside["x"] *= 2  # the array, which stays the same
+        inside["xs"][0][1:] = 5
+
+    lite.jit(writing)(inside)
+    np.testing.assert_array_equal(inside["x"], [2, 2, 2])
+    np.testing.assert_array_equal(inside["xs"][0], [1, 5, 5])
