@@ -11,6 +11,7 @@ import numpy as np
 from lite._arrays.types import ArrayHolder, Shape
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import BOOL, INT64, Graph, view_of
+from lite._transforms.graphs.operators import select
 from lite._transforms.graphs.sizes import Size
 
 _FAR = np.iinfo(np.int64).max
@@ -273,12 +274,34 @@ def _run(places: np.ndarray[Any, Any] | None, size: int) -> tuple[int, int] | No
     return (first, int(size) - first - count) if (places == np.arange(first, first + count)).all() else None
 
 
+def _write_places(graph: Graph, x: GraphArray, items: list[Any], partial: list[int], new: GraphArray) -> None:
+    """What is given, at the places of a dynamic dimension that the index finds among their numbers."""
+    if len(partial) > 1:
+        scatter(x, tuple(items), new, "none")
+        return
+    axis = partial[0]
+    places = get_index(graph.range(x.shape[axis]), items[axis])
+    shape = list(x.shape)
+    if places.ndim:
+        shape[axis] = places.shape[0]
+        new = graph.expand(new, shape)
+    else:
+        shape[axis : axis + 1] = []
+        new, places = graph.unsqueeze(graph.expand(new, shape), axis), graph.unsqueeze(places, 0)
+    places = graph.reshape(places, [places.shape[0] if d == axis else 1 for d in range(x.ndim)])
+    x.replace(_scattered(x, graph.expand(places, new.shape), new, axis, "none"))
+
+
 def _write_part(graph: Graph, x: GraphArray, items: list[Any], new: GraphArray) -> None:
     """What is given, put in its place by numbers, where the index points; elsewhere what was there."""
     dynamic = [graph.size(size) is not None for size in x.shape]
     for axis, (item, size) in enumerate(zip(items, x.shape, strict=True)):
-        if dynamic[axis] and not (isinstance(item, slice) and _covers(item, size)):
-            graph.fail(f"writes into a part of the dynamic dimension {axis}: use np.where")
+        if not isinstance(item, slice) and not -size <= item < size:
+            raise IndexError(f"index {item} is out of bounds for axis {axis} with size {size}")
+    covered = [isinstance(item, slice) and _covers(item, n) for item, n in zip(items, x.shape, strict=True)]
+    if any(moves and not all_of for moves, all_of in zip(dynamic, covered, strict=True)):
+        _write_places(graph, x, items, [axis for axis, all_of in enumerate(covered) if not all_of], new)
+        return
     places = [  # along each dimension, which are written; None for all of a dynamic one
         None if moves else np.arange(size)[item if isinstance(item, slice) else slice(item, item + 1 or None)]
         for item, size, moves in zip(items, x.shape, dynamic, strict=True)
@@ -315,4 +338,4 @@ def _write_part(graph: Graph, x: GraphArray, items: list[Any], new: GraphArray) 
         written[at] = True
         mask = mask & written.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
         full = graph.gather(full, graph.constant(source), axis)
-    x.replace(graph.emit("Where", [graph.constant(mask), full, x], x.shape, x.dtype))
+    x.replace(select(graph, graph.constant(mask), full, x, x.dtype))

@@ -53,7 +53,10 @@ _OF_FLOAT64: dict[str, Callable[[Any], Any]] = {
 
 def select(graph: Graph, condition: GraphArray, a: ArrayLike, b: ArrayLike, dtype: DtypeLike) -> GraphArray:
     """`np.where` in a dtype."""
-    arrays = [condition, graph.operand(a, dtype), graph.operand(b, dtype)]
+    arrays: list[Any] = [condition, graph.operand(a, dtype), graph.operand(b, dtype)]
+    if arrays[1].dtype == BOOL:  # for which onnxruntime has no Where
+        found: GraphArray = (condition & arrays[1]) | (~condition & arrays[2])
+        return found
     return graph.emit("Where", arrays, graph.broadcast([x.shape for x in arrays]), dtype)
 
 

@@ -84,6 +84,26 @@ def test_writes() -> None:
     check(function, X, rtol=1e-4)
 
 
+def test_writes_into_a_part_of_a_dynamic_dimension() -> None:
+    def function(x: np.ndarray) -> list[np.ndarray]:
+        found = []
+        for index in (
+            *(np.s_[0], np.s_[-1], np.s_[:2], np.s_[1:], np.s_[-2:], np.s_[1:3], np.s_[::2], np.s_[::-1]),
+            *(np.s_[0, 1], np.s_[1:, 1:3], np.s_[:-1, ..., 0], np.s_[None, 1], np.s_[2, :, 1], np.s_[..., 0]),
+        ):
+            out = x * 1
+            out[index] += out[index] * 2
+            out[index] = 3 * out[:, 1].max()
+            found += [out, out > 1]
+            found[-1][index] = False
+        out = x * 1
+        out[1:] = out[:-1]
+        out[1:3][0] = out[0] + 1
+        return [*found, out]
+
+    check(function, X, sizes=(4, 6, 9), rtol=1e-4)
+
+
 def test_writes_at_arrays_masks_and_new_axes() -> None:
     def function(x: np.ndarray) -> Any:
         out, other, third = x * 1, x * 1, x * 1
@@ -108,7 +128,7 @@ def test_what_is_refused() -> None:
 
     for function, message in (
         (lambda x: x[x[:, 0, 0] > 0], "indexes with a mask"),
-        (lambda x: write(x, np.s_[0]), "writes into a part of the dynamic dimension 0"),
+        (lambda x: write(x, np.s_[: x.shape[0] // 2]), "cuts a dynamic dimension"),
         (lambda x: x[:, [0, 1], np.newaxis, [0, 1]], "several arrays that do not stand side by side"),
         (lambda x: x[: x.shape[0] // 2], "cuts a dynamic dimension"),
         (lambda x: x[:10000], "cuts a dynamic dimension"),
@@ -118,5 +138,7 @@ def test_what_is_refused() -> None:
             check(function, X)
     with pytest.raises(IndexError, match="out of bounds for axis 1 with size 6"):
         check(lambda x: x[:, 6], X)
+    with pytest.raises(IndexError, match="out of bounds for axis 1 with size 6"):
+        check(lambda x: write(x, np.s_[:, 6]), X)
     with pytest.raises(IndexError, match="too many indices"):
         check(lambda x: x[0, 0, 0, 0], X)

@@ -36,6 +36,7 @@ def written(write: Any) -> Any:
 CASES: list[Case] = [
     ("where", lambda m, x, y: np.where(m, x, y), (b(2, 3), f(2, 3), f(3))),
     ("where of one", lambda m, x: np.where(m, x, 1.0) * np.where(m, 2, x), (b(2, 3), f())),
+    ("where of bools", lambda m, x: np.where(m, x > 0, ~m) * x, (b(2, 3), f(2, 3))),
     ("where of floats", lambda x: np.where(x, x * x, 0), (f(3),)),
     ("take", lambda x, k: np.take(x, k % 2, 0), (f(2, 3), i(2, 2))),
     ("take of all", lambda x: np.take(x, [[0, -1], [2, 2]]) * x.take(0), (f(2, 3),)),
