@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.types import HostArray, raw
-from lite._transforms.jit.structure import ARRAY, DIRECT, DONATED, Flattener, Structure
+from lite._transforms.jit.structure import ARRAY, DIRECT, DONATED, NUMBER, Flattener, Structure
+from lite._tree.protocol import class_registry
 
 _DONATED_KEPT = 16  # donated arguments of a function that are recognised; there are two values of each
 
@@ -35,7 +36,7 @@ class Argument:
 
     __slots__ = (
         *("batches", "containers", "donated", "home", "inside", "leaves", "number", "places", "structure"),
-        *("value", "_entries"),
+        *("value", "_entries", "_like"),
     )
 
     def __init__(
@@ -51,6 +52,7 @@ class Argument:
         self.donated = donated
         self.number = -1
         self.home: tuple[object, int] | None = None
+        self._like: tuple[Any, ...] = (None,)
         if type(value) is np.ndarray and not (static or donated) and axes is None:
             # Without a Flattener: 0.6 of a policy's 9 microseconds above those of the session.
             self.structure: Structure = (ARRAY,)
@@ -82,6 +84,32 @@ class Argument:
             forms = [(leaf.dtype, leaf.ndim) if hasattr(leaf, "ndim") else type(leaf) for leaf in self.leaves]
         return (self.structure, self.donated, *forms)
 
+    def note(self) -> None:
+        """Note what `is_like` compares, before the function writes to the value."""
+        self._like = _like(self.value)
+        if self.structure[0] == "static" and self._like[0] not in _PLAIN:
+            self._like = (None,)
+
+    def is_like(self, value: Any, leaves: list[Any], nodes: list[Any]) -> bool:
+        """Whether another value has the structure, dtypes and shapes that this one had at `note`.
+
+        Its leaves and TensorDicts are added to the lists. False for what holds anything but NumPy's arrays
+        and plain values. This takes a fifth of the time of taking a TensorDict apart.
+        """
+        like = self._like
+        kind = type(value)
+        if kind is not like[0]:
+            return False
+        if kind is np.ndarray:
+            leaves.append(value)
+            return bool(value.dtype == like[1] and value.shape == like[2])
+        if kind in _PLAIN:
+            if self.structure[0] != NUMBER:
+                return bool(value == self.value)
+            leaves.append(value)
+            return True
+        return _is_like(value, like, leaves, nodes)
+
     def is_unchanged(self) -> bool:
         """Whether the containers of a donated argument hold the entries that they held, by the same keys."""
         before = self._entries
@@ -100,6 +128,45 @@ class Argument:
     def settle(self) -> None:
         """Take the entries of the containers as they are now for those that are known."""
         self._entries = _entries(self.containers)
+
+
+_PLAIN = frozenset((float, int, bool, str, type(None)))
+
+
+def _like(value: Any) -> tuple[Any, ...]:
+    """What another value must have for the form of this one, its type first; (None,) if that is not known."""
+    kind = type(value)
+    if kind is np.ndarray:
+        return kind, value.dtype, value.shape
+    if kind in _PLAIN:
+        return (kind,)
+    if kind is not class_registry.dense:
+        return (None,)
+    items = tuple([_like(entry) for entry in value._data.values()])
+    if any(item[0] is None or item[0] in _PLAIN for item in items):
+        return (None,)
+    about = value._batch_size, value._names, value._device, value._locked
+    return kind, about, list(value._data), items
+
+
+def _is_like(node: Any, like: tuple[Any, ...], leaves: list[Any], nodes: list[Any]) -> bool:
+    """Whether a TensorDict is what `_like` found; its leaves and itself are added to the lists."""
+    _, about, keys, items = like
+    data = node._data
+    if (node._batch_size, node._names, node._device, node._locked) != about or [*data] != keys:
+        return False
+    nodes.append(node)
+    for entry, item in zip(data.values(), items, strict=True):
+        kind = type(entry)
+        if kind is not item[0]:
+            return False
+        if kind is np.ndarray:
+            if entry.dtype != item[1] or entry.shape != item[2]:
+                return False
+            leaves.append(entry)
+        elif not _is_like(entry, item, leaves, nodes):
+            return False
+    return True
 
 
 def _entries(containers: list[Any]) -> list[Any]:

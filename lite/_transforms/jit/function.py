@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from lite._arrays.settings import settings_now
 from lite._transforms.grad.running import state
@@ -126,6 +126,7 @@ class JitFunction:
         self._levels: dict[Any, int] = {}  # how much of the shapes is dynamic, by the forms of the arguments
         self._kept: OrderedDict[Any, Runner] = OrderedDict()
         self._found: dict[Any, Runner] = {}  # the same by forms and shapes
+        self._plan: _Plan | None = None  # of the last call
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         for value in (*args, *kwargs.values()) if kwargs else args:
@@ -137,6 +138,12 @@ class JitFunction:
         found = self._with_state()
         if found is not None and state.base is None:
             return self._call_with_state(*found, args, kwargs)
+        plan = self._plan
+        if plan is not None and state.leaf is state.base and plan.names == tuple(kwargs):
+            leaves: list[Any] = []
+            nodes: list[Any] = []
+            if self._is_like(plan, (*args, *kwargs.values()), leaves, nodes):
+                return plan.runner.run(leaves, nodes)
         given = self._given(args, kwargs)
         for argument in given:
             if argument.inside:
@@ -153,7 +160,20 @@ class JitFunction:
         self._named.settle()
         if self._donated:
             self._last = (runner, given)
+        else:
+            for argument in given:
+                argument.note()
+            self._plan = _Plan((settings_now(), self._named.modes), tuple(kwargs), given, runner)
         return runner.call(given)
+
+    def _is_like(self, plan: _Plan, values: Any, leaves: list[Any], nodes: list[Any]) -> bool:
+        """Whether a call is like the last one; what its arguments hold is added to the lists."""
+        if len(values) != len(plan.given):
+            return False
+        for before, value in zip(plan.given, values, strict=True):
+            if not before.is_like(value, leaves, nodes):
+                return False
+        return plan.settings == (settings_now(), self._named.modes)
 
     def _with_objects(self, args: Any, kwargs: Any) -> tuple[JitFunction, Any, Any]:
         """The function of the other arguments, and these; itself if no argument is an object."""
@@ -237,6 +257,7 @@ class JitFunction:
             self._is_current, self._stateful = False, None  # as where a cell of a notebook has run again
             self._kept.clear()
             self._found.clear()
+            self._plan = None
         if not self._is_current:
             named = Named(self.fn)
             parts, buffers = stateful(named.objects, list(named.words))
@@ -455,6 +476,15 @@ class JitFunction:
             self._kept.popitem(last=False)
             self._found.clear()
         return runner
+
+
+class _Plan(NamedTuple):
+    """What a call does without a search, if its arguments are like those of the last one."""
+
+    settings: tuple[Any, ...]
+    names: tuple[str, ...]
+    given: list[Argument]
+    runner: Runner
 
 
 def _joined(given: list[Argument], names: tuple[str, ...]) -> Structure:

@@ -57,6 +57,7 @@ class Runner:
         self._replaced = [(i, name) for i, name in pairs.items() if i < held]
         self._written = {i: x for i, x in program.written.items() if i >= held or i not in pairs}
         self.pairs = pairs
+        self._sets_entries = {n for n, *_ in program.entries}
         self.places = places
         self._options = {**options, "threads": program.threads} if options["threads"] is None else options
         self._lock = threading.Lock()
@@ -81,6 +82,9 @@ class Runner:
         ]
         self._dtypes = {x.name: x.dtype for x in program.traced.inputs}
         self._taken = {name: one for name, one in program.captured.items() if name in self._dtypes}
+        self._holders = [
+            (name, one.holder, type(one.holder) is np.ndarray) for name, one in self._taken.items()
+        ]
         self._staying = frozenset(pairs.values())
         self._outputs = [
             (name, shape, dtype, all(type(n) is int and n for n in shape))
@@ -168,22 +172,28 @@ class Runner:
     def call(self, given: Sequence[Argument]) -> Any:
         """The result of the function, after what it writes was written to the arguments."""
         leaves = [leaf for argument in given for leaf in argument.leaves]
-        if len(leaves) > 1 and (self._written or self.program.entries):
-            self._refuse_shared(given, leaves)
+        return self.run(leaves, [node for argument in given for node in argument.containers], given)
+
+    def run(self, leaves: list[Any], containers: list[Any], given: Sequence[Argument] = ()) -> Any:
+        """The same for the leaves and containers of arguments of which none stays."""
+        if len(leaves) > 1 and (self._written or self._sets_entries):
+            self._refuse_shared(containers, leaves)
         inherited = self._pid != os.getpid()
         if inherited:
             self._lock = threading.Lock()  # that of the parent may be held
         with self._lock:
             if inherited:
                 self._open()
-            self._fill(given)
+            if self.pairs:
+                self._fill(given)
             found = self._run(leaves)
-            return self._finished(given, leaves, found)
+            return self._finished(given, leaves, containers, found)
 
-    def _refuse_shared(self, given: Sequence[Argument], leaves: Sequence[Any]) -> None:
+    def _refuse_shared(self, nodes: Sequence[Any], leaves: Sequence[Any]) -> None:
         """ValueError if what the function writes to is there twice: it would see its own writes."""
-        nodes = [node for argument in given for node in argument.containers]
-        for all_of, numbers in ((leaves, self._written), (nodes, {n for n, *_ in self.program.entries})):
+        for all_of, numbers in ((leaves, self._written), (nodes, self._sets_entries)):
+            if not numbers or len(all_of) == 1:
+                continue
             written = {id(all_of[n]) for n in numbers}
             if len(written) < len(numbers) or sum([id(x) in written for x in all_of]) > len(written):
                 kind = "array" if all_of is leaves else type(all_of[next(iter(numbers))]).__name__
@@ -191,7 +201,7 @@ class Runner:
                     f"the function writes to an argument, or an entry of one, that is there twice: pass the "
                     f"{kind} once, or a copy."
                 )
-        if any(type(x) is np.ndarray and x.base is not None for x in leaves):
+        if self._written and any(type(x) is np.ndarray and x.base is not None for x in leaves):
             for i in self._written:
                 if i not in self.pairs and any(
                     _overlap(leaves[i], x) for k, x in enumerate(leaves) if k != i
@@ -238,9 +248,8 @@ class Runner:
         binding = self._bindings[turn]
         kept = [self._bind(turn, name, leaves[i]) for i, name in self._inputs]
         bound = self._captured[turn]
-        for name, captured in self._taken.items():
-            holder = captured.holder
-            value = holder if type(holder) is np.ndarray else raw(holder)
+        for name, holder, is_array in self._holders:
+            value = holder if is_array else holder.data
             if bound.get(name) is not value:
                 kept.append(self._capture(turn, name, value))
         seeded: dict[Any, Any] = {}
@@ -307,16 +316,15 @@ class Runner:
         self._bindings[turn].bind_input(name, value)
         return value
 
-    def _finished(self, given: Sequence[Argument], leaves: list[Any], found: dict[str, Any]) -> Any:
+    def _finished(
+        self, given: Sequence[Argument], leaves: list[Any], containers: list[Any], found: dict[str, Any]
+    ) -> Any:
         program = self.program
         if self._replaced:
             for i, name in self._replaced:
                 leaves[i] = found[name]
             given[0].leaves[:] = leaves[: len(given[0].leaves)]
             given[0].home = self._homes[self.turn], 0
-        containers: list[Any] = []
-        if self._written or program.entries or self._items.given:
-            containers = [node for argument in given for node in argument.containers]
         for i, name in self._written.items():
             leaf, place = leaves[i], self.places[i]
             if i not in self.pairs or place is None:
@@ -432,14 +440,12 @@ class _Items(NamedTuple):
         names: of their outputs.
         stay: whether an item is a container of arrays that stay in the session.
         several: whether the result is a tuple of them.
-        given: whether an argument is among them.
     """
 
     structures: tuple[Structure, ...]
     names: list[list[str]]
     stay: list[bool]
     several: bool
-    given: bool
 
 
 def _items_of(program: Program, staying: frozenset[str]) -> _Items:
@@ -454,4 +460,4 @@ def _items_of(program: Program, staying: frozenset[str]) -> _Items:
         structure[0] in ("td", "stack") and staying.issuperset(of)
         for structure, of in zip(structures, names, strict=True)
     ]
-    return _Items(structures, names, stay, several, "given" in repr(program.structure))
+    return _Items(structures, names, stay, several)

@@ -11,6 +11,54 @@ from lite import TensorDict, vmap
 from lite._transforms.jit.arguments import Argument, remember
 
 
+def nested(n: int = 3, **more: Any) -> TensorDict:
+    inner = TensorDict(y=np.ones((n, 2)), batch_size=[n])
+    return TensorDict(x=np.ones((n, 1)), inner=inner, **more, batch_size=[n])
+
+
+def test_values_that_are_like_those_before() -> None:
+    like = [
+        (nested(), nested()), (np.ones((2, 3)), np.zeros((2, 3))), (1.5, 2.5), (3, 3), ("a", "a"),
+        (None, None), (TensorDict(), TensorDict()),
+    ]  # fmt: skip
+    turned = TensorDict(inner=nested()["inner"], x=nested()["x"], batch_size=[3])
+    named = TensorDict(nested().to_dict(), batch_size=[3], names=["time"])
+    other = [
+        *[(nested(), x) for x in (nested(4), nested(z=np.ones(3)), nested().lock_(), nested().float())],
+        *[(nested(), x) for x in (nested().to_dict(), turned, named, np.ones(3))],
+        *[(np.ones(2), x) for x in (np.ones(3), np.ones(2, np.float32), [1, 1])],
+        (nested(z="a"), nested(z="a")), (3, 4), (1, True), (1.5, np.float64(1.5)), ([1.5], [1.5]),
+    ]  # fmt: skip
+    for pairs, expected in ((like, True), (other, False)):
+        for before, value in pairs:
+            argument = Argument(before, "x", donated=False)
+            assert not argument.is_like(before, [], [])  # before it is noted
+            argument.note()
+            leaves: list[Any] = []
+            nodes: list[Any] = []
+            assert argument.is_like(value, leaves, nodes) is expected, (before, value)
+            if expected:
+                again = Argument(value, "x", donated=False)
+                assert [id(x) for x in leaves] == [id(x) for x in again.leaves]
+                assert [id(x) for x in nodes] == [id(x) for x in again.containers]
+    argument = Argument(td := nested(), "x", donated=False)
+    argument.note()
+    td["z"] = np.ones(3)  # as a function would
+    assert argument.is_like(nested(), [], [])
+    assert not argument.is_like(td, [], [])
+
+
+def test_static_arguments_are_compared() -> None:
+    for value, other in ((1.5, 2.5), ("a", "b")):
+        argument = Argument(value, "x", donated=False, static=True)
+        argument.note()
+        assert argument.is_like(value, [], [])
+        assert not argument.is_like(other, [], [])
+    argument = Argument(TensorDict().lock_(), "x", donated=False, static=True)
+    argument.note()
+    assert not argument.is_like(argument.value, [], [])
+
+
 def test_changes_are_noticed() -> None:
     td = TensorDict({"a": np.ones(2), "inner": {"b": np.ones(3)}})
     argument = Argument(td, "td", donated=True)

@@ -217,6 +217,35 @@ def test_a_container_that_comes_back_is_the_callers() -> None:
     np.testing.assert_allclose(td["y"], policy(td.clone())["y"])
 
 
+def test_calls_that_are_like_the_last_one_and_others() -> None:
+    scale = 1.0
+
+    @lite.jit
+    def step(td: Any, x: Any, factor: Any = 1.0, *, power: int = 1) -> Any:
+        td["y"] = td["x"] * factor * scale
+        x += 1
+        return td["y"] ** power + x
+
+    def plain(td: Any, x: Any, factor: Any = 1.0, *, power: int = 1) -> Any:
+        return step.fn(td, x, factor, power=power)
+
+    base = np.zeros((4, 2))
+    for number, dtype in enumerate([np.float32, np.float64, np.float64, np.float32, np.float64] * 3):
+        scale = float(1 + number // 5)
+        n, power, factor = 2 + number % 2, 1 + number // 7, 0.5 * number
+        td = TensorDict(x=np.full((n, 2), number, dtype), batch_size=[n])
+        both = []
+        for function in (step, plain):
+            given, x = td.clone(), base[:n] + number
+            both.append([function(given, x, factor, power=power), given["y"], x])
+            both[-1] += [function(given, x, factor, power=power), function(given, x), given["y"] * 1, x * 1]
+        for got, want in zip(*both, strict=True):
+            np.testing.assert_allclose(got, want)
+            assert got.dtype == want.dtype
+    with pytest.raises(ValueError, match="there twice"):
+        step(td, td["x"])
+
+
 def test_what_is_taken_from_elsewhere_is_read_at_each_call() -> None:
     net, shift = nn.Linear(3, 2, dtype=np.float64), np.ones(2)
     transposed = shift[::-1]
