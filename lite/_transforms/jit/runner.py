@@ -83,7 +83,7 @@ class Runner:
         self._dtypes = {x.name: x.dtype for x in program.traced.inputs}
         self._taken = {name: one for name, one in program.captured.items() if name in self._dtypes}
         self._holders = [
-            (name, one.holder, type(one.holder) is np.ndarray) for name, one in self._taken.items()
+            (name, one.holder, not isinstance(one.holder, ArrayHolder)) for name, one in self._taken.items()
         ]
         self._staying = frozenset(pairs.values())
         self._outputs = [
