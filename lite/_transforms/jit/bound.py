@@ -16,7 +16,7 @@ from lite._tree.unbatched import UnbatchedTensor
 
 _OTHERS = (
     *(TensorCollection, NonTensorBase, UnbatchedTensor, ArrayHolder, HostArray, np.ndarray, np.generic),
-    *(type, types.ModuleType, np.ufunc, np.random.BitGenerator, np.random.Generator, np.random.RandomState),
+    *(type, types.ModuleType, np.ufunc),
 )
 _CONTAINERS = (list, tuple, dict)
 _FUNCTIONS = (types.FunctionType, types.MethodType)

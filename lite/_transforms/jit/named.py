@@ -5,11 +5,10 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
-import site
 import sys
-import sysconfig
 import types
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -283,10 +282,6 @@ _UNCALLED = frozenset(
         *("weakref", "module", "annotations", "init_subclass", "slots", "qualname"),
     )
 )
-_PATHS = tuple(
-    {sysconfig.get_path(kind) for kind in ("purelib", "platlib", "stdlib")}
-    | {*site.getsitepackages(), site.getusersitepackages()}
-)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -295,7 +290,8 @@ def _is_library(name: str) -> bool:
     top = name.partition(".")[0]
     if top in ("lite", "numpy", "builtins") or (top in sys.stdlib_module_names and top != "__main__"):
         return True
-    return str(getattr(sys.modules.get(name), "__file__", None) or "").startswith(_PATHS)
+    file = str(getattr(sys.modules.get(name), "__file__", None) or "")
+    return any(folder in Path(file).parts for folder in ("site-packages", "dist-packages"))
 
 
 @functools.lru_cache(maxsize=4096)

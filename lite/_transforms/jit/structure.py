@@ -39,6 +39,14 @@ DONATED = -1  # in place of a number of batch axes
 ENTRY, DIRECT, NESTED = 0, 1, 2  # arrays in TensorDicts, arguments themselves, and those in lists and dicts
 
 
+def _is_no_array(kind: type) -> bool:
+    """Whether values of a class are masked arrays or matrices; `np.ma` is not imported to ask that."""
+    return any(
+        base.__name__ in ("MaskedArray", "matrix") and base.__module__.startswith("numpy")
+        for base in kind.__mro__
+    )
+
+
 class Held:
     """An object in a TensorDict, compared by its value, so that structures with equal objects are equal."""
 
@@ -139,7 +147,7 @@ class Flattener:
                 return ("given", found)
             return self._container(value, node, name)
         if kind is np.ndarray or isinstance(value, _ARRAYS) or is_device_leaf(value):
-            if isinstance(value, np.ma.MaskedArray | np.matrix):
+            if kind is not np.ndarray and _is_no_array(kind):
                 raise TypeError(
                     f"{name} is a {kind.__name__}, which a graph would take for an ndarray: pass one."
                 )
