@@ -28,6 +28,8 @@ from lite._tree.nontensor import NonTensorData
 from lite._tree.protocol import class_registry
 
 _SMALL = 1 << 16  # bytes of an input or output up to which a copy costs less than a new binding
+_MEMORY = ("turn", "buffers", "_bindings", "_after", "_homes", "_captured", "_ready", "_staged")
+_MEMORIES = 4  # kept beside the present one
 _sessions = LazyModule("lite.models.graph.step_session")
 
 
@@ -118,11 +120,17 @@ class Runner:
         return model_bytes(replace(self.traced, inputs=inputs, arrays={**self.traced.arrays, **arrays}))
 
     def _open(self) -> None:
-        """The session, and the buffers of what stays in it."""
-        program = self.program
-        session = self._session = _sessions.open_step(self._content, self._options)
+        """The session, and the memory of what stays in it."""
+        self._session = _sessions.open_step(self._content, self._options)
         self._pid = os.getpid()
-        self._gpu = session.gpu is not None
+        self._gpu = self._session.gpu is not None
+        self._others: list[dict[str, Any]] = []  # memories of other values than the present one's
+        self._has_run = False
+        self._allocate()
+
+    def _allocate(self) -> None:
+        """New memory for what stays in the session."""
+        program, session = self.program, self._session
 
         def memory(places: Sequence[int], shape: Sequence[int], dtype: Any) -> Any:
             """On the GPU if there is one, but for what the function writes in place: that is NumPy's."""
@@ -225,6 +233,8 @@ class Runner:
 
     def _fill(self, given: Sequence[Argument]) -> None:
         """Copy what stays to its buffers, where it is not there as the results of the last call."""
+        if self._has_run:
+            self._switch(given)
         turn = self.turn
         buffers, start = self.buffers[turn], 0
         for argument in given:
@@ -241,6 +251,38 @@ class Runner:
                 if at_home:
                     argument.home = self._homes[turn], start
             start += count
+
+    def _switch(self, given: Sequence[Argument]) -> None:
+        """Let the memory of the last call be, which somebody has as results, where none of it is given.
+
+        Raises:
+            ValueError: what is given was given up before.
+        """
+        arrays: list[tuple[int, Any]] = []
+        start = 0
+        for argument in given:
+            if argument.donated and start >= self._held:
+                if argument.home == (self._homes[self.turn], start):
+                    return
+                arrays += [(i, raw(leaf)) for i, leaf in enumerate(argument.leaves, start) if i in self.pairs]
+            start += len(argument.leaves)
+        if not arrays:
+            return
+        present = {name: getattr(self, name) for name in _MEMORY}
+        for memory in (present, *self._others):
+            now, before = memory["buffers"][memory["turn"]], memory["buffers"][1 - memory["turn"]]
+            if any(x is before[i] for i, x in arrays):
+                raise ValueError(
+                    "an argument that was given up to an earlier call (donate) is used again: its memory "
+                    "holds other numbers now. Pass what the last call returned, or keep a copy."
+                )
+            if any(x is now[i] for i, x in arrays):
+                if memory is not present:
+                    self._others = [present, *[one for one in self._others if one is not memory]]
+                    vars(self).update(memory)
+                return
+        self._others = [present, *self._others][:_MEMORIES]
+        self._allocate()
 
     def _run(self, leaves: Sequence[Any]) -> dict[str, Array]:
         """The outputs by name."""
@@ -289,6 +331,7 @@ class Runner:
         if new:
             found.update(binding.new_outputs(new))
         self.turn = 1 - turn
+        self._has_run = True
         return found
 
     def _bind(self, turn: int, name: str, value: Any) -> Array:

@@ -46,6 +46,37 @@ def test_writes_to_memory_that_another_argument_shares_are_refused() -> None:
         np.testing.assert_array_equal(step(x, y), y + 1)
 
 
+def test_what_stays_belongs_to_the_results_that_are_given_next() -> None:
+    """Two or more trainings by one function, a restart, and one that is left for a while."""
+
+    def function(params: Any, count: Any, x: Any) -> Any:
+        return params * 0.5 + x.mean(0), count + 1
+
+    step = lite.jit(function, donate=("params", "count"))
+    for trainings in (2, 4, 7):  # more than there are memories
+        ours = [(TensorDict(w=np.full(3, 1.0 + i)), np.zeros(2)) for i in range(trainings)]
+        theirs = [(td.clone(), count.copy()) for td, count in ours]
+        for number in range(12):
+            i = number % trainings if number < 9 else 0
+            x = np.full((2, 3), float(number))
+            ours[i], theirs[i] = step(*ours[i], x), function(*theirs[i], x)
+            for (td, count), (other, counted) in zip(ours, theirs, strict=True):
+                np.testing.assert_allclose(td["w"], other["w"])
+                np.testing.assert_array_equal(count, counted)
+        assert len(step._last[0]._others) <= 4  # type: ignore[index]
+
+
+def test_what_was_given_up_is_not_taken_again() -> None:
+    step = lite.jit(lambda params, x: params * 2 + x, donate="params")
+    first = step(np.ones(3), np.ones(3))
+    second = step(first, np.ones(3))
+    with pytest.raises(ValueError, match="given up to an earlier call"):
+        step(first, np.ones(3))
+    np.testing.assert_array_equal(second, 7)
+    np.testing.assert_array_equal(step(second, np.ones(3)), 15)
+    np.testing.assert_array_equal(step(np.ones(3), np.ones(3)), 3)
+
+
 def test_results_belong_to_the_caller() -> None:
     step = lite.jit(lambda x: (x + 1, x.sum()))
     one, _ = step(np.zeros(3))
