@@ -29,7 +29,7 @@ from lite._tree.protocol import class_registry
 
 _SMALL = 1 << 16  # bytes of an input or output up to which a copy costs less than a new binding
 _MEMORY = ("turn", "buffers", "_bindings", "_after", "_homes", "_captured", "_ready", "_staged")
-_MEMORIES = 4  # kept beside the present one
+_MEMORIES, _KEPT_BYTES = 16, 1 << 27  # kept beside the present one, and together but for one
 _sessions = LazyModule("lite.models.graph.step_session")
 
 
@@ -281,7 +281,8 @@ class Runner:
                     self._others = [present, *[one for one in self._others if one is not memory]]
                     vars(self).update(memory)
                 return
-        self._others = [present, *self._others][:_MEMORIES]
+        size = 2 * sum(math.prod(x.shape) * x.dtype.itemsize for x in self.buffers[0].values())
+        self._others = [present, *self._others][: max(1, min(_MEMORIES, _KEPT_BYTES // max(size, 1)))]
         self._allocate()
 
     def _run(self, leaves: Sequence[Any]) -> dict[str, Array]:

@@ -53,17 +53,17 @@ def test_what_stays_belongs_to_the_results_that_are_given_next() -> None:
         return params * 0.5 + x.mean(0), count + 1
 
     step = lite.jit(function, donate=("params", "count"))
-    for trainings in (2, 4, 7):  # more than there are memories
+    for trainings in (2, 5, 20):  # more than there are memories
         ours = [(TensorDict(w=np.full(3, 1.0 + i)), np.zeros(2)) for i in range(trainings)]
         theirs = [(td.clone(), count.copy()) for td, count in ours]
-        for number in range(12):
-            i = number % trainings if number < 9 else 0
+        for number in range(2 * trainings + 3):
+            i = number % trainings if number < 2 * trainings else 0
             x = np.full((2, 3), float(number))
             ours[i], theirs[i] = step(*ours[i], x), function(*theirs[i], x)
             for (td, count), (other, counted) in zip(ours, theirs, strict=True):
                 np.testing.assert_allclose(td["w"], other["w"])
                 np.testing.assert_array_equal(count, counted)
-        assert len(step._last[0]._others) <= 4  # type: ignore[index]
+        assert len(step._last[0]._others) <= 16  # type: ignore[index]
 
 
 def test_what_was_given_up_is_not_taken_again() -> None:
