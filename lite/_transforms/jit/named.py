@@ -124,7 +124,9 @@ class Named:
         if not self._settled:
             self._settled = True
             self._sources = [
-                one for one in self._sources if type(one[1]) not in _PLAIN or _is_equal(one[0](), one[1])
+                (read, read() if value is _ABSENT else value, name)  # as what is cached at the first call
+                for read, value, name in self._sources
+                if type(value) not in _PLAIN or _is_equal(read(), value)
             ]
             before = {(id(one), key): x for one, key, x in self._tree}
             self._note_modules()
@@ -159,7 +161,7 @@ class Named:
     def _look(self, value: Any, depth: int, name: str) -> None:
         kinds = is_optimizer, is_updater, is_schedule
         kind = type(value)
-        if kind in _PLAIN or kind is np.ndarray or not depth:
+        if kind in _PLAIN or kind is np.ndarray or value is _ABSENT or not depth:
             return
         is_object = not isinstance(value, type) and (
             isinstance(_mode(value), bool) or any(is_one(value) for is_one in kinds)
@@ -199,7 +201,7 @@ class Named:
             entries = value if isinstance(value, dict) else getattr(Container._as_node(value), "_data", {})
             self._sources.append((entries.__len__, len(entries), name))
             for key in list(entries)[:_ENTRIES]:
-                self._follow(functools.partial(entries.get, key), depth - 1, f"{name}.{key}")
+                self._follow(functools.partial(entries.get, key, _ABSENT), depth - 1, f"{name}.{key}")
         elif isinstance(value, set):
             self._sources.append((functools.partial(frozenset, value), frozenset(value), name))
         elif inspect.isfunction(value):
@@ -253,23 +255,25 @@ class Named:
                 word = f"{name}.{key}"
                 if isinstance(x, types.MemberDescriptorType):  # of a slot
                     if value is not None:
-                        self._follow(functools.partial(getattr, value, key, None), depth - 1, word)
+                        self._follow(functools.partial(getattr, value, key, _ABSENT), depth - 1, word)
                 elif callable(x) or isinstance(x, property | classmethod | staticmethod):
                     self._look(x, depth - 1, word)
                 elif key in self._attributes:
                     self._follow(functools.partial(_of_class, base, key), depth - 1, word)
                     if type(own) is dict and key not in own:
-                        self._follow(functools.partial(own.get, key), depth - 1, word)
+                        self._follow(functools.partial(own.get, key, _ABSENT), depth - 1, word)
 
     def _entries(self, entries: Any, depth: int, name: str, words: Any = None) -> None:
         """The values of names in the dict of a module, of an object or of globals."""
         for key in sorted(entries.keys() & (self._attributes if words is None else words)):
-            self._follow(functools.partial(entries.get, key), depth, f"{name}.{key}" if name else key)
+            read = functools.partial(entries.get, key, _ABSENT)
+            self._follow(read, depth, f"{name}.{key}" if name else key)
 
 
 _PLAIN = frozenset(
     (bool, int, float, complex, str, bytes, type(None), slice, range, frozenset, type(Ellipsis))
 )  # compared by their values
+_ABSENT = object()  # what a name stands for that is not there
 _DEPTH = 12
 _ALL = frozenset(("vars", "__dict__", "asdict", "astuple"))  # where code names these, it reads all attributes
 _COMPARED = 1 << 16  # bytes of an array that are compared at each call
@@ -331,11 +335,11 @@ def _is_same_part(one: tuple[Any, str, Any], other: tuple[Any, str, Any]) -> boo
 
 
 def _item(items: Any, place: int) -> Any:
-    return items[place] if place < len(items) else None
+    return items[place] if place < len(items) else _ABSENT
 
 
 def _of_class(kind: type, key: str) -> Any:
-    return vars(kind).get(key)
+    return vars(kind).get(key, _ABSENT)
 
 
 def _bound(value: functools.partial[Any]) -> dict[str, Any]:

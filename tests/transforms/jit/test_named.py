@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import types
 import warnings
 from collections.abc import Callable, Iterator
@@ -177,8 +178,14 @@ def of_classes(wrap: Any) -> Iterator[Any]:
             return self.rated(x) + self.half
 
     class Agent(Base):
+        norm: Any = None
+
+        @functools.cached_property
+        def cached(self) -> Any:
+            return self.shift * 3
+
         def act(self, x: Any) -> Any:
-            return super().act(x) * 2
+            return super().act(x) * 2 if self.norm is None else x / self.norm + self.cached
 
     class Slots:
         __slots__ = ("rate",)
@@ -197,6 +204,18 @@ def of_classes(wrap: Any) -> Iterator[Any]:
     slots.rate = 5.0
     agent.rate = 7.0
     yield [step(X) for step in steps]
+    agent.norm = 2.0
+    yield [step(X) for step in steps[:2]]
+    agent.shift = 1.0
+    yield [step(X) for step in steps[:2]]
+    del agent.cached
+    yield [step(X) for step in steps[:2]]
+    agent.norm = None
+    yield [step(X) for step in steps[:2]]
+    Agent.norm = 5.0
+    yield [step(X) for step in steps[:2]]
+    del agent.norm
+    yield [step(X) for step in steps[:2]]
 
 
 def of_objects(wrap: Any) -> Iterator[Any]:
