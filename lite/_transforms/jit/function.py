@@ -42,20 +42,24 @@ def jit(
     `fn` is run on arrays without numbers for each new structure of the arguments, and what it does with
     NumPy's functions, `grad` and `vmap` included, becomes an ONNX graph.
 
-    - Arguments and results are arrays, TensorDicts, tensorclasses, and lists, tuples and dicts of them.
-      Floats of Python are inputs of the graph; ints, texts and all else are part of it.
-    - Writes to arguments (`td["loss"] = x`, `x += 1`, `optimizer.update_`) are made when it has run.
+    - Arguments and results are arrays, TensorDicts, tensorclasses, and lists, tuples, dicts and dataclasses
+      of them. Floats of Python are inputs of the graph; ints, texts and all else are part of it. For each
+      module, optimiser or other object among the arguments there are graphs of its own.
+    - Writes to arguments (`td["loss"] = x`, `x += 1`, `optimizer.update_`) are made when it has run; what
+      else `fn` does, such as to count, to print or to append, it does while it is traced alone.
     - Parameters that `fn` takes from elsewhere are read at each call, and so are arrays where they meet
-      arrays of the graph; what `fn` computes from such arrays alone is computed once.
+      arrays of the graph; what `fn` computes from such arrays alone is part of the graph.
     - A step in torch's style (`loss.backward()`, `optimizer.step()`, `SoftUpdate.step()`) changes parameters,
       gradients, buffers, optimisers and targets at each call. Learning rates are inputs.
     - `fn` is traced again where the mode (`net.train()`) or parts of a module, or a setting of lite, changed,
-      and where a name in its code stands for another number, array or generator.
+      where a name, an item or an attribute that its code reads is another, in the functions and objects that
+      it calls, too, and where an array of at most 64 KB that the graph does not read has other numbers.
     - Random numbers are drawn by the generator at each call, as `fn` itself would draw them.
 
     Args:
         static_argnames: names of arguments that are part of the graph: one graph for each value.
-        donate: names of arguments that the caller does not use again; they stay in the session.
+        donate: names of arguments that the caller does not use again; they stay in the session, which writes
+            over them.
         dynamic_axes: `{name: {axis: label}}`, axes whose size may change. By default batch dimensions of
             TensorDicts and first axes of arrays, if one graph serves all sizes, or a graph for each shape.
         providers: onnxruntime's execution providers; the CPU's by default. With `CUDAExecutionProvider`,
