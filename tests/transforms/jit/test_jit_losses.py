@@ -235,3 +235,37 @@ def test_schedules_of_coefficients_count_in_the_same_graph(learns: bool) -> None
             assert got[key].dtype == value.dtype
     assert plain[0]["loss_entropy"] != plain[2]["loss_entropy"]
     assert len((call._stateful[1] if learns else call)._kept) == 1
+
+
+@each_case("learns", [False, True])
+def test_other_discounts_and_parts_of_a_loss_count(learns: bool) -> None:
+    def trained(wrap: Callable[..., Any]) -> list[Any]:
+        loss = losses.DQNLoss(nn.QValueActor(linear(4, 3), action_space="categorical"), delay_value=False)
+        optimizer = optim.SGD(loss.parameters(), lr=1e-2)
+
+        @lite.enable_grad()
+        def learn(batch: TensorDict) -> Any:
+            value = loss(batch)["loss"]
+            value.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return value.detach()
+
+        call = wrap(learn if learns else (lambda batch: loss(batch)["loss"]))
+        changes: list[Callable[[], Any]] = [
+            lambda: loss.make_value_estimator(gamma=0.5),
+            lambda: setattr(loss.value_estimator, "gamma", np.array(0.1, np.float32)),
+            lambda: loss.value_estimator.gamma.fill(0.7),
+            lambda: setattr(loss, "loss_function", "l1"),
+            lambda: loss.make_value_estimator(gamma=0.2),
+            lambda: setattr(loss, "reduction", "sum"),
+        ]
+        found = [call(choices(6))]
+        for change in changes:
+            change()
+            found += [call(choices(6)), call(choices(4))]
+        return found
+
+    plain, stepped = trained(lambda fn: fn), trained(lambda fn: lite.jit(fn, threads=1))
+    np.testing.assert_allclose(stepped, plain, rtol=1e-5)
+    assert len(set(map(float, plain))) == len(plain)
