@@ -14,7 +14,7 @@ from lite import NestedKey, nn
 from lite.models.text.nesting import flatten
 from lite.models.text.rows import TokenRows
 from lite.models.wrapper.input import nested_key, read_mask, read_tokens
-from lite.models.wrapper.options import LLMWrapperBase, WrapperOptions
+from lite.models.wrapper.options import OPTIONS, Inplace, LLMWrapperBase, WrapperOptions
 from lite.models.wrapper.output import Layout
 
 if TYPE_CHECKING:
@@ -283,11 +283,27 @@ class DistributionMethods(LLMWrapperBase):
         """The name that losses use for the sampled tokens."""
         return ["tokens_response"]
 
+    # -- options -------------------------------------------------------------------------------
+
     def __getattr__(self, name: str) -> Any:
+        """Constructor arguments can be read as attributes: `pad_output`, `num_samples`, `tokens_key`, ..."""
         # No property: it would end `inspect.getmembers`, by which tools find what cannot be pickled.
         if name == "dist_params_keys":
             raise NotImplementedError("the parameters of the distributions are no entries: use get_dist")
-        return super().__getattr__(name)
+        options = self.__dict__.get("options")
+        return (
+            getattr(options, name) if name in OPTIONS and options is not None else super().__getattr__(name)
+        )
+
+    @property
+    def input_key(self) -> NestedKey:
+        """The entry that is read."""
+        return self.options.key
+
+    @property
+    def inplace(self) -> Inplace:
+        """Whether the input is updated."""
+        return self.options.overwrites
 
     # -- masks ---------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +30,14 @@ from lite.models.wrapper.distributions import DistributionMethods
 from lite.models.wrapper.entries import as_tensordict, is_entry
 from lite.models.wrapper.input import InputReader
 from lite.models.wrapper.loading import check_adapter, load_model, load_tokenizer
-from lite.models.wrapper.options import SAMPLES_NAMES, SCORE_OPTIONS, Inplace, InputMode, WrapperOptions
+from lite.models.wrapper.options import (
+    OPTIONS,
+    SAMPLES_NAMES,
+    SCORE_OPTIONS,
+    Inplace,
+    InputMode,
+    WrapperOptions,
+)
 from lite.models.wrapper.output import Layout, assistant_turn, choose_target, sampling_fields, write
 from lite.models.wrapper.row_options import given_seeds, options_of_rows
 from lite.models.wrapper.sampled import per_row, read_sampled
@@ -41,7 +48,6 @@ from lite.nn.settings import dispatching
 if TYPE_CHECKING:
     from lite.models.wrapper.trainable import TrainablePolicy
 
-_OPTIONS = frozenset(option.name for option in fields(WrapperOptions))
 _MAPPINGS = ("generate_kwargs", "tokenizer_kwargs", "chat_template_kwargs", "score_kwargs", "adapters")
 
 
@@ -139,7 +145,7 @@ class OnnxWrapper(DistributionMethods):
         super().__init__()
         self._arguments = arguments
         self._batch_sizes = BatchSizes.from_arguments(batching, min_batch_size, max_batch_size)
-        own = {name: value for name, value in arguments.items() if name in _OPTIONS}
+        own = {name: value for name, value in arguments.items() if name in OPTIONS}
         copied = {name: dict(arguments[name] or {}) for name in ("tokenizer_kwargs", "chat_template_kwargs")}
         options = WrapperOptions(**{**own, **copied})
         given = dict(generate_kwargs or {})
@@ -234,23 +240,6 @@ class OnnxWrapper(DistributionMethods):
             raise ValueError(f"no state of an OnnxWrapper with such a generator: {error}") from error
 
     # -- what the constructor settles ----------------------------------------------------------
-
-    def __getattr__(self, name: str) -> Any:
-        """Constructor arguments can be read as attributes: `pad_output`, `num_samples`, `tokens_key`, ..."""
-        options = self.__dict__.get("options")
-        return (
-            getattr(options, name) if name in _OPTIONS and options is not None else super().__getattr__(name)
-        )
-
-    @property
-    def input_key(self) -> NestedKey:
-        """The entry that is read."""
-        return self.options.key
-
-    @property
-    def inplace(self) -> Inplace:
-        """Whether the input is updated."""
-        return self.options.overwrites
 
     @property
     def batching(self) -> bool:

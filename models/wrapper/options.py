@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 from weakref import ref
 
@@ -223,3 +223,7 @@ class WrapperOptions:
         if self.input_mode == "history":
             keys.append(self.history_key)
         return keys
+
+
+OPTIONS = frozenset(option.name for option in fields(WrapperOptions))
+"""The names of the options, which are attributes of wrappers, too."""

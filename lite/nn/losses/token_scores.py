@@ -156,6 +156,12 @@ def scored_by_distribution(
     tokens = padded_rows(td, action, IGNORED_TOKEN)
     if tokens is None:
         raise KeyError(f"the loss reads the tokens from {action!r}, which the TensorDict lacks.")
+    shape = tuple(dist.batch_shape)
+    if tuple(tokens.shape) != shape:
+        raise ValueError(
+            f"{action!r} must have the shape {shape} of the tokens that the actor scored, got "
+            f"{tuple(tokens.shape)}. {_TOKENIZED_AGAIN}"
+        )
     log_probs = dist.log_prob(tokens)
     mask = getattr(dist, "mask", None)
     mask = np.ones(log_probs.shape, bool) if mask is None else mask

@@ -16,7 +16,7 @@ from helpers.waiting import LONG
 from lite import TensorDict, lazy_stack, optim, value_and_grad
 from lite.data import LLMCollector
 from lite.models import ChatHistory, History, OnnxWrapper, Text, Tokens
-from lite.nn.losses import grpo_loss
+from lite.nn.losses import GRPOLoss, grpo_loss
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra")
 LLAMA = MODELS / "genai-llama-fp32"
@@ -59,6 +59,28 @@ def test_it_writes_what_the_wrapper_writes(mode: str, padded: bool) -> None:
         for a, b in zip(rows(ours, *key), rows(theirs, *key), strict=True):
             np.testing.assert_allclose(a, b, atol=1e-4)
             assert a.dtype == b.dtype
+
+
+def test_losses_read_the_log_probs_that_it_writes() -> None:
+    """As of a wrapper: under its own keys, at its temperature, and without the logits of all tokens."""
+    wrapper = wrap("tokens", generate=False, inplace=False, log_probs_key="scores")
+    policy = wrapper.trainable(score_kwargs={"temperature": 0.5})
+    assert (policy.log_probs_key, policy.tokens_key, policy.generate) == ("scores", "tokens", False)
+    assert (policy.input_key, policy.inplace, policy.pad_output) == (("tokens", "full"), False, False)
+    with pytest.raises(AttributeError, match="no_option"):
+        policy.no_option  # noqa: B018
+    td = wrapper(batch("tokens"), temperature=0.5)
+    td["advantage"] = np.array([1.0, -1.0, 2.0])
+    keys = {"sample_log_prob": ("scores", "full")}
+    loss = GRPOLoss(policy, entropy_bonus=False, masking_strategy="generic")
+    loss.set_keys(**keys)
+    found = loss(td)
+    np.testing.assert_allclose([found.ESS, found.kl_approx], [1, 0], atol=1e-3)
+    td["text"] = Text(full=TEXTS, batch_size=[3])
+    of_texts = GRPOLoss(wrapper.trainable(input_mode="text"), masking_strategy="generic")
+    of_texts.set_keys(**keys)
+    with pytest.raises(ValueError, match="tokenized again can give other tokens"):
+        of_texts(td)
 
 
 def test_batches_of_any_shape_and_none() -> None:
