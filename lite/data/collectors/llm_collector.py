@@ -206,8 +206,9 @@ class LLMCollector:
         if not isinstance(out, TensorDictBase) or tuple(out.batch_size) != run:
             got = getattr(out, "batch_size", type(out).__name__)
             raise ValueError(f"the policy must give a TensorDict of batch size {run}, got {got}")
-        for name, column in fields.items():
-            if name not in out:
+        for name in td.keys():  # noqa: SIM118
+            column = None if name in out else _column(td, name)
+            if column is not None:
                 out.set(name, column if own is None else _repeated(column, own, run))
         cut = self.policy.cut_off(out) if hasattr(self.policy, "cut_off") else np.zeros(run, bool)
         out = out.reshape(*shape)
@@ -333,8 +334,16 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return columns
 
 
+def _column(td: Any, name: str) -> Any:
+    """An entry of the prompts; None for rows of different shapes, which no dense batch holds."""
+    try:
+        return td.get(name)
+    except RuntimeError:
+        return None
+
+
 def _repeated(column: Any, count: int, shape: tuple[int, ...]) -> Any:
     """A column with each value repeated `count` times along a new dimension."""
     if isinstance(column, np.ndarray):
-        return np.repeat(column, count).reshape(shape)
+        return np.repeat(column, count, 0).reshape(*shape, *column.shape[1:])
     return lazy_stack([column] * count, 1)

@@ -26,8 +26,8 @@ from lite.data.replay.disk_space import DiskSpace
 from lite.data.replay.kept_file import KeptFile
 from lite.data.replay.position import Position
 from lite.data.replay.ring_file import RingFile
-from lite.data.replay.storages import PathLike, write_json
-from lite.data.replay.tensor_storage import METADATA, SINGLE, LazyTensorStorage, rows_at
+from lite.data.replay.storages import METADATA, PathLike, write_json
+from lite.data.replay.tensor_storage import SINGLE, LazyTensorStorage, rows_at
 from lite.data.replay.trees import is_tree
 
 _PATIENCE = 10.0  # seconds

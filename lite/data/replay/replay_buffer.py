@@ -605,7 +605,7 @@ class ReplayBuffer:
             checksums: write a checksum of each array of the storage, for `loads(verify=True)`.
 
         Raises:
-            NotImplementedError: a `ListStorage`.
+            NotImplementedError: a `ListStorage`, or elements that are no TensorDicts.
             ValueError: `checksums` of a storage that is written in place.
             RuntimeError: there is no data yet.
         """
@@ -653,7 +653,7 @@ class ReplayBuffer:
         self._cancel()
         with self._ahead_lock, self._storage.lock:
             if verify:
-                lite.load_memmap(root / "storage", verify=True)
+                lite.load_memmap(root / "storage" / self._storage.rows_file, verify=True)
             if of_torchrl and (root / "storage" / "index.memmap").exists():
                 self._load_rows(root / "storage")
             else:

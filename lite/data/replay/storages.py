@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lite import LazyStackedTensorDict, NestedKey, lazy_stack
+from lite import LazyStackedTensorDict, NestedKey, lazy_stack, load_memmap
 from lite._arrays.device import is_cpu
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array, Shape, as_array, is_array, stored
@@ -25,6 +25,7 @@ from lite.data.replay.position import Position
 
 PathLike = str | os.PathLike[str]
 MAX_JSON = 1 << 20
+METADATA = "storage_metadata.json"
 
 
 class Storage(ABC):
@@ -39,6 +40,9 @@ class Storage(ABC):
 
     ndim: int = 1
     max_size: int
+    rows_file: str = (
+        "."  # what `load_memmap` opens of the folder that `dumps` writes: itself, or a file of it
+    )
 
     def __init__(self, max_size: int) -> None:
         self.max_size = _count("max_size", max_size)
@@ -339,6 +343,37 @@ class LazyStackStorage(ListStorage):
     def __init__(self, max_size: int | None = None, *, stack_dim: int = 0, device: Any = None) -> None:
         super().__init__(max_size, device=device)
         self.stack_dim = stack_dim
+
+    rows_file = "rows.tdz"
+
+    def dumps(self, path: PathLike) -> None:
+        """Write the rows into the folder `path`, as one file.
+
+        Raises:
+            NotImplementedError: an element is no TensorDict.
+            RuntimeError: there is no data yet.
+        """
+        if not self._storage:
+            raise RuntimeError("Cannot save a storage that has no data yet.")
+        if not all(is_container(item) for item in self._storage):
+            super().dumps(path)
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / METADATA, {"len": len(self), "device": lazy_stack(self._storage).device})
+        lazy_stack(self._storage).memmap(folder / self.rows_file, copy_existing=True)
+
+    def loads(self, path: PathLike) -> None:
+        """Read what `dumps` wrote.
+
+        Raises:
+            FileNotFoundError, ValueError: the folder is none of these, or damaged.
+            RuntimeError: there are more rows than `max_size`.
+        """
+        device = read_json(Path(path) / METADATA).get("device")
+        rows = load_memmap(Path(path) / self.rows_file).unbind(0)
+        if device is None:  # mapped rows are on the CPU, and stack with those that come only on theirs
+            rows = [row.clone().clear_device_() for row in rows]
+        self.load_state_dict({"_storage": rows})
 
     def get(self, index: Any) -> Any:
         """The element at an int, or a lazy stack of those at a slice or a sequence of ints."""

@@ -18,7 +18,7 @@ from lite._arrays.types import Array, host_array, is_array, stored
 from lite.data.replay.columns import Columns, blank, is_container
 from lite.data.replay.next_observations import APART, NextObservations
 from lite.data.replay.position import Position
-from lite.data.replay.storages import PathLike, Storage, read_json, write_json
+from lite.data.replay.storages import METADATA, PathLike, Storage, read_json, write_json
 from lite.data.replay.trees import (
     Tree,
     as_rows_of,
@@ -30,7 +30,6 @@ from lite.data.replay.trees import (
     load_leaves,
 )
 
-METADATA = "storage_metadata.json"
 SINGLE = "_-single-tensor-_"  # the one entry of the folder of a storage that is one array
 
 

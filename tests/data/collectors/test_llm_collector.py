@@ -125,6 +125,23 @@ def test_groups() -> None:
         assert drawn(single) == drawn([first])
 
 
+def test_tensordicts_keep_their_other_entries() -> None:
+    """As the fields of other prompts, with a policy that gives each several responses, too."""
+    prompts = [
+        TensorDict({"tokens": {"prompt": np.array(ids)}, "answer": f"a{i}", "at": np.array([i, -i])})
+        for i, ids in enumerate(PROMPTS)
+    ]
+    prompts = [td.set("ragged", np.arange(1 + i)) for i, td in enumerate(prompts)]
+    for own in (None, 3):
+        batch = make(prompts, policy=Echo(own), dialog_turns_per_batch=6).next()
+        assert batch is not None
+        shape = (6,) if own is None else (2, 3)
+        expected = np.array([0, 1, 2, 3, 0, 1] if own is None else [[0] * 3, [1] * 3])
+        assert batch.batch_size == shape
+        np.testing.assert_array_equal(batch["answer"], np.char.add("a", expected.astype(str)))
+        np.testing.assert_array_equal(batch["at"], np.stack([expected, -expected], -1))
+
+
 def test_batches_end_with_the_turns_or_the_prompts() -> None:
     assert [len(batch) for batch in make(total_dialog_turns=10)] == [4, 4, 2]
     assert [len(batch) for batch in make(iter(PROMPTS[:3]), total_dialog_turns=-1)] == [3]

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from lite import LazyStackedTensorDict, TensorDict, enable_grad, lazy_stack, nn
-from lite.data import LazyStackStorage, ListStorage, ReplayBuffer, TensorDictReplayBuffer
+from lite.data import (
+    LazyStackStorage,
+    ListStorage,
+    ReplayBuffer,
+    SamplerWithoutReplacement,
+    TensorDictReplayBuffer,
+)
 from lite.data.replay.storages import read_json, write_json
 
 
@@ -55,6 +61,34 @@ def test_state_and_pickles() -> None:
 
 def ragged() -> LazyStackedTensorDict:
     return lazy_stack([TensorDict(x=np.arange(n), n={"s": f"row {n}"}) for n in (1, 3, 2)])
+
+
+def test_ragged_rows_are_dumped(tmp_path) -> None:
+    def buffer(size: int = 4) -> ReplayBuffer:
+        sampler = SamplerWithoutReplacement(shuffle=False)
+        return ReplayBuffer(storage=LazyStackStorage(size), sampler=sampler, batch_size=2)
+
+    first, other = buffer(), buffer()
+    with pytest.raises(RuntimeError, match="no data yet"):
+        first.dumps(tmp_path)
+    first.extend(ragged())
+    first.extend(ragged())  # the ring has begun anew
+    first.sample()
+    first.dumps(tmp_path)
+    other.loads(tmp_path, verify=True)
+    for _ in range(2):
+        for a, b in zip(first[:].unbind(0), other[:].unbind(0), strict=True):
+            assert (a["x"].tolist(), a["n", "s"]) == (b["x"].tolist(), b["n", "s"])
+        a, b = first.sample(), other.sample()
+        assert a["n", "s"] == b["n", "s"]
+        assert first.extend(ragged()[:2]).tolist() == other.extend(ragged()[:2]).tolist()
+    with pytest.raises(RuntimeError, match="cannot hold 4 elements"):
+        buffer(3).loads(tmp_path)
+    bad = buffer()
+    bad.extend([1, 2])
+    with pytest.raises(NotImplementedError, match="any object"):
+        bad.dumps(tmp_path)
+    assert len(other) == 4
 
 
 LISTS = [ListStorage, LazyStackStorage]
