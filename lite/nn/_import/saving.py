@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 
 from lite._files.commit import new_file
 from lite._files.onnx.arrays import dtype_of
-from lite._files.onnx.model import OperationGraph, Weight
+from lite._files.onnx.external import check_external_files
+from lite._files.onnx.model import Operation, OperationGraph, Weight
 from lite._files.onnx.reader import read_tensor
 from lite._files.onnx.wire import Buffer, fields
 from lite.nn._export.contract import contract_path
@@ -48,6 +50,13 @@ def save(source: Written, arrays: Mapping[str, Any], path: Path) -> Path:
     folder = None if source.path is None else source.path.parent
     if outside and folder is not None and path.resolve().parent == folder.resolve():
         raise ValueError(f"path must be in another folder: {sorted(outside)} are beside {source.path}.")
+    if folder is not None and path.resolve().parent != folder.resolve():
+        others = set(external_files(source.graph)) - set(outside)  # of quantised weights, say
+        check_external_files(source.path, others)
+        for file in others:
+            (path.parent / file).parent.mkdir(parents=True, exist_ok=True)
+            with open(folder / file, "rb") as whole_file, new_file(str(path.parent / file)) as target_file:
+                shutil.copyfileobj(whole_file, target_file)
     for file, parts in outside.items():
         assert folder is not None
         whole = bytearray((folder / file).read_bytes())
@@ -60,6 +69,25 @@ def save(source: Written, arrays: Mapping[str, Any], path: Path) -> Path:
     if source.path is not None and contract_path(source.path).is_file():
         _replace(contract_path(path), contract_path(source.path).read_bytes())
     return path
+
+
+def nodes_of(graph: OperationGraph) -> Iterator[Operation]:
+    """The nodes of a graph and of those in its nodes."""
+    for node in graph.nodes:
+        yield node
+        for body in node.attributes.values():
+            if isinstance(body, OperationGraph):
+                yield from nodes_of(body)
+
+
+def external_files(graph: OperationGraph) -> Iterator[str]:
+    """The files beside the model that its weights are in."""
+    bodies = [body for node in nodes_of(graph) for body in node.attributes.values()]
+    for one in (graph, *(body for body in bodies if isinstance(body, OperationGraph))):
+        for weight in one.weights.values():
+            outside = read_tensor(weight.model, weight.span).outside
+            if outside:
+                yield outside.get(b"location", b"").decode("utf-8", "replace")
 
 
 def _write_inside(content: bytearray, weight: Weight, name: str, data: NDArray[Any]) -> None:

@@ -6,7 +6,7 @@ import filecmp
 import os
 import shutil
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +16,11 @@ from lite._files.onnx import writer
 from lite._files.onnx.arrays import dtype_of
 from lite._files.onnx.external import check_external_files
 from lite._files.onnx.model import Operation, OperationGraph, read_model
-from lite._files.onnx.reader import read_tensor
 from lite._files.onnx.rewriting import with_nodes
 from lite._files.onnx.wire import Buffer, field, fields, text, varint
 from lite.nn._export.contract import contract_path
 from lite.nn._import.module import mapped
+from lite.nn._import.saving import external_files, nodes_of
 from lite.nn._lora.low_rank import matrices
 from lite.nn._lora.projections import Projection, chosen, projections
 
@@ -80,7 +80,7 @@ def add_adapter_inputs(
         raise ValueError(f"{source}: {error}") from None
     names = chosen((one.name for one in found), targets)
     changed = _with_inputs(content, graph, [one for one in found if one.name in names], rank)
-    outside = set(_files(graph))
+    outside = set(external_files(graph))
     check_external_files(source, outside)
     for name in outside:
         _copy(source.parent / name, target.parent / name)
@@ -123,11 +123,11 @@ def _with_inputs(content: Buffer, graph: OperationGraph, own: list[Projection], 
     own = [one for one in own if not optional.issuperset(matrices(one.graph_name))]
     spans, nodes = {one.span: one for one in own}, {}
     bias = _bias_of(graph)
-    for node in _nodes(graph):
+    for node in nodes_of(graph):
         if node.span in spans:
             last = bias.get(node.outputs[0], node)
             nodes[last.span] = _beside(content, last, node.inputs[0], spans[node.span].graph_name)
-    taken = {*graph.weights, *(name for node in _nodes(graph) for name in node.outputs)}
+    taken = {*graph.weights, *(name for node in nodes_of(graph) for name in node.outputs)}
     more = []
     for one in {one.graph_name: one for one in own}.values():
         dtype, any_rank = dtype_of(one.element_type), f"{one.graph_name}.rank"
@@ -148,7 +148,7 @@ def _bias_of(graph: OperationGraph) -> dict[str, Operation]:
 
     Behind it adapters are added: runtimes compute such a sum with the product, and go on doing so.
     """
-    reads = Counter(name for node in _nodes(graph) for name in node.inputs)
+    reads = Counter(name for node in nodes_of(graph) for name in node.inputs)
     reads.update(x.name for x in graph.outputs)
     found = {}
     for node in graph.nodes:
@@ -177,25 +177,6 @@ def _beside(content: Buffer, node: Operation, x: str, path: str) -> bytes:
             writer.node("Add", f"{place}/Add", [alone, added], [out], {}),
         )
     )
-
-
-def _nodes(graph: OperationGraph) -> Iterator[Operation]:
-    """The nodes of a graph and of those in its nodes."""
-    for node in graph.nodes:
-        yield node
-        for body in node.attributes.values():
-            if isinstance(body, OperationGraph):
-                yield from _nodes(body)
-
-
-def _files(graph: OperationGraph) -> Iterator[str]:
-    """The files beside the model that its weights are in."""
-    bodies = [body for node in _nodes(graph) for body in node.attributes.values()]
-    for one in (graph, *(body for body in bodies if isinstance(body, OperationGraph))):
-        for weight in one.weights.values():
-            outside = read_tensor(weight.model, weight.span).outside
-            if outside:
-                yield outside.get(b"location", b"").decode("utf-8", "replace")
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -53,6 +53,33 @@ def test_weights_beside_the_graph_and_its_contract(tmp_path: Path) -> None:
         learnt.module.save_onnx(tmp_path / "other.onnx")
 
 
+def test_files_beside_the_graph_without_a_weight_that_learns(tmp_path: Path) -> None:
+    """Such as those of quantised weights: each tensor may have a file of its own."""
+    onnx = pytest.importorskip("onnx")
+    weights = {"w": np.eye(3, dtype=np.float32), "n": np.array([1, 2])}
+    nodes = [
+        writer.node("MatMul", "", ["x", "w"], ["a"], {}),
+        writer.node("Gather", "", ["a", "n"], ["y"], {"axis": 1}),
+    ]
+    for folder in ("old", "new"):
+        (tmp_path / folder).mkdir()
+    path = tmp_path / "old" / "net.onnx"
+    onnx.save_model(
+        onnx.load_from_string(model_of(nodes, {"x": X}, ["y"], weights)), str(path),
+        save_as_external_data=True, all_tensors_to_one_file=False, size_threshold=0,
+    )  # fmt: skip
+    net = nn.from_onnx(path)
+    net.w.data[...] *= 2
+    for _ in range(2):  # what is there already is written over
+        saved = net.save_onnx(tmp_path / "new" / "net.onnx")
+        np.testing.assert_array_equal(nn.from_onnx(saved)(X), 2 * X[:, 1:])
+    names = [{file.name for file in (tmp_path / folder).iterdir()} for folder in ("old", "new")]
+    assert names == [{"net.onnx", "w", "n"}] * 2
+    (tmp_path / "old" / "n").unlink()
+    with pytest.raises(FileNotFoundError, match="'n' is missing"):
+        net.save_onnx(tmp_path / "new" / "net.onnx")
+
+
 def test_a_decoder_that_learnt_is_a_decoder_still(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     from lite.models import OnnxWrapper, Text
