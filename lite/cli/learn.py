@@ -36,7 +36,8 @@ def run(args: argparse.Namespace) -> int:
 def _learn(args: argparse.Namespace, folder: Folder, rows: Any, held_out: Any, reward: Any) -> int:
     run_state = folder.read()
     records = [] if run_state is None else folder.records(run_state.steps)
-    if run_state is not None and run_state.steps >= args.steps:
+    if run_state is not None and run_state.steps >= args.steps and folder.is_saved():
+        _write_page(args, records, folder)
         say(args, f"nothing to do: {run_state.steps} steps are in {args.output}")
         return 0
 
@@ -67,10 +68,14 @@ def _learn(args: argparse.Namespace, folder: Folder, rows: Any, held_out: Any, r
             f"{done} steps are in {args.output}, the same command goes on behind them"
         ) from None
     saved = learner.save()
-    if args.html is not None:
-        Path(args.html).write_text(learn_page(records, folder.run), encoding="utf-8")
+    _write_page(args, records, folder)
     say(args, f"what was learnt is {saved}")
     return 0
+
+
+def _write_page(args: argparse.Namespace, records: Any, folder: Folder) -> None:
+    if args.html is not None:
+        Path(args.html).write_text(learn_page(records, folder.run), encoding="utf-8")
 
 
 def _made_with(args: argparse.Namespace) -> dict[str, Any]:

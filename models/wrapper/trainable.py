@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from lite import NestedKey, TensorDict, TensorDictBase
 from lite._arrays.public import belong_to
 from lite.models.decoder.decoder import OnnxDecoder
+from lite.models.decoder.new_weights import same_in_other
 from lite.models.learning.token_log_probs import TokenLogProbs, token_log_probs_of
 from lite.models.text.data import LogProbs
 from lite.models.text.rows import TokenRows
@@ -22,7 +23,7 @@ from lite.models.wrapper.options import SCORE_OPTIONS
 from lite.models.wrapper.output import Layout, choose_target, write
 from lite.models.wrapper.sampled import read_sampled
 from lite.models.wrapper.scored import rows_with_tokens, scored_entries
-from lite.nn import LoraModule
+from lite.nn import LoraModule, from_onnx
 
 _OPTIONS = SCORE_OPTIONS | {"assistant_only"}
 
@@ -182,8 +183,8 @@ class TrainablePolicy(DistributionMethods):
         Args:
             path: of adapters a file of onnxruntime, which ends with ``.onnx_adapter``, or a folder of PEFT
                 (see `LoraModule.save_adapter`). Of other weights a folder that gets the graph with them,
-                under its own name, and the tokenizer and configuration that lie beside it: a model as any
-                other; or an ``.onnx`` file, for the graph alone (see `GraphModule.save_onnx`).
+                under its own name (of a pair both), and the tokenizer and configuration that lie beside it: a
+                model as any other; or an ``.onnx`` file, for the graph alone (see `GraphModule.save_onnx`).
             params: parameters as `learnt_params` gives them, in place of the module's own.
             qkv: for PEFT, the sizes of queries, keys and values of a layer that gives all three; by default
                 those of the model's cache.
@@ -193,8 +194,8 @@ class TrainablePolicy(DistributionMethods):
 
         Raises:
             ImportError: PEFT's files need the package safetensors.
-            ValueError: the file would be written over one that the model is of; a folder, for a model of two
-                graphs.
+            ValueError: the file would be written over one that the model is of; a weight of a pair's graph is
+                not in the other.
         """
         graph: Any = self.model.graph
         target = Path(path)
@@ -207,12 +208,21 @@ class TrainablePolicy(DistributionMethods):
             if target.suffix == ".onnx":
                 return graph.save_onnx(target)
             config = self.wrapper.model.config
-            if config.prompts is not None:
-                raise ValueError(
-                    f"path: the model is of two graphs: save one, to an .onnx file; got {path!r}"
-                )
-            graph.save_onnx(config.copy_beside(target) / config.graph.name)
+            read = config.of_prompts() or config
+            config.copy_beside(target)
+            graph.save_onnx(target / read.graph.name)
+            if read is not config:
+                self._save_other(read.graph, config.graph, target)
             return target
+
+    def _save_other(self, read: Path, other: Path, folder: Path) -> None:
+        """Write the other graph of a pair, with the weights that were learnt by that which reads prompts."""
+        weights = self.learnt_weights()
+        there = same_in_other(read, other, weights)
+        graph: Any = from_onnx(other, trainable=there.__contains__)
+        for name, known in there.items():
+            graph.weights([name])[name][...] = weights[known]
+        graph.save_onnx(folder / other.name)
 
     def _qkv(self) -> tuple[int, int, int] | None:
         """Sizes of queries, keys and values, where a layer gives all three."""

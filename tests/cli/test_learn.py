@@ -1,6 +1,8 @@
 """`lite learn`: a model that learns, goes on, and is told apart."""
 
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +41,41 @@ def test_a_run_that_goes_on_is_the_run_that_was_not_interrupted(
         patch.setattr("lite.models.OnnxDecoder.__init__", lambda *args, **options: pytest.fail("opened"))
         again = [*learn, "--output", str(parts), "--steps", "1"]
         assert "seed was 0 and is 1" in run([*again, "--seed", "1"], 1).err
-        assert run(again).out == ""  # done
+        assert run([*again, "--html", str(tmp_path / "page.html")]).out == ""  # done
+    assert "</html>" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert (parts / "steps.jsonl").read_bytes() == before
     run([*learn, "--output", str(parts), "--steps", "2"])
     assert [one["step"] for one in steps(whole)] == [0, 1, 2]
     assert steps(parts) == steps(whole)
     assert (parts / "model/model.onnx").read_bytes() == (whole / "model/model.onnx").read_bytes()
+
+
+def test_a_run_that_was_killed_behind_its_last_step_is_saved(rows: Path, tmp_path: Path, run: Run) -> None:
+    output = tmp_path / "folders" / "that are made"
+    learn = ["learn", str(rows), *SMALL, "--method", "sft", "--steps", "1", "--output", str(output)]
+    run(learn)
+    written = (output / "adapter.onnx_adapter").read_bytes()
+    for left in ("model", "state.tdz"):  # there is no model, or one that is older than the state
+        if left == "model":
+            shutil.rmtree(output / left)
+        else:
+            os.utime(output / left)
+        (output / "adapter.onnx_adapter").write_bytes(b"")
+        assert run(learn).out == ""
+        assert (output / "adapter.onnx_adapter").read_bytes() == written
+    run(["generate", "--model", str(output / "model"), "--adapter", str(output), "Copy: sun"])
+
+
+def test_a_row_beyond_the_context_is_told_before_a_step(rows: Path, tmp_path: Path, run: Run) -> None:
+    long = tmp_path / "long.jsonl"
+    row = {"prompt": "word " * 300, "answer": "a", "response": "b"}
+    long.write_text(rows.read_text(encoding="utf-8") + json.dumps(row), encoding="utf-8")
+    for method in ("grpo", "sft"):
+        learn = ["learn", str(long), *SMALL, "--method", method, "--output", str(tmp_path / method)]
+        failed = run(learn, 1)
+        assert "row 8: ids: a prompt of" in failed.err
+        assert failed.out == ""
+        assert not (tmp_path / method).exists()
 
 
 def test_what_is_wrong_is_told_before_a_model_is_opened(

@@ -12,7 +12,8 @@ from lite.cli.output_files import check_run
 from lite.data.replay.ring_file import WriterLock
 
 _STATE, _STEPS = "state.tdz", "steps.jsonl"
-_OWN = (_STATE, _STEPS, "model", WriterLock.file_name)
+MODEL = "model"  # the folder of the model that was learnt, or that takes the adapter
+_OWN = (_STATE, _STEPS, MODEL, WriterLock.file_name)
 
 
 class RunState(NamedTuple):
@@ -85,9 +86,15 @@ class Folder:
         self._lock_others_out()
         return RunState(steps, params, optimizer)
 
+    def is_saved(self) -> bool:
+        """Whether the model that a run writes at its end is not older than the state."""
+        graphs = list((self.path / MODEL).glob("*.onnx"))
+        state = (self.path / _STATE).stat().st_mtime_ns
+        return bool(graphs) and all(graph.stat().st_mtime_ns >= state for graph in graphs)
+
     def write(self, run_state: RunState) -> None:
         """Replace the state."""
-        self.path.mkdir(exist_ok=True)
+        self.path.mkdir(parents=True, exist_ok=True)
         TensorDict(
             params=run_state.params,
             optimizer=run_state.optimizer,
@@ -121,7 +128,7 @@ class Folder:
         Raises:
             ValueError: another run writes to the folder, or has written there since `read` found nothing.
         """
-        self.path.mkdir(exist_ok=True)
+        self.path.mkdir(parents=True, exist_ok=True)
         self._lock_others_out()
         if not record["step"] and (self.path / _STATE).exists():
             raise ValueError(f"--output {self.path}: another `lite learn` has written there meanwhile")

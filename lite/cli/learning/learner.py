@@ -63,7 +63,7 @@ class Learner:
         self.policy = self._learnt.policy(scorer)
         self._wrapper = self._wrapped(args.samples, temperature=args.temperature)
         self._adam = optim.AdamW(args.lr, betas=(0.9, 0.99), weight_decay=0.0)
-        self._rows = Shuffled(self._tokens(rows), args.seed)
+        self._rows = Shuffled(self._tokens(rows, args.file), args.seed)
         self._reference = None
         if args.method == "grpo" and args.kl:
             self._reference = self._learnt.reference(
@@ -88,16 +88,24 @@ class Learner:
             generate_kwargs={"max_new_tokens": self.args.max_new_tokens, **options},
         )
 
-    def _tokens(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
-        """Prompts as `LLMCollector` takes them, or rows of prompt and response."""
+    def _tokens(self, rows: Sequence[Row], file: str) -> list[dict[str, Any]]:
+        """Prompts as `LLMCollector` takes them, or rows of prompt and response.
+
+        Raises:
+            ValueError: a row does not fit the model's context, which is told before a step is taken.
+        """
         found: list[dict[str, Any]] = []
         for number, row in enumerate(rows):
             if self.args.method == "sft":
                 ids, prompt = row_of(self, row, self.args.raw)
                 found.append({"ids": ids, "prompt": prompt})
             else:
-                prompt_ids = prompt_of(row).ids(self, self.args)  # type: ignore[union-attr, arg-type]
-                found.append({"prompt_ids": prompt_ids, "row": number})
+                ids = prompt_of(row).ids(self, self.args)  # type: ignore[union-attr, arg-type]
+                found.append({"prompt_ids": ids, "row": number})
+            try:
+                self.decoder.check_ids(ids)
+            except ValueError as error:
+                raise ValueError(f"{file}, row {number + 1}: {error}") from None
         self._read = rows
         return found
 
@@ -230,7 +238,7 @@ class Learner:
 
     def held_out(self, rows: Sequence[Row]) -> float:
         """The mean reward of greedy responses; of SFT the mean log-prob of a token of the responses."""
-        read, tokens = self._read, self._tokens(rows)
+        read, tokens = self._read, self._tokens(rows, self.args.held_out)
         try:
             if self.reward is None:
                 given = _padded(tokens)

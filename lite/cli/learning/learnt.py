@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from lite.cli.learning.folder import MODEL
 from lite.cli.progress import say
 from lite.models import ModelConfig, OnnxDecoder, OnnxWrapper, TrainablePolicy
 from lite.models.decoder.adapters import LEARNT
@@ -45,7 +46,7 @@ class AllWeights:
 
     def save(self, policy: TrainablePolicy, params: Any) -> str:
         """Write what was learnt; the text says where it is."""
-        target = policy.save(self._output / "model", params)
+        target = policy.save(self._output / MODEL, params)
         return f"in {target}, a model as any other"
 
 
@@ -103,10 +104,9 @@ class Adapters(AllWeights):
         except ImportError as error:
             say(self._args, f"adapter_model.safetensors is not written: {error}")
         config = ModelConfig.from_directory(self._path, variant=self._args.variant)
-        target = config.copy_beside(self._output / "model")
+        target = config.copy_beside(self._output / MODEL)
         # By name: an adapter that it began with may have other layers than `targets` says.
-        names = [name for name, _ in policy.model.graph.named_parameters() if name.endswith(_MATRIX_A)]
-        layers = [name.removesuffix(_MATRIX_A) for name in names]
+        layers = [adapter.name for adapter in policy.model.graph._adapters()]
         add_adapter_inputs(config.graph, target / config.graph.name, targets=layers)
         return f"in {file}, an adapter of {target}"
 

@@ -50,12 +50,15 @@ def save(source: Written, arrays: Mapping[str, Any], path: Path) -> Path:
     folder = None if source.path is None else source.path.parent
     if outside and folder is not None and path.resolve().parent == folder.resolve():
         raise ValueError(f"path must be in another folder: {sorted(outside)} are beside {source.path}.")
-    if folder is not None and path.resolve().parent != folder.resolve():
+    if source.path is not None and path.resolve().parent != source.path.parent.resolve():
         others = set(external_files(source.graph)) - set(outside)  # of quantised weights, say
         check_external_files(source.path, others)
         for file in others:
             (path.parent / file).parent.mkdir(parents=True, exist_ok=True)
-            with open(folder / file, "rb") as whole_file, new_file(str(path.parent / file)) as target_file:
+            with (
+                open(source.path.parent / file, "rb") as whole_file,
+                new_file(str(path.parent / file)) as target_file,
+            ):
                 shutil.copyfileobj(whole_file, target_file)
     for file, parts in outside.items():
         assert folder is not None

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from helpers.commands import Run
 from helpers.lessons import SMALL, TIMES
+from helpers.models.real_models import MODELS
 
 from lite._files.onnx.adapters import read_adapter
 
@@ -30,6 +31,14 @@ def test_what_is_learnt_runs_as_a_model(rows: Path, tmp_path: Path, run: Run) ->
     generate = ["generate", "--model", str(output / "model"), *adapter, row["prompt"], "--json", "--quiet"]
     made = run(generate).json["responses"][0]
     assert made["response"].strip() == row["answer"]
+
+
+def test_layers_that_are_called_as_their_weights(rows: Path, tmp_path: Path, run: Run) -> None:
+    """So the parameters of their adapters have other names than in the graph, which has inputs for them."""
+    learn = ["learn", str(rows), "--method", "sft", "--prompts", "1", "--steps", "1", "--quiet"]
+    model, output = MODELS / "handmade-lora", str(tmp_path / "learnt")
+    run([*learn, "--model", str(model), "--targets", "query.*", "--output", output])
+    run(["generate", "--model", f"{output}/model", "--adapter", output, "Hi", "--max-new-tokens", "1"])
 
 
 def test_an_adapter_goes_on(rows: Path, tmp_path: Path, run: Run) -> None:

@@ -352,5 +352,19 @@ def test_it_is_saved_as_a_model_or_an_adapter(tmp_path: Any) -> None:
     assert OnnxWrapper(LLAMA, input_mode="text").trainable(lora={"adapter": file}).wrapper.adapter == "learnt"
     pytest.importorskip("safetensors")
     assert (adapted.save(tmp_path / "peft") / "adapter_model.safetensors").is_file()
-    with pytest.raises(ValueError, match="the model is of two graphs"):
-        wrap("text", MODELS / "optimum-gpt2-pair").trainable().save(tmp_path / "pair")
+
+
+@pytest.mark.parametrize("name", ["optimum-gpt2-pair", "exporter-llama-pair"])
+def test_a_pair_of_graphs_is_saved_as_one(name: str, tmp_path: Any) -> None:
+    td = batch("text")
+    wrapper = wrap("text", MODELS / name, generate_kwargs=GREEDY)
+    policy = wrapper.trainable(pad_output=True)
+    params = policy.learnt_params().data.apply(lambda x: x * np.float32(1.1))
+    with params.to_module(policy):
+        wanted = np.asarray(policy(td)["log_probs", "full"])
+    policy.sync(params)
+    saved = wrap("text", policy.save(tmp_path / "pair", params), generate_kwargs=GREEDY)
+    judge = saved.get_new_version(generate=False, inplace=False, pad_output=True)
+    np.testing.assert_allclose(judge(td)["log_probs", "full"], wanted, atol=1e-4)
+    prompts = TensorDict(text=Text(prompt=TEXTS, batch_size=[3]), batch_size=[3])
+    assert saved(prompts.copy())["text", "response"] == wrapper(prompts.copy())["text", "response"]
