@@ -107,7 +107,9 @@ def split_messages(
     return messages[:-1], messages[-1]["content"]
 
 
-def row_of(model: Loaded, record: Mapping[str, Any], raw: bool) -> tuple[NDArray[np.int64], int]:
+def row_of(
+    model: Loaded, record: Mapping[str, Any], raw: bool, system: str | None = None
+) -> tuple[NDArray[np.int64], int]:
     """Prompt and response ids in one row, and the length of the prompt.
 
     Args:
@@ -115,6 +117,7 @@ def row_of(model: Loaded, record: Mapping[str, Any], raw: bool) -> tuple[NDArray
         record: token ids "prompt_ids" and "response_ids"; or "messages" that end with an assistant's turn, or
             without it and a "response"; or the texts "prompt" and "response".
         raw: encode the prompt without a chat template.
+        system: a message put before the prompt, but not before token ids.
 
     Raises:
         ValueError: the prompt or the response has no token, or the messages end with another response.
@@ -125,12 +128,14 @@ def row_of(model: Loaded, record: Mapping[str, Any], raw: bool) -> tuple[NDArray
             raise ValueError("prompt_ids must have a token")
         return np.concatenate([prompt, response]), len(prompt)
     tokenizer = model.tokenizer
+    first = [] if system is None else [{"role": "system", "content": system}]
     if record.get("messages") is not None:
         before, text = split_messages(record["messages"], record.get("response"))
+        before = [*first, *before]
         prompt = chat_ids(tokenizer, before)
     else:
-        before, text = [{"role": "user", "content": record["prompt"]}], record["response"]
-        prompt = prompt_ids(tokenizer, record["prompt"], raw=raw)
+        before, text = [*first, {"role": "user", "content": record["prompt"]}], record["response"]
+        prompt = prompt_ids(tokenizer, record["prompt"], raw=raw, system=system)
     response = np.asarray(tokenizer.encode(text, add_special_tokens=False), np.int64)
     if not raw:
         # The end of the turn is a part of a chat response, and is scored, too.

@@ -97,7 +97,7 @@ class Learner:
         found: list[dict[str, Any]] = []
         for number, row in enumerate(rows):
             if self.args.method == "sft":
-                ids, prompt = row_of(self, row, self.args.raw)
+                ids, prompt = row_of(self, row, self.args.raw, self.args.system)
                 found.append({"ids": ids, "prompt": prompt})
             else:
                 ids = prompt_of(row).ids(self, self.args)  # type: ignore[union-attr, arg-type]

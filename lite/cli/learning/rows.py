@@ -16,6 +16,7 @@ from lite.cli.prompts import prompt_of
 from lite.models.batches.rows import is_messages, split_messages
 
 Row = Mapping[str, Any]
+_RAW_CHAT = "--raw takes prompts as they are, and 'messages' are no text"
 
 
 def read_rows(name: str, args: argparse.Namespace) -> list[Row]:
@@ -51,12 +52,13 @@ def _lines(name: str) -> Iterator[tuple[int, str]]:
 def _wrong(row: Any, args: argparse.Namespace) -> str | None:
     """The error in a row; None for a valid row."""
     if args.method == "sft":
-        return _wrong_response(row)
+        wrong = _wrong_response(row)
+        return _RAW_CHAT if wrong is None and args.raw and row.get("messages") is not None else wrong
     prompt = prompt_of(row)
     if prompt is None or not (args.raw or prompt.text.strip()):
         return "expected an object with 'prompt' (a text) or 'messages' (role and content each)"
     if args.raw and prompt.messages is not None:
-        return "--raw takes prompts as they are, and 'messages' are no text"
+        return _RAW_CHAT
     if args.reward in BUILT_IN and (
         not isinstance(row.get("answer"), str | int | float) or not str(row["answer"]).strip()
     ):

@@ -45,6 +45,7 @@ def test_a_wrong_line_is_named(tmp_path: Path) -> None:
         ({"prompt": "a", "answer": ""}, {"reward": "contains"}, "needs an 'answer'"),
         ({"prompt": "a", "answer": ["b"]}, {}, "needs an 'answer'"),
         ({"messages": [TURN], "answer": "b"}, {"raw": True}, "'messages' are no text"),
+        ({"messages": [TURN, SAID]}, {"raw": True, "method": "sft"}, "'messages' are no text"),
         ({"prompt": "a", "answer": "b"}, {"method": "sft"}, "'prompt' and 'response'"),
         ({"messages": [TURN]}, {"method": "sft"}, "must end with an assistant's turn"),
     ]

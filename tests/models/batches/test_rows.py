@@ -60,6 +60,12 @@ def test_a_row_is_prompt_and_response() -> None:
     pair, same = row_of(model, {"messages": None, "prompt": "hi", "response": "ho"}, raw=False)
     np.testing.assert_array_equal(chat, pair)
     assert begins == same
+    told = [{"role": "system", "content": "Be brief."}]
+    wanted, begins = row_of(model, {"messages": told + turns}, raw=False)
+    for record in ({"messages": turns}, {"prompt": "hi", "response": "ho"}):
+        row, start = row_of(model, record, raw=False, system="Be brief.")
+        np.testing.assert_array_equal(row, wanted)
+        assert start == begins > same
     with pytest.raises(ValueError, match="the response has no token to score"):
         row_of(model, {"prompt": "hi", "response": ""}, raw=True)
 
