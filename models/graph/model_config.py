@@ -224,6 +224,16 @@ def find_graph(model: str | Path, variant: str | None = None) -> tuple[Path, Pat
         )
     if len(files) == 1 and variant is None:
         return files[0], path
+    inner = path / "model"  # what `lite learn` wrote
+    if not files and any(inner.glob("*.onnx")):
+        raise FileNotFoundError(
+            f"model: {str(path)!r} holds no .onnx file; the model in it is {str(inner)!r}"
+        )
+    if not files and ((path / "adapter_config.json").is_file() or any(path.glob("*.onnx_adapter"))):
+        raise FileNotFoundError(
+            f"model: {str(path)!r} holds an adapter and no .onnx file: name the model that it is "
+            "for, and this as its adapter"
+        )
     names = ", ".join(str(file.relative_to(path)) for file in files)
     hint = f"several graphs ({names}): pass the file to use" if files else "no .onnx file"
     raise FileNotFoundError(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import lite
-from lite import TensorDict
+from lite import TensorDict, is_non_tensor
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array
 from lite._files.commit import finish
@@ -64,7 +64,7 @@ class LazyMemmapStorage(LazyTensorStorage):
 
     Example:
         >>> import tempfile, numpy as np
-        >>> from lite import TensorDict
+        >>> from lite import TensorDict, is_non_tensor
         >>> from lite.data import LazyMemmapStorage, TensorDictReplayBuffer
         >>> folder = tempfile.mkdtemp() + "/frames"
         >>> buffer = TensorDictReplayBuffer(storage=LazyMemmapStorage(100, scratch_dir=folder))
@@ -137,9 +137,11 @@ class LazyMemmapStorage(LazyTensorStorage):
         single = isinstance(example, np.ndarray)
         like: Any = TensorDict({SINGLE: example}, [len(example)]) if single else example
         like = blank(like, rows, lambda shape, dtype: np.broadcast_to(np.zeros((), dtype), shape))
-        if any(array.dtype == object for array in Columns(like).arrays):
+        objects = [key for key, value in like.items(True) if is_non_tensor(value)]
+        if objects:
             raise TypeError(
-                "mapped files hold numbers alone, and some entries are objects; see LazyTensorStorage."
+                f"mapped files hold numbers alone, and {', '.join(map(repr, objects))} are objects: "
+                "exclude them, or use LazyTensorStorage."
             )
         os.makedirs(folder, exist_ok=True)
         inner = math.prod(like.shape[1 : self.ndim])

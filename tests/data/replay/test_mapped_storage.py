@@ -376,3 +376,12 @@ def test_after_a_power_failure(tmp_path, monkeypatch) -> None:
     flushed.clear()
     buffer.extend(frames(9, 12))
     assert flushed == ["f", "%undo", "%ring", "%ring", *rows, "%ring", "%ring"]
+
+
+def test_entries_that_are_objects_are_named(tmp_path: Path) -> None:
+    td = TensorDict({"x": np.zeros(2), "text": {"response": ["a", "b"]}, "o": np.array(["a", None])}, [2])
+    storage = LazyMemmapStorage(2, scratch_dir=tmp_path / "rows")
+    with pytest.raises(TypeError, match=r"\('text', 'response'\).* objects: exclude them"):
+        storage.set(range(2), td)
+    storage.set(range(2), td.exclude("text", "o"))
+    assert len(storage) == 2

@@ -80,6 +80,16 @@ def test_a_single_graph_of_another_name_is_taken(tmp_path: Path) -> None:
         find_graph(tmp_path)
 
 
+def test_a_folder_of_what_was_learnt_says_where_the_model_is(tmp_path: Path) -> None:
+    (tmp_path / "adapter.onnx_adapter").touch()
+    with pytest.raises(FileNotFoundError, match="holds an adapter and no"):
+        find_graph(tmp_path)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "model.onnx").touch()
+    with pytest.raises(FileNotFoundError, match=r"the model in it is '.*model'"):
+        find_graph(tmp_path)
+
+
 def touch(folder: Path, *names: str) -> None:
     for name in names:
         (folder / name).parent.mkdir(exist_ok=True)
