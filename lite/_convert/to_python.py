@@ -108,15 +108,20 @@ def tolist(
 
     Args:
         convert_nodes: turn each element into a dict (else leave it a TensorDict).
-        convert_tensors: see `to_dict`.
+        convert_tensors: see `to_dict`; only with `convert_nodes=True`.
         tolist_first: see `to_dict`.
         as_linked_list: accepted for compatibility; the dicts are copies either way.
+
+    Raises:
+        TypeError: `convert_tensors` with `convert_nodes=False`, which leaves no dict to convert arrays in.
 
     Example:
         >>> from lite import TensorDict
         >>> TensorDict({"a": [1, 2]}, batch_size=[2]).tolist(convert_tensors=True)
         [{'a': 1}, {'a': 2}]
     """
+    if convert_tensors and not convert_nodes:
+        raise TypeError(f"convert_tensors={convert_tensors!r} needs convert_nodes=True, got False.")
     if not td.batch_size:
         if not convert_nodes:
             return td

@@ -18,9 +18,10 @@ class Adam(Optimizer):
         eps: added to the root, against division by 0.
         weight_decay: this times the parameter is added to its gradient.
         amsgrad: divide by the root of the largest mean so far.
-        foreach: taken as torch does, and ignored, as is `fused`: all parameters are stepped together anyway.
+        foreach: taken as torch does, and ignored, as are `capturable` and `fused`: all parameters are stepped
+            together anyway, on the CPU.
         maximize: go along the gradient instead of against it.
-        fused: see `foreach`.
+        capturable, fused: see `foreach`.
         decoupled_weight_decay: shrink parameters by lr * weight_decay instead, as `AdamW` does.
 
     Raises:
@@ -61,6 +62,7 @@ class Adam(Optimizer):
         *,
         foreach: bool | None = None,
         maximize: bool = False,
+        capturable: bool = False,
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
@@ -126,6 +128,7 @@ class AdamW(Adam):
         *,
         maximize: bool = False,
         foreach: bool | None = None,
+        capturable: bool = False,
         fused: bool | None = None,
     ) -> None:
         super().__init__(

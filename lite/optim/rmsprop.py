@@ -19,7 +19,8 @@ class RMSprop(Optimizer):
         weight_decay: this times the parameter is added to its gradient.
         momentum: how much of the last change is kept; 0 keeps none.
         centered: divide by the standard deviation, which takes the mean of gradients off.
-        foreach: taken as torch does, and ignored: all parameters are stepped together anyway.
+        capturable: see `foreach`.
+        foreach: taken as torch does, and ignored: all parameters are stepped together anyway, on the CPU.
         maximize: go along the gradient instead of against it.
 
     Raises:
@@ -51,6 +52,7 @@ class RMSprop(Optimizer):
         weight_decay: float = 0,
         momentum: float = 0,
         centered: bool = False,
+        capturable: bool = False,
         foreach: bool | None = None,
         maximize: bool = False,
     ) -> None:

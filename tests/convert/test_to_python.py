@@ -38,6 +38,9 @@ def test_tolist() -> None:
     assert td.tolist(convert_tensors=True) == [{"a": 1, "n": {"s": "x"}}, {"a": 2, "n": {"s": "y"}}]
     assert td.tolist()[1]["a"].shape == ()
     assert td.tolist(convert_nodes=False)[0].batch_size == ()
+    for part in (td, td[0], td[:0]):
+        with pytest.raises(TypeError, match="convert_tensors='numpy' needs convert_nodes=True"):
+            part.tolist(convert_nodes=False, convert_tensors="numpy")
     assert TensorDict({"td": td}).to_dict(tolist_first=True, convert_tensors=True) == {
         "td": [{"a": 1, "n": {"s": "x"}}, {"a": 2, "n": {"s": "y"}}]
     }
