@@ -24,6 +24,9 @@ def test_missing_entries():
         DoneStates.of_spec(Composite(done=FLAG, terminated=FLAG, truncated=FLAG)).complete(td)
         assert tuple(bool(td[name]) for name in ("done", "terminated", "truncated")) == wanted
         assert {value.shape for value in td.values()} == {(1,)}
+        steps = TensorDict({name: value.reshape(1, -1)[[0, 0]] for name, value in given.items()}, [2])
+        DoneStates.of_spec(Composite(done=FLAG, terminated=FLAG, truncated=FLAG)).complete(steps)
+        assert {value.shape for value in steps.values()} == {(2, 1)}
 
 
 def test_terminated_cannot_be_guessed():

@@ -33,6 +33,8 @@ def test_in_place_is_checked_before_anything_is_written() -> None:
         mixed.div_(2)
     with unchanged(mixed), pytest.raises(TypeError, match="float64 result into a int64"):
         mixed += 0.5
+    with unchanged(mixed), pytest.raises(TypeError, match="float64 result into a int64"):
+        mixed += np.float64(0.5)  # one operand of both leaves
     with unchanged(mixed), pytest.raises(TypeError, match="in place"):
         mixed.sigmoid_()
     with unchanged(mixed), pytest.raises(RuntimeError, match="batch size"):

@@ -46,6 +46,8 @@ def test_empty_stays_a_stack_unless_it_gets_another_batch() -> None:
     td = stack().exclude("a", "own")
     assert [part.is_empty() for part in td.empty().tensordicts] == [True, True]
     assert type(td.empty(batch_size=[7])) is TensorDict
+    nested = lazy_stack([TensorDict(n=TensorDict(a=n)) for n in (1, 2)])
+    assert [list(nested.empty(*recurse).keys()) for recurse in ((), (True,))] == [[], ["n"]]
 
 
 def test_densify_pads_ragged_leaves_on_the_side_asked_for() -> None:

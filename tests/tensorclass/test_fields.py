@@ -51,6 +51,12 @@ def test_autocast() -> None:
     assert made.count == 7
     made.inner = TensorDict(x=np.zeros(2))
     assert type(made.inner) is Inner
+    for array in (np.ones(2), 2.5, [1.5]):
+        made.array = array
+        np.testing.assert_array_equal(made.array, array)
+    for wrong, error in (("text", TypeError), (["a"], ValueError), ([[1], [2, 3]], ValueError)):
+        with pytest.raises(error, match=r"cannot convert a .* to the annotated ndarray"):
+            made.array = wrong
     with pytest.raises(ValueError, match="cannot convert a str to the annotated int"):
         made.count = "seven"
     assert made.count == 7

@@ -135,6 +135,9 @@ def test_attributes() -> None:
         del state.eta
     assert state.total() == 66
     assert state.count == 3
+    state["extra"] = {"inner": {"x": np.zeros(4)}}
+    keys = ("extra", ("extra",), ("extra", "inner"), ("extra", ("inner",)))
+    assert {type(state[key]) for key in keys} == {TensorDict}
 
 
 def test_subclasses_with_constructors() -> None:

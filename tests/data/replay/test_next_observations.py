@@ -58,6 +58,10 @@ def test_what_follows_is_kept_once() -> None:
         buffer.extend(frames(start, start + 100, 50))
     live = storage._next.at
     assert (live >= 0).sum() == 200
+    buffer = ReplayBuffer(storage=LazyTensorStorage(3, compress_next=True))
+    for step in range(3):
+        buffer.add(frames(step, step + 1)[0])
+    np.testing.assert_array_equal(buffer.storage._next.at < 0, [True, True, False])
     assert storage._next._high < 300
     assert storage.entry(("next", "obs")) is None
 

@@ -48,6 +48,7 @@ def test_a_priority_of_zero_is_never_drawn_in_float32():
 def test_new_entries_have_the_highest_priority_so_far():
     sampler = PrioritizedSampler(6, 1.0, 1.0, eps=0.0)
     assert sampler.default_priority == 1.0
+    assert repr(sampler) == "PrioritizedSampler(alpha=1.0, beta=1.0, eps=0.0, reduction=max)"
     sampler.mark_update(0)
     sampler.update_priority([1, 2], [5.0, 2.0])
     sampler.update_priority(1, 0.5)

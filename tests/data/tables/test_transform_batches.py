@@ -105,5 +105,7 @@ def test_arguments() -> None:
             TransformBatches(**given)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="the transform must be callable, got int"):
         TransformBatches(3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="the columns of a batch must have one length"):
+        TransformBatches(same, done=[1])({"id": [1], "x": [1, 2]})
     with pytest.raises(KeyError):
         TransformBatches(same)({"a": [1], "a.b": [2]})

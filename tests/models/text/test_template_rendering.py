@@ -110,6 +110,7 @@ def test_without_jinja2_the_command_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 def test_output_is_limited() -> None:
     with pytest.raises(ValueError, match="longer than 99 characters"):
         render_chat("{% for i in range(100) %}x{% endfor %}", [USER], max_chars=99)
+    assert render_chat("xxx", [USER], max_chars=3).text == "xxx"
     with pytest.raises(ValueError, match="at most"):
         render_chat("x" * (1 << 21), [USER])
 

@@ -45,6 +45,8 @@ def changed(**entries: Any) -> bytes:
 def test_what_is_written_is_read() -> None:
     np.testing.assert_equal(parse(CONTRACT.to_bytes()) == CONTRACT, True)
     np.testing.assert_equal(CONTRACT.to_bytes().count(b"\n") < 30, True)  # a tensor is a line
+    start = b'{\n  "format": "lite-onnx-contract",\n  "version": 1,\n'  # which later versions read
+    np.testing.assert_equal(CONTRACT.to_bytes()[: len(start)], start)
 
 
 def test_the_file_beside_the_graph(tmp_path: Path) -> None:

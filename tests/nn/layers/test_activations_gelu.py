@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.cases import noting
 
-from lite import nn
+from lite import grad, nn
 from lite.nn.layers.large_arrays import LARGE
 
 pytestmark = pytest.mark.compiled
@@ -45,6 +45,13 @@ class TestNumbers:
     def test_minus_infinity_gives_what_torch_gives(self, approximate, formula):
         for size in (1, LARGE):
             assert np.isnan(nn.GELU(approximate)(np.full(size, -np.inf, np.float32))).all()
+
+    def test_derivatives(self, approximate, formula):
+        for dtype, size, rtol in ((np.float64, 99, 1e-8), (np.float32, LARGE, 1e-4)):
+            x, h = np.linspace(-5, 5, size, dtype=dtype), 1e-5
+            expected = [(formula(v + h) - formula(v - h)) / (2 * h) for v in x.tolist()]
+            found = grad(lambda x: nn.GELU(approximate)(x).sum())(x)
+            np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol / 10)
 
 
 def test_views_and_read_only_arrays(rng):

@@ -14,10 +14,10 @@ from lite.data import Bounded, Composite
 from lite.nn.losses import CrossQLoss, SACLoss, SoftUpdate
 
 
-def made(**options: Any) -> SACLoss:
+def made(kind: Any = SACLoss, **options: Any) -> Any:
     options = {"target_entropy": -2.0, "generator": 0, **options}
-    loss = SACLoss(gaussian(True), [q_network(), q_network(3)], **options)
-    if loss.delay_qvalue:
+    loss = kind(gaussian(True), [q_network(), q_network(3)], **options)
+    if kind is SACLoss and loss.delay_qvalue:
         SoftUpdate(loss, tau=0.1)
     return loss
 
@@ -125,6 +125,26 @@ def test_critics_share_the_batch_where_there_are_values() -> None:
     with pytest.raises(RuntimeError, match="value_loss needs a value_network, got None"):
         made().value_loss(batch())
     assert with_values().out_keys[-1] == "loss_value"
+
+
+@each_case("kind", [SACLoss, CrossQLoss])
+def test_what_follows_is_worth_less_by_the_weighted_log_prob(kind: Any) -> None:
+    found = []
+    for alpha in (1.0, 2.0, 4.0):
+        td = batch()
+        td["next", "reward"][:] = 100.0  # so that every error has one sign
+        made(kind, alpha_init=alpha, reduction="none")(td)
+        found.append(td["td_error"])
+    np.testing.assert_allclose(found[0] - found[2], 3 * (found[0] - found[1]), rtol=1e-5)
+    assert np.ptp(found[0] - found[1]) > 0.1
+
+
+@each_case("kind", [SACLoss, CrossQLoss])
+def test_out_keys_are_what_is_written(kind: Any) -> None:
+    for reduction, logged in (("mean", {"alpha", "entropy"}), ("none", set())):
+        loss = made(kind, reduction=reduction)
+        assert set(loss.out_keys) == {"loss_actor", "loss_qvalue", "loss_alpha", *logged}
+        assert set(loss.out_keys) <= set(loss(batch()).keys())
 
 
 class _Normed(Joined):

@@ -108,6 +108,7 @@ def test_delattr_removes_from_the_registry():
 
 def test_dir_lists_registered_names():
     assert {"first", "second", "count"} <= set(dir(Net()))
+    assert not {"0", "1"} & set(dir(nn.Sequential(Net(), Net())))
 
 
 def test_names_are_checked():

@@ -30,6 +30,7 @@ def test_later_ones_by_running_averages_within_limits() -> None:
     mean, std = layer.running_mean.copy(), np.sqrt(layer.running_var + 1e-5)
     other = X + 2
     np.testing.assert_allclose(layer(other), (other - mean) / std, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(nn.BatchRenorm1d(2, warmup_steps=0, max_r=100)(X), X, rtol=1e-4, atol=1e-4)
     layer = nn.BatchRenorm1d(2, warmup_steps=1, max_r=1.5, max_d=0.5)
     layer(X)
     normal = (other - other.mean(0)) / other.std(0)

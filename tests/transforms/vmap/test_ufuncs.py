@@ -21,6 +21,8 @@ CASES: list[Case] = [
     ("power", lambda x, y: np.abs(x) ** y, (f(3), i(3))),
     ("exp", lambda x: np.exp(x), (f(2, 2),)),
     ("where of a ufunc", lambda x, m: np.add(x, 1, where=m, out=np.zeros_like(x + m)), (f(3), b(3))),
+    ("out of a ufunc", lambda x, y: np.add(x, y, out=np.zeros_like(x + y)), (f(3), f(3))),
+    ("out of a ufunc of one array", lambda x: np.exp(x, out=np.zeros_like(x)), (f(3),)),
     ("dtype of a ufunc", lambda x: np.add(x, 1, dtype=np.float32), (f(3),)),
     ("in place", add_in_place, (f(2, 3), f(3))),
     ("ufunc.outer", lambda x, y: np.subtract.outer(x, y), (f(2), f(3, 2))),
