@@ -26,6 +26,34 @@ def test_every_argument_is_explained() -> None:
         assert importlib.util.find_spec(f"lite.cli.{command}"), command
 
 
+LEARN = {
+    "evaluate_every": 0, "steps": 100, "prompts": 8, "samples": 8, "max_new_tokens": 64, "temperature": 1.0,
+    "lr": 1e-4, "alpha": 16.0, "kl": 0.0, "clip": 0.2, "iterations": 1, "batch_size": 16, "method": "grpo",
+    "reward": "exact",
+}  # fmt: skip
+DEFAULTS: dict[str, dict[str, object]] = {
+    "demo": {"prompts": 7, "samples": 4, "n_steps": 32, "gamma": 0.99, "temperature": 2.0},
+    "generate": {"samples": 1, "batch_size": 8},
+    "score": {"batch_size": 8},
+    "learn": LEARN,
+    "mismatch": {"samples": 4, "max_new_tokens": 64, "divergence": 0.1},
+    "bench": {"rounds": 15},
+    "footprint": {"repeat": 5},
+}
+
+
+def test_defaults() -> None:
+    for command in COMMANDS:
+        found = {
+            action.dest: action.default
+            for action in parser_of(command)._actions
+            if action.default not in (None, False, argparse.SUPPRESS) or type(action.default) in (int, float)
+        }
+        shared = {"seed": 0, "device": "cpu"}
+        assert {k: v for k, v in found.items() if k not in shared} == DEFAULTS.get(command, {}), command
+        assert {k: v for k, v in found.items() if k in shared}.items() <= shared.items(), command
+
+
 def test_every_example_is_a_command_line() -> None:
     for command in COMMANDS:
         assert "examples:" in parser_of(command).format_help(), command

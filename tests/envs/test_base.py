@@ -69,6 +69,16 @@ def test_steps_of_some_only():
     assert "_step" not in out
 
 
+def test_actions_for_another_batch():
+    env = CountingEnv((2,))
+    env._batch_locked = False
+    with pytest.raises(RuntimeError, match=r"batch size, \(2,\), got \(3,\)"):
+        env.rand_action(TensorDict(batch_size=[3]))
+    one = CountingEnv()
+    one._batch_locked = False
+    assert one.rand_action(TensorDict(batch_size=[3]))["action"].shape == (3, 1)
+
+
 def test_seeds_follow_torchrls_sequence():
     for limit in (2, 9):
         env = CountingEnv(limit=limit)

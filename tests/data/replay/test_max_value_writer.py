@@ -33,6 +33,14 @@ def test_one_at_a_time() -> None:
     assert buffer[:]["rank"].tolist() == [2.0, 3.0]
 
 
+def test_several_numbers_are_ranked_by_their_reduction() -> None:
+    ranks = [[9, 0, 0], [4, 4, 0], [1, 3, 2]]
+    for reduction, kept in (("sum", 0), ("mean", 0), ("max", 0), ("median", 1), ("min", 2)):
+        buffer = ReplayBuffer(storage=ListStorage(1), writer=TensorDictMaxValueWriter("rank", reduction))
+        buffer.extend(ranked(ranks))
+        assert buffer[0]["id"] == kept, reduction
+
+
 def test_refused() -> None:
     with pytest.raises(ValueError, match="reduction must be one of"):
         TensorDictMaxValueWriter(reduction="product")

@@ -71,6 +71,10 @@ def test_which_nodes_are_products_with_a_constant_matrix() -> None:
         node("Gemm", "turned", ["x", "turned"], ["b"], {"transB": 1, "alpha": 2.0}),
         node("Gemm", "of the turned input", ["z", "w"], ["c"], {"transA": 1}),
         node("Transpose", "", ["turned"], ["again"], {"perm": [1, 0]}),
+        node("Transpose", "", ["w"], ["w.T"], {}),
+        node("Transpose", "", ["w.T"], ["w.same"], {"perm": [0, 1]}),
+        node("MatMul", "by default", ["z", "w.T"], ["j"], {}),
+        node("MatMul", "of no use", ["z", "w.same"], ["k"], {}),
         node("Cast", "", ["again"], ["cast"], {"to": 1}),
         node("MatMul", "twice", ["x", "cast"], ["d"], {}),
         node("MatMul", "many", ["x", "cube"], ["e"], {}),
@@ -81,10 +85,11 @@ def test_which_nodes_are_products_with_a_constant_matrix() -> None:
         node("MatMulNBits", "bits", ["x", "bits", "scales"], ["i"], {"K": 3, "N": 4, "bits": 4,
              "block_size": 32}, "com.microsoft"),
     ]  # fmt: skip
-    model = model_of(nodes, {"x": X, "z": X.T.copy(), "given": W}, list("abcdefghi"), weights)
+    model = model_of(nodes, {"x": X, "z": X.T.copy(), "given": W}, list("abcdefghijk"), weights)
     assert [(x.name, x.inputs, x.outputs, x.turned, x.quantised, x.factor) for x in found(model)] == [
         ("plain", 3, 4, False, False, 1.0),
         ("turned", 3, 4, True, False, 2.0),
+        ("by default", 4, 3, True, False, 1.0),
         ("twice", 3, 4, True, False, 1.0),
         ("linear", 3, 4, False, True, 1.0),
         ("bits", 3, 4, True, True, 1.0),
