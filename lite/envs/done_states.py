@@ -65,7 +65,7 @@ class DoneStates:
             value = data.get(name, None)
             if value is None:
                 missing.append((name, (*lead, *shape)))
-            elif value.shape != (shape if not lead else (*lead, *shape)):
+            elif value.shape != (*lead, *shape):
                 data.set(name, value.reshape(*lead, *shape))
         for name, nested in self.nested.items():
             node = data.get(name, None)

@@ -461,7 +461,7 @@ class KLAdaptiveLR:
         Raises:
             ValueError: it is not finite.
         """
-        kl = float(kl)
+        kl = float(kl.item() if hasattr(kl, "item") else kl)
         if not math.isfinite(kl):
             raise ValueError(f"kl must be finite, got {kl}.")
         if kl > 2 * self.target_kl:

@@ -98,6 +98,45 @@ def test_of_tensordicts(name: str) -> None:
     assert type(fn(*classes, **options)) is Batch
 
 
+def test_options_of_losses() -> None:
+    d, counts = X - Y, np.arange(60.0).reshape(3, 4, 5) % 4
+    huber = np.where(np.abs(d) <= 1, d * d / 2, np.abs(d) - 0.5)
+    stirling = [0, 0, *(n * np.log(n) - n + np.log(2 * np.pi * n) / 2 for n in (2, 3))]
+    poisson = np.exp(X) - counts * X
+    for found, expected in (
+        (F.mse_loss(X, Y, weight=P), (P * d * d).sum() / P.sum()),
+        (F.l1_loss(X, Y, weight=P, reduction="sum"), (P * np.abs(d)).sum()),
+        (F.huber_loss(X, Y, weight=P), (P * huber).mean()),
+        (F.smooth_l1_loss(X, Y, beta=0), np.abs(d).mean()),
+        (F.kl_div(X, Y, log_target=True), (np.exp(Y) * (Y - X)).mean()),
+        (F.kl_div(X, Q, reduction="batchmean"), (Q * (np.log(Q) - X)).sum() / 3),
+        (F.poisson_nll_loss(X, counts), poisson.mean()),
+        (F.poisson_nll_loss(X, counts, full=True), (poisson + np.take(stirling, counts.astype(int))).mean()),
+        (F.poisson_nll_loss(P, Q, log_input=False, eps=0.5), (P - Q * np.log(P + 0.5)).mean()),
+        (
+            F.gaussian_nll_loss(X, Y, P, full=True),
+            F.gaussian_nll_loss(X, Y, P) + np.log(2 * np.pi) / 2,
+        ),
+    ):
+        np.testing.assert_allclose(found, expected)
+
+
+def test_weights_of_classes_and_smooth_labels() -> None:
+    log_probs = X - np.log(np.exp(X).sum(1, keepdims=True))
+    ids, weight, smooth = RNG.integers(4, size=(3, 5)), np.array([0.5, 1.0, 2.0, 3.0]), 0.2
+    one_hot = np.moveaxis(np.eye(4)[ids], -1, 1)
+    share = one_hot * (1 - smooth) + smooth / 4
+    each = -(log_probs * weight[:, None] * share).sum(1)
+    counts = ids != 2
+    given = {"weight": weight, "label_smoothing": smooth}
+    found = F.cross_entropy(X, ids, **given, ignore_index=2)
+    np.testing.assert_allclose(found, (each * counts).sum() / (weight[ids] * counts).sum())
+    np.testing.assert_allclose(F.cross_entropy(X, one_hot, **given), each.mean())
+    np.testing.assert_allclose(F.cross_entropy(X, ids, **given, reduction="sum"), each.sum())
+    picked = -(log_probs * weight[:, None] * one_hot).sum(1)
+    np.testing.assert_allclose(F.nll_loss(log_probs, ids, weight), picked.sum() / weight[ids].sum())
+
+
 def test_gradients_by_tensordicts() -> None:
     params, goal = TensorDict(a=X[0], b=X[1]), TensorDict(a=Y[0], b=Y[1])
     loss = lambda p: F.mse_loss(p, goal).sum(reduce=True)  # noqa: E731

@@ -46,6 +46,53 @@ def test_errors(make, error, message):
         make()
 
 
+@each_case(
+    "make",
+    [
+        lambda given: optim.ConstantLR(given, 0.25, total_iters=3),
+        lambda given: optim.LinearLR(given, 0.5, 0.2, total_iters=3),
+        lambda given: optim.CosineAnnealingLR(given, 3, eta_min=0.01),
+        lambda given: optim.LambdaLR(given, lambda step: 1 / (step + 1)),
+    ],
+)
+def test_steps_of_an_optimiser_follow_the_function(make):
+    optimizer, by_step = sgd(), make(0.1)
+    schedule = make(optimizer)
+    for step in range(10):
+        np.testing.assert_allclose(optimizer.param_groups[0]["lr"], by_step(step), rtol=1e-12)
+        assert schedule.get_last_lr() == [optimizer.param_groups[0]["lr"]]
+        schedule.step()
+
+
+def test_a_sequence_in_a_sequence():
+    def make(given):
+        inner = [optim.ConstantLR(given, 0.5, total_iters=2), optim.LinearLR(given, 0.2, total_iters=4)]
+        return optim.SequentialLR(
+            given, [optim.SequentialLR(given, inner, [3]), optim.ConstantLR(given, 1.0)], [6]
+        )
+
+    optimizer = sgd()
+    schedule, rates = make(optimizer), []
+    for _ in range(8):
+        rates += schedule.get_last_lr()
+        schedule.step()
+    np.testing.assert_allclose(rates, [0.05, 0.05, 0.02, 0.04, 0.06, 0.08, 0.1, 0.1])  # as in torch
+
+
+def test_a_rate_follows_the_divergence():
+    optimizer = sgd()
+    schedule = optim.KLAdaptiveLR(optimizer, target_kl=0.1, factor=2.0, min_lr=0.04, max_lr=0.3)
+    rates = []
+    for kl in (0.3, 0.2, 0.3, 0.01, np.array([0.04]), 0.01, 0.05, 0.0):
+        schedule.step(kl)
+        rates += schedule.get_last_lr()
+    np.testing.assert_allclose(rates, [0.05, 0.05, 0.04, 0.08, 0.16, 0.3, 0.3, 0.3])
+    again = optim.KLAdaptiveLR(sgd(), target_kl=1.0)
+    again.load_state_dict(schedule.state_dict())
+    assert again.state_dict() == schedule.state_dict()
+    assert set(again.state_dict()) == {"target_kl", "factor", "min_lr", "max_lr", "last_kl"}
+
+
 def test_what_is_saved_leads_on():
     first, second = sgd(), sgd()
     a = optim.SequentialLR(

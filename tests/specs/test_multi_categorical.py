@@ -41,6 +41,29 @@ def test_nearest_values():
     assert near.astype(int).tolist() == [0, 1, 0, 1, 0]
 
 
+def test_classes_and_vectors_of_them():
+    for classes, vectors, count in (
+        (Categorical(3, (2,)), OneHot(3, (2, 3)), 9),
+        (MultiCategorical([2, 3]), MultiOneHot([2, 3]), 6),
+        (MultiCategorical([2, 3], (4, 2)), MultiOneHot([2, 3], (4, 5)), 6**4),
+    ):
+        assert (classes.cardinality(), vectors.cardinality()) == (count, count)
+        assert vectors.to_categorical_spec() == classes
+        assert classes.to_one_hot_spec() == vectors
+        assert classes.to_categorical_spec() is classes
+        assert vectors.to_one_hot_spec() is vectors
+        drawn = classes.rand(rng=0)
+        assert classes.to_categorical(drawn) is drawn
+        coded = classes.to_one_hot(drawn)
+        assert vectors.is_in(coded)
+        assert vectors.to_one_hot(coded) is coded
+        np.testing.assert_array_equal(vectors.to_categorical(coded), drawn)
+        assert {classes.domain, vectors.domain} == {"discrete"}
+    assert Unbounded(2).domain == "continuous"
+    assert repr(MultiOneHot([2, 3])).startswith("MultiOneHot(nvec=")
+    np.testing.assert_array_equal(Unbounded(2).to_numpy([1.0, 2.0]), [1, 2])
+
+
 def test_what_is_refused():
     for make, error in (
         (lambda: OneHot(0), ValueError),

@@ -112,7 +112,6 @@ class TrajectoryIndex:
         self._stored: dict[NestedKey, bool] = {}
         self.lanes = math.prod(storage.shape[1:])
         self.rows = storage.max_size // self.lanes
-        self.written = 0
         self._clear(0)
         self.forget()
 

@@ -73,6 +73,32 @@ def test_events() -> None:
         d.IndependentTransform(d.TanhTransform(), 1)(np.array(0.0))
 
 
+def test_a_map_of_parts_of_an_event_is_as_the_map() -> None:
+    inner = d.AffineTransform(1.0, -2.0)
+    transform, x = d.IndependentTransform(inner, 1), np.linspace(-1, 1, 6).reshape(2, 3)
+    np.testing.assert_allclose(transform.inv(transform(x)), x)
+    assert (transform.bijective, transform.inv.bijective, transform.sign) == (True, True, -1)
+    assert not d.IndependentTransform(d.AbsTransform(), 1).inv.bijective
+    assert transform.forward_shape((2, 3)) == transform.inverse_shape((2, 3)) == (2, 3)
+    assert repr(transform) == f"IndependentTransform({inner!r}, 1)"
+
+
+def test_with_a_cache_the_same_array_comes_back() -> None:
+    x = np.linspace(-1, 1, 6).reshape(2, 3)
+    for plain in (
+        d.ComposeTransform([d.ExpTransform(), d.AffineTransform(0, 3.0)]),
+        d.IndependentTransform(d.ExpTransform(), 1),
+        d.ExpTransform().inv.inv,
+    ):
+        assert plain.with_cache(0) is plain
+        cached = plain.with_cache()
+        assert cached.with_cache(1) is cached
+        y = cached(x)
+        assert (cached(x) is y, cached.inv(y) is x) == (True, True)
+        assert plain.inv(plain(x)) is not x
+        np.testing.assert_allclose(plain.inv.with_cache()(y), x, atol=1e-15)
+
+
 def test_reshape() -> None:
     transform = d.ReshapeTransform((4,), (2, 2))
     x = np.arange(12.0).reshape(3, 4)
