@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from helpers.onnx_nodes import Case, check_all, numbers
+from helpers.onnx_nodes import Case, check_all, module_of, numbers
 
 CASES = [
     Case(
@@ -12,6 +12,10 @@ CASES = [
     ),
     Case("InstanceNormalization", [numbers(2, 3, 5), numbers(3), numbers(3, seed=1)]),
     Case("GroupNormalization", [numbers(2, 4, 5), numbers(4), numbers(4, seed=1)], {"num_groups": 2}),
+    Case(
+        "GroupNormalization", [numbers(2, 4, 5), numbers(2), numbers(2, seed=1)], {"num_groups": 2}, opset=18
+    ),
+    Case("SimplifiedLayerNormalization", [numbers(2, 3, 5), numbers(5)], {"axis": -1}),
     Case(
         "LayerNormalization",
         [numbers(2, 3, 5), numbers(3, 5), numbers(3, 5, seed=1)],
@@ -31,3 +35,11 @@ CASES = [
 
 def test_gradients_maps_and_graphs() -> None:
     check_all(CASES)
+
+
+def test_what_a_row_was_divided_by() -> None:
+    x, scale = numbers(2, 3, 5), numbers(5)
+    case = Case("SimplifiedLayerNormalization", [x, scale], {"axis": -1, "epsilon": 0.5}, outputs=2)
+    out, inverse = module_of(case)(x, scale)
+    np.testing.assert_allclose(inverse, 1 / np.sqrt((x * x).mean(-1, keepdims=True) + 0.5), rtol=1e-6)
+    np.testing.assert_allclose(out, x * inverse * scale, rtol=1e-6)

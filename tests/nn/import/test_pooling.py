@@ -14,6 +14,21 @@ CASES = [
         {"kernel_shape": [3, 2], "pads": [1, 0, 0, 1], "strides": [2, 2]},
     ),
     Case("AveragePool", [numbers(2, 3, 6)], {"kernel_shape": [3], "pads": [1, 1], "count_include_pad": 1}),
+    Case(
+        "MaxPool", [numbers(1, 2, 5)], {"kernel_shape": [2], "strides": [3], "pads": [0, 1], "ceil_mode": 1}
+    ),
+    *(
+        Case(
+            "MaxPool",
+            [numbers(2, 3, 6, 5)],
+            {"kernel_shape": [2, 3], "strides": [2, 1], "pads": [1, 0, 0, 1], "storage_order": order},
+            outputs=2,
+            traces=False,
+            maps=False,
+        )
+        for order in (0, 1)
+    ),
+    Case("GlobalLpPool", [numbers(2, 3, 4, 5)], {"p": 3}),
     Case("LpPool", [numbers(2, 3, 6)], {"kernel_shape": [3], "p": 2}),
     Case("GlobalAveragePool", [numbers(2, 3, 4, 5)]),
     Case("GlobalMaxPool", [numbers(2, 3, 4, 5)]),

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.onnx_nodes import Case, check_all, module_of, numbers
+from helpers.onnx_nodes import Case, check_all, model_of, module_of, numbers
+
+from lite._files.onnx import writer
+from lite.models.graph.session import open_session
 
 CASES = [
     Case("DequantizeLinear", [np.arange(8, dtype=np.uint8).reshape(2, 4), np.array([0.5, 2.0])], {"axis": 0}),
@@ -46,3 +49,26 @@ def test_large_weights_are_made_floats_in_parts(monkeypatch: pytest.MonkeyPatch)
     for most in (64, 16):  # two rows, and less than one
         monkeypatch.setattr(quantized, "BLOCK_ROWS", most)
         np.testing.assert_allclose(module_of(case)(*case.inputs), whole, rtol=1e-6)
+
+
+def test_as_a_runtime_rounds() -> None:
+    """At accuracy level 4 what is multiplied has 8 bits in each block; floats of the weight are kept."""
+    rng = np.random.default_rng(0)
+    packed, scales = rng.integers(0, 256, (7, 2, 8)).astype(np.uint8), rng.normal(size=14).astype(np.float32)
+    x, bias = rng.normal(size=(3, 30)).astype(np.float32), rng.normal(size=7).astype(np.float32)
+    x[0, :16] = 0
+    attributes = {"K": 30, "N": 7, "bits": 4, "block_size": 16}
+    case = Case("MatMulNBits", [np.eye(30, dtype=np.float32), packed, scales], attributes, "com.microsoft")
+    weight = module_of(case)(*case.inputs)  # (30, 7)
+    blocks = np.pad(x, [(0, 0), (0, 2)]).reshape(3, 2, 16)
+    step = np.abs(blocks).max(-1, keepdims=True) / 127
+    rounded = np.round(blocks / np.where(step > 0, step, 1)) * step
+    for level, read in ((0, x), (4, rounded.reshape(3, 32)[:, :30])):
+        node = writer.node(
+            "MatMulNBits", "", ["x", "w", "s", "", "", "b"], ["y"],
+            {**attributes, "accuracy_level": level}, "com.microsoft",
+        )  # fmt: skip
+        content = model_of([node], {"x": x}, ["y"], {"w": packed, "s": scales, "b": bias})
+        session = open_session("", content=content, runtime="numpy")
+        for _ in range(2):
+            np.testing.assert_allclose(session.run(None, {"x": x})[0], read @ weight + bias, 1e-4, 1e-4)
