@@ -11,7 +11,7 @@ from helpers.lazy_stacks import assert_same, ragged, regular
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lite import TensorDict, lazy_stack
+from lite import LazyStackedTensorDict, TensorDict, lazy_stack
 
 SHAPES: list[Any] = [
     lambda td: td.unsqueeze(0),
@@ -121,3 +121,18 @@ def test_exclusive_keys_of_stacks_below_dense_parts_take_part() -> None:
     assert [list(row["n"][0].keys()) for row in out.unbind(0)[0].unbind(0)] == [["x"], ["x"]]
     with pytest.raises(RuntimeError, match="exclusive keys"):
         td.to_dict()
+
+
+def test_a_stack_of_none_or_one() -> None:
+    ragged = lazy_stack([TensorDict(a=np.ones(n)) for n in (1, 2)])
+    none = ragged[:0]
+    for found, shape in (
+        (none.unsqueeze(0), (1, 0)),
+        (none.reshape(0, 3), (0, 3)),
+        (none.expand(2, 0), (2, 0)),
+        (none.unsqueeze(-1).squeeze(-1), (0,)),
+    ):
+        assert (found.batch_size, isinstance(found, LazyStackedTensorDict)) == (shape, True)
+    one = ragged[1:].squeeze(0)
+    assert (type(one), one["a"].shape) == (TensorDict, (2,))
+    assert ragged.flatten(0, 0) is ragged

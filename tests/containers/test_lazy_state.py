@@ -30,3 +30,13 @@ def test_pieces_are_views_and_entries_without_the_dimension_have_none() -> None:
     assert all(np.shares_memory(piece, array) for piece in pieces)
     assert pieces_along(array, 2) == []
     assert [td.batch_size for td in pieces_along(TensorDict(batch_size=[2, 3]), 0)] == [(3,), (3,)]
+
+
+def test_properties_that_are_set() -> None:
+    td = lazy_stack([TensorDict(a=np.ones(n)) for n in (1, 2)])
+    for locked in (True, False):
+        td.is_locked = locked
+        assert (td.is_locked, td.tensordicts[0].is_locked) == (locked, locked)
+    assert td.auto_batch_size_() is td
+    with pytest.raises(RuntimeError, match="batch size of a lazy stack follows from its parts"):
+        td.auto_batch_size_(0)

@@ -11,11 +11,27 @@ from helpers.trees import tree, unchanged
 
 from lite import TensorDict
 
+
+class Place:
+    """An index by its protocol."""
+
+    def __index__(self) -> int:
+        return 1
+
+
+class Places:
+    """Indices by NumPy's protocol."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array([0, 2])
+
+
 INDICES = [
     0, -1, np.int64(2), np.array(1), slice(1, 3), slice(None, None, -1), slice(3, None, -2), None,
     (slice(None), 1), (1, 2), (..., 0), (0, ...), (None, 1, None), [0, 2], [], range(1, 3),
     np.array([[0, 1], [2, 3]]), [True, False, True, False], np.arange(12).reshape(4, 3) % 2 == 0,
     (slice(None), [True, False, True]), ([0, 1], [2, 0]), ([0, 1], None, [2, 0]), (slice(1, 3), [0, 2]), True,
+    (slice(None), range(2, -1, -2)), Place(), (Place(), 0), (slice(None), Places()),
     False, np.True_,
 ]  # fmt: skip
 

@@ -51,8 +51,23 @@ def test_scaling_of_what_has_no_bounds():
     env = TransformedEnv(Acts(Unbounded(2)), ActionScaling(out_keys_inv=["a"], loc=1, scale=2))
     assert env.full_action_spec["a"] == Unbounded(2)
     np.testing.assert_array_equal(stepped(env, "a", np.ones(2, np.float32)), [3, 3])
+    bounded = TransformedEnv(Acts(Bounded([-1, -3], 5)), ActionScaling(loc=1, scale=2))
+    assert bounded.action_spec == Bounded([-1, -2], 2)
+    np.testing.assert_array_equal(
+        bounded.transform(TensorDict(action=np.array([3.0, -1])))["action"], [1, -1]
+    )
     with pytest.raises(RuntimeError, match="needs continuous actions"):
         _ = TransformedEnv(Acts(Categorical(3)), ActionScaling(loc=1, scale=2)).action_spec
+
+
+def test_bounds_are_asked_for_when_they_are_needed():
+    scaling = ActionScaling()
+    assert "loc=<uninitialized>, scale=<uninitialized>, standard_normal=True" in repr(scaling)
+    with pytest.raises(RuntimeError, match="loc and scale are not set"):
+        scaling.normalize(np.zeros(2))
+    env = TransformedEnv(Acts(Bounded([-2, 0], [2, 4])), scaling)
+    np.testing.assert_array_equal(env.transform.normalize(np.array([-2, 3], np.float32)), [-1, 0.5])
+    assert repr(ActionScaling(loc=1, scale=2)).startswith("ActionScaling(loc=1.0, scale=2.0, standard")
 
 
 def test_scaling_from_statistics():
@@ -81,6 +96,10 @@ def test_parts_of_each_dimension():
     one = TransformedEnv(Acts(Bounded(0, 4, ())), ActionDiscretizer(4, categorical=False))
     assert isinstance(one.action_spec, OneHot)
     assert stepped(one, "action", np.array([0, 0, 1, 0])) == 2.5
+    apart = TransformedEnv(Acts(spec), ActionDiscretizer(2, out_action_key="part", sampling=strategy.LOW))
+    assert (list(apart.full_action_spec.keys()), list(apart.full_state_spec.keys())) == (["part"], ["action"])
+    np.testing.assert_array_equal(stepped(apart, "part", np.array([1, 0])), [0, 0])
+    assert "num_intervals=2,\n    action_key=action,\n    out_action_key=part" in repr(apart.transform)
     with pytest.raises(TypeError, match="needs actions with bounds"):
         _ = TransformedEnv(Acts(Unbounded(2)), ActionDiscretizer(2)).action_spec
 
@@ -92,7 +111,20 @@ def test_projection_draws_for_classes_that_are_not_there():
     np.testing.assert_array_equal(td["action"].sum(-1), 1)
     env = TransformedEnv(Acts(OneHot(2)), projection)
     assert env.action_spec.n == 4
+    assert stepped(env, "action", np.array([0, 1, 0, 0])).tolist() == [0, 1]
+    assert repr(projection).startswith("DiscreteActionProjection(num_actions_effective=2, max_actions=4")
     np.testing.assert_array_equal(projection(TensorDict(action=np.array([0, 1])))["action"], [0, 1, 0, 0])
+
+
+def test_masked_classes():
+    class Allowing(Acts):
+        def _reset(self, tensordict, **kwargs):
+            return TensorDict(seen=np.ones(3, np.bool_))
+
+    env = TransformedEnv(Allowing(OneHot(3, dtype=np.bool_)), ActionMask(mask_key="seen"))
+    td = env.step(env.reset().set("action", np.array([True, False, True])))
+    np.testing.assert_array_equal(env.action_spec.mask, [True, False, True])
+    assert all(env.rand_action(td)["action"][1] == 0 for _ in range(20))
 
 
 def test_mask_needs_classes():

@@ -9,7 +9,7 @@ import pytest
 from helpers.cases import each_case
 
 from lite import TensorDict, nn
-from lite.data import Categorical, Composite, Unbounded
+from lite.data import Bounded, Categorical, Composite, Unbounded
 from lite.nn import QValueActor, QValueModule, ValueOperator
 from lite.nn.tensordict_modules.q_value import action_space_of, value_of_action
 
@@ -27,6 +27,29 @@ def test_rows_of_zeros_and_ones() -> None:
     np.testing.assert_array_equal(action, [[0, 1, 0]])
     np.testing.assert_array_equal(chosen, [[3.0]])
     np.testing.assert_array_equal(values, VALUES[:1])
+
+
+def test_several_choices() -> None:
+    for sizes, values, best, worth in (
+        ([3, 2], [1.0, 3.0, 2.0, 0.0, 5.0], [0, 1, 0, 0, 1], 8.0),
+        (2, [1.0, 3.0, 2.0, 0.0], [0, 1, 1, 0], 5.0),
+    ):
+        action, _, chosen = QValueModule("mult-one-hot", var_nums=sizes)(np.array([values]))
+        np.testing.assert_array_equal(action, [best])
+        np.testing.assert_array_equal(chosen, [[worth]])
+    with pytest.raises(ValueError, match="var_nums must add up to the 3 action values, got 2"):
+        QValueModule("mult-one-hot", var_nums=2)(VALUES)
+
+
+def test_shapes_and_bounds_of_a_spec() -> None:
+    spec = Categorical(3, (1,))
+    for strict, shape in (("auto", (2, 1)), (False, (2,))):
+        assert QValueModule(spec=spec, strict_shape=strict)(VALUES)[0].shape == shape
+    with pytest.raises(RuntimeError, match=r"the action must have shape \(2, 1\)"):
+        QValueModule(spec=spec)(VALUES)
+    bounded = Composite(action=Categorical(3), chosen_action_value=Bounded(0, 4, (1,), dtype=np.float64))
+    for safe, chosen in ((True, [[3], [4]]), (False, [[3], [5]])):
+        np.testing.assert_array_equal(QValueModule(spec=bounded, safe=safe)(VALUES)[2], chosen)
 
 
 def test_masks() -> None:
