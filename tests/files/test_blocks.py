@@ -94,3 +94,12 @@ def test_memory_is_given_back() -> None:
     gc.collect()
     assert len(_blocks) == count
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_sender_waits_once_at_its_exit(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(blocks, "_waits", -1)
+    monkeypatch.setattr("multiprocessing.util.Finalize", lambda *given, **_: seen.append(given[1]))
+    for _ in range(2):
+        blocks._wait_at_exit()
+    assert seen == [blocks._wait_until_fetched]

@@ -121,3 +121,15 @@ def test_unknown_options_raise_and_change_nothing() -> None:
     with pytest.raises(ValueError, match="sort_keys must be"):
         set_printoptions(sort_keys="random")
     assert repr(nested()) == full
+
+
+def test_options_for_a_function_and_again() -> None:
+    td = TensorDict(a=1)
+    options = set_printoptions(show_device=False)
+    shown = options(lambda: repr(td))
+    assert "device" in repr(td)
+    assert "device=None" not in shown()
+    options.set()
+    assert "device=None" not in repr(td)
+    options.unset()
+    assert "device=None" in repr(td)

@@ -8,6 +8,7 @@ import pytest
 from helpers.counting_env import Constant, CountingEnv, failing, unmakeable
 
 from lite import TensorDict
+from lite._processes.workers import safe_start_method
 from lite.data import Collector, MultiAsyncCollector, MultiSyncCollector
 from lite.nn import Linear, TensorDictModule
 
@@ -108,3 +109,16 @@ def test_weights_are_copied_when_they_are_given():
     np.testing.assert_array_equal(collector._weights[0]["w"], [0.0, 0.0])
     with pytest.raises(ValueError, match="one of"):
         collector.update_policy_weights_(weights, weights=weights)
+
+
+def test_processes_start_as_asked(monkeypatch):
+    class Asked(Exception):
+        pass
+
+    def context(method):
+        raise Asked(method)
+
+    monkeypatch.setattr("multiprocessing.get_context", context)
+    for given, wanted in (("spawn", "spawn"), (None, safe_start_method())):
+        with pytest.raises(Asked, match=f"^{wanted}$"):
+            MultiSyncCollector([CountingEnv], Constant(), frames_per_batch=1, mp_start_method=given)

@@ -42,6 +42,9 @@ def test_several_numbers_are_ranked_by_their_reduction() -> None:
 
 
 def test_refused() -> None:
+    assert (
+        repr(TensorDictMaxValueWriter("r", "max")) == "TensorDictMaxValueWriter(rank_key=r, reduction='max')"
+    )
     with pytest.raises(ValueError, match="reduction must be one of"):
         TensorDictMaxValueWriter(reduction="product")
     with pytest.raises(ValueError, match="ndim=1"):

@@ -45,6 +45,13 @@ def test_random_indices_are_uniform_over_what_is_filled():
     np.testing.assert_array_less(((counts - 10_000) ** 2 / 10_000).sum(), 22.5)  # chi-square, 6 degrees: 0.1%
 
 
+def test_how_much_was_shown():
+    sampler = SamplerWithoutReplacement(generator=0)
+    assert repr(sampler) == "SamplerWithoutReplacement( 0.0000% sampled)"
+    sampler.sample(filled(4), 1)
+    assert repr(sampler) == "SamplerWithoutReplacement( 75.0000% sampled)"  # what is left, as in TorchRL
+
+
 def test_without_replacement_shows_everything_once():
     sampler, storage = SamplerWithoutReplacement(generator=0), filled(10)
     for _ in range(3):

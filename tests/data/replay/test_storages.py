@@ -23,6 +23,11 @@ def test_elements_are_any_objects() -> None:
     assert storage.get(slice(1, None)) == [None, 3]
     assert storage.get(np.array([2, 2, 0])) == [3, 3, "a"]
     assert storage.get(np.array([True, False, True])) == ["a", 3]
+    assert (storage.get((0,)), storage.get(np.array(2)), storage.shape) == ("a", 3, (3,))
+    with pytest.raises(RuntimeError, match="ListStorage has one dimension, got an index of 2"):
+        storage.get((0, 1))
+    with pytest.raises(NotImplementedError, match="a ListStorage holds any object"):
+        storage.loads("folder")
     storage[1] = "b"
     assert list(storage) == ["a", "b", 3]
     assert storage.contains([0, 2, 3]).tolist() == [True, True, False]

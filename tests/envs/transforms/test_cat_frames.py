@@ -94,3 +94,13 @@ def test_a_buffer_of_single_frames() -> None:
             np.testing.assert_array_equal(batch["next", "done"], np.isin(batch["x"], [6, 11]))
             seen |= set(batch["x"].ravel().tolist())
         assert seen == {4, 5, 6, 9, 10, 11}  # of an episode of two steps there are no three frames
+
+
+def test_frames_to_come():
+    done = np.array([0, 1, 0, 0], bool)[:, None]
+    td = TensorDict({"x": np.arange(4.0)[:, None], "next": {"done": done}}, [4], names=["time"])
+    transform = CatFrames(3, -1, ["x"], ["y"], future=True, mask_key="padded")
+    out = transform(td)
+    np.testing.assert_array_equal(out["y"], [[0, 1, 1], [1, 1, 1], [2, 3, 3], [3, 3, 3]])
+    np.testing.assert_array_equal(out["padded"], [[0, 0, 1], [0, 1, 1], [0, 0, 1], [0, 1, 1]])
+    assert repr(transform) == "CatFrames(N=3, dim=-1, keys=['x'])"

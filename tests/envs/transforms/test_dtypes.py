@@ -25,5 +25,14 @@ def test_given_keys_go_one_way():
 def test_specs():
     spec = DoubleToFloat(["x"]).transform_observation_spec(Composite(x=Unbounded(2, dtype=np.float64)))
     assert spec["x"] == Unbounded(2)
+    double = Unbounded(1, dtype=np.float64)
+    whole = Composite(full_action_spec=Composite(a=double), full_state_spec=Composite(s=double))
+    given = DoubleToFloat(["r"], in_keys_inv=["a", "s"], out_keys_inv=["b", "s"])
+    inputs = given.transform_input_spec(whole)
+    assert (inputs["full_action_spec", "b"], inputs["full_state_spec", "s"]) == (Unbounded(1), Unbounded(1))
+    assert given.transform_reward_spec(Composite(r=double))["r"] == Unbounded(1)
+    assert repr(given).startswith("DoubleToFloat(in_keys=['r'], out_keys=['r'], in_keys_inv=['a', 's'], out")
+    with pytest.raises(KeyError, match="there is no spec of 'c'"):
+        DoubleToFloat(["r"], in_keys_inv=["c"]).transform_input_spec(whole)
     with pytest.raises(TypeError, match="the spec must have the dtype float64, got float32"):
         DoubleToFloat(["x"]).transform_observation_spec(spec)

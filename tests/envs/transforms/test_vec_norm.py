@@ -21,6 +21,18 @@ def test_statistics_are_weighted_sums():
     np.testing.assert_allclose(norm.scale["x"], np.sqrt(squares - mean**2))
 
 
+def test_back_and_its_state():
+    norm, other = VecNorm(["x"], ["y"], decay=0.9), VecNorm(["x"], ["y"], decay=0.9)
+    td = norm(TensorDict({"x": X}, [2]))
+    np.testing.assert_allclose(norm.denorm(td.exclude("x"))["x"], X)
+    assert norm.denorm(td.exclude("x", "y")).is_empty()
+    for _ in range(2):  # statistics that are not there, and are
+        other.set_extra_state(norm.get_extra_state())
+        np.testing.assert_array_equal(other.loc["y" if "y" in other.loc else "x"], X.mean(0))
+    assert norm.standard_normal is True
+    assert repr(norm).startswith("VecNorm(decay=0.9000,eps=0.0001, in_keys=['x'], out_keys=['y']")
+
+
 def test_frozen_and_not():
     norm = VecNorm(["x"], decay=1.0)
     with pytest.raises(RuntimeError, match="VecNorm has no statistics yet"):

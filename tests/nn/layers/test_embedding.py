@@ -25,3 +25,12 @@ def test_max_norm_shortens_the_rows_that_are_read() -> None:
 def test_what_is_no_row() -> None:
     with pytest.raises(IndexError):
         nn.Embedding(5, 3)(np.array([5]))
+
+
+def test_options_are_shown() -> None:
+    for options in (
+        "",
+        ", padding_idx=0, max_norm=1.0, sparse=True",
+        ", norm_type=1.0, scale_grad_by_freq=True",
+    ):
+        assert repr(eval(f"nn.Embedding(5, 3{options})")) == f"Embedding(5, 3{options})"

@@ -39,3 +39,12 @@ def test_a_first_layer_finds_out_its_size(layer: type[nn.Module], lazy: str) -> 
     for other in (nn.Conv1d, nn.Bilinear):
         with pytest.raises(KeyError, match="has no lazy form"):
             nn.MLP(None, 2, layer_class=other)
+
+
+def test_one_bias_at_the_end_and_dropout() -> None:
+    net = nn.MLP(3, 2, num_cells=[4], single_bias_last_layer=True, dropout=0.5).eval()
+    net[-1].bias.data[...] = 7.0
+    x = np.ones((5, 3), np.float32)
+    np.testing.assert_allclose(net(x), np.tanh(net[0](x)) @ net[3].weight.data.T + 7, rtol=1e-6)
+    assert net[1].p == 0.5
+    assert type(net * 2) is nn.Sequential

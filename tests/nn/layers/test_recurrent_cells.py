@@ -97,3 +97,12 @@ def test_gradients_of_maps(kind: Any, rng: np.random.Generator) -> None:
             wanted = np.stack([found[key] for found in expected])
             np.testing.assert_allclose(of_each[key], wanted, rtol=1e-4, atol=1e-5)
             np.testing.assert_allclose(of_sum[key], wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_options_are_shown() -> None:
+    for cell, text in (
+        (nn.RNNCell(2, 3), "RNNCell(2, 3)"),
+        (nn.RNNCell(2, 3, False, "relu"), "RNNCell(2, 3, bias=False, nonlinearity=relu)"),
+        (nn.LSTMCell(2, 3), "LSTMCell(2, 3)"),
+    ):
+        assert repr(cell) == text

@@ -29,6 +29,26 @@ def test_the_penalty_is_the_divergence() -> None:
     assert factors == [0.5, 1.0, 1.0, 1.0, 2.0]
 
 
+def test_beta_starts_anew() -> None:
+    loss = KLPENPPOLoss(gaussian(), critic(), beta=3.0)
+    loss.beta[...] = 7.0
+    loss.reset()
+    assert loss.beta == 3.0
+
+
+def test_divergences_without_a_formula_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> None:
+        raise NotImplementedError
+
+    policy = gaussian()
+    td = policy(transitions(6, advantage=np.zeros((6, 1)), value_target=np.zeros((6, 1))))
+    td["loc"] = td["loc"] + 0.5
+    exact = KLPENPPOLoss(policy, critic())(td)["kl"]
+    monkeypatch.setattr("lite.nn.losses.kl_ppo.kl_divergence", missing)
+    drawn = KLPENPPOLoss(policy, critic(), samples_mc_kl=20_000, generator=0)(td)["kl"]
+    np.testing.assert_allclose(drawn, exact, atol=0.05)
+
+
 def test_beta_counts_as_it_was_for_the_gradient() -> None:
     def gradient(**options: float) -> np.ndarray:
         policy = gaussian()

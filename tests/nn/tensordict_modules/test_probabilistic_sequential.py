@@ -116,6 +116,19 @@ def test_composite_distributions_are_given_the_samples_before() -> None:
         _ = seq.log_prob_key
 
 
+def test_samples_of_samples() -> None:
+    seq = ProbSeq(
+        head(),
+        prob("u", num_samples=2, default_interaction_type="random"),
+        Mod(lambda u: (u, np.ones_like(u)), ["u"], ["loc", "scale"]),
+        prob("v", num_samples=(4, 5)),
+    )
+    assert seq.num_samples == (4, 5, 2)
+    assert seq(data())["v"].shape == (4, 5, 2, 3)
+    assert (type(seq[:2]), type(seq[:1]), type(seq[2:])) == (ProbSeq, Seq, ProbSeq)
+    assert seq[:2].default_interaction_type.name == "RANDOM"
+
+
 def test_errors() -> None:
     with pytest.raises(ValueError, match="must have at least one module"):
         ProbSeq([])

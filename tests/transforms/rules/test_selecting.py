@@ -121,6 +121,8 @@ VMAP_CASES: list[Case] = [
     ("nonzero of as many", lambda x: np.nonzero(x > np.median(x))[0], (f(5),)),
     ("flatnonzero", lambda x: np.flatnonzero(x > np.median(x)), (f(5),)),
     ("copyto", written_to_copy(lambda x, y, m: np.copyto(x, y, where=m)), (f(2, 3), f(3), b(2, 1))),
+    ("put", written(lambda x, k, y: np.put(x, k, y)), (f(2, 3), i(2), f(2))),
+    ("put into a view", written(lambda x, y: np.put(x.T, np.array([0, 3]), y)), (f(2, 3), f(2))),
     ("putmask", written_to_copy(lambda x, m: np.putmask(x, m, 3.0)), (f(2, 3), b(2, 3))),
 ]
 
