@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -103,15 +104,25 @@ def _in_place(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, kwargs: dict[s
     targets = tuple(None if target is None else target.value for target in out)
     if where is not True:
         kwargs = {**kwargs, "where": level.align(where, ndim)}
-    ufunc(*[level.align(x, ndim) for x in inputs], out=targets, **kwargs)
-    return out[0] if len(out) == 1 else out
+    found = ufunc(*[level.align(x, ndim) for x in inputs], out=targets, **kwargs)
+    made = found if type(found) is tuple else (found,)
+    return _outputs(
+        out, [level.wrap(x) if target is None else x for target, x in zip(out, made, strict=True)]
+    )
 
 
-def _write(out: Any, result: object) -> Any:
-    for target, value in zip(out, result if type(result) is tuple else (result,), strict=True):
+def _write(out: Any, result: Any) -> Any:
+    results = result if type(result) is tuple else (result,)
+    for target, value in zip(out, results, strict=True):
         if target is not None:
             target[...] = value
-    return out[0] if len(out) == 1 else out
+    return _outputs(out, results)
+
+
+def _outputs(out: Any, results: Iterable[Any]) -> Any:
+    """What a ufunc returns: its `out`, and results where that has None."""
+    given = tuple([new if target is None else target for target, new in zip(out, results, strict=True)])
+    return given[0] if len(given) == 1 else given
 
 
 def _core(level: Level, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -17,9 +17,11 @@ from helpers.cases import each_case, noting
 
 from lite import NonTensorData, TensorDict, stack
 from lite.nn import (
+    CompositeDistribution,
     InteractionType,
     ProbabilisticTensorDictModule,
     interaction_type,
+    set_composite_lp_aggregate,
     set_interaction_type,
     set_skip_existing,
 )
@@ -319,3 +321,31 @@ def test_repr() -> None:
         f"    distribution_class={Normal},\n    distribution_kwargs={{}},\n"
         "    default_interaction_type=random,\n    num_samples=(2,))"
     )
+
+
+@each_case("sums", [True, False])
+def test_log_probs_of_several_samples(sums: bool) -> None:
+    with set_composite_lp_aggregate(sums):
+        module = ProbabilisticTensorDictModule(
+            ["params"],
+            ["a", "b"],
+            distribution_class=CompositeDistribution,
+            distribution_kwargs={"distribution_map": {"a": Normal, "b": Normal}},
+            return_log_prob=True,
+            default_interaction_type="random",
+            generator=0,
+        )
+        td = module(TensorDict(params=TensorDict(a=params(3), b=params(3))))
+        dist = module.get_dist(td)
+        each = {name: dist.dists[name].log_prob(td[name]) for name in "ab"}
+        found = module.log_prob(td.exclude("a_log_prob", "b_log_prob"))
+        again = module(td.select("params", "a", "b"), _requires_sample=False)
+        for name in "ab":
+            np.testing.assert_allclose(again[f"{name}_log_prob"], each[name])
+        if sums:
+            np.testing.assert_allclose(
+                [found, again["sample_log_prob"]], [sum(map(np.sum, each.values()))] * 2
+            )
+        else:
+            assert sorted(found.keys()) == ["a_log_prob", "b_log_prob"]
+            np.testing.assert_allclose(found["b_log_prob"], each["b"])

@@ -198,6 +198,18 @@ def test_draws_of_its_own(tmp_path: Path) -> None:
     assert 10 < np.count_nonzero(one) < 90
 
 
+def test_dicts_of_arrays(tmp_path: Path) -> None:
+    step = lite.jit(lambda given: {"y": given["x"] * 2, "z": (given["n"]["k"] + 1, 3, given["x"])}, threads=1)
+    given = {"x": np.arange(2.0), "n": {"k": np.zeros(3)}}
+    step.lower(given).save(tmp_path / "step.onnx")
+    again = lite.load_step(tmp_path / "step.onnx", threads=1)
+    np.testing.assert_equal(again(given), {"y": [0, 2], "z": (np.ones(3), 3, [0, 1])})
+    with pytest.raises((TypeError, ValueError), match=r"dict\('x', 'n'\)"):
+        again(3)
+    with pytest.raises(TypeError, match=r"dicts whose keys are texts, got \[1\]"):
+        lite.jit(lambda given: given[1], threads=1).lower({1: given["x"]}).save(tmp_path / "other.onnx")
+
+
 def test_objects_are_not_written(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="without objects such as"):
         lite.jit(lambda x, kind: x).lower(np.ones(2), float).save(tmp_path / "step.onnx")

@@ -103,6 +103,21 @@ VMAP_CASES: list[Case] = [
     ("isclose with nan", lambda x, y: np.isclose(x, y, equal_nan=True), (nan(9), nan(9))),
     ("allclose", lambda x, y: np.allclose(x, y, atol=1.0), (f(2), f(2))),
     ("array_equal", lambda x, y: np.array_equal(x, y), (i(1), i(1))),
+    ("array_equal of other shapes", lambda x: np.array_equal(x, np.ones(3)), (f(2),)),
+    (
+        "questions",
+        lambda x: (
+            x
+            * (
+                8 * np.can_cast(x, np.float32, "same_kind")
+                + 4 * np.can_cast(x, np.float32)
+                + 2 * np.iscomplexobj(x)
+                + np.isrealobj(x)
+            )
+        ),
+        (f(2),),
+    ),
+    ("memory", lambda x: x * (2 * np.shares_memory(x, x[1:]) + np.may_share_memory(x, x + 1)), (f(2),)),
     ("isposinf", lambda x: np.isposinf(x), (f(3),)),
     ("astype", lambda x: x.astype(np.float32), (f(3),)),
 ]
@@ -123,6 +138,10 @@ def test_where_and_clip() -> None:
 @pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")  # from NumPy 2.5 on
 def test_rounding() -> None:
     check_graph(lambda x: (np.round(x), np.round(x, 1), np.fix(x), x.round()), numbers(5, 3) * 5, rtol=1e-6)
+
+
+def test_whole_numbers_stay() -> None:
+    check_graph(lambda x: (np.round(x), np.nan_to_num(x)), np.arange(-2, 3))
 
 
 def test_what_is_not_finite() -> None:
