@@ -47,9 +47,7 @@ def infer_size(sizes: Shape, numel: int) -> Shape:
         raise RuntimeError(f"only one dimension can be inferred, got sizes {sizes}.")
     if unknown and known and numel % known == 0:
         return tuple(numel // known if n == -1 else n for n in sizes)
-    if unknown or known != numel:
-        raise RuntimeError(f"shape {sizes} is invalid for a batch of {numel} elements.")
-    return sizes
+    raise RuntimeError(f"shape {sizes} is invalid for a batch of {numel} elements.")
 
 
 def parse_batch_size(batch_size: Sequence[int] | int | None) -> Shape:

@@ -19,6 +19,21 @@ def test_a_spec_that_is_assigned_stands_at_its_name():
     assert env.action_spec is env.full_action_spec  # TorchRL gives the leaf only where it is called "action"
 
 
+def test_whole_specs_are_assigned_by_either_name():
+    env, spec = CountingEnv((2,)), Composite({("arm", "x"): Unbounded((2, 3))}, shape=2)
+    for kind in ("observation", "action", "state", "reward", "done"):
+        given = (
+            Composite({("arm", "x"): Categorical(2, (2, 1), dtype=np.bool_)}, shape=2)
+            if kind == "done"
+            else spec
+        )
+        setattr(env, f"full_{kind}_spec", given)
+        assert getattr(env, f"full_{kind}_spec")["arm", "x"] == given["arm", "x"]
+    env.state_spec = None
+    assert env.full_state_spec == Composite(shape=2)
+    assert env.set_spec_lock_() is env
+
+
 def test_specs_of_one_environment():
     env = CountingEnv((2, 3))
     assert env.action_spec_unbatched == Bounded(-1, 1, (1,))

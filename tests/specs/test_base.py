@@ -30,6 +30,18 @@ def safe(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(1 if size < 0 else size for size in shape)
 
 
+def test_other_names() -> None:
+    for spec in SPECS:
+        drawn = spec.rand(rng=0)
+        assert spec.contains(drawn)
+        assert spec.is_in(spec.zeros(3)) == spec.is_in(spec.zero(3))
+    spec = Bounded([0, 5], [3, 9], dtype=np.int32)
+    for found, value in ((spec.zeros(3), 0), (spec.ones(3), 1)):
+        np.testing.assert_array_equal(found, np.full((3, 2), value), strict=False)
+    text = NonTensor((), example_data="s")
+    assert (text.encode("a"), text.to_numpy("b")) == ("a", "b")
+
+
 def test_what_is_drawn_is_in() -> None:
     for spec, shape in itertools.product(SPECS, ((), (5,), (2, 0))):
         for value in (spec.rand(shape, rng=0), spec.sample(shape, rng=np.random.default_rng(1))):

@@ -211,3 +211,11 @@ def test_sizes_and_dims_by_keyword(name: str, lazy: bool) -> None:
     for args in (value, (value,)):
         with pytest.raises(TypeError, match=keyword):
             method(*args, **{keyword: value})
+
+
+def test_sizes_by_their_functions() -> None:
+    td = tree()
+    assert (td.dim(), td.ndimension(), td.size(), td.size(1), td.size(-2)) == (2, 2, (4, 3), 3, 4)
+    for sizes, message in (((-1, -1), "only one dimension"), ((5, -1), "is invalid"), ((-2, -6), "only one")):
+        with pytest.raises(RuntimeError, match=message):
+            td.reshape(*sizes)

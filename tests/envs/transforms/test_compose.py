@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lite import TensorDict
-from lite.data import MultiStepTransform, Unbounded
+from lite.data import Bounded, Composite, MultiStepTransform, Unbounded
 from lite.envs import Compose, RewardClipping, RewardScaling, SqueezeTransform, UnsqueezeTransform
 
 
@@ -19,6 +19,17 @@ def test_order():
     assert (both.in_keys, both.out_keys) == (["x", "y"], ["x", "y"])
     assert Compose(transforms=[RewardClipping(-1, 1)]).in_keys == ["reward"]
     assert len(Compose([RewardClipping(-1, 1)])) == 1
+
+
+def test_specs_go_through_each():
+    both = Compose(UnsqueezeTransform(-1, in_keys=["x"]), RewardScaling(1, 2), RewardClipping(-1, 1))
+    reward, other = Unbounded(1), Unbounded(2)
+    assert both.transform_reward_spec(Composite(reward=reward))["reward"] == Bounded(-1, 1, (1,))
+    for name in ("action", "done", "state"):
+        spec = Composite(a=other)
+        assert getattr(both, f"transform_{name}_spec")(spec.clone()) == spec
+    td = both._call(TensorDict(x=np.ones(2), reward=np.full(1, 3.0)))
+    assert (td["x"].shape, td["reward"]) == ((2, 1), 1)
 
 
 def test_as_a_list():

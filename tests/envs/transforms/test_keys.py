@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
+from helpers.counting_env import CountingEnv
 
 from lite import TensorDict
 from lite.data import Composite, Unbounded
-from lite.envs import ExcludeTransform, RenameTransform, SelectTransform
+from lite.envs import ExcludeTransform, RenameTransform, SelectTransform, TransformedEnv
 
 
 def test_rename():
@@ -39,6 +40,29 @@ def test_specs():
     assert spec.keys(True, True) == [("full_observation_spec", "a")]
     spec = RenameTransform(["reward"], ["r"], create_copy=True).transform_output_spec(outputs())
     assert spec["full_reward_spec"].keys() == ["reward", "r"]
+
+
+def test_what_is_kept_and_dropped():
+    td = TensorDict(a=1, b=2, reward=3.0, done=True)
+    for transform, once, inverse in (
+        (ExcludeTransform("a"), ["b", "done", "reward"], ["a", "b", "done", "reward"]),
+        (ExcludeTransform("a", inverse=True), ["a", "b", "done", "reward"], ["b", "done", "reward"]),
+        (SelectTransform("a"), ["a", "done", "reward"], ["a", "b", "done", "reward"]),
+        (SelectTransform("a", keep_dones=False), ["a", "reward"], ["a", "b", "done", "reward"]),
+        (SelectTransform("a", keep_rewards=False), ["a", "done"], ["a", "b", "done", "reward"]),
+    ):
+        for found in (transform(td), transform._reset(td, td.copy()), transform._call(td)):
+            assert sorted(found.keys()) == once
+        assert sorted(transform.inv(td).keys()) == inverse
+    assert ExcludeTransform("a", inverse=True).transform_output_spec(outputs()) == outputs()
+
+
+def test_a_state_stays():
+    env = CountingEnv()
+    env.state_spec = Composite(memory=Unbounded(1))
+    whole = TransformedEnv(env, SelectTransform("other"))
+    td = TensorDict(memory=1, observation=2, reward=3, done=True, terminated=False)
+    assert sorted(whole.transform._call(td).keys()) == ["done", "memory", "reward", "terminated"]
 
 
 def test_bad_keys():

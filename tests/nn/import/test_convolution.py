@@ -22,6 +22,10 @@ CASES = [
         [numbers(1, 4, 3, 3), numbers(4, 3, 2, 3, seed=1), numbers(6)],
         {"group": 2, "strides": [2, 2], "output_padding": [1, 0]},
     ),
+    Case("Conv", [numbers(1, 2, 5), numbers(3, 2, 2, seed=1)], {"auto_pad": "VALID", "strides": [2]}),
+    Case(
+        "ConvTranspose", [numbers(1, 2, 3), numbers(2, 3, 2, seed=1)], {"auto_pad": "VALID", "strides": [2]}
+    ),
     Case("ConvTranspose", [numbers(1, 2, 3, 3), numbers(2, 1, 1, 1, seed=1)], {"pads": [1, 0, 1, 0]}),
 ]
 

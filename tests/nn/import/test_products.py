@@ -8,6 +8,7 @@ CASES = [
     Case("MatMul", [numbers(2, 3, 4), numbers(4, 2, seed=1)]),
     Case("MatMul", [numbers(4), numbers(2, 4, 3, seed=1)]),
     Case("Gemm", [numbers(3, 4), numbers(2, 4, seed=1), numbers(2, seed=2)], {"transB": 1}),
+    Case("Gemm", [numbers(3, 4), numbers(4, 2, seed=1)], {"alpha": 0.5}),
     Case(
         "Gemm",
         [numbers(4, 3), numbers(4, 2, seed=1), numbers(3, 1)],

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from helpers.cases import each_case
 
-from lite import NonTensorData, TensorDict, is_tensor_collection, lazy_stack, nn
+from lite import NonTensorData, TensorDict, enable_grad, is_tensor_collection, lazy_stack, nn
 from lite._tensordict import TensorDictBase
 from lite.nn import Parameter, TensorDictParams
 
@@ -211,6 +211,21 @@ def test_copies_keep_kinds_ties_and_mode() -> None:
     assert type(shallow) is TensorDictParams
     assert shallow["a"] is tied
     assert names(params) == ["a"]  # tied leaves appear once
+
+
+def test_gradients_are_asked_for_and_removed() -> None:
+    params = TensorDictParams(TensorDict(a=np.ones(2), n=TensorDict(b=np.ones(1))))
+    assert params.to("cpu").to("cpu").device == "cpu"
+    assert params.requires_grad_(False) is params
+    assert [p.requires_grad for p in params.parameters()] == [False, False]
+    params.requires_grad_()
+    with enable_grad():
+        (params["a"].sum() * 3 + params["n", "b"].sum()).backward()
+    np.testing.assert_array_equal(params["a"].grad, [3, 3])
+    assert params.zero_grad(set_to_none=False) is params
+    np.testing.assert_array_equal(params["a"].grad, [0, 0])
+    params.zero_grad()
+    assert params["a"].grad is None
 
 
 def test_casts() -> None:

@@ -23,6 +23,15 @@ def test_loops_warn_once_and_name_the_function() -> None:
         np.testing.assert_array_equal(vmap(lambda v: np.apply_over_axes(np.sum, v, [0]))(x), out)
 
 
+def test_loops_give_tuples_as_the_function_does() -> None:
+    _warned.add("numpy.histogram")
+    rows = np.array([[0.0, 1.0, 1.0], [0.0, 0.0, 4.0]])
+    counts, edges = vmap(lambda row: np.histogram(row, 2))(rows)
+    for i, row in enumerate(rows):
+        np.testing.assert_array_equal(counts[i], np.histogram(row, 2)[0])
+        np.testing.assert_array_equal(edges[i], np.histogram(row, 2)[1])
+
+
 def test_loops_need_results_of_one_shape() -> None:
     _warned.add("numpy.unique")
     with pytest.raises(ValueError, match=r"numpy\.unique gives arrays of different shapes"):
