@@ -125,6 +125,13 @@ def test_operations_on_the_batch_leave_it_alone(op: Any) -> None:
     assert nested["n"].get("u").batch_size == nested["n"].batch_size
 
 
+def test_its_batch_size_is_told() -> None:
+    first = UnbatchedTensor(np.ones(2), batch_size=[3])
+    second = UnbatchedTensor(first)
+    first.batch_size = (4,)
+    assert (first.batch_size, second.batch_size) == ((4,), (3,))
+
+
 def test_views_share_the_memory() -> None:
     td = make(4, 3)
     for out in (td[0], td.reshape(12), td.expand(2, 4, 3), stack([td, td]), lazy_stack([td, td]), td.sum(0)):

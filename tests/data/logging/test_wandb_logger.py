@@ -54,6 +54,7 @@ def test_steps_of_each_group(calls: Calls) -> None:
     found = logger.log_metrics({"train/lr": np.float32(0.5), "reward": np.array([3])})
     logger.log_scalar("reward", 4.0, step=99, override_global_step=True)
     logger.log_metrics({"step": 50, "reward": 5})
+    logger.log_scalar("reward", 6.0)
     rows = [(args[0], words) for name, args, words in calls.seen if name == "log"]
     assert rows == [
         ({"train/loss": 1.0, "train/step": 0}, {"commit": True}),
@@ -61,6 +62,7 @@ def test_steps_of_each_group(calls: Calls) -> None:
         ({"train/lr": 0.5, "reward": 3, "train/step": 11, "step": 0}, {}),
         ({"reward": 4.0}, {"step": 99, "commit": True}),
         ({"step": 50, "reward": 5}, {}),
+        ({"reward": 6.0, "step": 51}, {"commit": True}),
     ]
     assert found == {"train/lr": 0.5, "reward": 3}
     told = [(args[0], words) for name, args, words in calls.seen if name == "define_metric"]

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
+from helpers.counting_env import CountingEnv
 
 from lite import TensorDict
-from lite.data import Bounded, Unbounded
-from lite.envs import ObservationNorm, RewardScaling
+from lite.data import Bounded, Composite, Unbounded
+from lite.envs import ObservationNorm, RewardScaling, TransformedEnv
 from lite.envs.transforms.affine import in_common_dtype
 
 
@@ -46,6 +47,21 @@ def test_statistics_have_to_be_there():
         norm.init_stats(2, (0, 1), 2)
     norm.load_state_dict(ObservationNorm(np.ones(2), np.ones(2), ["x"]).state_dict())
     np.testing.assert_array_equal(norm(TensorDict(x=np.ones(2)))["x"], [2, 2])
+
+
+def test_statistics_of_rollouts():
+    for standard in (True, False):
+        norm = ObservationNorm(in_keys=["observation"], standard_normal=standard)
+        env = TransformedEnv(CountingEnv(limit=9), norm)
+        norm.init_stats(5)
+        loc, scale = (2.0, np.sqrt(2.5)) if standard else (-2 / np.sqrt(2.5), 1 / np.sqrt(2.5))
+        np.testing.assert_allclose([norm.loc, norm.scale], [[loc], [scale]], rtol=1e-6)
+        expected = -loc / scale if standard else loc
+        np.testing.assert_allclose(env.reset()["observation"], [expected], rtol=1e-6)
+    spec = Composite(a=Bounded(0, 4, (1,)))
+    halved = ObservationNorm(2.0, 2.0, in_keys_inv=["a"], in_keys=[], standard_normal=True)
+    for kind in ("action", "state"):
+        assert getattr(halved, f"transform_{kind}_spec")(spec)["a"] == Bounded(-1, 1, (1,))
 
 
 def test_rewards_with_bounds():

@@ -44,6 +44,7 @@ SHAPES = [
     ((1, 1), 1),
     ((5, 900), 1),
     ((600, 40), 0),
+    ((7, 300), 0),
     ((3, 50, 20), 1),
 ]
 
@@ -85,3 +86,9 @@ def test_on_threads_parts_meet(both: Any) -> None:
         )
         for one, other in zip(compiled, plain, strict=True):
             np.testing.assert_allclose(other, one, 1e-9, 1e-9)
+
+
+def test_only_ratios_below_the_least_are_0() -> None:
+    least = np.float32(-86)
+    found = plain_returns._ratios(np.array([-86, -87], np.float32), np.zeros(2, np.float32), least)
+    np.testing.assert_array_equal(found, [np.exp(least), 0])

@@ -69,6 +69,22 @@ def test_log_probs_leave_the_sample_alone() -> None:
     assert sorted(sample.keys()) == ["a", "b"]
 
 
+def test_sums_are_written_where_they_are_asked_for() -> None:
+    dist = two()
+    sample = dist.sample(rng=0)
+    for call, end, single in (
+        (lambda **options: dist.log_prob_composite(sample.copy(), **options), "log_prob", "sample_log_prob"),
+        (dist.entropy_composite, "entropy", "entropy"),
+    ):
+        each = {f"a_{end}", f"b_{end}"}
+        assert set(map(str, call(include_sum=False).select(*each).keys())) == each
+        found = call(include_sum=True)
+        np.testing.assert_allclose(found[single], found[f"a_{end}"].sum(-1) + found[f"b_{end}"])
+    loc = TensorDict({"a": {"loc": np.zeros(2), "scale": np.ones(2)}})
+    halves = CompositeDistribution(loc, {"a": Normal}).cdf(TensorDict(a=np.zeros(2)))
+    np.testing.assert_allclose(halves["a_cdf"], [0.5, 0.5])
+
+
 def test_extra_keyword_arguments() -> None:
     td = TensorDict({"a": {"loc": np.zeros((3, 2)), "scale": np.ones((3, 2))}}, batch_size=[3])
     dist = CompositeDistribution(td, {("a",): TanhNormal}, extra_kwargs={("a",): {"low": -2.0, "high": 4.0}})
