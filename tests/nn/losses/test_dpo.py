@@ -122,6 +122,21 @@ def test_formulas_and_gradients_of_each_loss() -> None:
             assert_gradients(loss, *given[:2])
 
 
+def test_a_response_without_tokens_has_a_mean_of_0() -> None:
+    given = np.array([0.0]), np.array([-1.0])
+    found = [
+        dpo_loss(
+            *given,
+            reference_free=True,
+            loss_type="ipo",
+            chosen_lengths=np.array([count]),
+            rejected_lengths=np.array([1]),
+        )["loss_dpo"]
+        for count in (0, 1)
+    ]
+    np.testing.assert_array_equal(found, (1 - 1 / (2 * 0.1)) ** 2)
+
+
 def test_losses_are_added() -> None:
     given = -np.random.default_rng(0).random((4, 5)) * 9
     one, other = (dpo_loss(*given, loss_type=name)["loss_dpo"] for name in ("sigmoid", "hinge"))
