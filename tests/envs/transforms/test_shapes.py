@@ -41,6 +41,15 @@ def test_specs_of_inputs():
     assert turned["full_state_spec", "s"].shape == (3, 2)
 
 
+def test_specs_of_states_and_rewards():
+    spec = Composite(a=Bounded(0, 1, (3,)))
+    last = UnsqueezeTransform(-1, in_keys=["a"], in_keys_inv=["a"])
+    assert last.transform_reward_spec(spec)["a"].shape == (3, 1)
+    assert last.transform_state_spec(spec)["a"].shape == (3, 1)
+    text = "UnsqueezeTransform(dim=-1, in_keys=['a'], out_keys=['a'], in_keys_inv=['a'], out_keys_inv=['a'])"
+    assert repr(last) == text
+
+
 def test_dims():
     for make in (
         lambda: UnsqueezeTransform(0, in_keys=["x"]),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.cases import each_case, noting
 
-from lite import nn, vmap
+from lite import grad, nn, vmap
 from lite.nn.layers.linear import linear
 
 F32 = np.float32
@@ -105,3 +105,11 @@ def test_biases_alone_are_mapped(rng):
     x, weight, biases = rng.normal(size=(5, 3)), rng.normal(size=(4, 3)), rng.normal(size=(2, 4))
     out = vmap(lambda bias: linear(x, weight, bias))(biases)
     np.testing.assert_allclose(out, x @ weight.T + biases[:, None], rtol=1e-12)
+
+
+def test_gradients_of_one_row(rng):
+    x, w = rng.normal(size=3), rng.normal(size=(2, 3))
+    by_x, by_w = grad(lambda x, w: (linear(x, w, None) * [1.0, 2.0]).sum(), argnums=(0, 1))(x, w)
+    np.testing.assert_allclose(by_x, [1.0, 2.0] @ w)
+    np.testing.assert_allclose(by_w, np.outer([1.0, 2.0], x))
+    assert repr(nn.Bilinear(1, 2, 3)) == "Bilinear(in1_features=1, in2_features=2, out_features=3, bias=True)"

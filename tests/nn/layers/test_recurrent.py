@@ -50,6 +50,9 @@ def test_lstm_starts_from_a_state_and_takes_the_batch_first(rng: np.random.Gener
 
 
 def test_errors() -> None:
+    with pytest.warns(UserWarning, match=r"dropout=0\.5 does nothing with num_layers=1") as caught:
+        nn.GRU(2, 3, dropout=0.5)
+    assert caught[0].filename == __file__
     with pytest.raises(ValueError, match="'tanh' or 'relu', got 'sin'"):
         nn.RNN(2, 3, nonlinearity="sin")
     with pytest.raises(RuntimeError, match="input_size=2"):

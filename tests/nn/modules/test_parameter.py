@@ -134,3 +134,18 @@ def test_initialisers_write_in_place() -> None:
     meta = nn.Linear(2, 3, device="meta").weight
     assert meta.fill_(1).is_meta
     assert meta.normal_().is_meta
+
+
+def test_hooks_after_a_gradient_was_added():
+    parameter, seen = nn.Parameter(np.ones(2)), []
+    handle = parameter.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.copy()))
+    for _ in range(2):
+        with enable_grad():
+            (parameter * 3).sum().backward()
+    np.testing.assert_array_equal(seen, [[3, 3], [6, 6]])
+    handle.remove()
+    parameter.grad = np.broadcast_to(1.0, 2)  # not to be written to
+    parameter.clear_grad(False)
+    np.testing.assert_array_equal(parameter.grad, [0, 0])
+    with pytest.raises(RuntimeError, match="a hook needs a parameter with requires_grad"):
+        nn.Parameter(np.ones(2), requires_grad=False).register_post_accumulate_grad_hook(print)

@@ -64,6 +64,7 @@ VMAP_CASES: list[Case] = [
     ("argpartition", lambda x: np.take_along_axis(x, np.argpartition(x, 2), -1)[..., 2], (f(2, 5),)),
     ("searchsorted", lambda x, y: np.searchsorted(x, y), (ordered(5), f(3, 2))),
     ("searchsorted, right", lambda x, y: np.searchsorted(x, y, "right"), (ordered(5), f())),
+    ("searchsorted, sorter", lambda x, y: np.searchsorted(x, y, sorter=np.argsort(x)), (f(5), f(3))),
     ("lexsort", lambda x, y: np.lexsort((x, y)), (f(5), i(5))),
     ("interp", lambda x: np.interp(x, [0.0, 1.0], [2.0, 3.0]), (f(3),)),
     ("digitize", lambda x: np.digitize(x, [0.0, 1.0]), (f(3),)),
@@ -77,6 +78,7 @@ def test_maps_equal_loops() -> None:
 
 def test_sorting() -> None:
     x = numbers(5, 4)
+    check_graph(lambda x: np.take_along_axis(x, np.argpartition(x, 0, 0), 0)[0], x)
     check_graph(lambda x: (np.sort(x), np.sort(x, 0), np.argsort(x, 1), np.sort(x, None)), x)
 
 
