@@ -5,7 +5,7 @@ import pytest
 from helpers.counting_env import CountingEnv
 
 from lite import TensorDict
-from lite.data import Bounded, Unbounded
+from lite.data import Bounded, Composite, Unbounded
 from lite.envs import EnvBase, StepCounter, exploration_type, step_mdp
 from lite.envs.base import next_seed
 
@@ -149,3 +149,51 @@ def test_a_transform_is_appended():
     td = env.rollout(4)
     np.testing.assert_array_equal(td["next", "step_count"].ravel(), [1, 2])
     assert (td["next", "x"] == 1).all()
+
+
+def test_a_reset_to_a_state():
+    class Settable(CountingEnv):
+        _supports_set_state = True
+        asked = None
+
+        def _reset(self, tensordict, *, set_state, **kwargs):
+            self.asked = set_state
+            return super()._reset(None)
+
+    env = Settable()
+    env.state_spec = Composite(memory=Unbounded(1))
+    state, other = TensorDict(memory=np.ones(1)), TensorDict(other=np.ones(1))
+    for given, options, expected in (
+        (None, {}, False),
+        (state, {}, True),
+        (other, {}, False),
+        (state, {"set_state": False}, False),
+        (other, {"set_state": True}, True),
+        (state, {"set_state": True, "select_reset_only": True}, False),
+    ):
+        env.reset(given if given is None else given.copy(), **options)
+        assert env.asked is expected, (given, options)
+    with pytest.raises(NotImplementedError, match="CountingEnv cannot be reset to a state"):
+        CountingEnv().reset(set_state=True)
+
+
+def test_steps_of_some_rows_of_any_batch():
+    class Doubling(CountingEnv):
+        def _step(self, tensordict):
+            return TensorDict(
+                {
+                    "observation": 2 * tensordict["action"],
+                    "reward": tensordict["action"],
+                    "done": tensordict["action"] > 9,
+                },
+                tensordict.batch_size,
+            )
+
+    env = Doubling()
+    env._batch_locked = False
+    rows = TensorDict(
+        {"observation": np.zeros((3, 1), np.float32), "action": np.ones((3, 1), np.float32)}, [3]
+    )
+    for moves, expected in (([1, 0, 1], [2, 0, 2]), ([1, 1, 1], [2, 2, 2])):
+        td = rows.copy().set("_step", np.array(moves, bool)[:, None])
+        np.testing.assert_array_equal(env.step(td)["next", "observation"].ravel(), expected)

@@ -69,11 +69,11 @@ def _saved(module: Any, prefix: str) -> dict[str, Any]:
 
 def from_modules(
     modules: Sequence[Any],
-    as_module: bool = False,
-    lock: bool = True,
-    use_state_dict: bool = False,
-    lazy_stack: bool = False,
-    expand_identical: bool = False,
+    as_module: bool,
+    lock: bool,
+    use_state_dict: bool,
+    lazy_stack: bool,
+    expand_identical: bool,
 ) -> Any:
     """See `TensorDict.from_modules`."""
     if lazy_stack and as_module:

@@ -287,7 +287,7 @@ class LossModule(TensorDictModuleBase):
             if is_uninitialized(leaf):
                 raise RuntimeError(f"{module_name} has {key!r} without data: call the network once before.")
         if many:
-            params = from_modules(module, as_module=True, lock=False, expand_identical=True)
+            params = from_modules(module, True, False, False, False, expand_identical=True)
             module = module[0]
         elif expand_dim:
             params = self._expanded(from_module(module), expand_dim, shared)

@@ -25,8 +25,8 @@ from helpers.models.attention_graphs import (
 from helpers.models.handmade_exports import HEADS
 
 from lite.models import OnnxDecoder, Padding
-from lite.models.decoder.attention import Experiment, replace_attention
-from lite.models.decoder.attention_experiment import succeeds, tried
+from lite.models.decoder.attention import Attention, AttentionShape, Experiment, replace_attention
+from lite.models.decoder.attention_experiment import _new, succeeds, tried
 
 pytest.importorskip("onnxruntime")
 TRIED = [
@@ -71,6 +71,16 @@ def test_heads_that_do_not_fit_are_found_out(tmp_path: Path) -> None:
     assert replaced is not None
     path = folder_of(content, tmp_path) / "model.onnx"
     assert not any(succeeds(one, path, 256) for one in replaced.experiments)
+
+
+def test_queries_are_long_so_that_few_positions_count() -> None:
+    names = Attention(b"q", b"k", b"v", *[b""] * 5, scale=1.0)
+    new = _new(names, AttentionShape(4, 2, 64), 8, 5, np.random.default_rng(0))
+    assert {name: x.shape for name, x in new.items()} == {
+        "q": (8, 4, 5, 64),
+        **dict.fromkeys("kv", (8, 2, 5, 64)),
+    }
+    np.testing.assert_allclose([new[name].std() for name in "qkv"], [2, 1, 1], rtol=0.05)
 
 
 def test_rows_too_short_to_try_are_left_alone(tmp_path: Path) -> None:
