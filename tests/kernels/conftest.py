@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.kernels import switched
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
@@ -24,3 +25,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             own = getattr(item.module, "TYPES", ("float32",))  # type: ignore[attr-defined]
             if any(_is_further(value, own) for value in item.callspec.params.values()):
                 item.add_marker(pytest.mark.grid)
+
+
+@pytest.fixture
+def around_the_kernels(request: pytest.FixtureRequest) -> None:
+    """For what is done before and after kernels run: by default they are not compiled for one more type."""
+    switched.use_numpy(request.config.option.markexpr.startswith("not "))

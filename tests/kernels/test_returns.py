@@ -174,6 +174,7 @@ def test_integer_rewards_and_flags_are_computed_in_floats():
     assert got.tolist() == [1.5, 1.0, 1.0]
 
 
+@pytest.mark.usefixtures("around_the_kernels")
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
 def test_narrow_types_are_kept(rng, name):
     dtype = np.float16 if name == "float16" else pytest.importorskip("ml_dtypes").bfloat16
