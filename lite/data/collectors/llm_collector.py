@@ -43,7 +43,8 @@ class LLMCollector:
             `input_of` (list of prompts to TensorDict), `cut_off` and `register_collector`.
         policy_factory: a function that makes the policy; give one of the two.
         dialog_turns_per_batch: responses in a batch, a multiple of the responses per prompt.
-        reward: returns one number for each response of a batch; None for no reward entry.
+        reward: returns one number for each response, of the batch's shape or one dimension; None for no
+            reward entry.
         repeats: responses per prompt; the policy's own `num_samples` multiplies them.
         total_dialog_turns: the number of responses in all, -1 for no end.
         progress: draw a bar on stderr; needs `total_dialog_turns`.
@@ -243,9 +244,11 @@ class LLMCollector:
         assert self.reward is not None
         shape = tuple(out.batch_size)
         values = np.asarray(stored(self.reward(out)))
-        if values.size != out.numel() or values.dtype.kind not in "biuf":
+        count = out.numel()
+        fits = values.shape in (shape, (*shape, 1), (count,), (count, 1)) or values.size == count == 1
+        if not fits or values.dtype.kind not in "biuf":
             raise ValueError(
-                f"reward must give {out.numel()} numbers, one per response, got {values.dtype} of shape"
+                f"reward must give {count} numbers, one per response, got {values.dtype} of shape"
                 f" {values.shape} for a batch of {shape}"
             )
         return values.reshape(*shape, 1).astype(np.float32)

@@ -253,6 +253,13 @@ def test_rewards_are_one_number_each() -> None:
     for value in (np.zeros(3), 1.0, ["a"] * 4, np.zeros((4, 2))):
         with pytest.raises(ValueError, match="reward must give 4 numbers, one per response, got"):
             make(reward=lambda td, value=value: value).rollout()
+    rewards = np.arange(6.0).reshape(2, 3)
+    groups: dict[str, Any] = {"policy": Echo(3), "dialog_turns_per_batch": 6}
+    for value in (rewards, rewards[..., None], rewards.ravel(), rewards.reshape(6, 1), rewards.tolist()):
+        batch = make(reward=lambda td, value=value: value, **groups).rollout()
+        np.testing.assert_array_equal(batch["next", "reward"][..., 0], rewards)
+    with pytest.raises(ValueError, match=r"of shape \(3, 2\) for a batch of \(2, 3\)"):  # in another order
+        make(reward=lambda td: rewards.T, **groups).rollout()
 
 
 def test_without_a_reward_there_is_no_entry() -> None:
