@@ -16,12 +16,13 @@ import numpy as np
 
 from lite._arrays.dtypes import is_inexact, is_numeric
 from lite._arrays.types import raw
+from lite._transforms.handles import assignments
 from lite._tree.collection import TensorCollection
 from lite._tree.protocol import Container
 from lite.nn._modules.hooks import Hooks
 from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.parameter import Parameter
-from lite.nn._modules.registry import Registry, assignments
+from lite.nn._modules.registry import Registry
 from lite.nn._modules.uninitialized import UninitializedParameter, is_uninitialized
 
 EXTRA_STATE = "_extra_state"

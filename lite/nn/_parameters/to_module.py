@@ -15,6 +15,7 @@ from lite import TensorDict
 from lite._arrays.device import unwrap, wrap
 from lite._arrays.namespace import NamespaceArray
 from lite._arrays.types import raw
+from lite._transforms.handles import assignments
 from lite._tree.collection import TensorCollection
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.protocol import missing_key
@@ -22,7 +23,6 @@ from lite._tree.undo import Leave
 from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
-from lite.nn._modules.registry import assignments
 from lite.nn._parameters.params import TensorDictParams
 
 _ABSENT: Any = object()  # an attribute that is not there
