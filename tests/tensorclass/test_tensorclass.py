@@ -85,6 +85,7 @@ def test_get_and_set():
     assert list(tokens.keys()) == ["full", "padded"]
     assert tokens.get("prompt", "default") == "default"
     tokens.update({"prompt": np.zeros(2)}, full=np.ones(2))
+    assert tokens.update(full=np.ones(2)) is tokens
     assert tokens.full.tolist() == [1, 1]
     tokens["prompt"] = np.ones(2)
     assert tokens["prompt"].tolist() == [1, 1]

@@ -231,3 +231,17 @@ def test_pickles_keep_what_was_said(make: Any):
 
 
 # -- others still tell it apart -----------------------------------------------------------------
+
+
+@BOTH
+def test_what_there_is_nothing_to_do_for(make: Any):
+    item = make()
+    one = make is data
+    assert item.to_tensordict() is item
+    assert item.to_dict() == item.numpy() == ("x" if one else ["a", "b", "c"])
+    assert item.batch_size == (3,)
+    if not one:
+        assert item.contiguous() is item
+        assert item.stack_dim == 0
+        assert [part.data for part in item.tensordicts] == ["a", "b", "c"]
+        assert item._rebatch((3,)) is item

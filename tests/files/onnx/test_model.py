@@ -88,6 +88,9 @@ def test_damaged_models_end_in_a_model_or_a_value_error() -> None:
             read_model(bytes(damaged))
         except ValueError:
             continue
+
+
+def test_graphs_in_graphs_without_end() -> None:
     graph = b""
     for _ in range(40):
         graph = field(1, field(5, field(6, graph)))

@@ -1,10 +1,11 @@
 """ReLU, Tanh, SiLU."""
 
 import numpy as np
+import pytest
 from helpers.cases import each_case
 
 import lite
-from lite import nn, vmap
+from lite import grad, nn, vmap
 
 
 @each_case("dtype", ["float16", "float32", "float64", "int32"])
@@ -53,3 +54,31 @@ def test_relu_has_no_slope_at_zero_under_vmap_either():
     ):
         np.testing.assert_array_equal(found, expected)
         assert found.dtype == np.float32
+
+
+def test_in_place_with_a_gradient():
+    def run(x):
+        y = x * 2
+        out = nn.ReLU(inplace=True)(y)
+        assert out is y
+        return (y * y).sum()
+
+    np.testing.assert_array_equal(grad(run)(np.array([-1.0, 2.0])), [0, 16])
+
+
+def test_slopes_that_rise_more_below_zero():
+    x = np.array([-2.0, 3.0])
+    for slope in (2.0, -0.5, 0.0, 1.0):
+        np.testing.assert_array_equal(nn.LeakyReLU(slope)(x), [-2 * slope, 3])
+
+
+def test_a_dimension_that_is_not_given():
+    for shape, dim in (((4,), 0), ((2, 3), 1), ((2, 3, 4), 0), ((1, 2, 3, 4), 1)):
+        x = np.arange(float(np.prod(shape))).reshape(shape)
+        with pytest.warns(UserWarning, match=rf"takes dimension {dim} of an input of {len(shape)}"):
+            found = nn.Softmax()(x)
+        np.testing.assert_array_equal(found, nn.Softmax(dim)(x))
+    for dim in (0, -1):
+        assert nn.LogSoftmax(dim)(np.float64(3.0)) == 0
+    with pytest.raises(IndexError, match="dim must be 0 or -1 for an input without dimensions, got 1"):
+        nn.Softmax(1)(np.float64(3.0))
