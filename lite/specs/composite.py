@@ -65,6 +65,22 @@ class Composite(TensorSpec):
         self._set_all({} if specs is None else specs)
         self._set_all(more)
 
+    @property
+    def shape(self) -> Shape:
+        """The batch size. Composites inside that do not begin with one that is set get it, too.
+
+        Raises:
+            ValueError: the shape of a spec does not begin with the one that is set; nothing is changed.
+        """
+        return self.__dict__["shape"]  # type: ignore[no-any-return]
+
+    @shape.setter
+    def shape(self, value: Any) -> None:
+        shape = as_size(value)
+        followers = list(self._followers(shape, ()))
+        for composite in followers:
+            composite.__dict__["shape"] = shape
+
     # -- by key ---------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
@@ -259,6 +275,17 @@ class Composite(TensorSpec):
     def _indexed(self, index: Any) -> Self:
         shape = indexed_shape(self.shape, index, self.ndim)
         return self._like({name: spec[index] for name, spec in self._specs.items()}, shape)
+
+    def _followers(self, shape: Shape, path: tuple[str, ...]) -> Iterator[Composite]:
+        """The composites that get a shape which is set, once all specs are found to begin with it."""
+        for name, spec in self.__dict__.get("_specs", {}).items():
+            if spec.shape[: len(shape)] == shape:
+                continue
+            if not isinstance(spec, Composite):
+                key = (*path, name) if path else name
+                raise ValueError(f"the shape of {key!r} must begin with {shape}, got {spec.shape}")
+            yield from spec._followers(shape, (*path, name))
+        yield self
 
     def _expanded(self, shape: Shape) -> Self:
         specs = {name: spec.expand(*shape, *spec.shape[self.ndim :]) for name, spec in self._specs.items()}

@@ -70,6 +70,22 @@ def test_entries_begin_with_the_shape() -> None:
     assert list(spec["n"]) == ["x"]
 
 
+def test_a_shape_that_is_set_goes_inwards() -> None:
+    spec = Composite(a=Unbounded((3, 4)), n=Composite(x=Unbounded((3, 2)), m=Composite(y=Unbounded(3))))
+    spec.shape = [3]  # type: ignore[assignment]
+    assert spec.shape == spec["n"].shape == spec["n", "m"].shape == (3,)
+    big = spec.expand(2, 3)
+    assert big["n"].shape == big["n", "m", "y"].shape == (2, 3)
+    assert big["n", "x"].shape == (2, 3, 2)
+    with pytest.raises(ValueError, match=r"\('n', 'x'\) must begin with \(3, 2, 3\), got \(3, 2\)"):
+        Composite(n=Composite(m=Composite(), x=Unbounded((3, 2)))).shape = (3, 2, 3)
+    with pytest.raises(ValueError, match=r"'a' must begin with \(5,\)"):
+        spec.shape = (5,)
+    assert spec.shape == spec["n"].shape == (3,)
+    spec.shape = ()
+    assert (spec.shape, spec["n"].shape) == ((), (3,))
+
+
 def test_composites_of_values() -> None:
     spec = Composite({"a": Unbounded((3, 2)), "n": {"b": Bounded(0, 1, (3,))}}, shape=(3,))
     value = spec.rand(rng=0)
