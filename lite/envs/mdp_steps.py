@@ -202,8 +202,10 @@ def without(tree: _Tree, source: Any, out: Any) -> Any:
             inner = without(subtree, value, None)
             if not inner.is_empty():
                 entries[name] = inner
-        else:
-            entries[name] = value.copy() if is_tensor_collection(value) else value
+        elif not is_tensor_collection(value):
+            entries[name] = value
+        elif is_non_tensor(value) or not value.is_empty():
+            entries[name] = value.copy()
     if out is None:
         return source._with(entries)
     return out.update(entries) if entries else out

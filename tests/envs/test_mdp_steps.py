@@ -42,6 +42,15 @@ def test_it_shares_arrays_and_leaves_its_input():
         step_mdp(TensorDict(a=1))
 
 
+def test_empty_nodes_are_left_out():
+    td = TensorDict(
+        obs=1, text="a", agents=TensorDict(), next=TensorDict(obs=2, agents=TensorDict(), n={"s": "b"})
+    )
+    assert sorted(step_mdp(td).keys()) == ["n", "obs", "text"]
+    assert sorted(step_mdp(td, keep_other=False).keys()) == ["n", "obs"]
+    assert step_mdp(td)["n", "s"] == "b"
+
+
 def test_sorted_keys_say_the_same():
     for keep_other in (True, False):
         for exclude_action in (True, False):
