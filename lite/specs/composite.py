@@ -72,7 +72,7 @@ class Composite(TensorSpec):
         Raises:
             ValueError: the shape of a spec does not begin with the one that is set; nothing is changed.
         """
-        return self.__dict__["shape"]  # type: ignore[no-any-return]
+        return self.__dict__["shape"]
 
     @shape.setter
     def shape(self, value: Any) -> None:
