@@ -136,6 +136,10 @@ def test_step_mdp(options):
         "done_keys": ("agents", "done"),
     }
     assert_same_entries(ours.step_mdp(given, **words, **keys), theirs.step_mdp(wanted, **words, **keys))
+    for td in (given, wanted):
+        td["empty"], td["next", "also_empty"] = {}, {}
+    assert_same_entries(ours.step_mdp(given, **words), theirs.step_mdp(wanted, **words))
+    assert {"empty", "also_empty"}.isdisjoint(ours.step_mdp(given).keys())
 
 
 @each_case("write", [True, False])

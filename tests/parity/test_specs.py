@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torchrl import data as theirs
 from torchrl.modules.llm.policies import common
 
-from lite import TensorDict, lazy_stack
+from lite import TensorDict, data, lazy_stack
 from lite.data import Binary, Bounded, Categorical, Composite, NonTensor, Unbounded
 from lite.models import ChatHistory, History, LogProbs, Masks, OnnxWrapper, Text, Tokens
 
@@ -117,6 +117,22 @@ def test_composites():
         assert Composite(a=Unbounded((2, 3))).is_in(mine)
         same = tensordict.TensorDict({"a": torch.zeros(2, 3)}, batch_size=batch)
         assert theirs.Composite(a=theirs.Unbounded((2, 3))).is_in(same)
+
+
+def test_a_shape_that_is_set_goes_inwards():
+    def shapes(lib):
+        unbounded = lib.Unbounded
+        spec = lib.Composite(
+            a=unbounded((3, 4)), n=lib.Composite(x=unbounded((3, 2)), m=lib.Composite(y=unbounded((3,))))
+        )
+        spec.shape = (3,)
+        with pytest.raises(ValueError, match="shape"):
+            spec.shape = (5,)
+        big = spec.expand(2, 3)
+        keys = "a", "n", ("n", "x"), ("n", "m"), ("n", "m", "y")
+        return [tuple(made[key].shape) for made in (spec, big) for key in keys]
+
+    assert shapes(data) == shapes(theirs)
 
 
 @each_case("ours", [*DATA, History])
