@@ -212,7 +212,7 @@ REFUSALS: list[tuple[set[str], set[str], str]] = [
     ({"to_pandas"}, {"array", "lazy"}, "a column holds one dimension"),
     ({"h5"}, {"object"}, "HDF5 holds arrays and text"),
     ({"numpy"}, {"traced", "0-d traced"}, r"use detach\(\) instead"),
-    ({"LazyMemmapStorage"}, {"object", "tensorclass", "nested tensorclass"}, "see LazyTensorStorage"),
+    ({"LazyMemmapStorage"}, {"object", "tensorclass", "nested tensorclass"}, "use LazyTensorStorage"),
     (
         {"TensorDictReplayBuffer", "TensorDictReplayBuffer of lists", "PrioritizedSampler"},
         {"tensorclass"},
