@@ -22,7 +22,7 @@ _CONTAINERS = (list, tuple, dict)
 _FUNCTIONS = (types.FunctionType, types.MethodType)
 
 
-class Kinds(dict[type, bool]):
+class ObjectTypes(dict[type, bool]):
     """Whether values of a type are objects: what a graph reads of them may change, and they stay the same.
 
     These are modules, optimisers, functions and the caller's own objects, and lists and dicts may be made of
@@ -45,13 +45,13 @@ class Kinds(dict[type, bool]):
         return found
 
 
-is_object_kind = Kinds()
+is_object_type = ObjectTypes()
 
 
 def object_key(value: Any) -> Any:
     """What two values have in common that are the same objects; None for what is no object."""
     kind = type(value)
-    if not is_object_kind[kind]:
+    if not is_object_type[kind]:
         return None
     if kind not in _CONTAINERS:
         return value

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from lite._arrays.settings import settings_now
 from lite._transforms.grad.running import state
 from lite._transforms.jit.arguments import Argument, remember
-from lite._transforms.jit.bound import Bound, is_object_kind, object_key
+from lite._transforms.jit.bound import Bound, is_object_type, object_key
 from lite._transforms.jit.named import Named, parameters
 from lite._transforms.jit.runner import Runner
 from lite._transforms.jit.saved import Lowered, no_state
@@ -134,7 +134,7 @@ class JitFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         for value in (*args, *kwargs.values()) if kwargs else args:
-            if is_object_kind[type(value)]:
+            if is_object_type[type(value)]:
                 inner, args, kwargs = self._with_objects(args, kwargs)
                 if inner is not self:
                     return inner(*args, **kwargs)

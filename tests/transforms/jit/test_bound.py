@@ -12,7 +12,7 @@ from helpers.cases import each_case
 
 import lite
 from lite import TensorDict, nn, optim
-from lite._transforms.jit.bound import Bound, is_object_kind, object_key
+from lite._transforms.jit.bound import Bound, is_object_type, object_key
 
 pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 X = np.array([[0.5, 1.0, 2.0], [1.0, 3.0, -1.0]], np.float32)
@@ -115,7 +115,7 @@ def test_kinds_of_arguments() -> None:
     assert [object_key(x) is x for x in objects] == [True] * len(objects)
     assert [object_key(x) for x in others] == [None] * len(others)
     assert object_key([objects[0], {"a": objects[2]}]) == (list, (), objects[0], (dict, ("a",), objects[2]))
-    assert not is_object_kind[int]
+    assert not is_object_type[int]
 
 
 def test_arguments_in_their_places() -> None:
