@@ -20,7 +20,7 @@ from lite.nn.layers.row_attention import Seen, Turn, row_attention
 # -- rotations ---------------------------------------------------------------------------------------------
 
 
-def rotated(x: Array, cos: Array, sin: Array, interleaved: bool) -> Array:
+def apply_rotary(x: Array, cos: Array, sin: Array, interleaved: bool) -> Array:
     """Pairs of numbers turned by angles.
 
     Args:
@@ -42,50 +42,52 @@ def rotated(x: Array, cos: Array, sin: Array, interleaved: bool) -> Array:
     return np.concatenate([turned, x[..., 2 * half :]], -1)
 
 
-def heads_of(x: Array, count: int) -> Array:
+def split_heads(x: Array, count: int) -> Array:
     """(N, T, heads * width) as (N, heads, T, width)."""
     n, times, width = x.shape
     return np.transpose(x.reshape(n, times, count, width // count), (0, 2, 1, 3))
 
 
-def _joined(x: Array) -> Array:
+def _merge_heads(x: Array) -> Array:
     """(N, heads, T, width) as (N, T, heads * width)."""
     n, heads, times, width = x.shape
     return np.transpose(x, (0, 2, 1, 3)).reshape(n, times, heads * width)
 
 
-def _rotary(spec: Spec, x: Array, cos: Array, sin: Array, places: Array | None) -> Array:
+def _rotary(spec: Spec, x: Array, cos: Array, sin: Array, position_ids: Array | None) -> Array:
     """The rotation of x (N, heads, T, width), or (N, T, heads * width), by tables (positions, half)."""
     flat, heads = x.ndim == 3, spec.get("num_heads", 0)
     if flat and not heads:
         heads = int(x.shape[-1]) // (2 * int(cos.shape[-1]))
     if flat:
-        x = heads_of(x, heads)
-    if places is not None:
-        if places.ndim == 1:  # the first position of all rows
-            places = (places + np.arange(x.shape[2]))[None]
-        cos, sin = cos[places], sin[places]
+        x = split_heads(x, heads)
+    if position_ids is not None:
+        if position_ids.ndim == 1:  # the first position of all rows
+            position_ids = (position_ids + np.arange(x.shape[2]))[None]
+        cos, sin = cos[position_ids], sin[position_ids]
     width = spec.get("rotary_embedding_dim", 0)
     if width:
         cos, sin = cos[..., : width // 2], sin[..., : width // 2]
-    out = rotated(x, cos[:, None], sin[:, None], bool(spec.get("interleaved", 0)))
-    return _joined(out) if flat else out
+    out = apply_rotary(x, cos[:, None], sin[:, None], bool(spec.get("interleaved", 0)))
+    return _merge_heads(out) if flat else out
 
 
 @operator("RotaryEmbedding")
 def _rotary_embedding(spec: Spec) -> Run:
-    return lambda x, cos, sin, places=None: _rotary(spec, x, cos, sin, places)
+    return lambda x, cos, sin, position_ids=None: _rotary(spec, x, cos, sin, position_ids)
 
 
 @operator("RotaryEmbedding", domain=MICROSOFT)
 def _microsoft_rotary(spec: Spec) -> Run:
-    return lambda x, places, cos, sin: _rotary(spec, x, cos, sin, places)
+    return lambda x, position_ids, cos, sin: _rotary(spec, x, cos, sin, position_ids)
 
 
 # -- attention ---------------------------------------------------------------------------------------------
 
 
-def attended(q: Array, k: Array, v: Array, scale: float, added: Array | None, softcap: float = 0.0) -> Array:
+def grouped_attention(
+    q: Array, k: Array, v: Array, scale: float, score_bias: Array | None, softcap: float = 0.0
+) -> Array:
     """Means of values by the softmax of scores, where each head of k and v serves several of q.
 
     Args:
@@ -97,27 +99,27 @@ def attended(q: Array, k: Array, v: Array, scale: float, added: Array | None, so
         softcap: if not zero, scores become softcap * tanh(score / softcap) before that.
     """
     n, heads, times, width = q.shape
-    groups, length = k.shape[1], k.shape[2]
-    share = heads // groups
-    grouped = (q * np.asarray(scale, q.dtype)).reshape(n, groups, share * times, width)
+    kv_heads, length = k.shape[1], k.shape[2]
+    group_size = heads // kv_heads
+    grouped = (q * np.asarray(scale, q.dtype)).reshape(n, kv_heads, group_size * times, width)
     scores = np.matmul(grouped, k.swapaxes(-1, -2)).reshape(n, heads, times, length)
     if softcap:
         scores = softcap * functional.tanh(scores / softcap)
-    if added is not None:
-        scores = scores + added.astype(scores.dtype, copy=False)
+    if score_bias is not None:
+        scores = scores + score_bias.astype(scores.dtype, copy=False)
     weights = functional.softmax(scores, -1)
-    out = np.matmul(weights.reshape(n, groups, share * times, length), v)
+    out = np.matmul(weights.reshape(n, kv_heads, group_size * times, length), v)
     return out.reshape(n, heads, times, v.shape[-1])
 
 
-def hidden(shown: Array, dtype: np.dtype[Any]) -> Array:
+def mask_bias(visible: Array, dtype: np.dtype[Any]) -> Array:
     """The bias of scores: 0 where a key is visible, the lowest number where it is masked."""
-    return np.where(shown, dtype.type(0), np.finfo(dtype).min).astype(dtype, copy=False)
+    return np.where(visible, dtype.type(0), np.finfo(dtype).min).astype(dtype, copy=False)
 
 
 @operator("GroupQueryAttention", domain=MICROSOFT)
 def _group_query_attention(spec: Spec) -> Run:
-    heads, groups = spec.need("num_heads"), spec.need("kv_num_heads")
+    heads, kv_heads = spec.need("num_heads"), spec.need("kv_num_heads")
     window, softcap = spec.get("local_window_size", -1), spec.get("softcap", 0.0)
     rotates, interleaved = spec.get("do_rotary", 0), bool(spec.get("rotary_interleaved", 0))
     bits = spec.get("kv_cache_bit_width", 0) if spec.get("k_quant_type", "NONE") != "NONE" else 0
@@ -134,11 +136,11 @@ def _group_query_attention(spec: Spec) -> Run:
         value: Array | None,
         past_key: Array | None,
         past_value: Array | None,
-        lengths: Array,
-        total: Array,
+        seqlens_k: Array,
+        total_length: Array,
         cos: Array | None = None,
         sin: Array | None = None,
-        places: Array | None = None,
+        position_ids: Array | None = None,
         bias: Array | None = None,
         sink: Array | None = None,
         key_scale: Array | None = None,
@@ -148,43 +150,50 @@ def _group_query_attention(spec: Spec) -> Run:
         times = query.shape[1]
         parts = [query] if key is None or value is None else [query, key, value]
         if key is None or value is None:
-            width = int(query.shape[2]) // (heads + 2 * groups)
-            ends = heads * width, (heads + groups) * width
+            width = int(query.shape[2]) // (heads + 2 * kv_heads)
+            ends = heads * width, (heads + kv_heads) * width
             query, key, value = query[..., : ends[0]], query[..., ends[0] : ends[1]], query[..., ends[1] :]
-        if int(query.shape[2]) % heads or heads % groups:
+        if int(query.shape[2]) % heads or heads % kv_heads:
             raise ValueError(
-                f"num_heads={heads} and kv_num_heads={groups} for queries of width {query.shape[2]}"
+                f"num_heads={heads} and kv_num_heads={kv_heads} for queries of width {query.shape[2]}"
             )
-        held = 0 if past_key is None else past_key.shape[2]
-        whole = lengths.reshape(-1).astype(np.int64) + 1  # tokens of each row with the new ones
+        past_length = 0 if past_key is None else past_key.shape[2]
+        row_lengths = seqlens_k.reshape(-1).astype(np.int64) + 1  # tokens of each row with the new ones
         # In a first run the new tokens stand at the beginning, and rows may be shorter than the others.
-        first = int(np.asarray(total).reshape(())) == times if not is_symbolic(total) else held == 0
-        before = np.zeros_like(whole) if first else whole - times
-        at = before[:, None] + np.arange(times)  # (N, T): positions of the new tokens
+        is_prompt = (
+            int(np.asarray(total_length).reshape(())) == times
+            if not is_symbolic(total_length)
+            else past_length == 0
+        )
+        past_lengths = np.zeros_like(row_lengths) if is_prompt else row_lengths - times
+        positions = past_lengths[:, None] + np.arange(times)  # (N, T): positions of the new tokens
         scale = spec.get("scale", 0.0) or 1 / math.sqrt(int(query.shape[-1]) // heads)
-        plain = type(at) is type(value_of(query)) is np.ndarray
-        if in_rows and plain and first and not held and bias is None:
+        plain = type(positions) is type(value_of(query)) is np.ndarray
+        if in_rows and plain and is_prompt and not past_length and bias is None:
             angles: Turn | None = None
             if rotates and cos is not None and sin is not None:
-                turn = at if places is None else places
-                angles = Turn(*(np.broadcast_to(x[turn], (*at.shape, x.shape[-1])) for x in (cos, sin)))
-            seen = Seen(np.maximum(at - window + 1, 0) if window > 0 else np.zeros_like(at), at + 1)
-            out = row_attention(parts, seen, scale, heads, groups, angles)
+                at = positions if position_ids is None else position_ids
+                angles = Turn(*(np.broadcast_to(x[at], (*positions.shape, x.shape[-1])) for x in (cos, sin)))
+            seen = Seen(
+                np.maximum(positions - window + 1, 0) if window > 0 else np.zeros_like(positions),
+                positions + 1,
+            )
+            out = row_attention(parts, seen, scale, heads, kv_heads, angles)
             if out is not None:
                 return out, None, None
-        q, k, v = heads_of(query, heads), heads_of(key, groups), heads_of(value, groups)
+        q, k, v = split_heads(query, heads), split_heads(key, kv_heads), split_heads(value, kv_heads)
         if rotates and cos is not None and sin is not None:
-            turn = at if places is None else places
-            c, s = cos[turn][:, None], sin[turn][:, None]
-            q, k = rotated(q, c, s, interleaved), rotated(k, c, s, interleaved)
-        scales = [_of_channels(x, groups) for x in (key_scale, value_scale) if x is not None]
+            at = positions if position_ids is None else position_ids
+            c, s = cos[at][:, None], sin[at][:, None]
+            q, k = apply_rotary(q, c, s, interleaved), apply_rotary(k, c, s, interleaved)
+        scales = [_of_channels(x, kv_heads) for x in (key_scale, value_scale) if x is not None]
         caches: Any = past_key, past_value
         if spec.as_runtime and all(map(_is_writable, caches)):
             k, v = (
-                _written(cache, new, before, int(whole.max()), scale, bits)
+                _written(cache, new, past_lengths, int(row_lengths.max()), scale, bits)
                 for cache, new, scale in zip(caches, (k, v), scales or (None, None), strict=True)
             )
-            return attend(q, k, v, at, scale, bias), *caches
+            return attend(q, k, v, positions, scale, bias), *caches
         if scales:
             k, v = (_rounded(x, scale, bits) for x, scale in zip((k, v), scales, strict=True))
             if past_key is not None and past_value is not None:
@@ -192,24 +201,27 @@ def _group_query_attention(spec: Spec) -> Run:
                     _from_cache(x, scale, bits)
                     for x, scale in zip((past_key, past_value), scales, strict=True)
                 )
-        if past_key is not None and past_value is not None and not (first and held == 0):
-            k, v = _placed(past_key, k, before, first, total), _placed(past_value, v, before, first, total)
-        out = attend(q, k, v, at, scale, bias)
+        if past_key is not None and past_value is not None and not (is_prompt and past_length == 0):
+            k, v = (
+                _placed(past_key, k, past_lengths, is_prompt, total_length),
+                _placed(past_value, v, past_lengths, is_prompt, total_length),
+            )
+        out = attend(q, k, v, positions, scale, bias)
         if scales:
             k, v = (_to_cache(x, s, bits) for x, s in zip((k, v), scales, strict=True))
         return out, k, v
 
-    def attend(q: Array, k: Array, v: Array, at: Array, scale: float, bias: Array | None) -> Array:
+    def attend(q: Array, k: Array, v: Array, positions: Array, scale: float, bias: Array | None) -> Array:
         """What the new tokens, at positions (N, T), read of all."""
         length = k.shape[2]
         keys = np.arange(length)
-        shown = keys <= at[..., None]  # (N, T, S)
+        visible = keys <= positions[..., None]  # (N, T, S)
         if window > 0:
-            shown = shown & (keys > at[..., None] - window)
-        added = hidden(shown, q.dtype)[:, None]
+            visible = visible & (keys > positions[..., None] - window)
+        score_bias = mask_bias(visible, q.dtype)[:, None]
         if bias is not None:
-            added = added + bias[..., :length]
-        return _joined(attended(q, k, v, scale, added, softcap))
+            score_bias = score_bias + bias[..., :length]
+        return _merge_heads(grouped_attention(q, k, v, scale, score_bias, softcap))
 
     return run
 
@@ -218,18 +230,20 @@ def _is_writable(x: Any) -> bool:
     return type(x) is np.ndarray and x.flags.writeable
 
 
-def _written(cache: Array, new: Array, before: Array, length: int, scale: Array | None, bits: int) -> Array:
+def _written(
+    cache: Array, new: Array, past_lengths: Array, length: int, scale: Array | None, bits: int
+) -> Array:
     """Write new entries (N, heads, T, width) into a cache where each row ends; the first `length` of all."""
-    fresh = new if scale is None else _to_cache(new, scale, bits)
-    for row, start in enumerate(before.tolist()):
-        cache[row, :, start : start + fresh.shape[2]] = fresh[row]
+    stored = new if scale is None else _to_cache(new, scale, bits)
+    for row, start in enumerate(past_lengths.tolist()):
+        cache[row, :, start : start + stored.shape[2]] = stored[row]
     seen = cache[:, :, :length]
     return seen.astype(new.dtype, copy=False) if scale is None else _from_cache(seen, scale, bits)
 
 
-def _of_channels(scale: Array, groups: int) -> Array:
+def _of_channels(scale: Array, kv_heads: int) -> Array:
     """Scales of a cache: of all, or of each channel of each head."""
-    return scale.reshape(()) if scale.size == 1 else scale.reshape(1, groups, 1, -1)
+    return scale.reshape(()) if scale.size == 1 else scale.reshape(1, kv_heads, 1, -1)
 
 
 def _rounded(x: Array, scale: Array, bits: int) -> Array:
@@ -257,21 +271,21 @@ def _from_cache(x: Array, scale: Array, bits: int) -> Array:
     return whole * scale
 
 
-def _placed(past: Array, new: Array, before: Array, first: bool, total: Array) -> Array:
+def _placed(past: Array, new: Array, past_lengths: Array, is_prompt: bool, total_length: Array) -> Array:
     """A cache (N, heads, S, width) with new entries where the old ones of each row end."""
-    held, times = past.shape[2], new.shape[2]
-    length = max(int(held), integers(total)[0])
-    known = before.tolist() if isinstance(before, np.ndarray) else None
-    if known is not None and all(n == held for n in known):
+    past_length, times = past.shape[2], new.shape[2]
+    length = max(int(past_length), integers(total_length)[0])
+    known = past_lengths.tolist() if isinstance(past_lengths, np.ndarray) else None
+    if known is not None and all(n == past_length for n in known):
         return np.concatenate([past, new], 2)
-    if length > held:
-        room = np.zeros((*past.shape[:2], length - held, past.shape[3]), past.dtype)
-        past = np.concatenate([past, room], 2)
+    if length > past_length:
+        padding = np.zeros((*past.shape[:2], length - past_length, past.shape[3]), past.dtype)
+        past = np.concatenate([past, padding], 2)
     slots = np.arange(length)
-    inside = slots - before[:, None]  # (N, S): which of the new entries stands there
-    fresh = (inside >= 0) & (inside < times)
+    inside = slots - past_lengths[:, None]  # (N, S): which of the new entries stands there
+    is_new = (inside >= 0) & (inside < times)
     moved = np.take_along_axis(new, np.clip(inside, 0, times - 1)[:, None, :, None], 2)
-    return np.where(fresh[:, None, :, None], moved, past)
+    return np.where(is_new[:, None, :, None], moved, past)
 
 
 @operator("Attention")
@@ -292,8 +306,8 @@ def _attention(spec: Spec) -> Run:
     ) -> Any:
         flat = q.ndim == 3
         if flat:
-            q = heads_of(q, spec.get("q_num_heads"))
-            k, v = (heads_of(x, spec.get("kv_num_heads")) for x in (k, v))
+            q = split_heads(q, spec.get("q_num_heads"))
+            k, v = (split_heads(x, spec.get("kv_num_heads")) for x in (k, v))
         offset = 0
         if past_key is not None and past_value is not None:
             offset = past_key.shape[2]
@@ -306,41 +320,41 @@ def _attention(spec: Spec) -> Run:
         rules += [ahead >= -left] if left >= 0 else []
         if lengths is not None:
             rules.append(keys < lengths.reshape(-1, 1, 1, 1))
-        shown: Any = functools.reduce(np.logical_and, rules) if rules else None
+        visible: Any = functools.reduce(np.logical_and, rules) if rules else None
         narrow = q.dtype
         if narrow.itemsize < 4:
             q, k, v = (x.astype(np.float32) for x in (q, k, v))
         wide = spec.dtype(precision) if precision else q.dtype
-        added: Any = None
+        score_bias: Any = None
         if mask is not None and mask.dtype.kind == "b":
             mask = _long(mask, length, False)
-            shown = mask if shown is None else shown & mask
+            visible = mask if visible is None else visible & mask
         elif mask is not None:
-            added = _long(mask, length, -np.inf)
-        if shown is not None:
-            low = np.where(shown, 0, -np.inf).astype(q.dtype)
-            added = low if added is None else added + low
+            score_bias = _long(mask, length, -np.inf)
+        if visible is not None:
+            low = np.where(visible, 0, -np.inf).astype(q.dtype)
+            score_bias = low if score_bias is None else score_bias + low
         scale = spec.get("scale") or 1 / math.sqrt(int(q.shape[-1]))
         out: Any = None
         seen: dict[int, Any] = {}
         if not (softcap or asks_scores) and wide == q.dtype:
-            out = _without_scores(q, k, v, scale, added)
+            out = _without_scores(q, k, v, scale, score_bias)
         if out is None:
             root = np.asarray(math.sqrt(scale), q.dtype)
-            share = q.shape[1] // k.shape[1]
-            k_all, v_all = (np.repeat(x, share, 1) if share > 1 else x for x in (k, v))
+            group_size = q.shape[1] // k.shape[1]
+            k_all, v_all = (np.repeat(x, group_size, 1) if group_size > 1 else x for x in (k, v))
             scores = np.matmul(q * root, (k_all * root).swapaxes(-1, -2))
             seen[0] = scores
             if softcap:
                 scores = (softcap * np.tanh(scores / softcap)).astype(q.dtype)
             seen[1 if spec.opset < 24 else 2] = scores
-            if added is not None:
-                scores = scores + added.astype(scores.dtype, copy=False)
+            if score_bias is not None:
+                scores = scores + score_bias.astype(scores.dtype, copy=False)
             seen[2 if spec.opset < 24 else 1] = scores
             weights = _softmax(scores.astype(wide, copy=False)).astype(q.dtype, copy=False)
             seen[3] = weights
             out = np.matmul(weights, v_all)
-        out = _joined(out) if flat else out
+        out = _merge_heads(out) if flat else out
         found: list[Any] = (
             [out, k, v, seen.get(mode, scores)] if asks_scores or spec.uses_output(1) else [out]
         )
@@ -350,18 +364,18 @@ def _attention(spec: Spec) -> Run:
     return run
 
 
-def _without_scores(q: Array, k: Array, v: Array, scale: float, added: Array | None) -> Array | None:
+def _without_scores(q: Array, k: Array, v: Array, scale: float, score_bias: Array | None) -> Array | None:
     """Attention where each head of k and v serves several of q, if a kernel computes it."""
     n, heads, times, width = q.shape
-    groups = k.shape[1]
-    if heads % groups:
+    kv_heads = k.shape[1]
+    if heads % kv_heads:
         return None
-    q = q.reshape(n, groups, heads // groups, times, width)
+    q = q.reshape(n, kv_heads, heads // kv_heads, times, width)
     masks = []
-    if added is not None:
-        before = (1,) * (4 - added.ndim) + tuple(added.shape[:-2])
-        share = (groups, heads // groups) if before[1] > 1 else (1, 1)
-        masks = [added.reshape(before[0], *share, *added.shape[-2:])]
+    if score_bias is not None:
+        batch = (1,) * (4 - score_bias.ndim) + tuple(score_bias.shape[:-2])
+        repeats = (kv_heads, heads // kv_heads) if batch[1] > 1 else (1, 1)
+        masks = [score_bias.reshape(batch[0], *repeats, *score_bias.shape[-2:])]
     out = masked_attention(q, k[:, :, None], v[:, :, None], scale, masks, empty_is_zero=True)
     return None if out is None else out.reshape(n, heads, times, width)
 
@@ -379,8 +393,8 @@ def _long(mask: Array, length: int, value: Any) -> Array:
     missing = int(length) - int(mask.shape[-1])
     if missing <= 0:
         return mask
-    room = np.full((*mask.shape[:-1], missing), value, mask.dtype)
-    return np.concatenate([mask, room], -1)
+    padding = np.full((*mask.shape[:-1], missing), value, mask.dtype)
+    return np.concatenate([mask, padding], -1)
 
 
 # -- states of fixed size ----------------------------------------------------------------------------------
@@ -398,12 +412,12 @@ def _causal_convolution(spec: Spec) -> Run:
     ) -> tuple[Array, Array]:
         width, times = int(weight.shape[-1]), x.shape[-1]
         before = np.zeros((*x.shape[:2], width - 1), x.dtype) if past is None else past
-        whole = np.concatenate([before, x], -1)
-        parts = [whole[..., i : i + times] * weight[:, 0, i, None] for i in range(width)]
+        padded = np.concatenate([before, x], -1)
+        parts = [padded[..., i : i + times] * weight[:, 0, i, None] for i in range(width)]
         out = functools.reduce(np.add, parts)
         out = out if bias is None else out + bias[:, None]
         out = out if activation is None else activation(out)
-        return out, whole[..., whole.shape[-1] - (width - 1) :]
+        return out, padded[..., padded.shape[-1] - (width - 1) :]
 
     return run
 
@@ -411,7 +425,7 @@ def _causal_convolution(spec: Spec) -> Run:
 @operator("LinearAttention")
 @operator("LinearAttention", domain=MICROSOFT)
 def _linear_attention(spec: Spec) -> Run:
-    heads, groups = spec.get("q_num_heads"), spec.get("kv_num_heads")
+    heads, kv_heads = spec.get("q_num_heads"), spec.get("kv_num_heads")
     rule = spec.get("update_rule", "gated_delta")
 
     def run(
@@ -422,14 +436,18 @@ def _linear_attention(spec: Spec) -> Run:
         decay: Array | None = None,
         beta: Array | None = None,
     ) -> tuple[Array, Array]:
-        q, k, v = heads_of(query, heads), heads_of(key, groups), heads_of(value, groups)
+        q, k, v = split_heads(query, heads), split_heads(key, kv_heads), split_heads(value, kv_heads)
         scale = spec.get("scale", 0.0) or 1 / math.sqrt(int(q.shape[-1]))
         n, times = q.shape[0], int(q.shape[2])
-        state: Any = np.zeros((n, groups, k.shape[-1], v.shape[-1]), q.dtype) if past is None else past
+        state: Any = np.zeros((n, kv_heads, k.shape[-1], v.shape[-1]), q.dtype) if past is None else past
         rates = (
-            None if beta is None else heads_of(beta, groups) if beta.shape[-1] >= groups else beta[:, None]
+            None
+            if beta is None
+            else split_heads(beta, kv_heads)
+            if beta.shape[-1] >= kv_heads
+            else beta[:, None]
         )
-        faded = None if decay is None else np.exp(heads_of(decay, groups))
+        faded = None if decay is None else np.exp(split_heads(decay, kv_heads))
         outputs = []
         for t in range(times):
             if faded is not None and "gated" in rule:
@@ -439,8 +457,8 @@ def _linear_attention(spec: Spec) -> Run:
                 new = new - np.matmul(k[:, :, t, None], state)[:, :, 0]
                 new = new if rates is None else new * rates[:, :, t]
             state = state + k[:, :, t, :, None] * new[:, :, None]
-            row = q[:, :, t].reshape(n, groups, heads // groups, q.shape[-1])
+            row = q[:, :, t].reshape(n, kv_heads, heads // kv_heads, q.shape[-1])
             outputs.append(np.matmul(row * np.asarray(scale, q.dtype), state).reshape(n, heads, v.shape[-1]))
-        return _joined(np.stack(outputs, 2)), state
+        return _merge_heads(np.stack(outputs, 2)), state
 
     return run

@@ -10,7 +10,7 @@ from helpers.cases import each_case
 
 from lite import value_and_grad
 from lite.kernels.backends.choice import backend
-from lite.nn._import.attention import attended
+from lite.nn._import.attention import grouped_attention
 from lite.nn.layers.masked_attention import masked_attention, seen_keys
 
 SHAPE = (2, 3, 4, 5)  # of scores
@@ -74,7 +74,7 @@ def test_heads_share_keys(shared: Any) -> None:
 
     def plainly(q: Any, k: Any, v: Any) -> Any:
         k, v = (np.broadcast_to(x, (2, 2, 3, 100, 32)).reshape(2, 6, 100, 32) for x in (k, v))
-        return attended(q.reshape(2, 6, 100, 32), k, v, 0.2, mask).reshape(back.shape)
+        return grouped_attention(q.reshape(2, 6, 100, 32), k, v, 0.2, mask).reshape(back.shape)
 
     def of(fn: Any) -> Any:
         return value_and_grad(lambda parts: (fn(*parts) * back).sum())([q, k, v])

@@ -9,7 +9,7 @@ import pytest
 
 from lite import value_and_grad, vmap
 from lite.kernels.backends.choice import backend
-from lite.nn._import.attention import attended, heads_of, hidden, rotated
+from lite.nn._import.attention import apply_rotary, grouped_attention, mask_bias, split_heads
 from lite.nn.layers.row_attention import Seen, Turn, row_attention
 
 N, TIMES, HEADS, GROUPS, WIDTH = 2, 90, 4, 2, 48
@@ -30,11 +30,11 @@ TURN = Turn(np.cos(ANGLES), np.sin(ANGLES))
 
 
 def plainly(q: Any, k: Any, v: Any) -> Any:
-    q, k, v = heads_of(q, HEADS), heads_of(k, GROUPS), heads_of(v, GROUPS)
-    q, k = (rotated(x, TURN.cos[:, None], TURN.sin[:, None], False) for x in (q, k))
+    q, k, v = split_heads(q, HEADS), split_heads(k, GROUPS), split_heads(v, GROUPS)
+    q, k = (apply_rotary(x, TURN.cos[:, None], TURN.sin[:, None], False) for x in (q, k))
     keys = np.arange(TIMES)
     shown = (keys >= SEEN.first[..., None]) & (keys < SEEN.last[..., None])
-    out = attended(q, k, v, 0.2, hidden(shown, np.dtype(np.float32))[:, None])
+    out = grouped_attention(q, k, v, 0.2, mask_bias(shown, np.dtype(np.float32))[:, None])
     return np.transpose(out, (0, 2, 1, 3)).reshape(N, TIMES, HEADS * WIDTH)
 
 
