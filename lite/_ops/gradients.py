@@ -102,7 +102,7 @@ def backward(
         gradient: a TensorDict with the gradient of each traced entry; by default 1 for entries of one
             element.
         retain_graph: whether `backward` can be called again.
-        create_graph: must be False, as second derivatives are not supported.
+        create_graph: must be False: `lite.grad` has gradients of gradients.
         inputs: the Parameters that get gradients, in a list or a TensorDict; all if not given.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -47,8 +47,7 @@ def jacrev(
             is no array of floats.
         ValueError: `argnums` is empty or names an argument that is not there, or `chunk_size` is no positive
             integer.
-        NotImplementedError: `func` calls a NumPy function whose derivative is not known; or it computes a
-            gradient of its arguments, as derivatives are of first order (see `hessian`).
+        NotImplementedError: `func` calls a NumPy function whose derivative is not known.
 
     Source:
         torch.func.jacrev.
@@ -179,14 +178,23 @@ def jacfwd(
     return jacrev(func, argnums, has_aux=has_aux)
 
 
-def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> NoReturn:
-    """Not available: derivatives are of first order. The error says what to do.
+def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
+    """A function that gives the second derivatives of `func`: `jacrev` of `jacrev`.
 
-    `jacrev` of a gradient that is written out in NumPy's functions gives the matrix. Differences of
-    `lite.grad` approximate it, as below: a column of the matrix takes two gradients.
+    A product of the matrix with a vector needs no matrix: it is the gradient of the gradient's product with
+    the vector, as below, in about four times the time of `func`.
+
+    Args:
+        func: see `jacrev`.
+        argnums: see `jacrev`.
+
+    Returns:
+        A function with the arguments of `func`. It gives the structure of the result of `func`, in which each
+        array of shape `(*out)` is replaced by the structure of the argument, and each array of shape `(*a)`
+        in that by the structure of the argument again, with arrays of shape `(*out, *a, *b)`.
 
     Raises:
-        NotImplementedError: always.
+        TypeError, ValueError, NotImplementedError: as `jacrev`.
 
     Source:
         torch.func.hessian.
@@ -194,18 +202,12 @@ def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> NoR
     Example:
         >>> import numpy as np
         >>> import lite
+        >>> x = np.array([1.0, 2.0])
+        >>> lite.hessian(lambda x: (x**3).sum())(x)
+        array([[ 6.,  0.],
+               [ 0., 12.]])
         >>> gradient = lite.grad(lambda x: (x**3).sum())
-        >>> x, step = np.array([1.0, 2.0]), 1e-5
-        >>> columns = [(gradient(x + e) - gradient(x - e)) / (2 * step) for e in step * np.eye(2)]
-        >>> np.stack(columns, -1).round(4)
-        array([[ 6.,  0.],
-               [ 0., 12.]])
-        >>> lite.jacrev(lambda x: 3 * x**2)(x)
-        array([[ 6.,  0.],
-               [ 0., 12.]])
+        >>> lite.grad(lambda x: gradient(x) @ np.array([1.0, 10.0]))(x)
+        array([  6., 120.])
     """
-    _, name = places_of(func, argnums)
-    raise NotImplementedError(
-        f"hessian({name}): derivatives are of first order here. lite.jacrev of a gradient written out in "
-        "NumPy's functions gives the matrix, differences of lite.grad approximate it: see help(lite.hessian)."
-    )
+    return jacrev(jacrev(func, argnums), argnums)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers.vmap_cases import Spec, check_nested, check_strides, choices
 
+import lite
 from lite import jacrev, jit, value_and_grad, vjp, vmap
 
 Case = tuple[str, Callable[..., Any], tuple[Spec, ...]]
@@ -90,6 +91,29 @@ def check_central(name: str, fn: Any, specs: Any) -> None:
     assert_gradients(fn, *[spec.draw(rng, ()) for spec in specs])
 
 
+def check_second(name: str, fn: Any, specs: Any) -> None:
+    """The gradient of a gradient, along a direction, is the central difference of the gradient."""
+    rng = seed_of(name)
+    args = frozen([spec.draw(rng, ()) for spec in specs])
+    loss, places = weighted(fn, args, np.random.default_rng(0)), floats(args)
+    gradient = lite.grad(loss, places)
+    ways = [rng.uniform(0.5, 1.5, np.shape(args[place])) for place in places]
+
+    def slope(*args: Any) -> Any:
+        return sum((np.sum(g * way) for g, way in zip(gradient(*args), ways, strict=True)), 0.0)
+
+    # A slope that is linear does not depend on the arguments: so that it does.
+    found = lite.grad(lambda *args: slope(*args) + 0 * loss(*args), places)(*args)
+    sides = []
+    for sign in (1, -1):
+        moved = list(args)
+        for place, way in zip(places, ways, strict=True):
+            moved[place] = args[place] + sign * STEP * way
+        sides.append(gradient(*moved))
+    for got, after, before in zip(found, *sides, strict=True):
+        np.testing.assert_allclose(got, (after - before) / (2 * STEP), rtol=1e-5, atol=1e-5)
+
+
 SIZE = 2
 
 
@@ -151,6 +175,7 @@ def check_gradients(name: str, fn: Any, specs: Any) -> None:
     check_central(name, fn, specs)
     check_mapped_gradients(name, fn, specs)
     check_jacobian(name, fn, specs)
+    check_second(name, fn, specs)
 
 
 def one_of_each(cases: list[Case]) -> list[Case]:

@@ -263,6 +263,18 @@ def test_jacobians_are_those_of_torch(fn, argnums, shapes, name):
     assert outline(ours) == outline(theirs)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch
+@each_case(("fn", "argnums", "shapes"), JACOBIANS)
+def test_second_derivatives_are_those_of_torch(fn, argnums, shapes):
+    ours, theirs = (
+        module.hessian(fn, argnums)(*[filled(item, like) for item in shapes])
+        for module, like in ((lite, lite), (torch.func, tensordict))
+    )
+    if isinstance(ours, lite.TensorDict):  # batch sizes grow as jacrev's do, not those of forward mode
+        ours, theirs = ours.to_dict(), theirs.to_dict()
+    assert outline(ours) == outline(theirs)
+
+
 def filled(item, library):
     """Numbers of some shapes, in the structure of `item`; the same for both libraries."""
     if isinstance(item, dict):

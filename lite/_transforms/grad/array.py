@@ -111,7 +111,7 @@ class TracedArray(InterpretedArray):
         """The value without its derivative: an array that shares memory, and is not to be written."""
         value = self.value
         if isinstance(value, HostArray):
-            return value
+            return value.detach()  # an outer gradient goes through it no more than this one
         value = np.asarray(value).view()  # a single number as an array, since entries are arrays
         value.flags.writeable = False  # rules of the way back may need it as it is
         return value
@@ -134,7 +134,7 @@ class TracedArray(InterpretedArray):
         Args:
             gradient: what the derivative is multiplied by, of this array's shape; 1 for a single number.
             retain_graph: whether `backward` can be called again; else what it needs is released.
-            create_graph: must be False: there are no gradients of gradients.
+            create_graph: must be False: `lite.grad` has gradients of gradients.
             inputs: a parameter or a list of parameters that get gradients; all if not given.
 
         Raises:
@@ -143,7 +143,10 @@ class TracedArray(InterpretedArray):
             NotImplementedError: `create_graph`.
         """
         if create_graph:
-            raise NotImplementedError("create_graph=True: there are no gradients of gradients here.")
+            raise NotImplementedError(
+                "create_graph=True: backward() gives arrays. A gradient that is differentiated, as of a "
+                "penalty, is lite.grad or lite.vjp of a function, under enable_grad() or in another one."
+            )
         rules.backward(self, gradient, bool(retain_graph), inputs)
 
     def register_hook(self, hook: Callable[[Any], Any]) -> RemovableHandle:

@@ -15,12 +15,13 @@ from lite._arrays.types import Array, ArrayHolder, HostArray
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.leaves import Structure
 from lite._transforms.grad.mode import Mode, no_grad
-from lite._transforms.grad.running import state
+from lite._transforms.grad.running import nestings, state
 from lite._transforms.grad.tape import (
     OUTERMOST,
     Node,
     has_derivative,
     level_of,
+    lifted,
     next_number,
     value_of,
     walk,
@@ -94,12 +95,16 @@ class custom_vjp:
     def _traced(self, args: tuple[Any, ...]) -> Array:
         name = getattr(self.fn, "__name__", type(self.fn).__name__)
         fwd, bwd = self._require_rules()
+        level = level_of(args)
+        if nestings[0] and level is not None:
+            level = innermost(args).level
+            args = lifted(args, level)
         out, residuals = fwd(*map(value_of, args))
         if not hasattr(out, "dtype"):
             raise TypeError(
                 f"the fwd of {name} must give an array and residuals, got a {type(out).__name__}."
             )
-        if type(out) is TracedArray:
+        if type(out) is TracedArray and (level is None or out.level >= level):
             raise TypeError(f"the fwd of {name} must compute from its arguments alone.")
         fixed = [value_of(args[i]) for i in self.nondiff_argnums]
         parents = [x for i, x in enumerate(args) if i not in self.nondiff_argnums]
@@ -199,6 +204,8 @@ def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:
         level, make = level_of(leaves), state.leaf
         inner = innermost(leaves)
         if inner is not None and type(inner) is not TracedArray:  # inside of vmap nothing is recorded
+            return fn(*args, **kwargs)
+        if nestings[0]:  # an outer gradient goes through the intermediate results, too
             return fn(*args, **kwargs)
         if level is None:
             if make is state.base:

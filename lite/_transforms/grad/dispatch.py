@@ -8,9 +8,11 @@ import lite._transforms.rules  # noqa: F401 - which registers them
 from lite._arrays.types import Function
 from lite._transforms.grad.array import rules
 from lite._transforms.grad.indexing import get_index, look, set_index, write
+from lite._transforms.grad.running import nestings
 from lite._transforms.grad.special import elementwise
-from lite._transforms.grad.tape import values_of
+from lite._transforms.grad.tape import lifted, values_of
 from lite._transforms.grad.ufuncs import binary, call_ufunc, no_gradient, same
+from lite._transforms.levels import innermost
 from lite._transforms.registry import GRAD, ZERO_GRADIENT, NoRule, name_of, without_out
 
 
@@ -21,7 +23,11 @@ def call_function(func: Function, args: Any, kwargs: Any) -> Any:
         if func not in ZERO_GRADIENT:
             raise no_gradient(name_of(func))
         return func(*values_of(args), **values_of(kwargs))
+    if nestings[0]:
+        level = innermost((args, kwargs)).level
     args, kwargs, out = without_out(func, args, kwargs)
+    if nestings[0]:
+        args, kwargs = lifted((args, kwargs), level)
     try:
         result = rule(*args, **kwargs)
     except NoRule as error:

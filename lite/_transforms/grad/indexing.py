@@ -9,8 +9,17 @@ from numpy.typing import ArrayLike
 
 from lite._arrays.types import Array, HostArray, Shape
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.running import state
-from lite._transforms.grad.tape import Part, holds_traced, mixed, unbroadcast, value_of, values_of, with_node
+from lite._transforms.grad.running import nestings, state
+from lite._transforms.grad.tape import (
+    Part,
+    holds_traced,
+    lifted,
+    mixed,
+    unbroadcast,
+    value_of,
+    values_of,
+    with_node,
+)
 from lite._transforms.grad.views import View, forget, is_symbolic, laid_out_as, path_of, seen_in, settle
 from lite._transforms.levels import innermost
 
@@ -69,6 +78,8 @@ def _reads_once(index: Any) -> bool:
 
 def set_index(x: TracedArray, index: Any, new: ArrayLike) -> None:
     """`x[index] = new`."""
+    if nestings[0]:
+        new = lifted(new, x.level)
     index = values_of(index)
     value = value_of(new)
     if isinstance(x.value, np.generic):
@@ -231,7 +242,7 @@ def _through_indices(x: TracedArray, whole: TracedArray, value: Any, node: Any) 
 
 def _strides(value: Any) -> tuple[int, ...]:
     while isinstance(value, HostArray):
-        value = value.value[0, ...]  # type: ignore[attr-defined]
+        value = value.value[0, ...] if value.layered else value.value  # type: ignore[attr-defined]
     return value.strides
 
 

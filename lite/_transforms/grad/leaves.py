@@ -10,7 +10,7 @@ import numpy as np
 from lite._arrays.dtypes import get_default_dtype, is_floating
 from lite._arrays.types import Array, HostArray, raw, refuse_masked
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import Node
+from lite._transforms.grad.tape import Node, outer_value
 from lite._transforms.vmap.trees import flatten, unflatten
 from lite._tree.collection import Entry
 from lite._tree.unbatched import UnbatchedTensor
@@ -55,7 +55,7 @@ class Leaves:
 
     Raises:
         TypeError: there is no array of floats in it, or one of complex numbers, or one that is not NumPy's.
-        NotImplementedError: it belongs to another derivative that is computed at present.
+        RuntimeError: it was left behind by a gradient that has ended.
     """
 
     __slots__ = ("_found", "_structure", "inside")
@@ -66,6 +66,8 @@ class Leaves:
 
         def trace(leaf: object) -> Any:
             value, noted = _floats(leaf, name)
+            if type(value) is TracedArray:
+                value = outer_value(value)
             if not noted:
                 self._found.append((None, value))
                 return leaf
@@ -116,11 +118,6 @@ def _floats(leaf: object, name: str) -> tuple[Any, bool]:
         return value, True
     if type(value) is float:
         value = np.asarray(value, get_default_dtype())
-    if type(value) is TracedArray:
-        raise NotImplementedError(
-            f"{name} belongs to another gradient that is computed at present: a gradient of a gradient is "
-            "not supported; detach it (x.detach()) if it is a constant there."
-        )
     refuse_masked(value)
     if isinstance(value, UnbatchedTensor) or not hasattr(value, "dtype"):
         return value, False

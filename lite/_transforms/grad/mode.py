@@ -17,7 +17,7 @@ import lite._transforms.grad.dispatch  # noqa: F401  # which gives traced arrays
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array, ArrayHolder, HostArray, Operand
 from lite._transforms.grad.array import TracedArray, rules
-from lite._transforms.grad.running import pauses, state
+from lite._transforms.grad.running import nestings, pauses, state
 from lite._transforms.grad.tape import leaf, walk
 
 _lock = threading.Lock()
@@ -134,6 +134,35 @@ class functional(Mode):
 
     def __init__(self) -> None:
         super().__init__(state.base, False)
+
+
+class differentiated(Mode):
+    """Record what a function computes that a gradient of this level is taken of; parameters as outside."""
+
+    def __init__(self, level: int) -> None:
+        super().__init__(state.leaf, False)
+        self._level = level
+        self._floor: int | None = None
+
+    def __enter__(self) -> None:
+        levels = state.levels
+        self._nested = bool(levels) or self._new[0] is not state.base
+        if state.paused:
+            self._floor, state.floor = state.floor, self._level
+        super().__enter__()
+        levels.append(self._level)
+        if self._nested:
+            with _lock:
+                nestings[0] += 1
+
+    def __exit__(self, *error: object) -> None:
+        if self._nested:
+            with _lock:
+                nestings[0] -= 1
+        state.levels.pop()
+        if self._floor is not None:
+            state.floor = self._floor
+        super().__exit__(*error)
 
 
 def is_grad_enabled() -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 pauses = [0]  # the number of threads under `no_grad`, a cheap first check
+nestings = [0]  # the number of gradients that run inside of another one, likewise
 
 
 class _State(threading.local):
@@ -19,12 +20,16 @@ class _State(threading.local):
         leaf: makes what a parameter computes as: a traced array under `enable_grad`, else `base`.
         base: the same where no gradient is wanted: None for its array, unless a graph is traced.
         paused: whether nothing is recorded: under `no_grad`.
+        levels: of the gradients that run, the innermost last.
+        floor: gradients of lower levels record nothing: they run outside of a `no_grad`.
     """
 
     def __init__(self) -> None:
         self.leaf: Callable[[Any], Any] | None = None
         self.base: Callable[[Any], Any] | None = None
         self.paused = False
+        self.levels: list[int] = []
+        self.floor = -1
 
 
 state = _State()

@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike
 from lite._arrays.formulas import erf, erfc, horner, log_gamma
 from lite._arrays.special import bessel_ratio, digamma, gamma_below, log_beta, log_i0
 from lite._arrays.types import Array, Function
-from lite._transforms.grad.tape import holds_traced, unbroadcast, value_of, with_node
+from lite._transforms.grad.running import nestings
+from lite._transforms.grad.tape import holds_traced, lifted, unbroadcast, value_of, with_node
+from lite._transforms.levels import innermost
 from lite._transforms.registry import name_of
 
 # Bernoulli numbers, in the series of trigamma for large numbers (Abramowitz and Stegun 1964, 6.4.12).
@@ -52,6 +54,8 @@ _DERIVATIVES: dict[Any, tuple[Callable[..., Any] | None, ...]] = {
 
 def elementwise(function: Callable[..., Any], args: tuple[Any, ...]) -> Array:
     """`function(*args)` with its derivative."""
+    if nestings[0]:
+        args = lifted(args, innermost(args).level)
     values = [value_of(x) for x in args]
     y = function(*values)
     derivatives = _DERIVATIVES.get(function, (None,) * len(args))

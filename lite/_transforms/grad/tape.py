@@ -92,14 +92,55 @@ def holds_traced(x: Any) -> bool:
 
 
 def is_traced(*arrays: Any) -> bool:
-    """Whether there is a traced array, and no array of a `vmap` inside, whose own rules would come first."""
+    """Whether there are traced arrays of one gradient, which is the innermost transformation among them."""
     found = False
+    level = None
     for x in arrays:
         if type(x) is TracedArray:
-            found = True
+            if level is not None and x.level != level:
+                return False
+            found, level = True, x.level
         elif type(x) is not np.ndarray and isinstance(x, HostArray):
             return type(innermost(arrays)) is TracedArray
     return found
+
+
+def lifted(items: Any, level: int) -> Any:
+    """Arrays of outer gradients in nested lists, tuples and dicts as constants of an inner one.
+
+    Args:
+        items: the arguments of a rule.
+        level: of the inner gradient.
+
+    Raises:
+        RuntimeError: an array was left behind by a gradient that has ended, or belongs to a later one.
+    """
+    kind = type(items)
+    if kind is tuple or kind is list:
+        return kind([lifted(x, level) for x in items])
+    if kind is dict:
+        return {key: lifted(x, level) for key, x in items.items()}
+    if isinstance(items, ArrayHolder):
+        return lifted(computing(items), level)
+    if kind is not TracedArray or items.level == level:
+        return items
+    if items.level > level:
+        raise mixed()
+    return TracedArray(outer_value(items), None, level)
+
+
+def outer_value(x: TracedArray) -> Any:
+    """What an array of an outer gradient is to an inner one: itself, or its value outside of `no_grad`.
+
+    Raises:
+        RuntimeError: it was left behind by a gradient that has ended.
+    """
+    if x.level not in state.levels and state.leaf is state.base:
+        raise mixed()
+    value: Any = x
+    while type(value) is TracedArray and (state.paused or value.level < state.floor):
+        value = value.value
+    return value
 
 
 def with_node(value: Any, *parents: Parent) -> Any:
@@ -280,9 +321,9 @@ def leaf(parameter: Any) -> Any:
 def mixed() -> RuntimeError:
     """The error of a computation with arrays of different calls of `grad`."""
     return RuntimeError(
-        "arrays of different gradients meet in one computation: a gradient of a gradient is not supported, "
-        "and an array that a differentiated function left behind must be detached (x.detach()) before it is "
-        "used in another one."
+        "arrays of different gradients meet in one computation: an array that a differentiated function "
+        "left behind must be detached (x.detach()) before it is used in another one, and what an inner "
+        "gradient computes cannot be written into an array of an outer one."
     )
 
 

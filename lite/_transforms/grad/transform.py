@@ -11,7 +11,7 @@ import numpy as np
 from lite._arrays.types import Array, Function, HostArray, raw
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.leaves import Leaves, Structure, plain
-from lite._transforms.grad.mode import functional, one_like
+from lite._transforms.grad.mode import differentiated, one_like
 from lite._transforms.grad.tape import walk
 from lite._transforms.levels import numbers
 
@@ -39,8 +39,10 @@ def value_and_grad(
     Raises:
         TypeError: in the call, an argument holds no floats, or complex numbers.
         ValueError: the loss is no single number, does not depend on the arguments, or `argnums` is wrong.
-        NotImplementedError: the derivative of a NumPy function is not known, which is named; or `fn` computes
-            a gradient of what this gradient is computed from.
+        NotImplementedError: the derivative of a NumPy function is not known, which is named.
+
+    Gradients of gradients are computed likewise: `grad(lambda x: (grad(f)(x) ** 2).sum())`. Where parameters
+    take part (`lite.enable_grad`), gradients inside depend on them, too.
 
     NaN in a gradient is no error. It often comes from a function at the end of its range (sqrt at 0), also
     on the side that `np.where` drops: replace the argument there, too. Intermediate results stay in memory
@@ -72,7 +74,7 @@ def value_and_grad(
             leaves = Leaves(args[place], f"argument {place} of {name}", level)
             inside[place] = leaves.inside
             taken.append(leaves)
-        with functional():
+        with differentiated(level):
             out = fn(*inside, **kwargs)
         if not has_aux:
             loss, aux = out, None
@@ -185,7 +187,7 @@ def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
     name = getattr(fn, "__name__", type(fn).__name__)
     level = next(numbers)
     taken = [Leaves(arg, f"argument {i} of {name}", level) for i, arg in enumerate(args)]
-    with functional():
+    with differentiated(level):
         out = fn(*[leaves.inside for leaves in taken])
     aux = None
     if has_aux:

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from lite._arrays.types import Array, ArrayHolder, DtypeLike, Function, HostArray
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.indexing import write
-from lite._transforms.grad.running import leaf
-from lite._transforms.grad.tape import mixed, traced_result, unbroadcast, value_of, values_of, with_node
+from lite._transforms.grad.running import leaf, nestings
+from lite._transforms.grad.tape import lifted, traced_result, unbroadcast, value_of, values_of, with_node
 from lite._transforms.levels import innermost
 from lite._transforms.registry import GRAD, ZERO_GRADIENT, NoRule, name_of
 from lite._transforms.rules.ufuncs import METHODS, UFUNCS
@@ -26,6 +26,10 @@ _BINARY = {ufunc: given for ufunc, given in _DERIVATIVES.items() if ufunc.nin ==
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`getattr(ufunc, method)(*inputs, **kwargs)` with traced arrays among the arguments."""
+    if nestings[0]:
+        level = innermost((inputs, kwargs)).level
+        inputs = lifted(inputs, level)
+        kwargs = {key: x if key == "out" else lifted(x, level) for key, x in kwargs.items()}
     for x in inputs:
         kind = type(x)
         if kind is TracedArray or kind is np.ndarray or kind is float or kind is int:
@@ -114,7 +118,7 @@ def _pair(ufunc: np.ufunc, derivatives: tuple[Callable[..., Any], ...], a: Any, 
                 parents.append((a.node, lambda g: unbroadcast(first(g, left, right, y), own)))
     if type(b) is TracedArray:
         if level is not None and level != b.level:
-            raise mixed()
+            return _pair(ufunc, derivatives, *lifted((a, b), max(a.level, b.level)))
         level = b.level
         if b.node is not None:
             if right.shape == shape:

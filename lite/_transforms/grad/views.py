@@ -138,7 +138,8 @@ def laid_out_as(value: Any, old: Array) -> Array:
 def _places(part: Any, whole: Any) -> Array:
     """Where the elements of a view are in the array it is of: their numbers in row-major order."""
     while isinstance(part, HostArray):  # all elements along the batch dimension have one layout
-        part, whole = part.value[0, ...], whole.value[0, ...]  # type: ignore[attr-defined]
+        first = (0, ...) if part.layered else ...
+        part, whole = part.value[first], whole.value[first]  # type: ignore[attr-defined]
     size = whole.itemsize
     low, high = byte_bounds(whole)
     numbers = np.zeros((high - low) // size, np.intp)

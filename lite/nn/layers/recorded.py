@@ -19,9 +19,12 @@ from lite._transforms.grad.tape import value_of
 def is_recorded(*arrays: Any) -> bool:
     """Whether some arrays are traced, and all wrap plain arrays; None is ignored."""
     traced = False
+    level = None
     for array in arrays:
         if type(array) is TracedArray:
-            traced = True
+            if level is not None and array.level != level:
+                return False
+            traced, level = True, array.level
             array = array.value
         if type(array) is not np.ndarray and array is not None:
             return False

@@ -18,7 +18,7 @@ import numpy as np
 from lite._arrays.dtypes import Dtype
 from lite._arrays.types import Array
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import value_of, with_vjp, with_vjp_of_all
+from lite._transforms.grad.tape import is_traced, value_of, with_vjp, with_vjp_of_all
 from lite._transforms.levels import innermost
 from lite._tree.methods import LazyModule
 from lite.nn.layers.large_arrays import layers_for
@@ -295,13 +295,12 @@ def recorder(operands: Sequence[Any]) -> Callable[..., tuple[Any, State]] | None
     """What makes one node of a walk with these arrays: `recorded_walk`, `recorded_in_map`, or nothing."""
     top = innermost(operands)
     if type(top) is TracedArray:
-        return recorded_walk if are_plain(map(value_of, operands)) else None
+        return recorded_walk if is_traced(*operands) and are_plain(map(value_of, operands)) else None
     if top is None or not top.layered:
         return None
     level = _levels.level_of(_levels.batched_in(operands, []))
     inside = [level.value(a) for a in operands]
-    traced = any(type(a) is TracedArray for a in inside)
-    return recorded_in_map if traced and are_plain(map(value_of, inside)) else None
+    return recorded_in_map if is_traced(*inside) and are_plain(map(value_of, inside)) else None
 
 
 def recorded_walk(

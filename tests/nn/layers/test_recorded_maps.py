@@ -116,3 +116,39 @@ def test_all_ways_back_at_once() -> None:
     for case in EVERY:
         with noting(case):
             all_ways_back_at_once(case)
+
+
+def gradient_of_a_gradient(case: Case) -> None:
+    """By parameters and inputs, along a direction, beside the difference of gradients."""
+    loss, params = problem(case)
+    args = [params, *case.arrays(np.float64)]
+    places = [i for i, x in enumerate(args) if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
+    places = places if params.is_empty() else [0, *places]
+    gradient, rng, step = lite.grad(loss, tuple(places)), np.random.default_rng(3), 1e-6
+
+    def leaves(parts: Any) -> list[Any]:
+        return [leaf for x in parts for leaf in (x.values(True, True) if isinstance(x, TensorDict) else [x])]
+
+    ways = [
+        x.apply(lambda leaf: rng.uniform(0.5, 1.5, leaf.shape)) if isinstance(x, TensorDict) else
+        rng.uniform(0.5, 1.5, x.shape) for x in (args[i] for i in places)
+    ]  # fmt: skip
+
+    def slope(*args: Any) -> Any:
+        return sum((g * way).sum() for g, way in zip(leaves(gradient(*args)), leaves(ways), strict=True))
+
+    second = lite.grad(lambda *args: slope(*args) + 0 * loss(*args), tuple(places))(*args)
+    sides = []
+    for sign in (step, -step):
+        moved = list(args)
+        for place, way in zip(places, ways, strict=True):
+            moved[place] = moved[place] + way * sign
+        sides.append(slope(*moved))
+    found = sum((g * way).sum() for g, way in zip(leaves(second), leaves(ways), strict=True))
+    np.testing.assert_allclose(found, (sides[0] - sides[1]) / (2 * step), rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_of_gradients() -> None:
+    for case in EVERY:
+        with noting(case):
+            gradient_of_a_gradient(case)

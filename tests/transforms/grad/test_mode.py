@@ -131,13 +131,20 @@ def test_writes_under_no_grad_change_the_value_alone() -> None:
     np.testing.assert_array_equal(lite.grad(loss)(np.ones(2)), [28, 80])
 
 
-def test_functions_of_grad_see_parameters_as_constants() -> None:
+def test_parameters_are_constants_to_functions_of_grad() -> None:
     weight = parameter(3.0)
-    with lite.enable_grad():
-        np.testing.assert_array_equal(lite.grad(lambda x: (x * weight).sum())(np.ones(1)), 3)
-    with lite.no_grad():
+    np.testing.assert_array_equal(lite.grad(lambda x: (x * weight).sum())(np.ones(1)), 3)
+    with lite.enable_grad(), lite.no_grad():
         np.testing.assert_array_equal(lite.grad(lambda x: (x * weight).sum())(np.ones(1)), 3)
     assert weight.grad is None
+
+
+def test_a_penalty_of_gradients_goes_back_to_parameters() -> None:
+    weight = parameter(3.0)
+    with lite.enable_grad():
+        slope = lite.grad(lambda x: (x**2 * weight).sum())(np.ones(2))
+        ((slope**2).sum() + weight).backward()
+    assert weight.grad == 2 * 2 * 2 * 2 * 3.0 + 1  # of 2 (2 weight)² + weight
 
 
 def test_set_grad_enabled() -> None:

@@ -175,17 +175,57 @@ def test_arguments_without_floats() -> None:
             lite.grad(lambda x: x)(arg)
 
 
-def test_a_gradient_of_a_gradient_says_so() -> None:
-    def inner(x: Any) -> Any:
-        return (x**3).sum()
+def test_gradients_of_gradients() -> None:
+    x = np.array([1.0, 2.0])
 
-    with pytest.raises(NotImplementedError, match="a gradient of a gradient is not supported"):
-        lite.grad(lambda x: lite.grad(inner)(x).sum())(np.ones(2))
-    with pytest.raises(RuntimeError, match="a gradient of a gradient is not supported"):
-        lite.grad(lambda x: lite.grad(lambda y: (x * y).sum())(np.ones(2)).sum())(np.ones(2))
-    # Of what is detached, it is no gradient of a gradient.
-    got = lite.grad(lambda x: (x * lite.grad(inner)(x.detach())).sum())(np.ones(2))
-    np.testing.assert_array_equal(got, 3)
+    def inner(x: Any) -> Any:
+        return (x**4).sum()
+
+    second = lite.grad(lambda x: lite.grad(inner)(x).sum())
+    np.testing.assert_array_equal(second(x), 12 * x**2)
+    np.testing.assert_array_equal(lite.grad(lambda x: second(x).sum())(x), 24 * x)
+    # The outer argument is a constant of the inner function, or what it computes with.
+    got = lite.grad(lambda x: lite.grad(lambda y: (x * y).sum())(np.ones(2)).sum())(x)
+    np.testing.assert_array_equal(got, 1)
+    got = lite.grad(lambda x: lite.grad(lambda y: (np.sin(x) * y**2).sum())(x).sum())(x)
+    np.testing.assert_allclose(got, 2 * x * np.cos(x) + 2 * np.sin(x))
+    # What is detached, or computed under no_grad, is a constant.
+    got = lite.grad(lambda x: (x * lite.grad(inner)(x.detach())).sum())(x)
+    np.testing.assert_array_equal(got, 4 * x**3)
+
+    def without(x: Any) -> Any:
+        with lite.no_grad():
+            slope = lite.grad(lambda y: (x * y**4).sum())(x)
+        return (x * slope).sum()
+
+    np.testing.assert_array_equal(lite.grad(without)(x), 4 * x**4)
+
+
+def test_an_inner_gradient_writes_into_its_own_arrays_only() -> None:
+    def outer(x: Any) -> Any:
+        def inner(y: Any) -> Any:
+            own = np.zeros_like(y)
+            own[:1] = x[:1] * y[1:]
+            view = own[:1]
+            view *= y[:1]
+            return own.sum() * x[1]
+
+        return (lite.grad(inner)(x) * np.array([1.0, 10.0])).sum()  # x1 x0 (y1 + 10 y0), y = x
+
+    x = np.array([2.0, 3.0])
+    np.testing.assert_array_equal(lite.grad(outer)(x), [3 * 3 + 2 * 10 * 2 * 3, 2 * 2 * 3 + 10 * 2 * 2])
+
+    def refused(x: Any) -> Any:
+        kept = x * 1
+
+        def inner(y: Any) -> Any:
+            kept[0] = y[0]
+            return kept.sum()
+
+        return lite.grad(inner)(x).sum()
+
+    with pytest.raises(RuntimeError, match="cannot be written into an array of an outer one"):
+        lite.grad(refused)(x)
 
 
 def test_arrays_that_were_left_behind() -> None:

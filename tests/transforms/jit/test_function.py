@@ -350,6 +350,32 @@ def test_modes_and_settings_are_those_of_the_call() -> None:
         assert zeros(np.zeros(1, np.float32)).dtype == np.float64
 
 
+def test_a_penalty_of_gradients_in_a_step() -> None:
+    """In torch's style, as one graph for all sizes: a critic is kept from being steep."""
+
+    def trained(compiled: bool) -> Any:
+        critic = nn.MLP(3, 1, num_cells=[8], activation_class=nn.Tanh, layer_kwargs={"rng": 0})
+        optimizer = lite.optim.Adam(critic.parameters(), 1e-2)
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            with lite.enable_grad():
+                slopes = lite.grad(lambda x: critic(x).sum())(x)
+                loss = ((np.linalg.norm(slopes, axis=-1) - 1) ** 2).mean() - critic(x).mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        step = lite.jit(step) if compiled else step
+        losses = [float(step(np.float32(np.random.default_rng(n).random((n, 3))))) for n in (4, 4, 7, 5)]
+        return losses, critic.state_dict()
+
+    (losses, compiled), (expected, plain) = trained(True), trained(False)
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    for key, value in plain.items():
+        np.testing.assert_allclose(compiled[key], value, rtol=1e-4, atol=1e-6, err_msg=str(key))
+
+
 def test_composition() -> None:
     @lite.checkpoint
     def block(x: Any) -> Any:
