@@ -13,7 +13,15 @@ from lite._arrays.types import Array, ArrayHolder, DtypeLike, Function, HostArra
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.indexing import write
 from lite._transforms.grad.running import leaf, nestings
-from lite._transforms.grad.tape import lifted, traced_result, unbroadcast, value_of, values_of, with_node
+from lite._transforms.grad.tape import (
+    holds_traced,
+    lifted,
+    traced_result,
+    unbroadcast,
+    value_of,
+    values_of,
+    with_node,
+)
 from lite._transforms.levels import innermost
 from lite._transforms.registry import GRAD, ZERO_GRADIENT, NoRule, name_of
 from lite._transforms.rules.ufuncs import METHODS, UFUNCS
@@ -26,10 +34,6 @@ _BINARY = {ufunc: given for ufunc, given in _DERIVATIVES.items() if ufunc.nin ==
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`getattr(ufunc, method)(*inputs, **kwargs)` with traced arrays among the arguments."""
-    if nestings[0]:
-        level = innermost((inputs, kwargs)).level
-        inputs = lifted(inputs, level)
-        kwargs = {key: x if key == "out" else lifted(x, level) for key, x in kwargs.items()}
     for x in inputs:
         kind = type(x)
         if kind is TracedArray or kind is np.ndarray or kind is float or kind is int:
@@ -40,6 +44,10 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
             return NotImplemented
         if isinstance(x, ArrayHolder) or (isinstance(x, list | tuple) and method == "__call__"):
             return call_ufunc(ufunc, method, tuple(map(_as_operand, inputs)), kwargs)
+    if nestings[0]:
+        level = innermost((inputs, kwargs)).level
+        inputs = lifted(inputs, level)
+        kwargs = {key: x if key == "out" else lifted(x, level) for key, x in kwargs.items()}
     if method != "__call__":
         return _call_method(ufunc, method, inputs, kwargs)
     if not kwargs:
@@ -52,7 +60,8 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
     dtype = kwargs.pop("dtype", None)
     if dtype is not None:
         inputs = tuple([x.astype(dtype) if hasattr(x, "astype") else np.asarray(x, dtype) for x in inputs])
-    result = _call(ufunc, inputs, kwargs)
+    # Perhaps only `out` is traced.
+    result = _call(ufunc, inputs, kwargs) if holds_traced(inputs) else ufunc(*inputs, **kwargs)
     return result if out is None else write_results(ufunc, inputs, out, result)
 
 
@@ -166,7 +175,7 @@ def _call_where(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
     where = values_of(kwargs.pop("where"))
     (target,) = out
     with np.errstate(all="ignore"):  # the numbers that are not asked for
-        result = call_ufunc(ufunc, "__call__", inputs, kwargs)
+        result = ufunc(*inputs, **kwargs)
     write(target, np.where(where, result, target), "same_kind", name_of(ufunc))
     return target
 

@@ -201,6 +201,37 @@ def test_gradients_of_gradients() -> None:
     np.testing.assert_array_equal(lite.grad(without)(x), 4 * x**4)
 
 
+def test_maps_between_two_gradients() -> None:
+    rows, x = np.arange(6.0).reshape(3, 2), np.array([0.5, 2.0])
+
+    def mapped(x: Any) -> Any:
+        def inner(y: Any) -> Any:
+            return (lite.vmap(lambda row: np.matmul(row * x, y) + np.matmul(row, y * x) ** 2)(rows)).sum()
+
+        return (lite.grad(inner)(x) ** 2).sum()
+
+    def looped(x: Any) -> Any:
+        def inner(y: Any) -> Any:
+            return sum(((row * x) @ y + (row @ (y * x)) ** 2 for row in rows), 0.0)
+
+        return (lite.grad(inner)(x) ** 2).sum()
+
+    np.testing.assert_allclose(lite.grad(mapped)(x), lite.grad(looped)(x))
+    each = lite.vmap(lite.grad(mapped))(np.stack([x, 2 * x]))
+    np.testing.assert_allclose(each, [lite.grad(looped)(x), lite.grad(looped)(2 * x)])
+
+
+def test_layers_whose_way_back_writes_in_place() -> None:
+    lstm = nn.LSTM(2, 3, rng=0).double()
+    x, way = np.random.default_rng(0).normal(size=(2, 4, 2))
+
+    def out(x: Any) -> Any:
+        return lstm(x)[0]
+
+    forward = lite.grad(lambda g: (lite.grad(lambda x: (out(x) * g).sum())(x) * way).sum())(np.ones((4, 3)))
+    np.testing.assert_allclose(forward, (out(x + 1e-6 * way) - out(x - 1e-6 * way)) / 2e-6, rtol=1e-6)
+
+
 def test_an_inner_gradient_writes_into_its_own_arrays_only() -> None:
     def outer(x: Any) -> Any:
         def inner(y: Any) -> Any:

@@ -175,3 +175,17 @@ def test_numbers_without_dimensions_are_not_written() -> None:
         return before * total
 
     assert_gradients(loss, np.array([1.0, 2.0]))
+
+
+def test_plain_results_are_written_into_traced_arrays() -> None:
+    def fn(x: Any) -> Any:
+        out, odd = np.zeros_like(x), np.zeros_like(x)
+        np.exp(np.ones(3), out=out)
+        np.add(np.ones(3), 1, out=odd, where=np.array([True, False, True]))
+        np.add(x, 1, out=odd, where=np.array([False, True, False]))
+        whole = np.zeros_like(x)
+        np.modf(np.full(3, 1.5), out=(whole, None))
+        return ((out + odd + whole) * x).sum()
+
+    plain = np.e + 0.5
+    np.testing.assert_allclose(lite.grad(fn)(np.ones(3)), [plain + 2, plain + 3, plain + 2])
