@@ -11,7 +11,7 @@ import json
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from lite._transforms.graphs.sizes import Comparison, Size
 from lite._transforms.graphs.trace import Input, Traced
 from lite._transforms.jit.arguments import Argument, remember
 from lite._transforms.jit.draws import METHODS, Draw, Seeded
+from lite._transforms.jit.fitting import difference, in_form, titles, unread
 from lite._transforms.jit.joining import Joined
 from lite._transforms.jit.runner import Runner
 from lite._transforms.jit.saved_state import Loaded
@@ -31,7 +32,6 @@ from lite._transforms.jit.structure import Structure, containers_of, leaf_count
 from lite._transforms.jit.tiling import Tiles
 from lite._transforms.jit.tracing import Program
 from lite._transforms.jit.view import GraphView
-from lite._tree.protocol import class_registry
 
 _VERSION, _WITH_STATE = 1, 2
 _MOST = 1 << 24  # bytes of a contract
@@ -128,8 +128,9 @@ class Step:
     """A saved step as a function: the result of `lite.load_step`.
 
     Its arguments must have the structure, dtypes and, but for dynamic sizes, shapes of those it was traced
-    for. Those that were donated stay in the session, as of `lite.jit`. Entries that a call sets may be there
-    at the next, unless the function looks for them, as with `"value" in td`.
+    for. Those that were donated stay in the session, as of `lite.jit`. Entries that the graph does not read
+    may be missing. Those that a call sets may be there at the next, unless the function looks for them, as
+    with `"value" in td`.
     """
 
     def __init__(
@@ -145,10 +146,12 @@ class Step:
         self._lock = threading.RLock()
         self.__name__ = name
         self._arguments = []
+        self._titles = [title for title, _, structure in arguments for title in titles(structure, title)]
+        passed = unread(runner.program, [one[2] for one in arguments], 0 if held is None else len(held.names))
         count = 0  # of the containers in the arguments before
-        for title, donated, structure in arguments:
+        for (title, donated, structure), without in zip(arguments, passed, strict=True):
             own = {(i - count, key): form for (i, key), form in added.items()}
-            self._arguments.append((title, donated, structure, own))
+            self._arguments.append((title, donated, structure, own, frozenset() if donated else without))
             count += len(list(containers_of(structure)))
         self._seen: OrderedDict[int, Argument] = OrderedDict()
         self._last: list[Argument] | None = None
@@ -178,7 +181,7 @@ class Step:
         if len(args) > len(names) or set(values) != set(names):
             raise TypeError(f"{self.__name__} takes {names}, got {len(args)} arguments and {sorted(kwargs)}.")
         given = []
-        for name, donated, structure, added in self._arguments:
+        for name, donated, structure, added, passed in self._arguments:
             known = self._seen.get(id(values[name])) if donated else None
             if known is not None and known.value is values[name] and known.is_unchanged():
                 given.append(known)
@@ -186,15 +189,14 @@ class Step:
             argument = Argument(values[name], name, donated, without=added)
             if argument.structure != structure:
                 nodes: list[Any] = []
-                other = Argument(
-                    _in_form(values[name], structure, added, nodes), name, donated, without=added
-                )
+                fitted = in_form(values[name], structure, added, passed, nodes)
+                other = Argument(fitted, name, donated, without=added)
                 sets = [key for _, key, *_ in self._runner.program.entries]
                 is_locked = sets and any(node._locked for node in nodes)
                 if donated or is_locked or other.structure != structure:
-                    hint = f" A call sets {sets}: give each call a TensorDict without them." if sets else ""
-                    if is_locked:
-                        hint = f" It is locked, and a call sets {sets}: give each call a copy (clone())."
+                    hint = f" It is locked, and a call sets {sets}: give each call a copy (clone())."
+                    if not is_locked:
+                        hint = difference(argument.structure, structure, passed, sets)
                     raise ValueError(
                         f"{name} must be as when {self.__name__} was traced: {_outline(structure)}; got "
                         f"{_outline(argument.structure)}.{hint}"
@@ -213,9 +215,13 @@ class Step:
             self._held.take(numbers)
             return found
 
+    def __repr__(self) -> str:
+        takes = [f"{name}: {_outline(form)}" for name, _, form, *_ in self._arguments]
+        return f"{type(self).__name__}({self.__name__}({', '.join(takes)}))"
+
     def _called(self, given: list[Argument]) -> Any:
         leaves = [leaf for argument in given for leaf in argument.leaves]
-        self._check(leaves, [], 0 if self._held is None else len(self._held.names))
+        self._check(leaves, self._titles, 0 if self._held is None else len(self._held.names))
         found = self._runner.other_answer(leaves)
         if found is not None:
             asked, size = found
@@ -241,10 +247,9 @@ class Step:
             )
             if is_symbolic(array) or not same or array.dtype != wanted.dtype:
                 hint = "" if same else f". {_DYNAMIC}"
-                what = names[i] if names else f"array {i - first} of the arguments of {self.__name__}"
                 raise ValueError(
-                    f"{what} must be {wanted.dtype} of shape {wanted.shape}, got {array.dtype} of "
-                    f"{tuple(array.shape)}{hint}."
+                    f"{names[i - first]} must be {wanted.dtype} of shape {wanted.shape}, got {array.dtype} "
+                    f"of {tuple(array.shape)}{hint}."
                 )
 
 
@@ -289,6 +294,8 @@ def load_step(
         raise ValueError(f"{beside} is no contract of a step: it has more than {_MOST} bytes.")
     try:
         contract = json.loads(beside.read_text(encoding="utf-8"))
+        if "format" in contract:
+            raise ValueError("it is a module's, which lite.models.OnnxModule opens")
         if contract["version"] not in (_VERSION, _WITH_STATE):
             raise ValueError(f"version {contract['version']!r}")
         program, pairs, places, *layout = _program(contract, generator)
@@ -322,38 +329,6 @@ def load_step(
     if held is not None:
         held.arguments_now(step._check)  # raises for a state of another step
     return step
-
-
-def _in_form(
-    value: Any, structure: Structure, added: Mapping[tuple[int, str], Structure], nodes: list[Any]
-) -> Any:
-    """A value as a structure has it: TensorDicts with their keys in its order, its device and its lock.
-
-    Args:
-        value: an argument.
-        structure: of the argument that was traced.
-        added: entries that may be there, too.
-        nodes: gets the TensorDicts of the value, which are what is written to.
-    """
-    tag = structure[0]
-    if tag in ("list", "tuple") and type(value).__name__ == tag and len(value) == len(structure) - 1:
-        items = zip(value, structure[1:], strict=True)
-        return type(value)([_in_form(item, form, added, nodes) for item, form in items])
-    if tag != "td" or type(value) is not class_registry.dense or structure[1] is not None:
-        return value
-    _, _, _, _, _, device, locked, keys, *forms = structure
-    others = [key for key in value._data if key not in keys]
-    if any(key not in value._data for key in keys) or any((len(nodes), key) not in added for key in others):
-        return value
-    nodes.append(value)
-    out = class_registry.dense(
-        {key: _in_form(value._data[key], form, added, nodes) for key, form in zip(keys, forms, strict=True)}
-        | {key: value._data[key] for key in others},
-        value.batch_size,
-        names=value._names,
-        device=device,
-    )
-    return out.lock_() if locked else out
 
 
 # -- the contract ----------------------------------------------------------------------------------------

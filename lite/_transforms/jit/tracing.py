@@ -25,6 +25,7 @@ from lite._transforms.graphs.graph import Graph
 from lite._transforms.graphs.sizes import Comparison, Size, comparisons
 from lite._transforms.graphs.trace import Input, Traced, TracesDifferError, difference, trace
 from lite._transforms.jit.draws import Draw, Seeded, traced_generator_class, with_seeds
+from lite._transforms.jit.size_inputs import size_inputs
 from lite._transforms.jit.structure import (
     ARRAY,
     Builder,
@@ -346,8 +347,7 @@ def trace_function(
             "cannot be traced: the function returns or sets other numbers, texts or keys from call to call."
         )
     found["draws"] = _draws(first, second)
-    used = {name for node in traced.nodes for name in node.reads}
-    traced = replace(traced, inputs=tuple(x for x in traced.inputs if x.name in used))
+    traced = size_inputs(traced)
     return Program(
         traced,
         arguments,

@@ -138,7 +138,8 @@ def parse(content: bytes) -> Contract:
         raise ValueError(f"expected JSON: {error}") from None
     top = _object(value, "the contract")
     if top.get("format") != FORMAT:
-        raise ValueError(f"it must have the format {FORMAT!r}, got {_shown(top.get('format'))}.")
+        hint = " It is a step's, which lite.load_step opens." if "leaves" in top else ""
+        raise ValueError(f"it must have the format {FORMAT!r}, got {_shown(top.get('format'))}.{hint}")
     if type(top.get("version")) is not int or top["version"] != VERSION:
         raise ValueError(f"version {_shown(top.get('version'))} is unknown here; this is version {VERSION}.")
     inputs, outputs = _tensors(top, "inputs"), _tensors(top, "outputs")

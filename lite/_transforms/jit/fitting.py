@@ -1,0 +1,190 @@
+"""Arguments of a saved step: what its graph reads of them, and a value in the form that was traced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from lite._transforms.jit.structure import Structure, containers_of, leaf_count
+from lite._transforms.jit.tracing import Program
+from lite._tree.protocol import class_registry
+
+Place = tuple[int, str]  # the number of a container, and a key
+_KEYS, _FORMS = 7, 8  # where the keys of a TensorDict's structure are, and the first of its entries
+_ABSENT = np.empty(0)
+_ABSENT.flags.writeable = False
+
+
+def unread(program: Program, structures: list[Structure], first: int) -> list[frozenset[Place]]:
+    """The entries that a graph neither reads nor gives back, for each argument by its own containers.
+
+    A dynamic size that is read off such an entry is read off another one from here on.
+
+    Args:
+        program: of the step.
+        structures: of the arguments.
+        first: how many leaves are before those of the arguments.
+    """
+    forms = {x.name: x.shape for x in program.traced.inputs}
+    used = {i for i, name in enumerate(program.arguments) if name in forms} | set(program.written)
+    for label, (i, _) in list(program.labels.items()):
+        others = [(k, forms[name]) for k, name in enumerate(program.arguments) if name in forms]
+        found = [(k, shape.index(label)) for k, shape in others if label in shape]
+        if i not in used and found:
+            program.labels[label] = found[0]
+        used.add(program.labels[label][0])
+    whole = set(_given(program.structure)) | {i for i, *_ in program.entries}
+    for _, _, form, _ in program.entries:
+        whole.update(() if form is None else _given(form))
+    out, count = [], 0
+    for structure in structures:
+        total = len(list(containers_of(structure)))
+        own = {i - count for i in whole}
+        leaves = {i - first for i in used}
+        out.append(frozenset(_unread(structure, leaves, own, 0, 0)))
+        count, first = count + total, first + leaf_count(structure)
+    return out
+
+
+def _unread(structure: Structure, used: set[int], whole: set[int], leaf: int, place: int) -> Iterator[Place]:
+    tag = structure[0]
+    if tag not in ("list", "tuple", "dict", "td"):
+        return
+    number, place = place, place + (tag == "td")
+    keys = structure[_KEYS] if tag == "td" else ()
+    first = {"td": _FORMS, "dict": 2}.get(tag, 1)
+    for i, form in enumerate(structure[first:]):
+        ends = leaf + leaf_count(form), place + len(list(containers_of(form)))
+        if keys and used.isdisjoint(range(leaf, ends[0])) and whole.isdisjoint(range(place, ends[1])):
+            yield number, keys[i]
+        yield from _unread(form, used, whole, leaf, place)
+        leaf, place = ends
+
+
+def _given(structure: Any) -> Iterator[int]:
+    if isinstance(structure, tuple) and structure:
+        if structure[0] == "given":
+            yield structure[1]
+        for item in structure:
+            yield from _given(item)
+
+
+def in_form(
+    value: Any,
+    structure: Structure,
+    added: Mapping[Place, Structure],
+    passed: frozenset[Place],
+    nodes: list[Any],
+) -> Any:
+    """A value as a structure has it: TensorDicts with their keys in its order, its device and its lock.
+
+    Args:
+        value: an argument.
+        structure: of the argument that was traced.
+        added: entries that may be there, too.
+        passed: entries that no one reads: they may be missing, and something else stands in their place.
+        nodes: gets the TensorDicts of the value, which are what is written to.
+    """
+    tag = structure[0]
+    if tag in ("list", "tuple") and type(value).__name__ == tag and len(value) == len(structure) - 1:
+        items = zip(value, structure[1:], strict=True)
+        return type(value)([in_form(item, form, added, passed, nodes) for item, form in items])
+    if tag != "td" or type(value) is not class_registry.dense or structure[1] is not None:
+        return value
+    _, _, _, _, _, device, locked, keys, *forms = structure
+    place, data = len(nodes), value._data
+    others = [key for key in data if key not in keys]
+    if any((place, key) not in added for key in others):
+        return value
+    if any(key not in data and (place, key) not in passed for key in keys):
+        return value
+    nodes.append(value)
+    entries = {}
+    for key, form in zip(keys, forms, strict=True):
+        if (place, key) in passed:
+            entries[key] = _absent(form)
+            nodes += [entries[key]] * len(list(containers_of(form)))
+        else:
+            entries[key] = in_form(data[key], form, added, passed, nodes)
+    entries.update({key: data[key] for key in others})
+    out = class_registry.dense._make(entries, value.batch_size, device, value._names)
+    return out.lock_() if locked else out
+
+
+def _absent(structure: Structure) -> Any:
+    """What has a structure, and no numbers."""
+    if structure[0] != "td":
+        return _ABSENT
+    _, _, dims, sizes, names, device, locked, keys, *forms = structure
+    entries = {key: _absent(form) for key, form in zip(keys, forms, strict=True)}
+    out = class_registry.dense._make(
+        entries, (0,) * dims if sizes is None else sizes, device, None if names is None else list(names)
+    )
+    return out.lock_() if locked else out
+
+
+def titles(structure: Structure, name: str) -> Iterator[str]:
+    """What each array of an argument is called in errors, such as `batch['next', 'reward']`."""
+    tag = structure[0]
+    if tag == "td":
+        yield from _entries(structure, name, ())
+    elif tag == "dict":
+        for key, form in zip(structure[1], structure[2:], strict=True):
+            yield from titles(form, f"{name}[{key!r}]")
+    elif tag in ("list", "tuple"):
+        for i, form in enumerate(structure[1:]):
+            yield from titles(form, f"{name}[{i}]")
+    elif leaf_count(structure):
+        yield name
+
+
+def _entries(structure: Structure, name: str, path: tuple[str, ...]) -> Iterator[str]:
+    for key, form in zip(structure[_KEYS], structure[_FORMS:], strict=True):
+        if form[0] == "td":
+            yield from _entries(form, name, (*path, key))
+        elif leaf_count(form):
+            yield f"{name}[{', '.join(map(repr, (*path, key)))}]"
+
+
+def difference(value: Structure, wanted: Structure, passed: frozenset[Place], sets: list[str]) -> str:
+    """Which keys an argument lacks, and which it has beside those that were traced: the end of an error.
+
+    Args:
+        value: the structure of the argument.
+        wanted: of the one that was traced.
+        passed: entries that may be missing.
+        sets: keys that a call sets.
+    """
+    if value[0] != "td" or wanted[0] != "td":
+        return ""
+    lacks, more = _keys(value, wanted, passed, [0], ())
+    out = f" It lacks {lacks}." if lacks else ""
+    if more and any(key in sets for key in more):
+        return f"{out} A call sets {sets}: give each call a TensorDict without them."
+    return f"{out} It has {more} beside them: exclude(...) leaves entries out." if more else out
+
+
+def _keys(
+    value: Structure, wanted: Structure, passed: frozenset[Place], count: list[int], path: tuple[str, ...]
+) -> tuple[list[Any], list[Any]]:
+    place = count[0]
+    count[0] += 1
+    have = dict(zip(value[_KEYS], value[_FORMS:], strict=True))
+    lacks: list[Any] = []
+    more: list[Any] = [_name((*path, key)) for key in have if key not in wanted[_KEYS]]
+    for key, form in zip(wanted[_KEYS], wanted[_FORMS:], strict=True):
+        nested = form[0] == "td" and key in have and have[key][0] == "td" and (place, key) not in passed
+        if nested:
+            found = _keys(have[key], form, passed, count, (*path, key))
+            lacks, more = lacks + found[0], more + found[1]
+            continue
+        count[0] += len(list(containers_of(form)))
+        if key not in have and (place, key) not in passed:
+            lacks.append(_name((*path, key)))
+    return lacks, more
+
+
+def _name(path: tuple[str, ...]) -> Any:
+    return path[0] if len(path) == 1 else path
