@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -31,14 +32,23 @@ class GraphCall:
         session: of the graph.
         inputs: its inputs.
         outputs: its outputs.
+        states: names of inputs that a step hands to the next one.
+        start: the number of the input that says where an episode starts; None if there is none.
     """
 
     def __init__(
-        self, session: SharedSession, inputs: tuple[GraphTensor, ...], outputs: tuple[GraphTensor, ...]
+        self,
+        session: SharedSession,
+        inputs: tuple[GraphTensor, ...],
+        outputs: tuple[GraphTensor, ...],
+        states: frozenset[str] = frozenset(),
+        start: int | None = None,
     ) -> None:
         self.session = session
         self.inputs = inputs
         self.outputs = outputs
+        self.states = states
+        self.start = start
         self._device = parse_device(session.options.device)
         self._limit: float | None = FIRST_RUN_SECONDS  # of the first run
         self._beyond_numpy = any(tensor.dtype.kind == "V" for tensor in outputs)  # bfloat16
@@ -52,18 +62,37 @@ class GraphCall:
         mapped = batched_in(arrays, [])
         if mapped:  # inside vmap: the mapped dimension is one more of the batch
             level = level_of(mapped)
-            results = self(*[level.full(x) for x in arrays])
+            results = self(*[x if x is None else level.full(x) for x in arrays])
             return level.wrap_all(results) if isinstance(results, tuple) else level.wrap(results)
-        values = [_as_array(tensor, value) for tensor, value in zip(self.inputs, arrays, strict=True)]
+        missing = self.states if any(x is None for x in arrays) and self.starts_with(arrays) else ()
+        values = [
+            None if value is None and tensor.name in missing else _as_array(tensor, value)
+            for tensor, value in zip(self.inputs, arrays, strict=True)
+        ]
         lead = self._lead(values)
+        if missing:
+            values = [
+                _zeros(tensor, lead) if value is None else value
+                for tensor, value in zip(self.inputs, values, strict=True)
+            ]
         results = self._run(values, lead)
         return results[0] if len(results) == 1 else results
+
+    def starts_with(self, arrays: Sequence[Any]) -> bool:
+        """Whether the states alone are None, all of them, and an episode starts: then they are zeros."""
+        if self.start is None or arrays[self.start] is None:
+            return False
+        lacks = {tensor.name for tensor, x in zip(self.inputs, arrays, strict=True) if x is None}
+        known = all(type(n) is int for x in self.inputs if x.name in lacks for n in _features(x))
+        return known and lacks == self.states and bool(np.all(np.asarray(arrays[self.start])))
 
     def _lead(self, values: list[Any]) -> Shape | None:
         """The batch dimensions, which all inputs share; None if the graph has no batch."""
         lead: Shape | None = None
         first = ""
         for tensor, value in zip(self.inputs, values, strict=True):
+            if value is None:
+                continue
             if tensor.batch is None:
                 _check_sizes(tensor, value.shape, value.shape)
                 continue
@@ -128,7 +157,7 @@ class GraphCall:
         return self
 
     def __reduce__(self) -> Any:
-        return GraphCall, (self.session, self.inputs, self.outputs)
+        return GraphCall, (self.session, self.inputs, self.outputs, self.states, self.start)
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, tensors)) for tensors in (self.inputs, self.outputs))
@@ -161,6 +190,17 @@ def _as_array(tensor: GraphTensor, value: Any) -> Any:
     return value.astype(wanted)
 
 
+def _features(tensor: GraphTensor) -> tuple[Any, ...]:
+    """The sizes that are no batch."""
+    return tuple(size for axis, size in enumerate(tensor.shape) if axis != tensor.batch)
+
+
+def _zeros(tensor: GraphTensor, lead: Shape | None) -> Any:
+    """A state as it is before the first step."""
+    shape = _features(tensor)
+    return np.zeros(shape if tensor.batch is None or lead is None else (*lead, *shape), tensor.dtype)
+
+
 def _graph_shape(tensor: GraphTensor, features: Shape, rows: int) -> Shape:
     axis = tensor.batch or 0
     return (*features[:axis], rows, *features[axis:])
@@ -186,8 +226,9 @@ def _check_sizes(tensor: GraphTensor, got: Shape, shape: Shape) -> None:
             f"{tensor}: got {shape[tensor.batch]} rows (shape {got}), the graph's batch is fixed at {fixed}. "
             "Export it with a dynamic one: dynamic_shapes (or dynamic_axes) of torch.onnx.export."
         )
-    features = tuple(size for axis, size in enumerate(tensor.shape) if axis != tensor.batch)
-    raise ValueError(f"{tensor}: got an array of shape {got}, expected batch dimensions and then {features}.")
+    raise ValueError(
+        f"{tensor}: got an array of shape {got}, expected batch dimensions and then {_features(tensor)}."
+    )
 
 
 def _to_graph(tensor: GraphTensor, value: Any, lead: Shape | None) -> Any:

@@ -32,6 +32,9 @@ class OnnxModule(TensorDictModule):
     to the graph's dtypes within their kind (float64 to float32, integers to floats, integers to narrower ones
     if they fit). Copies share a session; pickling keeps the path. Threads may share a module.
 
+    States that the contract pairs (an LSTM's, the frames of `CatFrames`) go from ("next", key) to key, as
+    `lite.envs.step_mdp` does. They may be missing where all of "is_init" is True: an episode starts.
+
     Args:
         model: path of the ONNX file, or a session with the methods of `onnxruntime.InferenceSession`.
         in_keys: entries for the inputs, a list in the graph's order, or a dict from the graph's names.
@@ -89,8 +92,10 @@ class OnnxModule(TensorDictModule):
         contract = None if isinstance(session, GivenSession) else contract_of(session)
         axes = batch_axes if contract is None else {**axes_of(contract), **(batch_axes or {})}
         inputs, outputs = read_tensors(session.get(), axes)
+        names = frozenset(() if contract is None else contract.states)
+        start = [i for i, tensor in enumerate(inputs) if names and tensor.name.split(".")[-1] == "is_init"]
         super().__init__(
-            GraphCall(session, inputs, outputs),
+            GraphCall(session, inputs, outputs, names, start[0] if start else None),
             _keys_of(in_keys, inputs, "in_keys", () if contract is None else contract.inputs),
             _keys_of(out_keys, outputs, "out_keys", () if contract is None else contract.outputs),
             inplace=inplace,
@@ -106,6 +111,18 @@ class OnnxModule(TensorDictModule):
     def runtime(self) -> str:
         """The runtime of the graph: "onnxruntime" or "numpy"."""
         return self.module.session.options.runtime
+
+    def _require(self, tensordict: Any, values: list[Any]) -> None:
+        if not any(value is None for value in values) or self.module.starts_with(values):
+            return
+        names = [tensor.name for tensor, x in zip(self.module.inputs, values, strict=True) if x is None]
+        if self.module.states.issuperset(names):
+            keys = [key for key, x in zip(self.in_keys, values, strict=True) if x is None]
+            raise KeyError(
+                f"the states {keys} are missing: each step gives them below 'next', from where "
+                "lite.envs.step_mdp takes them to the next one; where 'is_init' is True they are zeros."
+            )
+        super()._require(tensordict, values)
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Run on another device, with its own session; copies made before stay where they are.
@@ -123,7 +140,8 @@ class OnnxModule(TensorDictModule):
         options = SessionOptions.from_arguments(device, None, session.options.num_threads, self.runtime)
         moved = SharedSession.of(session.path, options)
         moved.get()  # an error leaves the module as it was
-        self.module = GraphCall(moved, self.module.inputs, self.module.outputs)
+        before = self.module
+        self.module = GraphCall(moved, before.inputs, before.outputs, before.states, before.start)
         return self
 
     def cuda(self, device: int | str | None = None) -> Self:  # type: ignore[override]

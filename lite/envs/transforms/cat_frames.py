@@ -47,7 +47,8 @@ class CatFrames(ImageTransform):
 
     The state dict has the kept frames. A graph that `to_onnx` writes has them as a state: it takes
     ("cat_frames", key) and gives ("next", "cat_frames", key), and takes "is_init", bool of shape (*batch, 1),
-    which is True at the first step of an episode. The shape of frames is that of the kept ones.
+    which is True at the first step of an episode. The shape of frames is that of the kept ones; where none
+    were kept yet, the example that `to_onnx` gets has ("cat_frames", key).
 
     Raises:
         ValueError: N below 1, a `dim` that is not negative, another `padding`; when called, no batch.
@@ -153,11 +154,17 @@ class CatFrames(ImageTransform):
 
     # -- in a graph -----------------------------------------------------------------------------
 
-    def graph_states(self, batch: tuple[int, ...]) -> dict[NestedKey, NDArray[Any]]:
-        """Inputs of a graph besides `in_keys`: the kept frames, and where an episode starts."""
-        states: dict[NestedKey, NDArray[Any]] = {"is_init": np.zeros((*batch, 1), np.bool_)}
+    def graph_states(self, batch: tuple[int, ...]) -> dict[NestedKey, NDArray[Any] | None]:
+        """Inputs of a graph besides `in_keys`: the kept frames, and where an episode starts.
+
+        None for kept frames whose shape is not known.
+        """
+        states: dict[NestedKey, NDArray[Any] | None] = {"is_init": np.zeros((*batch, 1), np.bool_)}
         for key in self.in_keys:
             kept = self._buffers[_buffer_name(key)]
+            if not isinstance(kept, np.ndarray):  # no environment was stepped, no state was loaded
+                states[_state_key(key)] = None
+                continue
             shape = (*batch, *kept.shape[self._lead :])
             states[_state_key(key)] = np.full(shape, self.padding_value, kept.dtype)
         return states

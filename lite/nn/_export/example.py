@@ -95,7 +95,7 @@ def of_tensordict(
 
     Raises:
         KeyError: the module needs an entry that is not there.
-        ValueError: names that do not fit.
+        ValueError: names that do not fit; a state whose shape is not known.
     """
     node = TensorDict._as_node(td)
     leaves: dict[NestedKey, Any] = {}
@@ -114,9 +114,12 @@ def of_tensordict(
         else:
             leaves[key] = entry
     states = _states_of(module, tuple(node.batch_size))
-    if states and as_arrays:
-        raise ValueError("the module has states: give an example as a TensorDict, whose batch is theirs.")
-    leaves = {**states, **leaves}
+    missing = {key: _state(key, state, node) for key, state in states.items() if key not in leaves}
+    if missing and as_arrays:
+        raise ValueError(
+            f"the module has states {list(missing)}: give an example as a TensorDict, whose batch is theirs."
+        )
+    leaves = {**missing, **leaves}
     names = _names(list(leaves), input_names, "input_names")
     inputs = [ExampleInput(names[key], key, _host(leaf, joined(key))) for key, leaf in leaves.items()]
     dims = len(node.batch_size)
@@ -139,16 +142,19 @@ def of_tensordict(
             fresh.set(one.key, array)
         for key, entry in others.items():
             fresh.set(key, entry)
+        keeping = [part for part in twin.modules() if states and hasattr(part, "graph_states")]
+        for part in keeping:
+            part.next_states = {}
         out = TensorDict._as_node(twin(fresh))
         keys = list(twin.out_keys) if hasattr(twin, "out_keys") else list(out.keys(True, True))
         # Transforms of rewards, and counters of steps, write nothing in a graph, which acts.
         found = dict(_entries(out, [key for key in keys if key == "_" or key in out]))
-        for part in twin.modules() if states else ():
-            for key, value in getattr(part, "next_states", {}).items():
+        for part in keeping:
+            for key, value in part.next_states.items():
                 found["next", *to_path(key)] = value
         return found
 
-    return Example(inputs, call, batch, _rewritten(module))
+    return Example(inputs, call, batch, _rewritten(module, states))
 
 
 def _states_of(module: Any, batch: tuple[int, ...]) -> dict[NestedKey, Any]:
@@ -160,11 +166,20 @@ def _states_of(module: Any, batch: tuple[int, ...]) -> dict[NestedKey, Any]:
     return states
 
 
-def _rewritten(module: Any) -> frozenset[NestedKey]:
-    """Entries that such modules write: what they say are their states, and not these."""
-    return frozenset(
-        key for part in module.modules() if hasattr(part, "graph_states") for key in part.out_keys
-    )
+def _state(key: NestedKey, state: Any, example: Any) -> Any:
+    given = example.get(key, state)
+    if given is None:
+        raise ValueError(
+            f"the shape of the state {key!r} is not known before the first step: give it in the example."
+        )
+    return given
+
+
+def _rewritten(module: Any, states: Iterable[NestedKey]) -> frozenset[NestedKey]:
+    """Entries that such modules write, but for their next states: they are no states themselves."""
+    following = {("next", *to_path(key)) for key in states}
+    parts = [part for part in module.modules() if hasattr(part, "graph_states")]
+    return frozenset(key for part in parts for key in part.out_keys if key not in following)
 
 
 def _entries(out: Any, keys: Iterable[NestedKey]) -> Iterator[tuple[NestedKey, Any]]:

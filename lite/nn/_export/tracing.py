@@ -29,13 +29,17 @@ from lite.nn._modules.uninitialized import UninitializedBuffer, UninitializedPar
 def arrays_of(module: Module) -> dict[str, np.ndarray[Any, Any]]:
     """Parameters and buffers by the names of the state dict; one that is shared, under its first name.
 
+    Buffers without a shape are left out.
+
     Raises:
-        RuntimeError: one of them has no data.
+        RuntimeError: a parameter has no data.
     """
     found: dict[str, np.ndarray[Any, Any]] = {}
     for name, holder in (*module.named_parameters(), *module.named_buffers()):
         array = raw(holder)
-        if isinstance(holder, UninitializedParameter | UninitializedBuffer):
+        if isinstance(holder, UninitializedBuffer):
+            continue  # such as kept frames, which a graph has as a state; others raise where they are read
+        if isinstance(holder, UninitializedParameter):
             raise RuntimeError(f"cannot be exported: {name!r} has no shape before the first call.")
         if isinstance(array, MetaArray):
             raise RuntimeError(f"cannot be exported: {name!r} is on the device 'meta' and has no numbers.")

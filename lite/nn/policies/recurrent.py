@@ -94,8 +94,30 @@ class _RecurrentModule(TensorDictModuleBase):
         else:
             rows = _Rows(batch[:-1])
             out, after = run_sequences(layer, *rows.flat(value, given, flags.reshape(batch)))
-        store(tensordict, self.out_keys_source, [rows.back(array) for array in (out, *after)])
+        found = [rows.back(array) for array in (out, *after)]
+        kept = self.__dict__.get("next_states")  # which the copy that is exported has
+        if kept is not None and not self.recurrent_mode:
+            kept.update(zip(self.in_keys[1:-1], found[1:], strict=True))
+        store(tensordict, self.out_keys_source, found)
         return tensordict
+
+    def graph_states(self, batch: tuple[int, ...]) -> dict[NestedKey, np.ndarray[Any, Any]]:
+        """Inputs of a graph of single steps: the states, and where an episode starts.
+
+        Args:
+            batch: the batch size of the example that the graph is traced with.
+        """
+        if self.recurrent_mode:
+            return {}
+        dtype = next(iter(self._modules[self._layer].parameters())).dtype
+        states = {key: np.zeros((*batch, *shape), dtype) for key, shape in self._state_shapes().items()}
+        return {**states, self.in_keys[-1]: np.zeros((*batch, 1), np.bool_)}
+
+    def _state_shapes(self) -> dict[NestedKey, tuple[int, int]]:
+        layer: Any = self._modules[self._layer]
+        count = layer.num_layers * (1 + layer.bidirectional)
+        sizes = (layer.proj_size or layer.hidden_size, layer.hidden_size)[: len(self._states)]
+        return {key: (count, size) for key, size in zip(self.in_keys[1:-1], sizes, strict=True)}
 
     def make_tensordict_primer(self) -> Any:
         """The transform of an environment that gives the states zeros where episodes start.
@@ -115,11 +137,7 @@ class _RecurrentModule(TensorDictModuleBase):
             >>> env.append_transform(module.make_tensordict_primer()).reset()["recurrent_state_h"].shape
             (1, 8)
         """
-        layer: Any = self._modules[self._layer]
-        count = layer.num_layers * (1 + layer.bidirectional)
-        sizes = (layer.proj_size or layer.hidden_size, layer.hidden_size)[: len(self._states)]
-        make = implementation("make_tensordict_primer", self, "lite.envs")
-        return make({key: (count, size) for key, size in zip(self.in_keys[1:-1], sizes, strict=True)})
+        return implementation("make_tensordict_primer", self, "lite.envs")(self._state_shapes())
 
     def make_python_based(self) -> Self:
         """The module itself: there is one layer for all that TorchRL has two of."""

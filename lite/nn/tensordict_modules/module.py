@@ -145,7 +145,10 @@ class TensorDictModule(TensorDictModuleBase):
         """Raise KeyError if a value is missing."""
         for key, value in zip(self.in_keys, values, strict=True):
             if value is None:
-                raise missing_key(_node_of(tensordict), require_path(key))
+                node = _node_of(tensordict)
+                if node.get(key, None) is not None:
+                    raise KeyError(f"the entry {key!r} is None, in place of an array.")
+                raise missing_key(node, require_path(key))
 
     def _call(self, state: dict[str, Any], values: list[Any], kwargs: dict[str, Any], source: Any) -> Any:
         function = state["_modules"].get("module")

@@ -206,3 +206,35 @@ def test_states_need_a_batch(tmp_path):
     sequence = TensorDictSequential(frames, TensorDictModule(nn.Linear(8, 2), ["x"], ["action"]))
     with pytest.raises(ValueError, match="the module has states"):
         sequence.to_onnx(tmp_path / "policy.onnx", OBS)
+
+
+def test_the_transforms_of_an_environment_before_a_policy_with_a_memory(tmp_path):
+    """`InitTracker` and the primer give what is an input of the graph."""
+    memory = nn.LSTMModule(4, 3, in_key="x", out_key="hidden")
+    before = Compose(
+        ObservationNorm(1.0, 2.0, ["x"]), InitTracker(), StepCounter(), memory.make_tensordict_primer()
+    )
+    actor = TensorDictSequential(memory, TensorDictModule(nn.Linear(3, 2), ["hidden"], ["action"]))
+    whole = TensorDictSequential(before.eval(), actor).select_out_keys("action")
+    _, run = runner(whole.to_onnx(tmp_path / "policy.onnx", TensorDict({"x": OBS}, [3])))
+    states = {name: np.zeros((3, 1, 3), np.float32) for name in ("recurrent_state_h", "recurrent_state_c")}
+    td = TensorDict({"is_init": np.ones((3, 1), bool), **states}, [3])
+    for begins in (True, False, True):
+        td["x"], td["is_init"] = OBS * 2 + 1, np.full((3, 1), begins)
+        out = run({"x": OBS, "is_init": td["is_init"], **states})
+        td = actor(td)
+        np.testing.assert_allclose(out["action"], td["action"], rtol=1e-4, atol=1e-5)
+        states = {name: out[f"next.{name}"] for name in states}
+        td = td["next"].select(*states)
+
+
+def test_frames_that_nobody_has_seen_have_the_shape_of_the_example(tmp_path):
+    frames = CatFrames(2, -1, ["x"], ["two"])
+    whole = TensorDictSequential(frames, TensorDictModule(nn.Linear(8, 2), ["two"], ["action"]))
+    td = TensorDict({"x": OBS}, [3])
+    with pytest.raises(ValueError, match=r"the shape of the state \('cat_frames', 'x'\) is not known"):
+        whole.to_onnx(tmp_path / "policy.onnx", td)
+    td["cat_frames", "x"] = np.zeros((3, 8), np.float32)
+    _, run = runner(whole.to_onnx(tmp_path / "policy.onnx", td))
+    out = run({"x": OBS, "is_init": np.ones((3, 1), bool), "cat_frames.x": td["cat_frames", "x"]})
+    np.testing.assert_array_equal(out["next.cat_frames.x"], np.concatenate([OBS, OBS], -1))

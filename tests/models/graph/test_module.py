@@ -17,7 +17,8 @@ from helpers import shared
 from helpers.models.real_models import MODELS
 from helpers.recurrent_policy import PATH, expected, inputs
 
-from lite import TensorDict, vmap
+from lite import TensorDict, nn, vmap
+from lite.envs import step_mdp
 from lite.models import OnnxModule
 from lite.nn import TensorDictModule
 
@@ -267,3 +268,32 @@ def test_without_onnxruntime_the_command_is_printed(tmp_path: Path, monkeypatch:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ImportError, match=r'pip install -e "\.\[llm\]"'):
         OnnxModule(path, runtime="onnxruntime")
+
+
+def test_states_may_be_missing_where_an_episode_starts(tmp_path: Path) -> None:
+    """And nowhere else: a loop that does not hand them on would run a policy without a memory."""
+    policy = nn.TensorDictSequential(
+        nn.LSTMModule(3, 4, in_key="x", out_key="hidden"),
+        nn.TensorDictModule(nn.Linear(4, 2), ["hidden"], ["action"]),
+    )
+    x = np.random.default_rng(0).normal(size=(5, 2, 3)).astype(np.float32)
+    example = TensorDict(x=x[0], is_init=np.ones((2, 1), bool), batch_size=[2])
+    graph = OnnxModule(policy.select_out_keys("action").to_onnx(tmp_path / "policy.onnx", example))
+    policy.reset_out_keys()
+    assert graph.out_keys == ["action", ("next", "recurrent_state_h"), ("next", "recurrent_state_c")]
+    zeros = {key: np.zeros((2, 1, 4), np.float32) for key in ("recurrent_state_h", "recurrent_state_c")}
+    td, want = example.copy(), example.copy().update(zeros)
+    for step in x:
+        td["x"] = want["x"] = step
+        td, want = graph(td), policy(want)
+        np.testing.assert_allclose(td["action"], want["action"], atol=1e-6)
+        td, want = step_mdp(td), step_mdp(want)
+        td["is_init"] = want["is_init"] = np.zeros((2, 1), bool)
+    for starts in ([[False], [False]], [[True], [False]]):
+        with pytest.raises(KeyError, match=r"states .*recurrent_state_c'. are missing: each step gives them"):
+            graph(TensorDict(x=x[0], is_init=np.array(starts), batch_size=[2]))
+    with pytest.raises(KeyError, match="recurrent_state_h"):  # one of two is a mistake
+        graph(example.copy().set("recurrent_state_c", zeros["recurrent_state_c"]).exclude("x"))
+    with pytest.raises(KeyError, match="the states"):
+        graph(example.copy().set("recurrent_state_c", zeros["recurrent_state_c"]))
+    assert pickle.loads(pickle.dumps(graph))(example.copy())["action"].shape == (2, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +94,24 @@ def test_keys_and_errors() -> None:
 def test_there_is_one_layer() -> None:
     for module in (nn.LSTMModule(2, 3, in_key="x", out_key="y"), nn.GRUModule(2, 3, in_key="x", out_key="y")):
         assert module.make_python_based() is module.make_cudnn_based() is module
+
+
+@pytest.mark.parametrize("kind", [nn.LSTMModule, nn.GRUModule])
+def test_a_graph_of_steps_has_the_states_that_its_example_and_its_keys_leave_out(
+    kind: Any, tmp_path: Path
+) -> None:
+    """Else it would be a policy without a memory, which nothing says."""
+    module = kind(3, 4, in_key="x", out_key="hidden")
+    policy = nn.TensorDictSequential(module, nn.TensorDictModule(nn.Linear(4, 2), ["hidden"], ["action"]))
+    td = TensorDict(x=np.ones((2, 3), np.float32), is_init=np.zeros((2, 1), bool), batch_size=[2])
+    following = [("next", key) for key in module.in_keys[1:-1]]
+    for example in (td, policy(td.copy()).update(policy(td.copy())["next"])):
+        file = policy.select_out_keys("action").to_onnx(tmp_path / "policy.onnx", example)
+        graph = OnnxModule(file)
+        assert set(graph.in_keys) == {"x", "is_init", *module.in_keys[1:-1]}
+        assert graph.out_keys == ["action", *following]
+        assert len(json.loads(Path(f"{file}.json").read_text())["states"]) == len(following)
+        policy.reset_out_keys()
+    with nn.set_recurrent_mode(True):  # a sequence begins with zeros
+        file = policy.to_onnx(tmp_path / "sequence.onnx", td.expand(1, 2).clone())
+    assert OnnxModule(file).in_keys == ["x", "is_init"]

@@ -76,3 +76,8 @@ def test_selections_that_fail(keys: Any) -> None:
     assert module.out_keys == ["y"]
     assert module.out_keys_source == ["y", "z"]
     assert sorted(module(TensorDict(x=np.ones(1))).keys()) == ["x", "y"]
+
+
+def test_an_entry_that_is_none_is_not_called_missing() -> None:
+    with pytest.raises(KeyError, match="the entry 'x' is None, in place of an array"):
+        Mod(add, ["x"], ["y"], strict=True)(TensorDict(x=None))
