@@ -133,6 +133,9 @@ class Graph:
         """Path of the module that runs."""
         return self._path[-1] if self._path else ""
 
+    def refuse_nan(self, value: GraphArray, name: str) -> None:
+        """Called with a loss, a number, which must not be NaN; nothing in the graph of a module."""
+
     def fail(self, what: str, error: type[Exception] = NotImplementedError) -> NoReturn:
         """Raise `error`, and say which module it was."""
         where = self.path

@@ -22,7 +22,7 @@ from lite._transforms.jit.draws import Seeded
 from lite._transforms.jit.joining import Joined, join
 from lite._transforms.jit.structure import ARRAY, Builder, Structure, leaf_count
 from lite._transforms.jit.tiling import Tiles, tile
-from lite._transforms.jit.tracing import Program, measured
+from lite._transforms.jit.tracing import NAN, Program, measured
 from lite._tree.methods import LazyModule
 from lite._tree.nontensor import NonTensorData
 from lite._tree.protocol import class_registry
@@ -331,9 +331,21 @@ class Runner:
             found[name] = out.copy()
         if new:
             found.update(binding.new_outputs(new))
+        if self.program.refuses and found[NAN]:  # what stays is as it was: the other buffers are not read
+            raise ValueError(f"{' and '.join(self.program.refuses)} is NaN; {self._source_of_nan(leaves)}.")
         self.turn = 1 - turn
         self._has_run = True
         return found
+
+    def _source_of_nan(self, leaves: Sequence[Any]) -> str:
+        """Where there is NaN, for an error."""
+        keys: list[Any] = []
+        for i, _ in self._inputs:
+            array, place = raw(leaves[i]), self.places[i]
+            floats = i >= self._held and isinstance(array, np.ndarray) and array.dtype.kind == "f"
+            if floats and np.isnan(array).any():
+                keys.append(f"argument {i}" if place is None else place[1])
+        return f"there is NaN in the entries {keys}" if keys else "the entries of the batch have no NaN"
 
     def _bind(self, turn: int, name: str, value: Any) -> Array:
         """Give an input; small ones are copied to where the session reads, which costs less than binding."""

@@ -30,7 +30,7 @@ from lite._transforms.jit.runner import Runner
 from lite._transforms.jit.saved_state import Loaded
 from lite._transforms.jit.structure import Structure, containers_of, leaf_count
 from lite._transforms.jit.tiling import Tiles
-from lite._transforms.jit.tracing import Program
+from lite._transforms.jit.tracing import NAN, Program
 from lite._transforms.jit.view import GraphView
 
 _VERSION, _WITH_STATE = 1, 2
@@ -357,6 +357,7 @@ def _plan(runner: Runner, count: int | None) -> dict[str, Any]:
         "comparisons": [list(one) for one in sorted(program.comparisons)],
         "primes": {str(prime): label for prime, label in program.primes.items()},
         "threads": program.threads,
+        "refuses": list(program.refuses),
         "pairs": {str(i): name for i, name in runner.pairs.items()},
         "places": [None if place is None else list(place) for place in runner.places],
         "joined": [
@@ -393,7 +394,10 @@ def _program(contract: dict[str, Any], generator: Any) -> Any:
         ),
         shapes={},
         threads=1 if contract.get("threads") == 1 else None,  # which files before this entry do not have
+        refuses=tuple(map(str, contract.get("refuses", ()))),  # the same
     )
+    if program.refuses and (NAN, (), np.dtype(bool)) not in outputs:
+        raise ValueError("refuses without an output")
     pairs = {int(i): str(name) for i, name in contract["pairs"].items()}
     places = [None if place is None else (int(place[0]), str(place[1])) for place in contract["places"]]
     joined = tuple(

@@ -57,6 +57,9 @@ class Captured:
         return array
 
 
+NAN = "nan"  # the output that says whether a loss is NaN
+
+
 @dataclass
 class Program:
     """A traced function.
@@ -77,6 +80,7 @@ class Program:
         threads: inside one operator, by default: 1, or None for one per core.
         entries: entries of containers among the arguments that it sets: the number of the container, the key,
             their structure, and their outputs; None where it removes one.
+        refuses: what must not be NaN, in words; if there is any, the output `NAN` says whether it is.
     """
 
     traced: Traced
@@ -93,6 +97,7 @@ class Program:
     comparisons: frozenset[Comparison]
     shapes: dict[str, tuple[int | None, ...]]
     threads: int | None
+    refuses: tuple[str, ...] = ()
 
     @property
     def fixed_shapes(self) -> dict[str, Shape]:
@@ -129,11 +134,23 @@ class JitGraph(Graph):
         self.form: Any = None  # of what the function gives
         self.starts: dict[int, Any] = {}  # copies of generators before their first draws
         self.track = []
+        self._losses: list[tuple[GraphArray, str]] = []
         self._holders: dict[int, GraphArray] = {}
 
     def fail(self, what: str, error: type[Exception] = NotImplementedError) -> NoReturn:
         """Raise `error`, and say in which line of the caller's code."""
         raise error(f"cannot be traced: the function {what}{caller_line()}.")
+
+    def refuse_nan(self, value: GraphArray, name: str) -> None:
+        """As of `Graph`."""
+        self._losses.append((value, name))
+
+    def is_nan(self) -> tuple[GraphArray | None, tuple[str, ...]]:
+        """Whether one of the losses is NaN, and what these are called; not of those inside of a loop."""
+        made = {name for node in self.nodes for name in node.outputs}
+        found = [(np.isnan(value), name) for value, name in self._losses if value.name in made]
+        flag: Any = functools.reduce(np.logical_or, [flag for flag, _ in found]) if found else None
+        return flag, tuple(dict.fromkeys(name for _, name in found))
 
     def note_length(self, n: int) -> None:
         """Refuse what would be compared without being noticed; each size gets a graph of its own then."""
@@ -200,6 +217,7 @@ class JitGraph(Graph):
         self._arrays.clear()
         self._holders.clear()
         self._expanded.clear()
+        self._losses.clear()
 
 
 def _memory(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
@@ -311,6 +329,9 @@ def trace_function(
         found["entries"] = _entries(containers, before, noted)
         if found["entries"] and not outputs:  # a graph has outputs
             outputs["nothing"] = graph.operand(np.zeros(1, np.float32))
+        flag, found["refuses"] = graph.is_nan()
+        if flag is not None:
+            outputs[NAN] = flag
         found["captured"] = dict(graph.captured)
         entries = [(i, key, form and plain_part(form)) for i, key, form, _ in found["entries"]]
         graph.form = plain_part(found["structure"]), written, entries

@@ -453,8 +453,8 @@ class LossModule(TensorDictModuleBase):
                 mask = valid if mask is None else mask & valid
         reduction = reduction or self.reduction
         out = reduced(loss, reduction, mask, weights)
-        if reduction != "none" and _is_nan(out):
-            raise ValueError(f"a loss of {self.__name__} is NaN; {_source_of_nan(tensordict)}.")
+        if reduction != "none" and _is_nan(out, what := f"a loss of {self.__name__}"):
+            raise ValueError(f"{what} is NaN; {_source_of_nan(tensordict)}.")
         return out
 
     def _masks(self, tensordict: TensorDictBase) -> list[Any]:
@@ -541,8 +541,12 @@ def _warnings_wanted() -> bool:
     return os.environ.get("RL_WARNINGS", "True").lower() not in ("0", "false")
 
 
-def _is_nan(value: Array) -> bool:
+def _is_nan(value: Array, name: str) -> bool:
+    """Whether a number is NaN; a graph that is traced says so when it runs."""
     array = detached(value)
+    if is_symbolic(array) and array.ndim == 0:
+        array.graph.refuse_nan(array, name)
+        return False
     plain = isinstance(array, np.ndarray | np.generic) and array.ndim == 0
     return bool(plain and np.isnan(array))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -269,3 +270,81 @@ def test_other_discounts_and_parts_of_a_loss_count(learns: bool) -> None:
     plain, stepped = trained(lambda fn: fn), trained(lambda fn: lite.jit(fn, threads=1))
     np.testing.assert_allclose(stepped, plain, rtol=1e-5)
     assert len(set(map(float, plain))) == len(plain)
+
+
+def dqn(seed: int = 0) -> Any:
+    actor = nn.QValueActor(
+        nn.MLP(4, 3, num_cells=[8], layer_kwargs={"rng": seed}), action_space="categorical"
+    )
+    return losses.DQNLoss(actor, delay_value=False)
+
+
+def with_nan(n: int) -> TensorDict:
+    batch = choices(n)
+    batch["observation"][1] = np.nan
+    return batch
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_loss_that_is_nan_raises_and_nothing_is_learnt(saved: bool, tmp_path: Path) -> None:
+    """One row of a sensor that failed would make NaN of all that was learnt."""
+
+    def made() -> tuple[Any, Any, Any]:
+        loss = dqn()
+        optimizer = optim.Adam(loss.parameters(), lr=1e-2)
+
+        @lite.enable_grad()
+        def learn(batch: TensorDict) -> Any:
+            out = loss(batch)["loss"]
+            out.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return out.detach()
+
+        return loss, optimizer, learn
+
+    (loss, optimizer, learn), (*_, plain) = made(), made()
+    step: Any = lite.jit(learn)
+    if saved:
+        step = lite.load_step(step.lower(choices(6)).save(tmp_path / "step.onnx"))
+
+    def now() -> Any:
+        if saved:
+            return [np.array(x) for x in step.state.values(True, True)]
+        moments = [x for one in optimizer.state_dict()["state"].values() for x in one.values()]
+        return [np.array(x) for x in (*loss.state_dict().values(), *moments)]
+
+    step(choices(6))
+    before, bad = now(), with_nan(7)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"a loss of DQNLoss is NaN; .* entries \['observation'\]"):
+            step(bad)
+    assert "td_error" not in bad
+    for x, y in zip(now(), before, strict=True):
+        np.testing.assert_array_equal(x, y)
+    plain(choices(6))
+    np.testing.assert_allclose(step(choices(6)), plain(choices(6)), rtol=1e-5)
+
+
+def test_what_was_given_up_is_good_after_a_loss_that_is_nan() -> None:
+    loss, adam = dqn(), optim.Adam(1e-2)
+
+    def update(params: TensorDict, state: TensorDict, batch: TensorDict) -> Any:
+        def call(params: TensorDict) -> Any:
+            with params.to_module(loss):
+                return loss(batch)["loss"]
+
+        value, grads = lite.value_and_grad(call)(params)
+        return value, *adam.update(params, grads, state)
+
+    step = lite.jit(update, donate=("params", "state"))
+    params = TensorDict.from_module(loss).select("value_network_params").data.clone()
+    want, kept = params.clone(), adam.init(params)
+    state = adam.init(params)
+    for _ in range(3):
+        _, params, state = step(params, state, choices(6))
+        _, want, kept = update(want, kept, choices(6))
+        with pytest.raises(ValueError, match="a loss of DQNLoss is NaN"):
+            step(params, state, with_nan(6))
+    for key, value in want.items(True, True):
+        np.testing.assert_allclose(params[key], value, rtol=1e-4, atol=1e-6)
