@@ -167,8 +167,15 @@ def _extra(name: str) -> dict[str, str | None]:
 def _advice(facts: dict[str, Any]) -> list[str]:
     """Suggestions, each with its command."""
     said = []
-    if facts["kernels"]["backend"] in (None, "numpy"):
-        said.append(f"kernels are slow without a compiler: {install('numba')}")
+    asked = [line for line in facts["environment"] if line in ("LITE_KERNELS=numpy", "NUMBA_DISABLE_JIT=1")]
+    if facts["kernels"]["backend"] == "numpy" and asked:
+        said.append(f"kernels are slow because the environment has {asked[0]}: unset it")
+    elif facts["kernels"]["backend"] in (None, "numpy"):
+        made = "python -m lite.kernels.prebuild --wheel DIR"
+        said.append(
+            f"kernels are slow without a compiler: {install('numba')}, or install a library of them that "
+            f"a machine with one makes: {made}"
+        )
     absent = [
         name for name in EXTRAS if name not in ("numba", "cuda") and None in facts["extras"][name].values()
     ]

@@ -70,12 +70,18 @@ def test_why_libraries_of_kernels_are_not_used(
     (tmp_path / "manifest.json").write_text('{"format": 1, "digest": "of others"}')
     monkeypatch.setenv("LITE_KERNELS_PATH", str(tmp_path))
     monkeypatch.setattr(doctor, "choice", lambda: choice.Choice("numpy"))
+    for name in ("LITE_KERNELS", "NUMBA_DISABLE_JIT"):
+        monkeypatch.delenv(name, raising=False)
     found = told(run)
     assert found["kernels"]["backend"] == "numpy"
     assert found["kernels"]["refused"][0].startswith(
         f"{tmp_path.name}: compiled from other sources: 'of others'"
     )
-    assert any("[numba]" in line for line in found["advice"])
+    assert any("[numba]" in line and "lite.kernels.prebuild" in line for line in found["advice"])
+    monkeypatch.setenv("LITE_KERNELS", "numpy")  # who asks for it needs no compiler
+    told_now = told(run)["advice"]
+    assert any("LITE_KERNELS=numpy: unset it" in line for line in told_now)
+    assert not any("[numba]" in line for line in told_now)
 
     def refuses() -> choice.Choice:
         raise ImportError("LITE_KERNELS=prebuilt,\nbut there is none")
