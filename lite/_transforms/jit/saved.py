@@ -24,7 +24,7 @@ from lite._transforms.graphs.sizes import Comparison, Size
 from lite._transforms.graphs.trace import Input, Traced
 from lite._transforms.jit.arguments import Argument, remember
 from lite._transforms.jit.draws import METHODS, Draw, Seeded
-from lite._transforms.jit.fitting import difference, in_form, titles, unread
+from lite._transforms.jit.fitting import Place, difference, in_form, titles, unread
 from lite._transforms.jit.joining import Joined
 from lite._transforms.jit.runner import Runner
 from lite._transforms.jit.saved_state import Loaded
@@ -197,8 +197,9 @@ class Step:
                     hint = f" It is locked, and a call sets {sets}: give each call a copy (clone())."
                     if not is_locked:
                         hint = difference(argument.structure, structure, passed, sets)
+                    wanted = _outline(structure, passed)
                     raise ValueError(
-                        f"{name} must be as when {self.__name__} was traced: {_outline(structure)}; got "
+                        f"{name} must be as when {self.__name__} was traced: {wanted}; got "
                         f"{_outline(argument.structure)}.{hint}"
                     )
                 argument, argument.containers = other, nodes
@@ -216,7 +217,7 @@ class Step:
             return found
 
     def __repr__(self) -> str:
-        takes = [f"{name}: {_outline(form)}" for name, _, form, *_ in self._arguments]
+        takes = [f"{name}: {_outline(form, passed)}" for name, _, form, _, passed in self._arguments]
         return f"{type(self).__name__}({self.__name__}({', '.join(takes)}))"
 
     def _called(self, given: list[Argument]) -> Any:
@@ -530,10 +531,10 @@ def _from_json(given: Any) -> Structure:
     return (tag,)
 
 
-def _outline(structure: Structure) -> str:
+def _outline(structure: Structure, passed: frozenset[Place] = frozenset()) -> str:
     tag = structure[0]
     if tag == "td":
-        return f"TensorDict({', '.join(structure[7])})"
+        return f"TensorDict({', '.join(key for key in structure[7] if (0, key) not in passed)})"
     if tag == "dict":
         return f"dict({', '.join(map(repr, structure[1]))})"
     return str(

@@ -57,7 +57,7 @@ def test_an_error_names_the_entries(step: Any) -> None:
         step(frames(4).set("stamp", np.zeros(4)).set(("next", "x"), np.zeros(4)), np.ones(3))
     with pytest.raises(ValueError, match=r"batch\['next', 'reward'\] must be float64 .*, got int64"):
         step(frames(4).set(("next", "reward"), np.zeros((4, 1), np.int64)), np.ones(3))
-    assert repr(step) == "Step(learn(batch: TensorDict(step, x, info, next, td_error), w: array))"
+    assert repr(step) == "Step(learn(batch: TensorDict(x, next), w: array))"  # what it reads
 
 
 def test_what_is_given_back_or_written_is_not_left_out(tmp_path: Path) -> None:
