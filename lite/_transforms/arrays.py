@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from lite._arrays.methods import ArrayMethods
-from lite._arrays.types import Function, HostArray
+from lite._arrays.types import ArrayHolder, Function, HostArray
 from lite._transforms.levels import innermost
 from lite._tree.collection import TensorCollection
 
@@ -49,7 +49,7 @@ class InterpretedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
                 continue
             if isinstance(item, TensorCollection):
                 return NotImplemented
-            if isinstance(item, HostArray) and type(innermost((inputs, kwargs))) is not own:
+            if isinstance(item, HostArray | ArrayHolder) and type(innermost((inputs, kwargs))) is not own:
                 return NotImplemented
         return self.rules.ufunc(ufunc, method, inputs, kwargs)
 
@@ -60,7 +60,7 @@ class InterpretedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
                 continue
             if issubclass(kind, TensorCollection):
                 return NotImplemented
-            if issubclass(kind, HostArray) and type(innermost((args, kwargs))) is not own:
+            if issubclass(kind, HostArray | ArrayHolder) and type(innermost((args, kwargs))) is not own:
                 return NotImplemented
         return self.rules.function(func, args, kwargs)
 

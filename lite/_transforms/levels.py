@@ -5,14 +5,19 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from lite._arrays.types import HostArray
+from lite._arrays.types import ArrayHolder, HostArray
 
 numbers = itertools.count()  # of the transformations of all kinds, in the order in which they start
 
 
 def innermost(items: Any, found: Any = None) -> Any:
-    """The array of the highest level in nested lists, tuples and dicts; None without arrays that have one."""
+    """The array of the highest level in nested lists, tuples and dicts; None without arrays that have one.
+
+    A parameter counts as the array that it computes with.
+    """
     for x in items:
+        if isinstance(x, ArrayHolder):
+            x = x.computing()
         kind = type(x)
         if kind is list or kind is tuple:
             found = innermost(x, found)

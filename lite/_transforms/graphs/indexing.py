@@ -159,6 +159,8 @@ def _by_arrays(graph: Graph, x: GraphArray, items: list[Any]) -> GraphArray:
 def set_index(x: GraphArray, index: Any, value: object) -> None:
     """`x[index] = value`, where the index is all of `x`, arrays, or basic with fixed sizes."""
     graph: Graph = x.graph
+    if isinstance(value, ArrayHolder):  # with its gradient, which graph.operand would leave behind
+        value = value.computing()
     if isinstance(index, GraphArray | np.ndarray) and index.dtype == BOOL and index.ndim <= x.ndim:
         chosen = graph.operand(index)
         chosen = graph.unsqueeze(chosen, *range(index.ndim, x.ndim)) if index.ndim < x.ndim else chosen

@@ -438,6 +438,67 @@ def test_an_empty_batch() -> None:
     assert np.isfinite(step(BATCHES[1][0][:5])[0])
 
 
+PARAMETER_SECOND = {
+    "operator": lambda x, p: x @ p,
+    "function": lambda x, p: np.concatenate([x, p]),
+    "three operands": lambda x, p: np.where(x > 0, x, p),
+    "custom derivative": lambda x, p: _scaled(x, p),
+}
+
+
+@lite.custom_vjp
+def _scaled(x: Any, p: Any) -> Any:
+    return x * p
+
+
+_scaled.defvjp(lambda x, p: (x * p, (x, p)), lambda kept, g: (g * kept[1], g * kept[0]))
+
+
+@pytest.mark.parametrize("name", PARAMETER_SECOND)
+def test_a_parameter_behind_an_array_is_learnt(name: str) -> None:
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Parameter(np.eye(3, dtype=np.float32))
+            self.out = nn.Linear(3, 2, rng=0)
+
+        def forward(self, x: Any) -> Any:
+            return self.out(PARAMETER_SECOND[name](x, self.table))
+
+    def trained(wrap: Callable[..., Any]) -> dict[str, Any]:
+        net = Layer()
+        sgd = optim.SGD(net.parameters(), lr=0.1)
+
+        @wrap
+        @lite.enable_grad()
+        def update(x: Any) -> None:
+            (net(x) ** 2).sum().backward()
+            sgd.step()
+            sgd.zero_grad()
+
+        for x, _ in BATCHES[:2]:
+            update(x[:3])
+        return {key: np.array(value) for key, value in net.state_dict().items()}
+
+    made = trained(lite.jit)
+    assert not np.array_equal(made["table"], np.eye(3))
+    for key, value in trained(lambda update: update).items():
+        np.testing.assert_allclose(made[key], value, rtol=1e-4, atol=1e-6)
+
+
+def test_a_parameter_is_not_written_into_an_array_without_its_gradient() -> None:
+    net = nn.Linear(3, 3, rng=0)
+
+    @lite.jit
+    @lite.enable_grad()
+    def update(x: Any) -> None:
+        x[...] = net.weight
+        net(x).sum().backward()
+
+    with pytest.raises(NotImplementedError, match="mixes its arrays"):
+        update(np.ones((3, 3), np.float32))
+
+
 def test_what_a_graph_would_not_change_is_refused() -> None:
     net = nn.Linear(3, 2, rng=0)
     net.calls = 0
