@@ -7,12 +7,14 @@ that says where each of them stands among the plain values.
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from lite._arrays.types import ArrayHolder, HostArray, raw
+from lite._convert.state_dict import StateDict
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorData
 from lite._tree.protocol import class_registry
@@ -45,7 +47,7 @@ def to_state_dict(td: Any) -> dict[Any, Any]:
     """
     try:
         found = _built(json.loads(td[_TREE]), td)
-        if type(found) is not dict:
+        if not isinstance(found, dict):
             raise ValueError(f"a {type(found).__name__}")
         return found
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
@@ -61,7 +63,10 @@ def _described(value: Any, path: str, entries: dict[str, Any]) -> Any:
             if type(key) not in _PLAIN:
                 raise TypeError(f"keys of {path} must be texts or numbers, got {key!r}.")
             items.append([key, _described(item, f"{path}[{key!r}]", entries)])
-        return ["dict", items]
+        metadata = getattr(value, "_metadata", None)  # of a TensorDict: batch sizes and objects
+        if metadata is None:
+            return ["dict", items]
+        return ["state_dict", items, _described(metadata, f"{path}._metadata", entries)]
     if type(value) in (list, tuple):
         items = [_described(item, f"{path}[{i}]", entries) for i, item in enumerate(value)]
         return [type(value).__name__, items]
@@ -81,14 +86,18 @@ def _described(value: Any, path: str, entries: dict[str, Any]) -> Any:
 def _built(tree: Any, td: Any) -> Any:
     if type(tree) in _PLAIN:
         return tree
-    kind, what = tree
+    kind, what, *metadata = tree
     if kind == "dict":
         return {key: _built(item, td) for key, item in what}
+    if kind == "state_dict":
+        state = StateDict((key, _built(item, td)) for key, item in what)
+        state._metadata = OrderedDict(_built(metadata[0], td))
+        return state
     if kind in ("list", "tuple"):
         items = [_built(item, td) for item in what]
         return items if kind == "list" else tuple(items)
     entry = td.get(what)
-    if kind == "tensordict" and isinstance(entry, TensorCollection) and not entry._is_non_tensor:
+    if kind == "tensordict" and isinstance(entry, TensorCollection) and not isinstance(entry, NonTensorData):
         return entry.clone()
     if kind not in ("array", "number") or not isinstance(entry, np.ndarray):
         raise ValueError(f"a {kind!r} of {type(entry).__name__}")

@@ -10,7 +10,7 @@ import pytest
 
 import lite
 from lite import NonTensorData, TensorDict, nn, optim
-from lite.data import Collector
+from lite.data import Collector, LazyTensorStorage, TensorDictReplayBuffer
 from lite.envs import Compose, GymEnv, ObservationNorm, TransformedEnv, VecNormV2
 
 
@@ -91,6 +91,23 @@ def test_tensordicts_are_among_the_values(tmp_path: Path) -> None:
     assert not found["td"].is_locked
 
 
+@pytest.mark.parametrize("suffix", ["", ".npz"])
+def test_state_dicts_of_tensordicts_keep_batch_sizes_and_objects(suffix: str, tmp_path: Path) -> None:
+    td = TensorDict(
+        {"a": np.ones(2), "n": {"text": "x", "ids": ["p", "q"], "b": np.zeros((2, 3))}}, batch_size=2
+    )
+    buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(10), batch_size=4)
+    buffer.extend(TensorDict(x=np.arange(6), batch_size=[6]))
+    lite.save({"td": td.state_dict(), "buffer": buffer.state_dict()}, tmp_path / f"state{suffix}")
+    state = lite.load(tmp_path / f"state{suffix}")
+    found = TensorDict().load_state_dict(state["td"], strict=False)
+    assert (found.batch_size, found["n"].batch_size) == ((2,), (2,))
+    assert (found["n", "text"], list(found["n", "ids"])) == ("x", ["p", "q"])
+    resumed = TensorDictReplayBuffer(storage=LazyTensorStorage(10), batch_size=4)
+    resumed.load_state_dict(state["buffer"])
+    assert resumed.sample()["x"].tolist() == buffer.sample()["x"].tolist()
+
+
 def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
     for state, message in (
         ({"nets": [{"net": nn.Linear(1, 1)}]}, r"state\['nets'\]\[0\]\['net'\] must be .* got a Linear"),
@@ -112,6 +129,7 @@ def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
         *("[", "3", '["dict", 3]', '["eval", "0"]', '["array"]', '["dict", [["a", ["array", "9"]]]]'),
         *('["dict", [["a", ["number", "text"]]]]', '["dict", [[[], 1]]]', "[" * 100_000),
         '["dict", [["a", ["tensordict", "text"]]]]',
+        *('["state_dict", []]', '["state_dict", [], 3]'),
     ],
 )
 def test_hostile_files_are_refused(tree: str, tmp_path: Path) -> None:
