@@ -205,6 +205,11 @@ def is_symbolic(value: object) -> bool:
     return isinstance(value, HostArray) and value.symbolic
 
 
+def is_interpreted(value: object) -> bool:
+    """True for an array of `vmap`, `grad` or a graph, for which NumPy's functions are run by rules."""
+    return isinstance(value, HostArray)
+
+
 def refuse_masked(value: object) -> None:
     """Raise TypeError for a masked array, of numbers or of objects."""
     masked = sys.modules.get("numpy.ma")  # imported by NumPy for the first masked array

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lite._arrays.types import Array, is_symbolic
+from lite._arrays.types import Array, is_interpreted
 
 
 def _gradient(p: Array, g: Array, sign: float, decay: float) -> Array:
@@ -21,7 +21,7 @@ def _gradient(p: Array, g: Array, sign: float, decay: float) -> Array:
 def adam(p: Array, g: Array, first: Array, second: Array, top: Array, numbers: tuple[float, ...]) -> None:
     """Adam, AMSGrad with `top`, decoupled weight decay with `keep` below 1."""
     sign, decay, keep, new_first, old_second, new_second, rate, eps = numbers
-    if is_symbolic(keep) or keep != 1:
+    if is_interpreted(keep) or keep != 1:
         p *= keep
     g = _gradient(p, g, sign, decay)
     work = g - first

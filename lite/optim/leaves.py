@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from lite._arrays.dtypes import Dtype
-from lite._arrays.types import Array, is_symbolic
+from lite._arrays.types import Array, is_interpreted
 from lite.kernels import _optimizers
 from lite.kernels.backends.choice import backend
 from lite.optim import formulas
@@ -52,7 +52,7 @@ def advance(name: str, leaves: Sequence[Leaf], numbers: tuple[float, ...], dtype
         numbers: of the step.
         dtype: to compute in.
     """
-    if is_symbolic(leaves[0][0]):
+    if is_interpreted(leaves[0][0]):
         _written(getattr(formulas, name), leaves, numbers, dtype)
         return
     if sum([leaf[0].size for leaf in leaves]) >= LARGE and backend() != "numpy":
@@ -74,12 +74,12 @@ def advance(name: str, leaves: Sequence[Leaf], numbers: tuple[float, ...], dtype
 
 def is_writeable(array: Array) -> bool:
     """Whether a step can be made in place."""
-    return is_symbolic(array) or bool(array.flags.writeable)
+    return is_interpreted(array) or bool(array.flags.writeable)
 
 
 def _written(formula: Any, leaves: Sequence[Leaf], numbers: tuple[Any, ...], dtype: Dtype) -> None:
     """A step that is written into a graph: of each leaf by itself, as nothing is gained by joining them."""
-    cast = tuple([x.astype(dtype) if is_symbolic(x) else x for x in numbers])
+    cast = tuple([x.astype(dtype) if is_interpreted(x) else x for x in numbers])
     for leaf in leaves:
         work = [_nothing(dtype) if array is None else array.astype(dtype, copy=False) for array in leaf]
         formula(*work, cast)

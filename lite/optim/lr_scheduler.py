@@ -7,6 +7,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
+from lite._arrays.types import is_interpreted
 from lite.optim.optimizer import Optimizer
 
 
@@ -166,7 +169,8 @@ class LambdaLR(LRScheduler):
         ]
 
     def _at(self, base: float, step: int) -> float:
-        return float(base * self.lr_lambdas[0](step))
+        rate: Any = base * self.lr_lambdas[0](step)
+        return rate if is_interpreted(rate) else float(rate)
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "lr_lambdas": [None] * len(self.lr_lambdas)}
@@ -260,7 +264,8 @@ class LinearLR(LRScheduler):
 
     def _at(self, base: float, step: int) -> float:
         rise = self.end_factor - self.start_factor
-        return base * (self.start_factor + rise * min(self.total_iters, step) / self.total_iters)
+        done = np.minimum(self.total_iters, step) if is_interpreted(step) else min(self.total_iters, step)
+        return base * (self.start_factor + rise * done / self.total_iters)
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -302,7 +307,8 @@ class CosineAnnealingLR(LRScheduler):
         return [now / before * (rate - self.eta_min) + self.eta_min for rate in rates]
 
     def _at(self, base: float, step: int) -> float:
-        return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * step / self.T_max)) / 2
+        cos = np.cos if is_interpreted(step) else math.cos
+        return self.eta_min + (base - self.eta_min) * (1 + cos(math.pi * step / self.T_max)) / 2
 
 
 class SequentialLR(LRScheduler):
@@ -368,6 +374,11 @@ class SequentialLR(LRScheduler):
 
     def __call__(self, step: int) -> float:
         """The learning rate of a step, counted from 0."""
+        if is_interpreted(step):
+            rate: Any = self._schedulers[0](step)
+            for milestone, schedule in zip(self._milestones, self._schedulers[1:], strict=True):
+                rate = np.where(step >= milestone, schedule(step - milestone), rate)
+            return rate
         number = bisect_right(self._milestones, step)
         return self._schedulers[number](step - (self._milestones[number - 1] if number else 0))
 

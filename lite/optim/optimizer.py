@@ -17,7 +17,7 @@ import numpy as np
 import lite
 from lite import TensorDict
 from lite._arrays.dtypes import Dtype, is_floating
-from lite._arrays.types import Array, is_symbolic, raw
+from lite._arrays.types import Array, is_interpreted, raw
 from lite.nn import Module, Parameter
 from lite.optim import state_dict as states
 from lite.optim.in_graphs import OptimizerPart
@@ -89,7 +89,7 @@ class Optimizer:
                 continue
             if not _is_number(value):
                 raise TypeError(f"{name} must be a number, got {type(value).__name__}.")
-            if not is_symbolic(value) and not value >= 0:
+            if not is_interpreted(value) and not value >= 0:
                 raise ValueError(f"{name} must be at least 0, got {value}.")
 
     def _numbers(self, options: Options, lr: float, step: int) -> tuple[float, ...]:
@@ -166,11 +166,18 @@ class Optimizer:
         for row in [*rows, [count]]:
             if not all(is_writeable(array) for k, array in enumerate(row) if k != 1):  # 1: the gradient
                 raise ValueError("params and state are written in place, but some are read-only: use update.")
-        done = count.copy() if is_symbolic(count) else int(count)
+        done = count.copy() if is_interpreted(count) else int(count)
         lr = self.defaults["lr"]
         rate = lr(done) if callable(lr) else lr
-        rate = rate if is_symbolic(rate) else float(rate)
+        rate = rate if is_interpreted(rate) else float(rate)
         numbers = self._numbers(self.defaults, rate, done + 1)
+        ahead = any(map(is_interpreted, numbers))
+        for row in rows:
+            if (ahead or is_interpreted(row[1])) and not is_interpreted(row[0]):
+                raise ValueError(
+                    "a transformation knows the gradients, the state or the rate, but not the params: "
+                    "pass them as an argument that it maps, such as params.expand(n, *params.batch_size)."
+                )
         for dtype, leaves in by_dtype(rows).items():
             if len(leaves[0]) < 2 + len(self._slots):  # arrays that the options do without are left out
                 here = iter(range(2, len(leaves[0])))
@@ -233,7 +240,7 @@ class Optimizer:
         for group, dtype, done, _, members in jobs:
             leaves = [(param.data, grad, *self._begun(param, group)) for param, grad in members]
             rate, before = group["lr"], self.steps_before.get(members[0][0])
-            rate = rate if is_symbolic(rate) else float(rate)
+            rate = rate if is_interpreted(rate) else float(rate)
             numbers = self._numbers(group, rate, done + 1 if before is None else before + (done + 1))
             advance(self._kernel, leaves, numbers, compute_dtype(dtype))
             if self._counts:
@@ -397,7 +404,7 @@ def group_optimizers(*optimizers: Optimizer | None) -> Optimizer:
 
 
 def _is_number(value: Any) -> bool:
-    if isinstance(value, np.ndarray) or is_symbolic(value):
+    if isinstance(value, np.ndarray) or is_interpreted(value):
         return value.ndim == 0 and value.dtype.kind in "iuf"
     return isinstance(value, (Real, np.number)) and not isinstance(value, (bool, np.bool_))
 
@@ -430,7 +437,7 @@ def _groups(params: Any) -> list[Options]:
 def _checked(param: Parameter, number: int, place: int) -> Array:
     """The gradient of a parameter, if a step can be made."""
     array, grad = param.data, param.grad
-    if is_symbolic(grad) and grad.shape == array.shape and grad.dtype == array.dtype:
+    if is_interpreted(grad) and grad.shape == array.shape and grad.dtype == array.dtype:
         return grad
     if (
         type(grad) is np.ndarray

@@ -9,7 +9,7 @@ import numpy as np
 
 from lite import TensorDict
 from lite._arrays.dtypes import is_floating
-from lite._arrays.types import Array, Path, is_array, is_symbolic, raw
+from lite._arrays.types import Array, Path, is_array, is_interpreted, raw
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.walks import map_tree
 from lite.nn._parameters.tree import tree_of
@@ -35,7 +35,7 @@ def check_state(owner: str, state: Any, names: Sequence[str]) -> None:
             f"{found}."
         )
     step: Any = raw(state["step"])
-    is_one = isinstance(step, np.ndarray) or is_symbolic(step)
+    is_one = isinstance(step, np.ndarray) or is_interpreted(step)
     if not is_one or step.shape != () or step.dtype.kind not in "iu":
         raise ValueError(f"state['step'] must be one integer, got {step!r}.")
 
@@ -102,7 +102,7 @@ def _fitting(value: Any, param: Array, name: str, first: str, place: str) -> Arr
     if value is None or not is_array(value):
         raise ValueError(f"{name} must have an array at {place}, as {first} has.")
     array = raw(value)
-    if not isinstance(array, np.ndarray) and not is_symbolic(array):
+    if not isinstance(array, np.ndarray) and not is_interpreted(array):
         raise TypeError(f"{name} must hold NumPy arrays, got {type(array).__name__} at {place}.")
     if array.shape != param.shape:
         raise ValueError(f"{name} has the shape {array.shape} at {place}, {first} has {param.shape}.")

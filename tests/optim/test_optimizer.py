@@ -3,14 +3,26 @@
 import copy
 import itertools
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
 from helpers.cases import each_case, noting
 
 import lite
-from lite import TensorDict, nn, optim
+from lite import TensorDict, assert_close, nn, optim, stack
 
+MAPPED = {
+    "Adam": optim.Adam(0.1, amsgrad=True),
+    "SGD": optim.SGD(0.1, momentum=0.9, dampening=0.5),
+    "RMSprop": optim.RMSprop(0.1, centered=True, momentum=0.5),
+    "LinearLR": optim.AdamW(optim.LinearLR(0.1, start_factor=0.1, total_iters=3)),
+    "CosineAnnealingLR": optim.SGD(optim.CosineAnnealingLR(0.1, 3)),
+    "LambdaLR": optim.SGD(optim.LambdaLR(0.1, lambda step: 1 / (1 + step))),
+    "SequentialLR": optim.SGD(
+        optim.SequentialLR(None, [optim.ConstantLR(0.1, 0.5, 1), optim.CosineAnnealingLR(0.1, 3)], [2])
+    ),
+}
 OPTIMIZERS = [optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop]
 
 
@@ -249,3 +261,35 @@ def test_several_optimisers_as_one() -> None:
     ):
         with pytest.raises(error, match=message):
             optim.group_optimizers(*wrong)
+
+
+@pytest.mark.parametrize("name", MAPPED)
+def test_a_mapped_step_is_that_of_each_element(name: str) -> None:
+    optimizer, rng = MAPPED[name], np.random.default_rng(0)
+    params = TensorDict(w=rng.normal(size=(4, 3)), b=rng.normal(size=4), batch_size=[4])
+    state = stack([optimizer.init(params[i]) for i in range(4)])
+    state["step"][:] = np.arange(4)
+
+    def step(params: Any, state: Any, scale: Any) -> Any:
+        value, grads = lite.value_and_grad(lambda p: (np.sin(p["w"]) * scale * p["b"]).sum())(params)
+        grads, norm = optim.clip_grad_norm(grads, 0.5)
+        return value, norm, *optimizer.update(params, optim.clip_grad_value(grads, 0.3), state)
+
+    args = params, state, np.arange(1.0, 5.0)
+    alone = [step(*(x[i] for x in args)) for i in range(4)]
+    for mapped in (lite.vmap(step), lite.jit(lite.vmap(step))):
+        value, norm, new, states = mapped(*args)
+        for i, (one, size, p, s) in enumerate(alone):
+            np.testing.assert_allclose([value[i], norm[i]], [one, size], rtol=1e-12)
+            assert_close(new[i], p, rtol=1e-9)
+            assert_close(states[i], s, rtol=1e-9)
+
+
+def test_parameters_that_vmap_does_not_map() -> None:
+    params = TensorDict(w=np.ones(3))
+    for step in (
+        lambda x: optim.SGD(0.1).update(params, TensorDict(w=x)),
+        lambda x: optim.SGD(x[0]).update(params, params),
+    ):
+        with pytest.raises(ValueError, match="pass them as an argument that it maps"):
+            lite.vmap(step)(np.ones((2, 3)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from lite import TensorDict
 from lite._arrays.dtypes import compute_dtype, is_floating
-from lite._arrays.types import Array, as_array, is_symbolic, raw
+from lite._arrays.types import Array, as_array, is_interpreted, raw
 from lite._tree.walks import leaves
 from lite.nn._modules.parameter import Parameter
 from lite.nn._parameters.tree import map_floats, tree_of
@@ -128,8 +128,8 @@ def _gradients(parameters: Any) -> Iterator[Array]:
 def _norm(arrays: Sequence[Array], norm_type: float, error_if_nonfinite: bool) -> Array:
     """The norm of all numbers as of one vector, in at least float32, of the first array's dtype."""
     order = float(norm_type)
-    if arrays and is_symbolic(arrays[0]):
-        return _symbolic_norm(arrays, order, error_if_nonfinite)
+    if arrays and is_interpreted(arrays[0]):
+        return _interpreted_norm(arrays, order, error_if_nonfinite)
     with np.errstate(all="ignore"):
         norms = [
             float(np.linalg.norm(array.reshape(-1).astype(compute_dtype(array.dtype)[0], copy=False), order))
@@ -147,10 +147,10 @@ def _norm(arrays: Sequence[Array], norm_type: float, error_if_nonfinite: bool) -
         return np.array(total, arrays[0].dtype if arrays else np.float32)
 
 
-def _symbolic_norm(arrays: Sequence[Array], order: float, error_if_nonfinite: bool) -> Array:
+def _interpreted_norm(arrays: Sequence[Array], order: float, error_if_nonfinite: bool) -> Array:
     if error_if_nonfinite:
         raise NotImplementedError(
-            "error_if_nonfinite=True: a graph raises no errors; return the norm and look at it."
+            "error_if_nonfinite=True: a graph and vmap raise no errors; return the norm and look at it."
         )
     norms = [
         np.linalg.norm(x.reshape(-1).astype(compute_dtype(x.dtype)[0], copy=False), order) for x in arrays
