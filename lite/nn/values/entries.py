@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import TensorDictBase
-from lite._arrays.types import Path, has_namespace, is_symbolic, stored
+from lite._arrays.types import Path, has_namespace, is_interpreted, stored
 
 
 def require_tensordict(tensordict: Any, reader: str) -> None:
@@ -29,7 +29,9 @@ def require_array(td: TensorDictBase, path: Path, reader: str) -> NDArray[Any]:
     entry = td.get(path, None)
     if entry is None:
         raise KeyError(f"{reader} reads the entry {path}, which the TensorDict lacks.")
-    if not isinstance(entry, np.ndarray) and not is_symbolic(entry):
+    if not isinstance(entry, np.ndarray) and not (
+        is_interpreted(entry) and type(stored(entry)) is type(entry)
+    ):
         help = ""
         if has_namespace(entry):
             help = "; it computes with NumPy, outside of jax.jit and jax.grad: td.to('cpu'), or np.asarray(x)"

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lite import TensorDictBase
-from lite._arrays.types import is_symbolic
+from lite._arrays.types import is_interpreted
 from lite.kernels import td0_return, td_lambda_return
 from lite.nn._modules.module import Module
 from lite.nn.tensordict_modules.dispatch import dispatch
@@ -142,7 +142,7 @@ class TD0Estimator(_ReturnEstimator):
 
     def _return(self, *steps: Array, gamma: float | Array, time_dim: int) -> Array:
         reward, next_value, _, terminated = steps
-        if is_symbolic(reward) or is_symbolic(next_value):  # of a graph, which has no kernel
+        if is_interpreted(reward) or is_interpreted(next_value):  # of a graph or vmap, which have no kernel
             ahead = np.where(terminated, 0, next_value)
             return reward + gamma * ahead
         return td0_return(reward, next_value, terminated, gamma=gamma)

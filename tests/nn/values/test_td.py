@@ -3,6 +3,7 @@ import pytest
 from helpers.cases import each_case
 from helpers.rollouts import rollout, with_values
 
+from lite import stack, value_and_grad, vmap
 from lite.data import GAE, TD0Estimator, TD1Estimator, TDLambdaEstimator
 from lite.nn import TensorDictModule
 
@@ -120,3 +121,22 @@ def test_time_may_be_any_dimension(make, time_dim):
     np.testing.assert_allclose(make(value_network=None)(named)["advantage"], expected)
     with pytest.raises(ValueError, match="no time_dim 2"):
         make(value_network=None, time_dim=2)(moved)
+
+
+def test_targets_of_one_step_are_mapped() -> None:
+    def loss(weight, td):
+        network = TensorDictModule(lambda obs: obs @ weight, ["obs"], ["state_value"])
+        target = TD0Estimator(gamma=0.9, value_network=network)(td.copy())["value_target"]
+        return ((network(td.copy())["state_value"] - target) ** 2).mean()
+
+    seeds = stack([rollout((8,), seed=k) for k in range(3)])
+    weights = np.random.default_rng(0).normal(size=(3, seeds["obs"].shape[-1], 1))
+    values, gradients = vmap(value_and_grad(loss))(weights, seeds)
+    for k in range(3):
+        value, gradient = value_and_grad(loss)(weights[k], seeds[k])
+        np.testing.assert_allclose(values[k], value)
+        np.testing.assert_allclose(gradients[k], gradient)
+    with pytest.raises(TypeError, match=r"reads the entry .* as an array, got TracedArray; td.detach"):
+        value_and_grad(lambda reward: loss(weights[0], seeds[0].copy().set(("next", "reward"), reward)))(
+            seeds[0]["next", "reward"]
+        )
