@@ -276,6 +276,20 @@ class EnvSpecs(Module):
             "reset_keys", lambda: [_beside(group[0], "_reset") for group in self.done_keys_groups]
         )
 
+    @property
+    def _filtered_reset_keys(self) -> list[NestedKey]:
+        """The masks that decide: those below the node of another follow that one."""
+
+        def find() -> list[NestedKey]:
+            found: dict[tuple[str, ...], NestedKey] = {}
+            for key in self.reset_keys:  # those of the outer nodes come first
+                node = key[:-1] if isinstance(key, tuple) else ()
+                if not any(node[: len(outer)] == outer for outer in found):
+                    found[node] = key
+            return list(found.values())
+
+        return self._cached("filtered_reset_keys", find)
+
     # -- of one environment ---------------------------------------------------------------------
 
     observation_spec_unbatched = _unbatched("observation_spec")

@@ -22,12 +22,12 @@ class ResetKey:
         parent = transform.parent
         if parent is None:
             return "_reset"
-        if len(parent.reset_keys) > 1:
+        keys = parent._filtered_reset_keys
+        if len(keys) > 1:
             raise RuntimeError(
-                f"reset_key of {type(transform).__name__} must be given, as the environment has several: "
-                f"{parent.reset_keys}."
+                f"set reset_key of the {type(transform).__name__}, as the environment has several: {keys}."
             )
-        return parent.reset_keys[0]
+        return keys[0]
 
     def __set__(self, transform: Any, key: NestedKey | None) -> None:
         transform.__dict__["_reset_key"] = key

@@ -298,7 +298,8 @@ class RewardSum(StepTransform):
         if keys is None:
             if parent is None:
                 raise TypeError("RewardSum has no environment: reset_keys must be given.")
-            keys = parent.reset_keys * (len(self.in_keys) if len(parent.reset_keys) == 1 else 1)
+            keys = parent._filtered_reset_keys
+            keys = keys * (len(self.in_keys) if len(keys) == 1 else 1)
         if len(keys) != len(self.in_keys):
             raise ValueError(f"reset_keys must be as many as in_keys, got {keys} and {self.in_keys}.")
         return keys
