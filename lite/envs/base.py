@@ -435,6 +435,9 @@ class EnvBase(EnvSpecs):
         """Called by a collector that steps the environment."""
         self._collector = weakref.ref(collector)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_collector"}
+
     @property
     def collector(self) -> Any:
         """The collector that steps the environment, if there is one."""

@@ -190,9 +190,17 @@ class Collector(BackgroundCollector):
         self._initialize_policy()
         if seed is not None:
             self.set_seed(seed)
+        self._register()
+
+    def _register(self) -> None:
+        """Tell the policy and the environment which collector steps them."""
         for part in (self.policy, self.env):
             if hasattr(part, "register_collector"):
                 part.register_collector(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._register()
 
     def _initialize_policy(self) -> None:
         """Give parameters without data their shapes, so that losses and optimisers can take the policy."""

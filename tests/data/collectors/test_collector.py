@@ -1,5 +1,7 @@
+import copy
 import io
 import json
+import pickle
 import sys
 
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 
 from lite import TensorDict, enable_grad, nn
 from lite.data import Collector, StepCounter
+from lite.envs import GymEnv
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
 SyncVectorEnv, AutoresetMode = gymnasium.vector.SyncVectorEnv, gymnasium.vector.AutoresetMode
@@ -443,3 +446,18 @@ def test_gymnasium_is_asked_for(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     with pytest.raises(ImportError, match=r'Collector needs gymnasium: pip install -e "\.\[gym\]" in a chec'):
         Collector(type("Env", (), {"step": None}), frames_per_batch=1)
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["copy", "pickle"]
+)
+def test_a_copy_goes_on_by_itself(copied):
+    collector = Collector(GymEnv("CartPole-v1"), frames_per_batch=20, total_frames=100, seed=0)
+    collector.next()
+    other = copied(collector)
+    assert collector.env.collector is collector
+    assert other.env.collector is other
+    for _ in range(2):
+        a, b = collector.next(), other.next()
+        for key in ("observation", "action", ("collector", "traj_ids")):
+            np.testing.assert_array_equal(a[key], b[key])
