@@ -84,7 +84,9 @@ class LossModule(TensorDictModuleBase):
     - Masks: `loss_mask_key` names an entry that is True where a step is valid; "auto" takes
       ("collector", "mask") and "shifted_valid".
 
-    A subclass names its keys in `_AcceptedKeys`, calls `convert_to_functional`, and defines `forward`.
+    A subclass names its keys in `_AcceptedKeys`, calls `convert_to_functional`, and defines `forward`. One
+    with a value estimator names it in `default_value_estimator`, and all that it may be given in
+    `SUPPORTED_VALUE_ESTIMATORS`.
 
     Attributes:
         reduction: "mean", "sum" or "none".
@@ -396,6 +398,13 @@ class LossModule(TensorDictModuleBase):
         self._value_estimator = made_for(self, value_type, supported, self._estimator_keys(), options)
         self.value_type = value_type
         return self
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        # The estimator is made when it is first needed: in the loss that was saved, it was.
+        saved = any(key.startswith(f"{prefix}_value_estimator.") for key in state_dict)
+        if saved and self._value_estimator is None and self.default_value_estimator is not None:
+            self.make_value_estimator()
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     # -- coefficients --------------------------------------------------------------------------------------
 

@@ -86,7 +86,10 @@ def made_for(
     """
     if value_type not in supported:
         names = sorted(member.name for member in supported)
-        raise NotImplementedError(f"{type(loss).__name__} supports {names}, got {value_type.name}.")
+        raise NotImplementedError(
+            f"{type(loss).__name__} supports {names}, got {value_type.name}; its class lists them in "
+            "SUPPORTED_VALUE_ESTIMATORS."
+        )
     arguments = {**default_value_kwargs(value_type), **options}
     networks = loss.__dict__
     if "value_network" not in arguments:

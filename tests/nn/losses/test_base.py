@@ -260,3 +260,13 @@ def test_gradients_in_both_ways_are_one() -> None:
     np.testing.assert_allclose(grads["module", "0", "module", "weight"], weight.grad)
     np.testing.assert_array_equal(weight.data, before)
     assert value == loss(td)["loss"]
+
+
+def test_a_state_with_an_estimator_is_loaded_before_the_first_call() -> None:
+    def made() -> DQNLoss:
+        return DQNLoss(nn.Linear(4, 2), action_space="categorical", delay_value=True)
+
+    saved = made().make_value_estimator(gamma=0.5)
+    found = nn.ModuleDict({"loss": made()})
+    found.load_state_dict({f"loss.{key}": value for key, value in saved.state_dict().items()})
+    assert float(found["loss"].value_estimator.gamma) == 0.5
