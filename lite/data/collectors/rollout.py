@@ -94,8 +94,7 @@ class Rollout:
         self._primed: set[Path] = set()
         self._ids = np.zeros(batch, np.int64)
         self._skipping = np.zeros(batch, np.bool_)
-        # The same without their last dimension, to write to.
-        self._flat = tuple(self.following[name,][..., 0] for name in ("reward", *FLAGS))
+        self._flat = self._without_last_dimension()
         for leaf in environments.observation.leaves:
             self.entries[leaf.path] = np.zeros((*batch, *leaf.spec.shape), leaf.spec.dtype)
         for transform in self.transforms:
@@ -127,6 +126,14 @@ class Rollout:
         self._rewritten: list[tuple[Any, Array]] = []
         self._written: dict[Path, tuple[int, ...]] = {path: self._shape(path) for path in self._actions}
         self._plans = [self._plan(buffer) for buffer in self._buffers]
+
+    def _without_last_dimension(self) -> tuple[Array, ...]:
+        """Views of rewards and flags, to write to."""
+        return tuple(self.following[name,][..., 0] for name in ("reward", *FLAGS))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._flat = self._without_last_dimension()  # a copy, or a pickle, has the arrays, not their views
 
     # -- batches --------------------------------------------------------------------------------
 
