@@ -11,6 +11,7 @@ import numpy as np
 
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
 from lite.nn._modules.lazy import lazy_forms
 from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
@@ -43,6 +44,7 @@ class MLP(Sequential):
         layer_kwargs: its further keyword arguments, or a list of them.
         activate_last_layer: whether the last layer is followed by an activation, too.
         device: "cpu", or "meta" for parameters without data.
+        rng: as of `Linear`; the layers and the Dropouts draw from it.
 
     Shapes:
         inputs (*B, n_i) whose sizes add up to in_features, output (*B, out_features) or (*B, *out_features).
@@ -80,6 +82,7 @@ class MLP(Sequential):
         layer_kwargs: Options = None,
         activate_last_layer: bool = False,
         device: Device | None = None,
+        rng: Rng = None,
     ) -> None:
         if out_features is None:
             raise ValueError("out_features must be specified for MLP.")
@@ -96,11 +99,12 @@ class MLP(Sequential):
         norm_options = _each(norm_kwargs, activations)
         layer_options = _each(layer_kwargs, len(cells) + 1)
         placed = {} if device is None else {"device": device}
+        drawn = {} if rng is None else {"rng": np.random.default_rng(rng)}
         layers: list[Any] = []
         sizes: list[Any] = [in_features, *cells, out_size]
         for i, (size, next_size) in enumerate(itertools.pairwise(sizes)):
             last = i == len(cells)
-            options = dict(next(layer_options))
+            options = {**drawn, **next(layer_options)}
             bias = options.pop("bias", bias_last_layer if last else True)
             shared = last and single_bias_last_layer and bias
             options.update(bias=bias and not shared, **placed)
@@ -113,7 +117,7 @@ class MLP(Sequential):
             if last and not activate_last_layer:
                 continue
             if dropout is not None:
-                layers.append(Dropout(p=dropout))
+                layers.append(Dropout(p=dropout, **drawn))
             if norm_class is not None:
                 layers.append(norm_class(**next(norm_options), **placed))
             layers.append(activation_class(**next(activation_options)))

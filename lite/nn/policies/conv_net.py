@@ -6,8 +6,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
 from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
 from lite.nn.layers.activations import ELU, ReLU
@@ -120,6 +123,7 @@ class ConvNet(Sequential):
         aggregator_kwargs: its keyword arguments.
         squeeze_output: whether a `Squeeze2dLayer` ends the network.
         device: "cpu", or "meta" for parameters without data.
+        rng: as of `Conv2d`; all layers draw from it.
 
     Shapes:
         input (*B, in_features, H, W), output (*B, channels * H' * W') with `SquashDims`.
@@ -156,6 +160,7 @@ class ConvNet(Sequential):
         aggregator_kwargs: dict[str, Any] | None = None,
         squeeze_output: bool = False,
         device: Device | None = None,
+        rng: Rng = None,
     ) -> None:
         given = {
             "num_cells": _CELLS if num_cells is None else num_cells,
@@ -169,6 +174,7 @@ class ConvNet(Sequential):
         )
         activations, norms = _each(activation_kwargs, count), _each(norm_kwargs, count)
         placed: dict[str, Any] = {} if device is None else {"device": device}
+        drawn: dict[str, Any] = {} if rng is None else {"rng": np.random.default_rng(rng)}
         layers: list[Any] = []
         channels = in_features
         for i in range(count):
@@ -177,6 +183,7 @@ class ConvNet(Sequential):
                 "stride": steps[i],
                 "padding": rims[i],
                 **placed,
+                **drawn,
             }
             options["bias"] = bias_last_layer or i < count - 1
             if channels is None:

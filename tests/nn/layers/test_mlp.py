@@ -48,3 +48,13 @@ def test_one_bias_at_the_end_and_dropout() -> None:
     np.testing.assert_allclose(net(x), np.tanh(net[0](x)) @ net[3].weight.data.T + 7, rtol=1e-6)
     assert net[1].p == 0.5
     assert type(net * 2) is nn.Sequential
+
+
+@pytest.mark.parametrize("in_features", [3, None])
+def test_a_seed_repeats_weights_and_dropout(in_features: int | None) -> None:
+    x = np.ones((4, 3), np.float32)
+    one, same, other = (nn.MLP(in_features, 2, num_cells=[8, 8], dropout=0.5, rng=seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one(x), same(x))
+    assert not np.array_equal(one(x), other(x))
+    for a, b in zip(one.parameters(), same.parameters(), strict=True):
+        np.testing.assert_array_equal(a.data, b.data)
