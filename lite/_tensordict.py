@@ -37,7 +37,7 @@ from lite._tree.methods import LazyModule, make_lazy
 from lite._tree.names import check_names
 from lite._tree.protocol import class_registry
 from lite._tree.shape import parse_batch_size
-from lite._tree.walks import lifted
+from lite._tree.walks import deep_copy, lifted
 
 if TYPE_CHECKING:
     from lite import _lazy_hooks
@@ -172,9 +172,7 @@ class TensorDictBase(cast.DtypeCasts):
         return self._clone(False)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        out = self._clone(True)
-        memo[id(self)] = out
-        return out
+        return deep_copy(self, memo)
 
     # -- the batch: more than _tree/shape.py (_ops/rearrange.py, _ops/padding.py) -----------------
 

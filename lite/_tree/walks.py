@@ -51,6 +51,32 @@ def nodes(td: Container) -> Iterator[Any]:
             yield from nodes(node)
 
 
+def deep_copy(td: T, memo: dict[int, Any]) -> T:
+    """`copy.deepcopy`: a clone that shares arrays and nodes with other copies, as the originals do."""
+    out: T = td._clone(True)
+    memo[id(td)] = out
+    _share_copies(td, out, memo)
+    return out
+
+
+def _share_copies(td: Container, out: Container, memo: dict[int, Any]) -> None:
+    stacked = td._parts()
+    if stacked is not None:
+        for part, copied in zip(stacked[0], out._parts()[0], strict=True):  # type: ignore[index]
+            _share_copies(part, copied, memo)
+        return
+    for key, entry in td._data.items():
+        copied = out._data[key]
+        node = None if is_array(entry) else td._as_node(entry)
+        if node is None and not is_array(entry):
+            continue
+        found = memo.setdefault(id(entry), copied)
+        if found is not copied and type(found) is type(copied):
+            out._data[key] = found
+        elif node is not None:
+            _share_copies(node, out._as_node(copied), memo)
+
+
 def map_kept(td: T, fn: Callable[[Array], Any]) -> T:
     """Replace every array; keep batch size, device, names, non-tensor data and the lock."""
     out: T = td._map_leaves(fn)

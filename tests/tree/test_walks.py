@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -105,3 +106,19 @@ def test_zip_tree_meets_entries_at_the_same_places() -> None:
 
 def test_lifted_operations_are_documented_as_the_operation() -> None:
     assert type(ragged()).select.__doc__ == TensorDict.select.__doc__
+
+
+def test_copies_share_what_the_originals_share() -> None:
+    td = TensorDict({"a": np.zeros(3), "n": {"b": np.ones((3, 2))}, "tied": np.zeros(3)}, batch_size=[3])
+    td["also"] = td["a"]
+    stacked = lazy_stack([td, td.copy()])
+    every = [td, td["a"], td["n"], td.exclude("n"), stacked, {"b": td["n", "b"]}, td["tied"].copy()]
+    for order in (1, -1):
+        copies = copy.deepcopy(every[::order])[::order]
+        first, a, n, rest, stack, inside, apart = copies
+        assert first["a"] is a is first["also"] is rest["a"]
+        assert first["n"] is n
+        assert inside["b"] is n["b"] is stack[0]["n", "b"] is stack[1]["n", "b"]
+        assert not np.shares_memory(first["tied"], apart)
+        assert not any(np.shares_memory(first[key], td[key]) for key in ("a", "tied"))
+    assert copy.deepcopy(stacked).batch_size == (2, 3)

@@ -42,13 +42,18 @@ class NextObservations:
             key if isinstance(key, tuple) else (key,) for key in apart.keys(True, True) if key != _AT
         ]
         self._roots: list[Array] = [table[path] for path in self._paths]
-        self._places: list[Array] = [_flat(apart[path]) for path in self._paths]
+        self._apart: list[Array] = [apart[path] for path in self._paths]
+        self._places: list[Array] = [_flat(array) for array in self._apart]
         self._rows = len(self.at)
         self._free: deque[int] = deque()
         self._high = 0
         # What becomes free when the rows that are being written count.
         self._freed: list[int] = []
         self._linked: tuple[int, int] | None = None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._places = [_flat(array) for array in self._apart]  # a copy has the arrays, not their views
 
     @staticmethod
     def example(data: Any) -> Any:

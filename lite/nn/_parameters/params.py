@@ -260,6 +260,10 @@ class TensorDictParams(ParamsState, TensorDict, Module):
         """Copy. A deep copy keeps Parameters, their `requires_grad`, and tied entries."""
         return self._wrapping(kept(self._param_td, np.copy, {}) if recurse else self._param_td._clone(False))
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        out = memo[id(self)] = self._wrapping(kept(self._param_td, np.copy, memo))
+        return out
+
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """As `TensorDict.to`; Parameters stay Parameters."""
         moved = self._param_td.to(*args, **kwargs)

@@ -1,4 +1,6 @@
+import copy
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -124,3 +126,27 @@ def test_places_that_cannot_be(tmp_path) -> None:
     storage._next.at[:2] = 7
     with pytest.raises(ValueError, match="damaged"):
         storage._next.find_free(20)
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["copy", "pickle"]
+)
+def test_a_copy_is_saved_and_loaded(copied, tmp_path) -> None:
+    def rows(seed: int) -> TensorDict:
+        obs = np.random.default_rng(seed).random((9, 2))
+        done = np.arange(8) % 4 == 3
+        return TensorDict({"obs": obs[:-1], "next": {"obs": np.where(done[:, None], -1, obs[1:])}}, [8])
+
+    def storage() -> ReplayBuffer:
+        return ReplayBuffer(storage=LazyTensorStorage(12, compress_next=True), batch_size=4)
+
+    buffer = storage()
+    buffer.extend(rows(0))
+    other = copied(buffer)
+    for one in (buffer, other):
+        one.extend(rows(1))
+    np.testing.assert_array_equal(other[:]["next", "obs"], buffer[:]["next", "obs"])
+    other.dumps(tmp_path)
+    loaded = storage()
+    loaded.loads(tmp_path)
+    np.testing.assert_array_equal(loaded[:]["next", "obs"], buffer[:]["next", "obs"])

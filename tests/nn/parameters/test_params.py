@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from helpers.cases import each_case
 
-from lite import NonTensorData, TensorDict, enable_grad, is_tensor_collection, lazy_stack, nn
+from lite import NonTensorData, TensorDict, enable_grad, is_tensor_collection, lazy_stack, nn, optim
 from lite._tensordict import TensorDictBase
 from lite.nn import Parameter, TensorDictParams
+from lite.nn.losses import DQNLoss
 
 
 def ones(*shape: int) -> np.ndarray[Any, Any]:
@@ -419,3 +420,19 @@ def test_entries_are_not_assigned_as_attributes() -> None:
 
 def test_numpy_gives_the_arrays() -> None:
     assert type(TensorDictParams(tree()).numpy()["n"]["b"]) is np.ndarray
+
+
+def test_copies_of_a_loss_and_its_optimiser_belong_together() -> None:
+    actor = nn.QValueActor(nn.Linear(3, 2, rng=0), action_space="categorical")
+    loss = DQNLoss(actor, delay_value=True)
+    parts = {"actor": actor, "loss": loss, "adam": optim.Adam(loss.parameters(), lr=0.1)}
+    for copies in (copy.deepcopy(parts), copy.deepcopy(dict(reversed(parts.items())))):
+        found = [list(copies["actor"].parameters()), list(copies["loss"].parameters())]
+        found.append(copies["adam"].param_groups[0]["params"])
+        assert all(a is b is c for a, b, c in zip(*found, strict=True))
+        assert all(a is not b for a, b in zip(found[0], actor.parameters(), strict=True))
+        for parameter in found[0]:
+            parameter.grad = np.ones_like(parameter.data)
+        copies["adam"].step()
+        step = TensorDict(observation=np.ones((1, 3), np.float32), batch_size=[1])
+        assert not np.array_equal(copies["actor"](step)["action_value"], actor(step.copy())["action_value"])
