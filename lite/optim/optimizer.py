@@ -176,7 +176,7 @@ class Optimizer:
             if (ahead or is_interpreted(row[1])) and not is_interpreted(row[0]):
                 raise ValueError(
                     "a transformation knows the gradients, the state or the rate, but not the params: "
-                    "pass them as an argument that it maps, such as params.expand(n, *params.batch_size)."
+                    "pass them as an argument, too, for vmap such as params.expand(n, *params.batch_size)."
                 )
         for dtype, leaves in by_dtype(rows).items():
             if len(leaves[0]) < 2 + len(self._slots):  # arrays that the options do without are left out

@@ -291,5 +291,5 @@ def test_parameters_that_vmap_does_not_map() -> None:
         lambda x: optim.SGD(0.1).update(params, TensorDict(w=x)),
         lambda x: optim.SGD(x[0]).update(params, params),
     ):
-        with pytest.raises(ValueError, match="pass them as an argument that it maps"):
+        with pytest.raises(ValueError, match="pass them as an argument, too"):
             lite.vmap(step)(np.ones((2, 3)))
