@@ -125,7 +125,7 @@ def _generate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output",
         metavar="FILE",
-        help="append a JSON line for each response here, skipping those done before",
+        help="append a JSON line for each response, with the columns of --file, skipping those done before",
     )
     parser.add_argument(
         "--stream",

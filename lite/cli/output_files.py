@@ -5,6 +5,7 @@ Their paths are checked before anything is computed.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -12,8 +13,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lite.kernels import DrawDetails
+
 _BEGINNING = b'{"line": '  # of each line
 _LONGEST = 160  # characters of a value in an error
+# What commands read of a row and write into it.
+_OWN = frozenset(
+    ("line", "sample", "run", "id", "prompt", "messages", "response", "prompt_ids", "response_ids")
+    + ("logprobs", "log_prob", "mean_log_prob", "tokens", "finish_reason", "score")
+    + tuple(field.name for field in dataclasses.fields(DrawDetails))
+)
 
 
 def check_file(flag: str, file: str | None, *read: str | None) -> None:
@@ -37,6 +46,11 @@ def check_file(flag: str, file: str | None, *read: str | None) -> None:
     for name in read:
         if name is not None and _same(name, file):
             raise ValueError(f"{flag} {file} is another file of this command: give one of its own")
+
+
+def other_columns(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a row of the input has beside what commands read and write: rows of the output keep it."""
+    return {name: value for name, value in row.items() if name not in _OWN}
 
 
 def rows_written(
@@ -168,7 +182,7 @@ def _check_row(output: str, number: int, row: Mapping[str, Any], expected: Mappi
     if expected is None:
         raise ValueError(f"{where}the input has {number - 1} rows: give another file.")
     for name, value in expected.items():
-        if row.get(name) != value:
+        if row.get(name) != value and json.dumps(row.get(name)) != json.dumps(value):  # NaN is not NaN
             raise ValueError(
                 f"{where}{name} is {_short(row.get(name))}, and {_short(value)} in the input: "
                 "give another file."

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.cli.model import LoadedModel
+from lite.cli.output_files import other_columns
 from lite.models.batches.rows import chat_ids, is_messages, prompt_ids
 
 Messages = list[dict[str, str]]
@@ -27,11 +28,13 @@ class Prompt:
         text: the text, or the content of the last turn.
         messages: the turns, None for a text.
         id: how its file names it, None if it does not.
+        columns: what else its file has of it, for the rows of results.
     """
 
     text: str
     messages: Messages | None = None
     id: Any = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
 
     def ids(self, model: LoadedModel, args: argparse.Namespace) -> NDArray[np.int64]:
         """Token ids, with the chat template unless `--raw` or there is none."""
@@ -44,9 +47,10 @@ class Prompt:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The entries that identify the prompt in rows of results."""
+        """What rows of results have of the prompt."""
         named = {} if self.id is None else {"id": self.id}
-        return named | ({"prompt": self.text} if self.messages is None else {"messages": self.messages})
+        text = {"prompt": self.text} if self.messages is None else {"messages": self.messages}
+        return named | text | dict(self.columns)
 
 
 def read_prompts(args: argparse.Namespace) -> list[Prompt]:
@@ -109,9 +113,10 @@ def _parsed(line: str) -> Any:
 def prompt_of(value: Any) -> Prompt | None:
     """The prompt of an object of a JSON line; None if it has none."""
     if isinstance(value, dict):
+        named = {"id": value.get("id"), "columns": other_columns(value)}
         if isinstance(value.get("prompt"), str):
-            return Prompt(value["prompt"], id=value.get("id"))
+            return Prompt(value["prompt"], **named)
         if is_messages(value.get("messages")):
             turns = [{"role": turn["role"], "content": turn["content"]} for turn in value["messages"]]
-            return Prompt(turns[-1]["content"], turns, value.get("id"))
+            return Prompt(turns[-1]["content"], turns, **named)
     return None

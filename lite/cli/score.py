@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from lite.cli.model import load, made_with, model_path
 from lite.cli.on_ray import rows_on_ray
-from lite.cli.output_files import appended, check_file, rows_written
+from lite.cli.output_files import appended, check_file, other_columns, rows_written
 from lite.cli.progress import counted, say
 from lite.cli.score_page import ScorePage
 from lite.data.tables.columns import plain
@@ -22,7 +22,7 @@ from lite.models.batches.rows import is_messages, split_messages
 _ALTERNATIVES = 5  # that a page tells of each token
 _IDS = ("prompt_ids", "response_ids")
 _READ = (*_IDS, "messages", "prompt", "response")
-_NAMED = ("id", "sample")  # what rows keep besides
+_NAMED = ("id", "sample")  # how rows are told apart
 _WRITTEN = (*_IDS, "logprobs", "log_prob", "tokens", "mean_log_prob")
 
 
@@ -109,10 +109,11 @@ def _numbered(source: TextIO) -> Iterator[tuple[int, str]]:
 
 
 def _check(record: Any, name: str, number: int) -> dict[str, Any]:
-    """The fields of a row: its id, its texts, its token ids."""
+    """The fields of a row: its id, its texts, its token ids, and what the command does not read."""
     where = f"{name}, line {number}: "
     if isinstance(record, dict):
-        row = {key: record[key] for key in _NAMED if record.get(key) is not None} | _texts(record)
+        named = {key: record[key] for key in _NAMED if record.get(key) is not None}
+        row = named | _texts(record) | other_columns(record)
         ids = {key: record[key] for key in _IDS if record.get(key) is not None}
         if len(ids) == len(_IDS):
             for key, value in ids.items():

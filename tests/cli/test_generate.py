@@ -172,6 +172,25 @@ def test_a_run_goes_on_where_it_was_cut(run: Run, capsys: pytest.CaptureFixture[
     assert output.read_bytes() == whole
 
 
+def test_rows_keep_the_columns_of_their_prompt(run: Run, tmp_path: Path) -> None:
+    """From `lite generate` through `lite score`, and a run that goes on knows them again."""
+    prompts, drawn, scored = (tmp_path / name for name in ("prompts.jsonl", "drawn.jsonl", "scored.jsonl"))
+    own = {"answer": [7], "weight": float("nan"), "line": "x", "run": 1, "tokens": "many"}
+    prompts.write_text(f"{json.dumps({'prompt': 'one'} | own)}\n{json.dumps({'prompt': 'two'})}\n")
+    command = [*GENERATE, "--file", str(prompts), "--max-new-tokens", "2", "--output", str(drawn)]
+    assert main(command) == main(command) == 0
+    score = ["score", "--model", str(MODEL), str(drawn), "--output", str(scored)]
+    assert main(score) == main(score) == 0
+    said = {drawn: "generate", scored: "score"}
+    for file in said:
+        first, second = map(json.loads, file.read_text().splitlines())
+        assert (first["answer"], str(first["weight"]), first["line"]) == ([7], "nan", 1), file
+        assert (first["run"]["command"], first["tokens"]) == (said[file], 2)
+        assert not {"answer", "weight"} & second.keys(), file
+    prompts.write_text(f"{json.dumps({'prompt': 'one'} | own | {'answer': 8})}\n")
+    assert "line 1: answer is [7], and 8 in the input" in run(command, 1).err
+
+
 def test_another_file_is_left_as_it_is(run: Run, tmp_path: Path) -> None:
     output = tmp_path / "out.jsonl"
     command = [*GENERATE, "--max-new-tokens", "2", "--output", str(output)]

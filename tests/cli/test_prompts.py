@@ -40,11 +40,11 @@ def test_a_file_has_a_prompt_in_each_line(tmp_path: Path) -> None:
 
 def test_json_lines(tmp_path: Path) -> None:
     file = tmp_path / "prompts"
-    lines = [{"prompt": "a", "answer": 3}, {"messages": TURNS, "id": 1}]
+    lines = [{"prompt": "a", "answer": 3, "sample": 7, "tokens": 2}, {"messages": TURNS, "id": 1}]
     file.write_text("\n".join(map(json.dumps, lines)))
-    assert read(file=[str(file)]) == [Prompt("a"), Prompt("c", TURNS, 1)]
+    assert read(file=[str(file)]) == [Prompt("a", columns={"answer": 3}), Prompt("c", TURNS, 1)]
     told = [prompt.record for prompt in read(file=[str(file)])]
-    assert told == [{"prompt": "a"}, {"id": 1, "messages": TURNS}]
+    assert told == [{"prompt": "a", "answer": 3}, {"id": 1, "messages": TURNS}]
 
 
 def test_a_line_of_another_kind_is_named(tmp_path: Path) -> None:
