@@ -418,7 +418,8 @@ class OnnxWrapper(DistributionMethods):
             trainable: which weights learn, by default all that are floats; names, patterns, or a function of
                 a name, see `lite.nn.from_onnx`.
             lora, adapter: adapters learn in place of the weights: their rank, or arguments of `lite.nn.lora`,
-                and name. The wrapper runs with them then; ``get_new_version(adapter=None)`` does not.
+                and a name that the model has not yet. The wrapper runs with them then;
+                ``get_new_version(adapter=None)`` does not, and makes another policy.
             assistant_only: compute only log-probs of what assistants said, by their mask; others are 0.
             max_tokens: most tokens of one run, filler included: rows of similar length share runs.
             checkpoint: save memory by computing each run again on the way back; a number cuts each run into
@@ -428,8 +429,8 @@ class OnnxWrapper(DistributionMethods):
 
         Raises:
             TypeError: the model was not given by its path.
-            ValueError: both `trainable` and `lora` are given, an adapter is in use, or arguments contradict
-                each other.
+            ValueError: both `trainable` and `lora` are given, an adapter is in use or has that name, or
+                arguments contradict each other.
             NotImplementedError: an operator of the graph has no rule; the message names it.
 
         Example:

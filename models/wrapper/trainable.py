@@ -274,7 +274,15 @@ def trainable_policy(
     if lora is not None and trainable is not None:
         raise ValueError("lora and trainable: with adapters no weight of the model learns")
     if wrapper.adapter is not None:
-        raise ValueError(f"a model with an adapter in use, {wrapper.adapter!r}, does not learn: choose none")
+        raise ValueError(
+            f"the wrapper runs with the adapter {wrapper.adapter!r}, and nothing learns beside it: go on "
+            "with the policy that learns it, or make another of get_new_version(adapter=None)"
+        )
+    if lora is not None and adapter in decoder.adapters:
+        raise ValueError(
+            f"adapter={adapter!r} is an adapter that the model has, which other wrappers may run with: give "
+            "another name"
+        )
     settings: dict[str, Any] = {"generate": False, "inplace": False, "input_key": None, **changes}
     if not wrapper.options.generate:
         settings = {

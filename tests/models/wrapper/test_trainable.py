@@ -229,8 +229,25 @@ def test_adapters_learn_beside_a_frozen_model(name: str) -> None:
     np.testing.assert_array_equal(again(prompts.copy())["tokens", "full"], out["tokens", "full"])
     with pytest.raises(ValueError, match="is of an adapter, and none is used here"):
         reference.update_weights_(policy.learnt_weights())
-    with pytest.raises(ValueError, match="'learnt', does not learn"):
+    with pytest.raises(ValueError, match=r"adapter 'learnt', .* get_new_version\(adapter=None\)"):
         wrapper.trainable()
+
+
+def test_policies_of_one_model_learn_adapters_of_their_own() -> None:
+    """Of one name the second took the place of the first."""
+    first = wrap("tokens", generate=False, inplace=False, pad_output=True).trainable(lora=2)
+    td, second = batch("tokens"), first.wrapper.get_new_version(adapter=None)
+    with pytest.raises(ValueError, match="adapter='learnt' is an adapter that the model has"):
+        second.trainable(lora=2)
+    other = second.trainable(lora=2, adapter="other")
+    for policy, step in ((first, 0.05), (other, -0.05)):
+        policy.sync(policy.learnt_params().data.apply(lambda w, step=step: w + np.float32(step)))
+    found = [policy.wrapper(td)["log_probs", "full"] for policy in (first, other)]
+    assert np.abs(found[0] - found[1]).max() > 0.1
+    first.sync()
+    np.testing.assert_allclose(
+        first.wrapper(td)["log_probs", "full"], first(td)["log_probs", "full"], atol=1e-4
+    )
 
 
 def test_adapters_beside_weights_of_4_bits() -> None:
