@@ -11,6 +11,7 @@ import numpy as np
 
 from lite._arrays.device import DeviceArray
 from lite._arrays.types import HostArray
+from lite._files.onnx.batch_axes import from_rows, to_rows
 from lite._transforms.vmap.level import batched_in, level_of
 from lite.kernels.backends.compiler import import_numba
 from lite.models.graph.runtime import parse_device
@@ -239,11 +240,7 @@ def _to_graph(tensor: GraphTensor, value: Any, lead: Shape | None) -> Any:
         if rows == 0:
             # Some operators end the process on empty batches: one row of zeros tells the outputs' shapes.
             return np.zeros(_graph_shape(tensor, features, 1), value.dtype)
-        if len(lead) != 1:
-            value = value.reshape((rows, *features))
-        if tensor.batch:
-            axes = (*range(1, tensor.batch + 1), 0, *range(tensor.batch + 1, value.ndim))
-            value = value.transpose(axes)
+        value = to_rows(value, len(lead), tensor.batch)
     if isinstance(value, DeviceArray):
         return value if value.flags.c_contiguous else value.copy()
     return np.asarray(value, order="C")
@@ -261,11 +258,7 @@ def _from_graph(tensor: GraphTensor, value: Any, lead: Shape | None, rows: int |
     if rows == 0:
         kept = value.shape[: tensor.batch] + value.shape[tensor.batch + 1 :]
         return np.empty((*lead, *kept), value.dtype)
-    if tensor.batch:
-        others = [axis for axis in range(value.ndim) if axis != tensor.batch]
-        value = value.transpose(tensor.batch, *others)
-    if len(lead) != 1:
-        value = value.reshape((*lead, *value.shape[1:]))
+    value = from_rows(value, lead, tensor.batch)
     return value.leaf if isinstance(value, DeviceArray) else value
 
 

@@ -26,16 +26,6 @@ def contract_of(session: SharedSession) -> Contract | None:
     return contract
 
 
-def axes_of(contract: Contract) -> dict[str, int | None]:
-    """The batch axes that a contract tells; none if its graph has no batch."""
-    if contract.batch is None:
-        return {}
-    return {
-        tensor.name: tensor.shape.index(contract.batch) if contract.batch in tensor.shape else None
-        for tensor in (*contract.inputs, *contract.outputs)
-    }
-
-
 def _compare(
     session: SharedSession, where: str, agreed: Sequence[ContractTensor], found: Sequence[NodeArg]
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from lite._tree.keys import NestedKey
 from lite.models.graph.call import GraphCall
-from lite.models.graph.contract import axes_of, contract_of
+from lite.models.graph.contract import contract_of
 from lite.models.graph.runtime import choose_runtime, parse_device
 from lite.models.graph.session import GivenSession, SessionLike, SessionOptions, SharedSession, runtime_of
 from lite.models.graph.tensors import GraphTensor, read_tensors
@@ -90,7 +90,7 @@ class OnnxModule(TensorDictModule):
         else:
             raise TypeError(f"model must be a path or a session of onnxruntime, got {type(model).__name__}.")
         contract = None if isinstance(session, GivenSession) else contract_of(session)
-        axes = batch_axes if contract is None else {**axes_of(contract), **(batch_axes or {})}
+        axes = batch_axes if contract is None else {**contract.axes(), **(batch_axes or {})}
         inputs, outputs = read_tensors(session.get(), axes)
         names = frozenset(() if contract is None else contract.states)
         start = [i for i, tensor in enumerate(inputs) if names and tensor.name.split(".")[-1] == "is_init"]

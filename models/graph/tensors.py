@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lite._arrays.dtypes import as_dtype
+from lite._files.onnx.batch_axes import batch_axes as axes_of
 from lite.models.graph.session import NodeArg, SessionLike
 
 Dim = int | str | None
@@ -81,10 +81,7 @@ class GraphTensor:
 def read_tensors(
     session: SessionLike, batch_axes: Mapping[str, int | None] | None = None
 ) -> tuple[tuple[GraphTensor, ...], tuple[GraphTensor, ...]]:
-    """The inputs and outputs of a graph.
-
-    The batch is the named size that most inputs share (the first of those that tie). A tensor that lacks the
-    name, as exporters lose some, has its batch at its first size of a name that has no other meaning.
+    """The inputs and outputs of a graph, with the batch axes that `lite._files.onnx.batch_axes` finds.
 
     Args:
         session: of the graph.
@@ -101,35 +98,10 @@ def read_tensors(
             )
     given = dict(batch_axes or {})
     _check_axes(given, inputs + outputs)
-    symbol = _batch_symbol([arg for arg in inputs if arg.name not in given])
-    others = {
-        size for arg in inputs if symbol in arg.shape for size in arg.shape if isinstance(size, str)
-    } - {symbol}
-    found = [
-        GraphTensor(
-            arg.name,
-            arg.type,
-            tuple(arg.shape),
-            given[arg.name] if arg.name in given else _batch_axis(arg.shape, symbol, others),
-        )
-        for arg in inputs + outputs
-    ]
+    named = [[(arg.name, tuple(arg.shape)) for arg in args] for args in (inputs, outputs)]
+    axes = axes_of(named[0], named[1], given)
+    found = [GraphTensor(arg.name, arg.type, tuple(arg.shape), axes[arg.name]) for arg in inputs + outputs]
     return tuple(found[: len(inputs)]), tuple(found[len(inputs) :])
-
-
-def _batch_symbol(inputs: Sequence[NodeArg]) -> str | None:
-    counts: Counter[str] = Counter()
-    for arg in inputs:
-        names = dict.fromkeys(size for size in arg.shape if isinstance(size, str))
-        counts.update(dict.fromkeys(names, int(len(arg.shape) > 1)))  # a vector may well be one of lengths
-    return max(counts, key=lambda name: counts[name]) if counts else None  # the first of equals
-
-
-def _batch_axis(shape: Sequence[Dim], symbol: str | None, others: set[str]) -> int | None:
-    if symbol in shape and symbol is not None:
-        return list(shape).index(symbol)
-    free = [axis for axis, size in enumerate(shape) if not isinstance(size, int) and size not in others]
-    return free[0] if free else None
 
 
 def _check_axes(given: Mapping[str, int | None], tensors: Sequence[NodeArg]) -> None:

@@ -70,6 +70,15 @@ class Contract:
     opset: int = 0
     lite: str = ""
 
+    def axes(self) -> dict[str, int | None]:
+        """The batch axes of inputs and outputs by name; empty if the graph has no batch."""
+        if self.batch is None:
+            return {}
+        return {
+            tensor.name: tensor.shape.index(self.batch) if self.batch in tensor.shape else None
+            for tensor in (*self.inputs, *self.outputs)
+        }
+
     def to_bytes(self) -> bytes:
         """The content of the file."""
         content = {

@@ -39,7 +39,8 @@ def from_onnx(
             tables of rotations, masks, single factors and quantised weights; False for none; names or
             patterns ("*.bias") of those that learn; or a function of a name.
         in_keys, out_keys: keys for the inputs and outputs, a list in the graph's order or a dict by name.
-            With these, or a contract beside the file (``policy.onnx.json``), a `TensorDictModule` is made.
+            With these, or a contract beside the file (``policy.onnx.json``), a `TensorDictModule` is made,
+            whose entries have the batch in front, as those of `lite.models.OnnxModule`.
         outputs: names of what to compute, also inner values, such as the features before the last layer.
         dtype: what float16 and bfloat16 weights are held and computed in; None for themselves.
         checkpoint: compute segments of the graph, or so many, again on the way back (`lite.checkpoint`): a
@@ -86,6 +87,7 @@ def from_onnx(
     if in_keys is None and out_keys is None and contract is None:
         return module
     known = {} if contract is None else {x.name: x.key for x in (*contract.inputs, *contract.outputs)}
+    module._keep_batch_first({} if contract is None else contract.axes())
     return TensorDictModule(
         module,
         _keys(in_keys, module.input_names, known, "in_keys"),

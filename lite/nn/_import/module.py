@@ -6,6 +6,7 @@ import mmap
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from lite._arrays.public import belong_to
 from lite._arrays.types import HostArray, is_array
 from lite._files.onnx.arrays import dtype_of
+from lite._files.onnx.batch_axes import batch_axes, from_rows, to_rows
 from lite._files.onnx.model import OperationGraph, Value, read_model
 from lite._files.onnx.order import in_order, reads_of
 from lite._files.onnx.reader import read_tensor
@@ -82,6 +84,8 @@ class Source:
         self.weights = _float_weights(self.graph) if weights is None else weights
         self.inputs = tuple(x for x in self.graph.inputs if x.name not in self.graph.weights)
         self.program = compiled(self.model, self.graph, self.weights, compute_dtype, str(path or "the model"))
+        self.axes = batch_axes(_sizes(self.inputs), _sizes(self.graph.outputs))
+        self.ranks = tuple(_rank(x, self.axes) for x in self.inputs)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Source:
         return self
@@ -96,6 +100,9 @@ class GraphModule(Module):
 
     Its parameters are the graph's weights under their names, split at dots as torch's are. So gradients,
     `vmap`, optimisers, state dicts and `TensorDict.from_module` work on it as on any module.
+
+    An input with more or fewer dimensions than the graph's has any number of batch dimensions in front, which
+    the graph sees as one, at its own batch axis, and which lead the outputs again (see `OnnxModule`).
 
     Attributes:
         input_names: names of the inputs, in the order of the graph.
@@ -136,6 +143,7 @@ class GraphModule(Module):
 
         Raises:
             TypeError: an input is missing, given twice or unknown.
+            ValueError: an output lacks the batch that inputs have beyond the graph's dimensions.
         """
         own = self.__dict__  # attribute access is slow on a class that has __getattr__
         program, names = own["_source"].program, own["input_names"]
@@ -148,8 +156,43 @@ class GraphModule(Module):
             inputs = list(map(self._fitting, names, args))
         else:
             inputs = self._by_name(args, kwargs, weights)
-        found = program(inputs, weights, own["checkpoint"])
+        told = own.get("_told_axes")
+        if told is None and not _differ(inputs, own["_source"].ranks):
+            found = program(inputs, weights, own["checkpoint"])
+        else:
+            found = self._in_rows(inputs, weights, told)
         return found[0] if len(found) == 1 else tuple(found)
+
+    def _in_rows(
+        self, inputs: list[Any], weights: list[tuple[int, Any]], told: dict[str, int | None] | None
+    ) -> list[Any]:
+        """The outputs for inputs with their batch in front; as they are where these differ in it."""
+        source, checkpoint = self._source, self.checkpoint
+        axes = source.axes if told is None else told
+        lead = _lead(inputs, [_rank(x, axes) for x in source.inputs])
+        if lead is None:
+            return source.program(inputs, weights, checkpoint)
+        rows = []
+        for tensor, value in zip(source.inputs, inputs, strict=True):
+            axis = axes[tensor.name]
+            rows.append(value if value is None or axis is None else to_rows(value, len(lead), axis))
+        outputs, count = source.program(rows, weights, checkpoint), prod(lead)
+        for i, (tensor, value) in enumerate(zip(source.graph.outputs, outputs, strict=True)):
+            axis = 0 if tensor.shape is None else axes[tensor.name]
+            if axis is not None and axis < value.ndim and value.shape[axis] == count:
+                outputs[i] = from_rows(value, lead, axis)
+            elif axis is not None and len(lead) != 1:
+                raise ValueError(
+                    f"the output {tensor.name!r} has shape {value.shape} for a batch of {lead}, which are "
+                    f"{count} rows of the graph: give inputs of its shapes, {dict(_sizes(source.inputs))}."
+                )
+        return outputs
+
+    def _keep_batch_first(self, told: Mapping[str, int | None]) -> None:
+        """Take and give entries of TensorDicts: the batch is in front, wherever the graph has its own."""
+        axes = {**self._source.axes, **told}
+        if axes != self._source.axes or any(axes.values()):
+            self._told_axes = axes
 
     def _by_name(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], weights: list[tuple[int, Any]]
@@ -231,6 +274,38 @@ class GraphModule(Module):
         """Inputs, outputs and the number of nodes."""
         steps = len(self._source.program.steps)
         return f"inputs={list(self.input_names)}, outputs={list(self.output_names)}, nodes={steps}"
+
+
+def _sizes(values: Iterable[Value]) -> list[tuple[str, tuple[int | str | None, ...]]]:
+    return [(x.name, x.shape or ()) for x in values]
+
+
+def _rank(value: Value, axes: Mapping[str, int | None]) -> int | None:
+    """The number of dimensions of an input that has a batch; None for others."""
+    return None if axes[value.name] is None or value.shape is None else len(value.shape)
+
+
+def _differ(inputs: list[Any], ranks: tuple[int | None, ...]) -> bool:
+    """Whether an input has another number of dimensions than in the graph."""
+    for value, rank in zip(inputs, ranks, strict=True):
+        if rank is not None and value is not None and value.ndim != rank:
+            return True
+    return False
+
+
+def _lead(inputs: list[Any], ranks: list[int | None]) -> tuple[int, ...] | None:
+    """The batch dimensions, which all inputs that have a batch share; None if they do not."""
+    lead: tuple[int, ...] | None = None
+    for value, rank in zip(inputs, ranks, strict=True):
+        if rank is None or value is None:
+            continue
+        if value.ndim < rank - 1:
+            return None
+        own = value.shape[: value.ndim - rank + 1]
+        if lead is not None and own != lead:
+            return None
+        lead = own
+    return lead
 
 
 def graph_module(source: Source, trainable: Selection) -> GraphModule:

@@ -14,7 +14,6 @@ from helpers.recurrent_policy import PATH, inputs
 
 from lite import TensorDict, nn
 from lite.models import OnnxModule
-from lite.nn._export.contract import Contract, ContractTensor
 
 pytest.importorskip("onnxruntime")
 
@@ -109,18 +108,6 @@ def test_changed_contracts_of_exports_are_refused(tmp_path: Path) -> None:
         OnnxModule(path)
     beside.unlink()
     np.testing.assert_equal(OnnxModule(path).in_keys, ["a.b"])
-
-
-def test_axes() -> None:
-    from lite.models.graph.contract import axes_of
-
-    contract = Contract(
-        (ContractTensor("x", "x", (2, "n", 3), "float32"),),
-        (ContractTensor("y", "y", (3,), "float32"), ContractTensor("z", "z", ("n",), "float32")),
-        batch="n",
-    )
-    np.testing.assert_equal(axes_of(contract), {"x": 1, "y": None, "z": 0})
-    np.testing.assert_equal(axes_of(Contract(contract.inputs, contract.outputs)), {})
 
 
 def test_an_output_without_a_batch(tmp_path: Path) -> None:

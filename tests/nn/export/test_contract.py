@@ -137,3 +137,13 @@ def test_files_damaged_anywhere_are_read_or_refused() -> None:
         except ValueError:
             refused += 1
     np.testing.assert_equal(refused > 30, True)
+
+
+def test_batch_axes() -> None:
+    contract = Contract(
+        (ContractTensor("x", "x", (2, "n", 3), "float32"),),
+        (ContractTensor("y", "y", (3,), "float32"), ContractTensor("z", "z", ("n",), "float32")),
+        batch="n",
+    )
+    np.testing.assert_equal(contract.axes(), {"x": 1, "y": None, "z": 0})
+    np.testing.assert_equal(Contract(contract.inputs, contract.outputs).axes(), {})

@@ -12,7 +12,7 @@ import pytest
 from helpers.cases import each_case
 from helpers.onnx_nodes import model_of
 
-from lite import TensorDict, nn
+from lite import TensorDict, jit, nn, value_and_grad, vmap
 from lite._files.onnx import writer
 
 X = np.arange(6.0, dtype=np.float32).reshape(2, 3)
@@ -150,3 +150,54 @@ def test_copies_and_pickles_learn_by_themselves(tmp_path: Path) -> None:
             np.testing.assert_array_equal(twin(X), net(X))
             twin.w.data[...] = 0
             assert (net(X).any(), twin(X).any()) == (True, False)
+
+
+def recurrent() -> bytes:
+    """Features of x and a state whose batch is its second axis; the last axis has the number 1."""
+    nodes = [
+        writer.node("Concat", "", ["x", "x"], ["twice"], {"axis": 1}),
+        writer.node("MatMul", "", ["twice", "w"], ["y"], {}),
+        writer.node("Add", "", ["state", "step"], ["new"], {}),
+    ]
+    given = [
+        writer.value("x", np.dtype(np.float32), ["n", 3]),
+        writer.value("state", np.dtype(np.float32), [2, "n", 4]),
+    ]
+    results = [
+        writer.value("y", np.dtype(np.float32), ["n", 3]),
+        writer.value("new", np.dtype(np.float32), [2, None, 4]),
+    ]
+    rng = np.random.default_rng(0)
+    kept = {"w": rng.normal(size=(6, 3)).astype(np.float32), "step": np.float32([[[1]], [[2]]])}
+    graph = writer.graph("graph", nodes, [writer.tensor(name, x) for name, x in kept.items()], given, results)
+    return writer.model(graph, 21, ("tests", ""))
+
+
+@each_case("lead", [(), (5,), (2, 3), (3, 1, 2), (0, 2)])
+def test_batch_dimensions_in_front_are_the_batch_of_the_graph(lead: tuple[int, ...]) -> None:
+    """As of `OnnxModule`: an environment without a batch, rollouts (environments, time)."""
+    keys = {"x": ("agent", "x"), "state": "h"}
+    net = nn.from_onnx(recurrent(), in_keys=keys, out_keys={"new": ("next", "h")})
+    rng = np.random.default_rng(1)
+    x, h = (rng.normal(size=(*lead, *own)).astype(np.float32) for own in ((3,), (2, 4)))
+    w = net.module.w.data[:3] + net.module.w.data[3:]
+    out = net(TensorDict({"agent": {"x": x}, "h": h}, lead))
+    np.testing.assert_allclose(out["y"], x @ w, rtol=1e-5)
+    np.testing.assert_allclose(out["next", "h"], h + np.float32([[1], [2]]), rtol=1e-6)
+
+    plain = nn.from_onnx(recurrent(), outputs=["y"])
+    found, grads = value_and_grad(lambda x: (plain(x, None) ** 2).sum())(x)
+    np.testing.assert_allclose(found, ((x @ w) ** 2).sum(), rtol=1e-5)
+    np.testing.assert_allclose(grads, 2 * (x @ w) @ w.T, rtol=1e-4, atol=1e-5)
+    if lead and lead[0]:
+        np.testing.assert_allclose(vmap(lambda x: plain(x, None))(x), x @ w, rtol=1e-5)
+        np.testing.assert_allclose(jit(lambda x: plain(x, None))(x), x @ w, rtol=1e-5)
+
+
+def test_an_output_without_the_batch_is_named() -> None:
+    net = nn.from_onnx(model_of([writer.node("MatMul", "", ["x", "x"], ["y"], {})], {"x": X[0]}, ["y"]))
+    np.testing.assert_array_equal(net(X[0]), X[0] @ X[0])
+    with pytest.raises(
+        ValueError, match=r"output 'y' has shape \(\) for a batch of \(2, 3\), which are 6 rows"
+    ):
+        net(X)

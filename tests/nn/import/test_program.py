@@ -80,7 +80,7 @@ def test_functions_that_grow_without_end_are_refused(monkeypatch: pytest.MonkeyP
 
 
 def test_an_error_says_in_which_node() -> None:
-    net = nn.from_onnx(model_of([node("MatMul", "x x", "y")], {"x": X}, ["y"]))
+    net = nn.from_onnx(model_of([node("MatMul", "x x", "y")], {"x": X[None]}, ["y"]))
     with pytest.raises(RuntimeError, match="last dimension") as caught:
         net(np.ones((2, 3), np.float32))
     assert caught.value.__notes__ == ["in the node 'the_MatMul' (MatMul)"]
