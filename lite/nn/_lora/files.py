@@ -36,6 +36,8 @@ _PARTS = ("q_proj", "k_proj", "v_proj")  # which some exporters join
 _FUSED = "qkv_proj"
 # What a PEFT adapter may have that is more than two matrices.
 _REFUSED = ("use_dora", "lora_bias", "modules_to_save", "alora_invocation_tokens", "trainable_token_indices")
+# Ways to begin that take B A out of the weights of the model, which is then another one.
+_RESIDUAL = ("pissa", "olora", "corda", "loftq", "lora_ga")
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,12 @@ def _config(path: Path) -> dict[str, Any]:
     for name in _REFUSED:
         if config.get(name):
             raise ValueError(f"{CONFIG} has {name}={config[name]!r}, which is more than two matrices")
+    first = str(config.get("init_lora_weights")).lower()
+    if first.startswith(_RESIDUAL):
+        raise ValueError(
+            f"{CONFIG} has init_lora_weights={first!r}, so it is for other weights than the model's: write "
+            "it with save_pretrained(..., path_initial_model_for_weight_conversion=...)"
+        )
     if config.get("bias", "none") != "none":
         raise ValueError(f"{CONFIG} has bias={config['bias']!r}: biases are frozen here")
     return config

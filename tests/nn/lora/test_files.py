@@ -136,6 +136,11 @@ def refused() -> dict[str, tuple[dict[str, Any], dict[str, Any], str]]:
         "others": (keys, {}, "it has nothing for 'model.*q_proj'; it has model.*k_proj"),
         "sizes": ({first: a[:, :5], second: b}, {}, "5 inputs and 4 outputs, the layer has 6 and 4"),
         "dora": (pair, {"use_dora": True}, "use_dora=True, which is more than two matrices"),
+        "residual": (
+            pair,
+            {"init_lora_weights": "pissa_niter_4"},
+            "for other weights than the model's: write",
+        ),
         "bias": (pair, {"bias": "all"}, "bias='all': biases are frozen"),
         "kind": (pair, {"peft_type": "IA3"}, "peft_type LORA"),
         "alpha": (pair, {"lora_alpha": "8"}, "positive lora_alpha, got '8'"),
