@@ -110,13 +110,29 @@ def _parsed(line: str) -> Any:
         return None
 
 
+def with_own_names(row: Any) -> Any:
+    """A row by the names that commands read; TRL has conversations as "prompt", and a "completion"."""
+    if not isinstance(row, dict):
+        return row
+    named, completion = dict(row), row.get("completion")
+    if is_messages(row.get("prompt")) and row.get("messages") is None:
+        named["messages"] = named.pop("prompt")
+    if is_messages(completion) and len(completion) == 1:
+        completion = completion[0]["content"]
+    if isinstance(completion, str) and row.get("response") is None:
+        named["response"] = completion
+        del named["completion"]
+    return named
+
+
 def prompt_of(value: Any) -> Prompt | None:
-    """The prompt of an object of a JSON line; None if it has none."""
+    """The prompt of an object of a JSON line; None if it has none. TRL names conversations "prompt", too."""
     if isinstance(value, dict):
-        named = {"id": value.get("id"), "columns": other_columns(value)}
+        named: dict[str, Any] = {"id": value.get("id"), "columns": other_columns(value)}
         if isinstance(value.get("prompt"), str):
             return Prompt(value["prompt"], **named)
-        if is_messages(value.get("messages")):
-            turns = [{"role": turn["role"], "content": turn["content"]} for turn in value["messages"]]
+        told = next((value[name] for name in ("messages", "prompt") if is_messages(value.get(name))), None)
+        if told is not None:
+            turns = [{"role": turn["role"], "content": turn["content"]} for turn in told]
             return Prompt(turns[-1]["content"], turns, **named)
     return None

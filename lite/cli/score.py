@@ -14,6 +14,7 @@ from lite.cli.model import load, made_with, model_path
 from lite.cli.on_ray import rows_on_ray
 from lite.cli.output_files import appended, check_file, other_columns, rows_written
 from lite.cli.progress import counted, say
+from lite.cli.prompts import with_own_names
 from lite.cli.score_page import ScorePage
 from lite.data.tables.columns import plain
 from lite.models import ScoreBatches, Tokenizer
@@ -110,7 +111,7 @@ def _numbered(source: TextIO) -> Iterator[tuple[int, str]]:
 
 def _check(record: Any, name: str, number: int) -> dict[str, Any]:
     """The fields of a row: its id, its texts, its token ids, and what the command does not read."""
-    where = f"{name}, line {number}: "
+    where, record = f"{name}, line {number}: ", with_own_names(record)
     if isinstance(record, dict):
         named = {key: record[key] for key in _NAMED if record.get(key) is not None}
         row = named | _texts(record) | other_columns(record)

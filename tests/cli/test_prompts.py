@@ -44,6 +44,8 @@ def test_json_lines(tmp_path: Path) -> None:
     file.write_text("\n".join(map(json.dumps, lines)))
     assert read(file=[str(file)]) == [Prompt("a", columns={"answer": 3}), Prompt("c", TURNS, 1)]
     told = [prompt.record for prompt in read(file=[str(file)])]
+    file.write_text(json.dumps({"prompt": TURNS, "completion": "d"}))  # as TRL has it
+    assert read(file=[str(file)]) == [Prompt("c", TURNS, columns={"completion": "d"})]
     assert told == [{"prompt": "a", "answer": 3}, {"id": 1, "messages": TURNS}]
 
 

@@ -123,6 +123,19 @@ def test_score_takes_what_it_needs_from_a_line(run: Run, tmp_path: Path) -> None
     assert json.loads(run([*SCORE, "--raw", "--json", str(file)]).out)["line"] == 1
 
 
+def test_score_reads_the_names_of_trl(run: Run, tmp_path: Path) -> None:
+    files = [tmp_path / "own.jsonl", tmp_path / "trl.jsonl"]
+    user, said = ({"role": role, "content": text} for role, text in (("user", "a"), ("assistant", "b")))
+    own = [{"prompt": "a", "response": "b"}, {"messages": [user, said]}]
+    trl = [{"prompt": "a", "completion": "b"}, {"prompt": [user], "completion": [said]}]
+    found = []
+    for file, rows in zip(files, (own, trl), strict=True):
+        file.write_text("\n".join(map(json.dumps, rows)))
+        lines = run([*SCORE, "--json", str(file)]).out.splitlines()
+        found.append([json.loads(line)["logprobs"] for line in lines])
+    assert found[0] == found[1]
+
+
 CHANGES: list[tuple[list[str], dict[str, object] | None, str]] = [
     ([], {}, ""),
     (["--batch-size", "1", "--threads", "1"], {}, ""),  # no row shows them

@@ -12,7 +12,7 @@ from typing import Any, overload
 import numpy as np
 
 from lite.cli.learning.rewards import BUILT_IN
-from lite.cli.prompts import prompt_of
+from lite.cli.prompts import prompt_of, with_own_names
 from lite.models.batches.rows import is_messages, split_messages
 
 Row = Mapping[str, Any]
@@ -29,7 +29,7 @@ def read_rows(name: str, args: argparse.Namespace) -> list[Row]:
     rows = []
     for number, line in _lines(name):
         try:
-            row = json.loads(line)
+            row = with_own_names(json.loads(line)) if args.method == "sft" else json.loads(line)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{name}, line {number}: not JSON ({error})") from None
         wrong = _wrong(row, args)

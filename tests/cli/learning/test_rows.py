@@ -32,6 +32,15 @@ def test_rows_keep_all_fields(tmp_path: Path) -> None:
         {"messages": [TURN], "response": "b"},
     ]
     assert read(tmp_path, *given, method="sft") == given
+    of_trl = [
+        {"prompt": "a", "completion": "b"},
+        {"messages": [TURN, SAID]},
+        {"prompt": [TURN], "completion": [SAID]},
+    ]
+    given[2]["response"] = "ho"
+    assert read(tmp_path, *of_trl, method="sft") == given
+    of_trl = [{"prompt": [TURN], "answer": "b"}]
+    assert read(tmp_path, *of_trl) == of_trl
     assert read(tmp_path, {"prompt": "a"}, reward="mine:score") == [{"prompt": "a"}]
 
 
@@ -48,6 +57,8 @@ def test_a_wrong_line_is_named(tmp_path: Path) -> None:
         ({"messages": [TURN, SAID]}, {"raw": True, "method": "sft"}, "'messages' are no text"),
         ({"prompt": "a", "answer": "b"}, {"method": "sft"}, "'prompt' and 'response'"),
         ({"messages": [TURN]}, {"method": "sft"}, "must end with an assistant's turn"),
+        ({"prompt": [TURN], "completion": [SAID, SAID]}, {"method": "sft"}, "must end with an assistant's"),
+        ({"prompt": ["hi"], "answer": "b"}, {}, "line 2: expected an object with 'prompt'"),
     ]
     for row, options, message in cases:
         good = {"prompt": "a", "answer": "b", "response": "b"}
