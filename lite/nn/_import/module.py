@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lite._arrays.dtypes import is_floating
 from lite._arrays.public import belong_to
 from lite._arrays.types import HostArray, is_array
 from lite._files.onnx.arrays import dtype_of
@@ -221,7 +222,7 @@ class GraphModule(Module):
             return value
         if type(value) is not np.ndarray and not isinstance(value, HostArray):
             value = value if is_array(value) else np.asarray(value)
-        if wanted is not None and value.dtype != wanted and value.dtype.kind == "f":
+        if wanted is not None and value.dtype != wanted and is_floating(value.dtype):
             return value.astype(wanted)
         return value
 

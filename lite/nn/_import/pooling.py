@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.dtypes import is_floating
 from lite._arrays.types import Array
 from lite.nn._import.convolution import ends_of
 from lite.nn._import.operators import Run, Spec, operator, simple
@@ -61,7 +62,7 @@ class _Windows:
 
 
 def _lowest(dtype: np.dtype[Any]) -> float:
-    return -np.inf if dtype.kind == "f" else int(np.iinfo(dtype).min)
+    return -np.inf if is_floating(dtype) else int(np.iinfo(dtype).min)
 
 
 @operator("MaxPool")

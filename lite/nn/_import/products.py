@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.dtypes import is_floating
 from lite._arrays.types import Array
 from lite.nn._import.operators import MICROSOFT, Run, Spec, operator, simple
 from lite.nn.layers.linear import linear
@@ -13,9 +14,10 @@ from lite.nn.layers.linear import linear
 
 def matmul(a: Array, b: Array) -> Array:
     """The product as `np.matmul` has it, which is one of two matrices where `b` is one."""
-    if b.ndim == 2 and a.ndim > 1 and b.dtype.kind == "f":
+    if b.ndim == 2 and a.ndim > 1 and is_floating(b.dtype):
         return linear(a, b.swapaxes(0, 1), None)
-    return np.matmul(a, b)
+    out = np.matmul(a, b)
+    return out.astype(a.dtype) if a.dtype == b.dtype != out.dtype else out  # float32 for bfloat16
 
 
 simple(matmul, "MatMul")
@@ -28,9 +30,9 @@ def _gemm(spec: Spec) -> Run:
 
     def run(a: Array, b: Array, c: Array | None = None) -> Array:
         a = a.swapaxes(0, 1) if turn_a else a
-        if alpha == beta == 1.0 and b.dtype.kind == "f" and (c is None or c.ndim == 1):
+        if alpha == beta == 1.0 and is_floating(b.dtype) and (c is None or c.ndim == 1):
             return linear(a, b if turn_b else b.swapaxes(0, 1), c)
-        out = np.matmul(a, b.swapaxes(0, 1) if turn_b else b)
+        out = matmul(a, b.swapaxes(0, 1) if turn_b else b)
         if alpha != 1.0:
             out = out * _factor(alpha, out)
         if c is None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays import formulas
+from lite._arrays.dtypes import is_floating
 from lite._arrays.types import Array
 from lite.nn import functional
 from lite.nn._import.integers import axes_of, integers, of_input_or
@@ -18,11 +19,11 @@ Reduce = Callable[[Any, Axes, bool], Any]
 
 
 def _lowest(dtype: np.dtype[Any]) -> Any:
-    return False if dtype.kind == "b" else -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+    return False if dtype.kind == "b" else -np.inf if is_floating(dtype) else np.iinfo(dtype).min
 
 
 def _highest(dtype: np.dtype[Any]) -> Any:
-    return True if dtype.kind == "b" else np.inf if dtype.kind == "f" else np.iinfo(dtype).max
+    return True if dtype.kind == "b" else np.inf if is_floating(dtype) else np.iinfo(dtype).max
 
 
 def _max(x: Array, axes: Axes, keepdims: bool) -> Any:

@@ -107,6 +107,8 @@ def _config(path: Path) -> dict[str, Any]:
     for name in _REFUSED:
         if config.get(name):
             raise ValueError(f"{CONFIG} has {name}={config[name]!r}, which is more than two matrices")
+    if not isinstance(config.get("use_rslora") or False, bool):
+        raise ValueError(f"{CONFIG} must have a bool use_rslora, got {config['use_rslora']!r}")
     first = str(config.get("init_lora_weights")).lower()
     if first.startswith(_RESIDUAL):
         raise ValueError(

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from helpers.onnx_nodes import Case, check_all, numbers
+import numpy as np
+import pytest
+from helpers.onnx_nodes import Case, check_all, model_of, numbers
+
+from lite import nn
+from lite._files.onnx import writer
 
 CASES = [
     Case("MatMul", [numbers(2, 3, 4), numbers(4, 2, seed=1)]),
@@ -26,3 +31,19 @@ CASES = [
 
 def test_gradients_maps_and_graphs() -> None:
     check_all(CASES)
+
+
+def test_bfloat16_stays_bfloat16() -> None:
+    """NumPy's product of it is float32, and it is no "f" in pools and reductions."""
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    x, w = numbers(2, 3, 4, 4), numbers(4, 2, seed=1)
+    nodes = [
+        writer.node("MaxPool", "", ["x"], ["a"], {"kernel_shape": [1, 2], "pads": [0, 0, 0, 1]}),
+        writer.node("MatMul", "", ["a", "w"], ["b"], {}),
+        writer.node("MatMul", "", ["b", "b"], ["y"], {}),
+    ]
+    model = model_of(nodes, {"x": x[..., :2, :].astype(bfloat16)}, ["y"], {"w": w.astype(bfloat16)})
+    given = x[..., :2, :].astype(bfloat16)
+    own, wide = nn.from_onnx(model, dtype=None)(given), nn.from_onnx(model)(given)
+    assert (own.dtype, wide.dtype) == (bfloat16, np.float32)
+    np.testing.assert_allclose(own.astype(np.float32), wide, rtol=0.05, atol=0.05)

@@ -144,6 +144,7 @@ def refused() -> dict[str, tuple[dict[str, Any], dict[str, Any], str]]:
         "bias": (pair, {"bias": "all"}, "bias='all': biases are frozen"),
         "kind": (pair, {"peft_type": "IA3"}, "peft_type LORA"),
         "alpha": (pair, {"lora_alpha": "8"}, "positive lora_alpha, got '8'"),
+        "scale": (pair, {"use_rslora": "no"}, "bool use_rslora, got 'no'"),
         "nan": (pair, {"lora_alpha": float("nan")}, "positive lora_alpha, got nan"),
         "huge": (pair, {"lora_alpha": 10**400}, "positive lora_alpha, got 10"),
         "pattern": (pair, {"alpha_pattern": {"(a*)*": 1}}, "only names of layers are read"),
