@@ -26,9 +26,7 @@ class ArraySpec(TensorSpec):
         if device not in (None, "cpu"):
             raise ValueError(f"device must be None or 'cpu', got {device!r} (a dtype is given by its name)")
         self.shape = as_size(shape)
-        self.dtype = as_dtype(get_default_dtype() if dtype is None else dtype)
-        if self.dtype.kind not in "biuf":
-            raise TypeError(f"dtype must be bool, an integer or a float, got {self.dtype}")
+        self.dtype = _checked_dtype(as_dtype(get_default_dtype() if dtype is None else dtype))
 
     def is_in(self, value: Any) -> bool:
         """Whether an array, or a (nested) list of arrays, is in the spec.
@@ -103,9 +101,12 @@ class ArraySpec(TensorSpec):
         return row
 
     def _expanded(self, shape: Shape) -> Self:
-        big = copy.copy(self)
-        big.shape = shape
-        return big
+        return self._reshaped(shape)
+
+    def _cast(self, dtype: np.dtype[Any]) -> Self:
+        part = copy.copy(self)
+        part.dtype = _checked_dtype(dtype)
+        return part
 
 
 class Unbounded(ArraySpec):
@@ -268,9 +269,20 @@ class Bounded(ArraySpec):
         return row
 
     def _expanded(self, shape: Shape) -> Self:
-        big = super()._expanded(shape)
+        big = copy.copy(self)
+        big.shape = shape
         big.low, big.high = (np.broadcast_to(bound, known(shape)).copy() for bound in (self.low, self.high))
         return big
+
+    def _reshaped(self, shape: Shape) -> Self:
+        part = super()._reshaped(shape)
+        part.low, part.high = (bound.reshape(known(shape)) for bound in (self.low, self.high))
+        return part
+
+    def _cast(self, dtype: np.dtype[Any]) -> Self:
+        part = super()._cast(dtype)
+        part.low, part.high = part._bound("low", self.low), part._bound("high", self.high)
+        return part
 
 
 class _ClassSpec(ArraySpec):
@@ -278,6 +290,17 @@ class _ClassSpec(ArraySpec):
 
     n: int
     mask: NDArray[np.bool_] | None = None
+
+    def _reshaped(self, shape: Shape) -> Self:
+        part = super()._reshaped(shape)
+        if self.mask is not None and self.mask.ndim > 1:
+            # A mask has the dimensions of the classes' vectors: n stands last.
+            size, made = (
+                (*known(s), *(() if self._indexable() < self.ndim else (self.n,)))
+                for s in (self.shape, shape)
+            )
+            part.mask = np.broadcast_to(self.mask, size).reshape(made)
+        return part
 
     def _set_n(self, n: int) -> None:
         self.n = integer("n", n)
@@ -505,6 +528,9 @@ class OneHot(_ClassSpec):
     def _indexable(self) -> int:
         return self.ndim - 1
 
+    def _reshaped(self, shape: Shape) -> Self:
+        return super()._reshaped(ends_with(shape, (self.n,)))
+
 
 class UnboundedDiscrete(Unbounded):
     """Arrays of any integers: `Unbounded`, int64 by default.
@@ -526,6 +552,13 @@ UnboundedContinuous = Unbounded
 BoundedContinuous = Bounded
 
 belong_to("lite.data", Unbounded, UnboundedDiscrete, Bounded, Categorical, Binary, OneHot)
+
+
+def ends_with(shape: Shape, classes: Shape) -> Shape:
+    """A shape whose last sizes are those of a spec's classes; ValueError for any other."""
+    if shape[-len(classes) :] != classes:
+        raise ValueError(f"the last sizes must stay {classes}, those of the classes, got {shape}")
+    return shape
 
 
 def one_hot(classes: NDArray[Any], n: int, dtype: Any) -> NDArray[Any]:
@@ -554,6 +587,13 @@ def drawn_class(
     if mask is None:
         return np.asarray(rng.integers(0, n, shape) if shape else rng.integers(n))
     return np.asarray(np.where(mask, rng.random((*shape, n)), -1.0).argmax(-1))
+
+
+def _checked_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of a spec of numbers; TypeError for any other."""
+    if dtype.kind not in "biuf":
+        raise TypeError(f"dtype must be bool, an integer or a float, got {dtype}")
+    return dtype
 
 
 def _ndim(value: Any) -> int:

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from lite._arrays.device import is_cpu
+from lite._arrays.dtypes import as_dtype
 from lite._arrays.public import belong_to
 
 Shape = tuple[int, ...]
@@ -115,14 +116,58 @@ class TensorSpec(ABC):
             raise ValueError(f"expand: shape must end with {self.shape} (1 may grow), got {target}")
         return self._expanded(target)
 
-    def to(self, device: Any) -> Self:
-        """The spec on a device, which is itself.
+    def unsqueeze(self, dim: int) -> Self:
+        """The spec with a dimension of size 1 at `dim`, from -ndim - 1 to ndim.
 
         Raises:
-            ValueError: the device is none or another than the CPU.
+            IndexError: there is no such place.
+            ValueError: the classes of the spec are along the dimensions that this moves.
         """
-        checked_device(device)
-        return self
+        at = normalized_dim(dim, self.ndim + 1)
+        return self._reshaped((*self.shape[:at], 1, *self.shape[at:]))
+
+    def squeeze(self, dim: int | None = None) -> Self:
+        """The spec without dimensions of size 1, or without `dim` if its size is 1.
+
+        Raises:
+            IndexError: there is no such dimension.
+            ValueError: as `unsqueeze`.
+        """
+        at = range(self.ndim) if dim is None else (normalized_dim(dim, self.ndim),)
+        return self._reshaped(tuple(size for i, size in enumerate(self.shape) if size != 1 or i not in at))
+
+    def reshape(self, *shape: Any) -> Self:
+        """The spec in another shape of as many elements, one size of which may be -1.
+
+        Raises:
+            ValueError: the number of elements is another or not known, or as `unsqueeze`.
+        """
+        return self._reshaped(self._sizes(as_size(shape[0] if len(shape) == 1 else shape)))
+
+    view = reshape
+
+    def flatten(self, start_dim: int, end_dim: int) -> Self:
+        """The spec with the dimensions from `start_dim` to `end_dim` as one."""
+        start, end = (normalized_dim(dim, self.ndim) for dim in (start_dim, end_dim))
+        return self._reshaped(self._sizes((*self.shape[:start], -1, *self.shape[end + 1 :])))
+
+    def unflatten(self, dim: int, sizes: Any) -> Self:
+        """The spec with the dimension `dim` as several, one size of which may be -1."""
+        at = normalized_dim(dim, self.ndim)
+        return self._reshaped(self._sizes((*self.shape[:at], *as_size(sizes), *self.shape[at + 1 :])))
+
+    def to(self, dest: Any) -> Self:
+        """The spec on a device, which is itself, or with another dtype.
+
+        Raises:
+            ValueError: it is neither the CPU nor a dtype, or the dtype lacks a bound of the spec.
+            TypeError: the dtype is neither bool nor of integers or floats.
+        """
+        try:
+            dtype = None if dest is None or is_cpu(dest) else as_dtype(dest)
+        except TypeError:
+            raise ValueError(f"device must be 'cpu', got {dest!r}, which is no dtype, too") from None
+        return self if dtype is None else self._cast(dtype)
 
     def cpu(self) -> Self:
         """The spec itself."""
@@ -134,6 +179,22 @@ class TensorSpec(ABC):
 
     @abstractmethod
     def _expanded(self, shape: Shape) -> Self: ...
+
+    def _reshaped(self, shape: Shape) -> Self:
+        """The spec in another shape of as many elements."""
+        part = copy.copy(self)
+        part.shape = shape
+        return part
+
+    def _cast(self, dtype: np.dtype[Any]) -> Self:
+        """The spec with another dtype, where it has one."""
+        return self
+
+    def _sizes(self, shape: Shape) -> Shape:
+        """A shape of as many elements, with the size that stands as -1."""
+        if -1 in self.shape:
+            raise ValueError(f"reshape needs sizes that are known, got a spec of shape {self.shape}")
+        return np.broadcast_to(np.int8(0), self.shape).reshape(shape).shape
 
     def _indexable(self) -> int:
         """How many of the first dimensions may be indexed."""
@@ -182,6 +243,14 @@ def as_size(shape: Any) -> Shape:
 def known(shape: Shape) -> Shape:
     """The shape with 1 for each size that is not known."""
     return tuple(1 if size < 0 else size for size in shape)
+
+
+def normalized_dim(dim: int, ndim: int) -> int:
+    """A dim counted from the front; IndexError where there is none."""
+    at = operator.index(dim)
+    if not -ndim <= at < ndim:
+        raise IndexError(f"dim must be from {-ndim} to {ndim - 1}, got {dim}")
+    return at % ndim
 
 
 def indexed_shape(shape: Shape, index: Any, dims: int) -> Shape:

@@ -81,6 +81,8 @@ class Composite(TensorSpec):
         for composite in followers:
             composite.__dict__["shape"] = shape
 
+    batch_size = shape
+
     # -- by key ---------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
@@ -142,6 +144,22 @@ class Composite(TensorSpec):
             if default is NOTHING:
                 raise
             return default
+
+    def set(self, key: NestedKey, spec: TensorSpec | Mapping[Any, Any]) -> Self:
+        """`spec[key] = spec`, which returns the composite."""
+        self[key] = spec
+        return self
+
+    def pop(self, key: NestedKey, default: Any = NOTHING) -> Any:
+        """Take a spec out; `default` if it is missing, or KeyError without a default."""
+        found = self.get(key, default)
+        if key in self:
+            del self[key]
+        return found
+
+    def empty(self) -> Self:
+        """A composite of the same shape, device and class of values, without specs."""
+        return self._like({}, self.shape)
 
     def update(self, specs: Mapping[Any, Any] | Composite) -> Self:
         """Set specs by key, all or, where one raises, none; nested composites on both sides are joined."""
@@ -290,6 +308,15 @@ class Composite(TensorSpec):
     def _expanded(self, shape: Shape) -> Self:
         specs = {name: spec.expand(*shape, *spec.shape[self.ndim :]) for name, spec in self._specs.items()}
         return self._like(specs, shape)
+
+    def _reshaped(self, shape: Shape) -> Self:
+        specs = {
+            name: spec._reshaped((*shape, *spec.shape[self.ndim :])) for name, spec in self._specs.items()
+        }
+        return self._like(specs, shape)
+
+    def _cast(self, dtype: np.dtype[Any]) -> Self:
+        return self._like({name: spec._cast(dtype) for name, spec in self._specs.items()}, self.shape)
 
     def _like(self, specs: dict[str, TensorSpec], shape: Shape) -> Self:
         return type(self)(specs, shape=shape, device=self.device, data_cls=self.data_cls)

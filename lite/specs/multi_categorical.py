@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lite._arrays.public import belong_to
-from lite.specs.arrays import ArraySpec, checked_classes, one_hot
-from lite.specs.base import known
+from lite.specs.arrays import ArraySpec, checked_classes, ends_with, one_hot
+from lite.specs.base import Shape, known
 from lite.specs.boxes import BoxList, CategoricalBox
 
 
@@ -98,6 +98,12 @@ class MultiCategorical(ArraySpec):
 
     def _indexable(self) -> int:
         return self.ndim - self.nvec.ndim
+
+    def _reshaped(self, shape: Shape) -> Self:
+        part = super()._reshaped(ends_with(shape, self.shape[-1:]))
+        if shape[-self.nvec.ndim :] != self.nvec.shape:
+            part.nvec = np.broadcast_to(self.nvec, known(self.shape)).reshape(known(shape))
+        return part
 
 
 class MultiOneHot(ArraySpec):
@@ -201,6 +207,9 @@ class MultiOneHot(ArraySpec):
 
     def _indexable(self) -> int:
         return self.ndim - 1
+
+    def _reshaped(self, shape: Shape) -> Self:
+        return super()._reshaped(ends_with(shape, (sum(self.nvec),)))
 
 
 belong_to("lite.data", MultiCategorical, MultiOneHot)

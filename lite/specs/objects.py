@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Self
 
 import numpy as np
@@ -96,9 +95,7 @@ class NonTensor(TensorSpec):
         return f"NonTensor(shape={self.shape}, example_data={self.example_data!r})"
 
     def _expanded(self, shape: Shape) -> Self:
-        big = copy.copy(self)
-        big.shape = shape
-        return big
+        return self._reshaped(shape)
 
 
 belong_to("lite.data", NonTensor)

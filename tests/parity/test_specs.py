@@ -220,3 +220,64 @@ def test_what_differs_on_purpose():
         theirs.Composite(a=theirs.Unbounded((2, -1))).is_in(rows)
     mine = lazy_stack([TensorDict({"a": np.zeros(n, np.float32)}) for n in (1, 2)])
     assert Composite(a=Unbounded((2, -1))).is_in(mine)
+
+
+def _outcome_of_shapes(lib, call):
+    bounds = np.arange(6).reshape(2, 1, 3) if lib is data else torch.arange(6).reshape(2, 1, 3)
+    mask = [[[True, False, True]], [[True, True, False]]]
+    mask = np.array(mask) if lib is data else torch.tensor(mask)
+    specs = {
+        "unbounded": lib.Unbounded((2, 1, 3)),
+        "bounded": lib.Bounded(bounds, bounds + 10, (2, 1, 3)),
+        "categorical": lib.Categorical(3, (2, 1)),
+        "onehot": lib.OneHot(3, (2, 1, 3), mask=mask),
+        "multi_categorical": lib.MultiCategorical([2, 3], (2, 1, 2)),
+        "multi_onehot": lib.MultiOneHot([2, 3], (2, 1, 5)),
+        "binary": lib.Binary(3, (2, 1, 3)),
+        "object": lib.NonTensor((2, 1)),
+    }
+    specs["composite"] = lib.Composite({"a": specs["bounded"], "n": {"b": specs["onehot"]}}, shape=(2, 1))
+    found = {}
+    for name, spec in specs.items():
+        try:
+            made = call(spec)
+        except (ValueError, IndexError, RuntimeError) as error:
+            found[name] = type(error)
+            continue
+        found[name] = []
+        for part in made.values(True, True) if name == "composite" else [made]:
+            found[name].append((tuple(part.shape), str(part.dtype).removeprefix("torch.")))
+            if isinstance(part, lib.Bounded):
+                found[name].append(np.asarray(part.space.low).tolist())
+            if getattr(part, "mask", None) is not None:
+                found[name].append(np.asarray(part.mask).tolist())
+    return found
+
+
+@each_case(
+    "call",
+    [
+        lambda spec: spec.unsqueeze(0),
+        lambda spec: spec.unsqueeze(1),
+        lambda spec: spec.unsqueeze(-2),
+        lambda spec: spec.squeeze(1),
+        lambda spec: spec.squeeze(-2),
+        lambda spec: spec.squeeze(0),
+        lambda spec: spec.squeeze(),
+        lambda spec: spec.reshape(1, 2, *spec.shape[2:]),
+        lambda spec: spec.view((2, *spec.shape[2:])),
+        lambda spec: spec.flatten(0, 1),
+        lambda spec: spec.unflatten(0, (1, 2)),
+        lambda spec: spec.clone(),
+    ],
+)
+def test_other_shapes(call):
+    ours, other = (_outcome_of_shapes(lib, call) for lib in (data, theirs))
+    # reshape of torchrl's MultiCategorical fails
+    assert ours == other | {name: ours[name] for name in other if other[name] is RuntimeError}
+
+
+def test_other_dtypes():
+    for name in ("float32", "int64", "uint8"):
+        ours = _outcome_of_shapes(data, lambda spec, name=name: spec.to(np.dtype(name)))
+        assert ours == _outcome_of_shapes(theirs, lambda spec, name=name: spec.to(getattr(torch, name)))

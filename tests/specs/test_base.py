@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 
 from lite import NonTensorData
-from lite.data import Binary, Bounded, Categorical, Composite, NonTensor, TensorSpec, Unbounded
+from lite.data import (
+    Binary,
+    Bounded,
+    Categorical,
+    Composite,
+    MultiCategorical,
+    MultiOneHot,
+    NonTensor,
+    OneHot,
+    TensorSpec,
+    Unbounded,
+)
 
 SPECS: list[TensorSpec] = [
     Unbounded((2, 3)),
@@ -130,6 +141,50 @@ def test_expanding_fills_ones_only() -> None:
             Unbounded((1, 3)).expand(shape)
     with pytest.raises(ValueError, match="expand"):
         Unbounded((-1,)).expand(4)
+
+
+def test_shapes_of_as_many_elements() -> None:
+    spec = Unbounded((2, 1, 3))
+    assert spec.unsqueeze(0).shape == (1, 2, 1, 3)
+    assert spec.unsqueeze(-1).shape == (2, 1, 3, 1)
+    assert spec.squeeze().shape == spec.squeeze(1).shape == (2, 3)
+    assert spec.squeeze(0) == spec
+    assert spec.reshape(3, -1).shape == spec.view((3, 2)).shape == (3, 2)
+    assert spec.flatten(0, 1).unflatten(0, (2, 1)) == spec
+    assert Unbounded((-1, 1)).squeeze().unsqueeze(0).shape == (1, -1)
+    low = np.arange(4).reshape(2, 2)
+    np.testing.assert_array_equal(Bounded(low, low + 1).reshape(4).low, [0, 1, 2, 3])  # type: ignore[attr-defined]
+    masked = Categorical(3, (2,), mask=[[True, False, False], [False, True, True]]).unsqueeze(0)
+    assert masked.is_in(np.array([[0, 1]]))
+    assert not masked.is_in(np.array([[1, 1]]))
+    columns = MultiCategorical([[2, 3], [4, 5]]).unsqueeze(1)
+    np.testing.assert_array_equal(columns.nvec, [[[2, 3]], [[4, 5]]])  # type: ignore[attr-defined]
+
+
+def test_shapes_that_do_not_fit() -> None:
+    for dim in (4, -5):
+        with pytest.raises(IndexError, match="dim must be from -4 to 3"):
+            Unbounded((2, 1, 3)).unsqueeze(dim)
+    with pytest.raises(ValueError, match="reshape"):
+        Unbounded((2, 3)).reshape(4)
+    with pytest.raises(ValueError, match="sizes that are known"):
+        Unbounded((2, -1)).reshape(-1)
+    for spec in (OneHot(3, (2, 3)), MultiOneHot([1, 2], (2, 3)), MultiCategorical([2, 3, 4], (2, 3))):
+        for call in (lambda spec: spec.unsqueeze(-1), lambda spec: spec.reshape(6)):
+            with pytest.raises(ValueError, match="last sizes must stay"):
+                call(spec)
+
+
+def test_the_dtype_is_cast() -> None:
+    spec = Bounded(0, [1, 2]).to(np.int64)
+    assert spec == Bounded(0, [1, 2], dtype=np.int64)
+    assert Categorical(3).to("int32").rand().dtype == np.int32
+    nested = Composite(x=Unbounded((2,)), o=NonTensor((2,)), shape=2).to(np.float64)
+    assert nested.zero()["x"].dtype == np.float64
+    with pytest.raises(ValueError, match="high must exist in int8"):
+        Bounded(0, 1000, (2,)).to(np.int8)
+    with pytest.raises(TypeError, match="dtype must be bool"):
+        Unbounded(2).to(np.complex64)
 
 
 def test_the_device_is_the_cpu() -> None:

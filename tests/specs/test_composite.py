@@ -132,6 +132,29 @@ def test_entries_are_drawn_one_by_one() -> None:
     assert not np.array_equal(both["x"], both["y"])
 
 
+def test_shapes_of_composites_are_of_the_batch() -> None:
+    spec = Composite({"a": Unbounded((2, 3)), "n": {"b": Unbounded((2, -1))}}, shape=2)
+    wide = spec.unsqueeze(-1)
+    assert (wide.batch_size, wide["a"].shape, wide["n"].shape, wide["n", "b"].shape) == (
+        (2, 1),
+        (2, 1, 3),
+        (2, 1),
+        (2, 1, -1),
+    )
+    assert wide.squeeze() == wide.reshape(2) == wide.flatten(0, 1) == spec
+
+
+def test_specs_are_set_and_taken_out() -> None:
+    spec = Composite({"a": Unbounded(2), "n": {"b": Unbounded(3)}}, device="cpu")
+    assert spec.set(("n", "c"), Unbounded(4)) is spec
+    assert spec.pop(("n", "c")) == Unbounded(4)
+    assert spec.pop(("n", "c"), None) is None
+    with pytest.raises(KeyError, match="c"):
+        spec.pop("c")
+    assert spec.keys(True, True) == ["a", ("n", "b")]
+    assert spec.empty() == Composite(device="cpu")
+
+
 def test_repr() -> None:
     assert repr(Unbounded((3, -1), dtype=np.int64)) == "Unbounded(shape=(3, -1), dtype=int64)"
     assert repr(Bounded(0, [1, 2])) == "Bounded(low=0.0, high=[1.0, 2.0], shape=(2,), dtype=float32)"
