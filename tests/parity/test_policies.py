@@ -162,9 +162,15 @@ MODULES = {
     "QValueActor, reshaped": lambda s: s.QValueActor(
         s.Linear(3, 4), spec=s.Categorical(4, shape=(1,)), strict_shape="auto"
     ),
+    "QValueActor of a batch": lambda s: s.QValueActor(s.Linear(3, 4), spec=s.OneHot(4, shape=(5, 4))),
+    "QValueActor of a batch, nested": lambda s: s.QValueActor(
+        s.Linear(3, 4),
+        spec=s.Composite({"agent": s.Composite({"action": s.Categorical(4, (5,))}, shape=(5,))}),
+        action_key=("agent", "action"),
+    ),
     "QValueModule of several": lambda s: s.SafeSequential(
         s.TensorDictModule(s.Linear(3, 6), ["observation"], ["action_value"]),
-        s.QValueModule("mult-one-hot", var_nums=[2, 4]),
+        s.QValueModule("multi_one_hot", var_nums=[2, 4]),
     ),
     "DistributionalQValueActor": lambda s: distributional(s, spec=s.Categorical(2)),
     "DistributionalQValueActor, rows": lambda s: distributional(

@@ -24,6 +24,8 @@ _SPACES = {
     "categorical": "categorical",
     "mult_one_hot": "mult_one_hot",
     "mult-one-hot": "mult_one_hot",
+    "multi_one_hot": "mult_one_hot",
+    "multi-one-hot": "mult_one_hot",
     "OneHot": "one_hot",
     "Categorical": "categorical",
     "MultiOneHot": "mult_one_hot",
@@ -35,11 +37,12 @@ def action_space_of(space: Any, argument: str = "action_space") -> str:
 
     Raises:
         ValueError: none of these.
-        KeyError: a `Composite` without "action".
+        KeyError: a `Composite` without an entry "action", which may be a nested one.
     """
     name = space if isinstance(space, str) else type(space).__name__
-    if name == "Composite":
-        return action_space_of(space["action"], argument)
+    if isinstance(space, Composite):
+        ends = [key for key in space.keys(True, True) if isinstance(key, tuple) and key[-1] == "action"]
+        return action_space_of(space["action" if "action" in space or not ends else ends[0]], argument)
     if name not in _SPACES:
         raise ValueError(f"{argument} must be 'one-hot', 'categorical' or a spec of one, got {space!r}.")
     return _SPACES[name]
@@ -123,9 +126,14 @@ class QValueModule(TensorDictModuleBase):
         strict_shape: bool | str | None = True,
     ) -> None:
         super().__init__()
-        self.action_space = action_space_of(spec if action_space is None else action_space)
-        if spec is not None and action_space_of(spec) != self.action_space:
+        known = spec
+        if isinstance(spec, Composite) and out_keys:
+            known = spec.get(out_keys[0], spec)
+        self.action_space = action_space_of(known if action_space is None else action_space)
+        if known is not None and action_space_of(known) != self.action_space:
             raise ValueError(f"action_space must be that of the spec, {spec!r}, got {action_space!r}.")
+        if var_nums is None:
+            var_nums = getattr(known, "nvec", None)
         self.var_nums = var_nums
         if self.action_space == "mult_one_hot" and var_nums is None:
             raise ValueError(
@@ -194,11 +202,13 @@ class QValueModule(TensorDictModuleBase):
 
     def _shaped(self, action: Any) -> Any:
         """The action in the shape of the spec."""
-        spec = self._spec.get(self.out_keys[0], None)
+        key = self.out_keys[0]
+        spec = self._spec.get(key, None)
         if spec is None or self.strict_shape is False:
             return action
         batch = action.shape if self.action_space == "categorical" else action.shape[:-1]
-        wanted = (*batch, *spec.shape)
+        node = self._spec[key[:-1]] if isinstance(key, tuple) and len(key) > 1 else self._spec
+        wanted = (*batch, *spec.shape[node.ndim :])
         if action.shape == wanted:
             return action
         if self.strict_shape == "auto" and math.prod(wanted) == math.prod(action.shape):
@@ -266,12 +276,16 @@ class QValueActor(TensorDictSequential):
         strict_shape: bool | str | None = True,
     ) -> None:
         values = "action_value" if action_value_key is None else action_value_key
+        action = "action" if action_key is None else action_key
+        if isinstance(spec, TensorSpec) and not isinstance(spec, Composite):
+            # The dimensions before the last one are the batch of an environment.
+            spec = Composite({action: spec}, shape=spec.shape[:-1])
         choice = QValueModule(
             action_space,
             values,
             action_mask_key,
             [
-                "action" if action_key is None else action_key,
+                action,
                 values,
                 "chosen_action_value" if chosen_action_value_key is None else chosen_action_value_key,
             ],

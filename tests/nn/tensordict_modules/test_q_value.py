@@ -9,7 +9,7 @@ import pytest
 from helpers.cases import each_case
 
 from lite import TensorDict, nn
-from lite.data import Bounded, Categorical, Composite, Unbounded
+from lite.data import Bounded, Categorical, Composite, MultiOneHot, OneHot, Unbounded
 from lite.nn import QValueActor, QValueModule, ValueOperator
 from lite.nn.tensordict_modules.q_value import action_space_of, value_of_action
 
@@ -47,6 +47,11 @@ def test_shapes_and_bounds_of_a_spec() -> None:
         assert QValueModule(spec=spec, strict_shape=strict)(VALUES)[0].shape == shape
     with pytest.raises(RuntimeError, match=r"the action must have shape \(2, 1\)"):
         QValueModule(spec=spec)(VALUES)
+    for each in (OneHot(3, (2, 3)), Composite({"action": Categorical(3, (2,))}, shape=(2,))):
+        actor = QValueActor(lambda x: x, spec=each)
+        assert actor(VALUES)[0].shape == each.shape
+    several = QValueActor(lambda x: x, spec=MultiOneHot([2, 1]), action_key="choice")
+    np.testing.assert_array_equal(several(VALUES)[0][:, 2], [1, 1])
     bounded = Composite(action=Categorical(3), chosen_action_value=Bounded(0, 4, (1,), dtype=np.float64))
     for safe, chosen in ((True, [[3], [4]]), (False, [[3], [5]])):
         np.testing.assert_array_equal(QValueModule(spec=bounded, safe=safe)(VALUES)[2], chosen)
