@@ -10,7 +10,7 @@ import numpy as np
 
 from lite import NestedKey
 from lite.envs.random_policy import RandomPolicy
-from lite.nn import TensorDictModule
+from lite.nn import TensorDictModule, TensorDictModuleBase
 from lite.specs.composite import Composite
 
 Policy = Callable[[Any], Any]
@@ -19,8 +19,9 @@ Policy = Callable[[Any], Any]
 def compatible_policy(policy: Any, observation_spec: Composite, action_keys: Sequence[NestedKey]) -> Policy:
     """A policy that takes a TensorDict.
 
-    What has `in_keys`, or one argument called tensordict or td, takes one already. Any other gets the
-    observations as arguments, in the order of their spec, and returns the actions.
+    A `TensorDictModuleBase`, and what has `in_keys` or one argument called tensordict or td, takes one
+    already. Any other gets the observations as arguments, in the order of their spec, and returns the
+    actions.
 
     Raises:
         TypeError: the policy cannot be called.
@@ -29,7 +30,7 @@ def compatible_policy(policy: Any, observation_spec: Composite, action_keys: Seq
         raise TypeError(f"policy must be callable or None, got {type(policy).__name__}.")
     # A module under lite.jit, or a decorated function, is asked for what it wraps.
     inside = inspect.unwrap(policy)
-    if isinstance(inside, RandomPolicy) or hasattr(inside, "in_keys"):
+    if isinstance(inside, (RandomPolicy, TensorDictModuleBase)) or hasattr(inside, "in_keys"):
         return policy
     called = getattr(policy, "forward", policy)
     parameters = list(inspect.signature(called).parameters)

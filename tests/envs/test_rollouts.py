@@ -101,6 +101,14 @@ def test_wrong_arguments():
     assert compatible_policy(random, env.observation_spec, ["action"]) is random
 
 
+def test_a_module_of_tensordicts_needs_no_keys() -> None:
+    class Policy(nn.TensorDictModuleBase):
+        def __call__(self, data):
+            return data.set("action", np.ones(1, np.float32))
+
+    assert CountingEnv().rollout(2, Policy())["action"].tolist() == [[1.0], [1.0]]
+
+
 def test_a_policy_under_jit_is_called_with_the_tensordict() -> None:
     pytest.importorskip("onnxruntime")
     env = CountingEnv()

@@ -51,7 +51,7 @@ class LazyMemmapStorage(LazyTensorStorage):
         device: "cpu", the only one, or None.
         ndim: see `LazyTensorStorage`.
         existsok: whether a table may be in the folder; then the storage goes on with its rows.
-        compress_next: see `LazyTensorStorage`.
+        compress_next, compilable: see `LazyTensorStorage`.
 
     Raises:
         ValueError: a damaged folder, or one of another `max_size`, `ndim` or `compress_next`.
@@ -83,6 +83,7 @@ class LazyMemmapStorage(LazyTensorStorage):
         ndim: int = 1,
         existsok: bool = False,
         compress_next: bool = False,
+        compilable: bool = False,
     ) -> None:
         super().__init__(max_size, device=device, ndim=ndim, compress_next=compress_next)
         self.existsok = existsok

@@ -201,6 +201,7 @@ class ListStorage(Storage):
 
     Args:
         max_size: how many there can be; no limit unless given.
+        compilable: for TorchRL's signature.
 
     Source:
         `ListStorage` of TorchRL, https://github.com/pytorch/rl.
@@ -213,7 +214,7 @@ class ListStorage(Storage):
         (3, 1, [None, 'a'])
     """
 
-    def __init__(self, max_size: int | None = None, *, device: Any = None) -> None:
+    def __init__(self, max_size: int | None = None, *, compilable: bool = False, device: Any = None) -> None:
         if device is not None and not is_cpu(device):
             raise ValueError(f"device must be None or 'cpu', got {device!r}.")
         super().__init__(sys.maxsize if max_size is None else max_size)
@@ -325,6 +326,7 @@ class LazyStackStorage(ListStorage):
 
     Args:
         max_size: how many there can be; no limit unless given.
+        compilable: for TorchRL's signature.
         stack_dim: the dimension along which they are stacked; negative ones count from the end.
 
     Source:
@@ -340,7 +342,14 @@ class LazyStackStorage(ListStorage):
         (2, 5)
     """
 
-    def __init__(self, max_size: int | None = None, *, stack_dim: int = 0, device: Any = None) -> None:
+    def __init__(
+        self,
+        max_size: int | None = None,
+        *,
+        compilable: bool = False,
+        stack_dim: int = 0,
+        device: Any = None,
+    ) -> None:
         super().__init__(max_size, device=device)
         self.stack_dim = stack_dim
 

@@ -41,6 +41,7 @@ class TensorStorage(Storage):
         max_size: its number of rows, if given.
         device: "cpu", the only one, or None.
         ndim: how many of its first dimensions an index goes through. Rows are along the first of them.
+        compilable: for TorchRL's signature.
 
     Raises:
         ValueError: no storage, or `max_size` is another number.
@@ -60,7 +61,13 @@ class TensorStorage(Storage):
     """
 
     def __init__(
-        self, storage: Any, max_size: int | None = None, *, device: Any = "cpu", ndim: int = 1
+        self,
+        storage: Any,
+        max_size: int | None = None,
+        *,
+        device: Any = "cpu",
+        ndim: int = 1,
+        compilable: bool = False,
     ) -> None:
         if storage is None and type(self) is TensorStorage:
             raise ValueError("Expected storage to be non-null.")

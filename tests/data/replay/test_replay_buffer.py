@@ -10,6 +10,7 @@ from lite import TensorDict
 from lite.data import (
     ImmutableDatasetWriter,
     LazyMemmapStorage,
+    LazyStackStorage,
     LazyTensorStorage,
     ListStorage,
     MultiStepTransform,
@@ -17,6 +18,7 @@ from lite.data import (
     ReplayBuffer,
     RoundRobinWriter,
     SamplerWithoutReplacement,
+    TensorStorage,
 )
 
 
@@ -294,9 +296,11 @@ def test_an_empty_buffer_has_nothing_to_draw() -> None:
 
 
 def test_arguments_that_only_mean_something_to_torch() -> None:
-    buffer = ReplayBuffer(storage=LazyTensorStorage(4, compilable=True), compilable=True, pin_memory=True)
-    buffer.extend(frames(0, 3))
-    assert len(buffer) == 3
+    for kind in (LazyTensorStorage, LazyMemmapStorage, ListStorage, LazyStackStorage):
+        buffer = ReplayBuffer(storage=kind(4, compilable=True), compilable=True, pin_memory=True)
+        buffer.extend(frames(0, 3))
+        assert len(buffer) == 3
+    assert len(TensorStorage(frames(0, 3), compilable=True)) == 3
 
 
 def test_a_shared_buffer_is_filled_by_its_own_process(monkeypatch: pytest.MonkeyPatch) -> None:
