@@ -20,7 +20,8 @@ class Composite(TensorSpec):
     """Specs by key, as the values are in a TensorDict.
 
     Args:
-        specs: specs, or dicts of them, by key; a nested key makes the composites on its way.
+        specs: specs, or dicts of them, by key; a nested key makes the composites on its way. None, which
+            stands for an entry of which nothing is known, leaves the key out.
         shape: the batch size; the shapes of all specs begin with it.
         device: None or "cpu", the device of values.
         data_cls: the class of values, if not TensorDict.
@@ -98,8 +99,11 @@ class Composite(TensorSpec):
             node = node._specs[name]
         return node
 
-    def __setitem__(self, key: NestedKey, spec: TensorSpec | Mapping[Any, Any]) -> None:
+    def __setitem__(self, key: NestedKey, spec: TensorSpec | Mapping[Any, Any] | None) -> None:
         name, *inner = _path(key)
+        if spec is None:
+            self.pop(key, None)
+            return
         if inner:
             node = self._specs[name] if name in self._specs else Composite(shape=self.shape)
             if not isinstance(node, Composite):
@@ -145,7 +149,7 @@ class Composite(TensorSpec):
                 raise
             return default
 
-    def set(self, key: NestedKey, spec: TensorSpec | Mapping[Any, Any]) -> Self:
+    def set(self, key: NestedKey, spec: TensorSpec | Mapping[Any, Any] | None) -> Self:
         """`spec[key] = spec`, which returns the composite."""
         self[key] = spec
         return self

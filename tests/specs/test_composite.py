@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lite import LazyStackedTensorDict, TensorDict, lazy_stack
+from lite import LazyStackedTensorDict, TensorDict, lazy_stack, nn
 from lite.data import Binary, Bounded, Categorical, Composite, NonTensor, Unbounded
 
 
@@ -153,6 +153,20 @@ def test_specs_are_set_and_taken_out() -> None:
         spec.pop("c")
     assert spec.keys(True, True) == ["a", ("n", "b")]
     assert spec.empty() == Composite(device="cpu")
+
+
+def test_none_leaves_a_key_out() -> None:
+    spec = Composite(action=Unbounded(2), value=None)
+    assert spec == Composite(action=Unbounded(2))
+    spec["action"] = None
+    assert spec.is_empty()
+    policy = nn.ProbabilisticActor(
+        nn.TensorDictModule(lambda x: (x, x + 1), ["x"], ["loc", "scale"]),
+        in_keys=["loc", "scale"],
+        distribution_class=nn.distributions.Normal,
+        spec=Composite(action=Unbounded(2), loc=None, scale=None),
+    )
+    assert policy.spec == Composite(action=Unbounded(2))
 
 
 def test_repr() -> None:
