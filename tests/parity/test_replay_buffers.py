@@ -122,6 +122,19 @@ def test_two_dimensions(side, module, storage):
     return [np.asarray(x) if isinstance(x, int | bool) else x for x in out]
 
 
+@each_case("storage", [*STORAGES, "ListStorage"])
+@each_case("names", [["env", "time"], [None, "time"], ["env", None], None])
+@each_case("write", ["extend", "add"])
+@compared
+def test_names_of_dimensions(side, module, storage, names, write):
+    made = module.ReplayBuffer(storage=getattr(module, storage)(4))
+    data = as_data(side, frames(0, 3, 4), (3, 4))
+    data.names = names
+    getattr(made, write)(data)
+    found = [made.sample(2).names, *([] if storage == "ListStorage" else [made[:].names])]
+    return [np.array([str(name) for name in each]) for each in found]
+
+
 @pytest.mark.parametrize("storage", STORAGES)
 @compared
 def test_along_another_dimension(side, module, storage):

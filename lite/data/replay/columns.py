@@ -37,6 +37,7 @@ class _Node(NamedTuple):
     batch: Shape
     wrap: Callable[[Any], Any] | None
     numbers: list[tuple[str, Array]] | None  # the columns, where all are arrays of numbers
+    names: list[str | None] | None  # of the batch dimensions after the rows
 
 
 def is_container(data: Any) -> bool:
@@ -72,7 +73,8 @@ def blank(example: Any, rows: int, make: Callable[[Shape, Any], Array] = np.zero
         return NonTensorStack._wrap(np.full((rows, *entry.batch_size[1:]), None, object))
 
     def container(like: Any, entries: dict[str, Any]) -> Any:
-        names = like._names if like._names is None else list(like._names)
+        names = _names_of_rows(like)
+        names = names and [None, *names]  # rows of other calls have another name
         return TensorDict._make(entries, (rows, *like.batch_size[1:]), "cpu", names)
 
     table = map_tree(node, array, objects, container, _dense)
@@ -145,7 +147,13 @@ def _plan(td: Any, table: Any) -> _Node:
             columns.append(_Column(key, None, (), _plan(td._as_node(entry), entry)))
     wrap = None if table is td else table._wrap_tensordict
     arrays = [(key, array) for key, array, _, _ in columns if array is not None and array.dtype != object]
-    return _Node(columns, td.batch_size[1:], wrap, arrays if len(arrays) == len(columns) else None)
+    numbers = arrays if len(arrays) == len(columns) else None
+    return _Node(columns, td.batch_size[1:], wrap, numbers, _names_of_rows(td))
+
+
+def _names_of_rows(td: Any) -> list[str | None] | None:
+    """The names of the batch dimensions after the rows; None where there are none."""
+    return td._names[1:] if td._names is not None and any(td._names[1:]) else None
 
 
 def _gather_arrays(node: _Node, out: list[Array]) -> None:
@@ -216,5 +224,6 @@ def _take(node: _Node, index: NDArray[np.int64], size: Shape) -> Any:
             elif array is not None:
                 found = array.take(index, 0)
                 data[key] = found if array.dtype != object else NonTensorStack._wrap(found)
-    out = TensorDict._make(data, size + node.batch, "cpu", None)
+    names = node.names and [*(None,) * len(size), *node.names]
+    out = TensorDict._make(data, size + node.batch, "cpu", names)
     return out if node.wrap is None else node.wrap(out)

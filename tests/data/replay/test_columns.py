@@ -28,6 +28,13 @@ def test_lazy_stacks_are_written() -> None:
     assert columns.take(np.arange(2))["step"].tolist() == [5, 7]
 
 
+def test_names_of_dimensions_after_the_rows_stay() -> None:
+    steps = TensorDict({"x": np.zeros((3, 2)), "n": {"y": np.zeros((3, 2))}}, [3, 2], names=["env", "time"])
+    taken = Columns(blank(steps, 5)).take(np.zeros((1, 4), np.int64))
+    assert taken.names == taken["n"].names == [None, None, "time"]
+    assert Columns(blank(steps[:, 0], 5)).take(np.arange(2)).names == [None]
+
+
 class Frame(TensorClass):
     x: np.ndarray
     y: np.ndarray
