@@ -170,8 +170,8 @@ class TensorSpec(ABC):
         return self if dtype is None else self._cast(dtype)
 
     def cpu(self) -> Self:
-        """The spec itself."""
-        return self
+        """`to("cpu")`."""
+        return self.to("cpu")
 
     def clone(self) -> Self:
         """A copy; specs inside a composite are copied too."""
@@ -207,7 +207,7 @@ class TensorSpec(ABC):
 
     def _made(self, shape: Any) -> Shape:
         """The shape of a value that the spec makes."""
-        if type(shape) is tuple and not shape:  # at each step of an environment
+        if shape is None or (type(shape) is tuple and not shape):  # at each step of an environment
             return known(self.shape) if -1 in self.shape else self.shape
         return (*as_size(shape), *known(self.shape))
 

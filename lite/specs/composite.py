@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from lite import NestedKey, TensorDict, is_non_tensor, is_tensor_collection, is_tensorclass, unravel_key
+from lite._arrays.device import is_cpu
 from lite._arrays.public import belong_to
 from lite.specs.arrays import ArraySpec
 from lite.specs.base import Shape, TensorSpec, as_size, checked_device, indexed_shape, known
@@ -237,6 +238,14 @@ class Composite(TensorSpec):
 
     def clone(self) -> Self:
         return self._like({name: spec.clone() for name, spec in self._specs.items()}, self.shape)
+
+    def to(self, dest: Any) -> Self:
+        """As `TensorSpec.to`; on a device, values have it."""
+        if self.device is not None or not is_cpu(dest):
+            return super().to(dest)
+        on = self._like({name: spec.to(dest) for name, spec in self._specs.items()}, self.shape)
+        on.device = checked_device(dest)
+        return on
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -188,8 +188,8 @@ def test_the_dtype_is_cast() -> None:
 
 
 def test_the_device_is_the_cpu() -> None:
-    for spec in (Bounded(-1, 1, (2,)), Composite(x=Unbounded((2,)))):
-        assert spec.to("cpu") is spec.to("cpu:0") is spec.cpu() is spec
+    for spec in (Bounded(-1, 1, (2,)), Composite(x=Unbounded((2,)), device="cpu")):
+        assert spec.to("cpu") is spec.to("cpu:0") is spec.to(None) is spec.cpu() is spec
         with pytest.raises(ValueError, match="device must be 'cpu', got 'cuda:0'"):
             spec.to("cuda:0")
     assert Unbounded(2).device == "cpu"
@@ -201,6 +201,8 @@ def test_values_of_a_composite_have_its_device() -> None:
     spec = Composite(x=Unbounded((2,)), shape=2, device="cpu")
     for one in (spec, spec.clone(), spec[:1], spec.expand(3, 2)):
         assert one.device == one.zero().device == one.rand().device == "cpu"
-    bare = Composite(x=Unbounded((2,)), shape=2)
+    bare = Composite({"x": Unbounded((2,)), "n": {"y": Unbounded((2,))}}, shape=2)
     assert bare.device is bare.zero().device is None
+    assert bare.to("cpu").device == bare.cpu().zero(None)["n"].device == "cpu"
+    assert bare.device is bare["n"].device is None
     assert spec != bare
