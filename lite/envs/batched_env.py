@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.envs.base import EnvBase
+from lite.envs.env_worker import METHOD, MISSING
 from lite.kernels._integer import integer
 from lite.specs.composite import Composite
 
@@ -24,8 +25,14 @@ class BatchedEnvBase(EnvBase):
         create_env_kwargs: for these functions: a dict, or one for each.
         device: None or "cpu".
         allow_done_after_reset, run_type_checks: as for `EnvBase`.
+        mp_start_method: "forkserver", "spawn" or "fork"; the first of these that there is if None.
+        daemon: end the processes at the end of this one; such processes may have no processes themselves.
+        shutdown_timeout: seconds that a process may take to end before it is killed.
         serial_for_single: see `ParallelEnv`.
         pin_memory: TorchRL's, without effect.
+
+    An attribute that only the environments have is a list of those of each; a method of theirs is called in
+    each, and gives a list of results.
 
     Raises:
         ValueError: `num_workers` is below 1, or there is another number of functions or dicts.
@@ -41,6 +48,9 @@ class BatchedEnvBase(EnvBase):
         device: Any = None,
         allow_done_after_reset: bool = False,
         run_type_checks: bool = False,
+        mp_start_method: str | None = None,
+        daemon: bool = True,
+        shutdown_timeout: float = 5.0,
         serial_for_single: bool = False,
         pin_memory: bool = False,
     ) -> None:
@@ -60,7 +70,26 @@ class BatchedEnvBase(EnvBase):
             device=device, allow_done_after_reset=allow_done_after_reset, run_type_checks=run_type_checks
         )
         self.num_workers = count
+        self._start_method, self._daemon, self.shutdown_timeout = mp_start_method, daemon, shutdown_timeout
         self._makers = [(maker, dict(kwargs)) for maker, kwargs in zip(makers, keywords, strict=True)]
+        self._begin()
+
+    _begin: Callable[[], None]  # makes the environments
+    _of_each: Callable[[str, Any], list[Any]]  # what `attribute` gives of each
+    _seed_one: Callable[[int, int | None, bool], int | None]
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name.startswith("_") or hasattr(type(self), name) or self.__dict__.get("is_closed", True):
+                raise
+            found = self._of_each(name, None)
+            if any(value is MISSING for value in found):
+                raise
+        if any(value is METHOD for value in found):
+            return lambda *args, **kwargs: self._of_each(name, (args, kwargs))
+        return found
 
     def _take_specs(self, specs: Sequence[Composite]) -> None:
         """Set the specs of all environments, from those of each.
@@ -85,7 +114,10 @@ class BatchedEnvBase(EnvBase):
         return np.asarray(mask.reshape(self.num_workers, -1).any(-1))
 
     def start(self) -> None:
-        """Nothing: the environments run from the beginning."""
+        """Make the environments again, after they were closed; otherwise they run already."""
+        if self.is_closed:
+            self._begin()
+            self.is_closed = False
 
     def _set_seed(self, seed: int | None) -> None:
         raise NotImplementedError  # pragma: no cover - `set_seed` seeds one after the other
@@ -104,9 +136,6 @@ class BatchedEnvBase(EnvBase):
         for i in range(self.num_workers):
             seed = self._seed_one(i, seed, static_seed)
         return seed
-
-    def _seed_one(self, i: int, seed: int | None, static_seed: bool) -> int | None:
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(num_workers={self.num_workers}, batch_size={self.batch_size})"

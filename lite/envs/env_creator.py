@@ -63,6 +63,12 @@ class EnvCreator:
             norm._td = statistics
         return env
 
+    def state_dict(self) -> Any:
+        """That of an environment with the statistics of now."""
+        env = self()
+        env.close()
+        return env.state_dict()
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_statistics": [_Shared(td) for td in self._statistics]}
 

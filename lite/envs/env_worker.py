@@ -13,8 +13,17 @@ from lite import NestedKey, TensorDict
 from lite._processes.orphans import end_with_parent
 
 # Commands, one byte each; what follows is a pickle.
-RESET, STEP, STEP_AND_RESET, SEED, CLOSE = b"r", b"s", b"m", b"d", b"c"
+RESET, STEP, STEP_AND_RESET, SEED, CLOSE, READ = b"r", b"s", b"m", b"d", b"c", b"a"
 DONE, FAILED = b"k", b"e"
+MISSING, METHOD = NotImplemented, ...  # in place of an attribute: single objects in every process
+
+
+def attribute(env: Any, name: str, arguments: tuple[tuple[Any, ...], dict[str, Any]] | None) -> Any:
+    """An attribute of an environment; what it gives, called with `arguments`, where there are any."""
+    found = getattr(env, name, MISSING)
+    if arguments is not None:
+        return found(*arguments[0], **arguments[1])
+    return METHOD if callable(found) else found
 
 
 def packed(make: Callable[..., Any], kwargs: dict[str, Any]) -> bytes:
@@ -95,6 +104,10 @@ def serve(connection: Any, made: bytes, index: int) -> None:
                 seed, static = pickle.loads(rest)
                 connection.send_bytes(DONE + pickle.dumps(env.set_seed(seed, static_seed=static)))
                 continue
+            if command == READ:
+                name, arguments = pickle.loads(rest)
+                connection.send_bytes(DONE + _sent(attribute(env, name, arguments), arguments is None))
+                continue
             if command == RESET:
                 mask, kwargs = pickle.loads(rest)
                 if mask is None or np.all(mask):
@@ -121,3 +134,13 @@ def serve(connection: Any, made: bytes, index: int) -> None:
     finally:
         if env is not None:
             env.close(raise_if_closed=False)
+
+
+def _sent(value: Any, read: bool) -> bytes:
+    """The pickle of what a call gave, or of an attribute that was read: of MISSING where that has none."""
+    try:
+        return pickle.dumps(value)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        if read:
+            return pickle.dumps(MISSING)
+        raise

@@ -14,17 +14,7 @@ from lite import TensorDict, is_leaf_nontensor, stack
 from lite._arrays.public import belong_to
 from lite._processes.workers import safe_start_method
 from lite.envs.batched_env import BatchedEnvBase
-from lite.envs.env_worker import (
-    CLOSE,
-    DONE,
-    FAILED,
-    RESET,
-    SEED,
-    STEP,
-    STEP_AND_RESET,
-    packed,
-    serve,
-)
+from lite.envs.env_worker import CLOSE, DONE, FAILED, READ, RESET, SEED, STEP, STEP_AND_RESET, packed, serve
 from lite.envs.environments import EnvError
 from lite.envs.serial_env import SerialEnv
 
@@ -40,12 +30,8 @@ class ParallelEnv(BatchedEnvBase):
         num_workers: how many environments.
         create_env_fn: makes one, in its process; or a function for each. They must be picklable; with
             cloudpickle lambdas are, too.
-        create_env_kwargs: for these functions: a dict, or one for each.
-        mp_start_method: "forkserver", "spawn" or "fork"; the first of these that there is if None.
-        daemon: end the processes at the end of this one; such processes may have no processes themselves.
-        shutdown_timeout: seconds that a process may take to end before it is killed.
         serial_for_single: make a `SerialEnv`, in this process, of one environment.
-        device, allow_done_after_reset, run_type_checks, pin_memory: as for `BatchedEnvBase`.
+        others: as for `BatchedEnvBase`.
 
     Raises:
         ValueError: the specs of the environments differ, or another number of functions.
@@ -68,28 +54,17 @@ class ParallelEnv(BatchedEnvBase):
         single = num_workers == 1 and kwargs.get("serial_for_single")
         return SerialEnv(1, create_env_fn, **kwargs) if single else super().__new__(cls)
 
-    def __init__(
-        self,
-        num_workers: int,
-        create_env_fn: Any,
-        *,
-        mp_start_method: str | None = None,
-        daemon: bool = True,
-        shutdown_timeout: float = 5.0,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(num_workers, create_env_fn, **kwargs)
-        self.shutdown_timeout = shutdown_timeout
+    def _begin(self) -> None:
         self._steps = 0
         self._given: dict[Any, Any] = {}  # the arrays of the root that were given out last
         self._connections: list[Any] = []
         self._processes: list[Any] = []
         made = [packed(make, keywords) for make, keywords in self._makers]
-        context: Any = multiprocessing.get_context(mp_start_method or safe_start_method())
+        context: Any = multiprocessing.get_context(self._start_method or safe_start_method())
         try:
             for i, data in enumerate(made):
                 here, there = context.Pipe()
-                process = context.Process(target=serve, args=(there, data, i), daemon=daemon)
+                process = context.Process(target=serve, args=(there, data, i), daemon=self._daemon)
                 process.start()
                 there.close()  # so that its end is noticed
                 self._connections.append(here)
@@ -181,6 +156,12 @@ class ParallelEnv(BatchedEnvBase):
         self._send(i, SEED + pickle.dumps((seed, static_seed)))
         only = np.arange(self.num_workers) == i
         return pickle.loads(self._replies(only)[0])
+
+    def _of_each(self, name: str, arguments: Any) -> list[Any]:
+        everyone = np.ones(self.num_workers, np.bool_)
+        for i in range(self.num_workers):
+            self._send(i, READ + pickle.dumps((name, arguments)))
+        return [pickle.loads(reply) for reply in self._replies(everyone)]
 
     # -- processes ------------------------------------------------------------------------------
 

@@ -7,15 +7,15 @@ from typing import Any
 from lite import maybe_dense_stack
 from lite._arrays.public import belong_to
 from lite.envs.batched_env import BatchedEnvBase
+from lite.envs.env_worker import attribute
 
 
 class SerialEnv(BatchedEnvBase):
     """Environments of the same specs that step one after the other, in this process.
 
     Args:
-        num_workers, create_env_fn, create_env_kwargs, device, allow_done_after_reset, run_type_checks,
-            pin_memory: as for `BatchedEnvBase`: how many, and what makes them.
-        mp_start_method, daemon, shutdown_timeout: as for `ParallelEnv`, in whose place it is; without effect.
+        num_workers, create_env_fn: how many, and what makes them.
+        others: as for `BatchedEnvBase`; those of processes are without effect.
 
     Raises:
         ValueError: the specs of the environments differ, or another number of functions.
@@ -30,17 +30,7 @@ class SerialEnv(BatchedEnvBase):
         (2, 5)
     """
 
-    def __init__(
-        self,
-        num_workers: int,
-        create_env_fn: Any,
-        *,
-        mp_start_method: str | None = None,
-        daemon: bool = True,
-        shutdown_timeout: float = 5.0,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(num_workers, create_env_fn, **kwargs)
+    def _begin(self) -> None:
         self._envs = [make(**keywords) for make, keywords in self._makers]
         self._take_specs([env.specs for env in self._envs])
 
@@ -76,6 +66,9 @@ class SerialEnv(BatchedEnvBase):
 
     def _seed_one(self, i: int, seed: int | None, static_seed: bool) -> int | None:
         return self._envs[i].set_seed(seed, static_seed=static_seed)
+
+    def _of_each(self, name: str, arguments: Any) -> list[Any]:
+        return [attribute(env, name, arguments) for env in self._envs]
 
     def __getitem__(self, index: Any) -> Any:
         """The environment of a number; or a list of those of a slice."""

@@ -1,9 +1,22 @@
 """What `SerialEnv` and `ParallelEnv` are given."""
 
+import numpy as np
 import pytest
 from helpers.counting_env import CountingEnv
 
-from lite.envs import SerialEnv
+from lite.envs import EnvError, ParallelEnv, SerialEnv
+
+
+class Named(CountingEnv):
+    """An environment with attributes of its own."""
+
+    def __init__(self, limit=3):
+        super().__init__(limit=limit)
+        self.label = f"limit {limit}"
+        self.unsendable = (lambda: 0,)
+
+    def above(self, number, *, by=0):
+        return self.limits[0] > number + by
 
 
 def test_one_function_or_several():
@@ -35,3 +48,32 @@ def test_they_have_started():
     env.start()
     assert not env.is_closed
     assert (env.rollout(2)["observation"] == before["observation"]).all()
+
+
+def test_attributes_are_those_of_each():
+    for kind in (SerialEnv, ParallelEnv):
+        env = kind(2, Named, create_env_kwargs=[{"limit": 2}, {"limit": 4}])
+        assert env.label == ["limit 2", "limit 4"]
+        np.testing.assert_array_equal(env.limits, [[2], [4]])
+        assert env.above(2) == [False, True]
+        assert env.above(2, by=9) == [False, False]
+        assert not hasattr(env, "nothing")
+        assert env.rollout(2).shape == (2, 2)
+        if kind is ParallelEnv:
+            assert not hasattr(env, "unsendable")
+            with pytest.raises(EnvError, match="environment 0 failed at step 2: TypeError"):
+                env.above()
+        else:
+            env.close()
+        assert env.is_closed
+        assert not hasattr(env, "label")
+
+
+def test_they_start_again():
+    for kind in (SerialEnv, ParallelEnv):
+        env = kind(2, CountingEnv)
+        env.close()
+        env.start()
+        assert not env.is_closed
+        assert env.rollout(2).shape == (2, 2)
+        env.close()

@@ -22,6 +22,8 @@ def test_statistics_are_shared():
     # 0 and 1 beforehand, then 0, 1, 2, 3 and 4.
     expected = {"observation_sum": [11.0], "observation_ssq": [31.0], "observation_count": [7.0]}
     assert statistics(first) == statistics(second) == expected
+    state = creator.state_dict()["transforms.0._extra_state"]
+    np.testing.assert_array_equal(state["observation_count"], [7.0])
     other = creator.make_variant(limit=7)
     assert int(other().base_env.limits[0]) == 7
     assert int(creator().base_env.limits[0]) == 5

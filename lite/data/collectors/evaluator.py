@@ -17,6 +17,7 @@ from lite._arrays.public import belong_to
 from lite.data.collectors.collector import Collector
 from lite.data.collectors.evaluator_process import EvaluatorProcess
 from lite.envs.env_worker import packed
+from lite.envs.transforms.transformed_env import TransformedEnv
 from lite.envs.transforms.vec_norm import VecNorm
 from lite.envs.transforms.vec_norm_v2 import VecNormV2
 from lite.kernels._integer import integer
@@ -369,7 +370,7 @@ class Evaluator:
                 if training and isinstance(self.policy, Module):
                     self.policy.train()
             result = self._metrics(episodes, time.perf_counter() - start)
-            if self.dump_video and hasattr(self.env, "transform"):
+            if self.dump_video and isinstance(self.env, TransformedEnv):
                 self.env.transform.dump(step=step)
         return {**result, f"{self.log_prefix}/step": step}
 
