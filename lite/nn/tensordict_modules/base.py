@@ -122,9 +122,11 @@ class TensorDictModuleBase(Module):
 
     def _prune(self, out: Any) -> Any:
         """Drop from a result everything but in_keys and the selected out_keys, in place."""
-        if "_out_keys_apparent" not in self.__dict__:
+        state = self.__dict__
+        selected = state.get("_out_keys_apparent")
+        if selected is None:
             return out
-        return out.select(*self.in_keys, *self.out_keys, inplace=True, strict=False)
+        return out.select(*(state.get("_in_keys") or self.in_keys), *selected, inplace=True, strict=False)
 
     def select_out_keys(self, *out_keys: Any) -> Self:
         """Keep only some outputs; returns self.

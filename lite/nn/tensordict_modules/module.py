@@ -163,7 +163,7 @@ class TensorDictModule(TensorDictModuleBase):
                 values = []
             if fixed:
                 kwargs.update(fixed)
-            return function(*values, **kwargs)
+            return function(*values, **kwargs) if kwargs else function(*values)
         except Exception as err:
             missing = [key for key, value in zip(self.in_keys, values, strict=False) if value is None]
             if missing and "None" in str(err):
@@ -287,12 +287,15 @@ def read(tensordict: Any, keys: Iterable[NestedKey], options: dict[str, Any] | N
 def store(target: Any, keys: Sequence[NestedKey], values: Sequence[Any]) -> None:
     """Write entries into a TensorDict, none if one of them does not fit; "_" is dropped."""
     node = target if type(target) is TensorDict else _node_of(target)
+    # Of several all are checked before the first is stored.
+    convert = node._convert if len(keys) > 1 else None
     entries = []
-    for key, value in zip(keys, values, strict=True):
+    for i, key in enumerate(keys):
         if key != "_":
-            entry = TensorDict.from_dict(value) if isinstance(value, dict) else value
-            # Of several all are checked before the first is stored.
-            entries.append((key, entry if len(keys) == 1 else node._convert(entry)))
+            value = values[i]
+            if type(value) is not np.ndarray and isinstance(value, dict):
+                value = TensorDict.from_dict(value)
+            entries.append((key, value if convert is None else convert(value)))
     for key, entry in entries:
         node.set(key, entry)
 
