@@ -146,7 +146,7 @@ class TensorDictKeysView(Set[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         if self._how is None:
-            return iter(self._td._keys())
+            return iter(self._td._data or self._td._keys())
         nested, leaves_only, is_leaf, sort = self._how
         keys: list[Any] = []
         if nested and is_leaf is None:
@@ -160,10 +160,11 @@ class TensorDictKeysView(Set[Any]):
         return iter(keys)
 
     def __len__(self) -> int:
-        nested, leaves_only, is_leaf, _ = self._how or _NAMES
+        if self._how is None:
+            return len(self._td._data or list(self._td._keys()))
+        nested, leaves_only, is_leaf, _ = self._how
         if not nested and not leaves_only:
-            found = self._td._keys()
-            return len(found if type(found) is dict else list(found))
+            return len(list(self._td._keys()))
         if nested and is_leaf is None:
             return _count_nested(self._td, leaves_only)
         return len(walk(self._td, nested, leaves_only, is_leaf, True))
