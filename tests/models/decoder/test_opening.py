@@ -6,6 +6,7 @@ import pickle
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from helpers.models.decoder_graphs import FakeSession, config, make
 from helpers.models.real_models import MODELS
 
 from lite.models import OnnxDecoder
+from lite.models.decoder import opening
 
 pytest.importorskip("onnxruntime")
 
@@ -117,3 +119,13 @@ def test_a_variant_is_chosen_by_name(tmp_path: Path) -> None:
     assert decoder.config.graph.name == "model_q4.onnx"
     copied = pickle.loads(pickle.dumps(decoder))
     np.testing.assert_array_equal(copied.prefill(0, [5, 6, 7]), decoder.prefill(0, [5, 6, 7]))
+
+
+def test_memory_of_small_graphs_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    def planned() -> bool:
+        session: Any = OnnxDecoder(MODELS / "optimum-llama", num_threads=1).session
+        return bool(session.get_session_options().enable_mem_pattern)
+
+    assert planned()
+    monkeypatch.setattr(opening, "_SMALL", 1)
+    assert not planned()
