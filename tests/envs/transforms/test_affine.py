@@ -29,6 +29,18 @@ def test_dtypes_are_those_of_torch():
             assert array.dtype == dtype
 
 
+def test_large_images_give_what_two_operations_give():
+    x = np.random.default_rng(0).random((5, 3, 300, 300), np.float32)
+    x.flags.writeable = False
+    for shape in ((), (3, 1, 1), (5, 1, 1, 1), (2, 1, 3, 1, 1)):  # the last is larger than the images
+        loc, scale = np.full(shape, 0.3, np.float32), np.full(shape, 0.7, np.float32)
+        for standard in (True, False):
+            norm = ObservationNorm(loc, scale, ["x"], ["y"], standard_normal=standard)
+            out = norm(TensorDict(x=x))["y"]
+            np.testing.assert_array_equal(out, (x - loc) / scale if standard else x * scale + loc)
+            assert out.dtype == np.float32
+
+
 def test_least_scales():
     assert float(RewardScaling(0.0, 0.0).scale) == pytest.approx(1e-6)
     assert float(ObservationNorm(0.0, 0.0, in_keys=["x"]).scale) == pytest.approx(1e-6)
