@@ -160,11 +160,11 @@ class Environments:
         reached = present = self._observed(given, self.batch)
         autoreset = None
         if self.batch:
-            for name, array in zip(_PER_STEP, (reward, terminated, truncated), strict=True):
+            for i, array in enumerate((reward, terminated, truncated)):
                 # Nearly always arrays: asking them is faster than np.shape.
                 shape = array.shape if type(array) is np.ndarray else np.shape(array)
                 if shape != self.batch:
-                    raise Fault(f"gave {name} of shape {shape}, expected {self.batch}", None)
+                    raise Fault(f"gave {_PER_STEP[i]} of shape {shape}, expected {self.batch}", None)
             if self._mode == "SameStep":
                 ended = np.logical_or(terminated, truncated)
                 if np.count_nonzero(ended):

@@ -246,21 +246,21 @@ class Rollout:
         for transform in self.transforms:
             transform.step(self.entries, following)
         if not only_actions:
-            for value, written in zip(values, plan.written, strict=True):
+            for i, written in enumerate(plan.written):
                 if written.following is not None:
-                    written.following[...] = value
+                    written.following[...] = values[i]
         if self.environments.skips:
             self._mark_skipped(turn, at)
         for source, target in plan.following:
             target[at] = source
-        for array, target in zip(reached, plan.reached, strict=True):
-            target[at] = array
+        for i, target in enumerate(plan.reached):  # a strict zip takes 0.2 microseconds of a step's 19
+            target[at] = reached[i]
         self.filled = t + 1
         self.steps += 1
 
         self.statistics.add(reward)
-        for array, entry in zip(present, plan.present, strict=True):
-            entry[...] = array
+        for i, entry in enumerate(plan.present):
+            entry[...] = present[i]
         for source, target in plan.carried:
             target[...] = source
         if np.count_nonzero(dones) or np.count_nonzero(truncations):
