@@ -134,11 +134,11 @@ class Dense(Container):
         if isinstance(key, str):
             return self._data.get(key)
         node: Any = self
-        for name in key:
-            node = node if node is self else self._as_node(node)
-            if node is None:
-                return None
-            node = node._peek_entry(name)
+        for depth, name in enumerate(key):
+            if not isinstance(node, Dense):
+                inner = self._as_node(node)
+                return None if inner is None else inner._peek_entry(key[depth:])
+            node = node._data.get(name)
         return node
 
     def _items(self, peek: bool = False) -> Iterable[tuple[str, Any]]:
