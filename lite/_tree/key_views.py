@@ -171,8 +171,8 @@ class TensorDictKeysView(Set[Any]):
 
     def __contains__(self, key: object) -> bool:
         nested, leaves_only, is_leaf, _ = self._how or _NAMES
-        if type(key) is str and not leaves_only:  # the most frequent case
-            return self._td._peek_entry(key) is not None
+        if type(key) is str and not leaves_only:
+            return key in self._td._data or self._td._peek_entry(key) is not None
         path = to_path(key)
         if not path:
             raise TypeError(
