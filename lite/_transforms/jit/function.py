@@ -146,8 +146,11 @@ class JitFunction:
         if plan is not None and state.leaf is state.base and plan.names == tuple(kwargs):
             leaves: list[Any] = []
             nodes: list[Any] = []
-            if self._is_like(plan, (*args, *kwargs.values()), leaves, nodes):
-                return plan.runner.run(leaves, nodes)
+            like = self._like(plan, (*args, *kwargs.values()), leaves, nodes)
+            if like is not None:
+                if self._donated:
+                    self._last = (plan.runner, like)
+                return plan.runner.run(leaves, nodes, like)
         given = self._given(args, kwargs)
         for argument in given:
             if argument.inside:
@@ -164,20 +167,33 @@ class JitFunction:
         self._named.settle()
         if self._donated:
             self._last = (runner, given)
-        else:
-            for argument in given:
+        for argument in given:
+            if not argument.donated:
                 argument.note()
-            self._plan = _Plan((settings_now(), self._named.modes), tuple(kwargs), given, runner)
+        self._plan = _Plan((settings_now(), self._named.modes), tuple(kwargs), given, runner)
         return runner.call(given)
 
-    def _is_like(self, plan: _Plan, values: Any, leaves: list[Any], nodes: list[Any]) -> bool:
-        """Whether a call is like the last one; what its arguments hold is added to the lists."""
+    def _like(self, plan: _Plan, values: Any, leaves: list[Any], nodes: list[Any]) -> list[Argument] | None:
+        """The arguments of a call like the last one, else None; what they hold is added to the lists.
+
+        A donated argument is one that is known, in most calls a result of the last one.
+        """
         if len(values) != len(plan.given):
-            return False
+            return None
+        found = []
         for before, value in zip(plan.given, values, strict=True):
-            if not before.is_like(value, leaves, nodes):
-                return False
-        return plan.settings == (settings_now(), self._named.modes)
+            now = before
+            if before.donated:
+                now = self._seen.get(id(value), before)
+                is_known = now.value is value and now.number == before.number and not now.inside
+                if not is_known or not now.is_unchanged():
+                    return None
+                leaves += now.leaves
+                nodes += now.containers
+            elif not before.is_like(value, leaves, nodes):
+                return None
+            found.append(now)
+        return found if plan.settings == (settings_now(), self._named.modes) else None
 
     def _with_objects(self, args: Any, kwargs: Any) -> tuple[JitFunction, Any, Any]:
         """The function of the other arguments, and these; itself if no argument is an object."""

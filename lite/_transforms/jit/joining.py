@@ -3,7 +3,8 @@
 An optimiser does the same with each parameter. As each operator costs half a microsecond whatever its size,
 a network of 6 small parameters pays 40 of them for Adam. So where outputs that are the next values of
 inputs are computed alike, element by element, they are computed side by side: the inputs are parts of one
-flat array, and so are the outputs. What else reads such an input gets its part of it.
+flat array, and so are the outputs. What else reads such an input gets its part of it: by an operator, or
+as an input of its own in the same memory.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Joined:
         inputs: names of the inputs that are its parts, in order.
         shapes: of the parts.
         dtype: of all.
+        read: the inputs among its parts that are inputs of their own, too.
     """
 
     input: str
@@ -43,10 +45,11 @@ class Joined:
     inputs: tuple[str, ...]
     shapes: tuple[Shape, ...]
     dtype: np.dtype[Any]
+    read: tuple[str, ...] = ()
 
 
 def join(
-    traced: Traced, pairs: Mapping[str, str], shapes: Mapping[str, Shape]
+    traced: Traced, pairs: Mapping[str, str], shapes: Mapping[str, Shape], views: bool = True
 ) -> tuple[Traced, tuple[Joined, ...]]:
     """The graph with small inputs that stay joined, and how.
 
@@ -54,10 +57,11 @@ def join(
         traced: the graph.
         pairs: the output that is the next value of an input, by name.
         shapes: of the values of the graph.
+        views: whether a part may be an input of its own, wherever it begins in memory.
     """
     for depth in _DEPTHS:
         try:
-            return _Joining(traced, pairs, shapes, depth).done()
+            return _Joining(traced, pairs, shapes, depth, views).done()
         except _Circle:
             continue
     return traced, ()
@@ -69,9 +73,10 @@ class _Circle(Exception):
 
 class _Joining:
     def __init__(
-        self, traced: Traced, pairs: Mapping[str, str], shapes: Mapping[str, Shape], depth: int
+        self, traced: Traced, pairs: Mapping[str, str], shapes: Mapping[str, Shape], depth: int, views: bool
     ) -> None:
         self.depth = depth
+        self.views = views
         self.traced = traced
         self.shapes = shapes
         self.made = {name: node for node in traced.nodes for name in node.outputs}
@@ -79,7 +84,7 @@ class _Joining:
         self.pairs = pairs
         self.groups: dict[tuple[str, ...], str] = {}  # names of values that are joined, and of their array
         self.nodes: list[Node] = []
-        self.side_by_side: set[str] = set()  # arrays that are only put together, not computed
+        self.whole: set[str] = set()  # arrays that nothing takes apart: they are put together, or inputs
         self.count = 0
         self.known: dict[tuple[str, Shape, int], int | None] = {}
         self.numbers: dict[Any, int] = {}
@@ -91,6 +96,8 @@ class _Joining:
         for members in self._alike():
             flat = self._name("state")
             self.groups[members] = of_inputs[members] = flat
+            if self.views:
+                self.whole.add(flat)
         for members, flat in of_inputs.items():
             following = tuple([self.pairs[name] for name in members])
             joined = self._joined(following, members, self.depth)
@@ -98,19 +105,23 @@ class _Joining:
             found.append(Joined(flat, joined, members, shapes, self.inputs[members[0]].dtype))
         if not found:
             return self.traced, ()
-        gone_inputs = {name for group in found for name in group.inputs}
-        gone_outputs = {self.pairs[name] for name in gone_inputs}
+        members = {name for group in found for name in group.inputs}
+        gone = {self.pairs[name] for name in members}
         sizes = {group.input: sum(map(math.prod, group.shapes)) for group in found}
-        inputs = [x for x in self.traced.inputs if x.name not in gone_inputs]
-        inputs += [Input(group.input, (sizes[group.input],), group.dtype) for group in found]
-        outputs = [o for o in self.traced.outputs if o[0] not in gone_outputs]
+        outputs = [o for o in self.traced.outputs if o[0] not in gone]
         outputs += [(group.output, (sizes[group.input],), group.dtype) for group in found]
+        nodes = self._ordered(outputs)
+        used = {name for node in nodes for name in node.reads}
+        if self.views:
+            found = [replace(one, read=tuple([x for x in one.inputs if x in used])) for one in found]
+        gone = members.difference(*[group.read for group in found])
+        inputs = [x for x in self.traced.inputs if x.name not in gone]
+        inputs += [Input(group.input, (sizes[group.input],), group.dtype) for group in found]
+        arrays = {k: v for k, v in {**self.traced.arrays, **self.arrays}.items() if k in used}
         traced = replace(
-            self.traced, inputs=tuple(inputs), outputs=tuple(outputs), nodes=self._ordered(outputs)
+            self.traced, inputs=tuple(inputs), outputs=tuple(outputs), nodes=nodes, arrays=arrays
         )
-        used = {name for node in traced.nodes for name in node.reads}
-        arrays = {**traced.arrays, **self.arrays}
-        return replace(traced, arrays={k: v for k, v in arrays.items() if k in used}), tuple(found)
+        return traced, tuple(found)
 
     def _alike(self) -> Iterable[tuple[str, ...]]:
         """Inputs that stay, by how their next values are computed; two of a kind at least."""
@@ -186,7 +197,7 @@ class _Joining:
             self.nodes.append(Node("Reshape", (name, self._ints(-1)), (flat,)))
             parts.append(flat)
         out = self.groups[members] = self._name("Concat")
-        self.side_by_side.add(out)
+        self.whole.add(out)
         self.nodes.append(Node("Concat", tuple(parts), (out,), {"axis": 0}))
         return out
 
@@ -196,7 +207,7 @@ class _Joining:
         split: dict[str, Node] = {}
         told: set[str] = set()
         for members, flat in self.groups.items():
-            if flat in self.side_by_side:
+            if flat in self.whole:
                 continue
             sizes = [math.prod(self.shapes[name]) for name in members]
             pieces: list[str] = []

@@ -68,10 +68,11 @@ class Runner:
         }
         self.traced = program.traced
         if saved is None:
-            self.traced, self.joined = join(program.traced, names, program.fixed_shapes)
+            on_cpu = all(one == "CPUExecutionProvider" for one in options["providers"] or ())
+            self.traced, self.joined = join(program.traced, names, program.fixed_shapes, on_cpu)
             self.traced, shapes = align(self.traced, program.shapes)
             self.tiles: tuple[Tiles, ...] = ()
-            if all(one == "CPUExecutionProvider" for one in options["providers"] or ()):
+            if on_cpu:
                 self.traced, self.tiles = tile(self.traced, names, shapes)
             self._content = model_bytes(self.traced)
         else:
@@ -168,6 +169,8 @@ class Runner:
                     binding.bind_input(key, rows)
                 for key, rows in _bound(tiles.get(following), following, whole[1 - turn][name], False):
                     binding.bind_output(key, rows)
+            for name in [name for group in self.joined for name in group.read]:
+                binding.bind_input(name, self.buffers[turn][kept[name]])
             self._bindings.append(binding)
         self._after = [
             {name: self.buffers[1 - turn][i] for i, name in self.pairs.items()} for turn in range(2)

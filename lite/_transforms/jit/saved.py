@@ -362,8 +362,15 @@ def _plan(runner: Runner, count: int | None) -> dict[str, Any]:
         "pairs": {str(i): name for i, name in runner.pairs.items()},
         "places": [None if place is None else list(place) for place in runner.places],
         "joined": [
-            [group.input, group.output, list(group.inputs), [list(s) for s in group.shapes], group.dtype.name]
-            for group in runner.joined
+            [
+                one.input,
+                one.output,
+                list(one.inputs),
+                list(map(list, one.shapes)),
+                one.dtype.name,
+                list(one.read),
+            ]
+            for one in runner.joined
         ],
         "tiles": [[one.name, list(one.parts), list(one.rows), one.whole] for one in runner.tiles],
     }
@@ -403,9 +410,11 @@ def _program(contract: dict[str, Any], generator: Any) -> Any:
     places = [None if place is None else (int(place[0]), str(place[1])) for place in contract["places"]]
     joined = tuple(
         Joined(
-            str(a), str(b), tuple(map(str, names)), tuple(tuple(_dims(s)) for s in shapes), np.dtype(dtype)
+            *(str(a), str(b), tuple(map(str, names)), tuple(tuple(_dims(s)) for s in shapes)),
+            np.dtype(dtype),
+            *[tuple(map(str, one)) for one in read],
         )
-        for a, b, names, shapes, dtype in contract["joined"]
+        for a, b, names, shapes, dtype, *read in contract["joined"]  # files before `read` do not have it
     )
     tiles = tuple(
         Tiles(str(name), tuple(map(str, parts)), tuple(map(int, rows)), bool(whole))

@@ -45,6 +45,25 @@ def test_what_is_computed_alike_is_computed_once() -> None:
     assert [(name, shape) for name, shape, _ in graph.outputs] == [(group.output, (10,))]
 
 
+def test_what_reads_a_part_reads_it_in_the_memory_of_the_whole() -> None:
+    shapes: dict[str, tuple[int, ...]] = {"a": (2, 3), "b": (4,), "c": (), "read": (3, 2)}
+    shapes |= {"a1": (2, 3), "b1": (4,)}
+    nodes = [
+        Node("Mul", ("a", "c"), ("a1",)), Node("Mul", ("b", "c"), ("b1",)),
+        Node("Transpose", ("a",), ("read",), {"perm": [1, 0]}),
+    ]  # fmt: skip
+    inputs, outputs = {k: shapes[k] for k in "abc"}, {k: shapes[k] for k in ("a1", "b1", "read")}
+    given, pairs = traced(nodes, inputs, outputs), {"a": "a1", "b": "b1"}
+    graph, (group,) = join(given, pairs, shapes)
+    assert sorted(node.op for node in graph.nodes) == ["Mul", "Transpose"]
+    assert group.read == ("a",)
+    assert {x.name: x.shape for x in graph.inputs} == {"c": (), "a": (2, 3), group.input: (10,)}
+    graph, (group,) = join(given, pairs, shapes, views=False)  # where a part may begin at no odd address
+    assert sorted(node.op for node in graph.nodes) == ["Mul", "Reshape", "Split", "Transpose"]
+    assert group.read == ()
+    assert {x.name for x in graph.inputs} == {"c", group.input}
+
+
 def test_what_differs_stays_apart() -> None:
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("a", "b", "a1", "b1"), (2, 2))
     shapes |= {"c": (), "x": (), "y": ()}
