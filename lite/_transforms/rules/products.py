@@ -165,7 +165,8 @@ def _onnx_matmul(graph: Graph, a: ArrayLike, b: ArrayLike, dtype: DtypeLike = No
 def _vecdot(a: Array, b: Array, /, *, axis: int = -1) -> Array:
     if axis != -1:
         a, b = np.moveaxis(a, axis, -1), np.moveaxis(b, axis, -1)
-    return np.sum(np.multiply(a, b), -1)
+    product = np.multiply(a, b)
+    return np.sum(product, -1).astype(product.dtype)
 
 
 if hasattr(np, "matvec"):  # NumPy 2.2

@@ -330,7 +330,10 @@ def _onnx_reduction(
     wide = graph.cast(x, np.int32) if x.dtype == BOOL else x
     if left_out is None and not _is_given(initial) and _is_empty(x, axis):
         raise ValueError(f"zero-size array to reduction operation {join.__name__} which has no identity")
-    out: Any = _reduce(graph, op, wide, axis, options.get("keepdims", False))
+    keepdims = options.get("keepdims", False)
+    out: Any = _reduce(graph, op, wide, axis, keepdims)
+    if left_out is None and x.dtype.kind == "f":  # whose operators pass NaN over, or not, as it is placed
+        out = np.where(np.any(np.isnan(x), axis, keepdims=keepdims), np.nan, out)
     if _is_given(initial):
         out = join(out, graph.operand(initial, out.dtype))
     return graph.cast(out, x.dtype)
@@ -462,6 +465,11 @@ def _onnx_position(
             raise NoRule
         x, axis = graph.reshape(x, (x.size,)), 0
     axis = normalize_axis_index(axis, x.ndim)
+    if x.dtype.kind == "f":  # the first NaN comes before all numbers
+        sign = 1 if function is np.argmax else -1
+        most = np.finfo(x.dtype).max
+        within = np.clip(x, -most, most)
+        x = np.where(np.isnan(x), sign * np.inf, within)
     return graph.emit(op, [x], _reduced(x, (axis,), keep), np.int64, axis=axis, keepdims=int(keep))
 
 

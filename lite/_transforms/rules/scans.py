@@ -222,6 +222,8 @@ def _gradient(f: Array, *varargs: Any, axis: Axes = None, edge_order: int = 1) -
     if len(steps) != len(axes):
         raise TypeError("invalid number of arguments")
     results = [_derivative(f, step, d, edge_order) for step, d in zip(steps, axes, strict=True)]
+    if f.dtype.kind == "f":
+        results = [found.astype(f.dtype) for found in results]
     return results[0] if len(axes) == 1 else tuple(results)
 
 

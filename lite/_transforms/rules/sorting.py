@@ -46,12 +46,23 @@ def _permuted(a: ArrayLike, axis: int | None, permutation: Any) -> Array:
 @ONNX.rule_of_each(np.sort, np.argsort)
 def _onnx_sort(
     function: Function, graph: Graph, a: ArrayLike, axis: int | None = -1, *args: Any, **kwargs: Any
-) -> GraphArray:
+) -> Any:
     x, axis = flattened(a, axis)
+    if x.dtype.kind != "f":
+        return _ascending(graph, x, axis)[function is np.argsort]
+    # TopK finds no place for NaN, which NumPy has last: they go with what is infinite, then behind it.
+    is_nan = np.isnan(x)
+    places = _ascending(graph, np.where(is_nan, np.inf, x), axis)[1]
+    last = np.take_along_axis(is_nan, places, axis).astype(np.int32)
+    places = np.take_along_axis(places, _ascending(graph, last, axis)[1], axis)
+    return places if function is np.argsort else np.take_along_axis(x, places, axis)
+
+
+def _ascending(graph: Graph, x: GraphArray, axis: int) -> Any:
+    """Sorted values and their places; of equal ones TopK takes the first first."""
     outputs = [(x.shape, x.dtype), (x.shape, INT64)]
     inputs = [x, graph.size_array(x.shape[axis])]
-    found = graph.emit_all("TopK", inputs, outputs, axis=axis, largest=0, sorted=1)
-    return found[function is np.argsort]  # of equal ones TopK takes the first first
+    return graph.emit_all("TopK", inputs, outputs, axis=axis, largest=0, sorted=1)
 
 
 @ONNX.composed(np.partition)
@@ -95,9 +106,11 @@ def _onnx_searchsorted(
 ) -> GraphArray:
     if sorter is not None:
         raise NoRule
-    edges, values = graph.operand(a), graph.operand(v)
-    compare = np.less if side == "left" else np.less_equal
-    return np.sum(compare(edges, graph.unsqueeze(values, values.ndim)), -1)
+    edges: Any = graph.operand(a)
+    values = graph.unsqueeze(graph.operand(v), np.ndim(v))
+    if side == "left":
+        return np.sum((edges < values) | (np.isnan(values) & ~np.isnan(edges)), -1)  # NaN is after all
+    return np.sum((edges <= values) | np.isnan(values), -1)
 
 
 @VMAP.composed(np.digitize)

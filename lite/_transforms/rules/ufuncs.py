@@ -52,19 +52,63 @@ def _expm1(x: Array) -> Array:
 
 def _floor_divide(a: Any, b: Any) -> Array:
     if a.dtype.kind == "f":
-        return np.floor(a / b)
-    return a.graph.emit("Div", [a - _remainder(a, b), b], a.graph.broadcast([a.shape, b.shape]), a.dtype)
+        rest = _fmod(a, b)
+        whole = np.rint((a - rest) / b) - _is_other_sign(rest, b).astype(a.dtype)
+        return np.where(b == 0.0, a / b, whole)
+    divisor = _divisor(b)
+    shape = a.graph.broadcast([a.shape, b.shape])
+    whole = a.graph.emit("Div", [a - _remainder(a, b), divisor], shape, a.dtype)
+    return whole if divisor is b else np.where(b == 0, 0, np.where(b == divisor, whole, -a))
 
 
 def _remainder(a: Any, b: Any) -> Array:
     if a.dtype.kind == "f":
-        return a - np.floor(a / b) * b
-    return a.graph.emit("Mod", [a, b], a.graph.broadcast([a.shape, b.shape]), a.dtype)
+        rest = _fmod(a, b)  # which is exact, as a - floor(a / b) * b is not
+        return np.where(_is_other_sign(rest, b), rest + b, rest)
+    return _integer_mod(a, b)
+
+
+def _is_other_sign(rest: Array, b: Array) -> Array:
+    return (rest != 0.0) & ((rest < 0.0) != (b < 0.0))
 
 
 def _fmod(a: Any, b: Any) -> Any:
+    if a.dtype.kind != "f":
+        return _integer_mod(a, b, fmod=1)
+    return a.graph.emit("Mod", [a, b], a.graph.broadcast([a.shape, b.shape]), a.dtype, fmod=1)
+
+
+def _integer_mod(a: Any, b: Any, **attributes: int) -> Any:
     shape = a.graph.broadcast([a.shape, b.shape])
-    return a.graph.emit("Mod", [a, b], shape, a.dtype, fmod=1)
+    return a.graph.emit("Mod", [a, _divisor(b)], shape, a.dtype, **attributes)
+
+
+def _divisor(b: Any) -> Any:
+    """A divisor of whole numbers, 1 in place of 0 and -1: the remainder is 0 there, too.
+
+    By 0 onnxruntime raises, and the smallest number by -1 ends the process.
+    """
+    known = b.graph.constants.get(b.name)
+    if known is not None and np.all((known != 0) & (known + 1 != 0)):
+        return b
+    stops = (b == 0) | (b == -1) if b.dtype.kind == "i" else b == 0
+    return np.where(stops, 1, b)
+
+
+def _left_shift(a: Any, b: Any) -> Array:
+    bits = 8 * a.dtype.itemsize
+    return np.where((b < 0) | (b >= bits), 0, a * _power_of_two(a, b, bits - 1))
+
+
+def _right_shift(a: Any, b: Any) -> Array:
+    most = 8 * a.dtype.itemsize - 1 - (a.dtype.kind == "i")  # beyond it nothing but the sign is left
+    sign = np.where(a < 0, -1, 0).astype(a.dtype)
+    return np.where((b < 0) | (b > most), sign, np.floor_divide(a, _power_of_two(a, b, most)))
+
+
+def _power_of_two(a: Any, b: Any, most: int) -> Any:
+    powers = np.left_shift(np.ones(most + 1, a.dtype), np.arange(most + 1, dtype=a.dtype))
+    return np.take(a.graph.constant(powers), np.clip(b, 0, most).astype(np.int64))
 
 
 def _skipping_nan(choose: np.ufunc, a: Any, b: Any) -> Any:
@@ -77,10 +121,30 @@ def _trunc(x: Array) -> Array:
     return np.sign(x) * np.floor(np.abs(x)) if x.dtype.kind == "f" else x.copy()
 
 
+def _is_negative(x: Array) -> Array:
+    """The sign bit of numbers; that of 0 is the sign of its reciprocal."""
+    return (x < 0.0) | (1.0 / x < 0.0)
+
+
 def _arctan2(y: Array, x: Array) -> Array:
-    angle = np.arctan(y / np.where(x == 0.0, 1.0, x))
-    turned = np.where(y < 0.0, angle - math.pi, angle + math.pi)
-    return np.where(x == 0.0, np.sign(y) * (math.pi / 2), np.where(x < 0.0, turned, angle))
+    height, width = np.abs(y), np.abs(x)
+    share = np.where(height == width, (height != 0.0).astype(x.dtype), height / width)  # infinite ones, too
+    angle = np.arctan(share)
+    angle = np.where(_is_negative(x), math.pi - angle, angle)
+    return np.where(_is_negative(y), -angle, angle)
+
+
+def _hypot(a: Array, b: Array) -> Array:
+    """Without overflow; infinite where one is, whatever the other."""
+    largest = np.maximum(np.abs(a), np.abs(b))
+    scale = np.where((largest == 0.0) | np.isinf(largest), 1.0, largest)
+    found = np.sqrt((a / scale) ** 2 + (b / scale) ** 2) * scale
+    return np.where(np.isinf(a) | np.isinf(b), np.inf, found)
+
+
+def _distance(a: Array, b: Array) -> Array:
+    """How much two numbers differ: infinite ones that are equal do not."""
+    return np.where(a == b, 0.0, -np.abs(a - b))
 
 
 def _asked(op: str) -> Formula:
@@ -163,28 +227,26 @@ UFUNCS: dict[Any, Row] = {
     np.arctan2: Row(
         _arctan2, lambda g, a, b, y: g * b / (a * a + b * b), lambda g, a, b, y: -g * a / (a * a + b * b)
     ),
-    np.hypot: Row(
-        lambda a, b: np.sqrt(a * a + b * b), lambda g, a, b, y: g * a / y, lambda g, a, b, y: g * b / y
-    ),
+    np.hypot: Row(_hypot, lambda g, a, b, y: g * a / y, lambda g, a, b, y: g * b / y),
     np.logaddexp: Row(
-        lambda a, b: np.maximum(a, b) + np.log1p(np.exp(-np.abs(a - b))),
+        lambda a, b: np.maximum(a, b) + np.log1p(np.exp(_distance(a, b))),
         lambda g, a, b, y: g * np.exp(a - y),
         lambda g, a, b, y: g * np.exp(b - y),
     ),
     np.logaddexp2: Row(
-        lambda a, b: np.maximum(a, b) + np.log2(1.0 + np.exp2(-np.abs(a - b))),
+        lambda a, b: np.maximum(a, b) + np.log2(1.0 + np.exp2(_distance(a, b))),
         lambda g, a, b, y: g * np.exp2(a - y),
         lambda g, a, b, y: g * np.exp2(b - y),
     ),
     np.fmod: Row(_fmod, lambda g, a, b, y: g, lambda g, a, b, y: -g * np.trunc(a / b)),
     np.remainder: Row(_remainder, lambda g, a, b, y: g, lambda g, a, b, y: -g * np.floor(a / b)),
     np.copysign: Row(
-        lambda a, b: np.where(b < 0.0, -np.abs(a), np.abs(a)),
+        lambda a, b: np.where(_is_negative(b), -np.abs(a), np.abs(a)),
         lambda g, a, b, y: g * np.sign(a) * np.copysign(1, b),
         lambda g, a, b, y: g * 0,
     ),
     np.heaviside: Row(
-        lambda x, h0: np.where(x == 0.0, h0, (x > 0.0).astype(x.dtype)),
+        lambda x, h0: np.where(x == 0.0, h0, np.where(np.isnan(x), x, (x > 0.0).astype(x.dtype))),
         lambda g, a, b, y: g * 0,
         lambda g, a, b, y: g * (a == 0),
     ),
@@ -201,7 +263,9 @@ UFUNCS: dict[Any, Row] = {
     np.rint: Row("Round"),
     np.trunc: Row(_trunc),
     np.floor_divide: Row(_floor_divide),
-    np.signbit: Row(None),
+    np.signbit: Row(_is_negative),
+    np.left_shift: Row(_left_shift),
+    np.right_shift: Row(_right_shift),
     np.spacing: Row(None),
     np.isnan: Row(_asked("IsNaN")),
     np.isinf: Row(_asked("IsInf")),
@@ -243,8 +307,9 @@ def _divmod(x: ArrayLike, y: ArrayLike) -> Any:
 
 @ONNX.composed(np.modf)
 def _onnx_modf(x: Array) -> tuple[Array, Array]:
+    x = x if x.dtype.kind == "f" else x.astype(np.modf.resolve_dtypes((x.dtype, None, None))[0])
     whole = np.trunc(x)
-    return x - whole, whole
+    return np.where(np.isinf(x), 0.0, x - whole), whole
 
 
 @GRAD.rule(np.modf)

@@ -327,3 +327,16 @@ def test_reductions_of_nothing() -> None:
         found(np.ones((4, 2)))
         with pytest.raises(ValueError, match="zero-size array"):
             found(np.ones((0, 2)))
+
+
+def test_nan_is_the_largest_and_the_smallest() -> None:
+    x = np.random.default_rng(0).normal(size=(9, 8)).astype(np.float32)
+    x[0, 1:4] = x[3, 7] = x[5] = np.nan
+    x[0, 0], x[2, 2], x[6] = np.inf, -np.inf, np.inf
+    for axis in (None, 0, 1):
+        for function in (np.max, np.min, np.ptp, np.argmax, np.argmin, np.median):
+            with np.errstate(all="ignore"):
+                want = function(x[:6], axis)
+                got = lite.jit(lambda x, f=function, axis=axis: f(x, axis), threads=1)(x[:6])
+            np.testing.assert_array_equal(got, want, f"{function.__name__}, {axis}")
+    check_graph(lambda x: (np.maximum.accumulate(x, 1), np.max(x, 1, initial=0, keepdims=True)), x)

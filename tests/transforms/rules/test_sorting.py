@@ -57,6 +57,15 @@ def test_nan_is_sorted_to_the_end() -> None:
     got = grad_of(lambda x: np.sort(x)[:2], [2.0, np.nan, 1.0])
     np.testing.assert_array_equal(got, [1, 0, 1])
 
+    x = np.random.default_rng(0).normal(size=(9, 8)).astype(np.float32)
+    x[::2, 3] = x[1, ::3] = np.nan
+    x[4, 4], x[5, 1] = np.inf, -np.inf
+    check_graph(lambda x: (np.sort(x, 0), np.argsort(x, 0), np.argsort(x, 1)), x)
+    check_graph(lambda x: np.sort(np.partition(x, 3, -1)[:, :4]), x)
+    for side in ("left", "right"):
+        check_graph(lambda x, side=side: np.searchsorted(np.sort(x[0]), x, side), x)
+    check_graph(lambda x: np.digitize(x, [-1.0, 0.0]), x)
+
 
 VMAP_CASES: list[Case] = [
     ("sort method", written(lambda x: x.sort(0)), (f(5, 2),)),

@@ -11,6 +11,7 @@ from helpers.graphs import check as check_graph
 from helpers.graphs import numbers
 from helpers.vmap_cases import f, for_each
 
+import lite
 from lite._transforms.rules.ufuncs import UFUNCS
 
 DIFFERENTIABLE = [ufunc for ufunc, row in UFUNCS.items() if row.derivatives]
@@ -72,7 +73,7 @@ DOMAINS = {
 }
 ONE = [ufunc for ufunc in OPERATORS if ufunc.nin == 1 and ufunc is not np.invert]
 TWO = [ufunc for ufunc in OPERATORS if ufunc.nin == 2]
-OF_INTEGERS = (np.bitwise_and, np.bitwise_or, np.bitwise_xor)
+OF_INTEGERS = (np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift)
 
 
 def test_of_one_array() -> None:
@@ -104,3 +105,36 @@ def test_ends_of_the_range() -> None:
     x = np.float32([np.inf, -np.inf, np.nan, 0, -1])
     of_one = (np.isnan, np.isinf, np.isfinite, np.log1p, np.expm1, np.sign)
     check_graph(lambda x: (*(ufunc(x) for ufunc in of_one), np.maximum(x, 0)), x)
+
+
+def test_of_infinite_numbers_and_nan() -> None:
+    x = np.float32([np.nan, np.inf, -np.inf, 0, -0.0, 1, -1, 2.5, -0.1, 3e30])
+    a, b = (grid.ravel() for grid in np.meshgrid(x, x))
+    of_two = (
+        *(np.floor_divide, np.remainder, np.hypot, np.logaddexp, np.logaddexp2, np.arctan2, np.copysign),
+        np.heaviside,
+    )
+    for name, ufunc in [(ufunc.__name__, ufunc) for ufunc in of_two]:
+        with np.errstate(all="ignore"):
+            want, got = ufunc(a, b), lite.jit(ufunc, threads=1)(a, b)
+        np.testing.assert_allclose(got, want, rtol=1e-5, err_msg=name)
+    check_graph(lambda x: (*np.modf(x), np.signbit(x)), x)
+    assert lite.jit(np.floor_divide, threads=1)(np.float64([1.0]), np.float64([0.1])) == 9  # not floor(a / b)
+
+
+def test_divisors_of_whole_numbers_that_are_0() -> None:
+    x = np.int32([0, 1, -1, 2, -7, 63, np.iinfo(np.int32).min])
+    a, b = (grid.ravel() for grid in np.meshgrid(x, np.int32([0, -1, 1, 2])))
+    of_two = (np.floor_divide, np.remainder, np.fmod)
+    with np.errstate(all="ignore"):
+        want = [ufunc(a, b) for ufunc in of_two]
+    got = lite.jit(lambda a, b: [ufunc(a, b) for ufunc in of_two], threads=1)(a, b)
+    np.testing.assert_array_equal(got, want)
+
+
+def test_shifts_by_any_number() -> None:
+    for dtype in (np.int32, np.int64, np.uint8):
+        x = np.array([0, 1, 77, np.iinfo(dtype).max, np.iinfo(dtype).min], dtype)
+        a, b = (grid.ravel() for grid in np.meshgrid(x, np.arange(66, dtype=dtype)))
+        for ufunc in (np.left_shift, np.right_shift):
+            np.testing.assert_array_equal(lite.jit(ufunc, threads=1)(a, b), ufunc(a, b), str(dtype))
