@@ -134,10 +134,15 @@ def round_capacity(needed: int, wished: int, context_length: int | None) -> int:
     return max(needed, min(rounded, context_length)) if context_length else rounded
 
 
-def pad_right(ids: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Stack token rows, filled with 0 on the right; returns (ids (n, S), real tokens of each (n,))."""
+def pad_right(
+    ids: Sequence[NDArray[np.int64]], width: int = 0
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Stack token rows, filled with 0 on the right; returns (ids (n, S), real tokens of each (n,)).
+
+    S is the longest row's length, or `width` if that is more.
+    """
     counts = np.array([len(row) for row in ids], np.int64)
-    out = np.zeros((len(ids), int(counts.max())), np.int64)
+    out = np.zeros((len(ids), max(int(counts.max()), width)), np.int64)
     for i, row in enumerate(ids):
         out[i, : len(row)] = row
     return out, counts

@@ -20,7 +20,7 @@ from lite.models.graph.tensors import ELEMENT_TYPES
 
 
 def row_inputs(
-    spec: GraphSpec, inputs: Sequence[Value], rows: Sequence[NDArray[np.int64]]
+    spec: GraphSpec, inputs: Sequence[Value], rows: Sequence[NDArray[np.int64]], width: int = 0
 ) -> dict[str, NDArray[Any]]:
     """The inputs of a run that reads rows from their first token on, by name.
 
@@ -28,8 +28,9 @@ def row_inputs(
         spec: the graph's convention.
         inputs: those of the graph as it is in its file, which may lack some that `spec` has.
         rows: token ids (L_i,), at least one each.
+        width: tokens of each row, filler included; by default those of the longest.
     """
-    ids, lengths = pad_right(rows)
+    ids, lengths = pad_right(rows, width)
     count, steps = ids.shape
     columns = np.arange(steps)
     mask = (columns < lengths[:, None]).astype(np.int64)

@@ -29,6 +29,20 @@ class _Piece(NamedTuple):
     first: int
 
 
+class LaidOut(NamedTuple):
+    """Rows of tokens as arrays, which one run reads.
+
+    Attributes:
+        inputs: of the graph, by name.
+        targets: the token that follows each, int64 (n, S).
+        mask: which of these are wanted, bool (n, S).
+    """
+
+    inputs: dict[str, NDArray[Any]]
+    targets: NDArray[np.int64]
+    mask: NDArray[np.bool_]
+
+
 class TokenLogProbs(Module):
     """The log-prob of each token of rows, given those before it, as a function of the graph's weights.
 
@@ -82,6 +96,37 @@ class TokenLogProbs(Module):
         """
         return self._of_runs(self._log_probs, rows, wanted, temperatures, supports)
 
+    def lay_out(
+        self, rows: Sequence[NDArray[np.int64]], wanted: Sequence[NDArray[np.bool_]] | None, width: int
+    ) -> LaidOut:
+        """Rows as arrays of `width` targets each, for `of_laid_out`.
+
+        Args:
+            rows: token ids, int64 (L_i,) each; a row may be empty.
+            wanted: as of `forward`.
+            width: at least the length of the longest row less 1.
+
+        Raises:
+            NotImplementedError: no single run of the graph gives the log-probs of all tokens.
+        """
+        if self._spec.last_logits_only or (self._spec.one_row and len(rows) > 1):
+            raise NotImplementedError("the graph gives the logits of one token, or reads one row, at a time.")
+        if any(width > limit for _, limit in self._spec.limits):
+            raise NotImplementedError(f"the graph computes otherwise beyond some of {width} tokens.")
+        targets = np.zeros((len(rows), width), np.int64)
+        mask = np.zeros(targets.shape, np.bool_)
+        for i, row in enumerate(rows):
+            following = row[1:]
+            targets[i, : len(following)] = following
+            mask[i, : len(following)] = True if wanted is None else wanted[i][1:]
+        read = [row[:-1] if len(row) > 1 else np.zeros(1, np.int64) for row in rows]
+        return LaidOut(row_inputs(self._spec, self._inputs, read, width), targets, mask)
+
+    def of_laid_out(self, given: LaidOut, temperature: float) -> Any:
+        """Log-probs float32 (n, S) of the targets, 0 where they are not wanted; the arrays may be traced."""
+        run_once = again_on_the_way_back(self._log_probs) if self.checkpoint else self._log_probs
+        return run_once(given.inputs, given.targets, given.mask, temperature, None)
+
     def logits(self, rows: Sequence[NDArray[np.int64]]) -> tuple[Any, list[NDArray[np.int64]]]:
         """The logits of the distribution that each token was drawn from.
 
@@ -119,8 +164,9 @@ class TokenLogProbs(Module):
                     kept.append((line, columns, supports[piece.row], at))
             warmth = 1.0 if temperatures is None else temperatures[run[0].row]
             ids = [rows[piece.row][: piece.stop] for piece in run]
+            inputs = row_inputs(self._spec, self._inputs, ids)
             run_once = again_on_the_way_back(compute) if self.checkpoint else compute
-            values = run_once(ids, targets, mask, warmth, recorded(targets.shape, kept))
+            values = run_once(inputs, targets, mask, warmth, recorded(targets.shape, kept))
             found.append(values.reshape(-1, *values.shape[2:]))
             count += targets.size
         none = np.zeros((1, *(found[0].shape[1:] if found else ())), np.float32)
@@ -173,7 +219,7 @@ class TokenLogProbs(Module):
 
     def _log_probs(
         self,
-        ids: list[NDArray[np.int64]],
+        inputs: dict[str, Any],
         targets: NDArray[np.int64],
         mask: NDArray[np.bool_],
         warmth: float,
@@ -182,34 +228,34 @@ class TokenLogProbs(Module):
         """Log-probs (n, S) of the targets, 0 where the mask is False."""
         layer = self._layer
         if layer is None:
-            logits = self._logits(ids, targets, mask, warmth, kept)
+            logits = self._logits(inputs, targets, mask, warmth, kept)
             if kept is not None:
                 return kept.log_probs_of_logits(logits, targets, mask, warmth)
             log_probs = functional.log_softmax(logits if warmth == 1 else logits / np.float32(warmth), -1)
             chosen = np.take_along_axis(log_probs, targets[..., None], -1)[..., 0]
             return np.where(mask, chosen, np.float32(0))
-        hidden, weight, bias = self._hidden(ids, targets, layer)
+        hidden, weight, bias = self._hidden(inputs, targets, layer)
         if kept is not None:
             return kept.log_probs(hidden, weight, bias, targets, mask, warmth / layer.scale)
         return functional.linear_log_probs(
             hidden, weight, targets, bias, mask=mask, temperature=warmth / layer.scale
         )
 
-    def _logits(self, ids: list[NDArray[np.int64]], targets: NDArray[np.int64], *_: Any) -> Any:
+    def _logits(self, inputs: dict[str, Any], targets: NDArray[np.int64], *_: Any) -> Any:
         """Logits (n, S, V), without temperature."""
         layer = self._layer
         if layer is None:
-            found = self.graph(**row_inputs(self._spec, self._inputs, ids))
+            found = self.graph(**inputs)
             return found.astype(np.float32, copy=False)
-        hidden, weight, bias = self._hidden(ids, targets, layer)
+        hidden, weight, bias = self._hidden(inputs, targets, layer)
         weight = weight if hasattr(weight, "dtype") else weight.rows(0, weight.shape[0])
         logits = np.matmul(hidden, weight.swapaxes(0, 1))
         logits = logits if bias is None else logits + bias
         return logits if layer.scale == 1 else logits * np.float32(layer.scale)
 
-    def _hidden(self, ids: list[NDArray[np.int64]], targets: NDArray[np.int64], layer: OutputLayer) -> Any:
+    def _hidden(self, inputs: dict[str, Any], targets: NDArray[np.int64], layer: OutputLayer) -> Any:
         """Hidden states (n, S, D), the matrix (V, D) that makes logits of them, and its bias."""
-        found = self.graph(**row_inputs(self._spec, self._inputs, ids))
+        found = self.graph(**inputs)
         hidden, *others = found if isinstance(found, tuple) else (found,)
         weight: Any = others.pop(0) if isinstance(layer.weight, str) else layer.weight
         if not layer.by_token:

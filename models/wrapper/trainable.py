@@ -15,7 +15,7 @@ from lite import NestedKey, TensorDict, TensorDictBase
 from lite._arrays.public import belong_to
 from lite.models.decoder.decoder import OnnxDecoder
 from lite.models.decoder.new_weights import same_in_other
-from lite.models.learning.token_log_probs import TokenLogProbs, token_log_probs_of
+from lite.models.learning.token_log_probs import LaidOut, TokenLogProbs, token_log_probs_of
 from lite.models.text.data import LogProbs
 from lite.models.text.rows import TokenRows
 from lite.models.wrapper.distributions import DistributionMethods
@@ -103,19 +103,84 @@ class TrainablePolicy(DistributionMethods):
         layout = Layout(shape, judge.options.pad_output)
         inputs, options = judge._read(tensordict), judge.options
         written = scored_entries(inputs, options, layout)
-        wanted = None
-        if kwargs.get("assistant_only", self.assistant_only):
-            if inputs.assistant_mask is None:
-                raise ValueError(
-                    "assistant_only needs the assistant mask, and nobody can tell what assistants said: in "
-                    f"{options.input_mode} mode it is read at {(options.masks_key, 'all_assistant_mask')!r}"
-                )
-            wanted = inputs.assistant_mask
+        wanted = self._wanted(inputs, kwargs.get("assistant_only"))
         sampled = {**(options.score_kwargs or {}), **kwargs}
         temperatures, supports = read_sampled(tensordict, sampled, options, inputs.rows)
         log_probs = self._log_probs(inputs.rows, wanted, temperatures, supports)
         written[options.log_probs_key] = layout.make(LogProbs, full=(log_probs, inputs.rows.mask))
         return write(target, written, replaced=self.out_keys, keys=self.out_keys, owned=owned)
+
+    def lay_out(
+        self, tensordict: Any, *, width: int | None = None, assistant_only: bool | None = None
+    ) -> TensorDictBase:
+        """The arrays that `token_log_probs` computes from: a step of `lite.jit` takes them, and no texts.
+
+        Args:
+            tensordict: as of `forward`; its elements are rows.
+            width: tokens of each row beside its first, filler included, so that batches of texts of other
+                lengths have one graph; by default those of the longest.
+            assistant_only: as of `forward`.
+
+        Returns:
+            A TensorDict of no batch size: "targets", the tokens that follow each, int64 (rows, width);
+            "mask", which of them get log-probs, bool; "inputs", those of the model's graph by name.
+
+        Raises:
+            ValueError: a row is longer, or there is none; as `forward`.
+            NotImplementedError: no single run of the model's graph gives the log-probs of all tokens.
+        """
+        inputs = self._read(tensordict)
+        rows, wanted = inputs.rows, self._wanted(inputs, assistant_only)
+        ids = self._ids(rows, list(range(len(rows.ids))))
+        if not ids:
+            raise ValueError("there are no rows to lay out.")
+        longest = max(2, *map(len, ids)) - 1
+        if width is not None and width < longest:
+            raise ValueError(f"width must be at least {longest}, the longest row's less 1, got {width}.")
+        chosen = None if wanted is None else [row[mask] for row, mask in zip(wanted, rows.mask, strict=True)]
+        found = self.model.lay_out(ids, chosen, width or longest)
+        return TensorDict(inputs=TensorDict(found.inputs), targets=found.targets, mask=found.mask)
+
+    def token_log_probs(self, laid_out: Any, *, temperature: float = 1.0) -> Any:
+        """The log-probs of tokens that are laid out, as functions of arrays alone: `lite.jit` traces this.
+
+        Args:
+            laid_out: of `lay_out`.
+            temperature: which divides the logits.
+
+        Returns:
+            Float32 (rows, width), 0 where "mask" is False.
+
+        Example:
+            >>> from lite import TensorDict
+            >>> from lite.models import OnnxWrapper, Text, embedded_model_path
+            >>> policy = OnnxWrapper(embedded_model_path(), input_mode="text").trainable()
+            >>> td = TensorDict(text=Text(full=["2 + 2 = 4", "Hi"], batch_size=[2]), batch_size=[2])
+            >>> policy.token_log_probs(policy.lay_out(td, width=16)).shape
+            (2, 16)
+        """
+        given = laid_out["inputs"]
+        inputs = {name: given[name] for name in given.keys()}  # noqa: SIM118
+        return self.model.of_laid_out(LaidOut(inputs, laid_out["targets"], laid_out["mask"]), temperature)
+
+    def _wanted(self, inputs: Any, assistant_only: bool | None) -> NDArray[np.bool_] | None:
+        """Which tokens get log-probs; None for all."""
+        if not (self.assistant_only if assistant_only is None else assistant_only):
+            return None
+        options = self._wrappers[1].options
+        if inputs.assistant_mask is None:
+            raise ValueError(
+                "assistant_only needs the assistant mask, and nobody can tell what assistants said: in "
+                f"{options.input_mode} mode it is read at {(options.masks_key, 'all_assistant_mask')!r}"
+            )
+        found: NDArray[np.bool_] = inputs.assistant_mask
+        return found
+
+    def _read(self, tensordict: Any) -> Any:
+        """What the judge reads of a TensorDict."""
+        read = self._wrappers[1]._read
+        read.check(tensordict)
+        return read(tensordict)
 
     def _log_probs(
         self,

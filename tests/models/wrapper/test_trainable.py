@@ -13,8 +13,9 @@ from helpers.models.real_models import MODELS
 from helpers.tiers import standing_for_all
 from helpers.waiting import LONG
 
+import lite
 from lite import TensorDict, lazy_stack, optim, value_and_grad
-from lite.data import LLMCollector
+from lite.data import LLMCollector, group_advantages
 from lite.models import ChatHistory, History, OnnxWrapper, Text, Tokens
 from lite.nn.losses import GRPOLoss, grpo_loss
 
@@ -113,6 +114,62 @@ def test_only_what_was_generated() -> None:
     found = wrapper.trainable(assistant_only=True)(out)["log_probs", "full"]
     np.testing.assert_allclose(found[said], out["log_probs", "response"].ravel(), atol=1e-4)
     assert not found[~said].any()
+
+
+def test_rows_that_are_laid_out() -> None:
+    policy, td = wrap("tokens", pad_output=True).trainable(), batch("tokens")
+    found = policy(td)["log_probs", "full"]
+    for width in (None, 9):
+        laid_out = policy.lay_out(td, width=width)
+        got = policy.token_log_probs(laid_out)
+        assert got.shape == laid_out["mask"].shape == laid_out["targets"].shape == (3, width or 5)
+        for i, row in enumerate(rows(td, "tokens", "full")):
+            np.testing.assert_array_equal(laid_out["targets"][i, : len(row) - 1], row[1:])
+            np.testing.assert_allclose(got[i, : len(row) - 1], found[i, -len(row) + 1 :], atol=1e-5)
+            assert not got[i, len(row) - 1 :].any()
+    warm = policy.token_log_probs(policy.lay_out(td), temperature=2.0)
+    np.testing.assert_allclose(warm[2], policy(td, temperature=2.0)["log_probs", "full"][2, 1:], atol=1e-5)
+    with pytest.raises(ValueError, match="width must be at least 5, the longest row's less 1, got 4"):
+        policy.lay_out(td, width=4)
+    with pytest.raises(ValueError, match="no rows"):
+        policy.lay_out(td[:0])
+
+
+def test_a_step_of_grpo_is_a_graph() -> None:
+    """From responses over advantages and a laid-out batch to adapters that the wrapper runs with."""
+    actor = wrap(pad_output=True, seed=0, num_samples=3, generate_kwargs={"max_new_tokens": 5, "top_k": 50})
+    policy = actor.trainable(input_mode="tokens", assistant_only=True, lora=2)
+    adam = optim.Adam(1e-2)
+
+    def update(params: Any, state: Any, given: TensorDict, advantage: Any) -> Any:
+        def objective(params: Any) -> Any:
+            with params.to_module(policy):
+                now = policy.token_log_probs(given)
+            return grpo_loss(now, None, advantage, given["mask"])["loss_objective"]
+
+        loss, grads = value_and_grad(objective)(params)
+        return loss, *adam.update(params, grads, state)
+
+    step = lite.jit(update, donate=("params", "state"), threads=1)
+    prompts = TensorDict(text=Text(prompt=["Hi", "12 + 30 ="], batch_size=[2]), batch_size=[2])
+    params = known = policy.learnt_params().data.clone()
+    state = held = adam.init(params)
+    for _ in range(2):
+        out = actor(prompts).reshape(-1)
+        said = out["masks", "all_assistant_mask"]
+        advantage = group_advantages((out["tokens", "full"] * said).sum(1) % 7.0, np.arange(6) // 3)
+        given = policy.lay_out(out, width=24)
+        want, known, held = update(known, held, given, advantage)
+        loss, params, state = step(params, state, given, advantage)
+        np.testing.assert_allclose(loss, want, rtol=1e-4, atol=1e-6)
+        policy.sync(params)
+        scored = actor.get_new_version(generate=False, input_mode="tokens", inplace=False)(out)
+        now = scored["log_probs", "full"][said]
+        with params.to_module(policy):
+            np.testing.assert_allclose(policy.token_log_probs(given)[given["mask"]], now, atol=1e-4)
+    for key in known.keys(True, True):
+        np.testing.assert_allclose(params[key], known[key], atol=1e-3)
+    assert len(step._kept) == 1
 
 
 def learn(policy: Any, out: TensorDict, steps: int = 3) -> None:
