@@ -105,8 +105,8 @@ class _Joining:
             found.append(Joined(flat, joined, members, shapes, self.inputs[members[0]].dtype))
         if not found:
             return self.traced, ()
-        members = {name for group in found for name in group.inputs}
-        gone = {self.pairs[name] for name in members}
+        parts = {name for group in found for name in group.inputs}
+        gone = {self.pairs[name] for name in parts}
         sizes = {group.input: sum(map(math.prod, group.shapes)) for group in found}
         outputs = [o for o in self.traced.outputs if o[0] not in gone]
         outputs += [(group.output, (sizes[group.input],), group.dtype) for group in found]
@@ -114,7 +114,7 @@ class _Joining:
         used = {name for node in nodes for name in node.reads}
         if self.views:
             found = [replace(one, read=tuple([x for x in one.inputs if x in used])) for one in found]
-        gone = members.difference(*[group.read for group in found])
+        gone = parts.difference(*[group.read for group in found])
         inputs = [x for x in self.traced.inputs if x.name not in gone]
         inputs += [Input(group.input, (sizes[group.input],), group.dtype) for group in found]
         arrays = {k: v for k, v in {**self.traced.arrays, **self.arrays}.items() if k in used}

@@ -330,10 +330,10 @@ def _onnx_reduction(
     wide = graph.cast(x, np.int32) if x.dtype == BOOL else x
     if left_out is None and not _is_given(initial) and _is_empty(x, axis):
         raise ValueError(f"zero-size array to reduction operation {join.__name__} which has no identity")
-    keepdims = options.get("keepdims", False)
-    out: Any = _reduce(graph, op, wide, axis, keepdims)
+    along: Any = {"axis": axis, "keepdims": options.get("keepdims", False)}
+    out: Any = _reduce(graph, op, wide, **along)
     if left_out is None and x.dtype.kind == "f":  # whose operators pass NaN over, or not, as it is placed
-        out = np.where(np.any(np.isnan(x), axis, keepdims=keepdims), np.nan, out)
+        out = np.where(np.any(np.isnan(x), **along), np.nan, out)
     if _is_given(initial):
         out = join(out, graph.operand(initial, out.dtype))
     return graph.cast(out, x.dtype)
@@ -456,7 +456,7 @@ def _onnx_position(
     function: Function, graph: Graph, a: ArrayLike, axis: Any = None, *, keepdims: bool = False
 ) -> GraphArray:
     op = "ArgMax" if function is np.argmax else "ArgMin"
-    x = graph.operand(a)
+    x: Any = graph.operand(a)
     if x.dtype == BOOL:
         x = graph.cast(x, np.int32)
     keep = keepdims is not NOT_GIVEN and bool(keepdims)
@@ -468,8 +468,7 @@ def _onnx_position(
     if x.dtype.kind == "f":  # the first NaN comes before all numbers
         sign = 1 if function is np.argmax else -1
         most = np.finfo(x.dtype).max
-        within = np.clip(x, -most, most)
-        x = np.where(np.isnan(x), sign * np.inf, within)
+        x = np.where(np.isnan(x), sign * np.inf, np.clip(x, -most, most))
     return graph.emit(op, [x], _reduced(x, (axis,), keep), np.int64, axis=axis, keepdims=int(keep))
 
 

@@ -58,7 +58,7 @@ def _onnx_sort(
     return places if function is np.argsort else np.take_along_axis(x, places, axis)
 
 
-def _ascending(graph: Graph, x: GraphArray, axis: int) -> Any:
+def _ascending(graph: Graph, x: Any, axis: int) -> Any:
     """Sorted values and their places; of equal ones TopK takes the first first."""
     outputs = [(x.shape, x.dtype), (x.shape, INT64)]
     inputs = [x, graph.size_array(x.shape[axis])]
