@@ -14,7 +14,7 @@ from lite._arrays.settings import settings_now
 from lite._transforms.grad.running import state
 from lite._transforms.jit.arguments import Argument, remember
 from lite._transforms.jit.bound import Bound, is_object_type, object_key
-from lite._transforms.jit.named import Named, parameters
+from lite._transforms.jit.named import Named, accepted, checked_names, named_axes, parameters
 from lite._transforms.jit.runner import Runner
 from lite._transforms.jit.saved import Lowered, no_state
 from lite._transforms.jit.saved_state import in_file
@@ -111,9 +111,10 @@ class JitFunction:
         functools.update_wrapper(self, fn, updated=())
         self.__name__ = getattr(fn, "__name__", type(fn).__name__)
         self._names = parameters(fn)
-        self._static = _checked(static_argnames, self._names, "static_argnames")
-        self._donated = _checked(donate, self._names, "donate")
-        self._axes = None if dynamic_axes is None else _named_axes(dynamic_axes, self._names)
+        known = accepted(fn)
+        self._static = checked_names(static_argnames, known, "static_argnames")
+        self._donated = checked_names(donate, known, "donate")
+        self._axes = None if dynamic_axes is None else named_axes(dynamic_axes, known)
         self._options = {"providers": providers, "threads": threads}
         self._fallback = fallback
         self._warned = False
@@ -121,7 +122,8 @@ class JitFunction:
         self._named: Named  # what the function takes from elsewhere
         self._is_current = False  # whether that is known
         self._stateful: tuple[Stateful, JitFunction] | None = None  # of a function that changes such objects
-        self._last: tuple[Runner, list[Argument]] | None = None
+        # Of the last call: the graph, the arguments, and the names of those that came by name.
+        self._last: tuple[Runner, list[Argument], tuple[str, ...]] | None = None
         self._lock = threading.RLock()
         self._with: OrderedDict[Any, JitFunction] = OrderedDict()  # the function with objects among arguments
         self._with_last: JitFunction | None = None
@@ -149,7 +151,7 @@ class JitFunction:
             like = self._like(plan, (*args, *kwargs.values()), leaves, nodes)
             if like is not None:
                 if self._donated:
-                    self._last = (plan.runner, like)
+                    self._last = plan.runner, like, plan.names
                 return plan.runner.run(leaves, nodes, like)
         given = self._given(args, kwargs)
         for argument in given:
@@ -166,7 +168,7 @@ class JitFunction:
             return self.fn(*args, **kwargs)
         self._named.settle()
         if self._donated:
-            self._last = (runner, given)
+            self._last = runner, given, tuple(kwargs)
         for argument in given:
             if not argument.donated:
                 argument.note()
@@ -320,7 +322,7 @@ class JitFunction:
                 runner = self._runner(given, names)
             except Restart:
                 continue
-            self._last = runner, given
+            self._last = runner, given, names
             return runner, given
 
     @property
@@ -338,8 +340,12 @@ class JitFunction:
             return self._stateful[1].state
         if self._last is None or not self._donated:
             raise no_state(self.__name__)
-        runner, given = self._last
-        return runner.state(self._names, given[: len(self._names)])
+        runner, given, keywords = self._last
+        return runner.state([*self._named_places(len(given) - len(keywords)), *keywords], given)
+
+    def _named_places(self, count: int) -> list[str]:
+        """Names of arguments that come by their place."""
+        return [self._names[i] if i < len(self._names) else f"args[{i}]" for i in range(count)]
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The graph for some arguments, which are not changed: to look at, or to be saved as a file.
@@ -356,8 +362,7 @@ class JitFunction:
         inner, args, kwargs = self._with_objects(args, kwargs)
         if inner is not self:
             return inner.lower(*args, **kwargs)
-        names = [self._names[i] if i < len(self._names) else f"args[{i}]" for i in range(len(args))]
-        names += kwargs
+        names = [*self._named_places(len(args)), *kwargs]
         found = self._with_state()
         if found is None:
             given = self._given(args, kwargs)
@@ -573,30 +578,3 @@ def _pairs(program: Program, flat: Flattener, held: int) -> dict[int, str]:
         if name is not None and known[name] == form and 0 not in form[0]:
             pairs[i] = name
     return pairs
-
-
-def _named_axes(given: Mapping[str, Any], names: list[str]) -> dict[str, dict[int, str]]:
-    """The names of axes by argument.
-
-    Raises:
-        ValueError: there is no such argument, or an axis or a name is none.
-    """
-    unknown = sorted(set(given) - set(names)) if names else []
-    if unknown:
-        raise ValueError(f"dynamic_axes has {unknown}, the function has the parameters {names}.")
-    found = {name: dict(axes) for name, axes in given.items()}
-    for name, axes in found.items():
-        for axis, label in axes.items():
-            if not isinstance(axis, int) or axis < 0 or not isinstance(label, str) or not label:
-                raise ValueError(
-                    f"dynamic_axes[{name!r}] must name axes from 0 on, got {{{axis!r}: {label!r}}}."
-                )
-    return found
-
-
-def _checked(given: str | Sequence[str], names: list[str], argument: str) -> frozenset[str]:
-    found = frozenset([given] if isinstance(given, str) else given)
-    unknown = sorted(found - set(names)) if names else []
-    if unknown:
-        raise ValueError(f"{argument} has {unknown}, the function has the parameters {names}.")
-    return found

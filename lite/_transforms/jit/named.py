@@ -7,7 +7,7 @@ import functools
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -376,6 +376,15 @@ def _parts(modules: list[Any], attributes: set[str], with_buffers: bool) -> list
 _KEPT = _PLAIN | {tuple, types.FunctionType, np.ndarray}
 
 
+def accepted(fn: Callable[..., Any]) -> list[str]:
+    """Names of all parameters of a function; none if it takes any name."""
+    try:
+        found = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [] if any(x.kind in (x.VAR_POSITIONAL, x.VAR_KEYWORD) for x in found) else [x.name for x in found]
+
+
 def parameters(fn: Callable[..., Any]) -> list[str]:
     """Names of the positional parameters of a function."""
     try:
@@ -383,3 +392,31 @@ def parameters(fn: Callable[..., Any]) -> list[str]:
     except (TypeError, ValueError):
         return []
     return [x.name for x in found if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
+
+
+def named_axes(given: Mapping[str, Any], names: list[str]) -> dict[str, dict[int, str]]:
+    """The names of axes by argument.
+
+    Raises:
+        ValueError: there is no such argument, or an axis or a name is none.
+    """
+    unknown = sorted(set(given) - set(names)) if names else []
+    if unknown:
+        raise ValueError(f"dynamic_axes has {unknown}, the function has the parameters {names}.")
+    found = {name: dict(axes) for name, axes in given.items()}
+    for name, axes in found.items():
+        for axis, label in axes.items():
+            if not isinstance(axis, int) or axis < 0 or not isinstance(label, str) or not label:
+                raise ValueError(
+                    f"dynamic_axes[{name!r}] must name axes from 0 on, got {{{axis!r}: {label!r}}}."
+                )
+    return found
+
+
+def checked_names(given: str | Sequence[str], names: list[str], argument: str) -> frozenset[str]:
+    """Names that an argument of `jit` has; ValueError if the function has not."""
+    found = frozenset([given] if isinstance(given, str) else given)
+    unknown = sorted(found - set(names)) if names else []
+    if unknown:
+        raise ValueError(f"{argument} has {unknown}, the function has the parameters {names}.")
+    return found

@@ -528,3 +528,21 @@ def test_types_without_a_kernel_are_refused_with_the_line() -> None:
         lite.jit(chosen)(x)
     with pytest.warns(UserWarning, match="chosen runs without a graph"):
         np.testing.assert_array_equal(lite.jit(chosen, fallback=True)(x), [0, 2, 3])
+
+
+def test_arguments_by_name() -> None:
+    def update(a: TensorDict, b: TensorDict, x: Any, *, twice: bool = False) -> Any:
+        return a + x.sum(), b * (2 if twice else 1)
+
+    step = lite.jit(update, donate=("a", "b"), static_argnames="twice", threads=1)
+    a, b = TensorDict(p=np.zeros(2)), TensorDict(q=np.ones(2))
+    for _ in range(2):
+        a, b = step(b=b, a=a, x=np.ones(3), twice=True)
+    a, b = step(a, x=np.ones(3), b=b)
+    np.testing.assert_array_equal(step.state["a", "p"], [9, 9])
+    np.testing.assert_array_equal(step.state["b", "q"], [4, 4])
+    assert lite.jit(lambda **given: given["x"] * given["n"], static_argnames="n")(x=np.ones(1), n=3) == 3
+    with pytest.raises(
+        ValueError, match=r"static_argnames has \['once'\], the function has the parameters \['a'"
+    ):
+        lite.jit(update, static_argnames="once")

@@ -312,7 +312,7 @@ def test_means_of_arrays_of_any_length_are_one_graph(axis: Any) -> None:
 
 def test_reductions_of_nothing() -> None:
     pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-    for name in ("mean", "var", "std", "sum", "prod"):
+    for name in ("mean", "var", "std", "sum", "prod", "any", "all"):
         for axis in (None, 0, 1):
             function = functools.partial(getattr(np, name), axis=axis)
             found = lite.jit(lambda x, function=function: function(x), threads=1)
@@ -323,6 +323,8 @@ def test_reductions_of_nothing() -> None:
                     np.testing.assert_array_equal(found(x), function(x), strict=True)
             assert len(found._kept) == 2
     for name in ("max", "min"):
+        initial = lite.jit(functools.partial(getattr(np, name), axis=0, initial=7.0), threads=1)
+        np.testing.assert_array_equal(initial(np.ones((0, 2))), [7, 7])
         found = lite.jit(functools.partial(getattr(np, name), axis=0), threads=1)
         found(np.ones((4, 2)))
         with pytest.raises(ValueError, match="zero-size array"):
