@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import lite._transforms.rules  # noqa: F401 - which registers them
-from lite._arrays.types import Function
+from lite._arrays.types import Function, Names, Shape, computed
 from lite._transforms.graphs.array import GraphArray, rules
-from lite._transforms.graphs.graph import graph_of
+from lite._transforms.graphs.graph import BOOL, Graph, graph_of
 from lite._transforms.graphs.indexing import get_index, set_index
 from lite._transforms.graphs.ufuncs import call_ufunc, write
 from lite._transforms.registry import ONNX, NoRule, name_of, without_out
-from lite._tree.collection import TensorCollection
+from lite._tree.batch_ops import BatchOp
+from lite._tree.indexing import normalise, result_names
 
 
 def call_function(func: Function, args: Any, kwargs: Any) -> Any:
@@ -34,11 +37,38 @@ def call_elementwise(x: GraphArray, function: Function, *args: Any) -> Any:
     return ONNX.rules[function](x.graph, *(args or (x,)))
 
 
-def _index_batch(td: TensorCollection, index: Any) -> None:
+class ComputedIndex(BatchOp):
+    """Every entry indexed by something that has arrays of a graph in it."""
+
+    __slots__ = ("alike", "graph", "items")
+    keeps_lock = False
+
+    def __init__(self, graph: Graph, batch_size: Shape, items: tuple[Any, ...]) -> None:
+        self.graph = graph
+        self.items = items if any(item is Ellipsis for item in items) else (*items, Ellipsis)
+        zeros = tuple([np.zeros(x.shape, np.intp) if isinstance(x, GraphArray) else x for x in items])
+        self.alike = normalise(zeros, batch_size)
+        rows = np.broadcast_to(graph.operand(False), batch_size)
+        super().__init__(len(batch_size), rows[items].shape)
+
+    def array(self, value: object) -> Any:
+        found: Any = computed(value)
+        return (self.graph.operand(found) if isinstance(found, np.ndarray) else found)[self.items]
+
+    def names(self, names: list[str | None]) -> Names:
+        return result_names(self.alike, names, len(self.shape))
+
+    def on_stack(self, stack: Any) -> Any:
+        return stack.contiguous()._run(self)
+
+
+def _index_batch(td: Any, index: Any) -> Any:
+    """`td[index]`, by integers: by a mask the number of rows would depend on numbers."""
     items = index if isinstance(index, tuple) else (index,)
-    for item in items:
-        if isinstance(item, GraphArray):
-            item.graph.fail("indexes the batch of a TensorDict with an array that is computed")
+    graph = graph_of(items)
+    if any(isinstance(item, GraphArray) and item.dtype == BOOL for item in items):
+        graph.fail("indexes the batch of a TensorDict with a mask that is computed: np.where chooses entries")
+    return td._run(ComputedIndex(graph, td.batch_size, items))
 
 
 def _because(error: NoRule) -> str:

@@ -546,3 +546,22 @@ def test_arguments_by_name() -> None:
         ValueError, match=r"static_argnames has \['once'\], the function has the parameters \['a'"
     ):
         lite.jit(update, static_argnames="once")
+
+
+def test_rows_of_a_tensordict_by_an_array_of_numbers() -> None:
+    def rows(td: TensorDict, order: Any) -> Any:
+        return td[order], td.unsqueeze(0)[:, order[:2]], td[np.argsort(-td["x"][:, 0])]
+
+    jitted = lite.jit(rows, threads=1)
+    for n in (4, 3):
+        td = TensorDict({"x": np.arange(2.0 * n).reshape(n, 2), "b": {"y": np.arange(n)}}, [n], names=["row"])
+        order = np.random.default_rng(n).permutation(n)
+        for got, want in zip(jitted(td, order), rows(td, order), strict=True):
+            assert (got.batch_size, got.names) == (want.batch_size, want.names)
+            np.testing.assert_array_equal(got["x"], want["x"])
+            np.testing.assert_array_equal(got["b", "y"], want["b", "y"])
+    assert len(jitted._kept) == 1
+    pair = lite.lazy_stack([td["b"], td["b"]])
+    np.testing.assert_array_equal(
+        lite.jit(lambda td, i: td[i]["y"], threads=1)(pair, np.array([1])), [[0, 1, 2]]
+    )
