@@ -197,9 +197,17 @@ class GraphArray(NumberlessArray):
         """`td[index]` for a TensorDict and an index that this array is in."""
         return rules.index_batch(td, index)
 
+    @property
+    def flags(self) -> Any:
+        """Those of an array whose memory is in order and its own."""
+        return _FLAGS
+
     def copy(self, order: str = "C") -> GraphArray:
         """The value as a new array, no view."""
         return GraphArray(self.graph, self.name, self._shape, self._dtype)
 
     def __repr__(self) -> str:
         return f"GraphArray({self.name!r}, shape={tuple(map(int, self._shape))}, dtype={self._dtype})"
+
+
+_FLAGS = np.empty((2, 2)).flags

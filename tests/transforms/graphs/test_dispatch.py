@@ -50,6 +50,7 @@ def test_tensordicts_hold_them() -> None:
     summed = (td + 1).sum(dim=0)
     np.testing.assert_equal((type(summed["b", "c"]), summed["b", "c"].shape), (GraphArray, (3,)))
     np.testing.assert_equal(td.reshape(-1, 1)["a"].shape, (211, 1, 3))
+    np.testing.assert_equal(td.contiguous().view(-1, 1)["a"].shape, (211, 1, 3))
     np.testing.assert_equal(td[x[:2].astype(np.int64)]["b", "c"].shape, (2, 3, 3))
     with pytest.raises(NotImplementedError, match="the batch of a TensorDict with a mask that is computed"):
         td[x[:, 0] > 0]
