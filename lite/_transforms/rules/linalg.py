@@ -353,6 +353,8 @@ def _norm(x: Array, ord: Any = None, axis: Any = None, keepdims: bool = False) -
 
 @formula(linalg.vector_norm)
 def _vector_norm(x: Array, /, *, axis: Axes = None, keepdims: bool = False, ord: Any = 2) -> Array:
+    if x.dtype.kind in "iub":
+        x = x.astype(np.float64)
     if ord == 2:
         return np.sqrt(np.sum(x * x, axis, keepdims=keepdims))
     if ord == 0:

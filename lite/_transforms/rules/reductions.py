@@ -381,6 +381,7 @@ def _onnx_var(
     ddof = ddof if correction is NOT_GIVEN else correction
     x = graph.operand(a)
     if where is not True and where is not NOT_GIVEN:
+        x = x if x.dtype.kind == "f" else graph.cast(x, np.float64)
         chosen = graph.expand(graph.operand(where), x.shape)
         count = np.sum(chosen, axis, keepdims=True).astype(x.dtype)
         middle = np.sum(x, axis, keepdims=True, where=chosen) / count if mean is NOT_GIVEN else mean

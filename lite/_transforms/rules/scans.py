@@ -12,7 +12,7 @@ from lite._arrays.types import Array, Axes, DtypeLike, Operand
 from lite._transforms.grad.along import given, wide
 from lite._transforms.grad.tape import holds_traced, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
-from lite._transforms.graphs.graph import Graph
+from lite._transforms.graphs.graph import BOOL, Graph
 from lite._transforms.registry import (
     GRAD,
     ONNX,
@@ -71,6 +71,8 @@ def _onnx_cumprod(graph: Graph, a: ArrayLike, axis: Any = None, dtype: DtypeLike
 def _extremes(reduce: Any, largest: bool) -> Any:
     def rule(graph: Graph, a: ArrayLike, axis: Any = 0, dtype: DtypeLike = None) -> Any:
         x = graph.operand(a)
+        if x.dtype == BOOL:
+            return rule(graph, x.astype(np.int32), axis).astype(BOOL)
         if x.dtype.kind == "f":
             neutral: Any = -np.inf if largest else np.inf
         else:
@@ -133,13 +135,39 @@ def _grad_interp(
     places, points = value_of(x), value_of(xp)
     if points.shape[0] == 1:
         raise NoRule
-    last = len(points) - 1
+    return _between(x, xp, fp, places, points, left, right)
+
+
+def _between(x: Any, xp: Any, fp: Any, places: Any, points: Any, left: Operand, right: Operand) -> Any:
+    """`interp`, where `places` and `points` are the numbers of `x` and `xp`."""
+    last = points.shape[0] - 1
     i = np.clip(np.searchsorted(points, places, "right") - 1, 0, last - 1)
-    x0, x1, f0, f1 = xp[i], xp[i + 1], fp[i], fp[i + 1]
+    x0, x1, f0, f1 = [_taken(given, at) for given in (xp, fp) for at in (i, i + 1)]
     inner = f0 + (f1 - f0) * ((x - x0) / (x1 - x0))
     low = fp[0] if left is None else left
     high = fp[last] if right is None else right
     return np.where(places < points[0], low, np.where(places > points[last], high, inner))
+
+
+def _taken(table: Any, i: Any) -> Any:
+    """`table[i]`, where NumPy would make an ndarray of an index that has no numbers yet."""
+    return i.look_up(table) if type(table) is np.ndarray and type(i) is not np.ndarray else table[i]
+
+
+@ONNX.rule(np.interp)
+def _onnx_interp(
+    graph: Graph,
+    x: ArrayLike,
+    xp: ArrayLike,
+    fp: ArrayLike,
+    left: Operand = None,
+    right: Operand = None,
+    period: Any = None,
+) -> Any:
+    places, points, values = [graph.cast(graph.operand(given), np.float64) for given in (x, xp, fp)]
+    if period is not None or graph.size(points.shape[0]) is not None or points.shape[0] == 1:
+        raise NoRule
+    return _between(places, points, values, places, points, left, right)
 
 
 @VMAP.rule(np.interp)
@@ -216,14 +244,14 @@ def _gradient(f: Array, *varargs: Any, axis: Axes = None, edge_order: int = 1) -
     axes = tuple(range(f.ndim)) if axis is None else normalize_axis_tuple(axis, f.ndim)
     if edge_order not in (1, 2):
         raise ValueError(f"'edge_order' must be 1 or 2, got {edge_order}.")
+    f = f if f.dtype.kind == "f" else f.astype(np.float64)  # differences of small types wrap around
     steps = varargs or (1.0,)
     if len(steps) == 1:
         steps = steps * len(axes)
     if len(steps) != len(axes):
         raise TypeError("invalid number of arguments")
     results = [_derivative(f, step, d, edge_order) for step, d in zip(steps, axes, strict=True)]
-    if f.dtype.kind == "f":
-        results = [found.astype(f.dtype) for found in results]
+    results = [found.astype(f.dtype) for found in results]
     return results[0] if len(axes) == 1 else tuple(results)
 
 

@@ -342,3 +342,9 @@ def test_nan_is_the_largest_and_the_smallest() -> None:
                 got = lite.jit(lambda x, f=function, axis=axis: f(x, axis), threads=1)(x[:6])
             np.testing.assert_array_equal(got, want, f"{function.__name__}, {axis}")
     check_graph(lambda x: (np.maximum.accumulate(x, 1), np.max(x, 1, initial=0, keepdims=True)), x)
+
+
+def test_small_integers_do_not_wrap_around() -> None:
+    x = np.uint8([[200, 3, 7], [90, 255, 0]])
+    check_graph(lambda x: (np.linalg.norm(x), np.linalg.norm(x, 1, 1), np.gradient(x, axis=1)), x)
+    check_graph(lambda x: (np.var(x > 5, where=x > 4), np.nanvar(x > 100)), x)

@@ -14,6 +14,7 @@ from helpers.central_differences import (
     grad_of,
     one_of_each,
 )
+from helpers.graphs import check as check_graph
 from helpers.graphs import check_onnx
 from helpers.vmap_cases import f, for_each, nan, ordered
 
@@ -119,3 +120,21 @@ def test_the_latest_of_equal_extremes_has_the_gradient() -> None:
     with lite.enable_grad():
         td.cummin(0).values["a"].sum().backward()
     np.testing.assert_array_equal(td["a"].grad, [1, 2, 0])
+
+
+def test_interpolation_in_a_graph() -> None:
+    x, places, values = np.array([-1, 0, 0.5, 1, 2, 3, np.nan]), np.array([0.0, 1, 2]), np.array([5.0, 7, 1])
+    for ends in ({}, {"left": -9.0, "right": 4.0}):
+        check_graph(lambda x, ends=ends: np.interp(x, places, values, **ends), x)
+    grads = lite.grad(lambda x, values: np.interp(x, places, values).sum(), argnums=(0, 1))
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+    for got, want in zip(lite.jit(grads, threads=1)(x[:-1], values), grads(x[:-1], values), strict=True):
+        np.testing.assert_allclose(got, want)
+    steps = np.int64([0, 30, 200])
+    check_graph(lambda n: np.interp(n, [0, 100], [1.0, 0.1]), steps)  # as epsilon of a policy
+
+
+def test_running_extremes_of_bools() -> None:
+    check_graph(
+        lambda x: (np.maximum.accumulate(x), np.minimum.accumulate(x)), np.array([False, True, False])
+    )

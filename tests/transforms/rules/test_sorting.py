@@ -99,3 +99,9 @@ def test_places_between_edges() -> None:
     edges = np.float32([-1, 0, 1])
     check_graph(lambda x: (np.searchsorted(edges, x), np.digitize(x, edges)), numbers(5, 3))
     check_graph(lambda x: np.searchsorted(edges, x, side="right"), np.float32([[-1, 0], [1, 2]]))
+
+
+def test_members_and_bools_in_a_graph() -> None:
+    x = np.arange(6).reshape(3, 2)
+    check_graph(lambda x: (np.isin(x, [1, 4, 9]), np.isin(x, [[1], [4]], invert=True)), x)
+    check_graph(lambda x: (np.sort(x % 2 > 0, 0), np.argsort(x % 3 > 0, 0, kind="stable")), x)
