@@ -48,7 +48,7 @@ class ComputedIndex(BatchOp):
         self.items = items if any(item is Ellipsis for item in items) else (*items, Ellipsis)
         zeros = tuple([np.zeros(x.shape, np.intp) if isinstance(x, GraphArray) else x for x in items])
         self.alike = normalise(zeros, batch_size)
-        rows = np.broadcast_to(graph.operand(False), batch_size)
+        rows: Any = np.broadcast_to(graph.operand(False), batch_size)
         super().__init__(len(batch_size), rows[items].shape)
 
     def array(self, value: object) -> Any:
