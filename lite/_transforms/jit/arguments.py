@@ -72,7 +72,7 @@ class Argument:
         self.containers = flat.containers
         others = [leaf for leaf in flat.leaves if type(leaf) is not np.ndarray]
         self.inside = any(isinstance(raw(leaf), HostArray) for leaf in others)
-        self._entries = _known(self.containers) if donated and self.containers else None
+        self._entries = Entries(self.containers) if donated and self.containers else None
 
     def form(self) -> Any:
         """The key that selects the graph, without sizes that may change."""
@@ -112,11 +112,7 @@ class Argument:
 
     def is_unchanged(self) -> bool:
         """Whether the containers of a donated argument hold the entries that they held, by the same keys."""
-        if self._entries is None:
-            return False
-        nodes, views, stacks, before = self._entries
-        now = _entries(nodes, views, stacks)
-        return len(now) == len(before) and all(map(is_, now, before))
+        return self._entries is not None and self._entries.are_unchanged()
 
     def present_leaves(self) -> list[Any]:
         """The leaves, after entries were replaced."""
@@ -127,7 +123,7 @@ class Argument:
 
     def settle(self) -> None:
         """Take the entries of the containers as they are now for those that are known."""
-        self._entries = _known(self.containers)
+        self._entries = Entries(self.containers)
 
 
 _PLAIN = frozenset((float, int, bool, str, type(None)))
@@ -169,23 +165,38 @@ def _is_like(node: Any, like: tuple[Any, ...], leaves: list[Any], nodes: list[An
     return True
 
 
-def _known(containers: list[Any]) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
-    """What `_entries` gets for containers, and what it gives for them as they are now."""
-    nodes = [node for node in containers if node._parts() is None]
-    stacks = [node for node in containers if node._parts() is not None]
-    views = [view for node in nodes for view in (node._data, node._data.values())]
-    return nodes, views, stacks, _entries(nodes, views, stacks)
+class Entries:
+    """The keys and entries of containers, which are kept so that no other object gets the identity of one.
 
-
-def _entries(nodes: list[Any], views: list[Any], stacks: list[Any]) -> list[Any]:
-    """All keys and entries, which are kept alive so that no other object gets the identity of one.
-
-    It runs four times in each step, so without a loop in Python.
+    Args:
+        containers: TensorDicts and lazy stacks.
     """
-    found = [*map(_DATA, nodes), *chain.from_iterable(views)]
-    if stacks:
-        found += chain.from_iterable([node.tensordicts for node in stacks])
-    return found
+
+    __slots__ = ("_before", "_data", "_held", "_nodes", "_stacks", "_views")
+
+    def __init__(self, containers: list[Any]) -> None:
+        self._nodes = [node for node in containers if node._parts() is None]
+        self._stacks = [(node, list(node.tensordicts)) for node in containers if node._parts() is not None]
+        self._data = [node._data for node in self._nodes]
+        self._before = [*map(dict, self._data)]
+        self._views = [data.values() for data in self._data]
+        self._held = [*self._data, *chain.from_iterable(self._views)]
+
+    def are_unchanged(self) -> bool:
+        """Whether the containers hold the same objects by the same keys.
+
+        This runs four times in each step, so without a loop in Python.
+        """
+        now = chain(map(_DATA, self._nodes), chain.from_iterable(self._views))
+        try:  # the second comparison is of keys: entries that are not the same objects end the first
+            if not all(map(is_, now, self._held)) or self._data != self._before:
+                return False
+        except ValueError:  # of arrays whose keys were exchanged
+            return False
+        return not self._stacks or all(
+            len(node.tensordicts) == len(parts) and all(map(is_, node.tensordicts, parts))
+            for node, parts in self._stacks
+        )
 
 
 _DATA = attrgetter("_data")

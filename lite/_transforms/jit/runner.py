@@ -292,7 +292,13 @@ class Runner:
         """The outputs by name."""
         turn = self.turn
         binding = self._bindings[turn]
-        kept = [self._bind(turn, name, leaves[i]) for i, name in self._inputs]
+        kept, staged = [], self._staged[turn]
+        for i, name in self._inputs:
+            value, memory = leaves[i], staged.get(name)
+            if type(value) is np.ndarray and memory is not None and memory.shape == value.shape:
+                np.copyto(memory, value)
+            else:
+                kept.append(self._bind(turn, name, value))
         bound = self._captured[turn]
         for name, holder, is_array in self._holders:
             value = holder if is_array else holder.data
@@ -310,7 +316,6 @@ class Runner:
                 kept.append(self._bind(turn, name, drawn))
         found = self._after[turn].copy()
         copied, new = [], []
-        staged = self._staged[turn]
         for name, shape, dtype, fixed in self._outputs:
             sizes: Any = shape
             if not fixed:
@@ -409,25 +414,28 @@ class Runner:
                     argument.settle()
                     argument.home = None
                     argument.leaves[:] = argument.present_leaves()
-        results = [self._result(k, item, found, containers) for k, item in enumerate(self._items.structures)]
+        results, ready = [], self._ready[self.turn]
+        for k, item in enumerate(self._items.structures):
+            known = ready.get(k)
+            if known is not None and known.is_unchanged():
+                results.append(known.value)
+            elif item == (ARRAY,) and type(one := found[self._items.names[k][0]]) is np.ndarray:
+                results.append(one if one.ndim else one[()])  # as of NumPy's functions
+            else:
+                results.append(self._result(k, item, found, containers))
         return tuple(results) if self._items.several else results[0]
 
     def _result(self, k: int, structure: Structure, found: dict[str, Any], containers: list[Any]) -> Any:
         """One item of the result. TensorDicts of what stays are made once for each of the two turns."""
         if structure[0] == "given":
             return containers[structure[1]]
-        stays = self._items.stay[k]
-        if stays:
-            ready = self._ready[self.turn].get(k)
-            if ready is not None and ready.is_unchanged():
-                return ready.value
         builder = Builder(iter([found[name] for name in self._items.names[k]]), containers)
         value = builder.build(structure)
         if self._gpu and any(is_device_leaf(found[name]) for name in self._items.names[k]):
             for node in builder.containers:  # what was bound to the CPU is on the GPU now
                 if node._parts() is None:
                     node._device = None
-        if stays:
+        if self._items.stay[k]:
             self._ready[self.turn][k] = Argument(value, "", donated=True)
         return value
 

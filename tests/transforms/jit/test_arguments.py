@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+import lite
 from lite import TensorDict, vmap
 from lite._transforms.jit.arguments import Argument, remember
 
@@ -100,3 +102,30 @@ def test_few_are_kept() -> None:
     for argument in arguments:
         remember(seen, argument)
     assert list(seen.values()) == arguments[-16:]
+
+
+def test_entries_that_are_no_longer_the_same_are_seen() -> None:
+    def given() -> TensorDict:
+        return TensorDict(a=np.ones(2), b=np.ones(2), inner=TensorDict(c=np.ones(1)), last=np.zeros(2))
+
+    changes: list[Callable[[Any], Any]] = [
+        lambda td: td.set("a", td["a"].copy()),
+        lambda td: td["inner"].set("c", np.ones(1)),
+        lambda td: td.rename_key_("last", "end"),
+        lambda td: td.update({"a": td["b"], "b": td["a"]}),
+        lambda td: td.set("more", np.ones(2)),
+        lambda td: td.pop("last"),
+        lambda td: td.set("inner", TensorDict(c=td["inner", "c"])),
+    ]
+    for number, change in enumerate(changes):
+        td = given()
+        argument = Argument(td, "td", donated=True)
+        td["a"][0] = 5.0  # the same array
+        assert argument.is_unchanged()
+        change(td)
+        assert not argument.is_unchanged(), number
+    parts = [given(), given()]
+    stack = Argument(lite.lazy_stack(parts), "td", donated=True)
+    assert stack.is_unchanged()
+    stack.value.append(given())
+    assert not stack.is_unchanged()
