@@ -123,6 +123,7 @@ CASES: list[Case] = [
     Case("Embedding with padding", lambda nn: nn.Embedding(6, 3, padding_idx=-1), (IDS[0],)),
     Case("Embedding with max_norm", lambda nn: nn.Embedding(6, 3, max_norm=0.5, norm_type=1.0), (IDS,)),
     Case("LayerNorm", lambda nn: nn.LayerNorm((5, 3)), ((2, 5, 3),)),
+    Case("LayerNorm without weight", lambda nn: nn.LayerNorm(3, elementwise_affine=False), ((2, 3),)),
     Case("LayerNorm without bias", lambda nn: nn.LayerNorm(3, bias=False), ((3,),)),
     Case("RMSNorm", lambda nn: nn.RMSNorm(3, eps=1e-3), ((2, 5, 3),)),
     Case("RMSNorm of a vector", lambda nn: nn.RMSNorm([3]), ((3,),)),

@@ -104,24 +104,6 @@ def same(function: Any) -> Any:
     return mine
 
 
-class Running:
-    """A module with a buffer that each call assigns anew, for either library."""
-
-    def __new__(cls, lib: Lib) -> Any:
-        class Module(lib.nn.Module):  # type: ignore[misc, name-defined]
-            def __init__(self) -> None:
-                super().__init__()
-                self.scale = lib.nn.Parameter(lib.ones(1))
-                self.register_buffer("steps", lib.array(np.zeros(1, np.int64)))
-                self.register_buffer("scratch", lib.ones(1), persistent=False)
-
-            def forward(self, x: Any) -> Any:
-                self.steps = self.steps + 1
-                return x * self.scale
-
-        return Module()
-
-
 def plain(value: Any) -> Any:
     """Arrays, tensors, TensorDicts and modules' keys as comparable Python values."""
     if isinstance(value, tuple | list):

@@ -10,7 +10,6 @@ from parity.functional import (
     QUIET,
     SIZES,
     TORCH,
-    Running,
     compared,
     fill,
     kind,
@@ -21,8 +20,7 @@ from parity.functional import (
     tree,
 )
 
-import lite
-import lite.nn
+from lite import nn
 
 pytestmark = QUIET
 
@@ -38,17 +36,6 @@ def test_from_module(lib, sizes, bias, shared, lock, as_module, filter_empty):
     params = lib.TD.from_module(module, as_module, lock, False, filter_empty)
     identical = all(leaf is module.get_parameter(".".join(key)) for key, leaf in params.items(True, True))
     return tree(lib, params), identical, type(params).__name__, sorted(params.keys(True), key=str)
-
-
-@compared
-def test_from_module_by_state_dict(lib):
-    module = lib.nn.Sequential(net(lib, [2, 3]), Running(lib))
-    calls = []
-    module[1].register_state_dict_pre_hook(lambda m, prefix, keep: calls.append((prefix, keep)))
-    params = lib.TD.from_module(module, use_state_dict=True)
-    flat = params.flatten_keys(".")
-    shares = flat["1.steps"].__array__().ctypes.data == raw(module[1].steps).ctypes.data
-    return tree(lib, params), calls, sorted(flat.keys()) == sorted(module.state_dict()), shares
 
 
 @compared
@@ -100,18 +87,6 @@ def test_modules_that_differ(options):
     same(sizes)
 
 
-@compared
-def test_expanded(lib):
-    shared = lib.nn.Linear(2, 2)
-    fill(lib, [shared])
-    modules = [lib.nn.Sequential(shared, net(lib, [2, 1])) for _ in range(3)]
-    params = lib.TD.from_modules(*modules, expand_identical=True)
-    weight = params["0", "weight"]
-    strides = weight.strides if lib is LITE else tuple(4 * s for s in weight.stride())
-    same_memory = raw(weight).ctypes.data == raw(shared.weight).ctypes.data
-    return tree(lib, params), strides, same_memory
-
-
 def test_no_modules():
     assert same(lambda lib: lib.TD.from_modules()) == "RuntimeError"
 
@@ -150,18 +125,12 @@ def test_wrong_sizes_of_ensembles():
     )
 
 
-@each_case("name", ["make_functional", "get_functional", "is_functional", "repopulate_module"])
-def test_removed_functions_raise(name):
-    arguments = 2 if name == "repopulate_module" else 1
-    assert same(lambda lib: getattr(lib.tdnn, name)(*[net(lib, [1, 1])] * arguments)) == "RuntimeError"
-
-
 def test_extract_weights_and_buffers_works_here():
     from tensordict.nn.functional_modules import extract_weights_and_buffers
 
     with pytest.raises(RuntimeError, match="removed"):
         extract_weights_and_buffers(net(TORCH, [2, 3]))
-    assert list(lite.nn.extract_weights_and_buffers(net(LITE, [2, 3])).keys()) == ["0"]
+    assert list(nn.extract_weights_and_buffers(net(LITE, [2, 3])).keys()) == ["0"]
 
 
 def numbers(value):
@@ -197,25 +166,6 @@ def test_swaps_restore(lib, sizes, plain, preserve, inplace, with_block):
     return inside, [row[2:] for row in held], names, numbers(module(x)), len(after) == len(before)
 
 
-@settings(max_examples=10)
-@given(SIZES, st.booleans())
-def test_identities_after_the_block(sizes, lock):
-    def program(lib):
-        module = net(lib, sizes)
-        before = dict(module.named_parameters())
-        params = lib.TD.from_module(net(lib, sizes), lock=lock)
-        leaves = dict(params.flatten_keys(".").items())
-        with params.to_module(module) as swap:
-            inside = all(p is leaves[name] for name, p in module.named_parameters())
-            swapped = all(p is before[name] for name, p in swap.flatten_keys(".").items())
-            with lib.TD.from_module(net(lib, sizes)).to_module(module):
-                pass
-            inside = inside and all(p is leaves[name] for name, p in module.named_parameters())
-        return inside, swapped, all(p is before[name] for name, p in module.named_parameters())
-
-    assert same(program) == (True, True, True)
-
-
 @each_case("preserve", [True, False])
 @each_case("inplace", [None, True])
 @compared
@@ -238,15 +188,6 @@ def test_kinds_in_the_module(lib, preserve, inplace):
         found.append((registered if preserve or inplace else "weight" in registered[0], grad))
         found.append((raw(module.weight).tolist(), raw(module.mean).tolist(), module.weight is weight))
     return found
-
-
-@compared
-def test_detached_leaves(lib):
-    module = net(lib, [2, 3])
-    params = lib.TD.from_module(module).detach()
-    count = len(list(module.parameters()))
-    with params.to_module(module):
-        return count == len(list(module.parameters())), [n for n, _ in module.named_parameters()]
 
 
 # -- differences on purpose -------------------------------------------------------------------------

@@ -1,16 +1,11 @@
 """Lazy modules as torch has them, and modules of plain functions that are sent."""
 
 import copy
-import functools
 import pickle
 
 import numpy as np
-import pytest
-import torch
 from helpers.cases import each_case
 from parity.functional import LITE, QUIET, compared, fill, raw, same
-
-from lite.nn.distributions import Normal
 
 pytestmark = QUIET
 
@@ -176,99 +171,8 @@ def test_what_else_is_asked(lib, name):
         return "RuntimeError"
 
 
-def test_a_module_of_ones_own():
-    import torch
-
-    import lite.nn
-
-    def program(lib):
-        mixin = lite.nn.LazyModuleMixin if lib is LITE else torch.nn.modules.lazy.LazyModuleMixin
-
-        class Scale(mixin, lib.nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.factor = lib.nn.UninitializedParameter()
-
-            def initialize_parameters(self, x):
-                if self.has_uninitialized_params():
-                    self.factor.materialize(tuple(x.shape))
-                    fill(lib, [self])
-
-            def forward(self, x):
-                return x * self.factor
-
-        module = Scale()
-        before = told(module)
-        return before, numbers(module(lib.ones(3))), told(module)
-
-    same(program)
-
-
-def test_mlps():
-    rl = pytest.importorskip("torchrl.modules", reason="needs the parity extra: torchrl")
-
-    def program(lib):
-        mlp = lib.nn.MLP if lib is LITE else rl.MLP
-        net = mlp(out_features=2, num_cells=[5], single_bias_last_layer=False)
-        before = [type(m).__name__ for m in net]
-        net(lib.ones(3, 4))
-        return before, [type(m).__name__ for m in net], [tuple(p.shape) for p in net.parameters()]
-
-    same(program)
-    assert (
-        same(lambda lib: (lib.nn.MLP if lib is LITE else rl.MLP)(out_features=2, layer_class=dict))
-        == "KeyError"
-    )
-
-
-PAYLOADS = {
-    "a lambda": lambda lib: lambda x: x * 2,
-    "a function in a function": lambda lib: of(2),
-    "a partial of a lambda": lambda lib: functools.partial(lambda n, x: x * n, 2),
-    "a function of a module": lambda lib: doubled,
-}
-
-
 def of(factor):
     def scaled(x):
         return x * factor
 
     return scaled
-
-
-def doubled(x):
-    return x * 2
-
-
-@each_case("copied", [lambda m: pickle.loads(pickle.dumps(m)), copy.copy, copy.deepcopy])
-@each_case("name", PAYLOADS)
-def test_modules_of_functions_are_sent(name, copied):
-    def program(lib):
-        module = lib.tdnn.TensorDictModule(PAYLOADS[name](lib), ["x"], ["y"])
-        other = copied(lib.tdnn.TensorDictSequential(module.select_out_keys("y")))
-        return raw(other(lib.TD({"x": lib.ones(2)}))["y"]).tolist(), other.in_keys, other.out_keys
-
-    assert same(program) == ([2, 2], ["x"], ["y"])
-
-
-def test_sequences_over_bases_without_selected_out_keys():
-    def program(lib):
-        class Base(lib.tdnn.TensorDictSequential):
-            def __init__(self, *modules, partial_tolerant=False, inplace=None):
-                super().__init__(*modules, partial_tolerant=partial_tolerant, inplace=inplace)
-
-        class Both(lib.tdnn.ProbabilisticTensorDictSequential, Base):
-            pass
-
-        module = lib.tdnn.TensorDictModule(doubled, ["x"], ["loc"])
-        scale = lib.tdnn.TensorDictModule(doubled, ["x"], ["scale"])
-        normal = Normal if lib is LITE else torch.distributions.Normal
-        sample = lib.tdnn.ProbabilisticTensorDictModule(["loc", "scale"], ["y"], distribution_class=normal)
-        made = Both(module, scale, sample)
-        found = raw(made(lib.TD({"x": lib.ones(2)}))["y"]).tolist(), made.out_keys
-        try:
-            return found, Both(module, scale, sample, selected_out_keys=["y"]).out_keys
-        except TypeError:
-            return found, "TypeError"
-
-    assert same(program) == (([2, 2], ["loc", "scale", "y"]), "TypeError")

@@ -37,39 +37,6 @@ def make(lib, lock=False):
     return lib.tdnn.TensorDictParams(td, lock=lock)
 
 
-def parent(lib, params):
-    module = lib.nn.Module()
-    module.params = params
-    return module
-
-
-@each_case("detach", [True, False])
-@compared
-def test_state_dicts(lib, detach):
-    params = make(lib)
-    if detach:
-        params = lib.tdnn.TensorDictParams(params.data, no_convert=True)
-    module = parent(lib, params)
-    leaf = params["a"]
-    state = module.state_dict()
-    zeros = {name: value * 0 for name, value in state.items()}
-    result = module.load_state_dict(zeros)
-    flat = {name.removeprefix("params."): value + 2 for name, value in zeros.items()}
-    params.load_state_dict(flat)
-    return list(state), list(result), raw(leaf).tolist(), params["a"] is leaf, kind(lib, leaf)
-
-
-@compared
-def test_params_into_params(lib):
-    module = parent(lib, make(lib))
-    other = lib.TD.from_module(parent(lib, make(lib))).data * 3
-    with other.to_module(module):
-        inside = raw(module.params["a"]).tolist()
-    with (make(lib).data * 4).to_module(module.params):
-        alone = raw(module.params["a"]).tolist()
-    return inside, alone, raw(module.params["a"]).tolist()
-
-
 # Torch's own machinery, and what the reference has for autograd and compilers.
 TORCH_ONLY = {
     *("T_destination", "call_super_init", "dump_patches", "share_memory", "clear_refs_for_compile_"),
@@ -315,17 +282,6 @@ def test_objects_stay_when_a_state_dict_is_loaded_into_a_child():
     module.load_state_dict({"td.a": np.zeros(2)})
     assert (module.td["s"], module.td["n", "s"]) == ("x", "y")
     np.testing.assert_array_equal(module.td["a"], [0, 0])
-
-
-def test_assigning_to_params():
-    """The reference assigns to a copy."""
-    from lite.nn import Parameter, TensorDictParams
-
-    params, array = TensorDictParams({"w": np.zeros(2, np.float32), "i": np.zeros(1, int)}), np.ones(2)
-    params.load_state_dict({"w": array, "i": np.ones(1, int)}, assign=True)
-    assert isinstance(params["w"], Parameter)
-    assert params["w"].data is array
-    np.testing.assert_array_equal(params["i"], [1])
 
 
 ATTRIBUTES = {

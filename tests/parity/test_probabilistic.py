@@ -174,59 +174,44 @@ def test_names_of_distributions(lib, name):
     return lib.nn.ProbabilisticTensorDictModule([key], ["x"], distribution_class=name)(lib.td(**{key: LOC}))
 
 
-@each_case(
-    ("error", "make"),
-    [
-        (ValueError, lambda lib: lib.nn.ProbabilisticTensorDictModule({1: "a"}, ["x"])),
-        (
-            RuntimeError,
-            lambda lib: lib.nn.ProbabilisticTensorDictModule(["loc"], ["x", "y"], log_prob_key="lp"),
+def written(lib, keys, params, **options):
+    """What a module of these keys and options writes for parameters."""
+    return lib.nn.ProbabilisticTensorDictModule(keys, ["x"], **options)(lib.td(**dict.fromkeys(params, LOC)))
+
+
+ERRORS = [
+    (ValueError, lambda lib: lib.nn.ProbabilisticTensorDictModule({1: "a"}, ["x"])),
+    (RuntimeError, lambda lib: lib.nn.ProbabilisticTensorDictModule(["loc"], ["x", "y"], log_prob_key="lp")),
+    (
+        ValueError,
+        lambda lib: lib.nn.ProbabilisticTensorDictModule(["a"], ["x"], default_interaction_type="no"),
+    ),
+    (
+        KeyError,
+        lambda lib: lib.nn.ProbabilisticTensorDictModule(["a"], distribution_class=lib.CompositeDistribution),
+    ),
+    (TypeError, lambda lib: written(lib, ["loc", "foo"], ["loc", "foo"], distribution_class=lib.Normal)),
+    (TypeError, lambda lib: written(lib, ["loc"], ["loc"], distribution_class=lib.Normal)),
+    (TypeError, lambda lib: written(lib, ["a"], ["a"], distribution_class=lambda a: a)),
+    (
+        RuntimeError,
+        lambda lib: lib.nn.ProbabilisticTensorDictModule(["loc", "scale"], ["x", "y"]).log_prob_key,
+    ),
+    (
+        RuntimeError,
+        lambda lib: lib.nn.ProbabilisticTensorDictModule(["param"], ["x"])(lib.td(param=LOC).lock_()),
+    ),
+    (ValueError, lambda lib: lib.nn.ProbabilisticTensorDictSequential()),
+    (
+        TypeError,
+        lambda lib: lib.nn.ProbabilisticTensorDictSequential(
+            lib.nn.TensorDictModule(lambda x: x, ["a"], ["b"]), return_composite=False
         ),
-        (
-            ValueError,
-            lambda lib: lib.nn.ProbabilisticTensorDictModule(["a"], ["x"], default_interaction_type="no"),
-        ),
-        (
-            KeyError,
-            lambda lib: lib.nn.ProbabilisticTensorDictModule(
-                ["a"], distribution_class=lib.CompositeDistribution
-            ),
-        ),
-        (
-            TypeError,
-            lambda lib: lib.nn.ProbabilisticTensorDictModule(
-                ["loc", "foo"], ["x"], distribution_class=lib.Normal
-            )(lib.td(loc=LOC, foo=LOC)),
-        ),
-        (
-            TypeError,
-            lambda lib: lib.nn.ProbabilisticTensorDictModule(["loc"], ["x"], distribution_class=lib.Normal)(
-                lib.td(loc=LOC)
-            ),
-        ),
-        (
-            TypeError,
-            lambda lib: lib.nn.ProbabilisticTensorDictModule(["a"], ["x"], distribution_class=lambda a: a)(
-                lib.td(a=LOC)
-            ),
-        ),
-        (
-            RuntimeError,
-            lambda lib: lib.nn.ProbabilisticTensorDictModule(["loc", "scale"], ["x", "y"]).log_prob_key,
-        ),
-        (
-            RuntimeError,
-            lambda lib: lib.nn.ProbabilisticTensorDictModule(["param"], ["x"])(lib.td(param=LOC).lock_()),
-        ),
-        (ValueError, lambda lib: lib.nn.ProbabilisticTensorDictSequential()),
-        (
-            TypeError,
-            lambda lib: lib.nn.ProbabilisticTensorDictSequential(
-                lib.nn.TensorDictModule(lambda x: x, ["a"], ["b"]), return_composite=False
-            ),
-        ),
-    ],
-)
+    ),
+]
+
+
+@each_case(("error", "make"), ERRORS)
 def test_errors(error, make):
     same_error(make, error)
 

@@ -97,11 +97,6 @@ def test_dropout_between_layers(rng, name):
     agree(ours, theirs, x)
 
 
-def test_dropout_of_one_layer_warns():
-    with pytest.warns(UserWarning, match="dropout comes between layers"):
-        nn.GRU(2, 3, dropout=0.5)
-
-
 @each_case("name", LAYERS)
 @each_case(
     "options",
@@ -116,14 +111,3 @@ def test_errors_of_arguments(name, options):
         getattr(torch.nn, name)(**given_options)
     with pytest.raises(theirs.type, match="got"):
         getattr(nn, name)(**given_options)
-
-
-def test_errors_of_arguments_of_one_class():
-    for size in (3, -1):
-        with pytest.raises(ValueError, match="proj_size must be in"):
-            nn.LSTM(2, 3, proj_size=size)
-    for name in ("RNN", "RNNCell"):
-        with pytest.raises(ValueError, match="nonlinearity must be 'tanh' or 'relu', got 'gelu'"):
-            getattr(nn, name)(2, 3, nonlinearity="gelu")
-    with pytest.raises(ValueError, match="hx must be a tuple of the states h and c, got 1"):
-        nn.LSTM(2, 3)(np.zeros((4, 2), np.float32), (np.zeros((1, 3), np.float32),))

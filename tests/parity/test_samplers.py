@@ -240,15 +240,6 @@ def test_rounds_without_replacement_end_alike(drop_last):
             assert pair.ours.sampler._remaining_batches == pair.theirs.sampler._remaining_batches
 
 
-def test_torchrl_reads_the_state_without_replacement(tmp_path):
-    pair = Pair("SamplerWithoutReplacement", 30, shuffle=False)
-    pair.extend((10,), x=np.zeros(10))
-    pair.ours.sampler.sample(pair.ours.storage, 4)
-    pair.ours.sampler.dumps(tmp_path / "state")
-    pair.theirs.sampler.loads(tmp_path / "state")
-    assert pair.theirs.sampler.sample(pair.theirs._storage, 4)[0].tolist() == [4, 5, 6, 7]
-
-
 CASES = {
     "empty": lambda m, storage: m.RandomSampler().sample(storage(0), 3),
     "empty without replacement": lambda m, storage: m.SamplerWithoutReplacement().sample(storage(0), 3),

@@ -1,21 +1,15 @@
 """TensorDictModule, dispatch and skip_existing against tensordict.nn."""
 
 import copy
-import pickle
 from collections import UserList
 from typing import Any
 
 import numpy as np
 import pytest
-import tensordict
-import torch
 from helpers.cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parity.functional import LITE, QUIET, TORCH, agree, agreed, raw
-
-import lite
-import lite.nn
+from parity.functional import LITE, QUIET, TORCH, agree, agreed
 
 pytestmark = QUIET
 
@@ -188,22 +182,6 @@ def test_selection(lib, selections, dispatched, reset):
     return mod.out_keys, mod(lib.TD({**values, "other": lib.arange(2)}))
 
 
-@agreed
-def test_selection_with_class_keys(lib):
-    class Mod(lib.tdnn.TensorDictModuleBase):
-        in_keys = ["a"]  # noqa: RUF012
-        out_keys = ["b", "c"]  # noqa: RUF012
-
-        def forward(self, tensordict):
-            return tensordict.replace({"b": tensordict["a"], "c": tensordict["a"] + 1})
-
-    out = []
-    for mod in (Mod(), Mod()):
-        mod.select_out_keys("c")
-        out += [mod(lib.TD({"a": 0.0})), mod.out_keys]
-    return out
-
-
 # -- dispatch -------------------------------------------------------------------------------------
 
 
@@ -288,149 +266,6 @@ def test_skip_existing_without_mode_is_no_context(lib):
 # -- copies, resets, methods ---
 
 
-def test_module_method_and_kwargs():
-    class Payload:
-        def add(self, x, number):
-            return x + number
-
-    def case(lib):
-        seq = lib.Seq(
-            {
-                "first": lambda td: td.set("x", td["x"] + 1),
-                "method": lib.Mod(Payload(), ["x"], ["y"], method="add", method_kwargs={"number": 2}),
-                "last": lambda td: td.set("y", td["y"] + 1),
-            }
-        )
-        return seq(lib.TD({"x": lib.zeros()}, []))["y"]
-
-    agree(case)
-    assert LITE.Mod(Payload(), ["x"], ["y"], method="add", method_kwargs={"number": 4})(x=np.zeros(())) == 4
-
-
-@agreed
-def test_auto_unravel(lib):
-    class OnClass(lib.tdnn.TensorDictModuleBase):
-        in_keys = [("a",), ("b", ("c",))]  # noqa: RUF012
-        out_keys = ["d", ("e", (("f",),))]  # noqa: RUF012
-
-    class Before(lib.tdnn.TensorDictModuleBase):
-        def __init__(self):
-            self.in_keys = [("a",), ("b", ("c",))]
-            self.out_keys = [("d", ("e",))]
-            super().__init__()
-
-    assigned = lib.Mod(lambda x: x, ["x"], ["y"])
-    assigned.in_keys = [("a", ("b", "c"))]
-    assigned.out_keys = [("d",)]
-    made = lib.Mod(lambda x: x, [("a", ("b",))], [(("c",), "d")])
-    modules = [OnClass(), OnClass(), Before(), assigned, made]
-    return [[list(m.in_keys), list(m.out_keys)] for m in modules]
-
-
-@each_case(
-    "keys",
-    [
-        {"x": "a", "y": "b"},
-        {"x": "a", "y": ("n", "c")},
-        {"x": ("n", ("c",)), "y": ("n", ("m", ("d",)))},
-        {"x": "a", "y": "a"},
-    ],
-)
-@agreed
-def test_input_keys_dict(lib, keys):
-    td = lib.TD(
-        {"a": lib.ones(2), "b": 2 * lib.ones(2), "n": {"c": 3 * lib.ones(2), "m": {"d": 4 * lib.ones(2)}}},
-        [2],
-    )
-    module = lib.Mod(lambda x, y: x - y, keys, ["out"], out_to_in_map=True)
-    return list(module.in_keys), module(td)["out"]
-
-
-def test_unused_out_to_in_map():
-    for lib in (LITE, TORCH):
-        with pytest.warns(UserWarning, match="out_to_in_map"):
-            lib.Mod(lambda x: x, ["a"], ["b"], out_to_in_map=False)
-
-
-@agreed
-def test_reset(lib):
-    net = lib.nn.Sequential(lib.nn.Linear(2, 3), lib.nn.Sequential(lib.nn.Linear(3, 4), lib.nn.ReLU()))
-    module = lib.Seq(lib.Mod(net, ["a"], ["b"]), lib.Mod(lib.nn.Linear(4, 1), ["b"], ["c"]))
-    before = {name: raw(p).copy() for name, p in module.named_parameters()}
-    result = module.reset_parameters_recursive()
-    return result, {name: bool((before[name] == raw(p)).any()) for name, p in module.named_parameters()}
-
-
-def test_reset_warning():
-    for lib in (LITE, TORCH):
-        with pytest.warns(UserWarning, match="reset_parameters"):
-            lib.Mod(lib.nn.ReLU(), ["a"], ["b"]).reset_parameters_recursive()
-
-
-@agreed
-def test_reset_functional(lib):
-    module = lib.Mod(lib.nn.Sequential(lib.nn.Linear(2, 3)), ["a"], ["b"])
-    own = {name: raw(p).copy() for name, p in module.named_parameters()}
-    params = lib.TD.from_module(module).data.clone()
-    before = params.clone()
-    new = module.reset_parameters_recursive(params)
-    kept = all(np.array_equal(own[name], raw(p)) for name, p in module.named_parameters())
-    changed = {str(k): bool((before[k] == new[k]).any()) for k in new.keys(True, True)}
-    leaf = new["module", "0", "weight"]
-    (leaf.data if lib is TORCH else leaf)[...] = 7
-    return kept, changed, float(params["module", "0", "weight"].max())
-
-
-@agreed
-def test_reset_extra_dims(lib):
-    module = lib.Mod(lib.nn.Linear(2, 3), ["a"], ["b"])
-    module.reset_parameters_recursive(lib.TD.from_module(module).expand(2, 3))
-
-
-@agreed
-def test_reset_called_once(lib):
-    calls = []
-
-    class Layer(lib.nn.Linear):
-        def reset_parameters(self):
-            calls.append(1)
-
-    module = lib.Mod(lib.nn.Sequential(Layer(1, 1)), ["a"], ["b"])
-    calls.clear()
-    module.reset_parameters_recursive()
-    return len(calls)
-
-
-@pytest.mark.parametrize("lazy", [False, True])
-@agreed
-def test_stateful(lib, lazy):
-    module = lib.Mod(lib.nn.Linear(3, 4), ["in"], ["out"])
-    td = lib.TD({"in": lib.ones(3, 3)}, [3])
-    if lazy:
-        td = lib.base.LazyStackedTensorDict(*[lib.TD({"in": lib.ones(3)}, []) for _ in range(3)], stack_dim=0)
-    out = module(td)
-    return out is td, tuple(out.batch_size), tuple(out["out"].shape), type(out).__name__
-
-
-@agreed
-def test_vmap_kwargs(lib):
-    module = lib.Mod(lambda x, *, y: x + y, {"x": "1", "y": "2"}, ["z"], out_to_in_map=True)
-    td = lib.TD({"1": lib.ones(10), "2": 2 * lib.ones(10)}, [10])
-    vmap = torch.vmap if lib is TORCH else lite.vmap
-    out = vmap(module, (0,))(td)
-    return out is td, sorted(td.keys()), out
-
-
-def test_serialization():
-    cloudpickle = pytest.importorskip("cloudpickle")
-
-    def case(lib):
-        module = lib.Seq(lib.Mod(lambda x: x + 1, ["a"], ["b"]), lib.Mod(lib.nn.ReLU(), ["b"], ["c"]))
-        return pickle.loads(cloudpickle.dumps(module))(lib.TD({"a": lib.ones(2)}, [2]))
-
-    agree(case)
-
-
 @agreed
 def test_dispatch_confusing(lib):
     class Two(lib.tdnn.TensorDictModuleBase):
@@ -443,23 +278,6 @@ def test_dispatch_confusing(lib):
             return lib.TD({"a": total}, [])
 
     return Two()(a_1_c=3 * lib.ones(), a_1_d=lib.ones()), Two()(lib.ones(), a_1_d=lib.zeros())
-
-
-@agreed
-def test_dispatch_deactivate(lib):
-    module = lib.Mod(lambda x: x + 1, ["a"], ["b"])
-    setting = (
-        lite.nn.settings._set_dispatch_td_nn_modules
-        if lib is LITE
-        else tensordict.nn.utils._set_dispatch_td_nn_modules
-    )
-    with setting(False):
-        try:
-            module(a=lib.ones())
-            off = None
-        except Exception as error:
-            off = type(error)
-    return off, module(a=lib.ones())
 
 
 # -- deliberate differences -----------------------------------------------------------------------

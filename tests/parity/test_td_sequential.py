@@ -1,8 +1,6 @@
 """TensorDictSequential against tensordict.nn on random graphs of modules."""
 
-import numpy as np
 import pytest
-import torch
 from helpers.cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -115,22 +113,6 @@ def test_selections_of_random_graphs(lib, graph, selected, with_out):
     return seq.out_keys, got, entries(td), out is td, seq.reset_out_keys().out_keys
 
 
-def test_dispatch_of_random_weights():
-    torch.manual_seed(0)
-
-    def net(lib):
-        return lib.Seq(
-            lib.Mod(lib.nn.Linear(3, 4), ["x"], ["h"]), lib.Mod(lib.nn.Linear(4, 2), ["h"], [("out", "y")])
-        )
-
-    theirs, mine = net(TORCH), net(LITE)
-    mine.load_state_dict(theirs.state_dict())
-    assert list(mine.state_dict()) == list(theirs.state_dict())
-    x = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
-    for a, b in zip(mine(x), theirs(torch.from_numpy(x)), strict=True):
-        np.testing.assert_allclose(a, b.detach(), rtol=1e-5, atol=1e-6)
-
-
 def idn(x):
     return x
 
@@ -220,29 +202,6 @@ def notes(lib):
 @each_case("name", CASES)
 def test_cases(name):
     agree(CASES[name])
-
-
-@pytest.mark.parametrize("first_call", ["td", "arrays", "keywords"])
-@agreed
-def test_selection_and_dispatch_in_any_order(lib, first_call):
-    module = lib.Mod(lambda x, y: (x + y, x - y), ["a", "b"], ["c", "d"])
-    calls = {
-        "td": lambda: module(lib.TD({"a": lib.ones(), "b": lib.ones()}, [])),
-        "arrays": lambda: module(lib.ones(), lib.ones()),
-        "keywords": lambda: module(a=lib.ones(), b=lib.ones()),
-    }
-    before = calls[first_call]()
-    module.select_out_keys("d")
-    return before, [call() for call in calls.values()]
-
-
-@pytest.mark.parametrize("dispatched", [True, False])
-@agreed
-def test_selection_through_a_wrapper(lib, dispatched):
-    wrapper = lib.tdnn.TensorDictModuleWrapper(lib.Mod(lambda x: (x, x + 1), ["a"], ["b", "c"]))
-    wrapper.select_out_keys("c")
-    first = wrapper(lib.zeros()) if dispatched else wrapper(lib.TD({"a": lib.zeros()}, []))
-    return first, list(wrapper.out_keys), list(wrapper.reset_out_keys().out_keys)
 
 
 # -- deliberate differences -----------------------------------------------------------------------

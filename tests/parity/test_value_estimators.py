@@ -84,18 +84,6 @@ def test_values_that_are_there(name, batch, dtype, more):
     np.testing.assert_allclose(td["advantage"], target - td["state_value"], rtol=2e-5, atol=2e-5)
 
 
-@each
-@each_case(
-    ("options", "batch"),
-    [({}, (3, 12)), ({"shifted": True}, (7,)), ({"shifted": True, "shifted_budget": 3}, (3, 12))],
-)
-def test_values_of_a_network(name, options, batch):
-    td = rollout(batch)
-    theirs = other(td)
-    ours, torchs = pair(name, networks(), **options)
-    agree(ours(td), torchs(theirs))
-
-
 @st.composite
 def problems(draw):
     name = draw(st.sampled_from([*FACTORS]))

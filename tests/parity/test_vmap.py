@@ -278,24 +278,6 @@ def test_programs(names, mapped, seed):
         assert (mine == kept).all()
 
 
-# Those that torch.vmap gets through.
-VMAPPED = ["set", "set nested", "new node", "apply", "select", "exclude", "clone", "unsqueeze", "item"]
-
-
-@settings(max_examples=20)
-@given(
-    names=st.lists(st.sampled_from(VMAPPED), min_size=1, max_size=5),
-    mapped=st.sampled_from([(True, True), (True, False), (False, True)]),
-    seed=st.integers(0, 2**16),
-)
-def test_programs_of_torch_vmap(names, mapped, seed):
-    mine, theirs = pair(mapped[0], seed)
-    x = np.random.default_rng(seed + 1).standard_normal((4, 2, 3) if mapped[1] else (2, 3))
-    dims = tuple(0 if on else None for on in mapped)
-    run = td_program(names)
-    assert_same_entries(vmap(run, dims)(mine, x), torch.vmap(run, dims)(theirs, torch.from_numpy(x)))
-
-
 LAYERS = ["Linear", "Tanh", "ReLU", "LayerNorm", "Softmax", "Flatten"]
 
 

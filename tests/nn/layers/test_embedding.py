@@ -23,8 +23,16 @@ def test_max_norm_shortens_the_rows_that_are_read() -> None:
 
 
 def test_what_is_no_row() -> None:
-    with pytest.raises(IndexError):
-        nn.Embedding(5, 3)(np.array([5]))
+    layer = nn.Embedding(3, 2)
+    for wrong in ([3], [-1]):
+        with pytest.raises(IndexError, match=r"input must be in \[0, 3\)"):
+            layer(np.array(wrong))
+    with pytest.raises(TypeError, match="looked up by integers, got float64"):
+        layer(np.array([0.5]))
+    with pytest.raises(ValueError, match="padding_idx must be a row"):
+        nn.Embedding(3, 2, padding_idx=3)
+    with pytest.raises(ValueError, match=r"2 dimensions, got shape \(3,\)"):
+        nn.Embedding.from_pretrained(np.zeros(3))
 
 
 def test_options_are_shown() -> None:

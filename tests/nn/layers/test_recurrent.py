@@ -57,3 +57,8 @@ def test_errors() -> None:
         nn.RNN(2, 3, nonlinearity="sin")
     with pytest.raises(RuntimeError, match="input_size=2"):
         nn.GRU(2, 3)(np.zeros((5, 4, 7), np.float32))
+    for size in (3, -1):
+        with pytest.raises(ValueError, match="proj_size must be in"):
+            nn.LSTM(2, 3, proj_size=size)
+    with pytest.raises(ValueError, match="hx must be a tuple of the states h and c, got 1"):
+        nn.LSTM(2, 3)(np.zeros((4, 2), np.float32), (np.zeros((1, 3), np.float32),))
