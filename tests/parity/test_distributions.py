@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from torchrl.modules.distributions import discrete as reference
-from torchrl.modules.llm.policies import common
 
-from lite.nn.distributions import LLMMaskedCategorical, LogProbDistribution
+from lite.nn.distributions import LLMMaskedCategorical
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -66,44 +65,3 @@ def test_masked_entropy_mode_and_logits(problem):
         np.testing.assert_array_equal(ours.mode, theirs.mode.numpy())
         assert (ours.batch_shape, ours.event_shape) == (tuple(theirs.batch_shape), tuple(theirs.event_shape))
     assert ours.position_level_masking == theirs.position_level_masking
-
-
-def test_masked_sampling_frequencies():
-    rng = np.random.default_rng(0)
-    logits = rng.normal(size=(3, 5)).astype(np.float32)
-    mask = np.array([[1, 1, 1, 1, 1], [0, 1, 0, 1, 0], [1, 0, 1, 1, 0]], bool)
-    ours, theirs = both(logits, mask)
-    n = 5_000
-    torch.manual_seed(0)
-    draws = ours.sample((n,), rng=0), theirs.sample((n,)).numpy()
-    for position in range(3):
-        mine, other = (np.bincount(d[:, position], minlength=5) / n for d in draws)
-        np.testing.assert_allclose(mine, other, atol=0.04)  # over four standard deviations
-
-
-@pytest.mark.parametrize("shape", [(2,), (2, 4), (3, 2)])
-def test_mask_shape_errors(shape):
-    logits, mask = np.zeros((2, 3, 5), np.float32), np.ones(shape, bool)
-    for make in (
-        lambda: LLMMaskedCategorical(logits, mask),
-        lambda: reference.LLMMaskedCategorical(torch.from_numpy(logits), torch.from_numpy(mask)),
-    ):
-        with pytest.raises(ValueError, match="must be either logits batch shape"):
-            make()
-
-
-def test_log_prob_distribution():
-    scores = -np.arange(6, dtype=np.float32).reshape(2, 3)
-    mask = np.array([[True, False, True], [False, True, True]])
-    for given_mask in (None, mask):
-        ours = LogProbDistribution(scores, given_mask)
-        theirs = common.LogProbDistribution(
-            torch.from_numpy(scores), None if given_mask is None else torch.from_numpy(mask)
-        )
-        np.testing.assert_array_equal(
-            ours.log_prob(np.zeros((2, 3), int)), theirs.log_prob(torch.zeros(2, 3)).numpy()
-        )
-        assert ours.batch_shape == tuple(theirs.batch_shape)
-        assert ours.event_shape == tuple(theirs.event_shape)
-        with pytest.raises(ValueError, match="must match log_probs shape"):
-            ours.log_prob(np.zeros(2))

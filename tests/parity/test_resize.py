@@ -1,17 +1,16 @@
-"""Images that `Resize`, `CenterCrop` and `Crop` make, beside torchvision's and torch's."""
+"""Images that `Resize` makes, beside those of torch."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from helpers.cases import each_case
 from numpy.typing import NDArray
 
 from lite import TensorDict
-from lite.envs import CenterCrop, Crop, Resize
+from lite.envs import Resize
 
 SIZES = [
     ((60, 50), (84, 84)),
@@ -49,27 +48,3 @@ def test_resize(have: tuple[int, int], want: tuple[int, int], mode: str) -> None
         assert out.dtype == dtype
         theirs = expected(pixels, want, mode)
         np.testing.assert_allclose(out.astype(float), theirs.astype(float), atol=tolerance, rtol=0)
-
-
-@each_case("mode", FILTERS)
-def test_torchvision_itself(mode: str) -> None:
-    pytest.importorskip("torchvision")
-    from torchrl.envs import Resize as Theirs
-
-    for dtype, tolerance in ((np.uint8, 1), (np.float32, 1e-5)):
-        pixels = image((33, 47), dtype)
-        theirs = Theirs(20, 61, interpolation=mode)._apply_transform(torch.from_numpy(pixels)).numpy()
-        out = Resize(20, 61, interpolation=mode)(TensorDict(pixels=pixels))["pixels"]
-        np.testing.assert_allclose(out.astype(float), theirs.astype(float), atol=tolerance, rtol=0)
-
-
-@each_case("name", ["CenterCrop", "Crop"])
-@each_case("size", [(4, 6), (5, 5), (8, 9)])
-def test_crops(name: str, size: tuple[int, int]) -> None:
-    pytest.importorskip("torchvision")
-    import torchrl.envs
-
-    pixels = image((8, 9), np.uint8)
-    theirs = getattr(torchrl.envs, name)(*size)._apply_transform(torch.from_numpy(pixels)).numpy()
-    ours = {"CenterCrop": CenterCrop, "Crop": Crop}[name](*size)(TensorDict(pixels=pixels))["pixels"]
-    np.testing.assert_array_equal(ours, theirs)
