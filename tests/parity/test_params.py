@@ -6,35 +6,9 @@ from typing import Any
 
 import numpy as np
 from helpers.cases import each_case
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from parity.functional import LIBS, QUIET, TORCH, compared, fill, kind, raw, same
 
 pytestmark = QUIET
-
-
-DTYPES = ["float16", "float32", "float64", "int64", "bool", "complex64"]
-
-
-@given(st.lists(st.sampled_from(DTYPES), min_size=1, max_size=4), st.sampled_from([False, True, "skip"]))
-@settings(max_examples=15)
-@compared
-def test_kinds_after_construction(lib, dtypes, no_convert):
-    entries = {f"k{i}": lib.ones(2, dtype=dtype) for i, dtype in enumerate(dtypes)}
-    td = lib.TD({**entries, "n": lib.TD({"p": lib.nn.Parameter(lib.ones(1))})})
-    params = lib.tdnn.TensorDictParams(td, no_convert=no_convert)
-    params["n", "late"] = lib.ones(1)
-    params.set("later", lib.ones(1, dtype=np.int64))
-    return (
-        [name for name, _ in params.named_parameters()],
-        sorted(name for name, _ in params.named_buffers()),
-        list(params.state_dict()),
-    )
-
-
-def make(lib, lock=False):
-    td = lib.TD({"a": lib.ones(2), "n": {"b": lib.ones(3)}, "i": lib.ones(2, dtype=np.int64)})
-    return lib.tdnn.TensorDictParams(td, lock=lock)
 
 
 # Torch's own machinery, and what the reference has for autograd and compilers.
@@ -271,58 +245,3 @@ def test_state_dicts_of_every_kind_of_entry(place, entry, assign):
         return names, None if objects else loaded
 
     same(program)
-
-
-def test_objects_stay_when_a_state_dict_is_loaded_into_a_child():
-    """The one case above where the reference raises."""
-    from lite import TensorDict, nn
-
-    module = nn.Module()
-    module.td = nn.TensorDictParams(TensorDict({"s": "x", "n": {"s": "y"}, "a": np.ones(2, np.float32)}))
-    module.load_state_dict({"td.a": np.zeros(2)})
-    assert (module.td["s"], module.td["n", "s"]) == ("x", "y")
-    np.testing.assert_array_equal(module.td["a"], [0, 0])
-
-
-ATTRIBUTES = {
-    "a Parameter": lambda lib, p: (p.w is p["w"], kind(lib, p.w)),
-    "a buffer": lambda lib, p: raw(p.i).tolist(),
-    "a node": lambda lib, p: (isinstance(p.n, lib.tdnn.TensorDictParams), p.n.b is p["n", "b"]),
-    "a node of a node": lambda lib, p: isinstance(p.n.m, lib.tdnn.TensorDictParams),
-    "a name that is missing": lambda lib, p: p.other,
-    "a name with an underscore": lambda lib, p: p._other,
-    "hasattr": lambda lib, p: [hasattr(p, name) for name in ("w", "i", "n", "b", "other")],
-    "a name that is a method": lambda lib, p: (p.set("keys", lib.ones(2)), callable(p.keys))[1],
-    "what dir shows": lambda lib, p: {"w", "i"} <= set(dir(p)),
-    "a late entry": lambda lib, p: (p.set("late", lib.ones(1)), kind(lib, p.late))[1],
-    "a removed entry": lambda lib, p: (p.del_("w"), hasattr(p, "w"))[1],
-    "get_parameter": lambda lib, p: (p.get_parameter("w") is p["w"], p.get_parameter("n.b") is p["n", "b"]),
-    "get_buffer": lambda lib, p: raw(p.get_buffer("i")).tolist(),
-    "get_submodule": lambda lib, p: sorted(p.get_submodule("n").keys()),
-    "writing to a node": lambda lib, p: (p.n.set("c", lib.ones(1)), sorted(map(str, p.keys(True, True))))[1],
-    "writing to a node, locked": lambda lib, p: p.lock_().n.set("c", lib.ones(1)),
-    "hooks": lambda lib, p: (p.register_get_post_hook(lambda _, x: x * 2), raw(p.w).tolist())[1],
-    "another attribute": lambda lib, p: (setattr(p, "note", 3), p.note, "note" in set(p.keys()))[1:],
-    "an array over a Parameter": lambda lib, p: setattr(p, "w", lib.ones(2)),
-}
-
-
-@each_case("name", ATTRIBUTES)
-@compared
-def test_entries_as_attributes(lib, name):
-    entries = {"w": lib.ones(2), "i": lib.ones(2, dtype=np.int64)}
-    nodes = {"n": lib.TD({"b": lib.ones(2), "m": lib.TD({"c": lib.ones(2)})})}
-    return ATTRIBUTES[name](lib, lib.tdnn.TensorDictParams(lib.TD({**entries, **nodes})))
-
-
-@each_case("recurse", [False, True])
-@each_case("locked", [False, True])
-@each_case("batch_size", [None, (), (3,)])
-@compared
-def test_empty_params(lib, recurse, locked, batch_size):
-    params = lib.tdnn.TensorDictParams(lib.TD({"a": lib.ones(2), "n": lib.TD()}, batch_size=[2]))
-    # The reference cannot make other empty ones of locked Parameters.
-    params = params.lock_() if locked and not recurse and batch_size is None else params
-    empty = params.empty(recurse) if batch_size is None else params.empty(recurse, batch_size=batch_size)
-    empty.set("z", lib.ones(3))
-    return type(empty) is lib.TD, empty.is_locked, sorted(empty.keys()), tuple(empty.batch_size)
