@@ -53,7 +53,7 @@ class Change:
 
 
 _FILL = Change("layer.bias.data.fill(0)", "layer.bias.data.fill_(0)", array=True)
-CHANGES: dict[str, tuple[Change, ...]] = {"a2c": (_FILL,), "ppo_continuous": (_FILL,)}
+CHANGES: dict[str, tuple[Change, ...]] = {"a2c": (_FILL,)}
 
 
 def script(name: str, *, torchrl: bool) -> ModuleType:

@@ -22,7 +22,6 @@ import lite.nn
 from lite.data import (
     Collector,
     InitTracker,
-    MultiStep,
     RandomPolicy,
     RewardSum,
     StepCounter,
@@ -151,15 +150,6 @@ def test_options(keywords):
         for part in reference:
             part["collector", "traj_ids"] -= 3
     compare(ours, reference)
-
-
-def test_postproc():
-    """Keys and shapes; the values of MultiStep are compared in its own tests."""
-    ours, reference = both(vector(), vector(), envs.StepCounter(), postproc=MultiStep(0.9, 3))
-    for mine, other in zip(ours, reference, strict=True):
-        assert set(mine.keys(True, True)) == set(other.keys(True, True))
-        for key in mine.keys(True, True):
-            assert mine[key].shape == tuple(other[key].shape), key
 
 
 @each_case(

@@ -18,27 +18,15 @@ from lite.envs import Resize
 
 pytest.importorskip("gymnasium")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torchrl
-# What makes the networks, the loss, its own arguments, and how often a batch is gone through.
+# The loss, its own arguments, and how often a batch is gone through.
 LOCKSTEP: dict[str, tuple[Any, ...]] = {
-    "a2c": ("make_models", "A2CLoss", {}, 1),
-    "ppo_continuous": (
-        *("make_ppo_models", "ClipPPOLoss"),
-        *({"clip_epsilon": 0.2, "normalize_advantage": True}, 2),
-    ),
+    "a2c": ("A2CLoss", {}, 1),
+    "ppo_continuous": ("ClipPPOLoss", {"clip_epsilon": 0.2, "normalize_advantage": True}, 2),
 }
 SCRIPTS = (
-    *("a2c", "crossq", "ddpg", "discrete_iql", "discrete_sac", "dqn_cartpole", "dqn_with_rnn"),
-    *(
-        "getting_started_training",
-        "mappo_ippo",
-        "offline",
-        "ppo_continuous",
-        "redq",
-        "reinforce",
-        "sac",
-        "td3",
-    ),
-)
+    "a2c", "crossq", "ddpg", "discrete_iql", "discrete_sac", "dqn_cartpole", "dqn_with_rnn",
+    "getting_started_training", "mappo_ippo", "offline", "ppo_continuous", "redq", "reinforce", "sac", "td3",
+)  # fmt: skip
 PAGES = (
     *("getting_started_envs", "getting_started_logging", "getting_started_modules", "getting_started_optim"),
     *("getting_started_storage", "recurrent_sequences", "replay_buffers", "trajectories"),
@@ -125,7 +113,7 @@ def test_in_lockstep(name: str, on_torchrl: Any) -> None:
         module = on_torchrl.script(name, torchrl=side == "torchrl")
         env = module.make_env()
         env.set_seed(0)
-        sides[side] = module, env, *getattr(module, LOCKSTEP[name][0])(env)
+        sides[side] = module, env, *module.make_models(env)
     (theirs, their_env, their_actor, their_critic) = sides["torchrl"]
     (ours, our_env, our_actor, our_critic) = sides["lite"]
     for there, here in ((their_actor, our_actor), (their_critic, our_critic)):
@@ -141,7 +129,7 @@ def test_in_lockstep(name: str, on_torchrl: Any) -> None:
         module.Collector(env, policy, frames_per_batch=frames, total_frames=2 * frames)
         for module, env, policy in ((theirs, their_env, their_actor), (ours, our_env, acting))
     ]
-    learners = [_learner(*side, *LOCKSTEP[name][1:]) for side in sides.values()]
+    learners = [_learner(*side, *LOCKSTEP[name]) for side in sides.values()]
     rng = np.random.default_rng(0)
     for their_batch, _ in zip(collectors[0], range(2), strict=True):
         drawn[:] = [list(their_batch["action"].numpy())]

@@ -209,33 +209,6 @@ def test_discrete_actions(strategy, categorical, size):
     lite.envs.check_env_specs(mine)
 
 
-def test_masks_of_actions():
-    class Masked(lite.envs.EnvBase):
-        def __init__(self):
-            super().__init__()
-            self.action_spec = lite.data.Categorical(4)
-            self.observation_spec = lite.data.Composite(action_mask=lite.data.Binary(4, dtype=bool))
-            self.reward_spec = lite.data.Unbounded(1)
-            self.last = 0
-
-        def seen(self):
-            return lite.TensorDict(action_mask=np.arange(4) != self.last)
-
-        def _reset(self, tensordict, **kwargs):
-            return self.seen()
-
-        def _step(self, tensordict):
-            assert int(tensordict["action"]) != self.last
-            self.last = int(tensordict["action"])
-            return self.seen().update({"reward": np.zeros(1, np.float32), "done": np.zeros(1, bool)})
-
-        def _set_seed(self, seed):
-            pass
-
-    td = lite.envs.TransformedEnv(Masked(), lite.envs.ActionMask()).rollout(40)
-    assert (np.diff(td["action"]) != 0).all()
-
-
 def test_random_steps_first():
     def started(b):
         made = b.e.Compose(b.e.StepCounter(), b.e.NoopResetEnv(2, random=False))

@@ -2,19 +2,11 @@
 
 import sys
 
+from sac import make_env
+
 import lite
 from lite.data import Collector, LazyTensorStorage, TensorDictReplayBuffer
-from lite.envs import (
-    Compose,
-    DoubleToFloat,
-    ExplorationType,
-    GymEnv,
-    InitTracker,
-    RewardSum,
-    StepCounter,
-    TransformedEnv,
-    set_exploration_type,
-)
+from lite.envs import ExplorationType, set_exploration_type
 from lite.nn import (
     MLP,
     OrnsteinUhlenbeckProcessModule,
@@ -26,12 +18,6 @@ from lite.nn import (
 )
 from lite.nn.losses import DDPGLoss, SoftUpdate
 from lite.optim import Adam
-
-
-def make_env():
-    return TransformedEnv(
-        GymEnv("Pendulum-v1"), Compose(InitTracker(), StepCounter(200), DoubleToFloat(), RewardSum())
-    )
 
 
 def make_agent(env, cells=(256, 256)):

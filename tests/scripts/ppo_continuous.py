@@ -2,68 +2,19 @@
 
 import sys
 
+from a2c import make_env, make_models
+
 import lite
-from lite import TensorDict, nn
+from lite import TensorDict
 from lite.data import GAE, Collector, LazyTensorStorage, SamplerWithoutReplacement, TensorDictReplayBuffer
-from lite.envs import (
-    ClipTransform,
-    ExplorationType,
-    GymEnv,
-    RewardSum,
-    StepCounter,
-    TransformedEnv,
-    VecNorm,
-    set_exploration_type,
-)
-from lite.nn import AddStateIndependentNormalScale, ProbabilisticActor, TensorDictModule, ValueOperator
-from lite.nn.distributions import TanhNormal
+from lite.envs import ExplorationType, set_exploration_type
 from lite.nn.losses import ClipPPOLoss
 from lite.optim import Adam, clip_grad_norm_
 
 
-def make_env():
-    env = TransformedEnv(GymEnv("Pendulum-v1"))
-    env.append_transform(VecNorm(in_keys=["observation"], decay=0.99999, eps=1e-2))
-    env.append_transform(ClipTransform(in_keys=["observation"], low=-10, high=10))
-    env.append_transform(RewardSum())
-    env.append_transform(StepCounter())
-    return env
-
-
-def make_ppo_models(env):
-    inputs, space = env.observation_spec["observation"].shape[-1], env.action_spec.space
-    outputs = env.action_spec.shape[-1]
-    policy_mlp = nn.MLP(
-        in_features=inputs, activation_class=nn.Tanh, out_features=outputs, num_cells=[64, 64]
-    )
-    for layer in policy_mlp.modules():
-        if isinstance(layer, nn.Linear):
-            nn.init.orthogonal_(layer.weight, 1.0)
-            layer.bias.data.fill(0)
-    policy = ProbabilisticActor(
-        TensorDictModule(
-            nn.Sequential(policy_mlp, AddStateIndependentNormalScale(outputs, scale_lb=1e-8)),
-            in_keys=["observation"],
-            out_keys=["loc", "scale"],
-        ),
-        in_keys=["loc", "scale"],
-        spec=env.full_action_spec,
-        distribution_class=TanhNormal,
-        distribution_kwargs={"low": space.low, "high": space.high, "tanh_loc": False},
-        return_log_prob=True,
-        default_interaction_type=ExplorationType.RANDOM,
-    )
-    value_mlp = nn.MLP(in_features=inputs, activation_class=nn.Tanh, out_features=1, num_cells=[64, 64])
-    for layer in value_mlp.modules():
-        if isinstance(layer, nn.Linear):
-            nn.init.orthogonal_(layer.weight, 0.01)
-            layer.bias.data.fill(0)
-    return policy, ValueOperator(value_mlp, in_keys=["observation"])
-
-
 def main(total_frames=100_000, frames_per_batch=2048, epochs=10, seed=0, compile=False):
     train_env = make_env()
-    actor, critic = make_ppo_models(train_env)
+    actor, critic = make_models(train_env)
     collector = Collector(train_env, actor, frames_per_batch=frames_per_batch, total_frames=total_frames)
     collector.set_seed(seed)
     data_buffer = TensorDictReplayBuffer(

@@ -2,19 +2,11 @@
 
 import sys
 
+from sac import make_env
+
 import lite
 from lite.data import Collector, LazyTensorStorage, TensorDictReplayBuffer
-from lite.envs import (
-    Compose,
-    DoubleToFloat,
-    ExplorationType,
-    GymEnv,
-    InitTracker,
-    RewardSum,
-    StepCounter,
-    TransformedEnv,
-    set_exploration_type,
-)
+from lite.envs import ExplorationType, set_exploration_type
 from lite.nn import (
     MLP,
     AdditiveGaussianModule,
@@ -26,13 +18,6 @@ from lite.nn import (
 )
 from lite.nn.losses import SoftUpdate, TD3Loss
 from lite.optim import Adam
-
-
-def make_env():
-    return TransformedEnv(
-        GymEnv("Pendulum-v1"),
-        Compose(StepCounter(max_steps=200), InitTracker(), DoubleToFloat(), RewardSum()),
-    )
 
 
 def make_agent(env, cells=(256, 256)):
