@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import Case, check_gradients, check_jit, grad_of, one_of_each
+from helpers.central_differences import Case, grad_of
 from helpers.graphs import check as check_graph
-from helpers.graphs import check_onnx, numbers
+from helpers.graphs import numbers
+from helpers.rule_tests import of_rules
 from helpers.vmap_cases import check_mapped, f, for_each, rows, written
 
 from lite import vmap
@@ -38,19 +39,7 @@ CASES: list[Case] = [
     ("logspace", lambda x, y: np.logspace(x, y, 4, base=2.0), (f(2), f(2))),
     ("geomspace", lambda x, y: np.geomspace(x * x + 0.5, y * y + 1, 4), (f(2), f(2))),
 ]
-
-
-def test_derivatives() -> None:
-    for_each(check_gradients, CASES)
-
-
-def test_graphs() -> None:
-    check_onnx(CASES)
-
-
-@pytest.mark.grid
-def test_graphs_of_derivatives() -> None:
-    for_each(check_jit, one_of_each(CASES))
+test_derivatives, test_graphs, test_graphs_of_derivatives = of_rules(CASES)
 
 
 def test_new_arrays_like_a_traced_one_have_no_derivative() -> None:

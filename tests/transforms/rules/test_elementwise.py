@@ -6,16 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import (
-    Case,
-    assert_gradients,
-    check_gradients,
-    check_jit,
-    grad_of,
-    one_of_each,
-)
+from helpers.central_differences import Case, assert_gradients, grad_of
 from helpers.graphs import check as check_graph
-from helpers.graphs import check_onnx, numbers
+from helpers.graphs import numbers
+from helpers.rule_tests import of_rules
 from helpers.vmap_cases import c, check_mapped, f, for_each, i, nan
 
 from lite._arrays import formulas
@@ -35,19 +29,7 @@ CASES: list[Case] = [
     ("choose, wrap", lambda i, x, y: np.choose(i, [x, y], mode="wrap"), (i(4), f(4), f())),
     ("compress", lambda x: np.compress([True, False, True], x, 1), (f(2, 3),)),
 ]
-
-
-def test_derivatives() -> None:
-    for_each(check_gradients, CASES)
-
-
-def test_graphs() -> None:
-    check_onnx(CASES)
-
-
-@pytest.mark.grid
-def test_graphs_of_derivatives() -> None:
-    for_each(check_jit, one_of_each(CASES))
+test_derivatives, test_graphs, test_graphs_of_derivatives = of_rules(CASES)
 
 
 def test_sinc_at_zero() -> None:

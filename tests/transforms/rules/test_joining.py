@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.central_differences import Case, check_gradients, check_jit, grad_of, one_of_each
+from helpers.central_differences import Case, grad_of
 from helpers.graphs import check as check_graph
-from helpers.graphs import check_onnx, numbers
+from helpers.graphs import numbers
+from helpers.rule_tests import of_rules
 from helpers.vmap_cases import check_mapped, f, for_each
 
 import lite
@@ -41,19 +42,7 @@ CASES: list[Case] = [
     ("insert, slice", lambda x, y: np.insert(x, slice(0, 2), y), (f(4), f(2))),
     ("insert, mask", lambda x, y: np.insert(x, np.array([True, False, True]), y), (f(3), f(2))),
 ]
-
-
-def test_derivatives() -> None:
-    for_each(check_gradients, CASES)
-
-
-def test_graphs() -> None:
-    check_onnx(CASES)
-
-
-@pytest.mark.grid
-def test_graphs_of_derivatives() -> None:
-    for_each(check_jit, one_of_each(CASES))
+test_derivatives, test_graphs, test_graphs_of_derivatives = of_rules(CASES)
 
 
 def test_parts_have_their_own_dtype() -> None:

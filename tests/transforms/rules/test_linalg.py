@@ -7,15 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import each_case
-from helpers.central_differences import (
-    Case,
-    assert_gradients,
-    check_gradients,
-    check_jit,
-    grad_of,
-    one_of_each,
-)
-from helpers.graphs import check_onnx
+from helpers.central_differences import Case, assert_gradients, grad_of
+from helpers.rule_tests import of_rules
 from helpers.vmap_cases import check_mapped, f, for_each, spd
 
 CASES: list[Case] = [
@@ -75,19 +68,7 @@ CASES: list[Case] = [
     ),
     ("matrix_norm", lambda x: np.linalg.matrix_norm(x) + np.linalg.matrix_norm(x, ord="nuc"), (f(2, 3, 3),)),
 ]
-
-
-def test_derivatives() -> None:
-    for_each(check_gradients, CASES)
-
-
-def test_graphs() -> None:
-    check_onnx(CASES)
-
-
-@pytest.mark.grid
-def test_graphs_of_derivatives() -> None:
-    for_each(check_jit, one_of_each(CASES))
+test_derivatives, test_graphs, test_graphs_of_derivatives = of_rules(CASES)
 
 
 def test_determinants_of_singular_matrices() -> None:

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.central_differences import (
-    Case,
-    assert_gradients,
-    check_gradients,
-    check_jit,
-    grad_of,
-    one_of_each,
-)
+from helpers.central_differences import Case, assert_gradients, grad_of
 from helpers.graphs import check as check_graph
-from helpers.graphs import check_onnx, numbers
+from helpers.graphs import numbers
+from helpers.rule_tests import of_rules
 from helpers.vmap_cases import c, check_mapped, f, for_each
 
 import lite
@@ -102,19 +96,7 @@ CASES: list[Case] = [
     ),
     ("einsum, optimize", lambda x, y: np.einsum("ij,jk,kl->i", x, y, x, optimize=True), (f(3, 3), f(3, 3))),
 ]
-
-
-def test_derivatives() -> None:
-    for_each(check_gradients, CASES)
-
-
-def test_graphs() -> None:
-    check_onnx(CASES)
-
-
-@pytest.mark.grid
-def test_graphs_of_derivatives() -> None:
-    for_each(check_jit, one_of_each(CASES))
+test_derivatives, test_graphs, test_graphs_of_derivatives = of_rules(CASES)
 
 
 def test_products_of_vectors_and_matrices_as_ufuncs() -> None:

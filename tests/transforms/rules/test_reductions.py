@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import each_case
-from helpers.central_differences import Case, check_central, check_gradients, check_jit, grad_of, one_of_each
+from helpers.central_differences import Case, check_central, grad_of
 from helpers.graphs import check as check_graph
-from helpers.graphs import check_onnx, numbers
+from helpers.graphs import numbers
+from helpers.rule_tests import of_rules
 from helpers.vmap_cases import b, check_mapped, f, for_each, i, nan
 
 import lite
@@ -76,19 +77,7 @@ CASES: list[Case] = [
     ("cov of two", lambda x, y: np.cov(x, y, rowvar=False, ddof=0), (f(8, 2), f(8))),
     ("corrcoef", lambda x: np.corrcoef(x), (f(3, 8),)),
 ]
-
-
-def test_derivatives() -> None:
-    for_each(check_gradients, CASES)
-
-
-def test_graphs() -> None:
-    check_onnx(CASES)
-
-
-@pytest.mark.grid
-def test_graphs_of_derivatives() -> None:
-    for_each(check_jit, one_of_each(CASES))
+test_derivatives, test_graphs, test_graphs_of_derivatives = of_rules(CASES)
 
 
 def test_initial_values_with_a_derivative() -> None:

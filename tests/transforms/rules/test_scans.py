@@ -6,17 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import (
-    Case,
-    assert_gradients,
-    check_gradients,
-    check_jit,
-    grad_of,
-    one_of_each,
-)
+from helpers.central_differences import Case, assert_gradients, grad_of
 from helpers.graphs import check as check_graph
-from helpers.graphs import check_onnx
-from helpers.vmap_cases import f, for_each, nan, ordered
+from helpers.rule_tests import of_rules
+from helpers.vmap_cases import f, nan, ordered
 
 import lite
 
@@ -58,19 +51,7 @@ CASES: list[Case] = [
     ("polyval", lambda p, x: np.polyval(p, x), (f(3), f(4))),
     ("vander", lambda x: np.vander(x, 4), (f(3),)),
 ]
-
-
-def test_derivatives() -> None:
-    for_each(check_gradients, CASES)
-
-
-def test_graphs() -> None:
-    check_onnx(CASES)
-
-
-@pytest.mark.grid
-def test_graphs_of_derivatives() -> None:
-    for_each(check_jit, one_of_each(CASES))
+test_derivatives, test_graphs, test_graphs_of_derivatives = of_rules(CASES)
 
 
 def test_running_products_with_zeros() -> None:

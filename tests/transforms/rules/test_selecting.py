@@ -7,13 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import each_case
-from helpers.central_differences import (
-    Case,
-    assert_gradients,
-    check_central,
-    check_gradients,
-    check_jacobian,
-)
+from helpers.central_differences import Case, assert_gradients, check_central, check_gradients, check_jacobian
 from helpers.graphs import check as check_graph
 from helpers.graphs import check_onnx, numbers
 from helpers.vmap_cases import b, check_mapped, f, for_each, i

@@ -6,16 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import (
-    Case,
-    assert_gradients,
-    check_gradients,
-    check_jit,
-    grad_of,
-    one_of_each,
-)
+from helpers.central_differences import Case, assert_gradients, grad_of
 from helpers.graphs import check as check_graph
-from helpers.graphs import check_onnx, numbers
+from helpers.graphs import numbers
+from helpers.rule_tests import of_rules
 from helpers.vmap_cases import check_mapped, f, for_each
 
 MODES = ("edge", "reflect", "symmetric", "wrap", "linear_ramp", "mean")
@@ -85,19 +79,7 @@ CASES: list[Case] = [
     ("pad, ramp to a number", lambda x: np.pad(x, 2, "linear_ramp", end_values=3.0), (f(3, 2),)),
     ("pad, wide", lambda x: np.pad(x, 7, "symmetric"), (f(3),)),
 ]
-
-
-def test_derivatives() -> None:
-    for_each(check_gradients, CASES)
-
-
-def test_graphs() -> None:
-    check_onnx(CASES)
-
-
-@pytest.mark.grid
-def test_graphs_of_derivatives() -> None:
-    for_each(check_jit, one_of_each(CASES))
+test_derivatives, test_graphs, test_graphs_of_derivatives = of_rules(CASES)
 
 
 def test_padding_by_what_is_not_linear_names_the_function() -> None:

@@ -5,17 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
-from helpers.central_differences import (
-    Case,
-    assert_gradients,
-    check_gradients,
-    check_jit,
-    grad_of,
-    one_of_each,
-)
+from helpers.central_differences import Case, assert_gradients, grad_of
 from helpers.graphs import check as check_graph
-from helpers.graphs import check_onnx, numbers
+from helpers.graphs import numbers
+from helpers.rule_tests import of_rules
 from helpers.vmap_cases import check_mapped, f, for_each, i, ordered, written
 
 CASES: list[Case] = [
@@ -24,19 +17,7 @@ CASES: list[Case] = [
     ("partition", lambda x: np.sum(np.partition(x, 2, 1)[:, :2], 1), (f(3, 5),)),
     ("partition, several", lambda x: np.partition(x, (1, 3), None)[1:4:2], (f(5),)),
 ]
-
-
-def test_derivatives() -> None:
-    for_each(check_gradients, CASES)
-
-
-def test_graphs() -> None:
-    check_onnx(CASES)
-
-
-@pytest.mark.grid
-def test_graphs_of_derivatives() -> None:
-    for_each(check_jit, one_of_each(CASES))
+test_derivatives, test_graphs, test_graphs_of_derivatives = of_rules(CASES)
 
 
 def test_sorting_in_place() -> None:
