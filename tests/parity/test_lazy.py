@@ -108,115 +108,6 @@ def _row(value):
     return ("dense", (), {k: _row(v) for k, v in value[2].items()}) if isinstance(value, tuple) else value
 
 
-@settings(max_examples=20)
-@given(st.data())
-def test_lists_of_ragged_items(data):
-    tree = ("lazy", 0, data.draw(stacks())[2])
-    size = tree[2][0][1]
-    lengths = data.draw(st.lists(st.integers(1, 3), min_size=len(tree[2]), max_size=len(tree[2])))
-    rows = [array((*size, n), 60 + i) for i, n in enumerate(lengths)]
-    same(lambda side: side.build(tree).set("new", [side.leaf(row) for row in rows]))
-
-
-@st.composite
-def stacks_of_stacks(draw):
-    """Nothing but stacks: an empty TensorDict for each element, every stack along any dim."""
-    sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
-    tree = ("dense", (), {})
-    for ndim, size in enumerate(sizes):
-        tree = ("lazy", draw(st.integers(0, ndim)), [tree] * size)
-    return tree
-
-
-LIST_ITEMS = {
-    "arrays": lambda side, i: side.leaf(array((2,), i)),
-    "arrays without dims": lambda side, i: side.leaf(array((), i)),
-    "ragged arrays": lambda side, i: side.leaf(array((1 + i % 3,), i)),
-    "numbers": lambda side, i: float(i),
-    "strings": lambda side, i: f"text {i}",
-    "nodes": lambda side, i: side.library.TensorDict({"x": side.leaf(array((2,), i))}),
-    "dicts": lambda side, i: {"x": side.leaf(array((2,), i))},
-}
-
-
-def _lists(size, items):
-    return [_lists(size[1:], items) for _ in range(size[0])] if size else next(items)
-
-
-@settings(max_examples=50)
-@given(stacks_of_stacks(), st.sampled_from(sorted(LIST_ITEMS)))
-def test_nested_lists(tree, kind):
-    make = LIST_ITEMS[kind]
-
-    def filled(side, write):
-        td = side.build(tree)
-        size = tuple(td.batch_size)
-        write(td, _lists(size, (make(side, i) for i in range(int(np.prod(size))))))
-        return _read(td)
-
-    same(lambda side: filled(side, lambda td, value: td.set("new", value)))
-    same(lambda side: filled(side, lambda td, value: td.update({"new": value})))
-
-
-def _read(td):
-    """The values of the new entry by element: the reference stores some lists as lists, or as objects."""
-    if td.batch_dims:
-        return [_read(row) for row in td.unbind(0)]
-    entry = td["new"]
-    return np.asarray(entry["x"] if hasattr(entry, "keys") else entry).tolist()
-
-
-@settings(max_examples=20)
-@given(st.data())
-def test_lists_of_rows(data):
-    """Arrays that have the other dims of the batch, one for each index of its first."""
-    size = data.draw(st.sampled_from([(2,), (3, 2)]))
-    dim, length = data.draw(st.integers(0, len(size))), data.draw(st.integers(1, 3))
-    tree = ("lazy", dim, [("dense", size, {})] * length)
-    rows = [array((*shape(tree)[1:], 2), i) for i in range(shape(tree)[0])]
-    same(lambda side: _read(side.build(tree).set("new", [side.leaf(row) for row in rows])))
-
-
-@settings(max_examples=33)
-@given(st.data())
-def test_stacks_into_a_lazy_out(data):
-    tree = data.draw(stacks())
-    dim, parts = tree[1], tree[2]
-    name = data.draw(st.sampled_from(["stack", "lazy_stack", "maybe_dense_stack"]))
-    at = data.draw(st.integers(0, len(shape(tree)) - 1))
-    if "only" in parts[0][2] and at != dim:
-        at = dim  # as the stack along another dim has no key that only some parts have
-
-    def into(side):
-        out = side.build(("lazy", dim, [(kind, size, dict(part)) for kind, size, part in parts])).zero_()
-        if at != dim:
-            out = side.library.LazyStackedTensorDict(*out.unbind(at), stack_dim=at)
-        join = getattr(side.library.LazyStackedTensorDict, name)
-        return join([side.build(part) for part in parts], dim, out=out) is out, out
-
-    same(into)
-
-
-@settings(max_examples=20)
-@given(st.data())
-def test_updates_between_stacks(data):
-    tree = data.draw(stacks())
-    dropped = data.draw(st.sets(st.sampled_from(["a", "b", "n", "s", "only"])))
-    other = ("lazy", tree[1], [_changed(part, dropped) for part in tree[2]])
-    same(lambda side: side.build(tree).update(side.build(other)))
-    same(lambda side: side.build(tree).update(side.build(other), inplace=True))
-
-
-def _changed(part, dropped):
-    """A part with other values, without some keys, with a new one."""
-    kind, size, entries = part
-    entries = {
-        k: _changed(v, dropped) if isinstance(v, tuple) else v for k, v in entries.items() if k not in dropped
-    }
-    values = {k: v + 500 if isinstance(v, np.ndarray) else v for k, v in entries.items()}
-    return (kind, size, {**values, "new": array(size, 90)})
-
-
 BAD = {
     "no items": lambda side: side.library.lazy_stack([]),
     "different ndim": lambda side: side.build(("lazy", 0, [("dense", (), {}), ("dense", (1,), {})])),
@@ -290,14 +181,6 @@ def combined(function, trees, dim, names=False):
 def test_stacks_of_different(data, function):
     trees = data.draw(lists(differing=True))
     same(combined(function, trees, data.draw(st.integers(0, len(trees[0][1])))))
-
-
-@settings(max_examples=50)
-@given(st.data(), st.booleans(), st.booleans())
-def test_cat(data, differing, names):
-    trees = data.draw(lists(differing=differing))
-    ndim = len(trees[0][1])
-    same(combined("cat", trees, data.draw(st.integers(0, max(ndim - 1, 0))), names))
 
 
 @each_case("dtypes", [("int32", "int64"), ("float32", "float64"), ("bool", "uint8"), ("int16", "float32")])
