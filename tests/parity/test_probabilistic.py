@@ -4,10 +4,8 @@ import contextlib
 
 import numpy as np
 import pytest
-import torch
 from helpers.cases import each_case
-from parity.probabilistic import DISTS, LITE, LOC, TORCH, chain, compared, compared_values, same, same_error
-from tensordict import nn as reference
+from parity.probabilistic import DISTS, LITE, LOC, compared, compared_values, same, same_error
 
 from lite import nn
 
@@ -18,45 +16,6 @@ pytestmark = [
 
 
 # -- interaction types ---------------------------------------------------------------------------------------
-
-
-@each_case("name", ["mode", "MEDIAN", "Mean", "random", "DETERMINISTIC"])
-def test_interaction_types(name):
-    for lib in (LITE, TORCH):
-        member = lib.nn.InteractionType(name)
-        assert member is lib.nn.InteractionType.from_str(name) is lib.nn.InteractionType(member)
-        assert member.value == str(member) == name.lower()
-    assert [m.name for m in nn.InteractionType] == [m.name for m in reference.InteractionType]
-
-
-@each_case("bad", ["foo", "", 1.0])
-def test_interaction_type_errors(bad):
-    for lib in (LITE, TORCH):
-        with pytest.raises(ValueError, match="is not a valid InteractionType"):
-            lib.nn.InteractionType(bad)
-        with pytest.raises(ValueError, match="is not a valid InteractionType"):
-            lib.nn.set_interaction_type(bad)
-
-
-@each_case("kind", ["mode", "RANDOM", None])
-def test_settings(kind):
-    from tensordict.nn.probabilistic import interaction_type as their_type
-
-    for lib, get in ((LITE, nn.interaction_type), (TORCH, their_type)):
-        expected = None if kind is None else lib.nn.InteractionType(kind)
-        with lib.nn.set_interaction_type(kind):
-            assert get() is expected
-            with lib.nn.set_interaction_type("mean"):
-                assert get() is lib.nn.InteractionType.MEAN
-            assert get() is expected
-        assert get() is None
-
-        @lib.nn.set_interaction_type(kind)
-        def decorated(get=get):
-            return get()
-
-        assert decorated() is expected
-        assert get() is None
 
 
 @each_case(
@@ -140,40 +99,6 @@ def test_keys(lib, keys, loc, scale, log_prob):
     return lists[1:], list(lists[0]), module.dist_params_keys, module.dist_sample_keys, out
 
 
-@each_case("key", [None, "sample_log_prob", ("a", "b"), ("data", "lp")])
-@each_case("reduced", [False, True])
-@compared
-def test_nested_keys(lib, key, reduced):
-    def make(**kwargs):
-        dist = lib.Normal(**kwargs)
-        return lib.Independent(dist, 1) if reduced else dist
-
-    module = lib.nn.ProbabilisticTensorDictModule(
-        [("data", "loc"), ("data", "scale")], [("data", "action")], distribution_class=make,
-        return_log_prob=True, log_prob_key=key, default_interaction_type="mean",
-    )  # fmt: skip
-    td = lib.TD({("data", "loc"): lib.linspace(3, 4), ("data", "scale"): lib.zeros(3, 4) + 2}, batch_size=[3])
-    return module(td)
-
-
-@compared
-def test_distribution_kwargs(lib):
-    module = lib.nn.ProbabilisticTensorDictModule(
-        ["loc", "scale"],
-        ["x"],
-        distribution_class=lib.TanhNormal,
-        distribution_kwargs={"low": -2, "high": 3.0},
-    )
-    return module(lib.td(**DISTS["Normal"][0]))
-
-
-@each_case("name", ["delta", "Delta", "OneHotCategorical"])
-@compared
-def test_names_of_distributions(lib, name):
-    key = "param" if name.lower() == "delta" else "logits"
-    return lib.nn.ProbabilisticTensorDictModule([key], ["x"], distribution_class=name)(lib.td(**{key: LOC}))
-
-
 def written(lib, keys, params, **options):
     """What a module of these keys and options writes for parameters."""
     return lib.nn.ProbabilisticTensorDictModule(keys, ["x"], **options)(lib.td(**dict.fromkeys(params, LOC)))
@@ -216,11 +141,6 @@ def test_errors(error, make):
     same_error(make, error)
 
 
-@each_case("generator", [1.5, True, [1]])
-def test_generator_errors(generator):
-    same_error(lambda lib: lib.nn.ProbabilisticTensorDictModule(["a"], ["x"], generator=generator), TypeError)
-
-
 # -- several samples -----------------------------------------------------------------------------------------
 
 
@@ -238,20 +158,6 @@ def test_num_samples(lib, num_samples, log_prob):
     return out.batch_size, {k: v.shape for k, v in sorted(out.items())}, sorted(td.keys())
 
 
-@each_case("options", [{}, {"return_log_prob": True}])
-@each_case("count", [2, 3, 4])
-@compared
-def test_num_samples_in_sequences(lib, options, count):
-    modules = chain(lib, num_samples=2, default_interaction_type="random", **options)[:count]
-    seq = lib.nn.ProbabilisticTensorDictSequential(*modules)
-    out = seq(lib.td(obs=LOC, batch_size=[3]))
-    shapes = {k: out.get(k).shape for k in sorted(out.keys(True, True), key=str)}
-    return (
-        out.batch_size, shapes, seq.num_samples, seq.log_prob_keys, seq.dist_sample_keys,
-        seq.return_composite,
-    )  # fmt: skip
-
-
 # -- extractors ----------------------------------------------------------------------------------------------
 
 
@@ -265,17 +171,6 @@ def test_mappings(mapping, dtype):
     same(lambda lib: lib.nn.mappings(mapping)(lib.array(x)))
 
 
-@each_case("shape", [(4,), (3, 5), (2, 3, 8), (1,), (2, 1), ()])
-@each_case("options", [{}, {"scale_mapping": "exp", "scale_lb": 0.5}])
-def test_normal_param_extractor(shape, options):
-    def case(lib):
-        x = lib.array(np.linspace(-3, 3, int(np.prod(shape))).reshape(shape))
-        return lib.nn.NormalParamExtractor(**options)(x, 7)
-
-    out = same(case)
-    assert isinstance(out, type) == (shape in [(1,), (2, 1), ()])
-
-
 @each_case("make_param", [True, False])
 @each_case(("shape", "loc"), [(4, (4,)), (4, (3, 4)), ((2, 4), (3, 2, 4)), (4, (3, 5)), (4, ())])
 @compared
@@ -286,14 +181,6 @@ def test_state_independent_scale(lib, shape, loc, make_param):
     names = [n for n, _ in module.named_parameters()], [n for n, _ in module.named_buffers()]
     assert list(module.state_dict()) == ["state_independent_scale"]
     return names, module(lib.array(np.ones(loc, np.float32)), 7)
-
-
-@each_case("value", [1.0, 0.5, 1e-9, 20.0])
-def test_inv_softplus(value):
-    assert nn.inv_softplus(value) == pytest.approx(reference.inv_softplus(value), rel=1e-5)
-    np.testing.assert_allclose(
-        nn.inv_softplus(np.array([value])), reference.inv_softplus(torch.tensor([value], dtype=torch.float64))
-    )
 
 
 # -- composite distributions ---------------------------------------------------------------------------------
@@ -355,33 +242,6 @@ def test_composite_log_prob(lib, names, aggregate, include_sum):
     return whole, parts, parts is sample
 
 
-@each_case("include_sum", [None, True, False])
-@each_case("aggregate", [True, False])
-@compared_values
-def test_composite_entropy(lib, aggregate, include_sum):
-    dist = composite(lib, entropy_key="total")
-    with mode(lib, aggregate):
-        return dist.entropy(include_sum=include_sum), dist.entropy_composite(include_sum=include_sum)
-
-
-@compared_values
-def test_composite_cdf_and_icdf(lib):
-    dist = lib.CompositeDistribution.from_distributions(
-        lib.TD({}, batch_size=[3]),
-        {
-            "a": lib.Normal(lib.linspace(3), lib.linspace(3) + 2),
-            ("n", "b"): lib.Uniform(lib.linspace(3), lib.linspace(3) + 2),
-        },
-    )
-    sample = dist.mean
-    return dist.icdf(dist.cdf(sample)) is sample, sample
-
-
-def test_composite_errors():
-    same_error(lambda lib: lib.CompositeDistribution(params(lib), {"foo": lib.Normal}), KeyError)
-    same_error(lambda lib: composite(lib).log_prob(lib.zeros(3)), RuntimeError)
-
-
 @each_case(
     ("names", "kind"),
     [*zip(NAME_MAPS, KINDS, strict=True), *zip(NAME_MAPS, KINDS[1:] + KINDS[:1], strict=True)],
@@ -414,40 +274,6 @@ def test_composite_modules(lib, names, kind, aggregate, sequence):
         out = module(td)
         scores = None if kind == "mean" else module.log_prob(out.copy())
         return list(module.out_keys), out.exclude("given", "params"), scores
-
-
-@compared_values
-def test_composite_out_keys_by_default(lib):
-    make = lib.nn.ProbabilisticTensorDictModule
-    classes = {"cont": lib.Normal, ("nested", "disc"): lib.Categorical}
-    plain_names = make(
-        ["params"],
-        distribution_class=lib.CompositeDistribution,
-        distribution_kwargs={"distribution_map": classes},
-    )
-    mapped = make(
-        ["params"],
-        distribution_class=lib.CompositeDistribution,
-        distribution_kwargs={"distribution_map": classes, "name_map": NAME_MAPS[1]},
-    )
-    return (
-        plain_names.out_keys,
-        mapped.out_keys,
-        plain_names(lib.TD({"params": params(lib)}, batch_size=[3])),
-    )
-
-
-@compared_values
-def test_aggregate_of_modules(lib):
-    out = []
-    for aggregate in (False, True):
-        with mode(lib, aggregate):
-            module = lib.nn.ProbabilisticTensorDictModule(
-                ["loc", "scale"], ["x"], distribution_class=lib.Normal, return_log_prob=True
-            )
-            td = module(lib.td(**DISTS["Normal"][0]))
-            out.append((module.out_keys, module.log_prob_key, module.log_prob_keys, td))
-    return out
 
 
 @pytest.mark.parametrize("at_first", [True, False])

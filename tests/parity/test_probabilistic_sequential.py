@@ -1,9 +1,8 @@
 """Sequences with probabilistic modules against tensordict's."""
 
-import numpy as np
 import pytest
 from helpers.cases import each_case
-from parity.probabilistic import LITE, LOC, chain, compared, compared_values, plain, same, same_error
+from parity.probabilistic import LITE, LOC, chain, compared, compared_values, same
 
 from lite import nn
 
@@ -37,14 +36,6 @@ def test_sequence(lib, form, log_prob, count):
     return keys, td, scores, type(seq.get_dist(td)).__name__, str(seq.default_interaction_type)
 
 
-@compared
-def test_tensordict_out(lib):
-    seq = lib.nn.ProbabilisticTensorDictSequential(*chain(lib)[:2])
-    td, out = lib.td(obs=LOC, batch_size=[3]), lib.TD({}, batch_size=[3])
-    assert seq(td, out) is out
-    return td, out
-
-
 @each_case("inplace", [True, False, None, "empty"])
 @each_case("dispatched", [False, True])
 @compared
@@ -61,58 +52,6 @@ def test_inplace(lib, inplace, dispatched):
     td = lib.td(obs=LOC, batch_size=[3])
     out = seq(td)
     return out is td, td, out
-
-
-def test_the_sample_is_there_already():
-    """The last module then only scores it."""
-
-    def case(lib):
-        seq = lib.nn.ProbabilisticTensorDictSequential(
-            lib.nn.TensorDictModule(lambda a: (a * 0, a * 0 + 1, a * 0 + 5), ["a"], ["loc", "scale", "x"]),
-            lib.nn.ProbabilisticTensorDictModule(
-                ["loc", "scale"], ["x"], distribution_class=lib.Normal, return_log_prob=True
-            ),
-        )
-        return seq(lib.td(a=np.zeros(1)))
-
-    out = same(case)
-    np.testing.assert_allclose(out["x_log_prob"][2], [-13.4189], rtol=1e-5)
-
-
-@each_case("selected", [["u"], ["loc", "u"]])
-@each_case("at_once", [True, False])
-@compared
-def test_selected_out_keys(lib, selected, at_once):
-    modules = chain(lib, return_log_prob=True)[:2]
-    if at_once:
-        seq = lib.nn.ProbabilisticTensorDictSequential(*modules, selected_out_keys=selected)
-    else:
-        seq = lib.nn.ProbabilisticTensorDictSequential(*modules).select_out_keys(*selected)
-    td = lib.td(obs=LOC, other=LOC, batch_size=[3])
-    first = plain(seq(td))
-    values = seq(obs=lib.array(LOC))
-    seq.reset_out_keys()
-    return first, values, list(seq.out_keys)
-
-
-@pytest.mark.parametrize("selected", [None, ["b"]])
-@compared
-def test_without_probabilistic_modules(lib, selected):
-    seq = lib.nn.ProbabilisticTensorDictSequential(
-        lib.nn.TensorDictModule(lambda x: x + 1, ["a"], ["b"]),
-        lib.nn.TensorDictModule(lambda x: x + 1, ["b"], ["c"]),
-        selected_out_keys=selected,
-    )
-    return list(seq.in_keys), list(seq.out_keys), seq(lib.td(a=LOC))
-
-
-@compared
-def test_sequence_as_a_list(lib):
-    modules = chain(lib)
-    seq = lib.nn.ProbabilisticTensorDictSequential(*modules)
-    assert [seq[i] is m for i, m in enumerate(modules)] == [True] * 4
-    assert list(seq.det_part) == modules[:3]
-    return len(seq), type(seq.det_part).__name__, list(seq.det_part.in_keys), list(seq.det_part.out_keys)
 
 
 @each_case("composite", [None, True])
@@ -146,33 +85,3 @@ def test_intermediate_distributions(lib):
     td = seq(lib.td(obs=LOC, batch_size=[3]))
     dist = seq.get_dist(td)
     return td, list(dist), dist.log_prob(td), seq.log_prob(td)
-
-
-@pytest.mark.parametrize("composite", [True, False])
-def test_errors_inside_sequences(composite):
-    def case(lib):
-        def fail(x):
-            raise ZeroDivisionError("no")
-
-        seq = lib.nn.ProbabilisticTensorDictSequential(
-            lib.nn.TensorDictModule(fail, ["a"], ["param"]),
-            lib.nn.ProbabilisticTensorDictModule(["param"], ["x"]),
-            return_composite=composite,
-        )
-        return seq(lib.td(a=LOC))
-
-    same_error(case, RuntimeError if composite else ZeroDivisionError)
-
-
-def test_unknown_keyword():
-    def case(lib):
-        return lib.nn.ProbabilisticTensorDictSequential(*chain(lib)[:2])(lib.td(obs=LOC), foo=1)
-
-    same_error(case, RuntimeError)
-
-
-@compared
-def test_skip_existing(lib):
-    module = lib.nn.ProbabilisticTensorDictModule(["param"], ["x"])
-    with lib.nn.set_skip_existing():
-        return module(lib.td(param=LOC, x=LOC * 0)), module(lib.td(param=LOC))
