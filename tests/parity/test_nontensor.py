@@ -334,10 +334,6 @@ MORE = (
     "repr(lib.MetaData[int](3)).split('(')[0]",
 )  # fmt: skip
 FUNCTIONS = {"lib.stack": "torch.stack", "lib.cat": "torch.cat"}
-METADATA = (
-    "[MetaData(3), MetaData(3)]", "[MetaData[int](3), MetaData[int](3)]", "[MetaData[int](3), MetaData(3)]",
-    "[MetaData(3), MetaData[int](3)]", "[MetaData('ab'), MetaData('c')]",
-)  # fmt: skip
 
 
 # Errors of another class: of the array library, or where the reference fails inside.
@@ -376,14 +372,6 @@ def test_more(cls, text, tmp_path):
     assert not isinstance(ours, Exception), (text, ours, theirs)
     assert not isinstance(theirs, Exception), (text, ours, theirs)
     assert ours == theirs
-
-
-@each_case("items", METADATA)
-def test_stacks_of_metadata(items):
-    found = []
-    for library, stack in ((lite, lite.stack), (tensordict, torch.stack)):
-        found.append(plain(stack(eval(items, {"MetaData": library.MetaData}))))
-    assert found[0] == found[1]
 
 
 # -- files and torch's objects ----------------------------------------------------------------------
@@ -426,41 +414,3 @@ def test_metadata_goes_to_torch_and_back():
         assert (type(back), back.data, back.batch_size) == (lite.MetaData, entry.data, (2,))
     typed = tensordict.TensorDict({"m": tensordict.MetaData[int](3)}, [2])
     assert type(lite.TensorDict.from_torch(typed).get("m")) is lite.MetaData
-
-
-# -- fields of tensorclasses ------------------------------------------------------------------------
-
-VALUES = ("3", "'a'", "MetaData(3)", "MetaData[int](3)", "MetaData('a')", "NonTensorData(3)", "2.5", "None")
-
-
-def with_metadata(library, options, kind):
-    """A tensorclass with a field `m` of this kind, and what its values are written with."""
-    scope = {"MetaData": library.MetaData, "NonTensorData": library.NonTensorData}
-    array = np.ndarray if library is lite else torch.Tensor
-    body = {"__annotations__": {"x": array, "m": eval(kind, scope)}}
-    return library, library.tensorclass(**options)(type("C", (), body)), scope
-
-
-def held(library, cls, scope, value):
-    mine = library is lite
-    stack = lite.stack if mine else torch.stack
-    try:
-        c = cls(x=np.zeros((2, 3)) if mine else torch.zeros(2, 3), m=eval(value, scope), batch_size=[2])
-        entry = c._tensordict.get("m")
-        return type(entry).__name__, c.m, c.get("m"), c[0].m, stack([c, c]).m
-    except Exception as error:
-        return type(error)
-
-
-@each_case("kind", ["MetaData", "MetaData[int]", "NonTensorData"])
-@each_case("options", [{}, {"autocast": True}, {"nocast": True}])
-def test_fields_annotated_as_metadata(options, kind):
-    made = [with_metadata(library, options, kind) for library in (lite, tensordict)]
-    for value in VALUES:
-        ours, theirs = (held(*one, value) for one in made)
-        if options.get("autocast") and kind == "NonTensorData" and value.startswith("MetaData"):
-            # Metadata is NonTensorData in lite, and stays what it is.
-            assert (ours[0].split("[")[0], theirs[0]) == ("MetaData", "NonTensorData")
-            assert ours[1] == theirs[1]
-        else:
-            assert ours == theirs, value

@@ -94,34 +94,6 @@ def test_many_steps(name, options, shapes, dtype):
     compare_states(mine.state_dict(), other.state_dict(), tolerance)
 
 
-@each_case("shapes", [SHAPES, LARGE])
-@pytest.mark.parametrize(("name", "options"), CASES, ids=ids)
-def test_functions_of_tensordicts(name, options, shapes):
-    pair = Pair(shapes, "float64")
-    optimizer, other = getattr(optim, name)(**options), getattr(torch.optim, name)(pair.theirs, **options)
-
-    def tree(values):
-        first, *rest = values
-        return TensorDict({"first": first, "below": {str(i): value for i, value in enumerate(rest)}})
-
-    params = tree([param.data for param in pair.ours])
-    inplace, state, state_ = params.clone(), None, None
-    for step in range(8):
-        pair.gradients(step + 1)
-        grads = tree([param.grad for param in pair.ours])
-        before = params.clone()
-        new, new_state = optimizer.update(params, grads, state)
-        assert (params == before).all()
-        inplace, state_ = optimizer.update_(inplace, grads, state_)
-        params, state = new, new_state
-        other.step()
-    for found in (params, inplace):
-        for value, expected in zip([found["first"], *found["below"].values()], pair.theirs, strict=True):
-            close(value, expected, 1e-12)
-    assert state is not None
-    assert state["step"] == state_["step"] == 8
-
-
 @each_case("dtype", ["float16", "bfloat16"])
 @each_case(("name", "options"), CASES)
 def test_sixteen_bits(name, options, dtype):
@@ -164,23 +136,6 @@ def test_state_dicts_go_both_ways(name, options):
         back.step()
     pair.compare(1e-12)
     compare_states(back.state_dict(), again.state_dict(), 1e-12)
-
-
-def test_groups():
-    pair = Pair(SHAPES, "float64")
-
-    def groups(params):
-        return [{"params": params[:2], "lr": 0.5}, {"params": params[2], "betas": (0.1, 0.2)}]
-
-    mine, other = optim.Adam(groups(pair.ours), lr=0.1), torch.optim.Adam(groups(pair.theirs), lr=0.1)
-    mine.add_param_group({"params": pair.ours[3:], "weight_decay": 0.1})
-    other.add_param_group({"params": pair.theirs[3:], "weight_decay": 0.1})
-    for step in range(5):
-        pair.gradients(step)
-        mine.step()
-        other.step()
-    pair.compare(1e-12)
-    compare_states(mine.state_dict(), other.state_dict(), 1e-12)
 
 
 @each_case(
@@ -260,42 +215,6 @@ def test_schedules(name):
         theirs.step()
 
 
-@each_case("name", SCHEDULES)
-def test_schedules_as_functions(name):
-    other = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1)
-    theirs = SCHEDULES[name](torch.optim.lr_scheduler, other)
-
-    class Functions:  # schedules of a number, in a sequence of no optimiser
-        def __getattr__(self, schedule):
-            cls = getattr(optim, schedule)
-            return lambda _, *args, **kwargs: cls(
-                None if schedule == "SequentialLR" else 0.1, *args, **kwargs
-            )
-
-    ours = SCHEDULES[name](Functions(), None)
-    for step in range(15):
-        np.testing.assert_allclose(ours(step), other.param_groups[0]["lr"], rtol=1e-9, atol=1e-12)
-        other.step()
-        theirs.step()
-
-
-def test_two_schedules_of_one_optimizer():
-    mine, other = (
-        optim.SGD([nn.Parameter(np.ones(2))], lr=0.1),
-        torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1),
-    )
-    ours = [optim.LinearLR(mine, 0.5, total_iters=3), optim.ConstantLR(mine, 0.1, 4)]
-    theirs = [
-        torch.optim.lr_scheduler.LinearLR(other, 0.5, total_iters=3),
-        torch.optim.lr_scheduler.ConstantLR(other, 0.1, 4),
-    ]
-    for _ in range(8):
-        np.testing.assert_allclose(mine.param_groups[0]["lr"], other.param_groups[0]["lr"], rtol=1e-12)
-        other.step()
-        for schedule in ours + theirs:
-            schedule.step()
-
-
 # -- clipping ----------------------------------------------------------------------------------------
 
 
@@ -318,57 +237,3 @@ def test_clip_grad_norm(dtype, max_norm, norm_type):
         if mine.grad is not None:
             close(mine.grad, other.grad, tolerance)
             close(new[str(i)], other.grad, tolerance)
-
-
-@each_case("bad", [np.nan, np.inf])
-def test_clip_grad_norm_of_what_is_not_finite(bad):
-    pair = Pair([(2,)])
-    pair.gradients(0)
-    pair.ours[0].grad[0] = bad
-    pair.theirs[0].grad[0] = bad
-    for function, params in (
-        (optim.clip_grad_norm_, pair.ours),
-        (torch.nn.utils.clip_grad_norm_, pair.theirs),
-    ):
-        with pytest.raises(RuntimeError):
-            function(params, 1.0, error_if_nonfinite=True)
-    optim.clip_grad_norm_(pair.ours, 1.0)
-    torch.nn.utils.clip_grad_norm_(pair.theirs, 1.0)
-    np.testing.assert_array_equal(pair.ours[0].grad, pair.theirs[0].grad.numpy())
-
-
-def test_clip_grad_value():
-    pair = Pair(SHAPES)
-    pair.gradients(0, skip=(1,))
-    optim.clip_grad_value_(pair.ours, 0.3)
-    torch.nn.utils.clip_grad_value_(pair.theirs, 0.3)
-    for mine, other in zip(pair.ours, pair.theirs, strict=True):
-        if mine.grad is not None:
-            np.testing.assert_array_equal(mine.grad, other.grad.numpy())
-
-
-def test_rates_that_follow_a_divergence():
-    from torchrl.objectives import KLAdaptiveLR
-
-    net, other = nn.Linear(2, 1), torch.nn.Linear(2, 1)
-    for options in ({}, {"factor": 3.0, "min_lr": 1e-4, "max_lr": 3e-3}):
-        mine = optim.KLAdaptiveLR(optim.Adam(net.parameters(), lr=1e-3), 0.01, **options)
-        theirs = KLAdaptiveLR(torch.optim.Adam(other.parameters(), lr=1e-3), 0.01, **options)
-        for kl in (0.05, 0.021, 0.02, 0.005, 0.0049, 0.0, -1.0, *[0.001] * 9, *[0.9] * 20):
-            mine.step(np.float32(kl))
-            theirs.step(torch.tensor(kl))
-            assert mine.get_last_lr() == theirs.get_last_lr()
-        assert mine.state_dict() == theirs.state_dict()
-        fresh = optim.KLAdaptiveLR(mine.optimizer, 0.5)
-        fresh.load_state_dict(theirs.state_dict())
-        assert fresh.state_dict() == mine.state_dict()
-
-
-def test_optimisers_of_several_as_one():
-    from torchrl.objectives.utils import group_optimizers
-
-    net, other = nn.Linear(2, 1), torch.nn.Linear(2, 1)
-    mine = optim.group_optimizers(*[optim.Adam([p], lr=0.1 * k) for k, p in enumerate(net.parameters())])
-    theirs = group_optimizers(*[torch.optim.Adam([p], lr=0.1 * k) for k, p in enumerate(other.parameters())])
-    assert [len(group["params"]) for group in mine.param_groups] == [1, 1]
-    assert [g["lr"] for g in mine.param_groups] == [g["lr"] for g in theirs.param_groups]
