@@ -113,29 +113,6 @@ def test_the_same_slices_can_be_drawn(kind, key, ndim, strict):
         assert pieces(*pair.ours.sampler.sample(pair.ours.storage, 3000)) == theirs
 
 
-def test_slices_have_the_same_flags_and_probabilities():
-    pair = Pair("SliceSampler", 12, slice_len=2)
-    done = np.array([0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0], bool)[:, None]
-    pair.extend((12,), done=done, terminated=done)
-    ours = pair.ours.sampler.sample(pair.ours.storage, 12_000)
-    theirs = pair.theirs.sampler.sample(pair.theirs._storage, 12_000)
-    assert set(ours[1]) == set(theirs[1])
-    counts = [np.bincount(np.asarray(rows(index))[::2, 0], minlength=12) for index, _ in (ours, theirs)]
-    np.testing.assert_array_equal(counts[0] > 0, counts[1] > 0)
-    able = counts[0] > 0
-    both = counts[0][able] + counts[1][able]
-    np.testing.assert_array_less(((counts[0][able] - counts[1][able]) ** 2 / both).sum(), 26.1)  # 0.1%
-    flags = []
-    for index, info in (ours, theirs):
-        table = {}
-        for i, row in enumerate(rows(index)):
-            table[row, i % 2] = [
-                np.asarray(info["next", key])[i].tolist() for key in ("truncated", "done", "terminated")
-            ]
-        flags.append(table)
-    assert flags[0] == flags[1]
-
-
 @pytest.mark.parametrize(
     ("kind", "span"),
     [
@@ -164,21 +141,6 @@ def test_torchrl_counts_what_lies_after_the_end_the_other_way_round():
     ours, theirs = drawn(pair, 10_000)
     assert {len(piece) for piece in ours} == {4, 5}
     assert {len(piece) for piece in theirs} == {2, 3, 4, 5}
-
-
-def test_batches_are_padded_alike():
-    pair = Pair("SliceSampler", 10, slice_len=4, strict_length=False, pad_output=True)
-    done = np.array([0, 1, 0, 0, 0, 1, 0, 0, 1, 0], bool)[:, None]
-    pair.extend((10,), done=done, terminated=done)
-    tables = []
-    for buffer in (pair.ours, pair.theirs):
-        storage = buffer.storage
-        index, info = buffer.sampler.sample(storage, 4 * 500)
-        keys = sorted(info, key=str)
-        columns = [np.asarray(info[key]).reshape(500, 4).tolist() for key in keys]
-        places = np.reshape(rows(index), (500, 4)).tolist()
-        tables.append((keys, {str(row) for row in zip(places, *columns, strict=True)}))
-    assert tables[0] == tables[1]
 
 
 @pytest.mark.parametrize("within", [False, True])
@@ -224,20 +186,6 @@ def test_the_same_priorities_after_any_updates(alpha, within):
     drawn, info = theirs.sample(other, 300)
     for i, w in zip(drawn.tolist(), info["priority_weight"].tolist(), strict=True):
         assert weight.get(i, w) == pytest.approx(w, rel=1e-4)
-
-
-@pytest.mark.parametrize("drop_last", [False, True])
-def test_rounds_without_replacement_end_alike(drop_last):
-    pair = Pair("SamplerWithoutReplacement", 30, shuffle=False)
-    pair.ours.sampler.drop_last = pair.theirs.sampler.drop_last = drop_last
-    for count in (10, 7, 20):
-        pair.extend((count,), x=np.zeros(count))
-        for size in (4, 4, 4, 10, 3, 3, 3):
-            got = pair.ours.sampler.sample(pair.ours.storage, size)[0]
-            wanted = pair.theirs.sampler.sample(pair.theirs._storage, size)[0]
-            assert got.tolist() == wanted.tolist()
-            assert pair.ours.sampler.ran_out == pair.theirs.sampler.ran_out
-            assert pair.ours.sampler._remaining_batches == pair.theirs.sampler._remaining_batches
 
 
 CASES = {
@@ -338,18 +286,3 @@ def test_staleness(options):
     del states[0]["rng"]
     assert states[0] == states[1]
     assert repr(pair.ours.sampler) == repr(pair.theirs.sampler)
-
-
-@pytest.mark.parametrize(("version", "key"), [(9, "policy_version"), (0, "other")])
-def test_errors_of_staleness(version, key):
-    pair = Pair("StalenessAwareSampler", 3, max_staleness=1, version_key=("next", key))
-    for filled in (False, True):
-        if filled:
-            pair.extend((3,), policy_version=np.arange(3))
-        kinds = []
-        for side, storage in ((pair.ours, pair.ours.storage), (pair.theirs, pair.theirs._storage)):
-            side.sampler.consumer_version = version
-            with pytest.raises(Exception) as caught:
-                side.sampler.sample(storage, 2)
-            kinds.append(caught.type)
-        assert kinds[0] is kinds[1]

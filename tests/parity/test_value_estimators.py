@@ -11,7 +11,6 @@ from helpers.rollouts import rollout, with_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torchrl.objectives import llm, value
-from torchrl.objectives.value import advantages as reference
 
 import lite.data as data
 from lite import NonTensorData, TensorDict, nn
@@ -112,26 +111,6 @@ def test_any_rollout(problem):
 
 
 @each
-@pytest.mark.parametrize(
-    "options", [{"value_chunk_size": 2}, {"num_chunks": 2, "value_chunk_dim": 1}, {"deactivate_vmap": True}]
-)
-def test_calls_in_pieces(name, options):
-    td = rollout((3, 7))
-    theirs = other(td)
-    ours, torchs = pair(name, networks(), **options)
-    agree(ours(td), torchs(theirs))
-
-
-@each
-def test_nan_next_observations(name):
-    td = rollout((3, 12))
-    td["next", "obs"][td["next", "done"][..., 0]] = np.nan
-    theirs = other(td)
-    ours, torchs = pair(name, networks())
-    agree(ours(td), torchs(theirs), keys=["advantage", "value_target"])
-
-
-@each
 def test_steps_to_next_observations(name):
     td = with_values(rollout((3, 12)))
     td["steps_to_next_obs"] = np.random.default_rng(0).integers(1, 4, (3, 12, 1))
@@ -150,14 +129,6 @@ def test_steps_to_next_observations(name):
         agree(ours(td), value.GAE(gamma=0.875, lmbda=0.8, value_network=None)(theirs), rtol=1e-4)
     else:
         agree(ours(td), torchs(theirs))
-
-
-@pytest.mark.parametrize("name", ["TD1Estimator", "TDLambdaEstimator", "GAE"])
-def test_time_dim(name):
-    td = with_values(rollout((5, 3, 4)))
-    theirs = other(td)
-    ours, torchs = pair(name, time_dim=1)
-    agree(ours(td), torchs(theirs))
 
 
 @pytest.mark.parametrize("name", ["TD0Estimator", "TD1Estimator", "TDLambdaEstimator"])
@@ -181,14 +152,6 @@ def test_average_gae(group_key, shifted):
     agree(ours(td), torchs(theirs), rtol=1e-4)
 
 
-def test_environments_that_reset_themselves():
-    td = with_values(rollout((4, 9), rate=0.4))
-    td["next", "truncated"] = td["next", "done"] & ~td["next", "terminated"]
-    theirs = other(td)
-    ours, torchs = pair("GAE", auto_reset_env=True)
-    agree(ours(td), torchs(theirs))
-
-
 @pytest.mark.parametrize("average_gae", [False, True])
 @pytest.mark.parametrize("group_key", [None, "task"])
 def test_agents_that_share_rewards(average_gae, group_key):
@@ -202,17 +165,6 @@ def test_agents_that_share_rewards(average_gae, group_key):
     ours = data.MultiAgentGAE(**options, group_key=group_key)
     torchs = value.MultiAgentGAE(**options, group_key=group_key)
     agree(ours(td), torchs(theirs), rtol=1e-4)
-
-
-@each
-def test_the_estimate_alone(name):
-    td = rollout((3, 7))
-    theirs = other(td)
-    ours, torchs = pair(name, networks())
-    found = ours.value_estimate(td)
-    expected = torchs.value_estimate(theirs).detach().numpy()
-    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
 
 
 @each
@@ -273,29 +225,6 @@ def test_keys_raise_the_same_errors(name, keys):
             module.set_keys(**keys)
         raised.append(caught.type)
     assert raised[0] is raised[1]
-
-
-@each
-def test_rollouts_raise_the_same_errors(name):
-    wrong = with_values(rollout((3, 7)))
-    wrong["next", "reward"] = np.zeros((3, 7), np.float32)
-    wrong["next", "terminated"] = np.zeros((3, 7), bool)
-    for td in (wrong, with_values(rollout((3, 7)))[0, 0]):
-        ours, torchs = pair(name)
-        with pytest.raises(RuntimeError):
-            torchs(other(td))
-        with pytest.raises(RuntimeError):
-            ours(td)
-
-
-def test_gae_without_values_raises_the_same_error():
-    for missing in ("state_value", ("next", "state_value")):
-        td = with_values(rollout((3, 7))).exclude(missing)
-        ours, torchs = pair("GAE")
-        with pytest.raises(ValueError, match="no value network"):
-            torchs(other(td))
-        with pytest.raises(ValueError, match="no value network"):
-            ours(td)
 
 
 @pytest.mark.parametrize("average_adv", [False, True])
@@ -376,17 +305,3 @@ def test_group_advantages_of_streams(how, bounds, more):
     assert given > 1
     for name, count in torchs.get_stats().items():
         np.testing.assert_allclose(ours.get_stats()[name], count, rtol=1e-6, err_msg=name)
-
-
-def test_arguments_of_groups():
-    for name in ("MCAdvantage", "MCAdvantageSelector"):
-        mine, theirs = (inspect.signature(getattr(lib, name)).parameters for lib in (data, llm))
-        assert [*mine][: len(theirs)] == [*theirs]
-        assert all(mine[argument].default == other.default for argument, other in theirs.items())
-
-
-def test_groups_are_standardized_alike():
-    rng = np.random.default_rng(0)
-    values, groups = rng.normal(size=(50, 1)), rng.integers(0, 5, 50)
-    expected = reference._standardize_by_group(torch.from_numpy(values), torch.from_numpy(groups), eps=1e-6)
-    np.testing.assert_allclose(data.group_advantages(values, groups), expected.numpy(), rtol=1e-9)
