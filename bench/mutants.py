@@ -65,6 +65,7 @@ SECONDS = {"mirror": 600, "default": 1800, "all": 5400}  # time limit of each ti
 NAMES = {"mirror": "the mirrored files", "default": "`pytest`", "all": "`pytest --all`"}
 FEW = 100  # tests that one process runs sooner than several, which import and collect first
 MEMORY = 12 << 30  # bytes that a process of the tests may allocate: a mutant may ask for any amount
+FILE = 2 << 30  # bytes of a file that they may write, likewise: a mutant's loop filled a disk of 50 GB
 
 SWAPS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Lt: ("<", "<="),
@@ -303,6 +304,7 @@ class Copy:
                 command, cwd=self.root, env=environment, stdout=log, stderr=log, start_new_session=True
             )
             resource.prlimit(process.pid, resource.RLIMIT_DATA, (MEMORY, MEMORY))
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (FILE, FILE))
             try:
                 status = process.wait(SECONDS[tier])
             except subprocess.TimeoutExpired:
