@@ -114,7 +114,8 @@ def with_own_names(row: Any) -> Any:
     """A row by the names that commands read; TRL has conversations as "prompt", and a "completion"."""
     if not isinstance(row, dict):
         return row
-    named, completion = dict(row), row.get("completion")
+    named = dict(row)
+    completion: Any = row.get("completion")
     if is_messages(row.get("prompt")) and row.get("messages") is None:
         named["messages"] = named.pop("prompt")
     if is_messages(completion) and len(completion) == 1:

@@ -20,7 +20,7 @@ MISSING, METHOD = NotImplemented, ...  # in place of an attribute: single object
 
 def attribute(env: Any, name: str, arguments: tuple[tuple[Any, ...], dict[str, Any]] | None) -> Any:
     """An attribute of an environment; what it gives, called with `arguments`, where there are any."""
-    found = getattr(env, name, MISSING)
+    found: Any = getattr(env, name, MISSING)
     if arguments is not None:
         return found(*arguments[0], **arguments[1])
     return METHOD if callable(found) else found

@@ -99,7 +99,7 @@ class MLP(Sequential):
         norm_options = _each(norm_kwargs, activations)
         layer_options = _each(layer_kwargs, len(cells) + 1)
         placed = {} if device is None else {"device": device}
-        drawn = {} if rng is None else {"rng": np.random.default_rng(rng)}
+        drawn: dict[str, Any] = {} if rng is None else {"rng": np.random.default_rng(rng)}
         layers: list[Any] = []
         sizes: list[Any] = [in_features, *cells, out_size]
         for i, (size, next_size) in enumerate(itertools.pairwise(sizes)):
