@@ -90,8 +90,9 @@ class ParallelEnv(BatchedEnvBase):
         for connection in self._connections:
             connection.send((self._root, self._following))
         self._inputs = [*self.action_keys, *self.state_keys]
-        kept = [*self.full_observation_spec.keys(True, True), *self.done_keys]
-        self._others = [key for key in kept if key not in set(self._inputs)]
+        # Some are both, such as the "step_count" of a StepCounter.
+        self._kept = [*self.full_observation_spec.keys(True, True), *self.done_keys]
+        self._others = [key for key in self._kept if key not in set(self._inputs)]
 
     # -- steps ----------------------------------------------------------------------------------
 
@@ -103,7 +104,7 @@ class ParallelEnv(BatchedEnvBase):
             own = kwargs if each is None else {**kwargs, **each[i]}
             self._send(i, RESET + pickle.dumps((None if mask is None else mask[i], own)))
         self._replies(asked)
-        out = _copies(self._root, self._others)
+        out = _copies(self._root, self._kept)
         self._given = {key: out.get(key) for key in self._others}
         return out
 
@@ -133,7 +134,7 @@ class ParallelEnv(BatchedEnvBase):
         if self.any_done(after):
             for key in self.reset_keys:
                 after.pop(key, None)
-            for key in self._others:
+            for key in self._kept:
                 after.set(key, np.array(self._root.get(key)))
         self._given = {key: after.get(key, None) for key in self._others}
         return stepped, after

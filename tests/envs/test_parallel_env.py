@@ -12,7 +12,16 @@ import numpy as np
 import pytest
 from helpers.counting_env import CountingEnv, TalkingEnv, failing, unmakeable
 
-from lite.envs import EnvError, ParallelEnv, SerialEnv, check_env_specs
+from lite.envs import (
+    Compose,
+    EnvError,
+    ParallelEnv,
+    RewardSum,
+    SerialEnv,
+    StepCounter,
+    TransformedEnv,
+    check_env_specs,
+)
 
 MAKERS = [partial(CountingEnv, (2,), limit) for limit in (2, 4)]
 
@@ -52,6 +61,27 @@ def test_entries_that_were_changed_in_between_are_sent(env):
     td["action"] = np.full((2, 2, 1), 0.5, np.float32)
     td["observation"] = td["observation"] + 7
     np.testing.assert_array_equal(env.step(td)["next", "reward"].ravel(), [0.5] * 4)
+
+
+def counted(limit):
+    return TransformedEnv(CountingEnv((2,), 100), Compose(StepCounter(limit), RewardSum()))
+
+
+def test_entries_that_are_state_and_observation_restart():
+    makers = [partial(counted, limit) for limit in (2, 3)]
+    env, serial = ParallelEnv(2, makers), SerialEnv(2, makers)
+    assert "step_count" in env.state_keys
+    try:
+        for one in (env, serial):
+            one.set_seed(0)
+        td, wanted = (one.rollout(7, break_when_any_done=False) for one in (env, serial))
+        assert env.reset()["step_count"].tolist() == serial.reset()["step_count"].tolist()
+    finally:
+        env.close()
+    assert td["next", "step_count"][1, 0].ravel().tolist() == [1, 2, 3, 1, 2, 3, 1]
+    assert set(td.keys(True, True)) == set(wanted.keys(True, True))
+    for key in wanted.keys(True, True):
+        np.testing.assert_array_equal(td[key], wanted[key], err_msg=str(key))
 
 
 def test_a_failure_names_the_process():
