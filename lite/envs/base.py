@@ -403,8 +403,9 @@ class EnvBase(EnvSpecs):
         """A TensorDict of zeros with the keys, shapes and dtypes of a step of a rollout."""
         observed = self.observation_spec.zero()
         following = observed.clone().update(self.full_reward_spec.zero()).update(self.full_done_spec.zero())
-        out = self.state_spec.zero().update(self.full_action_spec.zero()).update(observed)
-        out.update(self.full_done_spec.zero())
+        # Observations first, as nodes of the others may lack batch dimensions that theirs have.
+        out = observed.update(self.full_done_spec.zero()).update(self.full_action_spec.zero())
+        out.update(self.state_spec.zero())
         if "next" in out:
             out.get("next").update(following)
         else:

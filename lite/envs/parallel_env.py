@@ -232,5 +232,9 @@ belong_to("lite.envs", ParallelEnv)
 def _copies(shared: Any, keys: list[Any]) -> Any:
     out = TensorDict({}, shared.batch_size)
     for key in keys:
+        if isinstance(key, tuple) and key[:-1] not in out:  # a node may have more batch dimensions
+            for depth in range(1, len(key)):
+                if key[:depth] not in out:
+                    out.set(key[:depth], shared.get(key[:depth]).empty())
         out.set(key, np.array(shared.get(key)))
     return out

@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 from helpers.counting_env import CountingEnv, TalkingEnv, failing, unmakeable
+from helpers.teams_env import Teams
 
 from lite.envs import (
     Compose,
@@ -80,6 +81,27 @@ def test_entries_that_are_state_and_observation_restart():
         env.close()
     assert td["next", "step_count"][1, 0].ravel().tolist() == [1, 2, 3, 1, 2, 3, 1]
     assert set(td.keys(True, True)) == set(wanted.keys(True, True))
+    for key in wanted.keys(True, True):
+        np.testing.assert_array_equal(td[key], wanted[key], err_msg=str(key))
+
+
+def counted_teams():
+    total = RewardSum(in_keys=[("agents", "reward")])
+    return TransformedEnv(Teams(), Compose(total, StepCounter()))
+
+
+@pytest.mark.parametrize("make", [Teams, counted_teams])
+def test_nodes_keep_their_batch_dimensions(make):
+    env, serial = ParallelEnv(2, make), SerialEnv(2, make)
+    try:
+        check_env_specs(env)
+        for one in (env, serial):
+            one.set_seed(0)
+        assert env.reset()["agents"].batch_size == (2, 3, 2)
+        td, wanted = (one.rollout(7, break_when_any_done=False) for one in (env, serial))
+    finally:
+        env.close()
+    assert td["next", "agents"].batch_size == wanted["next", "agents"].batch_size == (2, 3, 7, 2)
     for key in wanted.keys(True, True):
         np.testing.assert_array_equal(td[key], wanted[key], err_msg=str(key))
 

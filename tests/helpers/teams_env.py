@@ -1,0 +1,39 @@
+"""An environment of agents that are done beside their environments."""
+
+import numpy as np
+
+from lite import TensorDict
+from lite.data import Categorical, Composite, Unbounded
+from lite.envs import EnvBase
+
+
+class Teams(EnvBase):
+    """Three environments of two agents, which are done as agents and as environments."""
+
+    def __init__(self) -> None:
+        super().__init__(batch_size=[3])
+        flag, agents = Categorical(2, (3, 1), dtype=np.bool_), Categorical(2, (3, 2, 1), dtype=np.bool_)
+        self.observation_spec = Composite(agents=Composite(x=Unbounded((3, 2, 1)), shape=(3, 2)), shape=(3,))
+        self.action_spec = Unbounded((3, 1))
+        self.reward_spec = Composite(agents=Composite(reward=Unbounded((3, 2, 1)), shape=(3, 2)), shape=(3,))
+        done = Composite(done=agents, terminated=agents.clone(), shape=(3, 2))
+        self.done_spec = Composite(agents=done, done=flag, terminated=flag.clone(), shape=(3,))
+        self.steps = np.zeros((3, 1), np.int64)
+
+    def _reset(self, tensordict, **kwargs):
+        mask = (
+            np.ones((3, 1), bool) if tensordict is None else tensordict.get("_reset", np.ones((3, 1), bool))
+        )
+        self.steps[mask] = 0
+        return TensorDict({"agents": TensorDict(x=np.zeros((3, 2, 1), np.float32), batch_size=[3, 2])}, [3])
+
+    def _step(self, tensordict):
+        self.steps += 1
+        done = self.steps > [[1], [2], [3]]
+        each = np.stack([done, done], 1)
+        agents = {"x": each.astype(np.float32), "reward": np.ones((3, 2, 1), np.float32)}
+        agents = TensorDict(agents | {"done": each, "terminated": each}, [3, 2])
+        return TensorDict({"agents": agents, "done": done, "terminated": done}, [3])
+
+    def _set_seed(self, seed):
+        pass
