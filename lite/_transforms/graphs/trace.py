@@ -90,7 +90,8 @@ def trace(
     if not names:
         raise TracesDifferError(
             f"cannot be exported: {found_apart} from call to call, so a graph would be one call of many. "
-            "Random numbers do this, but for those of a generator that is an argument of the function."
+            "Random numbers do this, but for those that layers and distributions draw, and those of a "
+            "generator that is an argument of the function."
         )
     raise TracesDifferError(
         f"cannot be exported: {found_apart} with the sizes, so the graph would fit one size of the dynamic "

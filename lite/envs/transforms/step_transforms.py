@@ -86,7 +86,12 @@ class StepTransform(Transform, ABC):
             following[path] = np.empty_like(entries[path])
         if self._changes_done:
             # Copies, as the environment may own the arrays.
-            done = next_tensordict.get("done")
+            done = next_tensordict.get("done", None)
+            if done is None:
+                raise KeyError(
+                    f"{type(self).__name__} ends episodes by a 'done' at the root, as for max_steps; the "
+                    "environment has none there."
+                )
             for path in _FLAGS:
                 flag = next_tensordict.get(path[0], None)
                 following[path] = np.zeros_like(done) if flag is None else np.array(flag)

@@ -37,7 +37,8 @@ class Distribution:
 
     A subclass sets its shapes, defines `log_prob` and either `rsample`, if draws have derivatives by its
     parameters, or `sample`, and of the rest what has a closed form. What it does not define raises
-    NotImplementedError.
+    NotImplementedError. What it draws by `sample(..., rng=rng)` of another distribution takes part in
+    `lite.jit` and `vmap`.
 
     Args:
         batch_shape: shape of the batch.

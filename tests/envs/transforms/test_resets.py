@@ -1,7 +1,9 @@
 import numpy as np
+import pytest
 from helpers.teams_env import Teams
 
 from lite import TensorDict
+from lite.data import Composite
 from lite.envs import Compose, InitTracker, RewardSum, StepCounter, TransformedEnv, check_env_specs
 from lite.envs.transforms.resets import reset_mask, where_reset
 
@@ -37,3 +39,17 @@ def test_masks_below_another_follow_it():
     assert steps["step_count"][..., 0].tolist() == counts
     assert steps[total][..., 0, 0].tolist() == counts
     assert steps[total][..., 1, 0].tolist() == counts
+
+
+def test_steps_are_not_limited_without_a_done_entry_at_the_root():
+    class Agents(Teams):
+        def __init__(self):
+            super().__init__()
+            self.done_spec = Composite(agents=self.full_done_spec["agents"], shape=(3,))
+
+        def _step(self, tensordict):
+            return super()._step(tensordict).exclude("done", "terminated")
+
+    check_env_specs(TransformedEnv(Agents(), StepCounter()))
+    with pytest.raises(KeyError, match="'done' at the root, as for max_steps"):
+        TransformedEnv(Agents(), StepCounter(5)).rollout(2)
