@@ -51,6 +51,7 @@ class MultiCollector(BackgroundCollector):
             track_policy_version: as for `Collector`.
         progress: draw a bar on stderr, with frames per second and the mean reward of the last 100 episodes,
             which needs `track_traj_ids`; needs `total_frames`.
+        seed: see `set_seed`.
         mp_start_method: "forkserver", "spawn" or "fork"; the first of these that there is if None.
         shutdown_timeout: seconds that a process may take to end before it is killed.
         **torch_arguments: as for `Collector`.
@@ -83,6 +84,7 @@ class MultiCollector(BackgroundCollector):
         update_at_each_batch: bool = False,
         track_policy_version: bool = False,
         progress: bool = False,
+        seed: int | None = None,
         mp_start_method: str | None = None,
         shutdown_timeout: float = 5.0,
         **torch_arguments: Unpack[TorchArguments],
@@ -144,6 +146,8 @@ class MultiCollector(BackgroundCollector):
                 self._connections.append(here)
                 self._processes.append(process)
             frames = [self._answer(i) for i in range(count)]
+            if seed is not None:
+                self.set_seed(seed)
         except BaseException:
             self.shutdown()
             raise

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +11,24 @@ from helpers.counting_env import Constant, CountingEnv, failing, unmakeable
 from lite import TensorDict
 from lite._processes.workers import safe_start_method
 from lite.data import Collector, MultiAsyncCollector, MultiSyncCollector
+from lite.envs import GymEnv
 from lite.nn import Linear, TensorDictModule
+
+
+def test_a_seed_repeats_a_batch():
+    batches = []
+    for seed in (0, 0, 1):
+        collector = Collector(
+            partial(GymEnv, "CartPole-v1"),
+            frames_per_batch=20,
+            total_frames=20,
+            num_collectors=2,
+            sync=True,
+            seed=seed,
+        )
+        batches += [batch["observation"] for batch in collector]
+    np.testing.assert_array_equal(batches[0], batches[1])
+    assert not np.array_equal(batches[0], batches[2])
 
 
 def test_batches_have_the_frames_of_all():
