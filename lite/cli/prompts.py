@@ -114,7 +114,7 @@ def with_own_names(row: Any) -> Any:
     """A row by the names that commands read; TRL has conversations as "prompt", and a "completion"."""
     if not isinstance(row, dict):
         return row
-    named = dict(row)
+    named: dict[str, Any] = dict(row)
     completion: Any = row.get("completion")
     if is_messages(row.get("prompt")) and row.get("messages") is None:
         named["messages"] = named.pop("prompt")

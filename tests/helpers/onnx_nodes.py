@@ -59,7 +59,7 @@ def model_of(
     kept = [writer.tensor(name, x) for name, x in (weights or {}).items()]
     results = [writer.text(1, name) for name in outputs]
     graph = writer.graph("graph", nodes, kept, given, results)
-    return writer.model(graph, opset, ("tests", ""), domains={"com.microsoft": 1})
+    return writer.model(graph, opset, ("tests", ""), domains={"com.microsoft": 1, "ai.onnx.ml": 3})
 
 
 def graph_of(case: Case) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.types import Array
-from lite.nn._import.operators import MICROSOFT, Run, Spec, Unsupported, operator
+from lite.nn._import.operators import MICROSOFT, ML, Run, Spec, Unsupported, operator
 from lite.nn.layers.normalization import layer_norm, rms_norm
 
 
@@ -159,3 +159,10 @@ def _local_response(spec: Spec) -> Run:
         return x / (bias + alpha / size * total) ** beta
 
     return run
+
+
+@operator("Scaler", domain=ML)
+def _scaler(spec: Spec) -> Run:
+    """What skl2onnx writes of a StandardScaler before a network."""
+    offset, scale = np.float32(spec.get("offset", [0.0])), np.float32(spec.get("scale", [1.0]))
+    return lambda x: ((x if x.dtype.kind == "f" else x.astype(np.float32)) - offset) * scale

@@ -18,6 +18,7 @@ from lite._files.onnx.arrays import dtype_of
 from lite.nn._import.limits import Memory
 
 MICROSOFT = "com.microsoft"
+ML = "ai.onnx.ml"
 
 Run = Callable[..., Any]
 """Computes a node: from its inputs (None for a missing one) its output, or a tuple of outputs."""
@@ -89,9 +90,10 @@ _TYPES: dict[str, type | tuple[type]] = {
         + ("scan_output_directions", "shape", "split", "starts", "strides", "value_ints"),
         (int,),
     ),
-    **dict.fromkeys(("activation_alpha", "activation_beta", "scales", "value_floats"), (float,)),
+    **dict.fromkeys(("activation_alpha", "activation_beta", "offset", "scales", "value_floats"), (float,)),
     **dict.fromkeys(("activations", "value_strings"), (str,)),
 }
+_OTHER_TYPES: dict[tuple[str, str], type | tuple[type]] = {("Scaler", "scale"): (float,)}
 _TYPE_NAMES = {int: "an integer", float: "a float", str: "a text"}
 
 
@@ -134,7 +136,7 @@ class Spec:
                 raise ValueError(f"{self.op} {self.name!r}: {name} must be at least 1, got {value!r}")
 
     def _check_type(self, name: str, value: Any) -> None:
-        expected_type = _TYPES.get(name)
+        expected_type = _OTHER_TYPES.get((self.op, name)) or _TYPES.get(name)
         if expected_type is None:
             return
         if isinstance(expected_type, tuple):

@@ -9,7 +9,7 @@ import numpy as np
 from lite._arrays.types import Array, HostArray
 from lite.nn._import.elementwise import is_sizes
 from lite.nn._import.integers import integers, of_input_or
-from lite.nn._import.operators import Run, Spec, Unsupported, operator, simple
+from lite.nn._import.operators import ML, Run, Spec, Unsupported, operator, simple
 
 
 @operator("Gather")
@@ -218,3 +218,12 @@ def _reverse_sequence(spec: Spec) -> Run:
         return np.take_along_axis(x, places.reshape(*places.shape, *(1,) * (x.ndim - 2)), times)
 
     return run
+
+
+def _array_feature_extractor(x: Array, indices: Array) -> Array:
+    """Columns; skl2onnx takes classes so by their number."""
+    found = np.take(x, indices.reshape(-1), -1)
+    return found[None] if x.ndim == 1 else found
+
+
+simple(_array_feature_extractor, "ArrayFeatureExtractor", domain=ML)

@@ -30,6 +30,7 @@ CASES = [
         domain="com.microsoft",
     ),
     Case("LRN", [numbers(2, 5, 3, 2)], {"size": 3}),
+    Case("Scaler", [numbers(4, 3)], {"offset": [0.5, -1.0, 2.0], "scale": [2.0, 1.0, 0.5]}, "ai.onnx.ml"),
 ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from helpers.onnx_nodes import Case, check_all, numbers
+from helpers.onnx_nodes import Case, check_all, module_of, numbers
 
 CASES = [
     Case("Gather", [numbers(4, 3), np.array([[0, -1], [2, 2]])], {"axis": 0}),
@@ -19,8 +19,14 @@ CASES = [
     Case("TopK", [numbers(4, 3), np.array([2])], {"axis": 0, "largest": 0}, outputs=2),
     Case("ReverseSequence", [numbers(4, 2, 3), np.array([2, 4])]),
     Case("TensorScatter", [numbers(2, 4, 3), numbers(2, 2, 3, seed=1), np.array([0, 2])], opset=24),
+    Case("ArrayFeatureExtractor", [numbers(4, 3), np.array([[2, 0]])], domain="ai.onnx.ml", maps=False),
 ]
 
 
 def test_gradients_maps_and_graphs() -> None:
     check_all(CASES)
+
+
+def test_classes_of_skl2onnx_are_taken_by_their_numbers() -> None:
+    case = Case("ArrayFeatureExtractor", [np.array([7, 9, 4]), np.array([2, 2, 0])], domain="ai.onnx.ml")
+    np.testing.assert_array_equal(module_of(case)(*case.inputs), [[4, 4, 7]])
