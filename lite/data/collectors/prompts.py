@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from lite import TensorDictBase
 
@@ -133,7 +133,7 @@ class Prompts:
 def _lines(path: Path) -> Iterator[Any]:
     with open(path, encoding="utf-8-sig") as file:
         number = 0
-        while line := file.readline(MAX_LINE):
+        while line := _line(path, file):
             number += 1
             if len(line) == MAX_LINE:
                 raise ValueError(f"{path}, line {number}: longer than {MAX_LINE} characters")
@@ -147,7 +147,30 @@ def _lines(path: Path) -> Iterator[Any]:
                 raise ValueError(
                     f"{path}, line {number}: expected an object or a text, got {type(item).__name__}"
                 )
+            if isinstance(item, dict):
+                _check(item, f"{path}, line {number}")
             yield item
+
+
+def _line(path: Path, file: TextIO) -> str:
+    try:
+        return file.readline(MAX_LINE)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not text in UTF-8: {error}") from None
+
+
+def _check(item: Mapping[str, Any], where: str) -> None:
+    """Raise ValueError for a prompt of another type, which could not be told from the line later on."""
+    name, value = next(((name, item[name]) for name in _NAMES if item.get(name) is not None), ("", ""))
+    kinds = {
+        "a list of integers": isinstance(value, list) and all(type(token) is int for token in value),
+        "messages (role and content each)": isinstance(value, list)
+        and all(isinstance(x, dict) and isinstance(x.get("role"), str) and "content" in x for x in value),
+        "a text": isinstance(value, str),
+    }
+    own = {"prompt_ids": list(kinds)[:1], "messages": list(kinds)[1:2]}.get(name, kinds)
+    if not any(kinds[kind] for kind in own):
+        raise ValueError(f"{where}: {name!r} must be {' or '.join(own)}, got {repr(value)[:80]}")
 
 
 def _prompt(item: Any, number: int) -> Prompt:

@@ -113,13 +113,27 @@ def test_what_holds_no_prompts(tmp_path: Path) -> None:
 
 
 def test_bad_lines(tmp_path: Path) -> None:
-    for line, message in (("{", "line 2: not JSON"), ("3", "line 2: expected an object or a text, got int")):
+    for line, message in (
+        ("{", "line 2: not JSON"),
+        ("3", "line 2: expected an object or a text, got int"),
+        ('{"prompt": 3}', "line 2: 'prompt' must be a list of integers or messages .* or a text, got 3"),
+        ('{"prompt_ids": [1, "a"]}', r"line 2: 'prompt_ids' must be a list of integers, got \[1, 'a'\]"),
+        ('{"messages": [{"role": "user"}]}', r"line 2: 'messages' must be messages \(role and content"),
+        ('{"messages": "a"}', "line 2: 'messages' must be messages"),
+    ):
         path = tmp_path / "bad.jsonl"
         path.write_text(f"{json.dumps('a')}\n{line}\n")
         prompts = Prompts(path)
         assert values(prompts, 1) == ["a"]
         with pytest.raises(ValueError, match=message):
             prompts.take(1)
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "wide.jsonl"
+    path.write_text('{"prompt": "a"}', encoding="utf-16")
+    with pytest.raises(ValueError, match=r"wide.jsonl is not text in UTF-8"):
+        Prompts(path).take(1)
 
 
 def test_lines_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
