@@ -6,12 +6,14 @@ in float32.
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lite._arrays import formulas
 from lite._arrays.dtypes import floats
@@ -50,6 +52,32 @@ class Identity(Module):
         return input
 
 
+_BLOCK = 1 << 14  # numbers
+_MANY = 1 << 13  # numbers, from which on a block of zeros pays
+
+
+@functools.cache
+def _zeros(dtype: str) -> NDArray[Any]:
+    zeros = np.zeros(_BLOCK, dtype)
+    zeros.flags.writeable = False
+    return zeros
+
+
+def _rectified(x: Array, out: Array | None = None) -> Array:
+    """max(x, 0), written to `out` if given.
+
+    NumPy has vector instructions for the maximum of two arrays, and none for that of an array and a number.
+    """
+    if type(x) is not np.ndarray or x.size < _MANY or x.dtype.char not in "fd" or not x.flags.c_contiguous:
+        return np.maximum(x, 0) if out is None else np.maximum(x, 0, out=out)
+    result = np.empty_like(x) if out is None else out
+    zeros, source, target = _zeros(x.dtype.char), x.reshape(-1), result.reshape(-1)
+    for start in range(0, x.size, _BLOCK):
+        block = source[start : start + _BLOCK]
+        np.maximum(block, zeros[: block.size], out=target[start : start + _BLOCK])
+    return result
+
+
 class ReLU(Module):
     """max(x, 0) elementwise, in the dtype of the input; NaN stays NaN.
 
@@ -81,13 +109,13 @@ class ReLU(Module):
         if isinstance(input, TracedArray):
             return self._recorded(input)
         if self.inplace:
-            return np.maximum(input, 0, out=input)
+            return _rectified(input, input)
         if isinstance(input, HostArray) and input.layered:
             return input.elementwise(self.forward)
-        return np.maximum(input, 0)
+        return _rectified(input)
 
     def _recorded(self, input: Array) -> Array:
-        out = np.maximum(value_of(input), 0)
+        out = _rectified(value_of(input))
         # The derivative at 0 is 0, as in torch; that of np.maximum, where both are equal, would be a half.
         result = with_node(out, (input, lambda g: g * (out > 0)))
         if self.inplace:

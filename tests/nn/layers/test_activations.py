@@ -23,6 +23,27 @@ def test_relu_keeps_nan_and_writes_in_place_when_told():
     np.testing.assert_array_equal(x, [np.nan, 0.0])
 
 
+@each_case(
+    ("dtype", "shape"),
+    [("float32", (3, 7000)), ("float64", (1 << 14,)), ("float32", (8193,)), ("int64", (9000,))],
+)
+def test_relu_of_many_numbers_in_blocks(dtype, shape):
+    x = np.random.default_rng(0).normal(size=shape).astype(dtype) * 3
+    if dtype != "int64":
+        x.flat[[0, -1]] = np.nan, -1.0
+    want = np.where(x < 0, 0, x)
+    x.flags.writeable = False
+    for given, expected in ((x, want), (x.T, want.T), (x[..., ::2], want[..., ::2])):
+        out = nn.ReLU()(given)
+        assert (out.dtype, out.flags.writeable) == (x.dtype, True)
+        np.testing.assert_array_equal(out, expected)
+    with pytest.raises(ValueError, match="read-only"):
+        nn.ReLU(inplace=True)(x)
+    own = x.copy()
+    assert nn.ReLU(inplace=True)(own) is own
+    np.testing.assert_array_equal(own, want)
+
+
 def test_tanh():
     x = np.array([-1.0, 0.0, 2.0], dtype=np.float32)
     np.testing.assert_array_equal(nn.Tanh()(x), np.tanh(x))
