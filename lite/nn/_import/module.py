@@ -169,8 +169,10 @@ class GraphModule(Module):
     ) -> list[Any]:
         """The outputs for inputs with their batch in front; as they are where these differ in it."""
         source, checkpoint = self._source, self.checkpoint
-        axes = source.axes if told is None else told
-        lead = _lead(inputs, [_rank(x, axes) for x in source.inputs])
+        axes, ranks = source.axes, source.ranks
+        if told is not None:
+            axes, ranks = told, tuple(_rank(x, told) for x in source.inputs)
+        lead = _lead(inputs, ranks)
         if lead is None:
             return source.program(inputs, weights, checkpoint)
         rows = []
@@ -294,7 +296,7 @@ def _differ(inputs: list[Any], ranks: tuple[int | None, ...]) -> bool:
     return False
 
 
-def _lead(inputs: list[Any], ranks: list[int | None]) -> tuple[int, ...] | None:
+def _lead(inputs: list[Any], ranks: tuple[int | None, ...]) -> tuple[int, ...] | None:
     """The batch dimensions, which all inputs that have a batch share; None if they do not."""
     lead: tuple[int, ...] | None = None
     for value, rank in zip(inputs, ranks, strict=True):
