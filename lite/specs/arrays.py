@@ -232,6 +232,10 @@ class Bounded(ArraySpec):
         low, high = (_short(bound) for bound in (self.low, self.high))
         return f"Bounded(low={low}, high={high}, shape={self.shape}, dtype={self.dtype})"
 
+    def cardinality(self) -> float:
+        """Infinite, of integers, too."""
+        return float("inf")
+
     @property
     def space(self) -> ContinuousBox:
         """The bounds."""
@@ -325,6 +329,18 @@ class _ClassSpec(ArraySpec):
         """The classes."""
         return CategoricalBox(self.n)
 
+    def cardinality(self) -> int:
+        return self.n
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _ClassSpec) or isinstance(self, OneHot) != isinstance(other, OneHot):
+            return False
+        if self.mask is None or other.mask is None:
+            same = self.mask is other.mask
+        else:
+            same = np.array_equal(self.mask, other.mask)
+        return same and self.n == other.n and super().__eq__(other)
+
 
 class Categorical(_ClassSpec):
     """Arrays of the classes 0 to n - 1.
@@ -375,12 +391,12 @@ class Categorical(_ClassSpec):
         """The spec of these vectors."""
         return OneHot(self.n, (*self.shape, self.n), mask=self.mask)
 
-    def cardinality(self) -> int:
-        """How many values there are."""
-        return int(self.n ** np.prod(known(self.shape), dtype=np.int64))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Categorical) and self.n == other.n and super().__eq__(other)
+    def enumerate(self, use_mask: bool = False) -> NDArray[Any]:
+        classes = np.arange(self.n, dtype=np.uint8 if self.dtype.kind == "b" else self.dtype)
+        if use_mask and self.mask is not None:
+            classes = classes[self.mask]
+        shape = known(self.shape)
+        return np.broadcast_to(classes.reshape(-1, *[1] * len(shape)), (len(classes), *shape)).copy()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n={self.n}, shape={self.shape}, dtype={self.dtype})"
@@ -505,12 +521,10 @@ class OneHot(_ClassSpec):
         """The spec itself."""
         return self
 
-    def cardinality(self) -> int:
-        """How many values there are."""
-        return int(self.n ** np.prod(self.shape[:-1], dtype=np.int64))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, OneHot) and self.n == other.n and super().__eq__(other)
+    def enumerate(self, use_mask: bool = False) -> NDArray[Any]:
+        if use_mask:
+            raise NotImplementedError("enumerate takes the masks of a Categorical only.")
+        return self.encode(self.to_categorical_spec().enumerate())
 
     def __repr__(self) -> str:
         return f"OneHot(n={self.n}, shape={self.shape}, dtype={self.dtype})"

@@ -156,6 +156,37 @@ class TensorSpec(ABC):
         at = normalized_dim(dim, self.ndim)
         return self._reshaped(self._sizes((*self.shape[:at], *as_size(sizes), *self.shape[at + 1 :])))
 
+    def unbind(self, dim: int = 0) -> tuple[Self, ...]:
+        """The specs of the parts along a dimension.
+
+        Raises:
+            IndexError: there is no such dimension, or the classes of the spec are along it.
+        """
+        at = normalized_dim(dim, self.ndim)
+        return tuple(self[(slice(None),) * at + (i,)] for i in range(self.shape[at]))
+
+    def cardinality(self) -> float:
+        """How many values one element of the spec may have, whatever its shape.
+
+        Raises:
+            NotImplementedError: that is not known.
+        """
+        raise NotImplementedError(f"cardinality is not known of {self!r}.")
+
+    def enumerate(self, use_mask: bool = False) -> Any:
+        """The values that one element may have, along a first dimension, the same in all elements.
+
+        Args:
+            use_mask: leave out classes that a mask rules out; of one-dimensional masks of a `Categorical`.
+
+        Raises:
+            NotImplementedError: they cannot be listed.
+        """
+        raise NotImplementedError(f"values cannot be listed of {self!r}.")
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return _stacked(*args, **kwargs) if func is np.stack else NotImplemented
+
     def to(self, dest: Any) -> Self:
         """The spec on a device, which is itself, or with another dtype.
 
@@ -243,6 +274,16 @@ def as_size(shape: Any) -> Shape:
 def known(shape: Shape) -> Shape:
     """The shape with 1 for each size that is not known."""
     return tuple(1 if size < 0 else size for size in shape)
+
+
+def _stacked(specs: Any, axis: int = 0) -> TensorSpec:
+    """The spec of a stack of values, which equal specs have; ValueError where they differ."""
+    first, *others = specs
+    if any(other != first for other in others):
+        raise ValueError(f"stack needs equal specs, got {[first, *others]!r}.")
+    wide = first.unsqueeze(axis)
+    at = normalized_dim(axis, wide.ndim)
+    return wide.expand(*wide.shape[:at], len(specs), *wide.shape[at + 1 :])
 
 
 def normalized_dim(dim: int, ndim: int) -> int:

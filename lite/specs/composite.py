@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
@@ -192,6 +193,20 @@ class Composite(TensorSpec):
             if not (nested and leaves_only):
                 found.append((name, spec))
         return found
+
+    def cardinality(self) -> float:
+        return math.prod(spec.cardinality() for spec in self._specs.values()) if self._specs else 0
+
+    def enumerate(self, use_mask: bool = False) -> Any:
+        """All combinations of the values of its specs, as a TensorDict."""
+        if not self._specs:
+            return self.zero()
+        one = self[(0,) * self.ndim] if self.ndim else self
+        values = {name: spec.enumerate(use_mask) for name, spec in one._specs.items()}
+        where = np.indices([len(value) for value in values.values()]).reshape(len(values), -1)
+        chosen = {name: value[i] for (name, value), i in zip(values.items(), where, strict=True)}
+        made = (self.data_cls or TensorDict).from_dict(chosen, batch_size=where.shape[1:], device=self.device)
+        return made.reshape(-1, *[1] * self.ndim).expand(-1, *self.shape) if self.ndim else made
 
     def is_empty(self) -> bool:
         """Whether there are no specs."""

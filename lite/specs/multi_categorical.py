@@ -79,8 +79,16 @@ class MultiCategorical(ArraySpec):
         return MultiOneHot(self.nvec.tolist(), (*self.shape[:-1], int(self.nvec.sum())))
 
     def cardinality(self) -> int:
-        """How many values there are."""
-        return int(np.prod(np.broadcast_to(self.nvec, known(self.shape)), dtype=np.int64))
+        return int(np.prod(self.nvec, dtype=np.int64))
+
+    def enumerate(self, use_mask: bool = False) -> NDArray[Any]:
+        if self.nvec.ndim != 1 or use_mask:
+            return super().enumerate(use_mask)
+        values = np.stack(np.indices(self.nvec).reshape(len(self.nvec), -1), -1).astype(self.dtype)
+        shape = known(self.shape)
+        return np.broadcast_to(
+            values.reshape(-1, *[1] * (len(shape) - 1), shape[-1]), (len(values), *shape)
+        ).copy()
 
     def __eq__(self, other: object) -> bool:
         same = isinstance(other, MultiCategorical) and np.array_equal(self.nvec, other.nvec)
@@ -184,8 +192,10 @@ class MultiOneHot(ArraySpec):
         return self
 
     def cardinality(self) -> int:
-        """How many values there are."""
-        return int(np.prod(self.nvec, dtype=np.int64) ** np.prod(self.shape[:-1], dtype=np.int64))
+        return int(np.prod(self.nvec, dtype=np.int64))
+
+    def enumerate(self, use_mask: bool = False) -> NDArray[Any]:
+        return self.encode(self.to_categorical_spec().enumerate(use_mask))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MultiOneHot) and self.nvec == other.nvec and super().__eq__(other)

@@ -281,3 +281,62 @@ def test_other_dtypes():
     for name in ("float32", "int64", "uint8"):
         ours = _outcome_of_shapes(data, lambda spec, name=name: spec.to(np.dtype(name)))
         assert ours == _outcome_of_shapes(theirs, lambda spec, name=name: spec.to(getattr(torch, name)))
+
+
+def _values_of_specs(lib):
+    integer = np.int64 if lib is data else torch.int64
+    array = np.array if lib is data else torch.tensor
+    specs = [
+        lib.Bounded(0, 3, (2,), dtype=integer),
+        lib.Unbounded(2),
+        lib.NonTensor((2,)),
+        lib.Categorical(3, (2,)),
+        lib.Categorical(3, mask=array([True, False, True])),
+        lib.OneHot(3, shape=(2, 3)),
+        lib.MultiCategorical([2, 3], (4, 2)),
+        lib.MultiOneHot([2, 3]),
+        lib.Binary(3, (2, 3)),
+        lib.Composite(),
+        lib.Composite({"a": lib.Categorical(3), "n": {"b": lib.OneHot(2)}}),
+        lib.Composite(a=lib.Categorical(3, (4,)), b=lib.OneHot(2, shape=(4, 2)), shape=(4,)),
+    ]
+    found = []
+    for spec in specs:
+        for call in (
+            lambda spec: float(spec.cardinality()),
+            lambda spec: spec.enumerate(use_mask=type(spec) is lib.Categorical),
+            lambda spec: [tuple(part.shape) for part in spec.unbind(0)],
+        ):
+            try:
+                made = call(spec)
+            except (NotImplementedError, IndexError) as error:
+                made = type(error)
+            if hasattr(made, "keys"):
+                made = {key: np.asarray(value).tolist() for key, value in made.items(True, True)}
+            found.append(np.asarray(made).tolist() if hasattr(made, "shape") else made)
+    return found
+
+
+def test_values_of_one_element():
+    ours, other = _values_of_specs(data), _values_of_specs(theirs)
+    for number, (mine, its) in enumerate(zip(ours, other, strict=True)):
+        assert mine == its, number
+
+
+def test_equal_specs_are_stacked():
+    def shapes(lib, stack):
+        made = stack([lib.Composite({"a": lib.OneHot(3), "n": {"b": lib.Bounded(-1, 1, (2,))}})] * 4)
+        wide = stack([lib.Bounded(-1, 1, (2,))] * 4, 1)
+        return [tuple(spec.shape) for spec in (made, *made.values(True, True), wide, wide.space.low)]
+
+    assert shapes(data, np.stack) == shapes(theirs, torch.stack)
+
+
+def test_masks_make_specs_differ():
+    for lib, array in ((data, np.array), (theirs, torch.tensor)):
+        for kind in (lib.Categorical, lib.OneHot):
+            masked = kind(3, mask=array([True, False, True]))
+            assert masked == masked.clone()
+            for other in (kind(3), kind(3, mask=array([True, True, True]))):
+                assert masked != other
+                assert other != masked

@@ -179,3 +179,23 @@ def test_repr() -> None:
         "Composite(\n    a: Composite(\n        b: NonTensor(shape=(2,), example_data='s'),\n"
         "        shape=(2,)),\n    shape=(2,))"
     )
+
+
+def test_combinations_of_values() -> None:
+    spec = Composite({"a": Categorical(2, (1,)), "n": Composite(b=Categorical(3, (1,)), shape=1)}, shape=1)
+    values = spec.enumerate()
+    assert (spec.cardinality(), values.batch_size) == (6, (6, 1))
+    np.testing.assert_array_equal(values["a"].ravel(), [0, 0, 0, 1, 1, 1])
+    np.testing.assert_array_equal(values["n", "b"].ravel(), [0, 1, 2, 0, 1, 2])
+    assert Composite().cardinality() == 0
+    with pytest.raises(NotImplementedError, match="cardinality is not known"):
+        Composite(a=Unbounded(2)).cardinality()
+
+
+def test_equal_specs_are_stacked() -> None:
+    spec = np.stack([Composite({"a": Bounded(0, [1, 2])})] * 3)
+    assert (spec.shape, spec["a"].shape) == ((3,), (3, 2))
+    assert [part["a"] for part in spec.unbind(0)] == [Bounded(0, [1, 2])] * 3
+    with pytest.raises(ValueError, match="stack needs equal specs"):
+        np.stack([Unbounded(2), Unbounded(3)])
+    assert Categorical(2) != Categorical(2, mask=[True, False])

@@ -43,9 +43,9 @@ def test_nearest_values():
 
 def test_classes_and_vectors_of_them():
     for classes, vectors, count in (
-        (Categorical(3, (2,)), OneHot(3, (2, 3)), 9),
+        (Categorical(3, (2,)), OneHot(3, (2, 3)), 3),
         (MultiCategorical([2, 3]), MultiOneHot([2, 3]), 6),
-        (MultiCategorical([2, 3], (4, 2)), MultiOneHot([2, 3], (4, 5)), 6**4),
+        (MultiCategorical([2, 3], (4, 2)), MultiOneHot([2, 3], (4, 5)), 6),
     ):
         assert (classes.cardinality(), vectors.cardinality()) == (count, count)
         assert vectors.to_categorical_spec() == classes
@@ -102,3 +102,13 @@ def test_conversions():
     encoded = Composite(a=Unbounded(2), b=OneHot(2)).encode({"a": [1, 2], "b": 1})
     assert encoded["b"].tolist() == [False, True]
     assert Composite(b=OneHot(2)).to_numpy(encoded.select("b")) == {"b": 1}
+
+
+def test_values_of_one_element():
+    np.testing.assert_array_equal(
+        MultiCategorical([2, 3]).enumerate(), [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]
+    )
+    vectors = MultiOneHot([1, 2], (2, 3)).enumerate()
+    np.testing.assert_array_equal(vectors, [[[1, 1, 0], [1, 1, 0]], [[1, 0, 1], [1, 0, 1]]])
+    with pytest.raises(NotImplementedError, match="values cannot be listed"):
+        MultiCategorical([[2, 3], [4, 5]]).enumerate()
