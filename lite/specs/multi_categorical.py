@@ -84,7 +84,7 @@ class MultiCategorical(ArraySpec):
     def enumerate(self, use_mask: bool = False) -> NDArray[Any]:
         if self.nvec.ndim != 1 or use_mask:
             return super().enumerate(use_mask)
-        values = np.stack(np.indices(self.nvec).reshape(len(self.nvec), -1), -1).astype(self.dtype)
+        values = np.indices(self.nvec.tolist()).reshape(len(self.nvec), -1).T.astype(self.dtype)
         shape = known(self.shape)
         return np.broadcast_to(
             values.reshape(-1, *[1] * (len(shape) - 1), shape[-1]), (len(values), *shape)
