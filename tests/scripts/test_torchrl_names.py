@@ -50,7 +50,6 @@ LEFT_OUT = {
         ),
     ),
     "processes get copies of modules": ("TensorDictSequential.share_memory",),
-    "environments share statistics by themselves": ("EnvCreator.state_dict",),
     "private there: lite.envs.transforms.base has it": ("_apply_to_composite",),
 }
 ABSENT = {name for names in LEFT_OUT.values() for name in names}
