@@ -75,6 +75,7 @@ class BatchedEnvBase(EnvBase):
         self._begin()
 
     _begin: Callable[[], None]  # makes the environments
+    _end: Callable[[], None]  # closes them
     _of_each: Callable[[str, Any], list[Any]]  # what `attribute` gives of each
     _seed_one: Callable[[int, int | None, bool], int | None]
 
@@ -112,6 +113,18 @@ class BatchedEnvBase(EnvBase):
         if mask is None:
             return np.ones(self.num_workers, np.bool_)
         return np.asarray(mask.reshape(self.num_workers, -1).any(-1))
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """Close all environments, and end their processes.
+
+        Raises:
+            RuntimeError: they are closed already, unless `raise_if_closed` is False.
+        """
+        if not self.is_closed:
+            super().close()
+            self._end()
+        elif raise_if_closed:
+            raise RuntimeError("the environment is closed already.")
 
     def start(self) -> None:
         """Make the environments again, after they were closed; otherwise they run already."""

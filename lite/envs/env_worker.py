@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -138,9 +139,6 @@ def serve(connection: Any, made: bytes, index: int) -> None:
 
 def _sent(value: Any, read: bool) -> bytes:
     """The pickle of what a call gave, or of an attribute that was read: of MISSING where that has none."""
-    try:
+    with suppress(*((pickle.PicklingError, AttributeError, TypeError) if read else ())):
         return pickle.dumps(value)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        if read:
-            return pickle.dumps(MISSING)
-        raise
+    return pickle.dumps(MISSING)

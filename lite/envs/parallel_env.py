@@ -199,17 +199,7 @@ class ParallelEnv(BatchedEnvBase):
             )
         return replies
 
-    def close(self, *, raise_if_closed: bool = True) -> None:
-        """End the processes.
-
-        Raises:
-            RuntimeError: they were ended already, unless `raise_if_closed` is False.
-        """
-        if self.is_closed:
-            if raise_if_closed:
-                raise RuntimeError("the environment is closed already.")
-            return
-        super().close()
+    def _end(self) -> None:
         for connection in self._connections:
             with contextlib.suppress(OSError):
                 connection.send_bytes(CLOSE)

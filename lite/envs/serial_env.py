@@ -74,19 +74,9 @@ class SerialEnv(BatchedEnvBase):
         """The environment of a number; or a list of those of a slice."""
         return self._envs[index]
 
-    def close(self, *, raise_if_closed: bool = True) -> None:
-        """Close all environments.
-
-        Raises:
-            RuntimeError: it is closed already, unless `raise_if_closed` is False.
-        """
-        if self.is_closed:
-            if raise_if_closed:
-                raise RuntimeError("the environment is closed already.")
-            return
+    def _end(self) -> None:
         for env in self._envs:
-            env.close(raise_if_closed=raise_if_closed)
-        super().close()
+            env.close(raise_if_closed=False)
 
 
 belong_to("lite.envs", SerialEnv)
