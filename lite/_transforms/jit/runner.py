@@ -334,7 +334,13 @@ class Runner:
                 else:
                     found[name] = out
                 binding.bind_output(name, out)
-        binding.run()
+        try:
+            binding.run()
+        except RuntimeError as error:
+            _, found_index, where = str(error).partition("indices element out of data bounds, ")
+            if found_index:
+                raise IndexError(f"an index is out of bounds in the graph: {where}") from error
+            raise
         for name, out in copied:
             found[name] = out.copy()
         if new:

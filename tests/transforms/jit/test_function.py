@@ -565,3 +565,11 @@ def test_rows_of_a_tensordict_by_an_array_of_numbers() -> None:
     np.testing.assert_array_equal(
         lite.jit(lambda td, i: td[i]["y"], threads=1)(pair, np.array([1])), [[0, 1, 2]]
     )
+
+
+def test_an_index_out_of_bounds_is_an_index_error() -> None:
+    step = lite.jit(lambda s, i: (s * 2, s["x"][i]), donate="s", threads=1)
+    s, _ = step(TensorDict(x=np.ones(3)), np.array([1, -3]))
+    with pytest.raises(IndexError, match=r"out of bounds in the graph: idx=3 must be within .*\[-3,2\]"):
+        step(s, np.array([3]))
+    np.testing.assert_array_equal(step(s, np.array([2]))[0]["x"], [4, 4, 4])  # that of the last whole step
