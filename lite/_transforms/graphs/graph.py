@@ -87,6 +87,8 @@ class Graph:
         dimensions: the dynamic dimensions by name, with the prime that stands for each in this trace.
     """
 
+    made = "exported"  # what is done with a function, in errors
+
     def __init__(self, dimensions: dict[str, int]) -> None:
         self.dimensions = dimensions
         self.level = next(numbers)

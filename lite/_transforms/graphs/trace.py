@@ -83,20 +83,21 @@ def trace(
     for start in _FROM:
         numbers = (p for p in primes(start) if not any(n and n % p == 0 for n in taken))
         sizes = dict(zip(names, itertools.islice(numbers, len(names)), strict=True))
-        found.append(_traced(run, inputs, make(sizes)))
+        graph = make(sizes)
+        found.append(_traced(run, inputs, graph))
     found_apart = difference(*found)
     if not found_apart:
         return found[0]
     if not names:
         raise TracesDifferError(
-            f"cannot be exported: {found_apart} from call to call, so a graph would be one call of many. "
+            f"cannot be {graph.made}: {found_apart} from call to call, so a graph would be one call of many. "
             "Random numbers do this, but for those that layers and distributions draw, and those of a "
             "generator that is an argument of the function."
         )
     raise TracesDifferError(
-        f"cannot be exported: {found_apart} with the sizes, so the graph would fit one size of the dynamic "
-        f"dimensions {', '.join(names)} alone. Loops in Python over such a dimension do this, and branches "
-        "on its size; leave it out of dynamic_axes to have it fixed."
+        f"cannot be {graph.made}: {found_apart} with the sizes, so the graph would fit one size of the "
+        f"dynamic dimensions {', '.join(names)} alone. Loops in Python over such a dimension do this, "
+        "and branches on its size; leave it out of dynamic_axes to have it fixed."
     )
 
 
@@ -164,11 +165,11 @@ def difference(a: Traced, b: Traced) -> str:
     for x, y in itertools.zip_longest(a.nodes, b.nodes):
         if x is None or y is None or _written(x) != _written(y):
             node = x if x is not None else y
-            where = f"in the module {node.path!r}" if node.path else "in the module"
-            return f"what is computed {where} (at the operator {node.op}{node.line}) changes"
+            where = f" in the module {node.path!r}" if node.path else ""
+            return f"what is computed{where} (at the operator {node.op}{node.line}) changes"
         for name in x.reads:
             if name in a.arrays and not _same(a.arrays[name], b.arrays.get(name)):
-                where = f"the module {x.path!r}" if x.path else "the module"
+                where = f"the module {x.path!r}" if x.path else "it"
                 return f"{where} has other numbers for the operator {x.op}{x.line}"
     return "" if [o[1:] for o in a.outputs] == [o[1:] for o in b.outputs] else "the form of an output changes"
 

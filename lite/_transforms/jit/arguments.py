@@ -63,7 +63,7 @@ class Argument:
             self.inside, self._entries = False, None
             return
         flat = Flattener(without=without)
-        self.structure = ("static", type(value), value) if static else flat.structure(value, name, DIRECT)
+        self.structure = _static(value, name) if static else flat.structure(value, name, DIRECT)
         self.leaves = flat.leaves
         self.places = flat.places
         self.batches = [(DONATED, 0)] * len(flat.leaves) if donated else flat.batches
@@ -124,6 +124,17 @@ class Argument:
     def settle(self) -> None:
         """Take the entries of the containers as they are now for those that are known."""
         self._entries = Entries(self.containers)
+
+
+def _static(value: Any, name: str) -> Structure:
+    try:
+        hash(value)
+    except TypeError:
+        raise TypeError(
+            f"{name} is in static_argnames, so graphs are kept by its value, which must have a hash: got "
+            f"{type(value).__name__} {value!r}. Pass a tuple, or a frozen dataclass."
+        ) from None
+    return ("static", type(value), value)
 
 
 _PLAIN = frozenset((float, int, bool, str, type(None)))

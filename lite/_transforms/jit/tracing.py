@@ -124,6 +124,8 @@ class JitGraph(Graph):
         located: whether it is noted which line makes each value.
     """
 
+    made = "traced"
+
     def __init__(self, dimensions: dict[str, int], known: frozenset[Any], located: bool = False) -> None:
         super().__init__(dimensions)
         self.known = known

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import lite
 from lite import TensorDict, vmap
@@ -56,7 +57,7 @@ def test_static_arguments_are_compared() -> None:
         argument.note()
         assert argument.is_like(value, [], [])
         assert not argument.is_like(other, [], [])
-    argument = Argument(TensorDict().lock_(), "x", donated=False, static=True)
+    argument = Argument((1, 2), "x", donated=False, static=True)
     argument.note()
     assert not argument.is_like(argument.value, [], [])
 
@@ -129,3 +130,11 @@ def test_entries_that_are_no_longer_the_same_are_seen() -> None:
     assert stack.is_unchanged()
     stack.value.append(given())
     assert not stack.is_unchanged()
+
+
+def test_static_arguments_have_a_hash() -> None:
+    step = lite.jit(lambda x, options: x * options["k"], static_argnames="options", threads=1)
+    with pytest.raises(
+        TypeError, match=r"options is in static_argnames, .* must have a hash: got dict \{'k': 2\}"
+    ):
+        step(np.ones(2), {"k": 2})

@@ -119,3 +119,9 @@ def test_numbers_of_a_generator_that_is_no_argument_are_refused_with_the_way_out
     rng = np.random.default_rng(0)
     with pytest.raises(NotImplementedError, match=r"Random numbers do this, but for .* an argument"):
         lite.jit(lambda x: x + rng.normal(size=3))(X)
+
+
+def test_numbers_that_no_call_repeats_are_refused() -> None:
+    step = lite.jit(lambda x: x + np.random.default_rng().normal(size=x.shape), threads=1)
+    with pytest.raises(NotImplementedError, match="cannot be traced: it has other numbers for the operator"):
+        step(np.ones(2))
