@@ -28,7 +28,7 @@ from lite._transforms.jit.fitting import Place, difference, in_form, titles, unr
 from lite._transforms.jit.joining import Joined
 from lite._transforms.jit.runner import Runner
 from lite._transforms.jit.saved_state import Loaded
-from lite._transforms.jit.structure import Structure, containers_of, leaf_count
+from lite._transforms.jit.structure import NUMBER, Structure, containers_of, leaf_count
 from lite._transforms.jit.tiling import Tiles
 from lite._transforms.jit.tracing import NAN, Program
 from lite._transforms.jit.view import GraphView
@@ -546,6 +546,8 @@ def _outline(structure: Structure, passed: frozenset[Place] = frozenset()) -> st
         return f"TensorDict({', '.join(key for key in structure[7] if (0, key) not in passed)})"
     if tag == "dict":
         return f"dict({', '.join(map(repr, structure[1]))})"
+    if tag == NUMBER:
+        return "a float"  # of Python; ints are part of a graph
     return str(
         structure[2] if tag == "static" else f"{tag} of {len(structure) - 1}" if structure[1:] else tag
     )

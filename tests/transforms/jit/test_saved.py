@@ -249,3 +249,11 @@ def test_who_opens_a_step_as_a_policy_or_a_policy_as_a_step_is_told(file: Path, 
         lite.load_step(tmp_path / "net.onnx")
     with pytest.raises(ValueError, match=r"a step's, which lite\.load_step opens"):
         OnnxModule(file)
+
+
+def test_a_float_is_asked_for_by_that_name(tmp_path: Path) -> None:
+    lite.jit(lambda x, scale: x * scale, threads=1).lower(np.ones(2), 0.5).save(tmp_path / "step.onnx")
+    step = lite.load_step(tmp_path / "step.onnx", threads=1)
+    np.testing.assert_array_equal(step(scale=2.0, x=np.ones(2)), [2, 2])
+    with pytest.raises(ValueError, match="scale must be as when <lambda> was traced: a float; got 3"):
+        step(np.ones(2), 3)
