@@ -98,17 +98,6 @@ def test_extend(side, module, storage, buffer, sizes):
     return out
 
 
-@each_case(("storage", "buffer"), zip(STORAGES, ["ReplayBuffer", "TensorDictReplayBuffer"], strict=True))
-@compared
-def test_add(side, module, storage, buffer):
-    made = getattr(module, buffer)(storage=getattr(module, storage)(4))
-    out = []
-    for start in range(6):
-        index = made.add(as_data(side, frames(start), ()))
-        out += [int(index), len(made), made[:]]
-    return out
-
-
 @pytest.mark.parametrize("storage", STORAGES)
 @compared
 def test_two_dimensions(side, module, storage):
@@ -135,13 +124,6 @@ def test_names_of_dimensions(side, module, storage, names, write):
     return [np.array([str(name) for name in each]) for each in found]
 
 
-@pytest.mark.parametrize("storage", STORAGES)
-@compared
-def test_along_another_dimension(side, module, storage):
-    made = module.ReplayBuffer(storage=getattr(module, storage)(12, ndim=2), dim_extend=0)
-    return [made.extend(as_data(side, frames(0, 3, 4), (3, 4))), len(made), made[:], made[1:]]
-
-
 @each_case("storage", STORAGES)
 @each_case(
     "index", [0, -1, slice(None), slice(1, 3), slice(None, None, 2), [0, 2], np.array([1, 1]), range(2)]
@@ -151,37 +133,6 @@ def test_reading(side, module, storage, index):
     made = module.ReplayBuffer(storage=getattr(module, storage)(10))
     made.extend(as_data(side, frames(0, 6), (6,)))
     return [made[index]]
-
-
-@pytest.mark.parametrize("storage", STORAGES)
-@compared
-def test_writing_over(side, module, storage):
-    made = module.ReplayBuffer(storage=getattr(module, storage)(10))
-    made.extend(as_data(side, frames(0, 6), (6,)))
-    made[1:3] = as_data(side, frames(50, 2), (2,))
-    made[5] = as_data(side, frames(60), ())
-    return [made[:], len(made), made.write_count]
-
-
-@compared
-def test_numbers(side, module):
-    made = module.ReplayBuffer(storage=module.LazyTensorStorage(5))
-    numbers = np.arange(4.0) if side == "lite" else torch.arange(4.0, dtype=torch.float64)
-    return [made.extend(numbers), made.extend(numbers), made[:], len(made)]
-
-
-@compared
-def test_lists(side, module):
-    made = module.ReplayBuffer(storage=module.ListStorage(3), collate_fn=lambda x: x)
-    first, second = made.extend(["a", 1]), made.extend([None, "b"])
-    return [first, second, np.array(made[:], object), len(made), int(made.add(7)), len(made.sample(5))]
-
-
-@compared
-def test_lists_of_tensordicts(side, module):
-    made = module.TensorDictReplayBuffer(storage=module.LazyTensorStorage(10))
-    rows = [as_data(side, frames(i), ()) for i in range(3)]
-    return [made.extend(lite.stack(rows) if side == "lite" else torch.stack(rows)), made[:]]
 
 
 @each_case(
@@ -203,24 +154,6 @@ def test_highest_ranks(reduction, features):
         return out
 
     both(run)
-
-
-@compared
-def test_immutable(side, module):
-    data = as_data(side, frames(0, 5), (5,))
-    made = module.ReplayBuffer(storage=module.TensorStorage(data), writer=module.ImmutableDatasetWriter())
-    assert len(made) == 5
-    assert_same(made[:], data)
-    return [made.extend(data)]
-
-
-@compared
-def test_empty(side, module):
-    made = module.TensorDictReplayBuffer(storage=module.LazyTensorStorage(5))
-    made.extend(as_data(side, frames(0, 7), (7,)))
-    made.empty()
-    out = [len(made), made.write_count]
-    return [*out, made.extend(as_data(side, frames(0, 2), (2,))), made[:], made.write_count]
 
 
 @compared
@@ -352,13 +285,3 @@ def test_tuples_and_dicts(tmp_path):
     for side, buffer in made.items():
         for found, expected in zip(_leaves(buffer[:]), kept[side], strict=True):
             np.testing.assert_array_equal(found, expected)
-
-
-def test_tuples_of_arrays_are_no_lists():
-    for side, module in SIDES.items():
-        buffer = module.ReplayBuffer(storage=module.LazyTensorStorage(6), batch_size=3)
-        pair = np.zeros((4, 2)), np.ones((4, 3))
-        buffer.extend(pair if side == "lite" else tuple(map(torch.from_numpy, pair)))
-        assert len(buffer) == 4
-        first, second = buffer.sample()
-        assert (tuple(first.shape), tuple(second.shape)) == ((3, 2), (3, 3))

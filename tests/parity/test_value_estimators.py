@@ -111,6 +111,17 @@ def test_any_rollout(problem):
 
 
 @each
+@pytest.mark.parametrize(
+    "options", [{"value_chunk_size": 2}, {"num_chunks": 2, "value_chunk_dim": 1}, {"deactivate_vmap": True}]
+)
+def test_calls_in_pieces(name, options):
+    td = rollout((3, 7))
+    theirs = other(td)
+    ours, torchs = pair(name, networks(), **options)
+    agree(ours(td), torchs(theirs))
+
+
+@each
 def test_steps_to_next_observations(name):
     td = with_values(rollout((3, 12)))
     td["steps_to_next_obs"] = np.random.default_rng(0).integers(1, 4, (3, 12, 1))
