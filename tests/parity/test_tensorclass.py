@@ -275,14 +275,6 @@ def test_autocast(field, value):
     compare(lambda s: typed(s), f"{field} {value}")
 
 
-@each_case("value", VALUES)
-def test_values_without_options(value):
-    def derived(s):
-        return shown(CLASSES[s]["Derived"](a=VALUES[value](s)).a)
-
-    compare(lambda s: derived(s), value)
-
-
 @each_case("name", ACTIONS)
 def test_the_same(name):
     action = ACTIONS[name]

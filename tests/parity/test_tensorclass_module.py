@@ -86,38 +86,6 @@ def test_keys_and_results():
     assert results[0] == results[1]
 
 
-def test_dispatch():
-    results = []
-    for side in (Mine, Theirs):
-        module = nested(side)[0].as_td_module()
-        a, b = side.array([1.0, 2.0]), side.array([3.0, 5.0])
-        for outputs in (module(a, b), module(a=a, inner_b=b)):
-            results.append([output.tolist() for output in outputs])
-    assert results == [[[4.0, 7.0], [-2.0, -3.0]]] * 4
-
-
-def test_on_instances():
-    results = []
-    for side in (Mine, Theirs):
-        module, outer = nested(side)
-        given = outer.from_tensordict(td(side))
-        out = module(given)
-        results.append((type(out).__name__, out.c.tolist(), tuple(out.batch_size)))
-    assert results[0] == results[1]
-
-
-def test_types_that_are_no_tensorclasses():
-    for side, array in ((Mine, np.ndarray), (Theirs, torch.Tensor)):
-
-        class Module(side.nn.TensorClassModuleBase[array, side.Output]):
-            def forward(self, x):
-                return x
-
-        assert Module.input_type is array
-        with pytest.raises(ValueError, match="TensorClass"):
-            Module().as_td_module()
-
-
 def test_other_entries_do_not_matter_here():
     with pytest.raises(ValueError, match="do not belong to the class"):
         nested(Theirs)[0].as_td_module()(td(Theirs, other=torch.zeros(2)))

@@ -189,31 +189,6 @@ def test_rows(name):
     assert kind(got[0]) == kind(expected[0])
 
 
-@pytest.mark.parametrize("side", [LITE, TORCH], ids=["lite", "torch"])
-def test_options_are_inherited(side):
-    base = side.lib.TypedTensorDict
-    case = Case(side)
-
-    class Shadow(base["shadow", "frozen"]):
-        clone: Any
-        data: Any
-
-    class Child(Shadow):
-        x: Any
-
-    with pytest.raises(AttributeError, match="shadows a TensorDictBase attribute"):
-
-        class _Bad(base):
-            clone: Any
-
-    child = Child(clone=case.array(2), data=case.array(2), x=case.array(2), batch_size=[2])
-    assert (Child._shadow, Child._frozen, Child._nocast) == (True, True, False)
-    assert child.is_locked
-    assert child.clone.shape == child.data.shape == (2,)
-    with pytest.raises(RuntimeError):
-        child.x = case.array(2)
-
-
 def test_files_are_the_references(tmp_path):
     """Typed TensorDicts are saved as what is behind them, and read by either side."""
     Case(LITE).state().memmap(tmp_path / "lite")
