@@ -6,22 +6,11 @@ import weakref
 
 import numpy as np
 import pytest
+from helpers.nn.buffered import Net
 
 from lite import nn
 
 F32 = np.float32
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Linear(2, 3, rng=0)
-        self.second = nn.Sequential(nn.ReLU(), nn.Linear(3, 1, rng=1))
-        self.register_buffer("count", np.zeros((), dtype=np.int64))
-        self.register_buffer("scratch", np.ones(2, dtype=F32), persistent=False)
-
-    def forward(self, x):
-        return self.second(self.first(x))
 
 
 class Restored(nn.Module):
