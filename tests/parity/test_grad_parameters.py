@@ -1,6 +1,5 @@
 """Gradients torch's way, the same calls on both libraries: `.grad`, hooks, ensembles, TensorDicts."""
 
-import copy
 import types
 import warnings
 
@@ -113,38 +112,6 @@ def grads(module):
     return {name: parameter.grad for name, parameter in sorted(module.named_parameters())}
 
 
-@compared
-def test_grads_accumulate_and_are_cleared(lib):
-    module, found = net(lib), []
-    with lib.enable_grad():
-        found.append(grads(module))
-        (module(lib.array(X)) ** 2).mean().backward()
-        found.append(copy.deepcopy(plain(grads(module))))
-        module(lib.array(X)).sum().backward()
-        found.append(copy.deepcopy(plain(grads(module))))
-    held = module[0].weight.grad
-    module.zero_grad(set_to_none=False)
-    found.append([held, plain(grads(module))])
-    module.zero_grad()
-    found.append(grads(module))
-    return found
-
-
-@compared
-def test_a_second_backward_needs_the_graph(lib):
-    module = net(lib)
-    with lib.enable_grad():
-        loss = module(lib.array(X)).mean()
-        loss.backward(retain_graph=True)
-        loss.backward()
-        found = plain(grads(module))
-        try:
-            loss.backward()
-        except RuntimeError:
-            return found, "released"
-    return found, "not released"
-
-
 @each_case("what", ["vector", "gradient", "wrong gradient", "no_grad", "plain parameter"])
 @compared
 def test_what_backward_takes(lib, what):
@@ -163,16 +130,6 @@ def test_what_backward_takes(lib, what):
             module[2](module[1](frozen)).sum().backward()
         else:
             module[0].bias.sum().backward()
-    return grads(module)
-
-
-@compared
-def test_parameters_that_require_none_and_take_no_part(lib):
-    module = net(lib)
-    module[0].requires_grad_(False)
-    module.extra = lib.nn.Parameter(lib.array([1.0, 2.0]))
-    with lib.enable_grad():
-        module(lib.array(X)).sum().backward()
     return grads(module)
 
 
@@ -202,26 +159,6 @@ def test_hooks_of_parameters(lib):
     except RuntimeError:
         log.append("refused")
     return log, weight.grad, weight.is_leaf, weight.grad_fn, weight.retains_grad
-
-
-@compared
-def test_parameters_cannot_be_written_to_while_they_take_part(lib):
-    parameter, refused = lib.nn.Parameter(lib.array([1.0, 2.0])), []
-    with lib.enable_grad():
-        for write in (
-            lambda: parameter.__setitem__(0, 5.0),
-            lambda: parameter.__iadd__(1.0),
-            lambda: parameter.fill_(1.0),
-        ):
-            try:
-                write()
-            except RuntimeError:
-                refused.append(True)
-        with lib.no_grad():
-            parameter[0] = 3.0
-            parameter.add_(1.0) if lib is THEIRS else parameter.__iadd__(1.0)
-        parameter.data[1] = 7.0
-    return refused, parameter
 
 
 # -- hooks of modules ------------------------------------------------------------------------------
@@ -407,14 +344,6 @@ def test_from_modules(lib, lazy):
 
 
 @compared
-def test_expand_identical(lib):
-    shared = fill(lib.nn.Linear(3, 4))
-    with lib.enable_grad():
-        params = lib.TensorDict.from_modules(shared, shared, expand_identical=True)
-        return params["weight"].shape == (2, 4, 3), isinstance(params["weight"], lib.nn.Parameter)
-
-
-@compared
 def test_ensemble_module(lib):
     module = lib.tdnn.TensorDictModule(lib.nn.Linear(3, 4), in_keys=["x"], out_keys=["y"])
     ensemble = lib.tdnn.EnsembleModule(module, num_copies=3)
@@ -470,14 +399,6 @@ def test_lazy_layers(lib):
         fill(module)
         module(lib.array(X)).sum().backward()
     return grads(module)
-
-
-@compared
-def test_batch_norm_in_training(lib):
-    module = lib.nn.Sequential(fill(lib.nn.Linear(3, 4)), lib.nn.BatchNorm1d(4))
-    with lib.enable_grad():
-        (module(lib.array(X)) ** 3).sum().backward()
-    return grads(module), dict(module.named_buffers())["1.running_mean"]
 
 
 @compared

@@ -82,3 +82,29 @@ def test_a_removed_hook_is_gone() -> None:
     with lite.enable_grad():
         module(X).sum().backward()
     assert count == [1]
+
+
+def test_a_hook_gives_as_many_gradients_as_it_gets() -> None:
+    for register, words in (
+        ("register_full_backward_hook", "hook must give as many gradients as grad_input has, 1, got 2"),
+        ("register_full_backward_pre_hook", "pre-hook must give as many gradients as grad_output has, 1"),
+    ):
+        module = net()
+        getattr(module[1], register)(lambda m, *gradients: gradients[0] * 2)
+        with lite.enable_grad(), pytest.raises(RuntimeError, match=words):
+            module(X).sum().backward()
+
+
+def test_a_module_whose_inputs_have_no_gradient() -> None:
+    module, seen = net(), []
+    module.register_full_backward_hook(lambda m, inputs, outputs: seen.append((inputs, outputs[0].shape)))
+    with lite.enable_grad(), pytest.warns(UserWarning, match="no gradient goes to its inputs"):
+        module(X).sum().backward()
+    assert seen == [((None,), (5, 2))]
+    module.register_full_backward_hook(lambda m, inputs, outputs: outputs)
+    with (
+        lite.enable_grad(),
+        pytest.warns(UserWarning, match="no gradient goes"),
+        pytest.raises(RuntimeError, match="must return None, got tuple"),
+    ):
+        module(X).sum().backward()
