@@ -128,66 +128,6 @@ def test_refusals_are_of_the_same_class(fn):
         vmap(fn)(np.ones((3, 2)))
 
 
-def both(entries, batch, **kwargs):
-    mine = lite.TensorDict({k: v.copy() for k, v in entries.items()}, batch_size=batch, **kwargs)
-    arrays = {k: torch.from_numpy(v.copy()) for k, v in entries.items()}
-    return mine, tensordict.TensorDict(arrays, batch_size=batch, **kwargs)
-
-
-def assert_same(got, expected):
-    assert got.batch_size == tuple(expected.batch_size)
-    assert got.names == expected.names or got.names == [None] * got.ndim
-    assert set(got.keys(True, True)) == set(expected.keys(True, True))
-    for key in got.keys(True, True):
-        np.testing.assert_allclose(got.get(key), expected.get(key).numpy(), rtol=1e-6)
-
-
-@each_case("dim", [0, 1])
-@each_case("out_dim", [0, 1])
-def test_tensordicts(dim, out_dim):
-    entries = {"a": np.random.default_rng(0).standard_normal((3, 4, 2))}
-    mine, theirs = both(entries, [3, 4])
-
-    def fn(td):
-        td["b"] = td["a"] * 2 + 1
-        return td
-
-    assert_same(vmap(fn, dim, out_dim)(mine), torch.vmap(fn, dim, out_dim)(theirs))
-    assert list(mine.keys()) == list(theirs.keys()) == ["a"]
-    # There a negative dimension counts those of each entry, and what is set does not fit.
-    np.testing.assert_array_equal(
-        vmap(fn, dim - 2, out_dim - 2)(mine)["b"], vmap(fn, dim, out_dim)(mine)["b"]
-    )
-
-
-def test_names():
-    mine, theirs = both({"a": np.ones((3, 4))}, [3, 4], names=["t", "e"])
-    for dim in (0, 1):
-        expected = torch.vmap(lambda td: td, dim)(theirs).names
-        assert vmap(lambda td: td, dim)(mine).names == expected
-
-
-@pytest.mark.parametrize("lock", [False, True])
-def test_writes_on_lazy_stacks(lock):
-    def fn(td):
-        td["b"] = td["a"] + 1
-        return td
-
-    mine = lite.lazy_stack([lite.TensorDict(a=np.full(2, float(i))) for i in range(3)])
-    theirs = tensordict.lazy_stack([tensordict.TensorDict(a=torch.full((2,), float(i))) for i in range(3)])
-    if lock:
-        mine.lock_()
-        theirs.lock_()
-        with pytest.raises(RuntimeError):
-            torch.vmap(fn)(theirs)
-        with pytest.raises(RuntimeError):
-            vmap(fn)(mine)
-        return
-    got, expected = vmap(fn)(mine), torch.vmap(fn)(theirs)
-    np.testing.assert_array_equal(got["b"], expected["b"].numpy())
-    assert list(mine.keys()) == list(theirs.keys()) == ["a"]
-
-
 # Each step takes a TensorDict of batch (2,) with "a" (2, 3) and "n"/"b" (2, 3), and an array (2, 3);
 # it leaves such a TensorDict.
 TD_STEPS = {
