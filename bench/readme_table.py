@@ -22,13 +22,12 @@ HEAD = "| what | times faster | table |\n|---|---|---|\n"
 LINES = """\
 | TensorDict beside tensordict 0.15.3 | {td}, the mean of {operations} operations; {flat} with five leaves; \
 keys of 100 entries {keys} | [tensordict](bench/results/tensordict.md) |
+| steps by `lite.jit` beside torch's and TorchRL's | {steps} | [jit](bench/results/jit.md) |
 | files beside tensordict | {files} | [files](bench/results/files.md) |
 | calls of modules, dispatch, `to_module` beside tensordict.nn 0.15.3 | {calls}; {dispatch}; {to_module}; \
 sampled modules {sampled} | [modules](bench/results/nn.md) |
 | layers beside torch, on one thread | {strided} (strided convolutions) to {pooling} (pooling); linear \
 layers {linear} | [layers](bench/results/layers.md) |
-| `vmap` of 64 small networks beside a loop, products by hand, torch.vmap | {narrow} at width 4; {wide} at \
-width 128 | [vmap](bench/results/vmap.md) |
 | gradients of an MLP, a GRU, 64 critics; Adam, beside torch | {mlp}; {gru}; {critics}; {adam} \
 | [grad](bench/results/grad.md) |
 | `multistep_return` and `MultiStep`; advantages and returns, beside TorchRL | {multistep}; {returns} \
@@ -38,8 +37,8 @@ width 128 | [vmap](bench/results/vmap.md) |
 | generation (135 million parameters) beside onnxruntime-genai; scoring beside transformers | {greedy} \
 greedy, {drawn} sampled with log-probs, {samples} for 8 samples of 8 prompts; {scoring} \
 | [llm](bench/results/llm.md) |
-| collectors' overhead; buffers: writing, drawing, slices; GAE, beside TorchRL | {collectors}; {writing}, \
-{drawing}, {slices}; {gae} | [data](bench/results/data.md) |
+| collectors' overhead; buffers: writing, drawing, slices, beside TorchRL | {collectors}; {writing}, \
+{drawing}, {slices} | [data](bench/results/data.md) |
 """
 
 
@@ -101,17 +100,13 @@ Ratios = Callable[..., list[float]]
 _ESTIMATORS = "^(gae|td_lambda_return|vtrace|reward_to_go)"
 
 
-def _widths(width: int) -> Callable[[Ratios], str]:
-    case, sides = f"^ReLU, batch 256, width {width}$", ("^loop over modules$", "^by hand$", "to_module$")
-    return lambda of: ", ".join(span(of(case, side)) for side in sides)
-
-
 # What stands in the braces of LINES: whose results it is of, and how it comes from their ratios.
 FORMULAS: dict[str, tuple[str, Callable[[Ratios], str]]] = {
     "td": ("tensordict", lambda of: mean(of(""))),
     "operations": ("tensordict", lambda of: str(len(of("")))),
     "flat": ("tensordict", lambda of: mean(of("^five leaves$", column="group"))),
     "keys": ("tensordict", lambda of: span(of("^keys of 100$"))),
+    "steps": ("jit", lambda of: span(of("", "^(torch|torchrl)$"))),
     "files": ("files", lambda of: span(of("^(?!mapped)"))),  # reads of mapped files are TensorDict's own
     "calls": ("nn", lambda of: span(of("^identity|^3"))),
     "dispatch": ("nn", lambda of: span(of("^dispatch"))),
@@ -120,8 +115,6 @@ FORMULAS: dict[str, tuple[str, Callable[[Ratios], str]]] = {
     "strided": ("layers", lambda of: span(of("stride="))),
     "pooling": ("layers", lambda of: span(of("^MaxPool"))),
     "linear": ("layers", lambda of: span(of("^Linear"))),
-    "narrow": ("vmap", _widths(4)),
-    "wide": ("vmap", _widths(128)),
     "mlp": ("grad", lambda of: span(of("^MLP", "^torch$"))),
     "gru": ("grad", lambda of: span(of("^GRU", "^torch$"))),
     "critics": ("grad", lambda of: span(of("critics", "^torch$"))),
@@ -139,7 +132,6 @@ FORMULAS: dict[str, tuple[str, Callable[[Ratios], str]]] = {
     "writing": ("data", lambda of: span(of("^extend"))),
     "drawing": ("data", lambda of: span(of("^sample 256"))),
     "slices": ("data", lambda of: span(of("^(Prioritized)?SliceSampler"))),
-    "gae": ("data", lambda of: span(of("^GAE"))),
 }
 SOURCES = frozenset(source for source, _ in FORMULAS.values())
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torchrl import data as theirs
 from torchrl.modules.llm.policies import common
 
-from lite import TensorDict, lazy_stack
+from lite import TensorDict, data, lazy_stack
 from lite.data import Binary, Bounded, Categorical, Composite, NonTensor, Unbounded
 from lite.models import ChatHistory, History, LogProbs, Masks, OnnxWrapper, Text, Tokens
 
