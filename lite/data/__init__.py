@@ -84,12 +84,12 @@ if TYPE_CHECKING:
     from lite.data.values.group_advantages import group_advantages as group_advantages
     from lite.data.values.group_selection import MCAdvantageSelector as MCAdvantageSelector
     from lite.envs.environments import EnvError as EnvError
-    from lite.envs.random_policy import RandomPolicy as RandomPolicy
     from lite.envs.transforms.step_transforms import InitTracker as InitTracker
     from lite.envs.transforms.step_transforms import RewardSum as RewardSum
     from lite.envs.transforms.step_transforms import StepCounter as StepCounter
     from lite.envs.transforms.step_transforms import StepTransform as StepTransform
     from lite.envs.transforms.step_transforms import TensorDictPrimer as TensorDictPrimer
+    from lite.nn.policies.random_policy import RandomPolicy as RandomPolicy
     from lite.nn.values import GAE as GAE
     from lite.nn.values import MultiAgentGAE as MultiAgentGAE
     from lite.nn.values import Retrace as Retrace
@@ -121,7 +121,7 @@ _NAMES = {
     "data.collectors.evaluator": "Evaluator",
     "envs.environments": "EnvError",
     "data.collectors.llm_collector": "LLMCollector",
-    "envs.random_policy": "RandomPolicy",
+    "nn.policies.random_policy": "RandomPolicy",
     "data.collectors.multi_collector": "AsyncCollector MultiAsyncCollector MultiSyncCollector",
     "data.collectors.ray_collector": "RayCollector",
     "envs.transforms.step_transforms": "InitTracker RewardSum StepCounter StepTransform TensorDictPrimer",

@@ -3,7 +3,6 @@
 - `base`: `EnvBase`, what users derive from and call; `env_specs` has its specs and keys, `rollouts` its
   loops, `done_states` what ends and restarts, `mdp_steps` the way from one step to the next
 - `spec_checks`: whether an environment gives what its specs say
-- `random_policy`: actions drawn from their spec
 - `exploration`: TorchRL's names of the interaction type
 - `gym`: gymnasium's environments as `EnvBase`; `environments` is one face for single ones and vectors,
   `info_readers` has what they tell besides, `spaces` and `encodings` have their spaces as specs,
@@ -36,11 +35,11 @@ if TYPE_CHECKING:
     from lite.envs.info_readers import default_info_dict_reader as default_info_dict_reader
     from lite.envs.mdp_steps import step_mdp as step_mdp
     from lite.envs.parallel_env import ParallelEnv as ParallelEnv
-    from lite.envs.random_policy import RandomPolicy as RandomPolicy
     from lite.envs.serial_env import SerialEnv as SerialEnv
     from lite.envs.spec_checks import check_env_specs as check_env_specs
     from lite.envs.spec_checks import make_composite_from_td as make_composite_from_td
     from lite.envs.transforms import *  # noqa: F403
+    from lite.nn.policies.random_policy import RandomPolicy as RandomPolicy
 
 # The public names by what defines them.
 _NAMES = {
@@ -53,7 +52,7 @@ _NAMES = {
     "info_readers": "BaseInfoDictReader default_info_dict_reader",
     "mdp_steps": "step_mdp",
     "parallel_env": "ParallelEnv",
-    "random_policy": "RandomPolicy",
+    "rollouts": "RandomPolicy",
     "serial_env": "SerialEnv",
     "spec_checks": "check_env_specs make_composite_from_td",
     "transforms": " ".join(transforms.__all__),

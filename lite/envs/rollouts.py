@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey
-from lite.envs.random_policy import RandomPolicy
 from lite.nn import TensorDictModule, TensorDictModuleBase
+from lite.nn.policies.random_policy import RandomPolicy
 from lite.specs.composite import Composite
 
 Policy = Callable[[Any], Any]

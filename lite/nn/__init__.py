@@ -141,6 +141,7 @@ if TYPE_CHECKING:
     from lite.nn.policies.ornstein_uhlenbeck import (
         OrnsteinUhlenbeckProcessModule as OrnsteinUhlenbeckProcessModule,
     )
+    from lite.nn.policies.random_policy import RandomPolicy as RandomPolicy
     from lite.nn.policies.recurrent import GRUModule as GRUModule
     from lite.nn.policies.recurrent import LSTMModule as LSTMModule
     from lite.nn.policies.safe import SafeModule as SafeModule
@@ -232,6 +233,7 @@ _NAMES = {
     "policies.noisy": "NoisyLazyLinear NoisyLinear reset_noise",
     "policies.operators": "ActorCriticOperator ActorCriticWrapper ActorValueOperator",
     "policies.ornstein_uhlenbeck": "OrnsteinUhlenbeckProcessModule",
+    "policies.random_policy": "RandomPolicy",
     "policies.recurrent": "GRUModule LSTMModule",
     "policies.safe": "SafeModule SafeProbabilisticModule SafeProbabilisticTensorDictSequential "
     "SafeSequential",

@@ -21,10 +21,10 @@ from lite.data.collectors.whole_trajectories import WholeTrajectories, assembler
 from lite.data.trajectories.split_trajectories import split_trajectories
 from lite.envs.base import EnvBase
 from lite.envs.environments import EnvError
-from lite.envs.random_policy import RandomPolicy
 from lite.envs.transforms.step_transforms import StepTransform
 from lite.kernels._integer import integer
 from lite.nn import InteractionType, Module, TensorDictModule, set_interaction_type
+from lite.nn.policies.random_policy import RandomPolicy
 from lite.specs.base import TensorSpec
 from lite.specs.composite import Composite
 

@@ -25,9 +25,9 @@ class RandomPolicy:
         torchrl.modules.RandomPolicy.
 
     Example:
-        >>> from lite import TensorDict
-        >>> from lite.data import Bounded, RandomPolicy
-        >>> policy = RandomPolicy(Bounded(-1, 1, (3,)), generator=0)
+        >>> from lite import TensorDict, nn
+        >>> from lite.data import Bounded
+        >>> policy = nn.RandomPolicy(Bounded(-1, 1, (3,)), generator=0)
         >>> td = policy(TensorDict())
         >>> td["action"].shape, abs(td["action"]).max() <= 1
         ((3,), np.True_)
@@ -68,4 +68,4 @@ class RandomPolicy:
         return f"RandomPolicy(action_spec={self.action_spec!r}, action_key={self.action_key!r})"
 
 
-belong_to("lite.data", RandomPolicy)
+belong_to("lite.nn", RandomPolicy)

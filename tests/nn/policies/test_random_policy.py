@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from lite import TensorDict
-from lite.data import Bounded, Categorical, Composite, RandomPolicy
+from lite.data import Bounded, Categorical, Composite
+from lite.nn import RandomPolicy
 
 
 def test_actions_are_drawn_from_the_spec():
