@@ -22,7 +22,6 @@ HEAD = "| what | times faster | table |\n|---|---|---|\n"
 LINES = """\
 | TensorDict beside tensordict 0.15.3 | {td}, the mean of {operations} operations; {flat} with five leaves; \
 keys of 100 entries {keys} | [tensordict](bench/results/tensordict.md) |
-| steps by `lite.jit` beside torch's and TorchRL's | {steps} | [jit](bench/results/jit.md) |
 | files beside tensordict | {files} | [files](bench/results/files.md) |
 | calls of modules, dispatch, `to_module` beside tensordict.nn 0.15.3 | {calls}; {dispatch}; {to_module}; \
 sampled modules {sampled} | [modules](bench/results/nn.md) |
@@ -30,6 +29,7 @@ sampled modules {sampled} | [modules](bench/results/nn.md) |
 layers {linear} | [layers](bench/results/layers.md) |
 | gradients of an MLP, a GRU, 64 critics; Adam, beside torch | {mlp}; {gru}; {critics}; {adam} \
 | [grad](bench/results/grad.md) |
+| steps by `lite.jit` beside torch's and TorchRL's | {steps} | [jit](bench/results/jit.md) |
 | `multistep_return` and `MultiStep`; advantages and returns, beside TorchRL | {multistep}; {returns} \
 | [kernels](bench/results/kernels.md) |
 | log-probs, with entropy, sampling, beside torch and Hugging Face | {log_probs}, {entropy}, {sampling} \
