@@ -113,7 +113,8 @@ def generate(
         prefix_cache: keeps the cache of prompts and responses for later calls.
         assistant_model: a smaller model of the same vocabulary that drafts tokens for this one to verify
             (`num_assistant_tokens` of the options), for speed. Not for beams.
-        streamer: gets the prompt of one response and each token at once, such as a `TextStreamer`.
+        streamer: gets the prompt of one response and each token at once, such as a `TextStreamer`, and is
+            told the end, also when this raises. What its `put` raises ends the response, which cancels it.
 
     Returns:
         The responses, prompt by prompt: response s of prompt p is number `p * num_samples + s`. For no
@@ -135,10 +136,14 @@ def generate(
         >>> len(responses), responses[0].tokens.shape, responses[0].finish_reason
         (4, (5,), 'length')
     """
-    responses = _checked(decoder, prompts, config, seeds, num_samples, decode_text)
-    run = _run(decoder, responses, max_rows, decode_text, prefix_cache, assistant_model)
-    rounds = run.rounds() if streamer is None else _streamed(run.rounds(), responses, streamer)
-    ended = dict(_results(rounds))
+    try:
+        responses = _checked(decoder, prompts, config, seeds, num_samples, decode_text)
+        run = _run(decoder, responses, max_rows, decode_text, prefix_cache, assistant_model)
+        rounds = run.rounds() if streamer is None else _streamed(run.rounds(), responses, streamer)
+        ended = dict(_results(rounds))
+    finally:
+        if streamer is not None:
+            streamer.end()  # whatever failed, as a reader in another thread waits for it
     return [ended[number] for number in range(len(prompts) * num_samples)]
 
 
@@ -243,13 +248,10 @@ def _streamed(rounds: Iterator[Round], responses: Sequence[Response], streamer: 
             f"{[response.config.num_beams for response in responses]}"
         )
     streamer.put(responses[0].prompt)
-    try:
-        for turn in rounds:
-            if turn.drawn is not None:
-                streamer.put(turn.drawn.tokens)
-            yield turn
-    finally:
-        streamer.end()  # after a failure, too, as a reader in another thread waits for it
+    for turn in rounds:
+        if turn.drawn is not None:
+            streamer.put(turn.drawn.tokens)
+        yield turn
 
 
 def _results(rounds: Iterator[Round]) -> Iterator[tuple[int, Generated]]:

@@ -193,4 +193,11 @@ def test_a_streamer_takes_one_response() -> None:
         told = _Told()
         with pytest.raises(ValueError, match="streamer takes one response and no beams, got"):
             generate(open_model("optimum-llama"), prompts, config, streamer=told, **options)
-        assert told.calls == [], prompts
+        assert told.calls == [None], prompts
+
+
+def test_a_streamer_is_told_the_end_where_a_prompt_is_refused() -> None:
+    told = _Told()
+    with pytest.raises(ValueError, match="at least one token"):
+        generate(open_model("optimum-llama"), [[]], GenerationConfig(max_new_tokens=2), streamer=told)
+    assert told.calls == [None]  # who reads it in another thread waits no longer
