@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lite.models.decoder.scoring import full_logits as full_logits
     from lite.models.decoder.scoring import score as score
     from lite.models.decoder.scoring import score_details as score_details
+    from lite.models.generation.grammar import Grammar as Grammar
     from lite.models.generation.loop import Generated as Generated
     from lite.models.generation.loop import Step as Step
     from lite.models.generation.loop import generate as generate
@@ -80,6 +81,7 @@ _NAMES = {
     "comparison.logged": "LoggedResponse read_log_probs",
     "comparison.mismatch": "Mismatch mismatch",
     "generation.loop": "Generated Step generate generate_each stream",
+    "generation.grammar": "Grammar",
     "generation.options": "GenerationConfig",
     "generation.prefix_cache": "PrefixCache",
     "text.builtin_templates": "add_chat_template",

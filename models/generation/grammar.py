@@ -35,11 +35,19 @@ class Grammar:
         kind: `"json"`, `"regex"` or `"lark"`.
         text: the JSON schema, regular expression (of Rust's `regex`) or Lark grammar (of llguidance).
         tokenizer: what tells how ids are spelt: a `tokenizers.Tokenizer`, a `lite.models.Tokenizer` or the
-            text of a `tokenizer.json`. `OnnxWrapper` puts its own here; otherwise it must be given.
+            text of a `tokenizer.json`. `OnnxWrapper` puts its own here; otherwise `bound` does.
 
     Example:
         >>> Grammar.from_option({"regex": "yes|no"})
         Grammar(kind='regex', text='yes|no', tokenizer=None)
+        >>> from lite.models import *
+        >>> decoder = OnnxDecoder(embedded_model_path())
+        >>> tokenizer = Tokenizer.from_pretrained(embedded_model_path())
+        >>> grammar = Grammar.from_option({"regex": "yes|no"}).bound(tokenizer)
+        >>> config = GenerationConfig.from_kwargs({"grammar": grammar}, decoder.config)
+        >>> (response,) = generate(decoder, [tokenizer.encode("Is 3 less than 40?")], config)
+        >>> tokenizer.decode(response.tokens, skip_special_tokens=True) in ("yes", "no")
+        True
     """
 
     kind: str
@@ -142,7 +150,7 @@ def _common(one: list[int], other: list[int]) -> int:
 def _compiled(grammar: Grammar, vocab_size: int, eos_token_ids: tuple[int, ...]) -> tuple[Any, int]:
     """A matcher that has read nothing, to be copied, and how many ids it tells apart."""
     if grammar.tokenizer is None:
-        raise ValueError("grammar needs a tokenizer: give a Grammar that has one")
+        raise ValueError("grammar needs a tokenizer: Grammar.from_option(grammar).bound(tokenizer) has one")
     llguidance = _import_llguidance()
     try:
         rules = llguidance.grammar_from(grammar.kind, grammar.text)

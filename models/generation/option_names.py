@@ -41,7 +41,8 @@ IGNORED = _names(
 _INSTEAD = {
     "max_length": "max_new_tokens",
     "min_length": "min_new_tokens",
-    "stopping_criteria": "stop_sequences",
+    "stopping_criteria": "stop_sequences, or lite.models.stream, which may be closed at any token",
+    "max_time": "lite.models.stream, which may be closed at any token",
     "prefix_allowed_tokens_fn": "logits_processor",
     "allowed_token_ids": "logits_processor",
     "logits_processors": "logits_processor, which gets prompt and response",
@@ -53,6 +54,7 @@ _INSTEAD = {
     "guided_decoding": "grammar",
     "structured_outputs": "grammar",
     "response_format": "grammar",
+    "guided_whitespace_pattern": '"x-guidance": {"whitespace_flexible": false} in the schema',
     "bad_words": "bad_words_ids",
     "ignore_eos": "eos_token_id=[]",
     "use_beam_search": "num_beams",
@@ -61,19 +63,19 @@ _INSTEAD = {
     "include_stop_str_in_output": "the text up to the stop sequence, which stays in",
     "prompt_logprobs": "a wrapper with generate=False",
     "assistant_model": "the argument assistant_model of OnnxWrapper",
-    "streamer": "lite.models.stream",
+    "streamer": "the argument streamer of lite.models.generate, or lite.models.stream",
     "stream": "lite.models.stream",
     "seed": "the seed of the wrapper or of the call",
     "tools": "chat_template_kwargs",
 }
 _LACKING = _names(
     """
-    max_time top_h epsilon_cutoff eta_cutoff encoder_repetition_penalty guidance_scale renormalize_logits
+    top_h epsilon_cutoff eta_cutoff encoder_repetition_penalty guidance_scale renormalize_logits
     forced_bos_token_id forced_eos_token_id watermarking_config exponential_decay_length_penalty
     token_healing encoder_no_repeat_ngram_size penalty_alpha dola_layers diversity_penalty num_beam_groups
     assistant_early_exit custom_generate negative_prompt_ids truncate_prompt_tokens extra_args
     thinking_token_budget echo suffix tool_choice functions function_call parallel_tool_calls prediction
-    reasoning_effort use_mtp speculation_type assistant_ensemble_weight guided_whitespace_pattern
+    reasoning_effort use_mtp speculation_type assistant_ensemble_weight
     """
 )
 _NEUTRAL = {

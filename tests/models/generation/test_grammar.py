@@ -60,6 +60,14 @@ def test_the_end_may_come_where_the_grammar_accepts(spelling: Any) -> None:
     assert allowed(matcher, spelling, "aa") == {"a", "<eos>"}
 
 
+def test_blanks_of_json_may_be_forbidden(spelling: Any) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    for blanks in (True, False):
+        grammar = Grammar.from_option({**schema, "x-guidance": {"whitespace_flexible": blanks}})
+        matcher = Matcher(grammar.bound(spelling), 260, (EOS,))
+        assert (" " in allowed(matcher, spelling, "{")) is blanks
+
+
 def test_models_with_other_numbers_of_ids(spelling: Any) -> None:
     for size in (200, 300):
         matcher = Matcher(Grammar("regex", "a+", spelling), size, (3,))
@@ -123,7 +131,9 @@ def test_what_is_no_grammar(spelling: Any, scripted_model: Any) -> None:
 def test_tokenizers(spelling: Any, byte_tokenizer: Any) -> None:
     for tokenizer in (spelling, byte_tokenizer(), spelling.to_str(), spelling.to_str().encode()):
         Grammar("regex", "a", tokenizer).check(260, (EOS,))
-    with pytest.raises(ValueError, match="grammar needs a tokenizer"):
+    with pytest.raises(
+        ValueError, match=r"needs a tokenizer: Grammar\.from_option\(grammar\)\.bound\(tokenizer\) has one"
+    ):
         Grammar("regex", "a").check(260, (EOS,))
     with pytest.raises(ValueError, match=r"the tokenizer must be the text of a tokenizer\.json"):
         Grammar("regex", "a", "gpt2").check(260, (EOS,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -41,4 +42,15 @@ def test_no_option_of_another_library_is_ignored() -> None:
     assert not IGNORED & {"top_k", *_INSTEAD, *_LACKING}
     for name in (*_INSTEAD, *_LACKING):
         with pytest.raises(ValueError, match=f"{name}=.* is no option of lite"):
+            GenerationConfig.from_kwargs({name: 7})
+
+
+def test_what_does_it_here_is_said() -> None:
+    for name, instead in {
+        "streamer": "the argument streamer of lite.models.generate, or lite.models.stream",
+        "stopping_criteria": "stop_sequences, or lite.models.stream, which may be closed at any token",
+        "max_time": "lite.models.stream, which may be closed at any token",
+        "guided_whitespace_pattern": '"x-guidance": {"whitespace_flexible": false} in the schema',
+    }.items():
+        with pytest.raises(ValueError, match=re.escape(f"{name}=7 is no option of lite; use {instead}")):
             GenerationConfig.from_kwargs({name: 7})
