@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from lite.data import row_seeds
 from lite.data.tables.columns import (
     Columns,
+    as_columns,
     id_row,
     ids_of,
     passed_on,
@@ -35,10 +36,10 @@ _READ = ("prompt_ids", "messages", "prompt")
 class GenerateBatches:
     """Generates responses: a callable for `ray.data.Dataset.map_batches`, and for anything else with batches.
 
-    A batch is a dict of columns, arrays or lists, which may be read-only. The prompt of a row is its
-    "prompt_ids" (a list of integers), else "messages" (a conversation), else the text "prompt", whichever is
-    not None; texts become a turn of the model's chat template. The result has `num_samples` rows for each
-    row, with the batch's columns and
+    A batch is a dict of columns, arrays or lists, which may be read-only, or a pandas frame. The prompt of a
+    row is its "prompt_ids" (a list of integers), else "messages" (a conversation), else the text "prompt",
+    whichever is not None; texts become a turn of the model's chat template. The result has `num_samples` rows
+    for each row, with the batch's columns and
 
     - "sample" (number of the response, int64), "response" (text without special tokens), "finish_reason"
       ("eos", "stop" or "length"), "prompt_ids" and "response_ids" (lists of ids);
@@ -135,6 +136,7 @@ class GenerateBatches:
 
     def __call__(self, batch: Mapping[str, Any]) -> Columns:
         """Respond to the rows of a batch; see the class."""
+        batch = as_columns(batch)
         rows_of(batch)
         left = without(batch, self.id_key, self.done)
         count, ids = rows_of(left), ids_of(left, self.id_key)

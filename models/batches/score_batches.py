@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lite.data.tables.columns import (
     Columns,
+    as_columns,
     ids_of,
     passed_on,
     plain,
@@ -34,11 +35,11 @@ _FORMS = (
 class ScoreBatches:
     """Scores responses: a callable for `ray.data.Dataset.map_batches`, and for anything else with batches.
 
-    A batch is a dict of columns, arrays or lists, which may be read-only. A row has its response as
-    "prompt_ids" and "response_ids" (lists of integers), else as "messages" (a conversation that ends with an
-    assistant's turn, or that the text "response" answers), else as the texts "prompt" and "response". Texts
-    are put into the model's chat template, with the end of the turn, which is scored as well. Up to rounding,
-    results do not depend on other rows. They are the batch's columns and
+    A batch is a dict of columns, arrays or lists, which may be read-only, or a pandas frame. A row has its
+    response as "prompt_ids" and "response_ids" (lists of integers), else as "messages" (a conversation that
+    ends with an assistant's turn, or that the text "response" answers), else as the texts "prompt" and
+    "response". Texts are put into the model's chat template, with the end of the turn, which is scored as
+    well. Up to rounding, results do not depend on other rows. They are the batch's columns and
 
     - "logprobs", the log-prob of each token of the response under the raw model distribution; their sum
       "log_prob" and "mean_log_prob", float64; their number "tokens", int64;
@@ -108,6 +109,7 @@ class ScoreBatches:
 
     def __call__(self, batch: Mapping[str, Any]) -> Columns:
         """Score the rows of a batch; see the class."""
+        batch = as_columns(batch)
         rows_of(batch)
         left = without(batch, self.id_key, self.done)
         ids = ids_of(left, self.id_key)

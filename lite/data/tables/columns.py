@@ -1,4 +1,4 @@
-"""Batches of tables, as from Ray and others: a dict of columns, which are NumPy arrays or lists.
+"""Batches of tables, as from Ray and others: a dict of columns, NumPy arrays or lists, or a frame of pandas.
 
 Columns may be read-only and are never written to. Lists of any lengths are objects in a column.
 """
@@ -14,6 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 Columns = dict[str, Any]
+
+
+def as_columns(batch: Any) -> Any:
+    """A frame of pandas or polars as a dict of its columns; anything else as it is."""
+    if isinstance(batch, Mapping) or not hasattr(batch, "columns") or not hasattr(batch, "to_dict"):
+        return batch
+    return {name: batch[name].to_numpy() for name in batch.columns}
 
 
 def rows_of(batch: Mapping[str, Any]) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from lite import TensorDict, TensorDictBase, is_leaf_nontensor, is_non_tensor, lazy_stack
 from lite._arrays.public import belong_to
-from lite.data.tables.columns import Columns, passed_on, ragged, rows_of, without
+from lite.data.tables.columns import Columns, as_columns, passed_on, ragged, rows_of, without
 
 Transform = Callable[[TensorDictBase], TensorDictBase]
 
@@ -73,6 +73,7 @@ class TransformBatches:
 
     def __call__(self, batch: Mapping[str, Any]) -> Columns:
         """Transform the rows of a batch; see the class."""
+        batch = as_columns(batch)
         rows_of(batch)
         left = without(batch, self.id_key, self.done)
         count = rows_of(left)

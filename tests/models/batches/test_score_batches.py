@@ -103,6 +103,24 @@ def test_missing_values_as_pandas_writes_them(judge: Make) -> None:
     assert out["tokens"].tolist() == [2]
 
 
+def test_a_frame_of_pandas_is_a_batch(judge: Make) -> None:
+    pandas = pytest.importorskip("pandas")
+    columns = {"id": [4, 5], "prompt": ["Hi", "Yo"], "response": ["ab", "c"]}
+    frame = pandas.DataFrame(columns)
+    out, same = (
+        judge(raw=True)(frame[frame.id > 4]),
+        judge(raw=True)({key: [column[1]] for key, column in columns.items()}),
+    )
+    assert out.keys() == same.keys()
+    assert [out[key][0] for key in ("id", "response", "tokens", "log_prob")] == [
+        5,
+        "c",
+        1,
+        same["log_prob"][0],
+    ]
+    assert pandas.DataFrame(out).log_prob.tolist() == same["log_prob"].tolist()
+
+
 def test_done_rows_are_left_out(judge: Make) -> None:
     given = batch(4)
     out = judge(done=[1, 3])(given)
