@@ -82,7 +82,7 @@ class History(TensorClass):
                 "tool_responses".
 
         Raises:
-            IndexError: There is no message.
+            IndexError: There is no message, or a conversation has none.
             AttributeError: A message has another field.
             TypeError: Something is neither a message nor a list of them.
 
@@ -337,6 +337,8 @@ class History(TensorClass):
 def _build(cls: type[Any], chats: list[Any]) -> Any:
     shape = _shape(chats)
     if shape is None:
+        if not chats:
+            raise IndexError("a conversation must hold at least one message")
         return lazy_stack([_build(cls, chat) for chat in chats])
     messages = flatten(chats, len(shape))
     for message in messages:

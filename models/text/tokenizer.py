@@ -533,8 +533,11 @@ def _chat_templates(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _template_text(file: Path, folder: Path) -> str:
-    """The text of a template; ValueError for what is no file, or a link out of the folder."""
+    """The text of a template; ValueError for what is no file, empty, or a link out of the folder."""
     check_links(file, folder)
     if not file.is_file():
         raise ValueError(f"{file} is not a file")
-    return read_text(file, folder=folder)
+    text = read_text(file, folder=folder)
+    if not text.strip():
+        raise ValueError(f"{file} is empty: the model's files are damaged or incomplete")
+    return text

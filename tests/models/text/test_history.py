@@ -92,6 +92,9 @@ def test_content_parts() -> None:
 def test_from_chats_refuses() -> None:
     with pytest.raises(IndexError, match="at least one message"):
         History.from_chats([])
+    for chats in ([[]], [A, []]):
+        with pytest.raises(IndexError, match="a conversation must hold at least one message"):
+            History.from_chats(chats)
     with pytest.raises(AttributeError, match="name"):
         History.from_chats([{"role": "user", "content": "a", "name": "b"}])
     with pytest.raises(TypeError, match="no content"):

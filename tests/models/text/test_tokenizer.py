@@ -261,3 +261,12 @@ def test_templates_that_are_links(tmp_path: Path, byte_backend: Callable[[], Any
     os.mkfifo(folder / "chat_templates" / "x.jinja")
     with pytest.raises(ValueError, match=r"x\.jinja is not a file"):
         Tokenizer.from_pretrained(folder)
+
+
+def test_an_empty_template_is_a_damaged_file(tmp_path: Path, byte_backend: Any) -> None:
+    byte_backend().save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "chat_template.jinja").write_text("\n")
+    with pytest.raises(
+        ValueError, match=r"chat_template\.jinja is empty: the model's files are damaged or incomplete"
+    ):
+        Tokenizer.from_pretrained(tmp_path)
