@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -33,6 +34,7 @@ def run(args: argparse.Namespace) -> int:
     check_file("--html", args.html, args.file, args.output)
     made = {} if args.output is None else made_with(args)
     empty: list[int] = []
+    unknown: list[int] = []
     with _open(args.file) as source:
         records = read_records(source)
         done = 0
@@ -40,6 +42,8 @@ def run(args: argparse.Namespace) -> int:
             done += 1
             if args.json:
                 print(json.dumps(row))
+            if row["log_prob"] is None:
+                unknown.append(row["line"])
         records = _noting_empty(records, empty)
         count = done
         page = None if args.html is None else ScorePage(args, done)
@@ -53,6 +57,8 @@ def run(args: argparse.Namespace) -> int:
                 if args.json or write is None:
                     print(json.dumps(result) if args.json else _line(result), flush=True)
                 count += 1
+                if result["log_prob"] is None:
+                    unknown.append(result["line"])
     if count == done:
         what = f"its {done} lines are in {args.output}" if done else "it has no line to score"
         say(args, f"nothing to do for {args.file}: {what}")
@@ -61,6 +67,11 @@ def run(args: argparse.Namespace) -> int:
         say(args, f"lines with an empty prompt or response, scored as they are: {many}, {first}")
     if page is not None:
         Path(args.html).write_text(page.text(), encoding="utf-8")
+    if unknown:
+        raise ValueError(
+            f"the model's logits are no numbers in {len(unknown)} of the lines, the first is line "
+            f"{unknown[0]}: their log-probs are NaN, or null in JSON. Its weights may be damaged."
+        )
     return 0
 
 
@@ -206,7 +217,5 @@ def _in_batches(
 
 
 def _line(result: dict[str, Any]) -> str:
-    return (
-        f"line {result['line']}: log-prob {result['log_prob']:z.4f}, {result['tokens']} tokens, "
-        f"mean {result['mean_log_prob']:z.4f}"
-    )
+    total, mean = (math.nan if result[key] is None else result[key] for key in ("log_prob", "mean_log_prob"))
+    return f"line {result['line']}: log-prob {total:z.4f}, {result['tokens']} tokens, mean {mean:z.4f}"

@@ -72,6 +72,26 @@ def test_score_names_the_bad_line(run: Run, tmp_path: Path) -> None:
         assert f"{file} is not text in UTF-8" in run([*SCORE, str(file)], 1).err, line
 
 
+def test_score_fails_where_a_damaged_model_gives_no_numbers(run: Run, tmp_path: Path) -> None:
+    model, file, output = tmp_path / "model", tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    shutil.copytree(MODELS / "genai-llama-fp32", model)
+    weights = np.fromfile(model / "model.onnx.data", np.uint8)
+    at = len(weights) // 2
+    weights[at : at + 16000] = np.full(4000, np.nan, np.float32).view(np.uint8)
+    weights.tofile(model / "model.onnx.data")
+    file.write_text(json.dumps({"prompt": "a", "response": "b"}) + "\n")
+    words, why = (
+        ["score", "--model", str(model), str(file)],
+        "no numbers in 1 of the lines, the first is line 1",
+    )
+    said = run(words, 1)
+    assert said.out == "line 1: log-prob nan, 2 tokens, mean nan\n"
+    assert why in said.err
+    for _ in range(2):  # what was written is not taken for done without a word
+        assert why in run([*words, "--output", str(output)], 1).err
+    assert json.loads(output.read_text())["log_prob"] is None
+
+
 def test_score_says_that_there_is_nothing_to_do(run: Run, tmp_path: Path) -> None:
     file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     file.write_text("\n")
