@@ -49,6 +49,7 @@ def render_messages(
     chat_template_name: str | None = None,
     spans: bool = False,
     specials: re.Pattern[str] | None = None,
+    probe: bool = False,
     **options: Any,
 ) -> Rendered:
     """Render one conversation with the template chosen by `find_chat_template`.
@@ -56,7 +57,7 @@ def render_messages(
     Tool calls that a message's content spells out, as it does after parsing, reach the template once.
     With ``spans``, those of a template that has no ``{% generation %}`` blocks are found by
     `assistant_spans`; with them come the turns. With ``specials``, which finds the names of special tokens,
-    those that users and tools have written are told.
+    those that users and tools have written are told. A ``probe`` warns of nothing.
 
     Raises:
         AssistantSpansError: they cannot be told.
@@ -68,7 +69,8 @@ def render_messages(
         tokenizer, name=chat_template_name, source=chat_template, tools=options.get("tools")
     )
     special = getattr(tokenizer, "special_tokens_map", None) or {}
-    warn_of_dropped(source, tools=options.get("tools"), documents=options.get("documents"))
+    if not probe:
+        warn_of_dropped(source, tools=options.get("tools"), documents=options.get("documents"))
 
     def render(turns: Turns, **changes: Any) -> Rendered:
         return render_chat(source, turns, **{**special, **options, **changes})
@@ -176,7 +178,7 @@ def blanks_around_content(**options: Any) -> tuple[str, str]:
     """
 
     def render(turns: Turns, **changes: Any) -> str:
-        return render_messages(turns, **{**options, **changes}).text
+        return render_messages(turns, probe=True, **{**options, **changes}).text
 
     asked = [{"role": "user", "content": "a"}]
     try:

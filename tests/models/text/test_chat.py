@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from lite.models.text.builtin_templates import BUILT_IN, add_chat_template
-from lite.models.text.chat import encode_messages, parser_name, render_messages, span_mask
+from lite.models.text.chat import (
+    blanks_around_content,
+    encode_messages,
+    parser_name,
+    render_messages,
+    span_mask,
+)
 from lite.models.text.tokenizer import Tokenizer
 
 Make = Callable[..., Tokenizer]
@@ -98,3 +105,10 @@ def test_parser_inverts_the_own_template(byte_tokenizer: Make) -> None:
     assert parser_name(byte_tokenizer(chat_template="{{ raise_exception('no') }}")) == "chatml_format"
     add_chat_template("kappa", BUILT_IN["qwen"], lambda text: [], ["kappafamily"])
     assert parser_name(byte_tokenizer(chat_template=UNTAGGED, name_or_path="kappafamily-1")) == "kappa"
+
+
+def test_what_is_rendered_to_learn_of_a_template_warns_of_nothing() -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        blanks_around_content(chat_template="{{ messages[-1].content }}", tools=[{"name": "add"}])
+    assert told == []
