@@ -13,11 +13,12 @@ def end_with_parent() -> None:
     """Start a thread that ends this process soon after its parent ends.
 
     A process that gets SIGKILL tells its children nothing, and a pipe stays open as long as a forked sibling
-    has a copy of its other end.
+    has a copy of its other end. As this holds for the children of a worker, too, a worker may have some.
     """
     parent = multiprocessing.parent_process()
     if parent is None:
         return
+    multiprocessing.current_process().daemon = False  # a daemon is refused children
     number = os.getppid()
 
     def watch() -> None:

@@ -11,7 +11,7 @@ from helpers.counting_env import Constant, CountingEnv, failing, unmakeable
 from lite import TensorDict
 from lite._processes.workers import safe_start_method
 from lite.data import Collector, MultiAsyncCollector, MultiSyncCollector
-from lite.envs import GymEnv
+from lite.envs import GymEnv, ParallelEnv
 from lite.nn import Linear, TensorDictModule
 
 
@@ -59,6 +59,13 @@ def test_batches_have_the_frames_of_all():
     assert set(ids % 2**40) == {0, 1, 2, 3, 4}
     assert not set(got[0]["collector", "traj_ids"][0]) & set(got[0]["collector", "traj_ids"][1])
     np.testing.assert_array_equal(got[0]["observation"][0].ravel(), [0, 1, 2, 0, 1])  # memory of its own
+
+
+@pytest.mark.processes
+def test_environments_may_have_processes_of_their_own():
+    make = partial(ParallelEnv, 2, CountingEnv)
+    for batch in MultiSyncCollector([make], Constant(), frames_per_batch=10, total_frames=10):
+        np.testing.assert_array_equal(batch["observation"].squeeze(-1), [[[0, 1, 2, 0, 1]] * 2])
 
 
 @pytest.mark.depth
