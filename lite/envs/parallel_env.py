@@ -56,6 +56,7 @@ class ParallelEnv(BatchedEnvBase):
 
     def _begin(self) -> None:
         self._steps = 0
+        self._failed = False
         self._given: dict[Any, Any] = {}  # the arrays of the root that were given out last
         self._connections: list[Any] = []
         self._processes: list[Any] = []
@@ -192,12 +193,18 @@ class ParallelEnv(BatchedEnvBase):
         if failed is not None:
             index, what, trace = failed
             self.close(raise_if_closed=False)
+            self._failed = True
             raise EnvError(
                 f"environment {index} failed at step {self._steps}: {what}\n{trace}".rstrip(),
                 index,
                 self._steps,
             )
         return replies
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """See `BatchedEnvBase.close`; a first call after a failure, which ended the processes, does nothing."""
+        failed, self._failed = self._failed, self._failed and not raise_if_closed
+        super().close(raise_if_closed=raise_if_closed and not failed)
 
     def _end(self) -> None:
         for connection in self._connections:
