@@ -38,8 +38,15 @@ def serve(connection: Any, made: bytes, index: int) -> None:
             if name == "seed":
                 connection.send(("ok", collector.set_seed(*given)))
                 continue
+            if name == "load":
+                collector.load_state_dict(given[0], strict=given[1])
+                connection.send(("ok", None))
+                continue
             if given is not None:
                 collector.update_policy_weights_(weights=given)
+            if name == "state":
+                connection.send(("ok", collector.state_dict()))
+                continue
             data = collector.next()
             if IDS in data:
                 ids = data.get(IDS)

@@ -22,9 +22,10 @@ from lite.data.collectors.weights import only_source, weights_of
 from lite.data.trajectories.split_trajectories import split_trajectories
 from lite.envs.env_worker import packed
 from lite.kernels._integer import integer
-from lite.nn import InteractionType
+from lite.nn import InteractionType, Module
 
 Maker = Callable[..., Any]
+_END = object()
 
 
 class MultiCollector(BackgroundCollector):
@@ -49,6 +50,7 @@ class MultiCollector(BackgroundCollector):
         update_at_each_batch: send the weights of `policy` before each batch.
         max_frames_per_traj, reset_at_each_iter, exploration_type, set_truncated, track_traj_ids,
             track_policy_version: as for `Collector`.
+        seed: see `set_seed`.
         progress: draw a bar on stderr, with frames per second and the mean reward of the last 100 episodes,
             which needs `track_traj_ids`; needs `total_frames`.
         seed: see `set_seed`.
@@ -83,6 +85,7 @@ class MultiCollector(BackgroundCollector):
         replay_buffer: Any = None,
         update_at_each_batch: bool = False,
         track_policy_version: bool = False,
+        seed: int | None = None,
         progress: bool = False,
         seed: int | None = None,
         mp_start_method: str | None = None,
@@ -114,10 +117,11 @@ class MultiCollector(BackgroundCollector):
         self.update_at_each_batch = update_at_each_batch
         self.shutdown_timeout = shutdown_timeout
         self.closed = False
-        self._frames = 0
+        self._frames = self._iter = 0
         self._weights: list[Any] = [None] * count  # that processes have not got yet
         self._batches: list[Any] = [None] * count  # the memory that processes write to
         self._waiting: set[int] = set()  # processes that collect
+        self._early: dict[int, Any] = {}  # what they answered before it was asked for
         self._connections: list[Any] = []
         self._processes: list[Any] = []
         kwargs = {
@@ -170,12 +174,19 @@ class MultiCollector(BackgroundCollector):
         return shown(self._each(), self.total_frames, lambda: self._frames, self._rewards.mean)
 
     def _each(self) -> Iterator[Any]:
-        while self._is_left():
-            yield self._next()
+        while (data := self._next_or_end()) is not _END:
+            yield data
 
     def next(self) -> Any:
         """The next batch; None when there are no more."""
-        return self._next() if self._is_left() else None
+        data = self._next_or_end()
+        return None if data is _END else data
+
+    def _next_or_end(self) -> Any:
+        if self._is_left():
+            return self._next()
+        self.shutdown()  # only now: between the last batch and the end there may be `state_dict`
+        return _END
 
     def _is_left(self) -> bool:
         return self.total_frames < 0 or self._frames < self.total_frames
@@ -187,10 +198,9 @@ class MultiCollector(BackgroundCollector):
             self.update_policy_weights_()
         data = self._collect()
         self._frames += data.numel()
+        self._iter += 1
         if self.progress:
             self._rewards.add(data)
-        if not self._is_left():
-            self.shutdown()
         if self.split_trajs:
             data = split_trajectories(data, prefix="collector")
         if self.postproc is not None:
@@ -239,6 +249,82 @@ class MultiCollector(BackgroundCollector):
             seed = self._answer(i)
         return seed
 
+    # -- state ----------------------------------------------------------------------------------
+
+    def stats(self) -> dict[str, int | bool]:
+        """How far the collector is.
+
+        Returns:
+            `frames` and `batches` so far, `requested_frames_per_batch`, `policy_version`, `workers`; with a
+            last frame, `total_frames` and `completed`.
+        """
+        found: dict[str, int | bool] = {
+            "frames": self._frames,
+            "batches": self._iter,
+            "requested_frames_per_batch": self.requested_frames_per_batch,
+            "policy_version": self.policy_version,
+            "workers": self.num_workers,
+        }
+        if self.total_frames >= 0:
+            found |= {"total_frames": self.total_frames, "completed": not self._is_left()}
+        return found
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state from which another collector with as many processes can continue.
+
+        That of process i, as `Collector.state_dict` gives it, is "worker{i}"; weights that were sent are in
+        it. Batches that are being collected are not: their frames are collected anew.
+
+        Raises:
+            RuntimeError: a thread collects, or the processes were ended: after the loop they are.
+        """
+        state: dict[str, Any] = {
+            "frames": self._frames,
+            "iter": self._iter,
+            "policy_version": self.policy_version,
+        }
+        for i in range(self.num_workers):
+            weights, self._weights[i] = self._weights[i], None
+            state[f"worker{i}"] = self._told(i, "state", weights)
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], *, strict: bool = True) -> None:
+        """Restore a state of `state_dict`, `policy` included.
+
+        Args:
+            state_dict: a result of `state_dict`.
+            strict: raise where the policy's names differ.
+
+        Raises:
+            KeyError: something is missing.
+            ValueError: it is of another number of processes.
+            RuntimeError: as for `state_dict`; a process does not take its part.
+        """
+        numbers = [int(state_dict[name]) for name in ("frames", "iter", "policy_version")]
+        workers = [name for name in state_dict if name.startswith("worker")]
+        if len(workers) != self.num_workers:
+            raise ValueError(f"state_dict must be of {self.num_workers} processes, got {len(workers)}.")
+        states = [state_dict[f"worker{i}"] for i in range(self.num_workers)]
+        for i, state in enumerate(states):
+            self._told(i, "load", (state, strict))
+            if i in self._waiting:
+                self._batch_of(i)  # of before
+        if isinstance(self.policy, Module) and (strict or "policy_state_dict" in states[0]):
+            self.policy.load_state_dict(states[0]["policy_state_dict"], strict=strict)
+        self._frames, self._iter, self.policy_version = numbers
+        self._weights = [None] * self.num_workers
+
+    def _told(self, i: int, name: str, given: Any) -> Any:
+        """The answer of a process; the batch that it collects comes first, and is kept."""
+        if self.closed:
+            raise RuntimeError("the collector was shut down.")
+        if self.is_running():
+            raise RuntimeError("a state is taken between batches, and a thread collects them.")
+        if i in self._waiting and i not in self._early:
+            self._early[i] = self._answer(i)
+        self._connections[i].send((name, given))
+        return self._answer(i)
+
     # -- inside ---------------------------------------------------------------------------------
 
     def _ask(self, i: int) -> None:
@@ -249,7 +335,7 @@ class MultiCollector(BackgroundCollector):
 
     def _batch_of(self, i: int) -> Any:
         """The batch of a process, in the memory that it writes to."""
-        answer = self._answer(i)
+        answer = self._early.pop(i) if i in self._early else self._answer(i)
         self._waiting.discard(i)
         if answer is not None:
             self._batches[i] = answer
@@ -369,8 +455,11 @@ class MultiAsyncCollector(MultiCollector):
         for i in range(self.num_workers):
             if i not in self._waiting:
                 self._ask(i)
-        ready = multiprocessing.connection.wait(self._connections)
-        i = self._connections.index(ready[0])
+        if self._early:
+            i = next(iter(self._early))
+        else:
+            ready = multiprocessing.connection.wait(self._connections)
+            i = self._connections.index(ready[0])
         return self._batch_of(i).clone()
 
 

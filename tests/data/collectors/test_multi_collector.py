@@ -68,6 +68,43 @@ def test_environments_may_have_processes_of_their_own():
         np.testing.assert_array_equal(batch["observation"].squeeze(-1), [[[0, 1, 2, 0, 1]] * 2])
 
 
+def test_a_state_goes_on_where_it_was():
+    def started(policy, **words):
+        return MultiAsyncCollector([CountingEnv], policy, frames_per_batch=4, total_frames=12, **words)
+
+    policy, other = (TensorDictModule(Linear(1, 1), ["observation"], ["action"]) for _ in range(2))
+    states, ids = [], set()
+    with started(policy, seed=3) as collector:
+        for batch in collector:
+            ids |= set(batch["collector", "traj_ids"].tolist())
+            policy.module.bias.data[...] = len(states)
+            collector.update_policy_weights_()
+            states.append(collector.state_dict())  # after the last batch, too
+    assert [state["frames"] for state in states] == [4, 8, 12]
+    assert states[0]["worker0"]["seed"] == 3
+    with pytest.raises(RuntimeError, match="shut down"):
+        collector.state_dict()
+    with started(other) as resumed:
+        resumed.next()
+        resumed.load_state_dict(states[1])
+        np.testing.assert_array_equal(other.module.bias.data, [1.0])
+        last = resumed.next()
+        np.testing.assert_allclose(last["action"], last["observation"] @ policy.module.weight.data.T + 1)
+        assert not set(last["collector", "traj_ids"].tolist()) & set(range(states[1]["worker0"]["traj_ids"]))
+        assert resumed.stats() == {
+            "frames": 12,
+            "batches": 3,
+            "requested_frames_per_batch": 4,
+            "policy_version": 2,
+            "workers": 1,
+            "total_frames": 12,
+            "completed": True,
+        }
+        assert resumed.next() is None
+        with pytest.raises(ValueError, match="1 processes, got 0"):
+            resumed.load_state_dict({"frames": 0, "iter": 0, "policy_version": 0})
+
+
 @pytest.mark.depth
 def test_the_first_that_is_ready(capsys):
     stored = []
