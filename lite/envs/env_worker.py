@@ -43,7 +43,14 @@ def packed(make: Callable[..., Any], kwargs: dict[str, Any]) -> bytes:
                 f"what a process gets cannot be sent to it ({error}): define functions and classes at the "
                 "top of a module, or install cloudpickle."
             ) from error
-        return cloudpickle.dumps((make, kwargs))
+        try:
+            return cloudpickle.dumps((make, kwargs))
+        except (pickle.PicklingError, AttributeError, TypeError) as further:
+            raise TypeError(
+                f"what a process gets cannot be sent to it ({further}): locks, files, threads and started "
+                "processes stay where they are. Give functions that make environments, policies and what "
+                "these use, to be called in the process."
+            ) from further
 
 
 class Rows:

@@ -1,6 +1,7 @@
 """What a process is given, and how it reads and writes its rows."""
 
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -20,6 +21,11 @@ def test_functions_are_sent_with_their_arguments():
             packed(lambda: CountingEnv(), {})
     else:
         assert pickle.loads(packed(lambda: CountingEnv(), {}))[0]().batch_size == ()
+
+
+def test_what_cannot_be_sent_is_said_with_the_way_out():
+    with pytest.raises(TypeError, match=r"cannot be sent to it \(.*lock.*(Give|define) functions"):
+        packed(CountingEnv, {"limit": threading.Lock()})
 
 
 def test_rows():

@@ -162,6 +162,8 @@ class Evaluator:
     def every(self, frames: int, policy: Module | None = None) -> Callable[[Any], dict[str, Any] | None]:
         """A function of batches that evaluates after each `frames` frames, as a `post_collect_hook`.
 
+        It waits for the result, whatever the backend: `trigger_eval` does not.
+
         Args:
             frames: how many frames lie between evaluations.
             policy: whose weights are taken; None for those that the evaluator's own has.
