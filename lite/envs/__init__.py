@@ -9,7 +9,6 @@
   `recording` and `encoded_environments` are for faster loops
 - `serial_env`, `parallel_env`: many environments, in this process or in others, which run `env_worker`;
   `batched_env` is what both share; `env_creator` has environments share their running statistics
-- `watchdog`: calls that may hang
 
 Names are loaded on first use, so that importing this package costs next to nothing.
 """

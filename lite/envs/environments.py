@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lite._arrays.public import belong_to
 from lite.envs.spaces import Layout
-from lite.envs.watchdog import Watchdog
+from lite._processes.watchdog import Watchdog
 
 _PER_STEP = ("rewards", "terminations", "truncations")
 RESERVED = {"action", "collector", "done", "next", "reward", "terminated", "truncated"}

@@ -202,7 +202,7 @@ class ParallelEnv(BatchedEnvBase):
         return replies
 
     def close(self, *, raise_if_closed: bool = True) -> None:
-        """See `BatchedEnvBase.close`; a first call after a failure, which ended the processes, does nothing."""
+        """See `BatchedEnvBase.close`; a first call after a failure, which ended them, does nothing."""
         failed, self._failed = self._failed, self._failed and not raise_if_closed
         super().close(raise_if_closed=raise_if_closed and not failed)
 

@@ -53,7 +53,6 @@ class MultiCollector(BackgroundCollector):
         seed: see `set_seed`.
         progress: draw a bar on stderr, with frames per second and the mean reward of the last 100 episodes,
             which needs `track_traj_ids`; needs `total_frames`.
-        seed: see `set_seed`.
         mp_start_method: "forkserver", "spawn" or "fork"; the first of these that there is if None.
         shutdown_timeout: seconds that a process may take to end before it is killed.
         **torch_arguments: as for `Collector`.
@@ -87,7 +86,6 @@ class MultiCollector(BackgroundCollector):
         track_policy_version: bool = False,
         seed: int | None = None,
         progress: bool = False,
-        seed: int | None = None,
         mp_start_method: str | None = None,
         shutdown_timeout: float = 5.0,
         **torch_arguments: Unpack[TorchArguments],

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from lite.envs.watchdog import Watchdog
+from lite._processes.watchdog import Watchdog
 
 
 class Waiter:
