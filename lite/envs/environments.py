@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite._arrays.public import belong_to
-from lite.envs.spaces import Layout
 from lite._processes.watchdog import Watchdog
+from lite.envs.spaces import Layout
 
 _PER_STEP = ("rewards", "terminations", "truncations")
 RESERVED = {"action", "collector", "done", "next", "reward", "terminated", "truncated"}
