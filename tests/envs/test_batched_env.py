@@ -2,21 +2,9 @@
 
 import numpy as np
 import pytest
-from helpers.counting_env import CountingEnv
+from helpers.counting_env import CountingEnv, Named
 
 from lite.envs import EnvError, ParallelEnv, SerialEnv
-
-
-class Named(CountingEnv):
-    """An environment with attributes of its own."""
-
-    def __init__(self, limit=3):
-        super().__init__(limit=limit)
-        self.label = f"limit {limit}"
-        self.unsendable = (lambda: 0,)
-
-    def above(self, number, *, by=0):
-        return self.limits[0] > number + by
 
 
 def test_one_function_or_several():

@@ -10,17 +10,13 @@ from functools import partial
 
 import numpy as np
 import pytest
-from helpers.counting_env import CountingEnv, TalkingEnv, failing, unmakeable
-from helpers.teams_env import Teams
+from helpers.counting_env import CountingEnv, TalkingEnv, counted, failing, unmakeable
+from helpers.teams_env import Teams, counted_teams
 
 from lite.envs import (
-    Compose,
     EnvError,
     ParallelEnv,
-    RewardSum,
     SerialEnv,
-    StepCounter,
-    TransformedEnv,
     check_env_specs,
 )
 
@@ -64,10 +60,6 @@ def test_entries_that_were_changed_in_between_are_sent(env):
     np.testing.assert_array_equal(env.step(td)["next", "reward"].ravel(), [0.5] * 4)
 
 
-def counted(limit):
-    return TransformedEnv(CountingEnv((2,), 100), Compose(StepCounter(limit), RewardSum()))
-
-
 def test_entries_that_are_state_and_observation_restart():
     makers = [partial(counted, limit) for limit in (2, 3)]
     env, serial = ParallelEnv(2, makers), SerialEnv(2, makers)
@@ -83,11 +75,6 @@ def test_entries_that_are_state_and_observation_restart():
     assert set(td.keys(True, True)) == set(wanted.keys(True, True))
     for key in wanted.keys(True, True):
         np.testing.assert_array_equal(td[key], wanted[key], err_msg=str(key))
-
-
-def counted_teams():
-    total = RewardSum(in_keys=[("agents", "reward")])
-    return TransformedEnv(Teams(), Compose(total, StepCounter()))
 
 
 @pytest.mark.parametrize("make", [Teams, counted_teams])

@@ -8,7 +8,7 @@ import numpy as np
 
 from lite import NonTensorData, TensorDict
 from lite.data import Bounded, Composite, Unbounded
-from lite.envs import Compose, EnvBase, StepCounter, TransformedEnv, VecNorm
+from lite.envs import Compose, EnvBase, RewardSum, StepCounter, TransformedEnv, VecNorm
 
 
 class CountingEnv(EnvBase):
@@ -84,11 +84,28 @@ def unmakeable() -> CountingEnv:
     raise ValueError("there is no such game")
 
 
+class Named(CountingEnv):
+    """An environment with attributes of its own."""
+
+    def __init__(self, limit: int = 3) -> None:
+        super().__init__(limit=limit)
+        self.label = f"limit {limit}"
+        self.unsendable = (lambda: 0,)
+
+    def above(self, number: float, *, by: float = 0) -> Any:
+        return self.limits[0] > number + by
+
+
 class TalkingEnv(CountingEnv):
     """Its specs have a text, too."""
 
     def fake_tensordict(self) -> TensorDict:
         return super().fake_tensordict().set("words", NonTensorData("hi"))
+
+
+def counted(limit: int) -> TransformedEnv:
+    """One with a count of steps that ends episodes, and returns so far."""
+    return TransformedEnv(CountingEnv((2,), 100), Compose(StepCounter(limit), RewardSum()))
 
 
 def counting_with_statistics(limit: int = 3) -> TransformedEnv:

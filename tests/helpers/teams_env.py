@@ -4,7 +4,7 @@ import numpy as np
 
 from lite import TensorDict
 from lite.data import Categorical, Composite, Unbounded
-from lite.envs import EnvBase
+from lite.envs import Compose, EnvBase, RewardSum, StepCounter, TransformedEnv
 
 
 class Teams(EnvBase):
@@ -37,3 +37,8 @@ class Teams(EnvBase):
 
     def _set_seed(self, seed):
         pass
+
+
+def counted_teams():
+    total = RewardSum(in_keys=[("agents", "reward")])
+    return TransformedEnv(Teams(), Compose(total, StepCounter()))
