@@ -7,8 +7,8 @@ A rule computes a value and gives a vjp (vector-Jacobian product) for each argum
         return with_node(np.negative(value_of(x)), (x, lambda g: -g))
 
 A vjp maps the derivative by the result to the derivative by the argument, in the argument's shape. It calls
-functions that NumPy dispatches, because an outer `vmap` may pass its own arrays, and never writes to its
-input. A value that shares memory with its only argument is a view of it: writes to one change both
+functions that NumPy dispatches, because an outer `vmap` or gradient may pass its own arrays, and never writes
+to its input. A value that shares memory with its only argument is a view of it: writes to one change both
 (`views.py`).
 """
 
