@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from lite._arrays.public import belong_to
 from lite._arrays.types import Array, ArrayHolder, HostArray
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.leaves import Structure
-from lite._transforms.grad.mode import Mode, no_grad
+from lite._transforms.grad.mode import Mode, differentiated, no_grad
 from lite._transforms.grad.running import nestings, state
 from lite._transforms.grad.tape import (
     OUTERMOST,
@@ -233,7 +234,8 @@ def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:
         def pairs(g: Array) -> Iterator[tuple[Any, Any]]:
             nodes = [Node((), None, leaf.value) if type(leaf) is TracedArray else None for leaf in leaves]
             first = next_number()
-            with Mode(make, False):
+            # The gradient of this level computes again, so gradients inside of `fn` find it running.
+            with Mode(make, False), nullcontext() if level == OUTERMOST else differentiated(level):
                 found = [leaf for leaf in call(nodes).leaves() if type(leaf) is TracedArray]
             shares = walk(
                 [

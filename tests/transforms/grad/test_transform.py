@@ -201,6 +201,22 @@ def test_gradients_of_gradients() -> None:
     np.testing.assert_array_equal(lite.grad(without)(x), 4 * x**4)
 
 
+def test_a_gradient_inside_of_what_is_computed_again() -> None:
+    x = np.array([1.0, 2.0])
+    inner = lite.checkpoint(lambda x: lite.grad(lambda y: (y**4).sum())(x))
+    np.testing.assert_array_equal(lite.grad(lambda x: inner(x).sum())(x), 12 * x**2)
+    weight = nn.Parameter(x.copy())
+    again = lite.checkpoint(lambda x: lite.grad(lambda y: (weight * y**2).sum())(x))
+    with lite.enable_grad():
+        (again(x) ** 2).sum().backward()
+    np.testing.assert_array_equal(weight.grad, 8 * x * x**2)  # of (2 weight x)²
+    # Both, and a layer's way back between them.
+    block = lite.checkpoint(lambda x: np.tanh(x) ** 2)
+    found = lite.grad(lambda x: (lite.grad(lambda y: (block(y) * x).sum())(x) ** 2).sum())(x)
+    plain = lite.grad(lambda x: (lite.grad(lambda y: (np.tanh(y) ** 2 * x).sum())(x) ** 2).sum())(x)
+    np.testing.assert_allclose(found, plain)
+
+
 def test_maps_between_two_gradients() -> None:
     rows, x = np.arange(6.0).reshape(3, 2), np.array([0.5, 2.0])
 
