@@ -194,7 +194,8 @@ def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Cal
         in that by the structure of the argument again, with arrays of shape `(*out, *a, *b)`.
 
     Raises:
-        TypeError, ValueError, NotImplementedError: as `jacrev`.
+        TypeError: an argument holds an array that is not of floats; and as `jacrev`.
+        ValueError, NotImplementedError: as `jacrev`.
 
     Source:
         torch.func.hessian.

@@ -45,12 +45,12 @@ def packed(make: Callable[..., Any], kwargs: dict[str, Any]) -> bytes:
             ) from error
         try:
             return cloudpickle.dumps((make, kwargs))
-        except (pickle.PicklingError, AttributeError, TypeError) as further:
+        except (pickle.PicklingError, AttributeError, TypeError) as cause:
             raise TypeError(
-                f"what a process gets cannot be sent to it ({further}): locks, files, threads and started "
+                f"what a process gets cannot be sent to it ({cause}): locks, files, threads and started "
                 "processes stay where they are. Give functions that make environments, policies and what "
                 "these use, to be called in the process."
-            ) from further
+            ) from cause
 
 
 class Rows:

@@ -138,6 +138,7 @@ def test_errors() -> None:
         (lambda: lite.jacrev(lambda x: 1.0)(np.ones(2)), TypeError, "result 0 of <lambda> must be an array"),
         (lambda: lite.jacrev(np.sin)(np.arange(2)), TypeError, "argument 0 of <lambda>|of sin has no array"),
         (lambda: lite.hessian(np.sum, ()), ValueError, "argnums must name an argument"),
+        (lambda: lite.hessian(lambda p: p["a"].sum())(tree()), TypeError, "must be an array of floats"),
     ]:
         with pytest.raises(error) as caught:
             make()
