@@ -765,8 +765,7 @@ class OnnxDecoder:
         for cache in self._caches():
             if row < len(cache.lengths):
                 cache.truncate(row, 0)
-        if self._others:
-            self._others = {name: cache for name, cache in self._others.items() if cache.lengths.any()}
+        self._others = {name: cache for name, cache in self._others.items() if cache.lengths.any()}
 
     @_in_turn
     def _use_adapter(self, name: str | None) -> None:

@@ -271,7 +271,7 @@ def _check(arg: NumpyArg, shape: tuple[int, ...]) -> None:
         return
     fits = len(arg.shape) == len(shape)
     if not fits or any(
-        isinstance(a, int) and a > 0 and a != b for a, b in zip(arg.shape, shape, strict=True)
+        isinstance(a, int) and a >= 0 and a != b for a, b in zip(arg.shape, shape, strict=True)
     ):
         raise ValueError(f"the input {arg.name!r} has the shape {list(shape)}. Expected: {arg.shape}")
 

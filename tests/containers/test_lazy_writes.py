@@ -135,6 +135,12 @@ def test_update_in_place_broadcasts_a_nested_stack_of_fewer_batch_dims() -> None
     np.testing.assert_array_equal(td["n", "x"], [[[4, 4], [5, 5], [6, 6]]])
 
 
+def test_update_in_place_broadcasts_an_array_to_a_ragged_entry() -> None:
+    stack = LazyStackedTensorDict(TensorDict(a=np.ones(2)), TensorDict(a=np.ones(3)))
+    stack.update_({"a": np.array([[5.0], [6.0]])})
+    np.testing.assert_equal([part["a"].tolist() for part in stack.tensordicts], [[5, 5], [6, 6, 6]])
+
+
 @each_case(
     "write",
     [

@@ -74,7 +74,12 @@ def test_rows_of_a_lazy_stack_go_on_one_by_one():
     only_next = TensorDict({"action": np.zeros(2)}, [2])
     only_next["next"] = lazy_stack([TensorDict(obs=1.0), TensorDict(obs=2.0)])
     flat = StepMDP(["obs"], [], ["action"], ["done"], ["reward"], exclude_action=False)
-    np.testing.assert_array_equal(flat(only_next)["obs"], [1.0, 2.0])
+    for out in (flat(only_next), step_mdp(only_next, keep_other=False)):
+        np.testing.assert_array_equal(out["obs"], [1.0, 2.0])
+    inner = TensorDict({"agents": lazy_stack([TensorDict(a=1, b=2), TensorDict(a=3, c=4)])}, [2])
+    inner["next"] = TensorDict({"agents": lazy_stack([TensorDict(b=5), TensorDict(b=6)])}, [2])
+    out = step_mdp(inner, action_keys=("agents", "a"))["agents"]
+    assert [sorted(part.keys()) for part in out.tensordicts] == [["b"], ["b", "c"]]
 
 
 def test_arrays_alone_take_a_shorter_way():

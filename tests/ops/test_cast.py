@@ -61,6 +61,7 @@ def test_to_device_and_to_another() -> None:
     moved = td.to("cpu")
     assert (moved.device, moved["n"].device, td.device) == ("cpu", "cpu", None)
     assert moved.cpu() is moved
+    assert moved.to("cpu", dtype=np.float64).dtype == np.float64
     like = td.to(TensorDict(a=1.0, device="cpu"))
     assert (like.device, like.dtype) == ("cpu", np.float32)
     assert moved.clear_device_()["n"].device is None

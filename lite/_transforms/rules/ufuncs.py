@@ -169,6 +169,19 @@ def _choice(onnx: Any, wins: Callable[[Array, Array], Array]) -> Row:
     return Row(onnx, lambda g, a, b, y: share(g, a, b), lambda g, a, b, y: share(g, b, a))
 
 
+def _choice_past_nan(choose: np.ufunc, wins: Callable[[Array, Array], Array]) -> Row:
+    """A choice that skips NaN. As in torch, the first has all of the derivative where neither is chosen."""
+
+    def first(a: Array, b: Array) -> Array:
+        return wins(a, b) | (b != b)
+
+    return Row(
+        lambda a, b: _skipping_nan(choose, a, b),
+        lambda g, a, b, y: g * first(a, b),
+        lambda g, a, b, y: g * np.logical_not(first(a, b)),
+    )
+
+
 def _power_base(g: Array, a: Array, b: Any, y: ArrayLike) -> Array:
     if type(b) in (int, float):
         return g * (b * a ** (b - 1)) if b else g * 0
@@ -222,8 +235,8 @@ UFUNCS: dict[Any, Row] = {
     **dict.fromkeys((np.power, np.float_power), Row("Pow", _power_base, _power_exponent)),
     np.maximum: _choice("Max", lambda a, b: a > b),
     np.minimum: _choice("Min", lambda a, b: a < b),
-    np.fmax: _choice(lambda a, b: _skipping_nan(np.maximum, a, b), lambda a, b: (a > b) | (b != b)),
-    np.fmin: _choice(lambda a, b: _skipping_nan(np.minimum, a, b), lambda a, b: (a < b) | (b != b)),
+    np.fmax: _choice_past_nan(np.maximum, lambda a, b: a >= b),
+    np.fmin: _choice_past_nan(np.minimum, lambda a, b: a <= b),
     np.arctan2: Row(
         _arctan2, lambda g, a, b, y: g * b / (a * a + b * b), lambda g, a, b, y: -g * a / (a * a + b * b)
     ),

@@ -77,7 +77,6 @@ class UnsqueezeTransform(_Shaped):
             raise RuntimeError(
                 f"dim must be negative, got {dim}: batches come in front. allow_positive_dim=True takes it."
             )
-        self.allow_positive_dim = allow_positive_dim
         self._dim = dim
 
     @property

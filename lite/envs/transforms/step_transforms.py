@@ -370,7 +370,8 @@ class RewardSum(StepTransform):
         axis = tensordict.names.index("time")
         for source, target in zip(self.in_keys, self.out_keys, strict=True):
             reward = np.asarray(tensordict[source])
-            tensordict.set(target, np.cumsum(reward, axis, dtype=_sum_dtype(reward.dtype)))
+            dtype = np.dtype(np.int64) if reward.dtype.kind in "biu" else reward.dtype  # as torch's sums
+            tensordict.set(target, np.cumsum(reward, axis, dtype=dtype))
         return tensordict
 
 
@@ -580,11 +581,6 @@ def _as_key(path: Path) -> NestedKey:
 
 def _episode(path: Path) -> Path:
     return (*path[:-1], f"episode_{path[-1]}")
-
-
-def _sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of a sum as in torch: int64 for integers."""
-    return np.dtype(np.int64) if dtype.kind in "biu" else dtype
 
 
 def primer_of_states(shapes: Mapping[Any, tuple[int, ...]]) -> TensorDictPrimer:

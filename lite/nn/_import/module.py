@@ -327,8 +327,6 @@ def graph_module(source: Source, trainable: Selection) -> GraphModule:
             array = array.astype(source.compute_dtype)
         elif train:
             array = array.copy()
-        if train:
-            array.flags.writeable = True
         arrays[name], trained[name] = array, train
     return GraphModule(source, arrays, trained)
 

@@ -14,7 +14,7 @@ from lite.nn.layers.linear import linear
 
 def matmul(a: Array, b: Array) -> Array:
     """The product as `np.matmul` has it, which is one of two matrices where `b` is one."""
-    if b.ndim == 2 and a.ndim > 1 and is_floating(b.dtype):
+    if b.ndim == 2 and is_floating(b.dtype):
         return linear(a, b.swapaxes(0, 1), None)
     out = np.matmul(a, b)
     return out.astype(a.dtype) if a.dtype == b.dtype != out.dtype else out  # float32 for bfloat16

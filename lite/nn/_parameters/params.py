@@ -361,7 +361,6 @@ def _on_data(name: str) -> Any:
         return self
 
     on_data.__name__ = name
-    on_data.__qualname__ = f"TensorDictParams.{name}"
     on_data.__doc__ = f"As `TensorDict.{name}`, on the arrays of the Parameters, which stay Parameters."
     return on_data
 

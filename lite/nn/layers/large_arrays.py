@@ -94,7 +94,7 @@ def log_softmax(x: Array, axis: int) -> Array:
 def softmax_shares(g: Array, out: Array, axis: int) -> Array:
     """The gradient of the input of softmax from that of its result `out`."""
     layers = _along_last(out, axis, g)
-    if layers is not None and g.shape == out.shape:
+    if layers is not None:
         return layers.softmax_gradients(out, g)
     weighted = g * out
     return weighted - out * weighted.sum(axis, keepdims=True)

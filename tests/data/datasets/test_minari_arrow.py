@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lite.data import minari_to_memmap
+from lite.data.datasets.minari_arrow import _shape
 
 pa = pytest.importorskip("pyarrow", reason="needs the files extra")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs the files extra")
@@ -70,6 +71,22 @@ def test_layout(tmp_path, kind):
     np.testing.assert_array_equal(td["action"][6:], episodes[10]["actions"].to_numpy()[:-1])
     np.testing.assert_array_equal(td["next", "reward"][5, 0], episodes[2]["rewards"].to_numpy()[0])
     assert np.flatnonzero(td["next", "done"]).tolist() == [4, 5, 7]
+
+
+def test_shapes_of_rows():
+    """They are those of the space or of the column, where these have as many numbers."""
+    for space, metadata, size, wanted in (
+        ({"type": "Box", "shape": [2, 3]}, None, 6, (2, 3)),
+        ({"type": "Box", "shape": [2, -3]}, None, 6, (6,)),
+        ({"type": "MultiDiscrete", "nvec": [[2, 3], [4, 5]]}, None, 4, (2, 2)),
+        ({"type": "MultiBinary", "n": 6}, None, 6, (6,)),
+        ({"type": "MultiBinary", "n": [3, 2]}, None, 6, (3, 2)),
+        ({"type": "Box", "shape": [2, 2]}, {b"shape": b"2,3"}, 6, (6,)),
+        (None, {b"shape": b"2,3"}, 6, (2, 3)),
+        (None, {b"shape": b"0,3"}, 0, (0, 3)),
+        (None, None, 6, (6,)),
+    ):
+        assert _shape(space, metadata, size) == wanted
 
 
 def test_text_is_left_out_and_named(tmp_path):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lite.data import CSVLogger, plot_csv
-from lite.data.logging.curves import _curve
+from lite.data.logging.curves import WIDE, _curve
 
 
 def logged(folder: Path, name: str, values: list[float], every: int = 1, scalar: str = "reward") -> Path:
@@ -39,7 +39,7 @@ def test_steps_that_were_logged_again_and_nan(tmp_path: Path) -> None:
 
 def test_a_page(tmp_path: Path) -> None:
     for seed in "01":
-        run = logged(tmp_path, seed, [0.0, float(seed)])
+        run = logged(tmp_path, seed, [np.nan, 4.0, 4.0 + float(seed)])
         logged(tmp_path, seed, [1.0], scalar="train/loss")
     logged(tmp_path, "1", [1.0], scalar="of one alone")
     runs = {"<b>two</b>": [tmp_path / "0", run], "one": str(run)}
@@ -53,8 +53,9 @@ def test_a_page(tmp_path: Path) -> None:
     assert [part.partition("</h2>")[0] for part in text.split("<h2>")[1:]] == ["reward", "train/loss"]
     # The mean of the seeds ends in the middle, one deviation above and below it.
     line = drawing.find("{*}polyline").attrib["points"].split()  # type: ignore[union-attr]
-    heights = [float(point.partition(",")[2]) for point in (line[0], line[-1])]
-    np.testing.assert_allclose(heights, [36 + 18 + 240, 36 + 18 + 120])
+    ends = [[float(number) for number in point.split(",")] for point in (line[0], line[-1])]
+    np.testing.assert_allclose(np.diff(ends, axis=0)[0, 0], WIDE - 10 - ends[0][0])
+    np.testing.assert_allclose(np.array(ends)[:, 1], [36 + 18 + 240, 36 + 18 + 120])
 
 
 def test_a_picture(tmp_path: Path) -> None:

@@ -103,6 +103,9 @@ def test_keys_as_indices() -> None:
     assert buffer[0]["step"] == 77
     buffer[2:4] = frames(5, 7)
     assert buffer[[2, 3]]["step"].tolist() == [5, 6]
+    buffer.append_transform(lambda td: td.set("step", td["step"] + 1000), invert=True)
+    buffer[:1] = frames(3, 4)
+    assert buffer.storage[0]["step"] == 1003
 
 
 def test_two_dimensions_along_each() -> None:

@@ -85,7 +85,6 @@ def test_which_slices_there_are(rows, lanes, counts, strict, more, left, right, 
         assert {tuple(piece) for piece in found} <= set(expected)
 
 
-@pytest.mark.depth
 def test_places_are_drawn_uniformly():
     for span in ((True, True), (2, True), (False, 1), (1, False)):
         storage = RingStorage(7, done=bool)

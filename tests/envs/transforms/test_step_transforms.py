@@ -61,6 +61,11 @@ def test_reward_sum():
             total = 0.0 if td["next", "done"][i, t, 0] else total
     td = collected(RewardSum(["reward"], [("sums", "all")]))
     assert td["next", "sums", "all"].shape == (4, 12, 1)
+    for dtype, wanted in ((np.uint8, np.int64), (np.bool_, np.int64), (np.float16, np.float16)):
+        rewards = TensorDict({"next": {"reward": np.ones((2, 3), dtype)}}, [2, 3], names=[None, "time"])
+        sums = RewardSum(["reward"])(rewards["next"])["episode_reward"]
+        assert sums.dtype == wanted
+        np.testing.assert_array_equal(sums, [[1, 2, 3]] * 2)
 
 
 def test_init_tracker():

@@ -103,6 +103,11 @@ def test_inputs_that_do_not_fit() -> None:
             session.run(None, {"x": np.zeros(shape, np.float32)})
         with pytest.raises(ValueError, match=r"the inputs \['x'\] are missing"):
             session.run(None, {})
+    none = np.zeros((0, 3), np.float32)  # onnxruntime takes no other size for 0 either
+    with pytest.raises(ValueError, match=r"\[2, 3\]. Expected: \[0, 3\]"):
+        opened([node("Neg", "x", "y")], {"x": none}, {"y": none}).run(
+            None, {"x": np.zeros((2, 3), np.float32)}
+        )
 
 
 def test_nothing_that_is_given_is_written_to() -> None:

@@ -182,7 +182,6 @@ def test_what_is_in_time_is_not_stopped() -> None:
         load()
 
 
-@pytest.mark.processes
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_closes_no_session_of_its_parent() -> None:

@@ -23,10 +23,11 @@ def test_names_of_keys() -> None:
 def test_arguments() -> None:
     class Net(nn.Module):
         def forward(self, x: Any, pair: Any, *rest: Any, scale: Any = None, mode: str = "") -> Any:
-            return x
+            return {"x": x, "pair": [pair[0], None, pair[1]], "more": {"a": scale, "td": TensorDict(b=x)}}
 
-    a = numbers(5, 2)
-    example = of_arrays(Net(), (a, (a, {"k": a}), a, 3.0), {"scale": a, "mode": "m"}, None, None)
+    a, net = numbers(5, 2), Net()
+    example = of_arrays(net, (a, (a, {"k": a}), a, 3.0), {"scale": a, "mode": "m"}, None, None)
+    np.testing.assert_equal(list(example.call(net, [a] * 5)), ["x", "pair_0", "pair_2.k", "more.a", "b"])
     wanted = ["x", "pair_0", "pair_1.k", "rest_0", "scale"]
     np.testing.assert_equal(shapes(example), dict.fromkeys(wanted, ("batch", 2)))
     np.testing.assert_equal(example.batch, "batch")

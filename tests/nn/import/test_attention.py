@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from helpers.cases import noting
 from helpers.onnx_nodes import Case, check_all, model_of, numbers
 
@@ -91,7 +92,50 @@ def attention_without_scores_is_one_node(masked: str) -> None:
         np.testing.assert_allclose(a, b, atol=2e-5 * np.abs(b).max())
 
 
+@pytest.mark.compiled
 def test_attention_without_scores_is_one_node() -> None:
     for masked in ["none", "causal", "bools", "floats"]:
         with noting(masked):
             attention_without_scores_is_one_node(masked)
+
+
+@pytest.mark.compiled
+def test_group_queries_in_rows_are_those_of_the_formula() -> None:
+    """Asked for keys and values, too, the formula computes them."""
+    rng = np.random.default_rng(0)
+    tables = {name: rng.normal(size=(140, 8)).astype(np.float32) for name in ("cos", "sin")}
+    wide = rng.normal(size=(2, 128, 128)).astype(np.float32)
+    back = rng.normal(size=(2, 128, 64)).astype(np.float32)
+    parts: dict[str, Any] = dict(zip(("q", "k", "v"), np.split(wide, [64, 96], 2), strict=True))
+    past = np.zeros((2, 2, 0, 16), np.float32)
+    lengths = {"lengths": np.array([127, 90], np.int32), "total": np.array(128, np.int32)}
+    at = {"at": np.arange(3, 131) + np.zeros((2, 1), np.int64)}
+    for given, options in (
+        (parts, {}),
+        (parts, {"local_window_size": 9, "scale": 0.5}),
+        (parts | tables, {"do_rotary": 1}),
+        (parts | tables | at, {"do_rotary": 1}),
+        (parts | tables, {"do_rotary": 1, "rotary_interleaved": 1}),
+        (parts, {"softcap": 2.0}),
+        ({"q": wide} | tables, {"do_rotary": 1, "local_window_size": 64}),
+    ):
+        inputs = given | {"past_k": past, "past_v": past} | lengths
+        names = ("q", "k", "v", "past_k", "past_v", "lengths", "total", "cos", "sin", "at")
+        results = []
+        for outputs in (["y"], ["y", "keys", "values"]):
+            read = [name if name in inputs else "" for name in names]
+            node = writer.node(
+                "GroupQueryAttention", "a", read, outputs, {"num_heads": 4, "kv_num_heads": 2, **options},
+                domain="com.microsoft",
+            )  # fmt: skip
+            net = nn.from_onnx(model_of([node], inputs, outputs))
+
+            def loss(learned: Any, net: Any = net, rest: Any = inputs) -> Any:
+                out = net(*(learned | {k: v for k, v in rest.items() if k not in learned}).values())
+                return ((out[0] if isinstance(out, tuple) else out) * back).sum()
+
+            results.append(value_and_grad(loss)({k: v for k, v in given.items() if k in parts}))
+        (value, grads), (wanted, expected) = results
+        np.testing.assert_allclose(value, wanted, rtol=1e-4)
+        for key, grad in expected.items():
+            np.testing.assert_allclose(grads[key], grad, atol=2e-5 * np.abs(grad).max())

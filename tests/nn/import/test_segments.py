@@ -96,5 +96,6 @@ def test_a_decoder_is_cut_where_two_arrays_of_hidden_states_are_alive() -> None:
 
 def test_what_is_no_number_of_segments_is_refused() -> None:
     for checkpoint in [-1, 2.5, "all"]:
+        assert nn.from_onnx(model_of([], {"x": X}, ["x"])).checkpoint is False
         with noting(checkpoint), pytest.raises(ValueError, match="must be True, False or a number"):
             nn.from_onnx(model_of([], {"x": X}, ["x"]), checkpoint=checkpoint)

@@ -166,7 +166,12 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     net = adapted()
     with pytest.raises(FileNotFoundError, match=r"path: there is no adapter .*adapter_model"):
         net.load_adapter(tmp_path)
-    for content, message in ((b"[" * 10**5, "nested too deeply"), (b"{", "JSON|Expecting"), (b"[]", "LORA")):
+    for content, message in (
+        (b"[" * 10**5, "nested too deeply"),
+        (b"{", "JSON|Expecting"),
+        (b"[]", "LORA"),
+        (b" " * (1 << 20) + b"{", "1048577 bytes"),
+    ):
         net.save_adapter(tmp_path / "folder")
         (tmp_path / "folder" / "adapter_config.json").write_bytes(content)
         with pytest.raises(ValueError, match=message):

@@ -70,6 +70,7 @@ def test_outputs_without_reduction() -> None:
     out = made(reduction="none")(batch())
     assert out.batch_size == (6,)
     assert set(out.keys()) == {"loss_actor", "loss_qvalue", "loss_alpha"}
+    assert made(CrossQLoss).actor_loss(batch().exclude("action"))[0].shape == ()  # the policy acts anew
 
 
 @each_case(

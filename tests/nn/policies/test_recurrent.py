@@ -87,8 +87,10 @@ def test_keys_and_errors() -> None:
         made("GRUModule")(steps(2).set("is_init", np.zeros((2, 2), bool)))
     with pytest.raises(RuntimeError, match=r"in recurrent mode 'x' must be \(\*batch, time, size\)"):
         made("GRUModule", default_recurrent_mode=True)(steps())
-    with pytest.raises(ValueError, match="in_keys of a LSTMModule must be a value and 2 state"):
+    with pytest.raises(ValueError, match=r"in_keys of a LSTMModule .* and 2 state\(s\), and 'is_init', got"):
         nn.LSTMModule(3, 4, in_keys=["x", "h"], out_key="y")
+    with pytest.raises(ValueError, match=r"out_keys of a LSTMModule must be a value and 2 state\(s\), got"):
+        nn.LSTMModule(3, 4, in_key="x", out_keys=["y"])
 
 
 def test_there_is_one_layer() -> None:

@@ -72,13 +72,18 @@ def test_edges_of_two_numbers() -> None:
     for fn, at, wanted in [
         (np.maximum, (1.0, 1.0), (0.5, 0.5)),  # as torch.maximum
         (np.minimum, (1.0, 1.0), (0.5, 0.5)),
+        *(
+            (fn, at, (1.0, 0.0))
+            for fn in (np.fmax, np.fmin)
+            for at in ((1, 1), (2, np.nan), (np.nan, np.nan))
+        ),
         (np.fmax, (np.nan, 1.0), (0.0, 1.0)),
-        (np.fmin, (2.0, np.nan), (1.0, 0.0)),
+        (np.fmin, (np.nan, 1.0), (0.0, 1.0)),
         (np.power, (0.0, 2.0), (0.0, 0.0)),
         (np.power, (0.0, 0.0), (0.0, 0.0)),
         (np.power, (-2.0, 3.0), (12.0, np.nan)),  # whose power is no number beside 3
     ]:
-        got = lite.grad(fn, (0, 1))(*map(np.asarray, at))
+        got = lite.grad(fn, (0, 1))(*np.asarray(at, float))
         np.testing.assert_array_equal(got, wanted)
 
 

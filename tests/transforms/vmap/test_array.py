@@ -61,6 +61,15 @@ def test_shared_arrays_take_no_mapped_values() -> None:
         np.testing.assert_array_equal(shared, 0)
 
 
+def test_methods_of_shared_arrays_take_mapped_indices() -> None:
+    table = np.arange(12.0).reshape(3, 4)
+    for options in ({}, {"axis": 1}, {"axis": 0, "mode": "wrap"}):
+        got = vmap(lambda i, table, options=options: table.take(i, **options), (0, None))(
+            np.array([3, 1]), table
+        )
+        np.testing.assert_array_equal(got, [table.take(i, **options) for i in (3, 1)])
+
+
 def test_attributes_are_those_of_an_element() -> None:
     seen: dict[str, Any] = {}
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.vmap_cases import rows
 
-from lite import TensorDict, nn, vmap
+from lite import TensorDict, UnbatchedTensor, nn, vmap
 
 Pair = namedtuple("Pair", ["x", "y"])
 
@@ -88,12 +88,15 @@ def test_closures_of_an_outer_map() -> None:
 def test_chunks_give_the_same() -> None:
     for chunk_size in [1, 2, 3, 7]:
 
-        def fn(v: Any, td: Any) -> Any:
-            return v * 2, td["a"].sum(), TensorDict(b=td["a"], batch_size=[2]), np.ones(1)
+        def fn(v: Any, td: Any, shared: Any) -> Any:
+            assert shared.batch_size == (3,)
+            return v * 2, td["a"].sum(), TensorDict(b=td["a"] + shared.data, batch_size=[2]), np.ones(1)
 
         td = TensorDict(a=rows(5), batch_size=[5])
-        expected = vmap(fn, out_dims=(1, 0, 1, 0))(rows(5), td)
-        got = vmap(fn, out_dims=(1, 0, 1, 0), chunk_size=chunk_size)(rows(5), td)
+        unbatched = UnbatchedTensor(np.ones(2), batch_size=(3, 5))
+        options: Any = {"in_dims": (0, 0, 1), "out_dims": (1, 0, 1, 0)}
+        expected = vmap(fn, **options)(rows(5), td, unbatched)
+        got = vmap(fn, **options, chunk_size=chunk_size)(rows(5), td, unbatched)
         for g, e in zip(got, expected, strict=True):
             if isinstance(e, TensorDict):
                 assert g.batch_size == e.batch_size == (2, 5)
