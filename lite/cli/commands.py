@@ -72,8 +72,8 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=_STATUS + "\n'lite COMMAND --help' has the arguments of a command, and examples.",
     )
     parser.add_argument("--version", action="version", version=f"lite {__version__}")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    parser.add_argument("--quiet", action="store_true", help="say nothing on standard error but errors")
+    _add_flag(parser, "--debug", "show the traceback of an error")
+    _add_flag(parser, "--quiet", "say nothing on standard error but errors")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
     for name, command in COMMANDS.items():
         commands.add_parser(
@@ -104,34 +104,22 @@ def _demo(parser: argparse.ArgumentParser) -> None:
     _add_number(parser, "--gamma", _share, 0.99, "discount per token")
     # The embedded model is so sure of its tokens that samples hardly differ below 1.5.
     _add_number(parser, "--temperature", _amount, 2.0, "sampling temperature")
-    parser.add_argument(
-        "--plot", metavar="FILE", help="write a page that draws rewards and returns along the tokens, too"
-    )
+    _add_text(parser, "--plot", "FILE", "write a page that draws rewards and returns along the tokens, too")
     _add_model(parser)
 
 
 def _generate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("prompt", nargs="*", help="prompts; '-' reads one from standard input")
-    parser.add_argument(
-        "--file",
-        action="append",
-        metavar="FILE",
-        help="a prompt in each line, or JSON lines with 'prompt' or 'messages'; '-' is standard input",
-    )
-    parser.add_argument("--chat", action="store_true", help="hold a conversation, as `lite chat`")
-    parser.add_argument("--raw", action="store_true", help="use the prompt as it is, without chat template")
+    lines = "a prompt in each line, or JSON lines with 'prompt' or 'messages'; '-' is standard input"
+    _add_text(parser, "--file", "FILE", lines, action="append")
+    _add_flag(parser, "--chat", "hold a conversation, as `lite chat`")
+    _add_flag(parser, "--raw", "use the prompt as it is, without chat template")
     _add_number(parser, "--samples", _positive, 1, "samples per prompt")
     _add_number(parser, "--batch-size", _positive, 8, "responses at a time")
-    parser.add_argument(
-        "--output",
-        metavar="FILE",
-        help="append a JSON line for each response, with the columns of --file, skipping those done before",
-    )
-    parser.add_argument(
-        "--stream",
-        action=argparse.BooleanOptionalAction,
-        help="print text as it comes (for one response on a terminal)",
-    )
+    appended = "append a JSON line for each response, with the columns of --file, skipping those done before"
+    _add_text(parser, "--output", "FILE", appended)
+    streamed = "print text as it comes (for one response on a terminal)"
+    parser.add_argument("--stream", action=argparse.BooleanOptionalAction, help=streamed)
     _add_generation(parser)
     _add_ray(parser)
 
@@ -145,8 +133,8 @@ def _chat(parser: argparse.ArgumentParser) -> None:
 def _add_generation(parser: argparse.ArgumentParser) -> None:
     from lite.cli.options import add_options
 
-    parser.add_argument("--system", metavar="TEXT", help="system message put before the prompt")
-    parser.add_argument("--assistant-model", metavar="DIR", help="a smaller model that guesses tokens ahead")
+    _add_text(parser, "--system", "TEXT", _SYSTEM)
+    _add_text(parser, "--assistant-model", "DIR", "a smaller model that guesses tokens ahead")
     add_options(parser)
     _add_model(parser)
     _add_threads(parser)
@@ -164,16 +152,14 @@ def _check_generate(args: argparse.Namespace) -> None:
 
 
 def _score(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file",
-        help="JSON lines with 'prompt' and 'response', or chat 'messages', or what generate wrote with "
-        "--output or --json; '-' is standard input",
+    rows = (
+        "JSON lines with 'prompt' and 'response', or chat 'messages', or what generate wrote with "
+        "--output or --json; '-' is standard input"
     )
-    parser.add_argument("--raw", action="store_true", help="use prompts as they are, without chat template")
-    parser.add_argument("--output", metavar="FILE", help="append JSON lines here, skipping those done before")
-    parser.add_argument(
-        "--html", metavar="FILE", help="write a page that colours each token by its log-prob, too"
-    )
+    parser.add_argument("file", help=rows)
+    _add_flag(parser, "--raw", _RAW)
+    _add_text(parser, "--output", "FILE", "append JSON lines here, skipping those done before")
+    _add_text(parser, "--html", "FILE", "write a page that colours each token by its log-prob, too")
     _add_number(parser, "--batch-size", _positive, 8, "rows per batch")
     _add_model(parser)
     _add_threads(parser)
@@ -188,29 +174,18 @@ def _check_score(args: argparse.Namespace) -> None:
 
 
 def _mismatch(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "a",
-        metavar="A",
-        help="the side that trains: directory of a model (or its .onnx file), or log-probs as JSON lines",
-    )
-    parser.add_argument(
-        "b",
-        metavar="B",
-        help="the side that drew the tokens: a model, or JSON lines as vLLM, TRL, transformers write them",
-    )
-    parser.add_argument(
-        "--data",
-        metavar="FILE",
-        help="responses to compare two models on: JSON lines with token ids, or as for score (B draws some)",
-    )
-    parser.add_argument("--raw", action="store_true", help="use prompts as they are, without chat template")
+    trains = "the side that trains: directory of a model (or its .onnx file), or log-probs as JSON lines"
+    drew = "the side that drew the tokens: a model, or JSON lines as vLLM, TRL, transformers write them"
+    parser.add_argument("a", metavar="A", help=trains)
+    parser.add_argument("b", metavar="B", help=drew)
+    data = "responses to compare two models on: JSON lines with token ids, or as for score (B draws some)"
+    _add_text(parser, "--data", "FILE", data)
+    _add_flag(parser, "--raw", _RAW)
     _add_number(parser, "--samples", _positive, 4, "responses B draws per prompt")
     _add_number(parser, "--max-new-tokens", _positive, 64, "tokens of each")
     _add_number(parser, "--divergence", _amount, 0.1, "difference at which a response diverges")
-    parser.add_argument(
-        "--bos-token-id", type=_not_negative, metavar="ID", help="token that begins texts (A's)"
-    )
-    parser.add_argument("--html", metavar="FILE", help="write a page with charts, too")
+    _add_text(parser, "--bos-token-id", "ID", "token that begins texts (A's)", type=_not_negative)
+    _add_text(parser, "--html", "FILE", "write a page with charts, too")
     _add_graph(parser, of=" of A")
     _add_graph(parser, "-b", of=" of B")
     _add_run(parser)
@@ -218,31 +193,21 @@ def _mismatch(parser: argparse.ArgumentParser) -> None:
 
 
 def _learn(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file",
-        help="JSON lines with 'prompt' or 'messages', and what the reward reads, such as 'answer'; for sft"
-        " with 'response', too, or an assistant's turn at the end",
+    rows = (
+        "JSON lines with 'prompt' or 'messages', and what the reward reads, such as 'answer'; for sft"
+        " with 'response', too, or an assistant's turn at the end"
     )
-    parser.add_argument(
-        "--output",
-        metavar="DIR",
-        required=True,
-        help="folder for what is learnt; the same command goes on behind the steps in it",
+    parser.add_argument("file", help=rows)
+    folder = "folder for what is learnt; the same command goes on behind the steps in it"
+    _add_text(parser, "--output", "DIR", folder, required=True)
+    method = "from rewards of its own responses (grpo, default), or from given responses (sft)"
+    parser.add_argument("--method", choices=["grpo", "sft"], default="grpo", help=method)
+    reward = (
+        "exact (default), number or contains, which compare with 'answer'; or module:function of your"
+        " own, called with the response and the row"
     )
-    parser.add_argument(
-        "--method",
-        choices=["grpo", "sft"],
-        default="grpo",
-        help="from rewards of its own responses (grpo, default), or from given responses (sft)",
-    )
-    parser.add_argument(
-        "--reward",
-        default="exact",
-        metavar="NAME",
-        help="exact (default), number or contains, which compare with 'answer'; or module:function of your"
-        " own, called with the response and the row",
-    )
-    parser.add_argument("--held-out", metavar="FILE", help="rows that show before and after what it learnt")
+    _add_text(parser, "--reward", "NAME", reward, default="exact")
+    _add_text(parser, "--held-out", "FILE", "rows that show before and after what it learnt")
     _add_number(parser, "--evaluate-every", _not_negative, 0, "steps after which they show it, too")
     _add_number(parser, "--steps", _positive, 100, "steps of the optimiser, of all runs together")
     _add_number(parser, "--prompts", _positive, 8, "rows per step")
@@ -250,47 +215,33 @@ def _learn(parser: argparse.ArgumentParser) -> None:
     _add_number(parser, "--max-new-tokens", _positive, 64, "tokens of each")
     _add_number(parser, "--temperature", _amount, 1.0, "sampling temperature")
     _add_number(parser, "--lr", _amount, 1e-4, "learning rate of AdamW")
-    parser.add_argument(
-        "--adapter",
-        metavar="PATH",
-        help="begin with this LoRA adapter (.onnx_adapter, or a folder of PEFT): its rank and its layers",
-    )
-    parser.add_argument(
-        "--rank", type=_positive, metavar="N", help="rank of the LoRA adapters that learn (8)"
-    )
+    adapter = "begin with this LoRA adapter (.onnx_adapter, or a folder of PEFT): its rank and its layers"
+    _add_text(parser, "--adapter", "PATH", adapter)
+    _add_text(parser, "--rank", "N", "rank of the LoRA adapters that learn (8)", type=_positive)
     _add_number(parser, "--alpha", _amount, 16.0, "what they compute is multiplied with alpha / rank")
-    parser.add_argument(
-        "--targets",
-        action="append",
-        metavar="NAME",
-        help="layers that have adapters, such as q_proj or '*.mlp.*'; again for more (those of attention)",
-    )
-    parser.add_argument("--full", action="store_true", help="all weights learn, instead of adapters")
+    layers = "layers that have adapters, such as q_proj or '*.mlp.*'; again for more (those of attention)"
+    _add_text(parser, "--targets", "NAME", layers, action="append")
+    _add_flag(parser, "--full", "all weights learn, instead of adapters")
     _add_number(
         parser, "--kl", _amount, 0.0, "weight of the divergence from the model as it was before learning"
     )
     _add_number(parser, "--clip", _share, 0.2, "how far a ratio of probabilities counts")
     _add_number(parser, "--iterations", _positive, 1, "steps of the optimiser on the same responses")
     _add_number(parser, "--batch-size", _positive, 16, "responses that a gradient is computed of at a time")
-    parser.add_argument(
-        "--checkpoint",
-        type=_positive,
-        metavar="N",
-        help="compute the model in N parts again on the way back: less memory, more time (not at all)",
-    )
+    parts = "compute the model in N parts again on the way back: less memory, more time (not at all)"
+    _add_text(parser, "--checkpoint", "N", parts, type=_positive)
     _add_number(parser, "--seed", _not_negative, 0, "seed of the order of rows and of the sampling")
-    parser.add_argument("--system", metavar="TEXT", help="system message put before the prompt")
-    parser.add_argument("--raw", action="store_true", help="use prompts as they are, without chat template")
+    _add_text(parser, "--system", "TEXT", _SYSTEM)
+    _add_flag(parser, "--raw", _RAW)
     parser.add_argument("--html", "--plot", metavar="FILE", help="write a page with the curves, too")
-    parser.add_argument("--json", action="store_true", help="print a JSON line for each step")
-    parser.add_argument(
+    _add_flag(parser, "--json", "print a JSON line for each step")
+    _add_text(
+        parser,
         "--model",
-        metavar="DIR",
-        help="directory with the ONNX graph, tokenizer and configuration (the embedded model)",
+        "DIR",
+        "directory with the ONNX graph, tokenizer and configuration (the embedded model)",
     )
-    parser.add_argument(
-        "--variant", metavar="NAME", help="which of the graphs in the directory: q4 is model_q4.onnx"
-    )
+    _add_text(parser, "--variant", "NAME", "which of the graphs in the directory: q4 is model_q4.onnx")
     parser.set_defaults(device="cpu")
     _add_threads(parser)
 
@@ -315,93 +266,85 @@ def _info(parser: argparse.ArgumentParser) -> None:
 
 
 def _doctor(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    _add_flag(parser, "--json", "print JSON")
 
 
 def _bench(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "name",
-        nargs="*",
-        help="of tensordicts, files, modules, gradients, returns, logits, replay and generation (all)",
-    )
-    parser.add_argument(
-        "--peers", action="store_true", help="time the libraries beside it, as far as they are installed"
-    )
+    groups = "of tensordicts, files, modules, gradients, returns, logits, replay and generation (all)"
+    parser.add_argument("name", nargs="*", help=groups)
+    _add_flag(parser, "--peers", "time the libraries beside it, as far as they are installed")
     _add_number(parser, "--rounds", _positive, 15, "runs of each")
-    parser.add_argument("--plot", metavar="DIR", help="write bench.html, with a chart, to this folder, too")
-    parser.add_argument("--json", action="store_true", help="print JSON for machines")
+    _add_text(parser, "--plot", "DIR", "write bench.html, with a chart, to this folder, too")
+    _add_flag(parser, "--json", "print JSON for machines")
 
 
 def _warmup(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "--output", metavar="DIR", help="fill this folder, for NUMBA_CACHE_DIR on other machines, too"
-    )
+    _add_flag(parser, "--json", "print JSON")
+    _add_text(parser, "--output", "DIR", "fill this folder, for NUMBA_CACHE_DIR on other machines, too")
 
 
 def _footprint(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--only",
-        action="append",
-        choices=["installed", "import", "memory", "kernels", "demo"],
-        help="this part alone, or these",
-    )
+    parts = ["installed", "import", "memory", "kernels", "demo"]
+    parser.add_argument("--only", action="append", choices=parts, help="this part alone, or these")
     _add_number(parser, "--repeat", _positive, 5, "processes that a median is of")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    _add_flag(parser, "--json", "print JSON")
+
+
+# -- arguments of several commands --------------------------------------------------------------------------
+
+
+_RAW = "use prompts as they are, without chat template"
+_SYSTEM = "system message put before the prompt"
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--model",
-        metavar="DIR",
-        help="directory with the ONNX graph, tokenizer and configuration, or an .onnx file in one"
-        " (the embedded model)",
+    folder = (
+        "directory with the ONNX graph, tokenizer and configuration, or an .onnx file in one"
+        " (the embedded model)"
     )
+    _add_text(parser, "--model", "DIR", folder)
     _add_graph(parser)
     _add_run(parser)
 
 
 def _add_graph(parser: argparse.ArgumentParser, end: str = "", of: str = "") -> None:
-    parser.add_argument(
-        f"--variant{end}",
-        metavar="NAME",
-        help=f"which of the graphs in the directory{of}: q4 is model_q4.onnx (the one in full precision)",
-    )
-    parser.add_argument(
-        f"--adapter{end}",
-        metavar="PATH",
-        help=f"LoRA adapter to run the model{of} with: .onnx_adapter, or a folder of `lite learn` or PEFT",
-    )
+    graph = f"which of the graphs in the directory{of}: q4 is model_q4.onnx (the one in full precision)"
+    adapter = f"LoRA adapter to run the model{of} with: .onnx_adapter, or a folder of `lite learn` or PEFT"
+    _add_text(parser, f"--variant{end}", "NAME", graph)
+    _add_text(parser, f"--adapter{end}", "PATH", adapter)
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda or cuda:N")
     _add_number(parser, "--seed", _not_negative, 0, "seed of the sampling")
-    parser.add_argument("--json", action="store_true", help="print JSON for machines")
+    _add_flag(parser, "--json", "print JSON for machines")
 
 
 def _add_threads(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--threads", type=_positive, metavar="N", help="threads inside an operator (the physical cores)"
-    )
+    _add_text(parser, "--threads", "N", "threads inside an operator (the physical cores)", type=_positive)
 
 
 def _add_ray(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--ray",
-        nargs="?",
-        const="",
-        metavar="ADDRESS",
-        help="spread the rows over a Ray cluster: that at ADDRESS ('auto', host:port), that of RAY_ADDRESS,"
-        " or a new one on this machine; each of its actors has --threads processors (1)",
+    cluster = (
+        "spread the rows over a Ray cluster: that at ADDRESS ('auto', host:port), that of RAY_ADDRESS,"
+        " or a new one on this machine; each of its actors has --threads processors (1)"
     )
+    _add_text(parser, "--ray", "ADDRESS", cluster, nargs="?", const="")
+
+
+def _add_flag(parser: argparse.ArgumentParser, flag: str, text: str) -> None:
+    parser.add_argument(flag, action="store_true", help=text)
+
+
+def _add_text(parser: argparse.ArgumentParser, flag: str, metavar: str, text: str, **options: Any) -> None:
+    parser.add_argument(flag, metavar=metavar, help=text, **options)
 
 
 def _add_number(
     parser: argparse.ArgumentParser, flag: str, kind: Callable[[str], float], default: float, text: str
 ) -> None:
     metavar = "N" if isinstance(default, int) else "X"
-    parser.add_argument(flag, type=kind, default=default, metavar=metavar, help=f"{text} ({default})")
+    _add_text(parser, flag, metavar, f"{text} ({default})", type=kind, default=default)
 
 
 def _number(kind: type[T], expected: str, fits: Callable[[T], bool]) -> Callable[[str], T]:
