@@ -12,9 +12,9 @@ from lite._transforms.jit.tracing import Program
 from lite._tree.protocol import class_registry
 
 Place = tuple[int, str]  # the number of a container, and a key
+ABSENT = np.empty(0)
+ABSENT.flags.writeable = False
 _KEYS, _FORMS = 7, 8  # where the keys of a TensorDict's structure are, and the first of its entries
-_ABSENT = np.empty(0)
-_ABSENT.flags.writeable = False
 
 
 def unread(program: Program, structures: list[Structure], first: int) -> list[frozenset[Place]]:
@@ -116,7 +116,7 @@ def in_form(
 def _absent(structure: Structure) -> Any:
     """What has a structure, and no numbers."""
     if structure[0] != "td":
-        return _ABSENT
+        return ABSENT
     _, _, dims, sizes, names, device, locked, keys, *forms = structure
     entries = {key: _absent(form) for key, form in zip(keys, forms, strict=True)}
     out = class_registry.dense._make(

@@ -24,7 +24,7 @@ from lite._transforms.graphs.sizes import Comparison, Size
 from lite._transforms.graphs.trace import Input, Traced
 from lite._transforms.jit.arguments import Argument, remember
 from lite._transforms.jit.draws import METHODS, Draw, Seeded
-from lite._transforms.jit.fitting import Place, difference, in_form, titles, unread
+from lite._transforms.jit.fitting import ABSENT, Place, difference, in_form, titles, unread
 from lite._transforms.jit.joining import Joined
 from lite._transforms.jit.runner import Runner
 from lite._transforms.jit.saved_state import Loaded
@@ -153,6 +153,8 @@ class Step:
             own = {(i - count, key): form for (i, key), form in added.items()}
             self._arguments.append((title, donated, structure, own, frozenset() if donated else without))
             count += len(list(containers_of(structure)))
+        # Of what no operator reads: the function may have read sizes off it, which are numbers of the graph.
+        self._shapes = dict(enumerate(runner.program.argument_shapes))
         self._seen: OrderedDict[int, Argument] = OrderedDict()
         self._last: list[Argument] | None = None
 
@@ -236,20 +238,19 @@ class Step:
         forms = {x.name: x for x in self._runner.program.traced.inputs}
         sizes: dict[str, int] = {}
         for i, leaf in enumerate(leaves[first:], first):
-            name = self._runner.program.arguments[i]
-            if name is None or name not in forms:
+            wanted, array = forms.get(self._runner.program.arguments[i] or ""), raw(leaf)
+            shape = self._shapes.get(i) if wanted is None else wanted.shape
+            if shape is None or not hasattr(array, "shape") or array is ABSENT:
                 continue
-            array, wanted = raw(leaf), forms[name]
-            if type(array) is float:
-                continue
-            same = len(array.shape) == len(wanted.shape) and all(
+            same = len(array.shape) == len(shape) and all(
                 n == (sizes.setdefault(label, n) if isinstance(label, str) else label)
-                for n, label in zip(array.shape, wanted.shape, strict=True)
+                for n, label in zip(array.shape, shape, strict=True)
             )
-            if is_symbolic(array) or not same or array.dtype != wanted.dtype:
+            dtype = array.dtype if wanted is None else wanted.dtype
+            if is_symbolic(array) or not same or array.dtype != dtype:
                 hint = "" if same else f". {_DYNAMIC}"
                 raise ValueError(
-                    f"{names[i - first]} must be {wanted.dtype} of shape {wanted.shape}, got {array.dtype} "
+                    f"{names[i - first]} must be {dtype} of shape {shape}, got {array.dtype} "
                     f"of {tuple(array.shape)}{hint}."
                 )
 
@@ -345,6 +346,7 @@ def _plan(runner: Runner, count: int | None) -> dict[str, Any]:
         ],
         "outputs": [[name, list(shape), dtype.name] for name, shape, dtype in program.traced.outputs],
         "leaves": program.arguments,
+        "shapes": list(map(list, program.argument_shapes)),
         "draws": {name: _draw(draw, seeds) for name, draw in program.draws.items()},
         "seeds": [_as_lists(one.start.bit_generator.state) for one in seeds],
         "result": _to_json(program.structure[:count]),
@@ -384,7 +386,7 @@ def _program(contract: dict[str, Any], generator: Any) -> Any:
     program = Program(
         traced=Traced(inputs, outputs, (), {}),
         arguments=[None if name is None else str(name) for name in contract["leaves"]],
-        argument_shapes=(),
+        argument_shapes=[tuple(_dims(s)) for s in contract.get("shapes", ())],  # the same
         captured={},
         draws={str(name): _drawn(draw, drawn, seeds) for name, draw in contract["draws"].items()},
         structure=_from_json(contract["result"]),

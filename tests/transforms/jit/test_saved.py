@@ -115,6 +115,22 @@ def test_which_sizes_a_file_serves_is_told(tmp_path: Path) -> None:
     assert lite.load_step(file)(np.ones((3, 2)), np.ones((4, 2))).shape == (3, 4)
 
 
+def test_sizes_of_what_no_operator_reads_are_those_of_the_trace(tmp_path: Path) -> None:
+    """The graph holds the number of rows that the function read off an argument."""
+
+    def filled(td: Any, x: Any) -> Any:
+        return td["a"] + x.shape[1] * td["b"].shape[-1]
+
+    td, x = TensorDict(a=np.ones(3), b=np.ones((3, 2)), batch_size=[3]), np.ones((2, 3))
+    step = lite.load_step(lite.jit(filled).lower(td, x).save(tmp_path / "step.onnx"))
+    for same in (td, td.exclude("b")):
+        assert list(step(same, x)) == [7.0] * 3
+    with pytest.raises(ValueError, match=r"x must be .* of shape \('n2', 3\), got float64 of \(2, 5\)"):
+        step(td, np.ones((2, 5)))
+    with pytest.raises(ValueError, match=r"td\['b'\] must be .* of shape \('n1', 2\), got .* \(3, 4\)"):
+        step(TensorDict(a=np.ones(3), b=np.ones((3, 4)), batch_size=[3]), x)
+
+
 def test_tensordicts_from_files_and_in_another_order(tmp_path: Path) -> None:
     """Entries go by their keys; a lock and a device say nothing about numbers."""
 
