@@ -18,7 +18,7 @@ from lite.kernels._integer import integer
 _IDS: tuple[NestedKey, ...] = (("collector", "traj_ids"), "episode")
 _END: NestedKey = ("next", "done")
 _MASK: NestedKey = ("collector", "mask")
-Span = bool | int | tuple[bool | int, bool | int]
+Span = bool | int | Sequence[bool | int]
 
 
 class SliceSampler(Sampler):
@@ -354,7 +354,7 @@ def _count(name: str, value: int | None) -> int | None:
 
 def _sides(span: Span) -> tuple[bool | int, bool | int]:
     """`span` at the start of trajectories, and at their end."""
-    sides = span if isinstance(span, tuple) else (span, span)
+    sides = span if isinstance(span, tuple | list) else (span, span)
     try:
         before, after = (
             bool(side) if isinstance(side, bool | np.bool_) else operator.index(side) for side in sides

@@ -27,9 +27,12 @@ class Transforms:
 
         Raises:
             TypeError: it cannot be called.
+            ValueError: there are fewer transforms than `at`.
         """
         if not callable(transform):
             raise TypeError(f"a transform must be callable, got {type(transform).__name__}.")
+        if abs(at) > len(self):
+            raise ValueError(f"index must be from {-len(self)} to {len(self)}, got {at}.")
         if invert:
             transform = _Inverse(transform)
         self._list.insert(at, transform)

@@ -78,6 +78,9 @@ def test_transforms_on_both_ways() -> None:
     assert buffer.storage.get(10)["step"] == 1000
     buffer.insert_transform(0, lambda td: td.select("step"))
     assert set(buffer.sample(2).keys()) == {"step", "seen"}
+    with pytest.raises(ValueError, match="index must be from -3 to 3, got 4"):
+        buffer.insert_transform(4, lambda td: td)
+    buffer.insert_transform(-3, lambda td: td)
 
 
 def test_nothing_changes_when_something_fails() -> None:

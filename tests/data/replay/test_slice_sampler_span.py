@@ -142,6 +142,7 @@ def test_arguments_and_errors():
     for wrong in (-1, (1, -2), "left", (True,), 0.5):
         with pytest.raises((TypeError, ValueError), match="span must be"):
             SliceSampler(slice_len=2, span=wrong)
+    assert SliceSampler(slice_len=2, span=[False, 1]).span == (False, 1)
     with pytest.raises(ValueError, match="span must be below the 3 steps of a slice, got 3"):
         SliceSampler(slice_len=3, span=(False, 3)).sample(storage, 6)
     with pytest.warns(UserWarning, match="start at the step that was drawn"):
