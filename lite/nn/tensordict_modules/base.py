@@ -105,26 +105,23 @@ class TensorDictModuleBase(Module):
         state = self.__dict__
         if state["_forward_hooks"] or state["_forward_pre_hooks"]:
             return call_with_hooks(self, self._forward_selected, args, kwargs)
-        if "_out_keys_apparent" in state:
-            return self._forward_selected(*args, **kwargs)
         # Half the time of passing on what there may be.
-        return self.forward(*args, **kwargs) if kwargs or len(args) != 1 else self.forward(args[0])
+        out = self.forward(*args, **kwargs) if kwargs or len(args) != 1 else self.forward(args[0])
+        return self._selected(out, args, kwargs) if "_out_keys_apparent" in state else out
 
     # -- selection of outputs ------------------------------------------------------------------
 
     def _forward_selected(self, *args: Any, **kwargs: Any) -> Any:
-        out = self.forward(*args, **kwargs)
-        given = args[0] if args else kwargs.get("tensordict")
-        # A dispatched call was given arrays, and returns the selected values already.
-        if isinstance(given, TensorCollection) and isinstance(out, TensorCollection):
-            return self._prune(out)
-        return out
+        return self._selected(self.forward(*args, **kwargs), args, kwargs)
 
-    def _prune(self, out: Any) -> Any:
+    def _selected(self, out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Drop from a result everything but in_keys and the selected out_keys, in place."""
         state = self.__dict__
         selected = state.get("_out_keys_apparent")
-        if selected is None:
+        given = args[0] if args else kwargs.get("tensordict")
+        # A dispatched call was given arrays, and returns the selected values already.
+        both = isinstance(given, TensorCollection) and isinstance(out, TensorCollection)
+        if selected is None or not both:
             return out
         return out.select(*(state.get("_in_keys") or self.in_keys), *selected, inplace=True, strict=False)
 

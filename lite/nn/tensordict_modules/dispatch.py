@@ -92,7 +92,8 @@ def _decorate(func: _Function, separator: str, source: Any, dest: Any, auto_batc
         td = _packed(keys, args, kwargs, separator)
         if auto_batch_size:
             td.auto_batch_size_()
-        out = func(self, td, *args[len(keys) :], **kwargs)
+        rest = args[len(keys) :]
+        out = func(self, td, *rest, **kwargs) if rest or kwargs else func(self, td)
         return _outputs(out, getattr(self, dest) if isinstance(dest, str) else dest)
 
     @functools.wraps(func)
