@@ -170,9 +170,10 @@ class TensorDictKeysView(Set[Any]):
         return len(walk(self._td, nested, leaves_only, is_leaf, True))
 
     def __contains__(self, key: object) -> bool:
-        nested, leaves_only, is_leaf, _ = self._how or _NAMES
-        if type(key) is str and not leaves_only:
+        how = self._how
+        if type(key) is str and (how is None or not how[1]):
             return key in self._td._data or self._td._peek_entry(key) is not None
+        nested, leaves_only, is_leaf, _ = how or _NAMES
         path = to_path(key)
         if not path:
             raise TypeError(

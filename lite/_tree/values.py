@@ -62,22 +62,26 @@ def as_tree(entries: dict[Any, Any]) -> dict[str, Any] | None:
     out: dict[str, Any] = {}
     nodes: dict[Path, dict[str, Any]] = {(): out}
     for key, value in entries.items():
-        path = to_path(key)
-        if not path:
+        node: Any = out
+        last = key
+        if type(key) is not str:
+            path = to_path(key)
+            if not path:
+                return None
+            above, last = path[:-1], path[-1]
+            node = nodes.get(above)
+            if node is None:
+                node = out
+                for depth, name in enumerate(above, 1):
+                    child = nodes.get(path[:depth])
+                    if child is None:
+                        if name in node:
+                            return None
+                        child = node[name] = nodes[path[:depth]] = {}
+                    node = child
+        if last in node:
             return None
-        node = nodes.get(path[:-1])
-        if node is None:
-            node = out
-            for depth, name in enumerate(path[:-1], 1):
-                child = nodes.get(path[:depth])
-                if child is None:
-                    if name in node:
-                        return None
-                    child = node[name] = nodes[path[:depth]] = {}
-                node = child
-        if path[-1] in node:
-            return None
-        node[path[-1]] = value
+        node[last] = value
     return out
 
 
