@@ -1,4 +1,4 @@
-"""Shared fixtures, which tests run and where, a Numba cache, and where pytest finds the examples of classes.
+"""Shared fixtures, which tests run and where, and a Numba cache.
 
 Two tiers: what `pytest` runs by itself shows every behaviour once; the markers of pyproject.toml leave out
 the rest, which `pytest --all` runs, too. A test that is named (`file.py::test`) runs in any case.
@@ -8,17 +8,14 @@ run stale; keying the cache folder on all kernel sources rules that out.
 """
 
 import atexit
-import doctest
 import gc
 import hashlib
-import inspect
 import os
 import re
 import sys
 import tempfile
 from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import hypothesis
@@ -28,8 +25,6 @@ from _pytest.doctest import DoctestModule
 from helpers import hanging, kernels_under_test, simulator
 from helpers.kernels import switched
 from hypothesis.internal.conjecture import providers
-
-from lite._arrays.public import written_in
 
 _KERNELS = Path(__file__).parents[1] / "kernels"
 _SOURCES = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(_KERNELS.rglob("*.py"))))
@@ -214,16 +209,3 @@ def rng() -> np.random.Generator:
 def only_new_garbage() -> None:
     """`gc.collect()` looks only at what a test makes; all objects of the process take a fifth of a second."""
     gc.freeze()
-
-
-_is_from = doctest.DocTestFinder._from_module  # type: ignore[attr-defined]
-
-
-def _stands_in(self: doctest.DocTestFinder, module: ModuleType, value: Any) -> bool:
-    """A public class says that it is from the package that exports it; its examples are in its own file."""
-    if inspect.isclass(value) and value in written_in:
-        return written_in[value] == module.__name__
-    return bool(_is_from(self, module, value))
-
-
-doctest.DocTestFinder._from_module = _stands_in  # type: ignore[attr-defined]

@@ -88,7 +88,7 @@ def test_batch_size_cannot_be_set():
 def test_insert_append_extend():
     ls = ragged(1, 2)
     ls.append(TensorDict(a=np.zeros(5)))
-    ls.insert(0, TensorDict(a=np.zeros(6)))
+    assert ls.insert(0, TensorDict(a=np.zeros(6))) is ls
     ls.extend([TensorDict(a=np.zeros(7))])
     ls.extend(ragged(8, 9))
     assert [len(row) for row in ls.get("a", as_list=True)] == [6, 1, 2, 5, 7, 8, 9]

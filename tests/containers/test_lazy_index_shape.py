@@ -103,6 +103,8 @@ def test_flatten_of_a_ragged_batch():
         ls.transpose(0, 1).flatten()
     with pytest.raises(RuntimeError, match="ragged batch"):
         ls.contiguous()
+    none = [TensorDict(batch_size=[0, 5])] * 2
+    assert [lazy_stack(none, dim).flatten(0, 1).batch_size for dim in (0, 1)] == [(0, 5)] * 2
 
 
 def test_view_refuses_what_is_not_lazy():

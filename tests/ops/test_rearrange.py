@@ -125,6 +125,14 @@ def test_gather_takes_either_out_or_inplace() -> None:
         with pytest.raises(ValueError, match="either"):
             td.gather(0, index, out=both, inplace=True)
     np.testing.assert_array_equal(td["a"], [0, 1])
+    wide = TensorDict({"a": np.arange(6).reshape(2, 3)}, [2, 3])
+    assert wide.gather(-2, np.array([[1, 0]] * 4))["a"].tolist() == [[3, 1]] * 4
+    for wrong in (np.zeros((1, 4), int), np.zeros(1, int), np.zeros((0, 3), int), np.zeros((1, 2))):
+        with pytest.raises(RuntimeError, match=r"fits batch size \(2, 3\)"):
+            wide.gather(0, wrong)
+    for dim in (2, -3):
+        with pytest.raises(RuntimeError, match=f"Cannot gather .* along dim {dim}"):
+            wide.gather(dim, np.zeros((1, 1), int))
 
 
 def test_gather_keeps_the_names_of_nested_stacks():

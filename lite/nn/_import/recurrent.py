@@ -69,19 +69,16 @@ class _Layer:
         self, x: Array, w: Array, r: Array, b: Array | None, lengths: Any, state: list[Any], p: Array | None
     ) -> tuple[Array, list[Any]]:
         """Outputs (T, N, size) and last states."""
+        biases = () if b is None else (b[: b.shape[0] // 2], b[b.shape[0] // 2 :])
         if self.step is not None and lengths is None and p is None:
             weights = [_sorted(w, self.kind), _sorted(r, self.kind)]
-            if b is not None:
-                half = b.shape[0] // 2
-                weights += [_sorted(b[:half], self.kind), _sorted(b[half:], self.kind)]
+            weights += [_sorted(bias, self.kind) for bias in biases]
             compute, _ = compute_dtype(x.dtype, w.dtype)
             out, last = walk(self.step, x, tuple(state), weights, b is not None, self.reverse, compute)
             return out, list(last)
-        half = 0 if b is None else b.shape[0] // 2
-        biases = (0, 0) if b is None else (b[:half], b[half:])
         times, outputs = range(int(x.shape[0])), []
         for t in reversed(times) if self.reverse else times:
-            new = self._next(x[t], state, w, r, biases, p)
+            new = self._next(x[t], state, w, r, biases or (0, 0), p)
             if lengths is not None:
                 alive = (t < lengths)[:, None]
                 outputs.append(np.where(alive, new[0], 0).astype(new[0].dtype, copy=False))

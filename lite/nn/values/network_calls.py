@@ -84,7 +84,6 @@ class NetworkCalls:
         done, terminated = (_per_step(flag, tensordict).swapaxes(time_dim, -1) for flag in flags)
         cut = done & ~terminated
         steps = cut.shape[-1]
-        cut[..., -1:] = False
         before: NDArray[np.intp] = np.cumsum(cut, -1) - cut
         place = np.arange(steps) + before
         length = steps + budget

@@ -184,6 +184,29 @@ def test_saved_and_loaded(tmp_path, kind) -> None:
     assert (again[:] == ways[0][:]).all()
 
 
+def test_states_of_transforms_are_saved(tmp_path) -> None:
+    class Counts:
+        def __init__(self, seen: int = 0) -> None:
+            self.seen = np.array(seen)
+
+        def __call__(self, data: TensorDict) -> TensorDict:
+            return data
+
+        def state_dict(self) -> dict[str, np.ndarray]:
+            return {"seen": self.seen} if self.seen else {}
+
+        def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
+            self.seen = state["seen"]
+
+    buffer, other = filled(), filled()
+    for place, count in ((buffer, 5), (other, 1)):
+        place.append_transform(Counts())
+        place.append_transform(Counts(count))
+    buffer.dumps(tmp_path / "b")
+    other.loads(tmp_path / "b")
+    assert [int(each.seen) for each in other.transform] == [0, 5]
+
+
 def test_a_folder_of_mapped_files_is_not_copied(tmp_path) -> None:
     storage = LazyMemmapStorage(20, scratch_dir=tmp_path / "b" / "storage")
     buffer = ReplayBuffer(storage=storage)

@@ -44,6 +44,8 @@ def test_composite_entropy_without_closed_form() -> None:
     z = np.random.default_rng(1).standard_normal(400_000)
     exact = 0.5 * np.log(2 * np.pi * np.e) + np.log1p(-(np.tanh(z) ** 2)).mean()
     np.testing.assert_allclose(out["t_entropy"], exact, atol=0.03)
+    assert np.isfinite(dist.entropy(rng=0)["t_entropy"]).all()  # of one sample
+    assert np.isfinite(dist.entropy_composite(rng=0)["t_entropy"]).all()
 
 
 def test_composite_icdf_asks_for_what_it_needs() -> None:

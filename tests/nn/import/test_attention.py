@@ -12,6 +12,7 @@ from helpers.onnx_nodes import Case, check_all, model_of, numbers
 from lite import nn, value_and_grad
 from lite._files.onnx import writer
 
+_TABLES = [numbers(8, 2), numbers(8, 2, seed=1)]
 CASES = [
     Case(
         "Attention",
@@ -53,6 +54,7 @@ CASES = [
         {"interleaved": 1},
         "com.microsoft",
     ),
+    Case("RotaryEmbedding", [numbers(2, 3, 12), np.array([1]), *_TABLES], domain="com.microsoft"),
     Case(
         "CausalConvWithState",
         [numbers(2, 3, 4), numbers(3, 1, 3, seed=1)],

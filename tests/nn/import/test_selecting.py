@@ -17,6 +17,7 @@ CASES = [
     Case("ScatterND", [numbers(4, 3), np.array([[1], [1]]), numbers(2, 3, seed=1)], {"reduction": "add"}),
     Case("TopK", [numbers(4, 3), np.array([2])], {"axis": 1}, outputs=2),
     Case("TopK", [numbers(4, 3), np.array([2])], {"axis": 0, "largest": 0}, outputs=2),
+    Case("TopK", [numbers(4, 3)], {"axis": 1, "k": 2}, outputs=2, opset=9),
     Case("ReverseSequence", [numbers(4, 2, 3), np.array([2, 4])]),
     Case("TensorScatter", [numbers(2, 4, 3), numbers(2, 2, 3, seed=1), np.array([0, 2])], opset=24),
     Case("ArrayFeatureExtractor", [numbers(4, 3), np.array([[2, 0]])], domain="ai.onnx.ml", maps=False),

@@ -42,6 +42,11 @@ def test_masks(rng: np.random.Generator) -> None:
     padded = np.array([False, False, False, True, True])
     out, _ = layer(x, x, x, key_padding_mask=padded)
     np.testing.assert_allclose(out, by_hand(layer, x, np.tile(~padded, (5, 1))), rtol=1e-4, atol=1e-6)
+    later[0] = True  # what sees nothing is NaN beside weights, and else nothing but the bias
+    for weighted, nothing in ((True, np.nan), (False, layer.out_proj.bias.data)):
+        out, _ = layer(x, x, x, attn_mask=later, need_weights=weighted)
+        np.testing.assert_array_equal(out[0], np.broadcast_to(nothing, 8))
+        assert np.isfinite(out[1:]).all()
 
 
 def test_batches_in_parts_are_what_they_are_whole(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from helpers.cases import each_case
 
 from lite import nn
@@ -27,6 +28,9 @@ def test_padding() -> None:
     inside = nn.AvgPool2d(2, padding=1, count_include_pad=False)(one)
     np.testing.assert_array_equal(inside, np.ones((1, 1, 2, 2)))
     np.testing.assert_array_equal(nn.MaxPool2d(2, padding=1)(-one), -np.ones((1, 1, 2, 2)))
+    for wrong in ((0, 2), (-1, 0)):
+        with pytest.raises(RuntimeError, match=r"padding must be in \[0, kernel_size / 2\], got"):
+            nn.MaxPool2d((3, 3), padding=wrong)(one)
 
 
 def test_positions() -> None:

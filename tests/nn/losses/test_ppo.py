@@ -171,6 +171,13 @@ def test_a_mean_over_agents_warns() -> None:
     loss = ClipPPOLoss(gaussian(), critic(), normalize_advantage=True)
     with pytest.warns(UserWarning, match="normalize_advantage_exclude_dims keeps agents or objectives apart"):
         loss(td)
+    one = acted(1)  # which has no deviation
+    found = [ClipPPOLoss(gaussian(), normalize_advantage=on)(one)["loss_objective"] for on in (True, False)]
+    np.testing.assert_array_equal(*found)
+    td = acted(6)
+    shift = td.copy().set("advantage", 3 * td["advantage"] + 1)
+    loss = ClipPPOLoss(gaussian(), normalize_advantage=True)
+    np.testing.assert_allclose(loss(shift)["loss_objective"], loss(td)["loss_objective"], rtol=1e-4)
 
 
 def test_effective_sample_sizes() -> None:

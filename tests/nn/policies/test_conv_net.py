@@ -28,7 +28,13 @@ def test_layers() -> None:
 
 
 def test_depths() -> None:
-    assert len(nn.ConvNet(3)) == 7
+    net = nn.ConvNet(3)
+    assert [layer.weight.shape[:2] for layer in net if hasattr(layer, "weight")] == [
+        (32, 3),
+        (32, 32),
+        (32, 32),
+    ]
+    assert len(net) == 7
     assert nn.ConvNet(3, depth=2, num_cells=4).depth == 2
     with pytest.raises(ValueError, match="depth must be given where none of"):
         nn.ConvNet(3, num_cells=4)

@@ -50,6 +50,15 @@ def test_a_layer_learns_in_tiles() -> None:
         "w": ((3, 3, 2), False),
         "w1": ((3, 3, 2), False),
     }
+    # The other way round, the tiles are of columns.
+    shapes |= {"xt": (6, None), "turned": (6, 8)}
+    nodes[:2] = [
+        Node("Transpose", ("x",), ("xt",), {"perm": [1, 0]}), Node("MatMul", ("xt", "g"), ("turned",)),
+        Node("Transpose", ("turned",), ("by",), {"perm": [1, 0]}),
+    ]  # fmt: skip
+    turned, others = tile(traced(nodes, shapes, "w x g rate", "w1"), {"w": "w1"}, shapes)
+    assert [one.rows for one in others] == [one.rows for one in tiles]
+    assert [node.op for node in turned.nodes].count("MatMul") == 3
     # The product is one of tiles, too, of parts of what is small.
     assert [node.op for node in graph.nodes] == [
         "Transpose",

@@ -65,6 +65,7 @@ CASES: list[Case] = [
         (f(4, 5),),
     ),
     ("windows of windows", lambda x: np.lib.stride_tricks.sliding_window_view(x, (2, 3), (1, 1)), (f(2, 6),)),
+    ("windows of all", lambda x: np.lib.stride_tricks.sliding_window_view(x, (2, 3)) ** 2, (f(3, 5),)),
     ("sliding_window_view, one", lambda x: np.lib.stride_tricks.sliding_window_view(x, 2, 1), (f(2, 5),)),
     ("pad", lambda x: np.pad(x, 1), (f(2, 3),)),
     ("pad, constants", lambda x: np.pad(x, ((1, 2), (0, 3)), constant_values=((1, 2), (3, 4))), (f(2, 3),)),
