@@ -1,10 +1,41 @@
-"""What a training step changes: parameters, buffers, gradients, and the state of an optimiser."""
+"""Training steps in torch's style, and what they change: parameters, buffers, gradients, optimisers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+import lite
+from lite import TensorDict
+
+
+def learner(loss: Callable[..., Any], *optimizers: Any) -> Callable[..., Any]:
+    """A step of the optimisers down the gradients of a loss, which it returns."""
+
+    @lite.enable_grad()
+    def learn(*batch: Any) -> Any:
+        value = loss(*batch)
+        value.backward()
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+        return value.detach()
+
+    return learn
+
+
+def transitions(x: Any) -> TensorDict:
+    """A batch of steps from x to -x, none of which ends an episode."""
+    ends = {name: np.zeros((len(x), 1), bool) for name in ("done", "terminated")}
+    following = TensorDict(observation=-x, reward=x[:, :1], **ends, batch_size=[len(x)])
+    return TensorDict(observation=x, action=np.arange(len(x)) % 2, next=following, batch_size=[len(x)])
+
+
+def both_forms(trained: Callable[[Callable[..., Any]], Any]) -> tuple[Any, Any]:
+    """What a program leaves that wraps its steps: as they are, and as graphs."""
+    return trained(lambda fn: fn), trained(lambda fn: lite.jit(fn, threads=1))
 
 
 def states(net: Any, optimizer: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from helpers.cases import each_case
 from helpers.nn.transitions import Returns, categorical, critic, gaussian, linear, q_network, transitions
+from helpers.training_states import both_forms, learner
 
 import lite
 from lite import TensorDict, nn, optim
@@ -229,7 +230,7 @@ def test_schedules_of_coefficients_count_in_the_same_graph(learns: bool) -> None
             loss.entropy_coeff = 0.5 * number
         return found, call
 
-    (plain, _), (stepped, call) = trained(lambda fn: fn), trained(lambda fn: lite.jit(fn, threads=1))
+    (plain, _), (stepped, call) = both_forms(trained)
     for want, got in zip(plain, stepped, strict=True):
         for key, value in want.items():
             np.testing.assert_allclose(got[key], value, rtol=1e-5, atol=1e-7, err_msg=key)
@@ -242,16 +243,7 @@ def test_schedules_of_coefficients_count_in_the_same_graph(learns: bool) -> None
 def test_other_discounts_and_parts_of_a_loss_count(learns: bool) -> None:
     def trained(wrap: Callable[..., Any]) -> list[Any]:
         loss = losses.DQNLoss(nn.QValueActor(linear(4, 3), action_space="categorical"), delay_value=False)
-        optimizer = optim.SGD(loss.parameters(), lr=1e-2)
-
-        @lite.enable_grad()
-        def learn(batch: TensorDict) -> Any:
-            value = loss(batch)["loss"]
-            value.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            return value.detach()
-
+        learn = learner(lambda batch: loss(batch)["loss"], optim.SGD(loss.parameters(), lr=1e-2))
         call = wrap(learn if learns else (lambda batch: loss(batch)["loss"]))
         changes: list[Callable[[], Any]] = [
             lambda: loss.make_value_estimator(gamma=0.5),
@@ -267,7 +259,7 @@ def test_other_discounts_and_parts_of_a_loss_count(learns: bool) -> None:
             found += [call(choices(6)), call(choices(4))]
         return found
 
-    plain, stepped = trained(lambda fn: fn), trained(lambda fn: lite.jit(fn, threads=1))
+    plain, stepped = both_forms(trained)
     np.testing.assert_allclose(stepped, plain, rtol=1e-5)
     assert len(set(map(float, plain))) == len(plain)
 
@@ -292,16 +284,7 @@ def test_a_loss_that_is_nan_raises_and_nothing_is_learnt(saved: bool, tmp_path: 
     def made() -> tuple[Any, Any, Any]:
         loss = dqn()
         optimizer = optim.Adam(loss.parameters(), lr=1e-2)
-
-        @lite.enable_grad()
-        def learn(batch: TensorDict) -> Any:
-            out = loss(batch)["loss"]
-            out.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            return out.detach()
-
-        return loss, optimizer, learn
+        return loss, optimizer, learner(lambda batch: loss(batch)["loss"], optimizer)
 
     (loss, optimizer, learn), (*_, plain) = made(), made()
     step: Any = lite.jit(learn)

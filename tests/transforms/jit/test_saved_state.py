@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import training_states
+from helpers.training_states import transitions
 
 import lite
 from lite import TensorDict, nn, optim
@@ -249,13 +251,6 @@ def q_learning() -> tuple[Any, dict[str, Any]]:
         return out.detach()
 
     return update, {"loss": loss, "adam": adam, "hard": hard}
-
-
-def transitions(x: Any) -> TensorDict:
-    n = len(x)
-    ends = {name: np.zeros((n, 1), bool) for name in ("done", "terminated")}
-    following = TensorDict(observation=-x, reward=x[:, :1], **ends, batch_size=[n])
-    return TensorDict(observation=x, action=np.arange(n) % 2, next=following, batch_size=[n])
 
 
 def test_targets_follow_on_the_device(tmp_path: Path) -> None:
@@ -575,15 +570,8 @@ def test_from_a_step_to_a_policy_to_adapters_and_to_a_policy_again(tmp_path: Pat
     adapted = nn.lora(nn.from_onnx(tmp_path / "policy.onnx"), rank=2, targets="module.*", rng=0)
     again = optim.Adam([p for p in adapted.parameters() if p.requires_grad], lr=1e-2)
 
-    @lite.jit(threads=1)
-    @lite.enable_grad()
-    def adapt(seen: Any, wanted: Any) -> Any:
-        loss = ((adapted(seen) - wanted) ** 2).mean()
-        loss.backward()
-        again.step()
-        again.zero_grad()
-        return loss.detach()
-
+    squared = lambda seen, wanted: ((adapted(seen) - wanted) ** 2).mean()  # noqa: E731
+    adapt = lite.jit(training_states.learner(squared, again), threads=1)
     losses += [adapt(rows["seen"], wanted) for _ in range(20)]
     assert losses[0] > losses[20] > losses[-1]
     np.testing.assert_allclose(losses[20], ((deployed - wanted) ** 2).mean(), rtol=1e-5)

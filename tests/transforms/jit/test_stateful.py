@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.training_states import check, states
+from helpers.training_states import both_forms, check, learner, states, transitions
 
 import lite
 from lite import TensorDict, nn, optim
@@ -46,20 +46,12 @@ def test_targets_follow(hard: bool) -> None:
             return out.detach()
 
         for x, _ in BATCHES:
-            batch = TensorDict(observation=x, action=np.arange(8) % 2, batch_size=[8])
-            batch["next"] = TensorDict(
-                observation=-x,
-                reward=x[:, :1],
-                done=np.zeros((8, 1), bool),
-                terminated=np.zeros((8, 1), bool),
-                batch_size=[8],
-            )
-            out = update(batch)
+            out = update(transitions(x))
         assert not hard or targets.counter == 2
         assert not hard or type(targets.counter) is int
         return {name: np.array(value) for name, value in loss.state_dict().items()}, out["loss"]
 
-    (plain, value), (stepped, found) = trained(lambda fn: fn), trained(lambda fn: lite.jit(fn, threads=1))
+    (plain, value), (stepped, found) = both_forms(trained)
     np.testing.assert_allclose(found, value, rtol=1e-4)
     check(stepped, plain)
 
@@ -104,20 +96,8 @@ def test_two_steps_share_parameters() -> None:
     net = nn.Linear(3, 2, rng=0)
     ours, others = optim.SGD(net.parameters(), lr=1e-1), optim.SGD([net.bias], lr=1.0)
 
-    @lite.jit(threads=1)
-    @lite.enable_grad()
-    def learn(x: Any) -> None:
-        (net(x) ** 2).mean().backward()
-        ours.step()
-        ours.zero_grad()
-
-    @lite.jit(threads=1)
-    @lite.enable_grad()
-    def shift() -> None:
-        net.bias.sum().backward()
-        others.step()
-        others.zero_grad()
-
+    learn = lite.jit(learner(lambda x: (net(x) ** 2).mean(), ours), threads=1)
+    shift = lite.jit(learner(lambda: net.bias.sum(), others), threads=1)
     bias = np.array(net.bias.data)
     shift()
     np.testing.assert_allclose(net.bias.data, bias - 1, rtol=1e-6)
@@ -150,7 +130,7 @@ def test_what_else_a_step_does() -> None:
         losses = [step(x) for x, _ in BATCHES] + [twice(x) for x, _ in BATCHES]
         return losses, {name: np.array(value) for name, value in net.state_dict().items()}
 
-    (losses, plain), (found, stepped) = trained(lambda fn: fn), trained(lambda fn: lite.jit(fn, threads=1))
+    (losses, plain), (found, stepped) = both_forms(trained)
     np.testing.assert_allclose(found, losses, rtol=1e-4)
     check(stepped, plain)
 
@@ -160,18 +140,9 @@ def test_buffers_are_shared_with_what_a_step_does_not_name() -> None:
     loss = DQNLoss(nn.QValueActor(net, action_space="categorical"), delay_value=False)
     optimizer = optim.SGD(loss.parameters(), lr=1e-2)
 
-    @lite.jit(threads=1)
-    @lite.enable_grad()
-    def update(batch: TensorDict) -> None:
-        loss(batch)["loss"].backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
+    update = lite.jit(learner(lambda batch: loss(batch)["loss"], optimizer), threads=1)
     for x, _ in BATCHES:
-        batch = TensorDict(observation=x, action=np.arange(8) % 2, batch_size=[8])
-        ends = {name: np.zeros((8, 1), bool) for name in ("done", "terminated")}
-        batch["next"] = TensorDict(observation=-x, reward=x[:, :1], **ends, batch_size=[8])
-        update(batch)
+        update(transitions(x))
     state = loss.value_network_params
     assert net[1].num_batches_tracked >= 5
     for name in ("running_mean", "running_var"):
@@ -259,7 +230,7 @@ def test_gradients_from_before(order: str) -> None:
                 net.weight.grad = net.bias.grad = None
         return states(net, optimizer), found
 
-    (plain, norms), (stepped, found) = trained(lambda fn: fn), trained(lambda fn: lite.jit(fn, threads=1))
+    (plain, norms), (stepped, found) = both_forms(trained)
     check(stepped, plain)
     np.testing.assert_allclose(found, norms, rtol=1e-5)
 
@@ -295,7 +266,7 @@ def test_a_parameter_that_begins_later() -> None:
             step(BATCHES[0][0])
         return states(net, optimizer)
 
-    plain, stepped = trained(lambda fn: fn), trained(lambda fn: lite.jit(fn, threads=1))
+    plain, stepped = both_forms(trained)
     check(stepped, plain)
     assert plain["step 0"] == 1
     assert plain["step 2"] == 2
@@ -307,16 +278,7 @@ def test_a_trained_network_goes_on(tmp_path: Path) -> None:
     def made() -> tuple[Any, Any, Any]:
         net = nn.Sequential(nn.Linear(3, 4, bias=False, rng=0), nn.BatchNorm1d(4), nn.Linear(4, 2, rng=1))
         optimizer = optim.Adam(net.parameters(), lr=1e-2)
-
-        @lite.enable_grad()
-        def step(x: Any, y: Any) -> Any:
-            loss = ((net(x) - y) ** 2).mean()
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            return loss.detach()
-
-        return net, optimizer, step
+        return net, optimizer, learner(lambda x, y: ((net(x) - y) ** 2).mean(), optimizer)
 
     net, optimizer, step = made()
     stepped = lite.jit(step, threads=1)
@@ -370,7 +332,7 @@ def test_gradients_add_up_for_a_step_of_its_own() -> None:
                 apply()
         return states(net, optimizer)
 
-    plain, stepped = trained(lambda fn: fn), trained(lambda fn: lite.jit(fn, threads=1))
+    plain, stepped = both_forms(trained)
     check(stepped, plain)
 
 
@@ -420,15 +382,8 @@ def test_an_empty_batch() -> None:
     net = nn.Linear(3, 2, rng=0)
     optimizer = optim.SGD(net.parameters(), lr=0.1)
 
-    @lite.jit(threads=1)
-    @lite.enable_grad()
-    def step(x: Any) -> Any:
-        loss = (net(x) ** 2).mean()
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        return loss.detach(), x.sum()
-
+    learn = learner(lambda x: (net(x) ** 2).mean(), optimizer)
+    step = lite.jit(lambda x: (learn(x), x.sum()), threads=1)
     step(BATCHES[0][0])
     before = net.weight.data.copy()
     loss, total = step(np.zeros((0, 3), np.float32))
@@ -468,14 +423,7 @@ def test_a_parameter_behind_an_array_is_learnt(name: str) -> None:
     def trained(wrap: Callable[..., Any]) -> dict[str, Any]:
         net = Layer()
         sgd = optim.SGD(net.parameters(), lr=0.1)
-
-        @wrap
-        @lite.enable_grad()
-        def update(x: Any) -> None:
-            (net(x) ** 2).sum().backward()
-            sgd.step()
-            sgd.zero_grad()
-
+        update = wrap(learner(lambda x: (net(x) ** 2).sum(), sgd))
         for x, _ in BATCHES[:2]:
             update(x[:3])
         return {key: np.array(value) for key, value in net.state_dict().items()}
@@ -505,11 +453,7 @@ def test_what_a_graph_would_not_change_is_refused() -> None:
     optimizer = optim.SGD(net.parameters(), lr=1e-1)
     schedule = optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.5**epoch)
 
-    def step(x: Any) -> None:
-        with lite.enable_grad():
-            (net(x) ** 2).mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    step = learner(lambda x: (net(x) ** 2).mean(), optimizer)
 
     def counted(x: Any) -> None:
         step(x)
