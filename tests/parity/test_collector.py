@@ -1,7 +1,5 @@
 """Batches of a collector against those of torchrl's, over the same environments: keys, dtypes, values."""
 
-import time
-
 import gymnasium
 import numpy as np
 import pytest
@@ -273,14 +271,6 @@ def test_evaluations(batch, summed, max_steps):
     assert told[0] == told[-1]
 
 
-@pytest.mark.parametrize("words", [{"busy_policy": "wait"}, {"backend": "nothing"}])
-def test_errors_of_evaluators(words):
-    for library, collectors in ((our_envs, our_data), (envs, theirs)):
-        env = library.GymEnv("CartPole-v1")
-        with pytest.raises(ValueError):
-            collectors.Evaluator(env, env.rand_action, **words)
-
-
 def test_collectors_in_processes():
     words = {"sync": True, "frames_per_batch": 8, "total_frames": 16, "num_collectors": 2}
     with our_data.Collector(CountingEnv, Constant(), **words) as ours:
@@ -295,52 +285,6 @@ def test_collectors_in_processes():
     for td, wanted in zip(mine, others, strict=True):
         del td["collector"], wanted["collector"]  # numbers of trajectories, as of `CountingEnv`
         assert_same_entries(td, wanted)
-
-
-@each_case(
-    "words",
-    [
-        {"num_collectors": 2.0},
-        {"num_collectors": True},
-        {"num_collectors": 0},
-        {"backend": "nothing"},
-        {"num_collectors": 2, "backend": "direct"},
-        {"sync": True},
-        {"backend_options": {"mp_start_method": "spawn"}},
-        {"num_collectors": 1, "sync": 1},
-        {"num_collectors": 1, "backend_options": {"sync": True}},
-        {"num_collectors": 1, "backend_options": {"policy": None}},
-        {"num_collectors": 3},
-        {},
-    ],
-)
-def test_errors_of_backends(words):
-    kinds = []
-    for collectors, env in ((our_data, CountingEnv), (theirs, TheirCounting)):
-        with pytest.raises((TypeError, ValueError)) as caught:
-            collectors.Collector([env, env], None, frames_per_batch=4, **words)
-        kinds.append(caught.type)
-    assert kinds[0] is kinds[1]
-
-
-def test_collection_in_the_background():
-    for collectors, library, env, policy in (
-        (our_data, our_data, CountingEnv(), Constant()),
-        (theirs, data, TheirCounting(), constant),
-    ):
-        with pytest.raises(RuntimeError):
-            collectors.Collector(env, policy, frames_per_batch=4).start()
-        buffer = library.ReplayBuffer(storage=library.LazyTensorStorage(100))
-        collector = collectors.Collector(
-            env, policy, frames_per_batch=4, total_frames=40, replay_buffer=buffer
-        )
-        collector.start()
-        while collector.is_running():
-            time.sleep(0.01)
-        collector.async_shutdown()
-        assert len(buffer) == 40
-        assert not collector.is_running()
-        assert collector.closed
 
 
 def test_what_a_recurrent_policy_starts_with():

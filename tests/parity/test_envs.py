@@ -1,6 +1,5 @@
 """Environments beside torchrl's: rollouts of the same seeds, `step_mdp`, specs, checks of specs."""
 
-from functools import partial
 from itertools import product
 
 import gymnasium
@@ -315,15 +314,6 @@ def test_info_dicts(many, how):
         assert_same_entries(td, wanted)
 
 
-def test_errors_of_info_dicts():
-    for library, specs in ((ours, our_specs), (theirs, their_specs)):
-        with pytest.raises(ValueError):
-            library.default_info_dict_reader(["a", "b"], [specs.Unbounded(())])
-        env = library.GymWrapper(Telling()).auto_register_info_dict()
-        with pytest.raises(RuntimeError):
-            env.auto_register_info_dict()
-
-
 @pytest.mark.parametrize("decay", [0.9999, 0.5])
 def test_creators_share_statistics(decay):
     counts = []
@@ -342,20 +332,6 @@ def test_creators_share_statistics(decay):
         counts.append((shared[0], there))
     np.testing.assert_allclose(counts[0][0], counts[1][0], rtol=1e-6)
     assert counts[0][1] == counts[1][1]
-
-
-def test_one_environment_is_in_this_process():
-    for library in (ours, theirs):
-        env = library.ParallelEnv(1, partial(library.GymEnv, "CartPole-v1"), serial_for_single=True)
-        assert type(env) is library.SerialEnv
-        assert env.rollout(3).shape == (1, 3)
-
-
-@pytest.mark.parametrize("backend", ["gymnasium", gymnasium, lambda: gymnasium])
-def test_the_library_of_environments(backend):
-    for library in (ours, theirs):
-        with library.set_gym_backend(backend):
-            assert library.GymEnv("CartPole-v1").batch_size == ()
 
 
 def test_locks_of_batch_size():

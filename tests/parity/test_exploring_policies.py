@@ -11,10 +11,9 @@ import torchrl.envs
 from helpers.cases import each_case
 from tensordict import TensorDict as TheirTensorDict
 from tensordict import nn as tnn
-from torchrl.data import Unbounded as TheirUnbounded
 from torchrl.modules import ConsistentDropoutModule, MultiStepActorWrapper
 from torchrl.modules.models.batchrenorm import BatchRenorm1d
-from torchrl.modules.models.exploration import ConsistentDropout, LazygSDEModule, gSDEModule
+from torchrl.modules.models.exploration import LazygSDEModule, gSDEModule
 
 import lite.envs
 from lite import TensorDict, nn, value_and_grad
@@ -110,21 +109,6 @@ def test_lazy_gsde(options: dict[str, Any], batch: tuple[int, ...]) -> None:
     loaded(mine, theirs)
 
 
-@each_case(
-    ("kind", "given"),
-    [
-        ("mode", (MU[:4], STATE, None)),
-        ("mode", (MU, STATE, EPSILON[:4])),
-        (None, (MU, STATE, None)),
-        ("median", (MU, STATE, EPSILON)),
-    ],
-)
-def test_errors_of_gsde(kind: str | None, given: tuple[Any, ...]) -> None:
-    theirs = [None if x is None else torch.from_numpy(x) for x in given]
-    with tnn.set_interaction_type(kind), nn.set_interaction_type(kind):
-        same_error(lambda: nn.gSDEModule(2, 3)(*given), lambda: gSDEModule(2, 3)(*theirs))
-
-
 @pytest.mark.parametrize("sizes", [(), (3, 1)])
 def test_gsde_noise(sizes: tuple[int, ...]) -> None:
     theirs = torchrl.envs.TransformedEnv(
@@ -143,22 +127,6 @@ def test_gsde_noise(sizes: tuple[int, ...]) -> None:
 
 
 # -- consistent dropout --------------------------------------------------------------------------------------
-
-
-def test_consistent_dropout() -> None:
-    x = normal(200, 30)
-    mine, theirs = nn.ConsistentDropout(0.25, rng=0), ConsistentDropout(0.25)
-    for layer, given in ((mine, x), (theirs, torch.from_numpy(x))):
-        out, mask = layer(given)
-        assert set(np.unique(mask)) == {np.float32(0), np.float32(1 / 0.75)}
-        assert abs(float(np.mean(np.asarray(mask) == 0)) - 0.25) < 0.03
-        np.testing.assert_array_equal(np.asarray(out), x * np.asarray(mask))
-        assert layer(given, mask)[1] is mask
-        assert layer.make_mask(shape=(2, 3)).shape == (2, 3)
-        assert layer.eval()(given) is given
-        assert (np.asarray(layer.make_mask(input=given)) == 1).all()
-    same_error(mine.make_mask, theirs.make_mask)
-    same_error(lambda: nn.ConsistentDropout(1.5)(x), lambda: ConsistentDropout(1.5)(torch.from_numpy(x)))
 
 
 @each_case("training", [True, False])
@@ -214,17 +182,6 @@ def test_masks_of_episodes() -> None:
         for row, length in enumerate((3, 4)):
             changes = (masks[row, 1:] != masks[row, :-1]).any(-1)
             np.testing.assert_array_equal(np.flatnonzero(changes), [length - 1])
-
-
-def test_errors_of_consistent_dropout_module() -> None:
-    for given in ((1.0, "x"), (0.5, ["x"]), (0.5, ["x", "m"], ["y"])):
-        same_error(
-            lambda g=given: nn.ConsistentDropoutModule(*g), lambda g=given: ConsistentDropoutModule(*g)
-        )
-    same_error(
-        nn.ConsistentDropoutModule(0.5, "x").make_tensordict_primer,
-        ConsistentDropoutModule(0.5, "x").make_tensordict_primer,
-    )
 
 
 # -- planned actions -----------------------------------------------------------------------------------------
@@ -285,39 +242,6 @@ def test_planned_actions(name: str) -> None:
         assert set(got.keys(True, True)) == set(expected.keys(True, True))
         for entry, value in expected.items(True, True):
             same(got[entry], value)
-
-
-def test_errors_of_planned_actions() -> None:
-    for options in (
-        {"n_steps": 3, "replan_interval": 4},
-        {"replan_interval": 0},
-        {"init_key": ["a", "b"]},
-    ):
-        same_error(
-            lambda o=options: nn.MultiStepActorWrapper(None, **o),
-            lambda o=options: MultiStepActorWrapper(None, **o),
-        )
-    obs, some = normal(2, 2), np.array([[True], [False]])
-    for options, flags in (
-        ({"n_steps": 3}, None),  # no flags
-        ({"n_steps": 3}, some),  # no plan for the second
-        ({"n_steps": 4}, ~some | some),
-        ({"replan_interval": 4}, ~some | some),
-        ({"action_keys": ["a", "b"]}, ~some | some),
-    ):
-
-        def call(side: int, options: Any = options, flags: Any = flags) -> Any:
-            module = planners({"action": 3}, options)[side]
-            entries = {"obs": obs} if flags is None else {"obs": obs, "is_init": flags}
-            if side == 0:
-                return module(TensorDict(entries, [2]))
-            return module(TheirTensorDict({k: torch.from_numpy(v) for k, v in entries.items()}, [2]))
-
-        if "action_keys" in options:  # refused when it is made; by TorchRL in a call
-            with pytest.raises(ValueError, match="action_keys"):
-                nn.MultiStepActorWrapper(nn.TensorDictModule(np.negative, ["obs"], ["action"]), **options)
-            continue
-        same_error(lambda c=call: c(0), lambda c=call: c(1))
 
 
 def test_planned_actions_in_an_environment() -> None:
@@ -399,12 +323,3 @@ def test_gradients_of_batch_renorm() -> None:
     (theirs(leaf) ** 2 * torch.from_numpy(factor)).sum().backward()
     for key, value in (("x", leaf), ("weight", theirs.weight), ("bias", theirs.bias)):
         np.testing.assert_allclose(slopes[key], value.grad.numpy(), rtol=1e-4, atol=1e-5, err_msg=key)
-
-
-def test_unbounded_of_both_sides() -> None:
-    """What `make_tensordict_primer` is of."""
-    primer = ConsistentDropoutModule(0.5, ["x", "m"], input_shape=(2, 4)).make_tensordict_primer()
-    mine = nn.ConsistentDropoutModule(0.5, ["x", "m"], input_shape=(2, 4)).make_tensordict_primer()
-    assert isinstance(primer.primers["m"], TheirUnbounded)
-    assert tuple(mine.primers["m"].shape) == tuple(primer.primers["m"].shape)
-    assert mine.expand_specs is primer.expand_specs is False

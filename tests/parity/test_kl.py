@@ -114,58 +114,6 @@ def test_log_probs(sides, mode, assistant_only, padded):
     assert_rows(*results, "gen_log_probs", "full")
 
 
-@each_case(
-    ("options", "message"),
-    [
-        (
-            {"gen": {"pad_output": True}},
-            "pad_output mismatch: gen_model.pad_output=True, ref_model.pad_output=False",
-        ),
-        ({"ref": {"log_probs_key": "gen_log_probs"}}, "different `log_prob_key` values"),
-        ({"gen": {"generate": True}}, "The generation model must have `generate=False`"),
-        ({"ref": {"generate": True}}, "The reference model must have `generate=False`"),
-        ({}, "The model must have `input_mode='history'` when"),
-    ],
-)
-def test_the_same_messages(sides, options, message):
-    pairs = [sides(name, **{"input_mode": "text", **options.get(name, {})}) for name in FOLDERS]
-    for module, wrappers in zip((models, kl), zip(*pairs, strict=True), strict=True):
-        with pytest.raises(ValueError, match=message):
-            module.RetrieveKL(*wrappers)
-
-
-@pytest.mark.parametrize(
-    ("gen", "ref", "reward", "message"),
-    [
-        ((2, 3), (2, 4), (2, 1, 1), r"Sample 0 has different shapes: gen_log_probs\[0\]\.shape="),
-        ((2, 3), (2, 3), (2, 1), r"The rewards have shape .* but the kl has shape"),
-    ],
-)
-def test_the_same_messages_of_log_probs(gen, ref, reward, message):
-    for library, module, zeros in ((lite, models, np.zeros), (tensordict, kl, torch.zeros)):
-        td = library.TensorDict(
-            log_probs=library.TensorDict(full=zeros(gen), batch_size=[2]),
-            ref_log_probs=library.TensorDict(full=zeros(ref), batch_size=[2]),
-            reward=zeros(reward),
-            batch_size=[2],
-        )
-        # of dense rewards the reference cannot give the message: its KL is a nested tensor
-        with pytest.raises(ValueError, match=message):
-            module.KLComputation()(library.lazy_stack(list(td.unbind(0))))
-
-
-def test_samples_that_differ_in_number():
-    for library, module, zeros in ((lite, models, np.zeros), (tensordict, kl, torch.zeros)):
-        td = library.TensorDict(
-            log_probs=library.TensorDict(full=zeros((2, 3))),
-            ref_log_probs=library.TensorDict(full=zeros((3, 3))),
-        )
-        with pytest.raises(
-            ValueError, match="Batch size mismatch: gen_log_probs has 2 samples, ref_log_probs has 3 samples"
-        ):
-            module.KLComputation()(td)
-
-
 def test_nan():
     values = np.array([[np.nan, -1, -np.inf, -2.5]]), np.array([[-1, np.nan, -1, -0.5]])
     found = []

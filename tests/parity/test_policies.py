@@ -450,17 +450,6 @@ def test_initial_values(name: str) -> None:
         assert (mine == 0) == (other == 0), key
 
 
-def test_reset_noise() -> None:
-    for s in (LITE, TORCH):
-        layer = s.NoisyLinear(40, 30)
-        first = np.array(layer.weight_epsilon)
-        s.Sequential(layer).apply(s.reset_noise)
-        weight, bias = np.array(layer.weight_epsilon), np.array(layer.bias_epsilon)
-        assert (first != weight).all()
-        np.testing.assert_allclose(weight / weight[:1], (bias / bias[0])[:, None].repeat(40, 1), rtol=1e-4)
-        assert 0.4 < np.mean(bias**2) < 1.3  # of sign(x) sqrt(|x|): sqrt(2 / pi)
-
-
 def test_hooks() -> None:
     def make(s: Any) -> Any:
         net = s.Sequential(s.MLP(3, (4, 2), num_cells=[8]), s.LogSoftmax(-2))

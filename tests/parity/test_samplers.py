@@ -1,13 +1,11 @@
 """Samplers beside torchrl's: the same supports, probabilities and weights, states and errors."""
 
-import warnings
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import tensordict
 import torch
-from helpers.cases import each_case
 from helpers.data.segment_trees import MinTree, SumTree
 from torchrl import data as peer
 
@@ -186,66 +184,6 @@ def test_the_same_priorities_after_any_updates(alpha, within):
     drawn, info = theirs.sample(other, 300)
     for i, w in zip(drawn.tolist(), info["priority_weight"].tolist(), strict=True):
         assert weight.get(i, w) == pytest.approx(w, rel=1e-4)
-
-
-CASES = {
-    "empty": lambda m, storage: m.RandomSampler().sample(storage(0), 3),
-    "empty without replacement": lambda m, storage: m.SamplerWithoutReplacement().sample(storage(0), 3),
-    "empty prioritized": lambda m, storage: m.PrioritizedSampler(9, 1.0, 1.0).sample(storage(0), 3),
-    "no priorities": lambda m, storage: m.PrioritizedSampler(9, 1.0, 1.0).sample(storage(9), 3),
-    "batch too large": lambda m, storage: m.SamplerWithoutReplacement(drop_last=True).sample(storage(5), 6),
-    "alpha": lambda m, storage: m.PrioritizedSampler(9, -1.0, 1.0),
-    "beta": lambda m, storage: m.PrioritizedSampler(9, 1.0, -1.0),
-    "no length": lambda m, storage: m.SliceSampler(),
-    "two lengths": lambda m, storage: m.SliceSampler(num_slices=2, slice_len=2),
-    "two kinds of ends": lambda m, storage: m.SliceSampler(slice_len=2, end_key="a", end_keys=["b"]),
-    "not divisible": lambda m, storage: m.SliceSampler(slice_len=2).sample(storage(9), 3),
-    "not divisible by slices": lambda m, storage: m.SliceSampler(num_slices=2).sample(storage(9), 3),
-    "too long": lambda m, storage: m.SliceSampler(slice_len=10).sample(storage(9), 10),
-    "no key": lambda m, storage: m.SliceSampler(slice_len=2, traj_key="no", end_key="no").sample(
-        storage(9), 2
-    ),
-    "too many priorities": lambda m, storage: m.PrioritizedSampler(9, 1.0, 1.0).update_priority(
-        m.indices([1, 2]), m.indices([1, 2, 3])
-    ),
-}
-
-
-@each_case("name", CASES)
-def test_errors_are_of_the_same_class(name):
-    def ours(count):
-        storage = data.LazyTensorStorage(9)
-        if count:
-            storage.set(range(count), TensorDict({"next": {"done": np.zeros((count, 1), bool)}}, [count]))
-        return storage
-
-    def theirs(count):
-        storage = peer.LazyTensorStorage(9)
-        if count:
-            storage.set(
-                range(count),
-                tensordict.TensorDict({"next": {"done": torch.zeros(count, 1, dtype=torch.bool)}}, [count]),
-            )
-        return storage
-
-    class Ours:
-        indices = staticmethod(np.array)
-
-        def __getattr__(self, name):
-            return getattr(data, name)
-
-    class Theirs:
-        indices = staticmethod(torch.tensor)
-
-        def __getattr__(self, name):
-            return getattr(peer, name)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with pytest.raises(Exception) as expected:
-            CASES[name](Theirs(), theirs)
-        with pytest.raises(expected.type):
-            CASES[name](Ours(), ours)
 
 
 def test_torchrl_draws_slices_across_trajectories_of_several_lanes():

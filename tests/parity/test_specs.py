@@ -276,22 +276,3 @@ def test_values_of_one_element():
     ours, other = _values_of_specs(data), _values_of_specs(theirs)
     for number, (mine, its) in enumerate(zip(ours, other, strict=True)):
         assert mine == its, number
-
-
-def test_equal_specs_are_stacked():
-    def shapes(lib, stack):
-        made = stack([lib.Composite({"a": lib.OneHot(3), "n": {"b": lib.Bounded(-1, 1, (2,))}})] * 4)
-        wide = stack([lib.Bounded(-1, 1, (2,))] * 4, 1)
-        return [tuple(spec.shape) for spec in (made, *made.values(True, True), wide, wide.space.low)]
-
-    assert shapes(data, np.stack) == shapes(theirs, torch.stack)
-
-
-def test_masks_make_specs_differ():
-    for lib, array in ((data, np.array), (theirs, torch.tensor)):
-        for kind in (lib.Categorical, lib.OneHot):
-            masked = kind(3, mask=array([True, False, True]))
-            assert masked == masked.clone()
-            for other in (kind(3), kind(3, mask=array([True, True, True]))):
-                assert masked != other
-                assert other != masked

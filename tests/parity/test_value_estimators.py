@@ -209,35 +209,6 @@ def test_every_argument_is_taken(name):
         assert found.default == parameter.default, key
 
 
-@each_case("name", FACTORS)
-@each_case(
-    "options",
-    [
-        {"advantage_key": "a"}, {"value_key": "a"}, {"shifted": "legacy"}, {"shifted_budget": 0},
-        {"num_chunks": 0}, {"num_chunks": 2.0}, {"num_chunks": 2, "num_chunk": 3},
-        {"num_chunks": 2, "value_chunk_size": 3},
-    ],
-)  # fmt: skip
-def test_options_raise_the_same_errors(name, options):
-    raised = []
-    for side in (data, value):
-        with pytest.raises((RuntimeError, ValueError, TypeError)) as caught:
-            getattr(side, name)(gamma=0.9, **FACTORS[name], value_network=None, **options)
-        raised.append(caught.type)
-    assert raised[0] is raised[1]
-
-
-@each_case("name", FACTORS)
-@each_case("keys", [{"adv": "x"}, {"advantage": None}, {"advantage": 3}, {"value": "other"}])
-def test_keys_raise_the_same_errors(name, keys):
-    raised = []
-    for module in pair(name, networks()):
-        with pytest.raises((KeyError, ValueError)) as caught:
-            module.set_keys(**keys)
-        raised.append(caught.type)
-    assert raised[0] is raised[1]
-
-
 @pytest.mark.parametrize("average_adv", [False, True])
 @pytest.mark.parametrize("thresholds", [{}, {"rho_thresh": 0.75, "c_thresh": 1.25}])
 def test_vtrace(average_adv, thresholds):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack, nn
-from lite.data import Binary, Bounded, Categorical, Composite, NonTensor, Unbounded
+from lite.data import Binary, Bounded, Categorical, Composite, NonTensor, OneHot, Unbounded
 
 
 def test_ragged_stacks() -> None:
@@ -198,4 +198,10 @@ def test_equal_specs_are_stacked() -> None:
     assert [part["a"] for part in spec.unbind(0)] == [Bounded(0, [1, 2])] * 3
     with pytest.raises(ValueError, match="stack needs equal specs"):
         np.stack([Unbounded(2), Unbounded(3)])
-    assert Categorical(2) != Categorical(2, mask=[True, False])
+    assert np.stack([Bounded(-1, 1, (2,))] * 4, 1).space.low.shape == (2, 4)
+    for kind in (Categorical, OneHot):
+        masked = kind(2, mask=[True, False])
+        assert masked == masked.clone()
+        for other in (kind(2), kind(2, mask=[True, True])):
+            assert masked != other
+            assert other != masked

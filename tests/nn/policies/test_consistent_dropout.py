@@ -11,13 +11,16 @@ X = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
 
 
 def test_a_mask_that_is_given_is_applied() -> None:
-    layer = nn.ConsistentDropout(0.5, rng=0)
+    layer = nn.ConsistentDropout(0.25, rng=0)
     out, mask = layer(X)
-    np.testing.assert_array_equal(np.unique(mask), [0, 2])
+    np.testing.assert_array_equal(np.unique(mask), np.float32([0, 1 / 0.75]))
     np.testing.assert_array_equal(out, X * mask)
     np.testing.assert_array_equal(layer(2 * X, mask)[0], 2 * out)
     assert (layer(X)[1] != mask).any()
-    np.testing.assert_array_equal(nn.ConsistentDropout(0.5, rng=0)(X)[1], mask)
+    np.testing.assert_array_equal(nn.ConsistentDropout(0.25, rng=0)(X)[1], mask)
+    assert abs(np.mean(layer.make_mask(shape=(200, 30)) == 0) - 0.25) < 0.03
+    assert layer.eval()(X) is X
+    np.testing.assert_array_equal(layer.make_mask(input=X), np.ones((4, 3)))
 
 
 def test_masks_are_entries() -> None:

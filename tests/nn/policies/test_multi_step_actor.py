@@ -59,6 +59,10 @@ def test_batches_of_more_dimensions() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="replan_interval"):
         nn.MultiStepActorWrapper(planner("action", 3, []), n_steps=3, replan_interval=4)
+    with pytest.raises(ValueError, match="replan_interval"):
+        nn.MultiStepActorWrapper(planner("action", 3, []), replan_interval=0)
+    with pytest.raises(ValueError, match="init_key must be one key"):
+        nn.MultiStepActorWrapper(planner("action", 3, []), init_key=["a", "b"])
     with pytest.raises(ValueError, match="chunk_keys"):
         nn.MultiStepActorWrapper(planner("action", 3, []), action_keys=["a", "b"])
     td = TensorDict(obs=np.zeros((2, 1)), batch_size=[2])

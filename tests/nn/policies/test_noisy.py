@@ -41,8 +41,10 @@ def test_noise_stays_until_it_is_reset() -> None:
     with nn.set_interaction_type("random"):
         first = layer(X)
         np.testing.assert_array_equal(layer(X), first)
-        layer.reset_noise()
+        nn.Sequential(layer).apply(nn.reset_noise)
         assert (layer(X) != first).all()
+    noise = nn.NoisyLinear(40, 300, rng=0).bias_epsilon
+    np.testing.assert_allclose(np.mean(noise**2), np.sqrt(2 / np.pi), rtol=0.15)  # of sign(x) sqrt(|x|)
     again = nn.NoisyLinear(3, 2, rng=0)
     with nn.set_interaction_type("random"):
         np.testing.assert_array_equal(again(X), first)
