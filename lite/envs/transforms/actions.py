@@ -253,6 +253,8 @@ class DiscreteActionProjection(Transform):
         array([0, 1])
     """
 
+    _shown = ("num_actions_effective", "max_actions", "in_keys_inv")
+
     def __init__(
         self,
         num_actions_effective: int,
@@ -293,12 +295,6 @@ class DiscreteActionProjection(Transform):
         shape = (*found.shape[:-1], self.max_actions)
         actions[key] = OneHot(self.max_actions, shape, dtype=found.dtype)
         return input_spec
-
-    def __repr__(self) -> str:
-        return (
-            f"DiscreteActionProjection(num_actions_effective={self.num_actions_effective}, "
-            f"max_actions={self.max_actions}, in_keys_inv={self.in_keys_inv})"
-        )
 
 
 class ActionDiscretizer(Transform):

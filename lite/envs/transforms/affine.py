@@ -11,8 +11,8 @@ from lite import NestedKey, get_default_dtype
 from lite._arrays.dtypes import is_floating
 from lite._arrays.public import belong_to
 from lite._arrays.types import is_symbolic
-from lite.envs.transforms.base import Keys, Transform, apply_to_composite, apply_to_composite_inv
-from lite.envs.transforms.spec_changes import mapped
+from lite.envs.transforms.base import Keys, Transform, apply_to_composite
+from lite.envs.transforms.spec_changes import map_inputs, map_outputs
 from lite.nn._modules.uninitialized import UninitializedBuffer
 from lite.specs.arrays import Unbounded
 from lite.specs.base import TensorSpec
@@ -203,17 +203,8 @@ class ObservationNorm(_Affine):
             rollouts.append(rollout.get(key))
         return np.concatenate(rollouts, cat_dim)
 
-    @apply_to_composite
-    def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
-        return mapped(observation_spec, self._apply_transform)
-
-    @apply_to_composite_inv
-    def transform_action_spec(self, action_spec: TensorSpec) -> TensorSpec:
-        return mapped(action_spec, self._apply_transform)
-
-    @apply_to_composite_inv
-    def transform_state_spec(self, state_spec: TensorSpec) -> TensorSpec:
-        return mapped(state_spec, self._apply_transform)
+    transform_observation_spec = map_outputs
+    transform_action_spec = transform_state_spec = map_inputs
 
 
 class RewardScaling(_Affine):

@@ -65,6 +65,8 @@ class Transform(TensorDictModuleBase):
     enable_inv_on_reset: ClassVar[bool] = False
     # Whether what an episode starts with is transformed, too, as far as it has the entries.
     _transforms_reset: ClassVar[bool] = False
+    # The attributes that `repr` shows; "keys" stands for `in_keys`.
+    _shown: ClassVar[tuple[str, ...]] = ("keys",)
 
     def __init__(
         self,
@@ -327,7 +329,8 @@ class Transform(TensorDictModuleBase):
         return state
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(keys={self.in_keys})"
+        values = {name: self.in_keys if name == "keys" else getattr(self, name) for name in self._shown}
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in values.items())})"
 
 
 class ObservationTransform(Transform):

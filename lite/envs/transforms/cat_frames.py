@@ -71,6 +71,8 @@ class CatFrames(ImageTransform):
 
     reset_key = ResetKey()
 
+    _shown = ("N", "dim", "keys")
+
     def __init__(
         self,
         N: int,
@@ -312,9 +314,6 @@ class CatFrames(ImageTransform):
         sampler = implementation("make_window_sampler", self, "lite.data")(self.N, **sampler_kwargs)
         dropped = ExcludeTransform(*out_keys, inverse=True)
         return Compose(partial(_windows, self.N), joining, _last_steps, dropped), sampler
-
-    def __repr__(self) -> str:
-        return f"CatFrames(N={self.N}, dim={self.dim}, keys={self.in_keys})"
 
 
 belong_to("lite.envs", CatFrames)

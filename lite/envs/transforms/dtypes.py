@@ -69,6 +69,8 @@ class DTypeCastTransform(Transform):
     invertible = True
     _transforms_reset = True
 
+    _shown = ("in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
+
     def __init__(
         self,
         dtype_in: DTypeLike,
@@ -162,11 +164,6 @@ class DTypeCastTransform(Transform):
                 raise KeyError(f"there is no spec of {source!r}, which in_keys_inv have.")
             holder[target] = self._cast(holder[source])
         return input_spec
-
-    def __repr__(self) -> str:
-        names = ("in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
-        keys = ", ".join(f"{name}={getattr(self, name)}" for name in names)
-        return f"{type(self).__name__}({keys})"
 
 
 class DoubleToFloat(DTypeCastTransform):

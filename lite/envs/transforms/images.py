@@ -10,9 +10,8 @@ from numpy.typing import DTypeLike
 from lite import get_default_dtype
 from lite._arrays.dtypes import as_dtype, is_floating
 from lite._arrays.public import belong_to
-from lite.envs.transforms.base import Keys, ObservationTransform, apply_to_composite
-from lite.envs.transforms.spec_changes import mapped
-from lite.specs.base import TensorSpec
+from lite.envs.transforms.base import Keys, ObservationTransform
+from lite.envs.transforms.spec_changes import map_outputs
 
 _LUMA = (0.2989, 0.587, 0.114)  # of red, green and blue
 
@@ -24,9 +23,7 @@ class ImageTransform(ObservationTransform):
         in_keys = ["pixels"] if in_keys is None else in_keys
         super().__init__(in_keys, in_keys if out_keys is None else out_keys)
 
-    @apply_to_composite
-    def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
-        return mapped(observation_spec, self._apply_transform)
+    transform_observation_spec = map_outputs
 
 
 class ToTensorImage(ImageTransform):
@@ -131,6 +128,8 @@ class Crop(ImageTransform):
         (1, 2, 3)
     """
 
+    _shown = ("w", "h", "top", "left", "keys")
+
     def __init__(
         self,
         w: int,
@@ -146,9 +145,6 @@ class Crop(ImageTransform):
 
     def _apply_transform(self, obs: Any) -> Any:
         return _cropped(obs, (self.top, self.left), (self.w, self.h))
-
-    def __repr__(self) -> str:
-        return f"Crop(w={self.w}, h={self.h}, top={self.top}, left={self.left}, keys={self.in_keys})"
 
 
 class CenterCrop(ImageTransform):
@@ -171,6 +167,8 @@ class CenterCrop(ImageTransform):
         [[[5, 6], [9, 10]]]
     """
 
+    _shown = ("w", "h", "keys")
+
     def __init__(self, w: int, h: int | None = None, in_keys: Keys = None, out_keys: Keys = None) -> None:
         super().__init__(in_keys, out_keys)
         self.w, self.h = w, h or w
@@ -183,9 +181,6 @@ class CenterCrop(ImageTransform):
             for have, want in zip(obs.shape[-2:], sizes, strict=True)
         ]
         return _cropped(obs, (starts[0], starts[1]), sizes)
-
-    def __repr__(self) -> str:
-        return f"CenterCrop(w={self.w}, h={self.h}, keys={self.in_keys})"
 
 
 belong_to("lite.envs", ToTensorImage, GrayScale, Crop, CenterCrop)

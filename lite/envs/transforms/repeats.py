@@ -76,6 +76,8 @@ class NoopResetEnv(Transform):
         [3]
     """
 
+    _shown = ("noops", "random")
+
     def __init__(
         self, noops: int = 30, random: bool = True, *, generator: np.random.Generator | int | None = None
     ) -> None:
@@ -102,9 +104,6 @@ class NoopResetEnv(Transform):
             else:
                 return current.exclude(parent.reward_key, inplace=True)
         raise RuntimeError(f"{_TRIALS + 1} episodes ended within {wanted} random steps.")
-
-    def __repr__(self) -> str:
-        return f"NoopResetEnv(noops={self.noops}, random={self.random})"
 
 
 belong_to("lite.envs", FrameSkipTransform, NoopResetEnv)

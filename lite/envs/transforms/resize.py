@@ -46,6 +46,8 @@ class Resize(ImageTransform):
         [[[0.0, 2.0], [8.0, 10.0]]]
     """
 
+    _shown = ("w", "h", "interpolation", "keys")
+
     def __init__(
         self,
         w: int | tuple[int, int] | list[int],
@@ -80,9 +82,6 @@ class Resize(ImageTransform):
             limits = np.iinfo(obs.dtype)
             image = np.clip(np.rint(image), limits.min, limits.max)
         return image.astype(obs.dtype, copy=False)
-
-    def __repr__(self) -> str:
-        return f"Resize(w={self.w}, h={self.h}, interpolation={self.interpolation}, keys={self.in_keys})"
 
 
 belong_to("lite.envs", Resize)

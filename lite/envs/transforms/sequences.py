@@ -39,6 +39,8 @@ class BurnInTransform(Transform):
         [[3.0, 0.0], [3.0, 0.0]]
     """
 
+    _shown = ("burn_in", "in_keys", "out_keys")
+
     def __init__(
         self,
         modules: Sequence[TensorDictModuleBase] | TensorDictModuleBase,
@@ -80,9 +82,6 @@ class BurnInTransform(Transform):
             states[:, 0] = last
             rest.set(key, states)
         return rest
-
-    def __repr__(self) -> str:
-        return f"BurnInTransform(burn_in={self.burn_in}, in_keys={self.in_keys}, out_keys={self.out_keys})"
 
 
 class RandomCropTensorDict(Transform):

@@ -14,10 +14,9 @@ from lite.envs.transforms.base import (
     ObservationTransform,
     Transform,
     TwoWayTransform,
-    apply_to_composite,
     apply_to_composite_inv,
 )
-from lite.envs.transforms.spec_changes import mapped
+from lite.envs.transforms.spec_changes import map_inputs, map_outputs, mapped
 from lite.specs.base import Shape, TensorSpec, as_size
 from lite.specs.composite import Composite
 
@@ -27,14 +26,7 @@ class _Shaped(TwoWayTransform):
 
     invertible = True
 
-    def _from_start(self, dim: int) -> int:
-        """A dim from 0 on counts after the batch of the environment."""
-        parent = None if dim < 0 else self.parent
-        return dim if parent is None else dim + len(parent.batch_size)
-
-    @apply_to_composite
-    def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
-        return mapped(observation_spec, self._apply_transform)
+    transform_observation_spec = map_outputs
 
 
 class UnsqueezeTransform(_Shaped):
@@ -62,6 +54,8 @@ class UnsqueezeTransform(_Shaped):
         (2, 1, 3)
     """
 
+    _shown = ("dim", "in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
+
     def __init__(
         self,
         dim: int,
@@ -82,31 +76,17 @@ class UnsqueezeTransform(_Shaped):
     @property
     def dim(self) -> int:
         """Where the dimension is."""
-        return self._from_start(self._dim)
+        return _from_start(self, self._dim)
 
     def _apply_transform(self, obs: Any) -> Any:
         dim = self.__dict__["_dim"]
-        return obs[..., None] if dim == -1 else _unsqueezed(obs, self._from_start(dim))
+        return obs[..., None] if dim == -1 else _unsqueezed(obs, _from_start(self, dim))
 
     def _inv_apply_transform(self, state: Any) -> Any:
         return _squeezed(state, self.dim)
 
-    @apply_to_composite_inv
-    def transform_action_spec(self, action_spec: TensorSpec) -> TensorSpec:
-        return mapped(action_spec, self._apply_transform)
-
-    @apply_to_composite_inv
-    def transform_state_spec(self, state_spec: TensorSpec) -> TensorSpec:
-        return mapped(state_spec, self._apply_transform)
-
-    @apply_to_composite
-    def transform_reward_spec(self, reward_spec: TensorSpec) -> TensorSpec:
-        return mapped(reward_spec, self._apply_transform)
-
-    def __repr__(self) -> str:
-        names = ("dim", "in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
-        values = ", ".join(f"{name}={getattr(self, name)}" for name in names)
-        return f"{type(self).__name__}({values})"
+    transform_action_spec = transform_state_spec = map_inputs
+    transform_reward_spec = map_outputs
 
 
 class SqueezeTransform(UnsqueezeTransform):
@@ -207,6 +187,8 @@ class FlattenObservation(ObservationTransform):
         (6, 4)
     """
 
+    _shown = ("first_dim", "last_dim", "in_keys", "out_keys")
+
     def __init__(
         self,
         first_dim: int,
@@ -227,16 +209,12 @@ class FlattenObservation(ObservationTransform):
     @property
     def first_dim(self) -> int:
         """The first dimension that is joined."""
-        return self._placed(self._first_dim)
+        return _from_start(self, self._first_dim)
 
     @property
     def last_dim(self) -> int:
         """The last dimension that is joined."""
-        return self._placed(self._last_dim)
-
-    def _placed(self, dim: int) -> int:
-        parent = None if dim < 0 else self.parent
-        return dim if parent is None else dim + len(parent.batch_size)
+        return _from_start(self, self._last_dim)
 
     def _apply_transform(self, obs: Any) -> Any:
         first, last = self.first_dim % obs.ndim, self.last_dim % obs.ndim
@@ -250,14 +228,7 @@ class FlattenObservation(ObservationTransform):
         """Join the dimensions of the entries, in place."""
         return self._call(tensordict)
 
-    @apply_to_composite
-    def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
-        return mapped(observation_spec, self._apply_transform)
-
-    def __repr__(self) -> str:
-        names = ("first_dim", "last_dim", "in_keys", "out_keys")
-        values = ", ".join(f"{name}={getattr(self, name)}" for name in names)
-        return f"FlattenObservation({values})"
+    transform_observation_spec = map_outputs
 
 
 class BatchSizeTransform(Transform):
@@ -348,6 +319,12 @@ belong_to(
     FlattenObservation,
     BatchSizeTransform,
 )
+
+
+def _from_start(transform: Transform, dim: int) -> int:
+    """A dimension: numbers from 0 on count after the batch of the environment."""
+    parent = None if dim < 0 else transform.parent
+    return dim if parent is None else dim + len(parent.batch_size)
 
 
 def _unsqueezed(value: Any, dim: int) -> Any:

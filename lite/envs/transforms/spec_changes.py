@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lite.envs.transforms.base import Transform, apply_to_composite, apply_to_composite_inv
 from lite.specs.arrays import Bounded
 from lite.specs.base import TensorSpec, known
 
@@ -28,3 +29,13 @@ def mapped(spec: TensorSpec, function: Callable[[Any], Any]) -> TensorSpec:
     changed = spec.clone()
     changed.shape, changed.dtype = np.shape(made), made.dtype
     return changed
+
+
+def _of_values(transform: Transform, spec: TensorSpec) -> TensorSpec:
+    """The spec of what `_apply_transform` makes of an entry."""
+    return mapped(spec, transform._apply_transform)
+
+
+# Methods: `transform_observation_spec = map_outputs`, and `transform_action_spec = map_inputs`.
+map_outputs: Any = apply_to_composite(_of_values)
+map_inputs: Any = apply_to_composite_inv(_of_values)
