@@ -17,8 +17,9 @@ A wrapper's call goes input -> calls -> loop -> decoder -> cache -> binding -> s
 Names are loaded on first use, so that importing this package costs next to nothing.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lite._arrays.public import import_on_first_use
 
 if TYPE_CHECKING:
     from lite.models.batches.generate_batches import GenerateBatches as GenerateBatches
@@ -98,17 +99,4 @@ _NAMES = {
     "batches.score_batches": "ScoreBatches",
     "tiny_chat.embedded": "embedded_model_path",
 }
-_FILE_OF = {name: file for file, names in _NAMES.items() for name in names.split()}
-
-__all__ = sorted(_FILE_OF, key=lambda name: (not name.isupper(), name[0].islower(), name))
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _FILE_OF:
-        raise AttributeError(f"module 'lite.models' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"lite.models.{_FILE_OF[name]}"), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__, __getattr__, __dir__ = import_on_first_use(globals(), _NAMES)

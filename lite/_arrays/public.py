@@ -1,10 +1,13 @@
-"""Sets `__module__` of public classes to the package that exports them.
+"""Public names of packages: imported on first use, and classes that name the package as their module.
 
-So pickles, messages and `help` name a module that does not change when files move.
+So importing a package is fast, and pickles, messages and `help` name a module that does not change when files
+move.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 # The module that defines a class.
@@ -30,3 +33,29 @@ def belong_to(home: str, *classes: type) -> None:
     for cls in classes:
         written_in[cls] = cls.__module__
         cls.__module__ = home
+
+
+def import_on_first_use(
+    package: dict[str, Any], names: Mapping[str, str], packages: Mapping[str, str] | None = None
+) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """`__all__`, `__getattr__` and `__dir__` of a package whose names are imported when they are first used.
+
+    Args:
+        package: its `globals()`.
+        names: public names, separated by blanks, by the modules that define them, as "replay.trees" of the
+            package, and ".specs.base" beside it.
+        packages: modules that are attributes, by their names; they are not in `__all__`.
+    """
+    home, inner = package["__name__"], packages or {}
+    module_of = {name: module for module, several in names.items() for name in several.split()}
+    public = sorted(module_of, key=lambda name: (not name.isupper(), name[0].islower(), name))
+
+    def get(name: str) -> Any:
+        if name in inner:
+            return import_module(f".{inner[name]}", home)
+        if name not in module_of:
+            raise AttributeError(f"module {home!r} has no attribute {name!r}")
+        found = package[name] = getattr(import_module(f".{module_of[name]}", home), name)
+        return found
+
+    return public, get, lambda: [*public, *inner]

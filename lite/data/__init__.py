@@ -14,9 +14,10 @@ Names are loaded on first use, so that importing this package costs next to noth
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lite import _lazy_hooks
+from lite._arrays.public import import_on_first_use
 
 if TYPE_CHECKING:
     from lite.data.collectors.collector import Collector as Collector
@@ -117,77 +118,64 @@ if TYPE_CHECKING:
 
 # The public names by what defines them.
 _NAMES = {
-    "data.collectors.collector": "Collector",
-    "data.collectors.evaluator": "Evaluator",
-    "envs.environments": "EnvError",
-    "data.collectors.llm_collector": "LLMCollector",
-    "nn.policies.random_policy": "RandomPolicy",
-    "data.collectors.multi_collector": "AsyncCollector MultiAsyncCollector MultiSyncCollector",
-    "data.collectors.ray_collector": "RayCollector",
-    "envs.transforms.step_transforms": "InitTracker RewardSum StepCounter StepTransform TensorDictPrimer",
-    "data.datasets.lerobot": "lerobot_to_memmap",
-    "data.datasets.minari": "minari_to_memmap",
-    "data.datasets.minari_replay": "MinariExperienceReplay",
-    "data.logging.csv_logger": "CSVExperiment CSVLogger",
-    "data.logging.curves": "plot_csv",
-    "data.logging.get_logger": "generate_exp_name get_logger",
-    "data.logging.logger": "Logger",
-    "data.logging.mlflow_logger": "MLFlowLogger",
-    "data.logging.pixel_render": "PixelRenderTransform",
-    "data.logging.tensorboard_logger": "TensorboardLogger",
-    "data.logging.timeit": "timeit",
-    "data.logging.video_recorder": "VideoRecorder",
-    "data.logging.wandb_logger": "WandbLogger",
-    "data.replay.her_replay_buffer": "HERReplayBuffer HindsightStrategy",
-    "data.replay.mapped_storage": "LazyMemmapStorage",
-    "data.replay.max_value_writer": "TensorDictMaxValueWriter",
-    "data.replay.prefill": "prefill_replay_buffer",
-    "data.replay.prioritized_replay_buffer": "PrioritizedReplayBuffer TensorDictPrioritizedReplayBuffer",
-    "data.replay.prioritized_sampler": "PrioritizedSampler",
-    "data.replay.prioritized_slice_sampler": "PrioritizedSliceSampler",
-    "data.replay.ray_replay_buffer": "RayReplayBuffer",
-    "data.replay.replay_buffer": "ReplayBuffer",
-    "data.replay.samplers": "RandomSampler Sampler SamplerWithoutReplacement StalenessAwareSampler",
-    "data.replay.slice_sampler": "SliceSampler SliceSamplerWithoutReplacement",
-    "data.replay.storages": "LazyStackStorage ListStorage Storage",
-    "data.replay.tensor_storage": "LazyTensorStorage TensorStorage",
-    "data.replay.tensordict_replay_buffer": "TensorDictReplayBuffer",
-    "data.replay.writers": "ImmutableDatasetWriter RoundRobinWriter TensorDictRoundRobinWriter Writer",
-    "specs.arrays": (
+    "collectors.collector": "Collector",
+    "collectors.evaluator": "Evaluator",
+    ".envs.environments": "EnvError",
+    "collectors.llm_collector": "LLMCollector",
+    ".nn.policies.random_policy": "RandomPolicy",
+    "collectors.multi_collector": "AsyncCollector MultiAsyncCollector MultiSyncCollector",
+    "collectors.ray_collector": "RayCollector",
+    ".envs.transforms.step_transforms": "InitTracker RewardSum StepCounter StepTransform TensorDictPrimer",
+    "datasets.lerobot": "lerobot_to_memmap",
+    "datasets.minari": "minari_to_memmap",
+    "datasets.minari_replay": "MinariExperienceReplay",
+    "logging.csv_logger": "CSVExperiment CSVLogger",
+    "logging.curves": "plot_csv",
+    "logging.get_logger": "generate_exp_name get_logger",
+    "logging.logger": "Logger",
+    "logging.mlflow_logger": "MLFlowLogger",
+    "logging.pixel_render": "PixelRenderTransform",
+    "logging.tensorboard_logger": "TensorboardLogger",
+    "logging.timeit": "timeit",
+    "logging.video_recorder": "VideoRecorder",
+    "logging.wandb_logger": "WandbLogger",
+    "replay.her_replay_buffer": "HERReplayBuffer HindsightStrategy",
+    "replay.mapped_storage": "LazyMemmapStorage",
+    "replay.max_value_writer": "TensorDictMaxValueWriter",
+    "replay.prefill": "prefill_replay_buffer",
+    "replay.prioritized_replay_buffer": "PrioritizedReplayBuffer TensorDictPrioritizedReplayBuffer",
+    "replay.prioritized_sampler": "PrioritizedSampler",
+    "replay.prioritized_slice_sampler": "PrioritizedSliceSampler",
+    "replay.ray_replay_buffer": "RayReplayBuffer",
+    "replay.replay_buffer": "ReplayBuffer",
+    "replay.samplers": "RandomSampler Sampler SamplerWithoutReplacement StalenessAwareSampler",
+    "replay.slice_sampler": "SliceSampler SliceSamplerWithoutReplacement",
+    "replay.storages": "LazyStackStorage ListStorage Storage",
+    "replay.tensor_storage": "LazyTensorStorage TensorStorage",
+    "replay.tensordict_replay_buffer": "TensorDictReplayBuffer",
+    "replay.writers": "ImmutableDatasetWriter RoundRobinWriter TensorDictRoundRobinWriter Writer",
+    ".specs.arrays": (
         "Binary Bounded BoundedContinuous Categorical OneHot Unbounded UnboundedContinuous UnboundedDiscrete"
     ),
-    "specs.base": "TensorSpec",
-    "specs.boxes": "BoxList CategoricalBox ContinuousBox",
-    "specs.composite": "Composite",
-    "specs.multi_categorical": "MultiCategorical MultiOneHot",
-    "specs.objects": "NonTensor",
-    "data.tables.row_seeds": "row_seeds",
-    "data.tables.transform_batches": "TransformBatches",
-    "data.trajectories.densify_reward": "DensifyReward",
-    "data.trajectories.multistep": "MultiStep",
-    "data.trajectories.multistep_transform": "MultiStepTransform",
-    "data.trajectories.split_trajectories": "split_trajectories",
-    "data.trajectories.token_transitions": "TokenTransitions",
-    "data.values.group_advantages": "GroupAdvantage MCAdvantage group_advantages",
-    "data.values.group_selection": "MCAdvantageSelector",
-    "nn.values": (
+    ".specs.base": "TensorSpec",
+    ".specs.boxes": "BoxList CategoricalBox ContinuousBox",
+    ".specs.composite": "Composite",
+    ".specs.multi_categorical": "MultiCategorical MultiOneHot",
+    ".specs.objects": "NonTensor",
+    "tables.row_seeds": "row_seeds",
+    "tables.transform_batches": "TransformBatches",
+    "trajectories.densify_reward": "DensifyReward",
+    "trajectories.multistep": "MultiStep",
+    "trajectories.multistep_transform": "MultiStepTransform",
+    "trajectories.split_trajectories": "split_trajectories",
+    "trajectories.token_transitions": "TokenTransitions",
+    "values.group_advantages": "GroupAdvantage MCAdvantage group_advantages",
+    "values.group_selection": "MCAdvantageSelector",
+    ".nn.values": (
         "GAE MultiAgentGAE Retrace TD0Estimator TD1Estimator TDLambdaEstimator VTrace ValueEstimatorBase"
     ),
 }
-_FILE_OF = {name: file for file, names in _NAMES.items() for name in names.split()}
-
-__all__ = sorted(_FILE_OF, key=lambda name: (not name.isupper(), name[0].islower(), name))
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _FILE_OF:
-        raise AttributeError(f"module 'lite.data' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"lite.{_FILE_OF[name]}"), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__, __getattr__, __dir__ = import_on_first_use(globals(), _NAMES)
 
 
 # What CatFrames calls by the first name, and Collector by the others.

@@ -14,9 +14,10 @@ Names are loaded on first use, so that importing this package costs next to noth
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lite import _lazy_hooks
+from lite._arrays.public import import_on_first_use
 from lite.envs import transforms
 
 if TYPE_CHECKING:
@@ -56,20 +57,7 @@ _NAMES = {
     "spec_checks": "check_env_specs make_composite_from_td",
     "transforms": " ".join(transforms.__all__),
 }
-_FILE_OF = {name: file for file, names in _NAMES.items() for name in names.split()}
-
-__all__ = sorted(_FILE_OF, key=lambda name: (not name.isupper(), name[0].islower(), name))
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _FILE_OF:
-        raise AttributeError(f"module 'lite.envs' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"lite.envs.{_FILE_OF[name]}"), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__, __getattr__, __dir__ = import_on_first_use(globals(), _NAMES)
 
 
 # What modules call by this name.

@@ -25,9 +25,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lite import _lazy_hooks
-from lite._transforms.handles import RemovableHandle as RemovableHandle
+from lite._arrays.public import import_on_first_use
 
 if TYPE_CHECKING:
+    from lite._transforms.handles import RemovableHandle as RemovableHandle
     from lite.nn._import.from_onnx import from_onnx as from_onnx
     from lite.nn._import.module import GraphModule as GraphModule
     from lite.nn._lora.inputs import add_adapter_inputs as add_adapter_inputs
@@ -183,6 +184,7 @@ if TYPE_CHECKING:
 
 # The public names by the files of their definitions.
 _NAMES = {
+    "._transforms.handles": "RemovableHandle",
     "_modules.lazy": "LazyModuleMixin",
     "_modules.load": "load_safetensors",
     "_modules.meta": "MetaArray",
@@ -252,24 +254,8 @@ _NAMES = {
 }
 _PACKAGES = {name: name for name in ("distributions", "functional", "init", "losses", "values")}
 _PACKAGES["utils"] = "_parameters.vectors"
-_FILE_OF = {name: file for file, names in _NAMES.items() for name in names.split()}
 
-__all__ = sorted(
-    ["RemovableHandle", *_FILE_OF], key=lambda name: (not name.isupper(), name[0].islower(), name)
-)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return import_module(f"lite.nn.{_PACKAGES[name]}")
-    if name not in _FILE_OF:
-        raise AttributeError(f"module 'lite.nn' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"lite.nn.{_FILE_OF[name]}"), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_PACKAGES})
+__all__, __getattr__, __dir__ = import_on_first_use(globals(), _NAMES, _PACKAGES)
 
 
 def _loader(file: str, name: str) -> Callable[[], Callable[..., Any]]:

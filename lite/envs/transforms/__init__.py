@@ -11,54 +11,60 @@
 Names are loaded on first use, so that importing this package costs next to nothing.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lite._arrays.public import import_on_first_use
 
 if TYPE_CHECKING:
-    from lite.envs.transforms.actions import (
-        ActionDiscretizer,
-        ActionMask,
-        ActionScaling,
-        DiscreteActionProjection,
-    )
-    from lite.envs.transforms.affine import ObservationNorm, RewardScaling
-    from lite.envs.transforms.base import ObservationTransform, Transform
-    from lite.envs.transforms.cat_frames import CatFrames
-    from lite.envs.transforms.cat_tensors import CatTensors
-    from lite.envs.transforms.clipping import ClipTransform, RewardClipping, SignTransform
-    from lite.envs.transforms.compose import Compose
-    from lite.envs.transforms.dtypes import DoubleToFloat, DTypeCastTransform
-    from lite.envs.transforms.episodes import (
-        EndOfLifeTransform,
-        RandomTruncationTransform,
-        TrajCounter,
-    )
-    from lite.envs.transforms.images import CenterCrop, Crop, GrayScale, ToTensorImage
-    from lite.envs.transforms.keys import ExcludeTransform, RenameTransform, SelectTransform
-    from lite.envs.transforms.module_transform import ModuleTransform
-    from lite.envs.transforms.repeats import FrameSkipTransform, NoopResetEnv
-    from lite.envs.transforms.resize import Resize
-    from lite.envs.transforms.returns import Reward2GoTransform, TargetReturn
-    from lite.envs.transforms.sequences import BurnInTransform, RandomCropTensorDict
-    from lite.envs.transforms.shapes import (
-        BatchSizeTransform,
-        FlattenObservation,
-        PermuteTransform,
-        SqueezeTransform,
-        UnsqueezeTransform,
-    )
-    from lite.envs.transforms.step_transforms import (
-        InitTracker,
-        RewardSum,
-        StepCounter,
-        StepTransform,
-        TensorDictPrimer,
-        gSDENoise,
-    )
-    from lite.envs.transforms.time_max_pool import TimeMaxPool
-    from lite.envs.transforms.transformed_env import TransformedEnv
-    from lite.envs.transforms.vec_norm import VecNorm
-    from lite.envs.transforms.vec_norm_v2 import VecNormV2
+    from lite.envs.transforms.actions import ActionDiscretizer as ActionDiscretizer
+    from lite.envs.transforms.actions import ActionMask as ActionMask
+    from lite.envs.transforms.actions import ActionScaling as ActionScaling
+    from lite.envs.transforms.actions import DiscreteActionProjection as DiscreteActionProjection
+    from lite.envs.transforms.affine import ObservationNorm as ObservationNorm
+    from lite.envs.transforms.affine import RewardScaling as RewardScaling
+    from lite.envs.transforms.base import ObservationTransform as ObservationTransform
+    from lite.envs.transforms.base import Transform as Transform
+    from lite.envs.transforms.cat_frames import CatFrames as CatFrames
+    from lite.envs.transforms.cat_tensors import CatTensors as CatTensors
+    from lite.envs.transforms.clipping import ClipTransform as ClipTransform
+    from lite.envs.transforms.clipping import RewardClipping as RewardClipping
+    from lite.envs.transforms.clipping import SignTransform as SignTransform
+    from lite.envs.transforms.compose import Compose as Compose
+    from lite.envs.transforms.dtypes import DoubleToFloat as DoubleToFloat
+    from lite.envs.transforms.dtypes import DTypeCastTransform as DTypeCastTransform
+    from lite.envs.transforms.episodes import EndOfLifeTransform as EndOfLifeTransform
+    from lite.envs.transforms.episodes import RandomTruncationTransform as RandomTruncationTransform
+    from lite.envs.transforms.episodes import TrajCounter as TrajCounter
+    from lite.envs.transforms.images import CenterCrop as CenterCrop
+    from lite.envs.transforms.images import Crop as Crop
+    from lite.envs.transforms.images import GrayScale as GrayScale
+    from lite.envs.transforms.images import ToTensorImage as ToTensorImage
+    from lite.envs.transforms.keys import ExcludeTransform as ExcludeTransform
+    from lite.envs.transforms.keys import RenameTransform as RenameTransform
+    from lite.envs.transforms.keys import SelectTransform as SelectTransform
+    from lite.envs.transforms.module_transform import ModuleTransform as ModuleTransform
+    from lite.envs.transforms.repeats import FrameSkipTransform as FrameSkipTransform
+    from lite.envs.transforms.repeats import NoopResetEnv as NoopResetEnv
+    from lite.envs.transforms.resize import Resize as Resize
+    from lite.envs.transforms.returns import Reward2GoTransform as Reward2GoTransform
+    from lite.envs.transforms.returns import TargetReturn as TargetReturn
+    from lite.envs.transforms.sequences import BurnInTransform as BurnInTransform
+    from lite.envs.transforms.sequences import RandomCropTensorDict as RandomCropTensorDict
+    from lite.envs.transforms.shapes import BatchSizeTransform as BatchSizeTransform
+    from lite.envs.transforms.shapes import FlattenObservation as FlattenObservation
+    from lite.envs.transforms.shapes import PermuteTransform as PermuteTransform
+    from lite.envs.transforms.shapes import SqueezeTransform as SqueezeTransform
+    from lite.envs.transforms.shapes import UnsqueezeTransform as UnsqueezeTransform
+    from lite.envs.transforms.step_transforms import InitTracker as InitTracker
+    from lite.envs.transforms.step_transforms import RewardSum as RewardSum
+    from lite.envs.transforms.step_transforms import StepCounter as StepCounter
+    from lite.envs.transforms.step_transforms import StepTransform as StepTransform
+    from lite.envs.transforms.step_transforms import TensorDictPrimer as TensorDictPrimer
+    from lite.envs.transforms.step_transforms import gSDENoise as gSDENoise
+    from lite.envs.transforms.time_max_pool import TimeMaxPool as TimeMaxPool
+    from lite.envs.transforms.transformed_env import TransformedEnv as TransformedEnv
+    from lite.envs.transforms.vec_norm import VecNorm as VecNorm
+    from lite.envs.transforms.vec_norm_v2 import VecNormV2 as VecNormV2
 
 # The public names by what defines them.
 _NAMES = {
@@ -85,67 +91,4 @@ _NAMES = {
     "vec_norm": "VecNorm",
     "vec_norm_v2": "VecNormV2",
 }
-_FILE_OF = {name: file for file, names in _NAMES.items() for name in names.split()}
-
-__all__ = [
-    "ActionDiscretizer",
-    "ActionMask",
-    "ActionScaling",
-    "BatchSizeTransform",
-    "BurnInTransform",
-    "CatFrames",
-    "CatTensors",
-    "CenterCrop",
-    "ClipTransform",
-    "Compose",
-    "Crop",
-    "DTypeCastTransform",
-    "DiscreteActionProjection",
-    "DoubleToFloat",
-    "EndOfLifeTransform",
-    "ExcludeTransform",
-    "FlattenObservation",
-    "FrameSkipTransform",
-    "GrayScale",
-    "InitTracker",
-    "ModuleTransform",
-    "NoopResetEnv",
-    "ObservationNorm",
-    "ObservationTransform",
-    "PermuteTransform",
-    "RandomCropTensorDict",
-    "RandomTruncationTransform",
-    "RenameTransform",
-    "Resize",
-    "Reward2GoTransform",
-    "RewardClipping",
-    "RewardScaling",
-    "RewardSum",
-    "SelectTransform",
-    "SignTransform",
-    "SqueezeTransform",
-    "StepCounter",
-    "StepTransform",
-    "TargetReturn",
-    "TensorDictPrimer",
-    "TimeMaxPool",
-    "ToTensorImage",
-    "TrajCounter",
-    "Transform",
-    "TransformedEnv",
-    "UnsqueezeTransform",
-    "VecNorm",
-    "VecNormV2",
-    "gSDENoise",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _FILE_OF:
-        raise AttributeError(f"module 'lite.envs.transforms' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"lite.envs.transforms.{_FILE_OF[name]}"), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__, __getattr__, __dir__ = import_on_first_use(globals(), _NAMES)
