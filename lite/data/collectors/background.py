@@ -4,15 +4,38 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Self
+
+from lite.data.collectors.progress import shown
+from lite.data.trajectories.split_trajectories import split_trajectories
 
 
 class BatchIterator(ABC):
-    """Base of all collectors: a context manager that gives a number of batches."""
+    """Base of all collectors of steps: a context manager that gives a number of batches."""
 
     total_frames: int
     requested_frames_per_batch: int
+    policy_version: int
+    progress: bool
+    split_trajs: bool
+    postproc: Callable[[Any], Any] | None
+    replay_buffer: Any
+    _frames: int
+
+    def __iter__(self) -> Iterator[Any]:
+        """The batches that are left, one after the other."""
+        if not self.progress:
+            return self._each()
+        return shown(self._each(), self.total_frames, lambda: self._frames, self._mean_reward)
+
+    @abstractmethod
+    def _each(self) -> Iterator[Any]:
+        """The batches that are left, without a bar."""
+
+    @abstractmethod
+    def _mean_reward(self) -> float | None:
+        """The mean reward of the last episodes, for the bar."""
 
     def __len__(self) -> int:
         """The number of batches in all; RuntimeError if it is unlimited."""
@@ -30,17 +53,34 @@ class BatchIterator(ABC):
     def shutdown(self) -> None:
         """End what collects."""
 
+    def _processed(self, data: Any) -> Any:
+        """A batch after `split_trajs` and `postproc`."""
+        if self.split_trajs:
+            data = split_trajectories(data, prefix="collector")
+        return data if self.postproc is None else self.postproc(data)
+
+    def _stored(self, data: Any) -> Any:
+        """The batch; None if the replay buffer got it."""
+        if self.replay_buffer is None:
+            return data
+        self.replay_buffer.extend(data)
+        return None
+
+    def _counts(self, **more: Any) -> dict[str, Any]:
+        """What `stats` of all collectors tell."""
+        found = {"frames": self._frames, "requested_frames_per_batch": self.requested_frames_per_batch}
+        found |= {"policy_version": self.policy_version, **more}
+        if self.total_frames >= 0:
+            found |= {"total_frames": self.total_frames, "completed": self._frames >= self.total_frames}
+        return found
+
 
 class BackgroundCollector(BatchIterator):
     """Base of collectors that a thread can iterate over."""
 
-    replay_buffer: Any
     _thread: threading.Thread | None = None
     _stopped = False
     _failure: BaseException | None = None
-
-    @abstractmethod
-    def __iter__(self) -> Iterator[Any]: ...
 
     @abstractmethod
     def shutdown(self, timeout: float | None = None) -> None:

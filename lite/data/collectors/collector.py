@@ -13,7 +13,7 @@ from lite.data.collectors.added_transforms import with_counter, with_primers
 from lite.data.collectors.backends import SELECTORS, collector_elsewhere
 from lite.data.collectors.background import BackgroundCollector
 from lite.data.collectors.env_rollout import EnvFace, EnvRollout, environments_of
-from lite.data.collectors.progress import require_total, shown
+from lite.data.collectors.progress import require_total
 from lite.data.collectors.rollout import Rollout
 from lite.data.collectors.torch_arguments import TorchArguments, check_torch_arguments
 from lite.data.collectors.weights import only_source, weights_of
@@ -215,19 +215,10 @@ class Collector(BackgroundCollector):
 
     # -- iterating ------------------------------------------------------------------------------
 
-    def __iter__(self) -> Iterator[Any]:
-        """The batches that are left, one after the other."""
-        if not self.progress:
-            return self._batches()
-        statistics = self._rollout.statistics
-        return shown(
-            self._batches(),
-            self.total_frames,
-            lambda: self._frames,
-            lambda: statistics.summary().get("episode_reward_mean"),
-        )
+    def _mean_reward(self) -> float | None:
+        return self._rollout.statistics.summary().get("episode_reward_mean")
 
-    def _batches(self) -> Iterator[Any]:
+    def _each(self) -> Iterator[Any]:
         while self._is_left():
             data = self._next()
             if data is not None or self.replay_buffer is not None:  # there may be no whole one left
@@ -358,15 +349,7 @@ class Collector(BackgroundCollector):
             ended; once there are some, `episode_reward_mean` and `episode_length_mean` of the last 100; with
             a last frame, `total_frames` and `completed`.
         """
-        found: dict[str, int | float | bool] = {
-            "frames": self._frames,
-            "batches": self._iter,
-            "requested_frames_per_batch": self.requested_frames_per_batch,
-            "policy_version": self.policy_version,
-        }
-        if self.total_frames >= 0:
-            found |= {"total_frames": self.total_frames, "completed": self._frames >= self.total_frames}
-        return found | self._rollout.statistics.summary()
+        return self._counts(batches=self._iter) | self._rollout.statistics.summary()
 
     def state_dict(self) -> dict[str, Any]:
         """The state from which another collector can continue: numbers, containers, the policy's arrays.
@@ -498,10 +481,7 @@ class Collector(BackgroundCollector):
             data = self.postproc(data)
         if self.post_collect_hook is not None:
             self.post_collect_hook(data)
-        if self.replay_buffer is None:
-            return data
-        self.replay_buffer.extend(data)
-        return None
+        return self._stored(data)
 
 
 Collector.__new__.__wrapped__ = Collector.__init__  # type: ignore[attr-defined]  # whose arguments it has

@@ -16,10 +16,9 @@ from lite._arrays.public import belong_to
 from lite._processes.workers import safe_start_method
 from lite.data.collectors.background import BackgroundCollector
 from lite.data.collectors.collector_worker import serve
-from lite.data.collectors.progress import EpisodeRewards, require_total, shown
+from lite.data.collectors.progress import EpisodeRewards, require_total
 from lite.data.collectors.torch_arguments import TorchArguments, check_torch_arguments
 from lite.data.collectors.weights import only_source, weights_of
-from lite.data.trajectories.split_trajectories import split_trajectories
 from lite.envs.env_worker import packed
 from lite.kernels._integer import integer
 from lite.nn import InteractionType, Module
@@ -165,11 +164,8 @@ class MultiCollector(BackgroundCollector):
 
     # -- iterating ------------------------------------------------------------------------------
 
-    def __iter__(self) -> Iterator[Any]:
-        """The batches that are left, one after the other."""
-        if not self.progress:
-            return self._each()
-        return shown(self._each(), self.total_frames, lambda: self._frames, self._rewards.mean)
+    def _mean_reward(self) -> float | None:
+        return self._rewards.mean()
 
     def _each(self) -> Iterator[Any]:
         while (data := self._next_or_end()) is not _END:
@@ -199,14 +195,9 @@ class MultiCollector(BackgroundCollector):
         self._iter += 1
         if self.progress:
             self._rewards.add(data)
-        if self.split_trajs:
-            data = split_trajectories(data, prefix="collector")
-        if self.postproc is not None:
-            data = self.postproc(data)
-        if self.replay_buffer is None:
-            return data
-        self.replay_buffer.extend(data.reshape(-1) if data.ndim > 1 else data)
-        return None
+        data = self._processed(data)
+        many = self.replay_buffer is not None and data.ndim > 1
+        return self._stored(data.reshape(-1) if many else data)
 
     # -- what processes are told ----------------------------------------------------------------
 
@@ -256,16 +247,7 @@ class MultiCollector(BackgroundCollector):
             `frames` and `batches` so far, `requested_frames_per_batch`, `policy_version`, `workers`; with a
             last frame, `total_frames` and `completed`.
         """
-        found: dict[str, int | bool] = {
-            "frames": self._frames,
-            "batches": self._iter,
-            "requested_frames_per_batch": self.requested_frames_per_batch,
-            "policy_version": self.policy_version,
-            "workers": self.num_workers,
-        }
-        if self.total_frames >= 0:
-            found |= {"total_frames": self.total_frames, "completed": not self._is_left()}
-        return found
+        return self._counts(batches=self._iter, workers=self.num_workers)
 
     def state_dict(self) -> dict[str, Any]:
         """The state from which another collector with as many processes can continue.

@@ -15,12 +15,11 @@ from lite import TensorDict, TensorDictBase, stack
 from lite._arrays.public import belong_to
 from lite.data.collectors.background import BatchIterator
 from lite.data.collectors.collector import Collector
-from lite.data.collectors.progress import EpisodeRewards, require_total, shown
+from lite.data.collectors.progress import EpisodeRewards, require_total
 from lite.data.collectors.weights import only_source, weights_of
 from lite.data.replay.ray_replay_buffer import RayReplayBufferClient
 from lite.data.tables.ray_runtime import RayConnection
 from lite.data.tables.row_seeds import row_seeds
-from lite.data.trajectories.split_trajectories import split_trajectories
 from lite.kernels._integer import integer
 from lite.nn import InteractionType, Module
 
@@ -179,11 +178,8 @@ class RayCollector(BatchIterator):
 
     # -- iterating ---------------------------------------------------------------------------------
 
-    def __iter__(self) -> Iterator[Any]:
-        """The batches that are left."""
-        if not self.progress:
-            return self._each()
-        return shown(self._each(), self.total_frames, lambda: self._frames, self._rewards.mean)
+    def _mean_reward(self) -> float | None:
+        return self._rewards.mean()
 
     def _each(self) -> Iterator[Any]:
         while self._left() > 0 and not self.closed:
@@ -204,7 +200,12 @@ class RayCollector(BatchIterator):
         if 0 <= most < self._since_update:
             self.update_policy_weights_()
         self._since_update += 1
-        return self._processed(self._all() if self.sync else self._first())
+        data = self._all() if self.sync else self._first()
+        if data is None:
+            return None
+        if self.progress:
+            self._rewards.add(data)
+        return self._stored(self._processed(data))
 
     def _left(self) -> int:
         return 1 if self.total_frames < 0 else self.total_frames - self._frames
@@ -234,20 +235,6 @@ class RayCollector(BatchIterator):
         _, (frames, data) = self._ready()
         self._frames += frames
         return None if data is None else data.clone()  # Ray's arrays are read-only memory of the object store
-
-    def _processed(self, data: Any) -> Any:
-        if data is None:
-            return None
-        if self.progress:
-            self._rewards.add(data)
-        if self.split_trajs:
-            data = split_trajectories(data, prefix="collector")
-        if self.postproc is not None:
-            data = self.postproc(data)
-        if self.replay_buffer is None:
-            return data
-        self.replay_buffer.extend(data)
-        return None
 
     # -- actors ------------------------------------------------------------------------------------
 
@@ -388,16 +375,7 @@ class RayCollector(BatchIterator):
 
     def stats(self) -> dict[str, int | bool]:
         """Frames so far, how many actors there are, and how often one was replaced."""
-        found: dict[str, int | bool] = {
-            "frames": self._frames,
-            "requested_frames_per_batch": self.frames_per_batch,
-            "policy_version": self.policy_version,
-            "workers": self.num_collectors,
-            "restarts": self._restarts,
-        }
-        if self.total_frames >= 0:
-            found |= {"total_frames": self.total_frames, "completed": self._left() <= 0}
-        return found
+        return self._counts(workers=self.num_collectors, restarts=self._restarts)
 
     def state_dict(self) -> dict[str, Any]:
         """The state from which another collector can continue: numbers, and the policy's arrays.
