@@ -7,22 +7,17 @@ is made to believe that it runs there.
 """
 
 import functools
-import importlib
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import llvmlite.binding as llvm  # type: ignore[import-untyped]
 
-from lite.kernels.prebuild.signatures import SIGNATURES
+from lite.kernels.prebuild.signatures import SIGNATURES, Part, kernel_of, numba_types, parsed
 from lite.kernels.prebuild.targets import TARGETS, Target
 
-_NUMBERS = {
-    "?": "boolean", "f": "float32", "d": "float64", "i": "int32", "q": "int64", "Q": "uint64", "H": "uint16",
-}  # fmt: skip
 _BYTES = {"?": 1, "f": 4, "d": 8, "i": 4, "q": 8, "Q": 8, "H": 2}
 
 # Numba's reference counts, of arrays that own nothing here.
@@ -38,50 +33,11 @@ declare ptr @lite_call(ptr, ptr, ptr, i64)
 _FASTCALL = 0x80  # METH_FASTCALL: arguments come as an array and its length
 
 
-class Part(NamedTuple):
-    """A type of a signature: of a number, an array or None, or of what a tuple holds."""
-
-    letter: str
-    axes: int = 0
-    inside: "tuple[Part, ...] | None" = None
-
-
-def parsed(signature: str) -> tuple[Part, ...]:
-    """The types of a signature (see `signatures`)."""
-    words = re.findall(r"[()]|[^\s()]+", signature)
-    words.reverse()
-
-    def parts() -> Iterator[Part]:
-        while words and (word := words.pop()) != ")":
-            if word == "(":
-                yield Part("(", 0, tuple(parts()))
-            else:
-                yield Part(word[0], word.count(",") + 1 if len(word) > 1 else 0)
-
-    return tuple(parts())
-
-
 def _codes(parts: tuple[Part, ...]) -> Iterator[int]:
     """As `entries.c` writes them."""
     for part in parts:
         yield ord(part.letter) + 256 * (part.axes if part.inside is None else len(part.inside))
         yield from _codes(part.inside or ())
-
-
-def numba_types(parts: tuple[Part, ...]) -> tuple[Any, ...]:
-    import numba
-
-    types: Any = numba.types
-
-    def one(part: Part) -> Any:
-        if part.inside is not None:
-            return types.Tuple(numba_types(part.inside))
-        if part.letter == "-":
-            return types.none
-        number = getattr(types, _NUMBERS[part.letter])
-        return types.Array(number, part.axes, "C") if part.axes else number
-
-    return tuple(map(one, parts))
 
 
 class _Thunk:
@@ -193,8 +149,7 @@ def program(digest: str, names: list[str], tell: Callable[[str], None] = lambda 
     whole: Any = None
     text, methods = [_TYPES], []
     for e, name in enumerate(names):
-        file, _, function = name.partition(".")
-        kernel = getattr(importlib.import_module(f"lite.kernels.cpu.{file}"), function)
+        kernel = kernel_of(name)
         tell(name)
         rows = []
         for s, signature in enumerate(SIGNATURES[name]):

@@ -1,13 +1,22 @@
-"""The signatures that a prebuilt library has code for: those with which public functions call each kernel.
+"""The signatures that kernels are compiled for beforehand, by `warmup` or into a library: those with which
+public functions call each of them.
 
 A signature lists the types of the arguments, separated by spaces: "f" is a number, "f[]" an array of one axis
 and "f[,]" one of two, in C order and writable; "-" is None, and parentheses enclose a tuple. The letters are
 NumPy's: ? bool, f float32, d float64, i int32, q int64, Q uint64, H uint16 (float16 and bfloat16 are viewed
-as it). Any other call runs as plain Python, with a warning. tests/kernels/prebuild/test_signatures.py calls
-every function with all types and compares.
+as it). Where a library runs the kernels, any other call runs as plain Python, with a warning.
+tests/kernels/prebuild/test_signatures.py calls every function with all types and compares.
 """
 
+import importlib
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
 Signatures = dict[str, list[str]]
+_NUMBERS = {
+    "?": "boolean", "f": "float32", "d": "float64", "i": "int32", "q": "int64", "Q": "uint64", "H": "uint16",
+}  # fmt: skip
 
 
 def _lines(letters: str) -> str:
@@ -120,3 +129,48 @@ def _all() -> Signatures:
 
 
 SIGNATURES = _all()
+
+
+def kernel_of(name: str) -> Any:
+    """The kernel of a name in `SIGNATURES`."""
+    file, _, function = name.partition(".")
+    return getattr(importlib.import_module(f"lite.kernels.cpu.{file}"), function)
+
+
+class Part(NamedTuple):
+    """A type of a signature: of a number, an array or None, or of what a tuple holds."""
+
+    letter: str
+    axes: int = 0
+    inside: "tuple[Part, ...] | None" = None
+
+
+def parsed(signature: str) -> tuple[Part, ...]:
+    """The types of a signature (see `signatures`)."""
+    words = re.findall(r"[()]|[^\s()]+", signature)
+    words.reverse()
+
+    def parts() -> Iterator[Part]:
+        while words and (word := words.pop()) != ")":
+            if word == "(":
+                yield Part("(", 0, tuple(parts()))
+            else:
+                yield Part(word[0], word.count(",") + 1 if len(word) > 1 else 0)
+
+    return tuple(parts())
+
+
+def numba_types(parts: tuple[Part, ...]) -> tuple[Any, ...]:
+    import numba
+
+    types: Any = numba.types
+
+    def one(part: Part) -> Any:
+        if part.inside is not None:
+            return types.Tuple(numba_types(part.inside))
+        if part.letter == "-":
+            return types.none
+        number = getattr(types, _NUMBERS[part.letter])
+        return types.Array(number, part.axes, "C") if part.axes else number
+
+    return tuple(map(one, parts))

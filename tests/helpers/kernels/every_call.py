@@ -57,6 +57,9 @@ def call_everything() -> None:
         k.gae(r, r, r, done, gamma=0.9, lmbda=0.9)
         k.vtrace(r, r, r, r, r, done, done, gamma=0.9)
         k.gae(r[:, ::2], r[:, ::2], r[:, ::2], done[:, ::2], gamma=0.9, lmbda=0.9, time_dim=0)
+    few = np.ones((2, 3), np.float32)  # has code of its own, if it is writable
+    k.td_lambda_return(few, few, done, gamma=0.9, lmbda=0.9)
+    k.gae(few, few, few, done, gamma=0.9, lmbda=0.9)
     for dtype in (np.float16, np.float32, np.float64):
         x, mask = np.zeros((2, 5), dtype), np.ones((2, 5), bool)
         x.flags.writeable = dtype is not np.float32

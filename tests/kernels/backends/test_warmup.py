@@ -19,29 +19,29 @@ from lite.kernels.backends import warmup  # noqa: E402
 from lite.kernels.backends.choice import Choice  # noqa: E402
 
 
-@pytest.fixture
-def signatures(monkeypatch):
-    """What kernels are called with, as types that each are compiled for; nothing is compiled or computed."""
-    seen: set[tuple[Any, ...]] = set()
+def test_warmup_compiles_what_calls_need(monkeypatch):
+    warm: set[tuple[Any, ...]] = set()
+    called: set[tuple[Any, ...]] = set()
 
-    def watch(module: Any, name: str) -> None:
-        def record(*args: Any) -> Any:
-            seen.add((module.__name__, name, *map(numba.typeof, args)))
-            return answer(module, args)
+    class Recorder:
+        """A kernel that notes the types it is compiled for and called with; nothing is computed."""
 
-        monkeypatch.setattr(module, name, record)
+        def __init__(self, module: Any, name: str) -> None:
+            self.module, self.name = module, (module.__name__, name)
+
+        def compile(self, types: tuple[Any, ...]) -> None:
+            warm.add((*self.name, *types))
+
+        def __call__(self, *args: Any) -> Any:
+            called.add((*self.name, *map(numba.typeof, args)))
+            return answer(self.module, args)
 
     for module, name in ENTRIES:
-        watch(module, name)
-    return seen
-
-
-def test_warmup_compiles_what_calls_need(signatures):
+        monkeypatch.setattr(module, name, Recorder(module, name))
     k.warmup()
-    warm = set(signatures)
-    assert {tuple(signature[:2]) for signature in warm} == {(m.__name__, name) for m, name in ENTRIES}
     call_everything()
-    assert signatures == warm
+    assert {signature[:2] for signature in warm} == {(m.__name__, name) for m, name in ENTRIES}
+    assert called == warm
 
 
 def test_all_kernels_are_watched():
