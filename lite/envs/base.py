@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sized
 from typing import Any
 
@@ -28,7 +28,7 @@ from lite.envs.spec_checks import check_env_specs
 from lite.kernels._integer import integer
 
 
-class EnvBase(EnvSpecs):
+class EnvBase(EnvSpecs, ABC):
     """An environment, or a batch of environments, whose steps take and return TensorDicts.
 
     Subclasses define `_reset(tensordict, **kwargs)`, which returns a new TensorDict of observations,
@@ -170,8 +170,9 @@ class EnvBase(EnvSpecs):
             `tensordict`.
 
         Raises:
-            RuntimeError: another batch size.
-            TypeError: with `run_type_checks`, an entry has another dtype than its spec.
+            KeyError: `_step` gave no reward.
+            RuntimeError: another batch size, or `_step` returned its input or no TensorDict.
+            TypeError: no TensorDict; with `run_type_checks`, an entry has another dtype than its spec.
         """
         self._check_batch(tensordict)
         partial = tensordict.pop("_step", None)
@@ -184,6 +185,8 @@ class EnvBase(EnvSpecs):
         return self._with_next(tensordict, self._step_proc_data(self._step(tensordict)))
 
     def _with_next(self, tensordict: Any, following: Any) -> Any:
+        if following is tensordict:
+            raise RuntimeError("_step must return a new TensorDict: its input holds the step itself.")
         preset = tensordict.get("next", None)
         if preset is not None:
             following.update(preset.exclude(*following.keys(True, True)))
@@ -454,6 +457,11 @@ class EnvBase(EnvSpecs):
     # -- inside ---------------------------------------------------------------------------------
 
     def _check_batch(self, tensordict: Any) -> None:
+        if not isinstance(tensordict, TensorDictBase):
+            raise TypeError(
+                f"tensordict must be a TensorDict with the entries {self.action_keys} of actions, "
+                f"got {type(tensordict).__name__}."
+            )
         size = self.batch_size
         if (self.batch_locked or size) and tensordict.batch_size != size:
             raise RuntimeError(
@@ -465,9 +473,14 @@ class EnvBase(EnvSpecs):
         shapes = self.__dict__["_cache"].get("reward_shapes")
         if shapes is None:
             shapes = self._cached("reward_shapes", self._reward_shapes)
+        if not isinstance(following, TensorDictBase):
+            raise RuntimeError(f"_step must return a TensorDict, got {type(following).__name__}.")
         lead = following.batch_size[: following.ndim - self.ndim]
         for key, shape in shapes:
-            reward = following.get(key)
+            reward = following.get(key, None)
+            if reward is None:
+                found = list(following.keys(True, True))
+                raise KeyError(f"_step gave no {key!r}, a reward; it gave {found}.")
             wanted = (*lead, *shape) if lead else shape
             if reward.shape != wanted and -1 not in wanted:
                 following.set(key, reward.reshape(wanted))

@@ -42,6 +42,7 @@ def check_env_specs(
 
     Raises:
         AssertionError: something differs; the message names it.
+        TypeError: `env` is none of lite's environments.
 
     Source:
         torchrl.envs.utils.check_env_specs.
@@ -51,6 +52,10 @@ def check_env_specs(
         >>> from lite.envs import GymWrapper, check_env_specs
         >>> check_env_specs(GymWrapper(gymnasium.make("CartPole-v1")), seed=0)
     """
+    if not hasattr(env, "fake_tensordict"):
+        raise TypeError(
+            f"env must be an EnvBase, got {type(env).__name__}: GymWrapper(env) makes one of gymnasium's."
+        )
     if return_contiguous is None:
         return_contiguous = not env._has_dynamic_specs
     if break_when_any_done == "both":
@@ -63,13 +68,22 @@ def check_env_specs(
     if not env.batch_locked and tensordict is not None:
         shape = np.broadcast_shapes(fake.batch_size, tensordict.batch_size)
         fake, tensordict = fake.expand(*shape), tensordict.expand(*shape)
-    real = env.rollout(
-        3,
-        return_contiguous=return_contiguous,
-        tensordict=tensordict,
-        auto_reset=tensordict is None,
-        break_when_any_done=break_when_any_done,
-    )
+    try:
+        real = env.rollout(
+            3,
+            return_contiguous=return_contiguous,
+            tensordict=tensordict,
+            auto_reset=tensordict is None,
+            break_when_any_done=break_when_any_done,
+        )
+    except RuntimeError as error:  # the steps do not stack
+        start = env.reset()
+        lacking = [key for key in env.full_observation_spec.keys(True, True) if key not in start]
+        if not lacking:
+            raise
+        raise AssertionError(
+            f"a reset gives no {lacking}, which the specs have; it gives {list(start.keys(True, True))}."
+        ) from error
     optional = {("next", *to_path(key)) for key in env.state_spec.keys(True, True)}
     expected, got = (_leaves(td, optional) for td in (fake, real[..., 0]))
     if expected.keys() != got.keys():

@@ -6,7 +6,7 @@ from helpers.counting_env import CountingEnv
 
 from lite import TensorDict
 from lite.data import Bounded, Composite, Unbounded
-from lite.envs import EnvBase, StepCounter, exploration_type, step_mdp
+from lite.envs import EnvBase, GymEnv, StepCounter, TransformedEnv, exploration_type, step_mdp
 from lite.envs.base import next_seed
 
 
@@ -91,20 +91,41 @@ def test_seeds_follow_torchrls_sequence():
 
 
 class Broken(EnvBase):
-    def __init__(self, given=None):
+    def __init__(self, given=None, stepped=None):
         super().__init__()
         self.observation_spec = Unbounded((1,))
         self.action_spec = Bounded(-1, 1, (1,))
-        self.given = given
+        self.reward_spec = Unbounded((1,))
+        self.given, self.stepped = given, TensorDict() if stepped is None else stepped
 
     def _reset(self, tensordict):
         return tensordict if self.given is None else self.given
 
     def _step(self, tensordict):
-        return TensorDict()
+        return self.stepped
 
     def _set_seed(self, seed):
         pass
+
+
+def test_what_a_step_may_not_do():
+    td = TensorDict(action=np.zeros(1, np.float32))
+    given = TensorDict(observation=np.zeros(1, np.float32))
+    for make in (lambda env: env, lambda env: TransformedEnv(env, StepCounter())):
+        with pytest.raises(RuntimeError, match="_step must return a TensorDict, got tuple"):
+            make(Broken(given, (0.0, 1.0, False))).step(td.copy())
+        with pytest.raises(KeyError, match=r"_step gave no 'reward', a reward; it gave \['observation'\]"):
+            make(Broken(given, given.copy())).step(td.copy())
+    with pytest.raises(RuntimeError, match="a new TensorDict"):
+        Broken(given, td).step(td.set("reward", np.zeros(1, np.float32)))
+
+
+def test_a_class_that_lacks_one_of_the_three_makes_no_environment():
+    class Unseeded(EnvBase):
+        _reset, _step = Broken._reset, Broken._step
+
+    with pytest.raises(TypeError, match="_set_seed"):
+        Unseeded()
 
 
 def test_what_a_reset_may_not_do():
@@ -126,7 +147,9 @@ def test_errors_name_the_argument():
     with pytest.raises(RuntimeError, match="batch size"):
         env.reset(TensorDict())
     with pytest.raises(ValueError, match="device"):
-        EnvBase(device="cuda")
+        GymEnv("CartPole-v1", device="cuda")
+    with pytest.raises(TypeError, match=r"TensorDict with the entries \['action'\] of actions, got int"):
+        env.step(1)
     checked = CountingEnv()
     checked.run_type_checks = True
     checked.reward_spec = Unbounded((1,), dtype=np.float64)

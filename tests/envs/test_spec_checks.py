@@ -1,5 +1,6 @@
 """`check_env_specs` and `make_composite_from_td`."""
 
+import gymnasium
 import numpy as np
 import pytest
 from helpers.counting_env import CountingEnv
@@ -28,6 +29,22 @@ def test_bad_specs():
         env.observation_spec = Composite(spec) if isinstance(spec, dict) else spec
         with pytest.raises(AssertionError, match=message):
             check_env_specs(env)
+
+
+def test_a_reset_that_lacks_what_steps_give():
+    class Other(CountingEnv):
+        def _reset(self, tensordict):
+            return super()._reset(tensordict).rename_key_("observation", "obs")
+
+    with pytest.raises(AssertionError, match=r"gives no \['observation'\].* it gives \['done', 'obs', 't"):
+        check_env_specs(Other())
+    with pytest.raises(RuntimeError, match="the wheel came off"):  # what else a rollout raises
+        check_env_specs(CountingEnv(fails_at=2))
+
+
+def test_what_is_no_environment():
+    with pytest.raises(TypeError, match=r"got CartPoleEnv: GymWrapper\(env\)"):
+        check_env_specs(gymnasium.make("CartPole-v1").unwrapped)
 
 
 def test_dtypes_only_on_demand():
