@@ -54,7 +54,7 @@ def plot_csv(
 
     Raises:
         ValueError: another kind of file, or nothing to draw.
-        FileNotFoundError: a run has no such number.
+        FileNotFoundError: a run is no such folder, or has no such number.
         ImportError: `.png` without matplotlib.
 
     Example:
@@ -102,6 +102,10 @@ def _common(settings: Mapping[str, Sequence[Path]]) -> list[str]:
     for folders in settings.values():
         for folder in folders:
             inside = folder / "scalars"
+            if not inside.is_dir():
+                raise FileNotFoundError(
+                    f"runs must be folders <log_dir>/<exp_name> of CSVLogger: no {inside}."
+                )
             files = inside.rglob("*.csv")
             each.append({file.relative_to(inside).with_suffix("").as_posix() for file in files})
     return sorted(set.intersection(*each))

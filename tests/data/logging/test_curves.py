@@ -73,6 +73,8 @@ def test_errors(tmp_path: Path) -> None:
         plot_csv({"a": []}, "curves.html")
     with pytest.raises(ValueError, match="numbers in common, got none"):
         plot_csv([run, logged(tmp_path, "1", [1.0], scalar="other")], "curves.html")
+    with pytest.raises(FileNotFoundError, match=r"folders <log_dir>/<exp_name> of CSVLogger: no .*away"):
+        plot_csv([run, tmp_path / "away"], "curves.html")
     with pytest.raises(FileNotFoundError, match="nothing"):
         plot_csv(run, tmp_path / "curves.html", scalars=["nothing"])
     assert not (tmp_path / "curves.html").exists()
