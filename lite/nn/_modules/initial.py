@@ -34,7 +34,11 @@ def empty_parameter(
 def empty_array(shape: tuple[int, ...], device: Device | None = None, dtype: DTypeLike | None = None) -> Any:
     """An array without values yet, of the default float dtype if none is given."""
     resolved = get_default_dtype() if dtype is None else as_dtype(dtype)
-    return (MetaArray if check_device(device) == "meta" else np.empty)(shape, resolved)
+    make = MetaArray if check_device(device) == "meta" else np.empty
+    try:
+        return make(shape, resolved)
+    except TypeError as error:  # the shape of observations in place of their size, or 64.0
+        raise TypeError(f"the sizes of a layer must be integers, got the shape {shape}.") from error
 
 
 def fill(array: Any, value: float) -> None:

@@ -53,6 +53,7 @@ class MLP(Sequential):
         ValueError: out_features is missing.
         KeyError: in_features is missing, and `layer_class` has no lazy form.
         RuntimeError: depth and num_cells contradict each other.
+        TypeError: activation_class makes none, as a layer or a function of arrays; sizes are no integers.
 
     Source:
         TorchRL's MLP, with the same names in its state dict.
@@ -95,9 +96,9 @@ class MLP(Sequential):
         shape = None if isinstance(out_features, int) else tuple(out_features)
         out_size = out_features if isinstance(out_features, int) else math.prod(out_features)
         activations = len(cells) + activate_last_layer
-        activation_options = _each(activation_kwargs, activations)
-        norm_options = _each(norm_kwargs, activations)
-        layer_options = _each(layer_kwargs, len(cells) + 1)
+        activation_options = of_each(activation_kwargs, activations)
+        norm_options = of_each(norm_kwargs, activations)
+        layer_options = of_each(layer_kwargs, len(cells) + 1)
         placed = {} if device is None else {"device": device}
         drawn: dict[str, Any] = {} if rng is None else {"rng": np.random.default_rng(rng)}
         layers: list[Any] = []
@@ -120,7 +121,7 @@ class MLP(Sequential):
                 layers.append(Dropout(p=dropout, **drawn))
             if norm_class is not None:
                 layers.append(norm_class(**next(norm_options), **placed))
-            layers.append(activation_class(**next(activation_options)))
+            layers.append(made_activation(activation_class, next(activation_options)))
         super().__init__(*(layer if isinstance(layer, Module) else _Call(layer) for layer in layers))
         self.in_features = in_features
         self.out_features = out_features
@@ -174,10 +175,21 @@ def _hidden(depth: int | None, num_cells: Sequence[int] | int | None) -> list[in
     return cells
 
 
-def _each(options: Options, count: int) -> Iterator[dict[str, Any]]:
+def made_activation(activation_class: Any, options: dict[str, Any]) -> Any:
+    """What `activation_class` makes, or a TypeError if it is an activation itself, or a name of one."""
+    if not callable(activation_class) or isinstance(activation_class, Module | np.ufunc):
+        raise TypeError(
+            "activation_class must be a class such as nn.ReLU, or a function that makes a layer, "
+            f"got {activation_class!r}."
+        )
+    return activation_class(**options)
+
+
+def of_each(options: Options, count: int) -> Iterator[dict[str, Any]]:
+    """The keyword arguments of each of `count` layers."""
     if isinstance(options, list):
         if len(options) != count:
-            raise ValueError(f"{count} dicts of keyword arguments are needed, got {len(options)}")
+            raise ValueError(f"{count} dicts of keyword arguments are needed, got {len(options)}.")
         return iter(options)
     return iter([options or {}] * count)
 

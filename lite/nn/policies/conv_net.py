@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,8 @@ from lite.nn._modules.module import Module
 from lite.nn.layers.activations import ELU, ReLU
 from lite.nn.layers.containers import Sequential
 from lite.nn.layers.convolution import Conv2d, LazyConv2d
-from lite.nn.layers.mlp import MLP
+from lite.nn.layers.mlp import MLP, Options, made_activation, of_each
 
-Options = dict[str, Any] | list[dict[str, Any]] | None
 _CELLS = [32, 32, 32]
 
 
@@ -172,7 +171,7 @@ class ConvNet(Sequential):
         cells, kernels, steps, rims = (
             list(value) if isinstance(value, Sequence) else [value] * count for value in given.values()
         )
-        activations, norms = _each(activation_kwargs, count), _each(norm_kwargs, count)
+        activations, norms = of_each(activation_kwargs, count), of_each(norm_kwargs, count)
         placed: dict[str, Any] = {} if device is None else {"device": device}
         drawn: dict[str, Any] = {} if rng is None else {"rng": np.random.default_rng(rng)}
         layers: list[Any] = []
@@ -191,7 +190,7 @@ class ConvNet(Sequential):
             else:
                 layers.append(Conv2d(channels, cells[i], **options))
             channels = cells[i]
-            layers.append(activation_class(**next(activations)))
+            layers.append(made_activation(activation_class, next(activations)))
             if norm_class is not None:
                 layers.append(norm_class(**next(norms), **placed))
         if aggregator_class is not None:
@@ -237,14 +236,6 @@ def _depth(depth: int | None, given: dict[str, Any]) -> int:
     if any(length != count for length in lengths.values()):
         raise RuntimeError(f"depth and lists must agree, got depth={depth} and the lengths {lengths}.")
     return count
-
-
-def _each(options: Options, count: int) -> Iterator[dict[str, Any]]:
-    if isinstance(options, list):
-        if len(options) != count:
-            raise ValueError(f"{count} dicts of keyword arguments are needed, got {len(options)}.")
-        return iter(options)
-    return iter([options or {}] * count)
 
 
 belong_to("lite.nn", ConvNet, SquashDims, Squeeze2dLayer, SqueezeLayer)

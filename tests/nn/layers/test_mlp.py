@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from helpers.cases import each_case
@@ -28,6 +30,14 @@ def test_several_inputs_are_joined_and_outputs_shaped() -> None:
 def test_a_width_needs_a_depth() -> None:
     with pytest.raises(RuntimeError, match="depth must be given"):
         nn.MLP(3, 2, num_cells=4)
+
+
+@each_case("given", ["relu", nn.ReLU(), np.tanh])
+def test_an_activation_in_place_of_its_class(given: object) -> None:
+    for make in (partial(nn.MLP, 3, 2, num_cells=[4]), partial(nn.ConvNet, 3)):
+        with pytest.raises(TypeError, match=r"activation_class must be a class such as nn\.ReLU"):
+            make(activation_class=given)
+    assert nn.MLP(3, 2, num_cells=[4], activation_class=lambda: np.tanh)(np.ones(3)).shape == (2,)
 
 
 @each_case(("layer", "lazy"), [(nn.Linear, "LazyLinear"), (nn.NoisyLinear, "NoisyLazyLinear")])

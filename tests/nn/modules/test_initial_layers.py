@@ -4,6 +4,7 @@ import copy
 import pickle
 
 import numpy as np
+import pytest
 from helpers.cases import noting
 
 from lite import nn
@@ -73,6 +74,13 @@ def test_meta():
             assert all(p.is_meta for p in empty.parameters())
             empty.load_state_dict(layer.state_dict(), assign=True)
             assert_same(empty(*inputs), layer(*inputs))
+
+
+def test_sizes_that_are_no_integers():
+    for make in (nn.Linear, nn.Embedding, nn.MLP):
+        for size in ((4,), 4.0, "4"):
+            with pytest.raises(TypeError, match=r"sizes of a layer must be integers, got the shape .*4"):
+                make(size, 2)
 
 
 def test_dtype():
