@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from lite._arrays.dtypes import as_dtype
-from lite._arrays.types import Device, Size, host_array, is_array
+from lite._arrays.types import Array, Device, Size, host_array, is_array
 from lite._convert.from_python import refuse_two_sizes
 from lite._tree.collection import is_leaf_nontensor
 from lite._tree.duck_typed_columns import column_values
@@ -182,15 +182,36 @@ def from_arrow(table: Any) -> Any:
 def _arrow_values(package: ModuleType, column: Any) -> Any:
     chunks = column.combine_chunks() if isinstance(column, package.ChunkedArray) else column
     array = package.concat_arrays(chunks.chunks) if isinstance(chunks, package.ChunkedArray) else chunks
-    shape = [len(array)]
-    inner = array
-    while package.types.is_fixed_size_list(inner.type) and not inner.null_count:
-        shape.append(inner.type.list_size)
+    shape, inner = [len(array)], array
+    while (size := _list_size(package.types, inner)) is not None:
+        shape.append(size)
         inner = inner.flatten()
-    kind = inner.type
-    number = (
-        package.types.is_integer(kind) or package.types.is_floating(kind) or package.types.is_boolean(kind)
-    )
-    if number and not inner.null_count:
-        return np.array(inner.to_numpy(zero_copy_only=False)).reshape(shape)
-    return np.fromiter(array.to_pylist(), object, len(array))
+    values = _numbers(package, inner) if len(shape) == 1 or not inner.null_count else None
+    return np.fromiter(array.to_pylist(), object, len(array)) if values is None else values.reshape(shape)
+
+
+def _list_size(types: ModuleType, array: Any) -> int | None:
+    """How long each of the lists is, if all are there and as long as another."""
+    if array.null_count:
+        return None
+    if types.is_fixed_size_list(array.type):
+        return int(array.type.list_size)
+    if not (types.is_list(array.type) or types.is_large_list(array.type)):
+        return None
+    sizes = np.unique(np.diff(array.offsets))
+    return int(sizes[0]) if len(sizes) == 1 else None
+
+
+def _numbers(package: ModuleType, array: Any) -> Array | None:
+    """An array of its own of numbers, NaN for null, or of nanoseconds; None if it cannot hold them."""
+    types, kind = package.types, array.type
+    try:
+        if types.is_timestamp(kind):
+            times = array.cast(package.timestamp("ns", kind.tz))
+            return np.array(times.to_numpy(zero_copy_only=False)).view(np.int64)
+        if types.is_integer(kind) and array.null_count:
+            array = array.cast(package.float64())
+    except package.ArrowInvalid:  # years that nanoseconds do not reach, integers that are not exact
+        return None
+    exact = types.is_integer(kind) or (types.is_boolean(kind) and not array.null_count)
+    return np.array(array.to_numpy(zero_copy_only=False)) if exact or types.is_floating(kind) else None

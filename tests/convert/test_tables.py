@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import numpy as np
@@ -106,14 +107,50 @@ def test_arrow():
     np.testing.assert_array_equal(sliced["n.b"], td["n", "b"][1:])
     chunked = lite.from_arrow(pyarrow.concat_tables([table, table]))
     assert chunked["a"].shape == (6, 2)
-    nulls = lite.from_arrow(pyarrow.table({"x": [1, None]}))
-    assert isinstance(nulls.get("x"), NonTensorStack)
     with pytest.raises(ValueError, match="batch dimension"):
         lite.to_arrow(TensorDict(a=1))
     with pytest.raises(ValueError, match="complex"):
         lite.to_arrow(TensorDict({"a": np.ones(2, complex)}, [2]))
     with pytest.raises(ValueError, match="column"):
         lite.to_arrow(TensorDict({"a.b": np.ones(2), "a": {"b": np.ones(2)}}, [2]))
+
+
+def test_columns_that_others_write() -> None:
+    """As pandas, Hugging Face and LeRobot write numbers: nulls for NaN, and lists that could differ."""
+    pyarrow = pytest.importorskip("pyarrow", reason='pip install -e ".[files]"')
+    moment = datetime.datetime(1970, 1, 2)
+    table = pyarrow.table(
+        {
+            "float": pyarrow.array([1.5, None, float("nan"), 0], pyarrow.float32()),
+            "int": [1, None, 3, 4],
+            "large": [2**53 + 1, None, 3, 4],
+            "flag": [True, None, False, True],
+            "list": [[0, 1], [2, 3], [4, 5], [6, 7]],
+            "image": pyarrow.array(
+                [[[n, n + 1]] * 3 for n in range(4)], pyarrow.list_(pyarrow.list_(pyarrow.uint8()))
+            ),
+            "ragged": [[0], [2, 3], [4], [6]],
+            "missing": [[0, 1], None, [4, 5], [6, 7]],
+            "words": [["a", "b"], ["c", "d"], ["e", "f"], ["g", "h"]],
+            "time": pyarrow.array([moment, None, moment, moment], pyarrow.timestamp("ms", "Europe/Paris")),
+            "antiquity": pyarrow.array(
+                [datetime.datetime(1, 1, 1), None, moment, moment], pyarrow.timestamp("us")
+            ),
+        }
+    )
+    td = lite.from_arrow(table.slice(1))
+    np.testing.assert_array_equal(td["float"], np.array([np.nan, np.nan, 0], np.float32), strict=True)
+    np.testing.assert_array_equal(td["int"], np.array([np.nan, 3, 4]), strict=True)
+    np.testing.assert_array_equal(td["list"], np.arange(2, 8).reshape(3, 2), strict=True)
+    np.testing.assert_array_equal(
+        td["image"][:, 2], np.array([[1, 2], [2, 3], [3, 4]], np.uint8), strict=True
+    )
+    np.testing.assert_array_equal(td["time"], [np.iinfo(np.int64).min, 86_400 * 10**9, 86_400 * 10**9])
+    whole = lite.from_arrow(table)
+    for key in ("large", "flag", "ragged", "missing", "words", "antiquity"):
+        assert isinstance(whole.get(key), NonTensorStack), key
+        assert whole[key] == table[key].to_pylist()
+    assert lite.from_arrow(table.slice(4)).batch_size == (0,)
 
 
 def test_frames_among_other_things() -> None:

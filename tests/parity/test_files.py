@@ -1,10 +1,12 @@
 """What lite writes tensordict loads, and the reverse; random trees among it."""
 
+import datetime
 import json
 import os
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 import tensordict
 import torch
@@ -218,6 +220,26 @@ def test_h5_both_ways(folder):
     np.testing.assert_array_equal(mine["n", "b"], data["n"]["b"])
     assert mine.batch_size == (3,)
     assert lite.TensorDict.from_h5(here).batch_size == (3,)
+
+
+def test_parquet_of_others(folder):
+    moment = datetime.datetime(1970, 1, 2)
+    columns = {
+        "float": [1.5, None, 2.5],
+        "int": [1, None, 3],
+        "flag": [True, None, False],
+        "list": [[0, 1], [2, 3], [4, 5]],
+        "nested": [[[0], [1]]] * 3,
+        "time": [moment, None, moment],
+    }
+    path = f"{folder}.parquet"
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    found, mine = tensordict.TensorDict.from_parquet(path), lite.TensorDict.from_parquet(path)
+    for key in columns:
+        theirs = found[key]
+        assert isinstance(theirs, torch.Tensor) == isinstance(mine[key], np.ndarray), key
+        if isinstance(theirs, torch.Tensor):
+            np.testing.assert_array_equal(mine[key], theirs.numpy(), strict=True)
 
 
 def test_a_file_with_more_than_its_array(folder):
