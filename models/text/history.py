@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from lite.models.text.nesting import flatten, nest, objects
 from lite.models.text.parsers import parse_chat
 from lite.models.text.to_html import history_html
 
-FIELDS = ("role", "content", "is_complete", "tool_calls", "tool_responses")
+FIELDS = ("role", "content", "is_complete", "tool_calls", "tool_responses", "tool_call_id", "name")
 
 
 class ContentBase(TensorClass, shadow=True):
@@ -53,6 +54,7 @@ class History(TensorClass):
         is_complete: False for a turn whose end was not written.
         tool_calls: calls found in the turn.
         tool_responses: outputs of tools found in the turn.
+        tool_call_id, name: of a tool's turn: which call it answers, and the function's name.
         batch_size: shape of the batch; the fields are then lists nested to that shape.
 
     Example:
@@ -72,18 +74,20 @@ class History(TensorClass):
     is_complete: Any = True
     tool_calls: Any = None
     tool_responses: Any = None
+    tool_call_id: Any = None
+    name: Any = None
 
     @classmethod
     def from_chats(cls, chats: Sequence[Any]) -> Self:
         """Make a History of messages: a list of dicts gives (T,), a list of such lists (B, T), and so on.
 
         Args:
-            chats: Messages with "role" and "content", and optionally "is_complete", "tool_calls" and
-                "tool_responses".
+            chats: Messages with "role" and "content", which may be None (beside "tool_calls"), and
+                optionally the other fields.
 
         Raises:
             IndexError: There is no message, or a conversation has none.
-            AttributeError: A message has another field.
+            AttributeError: A message has another field that is not None.
             TypeError: Something is neither a message nor a list of them.
 
         Example:
@@ -101,16 +105,22 @@ class History(TensorClass):
     def to_chats(self) -> Any:
         """The messages as dicts, in lists nested to the batch shape; the inverse of `from_chats`.
 
-        Fields that are None are left out.
+        Fields that are None are left out, but for the content.
         """
         shape, td = tuple(self.batch_size), self._tensordict
         if isinstance(td, LazyStackedTensorDict):
             return [row.to_chats() for row in self.unbind(0)]
-        entries = {name: td._get_entry(name) for name in FIELDS}
-        columns = {name: _objects(entry, shape) for name, entry in entries.items() if entry is not None}
+        columns = [
+            [None] * math.prod(shape) if entry is None else _objects(entry, shape)
+            for entry in map(td._get_entry, FIELDS)
+        ]
         messages = [
-            {name: value for name, value in zip(columns, row, strict=True) if value is not None}
-            for row in zip(*columns.values(), strict=True)
+            {
+                name: value
+                for name, value in zip(FIELDS, row, strict=True)
+                if value is not None or name == "content"
+            }
+            for row in zip(*columns, strict=True)
         ]
         return nest(messages, shape)
 
@@ -301,7 +311,7 @@ class History(TensorClass):
 
     @classmethod
     def default_spec(cls, shape: Any = (-1,)) -> Composite:
-        """The spec of a History: five entries of objects.
+        """The spec of a History: five entries of objects, as TorchRL's.
 
         Args:
             shape: The shape of the History; -1 where it is not known.
@@ -316,7 +326,7 @@ class History(TensorClass):
         """
         size = NonTensor(shape).shape
         fields = {
-            name: NonTensor(size, example_data=True if name == "is_complete" else None) for name in FIELDS
+            name: NonTensor(size, example_data=True if name == "is_complete" else None) for name in FIELDS[:5]
         }
         return Composite(fields, shape=size[:-1], data_cls=cls)
 
@@ -342,7 +352,7 @@ def _build(cls: type[Any], chats: list[Any]) -> Any:
         return lazy_stack([_build(cls, chat) for chat in chats])
     messages = flatten(chats, len(shape))
     for message in messages:
-        if unknown := sorted(set(message) - set(FIELDS)):
+        if unknown := sorted(key for key in set(message) - set(FIELDS) if message[key] is not None):
             raise AttributeError(f"messages have the fields {list(FIELDS)}, got {unknown}")
         if missing := [name for name in FIELDS[:2] if name not in message]:
             raise TypeError(f"a message has no {' and no '.join(missing)}: {message!r}")
@@ -355,7 +365,7 @@ def _build(cls: type[Any], chats: list[Any]) -> Any:
     given = {
         name: objects(values, shape) for name, values in columns.items() if values.count(None) < len(values)
     }
-    return cls(**given, batch_size=shape)
+    return cls(**{"content": None, **given}, batch_size=shape)
 
 
 def _objects(entry: Any, shape: tuple[int, ...]) -> list[Any]:

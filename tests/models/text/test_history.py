@@ -65,6 +65,28 @@ def test_optional_fields_per_message() -> None:
     assert History.from_chats([{"role": "user", "content": parts}])[0].content == parts
 
 
+def test_messages_of_tools_as_servers_write_them() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": {"a": 1}}}
+    asks = {"role": "assistant", "content": None, "is_complete": True, "tool_calls": [call]}
+    tells = {"role": "tool", "content": "3", "is_complete": True, "tool_call_id": "c1", "name": "add"}
+    user = {"role": "user", "content": "1 + 2?", "is_complete": True}
+    chats: list[Any] = [[asks], [user, asks, tells], [[user, asks], [asks, tells]], [[asks], [user, asks]]]
+    for chat in chats:
+        assert History.from_chats(chat).to_chats() == chat
+    history = History.from_chats([user, {**asks, "refusal": None, "audio": None}])
+    assert history.append(History.from_chats([tells])[0])[2].tool_call_id == "c1"
+    assert history.extend(History.from_chats([asks])).to_chats() == [user, asks, tells, asks]
+    assert history[1].content is None
+    assert History.default_spec().is_in(history)
+    source = (
+        "{% for m in messages %}{{ m.role ~ m.tool_call_id ~ m.name ~ (m.content is defined) }} {% endfor %}"
+    )
+    assert (
+        history.apply_chat_template(chat_template=source)
+        == "userTrue assistantFalse toolc1addTrue assistantFalse "
+    )
+
+
 def test_whether_turns_are_complete_is_said_for_each() -> None:
     assert History.from_chats(A).is_complete == [True, True]
     assert History.from_chats([A, A]).is_complete == [[True, True], [True, True]]
@@ -95,8 +117,8 @@ def test_from_chats_refuses() -> None:
     for chats in ([[]], [A, []]):
         with pytest.raises(IndexError, match="a conversation must hold at least one message"):
             History.from_chats(chats)
-    with pytest.raises(AttributeError, match="name"):
-        History.from_chats([{"role": "user", "content": "a", "name": "b"}])
+    with pytest.raises(AttributeError, match="refusal"):
+        History.from_chats([{"role": "user", "content": "a", "refusal": "b"}])
     with pytest.raises(TypeError, match="no content"):
         History.from_chats([{"role": "user"}])
     with pytest.raises(TypeError, match="lists of them; got one message"):
