@@ -17,7 +17,7 @@ from lite.cli.model import LoadedModel
 from lite.cli.output_files import other_columns
 from lite.models.batches.rows import chat_ids, is_messages, prompt_ids
 
-Messages = list[dict[str, str]]
+Messages = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Prompt:
         if args.raw:
             raise ValueError("--raw takes prompts as they are, and 'messages' are no text")
         system = [] if args.system is None else [{"role": "system", "content": args.system}]
-        return chat_ids(model.tokenizer, system + self.messages)
+        return chat_ids(model.tokenizer, system + self.messages, self.columns.get("tools"))
 
     @property
     def record(self) -> dict[str, Any]:
@@ -134,6 +134,5 @@ def prompt_of(value: Any) -> Prompt | None:
             return Prompt(value["prompt"], **named)
         told = next((value[name] for name in ("messages", "prompt") if is_messages(value.get(name))), None)
         if told is not None:
-            turns = [{"role": turn["role"], "content": turn["content"]} for turn in told]
-            return Prompt(turns[-1]["content"], turns, **named)
+            return Prompt(told[-1]["content"] or "", told, **named)
     return None

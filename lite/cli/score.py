@@ -23,7 +23,7 @@ from lite.models.batches.rows import is_messages, split_messages
 
 _ALTERNATIVES = 5  # that a page tells of each token
 _IDS = ("prompt_ids", "response_ids")
-_READ = (*_IDS, "messages", "prompt", "response")
+_READ = (*_IDS, "messages", "tools", "prompt", "response")
 _NAMED = ("id", "sample")  # how rows are told apart
 _WRITTEN = (*_IDS, "logprobs", "log_prob", "tokens", "mean_log_prob")
 

@@ -30,16 +30,16 @@ from lite.models.batches.rows import chat_ids, is_messages, prompt_ids
 from lite.models.generation.loop import Generated, generate
 from lite.models.generation.options import GenerationConfig
 
-_READ = ("prompt_ids", "messages", "prompt")
+_READ = ("prompt_ids", "messages", "tools", "prompt")
 
 
 class GenerateBatches:
     """Generates responses: a callable for `ray.data.Dataset.map_batches`, and for anything else with batches.
 
     A batch is a dict of columns, arrays or lists, which may be read-only, or a pandas frame. The prompt of a
-    row is its "prompt_ids" (a list of integers), else "messages" (a conversation), else the text "prompt",
-    whichever is not None; texts become a turn of the model's chat template. The result has `num_samples` rows
-    for each row, with the batch's columns and
+    row is its "prompt_ids" (a list of integers), else "messages" (a conversation, of which "tools" are told),
+    else the text "prompt", whichever is not None; texts become a turn of the model's chat template. The
+    result has `num_samples` rows for each row, with the batch's columns and
 
     - "sample" (number of the response, int64), "response" (text without special tokens), "finish_reason"
       ("eos", "stop" or "length"), "prompt_ids" and "response_ids" (lists of ids);
@@ -170,7 +170,7 @@ class GenerateBatches:
             if self.raw:
                 raise ValueError("raw takes prompts as they are, and messages are no text")
             before = [] if self.system is None else [{"role": "system", "content": self.system}]
-            ids = chat_ids(self.model.tokenizer, before + turns)
+            ids = chat_ids(self.model.tokenizer, before + turns, record.get("tools"))
         elif isinstance(record.get("prompt"), str):
             ids = prompt_ids(self.model.tokenizer, record["prompt"], raw=self.raw, system=self.system)
         else:

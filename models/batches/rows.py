@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -39,11 +40,23 @@ def prompt_ids(
     return chat_ids(tokenizer, messages)
 
 
-def chat_ids(tokenizer: Tokenizer, messages: list[dict[str, str]]) -> NDArray[np.int64]:
-    """Token ids of a conversation by the model's chat template, with the generation prompt."""
+def chat_ids(
+    tokenizer: Tokenizer, messages: Sequence[Mapping[str, Any]], tools: Any = None
+) -> NDArray[np.int64]:
+    """Token ids of a conversation by the model's chat template, with the generation prompt.
+
+    `tools` are those that the template tells of: a list of JSON schemas, or its JSON, as TRL has it.
+
+    Raises:
+        ValueError: `tools` are something else, or the template refuses the conversation.
+    """
+    if isinstance(tools, str):
+        tools = json.loads(tools)
+    if not isinstance(tools, list | None):
+        raise ValueError(f"tools must be a list of JSON schemas, got {tools!r}")
     template = tokenizer.chat_template
     return encode_messages(
-        messages, tokenizer=tokenizer, chat_template=template, add_generation_prompt=True
+        messages, tokenizer=tokenizer, chat_template=template, add_generation_prompt=True, tools=tools
     ).ids
 
 
@@ -77,31 +90,39 @@ def end_ids(model: Loaded, messages: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def is_messages(value: Any) -> bool:
-    """Whether a value is a conversation: a non-empty list of dicts with role and content."""
+    """Whether a value is a conversation: a non-empty list of dicts with role and content, or tool calls."""
     return (
         isinstance(value, list)
         and bool(value)
         and all(
             isinstance(turn, dict)
             and isinstance(turn.get("role"), str)
-            and isinstance(turn.get("content"), str)
+            and (isinstance(turn.get("content"), str) or _only_calls(turn))
             for turn in value
         )
     )
 
 
+def _only_calls(turn: Mapping[str, Any]) -> bool:
+    return turn.get("content") is None and bool(turn.get("tool_calls"))
+
+
 def split_messages(
-    messages: list[dict[str, str]], response: str | None = None
-) -> tuple[list[dict[str, str]], str]:
+    messages: list[dict[str, Any]], response: str | None = None
+) -> tuple[list[dict[str, Any]], str]:
     """The turns before a response, and the response: the given one, or else the assistant's last turn.
 
     Raises:
-        ValueError: there is no response, or the given one differs from the last turn.
+        ValueError: there is no response, it calls tools, or the given one differs from the last turn.
     """
     if messages[-1]["role"] != "assistant":
         if response is None:
             raise ValueError("messages must end with an assistant's turn, or have a 'response' beside them")
         return messages, response
+    if messages[-1].get("tool_calls"):
+        raise ValueError(
+            "messages end with a turn that calls tools: give it as 'response', as the model writes it"
+        )
     if response not in (None, messages[-1]["content"]):
         raise ValueError("messages end with an assistant's turn, and 'response' is another one")
     return messages[:-1], messages[-1]["content"]
@@ -115,7 +136,7 @@ def row_of(
     Args:
         model: gives the tokenizer and its templates.
         record: token ids "prompt_ids" and "response_ids"; or "messages" that end with an assistant's turn, or
-            without it and a "response"; or the texts "prompt" and "response".
+            without it and a "response", and "tools" beside them; or the texts "prompt" and "response".
         raw: encode the prompt without a chat template.
         system: a message put before the prompt, but not before token ids.
 
@@ -132,7 +153,7 @@ def row_of(
     if record.get("messages") is not None:
         before, text = split_messages(record["messages"], record.get("response"))
         before = [*first, *before]
-        prompt = chat_ids(tokenizer, before)
+        prompt = chat_ids(tokenizer, before, record.get("tools"))
     else:
         before, text = [*first, {"role": "user", "content": record["prompt"]}], record["response"]
         prompt = prompt_ids(tokenizer, record["prompt"], raw=raw, system=system)

@@ -25,7 +25,7 @@ from lite.models.batches.opening import OpenModel
 from lite.models.batches.rows import is_messages, row_of
 from lite.models.decoder.scoring import score, score_with_alternatives
 
-_READ = ("prompt_ids", "response_ids", "messages", "prompt", "response")
+_READ = ("prompt_ids", "response_ids", "messages", "tools", "prompt", "response")
 _FORMS = (
     "'prompt_ids' and 'response_ids', 'messages' with an assistant's turn last or with 'response', or "
     "'prompt' and 'response'"
@@ -37,9 +37,9 @@ class ScoreBatches:
 
     A batch is a dict of columns, arrays or lists, which may be read-only, or a pandas frame. A row has its
     response as "prompt_ids" and "response_ids" (lists of integers), else as "messages" (a conversation that
-    ends with an assistant's turn, or that the text "response" answers), else as the texts "prompt" and
-    "response". Texts are put into the model's chat template, with the end of the turn, which is scored as
-    well. Up to rounding, results do not depend on other rows. They are the batch's columns and
+    ends with an assistant's turn, or that the text "response" answers, and of which "tools" are told), else
+    as the texts "prompt" and "response". Texts are put into the model's chat template, with the end of the
+    turn, which is scored as well. Up to rounding, results do not depend on other rows. They are the batch's columns and
 
     - "logprobs", the log-prob of each token of the response under the raw model distribution; their sum
       "log_prob" and "mean_log_prob", float64; their number "tokens", int64;

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +27,25 @@ def test_score_gives_the_log_prob_of_the_response(run: Run, tmp_path: Path) -> N
     (log_probs,) = score(OnnxDecoder(MODEL), [np.array(prompt + response)])
     assert out["tokens"] == len(response)
     np.testing.assert_allclose(out["log_prob"], log_probs[len(prompt) :].sum(), rtol=1e-5)
+
+
+def test_tools_and_their_calls_are_a_part_of_the_prompt(run: Run, tmp_path: Path) -> None:
+    model, file = tmp_path / "model", tmp_path / "in.jsonl"
+    shutil.copytree(MODEL, model)
+    (model / "chat_template.jinja").write_text("{{ tools | tojson if tools }}{{ messages | tojson }}")
+    turns: list[dict[str, Any]] = [
+        {"role": "user", "content": "x"},
+        {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f"}}]},
+        {"role": "tool", "content": "3", "tool_call_id": "c"},
+    ]
+    tools = [{"function": {"name": "f"}}]
+    file.write_text(json.dumps({"tools": tools, "messages": turns, "response": "ho"}))
+    wanted = Tokenizer.from_pretrained(model).apply_chat_template(turns, tools=tools)["input_ids"]
+    assert run(["score", "--model", str(model), "--json", str(file)]).json["prompt_ids"] == wanted
+    out = run(
+        ["generate", "--model", str(model), "--file", str(file), "--json", "--max-new-tokens", "1"]
+    ).json
+    assert out["responses"][0]["prompt_ids"] == wanted
 
 
 def test_score_of_a_chat_is_that_of_its_last_turn(run: Run, tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """Prompts and responses as token ids."""
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers.models.real_models import MODELS
 
-from lite.models import Tokenizer
+from lite.models import GenerateBatches, ScoreBatches, Tokenizer
 from lite.models.batches.opening import OpenModel
 from lite.models.batches.rows import chat_ids, end_ids, is_messages, prompt_ids, row_of
 
@@ -70,8 +71,42 @@ def test_a_row_is_prompt_and_response() -> None:
         row_of(model, {"prompt": "hi", "response": ""}, raw=True)
 
 
+CALLS = [
+    {"role": "user", "content": "hi"},
+    {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": {"name": "add"}}]},
+    {"role": "tool", "content": "3", "tool_call_id": "c"},
+    {"role": "assistant", "content": "ho"},
+]
+TOOLS = [{"type": "function", "function": {"name": "add"}}]
+
+
+def test_calls_and_tools_reach_the_template() -> None:
+    model = OpenModel(MODELS / "optimum-llama", threads=1)
+    model.tokenizer.chat_templates["default"] = (
+        "{{ tools | tojson if tools }}{% for m in messages %}"
+        "{{ m.role ~ m.content ~ m.tool_call_id ~ (m.tool_calls | tojson if m.tool_calls) }}{% endfor %}"
+    )
+    wanted = model.tokenizer.apply_chat_template(CALLS[:3], tools=TOOLS)["input_ids"]
+    for tools in (TOOLS, json.dumps(TOOLS)):
+        row, start = row_of(model, {"messages": CALLS, "tools": tools}, raw=False)
+        np.testing.assert_array_equal(row[:start], wanted)
+        write = GenerateBatches(
+            model.decoder, tokenizer=model.tokenizer, generate_kwargs={"max_new_tokens": 1}
+        )
+        found = write({"id": [0], "messages": [CALLS[:3]], "tools": [tools]})
+        np.testing.assert_array_equal(found["prompt_ids"][0], wanted)
+        judge = ScoreBatches(model.decoder, tokenizer=model.tokenizer, token_ids=True)
+        found = judge({"messages": [CALLS], "tools": [tools]})
+        np.testing.assert_array_equal(found["prompt_ids"][0], wanted)
+    with pytest.raises(ValueError, match="tools must be a list of JSON schemas, got 3"):
+        row_of(model, {"messages": CALLS, "tools": 3}, raw=False)
+    with pytest.raises(ValueError, match="messages end with a turn that calls tools"):
+        row_of(model, {"messages": CALLS[:2]}, raw=False)
+
+
 def test_what_is_no_conversation() -> None:
     cases: list[Any] = [[], "text", None, [{"role": "user"}], [{"role": 1, "content": ""}], ["a"]]
+    cases.append([{"role": "assistant", "content": None, "tool_calls": []}])
     for value in cases:
-        assert is_messages([{"role": "user", "content": ""}]), value
+        assert is_messages([{"role": "user", "content": ""}, *CALLS]), value
         assert not is_messages(value), value
