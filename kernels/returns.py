@@ -128,7 +128,7 @@ def td0_return(
     kind = rewards.dtype
     if gpu is None and is_factor(gamma) and kind == values.dtype and kind.char in "fd" and kind.isnative:
         # Three passes of NumPy read and write less than a recursion does; np.where takes as long as all.
-        out = np.zeros(rewards.shape, kind)
+        out = np.empty(rewards.shape, kind) if gamma else np.zeros(rewards.shape, kind)
         with np.errstate(over="ignore", invalid="ignore"):
             if gamma:
                 np.multiply(values, gamma, out=out)
