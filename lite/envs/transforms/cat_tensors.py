@@ -90,11 +90,16 @@ class CatTensors(Transform):
         """Join the entries, in place."""
         state = self.__dict__
         keys, target = state.get("_in_keys") or self.in_keys, state["_out_keys"][0]
-        values: list[Any] = [tensordict.get(key, None) for key in keys]
-        if state["unsqueeze_if_oor"]:
-            values = [value if value is None else self._unsqueezed(value) for value in values]
+        dim: int = state["dim"]
+        values: list[Any] = []
+        place = (dim if dim > 0 else -dim - 1) if state["unsqueeze_if_oor"] else -1
+        for key in keys:
+            value = tensordict.get(key, None)
+            if place >= 0 and value is not None and value.ndim <= place:
+                value = np.expand_dims(value, -1 if dim > 0 else 0)
+            values.append(value)
         try:
-            tensordict.set(target, np.concatenate(values, state["dim"]))
+            tensordict.set(target, np.concatenate(values, dim))
         except (TypeError, ValueError):
             missing = [key for place, key in enumerate(keys) if values[place] is None]
             if keys and not missing:
@@ -108,12 +113,6 @@ class CatTensors(Transform):
         return tensordict
 
     _call = forward
-
-    def _unsqueezed(self, value: Any) -> Any:
-        place = self.dim if self.dim > 0 else -self.dim - 1
-        if place < value.ndim:
-            return value
-        return np.expand_dims(value, -1 if self.dim > 0 else 0)
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
         observation_spec = observation_spec.clone()
