@@ -234,9 +234,11 @@ def _move(source: str, target: str) -> None:
             with suppress(FileNotFoundError):
                 os.unlink(f"{target}/{name}")
         _drop_parts(f"{source}/{meta.NAME}", target)
-        for name in _leaves(f"{target}/{meta.NAME}") - _leaves(f"{source}/{meta.NAME}"):
-            with suppress(OSError):
-                os.unlink(f"{target}/{name}")
+        old, new = _content(f"{target}/{meta.NAME}"), _content(f"{source}/{meta.NAME}")
+        if old != new:  # a tree is mostly written over by one like it; parsing both takes a tenth
+            for name in _leaves(old) - _leaves(new):
+                with suppress(OSError):
+                    os.unlink(f"{target}/{name}")
     for name in order:
         with suppress(FileNotFoundError):
             os.replace(f"{source}/{name}", f"{target}/{name}")
@@ -244,11 +246,19 @@ def _move(source: str, target: str) -> None:
         os.rmdir(source)
 
 
-def _leaves(path: str) -> set[str]:
+def _content(path: str) -> bytes:
+    """What a `meta.json` holds; nothing if it cannot be read."""
+    try:
+        return read_file(path, meta.MAX_BYTES)
+    except (OSError, ValueError):
+        return b""
+
+
+def _leaves(content: bytes) -> set[str]:
     """The names of the files of arrays that a `meta.json` lists."""
     try:
-        entries, _ = meta.split(meta.loads(read_file(path, meta.MAX_BYTES), path), path)
-    except (OSError, ValueError):
+        entries, _ = meta.split(meta.loads(content, meta.NAME), meta.NAME)
+    except ValueError:
         return set()
     return {file_name(key, ".memmap", True) for key, member in entries.items() if "dtype" in member}
 
