@@ -65,12 +65,19 @@ def test_only_outputs_are_kept_without_derivatives() -> None:
     assert len(loop.outputs) == 2  # the last state, and the outputs
 
 
-@pytest.mark.grid
-def test_jacobians_go_step_by_step() -> None:
-    layer = nn.LSTM(2, 2, proj_size=1, rng=0).to(np.float64)
-    x = np.random.default_rng(0).normal(size=(2, 1, 2))
-    jacobian = lite.jacrev(lambda x: layer(x)[0])
-    np.testing.assert_allclose(lite.jit(jacobian, threads=1)(x), jacobian(x), rtol=1e-9, atol=1e-12)
+@pytest.mark.parametrize("layer", [nn.LSTM(2, 2, proj_size=1, rng=0), nn.GRU(2, 2, rng=0)], ids=repr)
+def test_derivatives_of_an_outer_map_go_step_by_step(layer: Any) -> None:
+    layer = layer.to(np.float64)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(6, 1, 2))  # fewer steps are no loop
+
+    def run(shares: Any, x: Any) -> Any:
+        back = lite.vjp(lambda x: layer(x)[0], x)[1]
+        return lite.vmap(lambda share: back(share)[0])(shares)
+
+    shares = rng.normal(size=(3, *layer(x)[0].shape))
+    got = lite.jit(run, dynamic_axes={}, threads=1)(shares, x)
+    np.testing.assert_allclose(got, run(shares, x), rtol=1e-9, atol=1e-12)
 
 
 def test_a_step_of_a_sequence_in_a_file(tmp_path: Path) -> None:
