@@ -25,6 +25,10 @@ def test_assert_close() -> None:
     assert lite.assert_close(td, td.exclude(("n", "b")), intersection=True)
     with pytest.raises(AssertionError, match=r"'s'"):
         lite.assert_close(td, td.clone().set("s", "other"))
+    stacks = [lite.lazy_stack([tree(), part]) for part in (tree(), near)]
+    assert lite.assert_close(stacks[0], stacks[0].clone())
+    with pytest.raises(AssertionError, match=r"key \('a',\) does not match"):
+        lite.assert_close(*stacks)
     nan = TensorDict(a=np.nan)
     assert lite.assert_close(nan, nan)
     with pytest.raises(AssertionError):

@@ -3,7 +3,7 @@ import pytest
 
 from lite import TensorDict
 from lite.data import Bounded, Composite, Unbounded
-from lite.envs import CatTensors
+from lite.envs import CatTensors, EnvBase, TransformedEnv
 
 
 def test_order_and_dims():
@@ -21,6 +21,30 @@ def test_specs():
     assert CatTensors(["a", "b"], "x").transform_observation_spec(spec) == Composite(x=Unbounded((5,)))
     with pytest.raises(ValueError, match=r"there are no specs of \['c'\]"):
         CatTensors(["a", "c"]).transform_observation_spec(spec)
+
+
+def test_entries_of_the_environment():
+    class Two(EnvBase):
+        def __init__(self):
+            super().__init__()
+            self.observation_spec = Composite(b=Unbounded((2,)), a=Unbounded((1,)), image=Unbounded((2, 2)))
+            self.action_spec = self.reward_spec = Unbounded((1,))
+
+        def _reset(self, tensordict, **kwargs):
+            return TensorDict(b=np.array([2.0, 3.0]), a=np.ones(1), image=np.zeros((2, 2)))
+
+        def _step(self, tensordict):
+            return self._reset(None).update({"reward": np.zeros(1), "done": np.zeros(1, bool)})
+
+        def _set_seed(self, seed):
+            pass
+
+    cat = CatTensors(out_key="x")
+    assert cat.in_keys == []
+    td = TransformedEnv(Two(), cat).rollout(1)
+    np.testing.assert_array_equal(td["x"], [[1, 2, 3]])
+    assert sorted(td["next"].keys()) == ["done", "image", "reward", "terminated", "x"]
+    assert repr(cat) == "CatTensors(in_keys=['a', 'b'], out_key=x)"
 
 
 def test_arguments():

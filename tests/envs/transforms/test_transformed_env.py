@@ -99,8 +99,16 @@ def test_what_is_asked_of_the_environment():
     env.set_seed(3)
     assert env.base_env.seed == 3
     one, two = env.rand_action(), TransformedEnv(Steps()).rand_action()
+    TransformedEnv(env, RewardSum(["reward"], ["sum"]))._set_seed(3)
     env.set_seed(3)
     np.testing.assert_array_equal(env.rand_action()["action"], one["action"])
+    assert "truncated" not in env.done_keys
+    assert env.add_truncated_keys() is env
+    assert "truncated" in env.done_keys
+    for mode in (False, True):
+        assert env.train(mode) is env
+        env.set_missing_tolerance(mode)
+        assert (env.transform.training, env.transform.missing_tolerance) == (mode, mode)
     assert not np.array_equal(one["action"], two["action"])
     env.close()
     assert env.base_env.is_closed

@@ -16,7 +16,7 @@ from helpers.models.real_models import MODELS
 
 from lite.models import OnnxDecoder, OnnxModule
 from lite.models.decoder import binding
-from lite.models.graph import call
+from lite.models.graph import call, session
 from lite.models.graph.cuda_stream import CudaStream
 from lite.models.graph.session import (
     PointerBinding,
@@ -192,10 +192,17 @@ def test_a_forked_process_closes_no_session_of_its_parent() -> None:
     forgotten.append(forgotten)
     time.sleep(0.2)  # the session's threads go to sleep only some milliseconds after a run
     gc.disable()
+
+    def collected() -> None:
+        assert session._environment_lock.acquire(timeout=5)  # which a thread of the parent may hold
+        assert session._shared_lock.acquire(timeout=5)
+        gc.collect()
+
     try:
         del decoder, forgotten
-        child = multiprocessing.get_context("fork").Process(target=gc.collect, daemon=True)
-        child.start()
+        with session._environment_lock, session._shared_lock:
+            child = multiprocessing.get_context("fork").Process(target=collected, daemon=True)
+            child.start()
     finally:
         gc.enable()
     child.join(20)

@@ -20,6 +20,11 @@ CASES = [
         )
         for op, n, ways, more in (
             ("RNN", 1, 1, {}),
+            ("RNN", 1, 1, {"activations": ["Relu"]}),
+            ("RNN", 1, 2, {"clip": 0.5}),
+            ("GRU", 3, 1, {"clip": 0.5}),
+            ("GRU", 3, 1, {"clip": 0.5, "linear_before_reset": 1}),
+            ("LSTM", 4, 1, {"input_forget": 1}),
             ("GRU", 3, 2, {}),
             ("GRU", 3, 1, {"linear_before_reset": 1}),
         )
