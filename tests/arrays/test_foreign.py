@@ -7,22 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import each_case
+from helpers.exporter import Exporter
 
 from lite import TensorDict, from_dlpack
 from lite._arrays.foreign import is_foreign, is_tensor
-
-
-class Exporter:
-    """An array of another library: its memory by DLPack, and nothing else."""
-
-    def __init__(self, array: Any) -> None:
-        self.array = array
-
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        return self.array.__dlpack__(**kwargs)
-
-    def __dlpack_device__(self) -> Any:
-        return self.array.__dlpack_device__()
 
 
 class Extended(Exporter):

@@ -78,20 +78,6 @@ def test_score_ends_a_response_as_the_template_does(run: Run, tmp_path: Path) ->
         np.testing.assert_allclose(line["log_prob"], log_probs[len(prompt) :].sum(), rtol=1e-5)
 
 
-def test_score_names_the_bad_line(run: Run, tmp_path: Path) -> None:
-    cases = [
-        ("{", "line 1: not JSON"),
-        ('{"prompt": 3}', "line 1: expected an object"),
-        ("[1]", "line 1: expected"),
-    ]
-    for line, message in cases:
-        file = tmp_path / "in.jsonl"
-        file.write_text(line + "\n")
-        assert f"{file}, {message}" in run([*SCORE, str(file)], 1).err, line
-        file.write_bytes(b"\xff\xfe")
-        assert f"{file} is not text in UTF-8" in run([*SCORE, str(file)], 1).err, line
-
-
 def test_score_fails_where_a_damaged_model_gives_no_numbers(run: Run, tmp_path: Path) -> None:
     model, file, output = tmp_path / "model", tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     shutil.copytree(MODELS / "genai-llama-fp32", model)
@@ -141,20 +127,25 @@ def test_score_resumes_its_own_output_only(run: Run, tmp_path: Path) -> None:
 
 
 def test_score_says_which_line_is_wrong(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "in.jsonl"
     cases = [
         ('{"prompt": "", "response": "b"}', "line 1: the prompt has no token"),
         ('{"prompt": "a", "response": ""}', "line 1: the response has no token"),
         ("[" * 100_000, "line 1: not JSON"),
+        ("{", f"{file}, line 1: not JSON"),
+        ("[1]", f"{file}, line 1: expected"),
+        ('{"prompt": 3}', f"{file}, line 1: expected an object"),
         ('{"prompt": "\\ud800", "response": "b"}', "text must be valid Unicode"),
         ('{"prompt": 1, "response": "b"}', "line 1: expected an object"),
         ('{"messages": []}', "line 1: expected an object"),
     ]
     for line, message in cases:
-        file = tmp_path / "in.jsonl"
         file.write_text(line + "\n")
         err = run([*SCORE, "--raw", str(file)], 1).err
         assert message in err, line
         assert len(err.splitlines()) == 1, line
+    file.write_bytes(b"\xff\xfe")
+    assert f"{file} is not text in UTF-8" in run([*SCORE, str(file)], 1).err
 
 
 def test_score_takes_what_it_needs_from_a_line(run: Run, tmp_path: Path) -> None:

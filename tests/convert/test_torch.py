@@ -4,52 +4,39 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
 
 import numpy as np
 import pytest
+from helpers.exporter import Exporter
 
 import lite
 from lite import TensorDict
 
 
-class Foreign:
-    """An array of another library: nothing but DLPack."""
-
-    def __init__(self, array: np.ndarray) -> None:
-        self.array = array
-
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        return self.array.__dlpack__(**kwargs)
-
-    def __dlpack_device__(self) -> Any:
-        return self.array.__dlpack_device__()
-
-
 def test_arrays_that_speak_dlpack_are_leaves_over_the_same_memory() -> None:
     x = np.arange(6.0).reshape(3, 2)
-    td = TensorDict({"x": Foreign(x)}, batch_size=[3])
+    td = TensorDict({"x": Exporter(x)}, batch_size=[3])
     assert np.shares_memory(td["x"], x)
-    if np.from_dlpack(Foreign(x)).flags.writeable:  # NumPy 2.2.0 gives views that are not
+    if np.from_dlpack(Exporter(x)).flags.writeable:  # NumPy 2.2.0 gives views that are not
         td["x"][0, 0] = 9
         assert x[0, 0] == 9
-        td.set("y", Foreign(x)).set_("y", np.zeros((3, 2)))
+        td.set("y", Exporter(x)).set_("y", np.zeros((3, 2)))
         assert not x.any()
     with pytest.raises(RuntimeError, match="batch dimension mismatch"):
-        td["z"] = Foreign(np.zeros(2))
+        td["z"] = Exporter(np.zeros(2))
 
 
 def test_read_only_memory_stays_read_only() -> None:
     x = np.arange(3)
     x.flags.writeable = False
-    out = lite.from_dlpack(Foreign(x))
+    out = lite.from_dlpack(Exporter(x))
     assert np.shares_memory(out, x)
     assert not out.flags.writeable
 
 
 def test_from_torch_takes_mappings_without_torch() -> None:
     x = np.zeros((3, 2))
-    td = TensorDict.from_torch({"x": x, "n": {"f": Foreign(x)}, "s": "text"}, batch_size=[3])
+    td = TensorDict.from_torch({"x": x, "n": {"f": Exporter(x)}, "s": "text"}, batch_size=[3])
     assert td["x"] is x
     assert np.shares_memory(td["n", "f"], x)
     assert td["s"] == "text"

@@ -103,30 +103,6 @@ def reads_or_refuses(root: Path, read: Callable[[], Any]) -> None:
     assert content() == before
 
 
-@pytest.mark.depth
-@hostile
-@given(data=st.data())
-def test_changed_descriptions_of_a_folder(data, tmp_path_factory):
-    root = tmp_path_factory.mktemp("hostile")
-    sample().memmap(root / "td")
-    for path in data.draw(
-        st.lists(st.sampled_from(sorted((root / "td").rglob("*.json"))), min_size=1, max_size=3)
-    ):
-        path.write_bytes(changed_text(path.read_bytes(), data))
-    reads_or_refuses(root, lambda: TensorDict.load_memmap(root / "td"))
-
-
-@pytest.mark.depth
-@hostile
-@given(data=st.data())
-def test_changed_descriptions_of_an_archive(data, tmp_path_factory):
-    root = tmp_path_factory.mktemp("hostile")
-    path = root / "td.tdz"
-    sample().save(path, compression=data.draw(st.sampled_from([None, "deflate", "lzma"])))
-    rezipped(path, lambda name, text: changed_text(text, data) if name.endswith("json") else text[1:], data)
-    reads_or_refuses(root, lambda: TensorDict.load_memmap(path))
-
-
 NAMES = ["../x", "/abs", "n/../../y", "a.memmap", "meta.json", "%commit/meta.json", "x" * 300, "\\..\\z", "n"]
 
 
@@ -167,25 +143,36 @@ def rezipped(
     path.write_bytes(out.getvalue())
 
 
-@pytest.mark.depth
-@hostile
-@given(data=st.data())
-def test_changed_descriptions_of_consolidated_files(data, tmp_path_factory):
-    root = tmp_path_factory.mktemp("hostile")
+SHAPES = [b"9999999999,", b"-1,", b"2**62,", b"", b"3, 2000000", b"()", b"3, (", b"'x',"]
+
+
+def folder(root: Path, data: st.DataObject) -> Callable[[], Any]:
+    sample().memmap(root / "td")
+    for path in data.draw(
+        st.lists(st.sampled_from(sorted((root / "td").rglob("*.json"))), min_size=1, max_size=3)
+    ):
+        path.write_bytes(changed_text(path.read_bytes(), data))
+    return lambda: TensorDict.load_memmap(root / "td")
+
+
+def archive(root: Path, data: st.DataObject) -> Callable[[], Any]:
+    path = root / "td.tdz"
+    sample().save(path, compression=data.draw(st.sampled_from([None, "deflate", "lzma"])))
+    rezipped(path, lambda name, text: changed_text(text, data) if name.endswith("json") else text[1:], data)
+    return lambda: TensorDict.load_memmap(path)
+
+
+def consolidated(root: Path, data: st.DataObject) -> Callable[[], Any]:
     sample().consolidate(root / "td")
     content = (root / "td").read_bytes()
     (length,) = struct.unpack("<q", content[-8:])
     text = changed_text(content[-8 - length : -8], data)
     (root / "td").write_bytes(content[: -8 - length] + text + struct.pack("<q", len(text)))
-    reads_or_refuses(root, lambda: lite.from_consolidated(root / "td"))
+    return lambda: lite.from_consolidated(root / "td")
 
 
-@pytest.mark.depth
-@hostile
-@given(data=st.data())
-def test_changed_descriptions_of_safetensors(data, tmp_path_factory):
+def safetensors(root: Path, data: st.DataObject) -> Callable[[], Any]:
     pytest.importorskip("safetensors")
-    root = tmp_path_factory.mktemp("hostile")
     path = root / "td.safetensors"
     sample().save(path)
     content = path.read_bytes()
@@ -197,17 +184,10 @@ def test_changed_descriptions_of_safetensors(data, tmp_path_factory):
         header = changed(header, data)
     text = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + length :])
-    reads_or_refuses(root, lambda: TensorDict.load(path))
+    return lambda: TensorDict.load(path)
 
 
-SHAPES = [b"9999999999,", b"-1,", b"2**62,", b"", b"3, 2000000", b"()", b"3, (", b"'x',"]
-
-
-@pytest.mark.depth
-@hostile
-@given(data=st.data())
-def test_changed_arrays_in_npz(data, tmp_path_factory):
-    root = tmp_path_factory.mktemp("hostile")
+def npz(root: Path, data: st.DataObject) -> Callable[[], Any]:
     path = root / "td.npz"
     sample().save(path)
 
@@ -221,7 +201,20 @@ def test_changed_arrays_in_npz(data, tmp_path_factory):
         return head + b"'shape': (" + data.draw(st.sampled_from(SHAPES)) + rest[rest.index(b")") :]
 
     rezipped(path, change, data)
-    reads_or_refuses(root, lambda: TensorDict.load(path))
+    return lambda: TensorDict.load(path)
+
+
+# Each writes the sample, changes what describes it, and gives what reads it.
+CHANGES = [folder, archive, consolidated, safetensors, npz]
+
+
+@pytest.mark.depth
+@pytest.mark.parametrize("change", CHANGES)
+@hostile
+@given(data=st.data())
+def test_changed_descriptions(change, data, tmp_path_factory):
+    root = tmp_path_factory.mktemp("hostile")
+    reads_or_refuses(root, change(root, data))
 
 
 def test_a_description_that_needs_much_memory(tmp_path):

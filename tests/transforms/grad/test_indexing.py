@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import Case, assert_gradients, check_gradients, check_jit
-from helpers.vmap_cases import f, for_each, i
+from helpers.central_differences import Case, assert_gradients
+from helpers.rule_tests import of_derivatives
+from helpers.vmap_cases import f, i
 
 import lite
 
@@ -63,13 +64,7 @@ def filled(x: Any, value: Any) -> Any:
     return x
 
 
-def test_derivatives() -> None:
-    for_each(check_gradients, CASES)
-
-
-@pytest.mark.grid
-def test_graphs_of_derivatives() -> None:
-    for_each(check_jit, CASES)
+test_derivatives, test_graphs_of_derivatives = of_derivatives(CASES)
 
 
 def test_of_two_writes_to_one_place_the_last_counts() -> None:

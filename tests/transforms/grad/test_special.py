@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import Case, check_gradients, check_jit
-from helpers.vmap_cases import f, for_each
+from helpers.central_differences import Case
+from helpers.rule_tests import of_derivatives
+from helpers.vmap_cases import f
 
 import lite
 from lite._arrays import formulas, special
@@ -31,14 +32,7 @@ CASES: list[Case] = [
     ("gamma_below", lambda x: special.gamma_below(np.array([0.5, 2.0, 9.0]), positive(x)), (f(2, 3),)),
 ]
 
-
-def test_derivatives() -> None:
-    for_each(check_gradients, CASES)
-
-
-@pytest.mark.grid
-def test_graphs_of_derivatives() -> None:
-    for_each(check_jit, CASES)
+test_derivatives, test_graphs_of_derivatives = of_derivatives(CASES)
 
 
 def test_every_function_of_the_table_is_tested() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import Case, assert_gradients, check_gradients, check_jit
-from helpers.vmap_cases import add_in_place, b, f, for_each
+from helpers.central_differences import Case, assert_gradients
+from helpers.rule_tests import of_derivatives
+from helpers.vmap_cases import add_in_place, b, f
 
 import lite
 
@@ -59,13 +60,7 @@ def added(x: Any, places: Any, y: Any) -> Any:
     return out
 
 
-def test_derivatives() -> None:
-    for_each(check_gradients, CASES)
-
-
-@pytest.mark.grid
-def test_graphs_of_derivatives() -> None:
-    for_each(check_jit, CASES)
+test_derivatives, test_graphs_of_derivatives = of_derivatives(CASES)
 
 
 def test_edges_of_two_numbers() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.central_differences import Case, assert_gradients, check_gradients, check_jit
-from helpers.vmap_cases import f, for_each
+from helpers.central_differences import Case, assert_gradients
+from helpers.rule_tests import of_derivatives
+from helpers.vmap_cases import f
 
 import lite
 
@@ -92,14 +93,7 @@ CASES: list[Case] = [
     )
 ]
 
-
-def test_derivatives() -> None:
-    for_each(check_gradients, CASES)
-
-
-@pytest.mark.grid
-def test_graphs_of_derivatives() -> None:
-    for_each(check_jit, CASES)
+test_derivatives, test_graphs_of_derivatives = of_derivatives(CASES)
 
 
 def test_memory_in_another_order() -> None:

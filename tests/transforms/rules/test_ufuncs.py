@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
-from helpers.central_differences import Case, check_gradients, check_jit
+from helpers.central_differences import Case
 from helpers.graphs import check as check_graph
 from helpers.graphs import numbers
-from helpers.vmap_cases import f, for_each
+from helpers.rule_tests import of_derivatives
+from helpers.vmap_cases import f
 
 import lite
 from lite._transforms.rules.ufuncs import UFUNCS
@@ -46,14 +46,7 @@ CASES: list[Case] = [
     *((ufunc.__name__, binary(ufunc), (f(2, 3), f(3))) for ufunc in DIFFERENTIABLE if ufunc.nin == 2),
 ]
 
-
-def test_derivatives() -> None:
-    for_each(check_gradients, CASES)
-
-
-@pytest.mark.grid
-def test_graphs_of_derivatives() -> None:
-    for_each(check_jit, CASES)
+test_derivatives, test_graphs_of_derivatives = of_derivatives(CASES)
 
 
 OPERATORS = [ufunc for ufunc, row in UFUNCS.items() if row.onnx]
