@@ -35,7 +35,6 @@ def _torch_and_back(td: Any, path: Path) -> Any:
 
 
 def _pandas_and_back(td: Any, path: Path) -> Any:
-    pytest.importorskip("pandas")
     return TensorDict.from_pandas(td.to_pandas())
 
 

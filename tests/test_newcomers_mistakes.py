@@ -261,8 +261,6 @@ PROMPTS: list[tuple[str, Any, type[Exception], list[str]]] = [
 
 
 def test_what_a_language_model_is_given() -> None:
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-    pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
     from lite.models import OnnxWrapper, embedded_model_path
 
     policies = {

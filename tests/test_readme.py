@@ -154,8 +154,6 @@ def test_sections_that_links_name_exist(document: str) -> None:
 @pytest.mark.processes
 def test_blocks_on_ray() -> None:
     ray_jobs.need_ray()
-    pytest.importorskip("gymnasium", reason="needs the gym extra: pip install -e '.[gym]'")
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     models, data = (python_of(f"lite/guides/{part}/many-machines.md") for part in ("models", "data"))
     (rows,) = (block for block in models if "ray.data" in block.source)
     (batches,) = (block for block in data if "RayCollector" in block.source)

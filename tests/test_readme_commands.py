@@ -156,8 +156,6 @@ def test_options_are_those_of_the_program() -> None:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The models and files that commands name, as the READMEs say they are."""
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-    pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
     from lite.models import embedded_model_path
 
     made = tmp_path_factory.mktemp("commands")

@@ -118,7 +118,6 @@ def test_dead_links_are_told(sources: Sources, tmp_path: Path) -> None:
 
 
 def test_pictures_are_drawn_within_their_frame(sources: Sources) -> None:
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     pictures = importlib.import_module("pictures")
     for picture in pictures.PICTURES:
         root = ET.fromstring(picture.draw())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from helpers.cases import each_case
@@ -31,7 +32,6 @@ def test_one_error_says_what_to_install(use: Any, monkeypatch: pytest.MonkeyPatc
 
 
 def test_extension_dtypes() -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     narrow = np.dtype(ml_dtypes.bfloat16)
     assert dtypes.as_dtype("bfloat16") == dtypes.extension_dtype("bfloat16") == narrow
     assert dtypes.as_dtype("float32") == np.float32

@@ -18,7 +18,6 @@ from helpers.models.real_models import MODELS
 from lite.cli import main
 from lite.models import GenerationConfig, OnnxDecoder, PrefixCache, Tokenizer, embedded_model_path, generate
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 MODEL = MODELS / "optimum-llama"
 
 

@@ -11,8 +11,6 @@ from helpers.commands import Run
 
 from lite.models.graph.runtime import _warn_once
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-
 
 def test_demo_computes_returns_from_rewards(run: Run) -> None:
     out = run(["demo", "--json", "--prompts", "7", "--samples", "2", "--gamma", "0.9"]).json

@@ -6,7 +6,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
-import pytest
 from helpers.commands import Run
 
 from lite.cli.demo_page import Sample, demo_page
@@ -42,7 +41,6 @@ def test_any_number_of_tokens_and_any_reward() -> None:
 
 
 def test_the_command_draws_what_it_prints(tmp_path: Path, run: Run) -> None:
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     page = tmp_path / "demo.html"
     out, err = run(["demo", "--prompts", "2", "--samples", "3", "--plot", str(page)])
     assert str(page) in err

@@ -12,7 +12,6 @@ from helpers.models.real_models import MODELS
 from lite.cli import main
 from lite.models import GenerationConfig, OnnxDecoder, Tokenizer, generate
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 MODEL = MODELS / "optimum-llama"
 GENERATE = ["generate", "--model", str(MODEL)]
 
@@ -115,7 +114,6 @@ def test_beams_have_a_score_and_no_stream(run: Run) -> None:
 
 
 def test_a_grammar_is_obeyed(run: Run) -> None:
-    pytest.importorskip("llguidance", reason="needs the grammar extra")
     command = [*GENERATE, "hello", "--json"]
     assert run([*command, "--grammar", '{"regex": "yes|no"}']).json["responses"][0]["response"] in (
         "yes",

@@ -17,7 +17,6 @@ from lite.kernels.backends.choice import backend
 from lite.models import OnnxDecoder
 from lite.models.graph.session import default_threads
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 MODEL = MODELS / "optimum-llama"
 
 

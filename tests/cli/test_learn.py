@@ -15,9 +15,6 @@ from lite.cli import main
 from lite.cli.learn import _line
 from lite.data.replay.ring_file import WriterLock
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
-
 
 def steps(output: Path) -> list[dict[str, Any]]:
     """What was told of each step, but for times."""

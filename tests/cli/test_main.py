@@ -23,7 +23,6 @@ from lite.cli import main
 from lite.kernels.backends.compiler import listeners
 from lite.models import embedded_model_path
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 MODEL = MODELS / "optimum-llama"
 
 

@@ -12,7 +12,6 @@ from helpers.models.real_models import MODELS, folder_of_two
 from lite.cli import main
 from lite.models import OnnxDecoder, full_logits, read_log_probs
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 A, SAME = str(MODELS / "optimum-llama"), str(MODELS / "genai-llama-fp32")
 
 

@@ -9,8 +9,6 @@ from helpers.models.real_models import MODELS, folder_of_two
 from lite.cli.model import load
 from lite.models import Padding, embedded_model_path
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-
 
 def arguments(model: Path | None, variant: str | None = None, adapter: str | None = None) -> Namespace:
     name = None if model is None else str(model)

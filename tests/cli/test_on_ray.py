@@ -15,7 +15,6 @@ from helpers.models.real_models import MODELS
 
 from lite.cli import main
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 MODEL = str(MODELS / "optimum-llama")
 
 

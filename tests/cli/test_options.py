@@ -11,8 +11,6 @@ from lite.cli.model import LoadedModel, load
 from lite.cli.options import add_options, config_of
 from lite.models import GenerationConfig
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-
 
 @pytest.fixture(scope="module")
 def model() -> LoadedModel:

@@ -101,7 +101,6 @@ def test_no_prompt_and_no_text(tmp_path: Path) -> None:
 
 
 def test_ids_of_conversations_and_texts() -> None:
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     model = load(build_parser().parse_args(["info", "--model", str(MODELS / "optimum-llama")]))
     args = Namespace(raw=False, system="Be brief.")
     system = [{"role": "system", "content": "Be brief."}]

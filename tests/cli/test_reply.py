@@ -11,8 +11,6 @@ from lite.cli.model import LoadedModel, load
 from lite.cli.reply import reply
 from lite.models import GenerationConfig, generate
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-
 
 @pytest.fixture(scope="module")
 def model() -> LoadedModel:

@@ -13,7 +13,6 @@ from helpers.models.real_models import MODELS
 from lite.cli import main
 from lite.models import OnnxDecoder, Tokenizer, score
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 MODEL = MODELS / "optimum-llama"
 SCORE = ["score", "--model", str(MODEL)]
 

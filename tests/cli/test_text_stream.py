@@ -1,12 +1,9 @@
 """Tokens by themselves have a text, or their id."""
 
-import pytest
 from helpers.models.real_models import MODELS
 
 from lite.cli.text_stream import token_namer
 from lite.models import Tokenizer
-
-pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
 
 
 def test_tokens_by_themselves_have_a_text_or_their_id() -> None:

@@ -6,13 +6,13 @@ import datetime
 from typing import Any
 
 import numpy as np
+import pandas
+import pyarrow
 import pytest
 from helpers.cases import each_case
 
 import lite
 from lite import NonTensorStack, TensorDict, from_pandas
-
-pandas = pytest.importorskip("pandas", reason='pip install -e ".[files]"')
 
 
 def tree() -> TensorDict:
@@ -57,7 +57,6 @@ def test_columns_of_other_kinds() -> None:
 
 
 def test_parquet_keeps_shapes(tmp_path: Any) -> None:
-    pytest.importorskip("pyarrow", reason='pip install -e ".[files]"')
     td = tree().set("wide", np.arange(12).reshape(3, 2, 2))
     td.to_parquet(tmp_path / "td", separator=".")
     back = TensorDict.from_parquet(tmp_path / "td", separator=".")
@@ -83,7 +82,6 @@ def test_what_no_table_holds(tmp_path: Any) -> None:
 
 
 def test_arrow():
-    pyarrow = pytest.importorskip("pyarrow")
     td = TensorDict(
         {
             "a": np.arange(6).reshape(3, 2),
@@ -177,7 +175,6 @@ def test_batch_sizes_of_frames(make: Any) -> None:
 
 
 def test_batch_sizes_of_parquet(tmp_path: Any) -> None:
-    pytest.importorskip("pyarrow", reason='pip install -e ".[files]"')
     path = tmp_path / "x.parquet"
     TensorDict({"a": np.zeros((3, 2))}, [3]).to_parquet(path)
     assert TensorDict.from_parquet(path, auto_batch_size=True).batch_size == (3, 2)

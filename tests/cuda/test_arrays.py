@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes as narrow
 import numpy as np
 import pytest
 from helpers.kernels_under_test import SIMULATED, Foreign
@@ -29,7 +30,6 @@ def doubled(memory: Any, first: Any, stride: Any, out: Any) -> None:
 
 
 def types_(*names: str) -> list[np.dtype]:
-    narrow = pytest.importorskip("ml_dtypes")
     return [np.dtype(getattr(narrow, name) if name == "bfloat16" else name) for name in names]
 
 

@@ -1,11 +1,9 @@
 """The arrays of a `GymWrapper`."""
 
+import gymnasium
 import numpy as np
-import pytest
 
 from lite.envs import GymEnv, GymWrapper
-
-gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
 
 
 def test_classes_are_vectors():

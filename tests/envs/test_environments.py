@@ -2,12 +2,12 @@
 
 import functools
 
+import gymnasium
 import numpy as np
 import pytest
 
 from lite.envs.environments import Environments, Fault
 
-gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
 spaces = gymnasium.spaces
 AsyncVectorEnv = gymnasium.vector.AsyncVectorEnv
 AutoresetMode = gymnasium.vector.AutoresetMode

@@ -1,5 +1,6 @@
 """gymnasium's environments as `EnvBase`; `tests/parity/test_envs.py` compares rollouts with torchrl's."""
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -7,7 +8,6 @@ from lite import TensorDict
 from lite.data import Composite, OneHot, Unbounded
 from lite.envs import EnvError, GymEnv, GymWrapper, check_env_specs, set_gym_backend
 
-gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
 SyncVectorEnv, AutoresetMode = gymnasium.vector.SyncVectorEnv, gymnasium.vector.AutoresetMode
 
 

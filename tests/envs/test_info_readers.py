@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
 from lite import TensorDict
 from lite.data import Collector, Unbounded
 from lite.envs import BaseInfoDictReader, GymEnv, GymWrapper, check_env_specs, default_info_dict_reader
-
-gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra: pip install -e '.[gym]'")
 
 
 class Telling(gymnasium.Wrapper):  # type: ignore[misc]

@@ -1,12 +1,11 @@
 """The faster loop gives what the steps one by one give."""
 
+import gymnasium
 import numpy as np
 import pytest
 
 from lite.data import Composite, Unbounded
 from lite.envs import EnvError, GymEnv, GymWrapper
-
-gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
 
 
 class Plain(GymEnv):

@@ -110,7 +110,6 @@ def test_a_module_of_tensordicts_needs_no_keys() -> None:
 
 
 def test_a_policy_under_jit_is_called_with_the_tensordict() -> None:
-    pytest.importorskip("onnxruntime")
     env = CountingEnv()
     policy = nn.TensorDictModule(lambda x: x, [next(iter(env.observation_spec.keys()))], ["action"])
     compiled = jit(policy)

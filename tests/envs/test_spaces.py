@@ -1,10 +1,10 @@
+import gymnasium
 import numpy as np
 import pytest
 
 from lite.data import Binary, Bounded, Categorical, Unbounded
 from lite.envs.spaces import Layout
 
-gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
 spaces = gymnasium.spaces
 
 MANY = spaces.Dict(

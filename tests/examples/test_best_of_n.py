@@ -3,9 +3,6 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("onnxruntime")
-pytest.importorskip("tokenizers")
-
 
 @pytest.mark.depth
 def test_the_best_of_several_is_right_more_often() -> None:

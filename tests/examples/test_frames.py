@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from helpers import without_torch
 
-pytest.importorskip("gymnasium", reason="needs the gym extra: pip install -e '.[gym]'")
-
 
 @pytest.mark.processes
 def test_learns_without_torch() -> None:

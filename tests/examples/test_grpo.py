@@ -2,9 +2,6 @@
 
 import pytest
 
-pytest.importorskip("onnxruntime")
-pytest.importorskip("tokenizers")
-
 
 @pytest.mark.depth
 def test_it_learns_what_it_was_not_trained_for() -> None:

@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 from helpers import without_torch
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-pytest.importorskip("safetensors", reason="needs the files extra: pip install -e '.[files]'")
-
 
 @pytest.mark.parametrize("way", ["as_graph", "as_weights"])
 def test_computes_what_torch_computed_and_controls(way: str) -> None:

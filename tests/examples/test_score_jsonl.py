@@ -8,13 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from examples.score_jsonl import as_messages, score_file, summary, written
 from helpers.models.real_models import MODELS
 from helpers.models.responses import FILE, write
-
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
-
-from examples.score_jsonl import as_messages, score_file, summary, written
 
 from lite.cli import main
 

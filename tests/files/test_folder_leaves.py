@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -22,7 +23,6 @@ def test_byte_orders_and_layouts(tmp_path):
 
 
 def test_extension_floats(tmp_path):
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     for dtype in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):
         td = TensorDict({"x": np.array([1.0, -2.0], dtype)})
         path = tmp_path / np.dtype(dtype).name

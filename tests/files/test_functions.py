@@ -29,7 +29,6 @@ def test_checksums_follow_what_was_written(tmp_path: Path) -> None:
 
 
 def test_h5_on_a_device(tmp_path: Path) -> None:
-    pytest.importorskip("h5py")
     TensorDict({"a": np.arange(3)}, [3]).to_h5(tmp_path / "td.h5")
     assert lite.from_h5(tmp_path / "td.h5").device is None
     assert lite.from_h5(tmp_path / "td.h5", device="cpu").device == "cpu"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import h5py
 import numpy as np
 import pytest
 from helpers.saved_samples import check
@@ -11,7 +12,6 @@ from lite import TensorDict
 
 
 def test_h5(tmp_path):
-    h5py = pytest.importorskip("h5py")
     path = tmp_path / "td.h5"
     td = TensorDict(
         {"a": np.arange(6).reshape(3, 2), "n": {"b": np.ones(3, bool), "s": "é"}, "e": np.ones((3, 0))}, [3]

@@ -35,10 +35,8 @@ def test_objects(payload, tmp_path):
     assert out.get("each").batch_size == (2, 2)
     assert out.get("each").tolist() == [[payload] * 2] * 2
     for suffix in ("npz", "safetensors"):
-        if suffix == "safetensors":
-            pytest.importorskip("safetensors")
-            if isinstance(payload, str) and "\ud800" in payload:
-                continue
+        if suffix == "safetensors" and isinstance(payload, str) and "\ud800" in payload:
+            continue
         td.save(tmp_path / f"td.{suffix}")
         again = TensorDict.load(tmp_path / f"td.{suffix}")
         assert again["one"] == payload
@@ -84,7 +82,6 @@ def test_a_pickle_is_refused_with_the_way_out(kind, tmp_path):
     wanted = "It is a pickle.*can run any code.*safetensors.torch.save_file.*memmap"
     with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*{wanted}"):
         TensorDict.load(path)
-    pytest.importorskip("safetensors")
     with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*{wanted}"):
         nn.load_safetensors(path)
 

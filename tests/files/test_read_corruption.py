@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from helpers.cases import each_case
@@ -241,8 +242,6 @@ def test_any_changed_byte_raises_or_loads(data, tmp_path_factory):
 @quick
 @given(data=st.data(), kind=st.sampled_from(["td.tdz", "td.npz", "td.safetensors", "consolidated"]))
 def test_any_changed_byte_of_one_file(data, kind, tmp_path_factory):
-    if kind == "td.safetensors":
-        pytest.importorskip("safetensors")
     path = tmp_path_factory.mktemp("fuzz") / kind
     td = TensorDict({"a": np.arange(6.0).reshape(3, 2), "n": {"b": np.arange(3)}, "s": "text"}, [3])
     if kind == "consolidated":
@@ -336,7 +335,6 @@ def test_npz_with_pickles_is_refused(tmp_path):
 
 
 def test_h5_with_links_is_refused(tmp_path):
-    h5py = pytest.importorskip("h5py")
     path = tmp_path / "x.h5"
     with h5py.File(path, "w") as file:
         file["a"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "/x")

@@ -172,7 +172,6 @@ def consolidated(root: Path, data: st.DataObject) -> Callable[[], Any]:
 
 
 def safetensors(root: Path, data: st.DataObject) -> Callable[[], Any]:
-    pytest.importorskip("safetensors")
     path = root / "td.safetensors"
     sample().save(path)
     content = path.read_bytes()

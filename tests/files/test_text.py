@@ -13,8 +13,6 @@ from helpers.cases import each_case
 import lite
 from lite import NonTensorStack, TensorDict
 
-pandas = pytest.importorskip("pandas", reason="needs the files extra: pip install -e '.[files]'")
-
 FORMATS = {
     "csv": (TensorDict.to_csv, lite.from_csv, {}),
     "json": (TensorDict.to_json, lite.from_json, {}),

@@ -187,7 +187,6 @@ def one_of_each(cases: list[Case]) -> list[Case]:
 
 def check_jit(name: str, fn: Any, specs: Any) -> None:
     """Value and gradient as one graph of onnxruntime, or refused by the name of what has no graph."""
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     rng = seed_of(name)
     args = frozen([spec.draw(rng, ()) for spec in specs])
     both = value_and_grad(weighted(fn, args, np.random.default_rng(0)), floats(args))

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from helpers.central_differences import seed_of
 
 from lite import nn
@@ -80,8 +79,6 @@ def check(
     `axes` are the dynamic axes of arrays by position, by default the first of all; `sizes` those to try.
     Returns the traced operators.
     """
-    pytest.importorskip("onnx")
-    pytest.importorskip("onnxruntime")
     axes = {i: {0: "n"} for i in range(len(arrays))} if axes is None else axes
     path = Function(function).to_onnx(
         f"{_folder().name}/f.onnx", *arrays, dynamic_axes={f"x_{i}": named for i, named in axes.items()}

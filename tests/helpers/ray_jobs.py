@@ -44,7 +44,6 @@ ray.data.DataContext.get_current().enable_progress_bars = False
 
 def need_ray() -> None:
     pytest.importorskip("ray", reason="needs the ray extra: pip install -e '.[ray]'")
-    pytest.importorskip("pyarrow", reason="needs the ray extra: pip install -e '.[ray]'")
 
 
 def start(cpus: int = 2) -> str:

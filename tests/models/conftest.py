@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
+import tokenizers
 from helpers.models.real_models import EXPECTED, STANDING, open_model
 from helpers.models.rewriting import cheap_sessions  # noqa: F401
 from helpers.recurrent_policy import PATH
@@ -24,7 +26,6 @@ SPECIALS = ("<eos>", "<bos>", "<unk>", "<pad>")
 
 
 def make_backend() -> Any:
-    tokenizers = pytest.importorskip("tokenizers")
     alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
     backend = tokenizers.Tokenizer(tokenizers.models.BPE({char: i for i, char in enumerate(alphabet)}, []))
     backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -187,7 +188,6 @@ def policy() -> Any:
 
 @pytest.fixture(scope="session")
 def session() -> Any:
-    onnxruntime = pytest.importorskip("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(PATH, options, providers=["CPUExecutionProvider"])

@@ -23,9 +23,6 @@ from helpers.models.real_models import MODELS
 from helpers.tiers import standing_for_all
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is limited as Linux does it")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("tokenizers")
-pytest.importorskip("jinja2")
 
 ENDLESS = Path(__file__).parent / "graphs" / "endless.onnx"
 LEFT, SLOTS = "optimum-llama", "genai-llama-fp32"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from helpers.cases import each_case
@@ -39,7 +40,6 @@ def test_casts(method: str, dtype: str) -> None:
 
 
 def test_bfloat16() -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     td = TensorDict(a=[1.0, 2.0])
     assert td.bfloat16()["a"].dtype == ml_dtypes.bfloat16
     assert td.to("bfloat16").is_floating_point()

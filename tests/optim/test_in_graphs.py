@@ -12,8 +12,6 @@ from helpers.training_states import check, states
 import lite
 from lite import nn, optim
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-
 RNG = np.random.default_rng(1)
 BATCHES = [
     (RNG.normal(size=(8, 3)).astype(np.float32), RNG.normal(size=(8, 2)).astype(np.float32)) for _ in range(4)

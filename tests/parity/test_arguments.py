@@ -163,7 +163,6 @@ def test_rows(seed, dim):
 
 
 def test_frames():
-    pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(
         {
             "n.i": [3, 1, 2],

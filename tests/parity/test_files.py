@@ -5,6 +5,7 @@ import json
 import os
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pyarrow.parquet
 import pytest
@@ -53,7 +54,6 @@ def test_byte_for_byte(folder):
 
 
 def test_bfloat16(folder):
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     array = np.array([1.5, -2.0, np.inf], ml_dtypes.bfloat16)
     here, there = folder(), folder()
     lite.TensorDict({"x": array}).memmap(here)

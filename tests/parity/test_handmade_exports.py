@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import onnxruntime
 import pytest
 from helpers.cases import each_case
 from helpers.models.handmade_exports import ADAPTERS, NAMES, adapter, adapter_file, expected, graph
@@ -20,7 +21,6 @@ def test_the_files_are_what_the_script_writes(name):
 
 @pytest.mark.parametrize("name", ADAPTERS)
 def test_the_adapters_are_what_the_script_writes(name):
-    onnxruntime = pytest.importorskip("onnxruntime")
     assert (MODELS / "handmade-lora" / f"{name}.onnx_adapter").read_bytes() == adapter_file(name)
     read = onnxruntime.AdapterFormat.read_adapter(str(MODELS / "handmade-lora" / f"{name}.onnx_adapter"))
     parameters = read.get_parameters()

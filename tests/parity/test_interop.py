@@ -31,8 +31,6 @@ def address(leaf):
 
 @each_case("name", DTYPES)
 def test_every_dtype_goes_both_ways_over_the_same_memory(name):
-    if name.startswith(("bfloat", "float8")):
-        pytest.importorskip("ml_dtypes")
     tensor = torch.tensor([[0, 1, 2], [3, 0, 1]]).to(getattr(torch, name))
     source = tensordict.TensorDict({"x": tensor, "t": tensor.t()[:2]}, batch_size=[2])
     td = TensorDict.from_torch(source)

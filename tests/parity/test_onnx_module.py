@@ -1,6 +1,7 @@
 """OnnxModule against the torch network that the graph was exported from; dtypes that NumPy does not know."""
 
 import numpy as np
+import onnx
 import pytest
 import tensordict
 import torch
@@ -59,7 +60,6 @@ def test_the_graph_and_the_same_layers_here():
     ["float", "double", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint64", "uint8", "bool"],
 )
 def test_every_dtype_goes_through(name, tmp_path):
-    onnx = pytest.importorskip("onnx", reason="needs the parity extra: onnx")
     make, kind = onnx.helper, getattr(onnx.TensorProto, name.upper())
     shape = ["batch", 2]
     graph = make.make_graph(

@@ -1,5 +1,6 @@
 """Tokens that sample_tokens can draw, and log-probs, against transformers', torch's and TorchRL's."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -131,7 +132,6 @@ def test_float32(problem, temperature):
 @settings(max_examples=16)
 @given(problems_scores(), st.sampled_from([torch.float16, torch.bfloat16, torch.float64]))
 def test_other_types(problem, dtype):
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     logits, tokens, _ = problem
     tensor = torch.as_tensor(logits).clamp(-6e4, 6e4).to(dtype)
     if dtype == torch.bfloat16:

@@ -16,7 +16,6 @@ from torchrl.data.replay_buffers.samplers import prioritized
 from lite import TensorDict
 from lite.envs import Resize
 
-pytest.importorskip("gymnasium")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torchrl
 # The loss, its own arguments, and how often a batch is gone through.
 LOCKSTEP: dict[str, tuple[Any, ...]] = {

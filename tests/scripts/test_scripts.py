@@ -14,8 +14,6 @@ import numpy as np
 import pytest
 from helpers.watched_training import Training, noted_losses, seed_entropy
 
-pytest.importorskip("gymnasium")
-
 FOLDER = Path(__file__).parent
 ACTOR, QVALUE = ("loss_actor", "actor_network_params"), ("loss_qvalue", "qvalue_network_params")
 CRITIC, VALUE = ("loss_critic", "critic_network_params"), ("loss_value", "value_network_params")
@@ -323,7 +321,6 @@ def test_a_training_script(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", marked((*COMPILED, *OFFLINE), "dqn_cartpole"))
 def test_a_training_script_as_a_graph(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """`compile=True` learns the same, to rounding."""
-    pytest.importorskip("onnxruntime")
     fewer = {"dqn_cartpole": {"num_updates": 10}, "crossq": {"frames_per_batch": 2, "total_frames": 222}}
     if name in OFFLINE:
         arguments = {"name": name, "gradient_steps": 10, "frames": 256}

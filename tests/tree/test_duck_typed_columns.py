@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas
+import pyarrow
 import pytest
 from helpers.cases import each_case
 
@@ -50,7 +52,6 @@ def test_matrices_of_numpy_are_arrays() -> None:
 
 
 def test_times_of_pandas_are_nanoseconds() -> None:
-    pandas = pytest.importorskip("pandas", reason='pip install -e ".[files]"')
     zone = pandas.Series(pandas.date_range("2020-01-01", periods=3, tz="Europe/Berlin"))
     frame = pandas.DataFrame({"zone": zone, "long": pandas.to_timedelta([1, 2, 3], unit="s")})
     whole = TensorDict.from_pandas(frame)
@@ -64,7 +65,6 @@ def test_times_of_pandas_are_nanoseconds() -> None:
 
 
 def test_columns_of_pandas() -> None:
-    pandas = pytest.importorskip("pandas", reason='pip install -e ".[files]"')
     frame = pandas.DataFrame(
         {
             "real": [1.0, np.nan, 3.0],
@@ -91,7 +91,6 @@ def test_columns_of_pandas() -> None:
 
 
 def test_columns_as_operands() -> None:
-    pandas = pytest.importorskip("pandas", reason='pip install -e ".[files]"')
     td = TensorDict({"x": np.arange(6.0).reshape(3, 2), "n": {"y": np.ones(3)}}, [3])
     column = pandas.Series([1.0, 2, 3])
     for got in (td + column, column + td, np.add(td, column), td.add(column)):
@@ -109,7 +108,6 @@ def test_columns_as_operands() -> None:
 
 
 def test_what_pandas_has_that_arrays_have_not() -> None:
-    pandas = pytest.importorskip("pandas", reason='pip install -e ".[files]"')
     refused(pandas.Series([1, None, 3], dtype="Int64"), "pandas Series", "lacks", "fillna")
     refused(pandas.Series([pandas.Timestamp("2020"), pandas.NaT, pandas.NaT]), "pandas Series", "lacks")
     refused(pandas.array([True, None, False]), "pandas BooleanArray", "lacks", "fillna")
@@ -119,7 +117,6 @@ def test_what_pandas_has_that_arrays_have_not() -> None:
 
 
 def test_columns_of_arrow() -> None:
-    pyarrow = pytest.importorskip("pyarrow", reason='pip install -e ".[files]"')
     np.testing.assert_array_equal(stored(pyarrow.array([1, 2, 3])), [1, 2, 3])
     np.testing.assert_array_equal(stored(pyarrow.chunked_array([[1.5, 2], [3]])), [1.5, 2, 3])
     assert list(stored(pyarrow.array(["a", "b", "c"]))) == ["a", "b", "c"]

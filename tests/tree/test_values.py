@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from helpers.cases import each_case
@@ -41,7 +42,6 @@ def test_numbers_become_arrays(value: Any, dtype: str, shape: tuple[int, ...]) -
 
 @each_case("dtype", [">f4", "longdouble", "bfloat16", "uint16"])
 def test_arrays_of_all_numbers_are_stored_themselves(dtype: str) -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     array = np.ones(2, getattr(ml_dtypes, dtype, dtype))
     assert TensorDict({"a": array}, [2]).get("a") is array
     assert TensorDict(batch_size=[2]).set("a", array).get("a") is array

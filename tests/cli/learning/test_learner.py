@@ -3,12 +3,8 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 from helpers.commands import Run
 from helpers.lessons import SMALL, TIMES
-
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
 
 
 def test_what_is_told_of_a_step(rows: Path, tmp_path: Path, run: Run) -> None:

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 from helpers.commands import Run
 from helpers.lessons import SMALL, TIMES
 from helpers.models.real_models import MODELS
@@ -12,8 +11,6 @@ from helpers.models.real_models import MODELS
 from lite._files.onnx.adapters import read_adapter
 
 NAME = "adapter.onnx_adapter"
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
 
 
 def test_what_is_learnt_runs_as_a_model(rows: Path, tmp_path: Path, run: Run) -> None:

@@ -4,6 +4,7 @@ import json
 import pickle
 import sys
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -11,7 +12,6 @@ from lite import TensorDict, enable_grad, nn
 from lite.data import Collector, StepCounter
 from lite.envs import GymEnv
 
-gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
 SyncVectorEnv, AutoresetMode = gymnasium.vector.SyncVectorEnv, gymnasium.vector.AutoresetMode
 known = pytest.importorskip("helpers.data.environments", reason="needs the gym extra")
 Counting, NativeCounting, makers = known.Counting, known.NativeCounting, known.makers

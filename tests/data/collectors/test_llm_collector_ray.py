@@ -40,7 +40,6 @@ print(json.dumps(found))
 
 def test_weights_that_were_learnt_here_generate_there() -> None:
     ray_jobs.need_ray()
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     before, after = ray_jobs.run(ray_jobs.start(cpus=1) + _SCRIPT)
     for here, there in (before, after):
         assert here == there

@@ -7,6 +7,7 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from helpers import ray_jobs
@@ -148,7 +149,6 @@ def test_the_bar(machine: list[bool], capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_hooks_and_several_environments_in_an_actor(machine: list[bool]) -> None:
     del machine
-    gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
     options: dict[str, Any] = {"frames_per_batch": 8, "num_workers_per_collector": 2, "seed": 0}
     seen: list[Any] = []
     with RayCollector(
@@ -224,7 +224,6 @@ def told(batch):
 @pytest.fixture(scope="module")
 def collected() -> Any:
     ray_jobs.need_ray()
-    pytest.importorskip("gymnasium", reason="needs the gym extra: pip install -e '.[gym]'")
     script = (
         ray_jobs.start(cpus=2)
         + _ENVIRONMENT

@@ -3,6 +3,7 @@
 import functools
 import itertools
 
+import gymnasium
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 from lite import TensorDict, TensorDictBase
 from lite.data import Collector, EnvError, RewardSum
 
-gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
 spaces = gymnasium.spaces
 AsyncVectorEnv = gymnasium.vector.AsyncVectorEnv
 AutoresetMode = gymnasium.vector.AutoresetMode

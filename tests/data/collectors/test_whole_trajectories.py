@@ -1,5 +1,6 @@
 """Trajectories from batches: all of each, once, in the order of their ends."""
 
+import gymnasium
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +10,6 @@ from lite import TensorDict
 from lite.data import Collector, LazyTensorStorage, ReplayBuffer, SliceSampler
 from lite.data.collectors.whole_trajectories import WholeTrajectories
 
-gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
 SyncVectorEnv, AutoresetMode = gymnasium.vector.SyncVectorEnv, gymnasium.vector.AutoresetMode
 
 

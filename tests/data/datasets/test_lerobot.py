@@ -4,13 +4,13 @@ import json
 import os
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from lite import TensorDict
 from lite.data import lerobot_to_memmap
 from lite.data.datasets import conversion, lerobot
 
-pa = pytest.importorskip("pyarrow", reason="needs the files extra")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs the files extra")
 
 LENGTHS = (4, 1, 3)

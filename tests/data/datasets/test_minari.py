@@ -10,8 +10,6 @@ from lite import TensorDict
 from lite.data import minari_to_memmap
 from lite.data.datasets import conversion
 
-h5py = pytest.importorskip("h5py", reason="needs the files extra")
-
 
 def test_layout(tmp_path):
     episodes = {f"episode_{n}": episode(steps, n) for n, steps in ((10, 2), (0, 5), (2, 1))}

@@ -5,12 +5,12 @@ import os
 import shutil
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from lite.data import minari_to_memmap
 from lite.data.datasets.minari_arrow import _shape
 
-pa = pytest.importorskip("pyarrow", reason="needs the files extra")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs the files extra")
 
 BOX = {"type": "Box", "dtype": "float64", "shape": [3], "low": [0, 0, 0], "high": [1, 1, 1]}

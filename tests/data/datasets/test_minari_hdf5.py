@@ -1,12 +1,11 @@
 """Hostile and damaged files of HDF5; `test_minari.py` has what they hold."""
 
+import h5py
 import numpy as np
 import pytest
 from helpers.data.minari_files import episode, nothing_written, write
 
 from lite.data import minari_to_memmap
-
-h5py = pytest.importorskip("h5py", reason="needs the files extra")
 
 
 def test_hostile_files(tmp_path):

@@ -6,8 +6,6 @@ from helpers.data.minari_files import episode, write
 
 from lite.data import MinariExperienceReplay, SamplerWithoutReplacement
 
-pytest.importorskip("h5py", reason="needs the files extra")
-
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import onnxruntime as ort
 import pytest
 
 from lite import TensorDict, nn
@@ -38,7 +39,6 @@ from lite.envs import (
 )
 from lite.nn import TensorDictModule, TensorDictSequential
 
-ort = pytest.importorskip("onnxruntime", reason="needs the llm extra")
 RNG = np.random.default_rng(0)
 OBS = RNG.normal(size=(3, 4)).astype(np.float32)
 IMAGE = RNG.integers(0, 256, (2, 12, 10, 3)).astype(np.uint8)

@@ -1,3 +1,4 @@
+import gymnasium
 import numpy as np
 import pytest
 from helpers.transformed import Steps
@@ -15,7 +16,6 @@ from lite.data import (
 )
 from lite.envs import TransformedEnv, check_env_specs
 
-gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
 SyncVectorEnv = gymnasium.vector.SyncVectorEnv
 known = pytest.importorskip("helpers.data.environments", reason="needs the gym extra")
 LENGTHS, Counting, makers, transitions = (known.LENGTHS, known.Counting, known.makers, known.transitions)

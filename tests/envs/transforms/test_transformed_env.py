@@ -1,5 +1,6 @@
 import pickle
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -156,6 +157,5 @@ def test_states_and_pickles():
 
 
 def test_an_environment_of_gymnasium_is_refused() -> None:
-    gymnasium = pytest.importorskip("gymnasium")
     with pytest.raises(TypeError, match="base_env must be an EnvBase, got TimeLimit: GymWrapper"):
         TransformedEnv(gymnasium.make("CartPole-v1"), StepCounter())

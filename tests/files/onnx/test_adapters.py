@@ -6,6 +6,7 @@ import struct
 from pathlib import Path
 
 import numpy as np
+import onnxruntime as ort
 import pytest
 from helpers.cases import each_case
 from helpers.models.real_models import MODELS
@@ -32,7 +33,6 @@ def test_there_and_back() -> None:
 
 
 def test_onnxruntime_reads_it_and_the_other_way_round(tmp_path: Path) -> None:
-    ort = pytest.importorskip("onnxruntime")
     (tmp_path / "ours").write_bytes(adapter_bytes(ARRAYS))
     parameters = ort.AdapterFormat.read_adapter(str(tmp_path / "ours")).get_parameters()
     assert parameters.keys() == ARRAYS.keys()

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from helpers.cases import each_case
 
 from lite._files.onnx import writer
 from lite._files.onnx.arrays import read_array
 from lite._files.onnx.wire import field, integer, text
-
-onnx = pytest.importorskip("onnx")
 
 
 def read(tensor: Any, folder: Path | None = None) -> np.ndarray:

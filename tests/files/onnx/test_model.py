@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from helpers.cases import each_case
 from helpers.models.real_models import MODELS
@@ -49,7 +50,6 @@ def same_graph(graph: OperationGraph, wanted: Any, onnx: Any, folder: Path) -> N
 
 @each_case("path", FILES)
 def test_as_onnx_reads_them(path: Path) -> None:
-    onnx = pytest.importorskip("onnx")
     wanted = onnx.load(path, load_external_data=False)
     model = read_model(path.read_bytes(), path.parent)
     assert model.opsets == {one.domain: one.version for one in wanted.opset_import}
@@ -58,7 +58,6 @@ def test_as_onnx_reads_them(path: Path) -> None:
 
 
 def test_functions_have_references() -> None:
-    onnx = pytest.importorskip("onnx")
     from onnx import helper
 
     node = helper.make_node("Elu", ["x"], ["y"])

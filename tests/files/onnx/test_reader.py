@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from helpers.cases import each_case
 from helpers.models.real_models import MODELS
@@ -21,7 +22,6 @@ FILES = sorted(MODELS.rglob("*.onnx"))[::4]
 
 @each_case("path", FILES)
 def test_as_onnx_reads_them(path: object) -> None:
-    onnx = pytest.importorskip("onnx")
     model = onnx.load(path, load_external_data=False)
     data = model.SerializeToString()
     graph = read_graph(data)
@@ -71,7 +71,6 @@ def test_as_onnx_reads_them(path: object) -> None:
 )
 @each_case("raw", [True, False])
 def test_numbers_raw_and_in_fields(values: object, want: list[float] | None, raw: bool) -> None:
-    onnx = pytest.importorskip("onnx")
     array = np.asarray(values, None if isinstance(values, np.ndarray) else np.float32)
     kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
     content = array.tobytes() if raw else array.reshape(-1).tolist()
@@ -88,7 +87,6 @@ def test_numbers_raw_and_in_fields(values: object, want: list[float] | None, raw
 
 
 def test_numbers_of_attributes() -> None:
-    onnx = pytest.importorskip("onnx")
     node = onnx.helper.make_node(
         "Any", ["a"], ["b"], one=-1, many=[3, 4], real=0.5, reals=[1.0, 2.0], text="x"
     )

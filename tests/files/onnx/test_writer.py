@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from helpers.cases import each_case
 
@@ -21,7 +22,6 @@ def written(**attributes: Any) -> bytes:
 
 
 def test_the_onnx_package_reads_it() -> None:
-    onnx = pytest.importorskip("onnx")
     attributes: dict[str, Any] = {
         "i": -3, "f": 1.5, "s": "text", "ints": [1, -2], "floats": [0.5, 2.0], "strings": ["a", "b"],
         "to": np.dtype(np.float16), "flag": True, "none": [],
@@ -43,7 +43,6 @@ def test_the_onnx_package_reads_it() -> None:
 
 @each_case("dtype", sorted(set(writer.ELEMENT_TYPES) - {"bfloat16"}))
 def test_arrays_of_every_dtype(dtype: str) -> None:
-    onnx = pytest.importorskip("onnx")
     array = np.array([[1, 0, 3]]).astype(dtype)
     tensor = onnx.TensorProto.FromString(writer.tensor("w", array))
     np.testing.assert_array_equal(onnx.numpy_helper.to_array(tensor), array)
@@ -56,8 +55,6 @@ def test_dtypes_that_onnx_lacks() -> None:
 
 
 def test_numbers_are_those_of_the_onnx_package() -> None:
-    onnx = pytest.importorskip("onnx")
-    pytest.importorskip("ml_dtypes")
     for name, number in writer.ELEMENT_TYPES.items():
         assert onnx.helper.tensor_dtype_to_np_dtype(number).name == name
     for opset, version in writer._IR_VERSIONS.items():
@@ -65,7 +62,6 @@ def test_numbers_are_those_of_the_onnx_package() -> None:
 
 
 def test_arrays_in_another_file() -> None:
-    onnx = pytest.importorskip("onnx")
     content = writer.tensor_elsewhere("w", np.dtype(np.float32), (2, 3), "data", 4096, 24)
     tensor = onnx.TensorProto.FromString(content)
     assert {entry.key: entry.value for entry in tensor.external_data} == {

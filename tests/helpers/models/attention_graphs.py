@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from helpers.models.handmade_exports import HEADS, Form, graph
 from helpers.models.real_models import MODELS
 
@@ -149,7 +148,6 @@ def half(model: Any) -> None:
 
 
 def changed_graph(change: Change, form: Form = CONCAT) -> bytes:
-    pytest.importorskip("onnx")
     model = graph(form)
     change(model)
     content: bytes = model.SerializeToString()

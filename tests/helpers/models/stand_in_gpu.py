@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
+import onnxruntime
 import pytest
 from helpers.models import decoder_graphs
 from helpers.models.decoder_graphs import FakeBinding, FakeSession
@@ -26,8 +27,6 @@ from lite.models.graph import cuda_stream
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 INDEX = 0 if SIMULATED else 1  # Numba's simulator has one GPU
 NAME = f"cuda:{INDEX}"
-
-onnxruntime = pytest.importorskip("onnxruntime")
 
 
 class HostRuntime:

@@ -129,6 +129,4 @@ def test_what_needs_it_names_the_command() -> None:
 
 @pytest.mark.processes
 def test_models_generate() -> None:
-    pytest.importorskip("onnxruntime")
-    pytest.importorskip("tokenizers")
     run(MODELS)

@@ -25,7 +25,6 @@ def run(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_all_jobs_run_at_toy_sizes() -> None:
-    pytest.importorskip("ml_dtypes", reason="one job is in bfloat16")
     done = run("--toy", "--rounds", "1", NUMBA_ENABLE_CUDASIM="0" if simulator.gpu_found() else "1")
     assert done.returncode == 0, done.stderr
     for name in (
@@ -42,7 +41,6 @@ def test_all_jobs_run_at_toy_sizes() -> None:
 
 def test_a_language_model_is_compared_before_it_is_timed() -> None:
     """What of bench/cuda_llm.py needs no GPU."""
-    pytest.importorskip("onnxruntime")
     command = [str(SCRIPT.with_name("cuda_llm.py")), str(embedded_model_path()), "--device", "cpu"]
     done = subprocess.run(
         [sys.executable, "-W", "ignore", *command, "--rounds", "1", "--tokens", "9"],

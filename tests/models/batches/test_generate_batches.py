@@ -19,7 +19,6 @@ from lite.models import (
     generate,
 )
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 LLAMA = MODELS / "optimum-llama"
 SAMPLED = {"max_new_tokens": 6, "temperature": 1.0, "do_sample": True}
 
@@ -146,7 +145,6 @@ def test_bad_rows_are_named() -> None:
 
 
 def test_a_grammar_ends_where_the_tokenizer_says() -> None:
-    pytest.importorskip("llguidance", reason="needs the grammar extra: pip install -e '.[grammar]'")
     options = {"grammar": {"regex": "(yes|no)"}, "max_new_tokens": 8}
     write = GenerateBatches(embedded_model_path(), generate_kwargs=options, threads=1)
     out = write({"prompt": ["Is 2 + 2 = 4?", "Copy: sun"]})

@@ -14,8 +14,6 @@ from lite.kernels import get_num_threads, set_num_threads
 from lite.models.batches import opening
 from lite.models.batches.opening import OpenModel, assigned_cpus
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-
 
 @pytest.fixture
 def kernel_threads() -> Iterator[None]:

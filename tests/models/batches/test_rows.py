@@ -11,8 +11,6 @@ from lite.models import GenerateBatches, ScoreBatches, Tokenizer
 from lite.models.batches.opening import OpenModel
 from lite.models.batches.rows import chat_ids, end_ids, is_messages, prompt_ids, row_of
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-
 
 def test_prompts_are_a_turn_of_the_template_unless_raw() -> None:
     tokenizer = Tokenizer.from_pretrained(MODELS / "optimum-llama")

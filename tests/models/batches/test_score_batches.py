@@ -7,13 +7,12 @@ import pickle
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from helpers.models.prompts import HELLO, HI, Make
 
 from lite.models import ScoreBatches, Tokenizer, embedded_model_path, score
 from lite.models.batches.rows import row_of
-
-pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
 
 
 @functools.cache
@@ -77,7 +76,6 @@ def test_a_row_is_what_it_is_in_any_batch(judge: Make) -> None:
 
 
 def test_texts_are_a_turn_of_the_template_unless_raw() -> None:
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     path = embedded_model_path()
     judge = ScoreBatches(path, threads=1)
     turns = [{"role": "user", "content": "What is 12 + 30?"}, {"role": "assistant", "content": "42"}]
@@ -104,7 +102,6 @@ def test_missing_values_as_pandas_writes_them(judge: Make) -> None:
 
 
 def test_a_frame_of_pandas_is_a_batch(judge: Make) -> None:
-    pandas = pytest.importorskip("pandas")
     columns = {"id": [4, 5], "prompt": ["Hi", "Yo"], "response": ["ab", "c"]}
     frame = pandas.DataFrame(columns)
     out, same = (
@@ -162,7 +159,6 @@ def test_alternatives_are_told_on_request(judge: Make) -> None:
 
 
 def test_pickles_go_to_other_processes() -> None:
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     assert pickle.loads(pickle.dumps(ScoreBatches)) is ScoreBatches
 
 
@@ -189,7 +185,6 @@ BAD_ROWS_ARE_NAMED: list[tuple[dict[str, Any], str]] = [
 
 def test_bad_rows_are_named(byte_tokenizer: Make) -> None:
     for columns, message in BAD_ROWS_ARE_NAMED:
-        pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
         judge = embedded()
         with pytest.raises(ValueError, match=message):
             judge({"id": [7], **columns})

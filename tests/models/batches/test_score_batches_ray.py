@@ -13,7 +13,6 @@ from lite.models import GenerateBatches, ScoreBatches
 
 pytestmark = pytest.mark.processes
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 LLAMA = MODELS / "optimum-llama"
 COUNT = 40
 SAMPLED = {"max_new_tokens": 6, "temperature": 1.0, "do_sample": True}

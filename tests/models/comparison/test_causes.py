@@ -8,8 +8,6 @@ from lite.models import LoggedResponse, OnnxDecoder, full_logits, score
 from lite.models.comparison import causes
 from lite.models.comparison.causes import find_causes
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-
 
 @pytest.fixture(scope="module")
 def model() -> OnnxDecoder:

@@ -24,7 +24,6 @@ from lite.models import (
     score,
 )
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 BOS = 0
 Values = Callable[[NDArray[np.float64], NDArray[np.int64]], NDArray[np.float64]]
 

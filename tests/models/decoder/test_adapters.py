@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from helpers.lora_nets import filled
 from helpers.models.handmade_exports import ADAPTERS, NAMES, adapter, logits
@@ -19,7 +20,6 @@ from numpy.typing import NDArray
 from lite import nn
 from lite.models import GenerationConfig, OnnxDecoder, generate, score
 
-onnxruntime = pytest.importorskip("onnxruntime")
 FOLDER = MODELS / "handmade-lora"
 FILES = {name: FOLDER / f"{name}.onnx_adapter" for name in ADAPTERS}
 PROMPTS = [np.array(case["prompt"]) for case in EXPECTED["handmade-lora"]["greedy"]]
@@ -254,7 +254,6 @@ def test_an_export_that_is_given_inputs_for_adapters(tmp_path: Path, name: str) 
 def test_a_graph_without_inputs_gets_them_for_what_was_learnt(tmp_path: Path) -> None:
     """From a file, from a folder of `lite learn`, from one of PEFT: as `set_adapter` takes it."""
     name = "optimum-llama"
-    pytest.importorskip("safetensors")
     learnt = filled(nn.lora(nn.from_onnx(MODELS / name / "model.onnx", trainable=False), rank=2, rng=0))
     (tmp_path / "folder").mkdir()
     sources = {

@@ -33,8 +33,6 @@ from lite.models.decoder import opening
 from lite.models.decoder.attention import replace_attention
 from lite.models.graph.session import open_session
 
-pytest.importorskip("onnxruntime")
-
 
 def both(folder: Path) -> tuple[OnnxDecoder, OnnxDecoder]:
     """A model with the cache in place, and as it was exported."""

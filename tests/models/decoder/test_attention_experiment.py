@@ -28,7 +28,6 @@ from lite.models import OnnxDecoder, Padding
 from lite.models.decoder.attention import Attention, AttentionShape, Experiment, replace_attention
 from lite.models.decoder.attention_experiment import _new, succeeds, tried
 
-pytest.importorskip("onnxruntime")
 TRIED = [
     partial(window, length=6),
     partial(window, length=200),

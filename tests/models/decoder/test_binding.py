@@ -11,8 +11,6 @@ from lite.models import OnnxDecoder
 from lite.models.decoder.binding import BoundGraph, PlacedGraph
 from lite.models.graph.session import PointerBinding
 
-pytest.importorskip("onnxruntime")
-
 
 def test_an_input_is_bound_again_only_if_it_is_another_array(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = open_model("optimum-llama")

@@ -10,8 +10,6 @@ from helpers.models.decoder_graphs import VOCABULARY, FakeSession, config, make
 
 from lite.models import GenerationConfig, OnnxDecoder, generate, score
 
-pytest.importorskip("onnxruntime")
-
 
 @pytest.fixture(params=["positions", "no mask", "static"])
 def graph(request: pytest.FixtureRequest) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from helpers.models.real_models import open_model
 
 from lite.models.decoder.binding import PlacedGraph
@@ -44,7 +43,6 @@ def test_rows_of_similar_length_run_together() -> None:
 
 
 def test_positions_are_copied_between_lines_of_other_lengths() -> None:
-    pytest.importorskip("onnxruntime")
     decoder = open_model("optimum-llama")
     spec = decoder.spec
     graph = PlacedGraph(decoder.session, spec, 512, 256, "cpu", 0)

@@ -11,7 +11,6 @@ from helpers.models.real_models import open_model
 
 from lite.models import OnnxDecoder, score, score_choices
 
-pytest.importorskip("onnxruntime")
 NAMES = ["optimum-llama", "handmade-slots-int8"]
 
 

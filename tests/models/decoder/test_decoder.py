@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from lite.models import GenerationConfig, OnnxDecoder, Padding, generate, score
 
-pytest.importorskip("onnxruntime")
 Same = Callable[[NDArray[np.float32], NDArray[np.float32]], None]
 PADDING = {
     "optimum-llama": Padding.SLOTS,

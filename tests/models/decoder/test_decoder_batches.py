@@ -15,9 +15,6 @@ from numpy.typing import NDArray
 
 from lite.models import GenerationConfig, OnnxDecoder, Padding, RewindableDecoder, generate, score
 
-pytest.importorskip("onnxruntime")
-
-
 STANDING = [*real_models.STANDING, *decoder_graphs.STANDING]
 OTHERS = [*sorted(EXPECTED.keys() - set(STANDING)), *decoder_graphs.OTHERS]
 LENGTHS = [(3, 7, 1), (20, 3, 9, 14, 3, 17, 1, 6), (5,) * 3, (4, 40)]

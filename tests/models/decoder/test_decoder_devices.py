@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from helpers.models import decoder_graphs
 from helpers.models.real_models import MODELS
@@ -105,7 +106,6 @@ def test_graphs_without_a_cache(gpu: HostRuntime, name: str) -> None:
 
 def test_on_a_gpu() -> None:
     """Not with stand-ins: it needs a GPU build of onnxruntime and a GPU."""
-    onnxruntime = pytest.importorskip("onnxruntime")
     if "CUDAExecutionProvider" not in onnxruntime.get_available_providers() or not gpu_found():
         pytest.skip("needs a GPU, and onnxruntime's build for it")
     for path, graphs in ((embedded_model_path(), False), (MODELS / "handmade-slots-half", True)):

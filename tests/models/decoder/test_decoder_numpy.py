@@ -13,7 +13,6 @@ from helpers.tiers import standing_for_all
 from lite.models import GenerationConfig, OnnxDecoder, OnnxWrapper, generate
 from lite.models.decoder.conventions import Padding
 
-pytest.importorskip("onnxruntime")
 NAMES = sorted(EXPECTED, key="optimum-llama".__ne__)
 SAMPLED = {"do_sample": True, "temperature": 0.8, "top_k": 40}
 

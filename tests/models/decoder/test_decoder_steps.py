@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from lite.models import OnnxDecoder
 from lite.models.graph.session import PointerBinding
 
-pytest.importorskip("onnxruntime")
-
 
 class Model(NamedTuple):
     decoder: OnnxDecoder

@@ -17,8 +17,6 @@ from lite.models.decoder import opening
 from lite.models.decoder.gather_logits import POSITIONS_INPUT, gather_before_projection
 from lite.models.graph.session import open_session
 
-pytest.importorskip("onnxruntime")
-
 
 @pytest.mark.grid
 @pytest.mark.parametrize("name", standing_for_all([*STANDING, "optimum-gpt2-pair", "genai-qwen2-int4"], 5))

@@ -13,8 +13,6 @@ from helpers.models.stand_in_gpu import HostRuntime
 from lite.models.decoder.memory import DeviceBuffer, copy_runs, give_back_freed
 from lite.models.graph import cuda_stream
 
-pytest.importorskip("onnxruntime")
-
 
 def filled(size: int) -> DeviceBuffer:
     buffer = DeviceBuffer(size)

@@ -16,8 +16,6 @@ from helpers.models.real_models import MODELS
 from lite.models import OnnxDecoder
 from lite.models.decoder import opening
 
-pytest.importorskip("onnxruntime")
-
 
 def pair(**options: object) -> tuple[OnnxDecoder, FakeSession, FakeSession]:
     goes_on, reads = FakeSession(steps=1), FakeSession(prompts=True, **options)  # type: ignore[arg-type]

@@ -10,8 +10,6 @@ from helpers.models.decoder_graphs import FakeSession, config, expected
 
 from lite.models import OnnxDecoder
 
-pytest.importorskip("onnxruntime")
-
 
 def test_last_logits_behind_an_open_size() -> None:
     cases: list[dict[str, Any]] = [{}, {"mask": False}, {"branch": True}, {"cache": False}, {"rows": 1}]

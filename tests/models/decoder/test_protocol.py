@@ -11,8 +11,6 @@ import pytest
 from lite.models import GenerationConfig, OnnxWrapper, generate, generate_each, mismatch, score, stream
 from lite.models.decoder.protocol import check_decoder
 
-pytest.importorskip("tokenizers")
-
 
 def test_a_model_must_be_a_decoder() -> None:
     with pytest.raises(TypeError, match=r"interface of lite.models.Decoder; int has no vocab_size, "):

@@ -8,7 +8,6 @@ from helpers.models.decoder_graphs import VOCABULARY, FakeSession, make
 
 from lite.models import GenerationConfig, full_logits, generate, score
 
-pytest.importorskip("onnxruntime")
 Sizes = list[tuple[int, int]]
 
 

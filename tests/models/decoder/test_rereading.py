@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import onnxruntime as ort
 import pytest
 from helpers.models.real_models import MODELS
 from helpers.tiers import standing_for_all
@@ -17,7 +18,6 @@ from numpy.typing import NDArray
 from lite.models import GenerationConfig, OnnxDecoder, generate, score
 from lite.models.decoder import decoder as decoder_module
 
-ort = pytest.importorskip("onnxruntime")
 LIMIT = 16
 LIMITED = ["genai-phi3-longrope", "torch-phi3-longrope"]
 

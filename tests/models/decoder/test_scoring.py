@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 from lite.models import OnnxDecoder, full_logits, score
 from lite.models.decoder.scoring import score_with_alternatives
 
-pytest.importorskip("tokenizers")
-pytest.importorskip("onnxruntime")
-
 
 @pytest.fixture(params=["optimum-llama", "handmade-slots-int8"])
 def decoder(request: pytest.FixtureRequest) -> OnnxDecoder:

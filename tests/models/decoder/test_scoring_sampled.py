@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from lite.models import OnnxDecoder, full_logits, score, score_details
 
-pytest.importorskip("onnxruntime")
 Support = tuple[NDArray[np.int64], NDArray[np.int32]]
 
 

@@ -12,8 +12,6 @@ from helpers.models.real_models import open_model
 from lite.models import OnnxDecoder, score
 from lite.models.decoder.slots import shares_prompts
 
-pytest.importorskip("onnxruntime")
-
 
 @pytest.fixture
 def slots() -> OnnxDecoder:

@@ -14,9 +14,6 @@ from lite.models import GenerationConfig, generate
 from lite.models.generation.grammar import Grammar, Matcher
 from lite.models.generation.processors import unpacked
 
-pytest.importorskip("llguidance", reason="needs the grammar extra")
-pytest.importorskip("tokenizers")
-
 EOS = 256
 JSON = {
     "type": "object",

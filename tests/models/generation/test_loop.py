@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from lite.models import GenerationConfig, OnnxDecoder, generate, score, stream
 
-pytest.importorskip("onnxruntime")
 SAMPLED = GenerationConfig(max_new_tokens=12, do_sample=True, temperature=0.9, top_k=40, top_p=0.95)
 
 

@@ -185,5 +185,4 @@ FILE = Path(__file__).parents[2] / "cuda" / "test_device_draws.py"
 @pytest.mark.simulator
 def test_in_the_simulator() -> None:
     """Stand-ins hold the host's memory, which a GPU must not be given."""
-    pytest.importorskip("onnxruntime")
     simulator.run(FILE, at_least=19, on_gpu=False)

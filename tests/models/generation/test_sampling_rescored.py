@@ -12,9 +12,6 @@ from lite.models import GenerationConfig, OnnxDecoder, Tokenizer, embedded_model
 from lite.models.decoder.scoring import full_logits, score_details
 from lite.models.generation.grammar import Grammar
 
-pytest.importorskip("onnxruntime")
-pytest.importorskip("llguidance")
-
 V = 677
 EVEN = [[i] for i in range(0, V, 2)]
 TOKENIZER = Tokenizer.from_pretrained(embedded_model_path())

@@ -12,7 +12,6 @@ from helpers.recurrent_policy import inputs
 from lite import TensorDict
 from lite.models import OnnxModule
 
-onnxruntime = pytest.importorskip("onnxruntime")
 F32 = np.float32
 
 

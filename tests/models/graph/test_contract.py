@@ -15,8 +15,6 @@ from helpers.recurrent_policy import PATH, inputs
 from lite import TensorDict, nn
 from lite.models import OnnxModule
 
-pytest.importorskip("onnxruntime")
-
 
 def of_policy(**entries: Any) -> dict[str, Any]:
     """A contract of the graph that torch exported, with nested keys."""
@@ -98,7 +96,6 @@ def test_a_session_has_no_contract(folder: Path) -> None:
 
 
 def test_changed_contracts_of_exports_are_refused(tmp_path: Path) -> None:
-    pytest.importorskip("onnx")
     net = nn.TensorDictModule(nn.Linear(4, 3), [("a", "b")], ["y"])
     path = net.to_onnx(tmp_path / "net.onnx", TensorDict({("a", "b"): numbers(5, 4)}, [5]))
     np.testing.assert_equal(OnnxModule(path).in_keys, [("a", "b")])
@@ -111,7 +108,6 @@ def test_changed_contracts_of_exports_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_output_without_a_batch(tmp_path: Path) -> None:
-    pytest.importorskip("onnx")
 
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -129,7 +125,6 @@ def test_an_output_without_a_batch(tmp_path: Path) -> None:
 
 
 def test_modules_are_pickled(tmp_path: Path) -> None:
-    pytest.importorskip("onnx")
     import pickle
 
     net = nn.TensorDictModule(nn.Linear(4, 3), [("a", "b")], ["y"])

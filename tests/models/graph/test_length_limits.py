@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
+import onnx
+import onnxruntime as ort
 from helpers.models.real_models import MODELS
 
 from lite.models import embedded_model_path
@@ -21,7 +22,6 @@ SUM = "sums = ReduceSum<keepdims=0>(attention_mask, ones); most = ReduceMax<keep
 
 def model(nodes: str, *, past: bool = True) -> bytes:
     """A model whose output `long` is what `nodes` compute as `chosen`."""
-    onnx = pytest.importorskip("onnx")
     cache = ", float[b, 1, p, 4] past_key" if past else ""
     lines = nodes.replace("; ", "\n    ")
     text = f"""<ir_version: 8, opset_import: ["" : 17]>
@@ -54,7 +54,6 @@ def test_replaced() -> None:
         (f"{SHAPE}; width = Slice(shape, ones, twos); chosen = Greater(width, ten)", 10, True),
     ]
     for nodes, limit, beyond in cases:
-        ort = pytest.importorskip("onnxruntime")
         whole = model(nodes)
         changed = with_limits_as_inputs(whole)
         assert changed is not None, nodes
@@ -114,7 +113,6 @@ def test_several_limits() -> None:
 
 
 def test_nodes_in_a_circle_end() -> None:
-    onnx = pytest.importorskip("onnx")
     circle = onnx.load_from_string(model(f"{WIDTH}; chosen = Greater(width, ten)"))
     circle.graph.node[1].input[0] = "width"
     assert with_limits_as_inputs(circle.SerializeToString()) is None

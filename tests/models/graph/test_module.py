@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from helpers import shared
 from helpers.models.real_models import MODELS
@@ -21,9 +22,6 @@ from lite import TensorDict, nn, vmap
 from lite.envs import step_mdp
 from lite.models import OnnxModule
 from lite.nn import TensorDictModule
-
-pytest.importorskip("onnxruntime")
-
 
 F32 = np.float32
 
@@ -181,9 +179,6 @@ def test_other_processes_open_their_own(policy: OnnxModule, method: str) -> None
     np.testing.assert_array_equal(queue.get(timeout=60), policy(*inputs(3))[0])
     child.join(60)
     assert child.exitcode == 0
-
-
-onnxruntime = pytest.importorskip("onnxruntime")
 
 
 def test_device_is_the_choice_of_provider(policy: OnnxModule, monkeypatch: pytest.MonkeyPatch) -> None:

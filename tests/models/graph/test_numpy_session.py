@@ -39,7 +39,6 @@ def opened(*args: Any) -> Any:
 
 
 def test_a_policy_gives_what_it_gives_on_onnxruntime() -> None:
-    pytest.importorskip("onnxruntime")
     ours, theirs = (OnnxModule(PATH, runtime=name) for name in ("numpy", "onnxruntime"))
     assert (ours.in_keys, ours.out_keys, ours.runtime) == (theirs.in_keys, theirs.out_keys, "numpy")
     for rows in ((3,), (2, 2), (0,)):
@@ -56,7 +55,6 @@ def test_a_policy_gives_what_it_gives_on_onnxruntime() -> None:
 
 def test_inputs_and_outputs_are_described_as_onnxruntime_does() -> None:
     for name in ("handmade-slots-half", "optimum-llama"):
-        pytest.importorskip("onnxruntime")
         path = MODELS / name / "model.onnx"
         ours, theirs = (open_session(path, runtime=runtime) for runtime in ("numpy", "onnxruntime"))
         for side in ("get_inputs", "get_outputs", "get_overridable_initializers"):

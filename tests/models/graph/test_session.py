@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from helpers.models.real_models import MODELS
 
@@ -27,7 +28,6 @@ from lite.models.graph.session import (
     run_options,
 )
 
-onnxruntime = pytest.importorskip("onnxruntime")
 BOTH = r"pip uninstall onnxruntime onnxruntime-gpu; pip install"
 
 

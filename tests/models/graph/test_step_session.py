@@ -11,8 +11,6 @@ from lite._transforms.graphs.trace import Input, trace
 from lite._transforms.graphs.writer import model_bytes
 from lite.models.graph.step_session import open_step
 
-pytest.importorskip("onnxruntime")
-
 
 def model() -> bytes:
     def run(graph: Any, arrays: Any) -> dict[str, Any]:

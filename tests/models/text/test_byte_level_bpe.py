@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import pytest
+import tokenizers
 from helpers.letters import LETTERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,7 +26,6 @@ TEXTS = st.lists(st.sampled_from(PARTS) | st.text(LETTERS, max_size=3), max_size
 
 @pytest.fixture(scope="module")
 def pair() -> tuple[Any, Any]:
-    tokenizers = pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
     return byte_level_bpe.Tokenizer.from_str(SOURCE), tokenizers.Tokenizer.from_str(SOURCE)
 
 
@@ -50,7 +50,6 @@ def test_texts_of_ids(pair: tuple[Any, Any], ids: list[int], skip: bool) -> None
 @pytest.mark.parametrize("seed", range(2))
 def test_any_merges_and_digits(seed: int) -> None:
     """Merges in any order, also of what later ones make; digits one by one, together, or not apart."""
-    tokenizers = pytest.importorskip("tokenizers")
     choose = random.Random(seed)
     rules = json.loads(SOURCE)
     vocab = {char: i for i, char in enumerate(byte_level_bpe._CHARS.values())}
@@ -90,7 +89,6 @@ def test_what_is_added_becomes_a_token(pair: tuple[Any, Any]) -> None:
 
 
 def test_the_tokenizer_of_a_folder_is_the_same_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("tokenizers", reason="compares with it")
     there = Tokenizer.from_pretrained(embedded_model_path())
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     here = Tokenizer.from_pretrained(embedded_model_path())

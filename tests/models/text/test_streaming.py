@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tokenizers
 
 from lite.models import TextIteratorStreamer, TextStreamer, Tokenizer
 from lite.models.text.streaming import TextStream
-
-tokenizers = pytest.importorskip("tokenizers", reason="needs the llm extra")
 
 TEXT = "Grüße, 12 € für 👩‍👩‍👧 und 𝄞; 日本語 \u200b fin\n\tno"
 

@@ -14,7 +14,6 @@ pytestmark = [
     pytest.mark.processes,
     pytest.mark.skipif(sys.platform != "linux", reason="the limits are read from /proc"),
 ]
-pytest.importorskip("jinja2")
 
 # What does no harm and fails nowhere.
 HARMLESS = {

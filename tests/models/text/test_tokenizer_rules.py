@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 from helpers.cases import each_case
 from helpers.letters import LETTERS
 from hypothesis import given, settings
@@ -243,7 +244,6 @@ def test_rules_of_any_form_are_read_or_refused(parts: dict[str, Any]) -> None:
 @each_case("seed", range(3))
 def test_the_bound_holds(seed: int, byte_backend: Callable[[], Any]) -> None:
     """What passes multiplies no text by more than the limit and the free rules."""
-    tokenizers = pytest.importorskip("tokenizers")
     choose = random.Random(seed)
     rules: list[Any] = []
     while True:

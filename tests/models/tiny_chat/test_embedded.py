@@ -6,16 +6,15 @@ import hashlib
 import json
 from typing import Any
 
+import jinja2
 import numpy as np
+import onnxruntime
 import pytest
+import tokenizers
 from numpy.typing import NDArray
 
 from lite.models import embedded_model_path
 from lite.models.tiny_chat.tasks import TASKS, Problem, make_problem
-
-onnxruntime = pytest.importorskip("onnxruntime", reason="needs the llm extra")
-tokenizers = pytest.importorskip("tokenizers", reason="needs the llm extra")
-jinja2 = pytest.importorskip("jinja2", reason="needs the llm extra")
 
 FOLDER = embedded_model_path()
 Cache = list[NDArray[Any]] | None

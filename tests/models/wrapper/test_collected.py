@@ -23,7 +23,6 @@ from lite.models import ChatHistory, History, OnnxWrapper, RetrieveLogProb, embe
 from lite.nn.losses import DPOLoss, GRPOLoss, SFTLoss
 from lite.optim import SGD
 
-pytest.importorskip("tokenizers", reason="needs the llm extra: pip install -e '.[llm]'")
 TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
 
 
@@ -88,7 +87,6 @@ def test_seeds_of_rows(wrap: Make) -> None:
 
 @pytest.mark.parametrize(("mode", "pad_output"), [("history", False), ("tokens", True)])
 def test_a_collector_over_a_wrapper(mode: str, pad_output: bool) -> None:
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     options = {"max_new_tokens": 5, "temperature": 1.0, "do_sample": True}
 
     def collect(size: int, samples: int | None, repeats: int | None) -> list[Any]:
@@ -128,7 +126,6 @@ def test_a_collector_over_a_wrapper(mode: str, pad_output: bool) -> None:
 
 def test_from_prompts_to_a_step() -> None:
     """Generated, rewarded, compared in a buffer, scored: the loss of the model, and steps that lower it."""
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     policy = OnnxWrapper(
         embedded_model_path(), input_mode="text", pad_output=True, num_threads=1,
         generate_kwargs={"max_new_tokens": 5, "temperature": 2.0},
@@ -180,7 +177,6 @@ def test_from_prompts_to_a_step() -> None:
 
 def test_losses_of_conversations() -> None:
     """Supervised and preferred answers of the embedded model, as an `OnnxWrapper` scores them."""
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     judge = OnnxWrapper(embedded_model_path(), generate=False, num_threads=1)
     reference = RetrieveLogProb(judge, log_probs_full_key=("ref_log_probs", "full"))
 

@@ -12,8 +12,6 @@ from lite import LazyStackedTensorDict, TensorDict, lazy_stack
 from lite.models import ChatHistory, History, LLMWrapperBase, Masks, Tokens
 from lite.nn.distributions import Categorical, LLMMaskedCategorical
 
-pytest.importorskip("tokenizers")
-pytest.importorskip("jinja2")
 ROWS = [[*HI, 64, 65, 256], [*HELLO, 64, 65, 66, 67]]
 
 

@@ -12,9 +12,6 @@ from lite import TensorDict, lazy_stack
 from lite.models import ChatHistory, History, LogProbs, Masks, Text, Tokens
 from lite.nn.settings import _set_dispatch_td_nn_modules
 
-pytest.importorskip("tokenizers")
-pytest.importorskip("jinja2")
-
 CHATS = [[{"role": "user", "content": text}] for text in ("Hi", "Hello")]
 CLASSES = {"text": Text, "masks": Masks, "tokens": Tokens, "log_probs": LogProbs, "history": ChatHistory}
 

@@ -11,9 +11,6 @@ from helpers.models.prompts import HELLO, HI, MODES, Make, P, chat_td, rows, tex
 from lite import TensorDict, lazy_stack
 from lite.models import ChatHistory, History, Text, Tokens
 
-pytest.importorskip("tokenizers")
-pytest.importorskip("jinja2")
-
 
 def test_masks_in_tokens_mode(wrap: Make, scripted_model: Make) -> None:
     cases: list[Any] = ["masks", ("m", "m")]

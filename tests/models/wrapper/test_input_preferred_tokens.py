@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from helpers.models.prompts import HELLO, HI, Make
 
 from lite import TensorDict, lazy_stack
 from lite.models import ChatHistory, History, Tokens
-
-pytest.importorskip("tokenizers")
 
 
 def chat_td(*chats: list[dict[str, str]]) -> TensorDict:
@@ -25,7 +22,6 @@ def test_tokens_of_a_conversation_stay_a_prefix(
     wrap: Make, scripted_model: Make, byte_tokenizer: Make
 ) -> None:
     """Turn after turn, the ids that were generated are the ids that are read, not what text gives again."""
-    pytest.importorskip("jinja2")
     model = scripted_model()
     wrapper = wrap("history", model=model, prefer_tokens=True, inplace=False)
     td = chat_td([user("Hi")], [user("Hello")])
@@ -48,7 +44,6 @@ def test_tokens_of_a_conversation_stay_a_prefix(
 
 
 def test_preferred_tokens_with_a_mask(wrap: Make, scripted_model: Make) -> None:
-    pytest.importorskip("jinja2")
     model = scripted_model()
     td = chat_td([user("Hi")], [user("Hello")])
     # 7 is not the pad id: only the mask says that it is padding

@@ -22,9 +22,6 @@ from lite.models import (
 )
 from lite.nn import TensorDictSequential
 
-pytest.importorskip("tokenizers")
-pytest.importorskip("jinja2")
-
 CHATS = [
     [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "ab"}],
     [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "abcd"}],

@@ -14,10 +14,6 @@ from helpers.models.real_models import EXPECTED, MODELS, folder_of_two
 from lite import TensorDict
 from lite.models import OnnxWrapper, Padding, Text, Tokens
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra")
-pytest.importorskip("tokenizers")
-pytest.importorskip("jinja2")
-
 
 def test_needs_a_tokenizer(scripted_model: Make, byte_tokenizer: Make) -> None:
     with pytest.raises(ValueError, match="input_mode='text' needs a tokenizer"):

@@ -11,10 +11,6 @@ from helpers.models.prompts import HELLO, HI, MODES, Make, P, chat_td, prompts, 
 from lite import TensorDict
 from lite.models import ChatHistory, History, Tokens
 
-pytest.importorskip("tokenizers")
-pytest.importorskip("jinja2")
-
-
 # -- the vectors of the specification ----------------------------------------------------------
 
 

@@ -16,7 +16,6 @@ from helpers.models.real_models import EXPECTED, MODELS
 from lite import TensorDict
 from lite.models import GenerationConfig, OnnxDecoder, OnnxWrapper, PrefixCache, Tokens, generate
 
-pytest.importorskip("onnxruntime")
 FOLDER = MODELS / "handmade-lora"
 FILES = {name: FOLDER / f"{name}.onnx_adapter" for name in ADAPTERS}
 PROMPTS = np.array([EXPECTED["handmade-lora"]["greedy"][0]["prompt"]] * 2)

@@ -16,10 +16,6 @@ from helpers.models.prompts import Make, text_td
 from lite.models import OnnxDecoder, OnnxWrapper, embedded_model_path
 from lite.nn import TensorDictSequential
 
-pytest.importorskip("onnxruntime")
-pytest.importorskip("tokenizers")
-pytest.importorskip("jinja2")
-
 PROMPTS = ["What is 12 + 30?", "Hello", "abc", "x"]
 
 

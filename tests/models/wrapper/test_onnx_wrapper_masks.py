@@ -13,9 +13,6 @@ from lite import TensorDict, lazy_stack
 from lite.models import ChatHistory, History, OnnxDecoder, OnnxWrapper, Text, embedded_model_path
 from lite.models.text.builtin_templates import BUILT_IN
 
-pytest.importorskip("onnxruntime")
-pytest.importorskip("tokenizers")
-
 LLAMA3 = (
     "<s>{% for m in messages %}{{ '[' + m.role + ']\n\n' + m.content | trim + '<|im_end|>' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '[assistant]\n\n' }}{% endif %}"

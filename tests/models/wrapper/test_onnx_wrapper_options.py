@@ -11,9 +11,6 @@ from helpers.models.prompts import HELLO, HI, MODES, Make, prompts, rows, text_t
 from lite import LazyStackedTensorDict, TensorDict
 from lite.models import ChatHistory, History, OnnxWrapper, Tokens
 
-pytest.importorskip("tokenizers")
-pytest.importorskip("jinja2")
-
 
 def test_call_options(wrap: Make) -> None:
     wrapper = wrap("text")
@@ -108,7 +105,6 @@ def test_empty_texts(wrap: Make) -> None:
 
 @pytest.mark.parametrize(("mode", "padded"), list(zip(MODES, (True, False, False), strict=True)))
 def test_pad_model_input_changes_no_score(wrap: Make, scripted_model: Make, mode: str, padded: bool) -> None:
-    pytest.importorskip("jinja2")
     texts = ["Hi", "Hello", "Hello", "x", "Hi"]
     if mode == "history":
         chats = [[{"role": "user", "content": t}, {"role": "assistant", "content": t[::-1]}] for t in texts]

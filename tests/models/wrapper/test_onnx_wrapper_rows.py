@@ -16,7 +16,6 @@ from helpers.waiting import LONG
 from lite import TensorDict
 from lite.models import OnnxDecoder, OnnxWrapper, Tokens
 
-pytest.importorskip("onnxruntime")
 LLAMA = MODELS / "genai-llama-fp32"
 
 

@@ -130,7 +130,6 @@ def test_beams_of_some_rows(wrap: Make) -> None:
 
 
 def test_grammars(wrap: Make) -> None:
-    pytest.importorskip("llguidance", reason="needs the grammar extra")
     policy = wrap(generate_kwargs={"grammar": {"regex": "(yes|no)!"}, "max_new_tokens": 9})
     td = policy(text_td("Hi", "Hello", "x"))
     assert set(td["text", "response"]) <= {"yes!<eos>", "no!<eos>"}

@@ -19,9 +19,6 @@ from lite import TensorDict, lazy_stack
 from lite.models import OnnxDecoder, OnnxWrapper, Tokens, embedded_model_path
 from lite.models.graph import session as sessions_module
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra")
-pytest.importorskip("tokenizers")
-
 PROMPTS = ["What is 2 + 2?", "Copy: sun", "Hello", "Copy: sea sky", "What is 12 + 30?", "Hi", "a", "b c"]
 OPTIONS: dict[str, Any] = {
     "input_mode": "text",

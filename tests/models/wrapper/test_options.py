@@ -10,10 +10,6 @@ from helpers.models.prompts import Make, prompts
 
 from lite.nn import TensorDictModule
 
-pytest.importorskip("tokenizers")
-pytest.importorskip("jinja2")
-
-
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"input_mode": "words"}, "input_mode must be one of"),
     ({"pad_output": 1}, "pad_output must be a bool, got 1"),

@@ -12,10 +12,6 @@ from lite import TensorDict, lazy_stack
 from lite.data import Composite
 from lite.models import ChatHistory, LogProbs, Masks, Text, Tokens
 
-pytest.importorskip("tokenizers")
-pytest.importorskip("jinja2")
-
-
 # -- shapes ------------------------------------------------------------------------------------
 
 

@@ -12,8 +12,6 @@ from lite import TensorDict, lazy_stack
 from lite.models import OnnxWrapper, Sampling, Tokens, embedded_model_path, score
 from lite.models.wrapper.sampled import per_row
 
-pytest.importorskip("tokenizers")
-
 RECORDS = [([0, 2], [HI[1], 7]), ([0, 1, 1, 4], [HELLO[2], 1, 2, HELLO[4]])]  # of the last tokens
 
 
@@ -138,8 +136,6 @@ def test_choices_of_each_row() -> None:
 @pytest.mark.parametrize(("mode", "padded"), list(zip(MODES, (False, True, False), strict=True)))
 def test_a_judge_of_what_a_policy_drew(mode: str, padded: bool) -> None:
     """Also of a template that writes more behind the response."""
-    pytest.importorskip("onnxruntime")
-    pytest.importorskip("jinja2")
     drawn = {"max_new_tokens": 6, "temperature": 0.8, "top_p": 0.95, "seed": 2}
     asked = {**drawn, "kept_ids": True, "sampled_log_probs": True}
     policy = OnnxWrapper(

@@ -19,7 +19,6 @@ from lite.data import LLMCollector, group_advantages
 from lite.models import ChatHistory, History, OnnxWrapper, Text, Tokens
 from lite.nn.losses import GRPOLoss, grpo_loss
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra")
 LLAMA = MODELS / "genai-llama-fp32"
 TEXTS = ["Hi", "Hello there, how are you?", "12 + 30 ="]
 GREEDY = {"max_new_tokens": 6, "do_sample": False}
@@ -424,7 +423,6 @@ def test_it_is_saved_as_a_model_or_an_adapter(tmp_path: Any) -> None:
     adapted = wrap().trainable(lora=2)
     file = adapted.save(tmp_path / "learnt.onnx_adapter")
     assert OnnxWrapper(LLAMA, input_mode="text").trainable(lora={"adapter": file}).wrapper.adapter == "learnt"
-    pytest.importorskip("safetensors")
     assert (adapted.save(tmp_path / "peft") / "adapter_model.safetensors").is_file()
 
 

@@ -11,7 +11,6 @@ from helpers.models.real_models import MODELS
 
 from lite.models import OnnxWrapper, embedded_model_path
 
-pytest.importorskip("tokenizers")
 MODEL = MODELS / "optimum-llama"
 
 
@@ -125,7 +124,6 @@ def test_unknown_arguments(wrap: Make) -> None:
 
 
 def test_a_model_folder_is_loaded_once() -> None:
-    pytest.importorskip("onnxruntime")
     wrapper = OnnxWrapper(MODEL, input_mode="text", device="cpu")
     new = wrapper.get_new_version(generate=False)
     assert new.model is wrapper.model
@@ -137,7 +135,6 @@ def test_a_model_folder_is_loaded_once() -> None:
 
 
 def test_an_assistant_is_loaded_once() -> None:
-    pytest.importorskip("onnxruntime")
     wrapper = OnnxWrapper(MODEL, input_mode="text", assistant_model=MODEL)
     assert wrapper.get_new_version(num_samples=2).assistant_model is wrapper.assistant_model
     assert (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from helpers.cases import each_case, noting
@@ -205,7 +206,6 @@ def test_dtypes_are_kept(dtype: str) -> None:
 
 def test_bfloat16() -> None:
     """Log-probs of bfloat16 parameters are those of the same numbers in float32, to three digits."""
-    ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs the test extra: ml_dtypes")
     loc, scale, value = (np.full((2, 3), x, np.float32) for x in (0.25, 1.0, 0.5))
     for make in (
         d.Normal,

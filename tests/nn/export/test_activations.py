@@ -7,14 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from helpers.cases import each_case, noting
 from helpers.graphs import numbers, open_graph, operators_of, run_graph
 
 from lite import nn
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
 
 LAYERS = [
     (nn.ReLU(), ["Relu"]),

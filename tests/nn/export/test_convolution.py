@@ -12,9 +12,6 @@ from helpers.graphs import numbers, open_graph, operators_of, run_graph
 
 from lite import nn
 
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 LAYERS = [
     nn.Conv2d(3, 4, 3, padding=1),
     nn.Conv2d(3, 6, (3, 2), stride=2, groups=3, dilation=2),

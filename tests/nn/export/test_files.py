@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from helpers.graphs import numbers, open_graph, run_graph
 
 from lite import nn
 from lite.models import OnnxModule
 from lite.nn._export import files
-
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
 
 
 def names(folder: Path) -> list[str]:

@@ -10,9 +10,6 @@ from helpers.graphs import numbers, open_graph, operators_of, run_graph
 
 from lite import nn
 
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 
 def test_the_operators(tmp_path: Path) -> None:
     for shape, wanted in (

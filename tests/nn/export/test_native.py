@@ -6,15 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from helpers.graphs import numbers, open_graph, operators_of, run_graph
 
 import lite.nn._export.tracing  # noqa: F401 - all are registered
 from lite import nn
 from lite.nn._export.native import NATIVE, native, plain
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
 
 
 def test_they_are_layers_of_lite() -> None:

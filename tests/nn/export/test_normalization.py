@@ -12,9 +12,6 @@ from helpers.graphs import numbers, open_graph, operators_of, run_graph
 
 from lite import nn
 
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 
 @each_case(
     ("layer", "shape", "wanted"),

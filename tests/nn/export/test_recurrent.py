@@ -11,9 +11,6 @@ from helpers.graphs import flat, numbers, open_graph, operators_of, run_graph
 
 from lite import nn
 
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 
 @pytest.mark.parametrize(
     ("kind", "bias", "bidirectional"),

@@ -23,9 +23,6 @@ from lite.models import OnnxModule
 from lite.nn import TensorDictModule, TensorDictSequential
 from lite.nn._export.example import of_arrays
 
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 # Layers whose batch is not the first dimension of each array: the axis of each array, None for none.
 SECOND = {
     *("GRU", "MultiheadAttention", "MultiheadAttention of other sizes"),

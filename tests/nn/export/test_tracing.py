@@ -39,8 +39,6 @@ def test_shared_parameters_stay_shared() -> None:
 
 @each_case("layer", [nn.LazyLinear(3), nn.LazyConv1d(3, 2), nn.LazyBatchNorm1d()], ids=repr)
 def test_lazy_layers_before_their_first_call_are_refused(layer: Any, tmp_path: Path) -> None:
-    pytest.importorskip("onnx")
-    pytest.importorskip("onnxruntime")
     x = numbers(5, 4, 6)
     net = nn.Sequential(layer)
     with pytest.raises(RuntimeError, match=r"'0\.\w+' has no shape before the first call"):
@@ -71,7 +69,6 @@ def test_draws_are_refused_inside_only() -> None:
 
 
 def test_parameters_that_require_gradients_are_weights(tmp_path: Path) -> None:
-    pytest.importorskip("onnx")
     from lite import enable_grad
 
     net, x = nn.MLP(4, 2, num_cells=[8]), numbers(5, 4)
@@ -82,8 +79,6 @@ def test_parameters_that_require_gradients_are_weights(tmp_path: Path) -> None:
 
 
 def test_a_parameter_that_only_a_function_holds_is_in_the_graph(tmp_path: Path) -> None:
-    pytest.importorskip("onnx")
-    pytest.importorskip("onnxruntime")
     kept = nn.Linear(4, 3)
     net = nn.TensorDictModule(lambda x: kept(x), ["x"], ["y"])
     x = numbers(5, 4)

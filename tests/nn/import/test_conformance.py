@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from lite import nn
-
-onnx = pytest.importorskip("onnx")
 
 VERSION = "1.23."  # of the onnx package that the list is of
 # Patterns of names, and why lite.nn.from_onnx does not run them.

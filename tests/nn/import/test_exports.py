@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime as ort
 import pytest
 from helpers.models.real_models import MODELS
 
 from lite import TensorDict, nn, value_and_grad
 from lite._files.onnx import wire
 
-ort = pytest.importorskip("onnxruntime")
 # One of each exporter, architecture and kind of weights, and forms of caches.
 FILES = [
     *("optimum-gpt2/model", "optimum-llama/model", "genai-qwen2-int4/model", "genai-lfm2/model"),

@@ -204,7 +204,6 @@ def test_attention_in_maps_and_traces_is_its_nodes() -> None:
     wanted = net(QUERY, KEY, VALUE, *constants)
     mapped = vmap(lambda *parts: net(*(x[None] for x in parts), *constants)[0])(QUERY, KEY, VALUE)
     np.testing.assert_allclose(mapped, wanted, atol=1e-5)
-    pytest.importorskip("onnxruntime")
     np.testing.assert_allclose(jit(net)(QUERY, KEY, VALUE, *constants), wanted, atol=1e-5)
 
 

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from helpers.cases import each_case
 from helpers.models.real_models import MODELS
@@ -35,7 +36,6 @@ def test_only_the_weights_change(tmp_path: Path, dtype: type) -> None:
 
 
 def test_weights_beside_the_graph_and_its_contract(tmp_path: Path) -> None:
-    pytest.importorskip("onnxruntime")
     from lite.models import OnnxModule
 
     policy = nn.TensorDictModule(nn.Linear(64, 64, rng=0), [("agent", "obs")], ["action"])
@@ -55,7 +55,6 @@ def test_weights_beside_the_graph_and_its_contract(tmp_path: Path) -> None:
 
 def test_files_beside_the_graph_without_a_weight_that_learns(tmp_path: Path) -> None:
     """Such as those of quantised weights: each tensor may have a file of its own."""
-    onnx = pytest.importorskip("onnx")
     weights = {"w": np.eye(3, dtype=np.float32), "n": np.array([1, 2])}
     nodes = [
         writer.node("MatMul", "", ["x", "w"], ["a"], {}),
@@ -81,7 +80,6 @@ def test_files_beside_the_graph_without_a_weight_that_learns(tmp_path: Path) -> 
 
 
 def test_a_decoder_that_learnt_is_a_decoder_still(tmp_path: Path) -> None:
-    pytest.importorskip("onnxruntime")
     from lite.models import OnnxWrapper, Text
 
     folder = MODELS / "genai-llama-fp32"

@@ -67,7 +67,6 @@ def test_by_backward_under_maps_and_in_graphs() -> None:
     np.testing.assert_allclose(net.w0.grad, grads["w0"], rtol=1e-6)
     of_x = value_and_grad(lambda x: (net(x) ** 2).sum())
     np.testing.assert_allclose(vmap(of_x)(X[None])[1][0], by_x, rtol=1e-5, atol=1e-6)
-    pytest.importorskip("onnxruntime")
     np.testing.assert_allclose(jit(of_x)(X)[1], by_x, rtol=1e-5, atol=1e-6)
 
 

@@ -132,7 +132,6 @@ def test_narrow_floats_compute_in_float32() -> None:
 
 
 def test_as_a_graph() -> None:
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     args = HIDDEN.astype(np.float32), WEIGHT.astype(np.float32), np.where(MASK, IDS, -100), MASK
 
     def loss(x: Any, w: Any, ids: Any, mask: Any) -> Any:

@@ -11,8 +11,6 @@ import pytest
 import lite
 from lite import TensorDict, nn
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-
 LAYERS: dict[str, Any] = {
     "relu": lambda: nn.RNN(3, 4, nonlinearity="relu", bias=False, rng=0),
     "gru": lambda: nn.GRU(3, 4, num_layers=2, rng=0),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnxruntime as ort
 import pytest
 from helpers.lora_nets import PATHS, X, adapted, filled, graph
 from helpers.models.real_models import MODELS
@@ -15,8 +16,6 @@ from lite._files.onnx import writer
 from lite._files.onnx.model import read_model
 from lite._files.onnx.wire import field, integer, text
 from lite.nn._lora.inputs import _bias_of
-
-ort = pytest.importorskip("onnxruntime")
 
 
 def session(path: Path) -> ort.InferenceSession:

@@ -161,8 +161,6 @@ def test_other_things_that_it_refuses() -> None:
 @pytest.mark.parametrize("qkv", [False, (128, 64, 64)])
 def test_adapters_begin_with_those_of_a_file(qkv: Any, tmp_path: Any) -> None:
     """Of onnxruntime, of PEFT, and of PEFT for the three layers that one is made of."""
-    if qkv is not False:
-        pytest.importorskip("safetensors")
     base = nn.from_onnx(embedded_model_path() / "model.onnx", trainable=False)
     net = filled(nn.lora(base, 3, 5, ["qkv_proj", "layers.0.*.down_proj"], rng=0))
     if qkv is False:

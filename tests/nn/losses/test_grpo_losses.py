@@ -135,7 +135,6 @@ def test_ways_to_the_gradient() -> None:
     value, grads = value_and_grad(total)(params.select("actor_network"))
     np.testing.assert_allclose(grads["actor_network", "table"], actor.table.grad, rtol=1e-12)
     assert np.abs(actor.table.grad).max() > 0
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     found, slopes = lite.jit(lambda params: value_and_grad(total)(params), threads=1)(
         params.select("actor_network")
     )

@@ -3,6 +3,7 @@
 import copy
 import sys
 
+import ml_dtypes
 import numpy as np
 import pytest
 from helpers.cases import each_case
@@ -39,7 +40,6 @@ def test_casts_keep_parameter_objects_and_integers():
 
 
 def test_bfloat16():
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     net = Net().bfloat16()
     assert net.first.weight.dtype == ml_dtypes.bfloat16
     assert net(np.ones((2, 2), dtype=ml_dtypes.bfloat16)).dtype == ml_dtypes.bfloat16
@@ -123,7 +123,6 @@ def test_devices():
 
 
 def test_bfloat16_by_name_and_without_its_package(monkeypatch):
-    pytest.importorskip("ml_dtypes")
     layer = nn.Linear(2, 2, dtype="bfloat16")
     assert layer.weight.dtype.name == "bfloat16"
     assert layer(np.ones((1, 2), dtype=np.float16)).dtype == np.float32

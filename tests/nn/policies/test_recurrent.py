@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from helpers.cases import each_case
@@ -61,7 +62,6 @@ def test_graph(name: str, batch: tuple[int, ...], tmp_path: Path) -> None:
 
 
 def test_in_a_collector() -> None:
-    gymnasium = pytest.importorskip("gymnasium")
     module = nn.GRUModule(4, 8, in_key="observation", out_key="h", rng=0)
     actor = nn.QValueActor(nn.Linear(8, 2, rng=0), in_keys=["h"], action_space="categorical")
     with Collector(

@@ -91,7 +91,6 @@ def test_two_directions() -> None:
 
 @pytest.mark.parametrize(("name", "given"), [("GRU", False), ("LSTM", False), ("projected", True)])
 def test_a_graph_to_which_the_beginnings_are_inputs(name: str, given: bool) -> None:
-    pytest.importorskip("onnxruntime")
     layer = LAYERS[name]()
     states = states_of(layer, 3, 7) if given else ()
 
@@ -120,7 +119,6 @@ def test_a_graph_to_which_the_beginnings_are_inputs(name: str, given: bool) -> N
 
 @pytest.mark.depth
 def test_jacobians_of_a_graph_with_beginnings() -> None:
-    pytest.importorskip("onnxruntime")
     layer = LAYERS["LSTM"]()
     inputs, starts = X[:2, 3:5], STARTS[:2, 2:4]
     states = states_of(layer, 2, 2)
@@ -134,7 +132,6 @@ def test_jacobians_of_a_graph_with_beginnings() -> None:
 
 
 def test_two_directions_in_a_graph() -> None:
-    pytest.importorskip("onnxruntime")
     layer = nn.GRU(2, 4, batch_first=True, bidirectional=True, dtype="float64")
     with pytest.raises(NotImplementedError, match="a bidirectional layer reads episodes from both ends"):
         jit(lambda starts: run_sequences(layer, X, None, starts)[0])(STARTS)

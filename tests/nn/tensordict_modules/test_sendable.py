@@ -53,7 +53,6 @@ def test_what_pickle_takes_goes_as_it_is() -> None:
 
 
 def lambdas(function: Any, copied: Any) -> None:
-    pytest.importorskip("cloudpickle")
     offset = 1.0
 
     def inner(x: Any) -> Any:
@@ -89,7 +88,6 @@ def test_copies_keep_the_function() -> None:
 
 
 def test_sequences_and_whole_tensordicts() -> None:
-    pytest.importorskip("cloudpickle")
     add = TensorDictModule(lambda x: x + 1, ["x"], ["h"])
     seq = sent(TensorDictSequential(add, lambda td: td.set("y", td["h"] * 2)))
     assert isinstance(seq[1], WrapModule)
@@ -99,7 +97,6 @@ def test_sequences_and_whole_tensordicts() -> None:
 
 @pytest.mark.processes
 def test_other_processes_take_them() -> None:
-    pytest.importorskip("cloudpickle")
     td = TensorDict(x=np.arange(4.0), batch_size=[4])
     result = td.map(TensorDictModule(lambda x: x + 1, ["x"], ["y"]), num_workers=1, chunksize=2)
     assert result["y"].tolist() == [1, 2, 3, 4]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import gymnasium
 import numpy as np
 import pytest
 from helpers.cases import noting
@@ -11,7 +12,6 @@ from helpers.cases import noting
 from lite.data import GAE, Collector, MultiStep, TD0Estimator
 from lite.nn import TensorDictModule
 
-gymnasium = pytest.importorskip("gymnasium", reason="needs the gym extra")
 vector = pytest.importorskip("gymnasium.vector", reason="needs the gym extra")
 
 LIMIT = 4

@@ -10,8 +10,6 @@ import pytest
 import lite
 from lite import TensorDict, nn
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-
 LAYERS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "plain": (lambda: nn.Conv2d(2, 3, 3, rng=0), (2, 6, 7)),
     "steps that leave a rest": (lambda: nn.Conv2d(2, 3, 3, stride=(2, 3), rng=0), (2, 8, 10)),

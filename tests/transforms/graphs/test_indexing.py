@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 from helpers.graphs import check, numbers
 
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 X = numbers(5, 6, 4)
 BASIC = [
     np.s_[0],

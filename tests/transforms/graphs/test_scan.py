@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 
 from lite._transforms.graphs.scan import scan
 from lite._transforms.graphs.trace import Input, trace
 from lite._transforms.graphs.writer import model_bytes
 
-onnxruntime = pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 F = np.dtype(np.float64)
 
 

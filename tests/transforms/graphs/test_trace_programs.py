@@ -13,9 +13,6 @@ from hypothesis import HealthCheck, given, settings
 
 pytestmark = pytest.mark.depth
 
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 
 @settings(
     max_examples=60,

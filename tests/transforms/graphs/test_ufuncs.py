@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 from helpers.graphs import check, numbers
 
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
 
 def test_promotion_is_that_of_numpy() -> None:
     for a, b in (

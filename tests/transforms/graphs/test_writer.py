@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
+import onnx
+import onnxruntime
 
 from lite._transforms.graphs.trace import Input, trace
 from lite._transforms.graphs.writer import model_bytes
 
 
 def test_bytes_of_a_graph() -> None:
-    onnx = pytest.importorskip("onnx")
-    onnxruntime = pytest.importorskip("onnxruntime")
 
     def run(graph: Any, arrays: Any) -> dict[str, Any]:
         with graph.running("part"):

@@ -7,14 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import pytest
 from helpers.cases import each_case
 
 import lite
 from lite import TensorDict, nn, optim
 from lite._transforms.jit.bound import Bound, is_object_type, object_key
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 X = np.array([[0.5, 1.0, 2.0], [1.0, 3.0, -1.0]], np.float32)
 
 

@@ -12,7 +12,6 @@ from helpers.cases import each_case
 import lite
 import lite.nn
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 X = np.array([[0.5, 1.0, 2.0]])
 
 DRAWS: dict[str, Any] = {

@@ -9,8 +9,6 @@ import pytest
 import lite
 from lite import TensorDict
 
-pytest.importorskip("onnxruntime")
-
 
 def frames(n: int) -> Any:
     """Entries that `learn` does not read stand before, between and behind those that it does."""

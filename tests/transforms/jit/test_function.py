@@ -16,8 +16,6 @@ import lite
 from lite import TensorDict, nn
 from lite._arrays.dtypes import default_dtype
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-
 X = np.arange(6.0).reshape(2, 3)
 
 

@@ -6,6 +6,7 @@ import contextlib
 import warnings
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -13,8 +14,6 @@ import lite
 from lite import TensorDict, nn
 from lite.data import Collector
 from lite.nn import distributions
-
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 
 MADE: dict[str, Any] = {
     "Categorical": lambda x: distributions.Categorical(logits=x),
@@ -74,7 +73,6 @@ def test_draws_that_hang_on_parameters_are_refused() -> None:
 
 
 def test_a_policy_acts_by_its_graph() -> None:
-    gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium")
     net = nn.Sequential(nn.Linear(4, 8, rng=0), nn.Tanh(), nn.Linear(8, 2, rng=1))
     found = []
     for graph in (False, True):

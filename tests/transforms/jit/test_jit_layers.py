@@ -11,8 +11,6 @@ from helpers.layer_cases import CASES
 import lite
 from lite import TensorDict, nn
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-
 
 def flat(value: Any) -> list[Any]:
     if isinstance(value, tuple | list):

@@ -18,8 +18,6 @@ from lite import TensorDict, nn, optim
 from lite.nn import losses
 from lite.nn.distributions import Categorical, IndependentNormal
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-
 Made = tuple[Any, Callable[[int], TensorDict]]
 RNG = np.random.default_rng(0)
 

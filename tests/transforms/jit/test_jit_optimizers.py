@@ -10,8 +10,6 @@ import pytest
 import lite
 from lite import TensorDict, optim
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-
 OPTIMIZERS: dict[str, Any] = {
     "adam": lambda: optim.Adam(0.01),
     "amsgrad": lambda: optim.Adam(0.01, amsgrad=True, weight_decay=0.1),

@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, given, settings
 
 import lite
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 pytestmark = pytest.mark.depth
 
 CASES = int(os.environ.get("LITE_GRAD_CASES", "300"))

@@ -13,7 +13,6 @@ from lite._transforms.graphs.graph import Node
 from lite._transforms.graphs.trace import Input, Traced
 from lite._transforms.jit.joining import join
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 F = np.dtype(np.float32)
 
 

@@ -17,7 +17,6 @@ import lite
 from lite import TensorDict, nn
 from lite.nn.distributions import Normal
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 X = np.array([0.5, 1.0, 2.0])
 NUMBER = 1.0
 

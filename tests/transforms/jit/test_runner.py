@@ -10,8 +10,6 @@ import pytest
 import lite
 from lite import TensorDict
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-
 
 def test_any_layout_of_memory() -> None:
     for size in [4, 300]:

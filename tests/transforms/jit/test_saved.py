@@ -15,8 +15,6 @@ import lite
 from lite import TensorDict, nn, optim
 from lite.models import OnnxModule
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-
 NET = nn.MLP(3, 2, num_cells=[8], activation_class=nn.Tanh)
 ADAM = optim.Adam(0.01)
 RNG = np.random.default_rng(0)

@@ -19,8 +19,6 @@ import lite
 from lite import TensorDict, nn, optim
 from lite.nn.losses import ClipPPOLoss, DQNLoss, HardUpdate, SoftUpdate
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-
 RNG = np.random.default_rng(1)
 BATCHES = [
     (RNG.normal(size=(8, 3)).astype(np.float32), RNG.normal(size=(8, 2)).astype(np.float32))

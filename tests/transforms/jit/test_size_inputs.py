@@ -3,12 +3,9 @@
 from typing import Any
 
 import numpy as np
-import pytest
 
 import lite
 from lite import TensorDict
-
-pytest.importorskip("onnxruntime")
 
 
 def test_sizes_are_read_off_inputs_that_are_needed_anyway() -> None:

@@ -16,8 +16,6 @@ from lite import TensorDict, nn, optim
 from lite.models import OnnxModule
 from lite.nn.losses import DQNLoss, HardUpdate, SoftUpdate
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-
 RNG = np.random.default_rng(1)
 BATCHES = [
     (RNG.normal(size=(8, 3)).astype(np.float32), RNG.normal(size=(8, 2)).astype(np.float32)) for _ in range(5)

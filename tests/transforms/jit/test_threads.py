@@ -12,8 +12,6 @@ from helpers.cases import each_case
 import lite
 from lite import nn
 
-pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
-
 
 def f(*shape: int) -> np.ndarray:
     return np.ones(shape, np.float32)

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 
 import lite
@@ -16,7 +17,6 @@ from lite._transforms.graphs.writer import model_bytes
 from lite._transforms.jit import joining, tiling
 from lite._transforms.jit.tiling import tile
 
-onnxruntime = pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
 F = np.dtype(np.float32)
 
 

@@ -108,7 +108,6 @@ def test_interpolation_in_a_graph() -> None:
     for ends in ({}, {"left": -9.0, "right": 4.0}):
         check_graph(lambda x, ends=ends: np.interp(x, places, values, **ends), x)
     grads = lite.grad(lambda x, values: np.interp(x, places, values).sum(), argnums=(0, 1))
-    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     for got, want in zip(lite.jit(grads, threads=1)(x[:-1], values), grads(x[:-1], values), strict=True):
         np.testing.assert_allclose(got, want)
     steps = np.int64([0, 30, 200])
