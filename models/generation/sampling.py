@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -185,12 +186,6 @@ def _shared(values: list[Any]) -> Any:
 
 
 def _copy(details: DrawDetails) -> DrawDetails:
-    return DrawDetails(
-        details.sampled_log_probs.copy(),
-        details.kept_log_mass.copy(),
-        details.entropy.copy(),
-        details.kept_offsets,
-        details.kept_ids,
-        None if details.top_ids is None else details.top_ids.copy(),
-        None if details.top_log_probs is None else details.top_log_probs.copy(),
-    )
+    names = ("sampled_log_probs", "kept_log_mass", "entropy", "top_ids", "top_log_probs")
+    parts = {name: getattr(details, name) for name in names}
+    return replace(details, **{name: part.copy() for name, part in parts.items() if part is not None})

@@ -154,6 +154,9 @@ class Logger:
     def _load_checkpoint_state(self, state_dict: Mapping[str, Any]) -> None:
         """Take over counters."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(experiment={self.experiment!r})"
+
 
 def require_video(video: Any) -> np.ndarray[Any, Any]:
     """A video as an array; ValueError unless it is (videos, time, colours, height, width)."""

@@ -114,8 +114,5 @@ class MLFlowLogger(Logger):
         self.id = state_dict.get("id", self.id)
         self.video_log_counter = state_dict.get("video_log_counter", self.video_log_counter)
 
-    def __repr__(self) -> str:
-        return f"MLFlowLogger(experiment={self.experiment!r})"
-
 
 belong_to("lite.data", MLFlowLogger)

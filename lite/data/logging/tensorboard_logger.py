@@ -73,8 +73,5 @@ class TensorboardLogger(Logger):
             raise TypeError(f"log_histogram takes step, bins and walltime, got {sorted(kwargs)}.")
         self.experiment.add_histogram(name, data, global_step=step, bins=bins, walltime=walltime)
 
-    def __repr__(self) -> str:
-        return f"TensorboardLogger(experiment={self.experiment!r})"
-
 
 belong_to("lite.data", TensorboardLogger)

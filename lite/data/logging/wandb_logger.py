@@ -207,9 +207,6 @@ class WandbLogger(Logger):
         self._steps = dict(state_dict.get("step_registry", {}))
         self._known = {*state_dict.get("defined_step_metrics", ()), *state_dict.get("defined_metrics", ())}
 
-    def __repr__(self) -> str:
-        return f"WandbLogger(experiment={self.experiment!r})"
-
 
 belong_to("lite.data", WandbLogger)
 
