@@ -14,7 +14,6 @@ what replaces them, to be run on the same numbers (see `attention_experiment.py`
 from __future__ import annotations
 
 import math
-import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lite._files.onnx import writer as onnx
 from lite._files.onnx.attention import MAX_STEPS, ways_to_scores
 from lite._files.onnx.reader import (
     Graph,
@@ -37,7 +37,7 @@ from lite._files.onnx.reader import (
     read_tensor,
     size_names,
 )
-from lite._files.onnx.wire import field, fields, read_varint, varint
+from lite._files.onnx.wire import field, fields, integer, read_varint, text, varint
 
 MAX_NODES = 4096  # of one attention with its mask
 MAX_WIDTH = 1 << 16  # of the embedding, and of all heads
@@ -46,6 +46,9 @@ MAX_NUMBERS = 1 << 24  # of its keys
 MAX_FORMS = 16  # of attention in a graph
 
 _FLOAT = 1  # ONNX's number of the type float32
+_FLOAT32 = np.dtype(np.float32)
+_Name = str | bytes
+_SWAPPED = (0, 2, 1, 3)  # heads and positions
 _NO_POSITION = 1 << 31  # numbers from here on stand for "all" or "never"
 _MASK = b"attention_mask"
 _LENGTHS, _TOTAL = b"lite_lengths", b"lite_total"
@@ -405,8 +408,11 @@ def _experiment(
     if not all(parts) or max(sizes) > most:
         return None
     new = [(one.query, shape.heads), (one.key, shape.kv_heads), (one.value, shape.kv_heads)]
-    given = b"".join(field(11, _value(name, (0, heads, 0, shape.size))) for name, heads in new)
-    results = b"".join(field(12, _value(name)) for name in (one.out, one.present_key, one.present_value))
+    given = b"".join(
+        field(11, onnx.value(name, _FLOAT32, ("lite_0", heads, "lite_2", shape.size))) for name, heads in new
+    )
+    made = (one.out, one.present_key, one.present_value)
+    results = b"".join(field(12, onnx.value(name, _FLOAT32)) for name in made)
     own = b"".join(field(11, model[slice(*graph.inputs[n])]) for n in (one.past_key, one.past_value, _MASK))
     name = field(2, b"lite_experiment")
     exported = name + b"".join(parts) + given + results
@@ -461,7 +467,7 @@ def _weight(model: bytes, graph: Graph, nodes: Sequence[Node], name: bytes) -> t
     looked_up = all(node.kind == b"Gather" and node.inputs[0] == name for node in readers)
     if not looked_up or tensor.kind != _FLOAT or len(tensor.dims) != 2 or tensor.dims[1] > MAX_WIDTH:
         return b"", 0
-    return field(5, _tensor(name, np.zeros((1, tensor.dims[1]), np.float32))), 0
+    return field(5, onnx.tensor(name, np.zeros((1, tensor.dims[1]), np.float32))), 0
 
 
 # -- what is written ---------------------------------------------------------------------------
@@ -473,22 +479,17 @@ def _operator(one: Attention, shape: AttentionShape) -> bytes:
     for kind, name in zip((b"query/", b"key/", b"value/"), (one.query, one.key, one.value), strict=True):
         turned = b"lite_turned_" + kind + one.out
         inputs.append(b"lite_joined_" + kind + one.out)
-        parts.append(_node(b"Transpose", [name], [turned], _SWAPPED))
-        parts.append(_node(b"Reshape", [turned, _JOINED], [inputs[-1]]))
+        parts.append(_node("Transpose", [name], [turned], perm=_SWAPPED))
+        parts.append(_node("Reshape", [turned, _JOINED], [inputs[-1]]))
     result, split = b"lite_joined/" + one.out, b"lite_split/" + one.out
-    sizes = _integer(b"num_heads", shape.heads) + _integer(b"kv_num_heads", shape.kv_heads)
-    scale = field(5, field(1, b"scale") + varint(2 << 3 | 5) + struct.pack("<f", one.scale) + _number(20, 1))
-    parts.append(
-        _node(
-            b"GroupQueryAttention",
-            [*inputs, one.past_key, one.past_value, _LENGTHS, _TOTAL],
-            [result, one.present_key, one.present_value],
-            sizes + scale,
-            b"com.microsoft",
-        )
-    )
-    parts.append(_node(b"Reshape", [result, _SPLIT], [split]))
-    parts.append(_node(b"Transpose", [split], [one.out], _SWAPPED))
+    inputs += [one.past_key, one.past_value, _LENGTHS, _TOTAL]
+    outputs = [result, one.present_key, one.present_value]
+    heads = {"num_heads": shape.heads, "kv_num_heads": shape.kv_heads}
+    parts += [
+        _node("GroupQueryAttention", inputs, outputs, "com.microsoft", **heads, scale=float(one.scale)),
+        _node("Reshape", [result, _SPLIT], [split]),
+        _node("Transpose", [split], [one.out], perm=_SWAPPED),
+    ]
     return b"".join(parts)
 
 
@@ -496,23 +497,21 @@ def _lengths(shape: AttentionShape) -> bytes:
     """The inputs shared by all attentions: the last position of each row, and the largest number of
     positions.
     """
-    to = {n: _integer(b"to", n) for n in (6, 7)}  # int32, int64
+    int32, int64 = 6, 7
     nodes = (
-        _node(b"Cast", [_MASK], [b"lite_mask"], to[7]),
-        _node(b"ReduceSum", [b"lite_mask", b"lite_axis"], [b"lite_counts"], _integer(b"keepdims", 0)),
-        _node(b"Sub", [b"lite_counts", b"lite_one"], [b"lite_ends"]),
-        _node(b"Cast", [b"lite_ends"], [_LENGTHS], to[6]),
-        _node(b"Shape", [_MASK], [b"lite_shape"]),
-        _node(b"Gather", [b"lite_shape", b"lite_one"], [b"lite_width"]),
-        _node(b"Cast", [b"lite_width"], [_TOTAL], to[6]),
+        _node("Cast", [_MASK], ["lite_mask"], to=int64),
+        _node("ReduceSum", ["lite_mask", "lite_axis"], ["lite_counts"], keepdims=0),
+        _node("Sub", ["lite_counts", "lite_one"], ["lite_ends"]),
+        _node("Cast", ["lite_ends"], [_LENGTHS], to=int32),
+        _node("Shape", [_MASK], ["lite_shape"]),
+        _node("Gather", ["lite_shape", "lite_one"], ["lite_width"]),
+        _node("Cast", ["lite_width"], [_TOTAL], to=int32),
     )
-    weights = {
-        b"lite_axis": np.array([1]),
-        b"lite_one": np.array(1),
-        _JOINED: np.array([0, 0, -1]),
-        _SPLIT: np.array([0, 0, shape.heads, shape.size]),
-    }
-    return b"".join(nodes) + b"".join(field(5, _tensor(name, values)) for name, values in weights.items())
+    weights: dict[_Name, list[int] | int] = {
+        "lite_axis": [1], "lite_one": 1, _JOINED: [0, 0, -1], _SPLIT: [0, 0, shape.heads, shape.size]
+    }  # fmt: skip
+    tensors = (onnx.tensor(name, np.array(values, np.int64)) for name, values in weights.items())
+    return b"".join([*nodes, *(field(5, tensor) for tensor in tensors)])
 
 
 def _with_nodes(model: bytes, graph: Graph, kept: Sequence[Node], new: bytes) -> bytes:
@@ -541,7 +540,7 @@ def _own_operators(model: bytes) -> bytes:
     declared = [model[a:b] for number, wire, a, b in fields(model, 0, len(model)) if (number, wire) == (8, 2)]
     if any(part.startswith(field(1, b"com.microsoft")) for part in declared):
         return b""
-    return field(8, field(1, b"com.microsoft") + _number(2, 1))
+    return field(8, text(1, "com.microsoft") + integer(2, 1))
 
 
 def _raw(model: bytes, at: tuple[int, int, int, int]) -> bytes:
@@ -551,39 +550,11 @@ def _raw(model: bytes, at: tuple[int, int, int, int]) -> bytes:
 
 
 def _node(
-    kind: bytes,
-    inputs: Sequence[bytes],
-    outputs: Sequence[bytes],
-    attributes: bytes = b"",
-    domain: bytes = b"",
+    op: str,
+    inputs: Sequence[str | bytes],
+    outputs: Sequence[str | bytes],
+    domain: str = "",
+    **attributes: Any,
 ) -> bytes:
-    names = b"".join(field(1, name) for name in inputs) + b"".join(field(2, name) for name in outputs)
-    return field(1, names + field(4, kind) + attributes + (field(7, domain) if domain else b""))
-
-
-def _integer(name: bytes, value: int) -> bytes:
-    """An attribute."""
-    return field(5, field(1, name) + _number(3, value) + _number(20, 2))
-
-
-def _number(number: int, value: int) -> bytes:
-    return varint(number << 3) + varint(value)
-
-
-def _tensor(name: bytes, values: NDArray[Any]) -> bytes:
-    """A tensor of float32 or int64."""
-    dims = b"".join(_number(1, size) for size in values.shape)
-    kind, dtype = (_FLOAT, "<f4") if values.dtype == np.float32 else (7, "<i8")
-    return dims + _number(2, kind) + field(8, name) + field(9, values.astype(dtype).tobytes())
-
-
-def _value(name: bytes, sizes: Sequence[int] | None = None) -> bytes:
-    """The description of a float32 input or output; sizes that are 0 are open."""
-    tensor = _number(1, _FLOAT)
-    if sizes is not None:
-        dims = (_number(1, size) if size else field(2, b"lite_%d" % i) for i, size in enumerate(sizes))
-        tensor += field(2, b"".join(field(1, dim) for dim in dims))
-    return field(1, name) + field(2, field(1, tensor))
-
-
-_SWAPPED = field(5, field(1, b"perm") + b"".join(_number(8, axis) for axis in (0, 2, 1, 3)) + _number(20, 7))
+    """A node, as a field of a graph."""
+    return field(1, onnx.node(op, "", inputs, outputs, attributes, domain))

@@ -9,8 +9,11 @@ appended. Protobuf merges the two pieces of the graph when it reads them, and on
 
 from __future__ import annotations
 
+import numpy as np
+
 from lite._files.onnx.reader import Graph, read_graph
-from lite._files.onnx.wire import field, varint
+from lite._files.onnx.wire import field
+from lite._files.onnx.writer import node, value
 
 POSITIONS_INPUT = "lite_positions"
 HIDDEN_OUTPUT = "lite_hidden"
@@ -44,13 +47,13 @@ def gather_before_projection(
     """
     graph = graph or read_graph(model)
     makers = graph.makers
-    node = makers.get(b"logits")
+    last = makers.get(b"logits")
     for _ in range(MAX_CLIMB):
-        if node is not None and node.kind in _THROUGH and node.inputs:
-            node = makers.get(node.inputs[0])
-    if node is None or node.kind not in _PROJECTIONS or node.first is None:
+        if last is not None and last.kind in _THROUGH and last.inputs:
+            last = makers.get(last.inputs[0])
+    if last is None or last.kind not in _PROJECTIONS or last.first is None:
         return None
-    hidden, (start, end) = node.inputs[0], node.first
+    hidden, (start, end) = last.inputs[0], last.first
     names = {name for other in graph.nodes for name in other.inputs} | set(makers)
     renamed = next((new for c in b"~#@!" if (new := hidden[:-1] + bytes([c])) not in names), None)
     if renamed is None or hidden not in makers:  # an input of the graph has another rank, perhaps
@@ -63,31 +66,11 @@ def _fragment(hidden: bytes, renamed: bytes, hidden_output: bool) -> bytes:
 
     And, if wanted, `lite_hidden = Identity(hidden)` and that output.
     """
-    name = POSITIONS_INPUT.encode()
-    batch_dims = field(1, b"batch_dims") + _number(3, 1) + _number(20, 2)  # attribute type 2: an integer
-    node = b"".join(
-        (
-            field(1, hidden),
-            field(1, name),
-            field(2, renamed),
-            field(3, b"lite_gather"),
-            field(4, b"GatherND"),
-            field(5, batch_dims),
-        )
-    )
-    dims = field(2, b"batch_size"), field(2, b"lite_k"), _number(1, 1)
-    shape = b"".join(field(1, dim) for dim in dims)
-    tensor = _number(1, 7) + field(2, shape)  # element type 7: int64
-    value = field(1, name) + field(2, field(1, tensor))
-    graph = field(1, node) + field(11, value)
+    gathered = node("GatherND", "lite_gather", [hidden, POSITIONS_INPUT], [renamed], {"batch_dims": 1})
+    positions = value(POSITIONS_INPUT, np.dtype(np.int64), ["batch_size", "lite_k", 1])
+    graph = field(1, gathered) + field(11, positions)
     if hidden_output:
-        name = HIDDEN_OUTPUT.encode()
-        same = field(1, hidden) + field(2, name) + field(3, name) + field(4, b"Identity")
-        shape = b"".join(field(1, field(2, dim)) for dim in (b"batch_size", b"lite_s", b"lite_width"))
-        tensor = _number(1, 1) + field(2, shape)  # element type 1: float32
-        graph += field(1, same) + field(12, field(1, name) + field(2, field(1, tensor)))
+        same = node("Identity", HIDDEN_OUTPUT, [hidden], [HIDDEN_OUTPUT], {})
+        shape = ["batch_size", "lite_s", "lite_width"]
+        graph += field(1, same) + field(12, value(HIDDEN_OUTPUT, np.dtype(np.float32), shape))
     return field(7, graph)
-
-
-def _number(number: int, value: int) -> bytes:
-    return varint(number << 3) + varint(value)

@@ -13,8 +13,11 @@ import functools
 import re
 from typing import NamedTuple
 
+import numpy as np
+
+from lite._files.onnx import writer
 from lite._files.onnx.reader import Graph, Node, constant, named_integers, read_graph
-from lite._files.onnx.wire import Buffer, field, fields, varint
+from lite._files.onnx.wire import Buffer, field, fields
 
 LIMIT_INPUT = re.compile(r"lite_beyond_(\d+)")
 MAX_CLIMB = 24  # nodes between an input and a comparison; a file may also hold a circle
@@ -79,14 +82,12 @@ def with_limits_as_inputs(model: bytes, graph: Graph | None = None) -> bytes | N
         parts += [model[done:start], unused]  # of the same length, so that nothing else moves
         done = end
         limits.add(limit)
-        kind = b"Identity" if beyond else b"Not"
-        name = b"lite_beyond_%d" % limit
-        added += field(1, field(1, name) + field(2, node.outputs[0]) + field(3, unused) + field(4, kind))
+        kind = "Identity" if beyond else "Not"
+        added += field(1, writer.node(kind, unused, [f"lite_beyond_{limit}"], [node.outputs[0]], {}))
     if not limits:
         return None
-    scalar = field(2, field(1, varint(1 << 3) + varint(9) + field(2, b"")))  # element type 9: bool
     for limit in sorted(limits):
-        added += field(11, field(1, b"lite_beyond_%d" % limit) + scalar)
+        added += field(11, writer.value(f"lite_beyond_{limit}", np.dtype(np.bool_), ()))
     changed = field(7, b"".join([*parts, model[done : graph.span[1]], added]))
     whole, done = [], 0
     for number, wire, _, end in fields(model, 0, len(model)):

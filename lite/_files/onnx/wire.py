@@ -29,9 +29,9 @@ def field(number: int, payload: bytes) -> bytes:
     return varint(number << 3 | 2) + varint(len(payload)) + payload
 
 
-def text(number: int, value: str) -> bytes:
-    """A field of text."""
-    return field(number, value.encode())
+def text(number: int, value: str | bytes) -> bytes:
+    """A field of text; of bytes as they are, such as a name that was read from a file."""
+    return field(number, value if isinstance(value, bytes) else value.encode())
 
 
 def integer(number: int, value: int) -> bytes:

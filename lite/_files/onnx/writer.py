@@ -89,9 +89,9 @@ def graph(
 
 def node(
     op: str,
-    name: str,
-    inputs: Sequence[str],
-    outputs: Sequence[str],
+    name: str | bytes,
+    inputs: Sequence[str | bytes],
+    outputs: Sequence[str | bytes],
     attributes: Mapping[str, Any],
     domain: str = "",
 ) -> bytes:
@@ -124,7 +124,7 @@ def _attribute(name: str, value: Any) -> bytes:
     return text(1, name) + b"".join(text(9, item) for item in items) + integer(20, 8)
 
 
-def tensor(name: str, array: np.ndarray[Any, Any]) -> bytes:
+def tensor(name: str | bytes, array: np.ndarray[Any, Any]) -> bytes:
     """An array under a name."""
     dims = b"".join(integer(1, n) for n in array.shape)
     data = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
@@ -141,10 +141,11 @@ def tensor_elsewhere(
     return b"".join([dims, integer(2, element_type(dtype)), text(8, name), *parts, integer(14, 1)])
 
 
-def value(name: str, dtype: np.dtype[Any], shape: Sequence[int | str | None]) -> bytes:
-    """An input or output; None stands for a size that is not known."""
-    dims = b"".join(field(1, _size(n)) for n in shape)
-    kind = integer(1, element_type(dtype)) + field(2, dims)
+def value(name: str | bytes, dtype: np.dtype[Any], shape: Sequence[int | str | None] | None = None) -> bytes:
+    """An input or output; None stands for a size, or a shape, that is not known."""
+    kind = integer(1, element_type(dtype))
+    if shape is not None:
+        kind += field(2, b"".join(field(1, _size(n)) for n in shape))
     return text(1, name) + field(2, field(1, kind))
 
 
