@@ -145,7 +145,11 @@ def of_tensordict(
         keeping = [part for part in twin.modules() if states and hasattr(part, "graph_states")]
         for part in keeping:
             part.next_states = {}
-        out = TensorDict._as_node(twin(fresh))
+        try:
+            out = TensorDict._as_node(twin(fresh))
+        except KeyError as error:  # which knows of what was taken of the example alone
+            error.add_note(f"The example has {sorted(node.keys(True, True), key=str)}.")
+            raise
         keys = list(twin.out_keys) if hasattr(twin, "out_keys") else list(out.keys(True, True))
         # Transforms of rewards, and counters of steps, write nothing in a graph, which acts.
         found = dict(_entries(out, [key for key in keys if key == "_" or key in out]))
@@ -213,7 +217,8 @@ def of_arrays(
     for name, value in (*zip(parameters, args, strict=True), *kwargs.items()):
         found.extend(_arrays_in(name, value))
     if not found:
-        raise TypeError("to_onnx needs examples of the inputs: arrays as forward takes them, got none.")
+        given = [type(value).__name__ for value in (*args, *kwargs.values())] or "none"
+        raise TypeError(f"to_onnx needs examples of the inputs: arrays as forward takes them, got {given}.")
     names = _names([name for name, _ in found], input_names, "input_names")
     inputs = [ExampleInput(names[name], names[name], _host(value, name)) for name, value in found]
     if dynamic_axes is None:

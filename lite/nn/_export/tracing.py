@@ -107,7 +107,8 @@ def _with_scope(graph: Graph, path: str, module: Module) -> Callable[..., Any]:
     @functools.wraps(forward)
     def call(*args: Any, **kwargs: Any) -> Any:
         with graph.running(path):
-            if written is not None and plain(module) and _all_symbolic((*args, *kwargs.values())):
+            joined = args and isinstance(args[0], tuple | list)  # `forward` says that it takes an array
+            if written and not joined and plain(module) and _all_symbolic((*args, *kwargs.values())):
                 out = written(graph, module, *args, **kwargs)
                 if out is not NotImplemented:
                     return out
