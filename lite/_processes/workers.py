@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from lite._processes.sending import pickled
+
 _AHEAD = 2  # calls per worker that wait in the queue, so that no worker runs dry
 
 _work: Callable[[Any], Any] | bytes | None = None
@@ -53,7 +55,7 @@ def safe_start_method() -> str:
 def _sendable(fn: Callable[[Any], Any]) -> bytes:
     """The pickled function; raises PicklingError with what to do for one that cannot be sent."""
     try:
-        return pickle.dumps(fn)
+        return pickled(fn)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise pickle.PicklingError(
             f"fn cannot be sent to worker processes ({error}): define it at the top level of a module, "

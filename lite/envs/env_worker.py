@@ -12,6 +12,7 @@ import numpy as np
 
 from lite import NestedKey, TensorDict
 from lite._processes.orphans import end_with_parent
+from lite._processes.sending import pickled
 
 # Commands, one byte each; what follows is a pickle.
 RESET, STEP, STEP_AND_RESET, SEED, CLOSE, READ = b"r", b"s", b"m", b"d", b"c", b"a"
@@ -34,7 +35,7 @@ def packed(make: Callable[..., Any], kwargs: dict[str, Any]) -> bytes:
         TypeError: the function cannot be sent.
     """
     try:
-        return pickle.dumps((make, kwargs))
+        return pickled((make, kwargs))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         try:
             import cloudpickle

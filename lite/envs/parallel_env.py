@@ -29,7 +29,7 @@ class ParallelEnv(BatchedEnvBase):
     Args:
         num_workers: how many environments.
         create_env_fn: makes one, in its process; or a function for each. They must be picklable; with
-            cloudpickle lambdas are, too.
+            cloudpickle lambdas are, too, and what a notebook defines.
         serial_for_single: make a `SerialEnv`, in this process, of one environment.
         others: as for `BatchedEnvBase`.
 

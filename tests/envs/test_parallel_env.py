@@ -157,6 +157,24 @@ def test_no_process_is_left_where_the_parent_is_killed(method, tmp_path):
     assert not any(map(_runs, numbers))
 
 
+@pytest.mark.processes
+def test_a_class_of_a_prompt():
+    code = """
+        from helpers.counting_env import CountingEnv
+        from lite.envs import ParallelEnv
+        class Mine(CountingEnv):
+            pass
+        env = ParallelEnv(2, Mine)
+        print(*env.rollout(2).shape)
+        env.close()
+        """
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, env=paths
+    )
+    assert done.stdout == "2 2\n", done.stderr
+
+
 def _runs(number):
     try:
         with open(f"/proc/{number}/stat") as file:
