@@ -5,7 +5,6 @@ import json
 import os
 from pathlib import Path
 
-import ml_dtypes
 import numpy as np
 import pyarrow.parquet
 import pytest
@@ -54,6 +53,7 @@ def test_byte_for_byte(folder):
 
 
 def test_bfloat16(folder):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
     array = np.array([1.5, -2.0, np.inf], ml_dtypes.bfloat16)
     here, there = folder(), folder()
     lite.TensorDict({"x": array}).memmap(here)
@@ -232,7 +232,7 @@ def test_parquet_of_others(folder):
         "nested": [[[0], [1]]] * 3,
         "time": [moment, None, moment],
     }
-    path = f"{folder}.parquet"
+    path = folder(".parquet")
     pyarrow.parquet.write_table(pyarrow.table(columns), path)
     found, mine = tensordict.TensorDict.from_parquet(path), lite.TensorDict.from_parquet(path)
     for key in columns:
