@@ -431,7 +431,7 @@ class TensorStorage(Storage):
 
         Raises:
             FileNotFoundError, ValueError: the folder is none of these, or damaged.
-            RuntimeError: the storage has another shape.
+            RuntimeError: the storage has another shape, or `max_size`.
         """
         folder = Path(path).absolute()
         about = read_json(folder / METADATA)
@@ -511,6 +511,12 @@ class LazyTensorStorage(TensorStorage):
         apart = not isinstance(table, np.ndarray) and table.get(APART, None) is not None
         if apart != self.compress_next:
             raise RuntimeError("what is loaded was stored with another compress_next.")
+        rows = self._rows_for(table, True)
+        if rows != table.shape[0]:
+            raise RuntimeError(
+                f"the storage has room for {rows} rows, what is loaded for {table.shape[0]}: load that into a"
+                " storage of its size, and extend this one by its rows."
+            )
         self._use(self._arrays(table, table.shape[0]))
 
     def _build(self, example: Any, rows: int) -> Any:
