@@ -64,10 +64,12 @@ def mean(dtype: np.dtype[Any] | None = None) -> Reducer:
     """Arithmetic mean; of integers in float64."""
 
     def call(array: Array, axis: Axis, keepdims: bool) -> Array:
-        values = inexact(array) if dtype is None else array.astype(dtype)
-        wide = _add(values, axis=axis, dtype=_sum_dtype(values.dtype), keepdims=keepdims)
+        values = array if dtype is None else array.astype(dtype)
+        own = np.dtype(np.float64) if dtype is None and values.dtype.kind in "biu" else values.dtype
+        # In pieces: integers, such as images in mapped files, are not all there as floats.
+        wide = _add(values, axis=axis, dtype=_sum_dtype(own), keepdims=keepdims)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.true_divide(wide, _count(array, axis)).astype(values.dtype)
+            return np.true_divide(wide, _count(array, axis)).astype(own)
 
     return call
 

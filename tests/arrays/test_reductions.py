@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,16 @@ def test_dtypes_of_sums_and_means(dtype: Any, total: Any, mean: Any, axis: Any) 
         out = fn(x, axis, False)
         assert out.dtype == expected
         np.testing.assert_allclose(out, exact(x.astype(float), axis), rtol=1e-3)
+
+
+def test_a_mean_of_bytes_takes_no_floats_of_their_number() -> None:
+    x = np.full((1000, 1000), 3, np.uint8)
+    tracemalloc.start()
+    try:
+        assert (reductions.mean()(x, 0, False) == 3).all()
+        assert tracemalloc.get_traced_memory()[1] < x.nbytes  # eight times as many, as float64
+    finally:
+        tracemalloc.stop()
 
 
 def test_narrow_floats_are_summed_in_wide_ones() -> None:
