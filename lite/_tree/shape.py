@@ -370,21 +370,23 @@ class BatchShape(TensorCollection):
         """Split along batch dimension `dim` into chunks of a size, or of the sizes of a list."""
         d = self._dim(dim)
         total = self.batch_size[d]
-        if isinstance(split_size, int):
+        if isinstance(split_size, int | np.integer):
             if split_size <= 0:
                 raise ValueError(f"split: split_size must be positive, got {split_size}.")
             stops = list(range(split_size, total, split_size)) + [total]
         else:
-            if not isinstance(split_size, list | tuple) or not all(isinstance(n, int) for n in split_size):
-                raise TypeError("split(): argument 'split_size' must be int or list of ints")
-            if not split_size:
+            try:
+                sizes = [operator.index(n) for n in split_size]
+            except TypeError:
+                raise TypeError("split(): argument 'split_size' must be int or list of ints") from None
+            if not sizes:
                 raise RuntimeError("Insufficient number of elements in split_size.")
-            if sum(split_size) != total or min(split_size) < 0:
+            if sum(sizes) != total or min(sizes) < 0:
                 raise RuntimeError(
                     f"{type(self).__name__}.split expects split_size(s) to sum exactly to {total}, the size "
-                    f"of dim {dim}, got {list(split_size)}."
+                    f"of dim {dim}, got {sizes}."
                 )
-            stops = [int(n) for n in np.cumsum(split_size)]
+            stops = [int(n) for n in np.cumsum(sizes)]
         return tuple([self._slice(d, a, b) for a, b in zip([0, *stops[:-1]], stops, strict=True)])
 
     def _slice(self, dim: int, start: int, stop: int) -> Self:

@@ -40,6 +40,8 @@ OPERATIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], list[str
     "narrow": (lambda td: td.narrow(0, 1, 2), lambda x: x[1:3], ["x", "y"]),
     "split": (lambda td: td.split(3)[1], lambda x: x[3:], ["x", "y"]),
     "split sizes": (lambda td: td.split([1, 2], 1)[1], lambda x: x[:, 1:], ["x", "y"]),
+    "split counts": (lambda td: td.split(np.array([3, 1]))[0], lambda x: x[:3], ["x", "y"]),
+    "split count": (lambda td: td.split(np.int64(3))[1], lambda x: x[3:], ["x", "y"]),
     "chunk": (lambda td: td.chunk(3)[1], lambda x: x[2:4], ["x", "y"]),
     "unbind": (lambda td: td.unbind(1)[2], lambda x: x[:, 2], ["x"]),
     "repeat": (lambda td: td.repeat(2, 1), lambda x: np.tile(x, (2, 1)), ["x", "y"]),
