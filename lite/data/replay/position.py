@@ -10,12 +10,14 @@ class Position:
         length: rows that hold something.
         cursor: the row that is written next.
         writes: rows written since the storage was emptied, those that are overwritten by now included.
+        changes: how many times rows were written that were not added where the ring stands.
     """
 
-    __slots__ = ("cursor", "length", "writes")
+    __slots__ = ("changes", "cursor", "length", "writes")
 
     def __init__(self, length: int = 0, cursor: int = 0, writes: int = 0) -> None:
         self.length, self.cursor, self.writes = length, cursor, writes
+        self.changes = 0
 
     def now(self) -> tuple[int, int, int]:
         """`length`, `cursor` and `writes` of one moment."""

@@ -189,6 +189,11 @@ class RingFile(Position):
         """Elements written since the storage was emptied."""
         return self._load()[2]
 
+    @property
+    def changes(self) -> int:  # type: ignore[override]
+        """Changes by any process other than rows that are added; odd while one is being made."""
+        return self._words[_CHANGES]
+
     def now(self) -> tuple[int, int, int]:
         """`length`, `cursor` and `writes` of one moment."""
         return self._load()[:3]  # type: ignore[return-value]

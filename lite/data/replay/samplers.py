@@ -42,7 +42,9 @@ class StorageView(Protocol):
     def entry(self, key: NestedKey) -> NDArray[Any] | None:
         """The array of a key, with a row for each place of the storage; None without one."""
 
-    _changes: int  # writes by this process to rows that are there, or in any other order
+    @property
+    def _changes(self) -> int:
+        """How many times rows were written that were not added where the ring stands."""
 
     @property
     def _position(self) -> Any:

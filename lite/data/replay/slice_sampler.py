@@ -29,7 +29,7 @@ class SliceSampler(Sampler):
 
     Rows are in the order of time; overwritten rows cut off the start of a trajectory. In a storage of several
     dimensions the first is time, the others are environments. The time of a draw does not depend on the
-    capacity. Writes of other processes are not noticed.
+    capacity. What other processes write is noticed.
 
     Args:
         num_slices, slice_len: slices in a batch, or steps of a slice; give one, which divides the batch size.

@@ -48,7 +48,6 @@ class Storage(ABC):
         self.max_size = _count("max_size", max_size)
         self.lock = threading.RLock()
         self._readers: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._changes = 0  # writes by this process that do not change the position, as rows were not appended
         self.is_shared = False  # whether several buffers have been attached
 
     # -- what samplers and buffers read -----------------------------------------------------------
@@ -117,6 +116,10 @@ class Storage(ABC):
     @property
     @abstractmethod
     def _position(self) -> Position: ...
+
+    @property
+    def _changes(self) -> int:
+        return self._position.changes
 
     def _take_over(self) -> int:
         """Make this process the one that writes; how many times it has become so."""

@@ -233,9 +233,14 @@ class TensorStorage(Storage):
         data = self._as_rows(data, many)
         if self.ndim > 1 and isinstance(index, tuple):
             self._refuse_apart()
-            self._changes += 1
             view = columns.table[: self._filled_rows()]
-            view[index] = data
+            try:
+                self._before_anywhere(np.zeros(0, np.int64))
+                view[index] = data
+                self._commit(*self._position.now())
+            except BaseException:
+                self._roll_back()
+                raise
             return
         where = rows_at(index, self._filled_rows())
         self._write_at(np.atleast_1d(where), data, bool(where.ndim))
@@ -321,7 +326,7 @@ class TensorStorage(Storage):
 
     def _before_anywhere(self, index: Array) -> None:
         """The same, anywhere."""
-        self._changes += 1
+        self._ring.changes += 1
 
     # -- the arrays -------------------------------------------------------------------------------
 

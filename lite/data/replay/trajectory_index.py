@@ -159,7 +159,7 @@ class TrajectoryIndex:
             seen: is called with pieces of the new rows: the first one, the rows (rows, lanes) at which the
                 trajectories of each start, and whether all that was told before is void.
         """
-        now, changes = storage._position.now(), storage._changes
+        changes, now = storage._changes, storage._position.now()
         if now == self._position and changes == self._changes:
             return
         new = now[2] - self._position[2]

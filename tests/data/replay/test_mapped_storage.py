@@ -257,6 +257,24 @@ def test_a_call_that_is_interrupted_leaves_everything(tmp_path, monkeypatch, com
     assert not torn(opened(tmp_path / "f", compress_next=compress)[:]).any()
 
 
+def test_elements_of_two_dimensions_are_written_by_one_process(tmp_path) -> None:
+    first, second = [
+        ReplayBuffer(
+            storage=LazyMemmapStorage(6, ndim=2, scratch_dir=tmp_path / "f", existsok=True), dim_extend=0
+        )
+        for _ in range(2)
+    ]
+    first.extend(TensorDict(x=np.zeros((3, 2)), batch_size=[3, 2]))
+    with pytest.raises(RuntimeError, match="another process"):
+        second[1, 0] = TensorDict(x=1.0)
+    changes = second.storage._changes
+    first[1, 0] = TensorDict(x=2.0)
+    assert second.storage._changes > changes
+    with pytest.raises(IndexError):
+        first[5, 0] = TensorDict(x=3.0)
+    assert second[:]["x"].tolist() == [[0, 0], [2, 0], [0, 0]]
+
+
 def test_saving_while_another_process_writes(tmp_path) -> None:
     writer = opened(tmp_path / "f")
     writer.extend(frames(0, 5))

@@ -120,3 +120,10 @@ def test_slices_of_what_another_storage_writes(sampler: str, tmp_path: Any):
         steps = np.concatenate([buffer.sample(27)["step"] for _ in range(5)])
         assert total - ROWS <= steps.min()
         assert steps.max() < total
+    for start, count in ((0, 12), (3, 13), (1, 13), (5, 14)):  # emptied, and as many rows or more again
+        writer.empty()
+        writer.extend(frames(start, count))
+        check(buffer, 2)
+    writer[:] = frames(100, 14)
+    check(buffer, 2)
+    assert buffer.sample(27)["step"].min() >= 100
