@@ -84,7 +84,7 @@ def reply(
             out.text += piece
             write(piece)
 
-    with _interrupts() as interrupted, closing(steps):  # type: ignore[type-var]
+    with _interrupts() as interrupted, closing(steps):
         for step in steps:
             out.tokens.append(int(step.tokens[0]))
             out.log_probs.append(float(step.log_probs[0]))

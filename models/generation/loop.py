@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +24,7 @@ from lite.models.generation.speculation import Speculation
 from lite.models.generation.stops import DecodeText
 
 _ENDLESS = 2**31  # stands for any larger limit
+Out = TypeVar("Out")
 
 
 class Streamer(Protocol):
@@ -158,7 +160,7 @@ def generate_each(
     max_rows: int = 8,
     prefix_cache: PrefixCache | None = None,
     assistant_model: Decoder | None = None,
-) -> Iterator[tuple[int, Generated]]:
+) -> Generator[tuple[int, Generated]]:
     """Generate responses to any number of prompts, and yield each as soon as it has ended.
 
     A prompt is read when a row is free, so `prompts` may be endless, and memory is that of `max_rows`
@@ -179,7 +181,7 @@ def generate_each(
 
     Raises:
         ValueError: as `generate`; for a prompt, when it is read. The decoder's rows are released then, and
-            when the iterator is closed.
+            when the iterator is closed, as that of `stream` is.
 
     Example:
         >>> import itertools
@@ -194,7 +196,7 @@ def generate_each(
     refuse_path(decoder, "decoder")
     responses = _responses(decoder, prompts, config, seeds, num_samples, decode_text)
     run = _run(decoder, responses, max_rows, decode_text, prefix_cache, assistant_model)
-    return _results(run.rounds())
+    return _Closable(_results(run.rounds()))
 
 
 def stream(
@@ -208,12 +210,13 @@ def stream(
     max_rows: int | None = None,
     prefix_cache: PrefixCache | None = None,
     assistant_model: Decoder | None = None,
-) -> Iterator[Step]:
+) -> Generator[Step]:
     """Generate as `generate` does, and yield a `Step` for each token of the batch.
 
     Arguments are checked by the call, before the first step. The decoder's rows are released when the
-    iterator ends or is closed. With `max_rows`, the first tokens of responses that replace others are a step
-    of their own; accepted draft tokens are consecutive steps.
+    iterator ends or is closed. Any thread may call its ``close``: a step that another one computes is the
+    last then, is not yielded, and ends the iteration there. With `max_rows`, the first tokens of responses
+    that replace others are a step of their own; accepted draft tokens are consecutive steps.
 
     Example:
         >>> from lite.models import GenerationConfig, OnnxDecoder, embedded_model_path, stream
@@ -225,10 +228,44 @@ def stream(
     """
     responses = _checked(decoder, prompts, config, seeds, num_samples, decode_text, beams=False)
     run = _run(decoder, responses, max_rows, decode_text, prefix_cache, assistant_model)
-    return _steps(run.rounds())
+    return _Closable(_steps(run.rounds()))
 
 
-def _steps(rounds: Iterator[Round]) -> Iterator[Step]:
+class _Closable(Generator[Out]):
+    """A generator that any thread may close, also while it runs: it ends behind that step then."""
+
+    def __init__(self, generator: Generator[Out]) -> None:
+        self._generator = generator
+        self._running = threading.Lock()
+        self._closed = False
+
+    def send(self, value: None) -> Out:
+        if not self._running.acquire(blocking=False):
+            if self._closed:  # at this moment
+                raise StopIteration
+            raise ValueError("the iterator runs already, in another thread or in what calls it")
+        try:
+            found = self._generator.send(value)
+        finally:
+            self._running.release()
+        if self._closed:  # meanwhile
+            self.close()
+            raise StopIteration
+        return found
+
+    def throw(self, *error: Any) -> Out:
+        return self._generator.throw(*error)
+
+    def close(self) -> None:
+        self._closed = True  # first: if the lock is taken, whoever has it looks next
+        if self._running.acquire(blocking=False):
+            try:
+                self._generator.close()
+            finally:
+                self._running.release()
+
+
+def _steps(rounds: Iterator[Round]) -> Generator[Step]:
     index, last, numbers = 0, None, np.empty(0, np.int64)
     for responses, drawn, ended in rounds:
         if drawn is None:
@@ -254,7 +291,7 @@ def _streamed(rounds: Iterator[Round], responses: Sequence[Response], streamer: 
         yield turn
 
 
-def _results(rounds: Iterator[Round]) -> Iterator[tuple[int, Generated]]:
+def _results(rounds: Iterator[Round]) -> Generator[tuple[int, Generated]]:
     """Responses by their numbers, as soon as they have ended."""
     for turn in rounds:
         for response in turn.ended:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -96,10 +97,35 @@ def test_a_closed_stream_gives_its_rows_back(decoder: OnnxDecoder, prompts: list
     steps = stream(decoder, prompts, GenerationConfig(max_new_tokens=6))
     next(steps)
     assert (decoder.lengths > 0).sum() == 3
-    steps.close()  # type: ignore[attr-defined]
+    steps.close()
     assert (decoder.lengths == 0).all()
     assert len(decoder.acquire(3)) == 3
     assert decoder.num_rows <= 4
+
+
+@pytest.mark.parametrize("name", ["optimum-llama"])
+def test_another_thread_closes_a_stream_that_computes(decoder: OnnxDecoder, prompts: list[Any]) -> None:
+    computing, closed = threading.Event(), threading.Event()
+
+    def third(ids: NDArray[np.int64], scores: NDArray[np.float32]) -> None:
+        if len(ids) == len(prompts[0]) + 2:
+            with pytest.raises(ValueError, match="runs already"):
+                next(steps)
+            computing.set()
+            assert closed.wait(60)
+
+    config = GenerationConfig(max_new_tokens=6, logits_processor=(third,))
+    steps, taken = stream(decoder, prompts[:1], config), []
+    thread = threading.Thread(target=lambda: taken.extend(steps))
+    thread.start()
+    assert computing.wait(60)
+    steps.close()
+    assert (decoder.lengths > 0).any()  # it is computing
+    closed.set()
+    thread.join()
+    assert [step.index for step in taken] == [0, 1]
+    assert (decoder.lengths == 0).all()
+    assert list(steps) == []
 
 
 def test_rows_in_use_are_left_alone(decoder: OnnxDecoder, prompts: list[Any]) -> None:

@@ -137,12 +137,12 @@ def test_any_program(program: list[dict[str, Any]], rows_per_run: int, room: int
         elif form == "left":
             each = generate_each(decoder, iter(texts), iter(options), max_rows=max_rows or 8, **more)
             next(each)
-            each.close()  # type: ignore[attr-defined]
+            each.close()
         elif form == "closed":
             steps = stream(decoder, texts, options, max_rows=max_rows, **more)
             next(steps, None)
             next(steps, None)
-            steps.close()  # type: ignore[attr-defined]
+            steps.close()
         elif form == "stream":
             got: list[list[int]] = [[] for _ in range(count)]
             for step in stream(decoder, texts, options, max_rows=max_rows, **more):

@@ -76,7 +76,7 @@ def test_prompts_are_asked_for_when_there_is_room(rng: np.random.Generator) -> N
     for taken, _ in enumerate(itertools.islice(out, 50)):
         assert asked <= taken + 2 * 4
     assert decoder.most_rows == 4
-    out.close()  # type: ignore[attr-defined]
+    out.close()
     assert not decoder.rows
 
 
