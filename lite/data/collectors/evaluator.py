@@ -159,18 +159,20 @@ class Evaluator:
         self._report(result)
         return result
 
-    def every(self, frames: int, policy: Module | None = None) -> Callable[[Any], dict[str, Any] | None]:
+    def every(
+        self, frames: int, policy: Module | None = None, *, wait: bool = True
+    ) -> Callable[[Any], dict[str, Any] | None]:
         """A function of batches that evaluates after each `frames` frames, as a `post_collect_hook`.
-
-        It waits for the result, whatever the backend: `trigger_eval` does not.
 
         Args:
             frames: how many frames lie between evaluations.
             policy: whose weights are taken; None for those that the evaluator's own has.
+            wait: wait for the result, whatever the backend. If False it is `trigger_eval` that begins an
+                evaluation, and `poll` that gives the result to a later call; `wait` gives the last one.
 
         Returns:
-            a function that gives the result, or None where it was not yet time. The step is the number of
-            frames so far.
+            a function that gives a result, or None where there is none yet. The step is the number of frames
+            when the evaluation began.
 
         Example:
             >>> import numpy as np
@@ -195,7 +197,12 @@ class Evaluator:
         def hook(batch: Any) -> dict[str, Any] | None:
             nonlocal seen
             before, seen = seen, seen + batch.numel()
-            return self.evaluate(policy, seen) if seen // interval > before // interval else None
+            due = seen // interval > before // interval
+            if wait:
+                return self.evaluate(policy, seen) if due else None
+            if due:
+                self.trigger_eval(policy, seen)
+            return self.poll()
 
         return hook
 

@@ -200,6 +200,29 @@ def test_as_a_hook_of_a_collector() -> None:
     assert evaluator.evaluate()["eval/step"] == 4
 
 
+def test_a_hook_that_does_not_wait() -> None:
+    free = threading.Event()
+
+    def act(td: Any) -> Any:
+        assert free.wait(60)
+        return policy()(td)
+
+    evaluator = Evaluator(DrawnEnv(), act, **SHORT)
+    hook, batch = evaluator.every(20, wait=False), TensorDict(batch_size=[10])
+    assert [hook(batch) for _ in range(5)] == [None] * 5  # the second evaluation is skipped
+    free.set()
+    while evaluator.pending:
+        pass
+    found = hook(TensorDict(batch_size=[1]))
+    assert found is not None
+    assert found["eval/step"] == 20
+    assert hook(batch) is None  # it began another one
+    found = evaluator.wait()
+    assert found is not None
+    assert found["eval/step"] == 61
+    evaluator.shutdown()
+
+
 def test_a_video_of_each_evaluation() -> None:
     videos = []
 
