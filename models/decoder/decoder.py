@@ -23,6 +23,7 @@ from lite.models.decoder.adapters import (
     AdaptersByName,
     AdapterSource,
     AdapterValues,
+    GivenAdapter,
     adapter_values,
     fitted,
     read_adapters,
@@ -188,16 +189,20 @@ class OnnxDecoder:
 
     def _load_adapters(self, adapters: Mapping[str, AdapterSource]) -> None:
         """Set the adapters, adding inputs for projections that have none."""
-        config = self.config
         self._adapters: AdaptersByName = {}
-        if config is not None and self.spec.prompts:
-            config = config.of_prompts()
-        given = read_adapters(adapters, config.graph if config else None)
+        given = self.read_adapters(adapters)
         missing = without_inputs(given.values(), self._sessions)
         if missing and not self._given_session:
             with suppress(ValueError):  # they are of another model, which the next error says better
                 self.add_adapter_inputs(missing)
         self._adapters = fitted(given, self._sessions)
+
+    def read_adapters(self, adapters: Mapping[str, AdapterSource]) -> dict[str, GivenAdapter]:
+        """Read adapters as the constructor takes them; nothing is set."""
+        config = self.config
+        if config is not None and self.spec.prompts:
+            config = config.of_prompts()
+        return read_adapters(adapters, config.graph if config else None)
 
     def _empty(self, rows: int) -> None:
         """Begin with that many rows, all empty."""
@@ -357,7 +362,7 @@ class OnnxDecoder:
         """How often `set_adapter` replaced the values of the adapter in use; 0 without one."""
         return 0 if self._adapter is None else self._adapters[self._adapter][0].version
 
-    def set_adapter(self, name: str, values: Mapping[str, ArrayLike]) -> None:
+    def set_adapter(self, name: str, values: AdapterSource) -> None:
         """Give an adapter new values, or add one, while the model stays open.
 
         Runs that begin afterwards use them, of this decoder and its siblings; one that is under way ends with
@@ -367,10 +372,11 @@ class OnnxDecoder:
 
         Args:
             name: of the adapter; it is not chosen by this (see `adapter`).
-            values: arrays by the names of the graph's optional inputs, copied; of an adapter that there is,
-                all that it has. The rank may be another one.
+            values: arrays by the names of the graph's optional inputs, copied, or a file or folder, as for
+                the constructor; of an adapter that there is, all that it has. The rank may be another one.
 
         Raises:
+            FileNotFoundError: there is no such file.
             ValueError: the graph has no such input, or it takes another type or shape; values of the adapter
                 are missing.
             NotImplementedError: to replace values with `cuda_graphs`, which has captured the old ones.
@@ -386,10 +392,11 @@ class OnnxDecoder:
             >>> decoder.set_adapter("mine", net.adapter_inputs())
             >>> decoder.adapter = "mine"
         """
-        found = adapter_values(f"adapter {name!r}", values, self._sessions)
+        given = self.read_adapters({name: values})[name]
+        found = adapter_values(given.place, given.values, self._sessions, cast=given.cast)
         held = self._adapters.get(name)
         if held is not None:
-            missing = {key for one in held for key in one.values} - values.keys()
+            missing = {key for one in held for key in one.values} - given.values.keys()
             if missing:
                 raise ValueError(f"adapter {name!r} has values of {sorted(missing)}, too: give all of them")
             if self._made_of["cuda_graphs"]:

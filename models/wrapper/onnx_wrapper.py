@@ -468,7 +468,7 @@ class OnnxWrapper(DistributionMethods):
         """The adapter that the model runs with in this wrapper; None for the model as it is."""
         return self._calls.adapter
 
-    def use_adapter(self, name: str, values: Mapping[str, Any]) -> None:
+    def use_adapter(self, name: str, values: AdapterSource) -> None:
         """Run with a new adapter from now on, in this wrapper.
 
         The model gets inputs for it where it has none: its graph is in memory, and is opened again. Calls of
@@ -476,13 +476,16 @@ class OnnxWrapper(DistributionMethods):
 
         Args:
             name: of the adapter; one of that name gets the new values.
-            values: arrays by the names of inputs, as `LoraModule.adapter_inputs` gives them.
+            values: arrays by the names of inputs, as `LoraModule.adapter_inputs` gives them, or a file or
+                folder of `lite learn` or PEFT, as for `OnnxDecoder`.
 
         Raises:
+            FileNotFoundError: there is no such file.
             ValueError: the graph has no such projection, or takes another type or shape.
             RuntimeError: as for `update_weights_`.
         """
-        self._calls.learn_adapter(name, values, {path for path in map(projection_of, values) if path})
+        arrays = self.model.read_adapters({name: values})[name].values
+        self._calls.learn_adapter(name, arrays, {path for path in map(projection_of, arrays) if path})
         self._arguments["adapter"] = name
 
     def update_weights_(self, weights: Mapping[str, Any]) -> None:

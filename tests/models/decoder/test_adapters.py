@@ -199,6 +199,16 @@ def test_new_values_while_the_model_is_open(decoder: OnnxDecoder) -> None:
     np.testing.assert_allclose(decoder.prefill(1, PROMPTS[0]), want(PROMPTS[0], None)[-1], atol=1e-4)
 
 
+def test_new_values_of_a_file(decoder: OnnxDecoder) -> None:
+    for name in ("mine", "formal"):
+        decoder.set_adapter(name, FOLDER / "casual.onnx_adapter")
+        decoder.adapter = name
+        np.testing.assert_allclose(decoder.prefill(0, PROMPTS[0]), want(PROMPTS[0], "casual")[-1], atol=1e-4)
+        decoder.reset(0)
+    with pytest.raises(FileNotFoundError, match=r"adapters\['mine'\]: there is no file"):
+        decoder.set_adapter("mine", str(FOLDER / "none.onnx_adapter"))
+
+
 def test_the_rank_may_change(decoder: OnnxDecoder) -> None:
     decoder.adapter = "formal"
     decoder.prefill(0, PROMPTS[0])

@@ -118,6 +118,16 @@ def test_names_that_are_none(wrapper: OnnxWrapper, scripted_model: Callable[...,
         OnnxWrapper(OnnxDecoder(FOLDER), input_mode="tokens", adapters=FILES)
 
 
+def test_a_file_while_the_model_is_open(wrapper: OnnxWrapper) -> None:
+    plain = wrapper.get_new_version(model=OnnxDecoder(FOLDER), adapter=None, adapters=None)
+    check(plain, None)
+    plain.use_adapter("new", FILES["casual"])
+    check(plain, "casual")
+    plain.use_adapter("new", str(FILES["formal"]))
+    check(plain, "formal")
+    check(plain.get_new_version(adapter=None), None)
+
+
 def test_another_model_begins_without_adapters(wrapper: OnnxWrapper) -> None:
     other = wrapper.get_new_version(model=MODELS / "handmade-no-cache")
     assert other.model.adapters == ()
