@@ -46,10 +46,12 @@ def remember(new: TracedArray, source: TracedArray) -> None:
     if base is None:
         if value is not held:
             return
-    elif base is not held and base is not getattr(held, "base", None) and value is not held:
-        base = getattr(base, "base", None)  # windows refer to their array through another object
-        if base is None or (base is not held and base is not held.base):
-            return
+    elif value is not held:
+        own = getattr(held, "base", None)
+        while base is not held and base is not own:  # windows refer to their array through another object,
+            base = getattr(base, "base", None)  # and an array of a graph to the step before
+            if base is None:
+                return
     if type(source.alias) is View:
         whole = source.alias.whole
         new.alias = View(whole)

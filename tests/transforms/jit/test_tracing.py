@@ -74,6 +74,21 @@ def test_a_view_of_all_of_an_array_is_written_through() -> None:
     np.testing.assert_array_equal(lite.jit(lite.grad(loss))(x), np.full((2, 3), 3.0))
 
 
+def test_a_view_of_several_steps_is_no_copy() -> None:
+    """`vmap` reshapes in Fortran's order by three functions, each of which gives a view."""
+
+    def loss(x: Any) -> Any:
+        y = x * 2
+        flat = np.reshape(y, -1, order="F")
+        flat += 1
+        return (y * y).sum()
+
+    x = np.ones((2, 3))
+    np.testing.assert_array_equal(lite.vmap(lite.grad(loss))(x), np.full((2, 3), 12.0))
+    with pytest.raises(NotImplementedError, match="a graph writes to a view of an array only where indices"):
+        lite.jit(lambda x: lite.vmap(lite.grad(loss))(x))(x)
+
+
 def test_sizes_and_texts_among_the_results_are_those_of_the_call() -> None:
     def sizes(x: Any) -> Any:
         return x * 2, x.shape[0], x.shape, {"all": x.size}
