@@ -126,8 +126,10 @@ def ppo(threads: int) -> Alternatives:
         grads, _ = optim.clip_grad_norm(grads, 0.5)
         return value, *adam.update(params, grads, state)
 
+    everything = TensorDict.from_module(loss)  # with the coefficients, which neither side learns
+
     def learning(update: Callable[..., Any]) -> Callable[[], Any]:
-        params = TensorDict.from_module(loss).data.clone()
+        params = everything.select("actor_network_params", "critic_network_params").data.clone()
         held = [params, adam.init(params)]
 
         def call() -> Any:

@@ -34,6 +34,7 @@ Parent = tuple[Any, Vjp]
 
 OUTERMOST = -1  # level of what is computed from parameters: every map inside is an inner transformation
 next_number = itertools.count(1).__next__
+_COLUMNS = 32  # from which on a graph sums the rows of a matrix by a product
 _FLOATS = frozenset(map(np.dtype, (np.float16, np.float32, np.float64, np.longdouble)))
 
 
@@ -338,7 +339,10 @@ def unbroadcast(g: Array, shape: Shape) -> Array:
     if extra < 0:  # assignment drops leading dimensions of size 1
         return unbroadcast(g, shape[-extra:]).reshape(shape)
     axes = (*range(extra), *[i + extra for i, size in enumerate(shape) if size == 1 and own[i + extra] != 1])
-    if axes:
+    if axes == (0,) and len(own) == 2 and is_symbolic(g) and type(own[1]) is int and own[1] >= _COLUMNS:
+        # onnxruntime sums each column of its own: 41 microseconds for 256 x 256, and 4 for the product.
+        g = np.matmul(np.ones(own[0], g.dtype), g)
+    elif axes:
         g = np.add.reduce(g, axis=axes)
     return g if g.shape == shape else g.reshape(shape)
 

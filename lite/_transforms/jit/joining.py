@@ -80,6 +80,11 @@ class _Joining:
         self.traced = traced
         self.shapes = shapes
         self.made = {name: node for node in traced.nodes for name in node.outputs}
+        # What the function flattens and joins itself, as for the norm of all gradients.
+        lists = [(node, shapes.get(node.outputs[0], ())) for node in traced.nodes]
+        flat = [node for node, shape in lists if len(shape) == 1]
+        self.flat = {node.inputs[0]: node.outputs[0] for node in flat if node.op == "Reshape"}
+        self.side_by_side = {node.inputs: node.outputs[0] for node in flat if node.op == "Concat"}
         self.inputs = {x.name: x for x in traced.inputs}
         self.pairs = pairs
         self.groups: dict[tuple[str, ...], str] = {}  # names of values that are joined, and of their array
@@ -190,15 +195,17 @@ class _Joining:
                 return out
         parts = []
         for name, shape in zip(members, shapes, strict=True):
-            if len(shape) == 1:
-                parts.append(name)
-                continue
-            flat = self._name("Reshape")
-            self.nodes.append(Node("Reshape", (name, self._ints(-1)), (flat,)))
+            flat = name if len(shape) == 1 else self.flat.get(name)
+            if flat is None:
+                flat = self._name("Reshape")
+                self.nodes.append(Node("Reshape", (name, self._ints(-1)), (flat,)))
             parts.append(flat)
-        out = self.groups[members] = self._name("Concat")
+        out = self.side_by_side.get(tuple(parts), "")
+        if not out:
+            out = self._name("Concat")
+            self.nodes.append(Node("Concat", tuple(parts), (out,), {"axis": 0}))
+        self.groups[members] = out
         self.whole.add(out)
-        self.nodes.append(Node("Concat", tuple(parts), (out,), {"axis": 0}))
         return out
 
     def _ordered(self, outputs: Sequence[Any]) -> tuple[Node, ...]:

@@ -15,6 +15,8 @@ from lite._tree.walks import leaves
 from lite.nn._modules.parameter import Parameter
 from lite.nn._parameters.tree import map_floats, tree_of
 
+_SMALL = 1 << 14  # elements of a gradient whose copy costs less than the operators of a norm of its own
+
 
 def clip_grad_norm_(
     parameters: Any,
@@ -152,10 +154,14 @@ def _interpreted_norm(arrays: Sequence[Array], order: float, error_if_nonfinite:
         raise NotImplementedError(
             "error_if_nonfinite=True: a graph and vmap raise no errors; return the norm and look at it."
         )
-    norms = [
-        np.linalg.norm(x.reshape(-1).astype(compute_dtype(x.dtype)[0], copy=False), order) for x in arrays
-    ]
-    total: Any = np.linalg.norm(np.stack([norm.astype(np.float64) for norm in norms]), order)
+    small: dict[Any, list[Array]] = {}
+    parts: list[Array] = []
+    for x in arrays:
+        flat = x.reshape(-1).astype(compute_dtype(x.dtype)[0], copy=False)
+        (small.setdefault(flat.dtype, []) if x.size <= _SMALL else parts).append(flat)
+    parts += [np.concatenate(one) for one in small.values()]
+    norms = [np.linalg.norm(part, order).astype(np.float64) for part in parts]
+    total: Any = norms[0] if len(norms) == 1 else np.linalg.norm(np.stack(norms), order)
     return total.astype(arrays[0].dtype)
 
 

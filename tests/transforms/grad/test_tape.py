@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import lite
+import lite._transforms.grad.dispatch
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import (
     Node,
@@ -132,6 +133,19 @@ def test_unbroadcast() -> None:
         axes = (*range(extra), *[k + extra for k, n in enumerate(shape) if n == 1])
         np.testing.assert_array_equal(got, g.sum(axes).reshape(shape))
         assert got.shape == x.shape
+
+
+def test_a_graph_sums_rows_by_a_product() -> None:
+    """The derivative by a bias, for batches of any size; few columns are summed as they are."""
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+    by_bias = lite.grad(lambda b, x: np.mean((x + b) ** 2))
+    for columns, operator in ((40, "MatMul"), (4, "ReduceSum")):
+        step, bias = lite.jit(by_bias, dynamic_axes={"x": {0: "n"}}), np.ones(columns, np.float32)
+        for rows in (7, 3, 300):
+            x = np.random.default_rng(rows).normal(size=(rows, columns)).astype(np.float32)
+            np.testing.assert_allclose(step(bias, x), by_bias(bias, x), rtol=1e-5)
+        assert step.graph(bias, x).operators.get(operator) == 1
+        assert len(step._kept) == 1
 
 
 def test_who_answers_beside_maps() -> None:

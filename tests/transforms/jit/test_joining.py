@@ -63,6 +63,33 @@ def test_what_reads_a_part_reads_it_in_the_memory_of_the_whole() -> None:
     assert {x.name for x in graph.inputs} == {"c", group.input}
 
 
+def test_what_the_function_joins_itself_is_joined_once() -> None:
+    """The norm of all gradients reads them side by side, as the optimiser does."""
+    net, adam = nn.MLP(3, 2, num_cells=[4, 4]), optim.Adam(1e-2)
+    params = TensorDict.from_module(net).data.clone()
+
+    def update(params: Any, state: Any, x: Any) -> Any:
+        def loss(params: Any) -> Any:
+            with params.to_module(net):
+                return (net(x) ** 2).mean()
+
+        grads, norm = optim.clip_grad_norm(lite.grad(loss)(params), 0.1)
+        return norm, *adam.update(params, grads, state)
+
+    x = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    step = lite.jit(update, donate=("params", "state"))
+    plain, held = [params.clone(), adam.init(params)], [params.clone(), adam.init(params)]
+    for _ in range(3):
+        want, *plain[:] = update(*plain, x)
+        got, *held[:] = step(*held, x)
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+    for key in params.keys(True, True):
+        np.testing.assert_allclose(held[0][key], plain[0][key], rtol=1e-4, atol=1e-6)
+    (runner,) = step._kept.values()
+    ops = [node.op for node in runner.traced.nodes]
+    assert (ops.count("Concat"), ops.count("ReduceSum")) == (1, 3 + 1)  # three biases, and the norm
+
+
 def test_what_differs_stays_apart() -> None:
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("a", "b", "a1", "b1"), (2, 2))
     shapes |= {"c": (), "x": (), "y": ()}
