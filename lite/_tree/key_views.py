@@ -172,7 +172,8 @@ class TensorDictKeysView(Set[Any]):
     def __contains__(self, key: object) -> bool:
         how = self._how
         if type(key) is str and (how is None or not how[1]):
-            return key in self._td._data or self._td._peek_entry(key) is not None
+            entries = self._td._data  # of a lazy stack none, as in `__iter__`
+            return key in entries if entries else self._td._peek_entry(key) is not None
         nested, leaves_only, is_leaf, _ = how or _NAMES
         path = to_path(key)
         if not path:
