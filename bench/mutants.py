@@ -17,8 +17,9 @@ exceeds its time limit has caught the mutant, too. In the end, what failed must 
 
 `--contexts` is what pytest-cov wrote of the last tier, of this checkout: only tests run that ran the mutated
 statement, or the body of the function whose default is mutated. What is run at import alone has the tests
-that ran anything of its file, and what is never run none. Compiled kernels leave no trace: they have the
-tests of kernels and the files with tests marked `compiled`. Whatever this leaves out makes a mutant survive.
+that ran anything of its file; what is never run, or in processes that leave no trace, has the mirrored files.
+Nor do compiled kernels leave one: they have the tests of kernels and the files with tests marked `compiled`.
+Whatever this leaves out makes a mutant survive.
 
 Survivors are printed at once, as diffs. Whether a survivor is equivalent, so that no test can tell it from
 the original, is for the reader to judge; the counts of the table at the end include equivalent mutants.
@@ -332,6 +333,7 @@ class Copy:
         mirror = mirrored(file)
         known = self.contexts.tests(file, before, mutation) if self.contexts else None
         if known is not None:  # those of neighbours first
+            known = known or list(mirror)  # another process may have run it
             known.sort(key=lambda test: -len(os.path.commonpath([test, *mirror])))
         # Compiled files are keyed by size and time: a time of its own hides no mutant behind another.
         os.utime(path, (stamp + 10 * index, stamp + 10 * index))
