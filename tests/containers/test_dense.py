@@ -57,6 +57,9 @@ def test_batch_size_setter_refuses_and_changes_nothing() -> None:
     with pytest.raises(RuntimeError, match=r"ndarray 'a' has shape \(2,\)"):
         td.batch_size = [2, 3]
     assert (td.batch_size, td["n"].batch_size) == ((), ())
+    td["n"].batch_size = [2]
+    with pytest.raises(RuntimeError, match=r"TensorDict 'n' has shape \(2,\)"):
+        td.batch_size = [3]
 
 
 def test_auto_batch_size() -> None:
