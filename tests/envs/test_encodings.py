@@ -1,13 +1,11 @@
 """Values of gymnasium's spaces as entries."""
 
 import numpy as np
-import pytest
+from gymnasium import spaces
 
 from lite.data import Bounded, Categorical, MultiCategorical, MultiOneHot, OneHot
 from lite.envs.encodings import Encoding
 from lite.envs.spaces import Layout
-
-spaces = pytest.importorskip("gymnasium", reason="needs the gym extra").spaces
 
 
 def test_there_and_back():

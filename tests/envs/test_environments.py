@@ -5,21 +5,11 @@ import functools
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from helpers.data.environments import Counting, Faulty, NativeCounting, Spaces, makers
 
 from lite.envs.environments import Environments, Fault
-
-spaces = gymnasium.spaces
-AsyncVectorEnv = gymnasium.vector.AsyncVectorEnv
-AutoresetMode = gymnasium.vector.AutoresetMode
-SyncVectorEnv = gymnasium.vector.SyncVectorEnv
-known = pytest.importorskip("helpers.data.environments", reason="needs the gym extra")
-Counting, Faulty, NativeCounting, Spaces, makers = (
-    known.Counting,
-    known.Faulty,
-    known.NativeCounting,
-    known.Spaces,
-    known.makers,
-)
 
 MODES = list(AutoresetMode)
 

@@ -3,12 +3,11 @@
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from lite import TensorDict
 from lite.data import Composite, OneHot, Unbounded
 from lite.envs import EnvError, GymEnv, GymWrapper, check_env_specs, set_gym_backend
-
-SyncVectorEnv, AutoresetMode = gymnasium.vector.SyncVectorEnv, gymnasium.vector.AutoresetMode
 
 
 def vector(mode, count=3):

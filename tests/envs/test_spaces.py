@@ -1,11 +1,9 @@
-import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from lite.data import Binary, Bounded, Categorical, Unbounded
 from lite.envs.spaces import Layout
-
-spaces = gymnasium.spaces
 
 MANY = spaces.Dict(
     {

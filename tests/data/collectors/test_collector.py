@@ -7,14 +7,12 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from helpers.data.environments import Counting, NativeCounting, Spaces, makers
 
 from lite import TensorDict, enable_grad, nn
 from lite.data import Collector, StepCounter
 from lite.envs import GymEnv
-
-SyncVectorEnv, AutoresetMode = gymnasium.vector.SyncVectorEnv, gymnasium.vector.AutoresetMode
-known = pytest.importorskip("helpers.data.environments", reason="needs the gym extra")
-Counting, NativeCounting, makers = known.Counting, known.NativeCounting, known.makers
 
 KEYS = {
     "observation",
@@ -437,7 +435,7 @@ def test_arguments():
 
 
 def test_an_infinite_action_space_cannot_be_drawn_from():
-    env = known.Spaces(gymnasium.spaces.Discrete(2), gymnasium.spaces.Box(0, np.inf, (2,)))
+    env = Spaces(gymnasium.spaces.Discrete(2), gymnasium.spaces.Box(0, np.inf, (2,)))
     with pytest.raises(ValueError, match="rand needs finite bounds"):
         Collector(env, frames_per_batch=2).next()
 

@@ -6,26 +6,14 @@ import itertools
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from helpers.data.environments import LENGTHS, Counting, Faulty, NativeCounting, Spaces, makers, transitions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lite import TensorDict, TensorDictBase
 from lite.data import Collector, EnvError, RewardSum
-
-spaces = gymnasium.spaces
-AsyncVectorEnv = gymnasium.vector.AsyncVectorEnv
-AutoresetMode = gymnasium.vector.AutoresetMode
-SyncVectorEnv = gymnasium.vector.SyncVectorEnv
-known = pytest.importorskip("helpers.data.environments", reason="needs the gym extra")
-LENGTHS, Counting, Faulty, NativeCounting, Spaces, makers, transitions = (
-    known.LENGTHS,
-    known.Counting,
-    known.Faulty,
-    known.NativeCounting,
-    known.Spaces,
-    known.makers,
-    known.transitions,
-)
 
 MODES = list(AutoresetMode)
 

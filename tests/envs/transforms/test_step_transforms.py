@@ -1,6 +1,7 @@
-import gymnasium
 import numpy as np
 import pytest
+from gymnasium.vector import SyncVectorEnv
+from helpers.data.environments import LENGTHS, Counting, makers
 from helpers.transformed import Steps
 
 from lite import TensorDict
@@ -15,10 +16,6 @@ from lite.data import (
     Unbounded,
 )
 from lite.envs import TransformedEnv, check_env_specs
-
-SyncVectorEnv = gymnasium.vector.SyncVectorEnv
-known = pytest.importorskip("helpers.data.environments", reason="needs the gym extra")
-LENGTHS, Counting, makers, transitions = (known.LENGTHS, known.Counting, known.makers, known.transitions)
 
 
 def collected(*transforms, policy=None, frames=48, lengths=LENGTHS, **keywords):
