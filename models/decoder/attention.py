@@ -37,6 +37,7 @@ from lite._files.onnx.reader import (
     read_tensor,
     size_names,
 )
+from lite._files.onnx.rewriting import with_nodes
 from lite._files.onnx.wire import field, fields, integer, read_varint, text, varint
 
 MAX_NODES = 4096  # of one attention with its mask
@@ -154,7 +155,10 @@ def replace_attention(model: bytes, heads: int | None, graph: Graph | None = Non
                 return None
             experiments[form] = experiment
     new = b"".join(_operator(one, shape) for one in found) + _lengths(shape)
-    return Replaced(_with_nodes(model, graph, kept, new), list(experiments.values()))
+    left = {node.span for node in kept}
+    dropped = {node.span: b"" for node in graph.nodes if node.span not in left}
+    changed = with_nodes(model, dropped, new) + _own_operators(model)
+    return Replaced(changed, list(experiments.values()))
 
 
 # -- what there is -----------------------------------------------------------------------------
@@ -512,21 +516,6 @@ def _lengths(shape: AttentionShape) -> bytes:
     }  # fmt: skip
     tensors = (onnx.tensor(name, np.array(values, np.int64)) for name, values in weights.items())
     return b"".join([*nodes, *(field(5, tensor) for tensor in tensors)])
-
-
-def _with_nodes(model: bytes, graph: Graph, kept: Sequence[Node], new: bytes) -> bytes:
-    """The model with some of its nodes and new ones."""
-    spans = {node.span for node in kept}
-    start, end = graph.span
-    parts, done = [], start
-    for number, wire, a, b in fields(model, start, end):
-        if (number, wire) == (1, 2) and (a, b) not in spans:
-            head = a - len(varint(b - a)) - len(varint(number << 3 | wire))
-            parts.append(model[done:head])
-            done = b
-    inside = b"".join([*parts, model[done:end], new])
-    rest = b"".join(_raw(model, at) for at in fields(model, 0, len(model)) if (at[2], at[3]) != graph.span)
-    return rest + _own_operators(model) + field(7, inside)
 
 
 def _head(model: bytes) -> bytes:

@@ -17,6 +17,7 @@ import numpy as np
 
 from lite._files.onnx import writer
 from lite._files.onnx.reader import Graph, Node, constant, named_integers, read_graph
+from lite._files.onnx.rewriting import with_nodes
 from lite._files.onnx.wire import Buffer, field, fields
 
 LIMIT_INPUT = re.compile(r"lite_beyond_(\d+)")
@@ -68,19 +69,19 @@ def with_limits_as_inputs(model: bytes, graph: Graph | None = None) -> bytes | N
     numbers = _Lengths(model, graph)
     names = {name for node in graph.nodes for name in (*node.inputs, *node.outputs)}
     limits: set[int] = set()
-    parts, done, added = [], graph.span[0], b""
+    changed, added = {}, b""
     for node in graph.nodes:
         found = _limit(numbers, node)
         if found is None:
             continue
         limit, beyond = found
-        start, end = next((a, b) for number, _, a, b in fields(model, *node.span) if number == 2)
         unused = next((new for c in b"~#@!" if (new := node.outputs[0][:-1] + bytes([c])) not in names), None)
         if unused is None:
             continue
         names.add(unused)
-        parts += [model[done:start], unused]  # of the same length, so that nothing else moves
-        done = end
+        first, last = node.span
+        start, end = next((a, b) for number, _, a, b in fields(model, first, last) if number == 2)
+        changed[node.span] = field(1, model[first:start] + unused + model[end:last])
         limits.add(limit)
         kind = "Identity" if beyond else "Not"
         added += field(1, writer.node(kind, unused, [f"lite_beyond_{limit}"], [node.outputs[0]], {}))
@@ -88,12 +89,7 @@ def with_limits_as_inputs(model: bytes, graph: Graph | None = None) -> bytes | N
         return None
     for limit in sorted(limits):
         added += field(11, writer.value(f"lite_beyond_{limit}", np.dtype(np.bool_), ()))
-    changed = field(7, b"".join([*parts, model[done : graph.span[1]], added]))
-    whole, done = [], 0
-    for number, wire, _, end in fields(model, 0, len(model)):
-        whole.append(changed if (number, wire) == (7, 2) else model[done:end])
-        done = end
-    return b"".join(whole)
+    return with_nodes(model, changed, added)
 
 
 def _limit(numbers: _Lengths, node: Node) -> tuple[int, bool] | None:

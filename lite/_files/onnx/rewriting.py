@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeAlias
 
@@ -106,6 +107,10 @@ def with_named_weights_outside(model: Buffer, names: Collection[str], file: str)
     return _rewritten(model, 0, len(model), "model", "weight", weight, 0)
 
 
+# Where nodes are: kind of message -> number of a field -> kind of the message in it.
+_NODES_IN = {"graph": {1: "node"}, "node": {5: "attribute"}, "attribute": {6: "graph", 11: "graph"}}
+
+
 def with_nodes(model: Buffer, nodes: Mapping[Span, bytes], more: bytes) -> bytes:
     """A serialised model with other nodes in the place of some, in the main graph or in those of its nodes.
 
@@ -118,40 +123,34 @@ def with_nodes(model: Buffer, nodes: Mapping[Span, bytes], more: bytes) -> bytes
         ValueError: if `model` is not an ONNX file.
     """
     view, done = memoryview(model), 0
-    parts: list[bytes | memoryview] = []
+    starts = sorted(first for first, _ in nodes)
+
+    def changed(span: Span, kind: str, depth: int) -> list[bytes | memoryview]:
+        """The fields of a message; those with some of the nodes in them are rewritten."""
+        if depth > 3 * MAX_DEPTH:
+            raise ValueError(f"not an ONNX file: messages nested deeper than {3 * MAX_DEPTH}")
+        parts: list[bytes | memoryview] = []
+        done = span[0]
+        for number, wire, a, b in fields(model, *span):
+            inner = _NODES_IN[kind].get(number) if wire == 2 else None
+            if inner == "node" and (a, b) in nodes:
+                parts.append(nodes[a, b])
+            elif inner is not None and bisect_left(starts, a) < bisect_left(starts, b):
+                parts.append(field(number, b"".join(changed((a, b), inner, depth + 1))))
+            else:
+                parts.append(view[done:b])
+            done = b
+        return parts
+
+    whole: list[bytes | memoryview] = []
     for number, wire, a, b in fields(model, 0, len(model)):
         if (number, wire) == (7, 2):
-            inside = [*_with_nodes(model, view, (a, b), nodes, "graph", 0), more]
-            parts += [varint(7 << 3 | 2), varint(sum(map(len, inside))), *inside]
+            inside = [*changed((a, b), "graph", 0), more]
+            whole += [varint(7 << 3 | 2), varint(sum(map(len, inside))), *inside]
         else:
-            parts.append(view[done:b])
+            whole.append(view[done:b])
         done = b
-    return b"".join(parts)
-
-
-# Where nodes are: kind of message -> number of a field -> kind of the message in it.
-_NODES_IN = {"graph": {1: "node"}, "node": {5: "attribute"}, "attribute": {6: "graph", 11: "graph"}}
-
-
-def _with_nodes(
-    model: Buffer, view: memoryview, span: Span, nodes: Mapping[Span, bytes], kind: str, depth: int
-) -> list[bytes | memoryview]:
-    """The fields of a message; those with some of the nodes in them are rewritten."""
-    if depth > 3 * MAX_DEPTH:
-        raise ValueError(f"not an ONNX file: messages nested deeper than {3 * MAX_DEPTH}")
-    parts: list[bytes | memoryview] = []
-    done = span[0]
-    for number, wire, a, b in fields(model, *span):
-        inner = _NODES_IN[kind].get(number) if wire == 2 else None
-        if inner == "node" and (a, b) in nodes:
-            parts.append(nodes[a, b])
-        elif inner is not None and any(a <= first < b for first, _ in nodes):
-            within = _with_nodes(model, view, (a, b), nodes, inner, depth + 1)
-            parts.append(field(number, b"".join(within)))
-        else:
-            parts.append(view[done:b])
-        done = b
-    return parts
+    return b"".join(whole)
 
 
 def _rewritten(
