@@ -227,6 +227,7 @@ def test_weights_are_copied():
         env,
         nn.TensorDictModule(policy, ["observation"], ["action"]),
         frames_per_batch=4,
+        seed=0,
         track_policy_version=True,
     )
     array = policy[0].weight.data
