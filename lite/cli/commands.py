@@ -49,7 +49,10 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         self._filled()
-        return super().parse_known_args(args, namespace)
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:  # here, where the help is of the command
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
 
     def format_help(self) -> str:
         self._filled()

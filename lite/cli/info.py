@@ -44,6 +44,8 @@ def run(args: argparse.Namespace) -> int:
             decoder = open_decoder(path, args, args.variant, args.adapter)
     except (ValueError, TimeoutError) as error:
         facts |= {"refused": " ".join(str(error).split()), "found": _found(config)}
+        if Path(f"{config.graph}.json").is_file():
+            facts["notes"] = ["to_onnx wrote this graph of a module: lite.models.OnnxModule runs it"]
     else:
         facts |= {
             "plan": _plan(decoder, args),

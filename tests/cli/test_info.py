@@ -107,6 +107,11 @@ def test_info_of_a_refused_model_says_what_it_is_and_why(
     assert out["found"]["bytes"] == (tmp_path / "model.onnx").stat().st_size
     assert "tokenizer.json" in out["tokenizer"]["refused"]
     assert "plan" not in out
+    assert "notes" not in out
+    (tmp_path / "model.onnx.json").write_text("{}")  # a contract
+    assert run(["info", "--model", str(tmp_path), "--json"], 1).json["notes"] == [
+        "to_onnx wrote this graph of a module: lite.models.OnnxModule runs it"
+    ]
     assert main(["info", "--model", str(tmp_path)]) == 1
     assert "\nrefused: the graph has no input named input_ids" in capsys.readouterr().out
 

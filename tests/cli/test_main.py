@@ -143,7 +143,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["demo", "--temperature", "hot"], "argument --temperature: invalid number value: 'hot'"),
     (["mismatch", "a", "b", "--divergence", "nan"], "argument --divergence: must be at least 0"),
     (["score", "x", "--html", "y", "--ray"], "--ray scores elsewhere"),
-    (["demo", "--nonsense"], "unrecognized arguments: --nonsense"),
+    (["demo", "--nonsense"], "unrecognized arguments: --nonsense (see lite demo --help)"),
     (["demmo"], "invalid choice: 'demmo'"),
     ([], "the following arguments are required: COMMAND"),
 ]
