@@ -320,7 +320,8 @@ class EnvBase(EnvSpecs, ABC):
         Args:
             max_steps: the largest number of steps.
             policy: takes a TensorDict, and returns one with the actions, or takes the observations as
-                arguments and returns the actions; None draws actions.
+                arguments and returns the actions; None draws actions. Distributions give their mode, unless
+                it is called inside `set_exploration_type("random")`.
             callback: called with the environment and each step's TensorDict.
             actions: the actions of the steps, instead of a policy; a list bounds `max_steps`.
             auto_reset: reset the environment first; if False, `tensordict` is where the steps start.
