@@ -50,14 +50,15 @@ class LazyMemmapStorage(LazyTensorStorage):
         scratch_dir: the folder; one of its own that goes with the storage, unless given.
         device: "cpu", the only one, or None.
         ndim: see `LazyTensorStorage`.
-        existsok: whether a table may be in the folder; then the storage goes on with its rows.
+        existsok: whether a table may be in the folder; then the storage goes on with its rows: all of them,
+            where another program wrote the table, as TorchRL does without a note of how many are filled.
         compress_next, compilable: see `LazyTensorStorage`.
 
     Raises:
         ValueError: a damaged folder, or one of another `max_size`, `ndim` or `compress_next`.
         RuntimeError: when it is written to: a table is there and must not be, or another process writes.
         TypeError: when it is written to: an entry that is no array of numbers.
-        OSError: when it is written to: the disk is full; nothing has changed.
+        OSError: when it is written to: the disk is full, or the folder was deleted; nothing has changed.
 
     Source:
         `LazyMemmapStorage` of TorchRL, https://github.com/pytorch/rl.

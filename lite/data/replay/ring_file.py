@@ -65,7 +65,7 @@ class WriterLock:
     def __init__(self, folder: str) -> None:
         self.state: tuple[int, ...] | None = None  # what counts, as this process stored it last
         self._descriptor = -1
-        path = f"{folder}/{_LOCK}"
+        self._path = path = f"{folder}/{_LOCK}"
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
         descriptor = os.open(path, flags, 0o666)
         if fcntl is not None:
@@ -83,6 +83,12 @@ class WriterLock:
     def held(self) -> bool:
         """False in a process that was forked from the one that holds it."""
         return self._descriptor >= 0
+
+    def require_file(self) -> None:
+        """FileNotFoundError if the files were deleted: what is written to them now is lost."""
+        if not os.fstat(self._descriptor).st_nlink and not os.path.lexists(self._path):
+            folder = os.path.dirname(self._path)
+            raise FileNotFoundError(f"{folder} was deleted; a new storage makes another one.")
 
     def close(self) -> None:
         """Unlock the file for other writers."""
@@ -263,8 +269,10 @@ class RingFile(Position):
             count: how many are added where the ring stands; 0 for rows anywhere.
             link: a row whose next observation is about to change, and which it has.
         """
-        words, undo = self._words, self.undo
+        words, undo, lock = self._words, self.undo, self.lock
         assert undo is not None
+        assert lock is not None
+        lock.require_file()
         if (index is not None and len(index)) or link[0] >= 0:
             capacity, used = undo.save(np.zeros(0, np.int64) if index is None else index, self.rows)
             words[_UNDO_AT + 1] = used

@@ -148,7 +148,8 @@ class TensorDictReplayBuffer(ReplayBuffer):
                 value = np.stack(value, -1)
             if value.shape[:1] != size[:1]:
                 raise RuntimeError(
-                    f"{key!r} of the sampler has the shape {value.shape}, a transform made the batch {size}."
+                    f"{key!r} of the sampler has the shape {value.shape}, a transform made the batch {size}; "
+                    "a ReplayBuffer has no such entries in its batches."
                 )
             if value.ndim < len(size):
                 value = np.broadcast_to(

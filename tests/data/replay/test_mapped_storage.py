@@ -88,6 +88,19 @@ def test_one_writes_at_a_time(tmp_path) -> None:
     assert first[:]["step"].tolist() == list(range(6))
 
 
+def test_a_folder_that_was_deleted_takes_no_rows(tmp_path) -> None:
+    buffer = opened(tmp_path / "f")
+    buffer.extend(frames(0, 3))
+    (tmp_path / "f").rename(tmp_path / "moved")
+    buffer.extend(frames(3, 5))
+    assert len(opened(tmp_path / "moved")) == 5
+    shutil.rmtree(tmp_path / "moved")
+    for write in (lambda: buffer.extend(frames(5, 6)), lambda: buffer.__setitem__(0, frames(5, 6)[0])):
+        with pytest.raises(FileNotFoundError, match="deleted"):
+            write()
+    assert buffer[:]["step"].tolist() == list(range(5))
+
+
 def test_entries_of_no_numbers(tmp_path) -> None:
     for capacity in (3, 10):
         buffer = opened(tmp_path / f"{capacity}", capacity)
