@@ -102,7 +102,9 @@ def render(source: str, context: Mapping[str, Any], mark: str, max_chars: int) -
                     break
                 pieces.append(piece)
     except jinja2.TemplateError as error:
-        raise ValueError(f"the chat template failed: {error}") from error
+        bare = [i for i, turn in enumerate(context["messages"]) if "content" not in turn]
+        hint = f' (messages {bare} have no content, where the template may take "")' if bare else ""
+        raise ValueError(f"the chat template failed: {error}{hint}") from error
     except Exception as error:
         raise ValueError(f"the chat template failed with {type(error).__name__}: {error}") from error
     if length > max_chars:

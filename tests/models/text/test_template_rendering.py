@@ -143,6 +143,9 @@ def test_fields_without_a_value_are_not_there() -> None:
     turn = {"role": "user", "content": None, "tool_calls": None, "x": 0}
     assert render_chat(source, [turn]).text == "['role', 'x']"
     assert turn["content"] is None
+    bare = [USER, {"role": "assistant", "content": None, "tool_calls": [{}]}]
+    with pytest.raises(ValueError, match=r"no attribute 'content' \(messages \[1\] have no content"):
+        render_chat("{% for m in messages %}{{ m.role + m.content }}{% endfor %}", bare)
 
 
 def test_reasoning_has_every_name_that_templates_know() -> None:
