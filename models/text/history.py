@@ -100,7 +100,7 @@ class History(TensorClass):
             raise TypeError(f"chats must be a list of messages, or lists of them; got {got}")
         if not chats:
             raise IndexError("chats must hold at least one message")
-        return _build(cls, list(chats))
+        return _build(cls, list(chats), _given(chats))
 
     def to_chats(self) -> Any:
         """The messages as dicts, in lists nested to the batch shape; the inverse of `from_chats`.
@@ -344,12 +344,19 @@ class History(TensorClass):
         return self
 
 
-def _build(cls: type[Any], chats: list[Any]) -> Any:
+def _given(chats: Any) -> set[str]:
+    """The fields that some message has, which all rows of a ragged batch get."""
+    if isinstance(chats, Mapping):
+        return {name for name, value in chats.items() if value is not None}
+    return set[str]().union(*map(_given, chats)) if isinstance(chats, list | tuple) else set()
+
+
+def _build(cls: type[Any], chats: list[Any], fields: set[str]) -> Any:
     shape = _shape(chats)
     if shape is None:
         if not chats:
             raise IndexError("a conversation must hold at least one message")
-        return lazy_stack([_build(cls, chat) for chat in chats])
+        return lazy_stack([_build(cls, chat, fields) for chat in chats])
     messages = flatten(chats, len(shape))
     for message in messages:
         if unknown := sorted(key for key in set(message) - set(FIELDS) if message[key] is not None):
@@ -363,7 +370,9 @@ def _build(cls: type[Any], chats: list[Any]) -> Any:
     columns = {name: [message.get(name) for message in messages] for name in FIELDS}
     columns["is_complete"] = [message.get("is_complete", True) for message in messages]
     given = {
-        name: objects(values, shape) for name, values in columns.items() if values.count(None) < len(values)
+        name: objects(values, shape)
+        for name, values in columns.items()
+        if name in fields or values.count(None) < len(values)
     }
     return cls(**{"content": None, **given}, batch_size=shape)
 

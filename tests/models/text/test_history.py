@@ -77,6 +77,10 @@ def test_messages_of_tools_as_servers_write_them() -> None:
     assert history.append(History.from_chats([tells])[0])[2].tool_call_id == "c1"
     assert history.extend(History.from_chats([asks])).to_chats() == [user, asks, tells, asks]
     assert history[1].content is None
+    ragged = History.from_chats([[user], [user, asks, tells], [asks]])
+    assert ragged.tool_calls == [[None], [None, [call], None], [[call]]]
+    assert ragged.tool_call_id == [[None], [None, None, "c1"], [None]]
+    assert ragged.content == [["1 + 2?"], ["1 + 2?", None, "3"], [None]]
     assert History.default_spec().is_in(history)
     source = (
         "{% for m in messages %}{{ m.role ~ m.tool_call_id ~ m.name ~ (m.content is defined) }} {% endfor %}"
