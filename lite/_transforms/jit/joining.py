@@ -156,7 +156,7 @@ class _Joining:
         return found
 
     def _by_elements(self, node: Node, shape: Shape) -> bool:
-        return node.op in ELEMENTWISE and len(node.outputs) == 1 and self.shapes[node.outputs[0]] == shape
+        return node.op in ELEMENTWISE and len(node.outputs) == 1 and self.shapes.get(node.outputs[0]) == shape
 
     def _is_shared(self, name: str, shape: Shape) -> bool:
         """Whether an operand is one number for all elements."""

@@ -6,10 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array, HostArray
+from lite._arrays.types import Array, ArrayHolder, HostArray
 from lite.nn._import.elementwise import is_sizes
 from lite.nn._import.integers import integers, of_input_or
 from lite.nn._import.operators import ML, Run, Spec, Unsupported, operator, simple
+
+
+def _table(x: Any, indices: Any) -> Any:
+    """A table of the model as an array that a transformation follows, as it follows the indices.
+
+    NumPy asks the table alone who answers, such as that of the actions that a policy chooses from.
+    """
+    if isinstance(indices, HostArray) and not isinstance(x, HostArray | ArrayHolder):
+        places: Any = indices
+        return np.where(np.sum(places) < 0, x, x)
+    return x
 
 
 @operator("Gather")
@@ -19,7 +30,7 @@ def _gather(spec: Spec) -> Run:
     def run(x: Array, indices: Array) -> Array:
         if is_sizes(x):
             return x[np.asarray(indices)]
-        return np.take(x, indices, axis)
+        return np.take(_table(x, indices), indices, axis)
 
     return run
 
@@ -54,7 +65,7 @@ def _gather_nd(spec: Spec) -> Run:
         rows: Any = np.indices(indices.shape[:batch], sparse=True) if batch else ()
         more = indices.ndim - 1 - batch
         lead = tuple(row.reshape(*row.shape, *(1,) * more) for row in rows)
-        return x[(*lead, *_places(indices, tuple(x.shape[batch:])))]
+        return _table(x, indices)[(*lead, *_places(indices, tuple(x.shape[batch:])))]
 
     return run
 
@@ -222,7 +233,7 @@ def _reverse_sequence(spec: Spec) -> Run:
 
 def _array_feature_extractor(x: Array, indices: Array) -> Array:
     """Columns; skl2onnx takes classes so by their number."""
-    found = np.take(x, indices.reshape(-1), -1)
+    found = np.take(_table(x, indices), indices.reshape(-1), -1)
     return found[None] if x.ndim == 1 else found
 
 

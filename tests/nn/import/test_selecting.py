@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from helpers.onnx_nodes import Case, check_all, module_of, numbers
+from helpers.onnx_nodes import Case, check_all, model_of, module_of, numbers
+
+from lite import jit, nn, vmap
+from lite._files.onnx import writer
 
 CASES = [
     Case("Gather", [numbers(4, 3), np.array([[0, -1], [2, 2]])], {"axis": 0}),
@@ -31,3 +34,21 @@ def test_gradients_maps_and_graphs() -> None:
 def test_classes_of_skl2onnx_are_taken_by_their_numbers() -> None:
     case = Case("ArrayFeatureExtractor", [np.array([7, 9, 4]), np.array([2, 2, 0])], domain="ai.onnx.ml")
     np.testing.assert_array_equal(module_of(case)(*case.inputs), [[4, 4, 7]])
+
+
+def test_a_table_of_the_model_is_read_at_computed_places() -> None:
+    """As the actions of which a policy chooses one: in a graph, and mapped."""
+    actions = np.array([[7, 1], [9, 2], [4, 3]])
+    for op, domain, table in (
+        ("Gather", "", actions), ("GatherND", "", actions), ("ArrayFeatureExtractor", "ai.onnx.ml", actions.T)
+    ):  # fmt: skip
+        nodes = [
+            writer.node("ArgMax", "best", ["x"], ["place"], {"axis": 1, "keepdims": 1}),
+            writer.node(op, "chosen", ["table", "place"], ["y"], {}, domain),
+        ]
+        module = nn.from_onnx(model_of(nodes, {"x": numbers(2, 3)}, ["y"], {"table": table}))
+        x = np.eye(3)[[2, 0]]
+        want = module(x)
+        np.testing.assert_array_equal(want.reshape(2, 2), actions[[2, 0]].T if domain else actions[[2, 0]])
+        np.testing.assert_array_equal(jit(module)(x), want)
+        np.testing.assert_array_equal(vmap(module)(x[:, None]), [module(row[None]) for row in x])

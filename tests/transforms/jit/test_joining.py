@@ -63,6 +63,22 @@ def test_what_reads_a_part_reads_it_in_the_memory_of_the_whole() -> None:
     assert {x.name for x in graph.inputs} == {"c", group.input}
 
 
+def test_values_whose_size_is_computed_are_flattened() -> None:
+    """Such as the derivative by the weights after a Reshape to the number of elements of each image."""
+    shapes: dict[str, tuple[int, ...]] = {"a": (2, 3), "b": (4, 3), "c": (), "a1": (2, 3), "b1": (4, 3)}
+    nodes = [
+        Node("Mul", ("ga", "c"), ("ma",)), Node("Sub", ("a", "ma"), ("a1",)),
+        Node("Mul", ("gb", "c"), ("mb",)), Node("Sub", ("b", "mb"), ("b1",)),
+    ]  # fmt: skip
+    inputs = {"a": (2, 3), "b": (4, 3), "c": (), "ga": (2, 3), "gb": (4, 3)}
+    given = traced(nodes, inputs, {k: shapes[k] for k in ("a1", "b1")})
+    graph, (group,) = join(given, {"a": "a1", "b": "b1"}, shapes)
+    assert sorted(node.op for node in graph.nodes if node.op != "Sub") == [
+        *("Concat", "Mul", "Mul", "Reshape", "Reshape")
+    ]
+    assert group.inputs == ("a", "b")
+
+
 def test_what_the_function_joins_itself_is_joined_once() -> None:
     """The norm of all gradients reads them side by side, as the optimiser does."""
     net, adam = nn.MLP(3, 2, num_cells=[4, 4]), optim.Adam(1e-2)
