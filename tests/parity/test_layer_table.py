@@ -109,7 +109,7 @@ def test_the_table_has_every_layer():
     assert layers - built == NO_LAYERS
 
 
-TOLERANCE = 1e-5
+TOLERANCE = 2e-5  # float32 sums of BLAS with AVX-512 differ by up to 1.1e-5
 
 
 def leaves(value):
