@@ -18,6 +18,7 @@ from lite.cli.progress import counted, say
 from lite.cli.prompts import with_own_names
 from lite.cli.score_page import ScorePage
 from lite.data.tables.columns import plain
+from lite.data.tables.json_lines import json_lines
 from lite.models import ScoreBatches, Tokenizer
 from lite.models.batches.rows import is_messages, split_messages
 
@@ -95,13 +96,7 @@ def read_records(source: TextIO) -> Iterator[dict[str, Any]]:
     Raises ValueError for another format; the message names the file and the line.
     """
     more = 0  # records beyond one in a line
-    for number, line in _numbered(source):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{_name(source)}, line {number}: not JSON ({error}).") from None
+    for number, _, record in json_lines(source):
         found = record.get("responses") if isinstance(record, dict) else None
         rows = found if isinstance(found, list) else [record]
         for at, row in enumerate(rows, number + more):
@@ -111,13 +106,6 @@ def read_records(source: TextIO) -> Iterator[dict[str, Any]]:
 
 def _name(source: TextIO) -> str:
     return str(getattr(source, "name", "<stdin>"))
-
-
-def _numbered(source: TextIO) -> Iterator[tuple[int, str]]:
-    try:
-        yield from enumerate(source, 1)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{_name(source)} is not text in UTF-8: {error}") from None
 
 
 def _check(record: Any, name: str, number: int) -> dict[str, Any]:

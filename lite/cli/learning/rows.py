@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from lite.cli.learning.rewards import BUILT_IN
 from lite.cli.prompts import prompt_of, with_own_names
+from lite.data.tables.json_lines import json_lines
 from lite.models.batches.rows import is_messages, split_messages
 
 Row = Mapping[str, Any]
@@ -27,26 +27,16 @@ def read_rows(name: str, args: argparse.Namespace) -> list[Row]:
         OSError: the file cannot be read.
     """
     rows = []
-    for number, line in _lines(name):
-        try:
-            row = with_own_names(json.loads(line)) if args.method == "sft" else json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{name}, line {number}: not JSON ({error})") from None
-        wrong = _wrong(row, args)
-        if wrong is not None:
-            raise ValueError(f"{name}, line {number}: {wrong}, got {line.strip()[:80]}")
-        rows.append(row)
+    with open(name, encoding="utf-8-sig") as file:
+        for number, text, value in json_lines(file):
+            row = with_own_names(value) if args.method == "sft" else value
+            wrong = _wrong(row, args)
+            if wrong is not None:
+                raise ValueError(f"{name}, line {number}: {wrong}, got {text.strip()[:80]}")
+            rows.append(row)
     if not rows:
         raise ValueError(f"{name} has no line to learn from")
     return rows
-
-
-def _lines(name: str) -> Iterator[tuple[int, str]]:
-    with open(name, encoding="utf-8-sig") as file:
-        try:
-            yield from ((number, line) for number, line in enumerate(file, 1) if line.strip())
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{name} is not text in UTF-8: {error}") from None
 
 
 def _wrong(row: Any, args: argparse.Namespace) -> str | None:

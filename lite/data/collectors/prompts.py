@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 from lite import TensorDictBase
+from lite.data.tables.json_lines import json_lines
 
 MAX_LINE = 2**26
-"""Most bytes of a line of a file."""
+"""Characters of a line of a file that are too many."""
 
 _NAMES = ("prompt_ids", "messages", "prompt")
 
@@ -132,17 +132,7 @@ class Prompts:
 
 def _lines(path: Path) -> Iterator[Any]:
     with open(path, encoding="utf-8-sig") as file:
-        number = 0
-        while line := _line(path, file):
-            number += 1
-            if len(line) == MAX_LINE:
-                raise ValueError(f"{path}, line {number}: longer than {MAX_LINE} characters")
-            if not line.strip():
-                continue
-            try:
-                item = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise ValueError(f"{path}, line {number}: not JSON ({error})") from None
+        for number, _, item in json_lines(file, MAX_LINE):
             if not isinstance(item, (str, dict)):
                 raise ValueError(
                     f"{path}, line {number}: expected an object or a text, got {type(item).__name__}"
@@ -150,13 +140,6 @@ def _lines(path: Path) -> Iterator[Any]:
             if isinstance(item, dict):
                 _check(item, f"{path}, line {number}")
             yield item
-
-
-def _line(path: Path, file: TextIO) -> str:
-    try:
-        return file.readline(MAX_LINE)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not text in UTF-8: {error}") from None
 
 
 def _check(item: Mapping[str, Any], where: str) -> None:
