@@ -160,6 +160,12 @@ MISTAKES = [
         "a list as an input", lambda td: nn.Linear(2, 1)([1.0, 2.0]), TypeError, "input | list | np.asarray"
     ),
     Mistake(
+        "a loss as a class",
+        lambda td: nn.MSELoss(),
+        AttributeError,
+        "'MSELoss' | lite.nn.functional | lite.nn.losses",
+    ),
+    Mistake(
         "a class in place of a module",
         call(nn.Linear, in_keys=["x"], out_keys=["y"]),
         ValueError,

@@ -255,7 +255,16 @@ _NAMES = {
 _PACKAGES = {name: name for name in ("distributions", "functional", "init", "losses", "values")}
 _PACKAGES["utils"] = "_parameters.vectors"
 
-__all__, __getattr__, __dir__ = import_on_first_use(globals(), _NAMES, _PACKAGES)
+__all__, _get, __dir__ = import_on_first_use(globals(), _NAMES, _PACKAGES)
+
+
+def __getattr__(name: str) -> Any:
+    if name.endswith("Loss"):
+        raise AttributeError(
+            f"module 'lite.nn' has no attribute {name!r}: losses are functions of lite.nn.functional, and "
+            "those of agents classes of lite.nn.losses"
+        )
+    return _get(name)
 
 
 def _loader(file: str, name: str) -> Callable[[], Callable[..., Any]]:
