@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lite._arrays.public import belong_to
 from lite._processes.watchdog import Watchdog
+from lite._transforms.vmap.running import reads
 from lite.envs.spaces import Layout
 
 _PER_STEP = ("rewards", "terminations", "truncations")
@@ -191,6 +192,7 @@ class Environments:
     # -- inside ---------------------------------------------------------------------------------
 
     def _call(self, what: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        reads("an environment")
         try:
             if self._watchdog is not None:
                 return self._watchdog.call(function, *args, **kwargs)

@@ -53,9 +53,7 @@ def check_env_specs(
         >>> check_env_specs(GymWrapper(gymnasium.make("CartPole-v1")), seed=0)
     """
     if not hasattr(env, "fake_tensordict"):
-        raise TypeError(
-            f"env must be an EnvBase, got {type(env).__name__}: GymWrapper(env) makes one of gymnasium's."
-        )
+        raise TypeError(f"env must be an EnvBase, got {type(env).__name__}: see GymWrapper(env).")
     if return_contiguous is None:
         return_contiguous = not env._has_dynamic_specs
     if break_when_any_done == "both":

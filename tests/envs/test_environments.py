@@ -9,6 +9,7 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from helpers.data.environments import Counting, Faulty, NativeCounting, Spaces, makers
 
+from lite import jit
 from lite.envs.environments import Environments, Fault
 
 MODES = list(AutoresetMode)
@@ -22,6 +23,16 @@ def test_an_environment_alone_has_no_batch():
     np.testing.assert_array_equal(out.reached[0], [7, 0, 1])
     assert out.autoreset is None
     np.testing.assert_array_equal(envs.reset_some(np.array(True))[0], [[7, 1, 0]])
+
+
+def test_a_graph_does_not_keep_what_an_environment_gave():
+    for make in (lambda: Counting(7, (2,)), lambda: SyncVectorEnv(makers())):
+        envs = Environments(make())
+        with pytest.raises(NotImplementedError, match="reads an environment: pass what it gives"):
+            jit(lambda x, envs=envs: x + envs.reset()[0].sum())(np.ones(2))
+    fallen = jit(lambda x: x + envs.reset()[0].sum(), fallback=True)
+    with pytest.warns(UserWarning, match="reads an environment"):
+        assert fallen(np.ones(2)).shape == (2,)
 
 
 def test_which_vectors_start_anew_when_asked():

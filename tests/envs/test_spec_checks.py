@@ -43,7 +43,7 @@ def test_a_reset_that_lacks_what_steps_give():
 
 
 def test_what_is_no_environment():
-    with pytest.raises(TypeError, match=r"got CartPoleEnv: GymWrapper\(env\)"):
+    with pytest.raises(TypeError, match=r"got CartPoleEnv: see GymWrapper\(env\)"):
         check_env_specs(gymnasium.make("CartPole-v1").unwrapped)
 
 

@@ -205,6 +205,10 @@ class JitGraph(Graph):
         self.draws[name] = replace(draw, shape=None if draw.shape is None else self.dynamic(draw.shape))
         return self.input(name, self.dynamic(shape), draw.dtype)
 
+    def reads(self, what: str) -> None:
+        """Refuse what would be a constant of the graph."""
+        self.fail(f"reads {what}: pass what it gives as an argument")
+
     def generator(self, rng: Any) -> Any:
         """The stand-in for a generator that is no argument."""
         kind = traced_generator_class()

@@ -20,6 +20,9 @@ class Running(Protocol):
     def generator(self, rng: Any) -> Any:
         """The generator to draw from in place of `rng`."""
 
+    def reads(self, what: str) -> None:
+        """Data come from elsewhere: a graph fails, in which they would be a constant."""
+
 
 class _Maps(threading.local):
     def __init__(self) -> None:
@@ -54,3 +57,9 @@ def generator_for(rng: Any) -> Any:
     for one in maps.running:  # the outermost first
         rng = one.generator(rng)
     return rng
+
+
+def reads(what: str) -> None:
+    """Say that data come from elsewhere; see `Running.reads`."""
+    for one in maps.running:
+        one.reads(what)

@@ -20,6 +20,7 @@ import lite
 from lite import TensorDict
 from lite._arrays.public import belong_to
 from lite._files.commit import finish, replace_tree
+from lite._transforms.vmap.running import reads
 from lite.data.replay.columns import is_container
 from lite.data.replay.mapped_storage import LazyMemmapStorage
 from lite.data.replay.max_value_writer import TensorDictMaxValueWriter
@@ -333,6 +334,7 @@ class ReplayBuffer:
 
         Raises:
             RuntimeError: no batch size, or nothing to draw from.
+            NotImplementedError: while a graph is traced, which would have the batch as a constant.
         """
         size = self._batch_size if batch_size is None else batch_size
         if size is None:
@@ -344,6 +346,7 @@ class ReplayBuffer:
                 " the latter is used.",
                 stacklevel=2,
             )
+        reads("a replay buffer")
         result = self._ahead(size) if self._prefetch else self._sample(size)
         return result if return_info else result[0]
 
@@ -444,6 +447,7 @@ class ReplayBuffer:
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, str) or (isinstance(index, tuple) and all(isinstance(i, str) for i in index)):
             return self[:][index]
+        reads("a replay buffer")
         if isinstance(index, tuple) and len(index) == 1:
             (index,) = index
         with self._storage.lock:

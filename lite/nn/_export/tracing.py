@@ -67,6 +67,9 @@ class _NoDraws:
     def generator(self, rng: Any) -> Any:
         self.graph.fail("draws random numbers")
 
+    def reads(self, what: str) -> None:
+        self.graph.fail(f"reads {what}")
+
 
 def symbolic(graph: Graph, module: Module, prefix: str = "") -> Module:
     """A copy of the module, in evaluation mode, whose parameters and buffers are weights of the graph.

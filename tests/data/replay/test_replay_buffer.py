@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.data.numbered_frames import frames, torn
 
-from lite import TensorDict
+from lite import TensorDict, jit, nn, vmap
 from lite.data import (
     ImmutableDatasetWriter,
     LazyMemmapStorage,
@@ -35,6 +35,18 @@ def test_batches_are_copies_of_rows() -> None:
     batch["step"][:] = -1
     assert buffer[:]["step"].min() == 10
     assert not torn(buffer.sample(500)).any()
+
+
+def test_a_graph_does_not_keep_what_a_buffer_gave() -> None:
+    buffer = filled(batch_size=20, sampler=SamplerWithoutReplacement(shuffle=False))
+    for read in (lambda: buffer.sample(), lambda: buffer[:], lambda: buffer[np.array([1, 2])]):
+        with pytest.raises(NotImplementedError, match="reads a replay buffer: pass what it gives"):
+            jit(lambda x, read=read: x + read()["step"].sum())(np.ones(2))
+        assert jit(lambda x: x + 1)(read()["step"]).shape == read().shape  # as an argument
+        assert vmap(lambda x, read=read: x + read()["step"].sum())(np.ones(2)).shape == (2,)
+    net = nn.TensorDictModule(lambda x: x + buffer[:]["step"].sum(), ["x"], ["y"])
+    with pytest.raises(NotImplementedError, match=r"cannot be exported: the module .*reads a replay buffer"):
+        net.to_onnx("net.onnx", np.ones(2))
 
 
 def test_the_same_seed_draws_the_same() -> None:
