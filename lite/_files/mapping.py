@@ -42,6 +42,15 @@ def _c_library() -> Any:
     return library
 
 
+def _unmapped(code: int | None, path: str) -> OSError:
+    """The error of a file that the system does not map."""
+    reason = os.strerror(code or 0)
+    if code == errno.ENOMEM:
+        reason += ": a process maps so many files (vm.max_map_count) and bytes (ulimit -v)"
+        reason += "; an archive, .tdz, is one file"
+    return OSError(code, reason, path)
+
+
 _LIBRARY = _c_library()
 _OPTIONS: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
 _PICKLED = (
@@ -74,7 +83,11 @@ class FileMap:
         self.file_size = size if file_size is None else file_size
         if _LIBRARY is None:
             access = mmap.ACCESS_COPY if private else mmap.ACCESS_WRITE
-            memory = mmap.mmap(descriptor, size, access=access, **_OPTIONS)
+            try:
+                memory = mmap.mmap(descriptor, size, access=access, **_OPTIONS)
+            except OSError as error:
+                self.size = 0
+                raise _unmapped(error.errno, path) from None
             self._memory: Any = np.frombuffer(memory, np.uint8)
             self.address: int = self._memory.ctypes.data
         else:
@@ -83,8 +96,7 @@ class FileMap:
             address = _LIBRARY.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, kind, descriptor, 0)
             if address == _FAILED:
                 self.size = 0
-                code = ctypes.get_errno()
-                raise OSError(code, os.strerror(code), path)
+                raise _unmapped(ctypes.get_errno(), path)
             self.address = address
 
     def array(
@@ -131,7 +143,7 @@ class FileMap:
         return Reference(array, self)
 
     def __del__(self, library: Any = _LIBRARY) -> None:
-        if library is not None and self._memory is None and self.size:
+        if library is not None and self.size and self._memory is None:
             library.munmap(self.address, self.size)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from lite import TensorDict
+from lite._files import mapping
 
 
 def test_without_a_folder():
@@ -24,6 +26,22 @@ def test_without_a_folder():
     out.make_memmap("new", (3, 2))[...] = 1
     assert out["new"].sum() == 6
     assert td.memmap_like()["a"].tolist() == [0, 0, 0]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems count otherwise")
+def test_what_to_do_when_no_more_can_be_mapped(tmp_path, monkeypatch):
+    def full(*args: object, **options: object) -> None:
+        raise OSError(errno.ENOMEM, "")
+
+    (tmp_path / "x").write_bytes(b"x")
+    monkeypatch.setattr(mapping.mmap, "mmap", full)
+    for _ in ("by the C library, where Python's own would keep the file open", "by Python"):
+        with (
+            open(tmp_path / "x", "r+b") as file,
+            pytest.raises(OSError, match=r"max_map_count.* \.tdz, is one file.*x'"),
+        ):
+            mapping.FileMap(file.fileno(), 1 << 60, False, file.name, 0)
+        monkeypatch.setattr(mapping, "_LIBRARY", None)
 
 
 def test_views_are_mapped_copies_are_not(tmp_path):
