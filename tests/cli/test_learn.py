@@ -65,16 +65,23 @@ def test_a_run_that_was_killed_behind_its_last_step_is_saved(rows: Path, tmp_pat
     run(["generate", "--model", str(output / "model"), "--adapter", str(output), "Copy: sun"])
 
 
-def test_a_row_beyond_the_context_is_told_before_a_step(rows: Path, tmp_path: Path, run: Run) -> None:
-    long = tmp_path / "long.jsonl"
-    row = {"prompt": "word " * 300, "answer": "a", "response": "b"}
-    long.write_text(rows.read_text(encoding="utf-8") + json.dumps(row), encoding="utf-8")
-    for method in ("grpo", "sft"):
-        learn = ["learn", str(long), *SMALL, "--method", method, "--output", str(tmp_path / method)]
-        failed = run(learn, 1)
-        assert "row 8: ids: a prompt of" in failed.err
-        assert failed.out == ""
-        assert not (tmp_path / method).exists()
+def test_a_row_that_does_not_fit_the_model_is_told_before_a_step(
+    rows: Path, tmp_path: Path, run: Run
+) -> None:
+    bad = tmp_path / "bad.jsonl"
+    calls = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f"}}]}
+    for prompt, message in (
+        ({"prompt": "word " * 300}, "row 8: ids: a prompt of"),
+        ({"messages": [calls, {"role": "user", "content": "a"}]}, "row 8: the chat template failed"),
+    ):
+        row = {**prompt, "answer": "a", "response": "b"}
+        bad.write_text(rows.read_text(encoding="utf-8") + json.dumps(row), encoding="utf-8")
+        for method in ("grpo", "sft"):
+            learn = ["learn", str(bad), *SMALL, "--method", method, "--output", str(tmp_path / method)]
+            failed = run(learn, 1)
+            assert message in failed.err
+            assert failed.out == ""
+            assert not (tmp_path / method).exists()
 
 
 def test_what_is_wrong_is_told_before_a_model_is_opened(

@@ -92,17 +92,18 @@ class Learner:
         """Prompts as `LLMCollector` takes them, or rows of prompt and response.
 
         Raises:
-            ValueError: a row does not fit the model's context, which is told before a step is taken.
+            ValueError: a row does not fit the model's context or its chat template, which is told before a
+                step is taken.
         """
         found: list[dict[str, Any]] = []
         for number, row in enumerate(rows):
-            if self.args.method == "sft":
-                ids, prompt = row_of(self, row, self.args.raw, self.args.system)
-                found.append({"ids": ids, "prompt": prompt})
-            else:
-                ids = prompt_of(row).ids(self, self.args)  # type: ignore[union-attr, arg-type]
-                found.append({"prompt_ids": ids, "row": number})
             try:
+                if self.args.method == "sft":
+                    ids, prompt = row_of(self, row, self.args.raw, self.args.system)
+                    found.append({"ids": ids, "prompt": prompt})
+                else:
+                    ids = prompt_of(row).ids(self, self.args)  # type: ignore[union-attr, arg-type]
+                    found.append({"prompt_ids": ids, "row": number})
                 self.decoder.check_ids(ids)
             except ValueError as error:
                 raise ValueError(f"{file}, row {number + 1}: {error}") from None
