@@ -1,8 +1,9 @@
 """The built-in chat templates, a registry for more, and the rule that picks one for a tokenizer.
 
 Each template wraps what the assistant wrote in a ``{% generation %}`` block, so that the tokens an
-assistant produced can be told from the frame around them. Tool calls and responses that the content
-spells out already, as it does after parsing, are not written a second time.
+assistant produced can be told from the frame around them. Of a content in parts they write the texts.
+Tool calls and responses that the content spells out already, as it does after parsing, are not written a
+second time.
 """
 
 from __future__ import annotations
@@ -11,13 +12,21 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+_TEXT = """\
+{% macro text(content) %}
+{% if content is string %}{{ content }}{% else %}
+{% for part in content %}{% if part.type == 'text' %}{{ part.text }}{% endif %}{% endfor %}
+{% endif %}
+{% endmacro %}
+"""
+
 _CHATML = """\
 {% for message in messages %}
 {{ '<|im_start|>' ~ message.role ~ '\\n' }}
 {%- if message.role == 'assistant' %}
-{% generation %}{{ message.content }}{% endgeneration %}
+{% generation %}{{ text(message.content) }}{% endgeneration %}
 {% else %}
-{{ message.content }}
+{{ text(message.content) }}
 {%- endif %}
 {{ '<|im_end|>\\n' }}
 {%- endfor %}
@@ -28,7 +37,7 @@ _CHATML = """\
 
 _QWEN = """\
 {% set has_system = messages and messages[0].role == 'system' %}
-{% set system = messages[0].content if has_system else 'You are a helpful assistant.' %}
+{% set system = text(messages[0].content) if has_system else 'You are a helpful assistant.' %}
 {{ '<|im_start|>system\\n' ~ system }}
 {%- if tools %}
 {{ '\\n\\n# Tools\\n\\nYou may call one or more functions to assist with the user query.\\n\\n' }}
@@ -40,13 +49,14 @@ _QWEN = """\
 {%- endif %}
 {{ '<|im_end|>\\n' }}
 {%- for message in messages %}
+{% set said = text(message.content) %}
 {% if message.role == 'assistant' %}
 {{ '<|im_start|>assistant\\n' }}
 {%- generation %}
-{% if message.content %}{{ message.content }}{% endif %}
-{% for call in (message.tool_calls or []) if '<tool_call>' not in (message.content or '') %}
+{% if said %}{{ said }}{% endif %}
+{% for call in (message.tool_calls or []) if '<tool_call>' not in said %}
 {% set call = call.function or call %}
-{% if message.content or not loop.first %}{{ '\\n' }}{% endif %}
+{% if said or not loop.first %}{{ '\\n' }}{% endif %}
 {{ '<tool_call>\\n{"name": ' ~ call.name | tojson ~ ', "arguments": ' ~ call.arguments | tojson }}
 {{- '}\\n</tool_call>' }}
 {%- endfor %}
@@ -54,14 +64,14 @@ _QWEN = """\
 {{ '<|im_end|>\\n' }}
 {%- elif message.role == 'tool' %}
 {% if loop.first or messages[loop.index0 - 1].role != 'tool' %}{{ '<|im_start|>tool' }}{% endif %}
-{% if '<tool_response>' in (message.content or '') %}
-{{ '\\n' ~ message.content }}
+{% if '<tool_response>' in said %}
+{{ '\\n' ~ said }}
 {%- else %}
-{{ '\\n<tool_response>\\n' ~ (message.tool_responses or message.content) ~ '\\n</tool_response>' }}
+{{ '\\n<tool_response>\\n' ~ (message.tool_responses or said) ~ '\\n</tool_response>' }}
 {%- endif %}
 {% if loop.last or messages[loop.index0 + 1].role != 'tool' %}{{ '<|im_end|>\\n' }}{% endif %}
 {% elif not (loop.first and has_system) %}
-{{ '<|im_start|>' ~ message.role ~ '\\n' ~ message.content ~ '<|im_end|>\\n' }}
+{{ '<|im_start|>' ~ message.role ~ '\\n' ~ said ~ '<|im_end|>\\n' }}
 {%- endif %}
 {% endfor %}
 {% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}
@@ -70,9 +80,9 @@ _QWEN = """\
 _DIALOGPT = """\
 {% for message in messages %}
 {% if message.role == 'assistant' %}
-{% generation %}{{ message.content }}{% endgeneration %}{{ eos_token }}
+{% generation %}{{ text(message.content) }}{% endgeneration %}{{ eos_token }}
 {%- elif message.role == 'user' %}
-{{ message.content ~ eos_token }}
+{{ text(message.content) ~ eos_token }}
 {%- endif %}
 {% endfor %}
 {% if add_generation_prompt %}{{ ' ' }}{% endif %}
@@ -82,11 +92,11 @@ _DIALOGPT = """\
 _LABELLED = """\
 {% for message in messages %}
 {% if message.role == 'assistant' %}
-{{ 'Assistant:' }}{% generation %}{{ ' ' ~ message.content }}{% endgeneration %}{{ END }}
+{{ 'Assistant:' }}{% generation %}{{ ' ' ~ text(message.content) }}{% endgeneration %}{{ END }}
 {%- elif message.role == 'user' %}
-{{ 'User: ' ~ message.content ~ '\\n\\n' }}
+{{ 'User: ' ~ text(message.content) ~ '\\n\\n' }}
 {%- elif message.role == 'system' %}
-{{ message.content ~ '\\n\\n' }}
+{{ text(message.content) ~ '\\n\\n' }}
 {%- endif %}
 {% endfor %}
 {% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}
@@ -95,11 +105,6 @@ _FALCON = _LABELLED.replace("END", "'\\n'")
 _DEEPSEEK = "{{ bos_token }}" + _LABELLED.replace("END", "eos_token")
 
 _LLAMA = """\
-{% macro text(content) %}
-{% if content is string %}{{ content }}{% else %}
-{% for part in content %}{% if part.type == 'text' %}{{ part.text }}{% endif %}{% endfor %}
-{% endif %}
-{% endmacro %}
 {{ bos_token }}
 {%- for message in messages %}
 {% set leads = loop.first and message.role == 'system' %}
@@ -118,12 +123,12 @@ _LLAMA = """\
 """
 
 BUILT_IN: dict[str, str] = {
-    "chatml_format": _CHATML,
-    "qwen": _QWEN,
-    "dialogpt": _DIALOGPT,
-    "falcon": _FALCON,
-    "deepseek": _DEEPSEEK,
-    "llama": _LLAMA,
+    "chatml_format": _TEXT + _CHATML,
+    "qwen": _TEXT + _QWEN,
+    "dialogpt": _TEXT + _DIALOGPT,
+    "falcon": _TEXT + _FALCON,
+    "deepseek": _TEXT + _DEEPSEEK,
+    "llama": _TEXT + _LLAMA,
 }
 
 

@@ -24,6 +24,22 @@ def test_built_in_masks_cover_what_the_assistant_wrote() -> None:
         assert [out.text[a:b].strip() for a, b in out.spans] == ["Yo", "Yo"], name
 
 
+def test_texts_of_parts_are_written() -> None:
+    image = {"type": "image_url", "image_url": {"url": "u"}}
+    for name, source in BUILT_IN.items():
+        for roles in (["user"], ["system", "user"], ["user", "assistant"], ["user", "assistant", "tool"]):
+            turns: list[dict[str, Any]] = [{"role": role, "content": f"a {role}"} for role in roles]
+            parts = [
+                [{"type": "text", "text": "a "}, image, {"type": "text", "text": role}] for role in roles
+            ]
+            told = [{**turn, "content": content} for turn, content in zip(turns, parts, strict=True)]
+            special = {"bos_token": "<s>", "eos_token": "</s>"}
+            assert render_chat(source, told, **special) == render_chat(source, turns, **special), (
+                name,
+                roles,
+            )
+
+
 def test_choice_of_template() -> None:
     class Tok:
         def __init__(self, name: str, own: str | None = None) -> None:
