@@ -134,5 +134,7 @@ def prompt_of(value: Any) -> Prompt | None:
             return Prompt(value["prompt"], **named)
         told = next((value[name] for name in ("messages", "prompt") if is_messages(value.get(name))), None)
         if told is not None:
-            return Prompt(told[-1]["content"] or "", told, **named)
+            said = told[-1]["content"] or ""
+            text = said if isinstance(said, str) else "".join(str(part.get("text") or "") for part in said)
+            return Prompt(text, told, **named)
     return None

@@ -90,21 +90,25 @@ def end_ids(model: Loaded, messages: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def is_messages(value: Any) -> bool:
-    """Whether a value is a conversation: a non-empty list of dicts with role and content, or tool calls."""
+    """Whether a value is a conversation: a non-empty list of dicts with a role and a content.
+
+    A content is a text, or a list of parts with a "type" each, or None beside "tool_calls".
+    """
     return (
         isinstance(value, list)
         and bool(value)
         and all(
-            isinstance(turn, dict)
-            and isinstance(turn.get("role"), str)
-            and (isinstance(turn.get("content"), str) or _only_calls(turn))
+            isinstance(turn, dict) and isinstance(turn.get("role"), str) and _has_content(turn)
             for turn in value
         )
     )
 
 
-def _only_calls(turn: Mapping[str, Any]) -> bool:
-    return turn.get("content") is None and bool(turn.get("tool_calls"))
+def _has_content(turn: Mapping[str, Any]) -> bool:
+    content = turn.get("content")
+    if isinstance(content, list):
+        return bool(content) and all(isinstance(part, dict) and "type" in part for part in content)
+    return isinstance(content, str) or (content is None and bool(turn.get("tool_calls")))
 
 
 def split_messages(
@@ -113,15 +117,16 @@ def split_messages(
     """The turns before a response, and the response: the given one, or else the assistant's last turn.
 
     Raises:
-        ValueError: there is no response, it calls tools, or the given one differs from the last turn.
+        ValueError: there is no response, it is not a text alone, or the given one differs from the last turn.
     """
     if messages[-1]["role"] != "assistant":
         if response is None:
             raise ValueError("messages must end with an assistant's turn, or have a 'response' beside them")
         return messages, response
-    if messages[-1].get("tool_calls"):
+    if messages[-1].get("tool_calls") or not isinstance(messages[-1]["content"], str):
         raise ValueError(
-            "messages end with a turn that calls tools: give it as 'response', as the model writes it"
+            "messages end with a turn that calls tools, or has parts: give a 'response' in its place, the"
+            " text as the model writes it"
         )
     if response not in (None, messages[-1]["content"]):
         raise ValueError("messages end with an assistant's turn, and 'response' is another one")

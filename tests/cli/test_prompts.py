@@ -47,6 +47,9 @@ def test_json_lines(tmp_path: Path) -> None:
     file.write_text(json.dumps({"prompt": TURNS, "completion": "d"}))  # as TRL has it
     assert read(file=[str(file)]) == [Prompt("c", TURNS, columns={"completion": "d"})]
     assert told == [{"prompt": "a", "answer": 3}, {"id": 1, "messages": TURNS}]
+    parts = [{"type": "text", "text": "a"}, {"type": "image", "text": None}, {"type": "text", "text": "b"}]
+    file.write_text(json.dumps({"messages": [{"role": "user", "content": parts}]}))
+    assert read(file=[str(file)]) == [Prompt("ab", [{"role": "user", "content": parts}])]
 
 
 def test_a_line_of_another_kind_is_named(tmp_path: Path) -> None:

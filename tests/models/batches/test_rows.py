@@ -98,13 +98,16 @@ def test_calls_and_tools_reach_the_template() -> None:
         np.testing.assert_array_equal(found["prompt_ids"][0], wanted)
     with pytest.raises(ValueError, match="tools must be a list of JSON schemas, got 3"):
         row_of(model, {"messages": CALLS, "tools": 3}, raw=False)
-    with pytest.raises(ValueError, match="messages end with a turn that calls tools"):
-        row_of(model, {"messages": CALLS[:2]}, raw=False)
+    for last in (CALLS[1], {"role": "assistant", "content": [{"type": "text", "text": "ho"}]}):
+        with pytest.raises(ValueError, match="messages end with a turn that calls tools, or has parts"):
+            row_of(model, {"messages": [CALLS[0], last]}, raw=False)
 
 
 def test_what_is_no_conversation() -> None:
     cases: list[Any] = [[], "text", None, [{"role": "user"}], [{"role": 1, "content": ""}], ["a"]]
     cases.append([{"role": "assistant", "content": None, "tool_calls": []}])
+    cases += [[{"role": "user", "content": parts}] for parts in ([], ["a"], [{"text": "a"}])]
+    assert is_messages([{"role": "user", "content": [{"type": "text", "text": "a"}]}])
     for value in cases:
         assert is_messages([{"role": "user", "content": ""}, *CALLS]), value
         assert not is_messages(value), value
