@@ -146,7 +146,8 @@ def row_of(
         system: a message put before the prompt, but not before token ids.
 
     Raises:
-        ValueError: the prompt or the response has no token, or the messages end with another response.
+        ValueError: the prompt or the response has no token, the messages end with another response, or are
+            to be taken `raw`.
     """
     if all(record.get(name) is not None for name in ("prompt_ids", "response_ids")):
         prompt, response = id_row(record["prompt_ids"]), id_row(record["response_ids"])
@@ -157,6 +158,8 @@ def row_of(
     first = [] if system is None else [{"role": "system", "content": system}]
     if record.get("messages") is not None:
         before, text = split_messages(record["messages"], record.get("response"))
+        if raw:
+            raise ValueError("raw takes prompts as they are, and messages are no text")
         before = [*first, *before]
         prompt = chat_ids(tokenizer, before, record.get("tools"))
     else:

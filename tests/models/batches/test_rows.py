@@ -65,6 +65,8 @@ def test_a_row_is_prompt_and_response() -> None:
         row, start = row_of(model, record, raw=False, system="Be brief.")
         np.testing.assert_array_equal(row, wanted)
         assert start == begins > same
+    with pytest.raises(ValueError, match="raw takes prompts as they are"):
+        row_of(model, {"messages": turns}, raw=True)
     with pytest.raises(ValueError, match="the response has no token to score"):
         row_of(model, {"prompt": "hi", "response": ""}, raw=True)
 
