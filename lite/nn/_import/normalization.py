@@ -166,3 +166,25 @@ def _scaler(spec: Spec) -> Run:
     """What skl2onnx writes of a StandardScaler before a network."""
     offset, scale = np.float32(spec.get("offset", [0.0])), np.float32(spec.get("scale", [1.0]))
     return lambda x: ((x if x.dtype.kind == "f" else x.astype(np.float32)) - offset) * scale
+
+
+@operator("Normalizer", domain=ML)
+def _normalizer(spec: Spec) -> Run:
+    """Rows of one norm; those of which it is 0 stay."""
+    norm = spec.get("norm", "MAX")
+    if norm not in _NORMS:
+        raise Unsupported(f"norm={norm!r}")
+
+    def run(x: Array) -> Array:
+        x = x if x.dtype.kind == "f" else x.astype(np.float32)
+        size = _NORMS[norm](x)
+        return x / np.where(size == 0, np.float32(1), size)
+
+    return run
+
+
+_NORMS: dict[str, Run] = {
+    "MAX": lambda x: np.max(x, -1, keepdims=True),
+    "L1": lambda x: np.sum(np.abs(x), -1, keepdims=True),
+    "L2": lambda x: np.sqrt(np.sum(x * x, -1, keepdims=True)),
+}

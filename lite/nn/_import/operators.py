@@ -68,7 +68,7 @@ _TYPES: dict[str, type | tuple[type]] = {
         + ("noop_with_empty_axes", "num_groups", "num_heads", "num_outputs", "num_scan_inputs")
         + ("output_dtype", "p", "q_num_heads", "qk_matmul_output_mode", "quantize_axis", "reverse")
         + ("right_window_size", "rotary_embedding_dim", "rotary_interleaved", "select_last_index", "size")
-        + ("smooth_softmax", "softmax_precision", "sorted", "start", "storage_order", "time_axis")
+        + ("smooth_softmax", "softmax_precision", "sorted", "start", "storage_order", "targets", "time_axis")
         + ("training_mode", "transA", "transB", "transBatchA", "transBatchB", "upper", "value_int"),
         int,
     ),
@@ -80,17 +80,30 @@ _TYPES: dict[str, type | tuple[type]] = {
     ),
     **dict.fromkeys(
         ("activation", "approximate", "auto_pad", "coordinate_transformation_mode", "direction", "equation")
-        + ("k_quant_type", "keep_aspect_ratio_policy", "mode", "nearest_mode", "padding_mode", "reduction")
-        + ("round_mode", "update_rule", "v_quant_type", "value_string"),
+        + ("k_quant_type", "keep_aspect_ratio_policy", "mode", "nearest_mode", "norm", "padding_mode")
+        + ("post_transform", "reduction", "round_mode", "update_rule", "v_quant_type", "value_string"),
         str,
     ),
     **dict.fromkeys(
-        ("axes", "dilations", "directions", "ends", "kernel_shape", "output_padding", "output_shape")
+        (
+            "axes",
+            "classlabels_ints",
+            "dilations",
+            "directions",
+            "ends",
+            "kernel_shape",
+            "output_padding",
+            "output_shape",
+        )
         + ("paddings", "pads", "perm", "scan_input_axes", "scan_input_directions", "scan_output_axes")
         + ("scan_output_directions", "shape", "split", "starts", "strides", "value_ints"),
         (int,),
     ),
-    **dict.fromkeys(("activation_alpha", "activation_beta", "offset", "scales", "value_floats"), (float,)),
+    **dict.fromkeys(
+        ("activation_alpha", "activation_beta", "coefficients", "intercepts", "offset", "scales")
+        + ("value_floats",),
+        (float,),
+    ),
     **dict.fromkeys(("activations", "value_strings"), (str,)),
 }
 _OTHER_TYPES: dict[tuple[str, str], type | tuple[type]] = {("Scaler", "scale"): (float,)}

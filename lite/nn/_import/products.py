@@ -8,7 +8,8 @@ import numpy as np
 
 from lite._arrays.dtypes import is_floating
 from lite._arrays.types import Array
-from lite.nn._import.operators import MICROSOFT, Run, Spec, operator, simple
+from lite.nn import functional
+from lite.nn._import.operators import MICROSOFT, ML, Run, Spec, Unsupported, operator, simple
 from lite.nn.layers.linear import linear
 
 
@@ -68,6 +69,52 @@ def _fused_matmul(spec: Spec) -> Run:
 def _einsum(spec: Spec) -> Run:
     equation = spec.get("equation", "").replace(" ", "")
     return lambda *arrays: np.einsum(equation, *arrays)
+
+
+@operator("LinearRegressor", domain=ML)
+def _linear_regressor(spec: Spec) -> Run:
+    """What skl2onnx writes of LinearRegression and its kin."""
+    if spec.get("post_transform", "NONE") != "NONE":
+        raise Unsupported(f"post_transform={spec.get('post_transform')!r}")
+    return _linear(spec, spec.get("targets", 1))
+
+
+@operator("LinearClassifier", domain=ML)
+def _linear_classifier(spec: Spec) -> Run:
+    """What skl2onnx writes of LogisticRegression: labels, and a score of each class."""
+    labels, link = spec.get("classlabels_ints"), spec.get("post_transform", "NONE")
+    if labels is None or len(labels) < 2:
+        raise Unsupported("other labels than two or more integers")
+    if link not in _LINKS:
+        raise Unsupported(f"post_transform={link!r}")
+    scores, names = _linear(spec, len(labels)), np.array(labels)
+
+    def run(x: Array) -> tuple[Array, Array]:
+        found = scores(x)
+        best: Any = np.argmax(found, -1)
+        # The table is read by comparison, which a graph and vmap follow.
+        return np.sum(np.where(best[..., None] == np.arange(len(names)), names, 0), -1), _LINKS[link](found)
+
+    return run
+
+
+_LINKS: dict[str, Run] = {
+    "NONE": lambda x: x,
+    "LOGISTIC": functional.sigmoid,
+    "SOFTMAX": lambda x: functional.softmax(x, -1),
+}
+
+
+def _linear(spec: Spec, count: int) -> Run:
+    """The product with coefficients among the attributes."""
+    weights = np.array(spec.need("coefficients"), np.float32)
+    if count < 1 or weights.size % count:
+        raise Unsupported(f"{weights.size} coefficients for {count} results")
+    weights = weights.reshape(count, -1)
+    bias = np.array(spec.get("intercepts") or [0.0] * count, np.float32)
+    if bias.shape != (count,):
+        raise Unsupported(f"{bias.size} intercepts for {count} results")
+    return lambda x: linear(x if x.dtype.kind == "f" else x.astype(np.float32), weights, bias)
 
 
 simple(np.linalg.det, "Det")

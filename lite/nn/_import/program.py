@@ -292,7 +292,8 @@ class Compiler:
         build = rule_of(node.domain, node.op)
         if build is None:
             domain = f" of {node.domain}" if node.domain else ""
-            self.options.missing.append(f"{label}: there is no rule for the operator {node.op}{domain}")
+            hint = " (skl2onnx omits it with options={'zipmap': False})" if node.op == "ZipMap" else ""
+            self.options.missing.append(f"{label}: there is no rule for the operator {node.op}{domain}{hint}")
             return _nothing
         spec = Spec(
             node.op,

@@ -30,6 +30,7 @@ CASES = [
         domain="com.microsoft",
     ),
     Case("LRN", [numbers(2, 5, 3, 2)], {"size": 3}),
+    *[Case("Normalizer", [numbers(4, 3)], {"norm": norm}, "ai.onnx.ml") for norm in ("L1", "L2", "MAX")],
     Case("Scaler", [numbers(4, 3)], {"offset": [0.5, -1.0, 2.0], "scale": [2.0, 1.0, 0.5]}, "ai.onnx.ml"),
 ]
 
@@ -44,3 +45,8 @@ def test_what_a_row_was_divided_by() -> None:
     out, inverse = module_of(case)(x, scale)
     np.testing.assert_allclose(inverse, 1 / np.sqrt((x * x).mean(-1, keepdims=True) + 0.5), rtol=1e-6)
     np.testing.assert_allclose(out, x * inverse * scale, rtol=1e-6)
+
+
+def test_rows_of_zeros_stay() -> None:
+    case = Case("Normalizer", [np.zeros((2, 3))], {"norm": "L1"}, "ai.onnx.ml")
+    np.testing.assert_array_equal(module_of(case)(*case.inputs), np.zeros((2, 3)))

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from helpers.onnx_nodes import Case, check_all, model_of, numbers
+from helpers.onnx_nodes import Case, check_all, model_of, module_of, numbers
 
 from lite import nn
 from lite._files.onnx import writer
 
+ML = "ai.onnx.ml"
+LINKS = ("NONE", "LOGISTIC", "SOFTMAX")
+CLASSES: dict[str, Any] = {"coefficients": [0.5, -1.0, -0.5, 1.0, 2.0, 3.0], "intercepts": [0.1, 0.2, 0.3]}
+CLASSES |= {"classlabels_ints": [5, -7, 9]}
 CASES = [
     Case("MatMul", [numbers(2, 3, 4), numbers(4, 2, seed=1)]),
     Case("MatMul", [numbers(4), numbers(2, 4, 3, seed=1)]),
@@ -26,6 +32,12 @@ CASES = [
         "com.microsoft",
     ),
     Case("Einsum", [numbers(2, 3, 4), numbers(4, 5, seed=1)], {"equation": "bij,jk->bki"}),
+    Case("LinearRegressor", [numbers(4, 2)], {"coefficients": [0.5, -1.0], "intercepts": [2.0]}, ML),
+    Case("LinearRegressor", [numbers(4, 2)], {"coefficients": [0.5, -1.0, 2.0, 0.0], "targets": 2}, ML),
+    *[
+        Case("LinearClassifier", [numbers(4, 2)], {**CLASSES, "post_transform": link}, ML, 2)
+        for link in LINKS
+    ],
 ]
 
 
@@ -47,3 +59,17 @@ def test_bfloat16_stays_bfloat16() -> None:
     own, wide = nn.from_onnx(model, dtype=None)(given), nn.from_onnx(model)(given)
     assert (own.dtype, wide.dtype) == (bfloat16, np.float32)
     np.testing.assert_allclose(own.astype(np.float32), wide, rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"post_transform": "PROBIT"}, "post_transform='PROBIT'"),
+        ({"classlabels_ints": [1]}, "other labels than two or more integers"),
+        ({"classlabels_ints": [1, 2, 3, 4]}, "6 coefficients for 4 results"),
+        ({"intercepts": [0.5]}, "1 intercepts for 3 results"),
+    ],
+)
+def test_classifiers_that_are_refused(change: Any, reason: str) -> None:
+    with pytest.raises(NotImplementedError, match=reason):
+        module_of(Case("LinearClassifier", [numbers(4, 2)], {**CLASSES, **change}, ML, 2))
