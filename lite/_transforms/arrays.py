@@ -11,6 +11,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from lite._arrays.methods import ArrayMethods
 from lite._arrays.types import ArrayHolder, Function, HostArray
 from lite._transforms.levels import innermost
+from lite._transforms.registry import parameters
 from lite._tree.collection import TensorCollection
 
 
@@ -32,6 +33,21 @@ class Rules:
     same: Callable[..., Any]
     set_index: Callable[..., None]
     ufunc: Callable[..., Any]
+
+
+# NumPy takes axes 0 and -1 of an array without dimensions for all of it in these functions.
+_FLATTEN: frozenset[Any] = frozenset(
+    (np.all, np.any, np.argmax, np.argmin, np.argsort, np.count_nonzero, np.cumprod, np.cumsum, np.max)
+    + (np.min, np.nancumsum, np.nansum, np.prod, np.ptp, np.repeat, np.squeeze, np.sum, np.take)
+)
+
+
+def _of_all(func: Function, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Arguments with None in place of an axis of an array without dimensions."""
+    at = parameters(func).index("axis")
+    if len(args) > at and args[at] in (0, -1):
+        return (*args[:at], None, *args[at + 1 :]), kwargs
+    return args, kwargs if kwargs.get("axis") not in (0, -1) else {**kwargs, "axis": None}
 
 
 class InterpretedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
@@ -62,6 +78,8 @@ class InterpretedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
                 return NotImplemented
             if issubclass(kind, HostArray | ArrayHolder) and type(innermost((args, kwargs))) is not own:
                 return NotImplemented
+        if func in _FLATTEN and args and not getattr(args[0], "ndim", 1):
+            args, kwargs = _of_all(func, args, kwargs)
         return self.rules.function(func, args, kwargs)
 
     def __getitem__(self, index: Any) -> Any:

@@ -72,3 +72,26 @@ def test_arrays_are_on_the_cpu() -> None:
     assert x.to_device("cpu") is x
     with pytest.raises(ValueError, match="device must be 'cpu'"):
         x.to_device("cuda")
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_an_axis_of_a_number_is_all_of_it(axis: int) -> None:
+    """As NumPy has it: `log_prob.sum(-1)` of one action, mapped over a batch."""
+
+    def of(x: Any) -> tuple[Any, ...]:
+        found = [fn(x, axis=axis) for fn in (np.sum, np.prod, np.max, np.min, np.ptp, np.cumsum, np.squeeze)]
+        return *found, x.sum(axis), np.repeat(x, 3, axis), np.take(x, [0, 0], axis), np.argmax(x, axis)
+
+    x = np.array([2.0, -3.0])
+    wanted = [of(one) for one in x]
+    for got, *want in zip(lite.vmap(of)(x), *wanted, strict=True):
+        np.testing.assert_array_equal(got, want)
+    slope = lite.vmap(lite.grad(lambda x: sum(np.sum(part) for part in of(x)[:-1])))
+    np.testing.assert_array_equal(slope(x), [12.0, 12.0])  # 0 of ptp, 7 of those with one, 3 + 2 of copies
+    with pytest.raises(np.exceptions.AxisError):
+        lite.vmap(lambda x: np.sum(x, 1))(x)
+    with pytest.raises(np.exceptions.AxisError):
+        lite.vmap(lambda x: np.sort(x, axis))(x)  # NumPy, too
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+    for got, want in zip(lite.jit(of)(x[0]), wanted[0], strict=True):
+        np.testing.assert_array_equal(got, want)
