@@ -118,7 +118,8 @@ def _onnx_reshape(
         known: Any = a.size
         if not rest or known % rest:
             raise ValueError(f"cannot reshape array of size {known} into shape {tuple(sizes)}")
-        sizes[[n == -1 for n in sizes].index(True)] = known // rest
+        # A quotient of dynamic sizes may be a plain number, such as that of the features of an image.
+        sizes[[n == -1 for n in sizes].index(True)] = graph.dynamic((int(known // rest),))[0]
     return view_of(a, graph.reshape(a, sizes))
 
 

@@ -74,6 +74,21 @@ def test_a_view_of_all_of_an_array_is_written_through() -> None:
     np.testing.assert_array_equal(lite.jit(lite.grad(loss))(x), np.full((2, 3), 3.0))
 
 
+def test_a_quotient_of_dynamic_sizes_may_be_a_plain_number() -> None:
+    """As the width of a head is, where an exported network leaves it to -1."""
+
+    def heads(x: Any) -> Any:
+        apart = x.reshape(x.shape[0] * 2, -1)
+        return np.broadcast_to(apart[:, None], (x.shape[0] * 2, 3, apart.shape[1])).sum(1)
+
+    step = lite.jit(heads, dynamic_axes={"x": {0: "n"}})
+    for n in (3, 5):
+        x = np.random.default_rng(n).normal(size=(n, 16))
+        np.testing.assert_allclose(step(x), heads(x))
+    (runner,) = step._kept.values()
+    assert [shape for _, shape, _ in runner.program.traced.outputs] == [(None, 8)]
+
+
 def test_a_view_of_several_steps_is_no_copy() -> None:
     """`vmap` reshapes in Fortran's order by three functions, each of which gives a view."""
 
