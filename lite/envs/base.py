@@ -480,8 +480,7 @@ class EnvBase(EnvSpecs, ABC):
         for key, shape in shapes:
             reward = following.get(key, None)
             if reward is None:
-                found = list(following.keys(True, True))
-                raise KeyError(f"_step gave no {key!r}, a reward; it gave {found}.")
+                raise KeyError(f"_step gave no reward {key!r}, but {list(following.keys(True, True))}.")
             wanted = (*lead, *shape) if lead else shape
             if reward.shape != wanted and -1 not in wanted:
                 following.set(key, reward.reshape(wanted))

@@ -114,7 +114,7 @@ def test_what_a_step_may_not_do():
     for make in (lambda env: env, lambda env: TransformedEnv(env, StepCounter())):
         with pytest.raises(RuntimeError, match="_step must return a TensorDict, got tuple"):
             make(Broken(given, (0.0, 1.0, False))).step(td.copy())
-        with pytest.raises(KeyError, match=r"_step gave no 'reward', a reward; it gave \['observation'\]"):
+        with pytest.raises(KeyError, match=r"_step gave no reward 'reward', but \['observation'\]"):
             make(Broken(given, given.copy())).step(td.copy())
     with pytest.raises(RuntimeError, match="a new TensorDict"):
         Broken(given, td).step(td.set("reward", np.zeros(1, np.float32)))

@@ -71,6 +71,12 @@ class RunningNorm(Transform):
                 out.set(source, value * scale.get(source) + loc.get(source))
         return out
 
+    def _counts(self, value: Any) -> bool:
+        """Whether a batch is one more of the statistics; the graph of a file takes them as they are."""
+        if is_symbolic(value) and self.training and not self.frozen:
+            raise NotImplementedError("cannot be traced: VecNorm counts batches, a graph none: freeze() it.")
+        return not self.frozen and not is_symbolic(value)
+
 
 class VecNorm(RunningNorm):
     """Normalises entries by their running mean and standard deviation.
@@ -163,7 +169,7 @@ class VecNorm(RunningNorm):
             self._td = TensorDict({}, []) if self._td is None else self._td
             self._td.update(fresh)
             statistics = [self._td.get(name) for name in names]
-        if not self.frozen and not is_symbolic(value):
+        if self._counts(value):
             count = number(max(1, td.numel()), np.float32)
             added = (_summed(value, statistics[0]), _summed(value * value, statistics[1]), count)
             for total, part in zip(statistics, added, strict=True):

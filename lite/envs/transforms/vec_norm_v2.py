@@ -10,7 +10,6 @@ import numpy as np
 from lite import TensorDict, TensorDictBase, get_default_dtype
 from lite._arrays.dtypes import is_floating
 from lite._arrays.public import belong_to
-from lite._arrays.types import is_symbolic
 from lite.envs.transforms.affine import ObservationNorm
 from lite.envs.transforms.base import Keys
 from lite.envs.transforms.compose import Compose
@@ -116,7 +115,7 @@ class VecNormV2(RunningNorm):
         targets = dict(zip(self.in_keys, self.out_keys, strict=True))
         for key in keys:
             value = td.get(key)
-            if not self.frozen and not is_symbolic(value):
+            if self._counts(value):
                 self._update(key, value, td.ndim)
             loc, scale = self._moments(key)
             value = value if is_floating(value.dtype) else value.astype(loc.dtype)

@@ -3,9 +3,9 @@ import pickle
 import numpy as np
 import pytest
 
-from lite import TensorDict
+from lite import TensorDict, jit
 from lite.data import Bounded, Unbounded
-from lite.envs import Compose, ObservationNorm, VecNorm
+from lite.envs import Compose, ObservationNorm, VecNorm, VecNormV2
 
 X = np.array([[1.0, 2.0], [3.0, 6.0]])
 
@@ -43,6 +43,17 @@ def test_frozen_and_not():
     norm(TensorDict({"x": X * 9}, [2]))
     np.testing.assert_array_equal(frozen(TensorDict({"x": X}, [2]))["x"], before)
     assert not np.array_equal(frozen.unfreeze()(TensorDict({"x": X + 1}, [2]))["x"], before)
+
+
+def test_a_graph_that_would_count_no_batch():
+    td = TensorDict(x=np.arange(8.0).reshape(4, 2), batch_size=[4])
+    for made in (VecNorm, VecNormV2):
+        norm = made(["x"])
+        norm(td.copy())
+        with pytest.raises(NotImplementedError, match="VecNorm counts batches, a graph none"):
+            jit(norm)(td.copy())
+        expected = norm.freeze()(td.copy())["x"]
+        np.testing.assert_allclose(jit(norm)(td.copy())["x"], expected, rtol=1e-6)
 
 
 def test_statistics_that_are_shared():
