@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -402,6 +403,7 @@ class ReplayBuffer:
             if self._executor is None:
                 # One thread: batches come in the order of the generator.
                 self._executor = ThreadPoolExecutor(1, "lite-replay")
+                _drawing_ahead.add(self)
             queue = self._drawn_ahead
             out = queue.popleft().result() if queue else self._sample(size)
             while (
@@ -719,6 +721,26 @@ class ReplayBuffer:
 
 
 belong_to("lite.data", ReplayBuffer)
+
+_drawing_ahead: weakref.WeakSet[ReplayBuffer] = weakref.WeakSet()
+
+
+def _before_fork() -> None:
+    """A lock that the thread holds, such as the generator's, would stay locked in the other process."""
+    for buffer in list(_drawing_ahead):
+        for future in list(buffer._drawn_ahead):
+            future.exception()
+
+
+def _after_fork() -> None:
+    """The thread that draws ahead is the parent's; what it has drawn both have."""
+    for buffer in list(_drawing_ahead):
+        buffer._executor = None
+        buffer._ahead_lock, buffer._storage.lock = threading.RLock(), threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
 
 
 def _made(name: str, given: Any, kind: type, default: Callable[[], Any]) -> Any:

@@ -1,5 +1,6 @@
 import os
 import pickle
+import signal
 import threading
 
 import numpy as np
@@ -157,6 +158,19 @@ def test_batches_drawn_ahead(sampler) -> None:
     other.load_state_dict(state)
     for _ in range(9):
         assert (ahead.sample() == other.sample()).all()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes by fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_forked_process_draws_ahead_itself() -> None:
+    buffer = filled(batch_size=4, prefetch=2)
+    buffer.sample()
+    child = os.fork()
+    if not child:
+        signal.alarm(20)  # else the process would wait for a thread that it does not have
+        os._exit(0 if len(buffer.sample()) == len(buffer.sample()) == 4 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(buffer.sample()) == 4
 
 
 def test_a_batch_size_that_is_not_that_of_the_buffer() -> None:
