@@ -166,6 +166,10 @@ def test_alpha_can_be_changed():
         sampler.alpha = -1
     with pytest.raises(ValueError, match="beta must be at least 0, got -1"):
         sampler.beta = -1
+    half = PrioritizedSampler(4, 0.5, 1.0)
+    half.update_priority([0, 1], [1.0, 2.0])
+    half.alpha = 2.0
+    assert not half._leaves()[2:].any()  # what is not written is never drawn
 
 
 def test_the_state_can_be_restored(tmp_path):
