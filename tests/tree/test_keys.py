@@ -31,6 +31,8 @@ def test_unravel_key_list() -> None:
     assert unravel_key_list(["a", ("b", ("c",))]) == ["a", ("b", "c")]
     with pytest.raises(TypeError):
         unravel_key_list("ab")
+    with pytest.raises(RuntimeError, match="key must be a NestedKey"):
+        unravel_key_list(["a", ["b"]])
 
 
 class Field(enum.StrEnum):

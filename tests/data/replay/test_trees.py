@@ -149,6 +149,13 @@ def test_hostile_folders(tmp_path):
         file.write_text(json.dumps(found | {"metadata": {name: about}}))
         with pytest.raises(ValueError, match="storage"):
             filled().loads(tmp_path / "b")
+    (tmp_path / "outside").mkdir()
+    np.arange(10).tofile(tmp_path / "outside" / "x.memmap")
+    (tmp_path / "b" / "storage" / "n").symlink_to(tmp_path / "outside")
+    file.write_text(json.dumps(found | {"metadata": {"n.x": {"dtype": "torch.int64", "shape": [10]}}}))
+    with pytest.raises(ValueError, match="refusing to follow a symbolic link"):
+        filled().loads(tmp_path / "b")
+    file.write_text(json.dumps(found))
     with pytest.raises(RuntimeError, match="does not say how its rows are nested"):
         ReplayBuffer(storage=LazyTensorStorage(10), batch_size=4).loads(tmp_path / "b")
 

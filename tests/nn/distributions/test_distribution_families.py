@@ -20,6 +20,20 @@ from lite.nn.distributions import support
 PARTS = np.array([-1.3, 0.0, 0.4, 2.0])
 
 
+# Samples of these are functions of the parameters, so a policy learns through them.
+REPARAMETRISED = {
+    *("Beta", "Cauchy", "Chi2", "Dirichlet", "Exponential", "Gamma", "Gumbel", "HalfNormal", "Laplace"),
+    *("MultivariateNormal", "Normal", "Pareto", "RelaxedOneHotCategorical", "StudentT", "TanhNormal"),
+    *("TruncatedNormal", "Uniform", "Weibull"),
+}
+
+
+def test_which_have_rsample() -> None:
+    assert {
+        name for name in d.__all__ if getattr(getattr(d, name), "has_rsample", False) is True
+    } == REPARAMETRISED
+
+
 # -- identities ------------------------------------------------------------------------------------------
 
 
