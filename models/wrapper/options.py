@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from weakref import ref
 
 from lite import NestedKey, unravel_key
+from lite._tree.collection import TensorCollection
 from lite.nn import TensorDictModuleBase
 
 InputMode = Literal["history", "text", "tokens"]
@@ -59,9 +60,10 @@ class LLMWrapperBase(TensorDictModuleBase):
         """A wrapper of the same model with other arguments; subclasses define it."""
         raise NotImplementedError(f"{type(self).__name__} does not define get_new_version")
 
-    def _prune(self, out: Any) -> Any:
+    def _selected(self, out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         # The entry that is read may be inside one that is written: to select both would select the former.
-        if "_out_keys_apparent" not in self.__dict__:
+        is_collection = isinstance(out, TensorCollection)
+        if "_out_keys_apparent" not in self.__dict__ or not is_collection:
             return out
         paths = [(key,) if isinstance(key, str) else key for key in self.out_keys]
         read = [

@@ -115,17 +115,13 @@ class TensorDictModuleBase(Module):
         return self._selected(self.forward(*args, **kwargs), args, kwargs)
 
     def _selected(self, out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Drop from a result everything but in_keys and the selected out_keys, in place."""
         given = args[0] if args else kwargs.get("tensordict")
         # A dispatched call was given arrays, and returns the selected values already.
-        if isinstance(given, TensorCollection) and isinstance(out, TensorCollection):
-            return self._prune(out)
-        return out
-
-    def _prune(self, out: Any) -> Any:
-        """Drop from a result everything but in_keys and the selected out_keys, in place."""
+        both = isinstance(given, TensorCollection) and isinstance(out, TensorCollection)
         state = self.__dict__
         selected = state.get("_out_keys_apparent")
-        if selected is None:
+        if selected is None or not both:
             return out
         return out.select(*(state.get("_in_keys") or self.in_keys), *selected, inplace=True, strict=False)
 

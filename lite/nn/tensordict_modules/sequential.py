@@ -142,7 +142,7 @@ class TensorDictSequential(TensorDictModule):
 
     _selection_error = ValueError
 
-    def _prune(self, out: Any) -> Any:
+    def _selected(self, out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         # forward has already kept the selection apart; unrelated entries of the input stay.
         return out
 
