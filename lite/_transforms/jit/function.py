@@ -134,6 +134,9 @@ class JitFunction:
         self._found: dict[Any, Runner] = {}  # the same by forms and shapes
         self._plan: _Plan | None = None  # of the last call
 
+    def __repr__(self) -> str:
+        return f"lite.jit({self.__name__})"
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         for value in (*args, *kwargs.values()) if kwargs else args:
             if is_object_type[type(value)]:

@@ -36,6 +36,7 @@ def test_structures_go_in_and_come_out() -> None:
     np.testing.assert_array_equal(got["pair"].a, want["pair"].a)
     assert got["pair"].b == "text"
     assert got["rest"] == (None, 3)
+    assert repr(lite.jit(function)) == "lite.jit(function)"
 
 
 def test_tensordicts_and_tensorclasses() -> None:
