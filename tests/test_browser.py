@@ -92,7 +92,7 @@ def test_what_is_installed_there_needs_no_compiler() -> None:
 
 
 READMES = [
-    ("README.md", 4, 5),
+    ("README.md", 3, 5),
     ("lite/README.md", 1, 3),
     ("lite/guides/tensordicts/what-it-is.md", 1, 3),
     ("lite/guides/tensordicts/porting.md", 2, 7),
