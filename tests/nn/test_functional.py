@@ -104,6 +104,7 @@ def test_options_of_losses() -> None:
     stirling = [0, 0, *(n * np.log(n) - n + np.log(2 * np.pi * n) / 2 for n in (2, 3))]
     poisson = np.exp(X) - counts * X
     for found, expected in (
+        (F.cross_entropy(X[0, :, 0], np.array(1)), np.log(np.exp(X[0, :, 0]).sum()) - X[0, 1, 0]),
         (F.mse_loss(X, Y, weight=P), (P * d * d).sum() / P.sum()),
         (F.l1_loss(X, Y, weight=P, reduction="sum"), (P * np.abs(d)).sum()),
         (F.huber_loss(X, Y, weight=P), (P * huber).mean()),

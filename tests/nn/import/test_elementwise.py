@@ -17,6 +17,8 @@ CASES = [
         Case(op, [numbers(3, 2)])
         for op in ("Sigmoid", "Tanh", "Erf", "Softplus", "Softsign", "Mish", "HardSwish", "LeakyRelu", "Selu")
     ],
+    *[Case(op, [numbers(3, 2) * 2]) for op in ("Elu", "Celu", "ThresholdedRelu")],  # with their own alpha
+    Case("Swish", [numbers(3, 2)], opset=24),
     *[Case(op, [numbers(3, 2)], {"alpha": 0.7}) for op in ("Elu", "Celu")],
     Case("Swish", [numbers(3, 2)], {"alpha": 0.7}, opset=24),
     Case("HardSigmoid", [numbers(3, 2)]),
