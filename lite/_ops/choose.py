@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from lite._arrays.device import unwrap, with_value, wrap
+from lite._arrays.numbers import NUMBERS
 from lite._arrays.types import Array, HostArray, Unbatched, as_array, computed, has_namespace, is_array
 from lite._ops.elementwise import choose
 from lite._ops.operands import Node, with_equal_dims
@@ -36,7 +38,7 @@ def where(
         other: a number, an array over the batch, or a TensorDict.
         out: TensorDict whose arrays receive the result, and which is returned; entries that it lacks are
             added.
-        pad: value for entries that only one side has.
+        pad: value for entries that only one side has, of whose dtype it is made.
         update_batch_size: replace the batch size and the arrays of `out` by those of the result, instead of
             writing into its arrays.
 
@@ -60,12 +62,20 @@ def where(
         raise RuntimeError(f"condition has shape {mask.shape}, more dims than batch size {size}.")
     if mask.ndim < len(size):
         mask = mask.reshape(mask.shape + (1,) * (len(size) - mask.ndim))
-    result = run(td, "where", choose, other, mask, default=pad, objects=_choose_objects)
+    fn = choose if node is None or type(pad) not in NUMBERS else partial(_choose_or_pad, pad)
+    result = run(td, "where", fn, other, mask, default=pad, objects=_choose_objects)
     if out is None:
         return result
     if update_batch_size:
         return out.update(result, update_batch_size=True)
     return write_out(out, result, "where", locked=False)
+
+
+def _choose_or_pad(pad: Any, leaf: Any, other: Any, mask: Any) -> Any:
+    """`choose`, where the pad has the dtype of the array that it stands beside."""
+    if leaf is pad:
+        return choose(other.dtype.type(pad).item(), other, mask)
+    return choose(leaf, leaf.dtype.type(pad).item() if other is pad else other, mask)
 
 
 def masked_select(td: T, mask: object) -> T:

@@ -37,6 +37,12 @@ def test_where_with_missing_keys() -> None:
         first.where(np.array([True, False]), second)
     got = first.where(np.array([True, False]), second, pad=9)
     assert (got["a"].tolist(), got["b"].tolist()) == ([1, 9], [9, 4])
+    ends, mask = TensorDict({"done": np.array([True, False])}, batch_size=[2]), np.array([True, False])
+    for got in (ends.where(mask, first, pad=0), first.where(~mask, ends, pad=1.5)):
+        assert got["done"].dtype == bool  # a pad has the dtype of the entry
+    assert got["done"].tolist() == [True, True]
+    with pytest.raises(ValueError, match="NaN"):
+        first.where(mask, second, pad=np.nan)
 
 
 def test_masks() -> None:
