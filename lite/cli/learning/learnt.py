@@ -42,7 +42,7 @@ class AllWeights:
 
     def policy(self, wrapper: OnnxWrapper) -> TrainablePolicy:
         """A policy that scores the wrapper's tokens, differentiable by the learned parameters."""
-        return wrapper.trainable(trainable=_is_weight, checkpoint=self._args.checkpoint or False, **_TOKENS)
+        return wrapper.trainable(checkpoint=self._args.checkpoint or False, **_TOKENS)
 
     def save(self, policy: TrainablePolicy, params: Any) -> str:
         """Write what was learnt; the text says where it is."""
@@ -113,8 +113,3 @@ class Adapters(AllWeights):
 
 def _opened(path: Path, args: argparse.Namespace) -> OnnxDecoder:
     return OnnxDecoder(path, num_threads=args.threads, variant=args.variant)
-
-
-def _is_weight(name: str) -> bool:
-    """Whether an initializer of a graph is a weight, and no constant of its formulas."""
-    return name.rsplit(".", 1)[-1] in ("weight", "bias") or name.startswith("onnx::MatMul")

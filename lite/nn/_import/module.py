@@ -32,12 +32,13 @@ Selection = bool | Iterable[str] | Any
 _FIXED: dict[str, frozenset[int]] = {
     "BatchNormalization": frozenset({3, 4}),
     "RotaryEmbedding": frozenset({2, 3}),
-    "GroupQueryAttention": frozenset({7, 8}),
+    "GroupQueryAttention": frozenset({7, 8, 12, 13}),
     "MatMulNBits": frozenset(range(1, 7)),
     "GatherBlockQuantized": frozenset(range(1, 5)),
     "DequantizeLinear": frozenset(range(1, 3)),
     "QuantizeLinear": frozenset(range(1, 3)),
 }
+_FLOATS = (1, 10, 11, 16)  # float32, float16, float64, bfloat16
 _MASKED = {"Add": frozenset({0, 1}), "Where": frozenset({1, 2})}
 _SCALED = {"Mul": frozenset({0, 1}), "Div": frozenset({0, 1})}
 _LOWEST = -65504.0  # of float16: no weight, but what a mask adds
@@ -386,17 +387,18 @@ def _float_weights(graph: OperationGraph) -> tuple[str, ...]:
     settings = _used(graph, _SETTINGS)
     for name, weight in graph.weights.items():
         tensor = read_tensor(weight.model, weight.span)
-        if tensor.kind in (1, 10, 11, 16) and tensor.dims and 0 not in tensor.dims and name not in settings:
+        if tensor.kind in _FLOATS and tensor.dims and 0 not in tensor.dims and name not in settings:
             found.append(name)
     return tuple(found)
 
 
 def _fixed(graph: OperationGraph) -> frozenset[str]:
-    """Weights that do not learn unless they are named: those of `_FIXED`, masks, and numbers that scale.
+    """Weights that do not learn unless they are named: those of `_FIXED`, masks, rotations, and factors.
 
-    torch.onnx writes the causal mask and the factor of an attention as initializers, as it does weights.
+    torch.onnx writes causal masks, rotary frequencies and factors of attention as initializers, as it does
+    weights.
     """
-    found = set(_used(graph, _FIXED))
+    found = _used(graph, _FIXED) | _rotations(graph)
     for name in _used(graph, _MASKED) & graph.weights.keys():
         array = graph.weights[name].array()
         if array.dtype.kind == "f" and array.size and array.min() <= _LOWEST:
@@ -407,18 +409,42 @@ def _fixed(graph: OperationGraph) -> frozenset[str]:
     return frozenset(found)
 
 
-def _used(graph: OperationGraph, where: Mapping[str, frozenset[int]]) -> frozenset[str]:
+def _rotations(graph: OperationGraph) -> set[str]:
+    """Weights that make angles of positions, and nothing else: their cosine and sine are taken.
+
+    Angles of an input of floats are features of it, whose weights learn.
+    """
+    makers = {name: node for node in graph.nodes for name in node.outputs}
+    waves = [node for node in graph.nodes if node.op in ("Cos", "Sin")]
+    cosines, sines = ({node.inputs[0] for node in waves if node.op == op} for op in ("Cos", "Sin"))
+    floats = {x.name for x in graph.inputs if x.element_type in _FLOATS} - graph.weights.keys()
+    found = set()
+    for angle in cosines & sines:
+        names: set[str] = set()
+        waiting = {angle}
+        while waiting:
+            names |= waiting
+            makers_of = [makers[name] for name in waiting if name in makers]
+            waiting = {name for node in makers_of for name in reads_of(node)} - names - {""}
+        others = [x for x in graph.nodes if x not in waves and not names.intersection(x.outputs)]
+        elsewhere = {name for node in others for name in reads_of(node)}
+        if not floats & names and angle not in elsewhere:
+            found |= (names & graph.weights.keys()) - elsewhere
+    return found
+
+
+def _used(graph: OperationGraph, where: Mapping[str, frozenset[int]]) -> set[str]:
     found = set()
     for node in graph.nodes:
         for i in where.get(node.op, ()):
             if i < len(node.inputs):
                 found.add(node.inputs[i])
-    return frozenset(found)
+    return found
 
 
 def _float_dtype(value: Value, compute_dtype: str | None) -> np.dtype[Any] | None:
     """The dtype that an input is cast to; None for one that is no array of floats."""
-    if value.element_type not in (1, 10, 11, 16):
+    if value.element_type not in _FLOATS:
         return None
     if value.element_type in (10, 16):
         return dtype_of(value.element_type) if compute_dtype is None else np.dtype(compute_dtype)

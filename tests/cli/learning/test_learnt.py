@@ -8,6 +8,7 @@ from helpers.commands import Run
 from helpers.lessons import SMALL, TIMES
 from helpers.models.real_models import MODELS
 
+from lite import nn
 from lite._files.onnx.adapters import read_adapter
 
 NAME = "adapter.onnx_adapter"
@@ -36,6 +37,16 @@ def test_layers_that_are_called_as_their_weights(rows: Path, tmp_path: Path, run
     model, output = MODELS / "handmade-lora", str(tmp_path / "learnt")
     run([*learn, "--model", str(model), "--targets", "query.*", "--output", output])
     run(["generate", "--model", f"{output}/model", "--adapter", output, "Hi", "--max-new-tokens", "1"])
+
+
+def test_all_weights_learn_whatever_their_names(rows: Path, tmp_path: Path, run: Run) -> None:
+    """torch.onnx calls matrices that it transposes val_89; its rotary frequencies stay."""
+    model, output = MODELS / "torch-phi3-longrope", tmp_path / "learnt"
+    learn = ["learn", str(rows), "--method", "sft", "--full", "--prompts", "1", "--steps", "1", "--quiet"]
+    run([*learn, "--model", str(model), "--output", str(output)])
+    before, after = (nn.from_onnx(at / "model.onnx").state_dict() for at in (model, output / "model"))
+    same = {name for name, value in before.items() if np.array_equal(value, after[name])}
+    assert same == {"mul_69", "model.model.rotary_emb.original_inv_freq"}
 
 
 def test_an_adapter_goes_on(rows: Path, tmp_path: Path, run: Run) -> None:

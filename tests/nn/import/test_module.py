@@ -131,6 +131,28 @@ def test_masks_and_factors_that_an_exporter_writes_as_weights_do_not_learn() -> 
     assert {name for name, p in net.named_parameters() if p.requires_grad} == {"factor"}
 
 
+@each_case(
+    ("waves", "of", "learns"),
+    [
+        ({"Cos", "Sin"}, "places", {"w"}),  # torch.onnx's rotary frequencies
+        ({"Cos", "Sin"}, "x", {"w", "rates"}),  # features of an input
+        ({"Sin"}, "places", {"w", "rates"}),  # a layer that is activated so
+        ({"Cos", "Sin", "Exp"}, "places", {"w", "rates"}),
+    ],
+)
+def test_frequencies_of_positions_do_not_learn(waves: set[str], of: str, learns: set[str]) -> None:
+    nodes = [
+        writer.node("Cast", "", ["ids"], ["places"], {"to": 1}),
+        writer.node("Mul", "", [of, "rates"], ["angle"], {}),
+        *(writer.node(op, "", ["angle"], [op], {}) for op in sorted(waves)),
+        writer.node("Mul", "", ["x", "w"], ["a"], {}),
+        writer.node("Sum", "", ["a", *sorted(waves)], ["y"], {}),
+    ]
+    numbers = {"rates": np.ones(3, np.float32), "w": np.ones(3, np.float32)}
+    net = nn.from_onnx(model_of(nodes, {"x": X, "ids": np.ones((2, 3), np.int64)}, ["y"], numbers))
+    assert {name for name, p in net.named_parameters() if p.requires_grad} == learns
+
+
 def test_half_precision_is_computed_in_float32() -> None:
     half = {"w": np.full((3, 3), 0.1, np.float16)}
     model = model_of(
