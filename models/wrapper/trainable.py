@@ -26,6 +26,7 @@ from lite.models.wrapper.scored import rows_with_tokens, scored_entries
 from lite.nn import LoraModule, from_onnx
 
 _OPTIONS = SCORE_OPTIONS | {"assistant_only"}
+_JOINED = ("phi3", "phi4")  # whose attention has one layer for queries, keys and values in transformers, too
 
 
 class TrainablePolicy(DistributionMethods):
@@ -251,8 +252,8 @@ class TrainablePolicy(DistributionMethods):
                 under its own name (of a pair both), and the tokenizer and configuration that lie beside it: a
                 model as any other; or an ``.onnx`` file, for the graph alone (see `GraphModule.save_onnx`).
             params: parameters as `learnt_params` gives them, in place of the module's own.
-            qkv: for PEFT, the sizes of queries, keys and values of a layer that gives all three; by default
-                those of the model's cache.
+            qkv: for PEFT, the sizes of queries, keys and values of a layer that gives all three, to write it
+                as three; by default those of the model's cache, but for models that have it so (Phi-3).
 
         Returns:
             The path.
@@ -290,9 +291,12 @@ class TrainablePolicy(DistributionMethods):
         graph.save_onnx(folder / other.name)
 
     def _qkv(self) -> tuple[int, int, int] | None:
-        """Sizes of queries, keys and values, where a layer gives all three."""
-        spec = self.wrapper.model.spec
-        if spec.num_heads is None or spec.head_size is None:
+        """Sizes of queries, keys and values, where an exporter made one layer of three."""
+        spec, config = self.wrapper.model.spec, self.wrapper.model.config
+        of_genai = config.genai.get("model")
+        described = of_genai if isinstance(of_genai, dict) else {}
+        kind = str(config.raw.get("model_type") or described.get("type"))
+        if spec.num_heads is None or spec.head_size is None or kind.startswith(_JOINED):
             return None
         keys = spec.num_heads * spec.head_size
         for name, parameter in self.named_parameters():

@@ -21,7 +21,7 @@ from lite._files.mapping import read_file
 from lite._files.onnx.adapters import MAX_BYTES, adapter_bytes, read_adapter
 from lite._files.onnx.external import check_links
 from lite.nn._lora.low_rank import Adapter, matrices
-from lite.nn._lora.projections import long_name
+from lite.nn._lora.projections import peft_name
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 ONNX_SUFFIX = ".onnx_adapter"
@@ -140,7 +140,7 @@ def _paired(arrays: Mapping[str, NDArray[Any]], config: Mapping[str, Any]) -> di
             raise ValueError(f"the matrices of {name!r} have shapes {a.shape} and {b.shape}")
         if not (is_inexact(a.dtype) and is_inexact(b.dtype)):
             raise ValueError(f"the matrices of {name!r} have dtypes {a.dtype} and {b.dtype}")
-        pairs[long_name(name)] = LowRank(a, b, _scale(name, a.shape[0], config) if config else 1.0)
+        pairs[peft_name(name)] = LowRank(a, b, _scale(name, a.shape[0], config) if config else 1.0)
     return pairs
 
 

@@ -26,6 +26,8 @@ _SCOPES = b"pkg.torch.onnx.name_scopes"  # where torch's exporter notes the modu
 _OPERATOR = re.compile(r"(MatMul|Gemm|FusedMatMul)(_\w+)?$")
 _OF_WEIGHT = re.compile(r"(\.MatMul|\.Gemm)?\.(weight|qweight)(_\w+)?$")
 _SHORT = re.compile(r"\.attn(?=\.(q|k|v|o|qkv)_proj$)")  # onnxruntime-genai's name of `self_attn`
+# Of a module around transformers' model, as torch.onnx.export wants one for a cache.
+_AROUND = re.compile(r"model\.(?=(model|gpt_neox|backbone|transformer\.h)\.)")
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,10 @@ def projections(model: Buffer, graph: OperationGraph) -> list[Projection]:
     return found
 
 
-def long_name(path: str) -> str:
-    """A path with PEFT's name of what onnxruntime-genai calls `attn`."""
-    return _SHORT.sub(".self_attn", path)
+def peft_name(path: str) -> str:
+    """A path as PEFT has it, which counts from transformers' model."""
+    around = _AROUND.match(path)
+    return _SHORT.sub(".self_attn", path[around.end() :] if around else path)
 
 
 def chosen(names: Iterable[str], targets: Iterable[str] | str | None) -> set[str]:
@@ -155,7 +158,7 @@ def _product(
         return None
     path = _path(model, node, name)
     return Projection(
-        long_name(path), path, node.span, node.name or node.outputs[0], name, turned, *sizes,
+        peft_name(path), path, node.span, node.name or node.outputs[0], name, turned, *sizes,
         kind, stored not in _FLOATS, float(attributes.get("alpha", 1.0)),
     )  # fmt: skip
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.models.real_models import MODELS
 from helpers.tiers import standing_for_all
 from helpers.waiting import LONG
 
 import lite
 from lite import TensorDict, lazy_stack, optim, value_and_grad
+from lite._files.flat import read_safetensors
 from lite.data import LLMCollector, group_advantages
 from lite.models import ChatHistory, History, OnnxWrapper, Text, Tokens
 from lite.nn.losses import GRPOLoss, grpo_loss
@@ -424,6 +427,23 @@ def test_it_is_saved_as_a_model_or_an_adapter(tmp_path: Any) -> None:
     file = adapted.save(tmp_path / "learnt.onnx_adapter")
     assert OnnxWrapper(LLAMA, input_mode="text").trainable(lora={"adapter": file}).wrapper.adapter == "learnt"
     assert (adapted.save(tmp_path / "peft") / "adapter_model.safetensors").is_file()
+
+
+@each_case(
+    ("name", "layers"),
+    [
+        ("genai-llama-fp32", {"q_proj", "k_proj", "v_proj", "o_proj"}),  # joined by the exporter
+        ("genai-phi3-longrope", {"qkv_proj", "o_proj"}),  # joined in transformers, too
+    ],
+)
+def test_peft_gets_the_layers_that_transformers_has(name: str, layers: set[str], tmp_path: Any) -> None:
+    folder = wrap("text", MODELS / name).trainable(lora=2).save(tmp_path / name)
+    config = json.loads((folder / "adapter_config.json").read_text())
+    assert set(config["target_modules"]) == layers
+    keys = read_safetensors(str(folder / "adapter_model.safetensors"))[0]
+    assert {key.split(".")[5] for key in keys} == {"self_attn"}  # base_model.model.model.layers.0
+    policy = wrap("text", MODELS / name).trainable(lora={"adapter": folder})
+    assert len(policy.learnt_weights()) == 8
 
 
 @pytest.mark.parametrize("name", ["optimum-gpt2-pair", "exporter-llama-pair"])
