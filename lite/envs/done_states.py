@@ -184,5 +184,6 @@ def update_where_reset(tensordict: Any, tensordict_reset: Any, reset_keys: Seque
             continue
         if mask.ndim > node.ndim:
             mask = mask.reshape(*mask.shape[: node.ndim], -1).any(-1)
-        node.where(~mask.reshape(node.batch_size), given, out=node, pad=0, update_batch_size=True)
+        # False takes the dtype of an entry that the node lacks; 0 would make integers of flags.
+        node.where(~mask.reshape(node.batch_size), given, out=node, pad=False, update_batch_size=True)
     return tensordict

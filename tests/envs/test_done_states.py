@@ -49,9 +49,10 @@ def test_the_root_holds_for_what_is_below():
 
 def test_what_a_reset_gives_goes_where_it_was_asked_for():
     td = TensorDict({"x": np.zeros((2, 3)), "_reset": np.array([[True], [False]]), "kept": np.ones(2)}, [2])
-    given = TensorDict({"x": np.ones((2, 3)), "new": np.ones(2)}, [2])
+    given = TensorDict({"x": np.ones((2, 3)), "new": np.ones(2), "done": np.array([[False], [True]])}, [2])
     out = update_where_reset(td, given, ["_reset"])
     assert out is td
     np.testing.assert_array_equal(td["x"][:, 0], [1.0, 0.0])
     np.testing.assert_array_equal(td["new"], [1.0, 0.0])
+    np.testing.assert_array_equal(td["done"], np.zeros((2, 1), np.bool_), strict=True)
     assert "_reset" not in td

@@ -122,7 +122,8 @@ class CatTensors(Transform):
         specs = [observation_spec[key] for key in self.in_keys]
         shape = list(specs[0].shape)
         shape[self.dim] = sum(spec.shape[self.dim] if spec.shape else 1 for spec in specs)
-        observation_spec[self.out_keys[0]] = Unbounded(tuple(shape), dtype=specs[0].dtype)
+        dtype = np.result_type(*(spec.dtype for spec in specs))
+        observation_spec[self.out_keys[0]] = Unbounded(tuple(shape), dtype=dtype)
         if self._del_keys:
             for key in self.keys_to_exclude:
                 del observation_spec[key]

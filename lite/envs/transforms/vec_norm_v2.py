@@ -151,7 +151,8 @@ class VecNormV2(RunningNorm):
         loc, var, count = (self._known()[name].get(key) for name in _PARTS)
         var = var - np.square(loc)
         if self.decay < 1.0:
-            started = 1 - np.exp(np.float32(count) * np.float32(math.log(self.decay)))
+            # 1 - decay**count, which loses its digits at first where it is a difference.
+            started = -math.expm1(int(count) * math.log(self.decay))
             loc, var = loc / loc.dtype.type(started), var / loc.dtype.type(started)
         return loc, np.maximum(np.sqrt(var), loc.dtype.type(self.eps))
 

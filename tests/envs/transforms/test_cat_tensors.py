@@ -19,6 +19,9 @@ def test_order_and_dims():
 def test_specs():
     spec = Composite(a=Bounded(0, 1, (3,)), b=Unbounded((2,)))
     assert CatTensors(["a", "b"], "x").transform_observation_spec(spec) == Composite(x=Unbounded((5,)))
+    spec = Composite(a=Unbounded((1,), dtype=np.int64), b=Unbounded((2,), dtype=np.float64))
+    out = CatTensors(["a", "b"], "x").transform_observation_spec(spec)
+    assert out == Composite(x=Unbounded((3,), dtype=np.float64))
     with pytest.raises(ValueError, match=r"there are no specs of \['c'\]"):
         CatTensors(["a", "c"]).transform_observation_spec(spec)
 
