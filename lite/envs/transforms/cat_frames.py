@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,6 +103,14 @@ class CatFrames(ImageTransform):
         self._lead = 0  # dimensions of the batch of the kept frames
         for key in self.in_keys:
             self.register_buffer(_buffer_name(key), UninitializedBuffer())
+
+    def clone(self) -> Self:
+        """A transform that keeps frames of its own, and is in no environment."""
+        twin = super().clone()
+        for name, kept in self._buffers.items():
+            if isinstance(kept, np.ndarray):
+                twin._buffers[name] = kept.copy()
+        return twin
 
     # -- in an environment ----------------------------------------------------------------------
 

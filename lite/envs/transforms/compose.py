@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from typing import Any, Self
 
 from lite import NestedKey, TensorDictBase
@@ -292,10 +293,9 @@ class Compose(Transform):
         holder = None if self._container is None else self._container()
         before = None if holder is None else holder._environment_before(self)
         if before is not None:
-            for transform in self._each():
-                if transform is last:
-                    break
-                before.append_transform(transform.clone())
+            # Themselves, not clones: they have statistics and kept frames, also those that are yet to come.
+            before._composed().transforms.extend(takewhile(lambda part: part is not last, self._each()))
+            before.empty_cache()
         return before
 
     def clone(self) -> Self:

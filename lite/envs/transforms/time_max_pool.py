@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -50,6 +50,12 @@ class TimeMaxPool(Transform):
         self.buffer_size = T
         self.reset_key = reset_key
         self._kept: dict[NestedKey, Any] = {}  # the last observations, the newest one first
+
+    def clone(self) -> Self:
+        """A transform that keeps observations of its own, and is in no environment."""
+        twin = super().clone()
+        twin._kept = {key: kept.copy() for key, kept in self._kept.items()}
+        return twin
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         mask = reset_mask(self.reset_key, tensordict)

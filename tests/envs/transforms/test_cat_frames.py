@@ -42,6 +42,16 @@ def test_what_is_given_is_a_copy():
     assert list(frames.state_dict()) == ["_cat_buffers_x"]
 
 
+def test_a_clone_has_frames_of_its_own():
+    frames = CatFrames(2, -1, ["x"])
+    start = np.ones(1, bool)
+    frames._call(TensorDict({"x": np.ones((1, 1))}, [1]), start)
+    twin = frames.clone()
+    twin._call(TensorDict({"x": np.full((1, 1), 9.0)}, [1]), start)  # as an evaluation does between two steps
+    out = frames._call(TensorDict({"x": np.zeros((1, 1))}, [1]))["x"]
+    np.testing.assert_array_equal(out, [[1, 0]])
+
+
 def test_next_goes_on_from_the_root():
     for padding in ("same", "constant"):
         done = np.array([[0], [1], [0]], bool)

@@ -2,7 +2,16 @@ import pytest
 from helpers.transformed import Steps
 
 from lite import TensorDict
-from lite.envs import Compose, FrameSkipTransform, NoopResetEnv, RewardScaling, StepCounter, TransformedEnv
+from lite.envs import (
+    CatFrames,
+    Compose,
+    FrameSkipTransform,
+    NoopResetEnv,
+    RewardScaling,
+    StepCounter,
+    TransformedEnv,
+    VecNormV2,
+)
 
 
 def test_rewards_are_summed_after_what_is_before():
@@ -11,6 +20,19 @@ def test_rewards_are_summed_after_what_is_before():
     # Of rewards 1, 2, ... each twice and one more.
     assert td["next", "reward"].ravel().tolist() == [2 * 6 + 3, 2 * 15 + 3]
     assert td["next", "x"].ravel().tolist() == [3, 6]
+
+
+def test_what_is_before_sees_each_step():
+    frames, norm = CatFrames(3, -1, ["x"], ["y"]), VecNormV2(["x"], ["z"], decay=1.0)
+    env = TransformedEnv(Steps(9), Compose(frames, norm, FrameSkipTransform(3)))
+    for episode in range(1, 3):
+        td = env.rollout(2)
+        assert td["y"].tolist() == [[0, 0, 0], [1, 2, 3]]
+        assert td["next", "y"].tolist() == [[1, 2, 3], [4, 5, 6]]
+        assert norm.loc["x"].item() == pytest.approx(3)
+        assert norm._known()["count"]["x"] == 7 * episode
+    env = TransformedEnv(Steps(9), Compose(CatFrames(3, -1, ["x"], ["y"]), NoopResetEnv(2, random=False)))
+    assert [env.reset()["y"].tolist() for _ in range(2)] == [[0, 1, 2]] * 2
 
 
 def test_steps_at_the_start():

@@ -18,6 +18,14 @@ def test_the_largest_of_the_last():
     np.testing.assert_array_equal(env.rollout(4)["y"], td["y"])
 
 
+def test_a_clone_keeps_observations_of_its_own():
+    env = TransformedEnv(Steps(4), TimeMaxPool(["x"], ["y"], T=2))
+    env.reset()
+    other = TransformedEnv(Steps(9), env.transform.clone())
+    other.rollout(5)
+    assert env.step(env.rand_action())["next", "y"].item() == 1
+
+
 def test_arguments():
     with pytest.raises(ValueError, match="T must be at least 1"):
         TimeMaxPool(T=0)
