@@ -15,6 +15,7 @@ from lite._processes.watchdog import Watchdog
 from lite._transforms.vmap.running import reads
 from lite.envs.spaces import Layout
 
+_NUMBERS = (float, np.floating, int)
 _PER_STEP = ("rewards", "terminations", "truncations")
 RESERVED = {"action", "collector", "done", "next", "reward", "terminated", "truncated"}
 
@@ -25,7 +26,10 @@ class Fault(Exception):
     Attributes:
         index: which, if that is known.
         cause: the error that it raised.
+        steps: how many the loop had made before.
     """
+
+    steps = 0
 
     def __init__(self, message: str, index: int | None, cause: BaseException | None = None) -> None:
         super().__init__(message)
@@ -133,6 +137,8 @@ class Environments:
         if seed is not None:
             kwargs["seed"] = seed[0] if isinstance(seed, list) and not self.batch else seed
         result = self._call("reset", self.env.reset, **kwargs)
+        if not isinstance(result, tuple | list) or len(result) != 2:
+            raise self._fault_of("reset", "(observation, info)", result)
         self.info = result[1]
         return self._observed(result[0], self.batch)
 
@@ -154,10 +160,10 @@ class Environments:
                 if not actions[i].ndim and leaf.spec.dtype.kind != "f":
                     # Environments that look actions up in dicts need numbers, not arrays of no dimension.
                     actions[i] = actions[i][()]
-        given, reward, terminated, truncated, info = self._call(
-            "step", self.env.step, self.action.value(actions)
-        )
-        self.info = info
+        result = self._call("step", self.env.step, self.action.value(actions))
+        if not isinstance(result, tuple | list) or len(result) != 5:
+            raise self._fault_of("step", "(observation, reward, terminated, truncated, info)", result)
+        given, reward, terminated, truncated, self.info = result
         reached = present = self._observed(given, self.batch)
         autoreset = None
         if self.batch:
@@ -170,7 +176,9 @@ class Environments:
                 ended = np.logical_or(terminated, truncated)
                 if np.count_nonzero(ended):
                     autoreset = ended
-                    reached = self._final(present, ended, info)
+                    reached = self._final(present, ended, self.info)
+        elif not isinstance(reward, _NUMBERS):
+            reward = _number(reward)
         return Outcome(reached, present, reward, terminated, truncated, autoreset)
 
     def close(self) -> None:
@@ -204,6 +212,10 @@ class Environments:
             raise Fault(
                 f"{what} raised {type(error).__name__}: {error}", self._culprit(error), error
             ) from error
+
+    def _fault_of(self, what: str, wanted: str, result: Any) -> Fault:
+        got = f"{len(result)} values" if isinstance(result, tuple | list) else f"one {type(result).__name__}"
+        return Fault(f"{what} must give {wanted}, as gymnasium's does, got {got}", None if self.batch else 0)
 
     def _culprit(self, error: Exception) -> int | None:
         """The number of the environment that raised an error; None if it is unknown."""
@@ -274,6 +286,14 @@ class Environments:
                     )
                 array[i] = value
         return reached
+
+
+def _number(reward: Any) -> Any:
+    """The reward of one environment that gave something else, such as an array (1,); NaN for None."""
+    try:
+        return np.asarray(reward, np.float64).reshape(())[()]
+    except (TypeError, ValueError) as error:
+        raise Fault(f"gave the reward {reward!r:.60}, expected a number", 0, error) from error
 
 
 def _mode(env: Any) -> str:

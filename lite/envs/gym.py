@@ -243,6 +243,7 @@ class GymWrapper(EnvBase):
         try:
             out = recorded(self.environments, self._observations, action, tensordict, actions, stop)
         except Fault as fault:
+            self._steps += fault.steps
             raise self._error(fault) from fault.cause
         self._steps += len(out)
         return out

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lite import TensorDict, stack
 from lite.envs.encodings import Encoding
-from lite.envs.environments import Environments, Outcome
+from lite.envs.environments import Environments, Fault, Outcome
 
 FLAGS = ("done", "terminated", "truncated")
 
@@ -75,18 +75,24 @@ def recorded(
     roots = [np.zeros_like(column) for column in following.columns]
     present = [first.get(part.key) for part in observations]
     values = action.value(actions)
-    for t in range(steps):
-        for root, entry in zip(roots, present, strict=True):
-            root[t] = entry
-        if following.write(t, environments.step([values[t]])):
-            if stop:
-                steps = t + 1
+    made = 0
+    try:
+        while made < steps:
+            for root, entry in zip(roots, present, strict=True):
+                root[made] = entry
+            ended = following.write(made, environments.step([values[made]]))
+            made += 1
+            if not ended:
+                present = [column[made - 1] for column in following.columns]
+            elif stop:
                 break
-            if t + 1 < steps:
+            elif made < steps:
                 arrays = environments.reset()
                 present = [part.entry(value) for part, value in zip(observations, arrays, strict=True)]
-        else:
-            present = [column[t] for column in following.columns]
+    except Fault as fault:
+        fault.steps = made
+        raise
+    steps = made
     entries: dict[str, Any] = {
         str(part.key): root[:steps] for part, root in zip(observations, roots, strict=True)
     }

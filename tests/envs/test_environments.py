@@ -111,6 +111,40 @@ def test_faults_of_an_environment_alone():
     assert caught.value.index == 0
 
 
+def test_what_an_environment_alone_gives_for_a_reward_and_instead_of_a_step():
+    class Odd(Counting):
+        gives, wrong = 1.0, None
+
+        def reset(self, **keywords):
+            return super().reset()[0] if self.wrong == "reset" else super().reset()
+
+        def step(self, action):
+            observation, _, *rest = super().step(action)
+            return (observation, self.gives, *rest)[: 4 if self.wrong == "step" else 5]
+
+    envs = Environments(Odd())
+    for gives, wanted in ((np.array([2.0]), 2.0), (None, np.nan), (np.float32(3), 3.0), (4, 4.0)):
+        envs.env.gives = gives
+        envs.reset()
+        reward = envs.step([np.array(0)]).reward
+        assert np.shape(reward) == ()
+        np.testing.assert_equal(float(reward), wanted)
+    for gives, message in (
+        (np.ones(2), r"gave the reward array\(\[1., 1.\]\), expected a number"),
+        ("much", "gave the reward 'much', expected a number"),
+    ):
+        envs.env.gives = gives
+        with pytest.raises(Fault, match=message) as caught:
+            envs.step([np.array(0)])
+        assert caught.value.index == 0
+    envs.env.wrong = "step"
+    with pytest.raises(Fault, match=r"step must give \(observation, reward, .*got 4 values"):
+        envs.step([np.array(0)])
+    envs.env.wrong = "reset"
+    with pytest.raises(Fault, match=r"reset must give \(observation, info\), .*got one ndarray"):
+        envs.reset()
+
+
 def test_hanging_environments_are_named():
     for wrap in (False, True):
         Faulty.released.clear()

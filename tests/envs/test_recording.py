@@ -104,10 +104,16 @@ def test_entries_that_it_does_not_know_take_the_longer_way():
 def test_failures_count_its_steps():
     class Failing(gymnasium.Wrapper):
         def step(self, action):
-            raise ValueError("no road")
+            self.made = getattr(self, "made", 0) + 1
+            if self.made > 3:
+                raise ValueError("no road")
+            return self.env.step(action)
 
-    with pytest.raises(EnvError, match="no road"):
-        GymWrapper(Failing(gymnasium.make("CartPole-v1"))).rollout(3)
+    for policy in (None, lambda td: td.set("action", np.array([1, 0]))):
+        env = GymWrapper(Failing(gymnasium.make("CartPole-v1")))
+        env.rollout(1, policy)
+        with pytest.raises(EnvError, match=r"environment 0 failed at step 3: .*no road"):
+            env.rollout(9, policy)
 
 
 def test_types_are_checked_one_by_one():
