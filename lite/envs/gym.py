@@ -30,8 +30,9 @@ class GymWrapper(EnvBase):
     """A gymnasium `Env`, or the environments of a `VectorEnv`, as an `EnvBase`.
 
     Observations are `"observation"`, or the members of a Dict space by their names ("state" is called
-    "observation" where there is none). Rewards are float32, and with the done entries of shape (*batch, 1).
-    Classes are one-hot vectors, int64, or integers with `categorical_action_encoding`.
+    "observation" where there is none). An environment of frames, of which the space is a Box from 0 to 255 of
+    shape (height, width, 3), has them in "pixels". Rewards are float32, and with the done entries of shape
+    (*batch, 1). Classes are one-hot vectors, int64, or integers with `categorical_action_encoding`.
 
     An episode that ends in a vector restarts when the environment is asked to, whatever gymnasium's
     AutoresetMode is: "next" has the last observation. Vectors that cannot be asked are refused.
@@ -39,7 +40,8 @@ class GymWrapper(EnvBase):
     Args:
         env: the environment.
         categorical_action_encoding: give classes, of observations too, as integers.
-        from_pixels: observe rendered frames, "pixels" uint8 (height, width, 3); needs `render_mode`.
+        from_pixels: observe rendered frames, "pixels" uint8 (height, width, 3), unless it
+            observes frames by itself; needs `render_mode`.
         pixels_only: observe nothing else.
         frame_skip: take each action so many times, and sum the rewards.
         device, allow_done_after_reset, run_type_checks: as for `EnvBase`.
@@ -86,6 +88,7 @@ class GymWrapper(EnvBase):
         if from_pixels:
             env = _with_pixels(env, pixels_only)
         environments = Environments(env)
+        from_pixels = from_pixels or (not environments.batch and _observes_pixels(env))
         if environments.skips:
             raise RuntimeError(
                 "the vector resets episodes in the next step only: make it with the autoreset_mode "
@@ -106,7 +109,7 @@ class GymWrapper(EnvBase):
         self._started: NDArray[np.bool_] | None = None  # which restarted by themselves
         self._present: list[Any] = []  # and what all observe now
         observed = [leaf.path for leaf in environments.observation.leaves]
-        if from_pixels and pixels_only:
+        if from_pixels and observed == [("observation",)]:
             observed = [("pixels",)]
         elif ("state",) in observed and ("observation",) not in observed:
             observed[observed.index(("state",))] = ("observation",)
@@ -517,11 +520,22 @@ def _with_pixels(env: Any, pixels_only: bool) -> Any:
     """The environment, observing frames; a vector is left as it is, as its environments do."""
     import gymnasium
 
-    if isinstance(env, gymnasium.vector.VectorEnv):
+    if isinstance(env, gymnasium.vector.VectorEnv) or _observes_pixels(env):
         return env
     if not env.render_mode:
         raise ValueError("from_pixels needs an environment made with render_mode='rgb_array'.")
     return gymnasium.wrappers.AddRenderObservation(env, render_only=pixels_only)
+
+
+def _observes_pixels(env: Any) -> bool:
+    """Whether an environment observes frames by itself: a Box of them, or a Dict that has "pixels"."""
+    from gymnasium import spaces
+
+    space = env.observation_space
+    if isinstance(space, spaces.Dict):
+        return "pixels" in space.spaces
+    frames = isinstance(space, spaces.Box) and len(space.shape) == 3 and space.shape[-1] == 3
+    return frames and bool((space.low == 0).all() and (space.high == 255).all())
 
 
 def _made_with_pixels(make: Any, pixels_only: bool) -> Any:

@@ -3,6 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from lite import TensorDict
@@ -122,6 +123,28 @@ def test_pixels():
     both = GymWrapper(made, from_pixels=True)
     assert both.observation_keys == ["observation", "pixels"]
     check_env_specs(both)
+
+
+def test_frames_that_an_environment_observes_by_itself():
+    class Camera(gymnasium.ObservationWrapper):
+        render_mode = "rgb_array"
+
+        def __init__(self, space):
+            super().__init__(gymnasium.make("CartPole-v1"))
+            self.observation_space = space
+
+        def observation(self, observation):
+            frame = np.full((4, 5, 3), 9, np.uint8)
+            return {"pixels": frame} if isinstance(self.observation_space, spaces.Dict) else frame
+
+    frames = spaces.Box(0, 255, (4, 5, 3), np.uint8)
+    for space in (frames, spaces.Dict(pixels=frames)):
+        for words in ({}, {"from_pixels": True}, {"from_pixels": True, "pixels_only": True}):
+            env = GymWrapper(Camera(space), **words)
+            assert (env.observation_keys, env.from_pixels) == (["pixels"], True)
+            assert env.rollout(2)["next", "pixels"].max() == 9  # not what is drawn of CartPole
+    grey = spaces.Box(0, 255, (4, 5, 1), np.uint8)
+    assert GymWrapper(Camera(grey)).observation_keys == ["observation"]
 
 
 def test_processes():

@@ -68,6 +68,20 @@ def test_rollouts_of_vectors(mode, stop):
     assert_same_entries(td, wanted)
 
 
+def test_frames_that_an_environment_observes_by_itself():
+    def camera():
+        frames = gymnasium.spaces.Box(0, 255, (4, 5, 3), np.uint8)
+        cart = gymnasium.make("CartPole-v1")
+        return gymnasium.wrappers.TransformObservation(
+            cart, lambda x: np.full((4, 5, 3), 90 + 9 * x[0], np.uint8), frames
+        )
+
+    for make in (camera, lambda: SyncVectorEnv([camera] * 2, autoreset_mode=AutoresetMode.DISABLED)):
+        mine, other = ours.GymWrapper(make()), theirs.GymWrapper(make())
+        td, wanted = rolled(mine, other, mine.action_spec.rand((5,), rng=0))
+        assert_same_entries(td, wanted)
+
+
 def cart_pole(library):
     return library.GymEnv("CartPole-v1", max_episode_steps=12)
 
