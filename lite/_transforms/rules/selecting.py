@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
@@ -203,6 +204,20 @@ def _vmap_put_along_axis(
     np.put_along_axis(arr.value, level.full(indices), level.align(values, ndim_of(indices)), at)
 
 
+@VMAP.rule(np.unravel_index)
+def _vmap_unravel_index(
+    level: Level, indices: BatchedArray, shape: Any, order: Literal["C", "F"] = "C"
+) -> tuple[Any, ...]:
+    return tuple(map(level.wrap, np.unravel_index(level.value(indices), shape, order)))  # which checks them
+
+
+@VMAP.composed(np.ravel_multi_index)
+def _vmap_ravel_multi_index(
+    multi_index: Any, dims: Any, mode: Any = "raise", order: Literal["C", "F"] = "C"
+) -> Any:
+    return elementwise(lambda *found: np.ravel_multi_index(found, dims, mode, order), tuple(multi_index))
+
+
 @VMAP.rule(np.nonzero)
 def _vmap_nonzero(level: Level, a: BatchedArray) -> tuple[Array, ...]:
     if type(a.value) is BatchedArray or not a.ndim:
@@ -283,6 +298,27 @@ def _grad_fill_diagonal(a: Array, val: ArrayLike, wrap: bool = False) -> None:
     a[places] = new if new.shape[0] == 1 else np.resize(new, places[0].shape)
 
 
+@GRAD.rule(np.piecewise)
+def _grad_piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Array:
+    # Each function gets the elements that it is for, as in NumPy: it may reduce them, or fail on others.
+    listed = isinstance(condlist, list | tuple) and (ndim_of(x) == 0 or not np.isscalar(condlist[0]))
+    conditions = [value_of(condition) for condition in (as_arrays(condlist) if listed else [condlist])]
+    if len(funclist) - len(conditions) not in (0, 1):
+        raise ValueError(
+            f"{len(conditions)} conditions take as many functions or one more, got {len(funclist)}"
+        )
+    if len(funclist) > len(conditions):
+        conditions.append(~np.any(np.stack(conditions), 0))
+    out = np.zeros_like(x)
+    for condition, function in zip(conditions, funclist, strict=True):
+        chosen = np.asarray(condition, bool) if type(condition) is np.ndarray else condition
+        if not callable(function):
+            out[chosen] = function
+        elif (held := x[chosen]).size:
+            out[chosen] = function(held, *args, **kw)
+    return out
+
+
 @VMAP.rule(np.fill_diagonal)
 def _vmap_fill_diagonal(level: Level, a: Array, val: ArrayLike, wrap: bool = False) -> None:
     if a.ndim != 2 or wrap or np.ndim(val) > 1:
@@ -328,6 +364,28 @@ def _choose(a: ArrayLike, choices: Array, mode: str = "raise") -> Array:
     if mode != "raise":
         indices = indices % len(choices) if mode == "wrap" else np.clip(indices, 0, len(choices) - 1)
     return np.take_along_axis(choices, indices[None], 0)[0]
+
+
+@formula(np.unravel_index)
+def _unravel_index(indices: ArrayLike, shape: Any, order: str = "C") -> tuple[Any, ...]:
+    sizes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+    rest, found = as_array(indices), []
+    for size in reversed(sizes) if order == "C" else sizes:
+        found.append(rest % size)
+        rest = rest // size
+    return tuple(found[::-1] if order == "C" else found)
+
+
+@formula(np.ravel_multi_index)
+def _ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
+    modes = (mode,) * len(dims) if isinstance(mode, str) else mode
+    axes = list(zip(as_arrays(multi_index), dims, modes, strict=True))
+    number: Any = 0
+    step = 1
+    for indices, size, how in reversed(axes) if order == "C" else axes:
+        number = number + _in_range(indices, size, how) * step
+        step = step * size
+    return number
 
 
 @formula(np.putmask)

@@ -91,6 +91,12 @@ _CALLS: dict[Any, list[tuple[Any, ...]]] = {
     np.extract: [(_A > 0, _A)],
     np.choose: [(np.array([0, 1, 1]), [_W, _W * 2])],
     np.allclose: [(_A, _A + 1e-12), (_A, _B)],
+    np.unravel_index: [(7, (4, 3)), (np.array([[3, 11]]), (2, 3, 2)), ([3, 11], (4, 3), "F"), (2, 5)],
+    np.ravel_multi_index: [
+        (([0, 1], [2, 0]), (2, 3)),
+        ((np.array([0, -1]), 7), (2, 3), ("wrap", "clip"), "F"),
+        (([1], [2], [3]), (2, 3, 4)),
+    ],
     np.select: [([_A > 0, _A > -1], [_A, _B], 3.0)],
 }
 

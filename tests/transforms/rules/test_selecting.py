@@ -63,6 +63,14 @@ CASES: list[Case] = [
 # A map of these is a loop, of which vmap warns.
 LOOPED: list[Case] = [
     (
+        "piecewise",
+        lambda x, y: np.piecewise(
+            x, [x < 0, x > 0.5], [lambda v, n: v * v.sum() * n, lambda v, n: v * v, 7], y
+        ),
+        (f(9), f()),
+    ),
+    ("piecewise of one condition", lambda x, y: np.piecewise(x, x < 0, [y, lambda v: 3 * v]), (f(9), f())),
+    (
         "put_along_axis of all",
         written(lambda out, y: np.put_along_axis(out, np.array([5, 0]), y, None)),
         (f(2, 3), f(2)),
@@ -103,7 +111,25 @@ def test_the_side_that_is_not_chosen_is_not_zero_times_infinity() -> None:
     np.testing.assert_array_equal(got, [0, 0.25])
 
 
+def test_piecewise_computes_a_function_only_where_its_condition_holds() -> None:
+    def fn(x: Any) -> Any:
+        return np.piecewise(x, [x > 0], [np.sqrt]).sum()
+
+    got = lite.grad(fn)(np.array([0.0, 4.0]))
+    np.testing.assert_array_equal(got, [0, 0.25])
+    with pytest.raises(ValueError, match=r"2 conditions.*got 4"):
+        lite.grad(lambda x: np.piecewise(x, [x > 0, x < -1], [1, 2, 3, 4]).sum())(np.ones(2))
+
+
 VMAP_CASES: list[Case] = [
+    ("unravel_index", lambda k: np.stack(np.unravel_index(k % 12, (2, 3, 2))), (i(5),)),
+    ("unravel_index by columns", lambda k: np.unravel_index(k % 12, (4, 3), order="F")[0], (i(),)),
+    ("ravel_multi_index", lambda k, n: np.ravel_multi_index((k % 4, n % 5), (4, 5)), (i(3), i())),
+    (
+        "ravel_multi_index, modes",
+        lambda k, n: np.ravel_multi_index((k, n), (2, 3), ("wrap", "clip"), "F"),
+        (i(3, high=9), i(3, high=9)),
+    ),
     (
         "put_along_axis",
         written_to_copy(lambda x, k, y: np.put_along_axis(x, k, y, 1)),
@@ -136,6 +162,35 @@ def test_lookups() -> None:
 def test_shapes_that_depend_on_numbers_are_refused(function) -> None:
     with pytest.raises(NotImplementedError, match="the shape of the result depends on numbers"):
         check_graph(function, numbers(5))
+
+
+def test_numbers_of_elements_and_their_indices() -> None:
+    k, n = np.arange(4), np.int64([4, 0, 3, 2])
+
+    def places(k: Any, n: Any) -> Any:
+        number = np.ravel_multi_index((k, n), (4, 5))
+        return (
+            number,
+            *np.unravel_index(number, (4, 5)),
+            *np.unravel_index(number, (4, 5), order="F"),
+            np.unravel_index(k, 9)[0],
+            np.ravel_multi_index((2 * k, n - 2), (3, 2), ("wrap", "clip"), "F"),
+        )
+
+    check_graph(places, k, n)
+    check_graph(lambda x: np.unravel_index(np.argmax(x), x.shape), numbers(5, 4))
+    for call in (lambda k: np.unravel_index(k, (2, 2)), lambda k: np.ravel_multi_index((k, k), (9, 4))):
+        with pytest.raises(ValueError, match=r"out of bounds|invalid entry"):
+            lite.vmap(call)(np.arange(5))
+
+
+def test_all_elements_are_written_by_their_number() -> None:
+    def fn(x: Any, k: Any) -> Any:
+        out = x * 2
+        np.put_along_axis(out, k, x.reshape(-1)[:2], None)
+        return out
+
+    check_graph(fn, numbers(3, 4), np.int64([5, 11]), axes={})
 
 
 def test_what_is_taken_lies_by_rows() -> None:
