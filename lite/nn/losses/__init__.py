@@ -14,9 +14,7 @@ ddpg        a deterministic policy that follows its critic; td3, that follows se
 offline     policies that learn from recorded data alone: conservative and implicit Q-learning, TD3+BC
 a2c         log-probs weighted by advantages; reinforce, without a bonus for entropy
 bc          behaviour cloning
-grpo        language models: losses on log-probs of tokens, as functions; grpo_losses, as modules
-sft         language models: what assistants said; dpo, which of two responses was preferred
-token_scores  what a language model scores of a batch, and which tokens count
+language    losses of language models: GRPO and its kin, supervised fine-tuning, DPO
 """
 
 from lite._arrays.public import belong_here as _belong_here
@@ -25,11 +23,12 @@ from lite.nn.losses.base import LossModule
 from lite.nn.losses.bc import BCLoss
 from lite.nn.losses.ddpg import DDPGLoss
 from lite.nn.losses.discrete_sac import DiscreteSACLoss
-from lite.nn.losses.dpo import DPOLoss, DPOLossOutput, dpo_loss
 from lite.nn.losses.dqn import DistributionalDQNLoss, DQNLoss
 from lite.nn.losses.estimators import ValueEstimators, default_value_kwargs
-from lite.nn.losses.grpo import aggregate_tokens, grpo_loss, kl_penalty
-from lite.nn.losses.grpo_losses import (
+from lite.nn.losses.kl_ppo import KLPENPPOLoss
+from lite.nn.losses.language.dpo import DPOLoss, DPOLossOutput, dpo_loss
+from lite.nn.losses.language.grpo import aggregate_tokens, grpo_loss, kl_penalty
+from lite.nn.losses.language.grpo_losses import (
     DAPO,
     CISPOLoss,
     CISPOLossOutput,
@@ -38,7 +37,7 @@ from lite.nn.losses.grpo_losses import (
     GRPOLossOutput,
     LLMLossOutput,
 )
-from lite.nn.losses.kl_ppo import KLPENPPOLoss
+from lite.nn.losses.language.sft import SFTLoss, SFTLossOutput, minor_sft_loss, sft_loss
 from lite.nn.losses.offline.cql import CQLLoss, DiscreteCQLLoss
 from lite.nn.losses.offline.iql import DiscreteIQLLoss, IQLLoss
 from lite.nn.losses.offline.td3_bc import TD3BCLoss
@@ -47,7 +46,6 @@ from lite.nn.losses.redq import REDQLoss
 from lite.nn.losses.reduction import distance_loss
 from lite.nn.losses.reinforce import ReinforceLoss
 from lite.nn.losses.sac import CrossQLoss, SACLoss
-from lite.nn.losses.sft import SFTLoss, SFTLossOutput, minor_sft_loss, sft_loss
 from lite.nn.losses.td3 import TD3Loss
 from lite.nn.losses.updates import HardUpdate, SoftUpdate, TargetNetUpdater
 

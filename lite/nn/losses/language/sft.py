@@ -12,9 +12,9 @@ import numpy as np
 from lite import NestedKey, TensorClass, TensorDictBase
 from lite._arrays.types import Array
 from lite.nn.losses.base import LossModule
-from lite.nn.losses.grpo import aggregate_tokens, kept_log_probs, kl_penalty
+from lite.nn.losses.language.grpo import aggregate_tokens, kept_log_probs, kl_penalty
+from lite.nn.losses.language.token_scores import TokenScores, child_key, layout_of, moved, padded_rows, scored
 from lite.nn.losses.reduction import reduced, require_reduction
-from lite.nn.losses.token_scores import TokenScores, child_key, layout_of, moved, padded_rows, scored
 from lite.nn.values.detached import detached
 
 _TEMPLATE_OPTIONS = {

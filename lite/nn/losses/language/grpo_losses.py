@@ -12,11 +12,8 @@ from lite._arrays.types import Array
 from lite._tree.keys import require_path
 from lite.nn._modules.initial import Rng
 from lite.nn.losses.base import LossModule
-from lite.nn.losses.grpo import grpo_loss
-from lite.nn.losses.policies import entropy_of
-from lite.nn.losses.ppo import clip_bounds
-from lite.nn.losses.reduction import require_reduction
-from lite.nn.losses.token_scores import (
+from lite.nn.losses.language.grpo import grpo_loss
+from lite.nn.losses.language.token_scores import (
     TokenScores,
     child_key,
     layout_of,
@@ -26,6 +23,9 @@ from lite.nn.losses.token_scores import (
     scored,
     scored_by_distribution,
 )
+from lite.nn.losses.policies import entropy_of
+from lite.nn.losses.ppo import clip_bounds
+from lite.nn.losses.reduction import require_reduction
 
 
 class LLMLossOutput(TensorClass):

@@ -12,9 +12,16 @@ from lite import NestedKey, TensorClass, TensorDict, TensorDictBase
 from lite._arrays.formulas import sigmoid
 from lite._arrays.types import Array
 from lite.nn.losses.base import LossModule
-from lite.nn.losses.grpo import kept_log_probs
+from lite.nn.losses.language.grpo import kept_log_probs
+from lite.nn.losses.language.token_scores import (
+    child_key,
+    layout_of,
+    moved,
+    padded_rows,
+    require_strategy,
+    scored,
+)
 from lite.nn.losses.reduction import reduced, require_reduction
-from lite.nn.losses.token_scores import child_key, layout_of, moved, padded_rows, require_strategy, scored
 from lite.nn.values.detached import detached
 
 
