@@ -1,9 +1,9 @@
-"""BCLoss against torchrl's."""
+"""BCLoss and RNDLoss against torchrl's."""
 
 import numpy as np
 import pytest
 from helpers.cases import each_case
-from parity.losses import LITE, compare, default_dtype, deterministic, gaussian, mlp
+from parity.losses import LITE, compare, default_dtype, deterministic, gaussian, mlp, steps
 
 pytestmark = pytest.mark.filterwarnings("ignore:The name target_actor_network_params")  # of torchrl
 
@@ -64,3 +64,12 @@ def test_keys():
     assert set(mine.state_dict()) == set(other.state_dict())
     assert set(mine.in_keys) == set(other.in_keys)
     assert LITE.losses.BCLoss.__module__ == "lite.nn.losses"
+
+
+@each_case("reduction", ["mean", "sum", "none"])
+def test_newness_of_observations(reduction):
+    networks, batch = [lambda s: mlp(s, 4, 3)] * 2, steps(np.random.default_rng(0), "float32")
+    options = {"reduction": reduction, "update_fraction": 1.0}
+    # torchrl's computes in float32 alone
+    (mine, other), _ = compare("RNDLoss", networks, batch, (6,), "float32", **options)
+    assert set(mine.state_dict()) == set(other.state_dict())

@@ -13,7 +13,7 @@ sac         soft actor-critic; discrete_sac, for a few actions; redq, with many 
 ddpg        a deterministic policy that follows its critic; td3, that follows several
 offline     policies that learn from recorded data alone: conservative and implicit Q-learning, TD3+BC
 a2c         log-probs weighted by advantages; reinforce, without a bonus for entropy
-bc          behaviour cloning
+bc          behaviour cloning; rnd, a measure of how new observations are
 language    losses of language models: GRPO and its kin, supervised fine-tuning, DPO
 """
 
@@ -45,6 +45,7 @@ from lite.nn.losses.ppo import ClipPPOLoss, IPPOLoss, MAPPOLoss, PPOLoss
 from lite.nn.losses.redq import REDQLoss
 from lite.nn.losses.reduction import distance_loss
 from lite.nn.losses.reinforce import ReinforceLoss
+from lite.nn.losses.rnd import RNDLoss
 from lite.nn.losses.sac import CrossQLoss, SACLoss
 from lite.nn.losses.td3 import TD3Loss
 from lite.nn.losses.updates import HardUpdate, SoftUpdate, TargetNetUpdater
@@ -78,6 +79,7 @@ __all__ = [
     "MAPPOLoss",
     "PPOLoss",
     "REDQLoss",
+    "RNDLoss",
     "ReinforceLoss",
     "SACLoss",
     "SFTLoss",
