@@ -56,6 +56,7 @@ ENVIRONMENTS = {
     "clip": lambda b: b.e.Compose(b.e.ClipTransform(["x"], low=-2), b.e.SignTransform(["reward"])),
     "target": lambda b: b.e.TargetReturn(20.0),
     "target constant": lambda b: b.e.TargetReturn(20.0, mode="constant", out_keys=["goal"]),
+    "finite": lambda b: b.e.FiniteTensorDictCheck(),
     "skip": lambda b: b.e.Compose(b.e.RewardScaling(1, 2), b.e.FrameSkipTransform(2)),
     "max pool": lambda b: b.e.TimeMaxPool(["x"], ["z"], T=2),
     "scaled actions": lambda b: b.e.ActionScaling(standard_normal=False),

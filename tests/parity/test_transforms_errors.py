@@ -22,6 +22,7 @@ ERRORS = {
         batch(b, {"next": {"reward": REWARD, "done": REWARD > 9}})
     ),
     "to go in an environment": lambda b: b.e.TransformedEnv(counting(b), b.e.Reward2GoTransform()),
+    "not finite": lambda b: b.e.FiniteTensorDictCheck()(batch(b, {"n": {"x": OBS / 0}})),
     "skip": lambda b: b.e.FrameSkipTransform(0),
     "skip alone": lambda b: b.e.FrameSkipTransform(2)(batch(b, {"x": OBS})),
     "no-ops of two": lambda b: b.e.TransformedEnv(counting(b, (2,)), b.e.NoopResetEnv()).reset(),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lite.envs.transforms.cat_frames import CatFrames as CatFrames
     from lite.envs.transforms.cat_tensors import CatTensors as CatTensors
     from lite.envs.transforms.clipping import ClipTransform as ClipTransform
+    from lite.envs.transforms.clipping import FiniteTensorDictCheck as FiniteTensorDictCheck
     from lite.envs.transforms.clipping import RewardClipping as RewardClipping
     from lite.envs.transforms.clipping import SignTransform as SignTransform
     from lite.envs.transforms.compose import Compose as Compose
@@ -73,7 +74,7 @@ _NAMES = {
     "base": "ObservationTransform Transform",
     "cat_frames": "CatFrames",
     "cat_tensors": "CatTensors",
-    "clipping": "ClipTransform RewardClipping SignTransform",
+    "clipping": "ClipTransform FiniteTensorDictCheck RewardClipping SignTransform",
     "compose": "Compose",
     "dtypes": "DTypeCastTransform DoubleToFloat",
     "episodes": "EndOfLifeTransform RandomTruncationTransform TrajCounter",

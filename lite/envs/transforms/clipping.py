@@ -1,4 +1,4 @@
-"""`RewardClipping`, `ClipTransform` and `SignTransform`: values within bounds."""
+"""`RewardClipping`, `ClipTransform`, `SignTransform`, `FiniteTensorDictCheck`: values within bounds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from lite import get_default_dtype
+from lite import TensorDictBase, get_default_dtype
+from lite._arrays.dtypes import is_inexact
 from lite._arrays.public import belong_to
 from lite.envs.transforms.base import Keys, Transform, TwoWayTransform, apply_to_composite, number
 from lite.specs.arrays import Bounded, Unbounded
@@ -181,7 +182,40 @@ class SignTransform(_BoundedValues):
         return -1.0, 1.0
 
 
-belong_to("lite.envs", RewardClipping, ClipTransform, SignTransform)
+class FiniteTensorDictCheck(Transform):
+    """Refuses steps, and starts of episodes, that have NaN or infinity in some entry.
+
+    Raises:
+        ValueError: a number is not finite; the message has its key, value and position.
+
+    Source:
+        torchrl.envs.FiniteTensorDictCheck.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.envs import FiniteTensorDictCheck
+        >>> FiniteTensorDictCheck()(TensorDict(x=np.array([1.0, np.nan])))
+        Traceback (most recent call last):
+        ...
+        ValueError: 'x' must be finite, got nan at [1].
+    """
+
+    _transforms_reset = True
+
+    def _call(self, next_tensordict: TensorDictBase, /) -> TensorDictBase:
+        for key, value in next_tensordict.items(True, True):
+            if isinstance(value, np.ndarray) and is_inexact(value.dtype) and not np.isfinite(value).all():
+                place = np.argwhere(~np.isfinite(value))[0]
+                raise ValueError(f"{key!r} must be finite, got {value[tuple(place)]} at {place.tolist()}.")
+        return next_tensordict
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Refuse a TensorDict that has NaN or infinity in some entry; see the class."""
+        return self._call(tensordict)
+
+
+belong_to("lite.envs", RewardClipping, ClipTransform, SignTransform, FiniteTensorDictCheck)
 
 
 def _clipped(value: Any, low: Any, high: Any) -> Any:

@@ -3,7 +3,14 @@ import pytest
 
 from lite import TensorDict
 from lite.data import Bounded, Composite, Unbounded
-from lite.envs import ClipTransform, RewardClipping, SignTransform
+from lite.envs import (
+    ClipTransform,
+    FiniteTensorDictCheck,
+    GymEnv,
+    RewardClipping,
+    SignTransform,
+    TransformedEnv,
+)
 
 
 def test_integers_with_bounds_of_floats():
@@ -36,3 +43,35 @@ def test_arguments():
         RewardClipping(-1)
     with pytest.raises(ValueError, match="low must be below high, got 1 and 0"):
         ClipTransform(["x"], low=1, high=0)
+
+
+def test_numbers_that_are_not_finite_are_refused_by_their_key():
+    check = FiniteTensorDictCheck()
+    td = TensorDict(a=np.array([0, 1]), b={"c": np.array([[0.0, 1], [2, 3]])}, text="x")
+    assert check(td) is td
+    for bad in (np.nan, -np.inf):
+        td["b", "c"][1, 0] = bad
+        with pytest.raises(ValueError, match=rf"\('b', 'c'\) must be finite, got {bad} at \[1, 0\]"):
+            check(td)
+
+
+class _Diverging(GymEnv):
+    def _step(self, tensordict):
+        out = super()._step(tensordict)
+        return out.set("observation", out["observation"] / 0)
+
+    def _reset(self, tensordict=None, **kwargs):
+        out = super()._reset(tensordict, **kwargs)
+        return out.set("observation", out["observation"] / self.first)
+
+    first = 1.0
+
+
+def test_environments_are_checked_at_each_step_and_reset():
+    env = TransformedEnv(_Diverging("CartPole-v1"), FiniteTensorDictCheck())
+    with np.errstate(all="ignore"):
+        with pytest.raises(ValueError, match=r"'observation' must be finite, got -?inf at \[0\]"):
+            env.rollout(1)
+        env.base_env.first = 0.0
+        with pytest.raises(ValueError, match="'observation' must be finite"):
+            env.reset()
