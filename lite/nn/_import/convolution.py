@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.types import Array
+from lite.nn._import.elementwise import activation
 from lite.nn._import.integers import checked
-from lite.nn._import.operators import Run, Spec, operator
+from lite.nn._import.operators import MICROSOFT, Run, Spec, operator
 from lite.nn._modules.module import Module
 from lite.nn.layers.convolution import _Convolution
 from lite.nn.layers.windows import Sizes, pad, span
@@ -70,6 +71,18 @@ def _conv(spec: Spec) -> Run:
         dims = weight.ndim - 2
         kernel = kernels.get(dims) or kernels.setdefault(dims, _Kernel(spec, dims))
         return kernel.forward(x, weight, bias)
+
+    return run
+
+
+@operator("FusedConv", domain=MICROSOFT)
+def _fused_conv(spec: Spec) -> Run:
+    convolved = _conv(spec)
+    after = activation(spec.need("activation"), *spec.get("activation_params", ()))
+
+    def run(x: Array, weight: Array, bias: Array | None = None, added: Array | None = None) -> Array:
+        out = convolved(x, weight, bias)
+        return after(out if added is None else out + added)
 
     return run
 

@@ -11,7 +11,7 @@ import numpy as np
 from lite._arrays import formulas
 from lite._arrays.types import Array
 from lite.nn import functional
-from lite.nn._import.operators import MICROSOFT, Run, Spec, operator, simple
+from lite.nn._import.operators import MICROSOFT, Run, Spec, Unsupported, operator, rule_of, simple
 from lite.nn.layers.activations import ReLU, Sigmoid, gelu
 
 
@@ -272,6 +272,31 @@ def _fast_gelu(spec: Spec) -> Run:
 
 simple(lambda x, bias: gelu(x + bias), "BiasGelu", domain=MICROSOFT)
 simple(gelu, "Gelu", domain=MICROSOFT)
+
+
+# Activations that are attributes of other nodes, by their names in lower case, which have other cases there.
+_NAMED = {
+    name.lower(): name
+    for name in ("Elu", "HardSigmoid", "LeakyRelu", "Relu", "Sigmoid", "Softplus", "Softsign", "Tanh")
+}
+
+
+def activation(name: str, alpha: float | None = None, beta: float | None = None) -> Callable[[Array], Array]:
+    """The activation that an attribute of another node names, with its numbers as far as they are given.
+
+    Raises:
+        Unsupported: another name.
+    """
+    kind = name.lower()
+    if kind == "affine":
+        return lambda x: x * (1.0 if alpha is None else alpha) + (0.0 if beta is None else beta)
+    if kind == "clip":
+        return lambda x: np.clip(x, alpha, beta)
+    build = rule_of("", _NAMED.get(kind, ""))
+    if build is None:
+        raise Unsupported(f"the activation {name!r}")
+    given = {key: number for key, number in (("alpha", alpha), ("beta", beta)) if number is not None}
+    return build(Spec(_NAMED[kind], "", name, 0, given, (True,), (True,)))
 
 
 # -- losses ------------------------------------------------------------------------------------------------

@@ -100,13 +100,17 @@ _TYPES: dict[str, type | tuple[type]] = {
         (int,),
     ),
     **dict.fromkeys(
-        ("activation_alpha", "activation_beta", "coefficients", "intercepts", "offset", "scales")
-        + ("value_floats",),
+        ("activation_alpha", "activation_beta", "activation_params", "coefficients", "intercepts")
+        + ("offset", "scales", "value_floats"),
         (float,),
     ),
     **dict.fromkeys(("activations", "value_strings"), (str,)),
 }
-_OTHER_TYPES: dict[tuple[str, str], type | tuple[type]] = {("Scaler", "scale"): (float,)}
+_OTHER_TYPES: dict[tuple[str, str], type | tuple[type]] = {
+    ("Scaler", "scale"): (float,),
+    ("FusedGemm", "activation_alpha"): float,
+    ("FusedGemm", "activation_beta"): float,
+}
 _TYPE_NAMES = {int: "an integer", float: "a float", str: "a text"}
 
 

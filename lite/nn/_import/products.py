@@ -9,6 +9,7 @@ import numpy as np
 from lite._arrays.dtypes import is_floating
 from lite._arrays.types import Array
 from lite.nn import functional
+from lite.nn._import.elementwise import activation
 from lite.nn._import.operators import MICROSOFT, ML, Run, Spec, Unsupported, operator, simple
 from lite.nn.layers.linear import linear
 
@@ -46,6 +47,14 @@ def _gemm(spec: Spec) -> Run:
 def _factor(number: float, x: Array) -> Any:
     """A factor in the dtype of an array, for which integers have one, too."""
     return int(number) if x.dtype.kind in "iu" else number
+
+
+@operator("FusedGemm", domain=MICROSOFT)
+def _fused_gemm(spec: Spec) -> Run:
+    """What onnxruntime saves of a layer and its activation, as `_fused_conv` of a convolution."""
+    product = _gemm(spec)
+    after = activation(spec.need("activation"), spec.get("activation_alpha"), spec.get("activation_beta"))
+    return lambda *inputs: after(product(*inputs))
 
 
 @operator("FusedMatMul", domain=MICROSOFT)

@@ -9,7 +9,7 @@ import numpy as np
 
 from lite._arrays.dtypes import compute_dtype
 from lite._arrays.types import Array
-from lite.nn import functional
+from lite.nn._import.elementwise import activation
 from lite.nn._import.operators import Run, Spec, Unsupported, operator
 from lite.nn.layers.recurrent import walk
 from lite.nn.layers.recurrent_steps import gru_step, lstm_step, rnn_relu_step, rnn_tanh_step
@@ -18,25 +18,6 @@ Activation = Callable[[Any], Any]
 # ONNX's gates in torch's order.
 _ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
 _DEFAULTS = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}
-
-
-def _activation(name: str, alpha: float | None, beta: float | None) -> Activation:
-    plain: dict[str, Activation] = {
-        "tanh": functional.tanh,
-        "relu": functional.relu,
-        "sigmoid": functional.sigmoid,
-        "softplus": functional.softplus,
-        "softsign": lambda x: x / (1 + np.abs(x)),
-        "affine": lambda x: x * (1.0 if alpha is None else alpha) + (0.0 if beta is None else beta),
-        "leakyrelu": lambda x: functional.leaky_relu(x, 0.01 if alpha is None else alpha),
-        "elu": lambda x: functional.elu(x, 1.0 if alpha is None else alpha),
-        "hardsigmoid": lambda x: np.clip(
-            x * (0.2 if alpha is None else alpha) + (0.5 if beta is None else beta), 0, 1
-        ),
-    }
-    if name not in plain:
-        raise Unsupported(f"the activation {name!r}")
-    return plain[name]
 
 
 class _Layer:
@@ -55,7 +36,7 @@ class _Layer:
         mine = names[direction * len(defaults) : (direction + 1) * len(defaults)] or list(defaults)
         numbers = (list(spec.get(f"activation_{x}") or ()) for x in ("alpha", "beta"))
         alphas, betas = (given[direction * len(mine) :] + [None] * 9 for given in numbers)
-        self.activations = [_activation(*found) for found in zip(mine, alphas, betas, strict=False)]
+        self.activations = [activation(*found) for found in zip(mine, alphas, betas, strict=False)]
         self.clip = spec.get("clip")
         self.reset_first = not spec.get("linear_before_reset", 0)
         self.coupled = spec.get("input_forget", 0)

@@ -16,6 +16,18 @@ CASES = [
         [numbers(1, 2, 5, 5), numbers(3, 2, 2, 2, seed=1)],
         {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
     ),
+    Case(
+        "FusedConv",
+        [numbers(1, 2, 5, 5), numbers(3, 2, 3, 3, seed=1), numbers(3), numbers(1, 3, 3, 3, seed=2)],
+        {"activation": "Relu"},
+        "com.microsoft",
+    ),
+    Case(
+        "FusedConv",
+        [numbers(1, 2, 5, 5), numbers(3, 2, 3, 3, seed=1)],
+        {"activation": "Clip", "activation_params": [-0.5, 1.5], "pads": [1, 1, 1, 1]},
+        "com.microsoft",
+    ),
     Case("ConvTranspose", [numbers(2, 4, 3), numbers(4, 3, 3, seed=1)], {"strides": [2], "pads": [1, 1]}),
     Case(
         "ConvTranspose",

@@ -31,6 +31,19 @@ CASES = [
         {"transA": 1, "alpha": 0.5},
         "com.microsoft",
     ),
+    *[
+        Case(
+            "FusedGemm",
+            [numbers(3, 4), numbers(2, 4, seed=1), numbers(2, seed=2)],
+            {"transB": 1, "activation": name, **parameters},
+            "com.microsoft",
+        )
+        for name, parameters in (
+            ("Tanh", {}),
+            ("LeakyRelu", {"activation_alpha": 0.3}),
+            ("HardSigmoid", {"activation_alpha": 0.1, "activation_beta": 0.4}),
+        )
+    ],
     Case("Einsum", [numbers(2, 3, 4), numbers(4, 5, seed=1)], {"equation": "bij,jk->bki"}),
     Case("LinearRegressor", [numbers(4, 2)], {"coefficients": [0.5, -1.0], "intercepts": [2.0]}, ML),
     Case("LinearRegressor", [numbers(4, 2)], {"coefficients": [0.5, -1.0, 2.0, 0.0], "targets": 2}, ML),
