@@ -29,7 +29,7 @@ def gpu_of(stream: Any, **arrays: Any) -> "Gpu | None":
         arrays: by argument name.
 
     Raises:
-        TypeError: arrays in both memories; a stream that is none, or without arrays in CUDA memory.
+        TypeError: arrays in both memories; an invalid stream, or one without arrays in CUDA memory.
         ValueError: arrays on several GPUs.
         RuntimeError: CUDA memory, but Numba finds no GPU.
     """

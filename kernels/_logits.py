@@ -21,7 +21,7 @@ SMALLEST = 2.0**-126  # of normal float32 numbers
 _HOTTEST = 2.0**100  # all tokens are equally probable there; beyond 2**126 the inverse is no normal float32
 
 Support = tuple[ArrayLike, ArrayLike]
-"""Tokens that rows were drawn from: `ids[offsets[r]:offsets[r + 1]]` for row r, all where these are none."""
+"""Tokens that rows were drawn from: `ids[offsets[r]:offsets[r + 1]]` for row r, all tokens if empty."""
 
 
 class Logits:

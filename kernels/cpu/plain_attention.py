@@ -47,7 +47,11 @@ def gradients(*arguments: Any) -> None:
 
 
 def _units(given: list[Any], sizes: Ints, start: int, stop: int) -> Iterator[tuple[Any, ...]]:
-    """For each unit its sequence, its heads, its parts of queries, keys and values, and what is seen."""
+    """For each unit, a sequence and the heads of queries that share keys and values.
+
+    Gives the number of the sequence, a slice of heads, queries (heads, times, width), keys and values
+    (length, width), and the mask of the keys that each query sees, (times, length).
+    """
     q, at_q, row_q, k, at_k, row_k, v, at_v, row_v, first, last = given
     times, length, heads, groups, width = map(int, sizes)
     share = heads // groups

@@ -35,7 +35,7 @@ def scores(
     Args:
         flat, bfloat16, starts, size, counted, inverses, tokens, bad: as in `log_softmax.rows`.
         keep: an empty array.
-        offsets: row r was sampled from `ids[offsets[r]:offsets[r + 1]]`, or all tokens where these are none.
+        offsets: row r was sampled from `ids[offsets[r]:offsets[r + 1]]`, all tokens if empty.
         log_probs, entropies: of the model, if bit `MODEL` is set.
         sampled: log-probs at the row's temperature among its kept logits, if bit `SAMPLED` is set.
         masses: the log of the share that these have of the row at that temperature, if bit `MASS` is set.

@@ -30,7 +30,7 @@ def multistep_return(
     if not done.size:
         return results
     work, out = reward, device_array("sums", sums)
-    if not reward.size:  # features that are none: the kernel sums something else
+    if not reward.size:  # no features: the kernel needs some array to sum
         work, out = done, device_array("sums", gpu.empty(done.shape, np.float32))
     elif reward.dtype.kind == "c":
         work, out = reward.real_parts(), out.real_parts()

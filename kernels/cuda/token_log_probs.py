@@ -40,10 +40,8 @@ def scores(
     Raises:
         IndexError: a token outside the vocabulary.
     """
-    kinds = [np.float64 if model else None, np.float64 if model else logits.dtype] + [
-        np.float64 if model else None
-    ] * 2
-    out = [None if kind is None else gpu.empty(logits.shape, kind) for kind in kinds]
+    kinds = [np.float64] * 4 if model else [None, logits.dtype, None, None]
+    out: list[Any] = [None if kind is None else gpu.empty(logits.shape, kind) for kind in kinds]
     count = math.prod(logits.shape)
     if not count:
         return out[0], out[1], out[2], out[3]
@@ -87,7 +85,12 @@ def token_scores(
     offsets: Ints, ids: Ints, wanted: int, like: Floats, log_probs: Floats, sampled: Floats, masses: Floats,
     entropies: Floats, faults: Ints, rows: int, lanes: int,
 ) -> None:  # fmt: skip
-    """Numbers of rows, those that are `wanted`; see `scores`. `like` has the type that logits are read in."""
+    """Statistics of rows, those that the bits of `wanted` name; see `scores`.
+
+    `lanes` neighbouring threads share a row. `like` has the type that logits are read in. All threads of a
+    block run every step, as `joined` and `together` wait for all of them: `known` and `again` say which rows
+    take part.
+    """
     thread = cuda.threadIdx.x
     values = cuda.local.array(VALUES, like.dtype)
     slots = cuda.shared.array(0, inverses.dtype)
@@ -109,6 +112,7 @@ def token_scores(
             if lane == 0:
                 cuda.atomic.add(faults, 0, 1)
                 faults[1] = row
+    # The softmax of the model, at temperature 1.
     logit = -math.inf
     if known:
         begin, first, last = place(layout, row), offsets[row], offsets[row + 1]
@@ -127,6 +131,7 @@ def token_scores(
             mean = np.float64(spread) / (np.float64(count) + np.float64(more)) if count > 0.0 else 0.0
             entropies[row] = total - mean
             log_probs[row] = _log_prob(logit, highest, 1.0, total)
+    # The softmax at the temperature over the whole row, where that is another one and needed.
     whole = last == first
     again = known and not (wanted & MODEL and inverse == 1.0) and (wanted & MASS != 0 or whole)
     top, ref, rest, weighted = none, none, number(0), number(0)
@@ -137,6 +142,7 @@ def token_scores(
     high, count, more, _ = joined(top, number(1), ref, rest, weighted, inverse, thread, lanes, slots)
     if again:
         highest, total = np.float64(high), _log_total(count, more)
+    # The softmax over the support: its highest logit, then the sum above it.
     peak, inside, mixed = -math.inf, 0.0, 0.0
     for j in range(first + lane, last, lanes):
         value = np.float64(widen(memory[begin + ids[j]]))
@@ -157,6 +163,7 @@ def token_scores(
             rests += math.exp((value - peak) * inverse)
     highs = together(highs, False, thread, lanes, slots)
     rests = together(rests, False, thread, lanes, slots)
+    # The first thread of each row writes.
     if row >= rows or lane != 0:
         return
     score, mass = 0.0, 0.0

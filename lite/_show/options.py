@@ -73,7 +73,7 @@ class set_printoptions(Scoped[PrintOptions]):
 
     Raises:
         TypeError: an option of another name.
-        ValueError: `sort_keys` is none of these.
+        ValueError: another `sort_keys`.
 
     Example:
         >>> import numpy as np, lite

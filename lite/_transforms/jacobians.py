@@ -162,7 +162,7 @@ def jacfwd(
             derivatives are those for the same draws.
 
     Raises:
-        ValueError: `randomness` is none of these; and see `jacrev`.
+        ValueError: another `randomness`; and see `jacrev`.
 
     Source:
         torch.func.jacfwd.

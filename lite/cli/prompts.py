@@ -61,7 +61,7 @@ def read_prompts(args: argparse.Namespace) -> list[Prompt]:
     first line is an object.
 
     Raises:
-        ValueError: a prompt is empty, or a line is none; the message names file and line.
+        ValueError: a prompt is empty, or a line has no prompt; the message names file and line.
         OSError: a file cannot be read.
     """
     prompts = [Prompt(sys.stdin.read() if text == "-" else text) for text in args.prompt]

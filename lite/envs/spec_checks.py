@@ -42,7 +42,7 @@ def check_env_specs(
 
     Raises:
         AssertionError: something differs; the message names it.
-        TypeError: `env` is none of lite's environments.
+        TypeError: `env` is not one of lite's environments.
 
     Source:
         torchrl.envs.utils.check_env_specs.

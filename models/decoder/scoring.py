@@ -47,7 +47,7 @@ def score(
         temperature: divides the logits; one number, or one per row.
         supports: for each row the kept ids of its last n tokens, or None if nothing was recorded:
             `(offsets, ids)`, integers (n + 1,) and (m,); token j of these n was drawn from
-            `ids[offsets[j]:offsets[j + 1]]`, from the whole vocabulary where these are none. So the record of
+            `ids[offsets[j]:offsets[j + 1]]`, from the whole vocabulary if empty. So the record of
             a response goes with the row of prompt and response.
         equal_lengths: let only rows of equal length share a run, so that the model sees no padding.
 

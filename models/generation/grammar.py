@@ -59,7 +59,7 @@ class Grammar:
         """The grammar that an option means: a `Grammar`, `{kind: text}`, or a JSON schema as a mapping.
 
         Raises:
-            ValueError: it is none of these.
+            ValueError: it is something else.
         """
         if isinstance(given, Grammar):
             return given

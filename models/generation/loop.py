@@ -17,7 +17,7 @@ from lite.kernels._integer import integer
 from lite.models.decoder.protocol import Decoder, checked_row, refuse_path
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.prefix_cache import PrefixCache
-from lite.models.generation.response import AHEAD, Response
+from lite.models.generation.response import RESERVED, Response
 from lite.models.generation.run import Round, Run
 from lite.models.generation.sampling import joined
 from lite.models.generation.speculation import Speculation
@@ -443,7 +443,7 @@ def _run(
     if isinstance(responses, list):
         count = sum(response.config.num_beams for response in responses)
         rows = min(count, max_rows or count)
-        longest = max((len(r.prompt) + min(r.limit, AHEAD) for r in responses), default=0)
+        longest = max((len(r.prompt) + min(r.limit, RESERVED) for r in responses), default=0)
         guesses |= any(r.config.prompt_lookup_num_tokens is not None for r in responses)
     return Run(
         decoder,

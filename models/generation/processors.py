@@ -35,7 +35,7 @@ class Processors:
 
     Raises:
         ImportError: there is a grammar, but not llguidance.
-        ValueError: the grammar is none.
+        ValueError: the grammar is malformed.
     """
 
     def __init__(self, config: GenerationConfig, prompt_length: int, vocab_size: int) -> None:

@@ -11,29 +11,29 @@ from numpy.typing import NDArray
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.processors import Processors
 
-AHEAD = 1024  # tokens of a response that memory is taken for at once; longer ones make it grow
+RESERVED = 1024  # tokens: memory for a response is allocated at once up to here, and doubled beyond
 
 
 class Response:
     """A response that is being written.
 
     Args:
-        number: by which the caller knows it.
+        number: the caller's number of it.
         prompt: int64 (L,).
         config: its options.
-        seed: of its draws.
-        room: most tokens that prompt and response may have together.
-        samples: how many responses are wanted of a search.
+        seed: seed of its draws.
+        room: the largest number of tokens of prompt and response together.
+        samples: the number of responses that a beam search returns.
 
     Attributes:
-        limit: most tokens it may get.
-        count: tokens it has.
-        draws: for each token what the sampler gave, and the row's place in that.
-        found: of a search, its results.
-        reason: why it has ended; None as long as it has not.
-        drafted: tokens that were guessed for it.
-        accepted: those of them that were right.
-        processors: what its options do to scores, with what they remember of it; the sampler sets them.
+        limit: the largest number of its tokens.
+        count: the number of its tokens so far.
+        draws: for each token the sampler's result, and the row of the response in it.
+        found: the results of a beam search.
+        reason: why it ended; None while it is being written.
+        drafted: the number of tokens that were guessed for it.
+        accepted: the number of guesses that were right.
+        processors: what its options do to scores, with their state; set by the sampler.
     """
 
     __slots__ = (
@@ -75,7 +75,7 @@ class Response:
         self.reason: str | None = None
         self.drafted = self.accepted = 0
         self.processors: Processors | None = None
-        self._ids = prompt  # until the first token: many responses may wait
+        self._ids = prompt  # nothing is reserved before the first token, as many responses may wait
         self._end = len(prompt)  # where the next token goes
 
     @property
@@ -89,16 +89,17 @@ class Response:
         return self._ids[self._end - self.count : self._end]
 
     def append(self, token: int) -> None:
+        """Add a token."""
         at = self._end
         if at == len(self._ids):
-            room = min(self.limit, AHEAD) if self.count == 0 else max(at, AHEAD)
-            self._ids = np.concatenate([self._ids, np.empty(max(1, room), np.int64)])
+            more = min(self.limit, RESERVED) if self.count == 0 else max(at, RESERVED)
+            self._ids = np.concatenate([self._ids, np.empty(max(1, more), np.int64)])
         self._ids[at] = token
         self._end = at + 1
         self.count += 1
 
-    def ahead(self, config: GenerationConfig) -> Response:
-        """A copy that goes on under other options, for guesses of what this one will get."""
+    def draft_copy(self, config: GenerationConfig) -> Response:
+        """A copy under other options, which guessed tokens are written to."""
         copy = Response(self.number, self.prompt, config, self.seed, len(self.prompt))
         copy._ids, copy._end = self.ids.copy(), self._end
         copy.count = self.count

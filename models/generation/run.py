@@ -12,7 +12,7 @@ from lite.models.decoder.device_logits import Logits, stacked
 from lite.models.decoder.protocol import Decoder
 from lite.models.generation.beams import Beams
 from lite.models.generation.prefix_cache import PrefixCache
-from lite.models.generation.response import AHEAD, Response
+from lite.models.generation.response import RESERVED, Response
 from lite.models.generation.rows import Rows
 from lite.models.generation.sampling import Drawn, Sampler
 from lite.models.generation.speculation import Speculation
@@ -115,7 +115,7 @@ class Run:
         opened = [response for response in new if response.limit > 0]
         if not opened:
             return Round((), None, ended)
-        self.longest = max(self.longest, *(len(r.prompt) + min(r.limit, AHEAD) for r in opened))
+        self.longest = max(self.longest, *(len(r.prompt) + min(r.limit, RESERVED) for r in opened))
         if self.speculation is None and any(r.config.prompt_lookup_num_tokens is not None for r in opened):
             self.speculation = Speculation(self.decoder, None, self.max_rows)
         rows.extend(sum(response.config.num_beams for response in opened))  # of a search that is alone

@@ -20,7 +20,7 @@ from lite.models.decoder.device_logits import Logits, merged
 from lite.models.decoder.protocol import Decoder, RewindableDecoder
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.prefix_cache import common_length
-from lite.models.generation.response import AHEAD, Response
+from lite.models.generation.response import RESERVED, Response
 from lite.models.generation.rows import Rows
 from lite.models.generation.sampling import Sampler
 
@@ -207,7 +207,7 @@ class _Assistant:
         """At most `counts` tokens for each response that gets any, by place."""
         places = [i for i, count in enumerate(counts) if count]
         logits: Logits = self._read([live[i] for i in places])
-        ahead = {i: live[i].ahead(_plain(live[i].config)) for i in places}
+        ahead = {i: live[i].draft_copy(_plain(live[i].config)) for i in places}
         going = places
         while True:
             drawn = Sampler().draw(logits, [ahead[i] for i in going])
@@ -253,7 +253,7 @@ class _Assistant:
         if new:
             texts = [responses[i].ids.copy() for i in new]
             self._rows.reserve(
-                max(len(text) + min(responses[i].limit, AHEAD) for i, text in zip(new, texts, strict=True))
+                max(len(text) + min(responses[i].limit, RESERVED) for i, text in zip(new, texts, strict=True))
             )
             rows, logits = self._rows.fill(texts, self._held)
             parts.append((new, logits))

@@ -121,7 +121,7 @@ class Tokenizer:
         """Nothing: it never truncates."""
 
     def add_tokens(self, tokens: Sequence[AddedToken]) -> None:
-        """Make texts tokens; those that are none get the next ids."""
+        """Make texts tokens; new ones get the next ids."""
         for token in tokens:
             if token.single_word or token.lstrip or token.rstrip:
                 raise _foreign(f"the added token {token.content!r}")
@@ -161,7 +161,7 @@ class Tokenizer:
         return [self.encode(text) for text in texts]
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
-        """The text of tokens, with a mark for bytes that are none."""
+        """The text of tokens, with a replacement character for bytes that are not UTF-8."""
         tokens = [token for index in ids if (token := self._tokens.get(index)) is not None]
         if skip_special_tokens:
             tokens = [t for t in tokens if not (t in self._added and self._added[t].special)]

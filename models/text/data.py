@@ -224,7 +224,7 @@ class Sampling(TensorClass):
             biases, penalties or functions of the user change scores of what is kept, ``sampled_log_probs``
             are the log-probs at the temperature less this. What is ruled out counts with its score before.
         kept_offsets, kept_ids: the ids that could be drawn. For token t those of
-            ``kept_ids[kept_offsets[t]:kept_offsets[t + 1]]``, all if these are none; int64 (*batch, L + 1)
+            ``kept_ids[kept_offsets[t]:kept_offsets[t + 1]]``, all tokens if empty; int64 (*batch, L + 1)
             and int32 (*batch, K).
         entropy: of the model's distribution, in nats, float32 (*batch, L).
         top_ids, top_log_probs: the model's n most probable tokens in each place, the first of equal ones

@@ -102,7 +102,7 @@ def _call(block: str) -> dict[str, Any] | None:
 
 
 def _chatml_turns(text: str) -> list[tuple[str, str, bool]]:
-    """(role, content, is complete) of every ``<|im_start|>`` turn; a turn without a line break is none."""
+    """(role, content, is complete) of every ``<|im_start|>`` turn that has a line break."""
     turns = []
     for piece in text.split("<|im_start|>")[1:]:
         end = _CHATML_END.search(piece)

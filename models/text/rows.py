@@ -69,7 +69,7 @@ class TokenRows(NamedTuple):
 
 
 def token_row(ids: ArrayLike, what: str = "ids") -> NDArray[np.int64]:
-    """One row of token ids as int64 (L,); TypeError or ValueError naming ``what`` if it is none."""
+    """One row of token ids as int64 (L,); TypeError or ValueError naming ``what`` for anything else."""
     array = np.asarray(ids)
     if array.ndim != 1:
         raise ValueError(f"{what} must be a row of token ids of shape (L,), got shape {array.shape}")

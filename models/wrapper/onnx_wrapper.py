@@ -370,7 +370,7 @@ class OnnxWrapper(DistributionMethods):
         Raises:
             ValueError: the entry is missing or not what the mode reads, a prompt is empty or longer than
                 the model's context, or options are out of range. Nothing has changed then.
-            TypeError: `tensordict` is none, or in history mode the entry is no `History`.
+            TypeError: `tensordict` is not a TensorDict, or in history mode the entry is not a `History`.
         """
         self._read.check(tensordict)
         shape = tuple(tensordict.batch_size)

@@ -92,7 +92,7 @@ class TrainablePolicy(DistributionMethods):
 
         Raises:
             ValueError: as `OnnxWrapper.forward`, or the tokens of assistants are unknown.
-            TypeError: `tensordict` is none, or an option is unknown.
+            TypeError: `tensordict` is not a TensorDict, or an option is unknown.
         """
         _, judge = self._wrappers
         if logits_only or (unknown := sorted(set(kwargs) - _OPTIONS)):

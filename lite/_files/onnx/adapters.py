@@ -99,7 +99,7 @@ class _Reader:
         shape = struct.unpack_from(f"<{count}q", self.data, first)
         kind = self.integer(fields[2]) if fields[2] else 0
         if kind not in ELEMENT_TYPES.values():
-            raise ValueError(f"{name!r} has the element type {kind}, which is none of numbers")
+            raise ValueError(f"{name!r} must have a numeric element type, got {kind}")
         dtype = dtype_of(kind)
         first, count = self.vector(fields[3], 1)
         if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != count:

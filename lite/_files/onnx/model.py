@@ -1,4 +1,8 @@
-"""A whole model as values of Python: nodes with their attributes, weights, subgraphs and functions."""
+"""A whole model as values of Python: nodes with their attributes, weights, subgraphs and functions.
+
+The numbers of fields and of wire types are those of onnx.proto: `number` says which field of a message it is,
+`wire` how it is encoded (0 an integer, 2 bytes, a text or a message).
+"""
 
 from __future__ import annotations
 
@@ -47,7 +51,7 @@ class Weight:
     Attributes:
         model: the model's bytes.
         span: where the tensor is.
-        folder: of the model's file.
+        folder: the folder of the model's file, where external data is.
     """
 
     model: Buffer = field(repr=False)
@@ -65,8 +69,8 @@ class Operation:
 
     Attributes:
         op: its operator.
-        domain: of the operator; empty for ONNX's own.
-        name: of the node, for messages.
+        domain: the operator's domain; empty for ONNX's own.
+        name: the node's name, for messages.
         inputs, outputs: names of values; empty for one that is left out.
         attributes: numbers, texts, arrays, `OperationGraph`s, lists of them, and `Reference`s.
         span: where the node is in the file.
@@ -137,7 +141,7 @@ def read_model(model: Buffer, folder: Path | None = None) -> Model:
 
     Args:
         model: a serialised model.
-        folder: of its file; external data is looked for there and nowhere else.
+        folder: the folder of its file; external data is looked for there and nowhere else.
 
     Raises:
         ValueError: it is no ONNX model, or has too many nodes, or graphs nested too deeply.
@@ -150,13 +154,13 @@ def read_model(model: Buffer, folder: Path | None = None) -> Model:
     for number, wire, a, b in fields(model, 0, len(model)):
         if wire != 2:
             continue
-        if number == 2:
+        if number == 2:  # producer_name
             producer = _text(model, a, b)
-        elif number == 7:
+        elif number == 7:  # graph
             graphs.append(reader.graph((a, b), 0))
-        elif number == 8:
+        elif number == 8:  # opset_import
             reader.opset((a, b), opsets)
-        elif number == 25:
+        elif number == 25:  # functions
             key, function = reader.function((a, b))
             functions[key] = function
     if not graphs:
@@ -213,11 +217,11 @@ class _Reader:
         for number, wire, a, b in fields(model, *span):
             if number == 1:
                 name = _text(model, a, b)
-            elif number == 20:
+            elif number == 20:  # type
                 kind, _ = read_varint(model, a, b)
-            elif number == 21:
+            elif number == 21:  # ref_attr_name
                 reference = _text(model, a, b)
-            elif number in (2, 7):
+            elif number in (2, 7):  # f, floats; then i, ints; s, strings; t, tensors; g, graphs
                 found.setdefault(number, []).extend(_floats(model, a, b))
             elif number in (3, 8):
                 found.setdefault(number, []).extend(_signed(model, wire, a, b))
@@ -236,7 +240,7 @@ class _Reader:
         return name, values[-1] if values else _ZEROS.get(number)
 
     def value(self, name: str, span: Span) -> Value:
-        """See `Value`; a type that is no tensor has the number 0."""
+        """See `Value`; a type other than a tensor has the number 0."""
         model = self.model
         for kind in self.inside([span], 2):
             for tensor in self.inside([kind], 1):
@@ -276,7 +280,7 @@ class _Reader:
 
     def function(self, span: Span) -> tuple[tuple[str, str], LocalFunction]:
         name, domain = "", ""
-        sides: dict[int, list[str]] = {4: [], 5: []}
+        sides: dict[int, list[str]] = {4: [], 5: []}  # inputs, outputs
         attributes: dict[str, Any] = {}
         nodes: list[Operation] = []
         opsets: dict[str, int] = {}
@@ -287,15 +291,15 @@ class _Reader:
                 name = _text(self.model, a, b)
             elif number in sides:
                 sides[number].append(_text(self.model, a, b))
-            elif number == 6:
+            elif number == 6:  # names of arguments without a default
                 attributes.setdefault(_text(self.model, a, b))
-            elif number == 7:
+            elif number == 7:  # nodes
                 nodes.append(self.node((a, b), 1))
-            elif number == 9:
+            elif number == 9:  # opset_import
                 self.opset((a, b), opsets)
             elif number == 10:
                 domain = _text(self.model, a, b)
-            elif number == 11:
+            elif number == 11:  # arguments with a default
                 key, value = self.attribute((a, b), 1)
                 attributes[key] = value
         function = LocalFunction(tuple(sides[4]), tuple(sides[5]), attributes, tuple(nodes), opsets)

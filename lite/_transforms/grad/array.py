@@ -16,7 +16,7 @@ rules = Rules()
 
 
 class _Hooked:
-    """The way back of a node, after its hooks."""
+    """The vjp of a node, with hooks that run before it."""
 
     __slots__ = ("hooks", "parents", "vjp")
 
@@ -45,13 +45,11 @@ def _operators(ufunc: np.ufunc) -> tuple[Callable[[Any, Any], Any], Callable[[An
 class TracedArray(InterpretedArray):
     """An array that knows how it was computed.
 
-    What NumPy would write in place makes a new value, which this object holds from then on; whoever computed
-    with the old one has that.
+    A write in place replaces `value` by a new array; results computed before keep the old one.
 
     Args:
-        value: what it holds: an ndarray or a NumPy scalar; an array of `vmap` where that is the outer
-            transformation.
-        node: what its derivative goes back to; None where it depends on nothing yet.
+        value: an ndarray or a NumPy scalar; an array of `vmap` if that is the outer transformation.
+        node: the step of the computation that made it; None for a constant.
         level: the number of the transformation that it belongs to; inner ones have higher numbers.
     """
 
@@ -104,20 +102,20 @@ class TracedArray(InterpretedArray):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether it depends on what is differentiated by."""
+        """Whether it depends on an array that a gradient is taken by."""
         return self.node is not None
 
     def detach(self) -> Any:
-        """The value without its derivative: an array that shares memory, and is not to be written."""
+        """The value without its derivative: a read-only array over the same memory."""
         value = self.value
         if isinstance(value, HostArray):
             return value.detach()  # an outer gradient goes through it no more than this one
         value = np.asarray(value).view()  # a single number as an array, since entries are arrays
-        value.flags.writeable = False  # rules of the way back may need it as it is
+        value.flags.writeable = False  # vjps may read it later
         return value
 
     def numpy(self) -> NoReturn:
-        """Raises RuntimeError, as the derivative would be lost: `detach` says that this is meant."""
+        """Raises RuntimeError, as the derivative would be lost; `detach` drops it on purpose."""
         raise RuntimeError(
             "numpy() of an array that a gradient is computed for would lose it; use detach() instead."
         )
@@ -133,13 +131,13 @@ class TracedArray(InterpretedArray):
 
         Args:
             gradient: what the derivative is multiplied by, of this array's shape; 1 for a single number.
-            retain_graph: whether `backward` can be called again; else what it needs is released.
+            retain_graph: whether the graph is kept, so that `backward` can be called again.
             create_graph: must be False: `lite.grad` has gradients of gradients.
             inputs: a parameter or a list of parameters that get gradients; all if not given.
 
         Raises:
-            RuntimeError: there is no `gradient` although this is no single number, what is needed was
-                released, or nothing is to be differentiated by.
+            RuntimeError: `gradient` is missing and this array has several elements, the graph was released,
+                or no parameter requires a gradient.
             NotImplementedError: `create_graph`.
         """
         if create_graph:
@@ -150,14 +148,14 @@ class TracedArray(InterpretedArray):
         rules.backward(self, gradient, bool(retain_graph), inputs)
 
     def register_hook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
-        """Run `hook(g)` with the derivative by this array, when the way back comes to it.
+        """Run `hook(g)` with the derivative by this array, when the backward pass computes it.
 
         Args:
             hook: must not write to what it gets; a result other than None goes on in its place.
 
         Raises:
-            RuntimeError: nothing lies behind this array: it is one that is differentiated by, or depends on
-                none, or its way back was released.
+            RuntimeError: this array was not computed from one that a gradient is taken by, or its graph was
+                released.
 
         Source:
             torch.Tensor.register_hook.
@@ -214,7 +212,7 @@ class TracedArray(InterpretedArray):
         return complex(self._number("complex"))
 
     def _number(self, kind: str) -> Array:
-        if self.node is None or self.node.parents is None:  # a derivative is no longer to be had
+        if self.node is None or self.node.parents is None:  # a constant, or a released graph
             return self.value
         raise TypeError(
             f"{kind}() of an array that a gradient is computed for would lose it, as would an assignment to "

@@ -31,7 +31,7 @@ class Argument:
     Attributes:
         number: of its form, among all that the function met.
         inside: whether there is an array of another transformation in it.
-        home: which buffers of a session its leaves are; None if they are none.
+        home: which buffers of a session its leaves are; None for arrays of the caller.
     """
 
     __slots__ = (

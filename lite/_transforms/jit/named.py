@@ -398,7 +398,7 @@ def named_axes(given: Mapping[str, Any], names: list[str]) -> dict[str, dict[int
     """The names of axes by argument.
 
     Raises:
-        ValueError: there is no such argument, or an axis or a name is none.
+        ValueError: there is no such argument, an axis is negative, or a name is empty.
     """
     unknown = sorted(set(given) - set(names)) if names else []
     if unknown:

@@ -231,7 +231,7 @@ def _memory(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
 
 
 def caller_line() -> str:
-    """The line of the caller's code that runs: the innermost that is none of this package."""
+    """The line of the caller's code that runs: the innermost outside of this package."""
     frame = sys._getframe(1)
     while frame is not None and _is_own(frame.f_code.co_filename):
         frame = frame.f_back  # type: ignore[assignment]

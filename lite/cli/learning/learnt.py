@@ -69,7 +69,7 @@ class Adapters(AllWeights):
         """As `AllWeights.policy`.
 
         Raises:
-            FileNotFoundError, ValueError: `--adapter` is none, or one of other layers or of another rank.
+            FileNotFoundError, ValueError: `--adapter` is no file of adapters, or its layers or rank differ.
         """
         args = self._args
         adapters = {"alpha": args.alpha, "targets": args.targets, "rng": args.seed}

@@ -436,7 +436,7 @@ def _copied(
 
 
 def _is_maker(env: Any) -> bool:
-    """Whether it makes an environment, and is none."""
+    """Whether it is a function that makes an environment, instead of an environment."""
     return isinstance(env, type) or not hasattr(env, "step")
 
 

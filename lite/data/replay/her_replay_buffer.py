@@ -56,7 +56,7 @@ class HERReplayBuffer(TensorDictReplayBuffer):
         sampler, **kwargs: those of `TensorDictReplayBuffer`; `generator` draws goals, too.
 
     Raises:
-        ValueError: a share that is none, or another strategy.
+        ValueError: a share outside [0, 1], or another strategy.
 
     Source:
         Andrychowicz et al. (2017), Hindsight experience replay (arXiv:1707.01495);

@@ -257,7 +257,7 @@ class PrioritizedSampler(Sampler):
         Raises:
             KeyError: something is missing.
             RuntimeError: it is one of another capacity.
-            ValueError: it holds priorities that are none.
+            ValueError: its priorities are negative, NaN or infinite.
         """
         leaves = np.asarray(state_dict["_leaves"])
         if leaves.shape != (self._max_capacity,):

@@ -28,7 +28,7 @@ class RayReplayBufferClient:
         return _own(import_ray().get(self._actor.call.remote(name, args, kwargs)))
 
     def extend(self, data: Any) -> Any:
-        """Write elements; gives their indices. What it has returned from is in the buffer."""
+        """Write elements; gives their indices. They are in the buffer when the call returns."""
         return self._call("extend", data)
 
     def add(self, data: Any) -> Any:

@@ -649,7 +649,7 @@ class ReplayBuffer:
             verify: compare the arrays of the storage with the checksums that `dumps` wrote on request.
 
         Raises:
-            FileNotFoundError, ValueError: the folder is none of these, or damaged.
+            FileNotFoundError, ValueError: the folder was not written by `dumps`, or is damaged.
         """
         root = Path(path).absolute()
         finish(str(root))

@@ -378,7 +378,7 @@ class LazyStackStorage(ListStorage):
         """Read what `dumps` wrote.
 
         Raises:
-            FileNotFoundError, ValueError: the folder is none of these, or damaged.
+            FileNotFoundError, ValueError: the folder was not written by `dumps`, or is damaged.
             RuntimeError: there are more rows than `max_size`.
         """
         device = read_json(Path(path) / METADATA).get("device")

@@ -435,7 +435,7 @@ class TensorStorage(Storage):
         """Read what `dumps` wrote, here or in torchrl.
 
         Raises:
-            FileNotFoundError, ValueError: the folder is none of these, or damaged.
+            FileNotFoundError, ValueError: the folder was not written by `dumps`, or is damaged.
             RuntimeError: the storage has another shape, or `max_size`.
         """
         folder = Path(path).absolute()

@@ -193,7 +193,7 @@ class ActionMask(Transform):
         mask_key: the entry, booleans (..., n).
 
     Raises:
-        ValueError: a key is none; another spec.
+        ValueError: a key is invalid; another spec.
         RuntimeError: it is in no environment.
 
     Source:

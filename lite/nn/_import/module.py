@@ -381,7 +381,7 @@ def _chosen(graph: OperationGraph, names: Sequence[str] | None) -> OperationGrap
 def _float_weights(graph: OperationGraph) -> tuple[str, ...]:
     """Initializers that are arrays of floats, but for numbers alone and what operators take as settings.
 
-    Arrays without numbers, as those of optional adapters, are none.
+    Empty arrays, such as those of optional adapters, are left out.
     """
     found = []
     settings = _used(graph, _SETTINGS)

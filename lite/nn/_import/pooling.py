@@ -39,7 +39,7 @@ class _Windows:
                 count -= 1
             out.append(count)
         if any(count < 1 for count in out):
-            raise ValueError(f"windows of {extents} in an input of {self.inner}, with its padding, are none")
+            raise ValueError(f"no window of {extents} fits into an input of {self.inner} with its padding")
         self.out: Sizes = tuple(out)
         reach = [(n - 1) * s + e for n, s, e in zip(self.out, self.strides, extents, strict=True)]
         self.ends = tuple(max(0, r - n - b) for r, n, b in zip(reach, self.inner, self.before, strict=True))

@@ -316,7 +316,7 @@ class Compiler:
             self.options.missing.append(f"{label}: {error} is not supported")
             return _nothing
         except (TypeError, AttributeError, KeyError, IndexError) as error:
-            raise ValueError(f"{label}: its attributes are none of {node.op}: {error}") from error
+            raise ValueError(f"{label}: invalid attributes of {node.op}: {error}") from error
 
     def _folded(self, step: Step, op: str, has_bodies: bool) -> bool:
         """Compute a node of constants once."""

@@ -15,7 +15,7 @@ def _response(tokens: int, room: int = 100) -> Response:
 
 
 def test_tokens_follow_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lite.models.generation.response.AHEAD", 2)
+    monkeypatch.setattr("lite.models.generation.response.RESERVED", 2)
     response = _response(9)
     for token in range(9):
         response.append(token)

@@ -132,7 +132,7 @@ class Multinomial(Distribution):
         validate_args: False leaves `total_count` unchecked.
 
     Raises:
-        ValueError: both or none of `probs` and `logits` are given, or they are none of classes; or
+        ValueError: both or none of `probs` and `logits` are given, or they have no dimension of classes; or
             `total_count` is negative.
         NotImplementedError: `total_count` is not an int; the whole batch has one number of draws.
 

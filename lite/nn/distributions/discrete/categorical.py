@@ -214,7 +214,7 @@ def _points(uniform: NDArray[Any], total: Array) -> Array:
     """Shares of a total that is a number.
 
     Raises:
-        RuntimeError: it is none.
+        RuntimeError: the total is NaN or infinite.
     """
     if not np.isfinite(everything(total)).all():
         raise RuntimeError(

@@ -66,7 +66,7 @@ class Geometric(ProbsOrLogits):
         return in_double(lambda p, t: np.floor(-t / np.log1p(-p)), self.probs, waited, dtype=dtype)
 
     def log_prob(self, value: Numbers) -> Array:
-        """Logarithm of the probability of counts; -inf for what is none."""
+        """Logarithm of the probability of counts; -inf for other numbers."""
 
         def probability(k: Array, p: Array) -> Array:
             return np.where(fails(k), -np.inf, xlog1py(k, -p) + np.log(p))
@@ -145,7 +145,7 @@ class NegativeBinomial(ProbsOrLogits):
         return np.where(total > 0, counts, 0).astype(self.total_count.dtype)
 
     def log_prob(self, value: Numbers) -> Array:
-        """Logarithm of the probability of counts; -inf for what is none."""
+        """Logarithm of the probability of counts; -inf for other numbers."""
 
         def probability(k: Array, total: Array, logits: Array) -> Array:
             ways = np.where(total + k == 0, 0.0, -np.log(total + k) - log_beta(total, k + 1))
