@@ -1,4 +1,4 @@
-"""What a function takes from elsewhere: names in closures and globals, and what they stand for."""
+"""What a function takes from closures and globals: the names in its code, and their values."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from lite._tree.protocol import Container
 class Named:
     """The modules, optimisers and updaters that a function takes from closures and globals.
 
-    What these names stand for is looked at in each call: numbers, arrays, generators, functions, items of
-    lists, dicts, sets and TensorDicts, attributes of objects, of their classes and of the caller's modules,
-    in the function itself and in the functions that it calls.
+    A graph is valid as long as the names in the function's code, and in the code that it calls, have the same
+    values, which `is_current` compares in each call: numbers, arrays, generators, functions, items of lists,
+    dicts, sets and TensorDicts, attributes of objects, of their classes and of the caller's modules.
 
     Args:
         fn: the function.
 
     Attributes:
-        objects: these.
-        names: of these, by their identity, as the function has them.
-        words: all names that its code has, in their order.
-        modes: whether each module among the objects, and each module in it, is in training.
-        changed: the name that stands for something else, where `is_current` gives False.
+        objects: the modules, optimisers and updaters.
+        names: their names in the code, by identity.
+        words: all names in the code, in their order.
+        modes: whether each module of `objects`, with those in it, is in training mode.
+        changed: the name whose value is another one, after `is_current` gave False.
     """
 
     def __init__(self, fn: Any) -> None:
@@ -59,7 +59,7 @@ class Named:
         self._contents: list[tuple[np.ndarray[Any, Any], bytes, str]] = []
 
     def is_current(self) -> bool:
-        """Whether the names still stand for the same, and the modules have the parts that they had."""
+        """Whether the names have the values, and the modules the parts, that they had."""
         for read, value, name in self._sources:
             now = read()
             if now is not value and not _is_equal(now, value):
@@ -77,10 +77,10 @@ class Named:
         return True
 
     def compare_contents(self, captured: Iterable[Any]) -> None:
-        """Note the numbers in arrays that a graph does not read: what is computed of them is part of it.
+        """From now on compare the numbers in small arrays that are constants of the graph.
 
         Args:
-            captured: the arrays that it reads.
+            captured: arrays that the graph reads in each run, so that their numbers may change.
         """
         bases = [x if x.base is None else x.base for x in captured]
         read, known = {id(x) for x in bases}, {id(x) for x, *_ in self._contents}
@@ -97,7 +97,9 @@ class Named:
         self._note_modules()
 
     def held(self) -> list[tuple[Any, Any]]:
-        """What is in the lists, dicts, TensorDicts and objects that the function may write to, and copies."""
+        """The entries of all lists, dicts, TensorDicts and objects that the function may write to, and a copy
+        of each.
+        """
         found: list[tuple[Any, Any]] = []
         for x in self._seen.values():
             node = Container._as_node(x)
@@ -112,7 +114,7 @@ class Named:
 
     @staticmethod
     def put_back(held: list[tuple[Any, Any]]) -> None:
-        """Undo what a trace that failed has left: arrays without numbers."""
+        """Undo what a failed trace wrote: arrays without numbers."""
         for entries, before in held:
             now = entries.values() if isinstance(entries, dict) else entries
             if any(isinstance(x, HostArray) for x in now):
@@ -120,7 +122,7 @@ class Named:
                 entries.update(before) if isinstance(entries, dict) else entries.extend(before)
 
     def settle(self) -> None:
-        """Forget, after the first trace, the numbers that the function itself changes."""
+        """Stop comparing the numbers that the function itself changed in its first trace."""
         if not self._settled:
             self._settled = True
             self._sources = [
@@ -159,51 +161,32 @@ class Named:
         self._look(value, depth, name)
 
     def _look(self, value: Any, depth: int, name: str) -> None:
-        kinds = is_optimizer, is_updater, is_schedule
+        """Follow a value: its entries, its code, and the attributes that the caller's code names."""
         kind = type(value)
         if kind in _PLAIN or kind is np.ndarray or value is _ABSENT or not depth:
             return
-        is_object = not isinstance(value, type) and (
-            isinstance(_mode(value), bool) or any(is_one(value) for is_one in kinds)
-        )
-        if is_object:
+        holds_state = _holds_state(value)
+        if holds_state:
             while id(value) not in self.names and name in self.names.values():
                 name += "_"  # of another object, as in another function
             self.names.setdefault(id(value), name)
-        if inspect.ismethod(value):  # made at each access
+        if inspect.ismethod(value):  # made at each access, so that it has no identity
             self._look(value.__self__, depth - 1, "self")
             self._look(value.__func__, depth - 1, name)
             return
         if id(value) in self._seen:
             return
         self._seen[id(value)] = value
-        if is_object:
-            self._found[id(value)] = value
-            for one in value.modules() if is_module(value) else (value,):
-                self._attributes_of(one, depth - 1, name)
-                for key, x in vars(one).items():
-                    hooks = x.values() if key.endswith("_hooks") and isinstance(x, dict) else ()
-                    for called in (x, *[hook[0] if isinstance(hook, tuple) else hook for hook in hooks]):
-                        if inspect.isfunction(called) or isinstance(called, functools.partial):
-                            self._look(called, depth - 1, f"{name}.{key}")
+        if holds_state:
+            self._state(value, depth, name)
         elif hasattr(kind, "_runner"):  # a function under `lite.jit`
             self._look(value.fn, depth, name)
         elif isinstance(value, functools.partial | Bound):
             self._look(value.func, depth - 1, name)
             for key, item in (value.given if isinstance(value, Bound) else _bound(value)).items():
                 self._look(item, depth - 1, key)
-        elif isinstance(value, list | tuple):
-            if not isinstance(value, tuple):
-                self._sources.append((value.__len__, len(value), name))
-            for place in range(min(len(value), _ENTRIES)):
-                self._follow(functools.partial(_item, value, place), depth - 1, f"{name}.{place}")
-        elif isinstance(value, dict) or Container._as_node(value) is not None:
-            entries = value if isinstance(value, dict) else getattr(Container._as_node(value), "_data", {})
-            self._sources.append((entries.__len__, len(entries), name))
-            for key in list(entries)[:_ENTRIES]:
-                self._follow(functools.partial(entries.get, key, _ABSENT), depth - 1, f"{name}.{key}")
-        elif isinstance(value, set):
-            self._sources.append((functools.partial(frozenset, value), frozenset(value), name))
+        elif isinstance(value, list | tuple | dict | set) or Container._as_node(value) is not None:
+            self._collection(value, depth, name)
         elif inspect.isfunction(value):
             self._function(value, depth, name)
         elif isinstance(value, property):
@@ -217,6 +200,34 @@ class Named:
             self._class(value, depth, name)
         else:
             self._attributes_of(value, depth, name)
+
+    def _state(self, value: Any, depth: int, name: str) -> None:
+        """A module, optimiser, schedule or updater, with its hooks and the functions among its attributes."""
+        self._found[id(value)] = value
+        for one in value.modules() if is_module(value) else (value,):
+            self._attributes_of(one, depth - 1, name)
+            for key, x in vars(one).items():
+                hooks = x.values() if key.endswith("_hooks") and isinstance(x, dict) else ()
+                for called in (x, *[hook[0] if isinstance(hook, tuple) else hook for hook in hooks]):
+                    if inspect.isfunction(called) or isinstance(called, functools.partial):
+                        self._look(called, depth - 1, f"{name}.{key}")
+
+    def _collection(self, value: Any, depth: int, name: str) -> None:
+        """A list, tuple, set, dict or TensorDict: its length and its first entries."""
+        if isinstance(value, set):
+            self._sources.append((functools.partial(frozenset, value), frozenset(value), name))
+            return
+        entries = value
+        if not isinstance(value, list | tuple | dict):
+            entries = getattr(Container._as_node(value), "_data", {})
+        if not isinstance(value, tuple):
+            self._sources.append((entries.__len__, len(entries), name))
+        if isinstance(value, list | tuple):
+            for place in range(min(len(value), _ENTRIES)):
+                self._follow(functools.partial(_item, value, place), depth - 1, f"{name}.{place}")
+        else:
+            for key in list(entries)[:_ENTRIES]:
+                self._follow(functools.partial(entries.get, key, _ABSENT), depth - 1, f"{name}.{key}")
 
     def _function(self, value: Any, depth: int, name: str) -> None:
         own = not _is_library(str(value.__globals__.get("__name__")))
@@ -244,7 +255,7 @@ class Named:
         self._class(type(value), depth, name, own, value)
 
     def _class(self, kind: type, depth: int, name: str, own: Any = (), value: Any = None) -> None:
-        """What the caller's classes have by the names in the caller's code."""
+        """The attributes of the caller's classes that the caller's code names."""
         for base in kind.__mro__:
             if _is_library(base.__module__):
                 continue
@@ -264,7 +275,7 @@ class Named:
                         self._follow(functools.partial(own.get, key, _ABSENT), depth - 1, word)
 
     def _entries(self, entries: Any, depth: int, name: str, words: Any = None) -> None:
-        """The values of names in the dict of a module, of an object or of globals."""
+        """The values of names in a dict: attributes of a module or an object, or globals."""
         for key in sorted(entries.keys() & (self._attributes if words is None else words)):
             read = functools.partial(entries.get, key, _ABSENT)
             self._follow(read, depth, f"{name}.{key}" if name else key)
@@ -273,12 +284,12 @@ class Named:
 _PLAIN = frozenset(
     (bool, int, float, complex, str, bytes, type(None), slice, range, frozenset, type(Ellipsis))
 )  # compared by their values
-_ABSENT = object()  # what a name stands for that is not there
-_DEPTH = 12
+_ABSENT = object()  # the value of a name that has none
+_DEPTH = 12  # how many calls, entries and attributes are followed from the function on
 _ALL = frozenset(("vars", "__dict__", "asdict", "astuple"))  # where code names these, it reads all attributes
 _COMPARED = 1 << 16  # bytes of an array that are compared at each call
-_ENTRIES = 256  # of a list or a dict that are looked at
-# Methods that no expression calls.
+_ENTRIES = 256  # of a list or a dict that are compared
+# Methods that expressions do not call: changes to these are not looked for.
 _UNCALLED = frozenset(
     f"__{name}__"
     for name in (
@@ -290,7 +301,7 @@ _UNCALLED = frozenset(
 
 @functools.lru_cache(maxsize=1024)
 def _is_library(name: str) -> bool:
-    """Whether a module is none of the caller's."""
+    """Whether a module is lite's, NumPy's, of the standard library or installed: not the caller's own."""
     top = name.partition(".")[0]
     if top in ("lite", "numpy", "builtins") or (top in sys.stdlib_module_names and top != "__main__"):
         return True
@@ -313,12 +324,19 @@ def _names_of(codes: tuple[types.CodeType, ...]) -> tuple[frozenset[str], frozen
     return frozenset(taken), frozenset(attributes)
 
 
+def _holds_state(value: Any) -> bool:
+    """Whether it is a module, or another object with a training mode, an optimiser, schedule or updater."""
+    if isinstance(value, type):
+        return False
+    return isinstance(_mode(value), bool) or is_optimizer(value) or is_updater(value) or is_schedule(value)
+
+
 def _mode(value: Any) -> Any:
     return getattr(value, "training", None)
 
 
 def _is_equal(one: Any, other: Any) -> bool:
-    """Whether two objects, which are not the same, are equal for a graph."""
+    """Whether two objects that are not identical are equal constants of a graph."""
     kind = type(one)
     if kind is not type(other):
         return False
