@@ -29,10 +29,10 @@ class Logits:
 
     Attributes:
         array: in native byte order.
-        shape: of the rows.
+        shape: shape of the rows.
         counted: booleans of that shape, False for masked positions; None: all count.
         keep: booleans of the shape of `array`, False for masked tokens; None: all may be drawn.
-        dtype: of results: float64 for float64 logits, else float32.
+        dtype: dtype of results: float64 for float64 logits, else float32.
         inverse: 1 / temperature: one number, or float64 on the host, one for each row.
 
     Args:
@@ -139,8 +139,8 @@ def checked_support(
     Args:
         support: the pair (offsets, ids).
         rows: how many rows there must be.
-        size: of the vocabulary.
-        name: of the argument, for messages.
+        size: size of the vocabulary.
+        name: name of the argument, for messages.
 
     Raises:
         TypeError: it is no pair of integer arrays.

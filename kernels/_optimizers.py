@@ -16,10 +16,10 @@ def advance(name: str, leaves: Sequence[Sequence[NDArray[Any]]], numbers: NDArra
     """One step of "adam", "sgd", "rmsprop" or "lerp" for each leaf, in place.
 
     Args:
-        name: of the kernel.
+        name: name of the kernel.
         leaves: the flat, writable arrays of each, all of the dtype of `numbers`: what is changed, the
             gradient, which is only read, and the state. Arrays that a setting does without are empty.
-        numbers: of the step, as the kernel reads them.
+        numbers: numbers of the step, as the kernel reads them.
     """
     kernel = getattr(_compiled(), name)
     if sum([leaf[0].size for leaf in leaves]) <= _SERIAL:

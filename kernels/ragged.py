@@ -86,7 +86,7 @@ def pad_sequences(
         starts: `Packed.cu_seqlens` of `sequences`, integers `(batch + 1,)`.
         padding_value: what the rest of each row is filled with.
         side: where the padding goes: "right", or "left" as generation wants it.
-        length: of the rows; None: of the longest sequence.
+        length: length of the rows; None: of the longest sequence.
 
     Returns:
         `Padded(values, mask)`: `(batch, length, *features)` in the type of the sequences (their common one

@@ -24,7 +24,7 @@ def implementation(name: str, module: Any, package: str = "lite.nn") -> Callable
     """The function that implements a method, loaded on first use.
 
     Args:
-        name: of the method.
+        name: name of the method.
         module: what it is a method of, or its argument.
         package: that registers the function.
 

@@ -617,8 +617,8 @@ class LazyStackedTensorDict(Lazy, TensorDictBase):
     Args:
         tensordicts: the parts, of equal number of batch dimensions and equal device.
         stack_dim: where the stack dimension is in the batch size.
-        batch_size: of the stack, checked; without parts, what a part would have.
-        device: of a stack without parts; parts have their own.
+        batch_size: batch size of the stack, checked; without parts, what a part would have.
+        device: device of a stack without parts; parts have their own.
         stack_dim_name: name of the stack dimension.
         strict_shape: also require equal batch sizes.
 

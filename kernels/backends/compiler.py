@@ -20,7 +20,7 @@ def import_numba(purpose: str, extra: str | None = None) -> Any:
 
     Args:
         purpose: what needs it, as the message begins.
-        extra: of lite, which brings what that takes; None for Numba alone.
+        extra: the extra of lite that brings what is needed; None for Numba alone.
 
     Raises:
         CompilerMissing: it is not installed, or does not load.

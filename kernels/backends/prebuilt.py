@@ -53,9 +53,9 @@ class Library(NamedTuple):
     """One that this processor can run, of these sources.
 
     Attributes:
-        path: of the file.
+        path: path of the file.
         level: what it was compiled for, such as "x86-64-v3".
-        digest: of the sources.
+        digest: digest of the sources.
         methods: addresses of what describes its kernels to CPython, by name.
     """
 

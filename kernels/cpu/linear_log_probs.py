@@ -25,11 +25,11 @@ def merge(
         block: logits of the ids from `first` on; row r is `block[r * size : (r + 1) * size]`. With `factors`
             it becomes exp((x - highest) * inverse).
         inverses: 1 / temperature of each row.
-        tokens: of each row.
+        tokens: the token of each row.
         highest, counts, rests: of each row so far, and with this block afterwards: the highest logit, how
             many of them are counted apart, and the sum of exp((x - highest) * inverse) over the others, which
             is NaN if there is NaN.
-        logits: of the tokens; those in this block are written.
+        logits: logits of the tokens; those in this block are written.
         factors: gets the factors of the sums over earlier blocks; empty if they are not needed.
         keep: an empty array.
     """
@@ -70,7 +70,7 @@ def shares(
     Args:
         block, size, inverses, tokens, first, keep: as in `merge`.
         highest: the highest logit of each row.
-        scales, gains: of each row.
+        scales, gains: the scale and the gain of each row.
     """
     for r in range(start, stop):
         begin = r * size

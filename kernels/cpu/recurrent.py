@@ -104,8 +104,8 @@ def lstm(gates: Floats, w: Floats, h: Floats, c: Floats, rows: int, size: int, s
         w: weight (size, 4 * size), in panels.
         h: (steps + 1, rows, size), of which the first is given.
         c: likewise.
-        rows: of the batch.
-        size: of a state.
+        rows: number of rows of the batch.
+        size: size of a state.
         start: a row.
         stop: the one after the last.
     """
@@ -135,8 +135,8 @@ def lstm_back(
         dh: (rows, size): the derivative by the last h; by the first, afterwards.
         dc: likewise, of c.
         shares: as `gates`: gets the derivatives by what the gates are of.
-        rows: of the batch.
-        size: of a state.
+        rows: number of rows of the batch.
+        size: size of a state.
         start: a row.
         stop: the one after the last.
     """
@@ -191,8 +191,8 @@ def gru(gates: Floats, w: Floats, h: Floats, rows: int, size: int, start: int, s
             of the product that r multiplies, and the projected input of n. Afterwards r, z, this product, n.
         w: weight (size, 3 * size), in panels.
         h: (steps + 1, rows, size), of which the first is given.
-        rows: of the batch.
-        size: of a state.
+        rows: number of rows of the batch.
+        size: size of a state.
         start: a row.
         stop: the one after the last.
     """
@@ -222,8 +222,8 @@ def gru_back(
         dh: (rows, size): the derivative by the last h; by the first, afterwards.
         shares: (steps, rows, 3 * size): gets the derivatives by the products with the weight.
         of_n: (steps, rows, size): gets those by the projected input of n.
-        rows: of the batch.
-        size: of a state.
+        rows: number of rows of the batch.
+        size: size of a state.
         start: a row.
         stop: the one after the last.
     """

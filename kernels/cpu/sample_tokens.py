@@ -404,7 +404,7 @@ def details(
 
     Args:
         plain: the scores before any was dropped; `all_top` and `all_total` are their highest and log-sum.
-        inverse: of the temperature.
+        inverse: inverse of the temperature.
         dropped: whether anything was; then what is kept has weights in the list of n candidates, or, if n is
             negative, reaches the `edge` in `work`.
     """
@@ -468,8 +468,8 @@ def rows(
         previous: tokens that the penalty is for; those of row r lie from `starts[r]` to `starts[r + 1]`.
         ids, values: tokens and what is added to their scores, likewise by `offsets`.
             From `scores` to `offsets` all are None where no row has any of these, a typical_p or details.
-        options: of each row the temperature, top_k, top_p, min_p, typical_p, penalty and a uniform draw.
-        seeds: of each row the seed and the step; where empty, the uniform draws are as given.
+        options: temperature, top_k, top_p, min_p, typical_p, penalty and a uniform draw of each row.
+        seeds: seed and step of each row; where empty, the uniform draws are as given.
         tokens, log_probs, status: the results; a log-prob is NaN where logits are.
         numbers: of each row the log-prob of the token in what was drawn from, the log of the kept mass, and
             the entropy of the model; they are the details. None where none are asked for.

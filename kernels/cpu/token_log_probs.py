@@ -36,10 +36,10 @@ def scores(
         flat, bfloat16, starts, size, counted, inverses, tokens, bad: as in `log_softmax.rows`.
         keep: an empty array.
         offsets: row r was sampled from `ids[offsets[r]:offsets[r + 1]]`, all tokens if empty.
-        log_probs, entropies: of the model, if bit `MODEL` is set.
+        log_probs, entropies: log-probs and entropies of the model, if bit `MODEL` is set.
         sampled: log-probs at the row's temperature among its kept logits, if bit `SAMPLED` is set.
         masses: the log of the share that these have of the row at that temperature, if bit `MASS` is set.
-        work: of the type of `flat`, room for the logits of the longest support.
+        work: memory of the type of `flat` for the logits of the longest support.
     """
     none = np.int64(0)
     for r in range(start, stop):

@@ -19,7 +19,7 @@ class DeviceMemory:
 
     Args:
         owner: kept alive.
-        address: of the first element.
+        address: address of the first element.
         view: the stand-in: any array of the same shape, strides and type.
     """
 

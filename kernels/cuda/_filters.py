@@ -201,7 +201,7 @@ def filtered(
     Args:
         scores, candidates: those of the row from `base` on.
         maxima: memory for a score of each thread, from `own` on.
-        highest: of the scores.
+        highest: the highest score.
 
     Returns:
         Whether candidates are listed (else they are all tokens), and how many there are; then what `is_kept`

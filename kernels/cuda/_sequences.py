@@ -52,7 +52,7 @@ class Sequences:
     """The walk over device arrays of the shape of `like`, whose layout decides the order of reading.
 
     Args:
-        axis: of time.
+        axis: axis of time.
     """
 
     def __init__(self, gpu: Gpu, like: DeviceMemory, axis: int) -> None:

@@ -85,7 +85,7 @@ def before(value: float, thread: int, threads: int, sums: Floats) -> tuple[float
     """The sum of a number over all threads of the block with a smaller number, and over all.
 
     Args:
-        threads: of the block, a power of two.
+        threads: number of threads of the block, a power of two.
         sums: shared memory for one number of each thread.
     """
     meet()

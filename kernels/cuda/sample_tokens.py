@@ -355,7 +355,7 @@ def sample_with_details(
     Args:
         found: outcomes, and behind them how many tokens are kept, 0 for all.
         model: the logits, which `memory` need not be.
-        plain: of the size of `scores`: these before mask, bans and filters.
+        plain: scores before mask, bans and filters, of the size of `scores`.
         numbers: `NUMBERS` of each row, and behind them the log-probs of the best.
         n, ranked: how many of the best are wanted, and these.
         listing, kept: whether kept tokens are; those of row r from `r * size` on.

@@ -28,7 +28,7 @@ class Convolution(NamedTuple):
         dilation: steps between entries of a window.
         before: zeros before the input.
         after: zeros behind it.
-        groups: of channels.
+        groups: number of groups of channels.
     """
 
     stride: Sizes
@@ -96,11 +96,11 @@ class Plan(NamedTuple):
             each residue; lines of a band, bands; residues of the result's height and width; these sizes; what
             is cut off before both.
         table: distances in the planes.
-        starts: of the residues of the result in the table.
-        order: of all (channel, offset) pairs, which taps the table has, one after the other.
+        starts: starts of the residues of the result in the table.
+        order: all (channel, offset) pairs, which taps the table has, one after the other.
         planes: numbers of them, with the slack.
         sums: numbers of the sums, likewise.
-        units: of work.
+        units: number of units of work.
     """
 
     sizes: NDArray[np.int64]

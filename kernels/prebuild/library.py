@@ -96,7 +96,7 @@ def build(
 
     Args:
         compiler: the command of the C compiler; None chooses.
-        names: of kernels, those of all are the default.
+        names: names of kernels; all by default.
         tell: called with a line as each of them is begun.
 
     Raises:

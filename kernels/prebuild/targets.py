@@ -10,11 +10,11 @@ class System(NamedTuple):
 
     Attributes:
         platform: the value of `sys.platform` there.
-        suffix: of a library's file.
+        suffix: suffix of a library's file.
         triple: LLVM's name of it, behind the architecture.
         zig: the same for `zig cc -target`.
         machines: the values of `platform.machine()` on x86-64 and 64-bit ARM.
-        tags: of wheels, before the architecture.
+        tags: tags of wheels, before the architecture.
         always_there: the library that each of the system's has to name, and what linkers take from it.
     """
 

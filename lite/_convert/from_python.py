@@ -376,7 +376,7 @@ def refuse_two_sizes(name: str, auto_batch_size: bool | None, batch_size: Size) 
     """Raise a TypeError if both `batch_size` and `auto_batch_size` are given.
 
     Args:
-        name: of the function that was called.
+        name: name of the function that was called.
         auto_batch_size: its argument.
         batch_size: its argument.
     """

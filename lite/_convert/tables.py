@@ -77,7 +77,7 @@ def from_pandas(
         device: see `TensorDict`.
         batch_size: the number of rows, unless given.
         separator: splits column names into nested keys.
-        dtype: of all arrays of numbers, instead of their own.
+        dtype: dtype of all arrays of numbers, instead of their own.
 
     Raises:
         TypeError: both `batch_size` and `auto_batch_size` are given.

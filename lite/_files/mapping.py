@@ -288,8 +288,8 @@ def map_leaf(path: str, dtype: np.dtype[Any], shape: Shape, final: str | None = 
 
     Args:
         path: the file.
-        dtype: of the array.
-        shape: of the array.
+        dtype: dtype of the array.
+        shape: shape of the array.
         final: the final path of the file, if it will be moved.
 
     Bytes beyond the array are left alone: tensordict's files have them where a smaller array replaced one.

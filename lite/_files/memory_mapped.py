@@ -94,7 +94,7 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
             existsok: replace an existing file. Arrays mapped to the old file keep it.
             copy_existing: copy an array that is mapped to another file.
             copy_data: False makes zeros, which take no space in the file until they are written to.
-            shape: of the result, by default that of the array.
+            shape: shape of the result, by default that of the array.
 
         Raises:
             RuntimeError: a file exists and `existsok` is False; or the array is mapped to another file.
@@ -126,8 +126,8 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
 
         Args:
             filename: the file.
-            dtype: of the array.
-            shape: of the array in the file.
+            dtype: dtype of the array.
+            shape: shape of the array in the file.
             index: part of it to return.
 
         Raises:

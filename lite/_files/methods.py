@@ -82,7 +82,7 @@ def memmap(
         existsok: whether files of the same names may exist.
         robust_key: escape keys in file names (else a key must be a file name).
         archive: write an archive (default: if `prefix` ends in ".tdz").
-        compression: of an archive's leaves: None, "deflate", "bzip2" or "lzma". Compressed leaves
+        compression: compression of an archive's leaves: None, "deflate", "bzip2" or "lzma". Compressed leaves
             cannot be mapped.
         allow_pickle: pickle objects that JSON cannot hold, instead of raising.
         checksums: write a checksum of each array into `meta.json`, for `load_memmap(verify=True)`; writes
@@ -445,7 +445,7 @@ def from_h5(
         mode: only "r".
         auto_batch_size: use the longest leading shape that all entries share.
         batch_dims: cap on the number of batch dimensions found.
-        batch_size: of all levels; by default the batch size that `to_h5` stored, else `()`.
+        batch_size: batch size of all levels; by default the batch size that `to_h5` stored, else `()`.
 
     Raises:
         ImportError: without h5py.

@@ -68,7 +68,7 @@ def from_parquet(
         device: see `TensorDict`.
         batch_size: the number of rows, unless given.
         separator: splits column names into nested keys.
-        dtype: of all arrays of numbers, instead of their own.
+        dtype: dtype of all arrays of numbers, instead of their own.
         columns: names of the columns to read.
         kwargs: for `pyarrow.parquet.read_table`.
 

@@ -103,7 +103,7 @@ def from_csv(
         device: see `TensorDict`.
         batch_size: the number of rows, unless given.
         separator: splits column names into nested keys.
-        dtype: of all arrays of numbers, instead of their own.
+        dtype: dtype of all arrays of numbers, instead of their own.
         kwargs: for `pandas.read_csv`.
 
     Raises:
@@ -153,7 +153,7 @@ def from_json(
         device: see `TensorDict`.
         batch_size: the number of rows, unless given.
         separator: splits column names into nested keys.
-        dtype: of all arrays of numbers, instead of their own.
+        dtype: dtype of all arrays of numbers, instead of their own.
         lines: read an object per line.
         kwargs: for `pandas.read_json`.
 

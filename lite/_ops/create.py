@@ -169,7 +169,7 @@ _NEW = """; feature dimensions and dtypes are kept.
 
     Args:
         size: the batch size, as one sequence or as numbers.
-        dtype: of all arrays.
+        dtype: dtype of all arrays.
         device: see `TensorDict`.
         empty_lazy: if the new batch size has the stack dimension of a lazy stack, keep the stack lazy, with
             parts without leaves; else it becomes dense.

@@ -20,9 +20,9 @@ class Row(NamedTuple):
         part: the only part of a lazy stack that has it; None for an entry of the container itself.
         kind: "Array", or the name of its class.
         shape: -1 where parts differ.
-        dtype: of an array, else "".
-        device: of an array, else "".
-        nbytes: of the elements of an array, even if arrays share memory; else None.
+        dtype: dtype of an array, else "".
+        device: device of an array, else "".
+        nbytes: bytes of the elements of an array, even if arrays share memory; else None.
         entry: an entry that is no array; None also if parts cannot be stacked.
     """
 

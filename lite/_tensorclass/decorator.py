@@ -134,10 +134,10 @@ def from_dataclass(
         dest_cls: the tensorclass to make an instance of; without it, one with the fields of the dataclass.
         auto_batch_size: give the instance the longest batch size that fits.
         batch_dims: at most that many dims of it.
-        batch_size: of the instance.
+        batch_size: batch size of the instance.
         frozen, autocast, nocast, shadow, tensor_only: options of the class, see `tensorclass`.
         inplace: keep the name and the methods of a dataclass, as `@tensorclass` does.
-        device: of the instance.
+        device: device of the instance.
 
     Raises:
         TypeError: neither a dataclass nor an instance of one, or conflicting options or batch sizes.

@@ -463,7 +463,7 @@ class TensorClass(TensorCollection):
 
         Args:
             retain_none: with fields that are None.
-            kwargs: of `TensorDict.to_dict`.
+            kwargs: arguments of `TensorDict.to_dict`.
         """
         found = self._tensordict.to_dict(retain_none=retain_none, **kwargs)
         if retain_none:

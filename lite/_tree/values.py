@@ -33,8 +33,8 @@ def invalid_keys(entries: dict[Any, Any], batch_size: Shape, device: str | None)
 
     Args:
         entries: the user's keys and values.
-        batch_size: of the container.
-        device: of the container.
+        batch_size: batch size of the container.
+        device: device of the container.
     """
     if device is not None and device != "cpu":
         return list(entries) if all(type(key) is str for key in entries) else None

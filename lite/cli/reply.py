@@ -27,7 +27,7 @@ class Reply:
         prompt_ids: ids of what it responds to.
         tokens: its ids.
         text: its text, without special tokens.
-        log_probs: of its tokens, under the raw model distribution.
+        log_probs: log-probs of its tokens, under the raw model distribution.
         finish_reason: as in `Generated`, or "interrupted".
         more: further entries of `record`.
     """

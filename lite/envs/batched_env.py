@@ -139,7 +139,7 @@ class BatchedEnvBase(EnvBase):
         """Seed one environment after the other, each with the seed that the one before returned.
 
         Args:
-            seed: of the first one.
+            seed: seed of the first one.
             static_seed: all have the same.
 
         Returns:

@@ -17,7 +17,7 @@ class Encoding:
 
     Attributes:
         key: the key of the entry.
-        spec: of one environment's entry.
+        spec: spec of one environment's entry.
         plain: whether entries are the values, in their dtype.
 
     Args:

@@ -66,7 +66,7 @@ class Outcome(NamedTuple):
         reached: the observation that each action led to, that at the end of an episode too; an array for
             each leaf of the observation space.
         present: what each environment observes now, which differs where it restarted by itself.
-        reward, terminated, truncated: of the step.
+        reward, terminated, truncated: the step's numbers and flags.
         autoreset: which environments restarted by themselves; None for none.
     """
 
@@ -131,7 +131,7 @@ class Environments:
         """Reset all; returns what they observe.
 
         Args:
-            seed: of the first environment, the others have those after it; or one for each.
+            seed: seed of the first environment, the others have those after it; or one for each.
             **kwargs: for the environment's `reset`.
         """
         if seed is not None:

@@ -188,7 +188,7 @@ def dirac_(tensor: T, groups: int = 1) -> T:
 
     Args:
         tensor: a weight (out_channels, in_channels, *window) of one to three dimensions of the window.
-        groups: of channels, each of which is kept.
+        groups: number of groups of channels, each of which is kept.
 
     Raises:
         ValueError: another number of dimensions, or channels that groups do not divide.

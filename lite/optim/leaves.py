@@ -46,10 +46,10 @@ def advance(name: str, leaves: Sequence[Leaf], numbers: tuple[float, ...], dtype
     The number of elements alone decides who computes, so that results do not depend on what has run before.
 
     Args:
-        name: of the function in `formulas`, and of the kernel.
+        name: name of the function in `formulas`, and of the kernel.
         leaves: the arrays of each: what is changed, what is only read (the gradient), and the state, None
             where an option needs none. They have one shape.
-        numbers: of the step.
+        numbers: numbers of the step.
         dtype: to compute in.
     """
     if is_interpreted(leaves[0][0]):

@@ -21,7 +21,7 @@ class TensorSpec(ABC):
 
     Attributes:
         shape: its last dimensions; -1 where the size is not known.
-        dtype: of its numbers; None for objects and composites.
+        dtype: dtype of its numbers; None for objects and composites.
         space: what numbers there may be; None for objects and composites.
         device: "cpu"; None for composites without one.
     """

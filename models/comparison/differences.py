@@ -22,12 +22,12 @@ class Estimates:
     Attributes:
         mean: their mean.
         deviation: their standard deviation.
-        mean_abs, max_abs: of their absolute values.
-        percentiles: of the absolute values, by percent.
+        mean_abs, max_abs: mean and maximum of their absolute values.
+        percentiles: percentiles of the absolute values, by percent.
         k1, k3: estimates of KL(B, A): the mean of -log r, and of r - 1 - log r, which has less variance
             and is never negative (Schulman 2020, http://joschu.net/blog/kl-approx.html), where r = A / B.
         chi_square: the mean of (r - 1)^2.
-        ratio_mean, ratio_median: of r, the importance ratio; a mean other than 1 is a bias.
+        ratio_mean, ratio_median: mean and median of r, the importance ratio; a mean other than 1 is a bias.
         outside: the fraction of r outside [0.9, 1.1].
         histogram: counts of r below the first of `EDGES`, between neighbours, and from the last on.
     """

@@ -111,7 +111,7 @@ def fitted(adapters: Mapping[str, GivenAdapter], sessions: Sequence[SessionLike]
 
     Args:
         adapters: as `read_adapters` gives them.
-        sessions: of the graphs that they are for.
+        sessions: sessions of the graphs that they are for.
 
     Raises:
         ValueError: one is not of this model: the message says which input differs.
@@ -137,7 +137,7 @@ def adapter_values(
     Args:
         place: what they are, for messages.
         given: arrays by the names of inputs.
-        sessions: of the graphs.
+        sessions: sessions of the graphs.
         cast: take floats of another type than the input's.
 
     Raises:

@@ -68,7 +68,7 @@ class Attention:
         query, key, value: new ones (batch, heads, S, size), with positions applied, the query not scaled.
         past_key, past_value, present_key, present_value: the cache.
         out: (batch, heads, S, size).
-        scale: of the products.
+        scale: scale of the products.
     """
 
     query: bytes

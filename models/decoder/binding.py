@@ -38,10 +38,10 @@ class PlacedGraph:
         output_rows: the output matrix, if the graph gives the hidden states that are multiplied with it.
         reopen: makes a session of the same graph with other weights, given by name, and with inputs for
             adapters beside projections; None if it cannot be reopened.
-        stream: of a session on a GPU, None if unknown.
+        stream: stream of a session on a GPU, None if unknown.
         cuda_graphs: the session captures steps of decoding.
         side: what graphs with limits are told when they are bound; of each cache its own.
-        states: of the rows of a cache, for graphs that have them.
+        states: states of the rows of a cache, for graphs that have them.
     """
 
     session: SessionLike

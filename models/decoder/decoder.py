@@ -287,7 +287,7 @@ class OnnxDecoder:
         `adapter` has chosen it, the model computes what it did. Siblings and pickles have the inputs, too.
 
         Args:
-            names: of projections, as the graph has them: those of `LoraModule.adapter_inputs` up to
+            names: names of projections, as the graph has them: those of `LoraModule.adapter_inputs` up to
                 ``.lora_A.weight``. Those that have inputs by this method are left alone.
 
         Raises:
@@ -371,7 +371,7 @@ class OnnxDecoder:
         `PrefixCache` uses no row of older values. Pickles have the new values.
 
         Args:
-            name: of the adapter; it is not chosen by this (see `adapter`).
+            name: name of the adapter; it is not chosen by this (see `adapter`).
             values: arrays by the names of the graph's optional inputs, copied, or a file or folder, as for
                 the constructor; of an adapter that there is, all that it has. The rank may be another one.
 

@@ -43,13 +43,13 @@ class DeviceLogits:
         rows: n.
         vocab_size: V.
         dtype: float32 or float16, which the graph gives.
-        stream: of the session that computes them.
+        stream: stream of the session that computes them.
 
     Attributes:
         shape: (n, V).
         dtype: as given.
         device: has the `index`.
-        address: of the first of them.
+        address: address of the first of them.
         stream: the handle of the session's stream, None if it is not known.
 
     Raises:

@@ -30,7 +30,7 @@ class DeviceBuffer:
         device: `"cpu"` or `"cuda"`.
         index: which GPU.
         purpose: what the bytes are for, for errors.
-        stream: of a GPU, where copies are queued; by default the session's stream counts as unknown.
+        stream: stream of a GPU, where copies are queued; by default the session's stream counts as unknown.
 
     Raises:
         MemoryError: if the device has no room; the message gives the size.

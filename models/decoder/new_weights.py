@@ -20,7 +20,7 @@ class GraphWeights(NamedTuple):
 
     Attributes:
         tensors: their shapes and types, by name.
-        digests: of their values, of those that were asked for.
+        digests: digests of the values that were asked for.
     """
 
     tensors: dict[str, Tensor]

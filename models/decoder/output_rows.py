@@ -29,7 +29,7 @@ class OutputRows:
     Args:
         path: the file.
         offset: where the matrix begins in it, in bytes.
-        shape: of the file's matrix.
+        shape: shape of the file's matrix.
         by_token: a token's vector is a row of the file's matrix; otherwise it is a column.
 
     Attributes:

@@ -47,7 +47,7 @@ class RereadingCache:
         read: how tokens are appended to `cache`.
         reread: read rows again at limits. Otherwise each token stays as it was computed when it was the last
             one: as in a loop that appends token after token.
-        states: of the cache's rows, if its graph has any.
+        states: states of the cache's rows, if its graph has any.
     """
 
     def __init__(

@@ -132,7 +132,7 @@ def score_with_alternatives(
 
     Args:
         decoder, rows, temperature: as for `score`.
-        count: of the alternatives, n; all tokens, where the vocabulary has fewer.
+        count: the number n of alternatives; all tokens, where the vocabulary has fewer.
 
     Returns:
         For each row its log-probs (L_i,), and the ids and log-probs of the n best, (L_i, n), the first of

@@ -36,7 +36,7 @@ class Found(NamedTuple):
         log_probs: float32 (L,), of the raw model distribution.
         finish_reason: `"eos"`, `"stop"` or `"length"`.
         score: the sum of its processed log-probs, by its length to the power of the length penalty.
-        details: of each token, if the options ask for some.
+        details: details of each token, if the options ask for some.
     """
 
     tokens: NDArray[np.int64]
@@ -96,7 +96,7 @@ class Search:
         prompt: int64 (L,).
         config: `num_beams` and the rest.
         limit: most tokens of a response, at least 1.
-        seed: of the draws, where beams are drawn.
+        seed: seed of the draws, where beams are drawn.
         vocab_size: V.
         decode_text: turns ids into text, for stop sequences.
 

@@ -73,7 +73,7 @@ class Step:
         tokens: int64 (n,), their new tokens.
         log_probs: float32 (n,), of the raw model distribution.
         finished: the responses that ended with this step, and why.
-        details: of these tokens, if the options of any response ask for some.
+        details: details of these tokens, if the options of any response ask for some.
     """
 
     index: int

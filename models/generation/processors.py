@@ -30,7 +30,7 @@ class Processors:
         vocab_size: V.
 
     Attributes:
-        matcher: of the grammar, if there is one.
+        matcher: matcher of the grammar, if there is one.
         whole: whether only `apply` can tell what becomes of the scores.
 
     Raises:

@@ -30,7 +30,7 @@ class GraphCall:
     changes is that the first run, which may take no longer than two minutes, has been.
 
     Args:
-        session: of the graph.
+        session: session of the graph.
         inputs: its inputs.
         outputs: its outputs.
         states: names of inputs that a step hands to the next one.

@@ -77,10 +77,10 @@ class NumpySession:
     """A graph that runs on NumPy, for `open_session`.
 
     Args:
-        path: of the ONNX file; external data is read from beside it.
+        path: path of the ONNX file; external data is read from beside it.
         content: the model to load instead of the file's.
         seconds: most that loading may take.
-        values: of weights, in place of those of the model, by name.
+        values: values of weights by name, in place of those of the model.
 
     Raises:
         NotImplementedError: an operator has no rule; the message names it and its node.

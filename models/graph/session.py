@@ -255,7 +255,7 @@ def open_session(
         content: the model to load instead of the file's; external data is still read from beside the file.
         providers: onnxruntime's execution providers to use instead of those of `device`: names, or pairs of
             a name and its options.
-        stream: of the GPU, for all that the session does; it must live as long.
+        stream: the GPU's stream, for all that the session does; it must live as long.
         cuda_graphs: let runs on a GPU be captured, those whose options have another `gpu_graph_id` than -1.
         memory_pattern: plan the memory of a run once for each set of shapes, which small graphs of few
             shapes take 11% less time with.

@@ -23,7 +23,7 @@ class StepSession:
     """A graph that is run with its inputs and outputs in NumPy's memory, or in that of a GPU.
 
     Args:
-        session: of onnxruntime.
+        session: a session of onnxruntime.
 
     Attributes:
         gpu: the number of the GPU that runs the graph, where Numba can use it; None for none.
@@ -57,7 +57,7 @@ class StepBinding:
     """Where a session reads its inputs and writes its outputs. It keeps the arrays alive.
 
     Args:
-        session: of onnxruntime.
+        session: a session of onnxruntime.
         gpu: the number of the GPU that runs the graph; None for none.
         copies: whether onnxruntime copies an input when it is bound, as to a GPU: later writes are then
             seen where the input is bound again.

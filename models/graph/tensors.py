@@ -84,7 +84,7 @@ def read_tensors(
     """The inputs and outputs of a graph, with the batch axes that `lite._files.onnx.batch_axes` finds.
 
     Args:
-        session: of the graph.
+        session: session of the graph.
         batch_axes: the batch axis of some inputs and outputs, by name; None for those without.
 
     Raises:

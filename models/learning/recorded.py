@@ -23,7 +23,7 @@ class Recorded:
     """The ids that tokens were drawn from, where that is not all of the vocabulary.
 
     Args:
-        shape: of what is scored, (rows, tokens).
+        shape: shape of what is scored, (rows, tokens).
     """
 
     def __init__(self, shape: tuple[int, ...]) -> None:

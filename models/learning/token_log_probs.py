@@ -33,7 +33,7 @@ class LaidOut(NamedTuple):
     """Rows of tokens as arrays, which one run reads.
 
     Attributes:
-        inputs: of the graph, by name.
+        inputs: inputs of the graph, by name.
         targets: the token that follows each, int64 (n, S).
         mask: which of these are wanted, bool (n, S).
     """
@@ -51,10 +51,10 @@ class TokenLogProbs(Module):
 
     Args:
         graph: gives the values that `layer.names` lists; the logits, where that is None.
-        inputs: of the graph.
+        inputs: inputs of the graph.
         spec: its convention.
         layer: the product that makes the logits, if it can be left out of the graph.
-        max_tokens: of one run, filler included.
+        max_tokens: largest number of tokens of one run, filler included.
         checkpoint: compute each run again on the way back, so that what one run keeps is in memory.
     """
 
@@ -86,7 +86,7 @@ class TokenLogProbs(Module):
         Args:
             rows: token ids, int64 (L_i,) each.
             wanted: which tokens, bool (L_i,) for each row; None for all.
-            temperatures: of each row, which divide its logits; None for 1.
+            temperatures: the temperature of each row, which divides its logits; None for 1.
             supports: the ids that tokens were drawn from, of each row: offsets (L_i + 1,) and ids; no ids for
                 the whole vocabulary. None for that of all.
 
@@ -276,7 +276,7 @@ def token_log_probs_of(
     """The module of a model's graph, with its weights as they are in the file.
 
     Args:
-        config: of the model; of a pair, that of the graph that reads prompts.
+        config: configuration of the model; of a pair, that of the graph that reads prompts.
         spec: its graph's convention.
         trainable: which weights learn; see `lite.nn.from_onnx`.
         lora: arguments of `lite.nn.lora`, for adapters that learn in their place.

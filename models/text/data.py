@@ -193,9 +193,9 @@ class LogProbs(TensorClass):
     nothing comes before.
 
     Args:
-        prompt: of the prompt's tokens.
-        response: of the response's.
-        full: of both, from scoring.
+        prompt: log-probs of the prompt's tokens.
+        response: log-probs of the response's tokens.
+        full: log-probs of both, from scoring.
         padded: as in `Tokens`.
     """
 
@@ -226,10 +226,10 @@ class Sampling(TensorClass):
         kept_offsets, kept_ids: the ids that could be drawn. For token t those of
             ``kept_ids[kept_offsets[t]:kept_offsets[t + 1]]``, all tokens if empty; int64 (*batch, L + 1)
             and int32 (*batch, K).
-        entropy: of the model's distribution, in nats, float32 (*batch, L).
+        entropy: entropy of the model's distribution, in nats, float32 (*batch, L).
         top_ids, top_log_probs: the model's n most probable tokens in each place, the first of equal ones
             first, int64 and float32 (*batch, L, n).
-        score: of beams, float32 (*batch,); NaN for other rows.
+        score: the score of beams, float32 (*batch,); NaN for other rows.
         padded: as in `Tokens`.
     """
 

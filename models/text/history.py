@@ -54,7 +54,7 @@ class History(TensorClass):
         is_complete: False for a turn whose end was not written.
         tool_calls: calls found in the turn.
         tool_responses: outputs of tools found in the turn.
-        tool_call_id, name: of a tool's turn: which call it answers, and the function's name.
+        tool_call_id, name: which call a tool's turn answers, and the function's name.
         batch_size: shape of the batch; the fields are then lists nested to that shape.
 
     Example:

@@ -248,7 +248,7 @@ def numbers_only(rows: Sequence[Any], ndim: int = 1) -> list[NDArray[Any]] | Non
     """Rows as arrays (L,) of ids or log-probs; None if something else was put there.
 
     Args:
-        rows: of a field, with or without dimensions before those of a row.
+        rows: rows of a field, with or without dimensions before those of a row.
         ndim: the dimensions of a row, (L, n) has two.
     """
     found: list[NDArray[Any]] = []

@@ -37,7 +37,7 @@ def load_model(
         variant: the graph of a folder to open.
         adapters: files or values of adapters of a model from a path, by name.
         runtime: the runtime of a model from a path, see `OnnxDecoder`.
-        name: of the argument, for messages.
+        name: name of the argument, for messages.
 
     Raises:
         ValueError: ``device`` differs from that of the object, ``num_threads``, ``variant``, ``adapters`` or

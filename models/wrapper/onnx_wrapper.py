@@ -63,21 +63,22 @@ class OnnxWrapper(DistributionMethods):
         model, tokenizer: folder of an export, its ``.onnx`` file, or a `Decoder`; None: that of the folder.
         input_mode: "history" (a `History`), "text" (strings) or "tokens" (ids).
         input_key: default ``(input_mode, "prompt")``, or ``(input_mode, "full")`` with ``generate=False``.
-        attention_mask_key: of tokens, if no mask fits at ``(masks_key, "all_attention_mask")``.
+        attention_mask_key: the mask of tokens, if none fits at ``(masks_key, "all_attention_mask")``.
         generate, generate_kwargs, tokenizer_kwargs: see `GenerationConfig.from_kwargs`; of text mode.
         pad_output, pad_model_input: pad prompts on the left and responses on the right, or write lazy stacks;
             if False, only rows of equal length share a run of scoring.
         inplace: False and "empty" give a new TensorDict; default: True, or False with several samples.
         device, num_threads, variant, adapters, runtime, num_samples: see `OnnxDecoder`; responses per prompt.
         chat_template, chat_template_name, chat_template_kwargs: source, name, and variables like ``tools``.
-        return_log_probs, zero_first_log_prob: of responses; write 0 for their first one, as TorchRL does.
-        history_key, text_key, tokens_key, masks_key, log_probs_key, sampling_key: of results.
+        return_log_probs, zero_first_log_prob: write log-probs of responses; 0 for the first, as TorchRL does.
+        history_key, text_key, tokens_key, masks_key, log_probs_key, sampling_key: keys of results.
         prefer_tokens: in history mode, generate from the ids at `tokens_key` where there are any.
         score_kwargs: score after "temperature", and with "kept_ids" among the ids at `sampling_key`.
         batching, min_batch_size, max_batch_size, batching_timeout: threads share runs, of so many rows; by
             default 1 or more. After the timeout, in seconds, fewer rows are run.
-        seed, sessions, layout: of the random stream, which moves on with every call; how many runs may take
-            place at once, with shared weights and divided threads; without effect.
+        seed: seed of the random stream, which moves on with every call.
+        sessions: how many runs may take place at once, with shared weights and divided threads.
+        layout: without effect.
         adapter: name of the adapter to run with, None for the model as it is, whatever the decoder's.
         max_rows, prefix_cache, assistant_model: as for `generate`; the cache in bytes, for growing chats.
 
@@ -475,7 +476,7 @@ class OnnxWrapper(DistributionMethods):
         other threads that run now end without it.
 
         Args:
-            name: of the adapter; one of that name gets the new values.
+            name: name of the adapter; one of that name gets the new values.
             values: arrays by the names of inputs, as `LoraModule.adapter_inputs` gives them, or a file or
                 folder of `lite learn` or PEFT, as for `OnnxDecoder`.
 

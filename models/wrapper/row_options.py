@@ -23,7 +23,7 @@ def options_of_rows(
     requests.
 
     Args:
-        config: of the call.
+        config: configuration of the call.
         row_options: a mapping for each row, in order, or None.
         count: how many rows there are.
 

@@ -23,10 +23,10 @@ def read_sampled(
     """A temperature and a support of each row, as `lite.models.score` takes them, or None for the raw model.
 
     Args:
-        td: of any batch shape; what is recorded is the `Sampling` at the ``sampling_key``.
+        td: a TensorDict of any batch shape; what is recorded is the `Sampling` at the ``sampling_key``.
         given: "temperature", a number or one of each element of the batch, and "kept_ids", whether to read
             what is recorded.
-        options: of the wrapper.
+        options: options of the wrapper.
         rows: what is scored. The record is of the tokens at ``(tokens_key, "response")``, wherever a row has
             them last (a template may write more behind them), or of its last tokens if there are none such.
 

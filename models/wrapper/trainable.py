@@ -146,7 +146,7 @@ class TrainablePolicy(DistributionMethods):
         """The log-probs of tokens that are laid out, as functions of arrays alone: `lite.jit` traces this.
 
         Args:
-            laid_out: of `lay_out`.
+            laid_out: the result of `lay_out`.
             temperature: which divides the logits.
 
         Returns:

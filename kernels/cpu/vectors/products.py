@@ -31,8 +31,8 @@ def product(
         a: its number in row i and column p is `a[at_a + i * row_a + p * step_a]`.
         b: its number in row p and column j is `b[at_b + p * row_b + j]`.
         c: its number in row i and column j is `c[at_c + i * row_c + j]`.
-        rows: of a and c.
-        columns: of b and c.
+        rows: number of rows of a and c.
+        columns: number of columns of b and c.
         depth: columns of a, rows of b.
         add: whether c keeps what it has.
     """

@@ -62,7 +62,7 @@ def read_array(model: Buffer, span: Span, folder: Path | None = None) -> NDArray
     Args:
         model: the model's bytes.
         span: where the tensor is.
-        folder: of the model's file, where its external data is.
+        folder: folder of the model's file, where its external data is.
 
     Raises:
         ValueError: its data has another size than its shape, or is in a file outside of the folder.

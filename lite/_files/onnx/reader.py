@@ -27,7 +27,7 @@ class Node:
 
     Attributes:
         kind: its operator.
-        domain: of the operator, `b""` for ONNX's own.
+        domain: domain of the operator, `b""` for ONNX's own.
         inputs, outputs: names; an optional one that is left out is `b""`.
         first: where the name of the first input is in the file; None without inputs.
         attributes: where each attribute is.

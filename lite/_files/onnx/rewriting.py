@@ -84,7 +84,7 @@ def with_named_weights_outside(model: Buffer, names: Collection[str], file: str)
 
     Args:
         model: the model; it is not changed.
-        names: of the weights.
+        names: names of the weights.
         file: a name for the file; there need not be one.
 
     Raises:

@@ -62,7 +62,7 @@ class Rows:
     """An array seen with some of its axes as the last one.
 
     Args:
-        shape: of the array.
+        shape: shape of the array.
         axis: one axis, several, or None for all.
     """
 

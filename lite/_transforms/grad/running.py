@@ -20,7 +20,7 @@ class _State(threading.local):
         leaf: makes what a parameter computes as: a traced array under `enable_grad`, else `base`.
         base: the same where no gradient is wanted: None for its array, unless a graph is traced.
         paused: whether nothing is recorded: under `no_grad`.
-        levels: of the gradients that run, the innermost last.
+        levels: levels of the gradients that run, the innermost last.
         floor: gradients of lower levels record nothing: they run outside of a `no_grad`.
     """
 

@@ -47,8 +47,8 @@ class Node:
             None once released.
         vjp: one function for all arguments, which gives pairs (node, derivative); None where each parent has
             its own.
-        shape: of the value.
-        dtype: of the value.
+        shape: shape of the value.
+        dtype: dtype of the value.
         holder: the parameter that the node stands for, or None.
     """
 
@@ -111,7 +111,7 @@ def lifted(items: Any, level: int) -> Any:
 
     Args:
         items: the arguments of a rule.
-        level: of the inner gradient.
+        level: level of the inner gradient.
 
     Raises:
         RuntimeError: an array was left behind by a gradient that has ended, or belongs to a later one.
@@ -371,7 +371,7 @@ class Part:
     Args:
         g: the derivative at the index, a plain array or number.
         index: the index.
-        shape: of the whole derivative.
+        shape: shape of the whole derivative.
         once: whether the index reads no element twice.
     """
 

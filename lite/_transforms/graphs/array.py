@@ -23,9 +23,9 @@ class GraphArray(NumberlessArray):
 
     Args:
         graph: where the nodes go.
-        name: of the value.
+        name: name of the value.
         shape: sizes; a `Size` for a dynamic dimension.
-        dtype: of the elements.
+        dtype: dtype of the elements.
         base: the array that this one is a view of.
         index: where in `base`, if it was indexed.
 

@@ -28,9 +28,9 @@ class Node:
         inputs: names of values; empty for an input that is left out.
         outputs: names of values.
         attributes: integers, floats, strings, dtypes, and lists of them.
-        path: of the module that was running.
+        path: path of the module that was running.
         body: what the operator runs again and again, if it is a loop.
-        line: of the code that made it, where that is noted.
+        line: line of the code that made it, where that is noted.
     """
 
     op: str

@@ -24,9 +24,9 @@ class Input:
     """An input of a graph.
 
     Attributes:
-        name: of the input.
+        name: name of the input.
         shape: its sizes; a name for a dynamic one.
-        dtype: of its elements.
+        dtype: dtype of its elements.
     """
 
     name: str

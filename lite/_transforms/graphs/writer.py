@@ -24,7 +24,7 @@ def model_bytes(
 
     Args:
         traced: the graph.
-        name: of the graph.
+        name: name of the graph.
         opset: the version of ONNX's operators.
         metadata: the model's metadata properties.
         producer: name and version of the program.

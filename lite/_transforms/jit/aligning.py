@@ -29,7 +29,7 @@ def align(traced: Traced, shapes: Shapes) -> tuple[Traced, Shapes]:
 
     Args:
         traced: the graph.
-        shapes: of its values; None for a dynamic size.
+        shapes: shapes of its values; None for a dynamic size.
     """
     nodes: list[Node] = []
     arrays, found = dict(traced.arrays), dict(shapes)

@@ -29,7 +29,7 @@ class Argument:
         without: entries that are passed over, as of `Flattener`.
 
     Attributes:
-        number: of its form, among all that the function met.
+        number: number of its form, among all that the function met.
         inside: whether there is an array of another transformation in it.
         home: which buffers of a session its leaves are; None for arrays of the caller.
     """

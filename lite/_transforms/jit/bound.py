@@ -72,7 +72,7 @@ class Bound:
         func: the function.
         places: positional arguments by their number.
         keywords: others by name.
-        names: of the positional parameters of the function.
+        names: names of the positional parameters of the function.
     """
 
     def __init__(

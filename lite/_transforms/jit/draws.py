@@ -56,10 +56,10 @@ class Draw:
     Attributes:
         source: the number of the generator among the leaves of the arguments, the generator itself, or a
             `Seeded`.
-        method: of the generator.
+        method: method of the generator.
         arguments: by name, without the shape; dynamic sizes as `Size`.
         shape: dynamic sizes as `Size`; None where the arguments give it.
-        dtype: of the result.
+        dtype: dtype of the result.
     """
 
     source: Any
@@ -115,7 +115,7 @@ def with_seeds(
     """The draws of a trace; a generator that another trace made again, of the same seed, is a `Seeded`.
 
     Args:
-        draws, others: of this trace and of the other one.
+        draws, others: the draws of this trace and of the other one.
         starts, before: copies of the generators before their first draws, by the identity of their bits.
     """
     seeds: dict[int, Seeded] = {}

@@ -23,8 +23,8 @@ def unread(program: Program, structures: list[Structure], first: int) -> list[fr
     A dynamic size that is read off such an entry is read off another one from here on.
 
     Args:
-        program: of the step.
-        structures: of the arguments.
+        program: program of the step.
+        structures: structures of the arguments.
         first: how many leaves are before those of the arguments.
     """
     forms = {x.name: x.shape for x in program.traced.inputs}
@@ -82,7 +82,7 @@ def in_form(
 
     Args:
         value: an argument.
-        structure: of the argument that was traced.
+        structure: structure of the argument that was traced.
         added: entries that may be there, too.
         passed: entries that no one reads: they may be missing, and something else stands in their place.
         nodes: gets the TensorDicts of the value, which are what is written to.
@@ -153,7 +153,7 @@ def difference(value: Structure, wanted: Structure, passed: frozenset[Place], se
 
     Args:
         value: the structure of the argument.
-        wanted: of the one that was traced.
+        wanted: the structure that was traced.
         passed: entries that may be missing.
         sets: keys that a call sets.
     """

@@ -35,8 +35,8 @@ class Joined:
         input: the name of the flat input.
         output: the name of the flat output.
         inputs: names of the inputs that are its parts, in order.
-        shapes: of the parts.
-        dtype: of all.
+        shapes: shapes of the parts.
+        dtype: the common dtype.
         read: the inputs among its parts that are inputs of their own, too.
     """
 
@@ -56,7 +56,7 @@ def join(
     Args:
         traced: the graph.
         pairs: the output that is the next value of an input, by name.
-        shapes: of the values of the graph.
+        shapes: shapes of the values of the graph.
         views: whether a part may be an input of its own, wherever it begins in memory.
     """
     for depth in _DEPTHS:

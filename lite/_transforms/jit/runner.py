@@ -40,7 +40,7 @@ class Runner:
         program: the traced function.
         pairs: leaves of the arguments that stay in the session, with the outputs that are their next values.
         places: for each leaf of the arguments that is an entry its container, and its key.
-        options: of the session: `providers` and `threads`, None for those of the program.
+        options: options of the session: `providers` and `threads`, None for those of the program.
         saved: the model, and what is joined and in tiles in it, of a step that comes from a file.
         held: how many of the first leaves belong to a `Stateful`: those in `pairs` are replaced by a run.
     """
@@ -509,8 +509,8 @@ class _Items(NamedTuple):
     """The items of a result.
 
     Attributes:
-        structures: of the items.
-        names: of their outputs.
+        structures: structures of the items.
+        names: names of their outputs.
         stay: whether an item is a container of arrays that stay in the session.
         several: whether the result is a tuple of them.
     """

@@ -48,8 +48,8 @@ class Lowered:
     """A function traced for some arguments: the result of `JitFunction.lower`.
 
     Args:
-        runner: of the graph.
-        names: of the arguments.
+        runner: runner of the graph.
+        names: names of the arguments.
         given: the arguments.
         title: the name of the function.
         added: gives the entries that a call adds to its arguments, and that may be there at the next call.
@@ -84,7 +84,7 @@ class Lowered:
         optimisers hold that a step in torch's style names: `TensorDict.load` reads that file.
 
         Args:
-            path: of the graph; the contract has ".json" behind that, and a state ".npz".
+            path: path of the graph; the contract has ".json" behind that, and a state ".npz".
 
         Raises:
             TypeError: an argument or result is of a class that the file has no word for.
@@ -267,7 +267,7 @@ def load_step(
     A step in torch's style changes its `state`, a TensorDict, in place of the modules and optimisers.
 
     Args:
-        path: of the graph.
+        path: path of the graph.
         providers: onnxruntime's execution providers; the CPU's by default.
         threads: threads inside one operator; by default as many as `lite.jit` gave it.
         generator: a seed or numpy.random.Generator for draws from a generator that was no argument.

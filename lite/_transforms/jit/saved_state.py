@@ -82,7 +82,7 @@ class Loaded(Held):
 
     Attributes:
         state: the arrays by these keys, as the last call left them.
-        names: of the leaves, for errors.
+        names: names of the leaves, for errors.
         donated: how many of them are.
         given: the structure of what a run gives.
 

@@ -70,11 +70,11 @@ class Keys:
     """By which keys parameters, buffers and objects are found in the state of a step that is a file.
 
     Args:
-        names: of the objects that the function names, by their identity.
+        names: names of the objects that the function names, by their identity.
         objects: these.
 
     Attributes:
-        arrays: of the state dicts of modules.
+        arrays: arrays of the state dicts of modules.
     """
 
     def __init__(self, names: dict[int, str], objects: Iterable[Any]) -> None:
@@ -355,7 +355,7 @@ class Stateful(Held):
         fn: the function.
         parts: what these objects hold.
         buffers: arrays that are written in place.
-        names: of the positional parameters of the function.
+        names: names of the positional parameters of the function.
     """
 
     parts: list[Part]

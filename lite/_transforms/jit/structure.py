@@ -75,10 +75,10 @@ class _Node(NamedTuple):
         wrapper: the tensorclass around it; None for none.
         dims: the number of batch dimensions.
         sizes: the batch size where no array tells it; else None.
-        names: of the dimensions.
-        device: of the container.
+        names: names of the dimensions.
+        device: device of the container.
         locked: whether it is locked.
-        keys: of the entries.
+        keys: keys of the entries.
     """
 
     tag: str
@@ -135,7 +135,7 @@ class Flattener:
         Args:
             value: any value.
             name: what it is called in errors.
-            kind_of_array: of an array in place of the value.
+            kind_of_array: the kind of an array in place of the value.
 
         Raises:
             TypeError: a value is neither an array nor hashable.

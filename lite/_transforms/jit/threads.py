@@ -21,7 +21,7 @@ def threads_for(nodes: Iterable[Node], shapes: Mapping[str, tuple[int, ...]]) ->
 
     Args:
         nodes: the operators. Those of a loop count as in one of its rounds.
-        shapes: of the values.
+        shapes: shapes of the values.
     """
     for node in nodes:
         arrays = [shapes.get(name, ()) for name in (*node.inputs, *node.outputs)]

@@ -70,13 +70,13 @@ class Program:
         argument_shapes: the shape of each of these leaves, a name in place of a dynamic size.
         captured: the other arrays that are read, by input.
         draws: the random numbers, by input.
-        structure: of the results.
+        structure: structure of the results.
         results: the output of each leaf of the results.
         written: leaves of the arguments that the function writes, with the outputs that they become.
         labels: where to read each dynamic size: a leaf of the arguments and its axis.
         primes: what stands for each dynamic size in the shapes of draws.
         comparisons: what the function asked of dynamic sizes.
-        shapes: of the values of the graph; None for a dynamic size.
+        shapes: shapes of the values of the graph; None for a dynamic size.
         threads: inside one operator, by default: 1, or None for one per core.
         entries: entries of containers among the arguments that it sets: the number of the container, the key,
             their structure, and their outputs; None where it removes one.
@@ -271,7 +271,7 @@ def trace_function(
 
     Args:
         fn: the function.
-        structure: of `(args, kwargs)`.
+        structure: structure of `(args, kwargs)`.
         leaves: the arrays, numbers and generators in it.
         labels: for each leaf its shape, a name in place of a dynamic size.
         located: whether nodes have the lines that make them.
@@ -481,7 +481,7 @@ def is_same_with_added_entries(
     Args:
         fn: the function.
         program: what `trace_function` gave for it.
-        structure: of `(args, kwargs)`.
+        structure: structure of `(args, kwargs)`.
         leaves: in it.
     """
     added = added_entries(program, structure)

@@ -15,7 +15,7 @@ class GraphView:
 
     Args:
         traced: the graph.
-        name: of the function.
+        name: name of the function.
     """
 
     def __init__(self, traced: Traced, name: str) -> None:

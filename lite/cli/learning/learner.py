@@ -35,13 +35,13 @@ class Learner:
 
     Args:
         path: the model's folder.
-        args: of the command.
+        args: arguments of the command.
         rows: what to learn from.
-        reward: of responses; None for SFT.
+        reward: the reward of responses; None for SFT.
         run_state: where to go on; None to begin.
 
     Attributes:
-        decoder, tokenizer: of the model, see `Loaded`.
+        decoder, tokenizer: decoder and tokenizer of the model, see `Loaded`.
         run_state: the parameters and the optimiser's state after the last step.
     """
 

@@ -22,7 +22,7 @@ class AllWeights:
 
     Args:
         path: the model's folder.
-        args: of the command.
+        args: arguments of the command.
         output: the folder of the run.
 
     Attributes:

@@ -42,7 +42,8 @@ class Collector(BackgroundCollector):
         backend, backend_options, num_collectors, sync: "process" or "ray" give a `MultiAsyncCollector`
             (`MultiSyncCollector` if `sync`) or a `RayCollector`; its further arguments and number.
         auto_register_policy_transforms: add the transforms that a recurrent policy needs.
-        frames_per_batch, total_frames, progress: of all environments; -1 for no end; draw a bar on stderr.
+        frames_per_batch, total_frames: frames of all environments together; -1 for no end.
+        progress: draw a bar on stderr.
         max_frames_per_traj, set_truncated: truncate episodes after so many steps, or at the end of a batch.
         init_random_frames, exploration_type: frames of a `RandomPolicy` first; the interaction type.
         reset_at_each_iter, transforms, postproc, split_trajs: start batches with new episodes; such as
@@ -266,7 +267,7 @@ class Collector(BackgroundCollector):
         """Seed the environments, which start new episodes, and random actions, those of a `RandomPolicy` too.
 
         Args:
-            seed: of the first environment; each of the others has the next one.
+            seed: seed of the first environment; each of the others has the next one.
             static_seed: all have the same.
 
         Returns:

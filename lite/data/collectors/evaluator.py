@@ -144,8 +144,8 @@ class Evaluator:
         """Run whole episodes.
 
         Args:
-            weights: of the policy, a `Module` of its structure or its parameters as a TensorDict; None for
-                those that it has.
+            weights: the policy's new weights, a `Module` of its structure or its parameters as a TensorDict;
+                None for those that it has.
             step: is a result, and that of videos; counted if None.
             weights_dict: weights by what takes them: "policy", or a place in the collector, such as
                 "env.transform[0]".

@@ -29,7 +29,7 @@ def shown(
 
     Args:
         batches: what is yielded.
-        total: of how many frames.
+        total: the number of frames.
         done: how many there are by now.
         reward: the mean of the last episodes; None if none has ended.
         unit: what is counted.

@@ -42,7 +42,7 @@ class RayCollector(BatchIterator):
         frames_per_batch, total_frames, max_frames_per_traj, reset_at_each_iter, postproc, split_trajs,
             exploration_type, seed: as for `Collector`; `postproc` runs here.
         init_random_frames: how many of the first frames of all actors have random actions.
-        collector_class, collector_kwargs: of the actors; the arguments also one per actor.
+        collector_class, collector_kwargs: class and arguments of the actors; a list has those of each.
         num_workers_per_collector: environments of an actor, in one `SyncVectorEnv` of single ones.
         sync: wait for all actors for each batch.
         ray_init_config: arguments of `ray.init`, if this process is not connected to a cluster. By default it

@@ -30,7 +30,7 @@ class ArrowFiles:
     Args:
         folder: that of the data.
         kind: "arrow" or "parquet".
-        spaces: of "observations" and "actions", as Minari describes them.
+        spaces: spaces of "observations" and "actions", as Minari describes them.
 
     Raises:
         ImportError: pyarrow is missing.

@@ -44,7 +44,7 @@ def plot_csv(
     Args:
         runs: the folder of an experiment, `<log_dir>/<exp_name>`, or several, those of one setting with
             several seeds; or such by the name of the setting, to be compared.
-        path: of the file that is written: `.png`, by matplotlib (extra `logging`), or `.html`, a page
+        path: path of the file that is written: `.png`, by matplotlib (extra `logging`), or `.html`, a page
             without scripts.
         scalars: the names of the numbers; by default all that each setting has.
         points: how many steps a curve is drawn at.

@@ -55,7 +55,7 @@ def get_logger(
         logger_type: "csv", "tensorboard", "wandb" or "mlflow"; "" and None are no logger.
         logger_name: the folder of all experiments.
         experiment_name: the name of the experiment.
-        state_dict: of the logger of a run that goes on: its names and counters are taken instead.
+        state_dict: state of the logger of a run that goes on: its names and counters are taken instead.
         wandb_kwargs, mlflow_kwargs: more for a `WandbLogger`, or a `MLFlowLogger`.
 
     Returns:

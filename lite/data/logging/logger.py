@@ -54,7 +54,7 @@ class Logger:
         """Log a number.
 
         Args:
-            name: of the number; "/" groups them.
+            name: name of the number; "/" groups them.
             value: a number, or an array of one.
             step: when it was; by default counted from 0.
         """
@@ -64,7 +64,7 @@ class Logger:
         """Log videos.
 
         Args:
-            name: of the video.
+            name: name of the video.
             video: (videos, time, colours, height, width), uint8, of 1 or 3 colours.
             step: as for `log_scalar`.
             **kwargs: options of the experiment's writer.

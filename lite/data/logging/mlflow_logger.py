@@ -19,12 +19,12 @@ class MLFlowLogger(Logger):
     Args:
         exp_name: the name of the experiment, which is made if there is none.
         tracking_uri: where MLflow keeps runs, such as "sqlite:///mlflow.db".
-        tags: of an experiment that is made.
+        tags: tags of an experiment that is made.
         artifact_location: where it keeps files; `tracking_uri` if None and that is a folder's.
         video_fps: frames per second.
 
     Attributes:
-        id: of the experiment.
+        id: id of the experiment.
         experiment: the run.
 
     Raises:

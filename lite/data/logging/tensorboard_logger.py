@@ -60,7 +60,7 @@ class TensorboardLogger(Logger):
         """Log how numbers are distributed.
 
         Args:
-            name: of the numbers.
+            name: name of the numbers.
             data: an array.
             **kwargs: `bins`, a name such as "auto" or "fd"; `step`; `walltime`, seconds.
 

@@ -14,7 +14,7 @@ class timeit:
     """Adds up the times of a part of a program, by its name: as a context, or as a decorator.
 
     Args:
-        name: of the part.
+        name: name of the part.
 
     Source:
         torchrl.timeit.
@@ -94,7 +94,7 @@ class timeit:
 
         Args:
             num_prints: how often.
-            total_count: of how many calls.
+            total_count: the number of calls.
             prefix: as of `print`.
             erase: restart after each.
 

@@ -23,12 +23,12 @@ def write_video(
     """Write frames to a file, by imageio (extra `video`).
 
     Args:
-        path: of the file: `.mp4`, which repeats the last row or column where there is an odd number of them,
-            as its codec needs even ones; or `.gif`, which repeats for ever.
+        path: the file, `.mp4` or `.gif`. The codec of mp4 needs even sizes, so an odd last row or column is
+            repeated; a gif plays in an endless loop.
         frames: (time, height, width, 3), uint8.
         fps: frames per second.
-        video_codec: of the mp4, as ffmpeg names it.
-        options: of the mp4's codec, such as {"crf": 23, "preset": "slow", "pixel_format": "yuv444p"}.
+        video_codec: codec of the mp4, as ffmpeg names it.
+        options: options of the mp4's codec, such as {"crf": 23, "preset": "slow", "pixel_format": "yuv444p"}.
 
     Raises:
         TypeError: another dtype.

@@ -155,7 +155,7 @@ class VideoRecorder(ObservationTransform):
 
         Args:
             suffix: is added to the name, behind "_".
-            step: of the video; the number of videos before it if None.
+            step: step of the video; the number of videos before it if None.
             **kwargs: of other transforms; without effect.
         """
         if self.obs and self.logger is not None:

@@ -23,9 +23,9 @@ class WandbLogger(Logger):
         exp_name: the name of the run.
         offline: write to files alone, which `wandb sync` sends later.
         save_dir: the folder of these files.
-        id: of a run that goes on.
-        project: of the run.
-        base_url: of the server.
+        id: id of a run that goes on.
+        project: project of the run.
+        base_url: URL of the server.
         video_fps: frames per second.
         log_env_packages: add the versions of Python and of what is installed to the run's settings.
         log_dir: the same as `save_dir`.
@@ -107,7 +107,7 @@ class WandbLogger(Logger):
 
         Args:
             name, value: the number.
-            step: of its group.
+            step: step of its group.
             commit: end wandb's row; False lets the next call add to it.
             override_global_step: give wandb its own step, of all groups, instead.
         """
@@ -147,7 +147,7 @@ class WandbLogger(Logger):
         """Log how numbers are distributed.
 
         Args:
-            name: of the numbers.
+            name: name of the numbers.
             data: an array.
             **kwargs: `bins`, how many; `step`; `override_global_step`; more for wandb's `log`.
         """

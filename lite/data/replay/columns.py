@@ -110,7 +110,7 @@ class Columns:
         """Pairs of an array and the value to write into it; nothing is written yet.
 
         Args:
-            data: of the kind of the table, with the keys of the table.
+            data: entries with the keys of the table.
             many: whether its first dimension is rows; else it is one row.
 
         Raises:

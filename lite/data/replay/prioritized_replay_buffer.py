@@ -22,7 +22,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         alpha: how much priorities matter; 0: not at all.
         beta: exponent of the importance weights.
         eps: added to priorities, so that none is 0.
-        dtype: of priorities and weights.
+        dtype: dtype of priorities and weights.
         storage: see `ReplayBuffer`.
         kwargs: see `ReplayBuffer`.
 

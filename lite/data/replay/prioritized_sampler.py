@@ -33,7 +33,7 @@ class PrioritizedSampler(Sampler):
         alpha: 0 draws uniformly, 1 in proportion to the priorities.
         beta: 0 leaves all weights at 1.
         eps: added to each priority, so that none is 0.
-        dtype: of the tree of sums and of the weights, float32 or float64. In float32 the probabilities of a
+        dtype: float32 or float64, for the tree of sums and the weights. In float32 the probabilities of a
             million entries are right to some 6 digits.
         reduction: what a buffer makes of several priorities for one entry, as a stored trajectory has: "max",
             "min", "mean", "median" or "sum".

@@ -57,7 +57,7 @@ class WriterLock:
     """That one process alone writes; the system lifts it if that process dies.
 
     Attributes:
-        file_name: of the file that is locked, in the folder.
+        file_name: name of the file that is locked, in the folder.
     """
 
     file_name = _LOCK
@@ -116,7 +116,7 @@ class RingFile(Position):
 
     Args:
         folder: that of the rows.
-        rows: of the table.
+        rows: number of rows of the table.
         inner: elements in each row.
         length: elements that are filled, if the file has to be made.
 

@@ -316,7 +316,7 @@ class StalenessAwareSampler(Sampler):
     it as `"staleness"`, float32.
 
     Args:
-        max_staleness: of entries that are drawn; -1 for any.
+        max_staleness: the largest staleness of entries that are drawn; -1 for any.
         staleness_weight_fn: from staleness, float32, to weights; 1 / (staleness + 1) if None.
         version_key: the entry that has the versions.
         generator: see `Sampler`.

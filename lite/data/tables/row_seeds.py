@@ -21,8 +21,8 @@ def row_seeds(seed: int, ids: Iterable[int | str], samples: int = 1) -> NDArray[
     again after an interruption.
 
     Args:
-        seed: of the run, an integer.
-        ids: of the rows, N integers or texts, each row its own.
+        seed: seed of the run, an integer.
+        ids: ids of the rows, N integers or texts, each row its own.
         samples: how many seeds a row gets. The first ones do not depend on how many there are.
 
     Returns:

@@ -155,7 +155,7 @@ class MCAdvantage(Module):
     Args:
         grpo_size: episodes of a group, at least 1.
         prompt_key: which group an episode is of; by default "query", or ("collector", "group_ids").
-        rewards_key, advantage_key: of the steps' rewards; of the advantages, which have their shape.
+        rewards_key, advantage_key: keys of the steps' rewards and of the advantages, which have their shape.
         done_key: where an episode ends.
         trajectory_return: None compares the rewards of all steps of the group. "sum", "max" or "mean" makes
             one number of each episode and compares these; each step has its episode's advantage.

@@ -42,8 +42,8 @@ class DTypeCastTransform(Transform):
     TensorDict alone all entries of `dtype_out`; none where `in_keys` are given.
 
     Args:
-        dtype_in: of the environment.
-        dtype_out: of what is seen of it.
+        dtype_in: dtype of the environment.
+        dtype_out: dtype outside of the environment.
         in_keys: entries to cast.
         out_keys: where they go; `in_keys` if None.
         in_keys_inv: entries that the environment reads, cast to `dtype_in`.

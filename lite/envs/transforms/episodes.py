@@ -158,7 +158,7 @@ class RandomTruncationTransform(Transform):
 
     Args:
         min_horizon, max_horizon: how many steps, both included.
-        prob: of a random number of steps.
+        prob: probability of a random number of steps.
         first_episode_prob: that of the second episode of each environment; `prob` if None.
         step_count_key: the count. A string stands for the first entry of that name in any node, too.
         truncated_key, done_key: what is set at the end; strings stand beside the count.

@@ -32,7 +32,7 @@ class ToTensorImage(ImageTransform):
     Args:
         from_int: divide by 255; None for images of integers alone.
         unsqueeze: put a dimension of size 1 in front of images of three dimensions.
-        dtype: of the result; the default float dtype if None.
+        dtype: dtype of the result; the default float dtype if None.
         in_keys: images of shape (..., W, H, C); `["pixels"]` if None.
         out_keys: where they go, of shape (..., C, W, H); `in_keys` if None.
         shape_tolerant: leave the dimensions of images that do not end with three channels.

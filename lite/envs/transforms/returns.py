@@ -21,7 +21,7 @@ class TargetReturn(Transform):
     """Observes the return that an episode is to have, less what it had so far.
 
     Args:
-        target_return: of an episode.
+        target_return: the return that an episode is to reach.
         mode: "reduce" subtracts each reward, "constant" does not.
         in_keys: rewards; those of the environment if None.
         out_keys: where it goes; "target_return" beside each of `in_keys` if None.

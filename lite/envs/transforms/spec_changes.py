@@ -16,8 +16,8 @@ def mapped(spec: TensorSpec, function: Callable[[Any], Any]) -> TensorSpec:
     """The spec of the function's values: its shape and dtype, and bounds where there are bounds.
 
     Args:
-        spec: of what the function takes.
-        function: of arrays; monotonous where the spec has bounds.
+        spec: spec of what the function takes.
+        function: a function of arrays, monotonous where the spec has bounds.
     """
     if isinstance(spec, Bounded):
         ends = function(spec.low), function(spec.high)

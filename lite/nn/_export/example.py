@@ -28,7 +28,7 @@ class Example:
 
     Attributes:
         inputs: name, key, example array and dynamic axes of each.
-        call: of a module and arrays: gives the outputs by key.
+        call: a function of a module and arrays that gives the outputs by key.
         batch: the name of the dynamic size that is the batch.
         rewritten: entries that are no states where inputs and outputs both have them.
     """

@@ -37,7 +37,7 @@ def save(
     new one is in its place; a contract that belongs to the other graph is refused when it is read.
 
     Args:
-        path: of the graph.
+        path: path of the graph.
         traced: the graph.
         about: what else `model_bytes` takes.
         contract: the content of its file; None for no such file.

@@ -26,8 +26,8 @@ def ends_of(
             there are steps in the input, where the odd one is at the end or the beginning.
         pads: all beginnings, then all ends.
         inner: sizes of the input.
-        extents: of the window.
-        strides: of the window.
+        extents: extents of the window.
+        strides: strides of the window.
     """
     dims = len(extents)
     if auto_pad in ("", "NOTSET"):

@@ -44,7 +44,7 @@ def join(steps: list[Step], outputs: Iterable[int], constants: Mapping[int, Any]
     """Join what can be, in place: gates, x * sigmoid(x) * y, and attention between its two products.
 
     Args:
-        steps: of a program, in order.
+        steps: steps of a program, in order.
         outputs: numbers of what it gives.
         constants: values by number.
         run: computes steps, from and into values by number.

@@ -58,7 +58,7 @@ class Source:
     """Where a graph is from, and the program that runs it. Copies share it; a pickle reads the graph again.
 
     Args:
-        path: of the model's file; None for one that was given as bytes.
+        path: path of the model's file; None for one that was given as bytes.
         content: the model's bytes; None to read the file.
         outputs: names of the outputs that are computed; None for all.
         compute_dtype: name of the dtype that float16 and bfloat16 are computed in; None for themselves.
@@ -238,7 +238,7 @@ class GraphModule(Module):
         A contract beside the file comes along.
 
         Args:
-            path: of the new file; its folder must be another one if weights are beside the file.
+            path: path of the new file; its folder must be another one if weights are beside the file.
 
         Raises:
             ValueError: a weight has another shape than in the graph; files beside would be written over.

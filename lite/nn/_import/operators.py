@@ -119,7 +119,7 @@ class Spec:
     """A node, as a rule reads it.
 
     Attributes:
-        op, domain, name: of the node.
+        op, domain, name: operator, domain and name of the node.
         opset: the version of its domain's operators.
         attributes: values by name.
         given: for each input, whether it is given.

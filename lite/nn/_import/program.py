@@ -40,7 +40,7 @@ class Program:
         weights: numbers of the values that are given again at each call, by name.
         outputs: numbers of the results.
         steps: in order.
-        count: of all values.
+        count: number of all values.
     """
 
     inputs: tuple[str, ...]
@@ -146,7 +146,7 @@ class Compiler:
         opsets: versions of the operators by domain.
         around: names of the values of the graphs around this one.
         arguments: values of the function's attributes, where this is the body of one.
-        depth: of graphs in graphs.
+        depth: the depth of nested graphs.
     """
 
     def __init__(

@@ -95,7 +95,7 @@ def dequantized_rows(
         zeros: as many, packed as the weight is, or of the scales' dtype; None for the middle of the range.
         bits: 4 or 8.
         block: numbers that share a scale.
-        rows: of N.
+        rows: the number of rows, N.
     """
     count, blocks = weight.shape[:2]
     part = weight[rows]

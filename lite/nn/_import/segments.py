@@ -70,10 +70,10 @@ def segments_of(
     """Segments that compute about as much each, cut where little is alive.
 
     Args:
-        steps: of a program.
+        steps: steps of a program.
         sizes: bytes of what they compute.
         outputs: numbers of what the program gives.
-        count: of segments; None for as many as keep least in all.
+        count: number of segments; None for as many as keep least in all.
     """
     last = {i: at for at, step in enumerate(steps) for i in step.inputs}
     last.update(dict.fromkeys(outputs, len(steps)))

@@ -62,7 +62,7 @@ def read(path: Path, argument: str) -> dict[str, LowRank]:
     """The adapters in a file or folder, by the paths of what they are beside.
 
     Args:
-        path: of the file or folder.
+        path: path of the file or folder.
         argument: what messages call it.
 
     Raises:
@@ -180,7 +180,7 @@ def fitting(
 
     Args:
         found: what the file has, by layer.
-        adapters: of the module.
+        adapters: adapters of the module.
         argument: what messages call the file.
 
     Raises:

@@ -41,9 +41,9 @@ def add_adapter_inputs(
     type, beside quantised ones that of the scales. A projection that has such inputs keeps them.
 
     Args:
-        path: of the ONNX file. Weights in files beside it stay as they are.
-        new_path: of the new file. In the same folder it shares those files; in another one they are copied.
-        rank: of the adapters; None for any, which may differ from input to input.
+        path: path of the ONNX file. Weights in files beside it stay as they are.
+        new_path: path of the new file. In the same folder it shares these files; in another they are copied.
+        rank: rank of the adapters; None for any, which may differ from input to input.
         targets: as for `lora`.
 
     Returns:
@@ -96,8 +96,8 @@ def with_adapter_inputs(content: Buffer, names: Collection[str], folder: Path | 
 
     Args:
         content: the model; it is not changed. Pieces of a graph that follow the graph stay behind it.
-        names: of the projections, as the graph has them.
-        folder: of the model's external data.
+        names: names of the projections, as the graph has them.
+        folder: folder of the model's external data.
 
     Raises:
         ValueError: the graph has no such projection.

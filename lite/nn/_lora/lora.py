@@ -182,7 +182,7 @@ def lora(
 
     Args:
         module: not changed; the result shares the arrays of its weights.
-        rank: of the adapters; a given `adapter` has its own.
+        rank: rank of the adapters; a given `adapter` has its own.
         alpha: the output of an adapter is multiplied by alpha / rank.
         targets: paths of the layers, such as ``model.layers.0.self_attn.q_proj``, their last parts
             (``q_proj``), or patterns of either (``*``, ``layers.[01].*.v_proj``). Paths of a graph are those

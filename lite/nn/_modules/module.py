@@ -125,7 +125,7 @@ class Module(Casting, StateDictMethods):
         keep their names. A second file, ``<path>.json``, describes inputs and outputs; `OnnxModule` reads it.
 
         Args:
-            path: of the ONNX file.
+            path: path of the ONNX file.
             inputs: examples, as `forward` takes them: arrays, also in tuples and dicts, or a TensorDict.
             kwargs: examples of keyword arguments.
             input_names: names for the graph, a list or a dict from keys. By default the names of the
@@ -137,7 +137,7 @@ class Module(Casting, StateDictMethods):
             states: keys of inputs with those of the outputs that are their next values. By default
                 ("next", key) of each key, or the key itself, if there is such an output.
             normalization: modules by the keys of inputs that they are applied to first, in the graph.
-            interaction_type: of distributions: "deterministic", "mode", "mean" or "median".
+            interaction_type: interaction type of distributions: "deterministic", "mode", "mean" or "median".
             external_data: whether weights are written to a second file; by default if they exceed 2 GB.
             contract: whether to write the JSON file.
             opset: the version of ONNX's operators, from 20 to 25.

@@ -154,7 +154,7 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
         """Draw all elements from a normal distribution; returns self.
 
         Args:
-            mean: of the distribution.
+            mean: mean of the distribution.
             std: its standard deviation, not negative.
             generator: a NumPy generator or a seed; new entropy without one.
 
@@ -185,7 +185,7 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
         """Add `gradient`, the gradient of this parameter with respect to itself, to `grad`.
 
         Args:
-            gradient: of the parameter's shape; 1 for a single number.
+            gradient: an array of the parameter's shape; 1 for a single number.
             retain_graph: accepted for compatibility.
 
         Raises:

@@ -30,7 +30,7 @@ def clip_grad_norm_(
     Args:
         parameters: Parameters or one, whose `grad` is scaled if there is one; or a TensorDict of gradients.
         max_norm: the largest norm that is left as it is.
-        norm_type: of the p-norm; `math.inf` is the largest absolute value.
+        norm_type: p of the p-norm; `math.inf` for the largest absolute value.
         error_if_nonfinite: raise if the norm is NaN or infinite; otherwise all gradients become NaN or 0.
         foreach: taken as torch does, and ignored.
 

@@ -65,7 +65,7 @@ def pointwise(
     Args:
         formula: the function of arrays, in NumPy.
         x: an array of any dtype.
-        name: of the function among the compiled ones, if it is one.
+        name: name of the function among the compiled ones, if it is one.
         derivative: its derivative, of the array and the result; without one, that of the formula is found.
     """
     if isinstance(x, HostArray):

@@ -65,7 +65,7 @@ def seen_keys(masks: Sequence[Any], shape: tuple[int, ...], empty_is_zero: bool)
 
     Args:
         masks: see `masked_attention`.
-        shape: of the scores.
+        shape: shape of the scores.
         empty_is_zero: see `masked_attention`.
     """
     shown: Any = None

@@ -47,7 +47,7 @@ class Kept(NamedTuple):
 
     Attributes:
         outputs: (T, N, size).
-        before: of each step the state h that it began with, (T, N, size).
+        before: the state h at the beginning of each step, (T, N, size).
         last: the last states.
         back: the way back, from the gradients of outputs and last states.
         unprojected: outputs before they are projected, if they are.

@@ -53,7 +53,7 @@ def row_attention(
             (N, T, heads * width) and (N, S, groups * width).
         seen: which keys each query sees.
         scale: a factor of scores.
-        heads: of queries.
+        heads: number of heads of queries.
         groups: heads of keys, each for several of queries.
         turn: by which queries and keys are turned first, where there are as many of one as of the other.
 

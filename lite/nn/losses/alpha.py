@@ -57,7 +57,7 @@ class EntropyWeightedLoss(EnsembleLoss):
         """Keep the entropy that the policy is to have as a buffer.
 
         Args:
-            name: of the buffer.
+            name: name of the buffer.
             target_entropy: a number; "auto" is the negative number of dimensions of an action.
             action_spec: that of actions, or of a Composite with them; None is the policy's.
 

@@ -86,7 +86,7 @@ def values_taken(values: Array, action: Array, space: str) -> Array:
     """Each critic's value of the actions that were taken, (critics, *batch), out of (critics, *batch, n).
 
     Args:
-        values: of all actions.
+        values: values of all actions.
         action, space: as for `value_of_action`.
     """
     actions = np.broadcast_to(action, (len(values), *action.shape))
@@ -109,10 +109,10 @@ def values_of_each(
         network: a TensorDictModule.
         params: its parameters, stacked along the first dimension, or those of a single network.
         data: the input, which is not changed.
-        key: of the entry that is wanted.
+        key: key of the entry that is wanted.
         each: the first dimension of `data` counts the sets, too, and each reads its part.
         loop: call the network once for each set, instead of once under `vmap` for all.
-        randomness: of `vmap`, for what the network draws.
+        randomness: randomness of `vmap`, for what the network draws.
     """
 
     def call(own: TensorDictBase, part: TensorDictBase) -> Array:

@@ -21,7 +21,7 @@ class Actor(SafeModule):
         module: gives the action of an observation, and whatever else is in `out_keys`.
         in_keys: what it reads; "observation" by default.
         out_keys: what it writes; "action" by default.
-        spec: of the action.
+        spec: spec of the action.
         kwargs: `safe` and `inplace`, as for `SafeModule`.
 
     Raises:
@@ -58,9 +58,9 @@ class ProbabilisticActor(SafeProbabilisticTensorDictSequential):
 
     Args:
         module: a TensorDictModule that writes the parameters.
-        in_keys: of the parameters, a list or a dict; see `ProbabilisticTensorDictModule`.
-        out_keys: of the samples; "action" by default, or the names of a CompositeDistribution's samples.
-        spec: of the action.
+        in_keys: keys of the parameters, a list or a dict; see `ProbabilisticTensorDictModule`.
+        out_keys: keys of the samples; "action" by default, or the names of a CompositeDistribution's samples.
+        spec: spec of the action.
         kwargs: `safe`, `distribution_class`, `default_interaction_type`, `return_log_prob`, `generator` and
             what else `SafeProbabilisticModule` takes.
 

@@ -96,7 +96,7 @@ class ConsistentDropoutModule(TensorDictModuleBase):
             "mask_" and a number.
         out_keys: where the result goes, and the mask; `in_keys` by default.
         input_shape: that of the input, for `make_tensordict_primer`.
-        input_dtype: of the mask there; the default float dtype if not given.
+        input_dtype: dtype of the mask there; the default float dtype if not given.
         rng: a `numpy.random.Generator`, a seed, or None for fresh entropy.
 
     Raises:

@@ -112,7 +112,7 @@ class ConvNet(Sequential):
         in_features: channels of the input; None for a first layer that finds them out at its first call.
         depth: number of convolutions; by default as many as the lists below have entries.
         num_cells: channels of each, or one number for all of them; [32, 32, 32] by default.
-        kernel_sizes, strides, paddings: of each, or one for all of them; see `Conv2d`.
+        kernel_sizes, strides, paddings: those of each layer, or one for all of them; see `Conv2d`.
         activation_class: what makes the activations.
         activation_kwargs: its keyword arguments, or a list of them, one per activation.
         norm_class: what makes the normalisations after the activations, if any.

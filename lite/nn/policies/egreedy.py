@@ -21,7 +21,7 @@ class EGreedyModule(ExplorationModule):
     whole. Nothing changes unless `interaction_type()` is RANDOM or None.
 
     Args:
-        spec: of the action, from which random ones are drawn; a `Composite` has it at `action_key`.
+        spec: spec of the action, from which random ones are drawn; a `Composite` has it at `action_key`.
         eps_init: the probability at first.
         eps_end: the probability in the end.
         annealing_num_steps: frames from the one to the other; see `step`.

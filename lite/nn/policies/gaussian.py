@@ -20,12 +20,12 @@ class AdditiveGaussianModule(ExplorationModule):
     or None.
 
     Args:
-        spec: of the action, such as `lite.data.Bounded`; a `Composite` has it at `action_key`. It may be
+        spec: spec of the action, such as `lite.data.Bounded`; a `Composite` has it at `action_key`. It may be
             given later, as the attribute `spec`.
         sigma_init: the factor of the noise at first.
         sigma_end: the factor in the end.
         annealing_num_steps: frames from the one to the other; see `step`.
-        mean: of the noise.
+        mean: mean of the noise.
         std: standard deviation of the noise, before it is multiplied with sigma.
         action_key: where the action is; "action" by default.
         safe: kept as an attribute; actions are always projected.

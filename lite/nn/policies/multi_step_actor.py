@@ -23,11 +23,11 @@ class MultiStepActorWrapper(TensorDictModuleBase):
         actor: a TensorDictModule, whose actions have a dimension of time behind the batch.
         n_steps: how many actions a plan has. If it is None, the actor is called where episodes begin alone,
             and its plan starts again after the last action.
-        action_keys: of the actions; outputs of the actor whose name is "action", or those of the plans
+        action_keys: keys of the actions; outputs of the actor whose name is "action", or those of the plans
             without "_chunk".
-        chunk_keys: of the plans, if they have other names than the actions; outputs of the actor that end in
+        chunk_keys: keys of the plans, if these are not those of the actions; outputs of the actor that end in
             "_chunk", or ("vla_action", "chunk"). They stay where they are then: there is no "action_orig".
-        init_key: of the flags that say where an episode begins, (*batch, 1); "is_init" by default.
+        init_key: key of the flags that say where an episode begins, (*batch, 1); "is_init" by default.
         keep_dim: keep the dimension of time, of size 1.
         replan_interval: call the actor after so many steps, before its plan is used up.
 

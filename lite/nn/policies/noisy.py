@@ -31,7 +31,7 @@ class NoisyLinear(Module):
         out_features: size of the last dimension of the output.
         bias: whether there is a bias.
         device: "cpu", or "meta" for parameters without data.
-        dtype: of the parameters; the default float dtype if not given.
+        dtype: dtype of the parameters; the default float dtype if not given.
         std_init: initial values of sigma, times √in_features or, for the bias, √out_features.
         use_exploration_type: whether the interaction type says when there is noise; None means True.
         rng: a `numpy.random.Generator`, a seed, or None for fresh entropy; mu is drawn from

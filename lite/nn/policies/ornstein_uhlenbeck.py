@@ -27,11 +27,11 @@ class OrnsteinUhlenbeckProcessModule(ExplorationModule):
     or None.
 
     Args:
-        spec: of the action, such as `lite.data.Bounded`; a `Composite` has it at `action_key`.
+        spec: spec of the action, such as `lite.data.Bounded`; a `Composite` has it at `action_key`.
         eps_init: the factor of the noise at first.
         eps_end: the factor in the end.
         annealing_num_steps: frames from the one to the other; see `step`.
-        theta, mu, sigma, dt: of the noise.
+        theta, mu, sigma, dt: parameters of the noise.
         x0: the noise before the first step, a number or an array that broadcasts to the action; 0 by default.
         sigma_min: what sigma shrinks to within an episode; None: it stays as it is.
         n_steps_annealing: steps of an episode from `sigma` to `sigma_min`.

@@ -194,9 +194,9 @@ class LSTMModule(_RecurrentModule):
             `LSTM`; `batch_first` must be True.
         python_based, recurrent_backend, recurrent_compute_dtype, recurrent_recompute,
             recurrent_matmul_precision: taken as TorchRL does, and ignored: there is one way to compute.
-        in_key, in_keys: of the value, beside "recurrent_state_h", "recurrent_state_c" and "is_init"; or the
-            keys of all, of which "is_init" may be left out.
-        out_key, out_keys: of the output, beside both states in "next"; or the keys of all.
+        in_key: key of the value, beside "recurrent_state_h", "recurrent_state_c" and "is_init".
+        in_keys: the keys of all four instead; "is_init" may be left out.
+        out_key, out_keys: key of the output, beside both states in "next"; or the keys of all three.
         lstm, device, rng: an `LSTM`, in place of its arguments; as for `LSTM`.
         default_recurrent_mode: the mode where none is set; False for single steps by default.
 

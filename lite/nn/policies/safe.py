@@ -22,7 +22,7 @@ class SafeModule(TensorDictModule):
 
     Args:
         module, in_keys, out_keys: as for `TensorDictModule`.
-        spec: of the output; a `Composite` by key for several, which may lack keys.
+        spec: spec of the output; a `Composite` by key for several, which may lack keys.
         safe: whether outputs that are not in their spec are replaced by the nearest values that are.
         inplace: as for `TensorDictModule`.
 
@@ -78,7 +78,7 @@ class SafeProbabilisticModule(ProbabilisticTensorDictModule):
 
     Args:
         in_keys, out_keys: as for `ProbabilisticTensorDictModule`.
-        spec: of the sample; a `Composite` by key for several, which may lack keys.
+        spec: spec of the sample; a `Composite` by key for several, which may lack keys.
         safe: whether samples that are not in their spec are replaced by the nearest values that are, after
             their log-probs were computed.
         kwargs: as for `ProbabilisticTensorDictModule`.

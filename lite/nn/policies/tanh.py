@@ -24,7 +24,7 @@ class TanhModule(TensorDictModuleBase):
     Args:
         in_keys: what is read.
         out_keys: where the results go; `in_keys` by default.
-        spec: of the results, such as `lite.data.Bounded`, whose bounds are taken; a `Composite` by key.
+        spec: spec of the results, such as `lite.data.Bounded`, whose bounds are taken; a `Composite` by key.
         low: lower bound of results without a spec; -1 by default.
         high: upper bound of results without a spec; 1 by default.
         clamp: keep tanh(x) apart from -1 and 1, by the resolution of its dtype.

@@ -87,10 +87,10 @@ class QValueModule(TensorDictModuleBase):
         action_value_key: where the values are; "action_value" by default.
         action_mask_key: entry that is True where an action is allowed; the others count as the lowest number
             of the dtype.
-        out_keys: of action, values and value of the action; "action", `action_value_key` and
+        out_keys: keys of action, values and value of the action; "action", `action_value_key` and
             "chosen_action_value" by default.
         var_nums: for "mult-one-hot": sizes of the rows, or one size of all of them.
-        spec: of the action, such as `lite.data.Categorical`; a `Composite` has it at "action".
+        spec: spec of the action, such as `lite.data.Categorical`; a `Composite` has it at "action".
         safe: whether an action that is not in the spec is replaced by the nearest one that is.
         strict_shape: whether an action must have the shape of the spec, as None says, too; "auto" reshapes
             it.

@@ -137,7 +137,7 @@ class RunningValueNorm(_Moments):
     """Mean and variance of all returns so far.
 
     Args:
-        shape: of one value.
+        shape: shape of one value.
         epsilon: the least variance.
 
     Source:

@@ -140,7 +140,7 @@ def dpo_loss(
         loss_type, loss_weights: one of these names, or several, whose losses are added; weights 1 by default.
         label_smoothing: the probability that a preference is the wrong way round.
         reference_free: take the same log-prob for all responses under the reference model.
-        discopop_tau: of "discopop".
+        discopop_tau: the temperature of "discopop".
         chosen_lengths, rejected_lengths: the numbers of tokens, for "ipo" and "sigmoid_norm".
         reduction: "mean", "sum" or "none".
 

@@ -32,8 +32,8 @@ def kl_penalty(
     - "k3", exp(-d) - 1 + d: never negative and without bias.
 
     Args:
-        log_probs: of the tokens under the model that learns, (*batch, tokens).
-        ref_log_probs: of the same tokens under the other model, a constant.
+        log_probs: log-probs of the tokens under the model that learns, (*batch, tokens).
+        ref_log_probs: log-probs of the same tokens under the other model, a constant.
         mask: True where a token counts, of the same shape. The others give 0, whatever they hold.
         estimator: "k1", "k2" or "k3".
 
@@ -128,20 +128,20 @@ def grpo_loss(
     """The clipped loss of PPO on tokens, with the advantage of a response among those to the same prompt.
 
     Args:
-        log_probs: of the tokens under the model that learns, (prompts, tokens).
+        log_probs: log-probs of the tokens under the model that learns, (prompts, tokens).
         sample_log_probs: under the model that drew the tokens, a constant; None for the same model.
-        advantage: of each response, (prompts) or (prompts, 1), such as `lite.data.group_advantages` gives;
-            or of each token, the shape of `log_probs`, with or without a last dimension of 1.
+        advantage: one per response, (prompts) or (prompts, 1), as `lite.data.group_advantages` gives; or one
+            per token, the shape of `log_probs`, with or without a last dimension of 1.
         mask: True for tokens of responses, of the shape of `log_probs`; the others may be NaN.
         clip_epsilon: ratios count from 1 - clip_epsilon to 1 + clip_epsilon; or a pair, below and above.
         aggregation, max_tokens: see `aggregate_tokens`.
         importance_sampling_level: "token", or "sequence" for one ratio of each response, the geometric mean
             of its tokens' (GSPO).
         kl_mask_threshold: leave out tokens where half the square of the log-ratio exceeds this.
-        ref_log_probs, kl_to_ref_coeff, kl_estimator: of a model to stay near, a constant; the divergence's
-            weight; see `kl_penalty`.
+        ref_log_probs, kl_to_ref_coeff, kl_estimator: log-probs under a model to stay near, a constant; the
+            divergence's weight; see `kl_penalty`.
         kl_to_inference_coeff: the weight of the divergence from the model that drew the tokens.
-        entropy, entropy_coeff: of the distribution of each token, the shape of `log_probs`, and its weight.
+        entropy, entropy_coeff: entropy of each token's distribution, the shape of `log_probs`; its weight.
         objective: "clip", the lesser of the gains with the ratio and with the clipped one; "cispo", the gain
             with the clipped one, so that tokens beyond the limits have no gradient.
 

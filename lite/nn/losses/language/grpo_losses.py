@@ -97,7 +97,7 @@ class GRPOLoss(LossModule):
         masking_strategy: which tokens count: "sft", all but the prompt ("tokens", "prompt"), or what
             assistants said if there is none; "rlhf", what assistants said in all turns, ("masks",
             "all_assistant_mask"); "generic", all. Where its log-prob is not finite, a token never counts.
-        ref_log_prob_padding_side, ref_log_prob_padding_value: of ragged log-probs of the reference model.
+        ref_log_prob_padding_side, ref_log_prob_padding_value: how ragged reference log-probs are padded.
 
     Raises:
         TypeError, ValueError: `entropy_bonus` without `get_dist`; unknown names, or numbers out of range.

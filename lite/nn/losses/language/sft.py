@@ -29,7 +29,7 @@ def sft_loss(summed_log_probs: Array, reduction: str = "mean") -> Array:
     """Minus the log-probs of responses.
 
     Args:
-        summed_log_probs: of each response, or its mean over the tokens, (*batch).
+        summed_log_probs: the log-prob of each response, or its mean over the tokens, (*batch).
         reduction: "mean", "sum" or "none".
 
     Raises:
@@ -53,7 +53,7 @@ def minor_sft_loss(
     """Minus log sigmoid(beta (log_probs - ref_log_probs)): responses that grew likely weigh less.
 
     Args:
-        log_probs: of each response under the model that learns, (*batch).
+        log_probs: log-probs of each response under the model that learns, (*batch).
         ref_log_probs: under the model that it started from, a constant, (*batch).
         beta: how soon they weigh less.
         reduction: "mean", "sum" or "none".
@@ -120,7 +120,7 @@ class SFTLoss(LossModule):
         normalize_by_seq_length: take the mean of a response's tokens instead of their sum.
         kl_to_ref_coeff: the weight of the divergence from the reference model.
         loss_function: "sft" or "minor_sft"; see `minor_sft_loss`.
-        beta: of `minor_sft_loss`.
+        beta: beta of `minor_sft_loss`.
 
     Raises:
         ValueError: unknown names.

@@ -55,7 +55,7 @@ class CQLLoss(EntropyWeightedLoss):
         actor_network, qvalue_network: as for `SACLoss`; there are two critics.
         loss_function, alpha_init, min_alpha, max_alpha, action_spec, fixed_alpha, target_entropy,
             delay_actor, delay_qvalue, reduction, deactivate_vmap: as for `SACLoss`.
-        temperature: of the logsumexp over other actions.
+        temperature: temperature of the logsumexp over other actions.
         min_q_weight: the weight of "loss_cql".
         max_q_backup: targets take the greatest value of `num_random` actions of the policy.
         deterministic_backup: targets do not include entropy.

@@ -51,7 +51,7 @@ class IQLLoss(EnsembleLoss):
         qvalue_network: gives "state_action_value", (*batch, 1); one, to be redrawn, or a list.
         value_network: gives "state_value", (*batch, 1).
         num_qvalue_nets: how many critics, of which the least value counts.
-        loss_function: of critics: "l2", "l1" or "smooth_l1"; see `distance_loss`.
+        loss_function: loss function of critics: "l2", "l1" or "smooth_l1"; see `distance_loss`.
         temperature: the inverse one: 0 is behaviour cloning, large ones seek the best actions. A weight is
             at most 100.
         expectile: 0.5 is the mean of the values of actions, 1 their maximum.
