@@ -17,7 +17,8 @@ exceeds its time limit has caught the mutant, too. In the end, what failed must 
 
 `--contexts` is what pytest-cov wrote of the last tier, of this checkout: only tests run that ran the mutated
 statement, or the body of the function whose default is mutated. What is run at import alone has the tests
-that ran anything of its file; what is never run, or in processes that leave no trace, has the mirrored files.
+that ran anything of its file, and, as defaults do, those of the public names; what is never run, or in
+processes that leave no trace, has the mirrored files.
 Nor do compiled kernels leave one: they have the tests of kernels and the files with tests marked `compiled`.
 Whatever this leaves out makes a mutant survive.
 
@@ -64,6 +65,7 @@ def pytest_collection_modifyitems(items):
 PARTS = ("lite", "kernels", "models")
 SECONDS = {"mirror": 600, "default": 1800, "all": 5400}  # time limit of each tier, in their order
 NAMES = {"mirror": "the mirrored files", "default": "`pytest`", "all": "`pytest --all`"}
+OF_DEFINITIONS = ("tests/test_public_api.py", "tests/arrays/test_public.py")  # names, places and defaults
 FEW = 100  # tests that one process runs sooner than several, which import and collect first
 MEMORY = 12 << 30  # bytes that a process of the tests may allocate: a mutant may ask for any amount
 FILE = 2 << 30  # bytes of a file that they may write, likewise: a mutant's loop filled a disk of 50 GB
@@ -236,14 +238,17 @@ class Contexts:
     def tests(self, file: Path, source: bytes, mutation: Mutation) -> list[str]:
         """The tests that ran the mutated statement, and test files."""
         ran = self._data.contexts_by_lineno(self._files.get((ROOT / file).resolve(), ""))
-        lines = lines_that_tell(source, 1 + source.count(b"\n", 0, mutation.start))
+        line = 1 + source.count(b"\n", 0, mutation.start)
+        lines = lines_that_tell(source, line)
         found = {context for line in lines for context in ran.get(line, ())}
+        defines = found == {""} or line not in lines
         if found == {""}:  # run when the module is imported, which belongs to no test
             found = {context for contexts in ran.values() for context in contexts}
         names = sorted({name.partition("|")[0] for name in found - {""}})
+        names = names or list(mirrored(file))  # another process may have run it
         if file.parts[0] == "kernels":
-            return [*of_compiled_kernels(), *names]
-        return names
+            names = [*of_compiled_kernels(), *names]
+        return [*names, *OF_DEFINITIONS] if defines else names
 
 
 def lines_that_tell(source: bytes, line: int) -> range:
@@ -333,7 +338,6 @@ class Copy:
         mirror = mirrored(file)
         known = self.contexts.tests(file, before, mutation) if self.contexts else None
         if known is not None:  # those of neighbours first
-            known = known or list(mirror)  # another process may have run it
             known.sort(key=lambda test: -len(os.path.commonpath([test, *mirror])))
         # Compiled files are keyed by size and time: a time of its own hides no mutant behind another.
         os.utime(path, (stamp + 10 * index, stamp + 10 * index))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,13 @@ def test_draws_differ_unless_a_generator_or_a_seed_is_given() -> None:
         if found[1] != "None"
     }
     assert defaults == {("0", "generate_batches.py")}  # rows are the same on whichever actor
+
+
+def test_arguments_and_defaults_are_those_of_signatures_txt() -> None:
+    """A default that changes breaks calls of users: such a line belongs into CHANGELOG.md, too."""
+    script = runpy.run_path(str(Path(__file__).parents[1] / ".ci/signatures.py"))
+    stored = script["PATH"].read_text(encoding="utf-8").splitlines()
+    assert script["table"]().splitlines() == stored, "run python .ci/signatures.py, see CONTRIBUTING.md"
 
 
 # Statements of one process, and what is not loaded after each: slow standard modules, and parts
