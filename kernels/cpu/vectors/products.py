@@ -14,10 +14,11 @@ _WIDE, _NARROW = 32, 16  # columns of a tile
 # Nothing calls them where nothing is compiled: kernels have bodies of NumPy's functions there.
 tile: Any = None
 shifted: Any = None
+parted: Any = None
 if backend() == "numba":
     from lite.kernels.cpu.vectors import shifts, tiles
 
-    tile, shifted = tiles.tile, shifts.shifted
+    tile, shifted, parted = tiles.tile, shifts.shifted, shifts.parted
 
 
 @jit
