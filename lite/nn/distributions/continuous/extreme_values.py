@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from lite._arrays.formulas import log_gamma
-from lite._arrays.special import xlogy
+from lite._arrays.special import replaced, xlogy
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import Numbers, ShapeLike, as_shape, in_double, standard_exponential
@@ -123,7 +123,7 @@ class Weibull(Elementwise):
     def _log_density(x: Array, scale: Array, shape: Array) -> Array:
         z = x / scale
         out = np.log(shape / scale) + xlogy(shape - 1, z) - z**shape
-        return np.where(x < 0, -np.inf, out)
+        return replaced(x < 0, -np.inf, out)
 
     @staticmethod
     def _probability(x: Array, scale: Array, shape: Array) -> Array:

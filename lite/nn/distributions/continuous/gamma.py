@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lite._arrays.formulas import log_gamma
-from lite._arrays.special import digamma, gamma_below, xlogy
+from lite._arrays.special import digamma, gamma_below, replaced, xlogy
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import (
@@ -61,7 +61,7 @@ class Exponential(Elementwise):
 
     @staticmethod
     def _log_density(x: Array, rate: Array) -> Array:
-        return np.where(x < 0, -np.inf, np.log(rate) - rate * x)
+        return replaced(x < 0, -np.inf, np.log(rate) - rate * x)
 
     def entropy(self) -> Array:
         """Entropy of each number."""
@@ -134,7 +134,7 @@ class Gamma(Elementwise):
     @staticmethod
     def _log_density(x: Array, shape: Array, rate: Array) -> Array:
         out = xlogy(shape, rate) + xlogy(shape - 1, x) - rate * x - log_gamma(shape)
-        return np.where(x < 0, -np.inf, out)
+        return replaced(x < 0, -np.inf, out)
 
     @staticmethod
     def _probability(x: Array, shape: Array, rate: Array) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lite._arrays.formulas import log_gamma
-from lite._arrays.special import xlogy
+from lite._arrays.special import replaced, xlogy
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import Numbers, ShapeLike, drawn, require
@@ -50,7 +50,7 @@ class Poisson(Elementwise):
 
     @staticmethod
     def _log_density(k: Array, rate: Array) -> Array:
-        return np.where(fails(k), -np.inf, xlogy(k, rate) - rate - log_gamma(k + 1))
+        return replaced(fails(k), -np.inf, xlogy(k, rate) - rate - log_gamma(k + 1))
 
     @property
     def mean(self) -> Array:
