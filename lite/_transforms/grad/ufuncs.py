@@ -191,8 +191,24 @@ def _running_extreme(ufunc: np.ufunc, a: ArrayLike, axis: int = 0, dtype: DtypeL
     return np.take_along_axis(a, np.maximum.accumulate(found, axis), axis)
 
 
+def _log_sum_exp(a: ArrayLike, axis: Any = 0, dtype: DtypeLike = None, keepdims: bool = False) -> Array:
+    """`numpy.logaddexp.reduce`."""
+    if dtype is not None:
+        raise NoRule
+    held = value_of(a)
+    kept = np.logaddexp.reduce(held, axis=axis, keepdims=True)
+    value = kept if keepdims else np.squeeze(kept, axis)
+
+    def vjp(g: Array) -> Array:
+        # Nothing has a share in a sum of zeros.
+        return g.reshape(kept.shape) * np.exp(held - np.where(kept == -np.inf, 0, kept))
+
+    return with_node(value, (a, vjp))
+
+
 _METHODS: dict[tuple[np.ufunc, str], Function] = {
     **METHODS,
+    (np.logaddexp, "reduce"): _log_sum_exp,
     (np.maximum, "accumulate"): partial(_running_extreme, np.maximum),
     (np.minimum, "accumulate"): partial(_running_extreme, np.minimum),
 }

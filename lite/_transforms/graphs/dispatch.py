@@ -9,8 +9,8 @@ import numpy as np
 import lite._transforms.rules  # noqa: F401 - which registers them
 from lite._arrays.types import Function, Names, Shape, computed
 from lite._transforms.graphs.array import GraphArray, rules
-from lite._transforms.graphs.graph import BOOL, Graph, graph_of
-from lite._transforms.graphs.indexing import get_index, set_index
+from lite._transforms.graphs.graph import Graph, graph_of
+from lite._transforms.graphs.indexing import get_index, set_index, without_masks
 from lite._transforms.graphs.ufuncs import call_ufunc, write
 from lite._transforms.registry import ONNX, NoRule, name_of, without_out
 from lite._tree.batch_ops import BatchOp
@@ -63,12 +63,9 @@ class ComputedIndex(BatchOp):
 
 
 def _index_batch(td: Any, index: Any) -> Any:
-    """`td[index]`, by integers: by a mask the number of rows would depend on numbers."""
-    items = index if isinstance(index, tuple) else (index,)
-    graph = graph_of(items)
-    if any(isinstance(item, GraphArray) and item.dtype == BOOL for item in items):
-        graph.fail("indexes the batch of a TensorDict with a mask that is computed: np.where chooses entries")
-    return td._run(ComputedIndex(graph, td.batch_size, items))
+    """`td[index]`, where computed arrays are in the index."""
+    graph = graph_of((index,))
+    return td._run(ComputedIndex(graph, td.batch_size, tuple(without_masks(graph, index))))
 
 
 def _because(error: NoRule) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from lite._arrays.types import ArrayHolder, DtypeLike, HostArray, Shape
 from lite._transforms.graphs.array import GraphArray
-from lite._transforms.graphs.sizes import Quotient, Size
+from lite._transforms.graphs.sizes import Quotient, Size, comparisons, primes
 from lite._transforms.levels import innermost, numbers
 
 INT64 = np.dtype(np.int64)
@@ -91,6 +91,8 @@ class Graph:
 
     def __init__(self, dimensions: dict[str, int]) -> None:
         self.dimensions = dimensions
+        self._primes = list(dimensions.values())  # and those of sizes that the graph computes
+        self.unused: Iterator[int] = primes(2003)
         self.level = next(numbers)
         self.above = next(numbers)  # of what is computed from parameters under `enable_grad`
         self.nodes: list[Node] = []
@@ -100,6 +102,10 @@ class Graph:
         self._path: list[str] = []
         self._made: dict[Any, Any] = {}  # outputs of the nodes so far: an equal node is used again
         self._sizes: dict[int, tuple[str, int]] = {}  # where to read a dynamic size: a value and its axis
+        self._joints: dict[
+            int, dict[int, list[int]]
+        ] = {}  # of a joined size, where parts begin: what is before
+        self._chosen: dict[Any, Size] = {}  # sizes that a run computes
         self._counts: dict[int, str] = {}  # an array with as many elements, by dynamic numbers of elements
         self._arrays: dict[int, GraphArray] = {}  # weights by the identity of their ndarray
         self._kept: list[Any] = []
@@ -122,13 +128,13 @@ class Graph:
     @contextmanager
     def body(self) -> Iterator[list[Node]]:
         """Collect the nodes of a body: they use what is around them, and nothing around uses them."""
-        around = self.nodes, self._made, self._sizes, self._counts, self._expanded
+        around = self.nodes, self._made, self._sizes, self._counts, self._expanded, self._chosen
         self.nodes = []
-        self._made, self._sizes, self._counts, self._expanded = (dict(found) for found in around[1:])
+        self._made, self._sizes, self._counts, self._expanded, self._chosen = (dict(x) for x in around[1:])
         try:
             yield self.nodes
         finally:
-            self.nodes, self._made, self._sizes, self._counts, self._expanded = around
+            self.nodes, self._made, self._sizes, self._counts, self._expanded, self._chosen = around
 
     @property
     def path(self) -> str:
@@ -212,7 +218,10 @@ class Graph:
                 )
             return value if dtype is None else self.cast(value, dtype)
         if isinstance(value, HostArray):
-            self.fail(f"mixes its arrays with one of {type(value).__name__}")
+            self.fail(
+                "puts what grad or vmap computes into an array from outside of it, which would lose that: "
+                "make this one from the other, with np.zeros_like(x, shape=...)"
+            )
         if isinstance(value, list | tuple) and _holds_symbolic(value):
             items = [self.operand(item) for item in value]
             wanted = np.result_type(*[item.dtype for item in items]) if dtype is None else dtype
@@ -315,7 +324,7 @@ class Graph:
         """The number as a dynamic size, if it is one: seen before, or a multiple of one."""
         if type(n) is Size:
             return n
-        if n in self._sizes or any(n and n % prime == 0 for prime in self.dimensions.values()):
+        if n in self._sizes or any(n and n % prime == 0 for prime in self._primes):
             return Size(n)
         return None
 
@@ -337,7 +346,7 @@ class Graph:
                 "Shape", [GraphArray(self, name, (), INT64)], (1,), INT64, start=axis, end=axis + 1
             )
         rest, factors = int(n), []
-        for prime in self.dimensions.values():
+        for prime in self._primes:
             while rest % prime == 0:
                 rest //= prime
                 factors.append(prime)
@@ -347,6 +356,23 @@ class Graph:
         for factor in factors[1:]:
             out = self.emit("Mul", [out, self.size_array(factor)], (1,), INT64)
         return out if rest == 1 else self.emit("Mul", [out, self.size_array(rest)], (1,), INT64)
+
+    def is_computed(self, n: int) -> bool:
+        """Whether only a run of the graph knows a size."""
+        return any(int(n) % prime == 0 for prime in self._primes[len(self.dimensions) :])
+
+    def computed_size(self, of: Any) -> Size:
+        """The size that only a run of the graph knows: of what chooses elements, or a part of such a size."""
+        if of not in self._chosen:
+            self._primes.append(next(self.unused))
+            comparisons.computed.add(self._primes[-1])
+            self._chosen[of] = Size(self._primes[-1])
+        return self._chosen[of]
+
+    def nonzero(self, mask: GraphArray) -> tuple[GraphArray, ...]:
+        """Along each axis the indices of what is not 0: as many as a run of the graph finds."""
+        places = self.emit("NonZero", [mask], (mask.ndim, self.computed_size(mask.name)), INT64)
+        return tuple([self.gather(places, self.constant(i, INT64), 0) for i in range(mask.ndim)])
 
     def range(self, count: int) -> GraphArray:
         """The integers from 0 on."""
@@ -447,6 +473,20 @@ class Graph:
         inputs = [x, self.ints(start), self.ints(stop), self.ints(axis), self.ints(step)]
         return self.emit("Slice", inputs, shape, x.dtype)
 
+    def part(self, x: GraphArray, axis: int, start: int, stop: int) -> GraphArray | None:
+        """What lies between two places where arrays of dynamic sizes were joined; None if none were."""
+        joints = self._joints.get(int(x.shape[axis]), {})
+        if start not in joints or stop not in joints:
+            return None
+        ends = []
+        for place in (start, stop):
+            end = self.ints(0)
+            for size in joints[place]:
+                end = self.emit("Add", [end, self.size_array(size)], (1,), INT64)
+            ends.append(end)
+        shape = self.dynamic((*x.shape[:axis], stop - start, *x.shape[axis + 1 :]))
+        return self.emit("Slice", [x, *ends, self.ints(axis), self.ints(1)], shape, x.dtype)
+
     def concatenate(self, parts: Sequence[GraphArray], axis: int) -> GraphArray:
         """Arrays of one dtype, one after the other."""
         if len(parts) == 1:
@@ -463,6 +503,11 @@ class Graph:
                     f"{tuple(map(int, parts[0].shape))} and {tuple(map(int, x.shape))}"
                 )
         shape[axis] = total
+        if type(total) is Size:
+            joints = self._joints.setdefault(int(total), {})
+            for i in range(len(parts) + 1):
+                sizes = [x.shape[axis] for x in parts[:i]]
+                joints.setdefault(int(sum(sizes)), sizes)
         return self.emit("Concat", parts, shape, parts[0].dtype, axis=axis)
 
     def stack(self, parts: Sequence[GraphArray], axis: int = 0) -> GraphArray:

@@ -48,9 +48,7 @@ def get_index(x: GraphArray, index: Any) -> GraphArray:
 def _items(x: GraphArray, index: Any) -> list[Any]:
     """An index as one item for each dimension, and None for new ones; arrays as int64."""
     graph = x.graph
-    given = list(index) if isinstance(index, tuple) else [index]
-    given = [item.data if isinstance(item, ArrayHolder) else item for item in given]
-    given = [np.asarray(item) if isinstance(item, list) else item for item in given]
+    given = without_masks(graph, index)
     used = sum(1 for item in given if item is not None and not isinstance(item, EllipsisType))
     if used > x.ndim:
         raise IndexError(
@@ -66,8 +64,6 @@ def _items(x: GraphArray, index: Any) -> list[Any]:
         if item is None or isinstance(item, slice):
             items.append(item)
         elif isinstance(item, GraphArray | np.ndarray) and (item.ndim or isinstance(item, GraphArray)):
-            if item.dtype == BOOL:
-                graph.fail("indexes with a mask, which gives a shape that depends on numbers: use np.where")
             if item.dtype.kind not in "iu":
                 raise IndexError("arrays used as indices must be of integer (or boolean) type")
             items.append(graph.cast(graph.operand(item), INT64))
@@ -76,6 +72,22 @@ def _items(x: GraphArray, index: Any) -> list[Any]:
         else:
             items.append(operator.index(item))
     return items
+
+
+def without_masks(graph: Graph, index: Any) -> list[Any]:
+    """The items of an index, and in place of a mask the indices of what it chooses."""
+    given = list(index) if isinstance(index, tuple) else [index]
+    given = [item.data if isinstance(item, ArrayHolder) else item for item in given]
+    given = [np.asarray(item) if isinstance(item, list) else item for item in given]
+    out: list[Any] = []
+    for item in given:
+        if isinstance(item, GraphArray | np.ndarray | np.bool_) and item.dtype == BOOL:
+            if not item.ndim:
+                graph.fail("indexes with a bool, which gives a shape that depends on numbers: use np.where")
+            out += graph.nonzero(graph.operand(item))
+        else:
+            out.append(item)
+    return out
 
 
 def _gathered_first(items: list[Any]) -> bool:
@@ -99,11 +111,22 @@ def _slice(graph: Graph, x: GraphArray, axis: int, item: slice) -> GraphArray:
         if (begin, count, step) == (0, size, 1):
             return x
         return graph.slice(x, axis, begin, -_FAR if end < 0 else end, step, count)
+    cuts = (start, stop, abs(step)) != (None, None, 1)
+    if cuts and graph.is_computed(size) and Size not in (type(start), type(stop)):
+        # A number at one end keeps as many as the opposite number does at the other.
+        of = (0, -start) if step == 1 and stop is None else (start or 0, stop)
+        length: Any = graph.computed_size((int(size), *of, step))
+        first, last = (0, _FAR) if step > 0 else (-1, -_FAR)
+        first, last = first if start is None else start, last if stop is None else stop
+        return graph.slice(x, axis, first, last, step, length)
     # A bound at an end of the dimension is the same as no bound.
     start = None if start is not None and step > 0 and start == 0 else start
     stop = None if stop is not None and step > 0 and stop == size else stop
     if start is None and stop is None and step == 1:
         return x
+    found = graph.part(x, axis, start or 0, size if stop is None else stop) if step == 1 else None
+    if found is not None:
+        return found
     for bound in (start, stop):
         if bound is not None and (graph.size(bound) is not None or abs(bound) >= size):
             graph.fail(
@@ -112,7 +135,7 @@ def _slice(graph: Graph, x: GraphArray, axis: int, item: slice) -> GraphArray:
     if start is None and stop is None and step == -1:
         return graph.slice(x, axis, -1, -_FAR, -1, size)
     begin, end, _ = slice(start, stop, step).indices(size)
-    length: Any = len(range(begin, end, step))
+    length = len(range(begin, end, step))
     # With both ends counted from one side the length is fixed, otherwise it grows with the size.
     if (start is None or start >= 0) != (stop is not None and stop >= 0):
         length = Size(length)
@@ -164,12 +187,11 @@ def set_index(x: GraphArray, index: Any, value: object) -> None:
     if isinstance(index, GraphArray | np.ndarray) and index.dtype == BOOL and index.ndim <= x.ndim:
         chosen = graph.operand(index)
         chosen = graph.unsqueeze(chosen, *range(index.ndim, x.ndim)) if index.ndim < x.ndim else chosen
-        number = graph.operand(value)
-        if number.ndim and any(number.shape):
-            graph.fail("writes several numbers at a mask, which are as many as hold: use np.where")
-        written: Any = np.where(chosen, graph.cast(number, x.dtype), x)
-        x.replace(graph.cast(written, x.dtype))
-        return
+        new = graph.operand(value)
+        if new.ndim <= x.ndim - index.ndim:  # the same for all that it chooses
+            written: Any = np.where(chosen, graph.cast(new, x.dtype), x)
+            x.replace(graph.cast(written, x.dtype))
+            return
     new = graph.operand(value)
     items = _items(x, index)
     if any(isinstance(item, GraphArray) for item in items):

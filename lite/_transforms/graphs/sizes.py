@@ -38,6 +38,7 @@ class _Comparisons(threading.local):
 
     def __init__(self) -> None:
         self.found: dict[Comparison, bool] | None = None
+        self.computed: set[int] = set()  # the primes of sizes that only a run of the graph knows
 
 
 comparisons = _Comparisons()
@@ -45,8 +46,16 @@ comparisons = _Comparisons()
 
 def _noted(size: Size, name: str, other: Any, answer: Any) -> Any:
     if comparisons.found is not None and type(other) is not Size and isinstance(answer, bool):
+        own = _is_asked_by_caller(3)
+        if any(int(size) % prime == 0 for prime in comparisons.computed):
+            if own:
+                raise NotImplementedError(
+                    "cannot be traced: the function asks how many elements were chosen (by a mask, or "
+                    "nonzero), which no call knows before: use np.where on sums over them."
+                )
+            return answer  # rules are for all sizes
         asked = Comparison(int(size), name, int(other), answer)
-        comparisons.found[asked] = comparisons.found.get(asked, False) or _is_asked_by_caller(3)
+        comparisons.found[asked] = comparisons.found.get(asked, False) or own
     return answer
 
 
@@ -130,6 +139,11 @@ class Size(int):
         answer = int.__ne__(self, other)
         if type(other) is not Size and isinstance(other, int) and _is_asked_by_caller():
             _noted(self, "==", other, not answer)
+        return answer
+
+    def __bool__(self) -> bool:
+        answer = bool(int.__ne__(self, 0))
+        _noted(self, "==", 0, not answer)
         return answer
 
     __hash__ = int.__hash__  # and more, below

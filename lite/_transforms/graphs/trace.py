@@ -84,6 +84,7 @@ def trace(
         numbers = (p for p in primes(start) if not any(n and n % p == 0 for n in taken))
         sizes = dict(zip(names, itertools.islice(numbers, len(names)), strict=True))
         graph = make(sizes)
+        graph.unused = numbers
         found.append(_traced(run, inputs, graph))
     found_apart = difference(*found)
     if not found_apart:

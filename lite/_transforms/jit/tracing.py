@@ -249,15 +249,15 @@ def _is_own(file: str) -> bool:
 @contextmanager
 def _tracing(graph: JitGraph) -> Iterator[None]:
     """Parameters and generators are those of the graph."""
-    leaf, base, asked = state.leaf, state.base, comparisons.found
-    comparisons.found = {}
+    leaf, base, asked, computed = state.leaf, state.base, comparisons.found, comparisons.computed
+    comparisons.found, comparisons.computed = {}, set()
     state.leaf = state.base = graph.capture
     maps.running.append(graph)
     try:
         yield
     finally:
         maps.running.pop()
-        state.leaf, state.base, comparisons.found = leaf, base, asked
+        state.leaf, state.base, comparisons.found, comparisons.computed = leaf, base, asked, computed
 
 
 def trace_function(

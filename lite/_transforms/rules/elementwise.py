@@ -244,6 +244,15 @@ def _grad_bincount(x: Array, /, weights: Any = None, minlength: int = 0) -> Arra
     return with_node(counts, (weights, lambda g: np.take(g, x)))
 
 
+@ONNX.rule(np.bincount)
+def _onnx_bincount(graph: Graph, x: Any, /, weights: Any = None, minlength: Any = 0) -> GraphArray:
+    if isinstance(minlength, HostArray) or not minlength:
+        raise NoRule("the length of the result depends on numbers: give minlength, which is the length then")
+    counts = graph.expand(graph.constant(0, np.int64 if weights is None else np.float64), (minlength,)).copy()
+    np.add.at(counts, x, 1 if weights is None else graph.operand(weights, np.float64))
+    return counts
+
+
 @GRAD.rule(np.histogram)
 def _grad_histogram(
     a: ArrayLike,

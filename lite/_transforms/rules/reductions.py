@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from numpy.typing import ArrayLike
 
-from lite._arrays.types import Array, Axes, DtypeLike, Function, Operand, Shape
+from lite._arrays.types import Array, Axes, DtypeLike, Function, HostArray, Operand
 from lite._transforms.grad.along import Rows, given, kept_shape, masked, spread
 from lite._transforms.grad.tape import Vjp, holds_traced, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
@@ -94,12 +94,15 @@ def _grad_mean(a: ArrayLike, axis: Axes = None, dtype: DtypeLike = None, **optio
             count = math.prod([shape[k] for k in normalize_axis_tuple(axis, len(shape))])
         factor = 1 / max(count, 1)  # the count itself may be too large for float16
         return with_node(value, (a, lambda g: spread(g * factor, shape, axis)))
-    return with_node(value, (a, lambda g: masked(spread(g, shape, axis) / _count(mask, shape, axis), mask)))
+    return with_node(value, (a, lambda g: masked(spread(g, shape, axis) / _count(mask, held, axis), mask)))
 
 
-def _count(mask: Operand, shape: Shape, axis: Axes) -> Array:
+def _count(mask: Operand, x: Array, axis: Axes) -> Array:
     """How many elements take part, with the reduced axes kept; 1 where there are none."""
-    full = np.broadcast_to(True if mask is None else mask, shape)
+    if mask is None and isinstance(x, HostArray):  # in a graph, that of a dynamic size is computed
+        full: Any = np.ones_like(x, np.bool_)
+    else:
+        full = np.broadcast_to(True if mask is None else mask, x.shape)
     return np.maximum(np.sum(full, axis, keepdims=True), 1)
 
 
@@ -126,7 +129,7 @@ def _grad_variance(
         if function is np.std:  # as in torch, the derivative is 0 where the deviation is 0
             g = np.where(value == 0, 0, g / (2 * np.where(value == 0, 1, value)))
         data = masked(held, mask)
-        count = _count(mask, shape, axis)
+        count = _count(mask, held, axis)
         centred = data - np.sum(data, axis, keepdims=True) / count
         return masked(spread(g, shape, axis) * centred * 2 / np.maximum(count - free, 0), mask)
 
@@ -339,6 +342,18 @@ def _onnx_reduction(
     return graph.cast(out, x.dtype)
 
 
+def _onnx_log_sum_exp(
+    graph: Graph, a: ArrayLike, axis: Axes = 0, dtype: DtypeLike = None, keepdims: bool = False
+) -> GraphArray:
+    x = graph.operand(a)
+    if dtype is not None or x.dtype.kind != "f":
+        raise NoRule
+    return _reduce(graph, "ReduceLogSumExp", x, axis, keepdims)
+
+
+ONNX.rules[np.logaddexp, "reduce"] = _onnx_log_sum_exp
+
+
 @ONNX.rule(np.count_nonzero)
 def _onnx_count_nonzero(graph: Graph, a: ArrayLike, axis: Axes = None, *, keepdims: bool = False) -> Array:
     return np.sum(truth(graph, graph.operand(a)), axis, keepdims=keepdims)
@@ -360,8 +375,10 @@ def _onnx_mean(
         total = np.sum(x, axis, dtype, keepdims=keepdims, where=where)
         return total / np.sum(chosen, axis, keepdims=keepdims)
     wanted = dtype if dtype is not None else x.dtype if x.dtype.kind == "f" else np.float64
+    count: Any = math.prod(x.shape[k] for k in _axes(x, axis))
+    if graph.is_computed(count):  # there may be nothing, of which the operator gives 0
+        return np.sum(x, axis, wanted, keepdims=keepdims) / graph.operand(count, wanted)
     out = _reduce(graph, "ReduceMean", graph.cast(x, wanted), axis, keepdims)
-    # The operator gives 0.
     return graph.expand(graph.constant(np.nan, wanted), out.shape) if _is_empty(x, axis) else out
 
 
@@ -438,6 +455,7 @@ def _onnx_quantile(
     first, second = ordered[..., low], ordered[..., high]
     found = np.where(weight == 0, first, first + (second - first) * weight)
     found = np.where(np.isnan(ordered[..., -1:]), np.nan, found)  # NaN is sorted to the end
+    found = found.astype(function(np.zeros(1, x.dtype), q).dtype)
     shape = kept_shape(x.shape, axis) if keepdims is True else rows.outer
     return np.moveaxis(found, -1, 0).reshape((*shares.shape, *shape))
 

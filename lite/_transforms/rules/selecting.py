@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
@@ -58,9 +58,9 @@ def _vmap_where(condition: Array, *choices: Any) -> Any:
 
 
 @ONNX.rule(np.where)
-def _onnx_where(graph: Graph, condition: ArrayLike, *choices: Any) -> GraphArray:
+def _onnx_where(graph: Graph, condition: ArrayLike, *choices: Any) -> Any:
     if not choices:
-        raise NoRule("where the condition holds depends on numbers")
+        return graph.nonzero(graph.operand(condition))
     x, y = choices
     kinds = [_kind(graph, item) for item in choices]
     return select(graph, truth(graph, graph.operand(condition)), x, y, np.result_type(*kinds))
@@ -225,9 +225,9 @@ def _vmap_nonzero(level: Level, a: BatchedArray) -> tuple[Array, ...]:
     return tuple(where_true(level, a if a.dtype.kind == "b" else a != 0))
 
 
-@ONNX.rule(np.compress, np.extract, np.nonzero, np.flatnonzero, np.argwhere)
-def _onnx_refuse(graph: Graph, *args: Any, **kwargs: Any) -> NoReturn:
-    raise NoRule("the shape of the result depends on numbers")
+@ONNX.rule(np.nonzero)
+def _onnx_nonzero(graph: Graph, a: ArrayLike) -> tuple[GraphArray, ...]:
+    return graph.nonzero(graph.operand(a))
 
 
 @GRAD.rule(np.copyto)

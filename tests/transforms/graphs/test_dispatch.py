@@ -52,7 +52,8 @@ def test_tensordicts_hold_them() -> None:
     np.testing.assert_equal(td.reshape(-1, 1)["a"].shape, (211, 1, 3))
     np.testing.assert_equal(td.contiguous().view(-1, 1)["a"].shape, (211, 1, 3))
     np.testing.assert_equal(td[x[:2].astype(np.int64)]["b", "c"].shape, (2, 3, 3))
-    with pytest.raises(NotImplementedError, match="the batch of a TensorDict with a mask that is computed"):
-        td[x[:, 0] > 0]
+    chosen = td[x[:, 0] > 0]
+    np.testing.assert_equal(chosen["b", "c"].shape, (*chosen.batch_size, 3))
+    np.testing.assert_equal(td[x[:, 0] > 0].batch_size == chosen.batch_size != (211,), True)
     with pytest.raises(IndexError, match="too many indices"):
         td[x[:, 0].astype(np.int64), 0]

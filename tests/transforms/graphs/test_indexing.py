@@ -117,6 +117,57 @@ def test_writes_at_arrays_masks_and_new_axes() -> None:
     check(function, X, sizes=(6, 9))
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_what_a_mask_chooses() -> None:
+    """How much that is, depends on numbers: a size that the graph computes."""
+
+    def function(x: np.ndarray) -> list[Any]:
+        rows, all_of = x[:, 0, 0] > 0, x > 0.5
+        some = x[rows]
+        found = [some, x[all_of], x[:, x[0, :, 0] < 9, 1], x[rows, 0], x[all_of[..., 0]], x[~rows][..., None]]
+        found += [some.sum(0), some.mean(0), (some - x[0]) @ x[0].T, some.reshape(-1) * 2, some * x[rows, :1]]
+        found += [
+            some[:2],
+            some[1:-1],
+            some[-2::-1],
+            some[::2],
+            np.diff(some, axis=0),
+            some.std(0, ddof=1),
+        ]
+        return [*found, some[:, all_of[0]] + some.shape[0], *np.nonzero(all_of), np.concatenate([some, x])]
+
+    check(function, X, sizes=(3, 9), rtol=1e-4)
+    check(function, -np.abs(X), sizes=(2,), rtol=1e-4)  # nothing
+
+
+def test_parts_of_what_was_joined() -> None:
+    def function(x: np.ndarray, y: np.ndarray) -> list[Any]:
+        whole = np.concatenate([x, y, x[:2] * 2, x])
+        n, m = x.shape[0], y.shape[0]
+        parts = [whole[:n], whole[n : n + m], whole[n + m : n + m + 2], whole[n + m + 2 :], whole[n:]]
+        return [*(part * 2 for part in parts), parts[0] + parts[3] + x, parts[1].mean(0) + y]
+
+    check(function, X, X[:3] + 1, axes={0: {0: "n"}, 1: {0: "m"}}, sizes=(4, 2))
+
+
+def test_writes_where_a_mask_holds() -> None:
+    def function(x: np.ndarray) -> list[np.ndarray]:
+        found, rows = [], x[:, 0, 0] > 0
+        for index in (rows, x > 0.5, x[..., 0] < 0, (rows, 1), (slice(None), x[0, :, 0] > 0)):
+            for new in (x[index] ** 2, 3.0):
+                out = x * 1
+                out[index] = new
+                found.append(out)
+            found.append(x * 1)
+            found[-1][index] += 2
+        out = x * 1
+        out[rows] = x[0, :, :1]
+        np.add.at(out, rows, x[rows] * 2)
+        return [*found, out]
+
+    check(function, X, sizes=(3, 9))
+
+
 def test_what_is_refused() -> None:
     def write(x: np.ndarray, index) -> np.ndarray:
         out = x * 1
@@ -124,7 +175,7 @@ def test_what_is_refused() -> None:
         return out
 
     for function, message in (
-        (lambda x: x[x[:, 0, 0] > 0], "indexes with a mask"),
+        (lambda x: x[x.max() > 0], "indexes with a bool"),
         (lambda x: write(x, np.s_[: x.shape[0] // 2]), "cuts a dynamic dimension"),
         (lambda x: x[:, [0, 1], np.newaxis, [0, 1]], "several arrays that do not stand side by side"),
         (lambda x: x[: x.shape[0] // 2], "cuts a dynamic dimension"),

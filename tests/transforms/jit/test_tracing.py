@@ -184,3 +184,32 @@ def test_what_a_function_puts_into_lists_and_dicts_is_refused() -> None:
     lite.jit(writing)(inside)
     np.testing.assert_array_equal(inside["x"], [2, 2, 2])
     np.testing.assert_array_equal(inside["xs"][0], [1, 5, 5])
+
+
+def test_what_a_mask_chooses_in_a_step() -> None:
+    def function(w: np.ndarray, td: TensorDict) -> tuple:
+        def loss(w: np.ndarray) -> np.ndarray:
+            chosen = td["x"][td["y"] > 0] @ w
+            out = np.zeros_like(chosen, shape=td["y"].shape)
+            out[td["y"] > 0] = chosen
+            return (chosen**2).mean() + np.exp(out).sum() + chosen.std()
+
+        return lite.value_and_grad(loss)(w), td[td["y"] > 0], td["x"][td["y"] > 0].shape[0]
+
+    rng = np.random.default_rng(0)
+    step = lite.jit(function)
+    for n in (7, 9, 12):
+        td = TensorDict(x=rng.normal(size=(n, 3)), y=rng.normal(size=n), batch_size=[n])
+        (value, gradient), part, count = step(np.ones(3), td)
+        (expected, other), chosen, number = function(np.ones(3), td)
+        np.testing.assert_allclose([value, *gradient], [expected, *other], rtol=1e-12)
+        np.testing.assert_equal((part.batch_size, count), (chosen.batch_size, number))
+        np.testing.assert_array_equal(part["x"], chosen["x"])
+    assert len(step._kept) == 1
+    for asks, message in (
+        (lambda x: x[x > 0].sum() if x[x > 0].shape[0] else x.sum(), "asks how many elements were chosen"),
+        (lambda x: x[x > 0] * len(x[x > 0]), "takes the len of a dynamic dimension"),
+        (lambda x: x[x > 0] * rng.random(x[x > 0].shape), "or computes them from a dynamic size"),
+    ):
+        with pytest.raises(NotImplementedError, match=message):
+            lite.jit(asks)(np.ones(3))

@@ -49,6 +49,14 @@ def test_extract() -> None:
     np.testing.assert_array_equal(grad_of(lambda x: np.extract(x > 1.5, x) ** 2, x), [[0, 4], [6, 8]])
 
 
+def test_counts_of_given_length() -> None:
+    ids = np.array([0, 2, 2, 3])
+    check_graph(lambda i, w: (np.bincount(i, minlength=5), np.bincount(i, w, 4)), ids, numbers(4))
+    for refused in (np.bincount, lambda i: np.bincount(i, minlength=i[0])):
+        with pytest.raises(NotImplementedError, match=r"bincount .* depends on numbers: give minlength"):
+            check_graph(refused, ids)
+
+
 @pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")  # from NumPy 2.5 on
 def test_functions_without_slope_are_constants() -> None:
     def fn(x: Any) -> Any:
@@ -155,5 +163,3 @@ def test_functions_of_lite() -> None:
 def test_a_function_without_a_rule_is_named() -> None:
     with pytest.raises(NotImplementedError, match="log_i0, which has no rule"):
         check_graph(log_i0, numbers(3, dtype=np.float64))
-    with pytest.raises(NotImplementedError, match=r"calls numpy\.where with arguments .*depends on numbers"):
-        check_graph(np.where, numbers(3))

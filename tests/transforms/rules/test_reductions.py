@@ -61,6 +61,7 @@ CASES: list[Case] = [
     ("std, ddof", lambda x: x.std(ddof=1), (f(2, 3),)),
     ("var, correction", lambda x: np.var(x, 0, correction=1), (f(4, 3),)),
     ("reduce", lambda x: np.add.reduce(x) + np.multiply.reduce(x, axis=0) + np.maximum.reduce(x), (f(4, 3),)),
+    ("logaddexp.reduce", lambda x: np.logaddexp.reduce(x, 1) + np.logaddexp.reduce(x, (0, 1)), (f(4, 3),)),
     (
         "quantile",
         lambda x: [np.quantile(x, [0.2, 0.71], 1, method=method) for method in QUANTILES],
@@ -329,6 +330,14 @@ def test_nan_is_the_largest_and_the_smallest() -> None:
                 got = lite.jit(lambda x, f=function, axis=axis: f(x, axis), threads=1)(x[:6])
             np.testing.assert_array_equal(got, want, f"{function.__name__}, {axis}")
     check_graph(lambda x: (np.maximum.accumulate(x, 1), np.max(x, 1, initial=0, keepdims=True)), x)
+
+
+def test_the_logarithm_of_a_sum_of_exponentials() -> None:
+    check_graph(lambda x: (np.quantile(x, [0.1, 0.9], 1), np.quantile(x, 0.3, 1)), numbers(4, 3))
+    x = np.array([[-np.inf, -np.inf, -np.inf], [1e4, 1e4, -1e4], [-np.inf, 2, 1], [np.inf, 1, 0]], np.float32)
+    check_graph(lambda x: (np.logaddexp.reduce(x, axis=-1), np.logaddexp.reduce(x[1:3])), x)
+    gradient = lite.grad(lambda x: np.logaddexp.reduce(x, -1, keepdims=True).sum())(x[:3])
+    np.testing.assert_allclose(gradient, [[0, 0, 0], [0.5, 0.5, 0], [0, 0.731059, 0.268941]], 1e-3)
 
 
 def test_small_integers_do_not_wrap_around() -> None:
