@@ -44,9 +44,23 @@ _LISTED: dict[str, tuple[str, ...]] = {
     "geometric": ("p", "size"),
     "poisson": ("lam", "size"),
     "vonmises": ("mu", "kappa", "size"),
-    "permutation": ("x",),
+    "multinomial": ("n", "pvals", "size"),
+    "multivariate_normal": ("mean", "cov", "size", "check_valid", "tol"),
+    "dirichlet": ("alpha", "size"),
+    "lognormal": ("mean", "sigma", "size"),
+    "negative_binomial": ("n", "p", "size"),
+    "hypergeometric": ("ngood", "nbad", "nsample", "size"),
+    "triangular": ("left", "mode", "right", "size"),
+    "rayleigh": ("scale", "size"),
+    **dict.fromkeys(("weibull", "pareto", "power", "zipf"), ("a", "size")),
 }
-METHODS = frozenset({*(standard for standard, *_ in _SCALED.values()), *_LISTED})
+# Those that take elements of an array: it, and after the size what else may be given by place.
+_TAKING: dict[str, tuple[str, ...]] = {
+    "permutation": ("x", "axis"),
+    "permuted": ("x", "axis"),
+    "choice": ("a", "size", "replace", "p", "axis", "shuffle"),
+}
+METHODS = frozenset({*(standard for standard, *_ in _SCALED.values()), *_LISTED, *_TAKING})
 
 
 @dataclass(frozen=True)
@@ -136,20 +150,20 @@ def traced_generator_class() -> Any:
     class TracedGenerator(np.random.Generator):
         """Stands for a generator inside a traced function."""
 
-        def __new__(cls, source: Any, write: Any) -> Any:
+        def __new__(cls, source: Any, graph: Any) -> Any:
             return np.random.Generator.__new__(cls)
 
-        def __init__(self, source: Any, write: Callable[[Draw, Shape], Any]) -> None:
+        def __init__(self, source: Any, graph: Any) -> None:
             super().__init__(np.random.PCG64(0))
             self._source = source
-            self._write = write
+            self._graph = graph
 
         def _drawn(self, method: str, size: Any, **arguments: Any) -> Any:
             for name, value in arguments.items():
                 if isinstance(value, HostArray):
-                    raise NotImplementedError(
-                        f"cannot be traced: a draw ({method}) whose {name} is computed; draw a standard "
-                        "distribution and compute with it."
+                    self._graph.fail(
+                        f"draws by {method}, whose {name} is computed; draw a standard distribution and "
+                        "compute with it"
                     )
             shape = size if size is None else tuple(size) if isinstance(size, tuple | list) else (size,)
             sample = getattr(np.random.default_rng(0), method)(
@@ -158,12 +172,17 @@ def traced_generator_class() -> Any:
             if shape is None and not isinstance(sample, np.ndarray):
                 shape = ()
             dtype = np.asarray(sample).dtype
-            return self._write(Draw(self._source, method, arguments, shape, dtype), np.shape(sample))
+            return self._graph.draw(Draw(self._source, method, arguments, shape, dtype), np.shape(sample))
 
         def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
             if size is None:
                 size = np.broadcast_shapes(np.shape(low), np.shape(high))
             return low + (high - low) * self._drawn("random", size)
+
+        def shuffle(self, x: Any, axis: int = 0) -> None:
+            if not isinstance(x, HostArray):
+                self._graph.fail("shuffles an ndarray in place: write x = rng.permutation(x)")
+            x[...] = self.permutation(x, axis)
 
     def scaled(standard: str, loc: str | None, scale: str) -> Callable[..., Any]:
         def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -184,14 +203,36 @@ def traced_generator_class() -> Any:
         def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
             given = {**dict(zip(parameters, args, strict=False)), **kwargs}
             if given.pop("out", None) is not None:
-                raise NotImplementedError(f"cannot be traced: {name} into an array of its own (out).")
+                self._graph.fail(f"draws by {name} into an array of its own (out)")
             return self._drawn(name, given.pop("size", None), **given)
+
+        return draw
+
+    def taking(name: str, parameters: tuple[str, ...]) -> Callable[..., Any]:
+        of_any = listed(name, parameters)
+
+        def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
+            given = {**dict(zip(parameters, args, strict=False)), **kwargs}
+            x: Any = given[parameters[0]]
+            axis = given.get("axis", None if name == "permuted" else 0)
+            is_computed = isinstance(x, HostArray)
+            if not is_computed or not x.ndim:
+                return of_any(self, **given)
+            if name != "permuted":  # the same draws choose among places
+                return np.take(x, of_any(self, **{**given, parameters[0]: x.shape[axis], "axis": 0}), axis)
+            rows = x.reshape(-1) if axis is None else x
+            along = axis or 0
+            places = np.arange(rows.shape[along]).reshape([-1, *[1] * (rows.ndim - along % rows.ndim - 1)])
+            found = of_any(self, **{**given, "x": np.broadcast_to(places, rows.shape), "axis": along})
+            return np.take_along_axis(rows, found, along).reshape(x.shape)
 
         return draw
 
     def refused(name: str) -> Callable[..., Any]:
         def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
-            raise NotImplementedError(f"cannot be traced: a draw ({name}) that a graph has no input for.")
+            self._graph.fail(
+                f"draws by {name}, which is no input of a graph: draw before the step, and pass it"
+            )
 
         return draw
 
@@ -199,7 +240,9 @@ def traced_generator_class() -> Any:
         setattr(TracedGenerator, name, scaled(standard, loc, scale))
     for name, parameters in _LISTED.items():
         setattr(TracedGenerator, name, listed(name, parameters))
-    known = {*_SCALED, *_LISTED, "uniform", "bit_generator", "spawn"}
+    for name, parameters in _TAKING.items():
+        setattr(TracedGenerator, name, taking(name, parameters))
+    known = {*_SCALED, *_LISTED, *_TAKING, "uniform", "shuffle", "bit_generator"}
     for name in dir(np.random.Generator):
         if not name.startswith("_") and name not in known:
             setattr(TracedGenerator, name, refused(name))

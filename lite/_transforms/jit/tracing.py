@@ -215,7 +215,7 @@ class JitGraph(Graph):
         if isinstance(rng, kind):
             return rng
         self.starts.setdefault(id(rng.bit_generator), deepcopy(rng))
-        return kind(rng, self.draw)
+        return kind(rng, self)
 
     def forget(self) -> None:
         """Drop all arrays."""
@@ -296,7 +296,7 @@ def trace_function(
         inside: list[Any] = []
         for i, leaf in enumerate(leaves):
             if hasattr(leaf, "bit_generator"):
-                inside.append(traced_generator_class()(i, graph.draw))
+                inside.append(traced_generator_class()(i, graph))
             else:
                 array = next(given)
                 array.weak = type(leaf) is float

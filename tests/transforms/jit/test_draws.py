@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import each_case
+from helpers.graphs import flat
 
 import lite
 import lite.nn
@@ -30,6 +31,17 @@ DRAWS: dict[str, Any] = {
     "gamma": lambda rng, x: rng.standard_gamma(2.0, (3,)),
     "integers": lambda rng, x: rng.integers(5, size=(2, 3)),
     "permutation": lambda rng, x: rng.permutation(4),
+    "permutation of an array": lambda rng, x: [rng.permutation(x.T), rng.permutation(x, axis=1)],
+    "shuffle": lambda rng, x: rng.shuffle(copy := x.T * 1) or copy,
+    "permuted": lambda rng, x: [rng.permuted(x, axis=1), rng.permuted(x)],
+    "choice": lambda rng, x: [rng.choice(x[0], 2), rng.choice(5, 3, False), rng.choice(x, 2, axis=1)],
+    "choice by probabilities": lambda rng, x: rng.choice(x[0], size=4, p=[0.1, 0.6, 0.3]),
+    "multinomial": lambda rng, x: rng.multinomial(9, [0.2, 0.8], 3),
+    "dirichlet": lambda rng, x: rng.dirichlet([1.0, 2.0]),
+    "lognormal": lambda rng, x: rng.lognormal(0.1, 0.2, 3),
+    "multivariate normal": lambda rng, x: rng.multivariate_normal(np.zeros(2), np.eye(2), 3),
+    "triangular": lambda rng, x: rng.triangular(0, 1, 2, size=3),
+    "weibull": lambda rng, x: rng.weibull(2.0, 3),
     "beta": lambda rng, x: rng.beta(2.0, 3.0, 3),
     "standard normal": lambda rng, x: rng.standard_normal(3),
 }
@@ -44,8 +56,9 @@ def test_numbers_are_those_of_the_generator() -> None:
     for _ in range(2):
         got, want = step(one, X), function(two, X)
         for name, expected in want.items():
-            np.testing.assert_allclose(got[name], expected, rtol=1e-12, err_msg=name)
-            assert np.asarray(got[name]).dtype == np.asarray(expected).dtype, name
+            for array, other in zip(flat(got[name]), flat(expected), strict=True):
+                np.testing.assert_allclose(array, other, rtol=1e-12, err_msg=name)
+                assert np.asarray(array).dtype == np.asarray(other).dtype, name
     assert one.bit_generator.state == two.bit_generator.state
 
 
@@ -62,9 +75,11 @@ def test_shapes_follow_the_arguments() -> None:
 
 def test_other_draws_are_refused() -> None:
     for function, message in (
-        (lambda rng, x: rng.gamma(x), r"draw \(gamma\) whose shape is computed"),
-        (lambda rng, x: rng.multivariate_normal(np.zeros(2), np.eye(2)), "that a graph has no input for"),
-        (lambda rng, x: rng.random(out=np.zeros(3)), "into an array of its own"),
+        (lambda rng, x: rng.gamma(x), r"draws by gamma, whose shape is computed"),
+        (lambda rng, x: rng.spawn(2), r"draws by spawn, .*: draw before .* \(.*test_draws.py, line"),
+        (lambda rng, x: rng.choice(3, p=x[0]), r"draws by choice, whose p is computed"),
+        (lambda rng, x: rng.shuffle(np.arange(3)), r"shuffles an ndarray .* permutation"),
+        (lambda rng, x: rng.random(out=np.zeros(3)), "draws by random into an array of its own"),
     ):
         with pytest.raises(NotImplementedError, match=message):
             lite.jit(function)(np.random.default_rng(0), X)
