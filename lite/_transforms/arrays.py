@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dis
+import sys
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
@@ -50,6 +52,18 @@ def _of_all(func: Function, args: Any, kwargs: Any) -> tuple[Any, Any]:
     return args, kwargs if kwargs.get("axis") not in (0, -1) else {**kwargs, "axis": None}
 
 
+# They have no argument that is an array of an interpreter, but for `like`.
+_CREATING: frozenset[Any] = frozenset(
+    (np.arange, np.array, np.asanyarray, np.asarray, np.empty, np.eye, np.full, np.identity, np.ones, np.tri)
+    + (np.zeros,)
+)
+
+
+def _joined(items: Any) -> Any:
+    """Nested lists with arrays of an interpreter in them as one array."""
+    return np.stack(list(map(_joined, items))) if isinstance(items, list | tuple) else items
+
+
 class InterpretedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     """An array of an interpreter. It handles a call unless an array of a later transformation takes part."""
 
@@ -78,9 +92,26 @@ class InterpretedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
                 return NotImplemented
             if issubclass(kind, HostArray | ArrayHolder) and type(innermost((args, kwargs))) is not own:
                 return NotImplemented
+        if func in _CREATING:
+            return self._made(func, args, kwargs)
         if func in _FLATTEN and args and not getattr(args[0], "ndim", 1):
             args, kwargs = _of_all(func, args, kwargs)
         return self.rules.function(func, args, kwargs)
+
+    def _made(self, func: Function, args: Any, kwargs: Any) -> Any:
+        """A new array that this one computes with, as `func(..., like=self)` gives it."""
+        inner = innermost((args, kwargs))
+        if inner is None:
+            value = func(*args, **kwargs)
+        else:
+            value = _joined(args[0])
+            dtype = kwargs.get("dtype", args[1] if len(args) > 1 else None)
+            value = value.astype(value.dtype if dtype is None else dtype)
+            if inner.level >= self.level:
+                return value
+        out = np.empty_like(self, value.dtype, shape=value.shape)
+        out[...] = value
+        return out
 
     def __getitem__(self, index: Any) -> Any:
         return self.rules.get_index(self, index)
@@ -100,6 +131,22 @@ class InterpretedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
 
     def __contains__(self, item: Any) -> bool:
         return bool((self == item).any())
+
+
+def use_in_brackets(depth: int = 2) -> str:
+    """Whether an ndarray's brackets call a method of this class: "write", "read", or nothing if not.
+
+    Args:
+        depth: how many functions are between.
+    """
+    frame = sys._getframe(depth)
+    at = frame.f_lasti
+    operation, argument = frame.f_code.co_code[at : at + 2]
+    name = dis.opname[operation]
+    if name == "STORE_SUBSCR":
+        return "write"
+    # From Python 3.14 on, brackets are the binary operator NB_SUBSCR.
+    return "read" if name == "BINARY_SUBSCR" or (name == "BINARY_OP" and argument == 26) else ""
 
 
 class NumberlessArray(InterpretedArray):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from lite._arrays.types import ArrayHolder, HostArray
+import numpy as np
+
+from lite._arrays.types import Array, ArrayHolder, HostArray
 
 numbers = itertools.count()  # of the transformations of all kinds, in the order in which they start
 
@@ -28,3 +30,10 @@ def innermost(items: Any, found: Any = None) -> Any:
         elif isinstance(x, HostArray) and (found is None or x.level > found.level):
             found = x
     return found
+
+
+def count(like: Array, size: int) -> Array:
+    """`np.arange(size)`; in the graph of `like` for a dynamic size."""
+    if type(size) is int:
+        return np.arange(size)
+    return np.cumsum(np.ones_like(like, np.int64, shape=(size,))) - 1

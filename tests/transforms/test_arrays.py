@@ -95,3 +95,46 @@ def test_an_axis_of_a_number_is_all_of_it(axis: int) -> None:
     pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
     for got, want in zip(lite.jit(of)(x[0]), wanted[0], strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+def test_new_arrays_beside_one() -> None:
+    """`like=`, NumPy's way to make arrays that a function computes with, whatever runs it."""
+
+    def fn(x: Any, i: Any) -> Any:
+        out = np.zeros((3, 2), like=x)
+        out[:, 0], out[0, 1] = x, x.sum()
+        table = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], like=x)
+        whole = np.array([[x[0], 2.0], [x[1] * x[2], 1.0]], like=x)
+        rows = (
+            np.eye(3, like=i)[i] * np.arange(3.0, like=x) + np.full(3, 0.5, like=x) + np.ones((1, 3), like=x)
+        )
+        both = np.asarray([x, x * 2], np.float64, like=x)
+        return (out**2).sum() + (table[i] * out[i]).sum() + (whole**3).sum() + (rows * x).sum() + both.sum()
+
+    x, i = np.array([0.5, 2.0, -1.0]), np.array([2, 0, 2])
+    value, gradient = lite.value_and_grad(fn)(x, i)
+    np.testing.assert_allclose(value, fn(x, i))
+    step = np.eye(3) * 1e-6
+    np.testing.assert_allclose(gradient, [(fn(x + e, i) - fn(x - e, i)) / 2e-6 for e in step], rtol=1e-6)
+    np.testing.assert_allclose(lite.jit(fn)(x, i), fn(x, i))
+    both = lite.jit(lite.vmap(lite.value_and_grad(fn)))(np.stack([x, x * 2]), np.stack([i, i[::-1]]))
+    np.testing.assert_allclose(both[0], [fn(x, i), fn(x * 2, i[::-1])])
+    np.testing.assert_allclose(both[1][0], gradient)
+
+
+def test_an_ndarray_beside_an_array_of_a_graph_says_what_to_do() -> None:
+    def writes(x: Any) -> Any:
+        out = np.zeros(3)
+        out[0] = x[0]
+        return out
+
+    for function, message in (
+        (writes, r"writes into an ndarray .* like=x.* out\[0\] = x\[0\]"),
+        (
+            lambda x: np.eye(3)[x.argmax()] * x,
+            r"reads an ndarray at computed places: .*np.asarray\(table, like=i\)",
+        ),
+        (lambda x: np.array([x[0], x[1]]), r"np.array\(\[...\], like=x\)"),
+    ):
+        with pytest.raises(NotImplementedError, match=message):
+            lite.jit(function)(np.ones(3))

@@ -21,7 +21,7 @@ from lite._transforms.grad.tape import (
     with_node,
 )
 from lite._transforms.grad.views import View, forget, is_symbolic, laid_out_as, path_of, seen_in, settle
-from lite._transforms.levels import innermost
+from lite._transforms.levels import count, innermost
 
 
 def get_index(x: TracedArray, index: Any) -> Array:
@@ -121,13 +121,6 @@ def _last(g: Array, index: Any) -> Array:
     numbers = count(places, places.size).reshape(places.shape)
     last[places] = numbers
     return np.where(last[places] == numbers, g[index], 0)
-
-
-def count(like: Array, size: int) -> Array:
-    """`np.arange(size)`; in the graph of `like` for a dynamic size."""
-    if type(size) is int:
-        return np.arange(size)
-    return np.cumsum(np.ones_like(like, np.int64, shape=(size,))) - 1
 
 
 def write(target: Any, result: Any, casting: Any, name: str) -> None:

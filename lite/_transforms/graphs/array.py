@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from lite._arrays.types import Array, DtypeLike, Shape
-from lite._transforms.arrays import NumberlessArray, Rules
+from lite._transforms.arrays import NumberlessArray, Rules, use_in_brackets
 
 rules = Rules()
 
@@ -134,14 +134,29 @@ class GraphArray(NumberlessArray):
         raise AssertionError
 
     def __array__(self, dtype: DtypeLike = None, copy: bool | None = None) -> NoReturn:
+        use = use_in_brackets()
+        if use == "write":
+            self._refuse_write()
+        if use == "read":
+            self._fail(
+                "reads an ndarray at computed places: write np.asarray(table, like=i)[i], or make the table "
+                "an argument or a buffer of the module"
+            )
         self._fail(
-            "makes an ndarray of an array that has no numbers yet: use functions that NumPy dispatches, "
-            "instead of np.asarray(x) or functions of other libraries; what lite.kernels computes, such as "
-            "advantages, is an argument of the step; an ndarray that is written, or indexed by "
-            "computed numbers (table[i]), has to be an argument, or a buffer of the module"
+            "makes an ndarray of an array that has no numbers yet: use functions that NumPy dispatches, such "
+            "as np.stack or np.array([...], like=x) for np.array, instead of those of other libraries; what "
+            "lite.kernels computes, such as advantages, is an argument of the step"
+        )
+
+    def _refuse_write(self) -> NoReturn:
+        self._fail(
+            "writes into an ndarray what has no numbers yet: make it with np.zeros(..., like=x), or with "
+            "np.zeros_like(x)"
         )
 
     def _refuse(self, what: str) -> NoReturn:
+        if use_in_brackets(3) == "write":  # of a single number
+            self._refuse_write()
         self._fail(
             f"{what} the numbers in an array, which a graph does not know: use np.where instead of a branch",
             RuntimeError,

@@ -111,10 +111,12 @@ def _traced(run: Run, inputs: Sequence[Input], graph: Graph) -> Traced:
     try:
         results = {name: graph.operand(value) for name, value in run(graph, arrays).items()}
     except Exception as error:
+        if type(error) is ValueError and isinstance(error.__cause__, NotImplementedError):
+            error = error.__cause__  # of a number that NumPy wanted to write, and that has none
         if dimensions:
             sizes = ", ".join(f"{size} is {name!r}" for name, size in dimensions.items())
             error.add_note(f"Sizes that stand for dynamic dimensions while a graph is traced: {sizes}.")
-        raise
+        raise error
     labels = {size: name for name, size in dimensions.items()}
     added = [
         Input(x.name, tuple(_label(x, axis, labels) for axis in range(x.ndim)), x.dtype)

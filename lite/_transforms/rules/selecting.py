@@ -10,12 +10,13 @@ from numpy.lib.array_utils import normalize_axis_index
 from numpy.typing import ArrayLike
 
 from lite._arrays.types import Array, HostArray, Shape
-from lite._transforms.grad.indexing import count, pick, share, write
+from lite._transforms.grad.indexing import pick, share, write
 from lite._transforms.grad.tape import unbroadcast, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import INT64, Graph
 from lite._transforms.graphs.indexing import scatter_along
 from lite._transforms.graphs.operators import select, truth
+from lite._transforms.levels import count
 from lite._transforms.registry import (
     GRAD,
     ONNX,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lite._arrays.types import Array, Shape
+from lite._transforms.levels import count, innermost
 from lite._transforms.registry import ndim_of
 from lite._transforms.vmap.array import BatchedArray, SharedArray, has_batched
 from lite._transforms.vmap.level import Level, batched_in, level_of
@@ -56,7 +57,7 @@ def _get(level: Level, x: object, index: Advanced) -> Array:
     if not level.on(x):
         out = _at(value, index.items)
         return level.wrap(out if index.split else np.moveaxis(out, index.before, 0))
-    out = _at(value, (_each(level, index.ndim), *index.items))
+    out = _at(value, (each(level, index), *index.items))
     if not index.split and index.before:
         dims = range(1, 1 + index.ndim)
         out = np.moveaxis(out, tuple(dims), tuple(d + index.before for d in dims))
@@ -95,7 +96,7 @@ def set_index(x: Any, index: Any, new: ArrayLike) -> None:
         if found.split:
             values = np.moveaxis(values, 0, found.ndim)
     else:
-        at = (_each(level, found.ndim), *found.items)
+        at = (each(level, found), *found.items)
         if not found.split and found.before:
             dims = range(1, 1 + found.ndim)
             values = np.moveaxis(values, tuple(d + found.before for d in dims), tuple(dims))
@@ -209,12 +210,16 @@ def _has_arrays(index: Any) -> bool:
 
 
 def _at(value: Array, index: tuple[Any, ...]) -> Any:
-    """`value[index]`, where arrays of the index may be mapped by an outer map."""
-    return get_index(value, index) if has_batched(index) else value[index]
+    """`value[index]`, where arrays of the index may be mapped by an outer map, or be those of a graph."""
+    if has_batched(index):
+        return get_index(value, index)
+    inner = innermost(index) if type(value) is np.ndarray else None
+    return value[index] if inner is None else inner.pick(value, index)
 
 
-def _each(level: Level, ndim: int) -> Array:
-    return np.arange(level.size).reshape(level.size, *[1] * ndim)
+def each(level: Level, index: Advanced) -> Array:
+    """The places along the mapped dimension, to stand before an index that has others for each of them."""
+    return count(innermost(index.items), level.size).reshape(level.size, *[1] * index.ndim)
 
 
 def _shrunk(new: Any, ndim: int) -> Array:

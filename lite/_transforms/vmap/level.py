@@ -24,6 +24,15 @@ class Level:
         self.number = number
         self.size = size
 
+    def places(self) -> range:
+        """The places along the mapped dimension, of what runs once for each of them."""
+        if type(self.size) is not int:
+            raise NotImplementedError(
+                "cannot be traced: vmap runs a function without a batching rule once for each element, and "
+                "how many there are changes from call to call."
+            )
+        return range(self.size)
+
     def on(self, x: object) -> bool:
         """Whether an array is mapped here."""
         return type(x) is BatchedArray and x.level == self.number
@@ -89,7 +98,7 @@ def level_of(arrays: list[Any]) -> Level:
     for x in arrays:
         if x.level > top.level:
             top = x
-    return Level(top.level, len(top.value))
+    return Level(top.level, top.value.shape[0])
 
 
 def batched_in(items: Any, found: list[Any]) -> list[Any]:

@@ -29,7 +29,7 @@ def loop(level: Level, function: Function, args: Any, kwargs: Any, name: str | N
             UserWarning,
             stacklevel=4,
         )
-    results = [function(*level.part(args, i), **level.part(kwargs, i)) for i in range(level.size)]
+    results = [function(*level.part(args, i), **level.part(kwargs, i)) for i in level.places()]
     if not results:
         raise ValueError(f"vmap cannot run {label} over a mapped dimension of size 0.")
     return _stacked(level, results, label)

@@ -148,7 +148,7 @@ def _draw_each(name: str) -> Callable[..., Any]:
     def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
         level = self.level
         method = getattr(self._rng, name)
-        drawn = [method(*level.part(args, i), **level.part(kwargs, i)) for i in range(level.size)]
+        drawn = [method(*level.part(args, i), **level.part(kwargs, i)) for i in level.places()]
         return None if drawn and drawn[0] is None else level.wrap(np.stack(drawn))
 
     return draw

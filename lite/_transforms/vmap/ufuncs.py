@@ -12,7 +12,7 @@ from lite._arrays.types import Array, Axes, Function
 from lite._transforms.registry import VMAP, NoRule, as_array, as_arrays, name_of, ndim_of
 from lite._transforms.vmap.along import along
 from lite._transforms.vmap.array import BatchedArray
-from lite._transforms.vmap.indexing import advanced, mask_of, result_shape
+from lite._transforms.vmap.indexing import advanced, each, mask_of, result_shape
 from lite._transforms.vmap.level import Level, aligned, batched_in, level_of
 from lite._transforms.vmap.loop import loop
 
@@ -192,8 +192,7 @@ def _at_indices(level: Level, ufunc: np.ufunc, a: BatchedArray, indices: ArrayLi
     ndim = len(result_shape(level, a, found))
     if any(ndim_of(x) > ndim for x in b):
         raise NoRule
-    rows = np.arange(level.size).reshape(level.size, *[1] * found.ndim)
-    ufunc.at(a.value, (rows, *found.items), *[level.align(x, ndim) for x in b])
+    ufunc.at(a.value, (each(level, found), *found.items), *[level.align(x, ndim) for x in b])
 
 
 _METHODS: dict[str, Any] = {

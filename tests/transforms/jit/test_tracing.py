@@ -213,3 +213,25 @@ def test_what_a_mask_chooses_in_a_step() -> None:
     ):
         with pytest.raises(NotImplementedError, match=message):
             lite.jit(asks)(np.ones(3))
+
+
+@pytest.mark.filterwarnings("ignore:vmap has no batching rule")
+def test_mapped_functions_are_one_graph_for_all_sizes_of_the_batch() -> None:
+    def loss(w: np.ndarray, x: np.ndarray, action: np.ndarray) -> np.ndarray:
+        logits = np.tanh(x @ w)
+        hot = np.zeros_like(logits)
+        hot[action] = 1
+        return logits[action] - np.sort(logits)[-1] * 0.3 + (hot * logits).sum()
+
+    of_each = lite.vmap(lite.value_and_grad(loss), (None, 0, 0))
+    step = lite.jit(lambda w, td: of_each(w, td["x"], td["action"]))
+    rng = np.random.default_rng(0)
+    w = rng.normal(size=(4, 3))
+    for n in (5, 8):
+        td = TensorDict(x=rng.normal(size=(n, 4)), action=rng.integers(3, size=n), batch_size=[n])
+        for got, want in zip(step(w, td), of_each(w, td["x"], td["action"]), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-12)
+    assert len(step._kept) == 1
+    mapped = lite.jit(lite.vmap(lambda x: np.array_equiv(x, 1)), dynamic_axes={"x": {0: "n"}})
+    with pytest.raises(NotImplementedError, match="once for each element, and how many there are changes"):
+        mapped(np.ones((3, 2)))
