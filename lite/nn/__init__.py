@@ -15,6 +15,7 @@ _lora               low-rank adapters of modules
 policies            exploration, actors, recurrent modules, and networks of policies
 values              estimators of advantages, and of the targets of value networks
 losses              loss modules: DQN, PPO, SAC and others
+utils               names of torch.nn.utils and tensordict.nn.utils
 
 Each package's docstring lists its files. Names are imported on first use, so a policy loads only the layers
 it uses.
@@ -252,8 +253,7 @@ _NAMES = {
     "tensordict_modules.wrappers": "TensorDictModuleWrapper WrapModule",
     "values.value_norm": "PercentileValueNorm PopArtValueNorm RunningValueNorm ValueNorm",
 }
-_PACKAGES = {name: name for name in ("distributions", "functional", "init", "losses", "values")}
-_PACKAGES["utils"] = "_parameters.vectors"
+_PACKAGES = {name: name for name in ("distributions", "functional", "init", "losses", "utils", "values")}
 
 __all__, _get, __dir__ = import_on_first_use(globals(), _NAMES, _PACKAGES)
 

@@ -1,4 +1,4 @@
-"""`lite.nn.utils`: Parameters as one vector, and clipping of their gradients."""
+"""Parameters as one vector."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ import numpy as np
 
 from lite._arrays.types import Array, is_array
 from lite.nn._modules.parameter import Parameter
-from lite.nn._parameters.clipping import clip_grad_norm_, clip_grad_value_
-
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "vector_to_parameters"]
 
 
 def parameters_to_vector(parameters: Iterable[Any]) -> Array:
