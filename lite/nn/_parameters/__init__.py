@@ -2,6 +2,6 @@
 
 In reading order: `tree` has operations on a tree of parameters, `params` the TensorDict that is a module;
 `from_module` reads the parameters of a module and `to_module` exchanges them; `ensemble` is a module with
-several sets of parameters; `clipping` scales gradients, `vectors` has parameters as one vector; `lite.nn.utils`
-has both.
+several sets of parameters; `clipping` scales gradients, `vectors` has parameters as one vector;
+`lite.nn.utils` has both.
 """
