@@ -59,12 +59,12 @@ ACTIONS = {
     "where into an out that lacks a key": lambda s: chosen_into(s, ["a", "n"], ["a", "n"], filled=True),
     "where with a pad into an empty out": lambda s: chosen_into(s, ["a"], ["a", "n"], pad=1.0),
     "where with a pad into an out": lambda s: chosen_into(s, ["a", "n"], ["a"], pad=1.0, filled=True),
-    "where with a pad for bools and integers": lambda s: (
-        s.lib.TensorDict({"a": s.leaf(np.arange(3))}, [3]).where(
-            s.leaf(np.array([True, False, True])),
-            s.lib.TensorDict({"b": s.leaf(np.array([True, False, True]))}, [3]),
-            pad=1.5,
-        )
+    "where with a pad for bools and integers": lambda s: s.lib.TensorDict(
+        {"a": s.leaf(np.arange(3))}, [3]
+    ).where(
+        s.leaf(np.array([True, False, True])),
+        s.lib.TensorDict({"b": s.leaf(np.array([True, False, True]))}, [3]),
+        pad=1.5,
     ),
     "where without a pad into an out": lambda s: chosen_into(s, ["a", "n"], ["a"], filled=True),
     "roll in place": lambda s: s.build(tree()).roll(1, 0, inplace=True).exclude(("n", "s")),

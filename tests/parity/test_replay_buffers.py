@@ -135,6 +135,20 @@ def test_reading(side, module, storage, index):
     return [made[index]]
 
 
+@each_case("storage", STORAGES)
+@each_case("index", [0, -1, slice(1, 3), [0, 2], np.arange(6) % 2 == 0])
+@compared
+def test_changes_in_place(side, module, storage, index):
+    made = module.TensorDictReplayBuffer(storage=getattr(module, storage)(10))
+    made.extend(as_data(side, frames(0, 6), (6,)))
+    leaf = np.asarray if side == "lite" else torch.as_tensor
+    ones = leaf(np.ones(2, np.float32))
+    out = [made.set_at_("obs", ones, index if isinstance(index, int | slice) else leaf(index)) is made]
+    out += [made.set_(("nested", "count"), leaf(np.arange(6))) is made]
+    out += [made.update_({"next": {"reward": leaf(np.full((6, 1), 7, np.float32))}}) is made]
+    return [np.asarray(out), made[:], made.write_count]
+
+
 @each_case(
     ("reduction", "features"),
     [("sum", ()), ("sum", (4,)), ("max", (1,)), ("min", (4,)), ("mean", (4,)), ("median", (4,))],

@@ -10,7 +10,7 @@ import threading
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import lite
-from lite import TensorDict
+from lite import NestedKey, TensorDict
 from lite._arrays.public import belong_to
 from lite._files.commit import finish, replace_tree
 from lite._transforms.vmap.running import reads
@@ -482,6 +482,38 @@ class ReplayBuffer:
                 value = value if isinstance(index, int | np.integer) else self._transposed(value)
                 index = (slice(None),) * self._dim_extend + (index,)
             self._storage[index] = value
+
+    def set_(self, key: NestedKey, value: Any) -> ReplayBuffer:
+        """Write an entry of all elements, in place and past the transforms; gives the buffer."""
+        return self._change(slice(None), lambda rows: rows.set_(key, value))
+
+    def set_at_(self, key: NestedKey, value: Any, index: Any) -> ReplayBuffer:
+        """Write an entry of the elements at an index, in place and past the transforms; gives the buffer."""
+        return self._change(index, lambda rows: rows.set_at_(key, value, index))
+
+    def update_(
+        self, input_dict_or_td: Any, clone: bool = False, *, keys_to_update: Sequence[NestedKey] | None = None
+    ) -> ReplayBuffer:
+        """Write entries of all elements, as `TensorDict.update_` does; gives the buffer.
+
+        Raises:
+            TypeError: the storage is not one of TensorDicts in arrays.
+        """
+        return self._change(
+            slice(None), lambda rows: rows.update_(input_dict_or_td, clone, keys_to_update=keys_to_update)
+        )
+
+    def _change(self, index: Any, write: Callable[[Any], object]) -> ReplayBuffer:
+        storage = self._storage
+        with storage.lock:
+            rows = storage.get(slice(None))
+            if not isinstance(storage, TensorStorage) or not is_container(rows):
+                raise TypeError(
+                    "set_, set_at_ and update_ need rows of TensorDicts in arrays, "
+                    f"got {type(rows).__name__} in a {type(storage).__name__}."
+                )
+            storage._write_into(index, write)
+        return self
 
     # -- parts ------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -228,22 +228,13 @@ class TensorStorage(Storage):
         self._write_at(index, data, True, written)
 
     def _replace(self, index: Any, data: Any) -> None:
-        columns = self._require_columns()
+        self._require_columns()
         many = np.ndim(index) > 0 or isinstance(index, slice | tuple) or index is Ellipsis
         data = self._as_rows(data, many)
         if self.ndim > 1 and isinstance(index, tuple):
-            self._refuse_apart()
-            view = columns.table[: self._filled_rows()]
-            try:
-                self._before_anywhere(np.zeros(0, np.int64))
-                view[index] = data
-                self._commit(*self._position.now())
-            except BaseException:
-                self._roll_back()
-                raise
-            return
+            return self._write_into((), lambda rows: rows.__setitem__(index, data))
         where = rows_at(index, self._filled_rows())
-        self._write_at(np.atleast_1d(where), data, bool(where.ndim))
+        return self._write_at(np.atleast_1d(where), data, bool(where.ndim))
 
     def _write_at(self, index: Array, data: Any, many: bool, written: int | None = None) -> None:
         """Write rows anywhere: checked first, then all of them."""
@@ -266,6 +257,23 @@ class TensorStorage(Storage):
             for array, value in pairs:
                 array[where] = value
             self._commit(length, cursor, writes)
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _write_into(self, index: Any, write: Callable[[Any], object]) -> None:
+        """Let a function write into the filled rows: at `index`, or anywhere if that is a tuple."""
+        self._refuse_apart()
+        filled, columns = self._filled_rows(), self._require_columns()
+        rows = columns.table[:filled]
+        where = np.zeros(0, np.int64) if isinstance(index, tuple) else rows_at(index, filled)
+        try:
+            self._before_anywhere(where)
+            write(rows)
+            objects = [pair for pair in columns.pairs(rows, True) if pair[0].dtype == object]
+            for array, value in objects:  # rows are no views of them
+                array[:filled] = value
+            self._commit(*self._position.now())
         except BaseException:
             self._roll_back()
             raise
@@ -548,9 +556,7 @@ def rows_at(index: Any, filled: int) -> NDArray[np.int64]:
         return np.arange(filled)
     if rows.dtype == bool:
         rows = np.arange(filled)[rows]
-    elif not rows.size:
-        rows = rows.astype(np.int64)
-    if rows.dtype.kind not in "iu":
+    if rows.size and rows.dtype.kind not in "iu":
         raise IndexError(f"an index must be of ints, a slice or a mask, got {index!r}.")
     if rows.size and not -filled <= rows.min() <= rows.max() < filled:
         raise IndexError(f"an index must be in the {filled} rows that are filled, got {index!r}.")

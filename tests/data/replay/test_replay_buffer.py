@@ -19,6 +19,7 @@ from lite.data import (
     ReplayBuffer,
     RoundRobinWriter,
     SamplerWithoutReplacement,
+    SliceSampler,
     TensorStorage,
 )
 
@@ -122,6 +123,43 @@ def test_keys_as_indices() -> None:
     buffer.append_transform(lambda td: td.set("step", td["step"] + 1000), invert=True)
     buffer[:1] = frames(3, 4)
     assert buffer.storage[0]["step"] == 1003
+
+
+def test_entries_are_changed_where_they_lie(tmp_path) -> None:
+    kept = LazyMemmapStorage(20, scratch_dir=tmp_path)
+    for storage in (LazyTensorStorage(20), kept):
+        buffer = ReplayBuffer(
+            storage=storage, sampler=SliceSampler(slice_len=5, traj_key="episode"), batch_size=5
+        )
+        buffer.extend(TensorDict(episode=np.arange(10), reward=np.zeros((10, 1)), batch_size=[10]))
+        with pytest.raises(RuntimeError):
+            buffer.sample()
+        lies = storage.entry("episode")
+        buffer.set_("episode", np.arange(10) // 5)  # the sampler finds the new episodes
+        assert {tuple(buffer.sample()["episode"].tolist()) for _ in range(20)} == {(0,) * 5, (1,) * 5}
+        assert buffer.set_at_("reward", 2.0, [-1, 0]) is buffer
+        buffer.update_({"episode": np.ones(10), "reward": np.ones((10, 1))}, keys_to_update=["episode"])
+        assert storage.entry("episode") is lies
+        assert (buffer["episode"].tolist(), buffer["reward"].sum()) == ([1] * 10, 4.0)
+        for change in (
+            lambda buffer=buffer: buffer.set_("other", np.ones(10)),
+            lambda buffer=buffer: buffer.set_at_("reward", 1.0, 10),
+        ):
+            with pytest.raises((KeyError, IndexError)):
+                change()
+        assert buffer["reward"].sum() == 4.0
+    seen = LazyMemmapStorage(20, scratch_dir=tmp_path, existsok=True)
+    assert seen.get(0)["reward"].tolist() == [2.0]
+    others = [
+        (ListStorage(3), [1.0]),
+        (LazyTensorStorage(3), np.ones(2)),
+        (LazyTensorStorage(3), {"r": np.ones(2)}),
+    ]
+    for other, data in others:
+        buffer = ReplayBuffer(storage=other)
+        buffer.extend(data)
+        with pytest.raises(TypeError, match="rows of TensorDicts in arrays, got"):
+            buffer.set_("r", 1.0)
 
 
 def test_two_dimensions_along_each() -> None:
