@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from lite.data.replay.prioritized_slice_sampler import PrioritizedSliceSampler as PrioritizedSliceSampler
     from lite.data.replay.ray_replay_buffer import RayReplayBuffer as RayReplayBuffer
     from lite.data.replay.replay_buffer import ReplayBuffer as ReplayBuffer
+    from lite.data.replay.replay_buffer_ensemble import ReplayBufferEnsemble as ReplayBufferEnsemble
     from lite.data.replay.samplers import RandomSampler as RandomSampler
     from lite.data.replay.samplers import Sampler as Sampler
     from lite.data.replay.samplers import SamplerWithoutReplacement as SamplerWithoutReplacement
@@ -148,6 +149,7 @@ _NAMES = {
     "replay.prioritized_slice_sampler": "PrioritizedSliceSampler",
     "replay.ray_replay_buffer": "RayReplayBuffer",
     "replay.replay_buffer": "ReplayBuffer",
+    "replay.replay_buffer_ensemble": "ReplayBufferEnsemble",
     "replay.samplers": "RandomSampler Sampler SamplerWithoutReplacement StalenessAwareSampler",
     "replay.slice_sampler": "SliceSampler SliceSamplerWithoutReplacement",
     "replay.storages": "LazyStackStorage ListStorage Storage",

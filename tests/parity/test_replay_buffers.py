@@ -149,6 +149,23 @@ def test_changes_in_place(side, module, storage, index):
     return [np.asarray(out), made[:], made.write_count]
 
 
+@pytest.mark.parametrize("kind", ["ReplayBuffer", "TensorDictReplayBuffer"])
+@compared
+def test_ensembles(side, module, kind):
+    parts = []
+    for start, count in ((0, 6), (100, 4)):
+        sampler = module.SamplerWithoutReplacement(shuffle=False)
+        parts.append(getattr(module, kind)(storage=module.LazyTensorStorage(10), sampler=sampler))
+        parts[-1].extend(as_data(side, frames(start, count), (count,)))
+    every = module.ReplayBufferEnsemble(
+        *parts, sample_from_all=True, batch_size=4, transform=lambda td: td.set("twice", td["obs"] * 2)
+    )
+    one = module.ReplayBufferEnsemble(*parts, p=[0.0, 3.0], num_buffer_sampled=1)
+    out = [len(every), len(every[1]), every.write_count, every.sample(), one.sample(2)]
+    data, info = every.sample(return_info=True)
+    return [*out, data, data["index", "buffer_ids"], data["index", "index"], info["index", "buffer_ids"]]
+
+
 @each_case(
     ("reduction", "features"),
     [("sum", ()), ("sum", (4,)), ("max", (1,)), ("min", (4,)), ("mean", (4,)), ("median", (4,))],

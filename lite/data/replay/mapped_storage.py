@@ -24,9 +24,8 @@ from lite.data.replay import ring_file
 from lite.data.replay.columns import Columns, blank
 from lite.data.replay.disk_space import DiskSpace
 from lite.data.replay.kept_file import KeptFile
-from lite.data.replay.position import Position
 from lite.data.replay.ring_file import RingFile
-from lite.data.replay.storages import METADATA, PathLike, write_json
+from lite.data.replay.storages import METADATA, PathLike, Position, write_json
 from lite.data.replay.tensor_storage import SINGLE, LazyTensorStorage, rows_at
 from lite.data.replay.trees import is_tree
 

@@ -36,7 +36,7 @@ import numpy as np
 from lite._arrays.types import Array
 from lite._files.commit import COMMIT, fcntl, flush, new_file, waits_for_disk
 from lite._files.mapping import FileMap, open_regular, open_to_map
-from lite.data.replay.position import Position
+from lite.data.replay.storages import Position
 
 NAME = "%ring"
 _UNDO = "%undo"

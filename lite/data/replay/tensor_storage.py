@@ -17,8 +17,7 @@ from lite._arrays.public import belong_to
 from lite._arrays.types import Array, host_array, is_array, stored
 from lite.data.replay.columns import Columns, blank, is_container
 from lite.data.replay.next_observations import APART, NextObservations
-from lite.data.replay.position import Position
-from lite.data.replay.storages import METADATA, PathLike, Storage, read_json, write_json
+from lite.data.replay.storages import METADATA, PathLike, Position, Storage, read_json, write_json
 from lite.data.replay.trees import (
     Tree,
     as_rows_of,

@@ -1,0 +1,170 @@
+"""ReplayBufferEnsemble: batches with a row for each of several replay buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lite import TensorDict
+from lite._arrays.public import belong_to
+from lite.data.replay.columns import is_container
+from lite.data.replay.replay_buffer import ReplayBuffer
+from lite.data.replay.samplers import Seed
+from lite.data.replay.storages import PathLike, stacked
+from lite.data.replay.transforms import Transforms
+
+
+class ReplayBufferEnsemble:
+    """Draw batches from several replay buffers, such as recorded frames and those of the running policy.
+
+    `ensemble[i]` is a buffer, to which its data is written; `len` counts buffers.
+
+    Args:
+        *rbs: the buffers.
+        transform: called with each batch, after the transforms of the buffers.
+        batch_size: the default batch size of `sample`, a multiple of how many buffers are drawn.
+        collate_fn: makes a batch of the list of the buffers' batches. None: stacks them.
+        p: (buffers,), weights of the buffers; None: all alike.
+        sample_from_all: draw from each buffer once, in their order, in place of by `p`.
+        num_buffer_sampled: how many buffers are drawn, some perhaps twice. None: as many as there are.
+        generator: a seed or generator, which draws the buffers.
+
+    Raises:
+        ValueError: no buffer, or weights that are none, or not one for each buffer.
+        TypeError: something else than buffers.
+        RuntimeError: both `p` and `sample_from_all`.
+
+    Source:
+        torchrl.data.ReplayBufferEnsemble.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict
+        >>> from lite.data import LazyTensorStorage, ReplayBuffer, ReplayBufferEnsemble
+        >>> recorded, online = (ReplayBuffer(storage=LazyTensorStorage(50)) for _ in range(2))
+        >>> for buffer in (recorded, online):
+        ...     index = buffer.extend(TensorDict(observation=np.zeros((50, 4)), batch_size=[50]))
+        >>> batch = ReplayBufferEnsemble(recorded, online, sample_from_all=True).sample(32)
+        >>> batch.shape, batch["index", "buffer_ids"][:, 0]
+        ((2, 16), array([0, 1]))
+    """
+
+    def __init__(
+        self,
+        *rbs: ReplayBuffer,
+        transform: Any = None,
+        batch_size: int | None = None,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        p: ArrayLike | None = None,
+        sample_from_all: bool = False,
+        num_buffer_sampled: int | None = None,
+        generator: Seed = None,
+    ) -> None:
+        if not rbs:
+            raise ValueError("an ensemble needs at least one ReplayBuffer.")
+        for buffer in rbs:
+            if not isinstance(buffer, ReplayBuffer):
+                raise TypeError(f"rbs must be ReplayBuffers, got {type(buffer).__name__}.")
+        weights = None
+        if p is not None:
+            if sample_from_all:
+                raise RuntimeError(
+                    "both p and sample_from_all=True are given: all buffers are drawn, or some."
+                )
+            weights = np.array(p, np.float64)
+            if weights.shape != (len(rbs),) or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
+                raise ValueError(f"p must have {len(rbs)} weights, of which one is above 0, got {p!r}.")
+            weights /= weights.sum()
+        if num_buffer_sampled is not None and num_buffer_sampled < 1:
+            raise ValueError(f"num_buffer_sampled must be at least 1, got {num_buffer_sampled}.")
+        self._rbs = rbs
+        self._p = weights
+        self._transforms = Transforms(transform)
+        self._number = num_buffer_sampled or len(rbs)
+        self.batch_size = batch_size
+        self.sample_from_all = sample_from_all
+        self._collate_fn = stacked if collate_fn is None else collate_fn
+        self.set_rng(generator)
+
+    def set_rng(self, generator: Seed) -> None:
+        """Draw buffers with a seed or a generator from now on."""
+        self._rng = np.random.default_rng(generator)
+
+    def sample(self, batch_size: int | None = None, return_info: bool = False) -> Any:
+        """Draw a batch.
+
+        Args:
+            batch_size: how many elements; that of the ensemble unless given.
+            return_info: give what the samplers tell, too.
+
+        Returns:
+            The elements; of TensorDicts one of shape (buffers, batch_size / buffers, ...), lazy where
+            their entries differ. `"index"` has `"buffer_ids"`, and `"index"` of each element in its buffer.
+            With `return_info`, the pair of it and a TensorDict of that shape.
+
+        Raises:
+            RuntimeError: no batch size, or nothing to draw from.
+            ValueError: the batch size is not a multiple of the buffers that are drawn.
+        """
+        size = self.batch_size if batch_size is None else batch_size
+        if size is None:
+            raise RuntimeError("batch_size not specified, neither of the ensemble nor of sample.")
+        count = len(self._rbs)
+        ids = range(count) if self.sample_from_all else self._rng.choice(count, self._number, p=self._p)
+        if size % len(ids):
+            raise ValueError(f"batch_size must be a multiple of the {len(ids)} buffers drawn, got {size}.")
+        drawn = [self._draw(int(i), size // len(ids)) for i in ids]
+        data = self._transforms.out(self._collate_fn([data for data, _ in drawn]))
+        return (data, stacked([info for _, info in drawn])) if return_info else data
+
+    def _draw(self, i: int, size: int) -> tuple[Any, TensorDict]:
+        data, info = self._rbs[i].sample(size, return_info=True)
+        told = {
+            key: np.stack(value, -1) if isinstance(value, tuple) else value for key, value in info.items()
+        }
+        rows = len(told["index"])
+        told["index"] = TensorDict({"index": told["index"], "buffer_ids": np.full(rows, i)}, [rows])
+        if is_container(data):
+            data.set("index", told["index"])
+        return data, TensorDict(told, [rows])
+
+    def __iter__(self) -> Iterator[Any]:
+        """Batches without end."""
+        while True:
+            yield self.sample()
+
+    def __len__(self) -> int:
+        return len(self._rbs)
+
+    def __getitem__(self, index: int) -> ReplayBuffer:
+        return self._rbs[index]
+
+    @property
+    def write_count(self) -> int:
+        """The number of elements written to the buffers; see `ReplayBuffer.write_count`."""
+        return sum(buffer.write_count for buffer in self._rbs)
+
+    def append_transform(self, transform: Any) -> ReplayBufferEnsemble:
+        """Add a transform after those of the ensemble; gives the ensemble."""
+        self._transforms.insert(len(self._transforms), transform)
+        return self
+
+    def dumps(self, path: PathLike) -> None:
+        """Write each buffer into a folder in `path` that has its number; see `ReplayBuffer.dumps`."""
+        for i, buffer in enumerate(self._rbs):
+            buffer.dumps(Path(path) / str(i))
+
+    def loads(self, path: PathLike) -> None:
+        """Read what `dumps` of as many buffers of the same parts wrote."""
+        for i, buffer in enumerate(self._rbs):
+            buffer.loads(Path(path) / str(i))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self._rbs))}, batch_size={self.batch_size})"
+
+
+belong_to("lite.data", ReplayBufferEnsemble)

@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+
+from lite import LazyStackedTensorDict, TensorDict
+from lite.data import (
+    LazyTensorStorage,
+    ListStorage,
+    ReplayBuffer,
+    ReplayBufferEnsemble,
+    SamplerWithoutReplacement,
+    TensorDictReplayBuffer,
+)
+
+
+def filled(first: int, count: int, kind=ReplayBuffer, **options) -> ReplayBuffer:
+    buffer = kind(storage=LazyTensorStorage(20), generator=0, **options)
+    buffer.extend(TensorDict(step=first + np.arange(count), batch_size=[count]))
+    return buffer
+
+
+def pair(**options) -> ReplayBufferEnsemble:
+    return ReplayBufferEnsemble(filled(0, 10), filled(100, 5, TensorDictReplayBuffer), generator=1, **options)
+
+
+def test_a_batch_has_a_row_for_each_buffer() -> None:
+    both = pair(sample_from_all=True, batch_size=8)
+    batch, info = both.sample(return_info=True)
+    assert batch.batch_size == info.batch_size == (2, 4)
+    index = batch["index"]
+    assert index["buffer_ids"].tolist() == [[0] * 4, [1] * 4]
+    np.testing.assert_array_equal(batch["step"], index["index"] + [[0], [100]])
+    assert (info["index"] == index).all()
+    assert [len(both), len(both[0]), len(both[-1])] == [2, 10, 5]
+    assert [each.shape for each, _ in zip(both, range(3), strict=False)] == [(2, 4)] * 3
+    both[1].extend(TensorDict(step=np.arange(3), batch_size=[3]))
+    assert (len(both[1]), both.write_count) == (8, 18)
+
+
+def test_buffers_are_drawn_by_their_weights() -> None:
+    for p, allowed in ([0.0, 2.0], {1}), (None, {0, 1}), (np.array([1, 1]), {0, 1}):
+        both = pair(p=p)
+        drawn = [both.sample(4)["index", "buffer_ids"] for _ in range(20)]
+        assert {int(i) for ids in drawn for i in ids.ravel()} == allowed
+        assert all((ids == ids[:, :1]).all() for ids in drawn)  # a row is of one buffer
+    counts = [pair(p=[1, 9], num_buffer_sampled=200).sample(200)["index", "buffer_ids"].mean() for _ in "ab"]
+    assert counts[0] == counts[1]  # a seed repeats the draws
+    assert 0.8 < counts[0] < 0.99
+    assert pair(num_buffer_sampled=3).sample(6).batch_size == (3, 2)
+    assert pair(num_buffer_sampled=3, sample_from_all=True).sample(6).batch_size == (2, 3)
+
+
+def test_transforms_of_each_and_of_all() -> None:
+    parts = [filled(0, 4, transform=lambda td, i=i: td.set("task", td["step"] * 0 + i)) for i in range(2)]
+    both = ReplayBufferEnsemble(
+        *parts, sample_from_all=True, transform=lambda td: td.set("twice", td["step"] * 2)
+    )
+    both.append_transform(lambda td: td.set("four", td["twice"] * 2))
+    batch = both.sample(4)
+    assert batch["task"].tolist() == [[0, 0], [1, 1]]
+    assert (batch["four"] == 4 * batch["step"]).all()
+    flat = ReplayBufferEnsemble(*parts, sample_from_all=True, collate_fn=lambda rows: rows[1])
+    assert flat.sample(4)["task"].tolist() == [1, 1]
+
+
+def test_buffers_of_other_entries_and_elements() -> None:
+    other = ReplayBuffer(storage=LazyTensorStorage(3), generator=0)
+    other.extend(TensorDict(step=np.arange(3), goal=np.arange(3), batch_size=[3]))
+    batch = ReplayBufferEnsemble(filled(0, 3), other, sample_from_all=True).sample(4)
+    assert isinstance(batch, LazyStackedTensorDict)
+    assert (batch.batch_size, "goal" in batch[1], "goal" in batch[0]) == ((2, 2), True, False)
+    numbers = [ReplayBuffer(storage=ListStorage(3), generator=0) for _ in range(2)]
+    for i, buffer in enumerate(numbers):
+        buffer.extend([float(i)] * 3)
+    assert ReplayBufferEnsemble(*numbers, sample_from_all=True).sample(4).tolist() == [[0, 0], [1, 1]]
+
+
+def test_rounds_and_folders(tmp_path) -> None:
+    made = [
+        ReplayBufferEnsemble(
+            *(filled(i, 4, sampler=SamplerWithoutReplacement(shuffle=False)) for i in starts),
+            sample_from_all=True,
+            batch_size=4,
+        )
+        for starts in ((0, 100), (7, 7))
+    ]
+    assert made[0].sample()["step"].tolist() == [[0, 1], [100, 101]]
+    made[0].dumps(tmp_path)
+    made[1].loads(tmp_path)
+    assert made[1].sample()["step"].tolist() == made[0].sample()["step"].tolist() == [[2, 3], [102, 103]]
+
+
+def test_arguments() -> None:
+    for options, kind, text in (
+        ({"p": [1.0, 1.0], "sample_from_all": True}, RuntimeError, "both p and sample_from_all"),
+        ({"p": [1.0]}, ValueError, "p must have 2 weights"),
+        ({"p": [1.0, -1.0]}, ValueError, "p must have 2 weights"),
+        ({"p": [0.0, 0.0]}, ValueError, "p must have 2 weights"),
+        ({"num_buffer_sampled": 0}, ValueError, "num_buffer_sampled must be at least 1"),
+    ):
+        with pytest.raises(kind, match=text):
+            pair(**options)
+    with pytest.raises(ValueError, match="at least one ReplayBuffer"):
+        ReplayBufferEnsemble()
+    with pytest.raises(TypeError, match=r"rbs must be ReplayBuffers.*LazyTensorStorage"):
+        ReplayBufferEnsemble(LazyTensorStorage(3))
+    with pytest.raises(RuntimeError, match="batch_size not specified"):
+        pair().sample()
+    with pytest.raises(ValueError, match=r"batch_size must be a multiple of the 2 buffers.*got 5"):
+        pair().sample(5)
+    with pytest.raises(RuntimeError, match="batch_size"):
+        next(iter(pair()))
