@@ -24,6 +24,11 @@ from lite.models.batches.rows import row_of
 from lite.nn.losses import aggregate_tokens, grpo_loss
 
 _NORM = 1.0  # of the gradient, at most
+# Of what a model's files say of sampling nothing holds: the gradient is that of draws from all tokens.
+_ALL_TOKENS = {
+    "top_k": 0, "top_p": 1.0, "min_p": 0.0, "typical_p": 1.0, "repetition_penalty": 1.0,
+    "presence_penalty": 0.0, "frequency_penalty": 0.0, "no_repeat_ngram_size": 0, "num_beams": 1,
+}  # fmt: skip
 _FULL, _SAID = ("tokens", "full"), ("masks", "all_assistant_mask")
 
 
@@ -61,7 +66,7 @@ class Learner:
         # An adapter has its first values when the policy is made, and wrappers with it come after.
         scorer = OnnxWrapper(self.decoder, tokenizer=self.tokenizer, input_mode="tokens")
         self.policy = self._learnt.policy(scorer)
-        self._wrapper = self._wrapped(args.samples, temperature=args.temperature)
+        self._wrapper = self._wrapped(args.samples, do_sample=True, temperature=args.temperature)
         self._adam = optim.AdamW(args.lr, betas=(0.9, 0.99), weight_decay=0.0)
         self._rows = Shuffled(self._tokens(rows, args.file), args.seed)
         self._reference = None
@@ -85,7 +90,7 @@ class Learner:
             pad_output=True,
             num_samples=samples,
             adapter=self._learnt.adapter,
-            generate_kwargs={"max_new_tokens": self.args.max_new_tokens, **options},
+            generate_kwargs={"max_new_tokens": self.args.max_new_tokens, **_ALL_TOKENS, **options},
         )
 
     def _tokens(self, rows: Sequence[Row], file: str) -> list[dict[str, Any]]:
@@ -246,7 +251,8 @@ class Learner:
                 said = np.asarray(given[_SAID])
                 with self.run_state.params.to_module(self.policy):
                     return float(np.asarray(self._log_probs(given))[said].mean())
-            return float(self._responses(self._wrapped(1), tokens, 0, len(tokens))[1].mean(dtype=np.float64))
+            greedy = self._wrapped(1, do_sample=False)
+            return float(self._responses(greedy, tokens, 0, len(tokens))[1].mean(dtype=np.float64))
         finally:
             self._read = read
 
