@@ -13,11 +13,13 @@ from lite._files.onnx.model import Operation, OperationGraph, Weight
 from lite._files.onnx.reader import Span, read_tensor
 from lite._files.onnx.wire import Buffer, fields
 
-# What decoders call the projections of their attention: Llama and its like, fused forms, GPT-2, BERT.
+# What models call the projections of their attention: Llama and its like, fused forms, GPT-2, ViT, BERT,
+# DeBERTa, ModernBERT, Phi, BLOOM.
 ATTENTION = (
     "q_proj", "k_proj", "v_proj", "o_proj", "out_proj", "qkv_proj", "query_key_value", "c_attn",
     "attn.c_proj", "attention.query", "attention.key", "attention.value", "attention.dense",
-    "attention.output.dense",
+    "attention.output.dense", "attention.self.query", "attention.self.key", "attention.self.value",
+    "query_proj", "key_proj", "value_proj", "Wqkv", "attn.Wo", "self_attn.dense", "self_attention.dense",
 )  # fmt: skip
 _FLOATS = frozenset({1, 10, 11, 16})  # ONNX's numbers of the types that adapters can have
 _MAX_STEPS = 8  # nodes between a weight and the product that reads it
@@ -27,7 +29,7 @@ _OPERATOR = re.compile(r"(MatMul|Gemm|FusedMatMul)(_\w+)?$")
 _OF_WEIGHT = re.compile(r"(\.MatMul|\.Gemm)?\.(weight|qweight)(_\w+)?$")
 _SHORT = re.compile(r"\.attn(?=\.(q|k|v|o|qkv)_proj$)")  # onnxruntime-genai's name of `self_attn`
 # Of a module around transformers' model, as torch.onnx.export wants one for a cache.
-_AROUND = re.compile(r"model\.(?=(model|gpt_neox|backbone|transformer\.h)\.)")
+_AROUND = re.compile(r"model\.(?=(model|gpt_neox|backbone|transformer\.h|\w*bert\w*)\.)")
 
 
 @dataclass(frozen=True)

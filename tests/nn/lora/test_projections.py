@@ -42,6 +42,7 @@ def scopes(text: str) -> bytes:
         ("node_linear", "val_1", scopes("['', 'layers.0', 'layers.0.q_proj', 'linear']"), "layers.0.q_proj"),
         ("n", "v", scopes("['', 'model', 'model.model.layers.0.q_proj', 'l']"), "model.layers.0.q_proj"),
         ("n", "v", scopes("['', 'model.transformer.h.0.attn.c_attn', 'l']"), "transformer.h.0.attn.c_attn"),
+        ("n", "v", scopes("['', 'model.roberta.encoder.layer.0.x', 'l']"), "roberta.encoder.layer.0.x"),
         ("n", "v", scopes("['', 'model.decoder.layers.0.q_proj', 'l']"), "model.decoder.layers.0.q_proj"),
         ("node_linear", "val_1", scopes("[" * 500), "node_linear"),
         ("node_linear", "val_1", scopes("7"), "node_linear"),
@@ -140,6 +141,16 @@ def test_targets() -> None:
     assert chosen(names, ["up"]) == {f"layers.{i}.mlp.up" for i in range(12)}
     assert chosen(names, ["layers.[01].*proj"]) == {x for x in names[:8] if x.endswith("proj")}
     assert chosen(names, None) == {x for x in names if "attn" in x}
+    bert = [
+        f"bert.encoder.layer.0.attention.{x}"
+        for x in ("self.query", "self.key", "self.value", "output.dense")
+    ]
+    deberta = [f"layer.0.attention.self.{x}_proj" for x in ("query", "key", "value")]
+    modern = ["layers.0.attn.Wqkv", "layers.0.attn.Wo"]
+    phi = ["layers.0.self_attn.q_proj", "layers.0.self_attn.dense"]
+    bloom = ["h.0.self_attention.query_key_value", "h.0.self_attention.dense"]
+    for attention in (bert, deberta, modern, phi, bloom):
+        assert chosen([*attention, "layer.0.output.dense", "layers.0.mlp.Wo"], None) == set(attention)
     with pytest.raises(
         ValueError, match=r"'gate'; there is layers\.\*\.attn\.q_proj, layers\.\*\.mlp\.up, la"
     ):
