@@ -34,7 +34,8 @@ class EnvBase(EnvSpecs, ABC):
     Subclasses define `_reset(tensordict, **kwargs)`, which returns a new TensorDict of observations,
     `_step(tensordict)`, which returns one of observations, rewards and done entries, and `_set_seed(seed)`.
     They set `observation_spec`, `action_spec`, `reward_spec`, and `done_spec` unless it is the default:
-    "done" and "terminated" of shape (*batch_size, 1). The first step of a rollout is::
+    "done" and "terminated" of shape (*batch_size, 1). What they return is kept, uncopied: arrays that the
+    environment goes on writing to are returned as copies. The first step of a rollout is::
 
         td = env.reset()           # observations, done entries
         td["action"] = ...         # or env.rand_action(td)

@@ -30,6 +30,7 @@ def check_env_specs(
     """Compare a rollout of three random steps with the specs of an environment.
 
     Keys, shapes and dtypes must be those of `fake_tensordict`, and the last step's values in their specs.
+    What a reset gave must stay as it is in the step after it: an environment writes to no array it returned.
     The environment is reset, and seeded if `seed` is given.
 
     Args:
@@ -106,6 +107,22 @@ def check_env_specs(
         if not spec.is_in(given):
             raise AssertionError(
                 f"the {name} spec does not hold what the environment gives: {spec} and {given}."
+            )
+    if tensordict is None:
+        _check_kept(env)
+
+
+def _check_kept(env: Any) -> None:
+    """Raise where a step writes into what a reset gave, which rollouts and collectors keep."""
+    start = env.reset()
+    before = start.clone()
+    env.step(env.rand_action(start))
+    for path, value in _leaves(before, set()).items():
+        if isinstance(value, np.ndarray) and value.tobytes() != np.asarray(start.get(path)).tobytes():
+            key = path if len(path) > 1 else path[0]
+            raise AssertionError(
+                f"a step wrote into {key!r} of the step before, which rollouts keep: _reset and _step must "
+                "give arrays that stay as they are, copies where the environment goes on writing to its own."
             )
 
 

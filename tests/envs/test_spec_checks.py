@@ -42,6 +42,23 @@ def test_a_reset_that_lacks_what_steps_give():
         check_env_specs(CountingEnv(fails_at=2))
 
 
+def test_steps_that_write_into_what_was_given():
+    class Writing(CountingEnv):
+        def _step(self, tensordict):
+            out = super()._step(tensordict)
+            self.shown[...] = out["observation"]
+            return out.set("observation", self.shown)
+
+        def _reset(self, tensordict):
+            out = super()._reset(tensordict)
+            self.shown = out["observation"]
+            return out
+
+    for batch in ((), (2,)):
+        with pytest.raises(AssertionError, match="a step wrote into 'observation' of the step before"):
+            check_env_specs(Writing(batch))
+
+
 def test_what_is_no_environment():
     with pytest.raises(TypeError, match=r"got CartPoleEnv: see GymWrapper\(env\)"):
         check_env_specs(gymnasium.make("CartPole-v1").unwrapped)
