@@ -150,13 +150,7 @@ class EnvBase(EnvSpecs, ABC):
         if only_keys and tensordict is not None:
             # An entry of the ended episode must not be taken for the state to start in.
             given = tensordict.select(*self.reset_keys, strict=False)
-        made = self._reset(given, **kwargs)
-        if made is given and made is not None:
-            raise RuntimeError(
-                "_reset must return a new TensorDict, such as tensordict.empty() and what it adds."
-            )
-        if not isinstance(made, TensorDictBase):
-            raise RuntimeError(f"_reset must return a TensorDict, got {type(made).__name__}.")
+        made = self._reset_all(given, **kwargs)
         return self._reset_proc_data(tensordict, made)
 
     def step(self, tensordict: Any) -> Any:
@@ -195,6 +189,7 @@ class EnvBase(EnvSpecs, ABC):
             type(tensordict) is type(following) is TensorDict
             and tensordict._names is following._names is None
             and not tensordict._locked
+            and tensordict._batch_size == following._batch_size
         ):
             tensordict._data["next"] = following  # `set` without its checks, which a new result passes
             return tensordict
@@ -500,8 +495,24 @@ class EnvBase(EnvSpecs, ABC):
                 if spec.dtype is not None and value.dtype != spec.dtype:
                     raise TypeError(f"{key!r} must have dtype {spec.dtype}, got {value.dtype}.")
 
-    def _reset_proc_data(self, tensordict: Any, made: Any) -> Any:
+    def _reset_all(self, given: Any, **kwargs: Any) -> Any:
+        """What `_reset` makes, with all done entries."""
+        made = self._reset(given, **kwargs)
+        if made is given and made is not None:
+            raise RuntimeError(
+                "_reset must return a new TensorDict, such as tensordict.empty() and what it adds."
+            )
+        if not isinstance(made, TensorDictBase):
+            raise RuntimeError(f"_reset must return a TensorDict, got {type(made).__name__}.")
+        if self.batch_locked and made.batch_size != self.batch_size:
+            raise RuntimeError(
+                f"_reset must return rows of all environments, batch size {self.batch_size}, those that "
+                f"'_reset' leaves out too, which are not looked at; got batch size {made.batch_size}."
+            )
         self.done_states.complete(made)
+        return made
+
+    def _reset_proc_data(self, tensordict: Any, made: Any) -> Any:
         self._check_not_done(tensordict, made)
         return made if tensordict is None else update_where_reset(tensordict, made, self.reset_keys)
 

@@ -24,6 +24,16 @@ def test_a_step_writes_what_it_gives_to_next():
     np.testing.assert_array_equal(after["observation"], [1.0])
 
 
+def test_a_step_without_a_batch_size_takes_the_environments():
+    class Bare(CountingEnv):
+        def _step(self, tensordict):
+            return TensorDict(dict(super()._step(tensordict).items()))
+
+    td = Bare((2,)).rollout(2)
+    assert (td.shape, td["next"].shape) == ((2, 2), (2, 2))
+    np.testing.assert_array_equal(td["next", "observation"][..., 0], [[1, 2], [1, 2]])
+
+
 def test_entries_of_next_that_a_step_does_not_give_stay():
     env = CountingEnv()
     td = env.rand_action(env.reset()).set(("next", "hidden"), np.ones(2))
@@ -131,8 +141,18 @@ def test_a_class_that_lacks_one_of_the_three_makes_no_environment():
 def test_what_a_reset_may_not_do():
     with pytest.raises(RuntimeError, match="a new TensorDict"):
         Broken().reset(TensorDict())
-    with pytest.raises(RuntimeError, match="got dict"):
-        Broken({}).reset()
+    for make in (lambda env: env, lambda env: TransformedEnv(env, StepCounter())):
+        with pytest.raises(RuntimeError, match="got dict"):
+            make(Broken({})).reset()
+
+        class Ended(CountingEnv):  # gives the rows that were asked for, as EnvPool does
+            def _reset(self, tensordict, **kwargs):
+                out = super()._reset(tensordict, **kwargs)
+                return out if tensordict is None else out[tensordict["_reset"][:, 0]]
+
+        env = make(Ended((2,), limit=1))
+        with pytest.raises(RuntimeError, match=r"rows of all environments, batch size \(2,\).* got .*\(1,\)"):
+            env.rollout(3, break_when_any_done=False)
     done = TensorDict(observation=np.zeros(1, np.float32), done=np.ones(1, np.bool_))
     with pytest.raises(RuntimeError, match="right after its reset"):
         Broken(done).reset()

@@ -193,8 +193,7 @@ class TransformedEnv(EnvBase):
         if tensordict is not None:
             tensordict = tensordict.select(*self.reset_keys, *self.state_keys, strict=False)
         tensordict = self.transform._reset_env_preprocess(tensordict)
-        made = self.base_env._reset(tensordict, **kwargs)
-        self.base_env.done_states.complete(made)
+        made = self.base_env._reset_all(tensordict, **kwargs)
         return self.transform._reset(made.empty() if tensordict is None else tensordict, made)
 
     def rand_action(self, tensordict: Any = None) -> Any:
