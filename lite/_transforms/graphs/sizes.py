@@ -6,6 +6,7 @@ import operator
 import sys
 import threading
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any, NamedTuple
 
 
@@ -62,15 +63,21 @@ def _noted(size: Size, name: str, other: Any, answer: Any) -> Any:
 def _is_asked_by_caller(depth: int = 2) -> bool:
     """Whether `lite.jit` traces, and code outside of this package calls the method that calls this.
 
-    Rules compare sizes with others all the time, and are written for all sizes.
+    Rules compare sizes with others all the time, and are written for all sizes. What NumPy and the standard
+    library ask is asked by whoever calls them.
     """
     if comparisons.found is None:
         return False
-    top = str(sys._getframe(depth).f_globals.get("__name__", "")).partition(".")[0]
-    return top not in _OWN and top not in sys.stdlib_module_names
+    frame = sys._getframe(depth)
+    while (top := _package(frame)) == "numpy" or top in sys.stdlib_module_names:
+        if frame.f_back is None:
+            return False
+        frame = frame.f_back
+    return top != "lite"
 
 
-_OWN = ("lite", "numpy")
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 class Size(int):
@@ -142,8 +149,9 @@ class Size(int):
         return answer
 
     def __bool__(self) -> bool:
-        answer = bool(int.__ne__(self, 0))
-        _noted(self, "==", 0, not answer)
+        answer = int.__bool__(self)
+        if _is_asked_by_caller():
+            _noted(self, "==", 0, not answer)
         return answer
 
     __hash__ = int.__hash__  # and more, below

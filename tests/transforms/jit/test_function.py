@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import statistics
 import threading
 from typing import Any, NamedTuple
 
@@ -64,12 +65,12 @@ def test_one_graph_serves_all_sizes() -> None:
 
 
 def test_what_rules_ask_of_sizes_keeps_one_graph() -> None:
-    net = nn.Sequential(nn.Conv2d(2, 3, 3), nn.LayerNorm(4))
+    net = nn.Sequential(nn.Conv2d(2, 3, 3, rng=0), nn.LayerNorm(4))
     params = TensorDict.from_module(net).data
 
     def loss(params: Any, x: Any) -> Any:
         with params.to_module(net):
-            return net(x).mean()
+            return (net(x) ** 3).mean()  # the mean itself has no gradient but rounding
 
     for function in (
         lambda x: np.concatenate([x, x[:1]]).mean(),
@@ -127,6 +128,11 @@ def test_a_branch_on_a_dynamic_size_is_asked_at_each_call() -> None:
         lambda x: x * 2 if x.shape[0] / 2 > 2 else x * 3,
         lambda x: x * 2 if x.shape[0] ** 2 > 9 else x * 3,
         lambda x: x * 2 if abs(x.shape[0] - 4) > 1 else x * 3,
+        lambda x: x * 2 if x.shape[0] - 3 else x * 3,
+        lambda x: x * np.clip(np.arange(9), 0, x.shape[0] - 1).sum(),  # NumPy's own code asks
+        lambda x: x * np.searchsorted([2, 4, 6], x.shape[0]),
+        lambda x: x * np.tri(9, 9, -x.shape[0]).sum(),
+        lambda x: x * statistics.fmean(x.shape),
     ],
 )
 def test_what_is_asked_of_a_dynamic_size_is_no_number_of_the_trace(function: Any) -> None:
