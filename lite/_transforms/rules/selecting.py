@@ -16,6 +16,7 @@ from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import INT64, Graph
 from lite._transforms.graphs.indexing import scatter_along
 from lite._transforms.graphs.operators import select, truth
+from lite._transforms.graphs.sizes import Size
 from lite._transforms.levels import count
 from lite._transforms.registry import (
     GRAD,
@@ -89,9 +90,11 @@ def _grad_take(a: Any, indices: Array, axis: int | None = None, mode: str = "rai
 
 def _in_range(indices: Array, size: int, mode: str) -> Array:
     """Indices as `mode` reads them."""
-    if mode == "wrap":
-        return indices % size
-    return np.clip(indices, 0, size - 1) if mode == "clip" else indices
+    if mode == "raise":
+        return indices
+    if type(size) is Size and not isinstance(indices, HostArray):  # the size is known when the graph runs
+        raise NoRule
+    return indices % size if mode == "wrap" else np.clip(indices, 0, size - 1)
 
 
 @VMAP.rule(np.take)
@@ -109,9 +112,8 @@ def _vmap_take(level: Level, a: Any, indices: Array, axis: int | None = None, mo
 def _onnx_take(
     graph: Graph, a: ArrayLike, indices: ArrayLike, axis: int | None = None, mode: str = "raise"
 ) -> GraphArray:
-    if mode != "raise":
-        raise NoRule
     x, axis = flattened(graph.operand(a), axis)
+    indices = _in_range(as_array(indices), x.shape[axis], mode)
     return graph.gather(x, _integers(graph, indices), axis)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.central_differences import Case, assert_gradients, check_central, check_gradients, check_jacobian
 from helpers.graphs import check as check_graph
 from helpers.graphs import check_onnx, numbers
@@ -155,6 +156,18 @@ def test_lookups() -> None:
     check_graph(lambda x, ids: (np.take_along_axis(x, ids % 4, 1), np.take(x, [1, 3], 1)), x, ids)
     with pytest.raises(NotImplementedError, match="use functions that NumPy dispatches"):
         check_graph(lambda ids: np.take(np.arange(4.0), ids), ids)  # NumPy looks at the table alone
+
+
+@each_case("mode", ["clip", "wrap"])
+def test_indices_that_are_brought_into_a_dynamic_size(mode: Any) -> None:
+    for function in (
+        lambda x: np.take(x, [0, 5, -7], 0, mode=mode),
+        lite.grad(lambda x: (np.take(x, [0, 5, -7], 0, mode=mode) ** 2).sum()),
+    ):
+        step = lite.jit(function)
+        for n in (3, 2, 9):
+            x = numbers(n, 4)
+            np.testing.assert_allclose(step(x), function(x))
 
 
 def test_shapes_that_depend_on_numbers() -> None:
