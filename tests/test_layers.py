@@ -188,3 +188,9 @@ def test_folders_are_small() -> None:
         full[file.parent] = full.get(file.parent, 0) + 1
     large = {folder.name: n for folder, n in full.items() if n > 25}
     assert large == {}, "more than 25 files: a family gets a folder of its own, as lite/nn/losses/offline"
+
+
+def test_long_files_say_why() -> None:
+    sources = {name: file.read_text(encoding="utf-8") for name, file in modules().items()}
+    long = {name for name, source in sources.items() if source.count("\n") > 600}
+    assert [name for name in sorted(long) if "600 lines" not in sources[name].split('"""')[1]] == []

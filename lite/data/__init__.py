@@ -100,11 +100,8 @@ if TYPE_CHECKING:
     from lite.nn.values import TDLambdaEstimator as TDLambdaEstimator
     from lite.nn.values import ValueEstimatorBase as ValueEstimatorBase
     from lite.nn.values import VTrace as VTrace
-    from lite.specs.arrays import Binary as Binary
     from lite.specs.arrays import Bounded as Bounded
     from lite.specs.arrays import BoundedContinuous as BoundedContinuous
-    from lite.specs.arrays import Categorical as Categorical
-    from lite.specs.arrays import OneHot as OneHot
     from lite.specs.arrays import Unbounded as Unbounded
     from lite.specs.arrays import UnboundedContinuous as UnboundedContinuous
     from lite.specs.arrays import UnboundedDiscrete as UnboundedDiscrete
@@ -112,6 +109,9 @@ if TYPE_CHECKING:
     from lite.specs.boxes import BoxList as BoxList
     from lite.specs.boxes import CategoricalBox as CategoricalBox
     from lite.specs.boxes import ContinuousBox as ContinuousBox
+    from lite.specs.classes import Binary as Binary
+    from lite.specs.classes import Categorical as Categorical
+    from lite.specs.classes import OneHot as OneHot
     from lite.specs.composite import Composite as Composite
     from lite.specs.multi_categorical import MultiCategorical as MultiCategorical
     from lite.specs.multi_categorical import MultiOneHot as MultiOneHot
@@ -156,11 +156,10 @@ _NAMES = {
     "replay.tensor_storage": "LazyTensorStorage TensorStorage",
     "replay.tensordict_replay_buffer": "TensorDictReplayBuffer",
     "replay.writers": "ImmutableDatasetWriter RoundRobinWriter TensorDictRoundRobinWriter Writer",
-    ".specs.arrays": (
-        "Binary Bounded BoundedContinuous Categorical OneHot Unbounded UnboundedContinuous UnboundedDiscrete"
-    ),
+    ".specs.arrays": "Bounded BoundedContinuous Unbounded UnboundedContinuous UnboundedDiscrete",
     ".specs.base": "TensorSpec",
     ".specs.boxes": "BoxList CategoricalBox ContinuousBox",
+    ".specs.classes": "Binary Categorical OneHot",
     ".specs.composite": "Composite",
     ".specs.multi_categorical": "MultiCategorical MultiOneHot",
     ".specs.objects": "NonTensor",

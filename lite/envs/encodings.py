@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.envs.spaces import Leaf
-from lite.specs.arrays import ArraySpec, Categorical, OneHot
+from lite.specs.arrays import ArraySpec
+from lite.specs.classes import Categorical, OneHot
 from lite.specs.multi_categorical import MultiCategorical, MultiOneHot
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from lite import NestedKey
 from lite._tree.keys import to_path
 from lite.nn._modules.module import Module
-from lite.specs.arrays import Categorical
 from lite.specs.base import Shape, TensorSpec, as_size
+from lite.specs.classes import Categorical
 from lite.specs.composite import Composite
 
 _OUTPUTS = ("full_observation_spec", "full_reward_spec", "full_done_spec")

@@ -22,7 +22,8 @@ from lite.envs.spaces import specs_of_batch
 from lite.envs.spec_checks import check_env_specs
 from lite.kernels._install import install, needed
 from lite.kernels._integer import integer
-from lite.specs.arrays import Categorical, Unbounded
+from lite.specs.arrays import Unbounded
+from lite.specs.classes import Categorical
 from lite.specs.composite import Composite
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite._arrays.types import Path
-from lite.specs.arrays import ArraySpec, Binary, Bounded, Categorical, Unbounded
+from lite.specs.arrays import ArraySpec, Bounded, Unbounded
+from lite.specs.classes import Binary, Categorical
 from lite.specs.composite import Composite
 
 

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite._arrays.public import belong_to
-from lite.specs.arrays import ArraySpec, checked_classes, ends_with, one_hot
+from lite.specs.arrays import ArraySpec
 from lite.specs.base import Shape, known
 from lite.specs.boxes import BoxList, CategoricalBox
+from lite.specs.classes import checked_classes, ends_with, one_hot
 
 
 class MultiCategorical(ArraySpec):

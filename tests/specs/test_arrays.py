@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lite.data import Binary, Bounded, Categorical, NonTensor, Unbounded
+from lite.data import Bounded, NonTensor, Unbounded
 
 
 def test_ragged_rows() -> None:
@@ -62,26 +62,7 @@ def test_bounds() -> None:
 
 def test_drawing_reaches_every_integer() -> None:
     assert set(Bounded(-1, 1, (), dtype=np.int8).rand((200,), rng=0).tolist()) == {-1, 0, 1}
-    assert set(Categorical(3).rand((200,), rng=0).tolist()) == {0, 1, 2}
-    assert set(Binary(1).rand((200,), rng=0).ravel().tolist()) == {0, 1}
     assert (Unbounded((), dtype=np.int32).rand((200,), rng=0) >= 0).all()
-
-
-def test_classes() -> None:
-    spec = Categorical(3, (2,))
-    assert (spec.n, spec.dtype) == (3, np.int64)
-    assert not spec.is_in(np.array([0, 3]))
-    assert not spec.is_in(np.array([-1, 0]))
-    np.testing.assert_array_equal(spec.project(np.array([-4, 7])), [0, 2])
-    np.testing.assert_array_equal(spec.project(np.array([0.6, 1.4])), [1, 1])
-    assert Binary(4) == Categorical(2, (4,), dtype=np.int8) == Binary(shape=4)
-    for n in (0, -1):
-        with pytest.raises(ValueError, match="n must"):
-            Categorical(n)
-    with pytest.raises(ValueError, match="shape"):
-        Binary(3, (2, 4))
-    with pytest.raises(ValueError, match="shape"):
-        Binary()
 
 
 def test_projection_keeps_its_input_and_does_not_mend_shapes() -> None:

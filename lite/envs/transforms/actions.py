@@ -14,8 +14,9 @@ from lite.envs.transforms.affine import in_common_dtype
 from lite.envs.transforms.base import Keys, Transform, apply_to_composite_inv
 from lite.envs.transforms.spec_changes import mapped
 from lite.nn._modules.uninitialized import UninitializedBuffer
-from lite.specs.arrays import Bounded, Categorical, OneHot, Unbounded
+from lite.specs.arrays import Bounded, Unbounded
 from lite.specs.base import TensorSpec
+from lite.specs.classes import Categorical, OneHot
 from lite.specs.composite import Composite
 from lite.specs.multi_categorical import MultiCategorical, MultiOneHot
 

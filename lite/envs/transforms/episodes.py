@@ -12,7 +12,8 @@ from lite._arrays.public import belong_to
 from lite._tree.keys import require_path
 from lite.envs.transforms.base import Transform
 from lite.kernels._integer import integer
-from lite.specs.arrays import Bounded, Categorical, Unbounded
+from lite.specs.arrays import Bounded, Unbounded
+from lite.specs.classes import Categorical
 from lite.specs.composite import Composite
 
 

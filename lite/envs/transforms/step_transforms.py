@@ -16,8 +16,9 @@ from lite._tree.keys import require_path
 from lite.envs.transforms.base import Keys, Transform, is_graph, key_list
 from lite.envs.transforms.resets import ResetKey, reset_mask, where_reset
 from lite.kernels._integer import integer
-from lite.specs.arrays import ArraySpec, Bounded, Categorical, Unbounded
+from lite.specs.arrays import ArraySpec, Bounded, Unbounded
 from lite.specs.base import TensorSpec
+from lite.specs.classes import Categorical
 from lite.specs.composite import Composite
 
 Entries = Mapping[Path, NDArray[Any]]
