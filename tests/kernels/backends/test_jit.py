@@ -41,6 +41,8 @@ def test_a_changed_helper_is_compiled_anew(tmp_path):
     shutil.copytree(Path(jit.__file__).parent, package / "backends", ignore=shutil.ignore_patterns("__*__"))
     shutil.copy(Path(jit.__file__).parents[1] / "_install.py", package)
     (package / "cpu").mkdir()
+    for folder in (package.parent, package):
+        (folder / "__init__.py").touch()  # before an installed lite, which a folder alone does not hide
     (package / "cpu" / "kernel.py").write_text(
         "from lite.kernels.backends.jit import jit\nfrom lite.kernels.cpu.helper import helper\n"
         "@jit(entry=True)\ndef kernel(x):\n    return helper(x)\n"
