@@ -149,7 +149,7 @@ def pytest_testnodedown(node: Any) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if _left_out and terminalreporter.config.option.markexpr:
-        tests = "grids, random programs in depth, killed processes and the rest of the CUDA simulator"
+        tests = "grids, random programs in depth, killed processes and code for other targets"
         terminalreporter.write_line(f"{_left_out} tests left out ({tests}): `pytest --all` runs them, too")
 
 

@@ -82,3 +82,10 @@ def test_a_mapping_at_a_new_path_creates_every_node() -> None:
     td = TensorDict(batch_size=[2], names=["rows"]).set(("a", "b", "c"), {"x": np.ones(2)})
     np.testing.assert_array_equal(td["a", "b", "c", "x"], [1, 1])
     assert td["a", "b"].names == ["rows"]
+
+
+def test_objects_at_indices_that_are_filled() -> None:
+    td = TensorDict({"a": np.zeros(3), "s": ["x", "y", "z"]}, [3])
+    td[1] = 7
+    assert td["a"].tolist() == [0, 7, 0]
+    assert td["s"] == ["x", 7, "z"]

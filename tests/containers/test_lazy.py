@@ -208,3 +208,11 @@ def test_arrays_and_objects_stack_at_once():
     objects = lazy_stack([lite.NonTensorData("a"), lite.NonTensorData("b")])
     assert isinstance(objects, NonTensorStack)
     assert objects.tolist() == ["a", "b"]
+
+
+def test_entries_are_taken_from_all_parts() -> None:
+    stack = lazy_stack([TensorDict(a=1, b=2), TensorDict(a=3, b=4)])
+    del stack["a"]
+    assert [list(part.keys()) for part in stack.tensordicts] == [["b"], ["b"]]
+    with pytest.raises(KeyError, match="a"):
+        del stack["a"]

@@ -240,3 +240,8 @@ def test_two_batch_sizes(name: str, value: Any) -> None:
         assert make(value, batch_size=[3]).batch_size == (3,)
         assert make(value, batch_size=[3], batch_dims=0).batch_size == (3,)
         assert make(value, auto_batch_size=True, batch_dims=1).batch_size == (3,)
+
+
+def test_names_of_dimensions() -> None:
+    td = TensorDict.from_dict({"a": np.zeros((2, 3))}, auto_batch_size=True, batch_dims=2, names=["x", "y"])
+    assert td.names == ["x", "y"]

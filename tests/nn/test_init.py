@@ -93,3 +93,8 @@ def test_sparse() -> None:
 def test_errors(call: Callable[[], Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+def test_gain_of_what_is_linear_and_empty_matrices() -> None:
+    assert [init.calculate_gain(name) for name in ("linear", "conv1d", "sigmoid")] == [1, 1, 1]
+    assert init.orthogonal_(nn.Parameter(np.zeros((0, 3)))).shape == (0, 3)

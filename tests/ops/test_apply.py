@@ -222,3 +222,12 @@ def test_in_place_without_results(make: Any) -> None:
     assert td.apply_(lambda x: None) is None
     assert td.apply(lambda x: None, inplace=True, filter_empty=False) is td
     assert td.apply_(lambda x: x + 1 if x.any() else None) is td
+
+
+def test_names_stand_before_the_entries_of_all() -> None:
+    td, other = TensorDict({"a": 1, "n": {"b": 2}}), TensorDict({"a": 10, "n": {"b": 20}})
+    seen: list[Any] = []
+    got = td.named_apply(lambda name, x, y: seen.append(name) or x + y, other)
+    assert got.to_dict(convert_tensors=True) == {"a": 11, "n": {"b": 22}}
+    td.named_apply(lambda name, x, y: seen.append(name), other, nested_keys=True)
+    assert seen == ["a", "b", "a", ("n", "b")]

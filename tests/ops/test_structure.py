@@ -206,3 +206,10 @@ def test_split_keys_keeps_the_tree_on_request() -> None:
     first, rest = td.split_keys([("n", "b")], reproduce_struct=True)
     assert set(first.keys(True)) == {("n", "b"), ("n", "m"), "n"}
     assert set(rest.keys(True)) == {"a", ("n", "s"), ("n", "m"), "n"}
+
+
+def test_paths_that_end_at_leaves_are_left_out() -> None:
+    td = TensorDict({"a": 1, "n": {"b": 2}})
+    assert list(td.select(("a", "x"), ("n", "b"), strict=False).keys(True, True)) == [("n", "b")]
+    with unchanged(td), pytest.raises(KeyError):
+        td.select(("a", "x"))

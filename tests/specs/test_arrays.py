@@ -75,3 +75,7 @@ def test_projection_keeps_its_input_and_does_not_mend_shapes() -> None:
             spec.project(value)
     with pytest.raises(AssertionError, match="Unbounded"):
         Unbounded(3).assert_is_in(value)
+
+
+def test_bounded_values_are_not_counted() -> None:
+    assert Bounded(0, 3, (2,), dtype=np.int64).cardinality() == np.inf

@@ -205,3 +205,14 @@ def test_equal_specs_are_stacked() -> None:
         for other in (kind(2), kind(2, mask=[True, True])):
             assert masked != other
             assert other != masked
+
+
+def test_an_empty_one_has_one_combination() -> None:
+    assert Composite(shape=(2,)).enumerate().batch_size == (2,)
+    grown = Composite(text=NonTensor((), example_data="x"), shape=(3,))
+    assert grown["text"].shape == (3,)
+
+
+def test_repr() -> None:
+    spec = Composite(a=Binary(2), data_cls=TensorDict)
+    assert repr(spec).splitlines()[-1] == "    data_cls=TensorDict)"

@@ -7,7 +7,7 @@ import pytest
 from helpers.cases import each_case
 from helpers.trees import tree
 
-from lite import TensorDict, is_leaf_nontensor
+from lite import LazyStackedTensorDict, TensorDict, is_leaf_nontensor
 
 
 def test_orders_agree_and_children_come_before_their_node() -> None:
@@ -72,3 +72,8 @@ def test_entries_may_be_set_while_nested_ones_are_gone_through(arguments: tuple[
         td["x", str(key)] = np.zeros(2)
     assert len(td["x"].keys()) == len(expected)
     assert len(td.items(True, True)) == 2 + len(expected)
+
+
+def test_views_of_lazy_stacks_count_their_keys() -> None:
+    stack = LazyStackedTensorDict(TensorDict(a=1, b=2), TensorDict(a=1))
+    assert len(stack.keys(sort=True)) == len(list(stack.keys(sort=True))) == 1

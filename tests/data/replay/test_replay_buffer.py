@@ -15,6 +15,7 @@ from lite.data import (
     LazyTensorStorage,
     ListStorage,
     MultiStepTransform,
+    PrioritizedSampler,
     RandomSampler,
     ReplayBuffer,
     RoundRobinWriter,
@@ -418,3 +419,14 @@ def test_a_shared_buffer_is_filled_by_its_own_process(monkeypatch: pytest.Monkey
         with pytest.raises(RuntimeError, match="would fill a copy"):
             write(frames(0, 3))
     assert len(buffer) == 3
+
+
+def test_priorities_at_a_tuple_of_indices() -> None:
+    storage = LazyTensorStorage(12, ndim=2)
+    buffer = ReplayBuffer(
+        storage=storage, sampler=PrioritizedSampler(12, 1.0, 1.0, generator=0), batch_size=64
+    )
+    buffer.extend(frames(0, 12).reshape(4, 3))
+    buffer.update_priority((np.arange(3), np.array([0, 1, 2])), np.zeros(3))
+    where = np.stack(buffer.sample(return_info=True)[1]["index"], -1)
+    assert (where[:, 0] != where[:, 1]).all()

@@ -107,3 +107,11 @@ def test_priorities_may_be_results_of_gradients() -> None:
     np.testing.assert_array_equal(
         traced.sampler.state_dict()["_leaves"], plain.sampler.state_dict()["_leaves"]
     )
+
+
+def test_what_is_no_tensordict_has_no_room_for_its_index() -> None:
+    buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(4), batch_size=2)
+    buffer.extend(TensorDict(a=np.arange(3), batch_size=[3]))
+    buffer.append_transform(lambda td: td["a"])
+    with pytest.raises(RuntimeError, match="Cannot include info in non-tensordict data"):
+        buffer.sample()

@@ -53,3 +53,10 @@ def test_steps_are_not_limited_without_a_done_entry_at_the_root():
     check_env_specs(TransformedEnv(Agents(), StepCounter()))
     with pytest.raises(KeyError, match="'done' at the root, as for max_steps"):
         TransformedEnv(Agents(), StepCounter(5)).rollout(2)
+
+
+def test_the_key_of_resets_without_an_environment() -> None:
+    transform = StepCounter()
+    assert transform.reset_key == "_reset"
+    transform.reset_key = "again"
+    assert transform.reset_key == "again"

@@ -50,3 +50,14 @@ def test_integers_become_floats():
     norm = VecNormV2(["x"], ["y"], decay=1.0)
     td = norm(TensorDict({"x": np.array([[2], [4]])}, [2]))
     assert (td["y"].dtype, td["x"].dtype) == (np.float32, np.int64)
+
+
+def test_statistics_that_are_given() -> None:
+    first = VecNormV2(in_keys=["observation"])
+    for value in (1.0, 3.0):
+        first(TensorDict(observation=np.array([value], np.float32)))
+    first.freeze()
+    statistics = TensorDict({name: first._statistics[name] for name in ("loc", "var", "count")})
+    again = VecNormV2(in_keys=["observation"], shared_data=statistics).freeze()
+    td = TensorDict(observation=np.array([5.0], np.float32))
+    np.testing.assert_allclose(again(td.copy())["observation"], first(td.copy())["observation"])

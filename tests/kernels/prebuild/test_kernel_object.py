@@ -44,7 +44,6 @@ def run(target: str, *arguments: str, **environment: str) -> subprocess.Complete
     )  # fmt: skip
 
 
-@pytest.mark.simulator
 @pytest.mark.parametrize(
     ("target", "start"),
     standing_for_all(

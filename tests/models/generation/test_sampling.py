@@ -182,7 +182,6 @@ def test_rows_that_are_replaced_and_guessed_tokens(options: dict[str, Any], savi
 FILE = Path(__file__).parents[2] / "cuda" / "test_device_draws.py"
 
 
-@pytest.mark.simulator
 def test_in_the_simulator() -> None:
     """Stand-ins hold the host's memory, which a GPU must not be given."""
     simulator.run(FILE, at_least=19, on_gpu=False)

@@ -91,3 +91,16 @@ def test_extra_keyword_arguments() -> None:
     td = TensorDict({"a": {"loc": np.zeros((3, 2)), "scale": np.ones((3, 2))}}, batch_size=[3])
     dist = CompositeDistribution(td, {("a",): TanhNormal}, extra_kwargs={("a",): {"low": -2.0, "high": 4.0}})
     np.testing.assert_array_equal(dist.deterministic_sample["a"], np.ones((3, 2)))
+
+
+def test_sums_and_parts_of_log_probs() -> None:
+    dist = CompositeDistribution(
+        TensorDict(
+            {"a": {"loc": np.zeros(2), "scale": np.ones(2)}, "b": {"low": np.zeros(2), "high": np.ones(2)}}
+        ),
+        {"a": Normal, "b": Uniform},
+    )
+    sample = TensorDict(a=np.zeros(2), b=np.full(2, 0.5))
+    sums = dist.log_prob_composite(sample.copy(), include_sum=True)
+    np.testing.assert_allclose(sums[dist.log_prob_key], np.log(2 * np.pi) * -0.5 * 2)
+    assert dist.log_prob_key not in dist.log_prob_composite(sample.copy(), include_sum=False)

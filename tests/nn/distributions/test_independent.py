@@ -22,3 +22,7 @@ def test_shapes_and_sums() -> None:
 def test_too_many_dimensions() -> None:
     with pytest.raises(ValueError, match="2"):
         Independent(Normal(np.zeros(3), np.ones(3)), 2)
+
+
+def test_the_median_is_that_of_each_number() -> None:
+    np.testing.assert_array_equal(Independent(Normal(np.arange(3.0), np.ones(3)), 1).median, [0, 1, 2])

@@ -55,3 +55,13 @@ def test_means_of_windows_that_divide_a_plane(size: Any) -> None:
                 j * width // columns : -(-(j + 1) * width // columns),
             ]
             np.testing.assert_allclose(got[..., i, j], window.mean((-2, -1)), rtol=1e-5, atol=1e-6)
+
+
+def test_shapes_that_adaptive_pooling_refuses() -> None:
+    layer = nn.AdaptiveAvgPool2d(1)
+    with pytest.raises(ValueError, match=r"got \(2, 2\)"):
+        layer(np.zeros((2, 2)))
+    for shape in ((1, 0, 2, 2), (2, 2, 2, 2, 2)):
+        with pytest.raises(RuntimeError, match=r"none but N empty, got \("):
+            layer(np.zeros(shape))
+    assert layer(np.zeros((0, 3, 2, 2))).shape == (0, 3, 1, 1)

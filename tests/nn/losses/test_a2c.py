@@ -36,3 +36,15 @@ def test_options_and_errors() -> None:
     td["advantage"] = np.ones((6, 1))
     with pytest.raises(KeyError, match="reads the entry 'state_value'"):
         clipping(td)
+
+
+def test_the_critic_s_share_of_a_clipped_loss() -> None:
+    rng = np.random.default_rng(0)
+    td = transitions(6, action=rng.normal(size=(6, 2)), advantage=np.ones((6, 1)))
+    td.update({"value_target": np.ones((6, 1)), "state_value": rng.normal(size=(6, 1))})
+    loss = A2CLoss(gaussian(), critic(), clip_value=0.1)
+    out = loss(td)
+    assert 0 <= out["value_clip_fraction"] <= 1
+    value, fraction = loss.loss_critic(td)
+    np.testing.assert_allclose(value.mean(), out["loss_critic"])
+    np.testing.assert_array_equal(fraction, out["value_clip_fraction"])

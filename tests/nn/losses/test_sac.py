@@ -175,3 +175,16 @@ def test_crossq_values_both_steps_at_once() -> None:
     assert loss.qvalue_network.training
     with pytest.raises(RuntimeError, match="target_entropy='auto' needs an action_spec"):
         CrossQLoss(gaussian(True), q_network())
+
+
+def test_parts_are_those_of_the_whole() -> None:
+    loss = SACLoss(gaussian(), q_network(), target_entropy=-2.0)
+    td = batch()
+    value, known = loss.qvalue_loss(td)
+    assert known["td_error"].shape == td.batch_size
+    assert np.isfinite(value)
+    share, known = loss.actor_loss(td)
+    assert known["log_prob"].shape == td.batch_size
+    assert np.isfinite(share)
+    with pytest.raises(RuntimeError, match="needs a value_network, got None"):
+        loss.value_loss(td)

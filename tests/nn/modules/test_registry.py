@@ -200,3 +200,13 @@ def test_set_submodule():
         net.set_submodule("", nn.Identity())
     with pytest.raises(ValueError, match="Module"):
         net.set_submodule("first", 3)
+
+
+def test_a_child_gives_way_to_none() -> None:
+    net = nn.Sequential(nn.Linear(2, 2))
+    net.child = nn.ReLU()
+    net.child = None
+    assert dict(net.named_children()).keys() == {"0"}
+    assert net.child is None
+    with pytest.raises(TypeError, match="expected a Module or None"):
+        net.child = 3

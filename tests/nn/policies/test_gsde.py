@@ -82,3 +82,11 @@ def test_errors_name_the_shapes() -> None:
 def test_an_interaction_type_is_needed() -> None:
     with pytest.raises(RuntimeError, match="interaction type"):
         nn.gSDEModule(2, 3)(MU, STATE, None)
+
+
+def test_what_is_not_finite_is_told() -> None:
+    module = nn.gSDEModule(2, 3, rng=0)
+    state = np.full(3, 1e30, np.float32)
+    told = pytest.warns(UserWarning, match="scale of gSDEModule is not finite")
+    with told, np.errstate(all="ignore"), nn.set_interaction_type("random"):
+        module(np.zeros(2, np.float32), state, None)

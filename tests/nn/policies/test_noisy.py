@@ -71,3 +71,12 @@ def test_lazy() -> None:
     assert loaded.in_features == 3
     with pytest.raises(RuntimeError, match=r"the input must have at least one dimension, got \(\)"):
         nn.NoisyLazyLinear(2)(np.float32(1) * np.ones((), np.float32))
+
+
+def test_weights_are_those_of_the_next_call() -> None:
+    layer = nn.NoisyLinear(3, 2, rng=0)
+    x = np.ones(3, np.float32)
+    with nn.set_interaction_type("random"):
+        np.testing.assert_allclose(layer.weight @ x + layer.bias, layer(x), rtol=1e-6)
+        assert not np.array_equal(layer.weight, layer.weight_mu)
+    assert nn.NoisyLinear(3, 2, bias=False).bias is None

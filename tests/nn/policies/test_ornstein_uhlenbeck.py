@@ -9,6 +9,7 @@ import pytest
 
 from lite import TensorDict, nn
 from lite.data import Bounded
+from lite.envs import set_exploration_type
 
 WIDE = Bounded(-100, 100, (1,))
 
@@ -51,3 +52,14 @@ def test_errors() -> None:
         module(td)
     with pytest.raises(RuntimeError, match="spec must be given for safe=True, got None"):
         nn.OrnsteinUhlenbeckProcessModule(None)
+
+
+def test_without_exploration_actions_are_projected_alone() -> None:
+    spec = Bounded(-1.0, 1.0, (2,))
+    module = nn.OrnsteinUhlenbeckProcessModule(spec, x0=np.array([3.0, 4.0]))
+    np.testing.assert_array_equal(module.state_dict()["ou.x0"], [3, 4])
+    td = TensorDict(action=np.array([0.5, 7.0], np.float32))
+    with set_exploration_type("deterministic"):
+        out = module(td)
+    np.testing.assert_array_equal(out["action"], [0.5, 1])
+    assert set(out.keys()) == {"action"}

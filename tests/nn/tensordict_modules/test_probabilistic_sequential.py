@@ -191,3 +191,12 @@ def test_bases_that_take_no_selected_out_keys() -> None:
     assert Both(params).out_keys == ["loc", "scale"]
     with pytest.raises(TypeError, match="selected_out_keys"):
         Both(params, sample, selected_out_keys=["y"])
+
+
+def test_parts_that_end_in_a_distribution_are_probabilistic() -> None:
+    module = Mod(lambda x: (x, np.ones_like(x)), ["x"], ["loc", "scale"])
+    draw = Prob(["loc", "scale"], ["y"], distribution_class=Normal)
+    chain = ProbSeq(module, draw)
+    assert type(chain[:]) is ProbSeq
+    assert type(chain[:1]) is Seq
+    assert chain.default_interaction_type is draw.default_interaction_type

@@ -76,3 +76,14 @@ def test_places_of_arguments_are_known_of_functions_in_c() -> None:
     """NumPy 2.2 and 2.3 do not tell the parameters of these."""
     np.testing.assert_array_equal(lite.grad(lambda x: np.concatenate([x, x], 0).sum())(np.ones(2)), [2, 2])
     np.testing.assert_array_equal(lite.grad(lambda x: np.dot(x, x))(np.ones(2)), [2, 2])
+
+
+def test_results_of_several_arrays_are_copied_into_out() -> None:
+    def fractions(x: Any) -> Any:
+        whole, rest = np.zeros_like(x), np.zeros_like(x)
+        found = np.divmod(x, 2.0, out=(whole, rest))
+        assert found[0] is whole
+        assert found[1] is rest
+        return (rest * rest).sum()
+
+    np.testing.assert_allclose(lite.grad(fractions)(np.array([2.5, 5.0])), [1, 2])

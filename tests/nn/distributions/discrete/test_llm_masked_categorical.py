@@ -139,3 +139,8 @@ def test_masked_errors() -> None:
 
 
 # -- LogProbDistribution -----------------------------------------------------------------------
+
+
+def test_support() -> None:
+    support = LLMMaskedCategorical(np.zeros((2, 3)), np.ones((2, 3), bool)).support
+    np.testing.assert_array_equal(support.check(np.array([-1, 0, 2, 3])), [False, True, True, False])
