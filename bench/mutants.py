@@ -18,7 +18,7 @@ exceeds its time limit has caught the mutant, too. In the end, what failed must 
 `--contexts` is what pytest-cov wrote of the last tier, of this checkout: only tests run that ran the mutated
 statement, or the body of the function whose default is mutated. What is run at import alone has the tests
 that ran anything of its file, and, as defaults do, those of the public names; what is never run, or in
-processes that leave no trace, has the mirrored files.
+processes that leave no trace, has the mirrored files and tests that run much in processes.
 Nor do compiled kernels leave one: they have the tests of kernels and the files with tests marked `compiled`.
 Whatever this leaves out makes a mutant survive.
 
@@ -66,6 +66,11 @@ PARTS = ("lite", "kernels", "models")
 SECONDS = {"mirror": 600, "default": 1800, "all": 5400}  # time limit of each tier, in their order
 NAMES = {"mirror": "the mirrored files", "default": "`pytest`", "all": "`pytest --all`"}
 OF_DEFINITIONS = ("tests/test_public_api.py", "tests/arrays/test_public.py")  # names, places and defaults
+OF_PROCESSES = (
+    "tests/kernels/cuda/test_cuda.py",
+    "tests/models/generation/test_sampling.py",
+    "tests/test_readme.py",
+)
 FEW = 100  # tests that one process runs sooner than several, which import and collect first
 MEMORY = 12 << 30  # bytes that a process of the tests may allocate: a mutant may ask for any amount
 FILE = 2 << 30  # bytes of a file that they may write, likewise: a mutant's loop filled a disk of 50 GB
@@ -245,7 +250,7 @@ class Contexts:
         if found == {""}:  # run when the module is imported, which belongs to no test
             found = {context for contexts in ran.values() for context in contexts}
         names = sorted({name.partition("|")[0] for name in found - {""}})
-        names = names or list(mirrored(file))  # another process may have run it
+        names = names or [*mirrored(file), *OF_PROCESSES]
         if file.parts[0] == "kernels":
             names = [*of_compiled_kernels(), *names]
         return [*names, *OF_DEFINITIONS] if defines else names

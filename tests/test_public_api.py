@@ -8,6 +8,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from helpers.cases import each_case
 
@@ -103,3 +104,43 @@ def test_what_is_not_asked_for_is_not_loaded() -> None:
         assert [name for name in names if name.startswith(not_yet)] == [], statement
     assert "lite._tensordict" in loaded[0]
     assert sum(name.split(".")[0] == "lite" for name in loaded[0]) <= 60
+
+
+NORMAL = "Normal(batch_shape=(2,), event_shape=())"
+CARTPOLE = "GymEnv(env=CartPole-v1, batch_size=())"
+REPRS = {
+    "Composite(a=Binary(2), data_cls=TensorDict)": "Composite(\n    a: Binary(shape=(2,), dtype=int8),\n"
+    "    shape=(),\n    data_cls=TensorDict)",
+    "GymEnv('CartPole-v1')": CARTPOLE,
+    "SerialEnv(2, lambda: GymEnv('CartPole-v1'))": "SerialEnv(num_workers=2, batch_size=(2,))",
+    "Collector(GymEnv('CartPole-v1'), abs, frames_per_batch=1, total_frames=1)": f"Collector(env={CARTPOLE}, "
+    "policy=<built-in function abs>, frames=0)",
+    "Evaluator(GymEnv('CartPole-v1'), abs)": f"Evaluator(env={CARTPOLE}, num_trajectories=10)",
+    "RewardClipping(-1, 1)": "RewardClipping(clamp_min=-1.0000, clamp_max=1.0000, keys=['reward'])",
+    "RandomPolicy(Binary(2))": "RandomPolicy(action_spec=Binary(shape=(2,), dtype=int8), "
+    "action_key='action')",
+    "SliceSampler(num_slices=2)": "SliceSampler(num_slices=2, slice_len=None, end_key=None, traj_key=None, "
+    "truncated_key=('next', 'truncated'), strict_length=True, pad_output=False, span=(False, False))",
+    "TensorStorage(TensorDict(a=[1.0, 2.0], batch_size=[2]))": "TensorStorage(shape=(2,), len=2, max_size=2)",
+    "AdaptiveAvgPool2d((1, 2))": "AdaptiveAvgPool2d(output_size=(1, 2))",
+    "BatchRenorm1d(3)": "BatchRenorm1d(3, momentum=0.01, eps=1e-05, max_r=3.0, max_d=5.0, "
+    "warmup_steps=10000, smooth=False)",
+    "ConsistentDropout(0.25)": "ConsistentDropout(p=0.25)",
+    "Flatten(1, 2)": "Flatten(start_dim=1, end_dim=2)",
+    "Normal([0.0, 0.0], 1.0)": NORMAL,
+    "Independent(Normal([0.0, 0.0], 1.0), 1)": f"Independent({NORMAL}, 1)",
+    "MixtureSameFamily(Categorical(logits=[0.0, 1.0]), Normal([0.0, 0.0], 1.0))": "MixtureSameFamily("
+    f"Categorical(batch_shape=(), event_shape=()), {NORMAL})",
+    "TanhNormal([0.0, 1.0], 1.0)": "TanhNormal(loc: (2,), scale: (2,), event_dims=1)",
+    "TransformedDistribution(Normal([0.0, 0.0], 1.0), TanhTransform())": f"TransformedDistribution({NORMAL}, "
+    "[TanhTransform()])",
+}
+
+
+@each_case(("code", "expected"), REPRS.items())
+def test_reprs_say_the_class_and_what_it_was_made_of(code: str, expected: str) -> None:
+    names: dict[str, Any] = {}
+    for package in (*PACKAGES, "lite.nn.distributions"):
+        module = importlib.import_module(package)
+        names |= {name: getattr(module, name) for name in module.__all__}
+    assert repr(eval(code, names)) == expected

@@ -157,3 +157,10 @@ def test_what_is_slow_or_inexact_here_is_noted(monkeypatch: pytest.MonkeyPatch) 
     assert 'pip install -e ".[cuda]"' in note
     (note,) = notes("cpu", quantisation="MatMulInteger")
     assert "its log-probs depend on what else is in the run" in note
+    for change, said in (
+        ("one_token", "one new token at a time: prompts and scores run token by token"),
+        ("last_logits_only", "scoring runs token by token"),
+        ("one_row", "a batch is as slow as its rows one after the other"),
+    ):
+        (note,) = notes("cpu", **{change: True})
+        assert said in note

@@ -114,3 +114,16 @@ def test_a_policy_under_jit_is_called_with_the_tensordict() -> None:
     policy = nn.TensorDictModule(lambda x: x, [next(iter(env.observation_spec.keys()))], ["action"])
     compiled = jit(policy)
     assert compatible_policy(compiled, env.observation_spec, env.action_keys) is compiled
+
+
+def test_policies_that_return_another_tensordict():
+    seen = []
+    td = CountingEnv((2,), limit=2).rollout(
+        3,
+        lambda td: TensorDict(action=np.ones((2, 1), np.float32), batch_size=[2]),
+        callback=lambda env, td: seen.append(td["observation"].ravel().tolist()),
+        break_when_any_done=False,
+        auto_reset=True,
+    )
+    assert td["action"].ravel().tolist() == [1] * 6
+    assert seen[0] == [0, 0]

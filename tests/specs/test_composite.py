@@ -211,8 +211,3 @@ def test_an_empty_one_has_one_combination() -> None:
     assert Composite(shape=(2,)).enumerate().batch_size == (2,)
     grown = Composite(text=NonTensor((), example_data="x"), shape=(3,))
     assert grown["text"].shape == (3,)
-
-
-def test_repr() -> None:
-    spec = Composite(a=Binary(2), data_cls=TensorDict)
-    assert repr(spec).splitlines()[-1] == "    data_cls=TensorDict)"

@@ -181,3 +181,10 @@ def test_devices_of_several_are_that_of_each() -> None:
 def test_payloads_of_other_shapes_are_not_equal() -> None:
     first, second = NonTensorData(np.array([1, 2])), NonTensorData(np.array([1, 2, 3]))
     assert not (first == second).any()
+
+
+def test_parts_of_objects() -> None:
+    data = NonTensorData("x", batch_size=[2])
+    assert data.batch_size == (2,)
+    empty = data.empty(names=["n"])
+    assert (empty.batch_size, empty.names) == ((2,), ["n"])

@@ -148,8 +148,6 @@ class TensorDictModuleBase(Module):
         self.__dict__["_out_keys_apparent"] = selection
         if self.out_keys != selection:
             self.__dict__["_out_keys_apparent"] = before
-            if before is None:
-                del self.__dict__["_out_keys_apparent"]
             raise RuntimeError(
                 f"{type(self).__name__} does not support select_out_keys, as it overrides out_keys."
             )

@@ -47,3 +47,10 @@ def test_prints(capsys):
     assert "total =  0.0000" in lines[2]
     with pytest.raises(ValueError, match="num_prints must be from 1 on, got 0"):
         timeit.printevery(0, 5)
+
+
+def test_reset_is_erase() -> None:
+    with timeit("step"):
+        pass
+    timeit.reset()
+    assert timeit.todict() == {"step": 0.0}

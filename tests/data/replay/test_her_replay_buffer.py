@@ -115,3 +115,9 @@ def test_errors() -> None:
     buffer.extend(TensorDict({}, [2]).update(rows([0, 1])).unsqueeze(0))
     with pytest.raises(NotImplementedError, match="must have one dimension, got 2"):
         buffer.sample(1)
+
+
+def test_too_few_rows_for_a_goal_stay_as_they_are() -> None:
+    buffer = made(her_ratio=0.1)
+    buffer.extend(rows([0, 1, 2]))
+    assert set(buffer.sample(3)["desired_goal"].ravel()) == {-1}

@@ -270,3 +270,15 @@ def test_an_empty_template_is_a_damaged_file(tmp_path: Path, byte_backend: Any) 
         ValueError, match=r"chat_template\.jinja is empty: the model's files are damaged or incomplete"
     ):
         Tokenizer.from_pretrained(tmp_path)
+
+
+def test_templates_and_unknown_tokens_of_a_folder(tmp_path: Path) -> None:
+    folder = Path(__file__).parents[1] / "exports" / "optimum-llama"
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    config |= {"chat_template": "{{ messages[0].content }}!", "unk_token": "<odd>"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    tokenizer = Tokenizer.from_pretrained(tmp_path)
+    assert tokenizer.apply_chat_template([{"role": "user", "content": "a"}], tokenize=False) == "a!"
+    assert tokenizer.unk_token == "<odd>"

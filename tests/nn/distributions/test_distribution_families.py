@@ -342,3 +342,13 @@ def test_every_name_makes_a_distribution() -> None:
     for name, cls in d.distributions_maps.items():
         assert name == cls.__name__.lower()
         assert issubclass(cls, d.Distribution)
+
+
+def test_small_parts_of_families() -> None:
+    np.testing.assert_array_equal(d.Normal(0.0, [1.0, 2.0]).stddev, [1, 2])
+    mask = np.array([[True, False, True]])
+    np.testing.assert_array_equal(d.MaskedCategorical(logits=np.zeros((1, 3)), mask=mask).mask, mask)
+    certain = d.rand_one_hot(np.array([[0.0, 100.0], [100.0, 0.0]]), rng=0)
+    np.testing.assert_array_equal(certain, [[0, 1], [1, 0]])
+    inverse = d.TanhTransform().inv
+    np.testing.assert_allclose(inverse.inv(np.array(0.5)), np.tanh(0.5))

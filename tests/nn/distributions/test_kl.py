@@ -184,3 +184,9 @@ def test_pairs_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
         assert d.kl_divergence(mine, mine) == "first"
     with pytest.raises(TypeError, match="type_q must be a subclass of Distribution, got <class 'int'>"):
         d.register_kl(Mine, int)  # type: ignore[type-var]
+
+
+def test_of_a_gamma_to_an_exponential() -> None:
+    p, q = d.Gamma(np.array(3.0), np.array(2.0)), d.Exponential(np.array(0.5))
+    x = p.sample((200_000,), rng=np.random.default_rng(0))
+    np.testing.assert_allclose(d.kl_divergence(p, q), (p.log_prob(x) - q.log_prob(x)).mean(), rtol=0.01)

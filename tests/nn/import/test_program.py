@@ -39,6 +39,10 @@ def test_all_missing_operators_are_named_at_once() -> None:
     nodes = [node("Fancy", "x", "a", "my.domain"), node("Neg", "a", "b"), node("Plain", "b", "c")]
     with pytest.raises(NotImplementedError, match=r"'the_Fancy'.*Fancy of my.domain; 'the_Plain'.*Plain"):
         nn.from_onnx(model_of(nodes, {"x": X}, ["c"]))
+    many = [node("Fancy", f"v{i}", f"v{i + 1}", "my.domain") for i in range(9)]
+    for count, end in ((8, r"Fancy of my.domain\."), (9, r"Fancy of my.domain; and 1 more\.")):
+        with pytest.raises(NotImplementedError, match=end):
+            nn.from_onnx(model_of(many[:count], {"v0": X}, [f"v{count}"]))
     nn.from_onnx(model_of(nodes, {"x": X, "y": X}, ["x"]))  # what no output needs is not looked at
 
 

@@ -65,6 +65,8 @@ def test_every_kind_of_module_merges_to_what_it_computed(name: str) -> None:
     assert type(merged) is type(base)
     assert not learning(merged)
     assert merged.state_dict().keys() == base.state_dict().keys()
+    for (_, module), (_, plain) in zip(merged.named_modules(), base.named_modules(), strict=True):
+        assert vars(module).keys() == vars(plain).keys()
     np.testing.assert_allclose(run(name, merged), run(name, net), rtol=2e-5, atol=1e-6)
     assert np.abs(run(name, net) - run(name, base)).max() > 0.1
     for clone in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):

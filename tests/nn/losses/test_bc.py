@@ -52,3 +52,10 @@ def test_errors() -> None:
     wide = nn.TensorDictModule(linear(4, 3), ["observation"], ["action"])
     with pytest.raises(RuntimeError, match="values and targets must have one shape"):
         BCLoss(wide)(td)
+
+
+def test_a_function_as_distance() -> None:
+    policy = nn.TensorDictModule(linear(4, 2), ["observation"], ["action"])
+    td = transitions(6, action=np.ones((6, 2)))
+    out = BCLoss(policy, loss_function=lambda a, b: (a - b) ** 4, reduction="sum")(td)
+    np.testing.assert_allclose(out["loss_bc"], ((linear(4, 2)(td["observation"]) - 1) ** 4).sum())

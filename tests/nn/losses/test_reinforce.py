@@ -56,3 +56,10 @@ def test_a_shared_network_learns_from_values_unless_losses_are_separate(options:
     with enable_grad():
         ReinforceLoss(policy, value, **options)(td)["loss_value"].backward()
     assert (shared.module.weight.grad is None) is bool(options)
+
+
+def test_clipped_values() -> None:
+    td = transitions(6, action=np.arange(6) % 3, advantage=np.ones((6, 1)), value_target=np.ones((6, 1)))
+    td["state_value"] = critic()(td.copy())["state_value"] + np.linspace(0, 1, 6)[:, None]
+    out = ReinforceLoss(categorical(), critic(), clip_value=0.3)(td)
+    np.testing.assert_allclose(out["value_clip_fraction"], 4 / 6)

@@ -149,3 +149,12 @@ def test_hooks_after_a_gradient_was_added():
     np.testing.assert_array_equal(parameter.grad, [0, 0])
     with pytest.raises(RuntimeError, match="a hook needs a parameter with requires_grad"):
         nn.Parameter(np.ones(2), requires_grad=False).register_post_accumulate_grad_hook(print)
+
+
+def test_backward_of_a_parameter_itself() -> None:
+    p = nn.Parameter(np.array(3.0))
+    with enable_grad():
+        p.backward()
+    assert p.grad == 1
+    with pytest.raises(RuntimeError, match="backward"):
+        p.backward()

@@ -257,3 +257,11 @@ def test_a_tensordict_is_a_state_dict():
         target.load_state_dict(TensorDict.from_module(source).select("child", "linear"))
     with pytest.raises(TypeError, match="must be a mapping, got list"):
         target.load_state_dict([given])
+
+
+def test_buffers_take_other_shapes_only_when_assigned() -> None:
+    norm = nn.BatchNorm1d(2)
+    state = norm.state_dict() | {"running_mean": np.ones(2, np.float64)}
+    norm.load_state_dict(state)
+    np.testing.assert_array_equal(norm.running_mean, [1, 1])
+    assert norm.running_mean.dtype == np.float32

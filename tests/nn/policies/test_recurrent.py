@@ -117,3 +117,12 @@ def test_a_graph_of_steps_has_the_states_that_its_example_and_its_keys_leave_out
     with nn.set_recurrent_mode(True):  # a sequence begins with zeros
         file = policy.to_onnx(tmp_path / "sequence.onnx", td.expand(1, 2).clone())
     assert OnnxModule(file).in_keys == ["x", "is_init"]
+
+
+@each_case("kind", ["LSTM", "GRU"])
+def test_a_layer_takes_the_place_of_its_sizes(kind: str) -> None:
+    keys = {"in_key": "x", "out_key": "y"}
+    module, layer = getattr(nn, f"{kind}Module"), getattr(nn, kind)(3, 2, batch_first=True)
+    assert layer in [*module(**keys, **{kind.lower(): layer}).modules()]
+    with pytest.raises(ValueError, match=f"{kind.lower()} takes the place of input_size and hidden_size"):
+        module(3, 2, **keys, **{kind.lower(): layer})

@@ -96,6 +96,7 @@ def test_actors() -> None:
     assert td["move"].shape == (5,)
     assert actor.out_keys == ["move", "action_value", "chosen_action_value"]
     assert actor.action_space == "categorical"
+    assert actor[:1](td.select("obs")).keys() == {"obs", "action_value"}
     net = nn.TensorDictModule(nn.Linear(4, 3), ["obs"], ["q"])
     assert QValueActor(net, action_space="one-hot", action_value_key="q").out_keys[1] == "q"
     with pytest.raises(KeyError, match="the module must write 'action_value', the action values, got"):

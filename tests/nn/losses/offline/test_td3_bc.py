@@ -39,3 +39,8 @@ def test_critics_learn_as_those_of_td3() -> None:
     for key in ("loss_qvalue", "pred_value", "target_value", "next_state_value"):
         np.testing.assert_array_equal(found[key], expected[key])
     np.testing.assert_array_equal(td["td_error"], same["td_error"])
+
+
+def test_the_critics_share() -> None:
+    one, other, td = made(TD3BCLoss), made(TD3BCLoss), batch()
+    np.testing.assert_array_equal(one.qvalue_loss(td)[0], other.value_loss(td)[0])
