@@ -20,6 +20,11 @@ CASES = [
         {"mode": "linear", "coordinate_transformation_mode": "half_pixel_symmetric"},
     ),
     Case(
+        "Resize",
+        [numbers(1, 2, 3, 4), None, np.array([1, 1, 0.5, 2], np.float32)],
+        {"mode": "nearest", "coordinate_transformation_mode": "tf_half_pixel_for_nn"},
+    ),
+    Case(
         "GridSample",
         [numbers(1, 2, 3, 4), np.tanh(numbers(1, 2, 2, 2, seed=1))],
         {"mode": "linear"},

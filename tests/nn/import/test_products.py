@@ -44,6 +44,12 @@ CASES = [
             ("HardSigmoid", {"activation_alpha": 0.1, "activation_beta": 0.4}),
         )
     ],
+    Case(
+        "FusedMatMul",
+        [numbers(4, 2, 3), numbers(3, 2, 5, seed=1)],
+        {"transBatchA": 1, "transBatchB": 1},
+        "com.microsoft",
+    ),
     Case("Einsum", [numbers(2, 3, 4), numbers(4, 5, seed=1)], {"equation": "bij,jk->bki"}),
     Case("LinearRegressor", [numbers(4, 2)], {"coefficients": [0.5, -1.0], "intercepts": [2.0]}, ML),
     Case("LinearRegressor", [numbers(4, 2)], {"coefficients": [0.5, -1.0, 2.0, 0.0], "targets": 2}, ML),
