@@ -89,6 +89,20 @@ def test_files_of_others_stay(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == sorted(["f.npz", *(os.path.basename(name) for name in kept)])
 
 
+def test_a_folder_of_many_files_is_not_listed_by_every_write(tmp_path: Path, monkeypatch: Any) -> None:
+    listed: list[str] = []
+
+    def slow(folder: str) -> list[str]:
+        listed.append(folder)
+        time.sleep(0.2)  # as of a million files
+        return []
+
+    monkeypatch.setattr(os, "listdir", slow)
+    for number in range(5):
+        write(str(tmp_path / f"{number}.npz"), number)  # noqa: F821
+    assert len(listed) == 1
+
+
 @each_case("name", NAMES)
 def test_permissions_are_those_of_new_files(name: str, tmp_path: Path) -> None:
     before = os.umask(0o027)
