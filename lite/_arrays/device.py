@@ -149,7 +149,11 @@ class NotOnDevice(TypeError, AttributeError):
 
 def on_leaves(fn: Callable[..., Any], *args: Any) -> Any:
     """`fn(*args)`, where leaves among the arguments may be on a GPU or of JAX."""
-    return unwrap(fn(*(wrap(arg) for arg in args)))
+    for arg in args:
+        if not isinstance(arg, _PLAIN):  # else, as nearly always, half the time
+            args = tuple(map(wrap, args))
+            break
+    return unwrap(fn(*args))
 
 
 def wrap(value: Any) -> Any:
