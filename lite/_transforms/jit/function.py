@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from lite._arrays.settings import settings_now
 from lite._transforms.grad.running import state
@@ -19,7 +19,7 @@ from lite._transforms.jit.runner import Runner
 from lite._transforms.jit.saved import Lowered, no_state
 from lite._transforms.jit.saved_state import in_file
 from lite._transforms.jit.stateful import HELD, Keys, Restart, Stateful, stateful
-from lite._transforms.jit.structure import ARRAY, DONATED, Flattener, Structure
+from lite._transforms.jit.structure import ARRAY, DONATED, FIXED, Flattener, Structure, dynamic_shapes
 from lite._transforms.jit.tracing import Program, added_entries, is_same_with_added_entries, trace_function
 from lite._transforms.jit.view import GraphView
 
@@ -121,6 +121,7 @@ class JitFunction:
         self._changes = 0  # of what names stand for, between two calls
         self._named: Named  # what the function takes from elsewhere
         self._is_current = False  # whether that is known
+        self._writes = False  # whether the function itself writes to parameters or buffers
         self._stateful: tuple[Stateful, JitFunction] | None = None  # of a function that changes such objects
         # Of the last call: the graph, the arguments, and the names of those that came by name.
         self._last: tuple[Runner, list[Argument], tuple[str, ...]] | None = None
@@ -164,6 +165,8 @@ class JitFunction:
             return self.fn(*args, **kwargs)
         try:
             runner = self._runner(given, tuple(kwargs))
+        except Restart:
+            return self(*args, **kwargs)
         except (NotImplementedError, RuntimeError) as error:
             if not self._fallback:
                 raise
@@ -285,7 +288,8 @@ class JitFunction:
             self._plan = None
         if not self._is_current:
             named = Named(self.fn)
-            parts, buffers = stateful(named.objects, list(named.words))
+            written = named.parameters if self._writes else None
+            parts, buffers = stateful(named.objects, list(named.words), written)
             if parts:
                 named.leave_buffers()
                 held = Stateful(self.fn, parts, buffers, self._names)
@@ -369,7 +373,10 @@ class JitFunction:
         found = self._with_state()
         if found is None:
             given = self._given(args, kwargs)
-            runner = self._runner(given, tuple(kwargs))
+            try:
+                runner = self._runner(given, tuple(kwargs))
+            except Restart:
+                return self.lower(*args, **kwargs)
             return Lowered(runner, names, given, self.__name__, self._adds(runner, given, kwargs))
         held, inner = found
         own = inner._given(args, kwargs, HELD)
@@ -444,11 +451,11 @@ class JitFunction:
             flat = Flattener()
             for argument in given:
                 flat.add(argument)
-            first = 0 if self._axes is None else _FIXED
+            first = 0 if self._axes is None else FIXED
             if self._levels and isinstance(self.fn, Stateful):  # the same function, with another state
                 first = next(reversed(self._levels.values()))
             level = self._levels.get(forms, first)
-            runner = self._kept.get((forms, _shapes(flat, level)))
+            runner = self._kept.get((forms, dynamic_shapes(flat, level)))
             structure = _joined(given, names)
             if runner is None:
                 runner = self._traced(forms, structure, flat, level)
@@ -468,9 +475,10 @@ class JitFunction:
         first = level
         before = self._named.held()
         while True:
-            shapes = _shapes(flat, level)
+            shapes = dynamic_shapes(flat, level)
             labels = [tuple([f"n{-n}" if type(n) is int and n < 0 else n for n in shape]) for shape in shapes]
             dynamic = any(isinstance(n, str) for shape in labels for n in shape)
+            contents = self._named.contents()
             try:
                 program = trace_function(self.fn, structure, flat.leaves, labels)
                 break
@@ -478,12 +486,32 @@ class JitFunction:
                 raise
             except Exception:
                 Named.put_back(before)
-                if not dynamic or level == _FIXED:  # there, what the caller named is dynamic
+                if not dynamic or level == FIXED:  # there, what the caller named is dynamic
+                    if self._named.may_write() and not isinstance(self.fn, Stateful):
+                        self._restart()
                     raise
                 level += 1
+            finally:
+                self._refuse_written(contents)
         if dynamic or level > first:  # sizes of 0 and 1 say nothing about others
             self._levels[forms] = level
         return self._keep((forms, shapes), program, flat, structure)
+
+    def _restart(self) -> NoReturn:
+        """Try again, with parameters and buffers among what the function changes."""
+        self._writes, self._is_current = True, False
+        raise Restart
+
+    def _refuse_written(self, contents: list[Any]) -> None:
+        """Put back what a trace wrote to arrays from elsewhere, which each run would have to write."""
+        written = [one for one in contents if one.put_back()]
+        if any(one.owner is not None for one in written) and not isinstance(self.fn, Stateful):
+            self._restart()
+        if written:
+            raise RuntimeError(
+                f"cannot be traced: the function writes to {written[0].name}, an array from elsewhere, which "
+                "a graph would not: pass it as an argument."
+            )
 
     def _keep(self, key: Any, program: Program, flat: Flattener, structure: Structure) -> Runner:
         held = self.fn.count if isinstance(self.fn, Stateful) else 0
@@ -520,39 +548,6 @@ def _joined(given: list[Argument], names: tuple[str, ...]) -> Structure:
     parts = [argument.structure for argument in given]
     count = len(parts) - len(names)
     return ("tuple", ("tuple", *parts[:count]), ("dict", names, *parts[count:]))
-
-
-_FIXED = 3  # the level at which no size is dynamic
-
-
-def _shapes(flat: Flattener, level: int) -> tuple[Any, ...]:
-    """The shape of each leaf, with names or -1, -2, ... in place of dynamic sizes; equal sizes are one.
-
-    Dynamic are the batch axes of entries, at levels up to 1 those of arguments that are arrays, too, and at
-    level 0 those of all arrays.
-    """
-    numbers: dict[int, int] = {}
-    named: dict[str, int] = {}
-    out = []
-    for leaf, (count, kind) in zip(flat.leaves, flat.batches, strict=True):
-        shape = getattr(leaf, "shape", ())
-        if type(count) is dict:
-            for axis, label in count.items():
-                if axis < len(shape) and named.setdefault(label, shape[axis]) != shape[axis]:
-                    raise ValueError(
-                        f"the dynamic size {label!r} is {named[label]} and {shape[axis]} in one call: give "
-                        "different sizes different names."
-                    )
-            shape = tuple([count.get(axis, n) for axis, n in enumerate(shape)])
-        elif count > 0 and kind + level < _FIXED:
-            shape = tuple(
-                [
-                    numbers.setdefault(n, -1 - len(numbers)) if axis < count and n > 1 else n
-                    for axis, n in enumerate(shape)
-                ]
-            )
-        out.append(shape)
-    return tuple(out)
 
 
 def _pairs(program: Program, flat: Flattener, held: int) -> dict[int, str]:

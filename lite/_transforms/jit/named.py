@@ -5,19 +5,52 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
+import math
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from lite._arrays.types import HostArray
+from lite._arrays.types import ArrayHolder, HostArray
 from lite._transforms.handles import assignments
 from lite._transforms.jit.bound import Bound
 from lite._transforms.jit.stateful import is_module, is_optimizer, is_schedule, is_updater
 from lite._tree.protocol import Container
+
+
+class _Content(NamedTuple):
+    """An array that a function takes from elsewhere.
+
+    Attributes:
+        owner: the parameter, the dict of buffers, or None.
+        key: of the array in the dict.
+        name: for errors.
+        array: it.
+        before: its numbers.
+    """
+
+    owner: Any
+    key: str
+    name: str
+    array: Any
+    before: Any = None
+
+    def put_back(self) -> bool:
+        """Undo what was written to it; whether something was."""
+        owner, array = self.owner, self.array
+        now = array if owner is None else owner[self.key] if type(owner) is dict else owner.data
+        if now is array and array.tobytes() == self.before.tobytes():
+            return False
+        if array.flags.writeable:
+            np.copyto(array, self.before)
+        if type(owner) is dict:
+            owner[self.key] = array
+        elif owner is not None:
+            owner.data = array
+        return True
 
 
 class Named:
@@ -90,6 +123,32 @@ class Named:
             if id(x if x.base is None else x.base) not in read:
                 known.add(id(x))
                 self._contents.append((x, x.tobytes(), name))
+
+    @property
+    def parameters(self) -> list[Any]:
+        """The parameters of the modules, and those that names stand for."""
+        found = [x for one in self._modules for x in one.parameters()]
+        found += [x for _, x, _ in self._sources if isinstance(x, ArrayHolder)]
+        return list({id(x): x for x in found}.values())
+
+    def may_write(self) -> bool:
+        """Whether the function may write to buffers, or by one of its names to parameters."""
+        buffers = any(vars(x)["_buffers"] for one in self._modules for x in one.modules())
+        return buffers or (bool(self.parameters) and not _WRITING.isdisjoint(self.words))
+
+    def contents(self) -> list[_Content]:
+        """The arrays that the function might write to while it is traced; large ones where its code may."""
+        found = [_Content(x, "data", "a parameter", x.data) for x in self.parameters]
+        for module in {id(x): x for one in self._modules for x in one.modules()}.values():
+            buffers = vars(module)["_buffers"]
+            found += [_Content(buffers, key, "a buffer", x) for key, x in buffers.items()]
+        found += [_Content(None, "", name, x) for _, x, name in self._sources]
+        limit = _COMPARED if _WRITING.isdisjoint(self.words) else math.inf
+        return [
+            one._replace(before=one.array.copy())
+            for one in found
+            if type(one.array) is np.ndarray and one.array.nbytes <= limit and not one.array.dtype.hasobject
+        ]
 
     def leave_buffers(self) -> None:
         """Let the buffers of modules be other arrays than before: the function has them as arguments."""
@@ -287,6 +346,7 @@ _PLAIN = frozenset(
 _ABSENT = object()  # the value of a name that has none
 _DEPTH = 12  # how many calls, entries and attributes are followed from the function on
 _ALL = frozenset(("vars", "__dict__", "asdict", "astuple"))  # where code names these, it reads all attributes
+_WRITING = frozenset(("data", "numpy", "state_dict", "load_state_dict"))  # by which a parameter is written to
 _COMPARED = 1 << 16  # bytes of an array that are compared at each call
 _ENTRIES = 256  # of a list or a dict that are compared
 # Methods that expressions do not call: changes to these are not looked for.

@@ -402,13 +402,16 @@ _NAMES = ("held_arrays", "held_buffers", "held_inputs", "held_options")
 _FORMS: Any = [(name, k == 0, k == 3, None if k == 3 else {}) for k, name in enumerate(_NAMES)]
 
 
-def stateful(objects: Iterable[Any], words: list[str]) -> tuple[list[Part], Buffers]:
+def stateful(
+    objects: Iterable[Any], words: list[str], written: Iterable[Any] | None = None
+) -> tuple[list[Part], Buffers]:
     """The parts of modules, optimisers over parameters, and updaters of targets.
 
     Args:
         objects: all that a function names.
         words: the names in its code. With `backward` among them modules have other gradients afterwards; with
             running statistics they have other buffers.
+        written: parameters that the function writes to by itself, as it does to buffers; None if it does not.
 
     Returns:
         The parts, none if the function changes nothing of these objects, and the buffers.
@@ -418,10 +421,10 @@ def stateful(objects: Iterable[Any], words: list[str]) -> tuple[list[Part], Buff
     updaters = [one for one in objects if is_updater(one)]
     modules = [one for one in objects if is_module(one)]
     tracks = any(getattr(x, "track_running_stats", False) for one in modules for x in one.modules())
-    if not optimizers and not updaters and not tracks and "backward" not in words:
+    if not optimizers and not updaters and not tracks and "backward" not in words and written is None:
         return [], Buffers([])
     modules += [one.loss_module for one in updaters]
-    holders: dict[int, Any] = {}
+    holders = {id(holder): holder for holder in written or ()}
     places: dict[int, list[tuple[Any, str]]] = {}
     seen: dict[int, Any] = {}
     for root in modules:
@@ -472,7 +475,9 @@ def _collect(module: Any, places: dict[int, list[tuple[Any, str]]]) -> None:
             held.append(node._data)
             nodes += [x for x in node._data.values() if hasattr(x, "_data")]
     for entries in held:
-        for key, x in entries.items():
+        for key, x in list(entries.items()):
+            if isinstance(x, np.generic):  # what NumPy's functions give of an array without dimensions
+                x = entries[key] = np.array(x)
             if isinstance(x, np.ndarray):
                 found = places.setdefault(id(x), [])
                 if not any(old is entries and name == key for old, name in found):

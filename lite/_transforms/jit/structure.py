@@ -365,3 +365,36 @@ def containers_of(structure: Structure) -> Iterator[tuple[str, ...]]:
         yield ()
     for item in structure[_ITEMS.get(tag, len(structure)) :]:
         yield from containers_of(item)
+
+
+FIXED = 3  # the level at which no size is dynamic
+
+
+def dynamic_shapes(flat: Flattener, level: int) -> tuple[Any, ...]:
+    """The shape of each leaf, with names or -1, -2, ... in place of dynamic sizes; equal sizes are one.
+
+    Dynamic are the batch axes of entries, at levels up to 1 those of arguments that are arrays, too, and at
+    level 0 those of all arrays.
+    """
+    numbers: dict[int, int] = {}
+    named: dict[str, int] = {}
+    out = []
+    for leaf, (count, kind) in zip(flat.leaves, flat.batches, strict=True):
+        shape = getattr(leaf, "shape", ())
+        if type(count) is dict:
+            for axis, label in count.items():
+                if axis < len(shape) and named.setdefault(label, shape[axis]) != shape[axis]:
+                    raise ValueError(
+                        f"the dynamic size {label!r} is {named[label]} and {shape[axis]} in one call: give "
+                        "different sizes different names."
+                    )
+            shape = tuple([count.get(axis, n) for axis, n in enumerate(shape)])
+        elif count > 0 and kind + level < FIXED:
+            shape = tuple(
+                [
+                    numbers.setdefault(n, -1 - len(numbers)) if axis < count and n > 1 else n
+                    for axis, n in enumerate(shape)
+                ]
+            )
+        out.append(shape)
+    return tuple(out)

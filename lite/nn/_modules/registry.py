@@ -21,10 +21,10 @@ _REGISTRIES = ("_modules", "_parameters", "_buffers")  # children are asked for 
 
 
 def is_buffer_value(value: Any) -> bool:
-    """True for values of buffers: an array (of NumPy, on a device, or without data), or a TensorDict."""
+    """True for buffers: an array (of NumPy, a graph or a device, or without data), or a TensorDict."""
     if isinstance(value, np.ndarray | np.generic | MetaArray | UninitializedBuffer | TensorCollection):
         return True
-    return hasattr(value, "__cuda_array_interface__")
+    return getattr(value, "symbolic", False) or hasattr(value, "__cuda_array_interface__")
 
 
 class Registry:

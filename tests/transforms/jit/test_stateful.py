@@ -474,3 +474,84 @@ def test_what_a_graph_would_not_change_is_refused() -> None:
     with pytest.warns(UserWarning, match="counted runs without a graph"):
         lite.jit(counted, fallback=True)(x)
     assert net.calls == 1
+
+
+def test_arrays_of_parameters_that_a_function_writes_without_an_optimiser() -> None:
+    def moved(wrap: Callable[..., Any]) -> Any:
+        net, average, scale = nn.Linear(3, 2, rng=0), nn.Linear(3, 2, rng=1), nn.Parameter(np.ones(2))
+
+        @wrap
+        def update(x: Any) -> Any:
+            for param, mean in zip(net.parameters(), average.parameters(), strict=True):
+                mean.data *= np.float32(0.9)
+                mean.data += np.float32(0.1) * param.data
+            average.bias.data[...] = net.bias.data * 2
+            net.bias.data = net.bias.data + 1
+            scale.data = scale.data * 0.5
+            return average(x) * scale
+
+        found = [np.array(update(x)) for x, _ in BATCHES]
+        held = {
+            f"{i}.{key}": np.array(x)
+            for i, one in enumerate((net, average))
+            for key, x in one.state_dict().items()
+        }
+        return {"found": np.stack(found), "scale": scale.data, **held}
+
+    plain, stepped = both_forms(moved)
+    for key, value in plain.items():
+        np.testing.assert_allclose(stepped[key], value, rtol=1e-5, err_msg=key)
+
+
+def test_arrays_that_are_no_arguments_and_that_a_function_writes_are_refused() -> None:
+    count, table = np.zeros(2), {"rows": np.ones(3)}
+
+    def counts(x: Any) -> Any:
+        np.add(count, 1, out=count)
+        return x + count
+
+    def writes(x: Any) -> Any:
+        table["rows"] *= 2
+        return x * table["rows"]
+
+    for function, name in ((counts, "count"), (writes, "table.rows")):
+        with pytest.raises(RuntimeError, match=f"the function writes to {name}, .* pass it as an argument"):
+            lite.jit(function)(np.ones(1))
+        with pytest.warns(UserWarning, match=f"runs without a graph: .* writes to {name}"):
+            lite.jit(function, fallback=True)(np.ones(1))
+    np.testing.assert_array_equal(count, [1, 1])
+    np.testing.assert_array_equal(table["rows"], [2, 2, 2])
+
+
+class _Centred(nn.Module):
+    """Subtracts a running mean, a buffer that is written in place or anew."""
+
+    def __init__(self, in_place: bool) -> None:
+        super().__init__()
+        self.register_buffer("mean", np.zeros(3, np.float32))
+        self.register_buffer("count", np.zeros((), np.int64))
+        self.in_place = in_place
+
+    def forward(self, x: Any) -> Any:
+        if self.in_place:
+            self.mean *= np.float32(0.9)
+            self.mean += np.float32(0.1) * x.mean(0)
+            self.count += 1
+        else:
+            self.mean = np.float32(0.9) * self.mean + np.float32(0.1) * x.mean(0)
+            self.count = self.count + 1
+        return (x - self.mean) / self.count
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_buffers_that_a_module_of_the_caller_writes(tmp_path: Path, in_place: bool) -> None:
+    plain, stepped, saved = (_Centred(in_place) for _ in range(3))
+    step = lite.jit(lambda x: stepped(x))
+    lite.jit(lambda x: saved(x)).lower(BATCHES[0][0]).save(tmp_path / "step.onnx")
+    loaded = lite.load_step(tmp_path / "step.onnx")
+    for x, _ in BATCHES:
+        want = plain(x)
+        np.testing.assert_allclose(step(x), want, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(loaded(x), want, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(stepped.mean, plain.mean, rtol=1e-5, atol=1e-6)
+    assert (stepped.count, plain.count) == (5, 5)
