@@ -250,7 +250,7 @@ def _col2im(spec: Spec) -> Run:
         channels = int(x.shape[1]) // math.prod(kernel)
         checked((x.shape[0], channels, *whole))
         parts = x.reshape(x.shape[0], channels, *kernel, *count)
-        out = np.zeros((x.shape[0], channels, *whole), x.dtype)
+        out = np.zeros_like(parts, shape=(x.shape[0], channels, *whole))
         for offset in np.ndindex(*kernel):
             at = tuple(
                 slice(o * d, o * d + (n - 1) * s + 1, s)

@@ -108,10 +108,7 @@ def _bounds(start: int, end: int, step: int) -> slice:
 
 def _lifted(x: Array, updates: Any) -> Array:
     """A copy to write updates to, which a transformation follows if it follows the updates."""
-    if isinstance(updates, HostArray) and not isinstance(x, HostArray):
-        one: Any = updates
-        return np.where(np.zeros(x.shape, np.bool_), one.reshape(-1)[0], x)
-    return x.copy()
+    return np.array(x, like=updates) if isinstance(updates, HostArray) else x.copy()  # type: ignore[call-overload]
 
 
 def _write(x: Array, index: Any, updates: Array, reduction: str) -> Array:

@@ -30,6 +30,7 @@ CASES = [
         {"mode": "linear"},
         traces=False,
     ),
+    Case("Col2Im", [numbers(2, 8, 4), np.array([3, 3]), np.array([2, 2])]),
 ]
 
 

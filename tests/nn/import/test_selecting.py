@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from helpers.onnx_nodes import Case, check_all, model_of, module_of, numbers
 
-from lite import jit, nn, vmap
+from lite import TensorDict, jit, nn, value_and_grad, vmap
 from lite._files.onnx import writer
 
 CASES = [
@@ -29,6 +31,28 @@ CASES = [
 
 def test_gradients_maps_and_graphs() -> None:
     check_all(CASES)
+
+
+def test_learnt_updates_of_an_input_that_does_not_learn() -> None:
+    for op, reduction in (("ScatterND", "none"), ("ScatterND", "add"), ("ScatterElements", "add")):
+        nodes = [
+            writer.node("Add", "moved", ["x", "x"], ["data"], {}),
+            writer.node(op, "written", ["data", "places", "w"], ["y"], {"reduction": reduction}),
+        ]
+        places = np.array([[1], [1]]) if op == "ScatterND" else np.array([[0, 1, 0], [1, 0, 1]])
+        given = {"places": places, "w": numbers(2, 3, seed=1)}
+        net = nn.from_onnx(model_of(nodes, {"x": numbers(4, 3)}, ["y"], given), trainable=["w"], dtype=None)
+        params = TensorDict.from_module(net).data.clone()
+
+        def loss(params: TensorDict, x: np.ndarray, net: Any = net) -> Any:
+            with params.to_module(net):
+                return (net(x) ** 2).sum()
+
+        x = numbers(4, 3)
+        expected = value_and_grad(loss)(params, x)
+        value, gradient = jit(value_and_grad(loss))(params, x)
+        np.testing.assert_allclose(value, expected[0])
+        np.testing.assert_allclose(gradient["w"], expected[1]["w"])
 
 
 def test_classes_of_skl2onnx_are_taken_by_their_numbers() -> None:

@@ -92,7 +92,7 @@ def test_arguments_must_be_those_that_were_traced(file: Path) -> None:
     with pytest.raises(ValueError, match=r"batch\['x'\] must be float32 of shape .*, got float64"):
         step(params, state, batch(4).apply(lambda x: x.astype(np.float64)), RNG)
     with pytest.raises(
-        ValueError, match=r"asks whether a size is < 1, and its graph .* is False: got the size 0"
+        ValueError, match=r"asks whether a size is == 0, and its graph .* is False: got the size 0"
     ):
         step(params, state, batch(0), RNG)
     with pytest.raises(TypeError, match=r"update takes .*, got 1 arguments"):
