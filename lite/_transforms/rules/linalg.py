@@ -23,9 +23,13 @@ from numpy.typing import ArrayLike
 from lite._arrays.types import Array, Axes, Function, HostArray
 from lite._transforms.grad.along import spread
 from lite._transforms.grad.tape import holds_traced, unbroadcast, value_of, with_node
+from lite._transforms.grad.views import is_symbolic
+from lite._transforms.graphs.graph import Graph
+from lite._transforms.graphs.scan import scan
 from lite._transforms.registry import (
     FORMULAS,
     GRAD,
+    ONNX,
     VMAP,
     ZERO_GRADIENT,
     NoRule,
@@ -115,17 +119,106 @@ def _grad_solve(a: Array, b: Any) -> Array:
     return with_node(value, (a, by_matrix), (b, by_right))
 
 
+def _eliminated(graph: Graph, a: Any, b: Any) -> tuple[Any, Any]:
+    """`solve(a, b)` for matrices, and the pivots, whose product is the determinant.
+
+    Gauss and Jordan's elimination with the largest pivot of each column, one column after the other. Of a
+    matrix without inverse it gives numbers that are not finite, where NumPy raises.
+    """
+    size = a.shape[-1]
+    if graph.size(size) is not None or size != a.shape[-2]:
+        raise NoRule("a dynamic size" if size == a.shape[-2] else "a matrix that is not square")
+    rows = np.arange(size)
+
+    def step(state: Any, given: Any) -> Any:
+        (whole,), (k,) = state, given
+        best = np.argmax(np.where(rows >= k, np.abs(whole[..., k]), -1), -1, keepdims=True)
+        order = np.where(rows == k, best, np.where(rows == best, k, rows))
+        whole = np.take_along_axis(whole, order[..., None], -2)
+        pivot = whole[..., k, :][..., k]
+        row = (whole[..., k, :] / pivot[..., None])[..., None, :]
+        whole = np.where((rows == k)[:, None], row, whole - whole[..., k][..., None] * row)
+        return [whole], [np.where(best[..., 0] == k, pivot, -pivot)]
+
+    both: Any = np.concatenate([a, b], -1)
+    (whole,), (pivots,) = scan(graph, step, [both], [graph.constant(rows)])
+    return whole[..., size:], pivots
+
+
+def _matrices(graph: Graph, *arrays: Any) -> list[Any]:
+    """Arrays in the one type that NumPy computes in."""
+    found = [graph.operand(x) for x in arrays]
+    dtype = np.result_type(*[x.dtype if x.dtype.kind == "f" else np.float64 for x in found])
+    return [graph.cast(x, dtype) for x in found]
+
+
+@ONNX.rule(linalg.solve)
+def _onnx_solve(graph: Graph, a: Array, b: Any) -> Any:
+    matrix, right = _matrices(graph, a, b)
+    is_vector = right.ndim == 1
+    right = right[:, None] if is_vector else right
+    outer = graph.broadcast([matrix.shape[:-2], right.shape[:-2]])
+    both = [graph.expand(x, (*outer, *x.shape[-2:])) for x in (matrix, right)]
+    out = _eliminated(graph, *both)[0]
+    return out[..., 0] if is_vector else out
+
+
+@ONNX.rule(linalg.inv)
+def _onnx_inv(graph: Graph, a: Array) -> Any:
+    (matrix,) = _matrices(graph, a)
+    size = matrix.shape[-1]
+    unit = graph.constant(np.eye(1 if graph.size(size) is not None else size), matrix.dtype)
+    return _onnx_solve(graph, matrix, unit)
+
+
+@ONNX.rule(linalg.det)
+def _onnx_det(graph: Graph, a: Array) -> Any:
+    (matrix,) = _matrices(graph, a)
+    return np.prod(_eliminated(graph, matrix, matrix[..., :0])[1], 0)
+
+
+@ONNX.rule(linalg.slogdet)
+def _onnx_slogdet(graph: Graph, a: Array) -> Any:
+    (matrix,) = _matrices(graph, a)
+    pivots = _eliminated(graph, matrix, matrix[..., :0])[1]
+    kind: Any = type(linalg.slogdet(np.eye(1)))
+    return kind(np.prod(np.sign(pivots), 0), np.sum(np.log(np.abs(pivots)), 0))
+
+
+@ONNX.rule(linalg.cholesky)
+def _onnx_cholesky(graph: Graph, a: Array, /, *, upper: bool = False) -> Any:
+    (matrix,) = _matrices(graph, a)
+    size = matrix.shape[-1]
+    if graph.size(size) is not None:
+        raise NoRule("a dynamic size")
+    rows = np.arange(size)
+
+    def step(state: Any, given: Any) -> Any:
+        (rest,), (k,) = state, given
+        column = rest[..., k]
+        column = np.where(rows >= k, column / np.sqrt(column[..., k])[..., None], 0)
+        return [rest - column[..., :, None] * column[..., None, :]], [column]
+
+    lower: Any = _t(matrix) if upper else matrix
+    columns: Any = scan(graph, step, [lower], [graph.constant(rows)])[1][0]
+    found = np.moveaxis(columns, 0, -1)
+    return _t(found) if upper else found
+
+
 @GRAD.rule(linalg.det)
 def _grad_det(a: ArrayLike) -> Array:
     held = value_of(a)
 
     def vjp(g: Array) -> Array:
+        if is_symbolic(held):
+            return (g * value)[..., None, None] * _t(linalg.inv(held))
         # The cofactors, also of a matrix without inverse.
         u, s, vh = linalg.svd(held)
         sign = linalg.det(np.matmul(u, vh))
         return (g * sign)[..., None, None] * np.matmul(_scaled(u, others(s)), vh)
 
-    return with_node(linalg.det(held), (a, vjp))
+    value = linalg.det(held)
+    return with_node(value, (a, vjp))
 
 
 @GRAD.rule(linalg.slogdet)
@@ -263,7 +356,8 @@ def _grad_lstsq(a: Array, b: Any, rcond: Any = None) -> tuple[Array, ...]:
 
 
 @GRAD.rule(linalg.matrix_power)
-def _grad_matrix_power(a: Array, n: int) -> Any:
+@ONNX.composed(linalg.matrix_power)
+def _matrix_power(a: Array, n: int) -> Any:
     if n < 0:
         a, n = linalg.inv(a), -n
     if n == 0:

@@ -15,6 +15,11 @@ from lite import TensorDict, nn
 from lite.data import Collector
 from lite.nn import distributions
 
+
+def _covariance(x: Any) -> Any:
+    return x[..., :, None] * x[..., None, :] + np.eye(4)
+
+
 MADE: dict[str, Any] = {
     "Categorical": lambda x: distributions.Categorical(logits=x),
     "Categorical of probabilities": lambda x: distributions.Categorical(probs=np.abs(x)),
@@ -30,6 +35,13 @@ MADE: dict[str, Any] = {
     "Uniform": lambda x: distributions.Uniform(x, x + 2),
     "Laplace": lambda x: distributions.Laplace(x, np.exp(x)),
     "Gumbel": lambda x: distributions.Gumbel(x, np.exp(x)),
+    "MultivariateNormal": lambda x: distributions.MultivariateNormal(x, _covariance(x)),
+    "MultivariateNormal by precisions": lambda x: distributions.MultivariateNormal(
+        x, precision_matrix=_covariance(x)
+    ),
+    "MultivariateNormal by a factor": lambda x: distributions.MultivariateNormal(
+        x, scale_tril=np.linalg.cholesky(_covariance(x))
+    ),
 }
 ASKED: dict[str, Any] = {
     "sample": lambda d, rng: d.sample((3,), rng=rng),

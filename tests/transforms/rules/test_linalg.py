@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 from helpers.cases import each_case
 from helpers.central_differences import Case, assert_gradients, grad_of
+from helpers.graphs import check as check_graph
+from helpers.graphs import numbers
 from helpers.rule_tests import of_rules
 from helpers.vmap_cases import check_mapped, f, for_each, spd
+
+import lite
 
 CASES: list[Case] = [
     ("inv", np.linalg.inv, (f(2, 3, 3),)),
@@ -139,3 +143,30 @@ VMAP_CASES: list[Case] = [
 
 def test_maps_equal_loops() -> None:
     for_each(check_mapped, VMAP_CASES)
+
+
+def test_graphs_solve_and_decompose() -> None:
+    x = numbers(5, 4, 4, dtype=np.float64)
+    x[1, 0, 0] = x[2, 1, 1] = 0  # rows are exchanged
+    x[3] = np.eye(4)[[2, 0, 3, 1]]
+    positive = x @ x.mT + np.eye(4)
+    right = numbers(5, 4, 2, dtype=np.float64, seed=1)
+    options: Any = {"rtol": 1e-9, "atol": 1e-10}
+    check_graph(lambda x: (np.linalg.inv(x), np.linalg.det(x), *np.linalg.slogdet(x)), x, **options)
+    check_graph(lambda x, b: (np.linalg.solve(x, b), np.linalg.solve(x[0], b[..., 0].T)), x, right, **options)
+    check_graph(lambda x: np.linalg.solve(x[0], np.arange(4)), x, **options)
+    check_graph(lambda p: (np.linalg.cholesky(p), np.linalg.cholesky(p, upper=True)), positive, **options)
+    check_graph(lambda x: (np.linalg.matrix_power(x, 3), np.linalg.matrix_power(x, -1)), x, **options)
+    check_graph(lambda i: (np.linalg.det(i), np.linalg.inv(i)), np.array([[[2, 1], [1, 3]]]), **options)
+
+    def of_all(x: Any, b: Any) -> Any:
+        p = x @ x.mT + np.eye(4)
+        found = np.linalg.solve(x, b).sum() + np.linalg.cholesky(p).sum() + np.linalg.slogdet(p)[1].sum()
+        return found + np.linalg.det(x).sum() + (np.linalg.inv(x) ** 2).sum()
+
+    got, want = lite.jit(lite.grad(of_all))(x[:3], right[:3]), lite.grad(of_all)(x[:3], right[:3])
+    np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-8)
+    mapped = lite.jit(lite.vmap(lambda p, b: np.linalg.solve(p, b[:, 0])))(positive, right)
+    np.testing.assert_allclose(mapped, np.linalg.solve(positive, right)[..., 0], rtol=1e-9)
+    with pytest.raises(NotImplementedError, match=r"numpy\.linalg\.inv .*: a dynamic size"):
+        check_graph(np.linalg.inv, positive, axes={0: {1: "n", 2: "n"}})

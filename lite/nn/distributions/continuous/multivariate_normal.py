@@ -156,6 +156,8 @@ def log_diagonal(tril: Array) -> Array:
 
 def _check(name: str, matrix: Array) -> None:
     numbers = everything(matrix)
+    if numbers.ndim < 2:  # a graph has none yet
+        return
     if name == "scale_tril":
         diagonal, above = np.diagonal(numbers, axis1=-2, axis2=-1), np.triu(numbers, 1)
         require(diagonal > 0, "scale_tril must have a positive diagonal", diagonal)
