@@ -155,7 +155,7 @@ def acted(
             continue
         entries = {key: entry for key, entry in data.items() if key not in present}
         for name, column in zip(names, following.columns, strict=True):
-            entries[name] = column[t]
+            entries[name] = column[t, ...]  # an array also where that has no dimensions
         for name, column in zip(FLAGS, flags, strict=True):
             entries[name] = column[t]
         td = TensorDict._make(entries, ())

@@ -49,13 +49,15 @@ class Drawing:
 
 
 def test_a_policy_acts_as_in_steps_one_by_one():
-    for name, stop, steps in (
-        ("CartPole-v1", True, 70),
-        ("CartPole-v1", False, 1),
-        ("Pendulum-v1", False, 70),
-        ("FrozenLake-v1", True, 1),
+    for name, stop, steps, classes in (
+        ("CartPole-v1", True, 70, False),
+        ("CartPole-v1", False, 1, False),
+        ("Pendulum-v1", False, 70, False),
+        ("FrozenLake-v1", True, 1, False),
+        ("FrozenLake-v1", False, 40, True),  # observations without dimensions
     ):
-        fast, slow = GymEnv(name, max_episode_steps=30), Plain(name, max_episode_steps=30)
+        words = {"max_episode_steps": 30, "categorical_action_encoding": classes}
+        fast, slow = GymEnv(name, **words), Plain(name, **words)
         object.__setattr__(fast, "_step", None)  # and never called
         found = []
         for env in (fast, slow):

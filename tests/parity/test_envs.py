@@ -295,6 +295,26 @@ class Telling(gymnasium.Wrapper):
         return *rest, {"steps": np.array(self.steps), "pair": np.full(2, self.steps, np.float32), "_own": 1}
 
 
+class Framed(gymnasium.Env):
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, high=255):
+        self.observation_space = gymnasium.spaces.Box(0, high, (4, 5, 3), np.uint8)
+
+    def reset(self, **keywords):
+        return np.full((4, 5, 3), 7, np.uint8), {}
+
+    def step(self, action):
+        return np.full((4, 5, 3), 8, np.uint8), 1.0, False, False, {}
+
+
+@each_case("high", [255, 254])
+def test_frames(high):
+    mine, other = ours.GymWrapper(Framed(high)), theirs.GymWrapper(Framed(high))
+    assert_same_entries(*rolled(mine, other, actions_of(mine, 3)))
+    assert mine.from_pixels == other.from_pixels
+
+
 @each_case("many", [False, True])
 @each_case("how", ["all", "keys", "specs", "registered"])
 def test_info_dicts(many, how):

@@ -93,14 +93,16 @@ class VecNorm(RunningNorm):
         eps: the smallest variance, and the smallest standard deviation.
         shapes: the shapes of the statistics, one for each of `in_keys`; None for those of the entries without
             the batch.
+        new_api: TorchRL's; True is refused, as that is `VecNormV2`.
 
     The state dict has the statistics as extra state, under TorchRL's names.
 
     Raises:
         KeyError: `shared_td` lacks statistics of a key.
+        TypeError: `new_api` is True.
 
     Source:
-        torchrl.envs.VecNorm, without `new_api`.
+        torchrl.envs.VecNorm.
 
     Example:
         >>> import numpy as np
@@ -122,7 +124,10 @@ class VecNorm(RunningNorm):
         decay: float = 0.9999,
         eps: float = 0.0001,
         shapes: Sequence[Sequence[int]] | None = None,
+        new_api: bool | None = None,
     ) -> None:
+        if new_api:
+            raise TypeError("VecNorm(new_api=True) is VecNormV2: make that with the other arguments.")
         in_keys = ["observation", "reward"] if in_keys is None else in_keys
         super().__init__(in_keys, in_keys if out_keys is None else out_keys)
         if shared_td is not None:

@@ -61,6 +61,8 @@ def test_statistics_that_are_shared():
     one, two = VecNorm(["x"], shared_td=shared), VecNorm(["x"], shared_td=shared)
     one(TensorDict({"x": X}, [2]))
     np.testing.assert_array_equal(two.loc["x"], [2, 4])
+    with pytest.raises(TypeError, match="is VecNormV2"):
+        VecNorm(["x"], new_api=True)
     with pytest.raises(KeyError, match=r"shared_td must have \['y_sum'"):
         VecNorm(["y"], shared_td=shared)
 
