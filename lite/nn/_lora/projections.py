@@ -90,9 +90,15 @@ def chosen(names: Iterable[str], targets: Iterable[str] | str | None) -> set[str
         targets: names or patterns; None for the projections of attention.
 
     Raises:
-        ValueError: a target is for none of them; without targets, none is a projection of attention.
+        ValueError: there are none; a target is for none of them; without targets, none is a projection of
+            attention.
     """
     names = list(dict.fromkeys(names))
+    if not names:
+        raise ValueError(
+            "targets: the module has no layer that takes adapters, which are Linear layers, and products of "
+            "graphs with constant matrices (MatMul, Gemm, MatMulNBits; no MatMulInteger)."
+        )
     patterns = ATTENTION if targets is None else (targets,) if isinstance(targets, str) else tuple(targets)
     found: set[str] = set()
     for pattern in patterns:
@@ -109,7 +115,7 @@ def chosen(names: Iterable[str], targets: Iterable[str] | str | None) -> set[str
 def _listing(names: list[str]) -> str:
     """Names for a message, those that differ in a number only as one."""
     alike = list(dict.fromkeys(re.sub(r"(?<=\.)\d+(?=\.)", "*", name) for name in names))
-    return ", ".join(alike[:40]) + (", ..." if len(alike) > 40 else "") or "nothing"
+    return ", ".join(alike[:40]) + (", ..." if len(alike) > 40 else "")
 
 
 def _products(

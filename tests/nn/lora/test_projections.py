@@ -155,3 +155,6 @@ def test_targets() -> None:
         ValueError, match=r"'gate'; there is layers\.\*\.attn\.q_proj, layers\.\*\.mlp\.up, la"
     ):
         chosen(names, ["up", "gate"])
+    for targets in (None, "up"):
+        with pytest.raises(ValueError, match=r"targets: the module has no layer .* MatMulInteger"):
+            chosen([], targets)
