@@ -58,6 +58,9 @@ ENVIRONMENTS = {
     "target constant": lambda b: b.e.TargetReturn(20.0, mode="constant", out_keys=["goal"]),
     "finite": lambda b: b.e.FiniteTensorDictCheck(),
     "skip": lambda b: b.e.Compose(b.e.RewardScaling(1, 2), b.e.FrameSkipTransform(2)),
+    "skip of frames": lambda b: b.e.Compose(
+        b.e.CatFrames(3, -1, ["x"], ["z"]), b.e.TimeMaxPool(["y"], T=2), b.e.FrameSkipTransform(2)
+    ),
     "max pool": lambda b: b.e.TimeMaxPool(["x"], ["z"], T=2),
     "scaled actions": lambda b: b.e.ActionScaling(standard_normal=False),
     "scaled actions by numbers": lambda b: b.e.ActionScaling(loc=0.5, scale=2.0),
@@ -94,6 +97,32 @@ def test_in_an_environment(name, size, stop):
     if name not in OTHER_SPECS:
         for kind in ("observation", "reward", "done", "action", "state"):
             same_specs(*(getattr(env, f"full_{kind}_spec") for env in (mine, their)))
+
+
+@each_case("before", [False, True])
+def test_a_primer_of_the_environments_shape(before):
+    def primed(b):
+        drawn = iter(np.arange(40.0, dtype=np.float32).reshape(-1, 2, 1))
+        spec = b.d.Composite(level=b.d.Unbounded((2, 1), dtype=b.dtype("float32")), shape=(2,))
+        words = {"default_value": {"level": lambda: b.of(next(drawn))}, "call_before_env_reset": before}
+        env = b.e.TransformedEnv(counting(b, (2,)), b.e.TensorDictPrimer(spec, **words))
+        inner = env.base_env._reset
+
+        def reset(tensordict=None, **kwargs):
+            out = inner(tensordict, **kwargs)
+            return out.set("level", tensordict.get("level") * 2) if before else out
+
+        env.base_env._reset = reset
+
+        def policy(td):
+            return td.set("action", b.of(np.zeros((2, 2), np.float32)))
+
+        return env, flat(env.rollout(8, policy, break_when_any_done=False))
+
+    (mine, ours), (their, theirs) = primed(LITE), primed(TORCH)
+    same(ours, theirs)
+    for kind in ("observation", "state"):
+        same_specs(*(getattr(env, f"full_{kind}_spec") for env in (mine, their)))
 
 
 @each_case("name", [name for name in ENVIRONMENTS if name not in {*OTHER_SPECS, "rewards"}])

@@ -1,6 +1,9 @@
+import itertools
+
 import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
+from helpers.counting_env import CountingEnv
 from helpers.data.environments import LENGTHS, Counting, makers
 from helpers.transformed import Steps
 
@@ -8,6 +11,7 @@ from lite import TensorDict
 from lite.data import (
     Bounded,
     Collector,
+    Composite,
     InitTracker,
     NonTensor,
     RewardSum,
@@ -162,6 +166,27 @@ def test_what_a_policy_writes_to_next_stays():
     kept = TransformedEnv(Steps(9), TensorDictPrimer(goal=Bounded(-1, 1, (3,)), random=True, generator=0))
     check_env_specs(kept)
     assert np.ptp(kept.rollout(4)["goal"], 0).max() == 0
+
+
+def test_primers_of_the_environments_shape_and_before_its_reset():
+    class Levels(CountingEnv):
+        def _reset(self, tensordict, **kwargs):
+            self.seen = tensordict["level"].ravel().tolist()
+            return super()._reset(tensordict, **kwargs)
+
+    base = Levels((2,), limit=1)
+    level = itertools.count()
+    draw = {"level": lambda: np.float32([[next(level)], [next(level)]])}
+    spec = Composite(level=Unbounded((2, 1)), shape=(2,))
+    env = TransformedEnv(base, TensorDictPrimer(spec, default_value=draw, call_before_env_reset=True))
+    assert (env.observation_spec["level"].shape, env.state_spec["level"].shape) == ((2, 1), (2, 1))
+    td = env.rollout(3, break_when_any_done=False)
+    # Episodes of one and of two steps; where none starts, the level stays.
+    assert td["level"][..., 0].tolist() == [[0, 2, 4], [1, 1, 5]]
+    assert base.seen == [4, 5]
+    check_env_specs(env)
+    after = TransformedEnv(CountingEnv((2,)), TensorDictPrimer(spec, default_value=3.0))
+    assert after.rollout(2)["level"].shape == (2, 2, 1)
 
 
 def test_what_an_environment_gave_is_not_written():
