@@ -118,7 +118,7 @@ def values_of_each(
     def call(own: TensorDictBase, part: TensorDictBase) -> Array:
         inner = part.copy()
         with own.to_module(network):
-            return network(inner).get(key)
+            return network(inner)[key]
 
     if not params.batch_dims:
         return call(params, data)[None]

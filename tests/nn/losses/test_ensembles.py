@@ -30,6 +30,8 @@ def test_a_single_network_is_an_ensemble_of_one() -> None:
     net, td = q_network(), transitions(5, action=np.ones((5, 2)))
     found = values_of_each(net, from_modules(net, as_module=True)[0], td, "state_action_value")
     np.testing.assert_allclose(found, net(td.copy())["state_action_value"][None])
+    with pytest.raises(KeyError, match='"action_value" not found'):
+        values_of_each(net, from_modules(net, as_module=True), td, "action_value")
 
 
 @each_case(
