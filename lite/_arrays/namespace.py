@@ -34,6 +34,13 @@ class _Flags(NamedTuple):
     writeable: bool = False
 
 
+def as_constant(array: Any) -> Any:
+    """An array of another library as a constant of the derivatives that its library takes."""
+    library = sys.modules.get(array.__array_namespace__().__name__.partition(".")[0])
+    lax = getattr(library, "lax", None)  # JAX; other libraries have no derivatives of functions
+    return array if lax is None else lax.stop_gradient(array)
+
+
 class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     """An array of another library with the methods of a NumPy array.
 
@@ -159,6 +166,10 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         return NamespaceArray(getattr(special, name)(self.leaf))
 
     # -- copies ---------------------------------------------------------------------------------------
+
+    def detach(self) -> NamespaceArray:
+        """The values as a constant of any derivative."""
+        return NamespaceArray(as_constant(self.leaf))
 
     def copy(self, order: str = "C") -> NamespaceArray:
         """A copy of the elements."""

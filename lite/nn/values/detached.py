@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import ArrayHolder, HostArray
+from lite._arrays.namespace import as_constant
+from lite._arrays.types import ArrayHolder, HostArray, has_namespace
 from lite._tree.collection import TensorCollection
 
 
@@ -16,6 +17,8 @@ def detached(value: Any) -> Any:
         data: Any = value
         return data.data.apply(detached, filter_empty=False)
     array: Any = value.data if isinstance(value, ArrayHolder) else value
+    if has_namespace(array):
+        return as_constant(array)
     if type(array) is np.ndarray or not isinstance(array, HostArray):
         return array
     return array.detach()

@@ -224,3 +224,33 @@ def test_losses_and_estimators_say_that_they_compute_with_numpy(monkeypatch: pyt
     steps = TensorDict({"state_value": np.ones((3, 1)), "next": following}, [3])
     with pytest.raises(TypeError, match=r"outside of jax.jit and jax.grad: td.to\('cpu'\), or np.asarray"):
         GAE(gamma=0.9, lmbda=0.9, value_network=None)(steps.apply(jnp.asarray))
+
+
+def test_what_a_loss_holds_fixed_is_fixed_for_jax(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lite import value_and_grad
+    from lite.nn.losses import TD3BCLoss
+
+    monkeypatch.setenv("RL_WARNINGS", "False")
+    numbers = np.random.default_rng(0).normal(size=(9, 6, 3)).astype(np.float32)
+    ends = np.zeros((6, 1), bool)
+    following = {"observation": numbers[0], "reward": numbers[1, :, :1], "done": ends, "terminated": ends}
+    batch = TensorDict({"observation": numbers[2], "action": np.tanh(numbers[3]), "next": following}, [6])
+
+    def result(take: Any, convert: Any) -> Any:
+        actor = TensorDictModule(nn.MLP(3, 3, num_cells=[8], rng=0), ["observation"], ["action"])
+        critic = nn.ValueOperator(nn.MLP(6, 1, num_cells=[8], rng=1), in_keys=["observation", "action"])
+        loss = TD3BCLoss(actor, critic, bounds=(-1, 1), generator=0)
+        params = TensorDict.from_module(loss).data.select("actor_network_params", "qvalue_network_params")
+
+        def total(params: Any) -> Any:
+            with params.to_module(loss):
+                out = loss(batch.copy())
+            return out["loss_actor"] + out["loss_qvalue"]
+
+        return take(total)(params.apply(convert))
+
+    value, grads = result(jax.value_and_grad, jnp.asarray)
+    wanted, theirs = result(value_and_grad, np.asarray)
+    np.testing.assert_allclose(value, wanted, rtol=1e-5)
+    for key, grad in theirs.items(True, True):
+        np.testing.assert_allclose(grads[key], grad, atol=1e-5, err_msg=str(key))
