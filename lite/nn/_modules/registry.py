@@ -11,6 +11,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from lite._arrays.namespace import NamespaceArray
+from lite._arrays.types import is_interpreted, is_symbolic
 from lite._transforms.handles import assignments
 from lite._tree.collection import TensorCollection
 from lite.nn._modules.meta import MetaArray
@@ -25,6 +27,11 @@ def is_buffer_value(value: Any) -> bool:
     if isinstance(value, np.ndarray | np.generic | MetaArray | UninitializedBuffer | TensorCollection):
         return True
     return getattr(value, "symbolic", False) or hasattr(value, "__cuda_array_interface__")
+
+
+def _is_of_a_step(value: Any) -> bool:
+    """True for an array of a step that is traced, by lite or JAX; the module holds its values afterwards."""
+    return is_symbolic(value) or isinstance(value, NamespaceArray)
 
 
 class Registry:
@@ -171,9 +178,10 @@ class Registry:
             assignments[0] = object()
             state["_modules"][name] = None
         elif name in state.get("_buffers", ()):
-            if value is not None and not is_buffer_value(value):
+            if value is not None and not is_buffer_value(value) and not _is_of_a_step(value):
+                more = " What takes part in a gradient is one as x.detach()." if is_interpreted(value) else ""
                 raise TypeError(
-                    f"cannot assign {_type_name(value)} as buffer '{name}': expected an array or None."
+                    f"cannot assign {_type_name(value)} as buffer '{name}': expected an array or None.{more}"
                 )
             assignments[0] = object()
             # NumPy converts 0-d results to scalars, but a buffer must be an array.

@@ -137,6 +137,32 @@ def test_statistics_of_training_come_back_in_the_parameters() -> None:
     assert int(params["num_batches_tracked"]) == int(norm.num_batches_tracked) == 1
 
 
+class Counting(nn.Module):
+    """A layer whose buffer is assigned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", np.zeros(3, np.float32))
+
+    def forward(self, x: Any) -> Any:
+        self.total = self.total + x.sum(0)
+        return x
+
+
+def test_a_buffer_that_is_assigned_comes_back_in_the_parameters() -> None:
+    layer, x = Counting(), np.ones((8, 3), np.float32)
+
+    @jax.jit
+    def step(params: Any, x: Any) -> Any:
+        with params.to_module(layer):
+            layer(x)
+        return params
+
+    params = step(step(TensorDict.from_module(layer).apply(jnp.asarray), x), x)
+    np.testing.assert_array_equal(params["total"], [16, 16, 16])
+    np.testing.assert_array_equal(layer.total, np.zeros(3))
+
+
 class Scaled(nn.Module):
     """What a user writes: functions of NumPy, layers, nested values, and JAX where it is asked for."""
 

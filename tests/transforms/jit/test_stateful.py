@@ -375,6 +375,35 @@ def test_running_statistics_without_an_optimiser() -> None:
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
+class Centred(nn.Module):
+    """A layer as torch's users write one: its buffers are assigned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 2, rng=0)
+        self.register_buffer("count", np.zeros((), np.float32))
+        self.register_buffer("mean", np.zeros(3, np.float32))
+
+    def forward(self, x: Any) -> Any:
+        before = self.mean
+        self.count += 1
+        self.mean = self.mean + (x.mean(0) - self.mean) / self.count
+        return self.layer(x - self.mean) + before[:2]
+
+
+def test_buffers_that_a_layer_assigns() -> None:
+    def program(wrap: Callable[..., Any]) -> list[Any]:
+        net = Centred()
+        optimizer = optim.SGD(net.parameters(), lr=1e-2)
+        step = wrap(learner(lambda x, y: ((net(x) - y) ** 2).mean(), optimizer))
+        return [step(*batch) for batch in BATCHES] + [net.count, *net.mean]
+
+    np.testing.assert_allclose(program(lite.jit(threads=1)), program(lambda step: step), rtol=1e-5)
+    net = Centred()
+    with lite.enable_grad(), pytest.raises(TypeError, match=r"a gradient is one as x.detach\(\)"):
+        net.mean = net.layer.weight[0] * 2
+
+
 def test_an_empty_batch() -> None:
     """The loss is NumPy's NaN, and what learns stays."""
     net = nn.Linear(3, 2, rng=0)
