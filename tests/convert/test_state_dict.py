@@ -56,6 +56,10 @@ def test_strict():
     np.testing.assert_array_equal(td["a"], [5, 5])
     np.testing.assert_array_equal(td["q"], [1, 1])
     np.testing.assert_array_equal(td["n", "b"], np.zeros((2, 3)))
+    for flatten in (False, True):
+        state = td.select("a", "q").state_dict(flatten=flatten)
+        with unchanged(td), pytest.raises(RuntimeError, match=r"\['n"):
+            td.load_state_dict(state)
 
 
 def test_empty_nodes_do_not_count():

@@ -135,6 +135,8 @@ def test_errors() -> None:
         VideoRecorder(None, None, max_frames=0)
     with pytest.raises(RuntimeError, match=r"1 or 3 colours, first or last, got the shape \(4, 4, 2\)"):
         VideoRecorder(None, None)(TensorDict(pixels=np.zeros((4, 4, 2))))
+    with pytest.raises(RuntimeError, match=r"got the shape \(2, 8, 8\)"):
+        VideoRecorder(None, None)(TensorDict(pixels=np.zeros((2, 8, 8))))
     with pytest.raises(KeyError, match="pixels"):
         VideoRecorder(None, None)(TensorDict(x=np.zeros(3)))
     with pytest.raises(TypeError, match="logger must be a Logger or None, got int"):

@@ -138,6 +138,14 @@ def test_rows_in_use_are_left_alone(decoder: OnnxDecoder, prompts: list[Any]) ->
 
 
 @pytest.mark.parametrize("name", ["optimum-llama"])
+def test_seeds_are_numbers_of_64_bits(decoder: OnnxDecoder, prompts: list[Any]) -> None:
+    one, other = (
+        generate(decoder, prompts[:1], SAMPLED, seeds=np.array([seed]))[0] for seed in (-1, np.uint64(2**64 - 1))
+    )
+    np.testing.assert_array_equal(one.tokens, other.tokens)
+
+
+@pytest.mark.parametrize("name", ["optimum-llama"])
 def test_nothing_to_do(decoder: OnnxDecoder, prompts: list[Any]) -> None:
     assert generate(decoder, [], SAMPLED) == []
     assert generate(decoder, [], SAMPLED, seeds=np.array([], np.uint64), num_samples=4) == []

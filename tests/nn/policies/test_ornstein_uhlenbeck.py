@@ -58,6 +58,7 @@ def test_without_exploration_actions_are_projected_alone() -> None:
     spec = Bounded(-1.0, 1.0, (2,))
     module = nn.OrnsteinUhlenbeckProcessModule(spec, x0=np.array([3.0, 4.0]))
     np.testing.assert_array_equal(module.state_dict()["ou.x0"], [3, 4])
+    assert module.state_dict()["ou._empty_tensor_device"].shape == (0,)  # TorchRL's has it
     td = TensorDict(action=np.array([0.5, 7.0], np.float32))
     with set_exploration_type("deterministic"):
         out = module(td)

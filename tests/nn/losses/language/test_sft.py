@@ -94,6 +94,7 @@ def test_the_mask_is_made_with_a_tokenizer() -> None:
 
     td["history"] = Conversations(content=np.arange(3), batch_size=[3])
     assert loss(td).loss_sft == expected
+    assert {*loss._with_mask(td)["masks"].keys()} == {"all_assistant_mask", "all_attention_mask"}
     assert "masks" not in td.keys()  # noqa: SIM118
 
 
