@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from helpers.cases import each_case
 
+import lite
 from lite import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, lazy_stack, tensorclass
 from lite._containers.joining import CAT, MAYBE_DENSE, STACK, JoinFunctions, join, join_column, stacked
 
@@ -103,3 +104,11 @@ def test_as_stack(shape: tuple[int, ...], host: bool) -> None:
 )
 def test_different_shapes_give_none(shapes: tuple[tuple[int, ...], ...], host: bool) -> None:
     assert stacked([np.zeros(shape) for shape in shapes], 0, host) is None
+
+
+def test_stacks_along_other_dimensions_stay_stacks() -> None:
+    one = lazy_stack([TensorDict(x=np.arange(2.0) + i, batch_size=[2]) for i in range(2)], 0)
+    other = lazy_stack([TensorDict(x=np.arange(2.0) + i, batch_size=[2]) for i in range(2)], 1)
+    out = lite.stack([one, other], 0)
+    assert isinstance(out, LazyStackedTensorDict)
+    np.testing.assert_array_equal(out["x"], np.stack([one["x"], other["x"]]))

@@ -236,3 +236,11 @@ def test_split_keys_takes_entries_once_from_a_part_that_is_there_twice() -> None
     assert list(part.keys()) == ["b"]
     with pytest.raises(KeyError, match="missing"):
         stack.split_keys(["missing"], inplace=True)
+
+
+def test_ragged_entries_are_written_at_an_index() -> None:
+    stack = lazy_stack([TensorDict(x=np.zeros(2), y=0), TensorDict(x=np.zeros(3), y=0)])
+    stack.set_at_("x", 1.0, 0)
+    stack.set_at_("x", np.full(3, 2.0), 1)
+    assert [part["x"].tolist() for part in stack.tensordicts] == [[1, 1], [2, 2, 2]]
+    assert [part["y"].tolist() for part in stack.tensordicts] == [0, 0]

@@ -172,3 +172,12 @@ def test_sequences_along_the_batch():
 def test_what_cannot_be_padded(tds):
     with pytest.raises(RuntimeError):
         pad_sequence(tds)
+
+
+def test_the_last_dimension_of_features() -> None:
+    tds = [TensorDict(a=np.ones((2, n)), batch_size=[2]) for n in (2, 3)]
+    out = pad_sequence(tds, pad_dim=-1)
+    assert (out.batch_size, out["a"].shape) == ((2, 2), (2, 2, 3))
+    np.testing.assert_array_equal(out["a"][0], [[1, 1, 0]] * 2)
+    inner = [TensorDict(a=np.ones(n), batch_size=[n]) for n in (2, 3)]
+    assert pad_sequence(inner, pad_dim=-1).batch_size == (2, 3)

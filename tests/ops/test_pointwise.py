@@ -217,3 +217,9 @@ def test_every_row_has_its_methods(name: str) -> None:
         return
     assert getattr(TensorDict, name).__name__ == name
     assert hasattr(TensorDict, f"{name}_") == OPS[name].inplace
+
+
+def test_a_tensordict_takes_no_result_of_arrays() -> None:
+    td = TensorDict(a=np.zeros(2))
+    with unchanged(td), pytest.raises(TypeError):
+        np.add(np.ones(2), np.ones(2), out=td)  # type: ignore[call-overload]

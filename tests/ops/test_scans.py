@@ -74,3 +74,9 @@ def test_nan_to_num():
     out = td.nan_to_num(nan=5, posinf=7)
     np.testing.assert_array_equal(out["a"], [5, 7, 1])
     assert out.is_locked
+
+
+def test_of_all_entries_joined() -> None:
+    td = TensorDict(a=[[1.0], [3.0]], b=[[2.0], [0.0]], batch_size=[2])
+    values = td.cummax(0, reduce=True).values
+    np.testing.assert_array_equal(values, [[1], [3], [3], [3]])

@@ -59,3 +59,9 @@ def test_keys_to_update_below_a_new_node_are_all_that_is_taken() -> None:
             td.update(given, keys_to_update=chosen)
             assert list(td.keys(True, True)) == expected
     assert source.keys() == {"n", "x"}
+
+
+def test_chosen_keys_at_an_index() -> None:
+    td = TensorDict(a=np.zeros(2), b=np.zeros(2), n={"c": np.zeros(2)}, batch_size=[2])
+    td.update_at_({"a": 1.0, "b": 2.0, "n": {"c": 3.0}}, 0, keys_to_update=["a", "n"])
+    assert td.to_dict(convert_tensors=True) == {"a": [1, 0], "b": [0, 0], "n": {"c": [3, 0]}}

@@ -231,3 +231,12 @@ def test_equal_to_its_dict() -> None:
     assert (td == td.to_dict()).all()
     with pytest.raises(KeyError, match="mismatch"):
         td == {**td.to_dict(), "z": None}  # noqa: B015
+
+
+def test_the_batch_size_is_set_as_that_of_its_entries() -> None:
+    point = Point(xy=np.zeros((2, 3)), batch_size=[2])
+    point.batch_size = [2, 3]
+    assert point.batch_size == (2, 3)
+    with pytest.raises(RuntimeError):
+        point.batch_size = [3]
+    assert point.batch_size == (2, 3)
