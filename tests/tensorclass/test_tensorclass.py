@@ -234,7 +234,7 @@ def test_equal_to_its_dict() -> None:
 
 
 def test_the_batch_size_is_set_as_that_of_its_entries() -> None:
-    point = Point(xy=np.zeros((2, 3)), batch_size=[2])
+    point = Point(xy=np.zeros((2, 3)), tags=np.zeros((2, 3)), inner=None, batch_size=[2])
     point.batch_size = [2, 3]
     assert point.batch_size == (2, 3)
     with pytest.raises(RuntimeError):
