@@ -87,3 +87,14 @@ def read_by_rules() -> set[str]:
 
 def test_every_attribute_that_rules_read_has_a_type() -> None:
     assert read_by_rules() - _TYPES.keys() == {"to", "value"}
+
+
+def test_counts_are_at_least_one_where_none_is_derived() -> None:
+    def spec(op: str, **attributes: Any) -> Spec:
+        return Spec(op, "com.microsoft", "node", 1, attributes, (), (True,))
+
+    assert spec("RotaryEmbedding", num_heads=0).get("num_heads") == 0
+    with pytest.raises(ValueError, match="MultiHeadAttention 'node': num_heads must be at least 1, got 0"):
+        spec("MultiHeadAttention", num_heads=0)
+    with pytest.raises(ValueError, match=r"strides must be at least 1, got \[1, 0\]"):
+        spec("Conv", strides=[1, 0])
