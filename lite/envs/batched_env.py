@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from lite.envs.base import EnvBase
 from lite.envs.env_worker import METHOD, MISSING
 from lite.kernels._integer import integer
+from lite.specs.base import stacked
 from lite.specs.composite import Composite
 
 Maker = Callable[..., Any]
 
 
 class BatchedEnvBase(EnvBase):
-    """Environments of the same specs that step together, along a first batch dimension.
+    """Environments of the same specs, but for bounds, that step together, along a first batch dimension.
 
     Args:
         num_workers: how many environments.
@@ -96,15 +97,15 @@ class BatchedEnvBase(EnvBase):
         """Set the specs of all environments, from those of each.
 
         Raises:
-            ValueError: they differ.
+            ValueError: they differ, and not in bounds alone.
         """
-        for i, other in enumerate(specs):
-            if other != specs[0]:
-                raise ValueError(f"the specs of environment {i} differ from those of environment 0.")
-        size = (self.num_workers, *specs[0].shape)
-        self.__dict__["_batch_size"] = size
+        try:
+            whole: Any = stacked(specs)
+        except ValueError as error:
+            raise ValueError(f"the specs of the environments differ: {error}") from None
+        self.__dict__["_batch_size"] = whole.shape
         for name in ("output_spec", "input_spec"):
-            self.__dict__[f"_{name}"] = specs[0][name].expand(*size)
+            self.__dict__[f"_{name}"] = whole[name]
         self.empty_cache()
 
     def _asked(self, tensordict: Any, key: str) -> NDArray[np.bool_]:

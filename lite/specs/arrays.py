@@ -282,6 +282,19 @@ class Bounded(ArraySpec):
         part.low, part.high = (bound.reshape(known(shape)) for bound in (self.low, self.high))
         return part
 
+    def _stacked_with(self, others: list[TensorSpec], axis: int) -> TensorSpec:
+        parts = [part for part in (self, *others) if isinstance(part, Bounded)]
+        if len(parts) <= len(others) or any(
+            (part.shape, part.dtype) != (self.shape, self.dtype) for part in parts
+        ):
+            return super()._stacked_with(others, axis)
+        wide = self.unsqueeze(axis)
+        wide = wide.expand(*self.shape[:axis], len(parts), *self.shape[axis:])
+        wide.low, wide.high = (
+            np.stack([getattr(part, of) for part in parts], axis) for of in ("low", "high")
+        )
+        return wide
+
     def _cast(self, dtype: np.dtype[Any]) -> Self:
         part = super()._cast(dtype)
         part.low, part.high = part._bound("low", self.low), part._bound("high", self.high)

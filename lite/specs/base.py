@@ -185,7 +185,7 @@ class TensorSpec(ABC):
         raise NotImplementedError(f"values cannot be listed of {self!r}.")
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return _stacked(*args, **kwargs) if func is np.stack else NotImplemented
+        return stacked(*args, **kwargs) if func is np.stack else NotImplemented
 
     def to(self, dest: Any) -> Self:
         """The spec on a device, which is itself, or with another dtype.
@@ -220,6 +220,11 @@ class TensorSpec(ABC):
     def _cast(self, dtype: np.dtype[Any]) -> Self:
         """The spec with another dtype, where it has one."""
         return self
+
+    def _stacked_with(self, others: list[TensorSpec], axis: int) -> TensorSpec:
+        """The spec of a stack of values of specs that differ."""
+        other = next(other for other in others if other != self)
+        raise ValueError(f"stack needs equal specs, or other bounds alone, got {self!r} and {other!r}.")
 
     def _sizes(self, shape: Shape) -> Shape:
         """A shape of as many elements, with the size that stands as -1."""
@@ -276,14 +281,13 @@ def known(shape: Shape) -> Shape:
     return tuple(1 if size < 0 else size for size in shape)
 
 
-def _stacked(specs: Any, axis: int = 0) -> TensorSpec:
-    """The spec of a stack of values, which equal specs have; ValueError where they differ."""
+def stacked(specs: Any, axis: int = 0) -> TensorSpec:
+    """The spec of a stack of values; of specs that differ in bounds alone, too, else ValueError."""
     first, *others = specs
+    at = normalized_dim(axis, first.ndim + 1)
     if any(other != first for other in others):
-        raise ValueError(f"stack needs equal specs, got {[first, *others]!r}.")
-    wide = first.unsqueeze(axis)
-    at = normalized_dim(axis, wide.ndim)
-    return wide.expand(*wide.shape[:at], len(specs), *wide.shape[at + 1 :])
+        return first._stacked_with(others, at)
+    return first.unsqueeze(at).expand(*first.shape[:at], len(specs), *first.shape[at:])
 
 
 def normalized_dim(dim: int, ndim: int) -> int:

@@ -12,7 +12,7 @@ from lite import NestedKey, TensorDict, is_non_tensor, is_tensor_collection, is_
 from lite._arrays.device import is_cpu
 from lite._arrays.public import belong_to
 from lite.specs.arrays import ArraySpec
-from lite.specs.base import Shape, TensorSpec, as_size, checked_device, indexed_shape, known
+from lite.specs.base import Shape, TensorSpec, as_size, checked_device, indexed_shape, known, stacked
 from lite.specs.objects import NonTensor
 
 NOTHING = object()
@@ -342,6 +342,20 @@ class Composite(TensorSpec):
             name: spec._reshaped((*shape, *spec.shape[self.ndim :])) for name, spec in self._specs.items()
         }
         return self._like(specs, shape)
+
+    def _stacked_with(self, others: list[TensorSpec], axis: int) -> TensorSpec:
+        parts = [part for part in (self, *others) if isinstance(part, Composite) and part.shape == self.shape]
+        if len(parts) <= len(others):
+            return super()._stacked_with(others, axis)
+        specs: dict[str, TensorSpec] = {}
+        for name in dict.fromkeys(name for part in parts for name in part._specs):
+            if any(name not in part._specs for part in parts):
+                raise ValueError(f"{name!r} is not in each of the specs to stack.")
+            try:
+                specs[name] = stacked([part._specs[name] for part in parts], axis)
+            except ValueError as error:
+                raise ValueError(f"{name!r}: {error}") from None
+        return self._like(specs, (*self.shape[:axis], len(parts), *self.shape[axis:]))
 
     def _cast(self, dtype: np.dtype[Any]) -> Self:
         return self._like({name: spec._cast(dtype) for name, spec in self._specs.items()}, self.shape)

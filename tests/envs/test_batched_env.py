@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from helpers.counting_env import CountingEnv, Named
 
+from lite.data import Bounded
 from lite.envs import EnvError, ParallelEnv, SerialEnv
 
 
@@ -28,6 +29,18 @@ def test_what_is_refused():
     ):
         with pytest.raises(error):
             SerialEnv(count, make)
+    message = "environments differ: 'output_spec': 'full_observation_spec': 'observation' is not in each"
+    with pytest.raises(ValueError, match=message):
+        SerialEnv(2, CountingEnv, create_env_kwargs=[{"nested": False}, {"nested": True}])
+
+
+def test_bounds_may_differ():
+    for kind in (SerialEnv, ParallelEnv):
+        env = kind(2, CountingEnv, create_env_kwargs=[{"most": 0.5}, {"most": 9.0}])
+        assert env.action_spec == Bounded([[-0.5], [-9]], [[0.5], [9]])
+        taken = np.abs(env.rollout(40, break_when_any_done=False)["action"]).max(1).ravel()
+        assert taken[0] <= 0.5 < taken[1]
+        env.close()
 
 
 def test_they_have_started():

@@ -19,14 +19,20 @@ class CountingEnv(EnvBase):
         limit: steps of the first environment.
         fails_at: raise at this step of the first environment.
         nested: its observations and done entries are below "agents", for two agents.
+        most: the bound of its actions.
     """
 
     def __init__(
-        self, batch: tuple[int, ...] = (), limit: int = 3, fails_at: int | None = None, nested: bool = False
+        self,
+        batch: tuple[int, ...] = (),
+        limit: int = 3,
+        fails_at: int | None = None,
+        nested: bool = False,
+        most: float = 1.0,
     ) -> None:
         super().__init__(batch_size=batch)
         self.observation_spec = Composite(observation=Unbounded((*batch, 1)), shape=batch)
-        self.action_spec = Bounded(-1, 1, (*batch, 1))
+        self.action_spec = Bounded(-most, most, (*batch, 1))
         self.reward_spec = Unbounded((*batch, 1))
         self.nested = nested
         if nested:

@@ -295,6 +295,24 @@ class Telling(gymnasium.Wrapper):
         return *rest, {"steps": np.array(self.steps), "pair": np.full(2, self.steps, np.float32), "_own": 1}
 
 
+class Torque(gymnasium.Wrapper):
+    def __init__(self, most):
+        super().__init__(gymnasium.make("Pendulum-v1"))
+        self.action_space = gymnasium.spaces.Box(-most, most, (1,), np.float32)
+
+
+def test_environments_of_other_bounds():
+    mine, other = (
+        library.SerialEnv(2, [lambda m=most: library.GymWrapper(Torque(m)) for most in (1.0, 2.0)])  # noqa: B023
+        for library in (ours, theirs)
+    )
+    actions = np.random.default_rng(0).uniform(-1, 1, (5, 2, 1)).astype(np.float32)
+    assert_same_entries(*rolled(mine, other, actions))
+    for low, high in ((-1.0, 1.0), (-1.0, 2.0), (-2.0, 1.0)):
+        value = np.array([[low], [high]], np.float32)
+        assert mine.action_spec.is_in(value) == bool(other.action_spec.is_in(torch.as_tensor(value)))
+
+
 class Framed(gymnasium.Env):
     action_space = gymnasium.spaces.Discrete(2)
 

@@ -192,11 +192,29 @@ def test_combinations_of_values() -> None:
         Composite(a=Unbounded(2)).cardinality()
 
 
+def test_specs_of_other_bounds_are_stacked() -> None:
+    parts = [Composite(a=Bounded(-t, [t, 9], (2,)), n=Composite(b=Unbounded(1))) for t in (1, 2, 3)]
+    spec = np.stack(parts)
+    assert spec["a"] == Bounded([[-1, -1], [-2, -2], [-3, -3]], [[1, 9], [2, 9], [3, 9]])
+    assert (spec.shape, spec["n", "b"].shape, list(spec.unbind(0)) == parts) == ((3,), (3, 1), True)
+    assert np.stack([part["a"] for part in parts], 1).high.tolist() == [[1, 2, 3], [9, 9, 9]]
+    assert [spec.is_in(spec.rand()) for _ in range(5)] == [True] * 5
+    for other, text in (
+        (Bounded(-1, 1, (3,)), "equal specs"),
+        (Bounded(-1, 1, (2,), dtype=np.float64), "equal specs"),
+        (Unbounded(2), "equal specs"),
+        (Composite(a=parts[0]["a"]), "'n' is not in each"),
+        (Composite(a=parts[0]["a"], n=Composite(b=Unbounded(2))), r"^'n': 'b': stack needs equal specs"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            np.stack([parts[0] if isinstance(other, Composite) else parts[0]["a"], other])
+
+
 def test_equal_specs_are_stacked() -> None:
     spec = np.stack([Composite({"a": Bounded(0, [1, 2])})] * 3)
     assert (spec.shape, spec["a"].shape) == ((3,), (3, 2))
     assert [part["a"] for part in spec.unbind(0)] == [Bounded(0, [1, 2])] * 3
-    with pytest.raises(ValueError, match="stack needs equal specs"):
+    with pytest.raises(ValueError, match=r"stack needs equal specs.*got Unbounded.*2,.* and Unbounded.*3,"):
         np.stack([Unbounded(2), Unbounded(3)])
     assert np.stack([Bounded(-1, 1, (2,))] * 4, 1).space.low.shape == (2, 4)
     for kind in (Categorical, OneHot):
