@@ -47,7 +47,8 @@ def to_pandas(td: Container, *, separator: str | None = None) -> Any:
             columns[name] = entry._objects().tolist()
         elif entry.ndim > 1:
             raise ValueError(
-                f"the array at {name!r} has shape {tuple(entry.shape)}; a column holds one dimension."
+                f"the array at {name!r} has shape {tuple(entry.shape)}; a column holds one dimension: store "
+                "entry[:, 0] of entries (rows, 1), or take lite.to_arrow(td), whose columns hold lists."
             )
         else:
             columns[name] = host_array(entry, name)
