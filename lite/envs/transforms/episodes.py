@@ -50,8 +50,11 @@ class EndOfLifeTransform(Transform):
         if parent is None:
             raise RuntimeError("EndOfLifeTransform needs an environment, which has lives.")
         value: Any = parent.base_env
-        for name in self.eol_attribute:
-            value = getattr(value, name)
+        for name in self.eol_attribute:  # a SerialEnv gives a list of those of its environments
+            several = isinstance(value, list)
+            value = [getattr(each, name) for each in value] if several else getattr(value, name)
+        if isinstance(value, list):
+            value = [each() if callable(each) else each for each in value]
         return np.asarray(value() if callable(value) else value, np.int64)
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from helpers.transformed import Steps
@@ -24,6 +26,20 @@ def test_a_life_ends_and_the_episode_goes_on() -> None:
     np.testing.assert_array_equal(td["next", "end-of-life"].ravel(), [False, True, False, True])
     assert not td["end-of-life"].all()
     check_env_specs(env)
+
+
+def test_lives_of_several_environments() -> None:
+    class Game(Steps):
+        @property
+        def ale(self):
+            return SimpleNamespace(lives=lambda: 3 - int(self.x[0]) // 2)
+
+    env = TransformedEnv(
+        SerialEnv(2, [lambda: Game(4), lambda: Game(3)]), EndOfLifeTransform(eol_attribute="ale.lives")
+    )
+    td = env.rollout(4, break_when_any_done=False)
+    np.testing.assert_array_equal(td["next", "lives"], [[3, 2, 2, 1], [3, 2, 2, 3]])
+    np.testing.assert_array_equal(td["next", "end-of-life"][..., 0], [[0, 1, 0, 1], [0, 1, 1, 0]])
 
 
 def test_keys_of_losses() -> None:
