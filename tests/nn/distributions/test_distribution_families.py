@@ -175,6 +175,7 @@ def test_values_outside_the_support_score_minus_infinity() -> None:
     np.testing.assert_array_equal(
         d.TruncatedNormal(0.0, 1.0, a=-1.0, b=1.0).log_prob(np.array([-1.1, 1.1])), [-np.inf] * 2
     )
+    np.testing.assert_array_equal(d.Bernoulli(probs=0.3).log_prob(np.array([-1.0, 2.0])), [-np.inf] * 2)
 
 
 def test_one_sided_truncation() -> None:

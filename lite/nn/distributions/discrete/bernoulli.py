@@ -52,8 +52,9 @@ class Bernoulli(ProbsOrLogits):
         return as_array(share < self.probs).astype(self.probs.dtype)
 
     def log_prob(self, value: Array) -> Array:
-        """Log-probs of zeros and ones."""
-        return log_likelihood(value, 1 - value, self.logits)
+        """Log-probs of zeros and ones, or of shares between them; -inf for values outside."""
+        out = log_likelihood(value, 1 - value, self.logits)
+        return np.where(np.less(value, 0) | np.greater(value, 1), -np.inf, out)
 
     def entropy(self) -> Array:
         """Entropy of each draw."""
