@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from helpers.cases import each_case
-from parity.losses import LITE, compare, default_dtype, deterministic, gaussian, mlp, steps
+from parity.losses import LITE, compare, default_dtype, deterministic, gaussian, mlp
 
 pytestmark = pytest.mark.filterwarnings("ignore:The name target_actor_network_params")  # of torchrl
 
@@ -66,10 +66,13 @@ def test_keys():
     assert LITE.losses.BCLoss.__module__ == "lite.nn.losses"
 
 
+@each_case("kind", ["float32", "float64", "uint8"])
 @each_case("reduction", ["mean", "sum", "none"])
-def test_newness_of_observations(reduction):
-    networks, batch = [lambda s: mlp(s, 4, 3)] * 2, steps(np.random.default_rng(0), "float32")
+def test_newness_of_observations(reduction, kind):
+    observation = (4 * np.random.default_rng(0).random((6, 4))).astype(kind)
     options = {"reduction": reduction, "update_fraction": 1.0}
-    # torchrl's computes in float32 alone
-    (mine, other), _ = compare("RNDLoss", networks, batch, (6,), "float32", **options)
+    networks = [lambda s: mlp(s, 4, 3)] * 2
+    (mine, other), _ = compare(
+        "RNDLoss", networks, {("next", "observation"): observation}, (6,), "float32", **options
+    )
     assert set(mine.state_dict()) == set(other.state_dict())

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lite import NestedKey, TensorDict, TensorDictBase
+from lite import NestedKey, TensorDict, TensorDictBase, get_default_dtype
 from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
 from lite.nn.distributions.arrays import uniform
@@ -28,6 +28,7 @@ class RNDLoss(LossModule):
 
     Returns "loss_predictor". The error is small for observations like those that it was trained on, so that
     the loss with `reduction="none"` and `update_fraction=1` is a reward for exploration, one per step.
+    Observations are cast to the default float dtype.
 
     Args:
         predictor_network: from observations (*batch, n) to features (*batch, m).
@@ -94,7 +95,7 @@ class RNDLoss(LossModule):
             KeyError: the observation is missing.
             ValueError: a loss that is NaN.
         """
-        observation = self._entry(tensordict, self.tensor_keys.observation)
+        observation = self._entry(tensordict, self.tensor_keys.observation).astype(get_default_dtype())
         if self.obs_rms is not None:
             observation = np.clip(self.obs_rms.normalize(observation), -self.obs_clip, self.obs_clip)
         error = self.predictor_network(observation) - detached(self.target_network(observation))

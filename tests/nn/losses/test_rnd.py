@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from helpers.nn.transitions import linear, transitions
 
-from lite import enable_grad, jit
+from lite import TensorDict, default_dtype, enable_grad, jit, nn
 from lite.nn.losses import RNDLoss
 
 OBSERVATION = ("next", "observation")
+
+
+@pytest.fixture(autouse=True)
+def double() -> Iterator[None]:
+    with default_dtype(np.float64):
+        yield
 
 
 def test_errors_of_features_and_which_network_learns() -> None:
@@ -48,6 +55,15 @@ def test_normalised_observations_are_clipped() -> None:
     found = RNDLoss(predictor, target, obs_rms=rms, obs_clip=2.0, update_fraction=1.0)(td)["loss_predictor"]
     td[OBSERVATION] = np.clip(10 * td[OBSERVATION], -2, 2)
     assert found == RNDLoss(predictor, target, update_fraction=1.0)(td)["loss_predictor"]
+
+
+def test_images_of_bytes() -> None:
+    td = TensorDict({"next": {"observation": np.full((2, 4), 200, np.uint8)}}, [2])
+    net, target = nn.Linear(4, 3, rng=0), nn.Linear(4, 3, rng=1)
+    with default_dtype(np.float32):
+        found = RNDLoss(net, target, update_fraction=1.0)(td)["loss_predictor"]
+    error = net(np.full((2, 4), 200.0)) - target(np.full((2, 4), 200.0))
+    np.testing.assert_allclose(found, (error**2).mean(), 1e-5)
 
 
 def test_errors() -> None:
