@@ -195,7 +195,7 @@ def step_as_a_graph() -> str:
     told = [
         (GREY, "given: parameters, a batch"),
         (BLUE, "forward: the loss"),
-        (ORANGE, "the way back: its gradient"),
+        (ORANGE, "the backward pass: its gradient"),
         (GREEN, "the new parameters"),
     ]
     for i, (colour, words) in enumerate(told):

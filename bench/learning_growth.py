@@ -27,7 +27,7 @@ import numpy as np  # noqa: E402
 from side_by_side import arguments, heading, machine, place, resident, save  # noqa: E402
 
 ROWS, LENGTHS = 8, (128, 256, 512, 1024, 2048)
-PARTS = {"whole": 0, "in 8 parts": 8}  # of a run that is computed again on the way back
+PARTS = {"whole": 0, "in 8 parts": 8}  # of a run that is computed again in the backward pass
 ATTENTION = ("cpu/attention.py", "layers/masked_attention.py")  # the kernel, and what its masks say
 STEPS = 2  # the first compiles, and is not counted
 

@@ -25,7 +25,7 @@ def gpu_of(stream: Any, **arrays: Any) -> "Gpu | None":
     Numbers (and None, for what was not given) may go with arrays on either.
 
     Args:
-        stream: stream of the public function's argument.
+        stream: the argument of the public function.
         arrays: by argument name.
 
     Raises:

@@ -231,7 +231,7 @@ def _learn(parser: argparse.ArgumentParser) -> None:
     _add_number(parser, "--clip", _share, 0.2, "how far a ratio of probabilities counts")
     _add_number(parser, "--iterations", _positive, 1, "steps of the optimiser on the same responses")
     _add_number(parser, "--batch-size", _positive, 16, "responses that a gradient is computed of at a time")
-    parts = "compute the model in N parts again on the way back: less memory, more time (not at all)"
+    parts = "compute the model in N parts again in the backward pass: less memory, more time (not at all)"
     _add_text(parser, "--checkpoint", "N", parts, type=_positive)
     _add_number(parser, "--seed", _not_negative, 0, "seed of the order of rows and of the sampling")
     _add_text(parser, "--system", "TEXT", _SYSTEM)

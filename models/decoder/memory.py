@@ -106,7 +106,7 @@ def copy_runs(
     """Copy `height` runs of `width` bytes, each beginning `pitch` bytes after the one before it.
 
     This is how one row of a cache (heads x length x head size) moves between buffers of different capacity.
-    It is done on the device, and waited for; on the CPU between views of the two OrtValues' own memory.
+    A GPU copies on its stream, and the call waits for it.
     """
     if width == 0 or height == 0:
         return

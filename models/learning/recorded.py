@@ -1,6 +1,6 @@
 """Log-probs among the ids that tokens were drawn from.
 
-There are logits of a few tokens at a time, which are computed again on the way back.
+There are logits of a few tokens at a time, which are computed again in the backward pass.
 """
 
 from __future__ import annotations

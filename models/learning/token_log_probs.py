@@ -55,7 +55,7 @@ class TokenLogProbs(Module):
         spec: its convention.
         layer: the product that makes the logits, if it can be left out of the graph.
         max_tokens: largest number of tokens of one run, filler included.
-        checkpoint: compute each run again on the way back, so that what one run keeps is in memory.
+        checkpoint: compute each run again in the backward pass, so that what one run keeps is in memory.
     """
 
     def __init__(

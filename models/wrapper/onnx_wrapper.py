@@ -423,8 +423,8 @@ class OnnxWrapper(DistributionMethods):
                 ``get_new_version(adapter=None)`` does not, and makes another policy.
             assistant_only: compute only log-probs of what assistants said, by their mask; others are 0.
             max_tokens: most tokens of one run, filler included: rows of similar length share runs.
-            checkpoint: save memory by computing each run again on the way back; a number cuts each run into
-                so many parts.
+            checkpoint: save memory by computing each run again in the backward pass; a number cuts each run
+                into so many parts.
             **changes: arguments of the wrapper that scores, see `get_new_version`; ``input_mode="tokens"``
                 scores the very ids that were generated. By default with ``inplace=False``.
 

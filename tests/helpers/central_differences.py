@@ -143,7 +143,7 @@ def check_mapped_gradients(name: str, fn: Any, specs: Any) -> None:
 
 
 def check_jacobian(name: str, fn: Any, specs: Any) -> None:
-    """The way back for all numbers of the results at once, weighted, gives what it gives for the weights."""
+    """The backward pass for weighted results gives what it gives for the weights."""
     rng = seed_of(name)
     args = frozen([spec.draw(rng, ()) for spec in specs])
     places = floats(args)

@@ -8,10 +8,10 @@ In reading order:
   for brackets and writes, `views` for writes that other arrays see, `special` for functions that lite has and
   NumPy lacks; `along` for axes;
 - `custom`: derivatives that a user writes, and results computed again instead of kept;
-- `mode`: whether parameters take part by themselves, and the way back to them.
+- `mode`: whether parameters take part by themselves, and `backward`.
 
 There is no tape as an object. An array refers to its node, a node to its parents, and increasing numbers give
-the order of the way back. So nodes without references are freed, and threads share nothing.
+the order of the backward pass. So nodes without references are freed, and threads share nothing.
 
 Nothing but `running` is imported before it is used.
 """

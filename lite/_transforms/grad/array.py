@@ -172,7 +172,9 @@ class TracedArray(InterpretedArray):
         """
         node = self.node
         if node is None or (not node.parents and node.vjp is None):
-            raise RuntimeError("a hook needs an array that was computed from what is differentiated by.")
+            raise RuntimeError(
+                "a hook needs an array that was computed from one that a gradient is taken by."
+            )
         if not isinstance(node.vjp, _Hooked):
             node.parents, node.vjp = (), _Hooked(node.parents, node.vjp)
         return add_hook(node.vjp.hooks, hook)

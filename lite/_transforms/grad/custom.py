@@ -1,4 +1,4 @@
-"""`custom_vjp`: derivatives written by the user. `checkpoint`: results computed again on the way back."""
+"""`custom_vjp`: derivatives written by the user. `checkpoint`: results that are computed again, not kept."""
 
 from __future__ import annotations
 

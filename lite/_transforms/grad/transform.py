@@ -112,7 +112,7 @@ def require_place(place: int, args: Any, call: str) -> None:
 
 
 def _check(loss: Any, name: str, level: int) -> None:
-    """Raise unless the loss is one number that depends on what is differentiated by."""
+    """Raise unless the loss is one number that depends on an array that a gradient is taken by."""
     shape = getattr(loss, "shape", None)
     if shape is None and not isinstance(loss, int | float):
         raise TypeError(f"the function {name} must give an array, its loss, got a {type(loss).__name__}.")

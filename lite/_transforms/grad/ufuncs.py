@@ -135,7 +135,7 @@ def _pair(ufunc: np.ufunc, derivatives: tuple[Callable[..., Any], ...], a: Any, 
             else:
                 other = right.shape
                 parents.append((b.node, lambda g: unbroadcast(second(g, left, right, y), other)))
-    # What the derivatives do not read is not kept until the way back.
+    # What the derivatives do not read is not kept until the backward pass.
     if ufunc is np.add or ufunc is np.subtract:
         left = right = y = None
     elif ufunc is np.multiply:

@@ -43,8 +43,8 @@ def from_onnx(
             whose entries have the batch in front, as those of `lite.models.OnnxModule`.
         outputs: names of what to compute, also inner values, such as the features before the last layer.
         dtype: what float16 and bfloat16 weights are held and computed in; None for themselves.
-        checkpoint: compute segments of the graph, or so many, again on the way back (`lite.checkpoint`): a
-            decoder then takes a third more time, and memory grows by two hidden states a segment.
+        checkpoint: compute segments of the graph again in the backward pass (`lite.checkpoint`); True or the
+            number: a decoder takes a third more time, memory grows by two hidden states a segment.
 
     Returns:
         A `GraphModule`, or a `TensorDictModule` around one. Float initializers with dimensions are parameters

@@ -65,7 +65,7 @@ class Program:
         Args:
             inputs: see above.
             weights: see above.
-            checkpoint: whether segments are computed again on the way back, or how many there are.
+            checkpoint: whether segments are computed again in the backward pass, or how many there are.
         """
         values = self.start.copy()
         values[1 : 1 + len(inputs)] = inputs

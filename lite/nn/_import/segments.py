@@ -1,4 +1,4 @@
-"""A program in segments that are computed again on the way back: only what crosses their ends is kept."""
+"""A program in segments that the backward pass computes again: only what crosses their ends is kept."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 All that does not depend on the step after is computed for all steps at once, before the walk back; the
 gradients of weights are one product of matrices each, after it (Werbos 1990, Backpropagation through time).
-What a walk keeps are the gates, states and outputs of all steps. Memory for the way back is made like the
-gradient that comes, which a `vmap` may have mapped.
+What a walk keeps are the gates, states and outputs of all steps. Memory for the backward pass is made like
+the gradient that comes, which a `vmap` may have mapped.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Kept(NamedTuple):
         outputs: (T, N, size).
         before: the state h at the beginning of each step, (T, N, size).
         last: the last states.
-        back: the way back, from the gradients of outputs and last states.
+        back: the backward pass, from the gradients of outputs and last states.
         unprojected: outputs before they are projected, if they are.
     """
 

@@ -32,8 +32,8 @@ class Cell(NamedTuple):
 
     Attributes:
         forward: from the input, the state, and weight, bias and projection to the next state and what the
-            way back needs: values of this step.
-        prepare: from these, for all steps, to the columns of the way back.
+            backward pass needs: values of this step.
+        prepare: from these, for all steps, to the columns of the backward pass.
         backward: from the derivatives by the state and by the output, a row of these columns, and the
             transposed weight and projection, to those by the state before, and those by the products with
             the weight, by the input where it is another, and by the projected output.

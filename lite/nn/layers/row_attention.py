@@ -1,7 +1,7 @@
 """Attention of heads that stand side by side in rows, as one node: scores exist for a block of queries only.
 
-Queries, keys and values stay where the product that made them put them, in one array or in three. What is
-kept for the way back is these (turned by their angles), the result, and a number for each query and head.
+Queries, keys and values stay where the product that made them put them, in one array or in three. The
+backward pass keeps these (turned by their angles), the result, and a number for each query and head.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Segments that are computed again on the way back: the same numbers, and less that is kept."""
+"""Segments that are computed again in the backward pass: the same numbers, and less that is kept."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def test_gradients_are_the_same_and_steps_run_again(checkpoint: Any) -> None:
     assert (others == by_weights).all()
     runs.clear()
     taken(net)
-    assert runs["'m0' (MatMul)"] == 2  # forward, and on the way back
-    assert runs["'t5' (Tanh)"] == 1  # of the last segment, which the way back begins with
+    assert runs["'m0' (MatMul)"] == 2  # forward, and in the backward pass
+    assert runs["'t5' (Tanh)"] == 1  # of the last segment, which the backward pass begins with
     net(X)
     assert runs["'m0' (MatMul)"] == 3  # without gradients there is nothing to do again
 

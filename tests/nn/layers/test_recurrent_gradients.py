@@ -1,4 +1,4 @@
-"""The way back through recurrent layers, against central differences."""
+"""The backward pass through recurrent layers, against central differences."""
 
 from __future__ import annotations
 

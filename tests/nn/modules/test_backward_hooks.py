@@ -1,4 +1,4 @@
-"""Hooks of modules on the way back."""
+"""Hooks of modules in the backward pass."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_detach() -> None:
     np.testing.assert_array_equal(lite.grad(lambda x: (x * x.detach()).sum())(np.array([2.0, 3.0])), [2, 3])
     value = inside(lambda x: (x * 2).detach())
     with pytest.raises(ValueError, match="read-only"):
-        value[0] = 1.0  # the way back may need it
+        value[0] = 1.0  # the backward pass may need it
     with pytest.raises(RuntimeError, match=r"use detach\(\) instead"):
         inside(lambda x: x.numpy())
 

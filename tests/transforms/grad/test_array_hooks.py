@@ -1,4 +1,4 @@
-"""Hooks of results on the way back."""
+"""Hooks of results in the backward pass."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_layer_of_several_arguments() -> None:
 
 def test_arrays_without_a_way_back() -> None:
     def loss(x: Any) -> Any:
-        with pytest.raises(RuntimeError, match="computed from what is differentiated by"):
+        with pytest.raises(RuntimeError, match="computed from one that a gradient is taken by"):
             x.register_hook(lambda g: g)
         return x.sum()
 
@@ -48,5 +48,5 @@ def test_arrays_without_a_way_back() -> None:
     with lite.enable_grad():
         y = (parameter * 2).sum()
     y.backward()
-    with pytest.raises(RuntimeError, match="computed from what is differentiated by"):
+    with pytest.raises(RuntimeError, match="computed from one that a gradient is taken by"):
         y.register_hook(lambda g: g)

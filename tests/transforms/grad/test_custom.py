@@ -216,7 +216,7 @@ def test_checkpoint_keeps_nothing_in_between() -> None:
 
     lite.grad(loss)(np.ones(3))
     assert next(calls) == 1
-    assert len(kept) == 10  # once more on the way back
+    assert len(kept) == 10  # once more in the backward pass
 
 
 def test_checkpoint_of_integers() -> None:

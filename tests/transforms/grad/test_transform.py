@@ -210,7 +210,7 @@ def test_a_gradient_inside_of_what_is_computed_again() -> None:
     with lite.enable_grad():
         (again(x) ** 2).sum().backward()
     np.testing.assert_array_equal(weight.grad, 8 * x * x**2)  # of (2 weight x)²
-    # Both, and a layer's way back between them.
+    # Both, and a layer's backward pass between them.
     block = lite.checkpoint(lambda x: np.tanh(x) ** 2)
     found = lite.grad(lambda x: (lite.grad(lambda y: (block(y) * x).sum())(x) ** 2).sum())(x)
     plain = lite.grad(lambda x: (lite.grad(lambda y: (np.tanh(y) ** 2 * x).sum())(x) ** 2).sum())(x)
