@@ -62,9 +62,7 @@ def set_num_threads(count: int) -> None:
         >>> lite.kernels.set_num_threads(before)
     """
     global _threads
-    count = integer("count", count)
-    if count < 1:
-        raise ValueError(f"count must be at least 1, got {count}")
+    count = integer("count", count, least=1)
     _threads = count
     _forget_pool()
 

@@ -96,9 +96,7 @@ def multistep_return(
         )
     if not 0 <= gamma <= 1:
         raise ValueError(f"gamma must be in [0, 1], got {gamma}")
-    steps_asked = integer("n_steps", n_steps)
-    if steps_asked < 1:
-        raise ValueError(f"n_steps must be at least 1, got {n_steps}")
+    steps_asked = integer("n_steps", n_steps, least=1)
     _check_numbers(values)
     time = ends.shape[axis]
     window = max(1, min(steps_asked, time))

@@ -154,9 +154,7 @@ def _compiled() -> Any:
 
 
 def _leaves(capacity: int) -> int:
-    capacity = integer("capacity", capacity)
-    if capacity < 1:
-        raise ValueError(f"capacity must be at least 1, got {capacity}")
+    capacity = integer("capacity", capacity, least=1)
     return 1 << (capacity - 1).bit_length()
 
 

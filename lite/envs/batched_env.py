@@ -55,9 +55,7 @@ class BatchedEnvBase(EnvBase):
         serial_for_single: bool = False,
         pin_memory: bool = False,
     ) -> None:
-        count = integer("num_workers", num_workers)
-        if count < 1:
-            raise ValueError(f"num_workers must be at least 1, got {num_workers}.")
+        count = integer("num_workers", num_workers, least=1)
         makers = list(create_env_fn) if isinstance(create_env_fn, Sequence) else [create_env_fn] * count
         given = {} if create_env_kwargs is None else create_env_kwargs
         keywords = [given] * count if isinstance(given, Mapping) else list(given)

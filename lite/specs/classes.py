@@ -32,9 +32,7 @@ class _ClassSpec(ArraySpec):
         return part
 
     def _set_n(self, n: int) -> None:
-        self.n = integer("n", n)
-        if self.n < 1:
-            raise ValueError(f"n must be at least 1, got {n}")
+        self.n = integer("n", n, least=1)
 
     def update_mask(self, mask: Any) -> None:
         """Set the classes that may be drawn: bool, (..., n); None for all.

@@ -95,8 +95,7 @@ class GenerateBatches:
         adapter: str | Path | None = None,
     ) -> None:
         for name, count in (("num_samples", num_samples), ("max_rows", max_rows)):
-            if integer(name, count) < 1:
-                raise ValueError(f"{name} must be at least 1, got {count}")
+            integer(name, count, least=1)
         self.num_samples = num_samples
         self.seed = integer("seed", seed)
         self.id_key = id_key

@@ -92,10 +92,8 @@ class ScoreBatches:
         variant: str | None = None,
         adapter: str | Path | None = None,
     ) -> None:
-        if integer("max_rows", max_rows) < 1:
-            raise ValueError(f"max_rows must be at least 1, got {max_rows}")
-        if integer("logprobs", logprobs) < 0:
-            raise ValueError(f"logprobs must be at least 0, got {logprobs}")
+        integer("max_rows", max_rows, least=1)
+        integer("logprobs", logprobs, least=0)
         self.logprobs = logprobs
         self.token_ids = token_ids
         self.raw = raw

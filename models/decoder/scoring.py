@@ -151,8 +151,7 @@ def score_with_alternatives(
         >>> row.top_ids.shape, bool((row.top_log_probs[1:, 0] >= row.log_probs[1:]).all())
         ((3, 5), True)
     """
-    if integer("count", count) < 1:
-        raise ValueError(f"count must be at least 1, got {count}")
+    integer("count", count, least=1)
     count = min(count, decoder.vocab_size)
     out = [
         Scored(

@@ -11,3 +11,10 @@ def test_what_counts_as_an_integer():
     for value in (3.0, "3", None):
         with pytest.raises(TypeError, match=f"n_steps must be an integer, got {value!r}"):
             integer("n_steps", value)
+
+
+def test_least():
+    assert integer("n", 2, least=2) == 2
+    assert integer("n", -5) == -5
+    with pytest.raises(ValueError, match="n_steps must be at least 1, got 0"):
+        integer("n_steps", np.int64(0), least=1)

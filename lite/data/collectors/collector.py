@@ -130,8 +130,7 @@ class Collector(BackgroundCollector):
         self.policy_version = 0
         self.closed = False
         self.partial_batch: TensorDict | None = None
-        if (frames := integer("frames_per_batch", frames_per_batch)) < 1:
-            raise ValueError(f"frames_per_batch must be at least 1, got {frames_per_batch}.")
+        frames = integer("frames_per_batch", frames_per_batch, least=1)
         self.total_frames = max(-1, integer("total_frames", -1 if total_frames is None else total_frames))
         self.init_random_frames = max(0, integer("init_random_frames", init_random_frames or 0))
         self.max_frames_per_traj = max(0, integer("max_frames_per_traj", max_frames_per_traj or 0))
@@ -273,8 +272,7 @@ class Collector(BackgroundCollector):
         Returns:
             The seed of the last environment; of an `EnvBase` what its `set_seed` returns.
         """
-        if (first := integer("seed", seed)) < 0:
-            raise ValueError(f"seed must be at least 0, got {seed}.")
+        first = integer("seed", seed, least=0)
         count = self._environments.count
         self._seed, self._rollout.stale = first, True
         self._random.generator = np.random.default_rng(first)

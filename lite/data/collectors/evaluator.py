@@ -189,9 +189,7 @@ class Evaluator:
             None
             80
         """
-        interval = integer("frames", frames)
-        if interval < 1:
-            raise ValueError(f"frames must be at least 1, got {frames}.")
+        interval = integer("frames", frames, least=1)
         seen = 0
 
         def hook(batch: Any) -> dict[str, Any] | None:

@@ -87,9 +87,7 @@ class LLMCollector:
     ) -> None:
         if (policy is None) == (policy_factory is None):
             raise TypeError("one of policy and policy_factory must be given, and not both")
-        self.repeats = None if repeats is None else integer("repeats", repeats)
-        if self.repeats is not None and self.repeats < 1:
-            raise ValueError(f"repeats must be at least 1, got {repeats}")
+        self.repeats = None if repeats is None else integer("repeats", repeats, least=1)
         self.dialog_turns_per_batch = integer("dialog_turns_per_batch", dialog_turns_per_batch)
         self.total_dialog_turns = integer("total_dialog_turns", total_dialog_turns)
         self.reward = reward

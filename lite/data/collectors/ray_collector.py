@@ -109,9 +109,7 @@ class RayCollector(BatchIterator):
             "remote_configs": {"num_cpus": 1} if remote_configs is None else remote_configs,
         }
         count, lists = _for_each(given, num_collectors)
-        workers = integer("num_workers_per_collector", num_workers_per_collector)
-        if workers < 1:
-            raise ValueError(f"num_workers_per_collector must be at least 1, got {workers}")
+        workers = integer("num_workers_per_collector", num_workers_per_collector, least=1)
         frames = integer("frames_per_batch", frames_per_batch)
         if frames < 1 or (sync and frames % count):
             raise ValueError(f"frames_per_batch must be a multiple of the {count} collectors, got {frames}")

@@ -344,12 +344,7 @@ def sampler_of_windows(length: int, **kwargs: Any) -> SliceSampler:
 
 
 def _count(name: str, value: int | None) -> int | None:
-    if value is None:
-        return None
-    count = integer(name, value)
-    if count < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}.")
-    return count
+    return None if value is None else integer(name, value, least=1)
 
 
 def _sides(span: Span) -> tuple[bool | int, bool | int]:

@@ -42,9 +42,7 @@ def row_seeds(seed: int, ids: Iterable[int | str], samples: int = 1) -> NDArray[
         >>> row_seeds(0, ["a", "b"], samples=4).shape
         (2, 4)
     """
-    seed, count = integer("seed", seed), integer("samples", samples)
-    if count < 1:
-        raise ValueError(f"samples must be at least 1, got {samples}")
+    seed, count = integer("seed", seed), integer("samples", samples, least=1)
     starts = np.array([_hashed(seed, name) for name in ids], np.uint64)
     with np.errstate(over="ignore"):
         state = starts[:, None] + _GOLDEN * np.arange(1, count + 1, dtype=np.uint64)

@@ -67,9 +67,7 @@ class MultiStep(Module):
         shift_done: bool = False,
     ) -> None:
         super().__init__()
-        steps = integer("n_steps", n_steps)
-        if steps < 0:
-            raise ValueError(f"n_steps must be at least 0, got {n_steps}.")
+        steps = integer("n_steps", n_steps, least=0)
         self.gamma = check_gamma(gamma)
         self.n_steps = n_steps
         self.done_key = done_key

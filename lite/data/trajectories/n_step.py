@@ -91,9 +91,7 @@ def _mask(td: TensorDictBase, key: NestedKey | None, shape: tuple[int, ...]) -> 
 def _window(
     reward: NDArray[Any], done: NDArray[Any], gamma: float, n_steps: int, time_dim: int
 ) -> MultiStepReturn:
-    n_steps = integer("n_steps", n_steps)
-    if n_steps < 0:
-        raise ValueError(f"n_steps must be at least 0, got {n_steps}.")
+    n_steps = integer("n_steps", n_steps, least=0)
     whole = reward.dtype.kind in "biu"
     values = reward.astype(np.float64) if whole and n_steps else reward
     window = multistep_return(values, done, gamma=gamma, n_steps=max(1, n_steps), time_dim=time_dim)

@@ -204,8 +204,7 @@ class MCAdvantage(Module):
         divide: bool = True,
     ) -> None:
         super().__init__()
-        if integer("grpo_size", grpo_size) < 1:
-            raise ValueError(f"grpo_size must be at least 1, got {grpo_size}.")
+        integer("grpo_size", grpo_size, least=1)
         if trajectory_return is not None and trajectory_return not in _RETURNS:
             raise ValueError(
                 f"trajectory_return must be one of {[*_RETURNS]} or None, got {trajectory_return!r}."

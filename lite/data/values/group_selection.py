@@ -55,8 +55,7 @@ class MCAdvantageSelector:
     ) -> None:
         if strategy not in _STRATEGIES:
             raise ValueError(f"strategy must be one of {_STRATEGIES}, got {strategy!r}.")
-        if integer("max_combinations", max_combinations) < 1:
-            raise ValueError(f"max_combinations must be at least 1, got {max_combinations}.")
+        integer("max_combinations", max_combinations, least=1)
         if in_keys is not None and not in_keys:
             raise ValueError("in_keys must have at least one key.")
         self.strategy = strategy

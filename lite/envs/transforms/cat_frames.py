@@ -92,8 +92,7 @@ class CatFrames(ImageTransform):
             raise ValueError(f"dim must be negative, got {dim}: batches come in front.")
         if padding not in _PADDING:
             raise ValueError(f"padding must be one of {_PADDING}, got {padding!r}.")
-        if integer("N", N) < 1:
-            raise ValueError(f"N must be at least 1, got {N}.")
+        integer("N", N, least=1)
         self.N, self.dim = N, dim
         self.padding, self.padding_value = padding, padding_value
         self.as_inverse = as_inverse

@@ -175,8 +175,8 @@ class StepCounter(StepTransform):
         update_done: bool = True,
     ) -> None:
         super().__init__()
-        if max_steps is not None and integer("max_steps", max_steps) < 1:
-            raise ValueError(f"max_steps must be at least 1, got {max_steps}.")
+        if max_steps is not None:
+            integer("max_steps", max_steps, least=1)
         for name, key in (("truncated_key", truncated_key), ("step_count_key", step_count_key)):
             if not isinstance(key, str):
                 raise ValueError(f"{name} must be a string, got {key!r}.")

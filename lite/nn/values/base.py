@@ -355,16 +355,11 @@ def as_number(factor: Array) -> float | Array:
     return found.as_number() if is_symbolic(found) else float(found)
 
 
-def _integer(name: str, value: Any) -> int:
+def _integer(name: str, value: Any, least: int | None = None) -> int:
     if isinstance(value, bool):
         raise TypeError(f"{name} must be an integer, got {value!r}.")
-    return integer(name, value)
+    return integer(name, value, least=least)
 
 
 def _positive(name: str, value: Any) -> int | None:
-    if value is None:
-        return None
-    number = _integer(name, value)
-    if number < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}.")
-    return number
+    return None if value is None else _integer(name, value, 1)
