@@ -79,3 +79,9 @@ def test_to_namedtuple() -> None:
     assert (int(out.a), int(out.n.b), out.s) == (1, 2, "x")
     cls = namedtuple("cls", "a")  # type: ignore[name-match]
     assert isinstance(TensorDict(a=1).to_namedtuple(cls), cls)
+
+
+def test_lists_of_rows_of_rows() -> None:
+    td = TensorDict(a=np.arange(4).reshape(2, 2), batch_size=[2, 2])
+    assert td.tolist() == [[{"a": 0}, {"a": 1}], [{"a": 2}, {"a": 3}]]
+    assert td.flatten(0, 1).tolist() == [{"a": i} for i in range(4)]

@@ -54,3 +54,12 @@ def test_array_equal_compares_shape_keys_objects_and_numbers() -> None:
         TensorDict(td.to_dict()),
     ):
         assert not np.array_equal(td, other)
+
+
+def test_ragged_stacks_are_compared_part_by_part() -> None:
+    stack = lite.lazy_stack([TensorDict(x=np.zeros(2)), TensorDict(x=np.zeros(3))])
+    assert lite.assert_close(stack, stack.clone())
+    other = stack.clone()
+    other.tensordicts[1]["x"][2] = 1
+    with pytest.raises(AssertionError, match="x"):
+        lite.assert_close(stack, other)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from helpers.onnx_nodes import Case, check_all, module_of, numbers
+import pytest
+from helpers.onnx_nodes import Case, check_all, model_of, module_of, numbers
+
+from lite import nn
+from lite._files.onnx import writer
 
 CASES = [
     Case(
@@ -50,3 +54,10 @@ def test_what_a_row_was_divided_by() -> None:
 def test_rows_of_zeros_stay() -> None:
     case = Case("Normalizer", [np.zeros((2, 3))], {"norm": "L1"}, "ai.onnx.ml")
     np.testing.assert_array_equal(module_of(case)(*case.inputs), np.zeros((2, 3)))
+
+
+def test_averages_of_training_were_other_outputs_before_version_14() -> None:
+    node = writer.node("BatchNormalization", "", ["x", "s", "b", "m", "v"], ["y", "new_m", "new_v"], {})
+    weights = {name: np.ones(3, np.float32) for name in "sbmv"}
+    with pytest.raises(NotImplementedError, match="training before version 14"):
+        nn.from_onnx(model_of([node], {"x": numbers(2, 3)}, ["y", "new_m"], weights, opset=9))

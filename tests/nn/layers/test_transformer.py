@@ -34,6 +34,8 @@ def test_stacks_and_both_together() -> None:
 
 def test_the_mask_of_what_comes_later() -> None:
     mask = nn.Transformer.generate_square_subsequent_mask(3)
+    assert mask.dtype == np.float32
+    assert nn.Transformer.generate_square_subsequent_mask(3, dtype=np.float64).dtype == np.float64
     np.testing.assert_array_equal(np.isinf(mask), np.triu(np.ones((3, 3), bool), 1))
     with pytest.raises(RuntimeError, match="'relu', 'gelu' or a function, got 'sin'"):
         nn.TransformerEncoderLayer(8, 2, activation="sin")
