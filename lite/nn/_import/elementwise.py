@@ -35,7 +35,7 @@ def _divide(a: Array, b: Array) -> Array:
 
 def _power(base: Array, exponent: Array) -> Array:
     if isinstance(exponent, np.ndarray | np.generic) and exponent.size == 1 and base.dtype.kind == "f":
-        short = _POWERS.get(float(exponent.reshape(())))
+        short = _POWERS.get(exponent.item())
         if short is not None and exponent.ndim <= base.ndim:
             return short(base)
     if base.dtype.kind in "iu" and exponent.dtype.kind == "i":  # of negative exponents NumPy has none

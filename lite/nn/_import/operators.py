@@ -111,6 +111,7 @@ _OTHER_TYPES: dict[tuple[str, str], type | tuple[type]] = {
     ("FusedGemm", "activation_alpha"): float,
     ("FusedGemm", "activation_beta"): float,
 }
+_FEW = 1 << 10  # integers of a constant that are read when a graph is
 _TYPE_NAMES = {int: "an integer", float: "a float", str: "a text"}
 
 
@@ -128,6 +129,7 @@ class Spec:
         compute_dtype: the dtype that float16 and bfloat16 are computed in; None to keep them.
         memory: the limit for results that are computed from constants; None if there is none.
         as_runtime: compute as a runtime does: see `Options` of `program.py`.
+        constants: the values of inputs that are the same in each run; None for others.
     """
 
     op: str
@@ -141,6 +143,7 @@ class Spec:
     compute_dtype: np.dtype[Any] | None = None
     memory: Memory | None = None
     as_runtime: bool = False
+    constants: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         for name, value in self.attributes.items():
@@ -177,9 +180,13 @@ class Spec:
         """An attribute."""
         return self.attributes.get(name, default)
 
-    def ints(self, name: str) -> tuple[int, ...] | None:
-        """An attribute of integers."""
+    def ints(self, name: str, place: int | None = None) -> tuple[int, ...] | None:
+        """An attribute of integers; without it those of the input at a place, if it is a constant."""
         found = self.attributes.get(name)
+        if found is None and place is not None and place < len(self.constants):
+            value = self.constants[place]
+            if type(value) is np.ndarray and value.dtype.kind == "i" and value.size <= _FEW:
+                found = value.reshape(-1).tolist()
         return None if found is None else tuple(map(int, found))
 
     def has_input(self, index: int) -> bool:

@@ -245,7 +245,8 @@ class Compiler:
         if local is not None:
             run = self._function(node, local, attributes)
         else:
-            run = self._rule(node, label, attributes, bodies)
+            known = tuple(self.constants.get(i) for i in inputs)
+            run = self._rule(node, label, attributes, bodies, known)
         for body in bodies.values():
             inputs += [self._number(name, given, label) for name in body.captures]
         numbers = tuple(self._define(name) if name else 0 for name in node.outputs)
@@ -287,7 +288,12 @@ class Compiler:
         return run
 
     def _rule(
-        self, node: Operation, label: str, attributes: dict[str, Any], bodies: dict[str, Program]
+        self,
+        node: Operation,
+        label: str,
+        attributes: dict[str, Any],
+        bodies: dict[str, Program],
+        constants: tuple[Any, ...],
     ) -> Run:
         build = rule_of(node.domain, node.op)
         if build is None:
@@ -307,6 +313,7 @@ class Compiler:
             self.options.compute_dtype,
             self.options.memory,
             self.options.as_runtime,
+            constants,
         )
         try:
             run = build(spec)

@@ -42,13 +42,22 @@ def _sum(x: Array, axes: Axes, keepdims: bool) -> Any:
     return np.sum(x, axes, dtype=x.dtype, keepdims=keepdims)
 
 
+def _mean(x: Array, axes: Axes, keepdims: bool) -> Any:
+    if type(x) is np.ndarray and x.size and x.dtype.char in "fd":  # the same in half the time of `np.mean`
+        add: Any = np.add
+        out = add.reduce(x, axes, keepdims=keepdims)
+        out /= x.size // out.size
+        return out
+    return np.mean(x, axes, keepdims=keepdims).astype(x.dtype, copy=False)
+
+
 def _norm(x: Array, axes: Axes, keepdims: bool) -> Any:
     return np.sqrt(_sum(x * x, axes, keepdims)).astype(x.dtype)
 
 
 _REDUCTIONS: dict[str, Reduce] = {
     "ReduceSum": _sum,
-    "ReduceMean": lambda x, axes, keep: np.mean(x, axes, keepdims=keep).astype(x.dtype, copy=False),
+    "ReduceMean": _mean,
     "ReduceMax": _max,
     "ReduceMin": _min,
     "ReduceProd": lambda x, axes, keep: np.prod(x, axes, dtype=x.dtype, keepdims=keep),
@@ -63,7 +72,7 @@ _REDUCTIONS: dict[str, Reduce] = {
 @operator(*_REDUCTIONS)
 def _reduction(spec: Spec) -> Run:
     reduce, keepdims = _REDUCTIONS[spec.op], bool(spec.get("keepdims", 1))
-    given, noop = spec.ints("axes"), spec.get("noop_with_empty_axes", 0)
+    given, noop = spec.ints("axes", 1), spec.get("noop_with_empty_axes", 0)
 
     def run(x: Array, axes: Array | None = None) -> Any:
         found = of_input_or(given, axes)

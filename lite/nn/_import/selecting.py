@@ -72,7 +72,7 @@ def _gather_nd(spec: Spec) -> Run:
 
 @operator("Slice")
 def _slice(spec: Spec) -> Run:
-    fixed = spec.ints("starts"), spec.ints("ends"), spec.ints("axes")
+    fixed = spec.ints("starts", 1), spec.ints("ends", 2), spec.ints("axes", 3)
 
     def run(
         x: Array,

@@ -159,13 +159,14 @@ def linear(x: Array, weight: Array, bias: Array | None) -> Array:
     """x Wᵀ + b for x (*B, in), weight (*E, out, in) and bias (*E, out) or None."""
     plain = type(weight) is np.ndarray and type(x) is np.ndarray and type(bias) in _PLAIN
     if plain and _fits(x, weight):
-        out = x.dot(weight.T)  # half of what `matmul` takes for one row
-        if bias is None:
-            return out
-        if bias.dtype == out.dtype:
-            out += bias
-            return out
-        return out + bias
+        # Half of what `matmul` takes for one row. More dimensions take a loop: they are joined.
+        out = (x if x.ndim == 2 else x.reshape(-1, x.shape[-1])).dot(weight.T)
+        if bias is not None:
+            if bias.dtype == out.dtype:
+                out += bias
+            else:
+                out = out + bias
+        return out if x.ndim == 2 else out.reshape(*x.shape[:-1], -1)
     if not plain and is_traced(x, weight, bias):
         return _recorded_linear(x, weight, bias)
     if not plain and _is_ensemble(x, weight, bias):
@@ -195,8 +196,8 @@ def linear(x: Array, weight: Array, bias: Array | None) -> Array:
 
 
 def _fits(x: Array, weight: Array) -> bool:
-    """Whether two arrays are matrices of one dtype, which nothing is to be done to before their product."""
-    if not x.ndim == weight.ndim == 2 or x.shape[1] != weight.shape[1]:
+    """Whether a matrix and rows are of one dtype, which nothing is to be done to before their product."""
+    if weight.ndim != 2 or x.ndim < 2 or not x.size or x.shape[-1] != weight.shape[1] or not len(weight):
         return False
     return x.dtype == weight.dtype and x.dtype.char in "fd"
 
