@@ -9,6 +9,7 @@ import numpy as np
 
 from lite._arrays.dtypes import compute_dtype
 from lite._arrays.types import Array
+from lite._transforms.grad.tape import is_traced, value_of, with_node
 from lite.nn._import.elementwise import activation
 from lite.nn._import.operators import Run, Spec, Unsupported, operator
 from lite.nn.layers.recurrent import walk
@@ -112,8 +113,15 @@ def _sorted(x: Array, kind: str) -> Array:
     order = _ORDER[kind]
     if order == tuple(range(len(order))):
         return x
-    size = int(x.shape[0]) // len(order)
-    return np.concatenate([x[i * size : (i + 1) * size] for i in order])
+    if is_traced(x):  # as one step on the way back
+        back = tuple(map(order.index, range(len(order))))
+        return with_node(_taken(value_of(x), order), (x, lambda g: _taken(g, back)))
+    return _taken(x, order)
+
+
+def _taken(x: Array, order: tuple[int, ...]) -> Array:
+    """Parts of the rows, as many as the order has, in that order."""
+    return np.take(x.reshape(len(order), -1), order, 0).reshape(x.shape)
 
 
 @operator("RNN", "GRU", "LSTM")
@@ -161,6 +169,8 @@ def _recurrent(spec: Spec) -> Run:
         whole = np.stack(outputs, 1)  # (T, directions, N, size)
         if batch_first:
             whole = np.transpose(whole, (2, 0, 1, 3))
+        if not any(spec.outputs[1:]):
+            return (whole,)
         return whole, *(np.stack(column, 1 if batch_first else 0) for column in zip(*ends, strict=True))
 
     return run
