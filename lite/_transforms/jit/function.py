@@ -401,7 +401,8 @@ class JitFunction:
         def find() -> list[tuple[int, str]]:
             structure, leaves = _joined(given, tuple(names)), [x for one in given for x in one.leaves]
             found = added_entries(runner.program, structure)
-            same = found and is_same_with_added_entries(self.fn, runner.program, structure, leaves)
+            with self._named.drawing():
+                same = found and is_same_with_added_entries(self.fn, runner.program, structure, leaves)
             return [(i, key) for i, key, *_ in found] if same else []
 
         return find
@@ -463,12 +464,16 @@ class JitFunction:
                 key = (forms, tuple([getattr(leaf, "shape", ()) for leaf in flat.leaves]))
                 runner = self._kept.get(key)
                 if runner is None:
-                    program = trace_function(self.fn, structure, flat.leaves, key[1])
+                    program = self._trace(structure, flat.leaves, key[1])
                     runner = self._keep(key, program, flat, structure)
             if len(self._found) > 64 * _GRAPHS:
                 self._found.clear()
             self._found[forms, shapes] = runner
             return runner
+
+    def _trace(self, *args: Any, **kwargs: Any) -> Program:
+        with self._named.drawing():
+            return trace_function(self.fn, *args, **kwargs)
 
     def _traced(self, forms: Any, structure: Structure, flat: Flattener, level: int) -> Runner:
         """The graph with as many dynamic sizes as it can have."""
@@ -480,7 +485,7 @@ class JitFunction:
             dynamic = any(isinstance(n, str) for shape in labels for n in shape)
             contents = self._named.contents()
             try:
-                program = trace_function(self.fn, structure, flat.leaves, labels)
+                program = self._trace(structure, flat.leaves, labels)
                 break
             except Restart:
                 raise
@@ -518,7 +523,7 @@ class JitFunction:
         try:
             runner = Runner(program, _pairs(program, flat, held), flat.places, self._options, held=held)
         except ValueError as error:  # perhaps onnxruntime has no such operator for a type of numbers
-            again = trace_function(self.fn, structure, flat.leaves, program.argument_shapes, located=True)
+            again = self._trace(structure, flat.leaves, program.argument_shapes, located=True)
             lines = [node.line for node in again.traced.nodes if f"{node.op}_" in str(error) and node.line]
             if not lines:
                 raise

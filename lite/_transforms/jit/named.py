@@ -8,7 +8,8 @@ import inspect
 import math
 import sys
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,9 @@ import numpy as np
 from lite._arrays.types import ArrayHolder, HostArray
 from lite._transforms.handles import assignments
 from lite._transforms.jit.bound import Bound
+from lite._transforms.jit.draws import traced_generator_class
 from lite._transforms.jit.stateful import is_module, is_optimizer, is_schedule, is_updater
+from lite._transforms.vmap.running import maps
 from lite._tree.protocol import Container
 
 
@@ -51,6 +54,28 @@ class _Content(NamedTuple):
         elif owner is not None:
             owner.data = array
         return True
+
+
+class _Traced:
+    """The graph that is traced now."""
+
+    def __getattr__(self, name: str) -> Any:
+        graph = next(one for one in reversed(maps.running) if hasattr(one, "draw"))
+        return getattr(graph, name)
+
+
+def _writer(read: Any) -> Callable[[Any], Any] | None:
+    """A function that lets a name stand for something else, from the one that reads it; None if none can."""
+    if not isinstance(read, functools.partial):
+        (cell,) = read.__defaults__
+        return functools.partial(setattr, cell, "cell_contents")
+    func, args = read.func, read.args
+    if func is getattr or func is _of_class:
+        return functools.partial(setattr, *args[:2])
+    if func is _item:
+        return functools.partial(args[0].__setitem__, args[1]) if type(args[0]) is list else None
+    entries = getattr(func, "__self__", None)
+    return functools.partial(entries.__setitem__, args[0]) if type(entries) is dict else None
 
 
 class Named:
@@ -149,6 +174,20 @@ class Named:
             for one in found
             if type(one.array) is np.ndarray and one.array.nbytes <= limit and not one.array.dtype.hasobject
         ]
+
+    @contextmanager
+    def drawing(self) -> Iterator[None]:
+        """Let the generators that names stand for draw what each run of a graph draws."""
+        found = [(_writer(read), x) for read, x, _ in self._sources if hasattr(x, "bit_generator")]
+        before = [(put, x) for put, x in found if put is not None]
+        made = {id(x): traced_generator_class()(x, _Traced()) for _, x in before}
+        for put, x in before:
+            put(made[id(x)])
+        try:
+            yield
+        finally:
+            for put, x in before:
+                put(x)
 
     def leave_buffers(self) -> None:
         """Let the buffers of modules be other arrays than before: the function has them as arguments."""

@@ -129,10 +129,45 @@ def test_a_seed_in_the_function_gives_the_same_numbers_at_each_call(tmp_path: Pa
             np.testing.assert_allclose(x, y)
 
 
-def test_numbers_of_a_generator_that_is_no_argument_are_refused_with_the_way_out() -> None:
+OF_MODULE = np.random.default_rng(3)
+
+
+class _Noisy:
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.others = [np.random.default_rng(seed + 1)]
+
+    def act(self, x: Any) -> Any:
+        return x + self.rng.normal(size=x.shape) * self.others[0].random() + OF_MODULE.random()
+
+
+def test_generators_of_closures_objects_and_modules_draw_at_each_call() -> None:
+    def numbers(wrap: Any) -> Any:
+        OF_MODULE.bit_generator.state = np.random.default_rng(9).bit_generator.state
+        rng, noisy = np.random.default_rng(0), _Noisy(1)
+        step = wrap(lambda x: (x * rng.normal(size=x.shape) + rng.permutation(x.shape[0]), noisy.act(x)))
+        found = [step(np.ones(n)) for n in (3, 3, 4)]
+        assert type(rng) is type(noisy.rng) is type(noisy.others[0]) is type(OF_MODULE) is np.random.Generator
+        return found, rng.random(), noisy.rng.random(), noisy.others[0].random(), OF_MODULE.random()
+
+    (plain, *after), (stepped, *went_on) = numbers(lambda fn: fn), numbers(lite.jit)
+    for one, other in zip(plain, stepped, strict=True):
+        for want, got in zip(one, other, strict=True):
+            np.testing.assert_allclose(got, want)
+    assert after == went_on
+
+
+def test_a_branch_on_a_draw_is_refused() -> None:
     rng = np.random.default_rng(0)
+    with pytest.raises(RuntimeError, match="branches on the numbers in an array"):
+        lite.jit(lambda x: x if rng.random() < 0.01 else x + 1)(X)
+    assert type(rng) is np.random.Generator
+
+
+def test_numbers_of_a_generator_that_no_name_has_are_refused_with_the_way_out() -> None:
+    made = iter([np.random.default_rng(0)] * 9)
     with pytest.raises(NotImplementedError, match=r"Random numbers do this, but for .* an argument"):
-        lite.jit(lambda x: x + rng.normal(size=3))(X)
+        lite.jit(lambda x: x + next(made).normal(size=3))(X)
 
 
 def test_numbers_that_no_call_repeats_are_refused() -> None:
