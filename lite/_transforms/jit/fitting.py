@@ -148,6 +148,18 @@ def _entries(structure: Structure, name: str, path: tuple[str, ...]) -> Iterator
             yield f"{name}[{', '.join(map(repr, (*path, key)))}]"
 
 
+def narrowed(name: str, value: Structure, wanted: Structure) -> tuple[str, Structure, Structure]:
+    """The first item of lists, tuples and dicts that is another than was traced: title, and both forms."""
+    first = {"list": 1, "tuple": 1, "dict": 2}.get(wanted[0])
+    if first is None or value[:first] != wanted[:first] or len(value) != len(wanted):
+        return name, value, wanted
+    keys: Any = wanted[1] if first == 2 else range(len(wanted) - 1)
+    for key, one, other in zip(keys, value[first:], wanted[first:], strict=True):
+        if one != other:
+            return narrowed(f"{name}[{key!r}]", one, other)
+    return name, value, wanted
+
+
 def difference(value: Structure, wanted: Structure, passed: frozenset[Place], sets: list[str]) -> str:
     """Which keys an argument lacks, and which it has beside those that were traced: the end of an error.
 

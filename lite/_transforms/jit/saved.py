@@ -24,7 +24,7 @@ from lite._transforms.graphs.sizes import Comparison, Size
 from lite._transforms.graphs.trace import Input, Traced
 from lite._transforms.jit.arguments import Argument, remember
 from lite._transforms.jit.draws import METHODS, Draw, Seeded
-from lite._transforms.jit.fitting import ABSENT, Place, difference, in_form, titles, unread
+from lite._transforms.jit.fitting import ABSENT, Place, difference, in_form, narrowed, titles, unread
 from lite._transforms.jit.joining import Joined
 from lite._transforms.jit.runner import Runner
 from lite._transforms.jit.saved_state import Loaded
@@ -196,13 +196,14 @@ class Step:
                 sets = [key for _, key, *_ in self._runner.program.entries]
                 is_locked = sets and any(node._locked for node in nodes)
                 if donated or is_locked or other.structure != structure:
+                    part, found, wanted = narrowed(name, argument.structure, structure)
+                    passed = passed if part == name else frozenset()
                     hint = f" It is locked, and a call sets {sets}: give each call a copy (clone())."
                     if not is_locked:
-                        hint = difference(argument.structure, structure, passed, sets)
-                    wanted = _outline(structure, passed)
+                        hint = difference(found, wanted, passed, sets)
                     raise ValueError(
-                        f"{name} must be as when {self.__name__} was traced: {wanted}; got "
-                        f"{_outline(argument.structure)}.{hint}"
+                        f"{part} must be as when {self.__name__} was traced: {_outline(wanted, passed)}; got "
+                        f"{_outline(found)}.{hint}"
                     )
                 argument, argument.containers = other, nodes
             if donated:
