@@ -17,6 +17,7 @@ from lite._transforms.levels import innermost, numbers
 
 INT64 = np.dtype(np.int64)
 BOOL = np.dtype(np.bool_)
+MOVED = 64  # what a size may be away from a multiple of a dynamic one
 
 
 @dataclass(frozen=True)
@@ -351,11 +352,21 @@ class Graph:
                 rest //= prime
                 factors.append(prime)
         if not factors or any(factor not in self._sizes for factor in factors):
-            self.fail(f"computes a shape from the size of a dynamic dimension in a way (to {int(n)}) unknown")
+            return self._moved_size(int(n))
         out = self.size_array(factors[0])
         for factor in factors[1:]:
             out = self.emit("Mul", [out, self.size_array(factor)], (1,), INT64)
         return out if rest == 1 else self.emit("Mul", [out, self.size_array(rest)], (1,), INT64)
+
+    def _moved_size(self, n: int) -> GraphArray:
+        """A few times a dynamic size and a few more or less, which other primes of another trace confirm."""
+        for prime in self._primes:
+            times = (n + prime // 2) // prime
+            rest = n - times * prime
+            if prime in self._sizes and 0 < times < 9 and abs(rest) <= MOVED:
+                out = self.size_array(times * prime)
+                return self.emit("Add", [out, self.ints(rest)], (1,), INT64)
+        self.fail(f"computes a size from that of a dynamic dimension in a way that is unknown (to {n})")
 
     def is_computed(self, n: int) -> bool:
         """Whether only a run of the graph knows a size."""

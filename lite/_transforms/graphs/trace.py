@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 import lite._transforms.graphs.dispatch  # noqa: F401 - the rules
 from lite._transforms.graphs.array import GraphArray
-from lite._transforms.graphs.graph import Graph, Node
+from lite._transforms.graphs.graph import MOVED, Graph, Node
 from lite._transforms.graphs.sizes import Size, primes
 
 # Where the sizes of the two traces begin: apart, larger than most, and small enough for `np.zeros(size)`.
@@ -81,7 +81,7 @@ def trace(
     taken = {n for x in inputs for n in x.shape if isinstance(n, int)} | set(avoid)
     found = []
     for start in _FROM:
-        numbers = (p for p in primes(start) if not any(n and n % p == 0 for n in taken))
+        numbers = _apart(p for p in primes(start) if not any(n and n % p == 0 for n in taken))
         sizes = dict(zip(names, itertools.islice(numbers, len(names)), strict=True))
         graph = make(sizes)
         graph.unused = numbers
@@ -100,6 +100,15 @@ def trace(
         f"dynamic dimensions {', '.join(names)} alone. Loops in Python over such a dimension do this, "
         "and branches on its size; leave it out of dynamic_axes to have it fixed."
     )
+
+
+def _apart(numbers: Iterator[int]) -> Iterator[int]:
+    """Those that leave room for sums and differences of the ones before."""
+    last = 0
+    for n in numbers:
+        if n > last + 2 * MOVED:
+            last = n
+            yield n
 
 
 def _traced(run: Run, inputs: Sequence[Input], graph: Graph) -> Traced:

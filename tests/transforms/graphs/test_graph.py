@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from helpers.graphs import new_graph
+from helpers.graphs import check, new_graph, numbers
 
 import lite._transforms.graphs.trace  # noqa: F401 - the rules
 from lite._transforms.graphs.graph import Graph
@@ -40,7 +42,7 @@ def test_sizes_are_found_again() -> None:
 
 def test_a_size_from_nowhere_is_refused() -> None:
     graph, (_,) = new_graph(n=211)
-    with pytest.raises(NotImplementedError, match="computes a shape from the size of a dynamic dimension"):
+    with pytest.raises(NotImplementedError, match="computes a size from that of a dynamic dimension"):
         graph.size_array(Size(105))
 
 
@@ -83,3 +85,18 @@ def test_errors_have_the_path() -> None:
         graph.fail("does that", KeyError)
     with pytest.raises(NotImplementedError, match="the module does that"):
         graph.fail("does that")
+
+
+def test_sums_and_differences_of_a_dynamic_size() -> None:
+    def function(x: np.ndarray) -> list[Any]:
+        n = x.shape[0]
+        chosen = x[x[:, 0] > 0]
+        found = [
+            x.sum(0) / (n - 1),
+            np.zeros_like(x, shape=(n + 1, 2)),
+            np.cov(x.T),
+            x * (2 * n - 3) + 1 / (n + 2),
+        ]
+        return [*found, np.cov(chosen.T), chosen.sum(0) / (chosen.shape[0] + 1)]
+
+    check(function, numbers(6, 2), sizes=(5, 9))
