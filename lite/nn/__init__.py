@@ -50,8 +50,18 @@ if TYPE_CHECKING:
     from lite.nn._parameters.to_module import make_functional as make_functional
     from lite.nn._parameters.to_module import repopulate_module as repopulate_module
     from lite.nn.distributions import CompositeDistribution as CompositeDistribution
+    from lite.nn.distributions import Delta as Delta
+    from lite.nn.distributions import IndependentNormal as IndependentNormal
+    from lite.nn.distributions import LLMMaskedCategorical as LLMMaskedCategorical
+    from lite.nn.distributions import MaskedCategorical as MaskedCategorical
+    from lite.nn.distributions import MaskedOneHotCategorical as MaskedOneHotCategorical
     from lite.nn.distributions import OneHotCategorical as OneHotCategorical
+    from lite.nn.distributions import OneHotOrdinal as OneHotOrdinal
+    from lite.nn.distributions import Ordinal as Ordinal
+    from lite.nn.distributions import TanhDelta as TanhDelta
+    from lite.nn.distributions import TanhNormal as TanhNormal
     from lite.nn.distributions import TruncatedNormal as TruncatedNormal
+    from lite.nn.distributions import distributions_maps as distributions_maps
     from lite.nn.distributions import rand_one_hot as rand_one_hot
     from lite.nn.distributions.log_prob_names import composite_lp_aggregate as composite_lp_aggregate
     from lite.nn.distributions.log_prob_names import set_composite_lp_aggregate as set_composite_lp_aggregate
@@ -200,7 +210,9 @@ _NAMES = {
     "_parameters.from_module": "extract_weights_and_buffers",
     "_parameters.params": "TensorDictParams",
     "_parameters.to_module": "get_functional is_functional make_functional repopulate_module",
-    "distributions": "CompositeDistribution OneHotCategorical TruncatedNormal rand_one_hot",
+    "distributions": "CompositeDistribution Delta IndependentNormal LLMMaskedCategorical MaskedCategorical "
+    "MaskedOneHotCategorical OneHotCategorical OneHotOrdinal Ordinal TanhDelta TanhNormal TruncatedNormal "
+    "distributions_maps rand_one_hot",
     "distributions.log_prob_names": "composite_lp_aggregate set_composite_lp_aggregate",
     "layers.activations": "ELU GELU Identity LeakyReLU LogSoftmax ReLU Sigmoid SiLU Softmax Softplus Tanh",
     "layers.attention": "MultiheadAttention",

@@ -6,8 +6,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from torchrl import modules
 from torchrl.modules.distributions import discrete as reference
 
+from lite import nn
 from lite.nn.distributions import LLMMaskedCategorical
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -65,3 +67,10 @@ def test_masked_entropy_mode_and_logits(problem):
         np.testing.assert_array_equal(ours.mode, theirs.mode.numpy())
         assert (ours.batch_shape, ours.event_shape) == (tuple(theirs.batch_shape), tuple(theirs.event_shape))
     assert ours.position_level_masking == theirs.position_level_masking
+
+
+def test_names_of_torchrl_modules():
+    shared = {name for name in nn.distributions.__all__ if hasattr(modules, name)}
+    assert len(shared) > 8
+    assert shared <= set(nn.__all__)
+    assert all(getattr(nn, name) is getattr(nn.distributions, name) for name in shared)
