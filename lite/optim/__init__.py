@@ -16,11 +16,13 @@ from lite.optim.adam import Adam, AdamW
 from lite.optim.lr_scheduler import (
     ConstantLR,
     CosineAnnealingLR,
+    ExponentialLR,
     KLAdaptiveLR,
     LambdaLR,
     LinearLR,
     LRScheduler,
     SequentialLR,
+    StepLR,
 )
 from lite.optim.optimizer import Optimizer, group_optimizers
 from lite.optim.rmsprop import RMSprop
@@ -33,6 +35,7 @@ __all__ = [
     "AdamW",
     "ConstantLR",
     "CosineAnnealingLR",
+    "ExponentialLR",
     "KLAdaptiveLR",
     "LRScheduler",
     "LambdaLR",
@@ -40,6 +43,7 @@ __all__ = [
     "Optimizer",
     "RMSprop",
     "SequentialLR",
+    "StepLR",
     "clip_grad_norm",
     "clip_grad_norm_",
     "clip_grad_value",

@@ -268,6 +268,62 @@ class LinearLR(LRScheduler):
         return base * (self.start_factor + rise * done / self.total_iters)
 
 
+class ExponentialLR(LRScheduler):
+    """The learning rate times `gamma` at each step.
+
+    Args:
+        optimizer: an optimiser over parameters, or a learning rate; see `LRScheduler`.
+        gamma: the factor.
+        last_epoch: see `LRScheduler`.
+
+    Source:
+        torch.optim.lr_scheduler.ExponentialLR.
+
+    Example:
+        >>> from lite import optim
+        >>> [optim.ExponentialLR(1.0, gamma=0.5)(step) for step in range(4)]
+        [1.0, 0.5, 0.25, 0.125]
+    """
+
+    step_size = 1
+
+    def __init__(self, optimizer: Any, gamma: float, last_epoch: int = -1) -> None:
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        stays = self._is_initial or self.last_epoch % self.step_size
+        return [rate * (1.0 if stays else self.gamma) for rate in self._rates()]
+
+    def _at(self, base: float, step: int) -> float:
+        return base * self.gamma ** (step // self.step_size)
+
+
+class StepLR(ExponentialLR):
+    """The learning rate times `gamma` at each `step_size`-th step.
+
+    Args:
+        optimizer: an optimiser over parameters, or a learning rate; see `LRScheduler`.
+        step_size: the number of steps.
+        gamma: the factor.
+        last_epoch: see `LRScheduler`.
+
+    Source:
+        torch.optim.lr_scheduler.StepLR.
+
+    Example:
+        >>> from lite import optim
+        >>> [optim.StepLR(1.0, step_size=2)(step) for step in range(4)]
+        [1.0, 1.0, 0.1, 0.1]
+    """
+
+    def __init__(self, optimizer: Any, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
+        if step_size < 1:
+            raise ValueError(f"step_size must be at least 1, got {step_size}.")
+        self.step_size = step_size
+        super().__init__(optimizer, gamma, last_epoch)
+
+
 class CosineAnnealingLR(LRScheduler):
     """From the learning rate down to `eta_min` along half a cosine, and up again after that.
 

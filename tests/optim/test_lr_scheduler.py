@@ -21,6 +21,7 @@ def sgd(lr=0.1):
         (lambda: optim.ConstantLR(sgd(), factor=-1), ValueError, "factor must be from 0 to 1"),
         (lambda: optim.LambdaLR(sgd(), [abs, abs]), ValueError, "must be one function or 1, got 2"),
         (lambda: optim.LinearLR(sgd(), last_epoch=3), ValueError, "has no 'initial_lr'"),
+        (lambda: optim.StepLR(sgd(), 0), ValueError, "step_size must be at least 1, got 0"),
         (lambda: optim.SequentialLR(sgd(), [], []), ValueError, "schedulers must not be empty"),
         (
             lambda: optim.SequentialLR(None, [optim.LinearLR(1.0)], [3]),
@@ -53,6 +54,8 @@ def test_errors(make, error, message):
         lambda given: optim.LinearLR(given, 0.5, 0.2, total_iters=3),
         lambda given: optim.CosineAnnealingLR(given, 3, eta_min=0.01),
         lambda given: optim.LambdaLR(given, lambda step: 1 / (step + 1)),
+        lambda given: optim.StepLR(given, 3, gamma=0.5),
+        lambda given: optim.ExponentialLR(given, 0.9),
     ],
 )
 def test_steps_of_an_optimiser_follow_the_function(make):

@@ -19,6 +19,7 @@ MAPPED = {
     "LinearLR": optim.AdamW(optim.LinearLR(0.1, start_factor=0.1, total_iters=3)),
     "CosineAnnealingLR": optim.SGD(optim.CosineAnnealingLR(0.1, 3)),
     "LambdaLR": optim.SGD(optim.LambdaLR(0.1, lambda step: 1 / (1 + step))),
+    "StepLR": optim.SGD(optim.StepLR(0.1, 2)),
     "SequentialLR": optim.SGD(
         optim.SequentialLR(None, [optim.ConstantLR(0.1, 0.5, 1), optim.CosineAnnealingLR(0.1, 3)], [2])
     ),

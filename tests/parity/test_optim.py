@@ -175,6 +175,9 @@ SCHEDULES = {
     "linear, of the defaults": lambda m, o: m.LinearLR(o),
     "cosine": lambda m, o: m.CosineAnnealingLR(o, T_max=5, eta_min=0.01),
     "lambda": lambda m, o: m.LambdaLR(o, lambda step: 0.9**step),
+    "steps": lambda m, o: m.StepLR(o, step_size=3, gamma=0.7),
+    "exponential": lambda m, o: m.ExponentialLR(o, gamma=0.9),
+    "warm-up, steps": lambda m, o: m.SequentialLR(o, [m.LinearLR(o, 0.1), m.StepLR(o, 3)], [5]),
     "warm-up, cosine": lambda m, o: m.SequentialLR(
         o, [m.LinearLR(o, 0.1, total_iters=4), m.CosineAnnealingLR(o, T_max=9)], milestones=[4]
     ),
