@@ -12,6 +12,7 @@ from lite import TensorDict, TensorDictBase, is_leaf_nontensor, is_non_tensor
 from lite._arrays.types import Path, stored
 from lite._tree.keys import require_path
 from lite.data.collectors.episode_statistics import EpisodeStatistics
+from lite.envs.encoded_environments import EncodedEnvironments
 from lite.envs.environments import RESERVED, EnvError, Environments, Fault
 from lite.envs.transforms.step_transforms import StepTransform, TensorDictPrimer
 
@@ -46,7 +47,8 @@ class Rollout:
     """Steps environments with a policy, and writes the steps into two sets of arrays in turn.
 
     The policy reads `entries`, the state between steps: observations, entries of step transforms, and entries
-    that the policy wrote to "next". A row of the batch is one environment, and each of its frames is a step:
+    that the policy wrote to "next" (of an EnvBase only those that a transform starts, as in its own steps).
+    A row of the batch is one environment, and each of its frames is a step:
     at the end of an episode, the frame's "next" has the last observation, and the next frame starts with the
     first one of the next episode. If environments reset in a step of their own (`Environments.skips`), that
     step is a frame that the entry ("collector", "mask") marks with False. It is a truncated episode with the
@@ -354,12 +356,13 @@ class Rollout:
             if path in self._written or value is before.get(path):
                 continue
             if path[0] == "next" and path[1:] not in self.entries and path not in self._buffers[0]:
-                self._carry(path[1:], np.zeros_like(self._checked(path, value)))
-                first = self.entries[path[1:]]
-                self.input.set(path[1:], first)
-                self._make_room(path[1:], first.shape, first.dtype)
+                first = np.zeros_like(self._checked(path, value))
                 self._make_room(path, first.shape, first.dtype)
-                self._primed.add(path[1:])
+                if not isinstance(self.environments, EncodedEnvironments):  # an EnvBase keeps to its specs
+                    self._carry(path[1:], first)
+                    self.input.set(path[1:], self.entries[path[1:]])
+                    self._make_room(path[1:], first.shape, first.dtype)
+                    self._primed.add(path[1:])
             elif path[0] == "next" and path[1:] not in self._primed:
                 raise ValueError(
                     f"the policy must not write {path}, which the environment or a transform does."
@@ -422,7 +425,7 @@ class Rollout:
                     path[0] if len(path) == 1 else path,
                     shape,
                     buffer[path],
-                    self.following[path[1:]] if path[0] == "next" else None,
+                    self.following.get(path[1:]) if path[0] == "next" else None,
                 )
                 for path, shape in self._written.items()
             ],

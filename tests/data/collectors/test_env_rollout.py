@@ -1,12 +1,13 @@
 """A `Collector` of an `EnvBase`; `tests/parity/test_collector.py` compares with torchrl's."""
 
+import gymnasium
 import numpy as np
 import pytest
 from helpers.counting_env import CountingEnv
 
 from lite import TensorDict
-from lite.data import Collector, RewardSum, StepCounter
-from lite.envs import EnvError, GymEnv, SerialEnv
+from lite.data import Collector, RewardSum, StepCounter, TensorDictPrimer, Unbounded
+from lite.envs import EnvError, GymEnv, SerialEnv, TransformedEnv
 
 
 def test_episodes_follow_each_other():
@@ -88,6 +89,28 @@ def test_a_gym_environment_alone_takes_the_loop_of_arrays():
     assert collector.action_spec == collector.env.action_spec
     slow = Collector(GymEnv("CartPole-v1"), frames_per_batch=20, transforms=[StepCounter()])
     assert slow.next()["step_count"].max() > 3
+
+
+def test_states_of_a_policy_are_carried_as_specs_say():
+    class Plain(GymEnv):
+        """A subclass takes the loop of TensorDicts."""
+
+    def counting(td):
+        td["action"] = np.array([1, 0])
+        return td.set(("next", "state"), td.get("state", np.zeros(1)) + 1)
+
+    primer = [TensorDictPrimer({"state": Unbounded((1,), dtype=np.float64)})]
+    for kind in (GymEnv, Plain):
+        td = Collector(kind("CartPole-v1"), counting, frames_per_batch=6).next()
+        assert "state" not in td
+        assert td["next", "state"].tolist() == [[1.0]] * 6
+        td = Collector(TransformedEnv(kind("CartPole-v1"), *primer), counting, frames_per_batch=6).next()
+        assert td["next", "state"].ravel().tolist() == [1, 2, 3, 4, 5, 6]
+    td = Collector(GymEnv("CartPole-v1"), counting, frames_per_batch=6, transforms=primer).next()
+    assert td["state"].ravel().tolist() == [0, 1, 2, 3, 4, 5]
+    plain = gymnasium.make("CartPole-v1")
+    td = Collector(plain, lambda td: counting(td).set("action", np.array(1)), frames_per_batch=6).next()
+    assert td["state"].ravel().tolist() == [0, 1, 2, 3, 4, 5]
 
 
 class FailingGym(CountingEnv):
