@@ -226,7 +226,7 @@ def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:
         with no_grad():
             out = call([None] * len(leaves))
         plain = [value_of(leaf) for leaf in out.leaves()]
-        floats = [value for value in plain if hasattr(value, "dtype") and has_derivative(value)]
+        floats = list(filter(_is_continuous, plain))
         if not floats:
             return out.map(value_of)
         ends = [0, *itertools.accumulate(value.size for value in floats)]
@@ -236,12 +236,12 @@ def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:
             first = next_number()
             # The gradient of this level computes again, so gradients inside of `fn` find it running.
             with Mode(make, False), nullcontext() if level == OUTERMOST else differentiated(level):
-                found = [leaf for leaf in call(nodes).leaves() if type(leaf) is TracedArray]
+                found = list(filter(_is_continuous, call(nodes).leaves()))
             shares = walk(
                 [
                     (leaf.node, g[start : start + leaf.size].reshape(leaf.shape))
                     for leaf, start in zip(found, ends, strict=False)
-                    if leaf.node is not None
+                    if type(leaf) is TracedArray and leaf.node is not None  # others are constants
                 ],
                 since=first,
             )
@@ -257,7 +257,7 @@ def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:
 
         def result(leaf: object) -> Any:
             value = value_of(leaf)
-            if not hasattr(value, "dtype") or not has_derivative(value):
+            if not _is_continuous(value):
                 return value
             start = next(starts)
             return whole[start : start + value.size].reshape(value.shape).astype(value.dtype, copy=False)
@@ -265,6 +265,10 @@ def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:
         return out.map(result)
 
     return run
+
+
+def _is_continuous(leaf: Any) -> bool:
+    return hasattr(leaf, "dtype") and has_derivative(leaf)
 
 
 belong_to("lite", custom_vjp)
