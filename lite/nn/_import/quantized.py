@@ -10,6 +10,7 @@ import numpy as np
 from lite._arrays.types import Array
 from lite.nn._import.operators import MICROSOFT, Run, Spec, Unsupported, operator
 from lite.nn._import.products import matmul
+from lite.nn._import.selecting import table_of
 
 BLOCK_ROWS = 1 << 22  # numbers of a quantised weight that are made floats at once
 
@@ -206,11 +207,14 @@ def _gather_quantized(spec: Spec) -> Run:
     block, bits = spec.get("block_size", 128), spec.get("bits", 4)
     gathered, quantized = spec.get("gather_axis", 0), spec.get("quantize_axis", 1)
 
+    def rows_at(x: Array, indices: Array) -> Array:
+        return np.take(table_of(x, indices), indices, 0)
+
     def run(data: Array, indices: Array, scales: Array, zeros: Array | None = None) -> Array:
         if gathered != 0 or quantized not in (-1, data.ndim - 1):
             raise NotImplementedError("GatherBlockQuantized along other axes than rows")
-        rows, scale = data[indices], scales[indices]
-        zero = None if zeros is None else zeros[indices]
+        rows, scale = rows_at(data, indices), rows_at(scales, indices)
+        zero = None if zeros is None else rows_at(zeros, indices)
         packed = data.dtype == np.uint8 and data.shape[-1] < scales.shape[-1] * block
         if packed and bits == 4:
             rows = nibbles(rows)

@@ -12,7 +12,7 @@ from lite.nn._import.integers import integers, of_input_or
 from lite.nn._import.operators import ML, Run, Spec, Unsupported, operator, simple
 
 
-def _table(x: Any, indices: Any) -> Any:
+def table_of(x: Any, indices: Any) -> Any:
     """A table of the model as an array that a transformation follows, as it follows the indices.
 
     NumPy asks the table alone who answers, such as that of the actions that a policy chooses from.
@@ -30,7 +30,7 @@ def _gather(spec: Spec) -> Run:
     def run(x: Array, indices: Array) -> Array:
         if is_sizes(x):
             return x[np.asarray(indices)]
-        return np.take(_table(x, indices), indices, axis)
+        return np.take(table_of(x, indices), indices, axis)
 
     return run
 
@@ -65,7 +65,7 @@ def _gather_nd(spec: Spec) -> Run:
         rows: Any = np.indices(indices.shape[:batch], sparse=True) if batch else ()
         more = indices.ndim - 1 - batch
         lead = tuple(row.reshape(*row.shape, *(1,) * more) for row in rows)
-        return _table(x, indices)[(*lead, *_places(indices, tuple(x.shape[batch:])))]
+        return table_of(x, indices)[(*lead, *_places(indices, tuple(x.shape[batch:])))]
 
     return run
 
@@ -230,7 +230,7 @@ def _reverse_sequence(spec: Spec) -> Run:
 
 def _array_feature_extractor(x: Array, indices: Array) -> Array:
     """Columns; skl2onnx takes classes so by their number."""
-    found = np.take(_table(x, indices), indices.reshape(-1), -1)
+    found = np.take(table_of(x, indices), indices.reshape(-1), -1)
     return found[None] if x.ndim == 1 else found
 
 

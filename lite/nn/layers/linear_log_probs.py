@@ -31,7 +31,8 @@ def linear_log_probs(
     The result is `log_softmax(input @ weight.T + bias)` at `target`, by `lite.kernels.linear_log_probs`, with
     at most 32 MB of logits at a time, in the backward pass, too. A gradient by `weight` or `bias` computes
     the logits of rows with a gradient again; one by `input` alone keeps an array of its size instead. Under
-    `vmap`, and for arrays of JAX, all logits are held at once: call it outside of the map.
+    `vmap` and `lite.jit`, and for arrays of JAX, all logits are held at once, and all rows of a quantised
+    matrix.
 
     Args:
         input: hidden states, (*B, D), of floats.
@@ -48,7 +49,7 @@ def linear_log_probs(
         Log-probs (*B), float32 or float64.
 
     Raises:
-        TypeError: arrays of other types; an object with `rows` under `vmap` or `lite.jit`.
+        TypeError: arrays of other types.
         ValueError: shapes that do not fit.
         IndexError: ids out of range.
 
@@ -70,10 +71,7 @@ def linear_log_probs(
     ]
     if any(isinstance(value_of(a), HostArray) for a in given):
         if quantized:
-            raise TypeError(
-                f"weight must be an array under vmap and lite.jit, and beside arrays of JAX; got a "
-                f"{type(weight).__name__}, whose rows are for NumPy arrays."
-            )
+            given[1] = weight.rows(0, weight.shape[0])
         return unwrap(_formula(given, ignore_index))
     from lite.kernels.linear_log_probs import LinearLogProbs  # lite.kernels, which most layers do not need
 

@@ -174,6 +174,22 @@ def test_a_step_of_grpo_is_a_graph() -> None:
     assert len(step._kept) == 1
 
 
+def test_a_graph_of_a_step_whose_embeddings_and_output_matrix_have_4_bits() -> None:
+    policy = wrap("tokens", MODELS / "genai-qwen2-int4").trainable(lora={"rank": 2, "rng": 0})
+    params = policy.learnt_params().data.apply(lambda x: x + np.float32(0.01))
+    given = policy.lay_out(batch("tokens"))
+
+    def loss(params: Any, given: Any) -> Any:
+        with params.to_module(policy):
+            return policy.token_log_probs(given).sum()
+
+    step = value_and_grad(loss)
+    (value, grads), (want, known) = lite.jit(step, threads=1)(params, given), step(params, given)
+    np.testing.assert_allclose(value, want, rtol=1e-5)
+    for key in known.keys(True, True):
+        np.testing.assert_allclose(grads[key], known[key], rtol=1e-3, atol=1e-5)
+
+
 def learn(policy: Any, out: TensorDict, steps: int = 3) -> None:
     """A few steps of GRPO towards the first of two responses."""
     params, adam, state = policy.learnt_params(), optim.Adam(1e-2), None
