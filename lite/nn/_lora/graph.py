@@ -79,7 +79,8 @@ def adapters_of(module: GraphModule) -> list[Adapter]:
         places = module._placed()
         for one in source.projections:
             a, b = matrices(one.name)
-            found[one.name] = Adapter(one.name, one.graph_name, places[a], places[b], source.scale)
+            dtype = dtype_of(one.element_type)
+            found[one.name] = Adapter(one.name, one.graph_name, places[a], places[b], source.scale, dtype)
     return list(found.values())
 
 

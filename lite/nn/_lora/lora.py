@@ -64,14 +64,14 @@ class LoraModule(Module):
 
         Names are those of onnxruntime-genai and Olive, such as ``model.layers.0.attn.q_proj.lora_A.weight``;
         `add_adapter_inputs` adds inputs with these names to a graph. `OnnxDecoder.set_adapter` takes the
-        dict; an `.onnx_adapter` file holds it.
+        dict; an `.onnx_adapter` file holds it. Their dtype is that of the graph's inputs, such as float16.
         """
         inputs = {}
         for adapter in self._adapters():
             a, b = (parameter.data for parameter in adapter.parameters)
             name_a, name_b = matrices(adapter.graph_name)
-            inputs[name_a] = a.T.copy()
-            inputs[name_b] = b.T * b.dtype.type(adapter.scale)
+            inputs[name_a] = np.array(a.T, adapter.dtype, order="C")
+            inputs[name_b] = (b.T * b.dtype.type(adapter.scale)).astype(adapter.dtype or b.dtype, copy=False)
         return inputs
 
     def merge(self) -> Module:

@@ -32,6 +32,7 @@ class Adapter:
         graph_name: the same as the graph of a decoder has it in the names of its inputs.
         a, b: the modules that hold the matrices, each with the name of its parameter there.
         scale: alpha / rank.
+        dtype: of the graph's inputs for them; None for their own.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Adapter:
     a: tuple[Module, str]
     b: tuple[Module, str]
     scale: float
+    dtype: Any = None
 
     @property
     def parameters(self) -> tuple[Parameter, Parameter]:
