@@ -284,10 +284,16 @@ def token_log_probs_of(
         checkpoint: True as of `TokenLogProbs`; a number of parts as of `lite.nn.from_onnx`, of each run.
 
     Raises:
-        NotImplementedError: an operator has no rule, or the graph takes one token at a time.
+        NotImplementedError: an operator has no rule, or the graph takes one token at a time, or rounds what
+            its products read.
     """
     if spec.one_token:
         raise NotImplementedError(f"{config.graph.name} takes one token at a time: its weights cannot learn")
+    if spec.quantisation == "MatMulInteger":
+        raise NotImplementedError(
+            f"{config.graph.name} rounds what its products read (MatMulInteger), which has no derivative: "
+            "learn on a graph of floats, or one that has its weights alone quantised (MatMulNBits)"
+        )
     graph = read_model(config.graph.read_bytes(), config.graph.parent).graph
     layer = find_output_layer(graph, spec.logits)
     learns = trainable if lora is None else False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,14 @@ def test_log_probs_are_those_of_scoring(name: str, decoder: OnnxDecoder) -> None
         # a graph in half precision is computed in float32
         close = 0.03 if name == "handmade-slots-half" else max(1e-4, tolerance(name))
         np.testing.assert_allclose(log_probs[place], row, atol=close)
+
+
+def test_products_that_round_what_they_read_are_refused() -> None:
+    decoder = open_model("optimum-llama")
+    rounded = replace(decoder.spec, quantisation="MatMulInteger")
+    assert decoder.config is not None
+    with pytest.raises(NotImplementedError, match=r"rounds what its products read .* has no derivative"):
+        token_log_probs_of(decoder.config, rounded)
 
 
 @pytest.mark.parametrize("name", ["optimum-llama", "handmade-no-cache", "handmade-last-logits"])
