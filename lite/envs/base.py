@@ -206,14 +206,17 @@ class EnvBase(EnvSpecs, ABC):
         return tensordict.set("next", unmoved)
 
     def _unmoved(self, tensordict: Any) -> Any:
-        """The "next" of environments that do not step: entries of the TensorDict, and zeros for others."""
+        """The "next" of environments that do not step: entries of the TensorDict, and zeros for others.
+
+        Zeros, too, for those that transforms around the environment gave another shape.
+        """
         size = tensordict.batch_size[: tensordict.ndim - self.ndim]
         out = self.full_done_spec.zero(size)
         out.update(self.full_observation_spec.zero(size))
         out.update(self.full_reward_spec.zero(size))
         for key in out.keys(True, True):
             value = tensordict.get(key, None)
-            if value is not None:
+            if value is not None and (value.shape == out.get(key).shape or self._has_dynamic_specs):
                 out.set(key, value.copy())
         return out
 

@@ -66,10 +66,10 @@ class Rows:
         self.root = list(root.items(True, True))
         self.following = list(following.items(True, True))
 
-    def read(self, keys: set[NestedKey] | None, into: Any) -> None:
-        """Take entries over from the root: those of `keys`, or all."""
+    def read(self, keys: set[NestedKey], into: Any) -> None:
+        """Take the entries of `keys` over from the root."""
         for key, row in self.root:
-            if keys is None or key in keys:
+            if key in keys:
                 into.set(key, row.copy())
 
     def write_root(self, td: Any) -> None:
@@ -125,8 +125,7 @@ def serve(connection: Any, made: bytes, index: int) -> None:
                     td = env.reset(td.set("_reset", mask), **kwargs)
                 rows.write_root(td)
             else:
-                # With a byte more, entries that are no inputs were changed, too.
-                rows.read(None if rest else inputs, td)
+                rows.read(inputs, td)
                 if command == STEP_AND_RESET:
                     stepped, td = env.step_and_maybe_reset(td)
                     rows.write_root(td)

@@ -57,7 +57,6 @@ class ParallelEnv(BatchedEnvBase):
     def _begin(self) -> None:
         self._steps = 0
         self._failed = False
-        self._given: dict[Any, Any] = {}  # the arrays of the root that were given out last
         self._connections: list[Any] = []
         self._processes: list[Any] = []
         made = [packed(make, keywords) for make, keywords in self._makers]
@@ -91,9 +90,7 @@ class ParallelEnv(BatchedEnvBase):
         for connection in self._connections:
             connection.send((self._root, self._following))
         self._inputs = [*self.action_keys, *self.state_keys]
-        # Some are both, such as the "step_count" of a StepCounter.
         self._kept = [*self.full_observation_spec.keys(True, True), *self.done_keys]
-        self._others = [key for key in self._kept if key not in set(self._inputs)]
 
     # -- steps ----------------------------------------------------------------------------------
 
@@ -105,9 +102,7 @@ class ParallelEnv(BatchedEnvBase):
             own = kwargs if each is None else {**kwargs, **each[i]}
             self._send(i, RESET + pickle.dumps((None if mask is None else mask[i], own)))
         self._replies(asked)
-        out = _copies(self._root, self._kept)
-        self._given = {key: out.get(key) for key in self._others}
-        return out
+        return _copies(self._root, self._kept)
 
     def _step(self, tensordict: Any) -> Any:
         asked = self._asked(tensordict, "_step")
@@ -116,7 +111,6 @@ class ParallelEnv(BatchedEnvBase):
         if not asked.all():
             unmoved = self._unmoved(tensordict)
             following = following.where(asked.reshape(-1, *[1] * (self.ndim - 1)), unmoved)
-        self._given = {key: following.get(key, None) for key in self._others}
         return following
 
     def step_and_maybe_reset(self, tensordict: Any) -> tuple[Any, Any]:
@@ -137,20 +131,19 @@ class ParallelEnv(BatchedEnvBase):
                 after.pop(key, None)
             for key in self._kept:
                 after.set(key, np.array(self._root.get(key)))
-        self._given = {key: after.get(key, None) for key in self._others}
         return stepped, after
 
     def _command(self, command: bytes, tensordict: Any, asked: NDArray[np.bool_]) -> None:
-        """Make environments step with the entries of a TensorDict."""
-        given = self._given
-        changed = [key for key in self._others if tensordict.get(key, None) is not given.get(key)]
-        for key in (*self._inputs, *(self._others if changed else ())):
+        """Make environments step with the actions and states of a TensorDict.
+
+        Their observations they know: here transforms may have given them other values, shapes and dtypes.
+        """
+        for key in self._inputs:
             value = tensordict.get(key, None)
             if value is not None:
                 self._root.get(key)[...] = value
-        message = command + b"a" if changed else command
         for i in np.flatnonzero(asked).tolist():
-            self._send(i, message)
+            self._send(i, command)
         self._replies(asked)
         self._steps += 1
 

@@ -14,9 +14,13 @@ from helpers.counting_env import CountingEnv, TalkingEnv, counted, failing, unma
 from helpers.teams_env import Teams, counted_teams
 
 from lite.envs import (
+    Compose,
     EnvError,
+    ObservationNorm,
     ParallelEnv,
     SerialEnv,
+    TransformedEnv,
+    UnsqueezeTransform,
     check_env_specs,
 )
 
@@ -53,11 +57,18 @@ def test_specs_and_copies(env):
     np.testing.assert_array_equal(first["next", "observation"], kept)
 
 
-def test_entries_that_were_changed_in_between_are_sent(env):
-    td = env.reset()
-    td["action"] = np.full((2, 2, 1), 0.5, np.float32)
-    td["observation"] = td["observation"] + 7
-    np.testing.assert_array_equal(env.step(td)["next", "reward"].ravel(), [0.5] * 4)
+def test_transforms_around_it_change_observations(env):
+    def around(base):
+        columns = UnsqueezeTransform(-1, in_keys=["observation"])
+        made = TransformedEnv(base, Compose(ObservationNorm(7.0, 2.0, ["observation"]), columns))
+        made.set_seed(4)
+        return made
+
+    for words in ({}, {"break_when_any_done": False}, {"break_when_all_done": True}):
+        td, wanted = (around(base).rollout(9, **words) for base in (env, SerialEnv(2, MAKERS)))
+        assert td["next", "observation"].shape[-2:] == (1, 1)
+        for key in wanted.keys(True, True):
+            np.testing.assert_array_equal(td[key], wanted[key], err_msg=str(key))
 
 
 def test_entries_that_are_state_and_observation_restart():
