@@ -1,12 +1,14 @@
-"""The command to install missing packages, for errors: from a checkout.
+"""The command to install missing packages, for errors: from a checkout, or from what lite was installed from.
 
 `tensordict-lite` and `tensordict-lite-kernels` are on no index before a release. A command that asks an index
 for them could install another project's packages under these names.
 """
 
 import importlib
+from pathlib import Path
 from typing import Any
 
+_CHECKOUT = (Path(__file__).resolve().parents[1] / "pyproject.toml").is_file()
 PREBUILT = "`python -m lite.kernels.prebuild --wheel dist && pip install --no-deps dist/*.whl` in a checkout"
 
 
@@ -17,10 +19,12 @@ def install(extras: str) -> str:
         extras: names of `[project.optional-dependencies]`, with commas between them.
 
     Example:
-        >>> install("llm,cuda")
-        'pip install -e ".[llm,cuda]" in a checkout of lite'
+        >>> install("llm,cuda").partition("[")[2].partition("]")[0]
+        'llm,cuda'
     """
-    return f'pip install -e ".[{extras}]" in a checkout of lite'
+    if _CHECKOUT:
+        return f'pip install -e ".[{extras}]" in a checkout of lite'
+    return f'pip install "PLACE[{extras}]", where PLACE is the wheel or checkout that lite came from'
 
 
 def needed(module: str, purpose: str, command: str) -> Any:

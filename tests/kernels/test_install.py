@@ -1,6 +1,8 @@
 """What errors and documents say of installing: extras that exist, and no name an index may not have."""
 
 import re
+import runpy
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -39,6 +41,13 @@ def test_the_extras_that_are_named_are_there() -> None:
     }
     assert {"llm", "cuda", "files", "gym", "ray", "grammar"} <= named <= EXTRAS
     assert install("llm,cuda") == 'pip install -e ".[llm,cuda]" in a checkout of lite'
+
+
+def test_a_wheel_knows_no_checkout(tmp_path: Path) -> None:
+    (tmp_path / "kernels").mkdir()
+    shutil.copy(ROOT / "kernels/_install.py", tmp_path / "kernels")
+    found = runpy.run_path(str(tmp_path / "kernels/_install.py"))["install"]("llm")
+    assert found.startswith('pip install "PLACE[llm]", where PLACE is the wheel or checkout')
 
 
 def test_the_wheel_of_kernels_is_made_by_a_module_that_is_there() -> None:
