@@ -168,6 +168,16 @@ def _scaler(spec: Spec) -> Run:
     return lambda x: ((x if x.dtype.kind == "f" else x.astype(np.float32)) - offset) * scale
 
 
+@operator("Imputer", domain=ML)
+def _imputer(spec: Spec) -> Run:
+    """What skl2onnx writes of a SimpleImputer: a value of each column in place of NaN or another number."""
+    values, missing = spec.get("imputed_value_floats", []), spec.get("replaced_value_float", 0.0)
+    if not values:
+        raise Unsupported("imputed values that are no floats")
+    fixed = np.float32(values)
+    return lambda x: np.where(np.isnan(x) if np.isnan(missing) else x == np.float32(missing), fixed, x)
+
+
 @operator("Normalizer", domain=ML)
 def _normalizer(spec: Spec) -> Run:
     """Rows of one norm; those of which it is 0 stay."""

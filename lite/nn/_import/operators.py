@@ -74,8 +74,8 @@ _TYPES: dict[str, type | tuple[type]] = {
     ),
     **dict.fromkeys(
         ("alpha", "beta", "bias", "clip", "cubic_coeff_a", "epsilon", "extrapolation_value", "gamma")
-        + ("height_scale", "lambd", "max", "min", "momentum", "ratio", "scale", "softcap", "value_float")
-        + ("width_scale",),
+        + ("height_scale", "lambd", "max", "min", "momentum", "ratio", "replaced_value_float", "scale")
+        + ("softcap", "value_float", "width_scale"),
         float,
     ),
     **dict.fromkeys(
@@ -100,8 +100,8 @@ _TYPES: dict[str, type | tuple[type]] = {
         (int,),
     ),
     **dict.fromkeys(
-        ("activation_alpha", "activation_beta", "activation_params", "coefficients", "intercepts")
-        + ("offset", "scales", "value_floats"),
+        ("activation_alpha", "activation_beta", "activation_params", "coefficients", "imputed_value_floats")
+        + ("intercepts", "offset", "scales", "value_floats"),
         (float,),
     ),
     **dict.fromkeys(("activations", "value_strings"), (str,)),

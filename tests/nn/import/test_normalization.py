@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.onnx_nodes import Case, check_all, model_of, module_of, numbers
 
 from lite import nn
@@ -36,6 +37,12 @@ CASES = [
     Case("LRN", [numbers(2, 5, 3, 2)], {"size": 3}),
     *[Case("Normalizer", [numbers(4, 3)], {"norm": norm}, "ai.onnx.ml") for norm in ("L1", "L2", "MAX")],
     Case("Scaler", [numbers(4, 3)], {"offset": [0.5, -1.0, 2.0], "scale": [2.0, 1.0, 0.5]}, "ai.onnx.ml"),
+    Case(
+        "Imputer",
+        [numbers(4, 3)],
+        {"imputed_value_floats": [0.5, -1.0, 2.0], "replaced_value_float": float("nan")},
+        "ai.onnx.ml",
+    ),
 ]
 
 
@@ -61,3 +68,12 @@ def test_averages_of_training_were_other_outputs_before_version_14() -> None:
     weights = {name: np.ones(3, np.float32) for name in "sbmv"}
     with pytest.raises(NotImplementedError, match="training before version 14"):
         nn.from_onnx(model_of([node], {"x": numbers(2, 3)}, ["y", "new_m"], weights, opset=9))
+
+
+@each_case("missing", [np.nan, 7.0])
+def test_a_value_of_each_column_for_what_is_missing(missing: float) -> None:
+    x = numbers(4, 3)
+    x[1, 2] = x[3, 0] = missing
+    options = {"imputed_value_floats": [0.5, -1.0, 2.0], "replaced_value_float": missing}
+    out = module_of(Case("Imputer", [x], options, "ai.onnx.ml"))(x)
+    np.testing.assert_array_equal(out, np.where(x == numbers(4, 3), x, [[0.5, -1, 2]]))
