@@ -133,6 +133,8 @@ CASES: list[Case] = [
     Case("BatchNorm1d with averages", lambda nn: nn.BatchNorm1d(3, momentum=None), ((5, 3, 2),)),
     Case("BatchNorm1d without averages", lambda nn: nn.BatchNorm1d(3, track_running_stats=False), ((5, 3),)),
     Case("BatchNorm1d without weight", lambda nn: nn.BatchNorm1d(3, affine=False).eval(), ((5, 3),)),
+    Case("BatchNorm2d", lambda nn: nn.BatchNorm2d(3).eval(), ((2, 3, 4, 5),)),
+    Case("BatchNorm2d in training", lambda nn: nn.BatchNorm2d(3, bias=False), ((2, 3, 4, 5),)),
     Case("Dropout", lambda nn: nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5)).eval(), ((5, 3),)),
     *(
         Case(

@@ -10,7 +10,7 @@ from lite._arrays.dtypes import floats
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
 from lite.nn._export.native import native
-from lite.nn.layers.normalization import BatchNorm1d, LayerNorm, LazyBatchNorm1d
+from lite.nn.layers.normalization import BatchNorm1d, BatchNorm2d, LayerNorm, LazyBatchNorm1d
 
 
 @native(LayerNorm)
@@ -31,10 +31,15 @@ def _layer_norm(graph: Graph, layer: Any, input: GraphArray) -> Any:
     return graph.cast(out, dtype)
 
 
-@native(BatchNorm1d, LazyBatchNorm1d)
+@native(BatchNorm1d, BatchNorm2d, LazyBatchNorm1d)
 def _batch_norm(graph: Graph, layer: Any, input: GraphArray) -> Any:
     size = layer.num_features
-    if layer.training or layer.running_mean is None or input.ndim not in (2, 3) or input.shape[1] != size:
+    if (
+        layer.training
+        or layer.running_mean is None
+        or input.ndim not in layer._dims
+        or input.shape[1] != size
+    ):
         return NotImplemented
     x, dtype = floats(input)
     weight, bias = layer._tensor("weight"), layer._tensor("bias")

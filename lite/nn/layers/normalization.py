@@ -1,11 +1,11 @@
-"""Layers that normalise: LayerNorm, RMSNorm, BatchNorm1d and its lazy form."""
+"""Layers that normalise: LayerNorm, RMSNorm, BatchNorm1d and its lazy form, BatchNorm2d."""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -233,43 +233,10 @@ class RMSNorm(_OverLastDims):
         return _record(out, state, (input, weight, None), axes, centres=False)
 
 
-class BatchNorm1d(Module):
-    """(x - mean) / √(variance + eps) over all but the feature dimension, times weight plus bias.
+class _BatchNorm(Module):
+    """Base of BatchNorm1d and BatchNorm2d, which differ in the dimensions of their inputs."""
 
-    In training mode mean and variance are those of the batch, and running averages of both are kept
-    (the variance with Bessel's correction); in evaluation mode the running averages are used.
-
-    Args:
-        num_features: size of the feature dimension.
-        eps: added to the variance.
-        momentum: share of the newest batch in the running averages; None: the average of all batches.
-        affine: whether there are weight and bias.
-        track_running_stats: whether there are running averages; without, the batch's own are always used.
-        device: "cpu", or "meta" for parameters without data.
-        dtype: dtype of parameters and averages; the default float dtype if not given.
-        bias: whether there is a bias, given that there is a weight.
-
-    Shapes:
-        input and output (N, num_features) or (N, num_features, L); `weight`, `bias`, `running_mean` and
-        `running_var` (num_features,); `num_batches_tracked` ().
-
-    Dtypes:
-        the input's; integers become the default float dtype. Sums over the batch are float64.
-
-    Raises:
-        ValueError: an input of other dimensions, or of one value per feature in training mode.
-        RuntimeError: another number of features.
-
-    Source:
-        Ioffe and Szegedy (2015), Batch normalization (arXiv:1502.03167).
-
-    Example:
-        >>> import numpy as np
-        >>> from lite import nn
-        >>> layer = nn.BatchNorm1d(1)
-        >>> layer(np.array([[1.0], [3.0]])).round(3).tolist(), layer.running_mean.round(3)
-        ([[-1.0], [1.0]], array([0.2], dtype=float32))
-    """
+    _dims: ClassVar[tuple[int, ...]]  # how many an input may have
 
     def __init__(
         self,
@@ -321,8 +288,8 @@ class BatchNorm1d(Module):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
 
     def forward(self, input: Array) -> Array:
-        """Normalise input (N, num_features) or (N, num_features, L)."""
-        _check_dimensions(input)
+        """Normalise an input, (N, num_features, ...)."""
+        self._check_dimensions(input)
         features = self.num_features
         mean, variance = value_of(self.running_mean), value_of(self.running_var)
         of_batch = self.training or mean is None
@@ -337,8 +304,8 @@ class BatchNorm1d(Module):
         recorded = is_traced(input, weight, bias)
         values = value_of if recorded else lambda array: array
         x, dtype = floats(values(input))
-        axes = (0,) if x.ndim == 2 else (0, 2)
-        row = (features,) if x.ndim == 2 else (features, 1)  # how statistics line up with x
+        axes = (0, *range(2, x.ndim))
+        row = (features, *[1] * (x.ndim - 2))  # how statistics line up with x
         if of_batch:
             # NumPy adds up rows one after the other: in float32, many rows would lose digits
             mean = x.mean(axes, dtype=np.float64).astype(x.dtype)
@@ -362,6 +329,11 @@ class BatchNorm1d(Module):
             out, lambda: (centred / root, 1 / root), parents, axes if of_batch else None, True, row
         )
 
+    def _check_dimensions(self, input: Array) -> None:
+        if input.ndim not in self._dims:
+            expected = " or ".join(f"{n}D" for n in self._dims)
+            raise ValueError(f"expected {expected} input (got {input.ndim}D input)")
+
     def _track(self, mean: Array, variance: Array) -> None:
         count = self.num_batches_tracked
         count[...] = count + 1  # in place, where mapped statistics are parts of stacked ones
@@ -377,6 +349,75 @@ class BatchNorm1d(Module):
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
             f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )
+
+
+class BatchNorm1d(_BatchNorm):
+    """(x - mean) / √(variance + eps) over all but the feature dimension, times weight plus bias.
+
+    In training mode mean and variance are those of the batch, and running averages of both are kept
+    (the variance with Bessel's correction); in evaluation mode the running averages are used.
+
+    Args:
+        num_features: size of the feature dimension.
+        eps: added to the variance.
+        momentum: share of the newest batch in the running averages; None: the average of all batches.
+        affine: whether there are weight and bias.
+        track_running_stats: whether there are running averages; without, the batch's own are always used.
+        device: "cpu", or "meta" for parameters without data.
+        dtype: dtype of parameters and averages; the default float dtype if not given.
+        bias: whether there is a bias, given that there is a weight.
+
+    Shapes:
+        input and output (N, num_features) or (N, num_features, L); `weight`, `bias`, `running_mean` and
+        `running_var` (num_features,); `num_batches_tracked` ().
+
+    Dtypes:
+        the input's; integers become the default float dtype. Sums over the batch are float64.
+
+    Raises:
+        ValueError: an input of other dimensions, or of one value per feature in training mode.
+        RuntimeError: another number of features.
+
+    Source:
+        Ioffe and Szegedy (2015), Batch normalization (arXiv:1502.03167).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> layer = nn.BatchNorm1d(1)
+        >>> layer(np.array([[1.0], [3.0]])).round(3).tolist(), layer.running_mean.round(3)
+        ([[-1.0], [1.0]], array([0.2], dtype=float32))
+    """
+
+    _dims = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """`BatchNorm1d` of images: statistics of each channel over the batch and all pixels.
+
+    Args:
+        num_features, eps, momentum, affine, track_running_stats, device, dtype, bias: as of `BatchNorm1d`.
+
+    Shapes:
+        input and output (N, num_features, H, W); parameters and averages as of `BatchNorm1d`.
+
+    Dtypes:
+        as of `BatchNorm1d`.
+
+    Raises:
+        ValueError, RuntimeError: as of `BatchNorm1d`.
+
+    Source:
+        torch.nn.BatchNorm2d.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.BatchNorm2d(1)(np.array([[[[1.0, 3.0]]]])).round(3)
+        array([[[[-1.,  1.]]]])
+    """
+
+    _dims = (4,)
 
 
 class LazyBatchNorm1d(LazyLayer, BatchNorm1d):
@@ -428,7 +469,7 @@ class LazyBatchNorm1d(LazyLayer, BatchNorm1d):
                 self._set_buffer(name, UninitializedBuffer(device=device, dtype=dtype))
 
     def _size_of(self, input: Array) -> int:
-        _check_dimensions(input)
+        self._check_dimensions(input)
         return int(input.shape[1])
 
     def _shapes(self, size: int) -> dict[str, tuple[int, ...]]:
@@ -457,11 +498,6 @@ def layer_norm(x: Array, shape: tuple[int, ...], weight: Any, bias: Any, eps: fl
 def rms_norm(x: Array, shape: tuple[int, ...], weight: Any, eps: float) -> Array:
     """The formula of `RMSNorm` with a given weight, or None."""
     return _rms_norm(shape, eps)._normalized(x, weight, tuple(range(-len(shape), 0)))
-
-
-def _check_dimensions(input: Array) -> None:
-    if input.ndim not in (2, 3):
-        raise ValueError(f"expected 2D or 3D input (got {input.ndim}D input)")
 
 
 def _record(
@@ -515,4 +551,4 @@ def _scaled(fresh: Array, weight: Array | None, bias: Array | None) -> Array:
     return fresh if bias is None else accumulate(fresh, bias)
 
 
-belong_to("lite.nn", BatchNorm1d, LayerNorm, LazyBatchNorm1d, RMSNorm)
+belong_to("lite.nn", BatchNorm1d, BatchNorm2d, LayerNorm, LazyBatchNorm1d, RMSNorm)

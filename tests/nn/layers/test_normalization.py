@@ -1,4 +1,4 @@
-"""LayerNorm by compiled code and by NumPy."""
+"""LayerNorm by compiled code and by NumPy; what BatchNorm takes and keeps."""
 
 import numpy as np
 import pytest
@@ -92,3 +92,12 @@ def test_one_value_per_channel_has_no_statistics(tracked):
                 np.testing.assert_allclose(norm.eval()(x), x, rtol=1e-4)
     np.testing.assert_array_equal(norm.train()(np.ones((1, 2, 2))), np.zeros((1, 2, 2)))
     assert not tracked or norm.num_batches_tracked == 1  # the refused inputs were not counted
+
+
+def test_dimensions_of_inputs():
+    for layer, shape, message in (
+        (nn.BatchNorm1d(2), (2, 2, 2, 2), "expected 2D or 3D input .got 4D"),
+        (nn.BatchNorm2d(2), (2, 2, 2), "expected 4D input .got 3D"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            layer(np.ones(shape, np.float32))
