@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     from lite.nn.layers.normal_params import mappings as mappings
     from lite.nn.layers.normalization import BatchNorm1d as BatchNorm1d
     from lite.nn.layers.normalization import BatchNorm2d as BatchNorm2d
+    from lite.nn.layers.normalization import GroupNorm as GroupNorm
     from lite.nn.layers.normalization import LayerNorm as LayerNorm
     from lite.nn.layers.normalization import LazyBatchNorm1d as LazyBatchNorm1d
     from lite.nn.layers.normalization import RMSNorm as RMSNorm
@@ -226,7 +227,7 @@ _NAMES = {
     "layers.mlp": "MLP",
     "layers.normal_params": "AddStateIndependentNormalScale NormalParamExtractor add_custom_mapping "
     "biased_softplus expln inv_softplus mappings",
-    "layers.normalization": "BatchNorm1d BatchNorm2d LayerNorm LazyBatchNorm1d RMSNorm",
+    "layers.normalization": "BatchNorm1d BatchNorm2d GroupNorm LayerNorm LazyBatchNorm1d RMSNorm",
     "layers.pooling": "AdaptiveAvgPool2d AvgPool2d MaxPool2d",
     "layers.recurrent": "GRU LSTM RNN",
     "layers.recurrent_cells": "GRUCell LSTMCell RNNCell",

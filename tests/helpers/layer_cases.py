@@ -135,6 +135,9 @@ CASES: list[Case] = [
     Case("BatchNorm1d without weight", lambda nn: nn.BatchNorm1d(3, affine=False).eval(), ((5, 3),)),
     Case("BatchNorm2d", lambda nn: nn.BatchNorm2d(3).eval(), ((2, 3, 4, 5),)),
     Case("BatchNorm2d in training", lambda nn: nn.BatchNorm2d(3, bias=False), ((2, 3, 4, 5),)),
+    Case("GroupNorm", lambda nn: nn.GroupNorm(2, 4), ((2, 4, 3, 5),)),
+    Case("GroupNorm of one group", lambda nn: nn.GroupNorm(1, 4, eps=1e-2, bias=False), ((2, 4, 3),)),
+    Case("GroupNorm without weight", lambda nn: nn.GroupNorm(3, 6, affine=False), ((5, 6),)),
     Case("Dropout", lambda nn: nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5)).eval(), ((5, 3),)),
     *(
         Case(

@@ -1,4 +1,7 @@
-"""Layers that normalise: LayerNorm, RMSNorm, BatchNorm1d and its lazy form, BatchNorm2d."""
+"""Layers that normalise: LayerNorm, GroupNorm, RMSNorm, BatchNorm1d and its lazy form, BatchNorm2d.
+
+Past 600 lines, as they have one derivative (`_record`), and half of it is what each layer takes.
+"""
 
 from __future__ import annotations
 
@@ -231,6 +234,82 @@ class RMSNorm(_OverLastDims):
             return x * inverse, inverse
 
         return _record(out, state, (input, weight, None), axes, centres=False)
+
+
+class GroupNorm(Module):
+    """(x - mean) / √(variance + eps) over groups of channels and all pixels, times weight plus bias.
+
+    Args:
+        num_groups: how many groups the channels make, which lie side by side.
+        num_channels: size of dimension 1.
+        eps: added to the variance.
+        affine: whether there are weight and bias.
+        device: "cpu", or "meta" for parameters without data.
+        dtype: dtype of the parameters; the default float dtype if not given.
+        bias: whether there is a bias, given that there is a weight.
+
+    Shapes:
+        input and output (N, num_channels, ...); `weight` (ones at first) and `bias` (zeros) (num_channels,).
+
+    Dtypes:
+        the input's; integers become the default float dtype; float16 and bfloat16 compute in float32.
+
+    Raises:
+        ValueError: `num_channels` is not divisible by `num_groups`.
+        RuntimeError: another number of channels.
+
+    Source:
+        Wu and He (2018), Group normalization (arXiv:1803.08494).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.GroupNorm(2, 4)(np.array([[1.0, 3.0, 10.0, 20.0]])).round(3)
+        array([[-1.,  1., -1.,  1.]])
+    """
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if num_channels % num_groups:
+            raise ValueError(f"num_channels must be divisible by num_groups={num_groups}, got {num_channels}")
+        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        for name, wanted in (("weight", affine), ("bias", affine and bias)):
+            self.register_parameter(name, empty_parameter((num_channels,), device, dtype) if wanted else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the weight to ones and the bias to zeros, in place."""
+        fill(self._held("weight"), 1.0)
+        fill(self._held("bias"), 0.0)
+
+    def forward(self, input: Array) -> Array:
+        """Normalise input (N, num_channels, ...)."""
+        if input.ndim < 2 or input.shape[1] != self.num_channels:
+            raise RuntimeError(
+                f"dimension 1 must be num_channels={self.num_channels}, got {tuple(input.shape)}"
+            )
+        x, dtype = floats(input)
+        size = math.prod(x.shape[1:]) // self.num_groups
+        apart = layer_norm(x.reshape(x.shape[0], self.num_groups, size), (size,), None, None, self.eps)
+        row = (self.num_channels, *[1] * (x.ndim - 2))
+        affine = (self._tensor(name) for name in ("weight", "bias"))
+        out = _scaled(apart.reshape(x.shape), *(None if a is None else a.reshape(row) for a in affine))
+        return out.astype(dtype, copy=False)
+
+    def extra_repr(self) -> str:
+        """The options."""
+        numbers = f"{self.num_groups}, {self.num_channels}, eps={self.eps}"
+        return f"{numbers}, affine={self.affine}, bias={self.bias is not None}"
 
 
 class _BatchNorm(Module):
@@ -551,4 +630,4 @@ def _scaled(fresh: Array, weight: Array | None, bias: Array | None) -> Array:
     return fresh if bias is None else accumulate(fresh, bias)
 
 
-belong_to("lite.nn", BatchNorm1d, BatchNorm2d, LayerNorm, LazyBatchNorm1d, RMSNorm)
+belong_to("lite.nn", BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm, LazyBatchNorm1d, RMSNorm)

@@ -101,3 +101,19 @@ def test_dimensions_of_inputs():
     ):
         with pytest.raises(ValueError, match=message):
             layer(np.ones(shape, np.float32))
+
+
+def test_groups_are_channels_side_by_side(rng):
+    layer = nn.GroupNorm(2, 4)
+    layer.weight.data[...], layer.bias.data[...] = rng.normal(size=(2, 4))
+    x = rng.normal(size=(3, 4, 5)) * 2 + 1
+    for n, group in ((0, slice(0, 2)), (2, slice(2, 4))):
+        part = x[n, group]
+        expected = (part - part.mean()) / np.sqrt(part.var() + 1e-5)
+        expected = expected * layer.weight.data[group, None] + layer.bias.data[group, None]
+        np.testing.assert_allclose(layer(x)[n, group], expected, rtol=1e-6)
+    with pytest.raises(ValueError, match="num_channels must be divisible by num_groups=3, got 4"):
+        nn.GroupNorm(3, 4)
+    for shape in ((4,), (2, 3, 4)):
+        with pytest.raises(RuntimeError, match="dimension 1 must be num_channels=4"):
+            layer(np.ones(shape))
