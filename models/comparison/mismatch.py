@@ -24,7 +24,7 @@ from lite.models.decoder.protocol import Decoder, check_decoder
 from lite.models.decoder.scoring import score
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Mismatch:
     """The result of `mismatch`.
 

@@ -139,6 +139,15 @@ class StepTransform(Transform, ABC):
     def transform_state_spec(self, state_spec: Composite) -> Composite:
         return self._with_specs(state_spec) if self._is_state else state_spec
 
+    def transform_done_spec(self, done_spec: Composite) -> Composite:
+        if not self._changes_done:
+            return done_spec
+        done_spec = done_spec.clone()
+        for path in _FLAGS:
+            if path[0] not in done_spec:
+                done_spec[path[0]] = Categorical(2, (*done_spec.shape, 1), dtype=np.bool_)
+        return done_spec
+
 
 class StepCounter(StepTransform):
     """Counts the steps of an episode, and truncates the episode after `max_steps`.
@@ -187,7 +196,7 @@ class StepCounter(StepTransform):
 
     def initial(self, batch: tuple[int, ...]) -> dict[Path, NDArray[Any]]:
         first: dict[Path, NDArray[Any]] = {(self.step_count_key,): np.zeros((*batch, 1), np.int64)}
-        if self.truncated_key != "truncated":
+        if self._has_own_key:
             first[self.truncated_key,] = np.zeros((*batch, 1), np.bool_)
         return first
 
@@ -207,8 +216,11 @@ class StepCounter(StepTransform):
             np.logical_or(done, late, out=done)
 
     def _paths(self) -> list[Path]:
-        own = self.truncated_key != "truncated"
-        return [(self.step_count_key,), *([(self.truncated_key,)] if own else ())]
+        return [(self.step_count_key,), *([(self.truncated_key,)] if self._has_own_key else ())]
+
+    @property
+    def _has_own_key(self) -> bool:
+        return self.max_steps is not None and self.truncated_key != "truncated"
 
     @property
     def _changes_done(self) -> bool:  # type: ignore[override]
@@ -222,10 +234,9 @@ class StepCounter(StepTransform):
         return {(self.step_count_key,): Bounded(0, most, (*batch, 1), dtype=np.int64)}
 
     def transform_done_spec(self, done_spec: Composite) -> Composite:
-        if self.max_steps is None:
-            return done_spec
-        done_spec = done_spec.clone()
-        done_spec[self.truncated_key] = Categorical(2, (*done_spec.shape, 1), dtype=np.bool_)
+        done_spec = super().transform_done_spec(done_spec)
+        if self._has_own_key:
+            done_spec[self.truncated_key] = Categorical(2, (*done_spec.shape, 1), dtype=np.bool_)
         return done_spec
 
 

@@ -35,6 +35,10 @@ def test_functions_make_environment_and_policy():
     )
     td = collector.next()
     np.testing.assert_array_equal(td["next", "reward"].ravel(), [0.5] * 4)
+    another = Collector(
+        CountingEnv, lambda td: TensorDict(action=np.full(1, 2.0, np.float32)), frames_per_batch=2
+    )
+    np.testing.assert_array_equal(another.next()["action"].ravel(), [2, 2])
     with pytest.raises(TypeError, match="policy_factory"):
         Collector(CountingEnv, make(), policy_factory=make, frames_per_batch=4)
     with pytest.raises(ValueError, match="timeout"):

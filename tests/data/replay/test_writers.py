@@ -110,3 +110,10 @@ def test_immutable() -> None:
         with pytest.raises(RuntimeError, match="doesn't allow writing"):
             call()
     assert writer.state_dict() == {}
+
+
+def test_reprs_say_where_the_next_row_goes() -> None:
+    buffer = ReplayBuffer(storage=ListStorage(5))
+    buffer.extend([1, 2, 3])
+    assert repr(buffer.writer) == "RoundRobinWriter(cursor=3)"
+    assert repr(RoundRobinWriter()) == "RoundRobinWriter()"

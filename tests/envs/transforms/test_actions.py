@@ -114,6 +114,8 @@ def test_projection_draws_for_classes_that_are_not_there():
     assert stepped(env, "action", np.array([0, 1, 0, 0])).tolist() == [0, 1]
     assert repr(projection).startswith("DiscreteActionProjection(num_actions_effective=2, max_actions=4")
     np.testing.assert_array_equal(projection(TensorDict(action=np.array([0, 1])))["action"], [0, 1, 0, 0])
+    rows = projection(TensorDict({"action": np.array([[0, 1], [1, 0], [0, 1]])}, [3]))["action"]
+    np.testing.assert_array_equal(rows, np.eye(4)[[1, 0, 1]])
 
 
 def test_masked_classes():

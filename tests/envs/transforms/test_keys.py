@@ -59,10 +59,12 @@ def test_what_is_kept_and_dropped():
 
 def test_a_state_stays():
     env = CountingEnv()
-    env.state_spec = Composite(memory=Unbounded(1))
+    env.state_spec = Composite(memory=Unbounded(1), nested=Composite(memory=Unbounded(1)))
     whole = TransformedEnv(env, SelectTransform("other"))
-    td = TensorDict(memory=1, observation=2, reward=3, done=True, terminated=False)
-    assert sorted(whole.transform._call(td).keys()) == ["done", "memory", "reward", "terminated"]
+    td = TensorDict(memory=1, nested={"memory": 4, "other": 5}, observation=2, reward=3)
+    td.update({"done": True, "terminated": False})
+    kept = {"done", "memory", ("nested", "memory"), "reward", "terminated"}
+    assert {*whole.transform._call(td).keys(True, True)} == kept
 
 
 def test_bad_keys():

@@ -16,6 +16,7 @@ from lite.data import (
     NonTensor,
     RewardSum,
     StepCounter,
+    StepTransform,
     TensorDictPrimer,
     Unbounded,
 )
@@ -207,3 +208,36 @@ def test_sums_with_reset_keys():
         TransformedEnv(Steps(2), RewardSum(reset_keys=["_reset", "_reset"])).reset()
     with pytest.raises(TypeError, match="reset_keys must be given"):
         RewardSum().reset_keys  # noqa: B018
+
+
+class Faded(StepTransform):
+    """A sum of rewards that fades, as a user defines it: with `initial` and `step` alone."""
+
+    def initial(self, batch):
+        return {("faded",): np.zeros((*batch, 1), np.float32)}
+
+    def step(self, entries, following):
+        following["faded",][...] = entries["faded",] / 2 + following["reward",]
+
+
+def test_specs_have_what_ends_an_episode():
+    for options, keys in (
+        ({}, {"done", "terminated"}),
+        ({"truncated_key": "cut"}, {"done", "terminated"}),
+        ({"max_steps": 3}, {"done", "terminated", "truncated"}),
+        ({"max_steps": 3, "truncated_key": "cut"}, {"done", "terminated", "truncated", "cut"}),
+    ):
+        env = TransformedEnv(Steps(4), StepCounter(**options))
+        check_env_specs(env)
+        assert {*env.full_done_spec.keys()} == keys
+
+
+def test_a_user_s_own():
+    env = TransformedEnv(Steps(4), Faded())
+    check_env_specs(env)
+    assert env.observation_spec["faded"] == Unbounded((1,))
+    one = env.rollout(3)
+    np.testing.assert_allclose(one["faded"].ravel(), [0, 1, 2.5])
+    np.testing.assert_allclose(one["next", "faded"].ravel(), [1, 2.5, 4.25])
+    batch = Collector(Steps(4), transforms=[Faded()], frames_per_batch=3, total_frames=3).next()
+    np.testing.assert_allclose(batch["next", "faded"], one["next", "faded"])

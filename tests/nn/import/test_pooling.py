@@ -17,6 +17,14 @@ CASES = [
     Case(
         "MaxPool", [numbers(1, 2, 5)], {"kernel_shape": [2], "strides": [3], "pads": [0, 1], "ceil_mode": 1}
     ),
+    Case(
+        "MaxPool",
+        [numbers(2, 3, 7, 6)],
+        {"kernel_shape": [2, 2], "dilations": [2, 3]},
+        outputs=2,
+        traces=False,
+        maps=False,
+    ),
     *(
         Case(
             "MaxPool",

@@ -16,6 +16,7 @@ def test_text_and_table() -> None:
     text = str(view)
     assert text.splitlines()[0] == "scaled: 2 operators"
     assert "float32[n1, 2]" in text
+    assert ["Tanh_1", "Tanh", "input_0"] in [line.split() for line in text.splitlines()]
     html = view.to_html()
     assert html.count("<tr>") == 1 + len(text.splitlines()) - 1
     assert "<script" not in view.to_html()
