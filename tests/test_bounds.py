@@ -1,0 +1,163 @@
+"""Numbers at the edge of what arguments take: the last ones that are taken, the first that are refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.cases import each_case
+from helpers.nn.transitions import categorical, critic, gaussian, q_network
+
+from lite import data, envs, nn, optim
+from lite.models import GenerationConfig
+from lite.nn import functional, losses
+
+LITTLE = 1e-6
+X = np.ones((2, 3), np.float32)
+
+
+def sgd() -> Any:
+    return optim.SGD([nn.Parameter(np.ones(2))], lr=0.1)
+
+
+def adam(beta: float) -> Any:
+    return optim.Adam([nn.Parameter(np.ones(2))], betas=(beta, 0.9))
+
+
+def collector(**options: Any) -> Any:
+    return data.Collector(envs.GymEnv("CartPole-v1"), None, total_frames=8, **{"frames_per_batch": 4, **options})
+
+
+def her(her_ratio: float) -> Any:
+    return data.HERReplayBuffer(abs, storage=data.LazyTensorStorage(4), her_ratio=her_ratio)
+
+
+def generation(name: str) -> Callable[[Any], Any]:
+    return lambda x: GenerationConfig.from_kwargs({name: x})
+
+
+# Argument: (call, numbers that are taken, numbers that are refused).
+BOUNDS: dict[str, tuple[Callable[[Any], Any], Sequence[Any], Sequence[Any]]] = {
+    "embed_dim": (lambda x: nn.MultiheadAttention(x, 1), [1], [0]),
+    "num_heads": (lambda x: nn.MultiheadAttention(2, x), [1], [0]),
+    "groups": (lambda x: nn.Conv1d(2, 2, 1, groups=x), [1], [0]),
+    "in1_features": (lambda x: nn.Bilinear(x, 2, 2), [1], [0]),
+    "dropout": (lambda x: nn.LSTM(2, 2, 2, dropout=x), [0, 1.0], [-LITTLE, 1 + LITTLE]),
+    "proj_size": (lambda x: nn.LSTM(2, 3, proj_size=x), [0, 2], [-1, 3]),
+    "p": (nn.Dropout, [0, 1], [-LITTLE, 1 + LITTLE]),
+    "p of ConsistentDropout": (nn.ConsistentDropout, [0, 1], [-LITTLE, 1 + LITTLE]),
+    "std": (lambda x: nn.init.normal_(nn.Parameter(np.zeros(2)), std=x), [0], [-LITTLE]),
+    "beta": (lambda x: functional.smooth_l1_loss(X, X, beta=x), [0], [-LITTLE]),
+    "delta": (lambda x: functional.huber_loss(X, X, delta=x), [LITTLE], [0]),
+    "label_smoothing": (
+        lambda x: functional.cross_entropy(X, np.array([0, 2]), label_smoothing=x),
+        [0, 1],
+        [-LITTLE, 1 + LITTLE],
+    ),
+    "kernel_size": (lambda x: nn.MaxPool2d(x)(np.ones((1, 2, 2))), [1], [0]),
+    "output_size": (lambda x: nn.AdaptiveAvgPool2d(x)(np.ones((1, 2, 2))), [0, 1], [-1]),
+    "alpha_init": (
+        lambda x: losses.SACLoss(gaussian(), q_network(), target_entropy=-1.0, alpha_init=x),
+        [LITTLE],
+        [0],
+    ),
+    "max_importance_ratio": (
+        lambda x: losses.ClipPPOLoss(gaussian(), critic(), max_importance_ratio=x),
+        [LITTLE],
+        [0],
+    ),
+    "increment": (lambda x: losses.KLPENPPOLoss(gaussian(), critic(), increment=x), [1], [1 - LITTLE]),
+    "decrement": (lambda x: losses.KLPENPPOLoss(gaussian(), critic(), decrement=x), [1], [1 + LITTLE]),
+    "eps": (
+        lambda x: losses.SoftUpdate(losses.DQNLoss(q_network(), action_space="one-hot", delay_value=True), eps=x),
+        [0, 1],
+        [-LITTLE, 1 + LITTLE],
+    ),
+    "quantiles": (
+        lambda x: nn.PercentileValueNorm(quantiles=x),
+        [(0, 0.5), (0.5 - LITTLE, 0.5), (0.5, 1)],
+        [(-LITTLE, 0.5), (0.5, 0.5), (0.5, 1 + LITTLE)],
+    ),
+    "rate": (lambda x: nn.PercentileValueNorm(rate=x), [0, 1], [-LITTLE, 1 + LITTLE]),
+    "min_scale": (lambda x: nn.PercentileValueNorm(min_scale=x), [LITTLE], [0]),
+    "rank": (lambda x: nn.lora(nn.Linear(2, 2), x, targets="*"), [1], [0]),
+    "alpha": (lambda x: nn.lora(nn.Linear(2, 2), 1, x, targets="*"), [LITTLE], [0]),
+    "expectile": (
+        lambda x: losses.DiscreteIQLLoss(
+            categorical(), q_network(), critic(), action_space="one-hot", expectile=x
+        ),
+        [1 - LITTLE],
+        [1],
+    ),
+    "beta of dpo_loss": (lambda x: losses.dpo_loss(X[0], X[1], X[0], X[1], beta=x), [LITTLE], [0]),
+    "label_smoothing of robust": (
+        lambda x: losses.dpo_loss(X[0], X[1], X[0], X[1], loss_type="robust", label_smoothing=x),
+        [0, 0.5 - LITTLE],
+        [-LITTLE, 0.5],
+    ),
+    "label_smoothing of exo_pair": (
+        lambda x: losses.dpo_loss(X[0], X[1], X[0], X[1], loss_type="exo_pair", label_smoothing=x),
+        [LITTLE, 1 - LITTLE],
+        [0, 1],
+    ),
+    "frames_per_batch": (lambda x: collector(frames_per_batch=x), [1], [0]),
+    "seed": (lambda x: collector().set_seed(x), [0], [-1]),
+    "her_ratio": (her, [0, 1], [-LITTLE, 1 + LITTLE]),
+    "dim_extend": (
+        lambda x: data.ReplayBuffer(storage=data.LazyTensorStorage(4, ndim=2), dim_extend=x),
+        [0],
+        [-1],
+    ),
+    "max_frames": (lambda x: data.VideoRecorder(None, None, max_frames=x), [1], [0]),
+    "discount": (lambda x: data.DensifyReward(discount=x), [0, 1], [-LITTLE, 1 + LITTLE]),
+    "n_steps": (lambda x: data.MultiStepTransform(x, 0.9), [1], [0]),
+    "gamma": (lambda x: data.MultiStepTransform(1, x), [LITTLE, 1], [0, 1 + LITTLE]),
+    "max_steps": (data.StepCounter, [1], [0]),
+    "num_workers": (lambda x: envs.SerialEnv(x, lambda: envs.GymEnv("CartPole-v1")), [1], [0]),
+    "N": (lambda x: envs.CatFrames(N=x, dim=-1, in_keys=["a"]), [1], [0]),
+    "dim": (lambda x: envs.CatFrames(N=1, dim=x, in_keys=["a"]), [-1], [0]),
+    "frame_skip": (envs.FrameSkipTransform, [1], [0]),
+    "T": (lambda x: envs.TimeMaxPool(in_keys=["a"], T=x), [1], [0]),
+    "betas": (adam, [0, 1 - LITTLE], [-LITTLE, 1]),
+    "factor": (lambda x: optim.ConstantLR(sgd(), factor=x), [0, 1], [-LITTLE, 1 + LITTLE]),
+    "start_factor": (lambda x: optim.LinearLR(sgd(), start_factor=x), [LITTLE, 1], [0, 1 + LITTLE]),
+    "end_factor": (lambda x: optim.LinearLR(sgd(), end_factor=x), [0, 1], [-LITTLE, 1 + LITTLE]),
+    "tau": (
+        lambda x: optim.soft_update(nn.Linear(1, 1), nn.Linear(1, 1), tau=x),
+        [0, 1],
+        [-LITTLE, 1 + LITTLE],
+    ),
+    "n": (data.Categorical, [1], [0]),
+    "grpo_size": (data.MCAdvantage, [1], [0]),
+    "max_combinations": (lambda x: data.MCAdvantageSelector(max_combinations=x), [1], [0]),
+    "max_size": (data.ListStorage, [1], [0]),
+    "num_slices": (lambda x: data.SliceSampler(num_slices=x), [1], [0]),
+    "alpha of PrioritizedSampler": (lambda x: data.PrioritizedSampler(4, x, 1.0), [0], [-LITTLE]),
+    "min_horizon": (lambda x: envs.RandomTruncationTransform(x, 3), [1, 3], [0, 4]),
+    "target_kl": (lambda x: optim.KLAdaptiveLR(sgd(), x), [LITTLE], [0, np.inf]),
+    "factor of KLAdaptiveLR": (lambda x: optim.KLAdaptiveLR(sgd(), 0.1, factor=x), [1 + LITTLE], [1, np.inf]),
+    "min_lr": (lambda x: optim.KLAdaptiveLR(sgd(), 0.1, min_lr=x), [LITTLE, 0.01], [0, 0.01 + LITTLE]),
+    "temperature": (generation("temperature"), [0], [-LITTLE]),
+    "top_p": (generation("top_p"), [0, 1], [-LITTLE, 1 + LITTLE]),
+    "min_p": (generation("min_p"), [0, 1], [-LITTLE, 1 + LITTLE]),
+    "typical_p": (generation("typical_p"), [LITTLE, 1], [0, 1 + LITTLE]),
+    "repetition_penalty": (generation("repetition_penalty"), [LITTLE], [0]),
+    "num_beams": (generation("num_beams"), [1], [0]),
+    "max_new_tokens": (generation("max_new_tokens"), [0], [-1]),
+    "no_repeat_ngram_size": (generation("no_repeat_ngram_size"), [0], [-1]),
+    "presence_penalty": (generation("presence_penalty"), [-2, 2], [-2 - LITTLE, 2 + LITTLE]),
+    "min_new_tokens": (generation("min_new_tokens"), [0, 64], [-1, 65]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:eps=0.0 keeps little")
+@each_case("argument", BOUNDS)
+def test_the_last_that_are_taken_and_the_first_that_are_not(argument: str) -> None:
+    call, taken, refused = BOUNDS[argument]
+    for number in taken:
+        call(number)
+    for number in refused:
+        with pytest.raises((ValueError, RuntimeError, AssertionError), match=f"(?i){argument.split()[0]}"):
+            call(number)
