@@ -1,4 +1,4 @@
-"""Numbers at the edge of what arguments take: the last ones that are taken, the first that are refused by name."""
+"""Numbers at the edge of what arguments take: the last that are taken, the first that are refused by name."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ def adam(beta: float) -> Any:
     return optim.Adam([nn.Parameter(np.ones(2))], betas=(beta, 0.9))
 
 
-def collector(**options: Any) -> Any:
-    return data.Collector(envs.GymEnv("CartPole-v1"), None, total_frames=8, **{"frames_per_batch": 4, **options})
+def collector(frames_per_batch: int = 4) -> Any:
+    env = envs.GymEnv("CartPole-v1")
+    return data.Collector(env, None, total_frames=8, frames_per_batch=frames_per_batch)
 
 
 def her(her_ratio: float) -> Any:
@@ -71,7 +72,7 @@ BOUNDS: dict[str, tuple[Callable[[Any], Any], Sequence[Any], Sequence[Any]]] = {
     "increment": (lambda x: losses.KLPENPPOLoss(gaussian(), critic(), increment=x), [1], [1 - LITTLE]),
     "decrement": (lambda x: losses.KLPENPPOLoss(gaussian(), critic(), decrement=x), [1], [1 + LITTLE]),
     "eps": (
-        lambda x: losses.SoftUpdate(losses.DQNLoss(q_network(), action_space="one-hot", delay_value=True), eps=x),
+        lambda x: losses.SoftUpdate(losses.DQNLoss(q_network(), action_space="one-hot"), eps=x),
         [0, 1],
         [-LITTLE, 1 + LITTLE],
     ),
@@ -102,7 +103,7 @@ BOUNDS: dict[str, tuple[Callable[[Any], Any], Sequence[Any], Sequence[Any]]] = {
         [LITTLE, 1 - LITTLE],
         [0, 1],
     ),
-    "frames_per_batch": (lambda x: collector(frames_per_batch=x), [1], [0]),
+    "frames_per_batch": (collector, [1], [0]),
     "seed": (lambda x: collector().set_seed(x), [0], [-1]),
     "her_ratio": (her, [0, 1], [-LITTLE, 1 + LITTLE]),
     "dim_extend": (

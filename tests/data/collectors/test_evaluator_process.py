@@ -12,6 +12,7 @@ from helpers.drawn_env import DrawnEnv
 from helpers.evaluated import Sleeping, policy, policy_of
 
 from lite.data import Evaluator
+from lite.data.collectors.evaluator_process import _needs_argument
 from lite.envs import RandomPolicy
 
 OPTIONS = {"num_trajectories": 2, "frames_per_batch": 4}
@@ -63,3 +64,14 @@ def test_a_process_that_takes_too_long_is_killed() -> None:
         time.sleep(0.01)
     evaluator.shutdown(timeout=0.2)
     assert not multiprocessing.active_children()
+
+
+def test_factories_that_need_the_environment() -> None:
+    for factory, needs in (
+        (lambda: None, False),
+        (lambda env: None, True),
+        (lambda env=None: None, False),
+        (lambda *envs, **options: None, False),
+        (lambda *, env: None, False),
+    ):
+        assert _needs_argument(factory) is needs

@@ -27,6 +27,9 @@ def test_biased_softplus() -> None:
         np.testing.assert_allclose(module(np.zeros(1)), bias)
         np.testing.assert_allclose(module(np.array([-100.0])), low)
     np.testing.assert_allclose(biased_softplus(1.0).bias, 0.5254587, rtol=1e-6)
+    for key in ("biased_softplus1", "biased_softplus_1_2_3"):
+        with pytest.raises(ValueError, match=f"Invalid number of args in '{key}'"):
+            mappings(key)
     assert mappings("biased_softplus_2")(np.zeros(1, np.float16)).dtype == np.float16
 
 

@@ -209,3 +209,10 @@ def test_stacks_in_nodes_twice_mapped_and_in_chunks() -> None:
     np.testing.assert_array_equal(twice, _stack(1)["x"] + 1)
     chunks = vmap(lambda row: row, chunk_size=1)(_stack(0))
     np.testing.assert_array_equal(chunks["x"], _stack(0)["x"])
+
+
+def test_entries_that_are_not_mapped_are_expanded_at_the_dimension() -> None:
+    shared = np.arange(2.0)
+    out = vmap(lambda x: TensorDict({"x": x, "shared": shared}, [2]), out_dims=1)(np.ones((3, 2)))
+    assert out.batch_size == (2, 3)
+    np.testing.assert_array_equal(out["shared"], [[0] * 3, [1] * 3])
