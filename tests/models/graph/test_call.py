@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ def test_a_batch_that_is_fixed() -> None:
     session = Session([Arg("x", [6, 4])], [Arg("y", [6, 2])], lambda x: [np.ones((6, 2), F32)])
     module = OnnxModule(session, batch_axes={"x": 0, "y": 0})
     assert module(np.zeros((2, 3, 4), F32)).shape == (2, 3, 2)
+    for copied in (copy.copy, copy.deepcopy):  # the session is shared
+        assert copied(module.module) is module.module
     with pytest.raises(ValueError, match=r"got 5 rows .*batch is fixed at 6"):
         module(np.zeros((5, 4), F32))
 

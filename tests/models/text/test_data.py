@@ -239,3 +239,8 @@ def test_prompts_and_whole_conversations_still_have_to_parse(byte_tokenizer: Mak
     for name in ("prompt", "full"):
         with pytest.raises(RuntimeError, match="Couldn't get a single item out of text"):
             Text(**{name: "Yo"}).to_history(byte_tokenizer())
+
+
+def test_specs_have_all_fields() -> None:
+    for kind in (ChatHistory, Text, Tokens, Masks, LogProbs):
+        assert {*kind.default_spec().keys()} == {*kind.__annotations__}
