@@ -117,6 +117,8 @@ def test_optree() -> None:
     check_tree(optree.tree_map, lambda td: optree.tree_flatten(td))
     assert optree.tree_paths(tree()) == [("n", "y"), ("p", "_tensordict", "xy"), ("x",)]
     assert optree.tree_map(lambda x: x * 0, Point(xy=np.ones(2))).xy.tolist() == [0, 0]
+    assert optree.tree_structure(tree()) == optree.tree_structure(tree())
+    assert optree.tree_structure(tree()) != optree.tree_structure(tree().exclude("x"))
 
 
 def test_jax() -> None:
