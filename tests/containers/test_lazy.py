@@ -103,6 +103,22 @@ def test_insert_append_extend():
         ls.append(TensorDict())
 
 
+def test_appends_and_slices_do_not_grow_with_the_stack(monkeypatch):
+    """They look at one part: a trajectory that is appended to step by step takes linear time."""
+    parts = [TensorDict(a=np.full(2, i), batch_size=[2]) for i in range(3)]
+    stack = lazy_stack(parts[:2])
+    monkeypatch.setattr(LazyStackedTensorDict, "_part_size", lambda self: pytest.fail("asked all parts"))
+    stack.append(parts[2])
+    tail = stack[1:]
+    monkeypatch.undo()
+    assert stack.tensordicts == parts
+    assert tail.tensordicts == parts[1:]
+    empty = LazyStackedTensorDict(batch_size=[2])
+    with pytest.raises(ValueError, match="Devices differ"):  # from the first one
+        empty.extend([parts[0], TensorDict(batch_size=[2], device="cpu")])
+    assert stack[3:].batch_size == (0, 2)
+
+
 def test_lock_reaches_the_parts():
     ls = ragged(1, 2)
     ls.lock_()
