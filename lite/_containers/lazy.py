@@ -147,6 +147,9 @@ class Lazy(Container):
             all(key in part for part in self.tensordicts) if self.tensordicts else super().__contains__(key)
         )
 
+    def __len__(self) -> int:
+        return super().__len__() if self.stack_dim else len(self.tensordicts)  # asks no part
+
     def is_empty(self) -> bool:
         """True if no part has a leaf."""
         return all(part.is_empty() for part in self.tensordicts)

@@ -219,12 +219,17 @@ class StateDictMethods(Registry, Hooks):
         local_metadata["assign_to_params_buffers"] = assign
         local_metadata[_PENDING] = pending
         self._load_from_state_dict(entries, prefix, local_metadata, True, *keys, errors)
-        for name, child in self._modules.items():
-            if child is not None:
-                start = f"{prefix}{name}."
-                # A child gets only its own entries, as its hooks and overrides expect.
-                own = {key: value for key, value in entries.items() if key.startswith(start)}
-                child._plan_load(own, start, metadata, assign, keys, errors, pending, visited)
+        children = {name: child for name, child in self._modules.items() if child is not None}
+        # A child gets only its own entries, as its hooks and overrides expect. One pass finds those of all.
+        found: dict[str, dict[str, Any]] = {name: {} for name in children}
+        for key, value in entries.items():
+            if key.startswith(prefix):
+                name, dot, _ = key[len(prefix) :].partition(".")
+                if dot and name in found:
+                    found[name][key] = value
+        for name, child in children.items():
+            start = f"{prefix}{name}."
+            child._plan_load(found[name], start, metadata, assign, keys, errors, pending, visited)
         visited.append(self)
 
     def _load_from_state_dict(
