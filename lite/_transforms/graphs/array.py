@@ -30,7 +30,7 @@ class GraphArray(NumberlessArray):
         index: where in `base`, if it was indexed.
 
     Attributes:
-        weak: whether it stands for a float of Python, so that arrays beside it keep their dtype.
+        weak: whether it stands for a number of Python, so that arrays beside it keep their dtype.
     """
 
     __slots__ = (

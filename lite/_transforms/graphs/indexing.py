@@ -160,8 +160,12 @@ def _one(graph: Graph, x: GraphArray, axis: int, item: int) -> GraphArray:
 def _by_arrays(graph: Graph, x: GraphArray, items: list[Any]) -> GraphArray:
     """Several index arrays: one number for each combination, looked up in the dimensions made one."""
     at = [i for i, item in enumerate(items) if isinstance(item, int | GraphArray)]
-    if any(item is None for item in items) or at != list(range(at[0], at[-1] + 1)):
-        graph.fail("indexes with several arrays that do not stand side by side")
+    if any(item is None for item in items):
+        graph.fail("indexes with several arrays and new axes: add the axes before or after")
+    if at != list(range(at[0], at[-1] + 1)):  # then NumPy has the dimensions of the arrays in front
+        order = [*at, *(i for i in range(x.ndim) if i not in at)]
+        x, items = graph.transpose(x, order), [items[i] for i in order]
+        at = list(range(len(at)))
     sizes = x.shape[at[0] : at[-1] + 1]
     number: Any = None
     for i, size in zip(at, sizes, strict=True):

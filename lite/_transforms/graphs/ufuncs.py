@@ -26,7 +26,7 @@ _OF_BOOLS: dict[np.ufunc, str] = {np.add: "Or", np.multiply: "And", np.maximum: 
 def _python_scalar(x: object) -> type | None:
     """The type of a number of Python, whose dtype is what the arrays beside it have."""
     if type(x) is GraphArray and x.weak:
-        return float
+        return float if x.dtype.kind == "f" else int
     for kind in (bool, int, float):
         if type(x) in (kind, Size, Quotient) and isinstance(x, kind):
             return kind
@@ -89,7 +89,7 @@ def _call(graph: Graph, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[s
         return op(*arrays)
     if all(map(_python_scalar, inputs)):
         out = graph.emit(op, arrays, (), result)
-        out.weak = result == np.float64
+        out.weak = result in (np.float64, np.int64)
         return out
     shape = graph.broadcast([x.shape for x in arrays])
     if op == "Mul":

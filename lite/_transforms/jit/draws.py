@@ -172,11 +172,13 @@ def traced_generator_class() -> Any:
             if shape is None and not isinstance(sample, np.ndarray):
                 shape = ()
             dtype = np.asarray(sample).dtype
-            return self._graph.draw(Draw(self._source, method, arguments, shape, dtype), np.shape(sample))
+            found = self._graph.draw(Draw(self._source, method, arguments, shape, dtype), np.shape(sample))
+            found.weak = type(sample) in (int, float)
+            return found
 
         def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
             if size is None:
-                size = np.broadcast_shapes(np.shape(low), np.shape(high))
+                size = np.broadcast_shapes(np.shape(low), np.shape(high)) or None
             return low + (high - low) * self._drawn("random", size)
 
         def shuffle(self, x: Any, axis: int = 0) -> None:
@@ -191,7 +193,7 @@ def traced_generator_class() -> Any:
             size = given.get("size")
             at, by = given.get(loc, 0.0) if loc else 0.0, given.get(scale, 1.0)
             if size is None:
-                size = np.broadcast_shapes(np.shape(at), np.shape(by))
+                size = np.broadcast_shapes(np.shape(at), np.shape(by)) or None
             found = self._drawn(standard, size)
             if "scale" in given:
                 found = found * by

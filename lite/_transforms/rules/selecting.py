@@ -71,7 +71,7 @@ def _onnx_where(graph: Graph, condition: ArrayLike, *choices: Any) -> Any:
 def _kind(graph: Graph, item: Any) -> Any:
     """A number of Python, or the dtype of an array."""
     if isinstance(item, GraphArray) and item.weak:
-        return 0.0
+        return 0.0 if item.dtype.kind == "f" else 0
     return item if type(item) in (int, float, bool) else graph.operand(item).dtype
 
 

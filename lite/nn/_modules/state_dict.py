@@ -369,7 +369,7 @@ def checked(value: Any, current: Any, assign: bool) -> tuple[Any, str | None]:
     if not isinstance(value, Parameter | np.ndarray | MetaArray):
         if not hasattr(value, "__array__") or not hasattr(value, "shape"):
             return None, f"expected an array, got {type(value).__name__}."
-        value = np.asarray(value)
+        value = value if getattr(value, "symbolic", False) else np.asarray(value)
     if not assign and isinstance(raw(value), MetaArray):
         return None, "the state dict has an array without data (meta device), which only assign=True takes."
     shape = tuple(value.shape)

@@ -46,6 +46,9 @@ ARRAYS = [
     np.s_[:, [1, 2], 3],
     np.s_[:, 1, [0, 2]],
     np.s_[1, :, [0, 2]],
+    np.s_[[0, 2], :, [1, 3]],
+    np.s_[[[0], [2]], 1:, [1, 3]],
+    np.s_[np.array([0, 1]), :, 2],
     np.s_[..., np.array(2)],
 ]
 
@@ -106,6 +109,7 @@ def test_writes_at_arrays_masks_and_new_axes() -> None:
         out, other, third = x * 1, x * 1, x * 1
         out[:, [3, 0], 1] = x[:, :2, 0]
         out[:, np.array([5, 1])] += 2
+        out[[0, 1], 1:3, [2, 0]] *= 3
         other[x > 0.5] = 7
         other[:, None, 0] = 3
         third[other.argmax(0)[0, :2]] = 0.5
@@ -177,7 +181,7 @@ def test_what_is_refused() -> None:
     for function, message in (
         (lambda x: x[x.max() > 0], "indexes with a bool"),
         (lambda x: write(x, np.s_[: x.shape[0] // 2]), "cuts a dynamic dimension"),
-        (lambda x: x[:, [0, 1], np.newaxis, [0, 1]], "several arrays that do not stand side by side"),
+        (lambda x: x[:, [0, 1], np.newaxis, [0, 1]], "several arrays and new axes"),
         (lambda x: x[: x.shape[0] // 2], "cuts a dynamic dimension"),
         (lambda x: x[:10000], "cuts a dynamic dimension"),
         (list, "walks over a dimension of dynamic size"),

@@ -19,6 +19,15 @@ DRAWS: dict[str, Any] = {
     "random": lambda rng, x: rng.random((2, 3)),
     "random of single precision": lambda rng, x: rng.random((2, 3), np.float32),
     "number": lambda rng, x: rng.random() + x,
+    "numbers of Python": lambda rng, x: [
+        x.astype(np.float32) * draw()
+        for draw in (
+            *(rng.random, rng.normal, rng.standard_normal, rng.uniform, rng.exponential, rng.gumbel),
+            *(lambda: rng.beta(1.0, 2.0), lambda: rng.normal(1, 2), lambda: rng.uniform(-1, 2)),
+            *(lambda: rng.poisson(3.0), lambda: rng.binomial(4, 0.5), lambda: rng.integers(3)),
+            lambda: np.where(x > 0, rng.geometric(0.5), np.float32(1)).astype(np.float32),
+        )
+    ],
     "normal": lambda rng, x: rng.normal(x, x * 2, (4, 3)),
     "normal of arrays": lambda rng, x: rng.normal(x, x),
     "normal of a number": lambda rng, x: rng.normal(scale=2.0, size=3),

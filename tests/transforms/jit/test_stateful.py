@@ -507,7 +507,8 @@ def test_what_a_graph_would_not_change_is_refused() -> None:
 
 def test_arrays_of_parameters_that_a_function_writes_without_an_optimiser() -> None:
     def moved(wrap: Callable[..., Any]) -> Any:
-        net, average, scale = nn.Linear(3, 2, rng=0), nn.Linear(3, 2, rng=1), nn.Parameter(np.ones(2))
+        net, average, copied = (nn.Linear(3, 2, rng=seed) for seed in range(3))
+        scale = nn.Parameter(np.ones(2))
 
         @wrap
         def update(x: Any) -> Any:
@@ -517,12 +518,13 @@ def test_arrays_of_parameters_that_a_function_writes_without_an_optimiser() -> N
             average.bias.data[...] = net.bias.data * 2
             net.bias.data = net.bias.data + 1
             scale.data = scale.data * 0.5
+            copied.load_state_dict(average.state_dict())
             return average(x) * scale
 
         found = [np.array(update(x)) for x, _ in BATCHES]
         held = {
             f"{i}.{key}": np.array(x)
-            for i, one in enumerate((net, average))
+            for i, one in enumerate((net, average, copied))
             for key, x in one.state_dict().items()
         }
         return {"found": np.stack(found), "scale": scale.data, **held}
