@@ -157,10 +157,8 @@ class GraphArray(NumberlessArray):
     def _refuse(self, what: str) -> NoReturn:
         if use_in_brackets(3) == "write":  # of a single number
             self._refuse_write()
-        self._fail(
-            f"{what} the numbers in an array, which a graph does not know: use np.where instead of a branch",
-            RuntimeError,
-        )
+        way_out = _WAYS_OUT.get(what, "return the array, whose numbers a call gives")
+        self._fail(f"{what} the numbers in an array, which a graph does not know: {way_out}", RuntimeError)
 
     def backward(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Raises RuntimeError: what has a derivative is an array of `grad`, whatever computes below."""
@@ -226,3 +224,7 @@ class GraphArray(NumberlessArray):
 
 
 _FLAGS = np.empty((2, 2)).flags
+_WAYS_OUT = {
+    "branches on": "use np.where instead of a branch",
+    "indexes, or counts, with": "np.take(x, i + np.arange(n), axis) takes n elements from number i on",
+}

@@ -48,6 +48,14 @@ def test_branches_say_what_to_do() -> None:
     _, (x,) = new_graph(n=211)
     with pytest.raises(RuntimeError, match=r"branches on .*use np\.where instead of a branch"):
         bool((x > 0).all())
+    with pytest.raises(
+        RuntimeError, match=r"takes a float of .*: return the array, whose numbers a call gives"
+    ):
+        float(x[0, 0])
+    with pytest.raises(
+        RuntimeError, match=r"counts, with .*: np\.take\(x, i \+ np\.arange\(n\), axis\) takes n"
+    ):
+        np.ones(3)[x[0, 0].astype(int) :]
     with pytest.raises(RuntimeError, match="branches on"):
         np.testing.assert_equal(1.0 in x, True)
 
