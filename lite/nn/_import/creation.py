@@ -8,7 +8,7 @@ import numpy as np
 
 from lite._arrays.types import Array
 from lite.nn._import.integers import array_of, checked, integers
-from lite.nn._import.operators import Run, Spec, Unsupported, operator, simple
+from lite.nn._import.operators import ML, Run, Spec, Unsupported, operator, simple
 
 
 @operator("Constant")
@@ -86,6 +86,15 @@ def _eye_like(spec: Spec) -> Run:
         return np.eye(int(rows), int(columns), offset, x.dtype if kind is None else spec.dtype(kind))
 
     return run
+
+
+@operator("OneHotEncoder", domain=ML)
+def _one_hot_encoder(spec: Spec) -> Run:
+    """What skl2onnx writes of categories before a network: zeros for one that is not known."""
+    known = spec.get("cats_int64s")
+    if not known or not spec.get("zeros", 1):
+        raise Unsupported("texts as categories" if not known else "zeros=0")
+    return lambda x: np.equal(x[..., None], np.asarray(known, x.dtype)).astype(np.float32)
 
 
 @operator("OneHot")

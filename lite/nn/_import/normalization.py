@@ -168,14 +168,25 @@ def _scaler(spec: Spec) -> Run:
     return lambda x: ((x if x.dtype.kind == "f" else x.astype(np.float32)) - offset) * scale
 
 
+@operator("Binarizer", domain=ML)
+def _binarizer(spec: Spec) -> Run:
+    threshold = spec.get("threshold", 0.0)
+    return lambda x: np.greater(x, np.asarray(threshold, x.dtype)).astype(x.dtype)
+
+
 @operator("Imputer", domain=ML)
 def _imputer(spec: Spec) -> Run:
-    """What skl2onnx writes of a SimpleImputer: a value of each column in place of NaN or another number."""
-    values, missing = spec.get("imputed_value_floats", []), spec.get("replaced_value_float", 0.0)
-    if not values:
-        raise Unsupported("imputed values that are no floats")
-    fixed = np.float32(values)
-    return lambda x: np.where(np.isnan(x) if np.isnan(missing) else x == np.float32(missing), fixed, x)
+    """Numbers in place of those that are missing: NaN, or another that says so."""
+    floats, ints = spec.get("imputed_value_floats"), spec.get("imputed_value_int64s")
+    if not floats and not ints:
+        raise Unsupported("an Imputer without values")
+    missing = spec.get("replaced_value_float", 0.0) if floats else spec.get("replaced_value_int64", 0)
+
+    def run(x: Array) -> Array:
+        gone = np.isnan(x) if missing != missing else np.equal(x, missing)
+        return np.where(gone, np.asarray(floats or ints, x.dtype), x)
+
+    return run
 
 
 @operator("Normalizer", domain=ML)

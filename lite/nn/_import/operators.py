@@ -66,7 +66,8 @@ _TYPES: dict[str, type | tuple[type]] = {
         + ("is_causal", "k", "keepdims", "kv_cache_bit_width", "kv_num_heads", "largest", "layout")
         + ("left_window_size", "linear_before_reset", "local_window_size", "new_axis")
         + ("noop_with_empty_axes", "num_groups", "num_heads", "num_outputs", "num_scan_inputs")
-        + ("output_dtype", "p", "q_num_heads", "qk_matmul_output_mode", "quantize_axis", "reverse")
+        + ("output_dtype", "p", "q_num_heads", "qk_matmul_output_mode", "quantize_axis")
+        + ("replaced_value_int64", "reverse", "zeros")
         + ("right_window_size", "rotary_embedding_dim", "rotary_interleaved", "select_last_index", "size")
         + ("smooth_softmax", "softmax_precision", "sorted", "start", "storage_order", "targets", "time_axis")
         + ("training_mode", "transA", "transB", "transBatchA", "transBatchB", "upper", "value_int"),
@@ -75,7 +76,7 @@ _TYPES: dict[str, type | tuple[type]] = {
     **dict.fromkeys(
         ("alpha", "beta", "bias", "clip", "cubic_coeff_a", "epsilon", "extrapolation_value", "gamma")
         + ("height_scale", "lambd", "max", "min", "momentum", "ratio", "replaced_value_float", "scale")
-        + ("softcap", "value_float", "width_scale"),
+        + ("softcap", "threshold", "value_float", "width_scale"),
         float,
     ),
     **dict.fromkeys(
@@ -87,10 +88,12 @@ _TYPES: dict[str, type | tuple[type]] = {
     **dict.fromkeys(
         (
             "axes",
+            "cats_int64s",
             "classlabels_ints",
             "dilations",
             "directions",
             "ends",
+            "imputed_value_int64s",
             "kernel_shape",
             "output_padding",
             "output_shape",

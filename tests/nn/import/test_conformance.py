@@ -18,7 +18,7 @@ from lite import nn
 VERSION = "1.23."  # of the onnx package that the list is of
 # Patterns of names, and why lite.nn.from_onnx does not run them.
 NOT_RUN = {
-    r"ai_onnx_ml_(binarizer|label_encoder|tree_ensemble).*": "trees and tables of classical models",
+    r"ai_onnx_ml_(label_encoder|tree_ensemble).*": "trees and tables of classical models",
     r"(string|strnormalizer|regex|tfidf).*": "texts: tokenizers are elsewhere",
     r"image_decoder.*": "files of pictures are decoded before a network",
     r"(nonmaxsuppression|roialign|.*deform_conv).*": "detection of objects: no policy has them",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
-from helpers.onnx_nodes import Case, check_all, model_of, module_of, numbers
+from helpers.onnx_nodes import Case, check_all, graph_of, model_of, module_of, numbers
 
-from lite import nn
+from lite import grad, jit, nn
 from lite._files.onnx import writer
 
 CASES = [
@@ -58,6 +57,24 @@ def test_what_a_row_was_divided_by() -> None:
     np.testing.assert_allclose(out, x * inverse * scale, rtol=1e-6)
 
 
+def test_preparations_of_skl2onnx() -> None:
+    """Their values are onnxruntime's; missing numbers are replaced, and the others have their gradients."""
+    gaps = np.array([[np.nan, 2.0, -1.0], [0.5, np.nan, np.nan]], np.float32)
+    columns = {"imputed_value_floats": [7.0, 8.0, 9.0], "replaced_value_float": float("nan")}
+    for op, x, attributes in (
+        ("Binarizer", numbers(4, 3).astype(np.float32), {"threshold": 0.1}),
+        ("Imputer", gaps, columns),
+        ("Imputer", np.array([[-1, 2], [3, -1]]), {"imputed_value_int64s": [5], "replaced_value_int64": -1}),
+        ("OneHotEncoder", np.array([[7], [2], [5]]), {"cats_int64s": [2, 7], "zeros": 1}),
+    ):
+        case = Case(op, [x], attributes, "ai.onnx.ml")
+        (want,) = pytest.importorskip("onnxruntime").InferenceSession(graph_of(case)).run(None, {"x0": x})
+        np.testing.assert_array_equal(module_of(case)(x), want, op, strict=True)
+        np.testing.assert_array_equal(jit(module_of(case))(x), want, op)
+    net = module_of(Case("Imputer", [gaps], columns, "ai.onnx.ml"))
+    np.testing.assert_array_equal(grad(lambda x: (net(x) * 2).sum())(gaps), [[0, 2, 2], [2, 0, 0]])
+
+
 def test_rows_of_zeros_stay() -> None:
     case = Case("Normalizer", [np.zeros((2, 3))], {"norm": "L1"}, "ai.onnx.ml")
     np.testing.assert_array_equal(module_of(case)(*case.inputs), np.zeros((2, 3)))
@@ -68,12 +85,3 @@ def test_averages_of_training_were_other_outputs_before_version_14() -> None:
     weights = {name: np.ones(3, np.float32) for name in "sbmv"}
     with pytest.raises(NotImplementedError, match="training before version 14"):
         nn.from_onnx(model_of([node], {"x": numbers(2, 3)}, ["y", "new_m"], weights, opset=9))
-
-
-@each_case("missing", [np.nan, 7.0])
-def test_a_value_of_each_column_for_what_is_missing(missing: float) -> None:
-    x = numbers(4, 3)
-    x[1, 2] = x[3, 0] = missing
-    options = {"imputed_value_floats": [0.5, -1.0, 2.0], "replaced_value_float": missing}
-    out = module_of(Case("Imputer", [x], options, "ai.onnx.ml"))(x)
-    np.testing.assert_array_equal(out, np.where(x == numbers(4, 3), x, [[0.5, -1, 2]]))
