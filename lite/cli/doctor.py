@@ -37,7 +37,7 @@ EXTRAS = {
 }
 _BUILDS = ("onnxruntime-gpu", "onnxruntime")  # the same module
 _ASIDE = ("AzureExecutionProvider",)  # runs no graph
-_VARIABLES = ("LITE_", "NUMBA_", "OMP_NUM_", "OPENBLAS_NUM_", "ORT_", "CUDA_VISIBLE")
+_VARIABLES = ("LITE_", "NUMBA_", "OMP_NUM_", "OPENBLAS_", "ORT_", "CUDA_VISIBLE")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -176,6 +176,11 @@ def _advice(facts: dict[str, Any]) -> list[str]:
             f"kernels are slow without a compiler: {install('numba')}, or install a library of them that "
             f"a machine with one makes: {made}"
         )
+    said += [
+        f"matrix products of NumPy may take twice the time with {line}: unset it"
+        for line in facts["environment"]
+        if line.startswith("OPENBLAS_CORETYPE=")
+    ]
     absent = [
         name for name in EXTRAS if name not in ("numba", "cuda") and None in facts["extras"][name].values()
     ]

@@ -132,11 +132,17 @@ def test_the_cpu_build_says_where_cuda_is(run: Run, monkeypatch: pytest.MonkeyPa
     module = SimpleNamespace(get_available_providers=lambda: names, __file__=__file__)
     monkeypatch.setattr(doctor, "import_onnxruntime", lambda: module)
     monkeypatch.setattr(doctor, "version", lambda name: "1")
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
     found = told(run)
     assert found["providers"] == {
         "CPU": "yes", "CUDA": "not in this build of onnxruntime: onnxruntime-gpu has it",
     }  # fmt: skip
     assert found["advice"] == []
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    found = told(run)
+    assert "OPENBLAS_CORETYPE=Haswell" in found["environment"]
+    (line,) = found["advice"]
+    assert "twice the time with OPENBLAS_CORETYPE=Haswell: unset it" in line
 
 
 def test_extras_are_those_of_the_project() -> None:
