@@ -235,8 +235,8 @@ class DPOLoss(LossModule):
     """Direct preference optimization: the preferred one of two responses becomes the likelier one.
 
     Reads two TensorDicts, "chosen" and "rejected", each with what the actor reads and the log-probs
-    ("ref_log_probs", "full") of its tokens under the reference model, as `RetrieveLogProb` writes them into
-    each. Rows may be ragged or padded.
+    ("ref_log_probs", "full") of its tokens under the reference model, which a `RetrieveLogProb` with this
+    `log_probs_full_key` writes into each. Rows may be ragged or padded.
 
     Returns a `DPOLossOutput`, whose fields are those of `dpo_loss`.
 
