@@ -18,7 +18,7 @@ from lite._arrays.public import belong_to
 from lite._arrays.types import HostArray, is_array
 from lite._files.onnx.arrays import dtype_of
 from lite._files.onnx.batch_axes import batch_axes, from_rows, to_rows
-from lite._files.onnx.model import OperationGraph, Value, read_model
+from lite._files.onnx.model import Operation, OperationGraph, Value, read_model
 from lite._files.onnx.order import in_order, reads_of
 from lite._files.onnx.reader import read_tensor
 from lite._transforms.grad.running import state as grad_state
@@ -414,23 +414,28 @@ def _rotations(graph: OperationGraph) -> set[str]:
 
     Angles of an input of floats are features of it, whose weights learn.
     """
-    makers = {name: node for node in graph.nodes for name in node.outputs}
-    waves = [node for node in graph.nodes if node.op in ("Cos", "Sin")]
-    cosines, sines = ({node.inputs[0] for node in waves if node.op == op} for op in ("Cos", "Sin"))
-    floats = {x.name for x in graph.inputs if x.element_type in _FLOATS} - graph.weights.keys()
-    found = set()
-    for angle in cosines & sines:
-        names: set[str] = set()
-        waiting = {angle}
-        while waiting:
-            names |= waiting
-            makers_of = [makers[name] for name in waiting if name in makers]
-            waiting = {name for node in makers_of for name in reads_of(node)} - names - {""}
-        others = [x for x in graph.nodes if x not in waves and not names.intersection(x.outputs)]
-        elsewhere = {name for node in others for name in reads_of(node)}
-        if not floats & names and angle not in elsewhere:
-            found |= (names & graph.weights.keys()) - elsewhere
-    return found
+    of_floats = {x.name for x in graph.inputs if x.element_type in _FLOATS} - graph.weights.keys()
+    readers: dict[str, list[Operation]] = {}
+    for node in graph.nodes:
+        for name in (reads := reads_of(node) - {""}):
+            readers.setdefault(name, []).append(node)
+        if not of_floats.isdisjoint(reads):
+            of_floats.update(node.outputs)
+    waves = [{x for node in graph.nodes if node.op == op for x in node.inputs} for op in ("Cos", "Sin")]
+    angles = set.intersection(*waves) - of_floats
+    results, found = {x.name for x in graph.outputs}, set[str]()
+
+    def makes_angles(name: str) -> bool:
+        return name not in results and all(
+            node.op == "Shape"
+            or (node.op in ("Cos", "Sin") and name in angles)
+            or found.issuperset(node.outputs)
+            for node in readers.get(name, ())
+        )
+
+    for node in reversed(graph.nodes):
+        found.update(filter(makes_angles, node.outputs))
+    return set(filter(makes_angles, graph.weights.keys() & readers.keys())) if angles else set()
 
 
 def _used(graph: OperationGraph, where: Mapping[str, frozenset[int]]) -> set[str]:
