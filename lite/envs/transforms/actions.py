@@ -12,6 +12,7 @@ from lite import NestedKey, TensorDictBase, get_default_dtype
 from lite._arrays.public import belong_to
 from lite.envs.transforms.affine import in_common_dtype
 from lite.envs.transforms.base import Keys, Transform, apply_to_composite_inv
+from lite.envs.transforms.resets import where_reset
 from lite.envs.transforms.spec_changes import mapped
 from lite.nn._modules.uninitialized import UninitializedBuffer
 from lite.specs.arrays import Bounded, Unbounded
@@ -222,11 +223,24 @@ class ActionMask(Transform):
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         if self.container is None:
             return self.forward(next_tensordict)
-        self.action_spec.update_mask(next_tensordict.get(self.in_keys[1]))
+        spec, allowed = self.action_spec, np.asarray(next_tensordict.get(self.in_keys[1]), np.bool_)
+        ended = self.parent.done_states.ended(next_tensordict)
+        if ended is not None:  # where an episode ended nothing may be allowed, as no action follows
+            ended = ended.reshape(*ended.shape, *(1,) * (allowed.ndim - ended.ndim))
+            allowed = allowed | (ended & ~allowed.any(-1, keepdims=True))
+        spec.update_mask(allowed)
         return next_tensordict
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        return self._call(tensordict_reset)
+        starts = tensordict.get("_reset", None)
+        if self.container is None or starts is None or starts.all():
+            return self._call(tensordict_reset)
+        spec = (
+            self.action_spec
+        )  # environments that go on keep their masks: what a reset gives for them is void
+        starts, allowed = starts.reshape(tensordict.batch_size), tensordict_reset.get(self.in_keys[1])
+        spec.update_mask(where_reset(starts, allowed, spec.mask))
+        return tensordict_reset
 
 
 class DiscreteActionProjection(Transform):

@@ -2,13 +2,14 @@ import numpy as np
 import pytest
 
 from lite import TensorDict
-from lite.data import Bounded, Categorical, Composite, MultiOneHot, OneHot, Unbounded
+from lite.data import Binary, Bounded, Categorical, Composite, MultiOneHot, OneHot, Unbounded
 from lite.envs import (
     ActionDiscretizer,
     ActionMask,
     ActionScaling,
     DiscreteActionProjection,
     EnvBase,
+    SerialEnv,
     TransformedEnv,
 )
 
@@ -127,6 +128,40 @@ def test_masked_classes():
     td = env.step(env.reset().set("action", np.array([True, False, True])))
     np.testing.assert_array_equal(env.action_spec.mask, [True, False, True])
     assert all(env.rand_action(td)["action"][1] == 0 for _ in range(20))
+
+
+def test_masks_where_some_episodes_end():
+    class Board(EnvBase):
+        """Each move takes its field; nothing is left at the end."""
+
+        def __init__(self, fields):
+            super().__init__(batch_size=[2])
+            shape, self.start = (2, 4), np.arange(4) < np.array(fields)[:, None]
+            self.observation_spec = Composite(action_mask=Binary(4, shape, dtype=bool), shape=(2,))
+            self.action_spec, self.reward_spec = Categorical(4, shape=(2,)), Unbounded((2, 1))
+
+        def _reset(self, tensordict, **kwargs):
+            starts = np.ones((2, 1), bool) if tensordict is None else tensordict["_reset"]
+            self.free = np.where(starts, self.start, False if tensordict is None else self.free)
+            return TensorDict({"action_mask": self.free & starts}, [2])
+
+        def _step(self, tensordict):
+            self.free = self.free & (np.arange(4) != tensordict["action"][:, None])
+            done = ~self.free.any(-1, keepdims=True)
+            return TensorDict(
+                {"action_mask": self.free, "reward": done.astype(np.float32), "done": done}, [2]
+            )
+
+        def _set_seed(self, seed):
+            pass
+
+    for base in (Board([2, 4]), SerialEnv(2, [lambda: Board([2, 3]), lambda: Board([4, 1])])):
+        env = TransformedEnv(base, ActionMask())
+        env.set_seed(0)
+        td = env.rollout(9, break_when_any_done=False)
+        legal = np.take_along_axis(td["action_mask"], td["action"][..., None], -1)
+        assert legal.all()
+        assert td["next", "done"].reshape(-1, 9).any(-1).all()
 
 
 def test_mask_needs_classes():
