@@ -141,6 +141,9 @@ def _cross_entropy_of_rows(scores: Array, ids: Array) -> Array:
     """Minus the log-softmax of the scores in the last dimension, at the ids."""
     ids = ids if ids.ndim == scores.ndim else ids[..., None]
     if ids.shape != (*scores.shape[:-1], 1):
-        raise RuntimeError(f"ids must be one for each row of scores {scores.shape}, got {ids.shape}.")
+        raise RuntimeError(
+            f"ids must be one for each row of scores {scores.shape}, got {ids.shape}; a policy that draws "
+            "must have get_dist, as a ProbabilisticTensorDictSequential has."
+        )
     of_classes = scores if scores.ndim < 3 else np.moveaxis(scores, -1, 1)
     return cross_entropy(of_classes, ids[..., 0], reduction="none")
