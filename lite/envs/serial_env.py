@@ -32,6 +32,7 @@ class SerialEnv(BatchedEnvBase):
 
     def _begin(self) -> None:
         self._envs = [make(**keywords) for make, keywords in self._makers]
+        self._started: list[Any] = [None] * self.num_workers  # what the last reset of each gave
         self._take_specs([env.specs for env in self._envs])
 
     def _reset(self, tensordict: Any, **kwargs: Any) -> Any:
@@ -44,10 +45,11 @@ class SerialEnv(BatchedEnvBase):
             if asked[i]:
                 if given is not None and not env.batch_size and env.reset_keys == ["_reset"]:
                     given = given.exclude("_reset")
-                part = env.reset(given, **kwargs, **each[i])
-            else:  # what is asked for has this; the entries of others are not looked at
-                part = env.fake_tensordict()
-            parts.append(part.select(*wanted))
+                self._started[i] = env.reset(given, **kwargs, **each[i]).select(*wanted)
+            elif self._started[i] is None:
+                self._started[i] = env.fake_tensordict().select(*wanted)
+            # Of those that go on it is not looked at, but by statistics, which zeros would spoil.
+            parts.append(self._started[i].copy())
         return maybe_dense_stack(parts, 0)
 
     def _step(self, tensordict: Any) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.counting_env import CountingEnv
 
-from lite.envs import SerialEnv, check_env_specs
+from lite.envs import SerialEnv, TransformedEnv, VecNormV2, check_env_specs
 from lite.envs.base import next_seed
 
 
@@ -29,6 +29,19 @@ def test_rows_of_one_that_has_rows():
     np.testing.assert_array_equal(td["observation"][0, ..., 0], [[0, 0, 0], [0, 1, 0]])
     waiting = SerialEnv(2, lambda: CountingEnv((2,), limit=1)).rollout(4, break_when_all_done=True)
     np.testing.assert_array_equal(waiting["next", "observation"][0, ..., 0], [[1, 1], [1, 2]])
+
+
+def test_statistics_around_them_count_no_zeros():
+    class Late(CountingEnv):
+        def _reset(self, tensordict, **kwargs):
+            self.count = np.full((1,), 5, np.float32)
+            return self._entries({"observation": self.count}, np.zeros(1, bool))
+
+    norm = VecNormV2(["observation"], decay=1.0, reduce_batch_dims=True)
+    env = TransformedEnv(SerialEnv(2, [partial(Late, limit=limit) for limit in (6, 99)]), norm)
+    env.rollout(3, break_when_any_done=False)
+    # 5, 6, then a reset of the first, where the second counts with what its reset gave: never with 0.
+    np.testing.assert_allclose(norm.loc["observation"], np.mean([5, 5, 6, 6, 5, 5, 6, 7, 5, 5, 6, 8]))
 
 
 def test_seeds_go_on_from_one_to_the_next():

@@ -97,6 +97,17 @@ def test_rollouts_of_several(options):
     assert_same_entries(td, wanted)
 
 
+def test_statistics_around_several():
+    def normed(library):
+        makes = [lambda i=i: library.GymEnv("CartPole-v1", max_episode_steps=4 + 3 * i) for i in range(3)]
+        return library.TransformedEnv(library.SerialEnv(3, makes), library.VecNorm(["observation"]))
+
+    mine, other = normed(ours), normed(theirs)
+    actions = mine.action_spec.rand((30,), rng=1)
+    td, wanted = rolled(mine, other, actions, break_when_any_done=False)
+    assert_same_entries(td, wanted)
+
+
 def test_specs_of_environments():
     for name, words in (
         ("CartPole-v1", {}),
