@@ -158,6 +158,7 @@ class GymWrapper(EnvBase):
                 arrays = self._reset_some(mask.reshape(self.batch_size))
         except Fault as fault:
             raise self._error(fault) from fault.cause
+        self._present = arrays
         out = self._observed(arrays)
         return self._told(out) if self._readers else out
 
@@ -165,12 +166,10 @@ class GymWrapper(EnvBase):
         """The first observations of environments that restart; the last observations of the others."""
         started, self._started = self._started, None
         asked = mask if started is None else mask & ~started
-        batch = self.batch_size
-        if started is not None:
-            arrays = [np.array(array) for array in self._present]
-        else:
-            leaves = self.environments.observation.leaves
-            arrays = [np.zeros((*batch, *leaf.spec.shape), leaf.spec.dtype) for leaf in leaves]
+        leaves = self.environments.observation.leaves
+        arrays = [np.array(array) for array in self._present] or [
+            np.zeros((*self.batch_size, *leaf.spec.shape), leaf.spec.dtype) for leaf in leaves
+        ]
         if asked.any():
             for array, rows in zip(arrays, self.environments.reset_some(asked), strict=True):
                 array[asked] = rows
@@ -189,8 +188,9 @@ class GymWrapper(EnvBase):
         except Fault as fault:
             raise self._error(fault) from fault.cause
         self._steps += 1
+        self._present = outcome.present
         if outcome.autoreset is not None:
-            self._started, self._present = outcome.autoreset, outcome.present
+            self._started = outcome.autoreset
         out = self._observed(outcome.reached)
         entries = out._data
         terminated, truncated = outcome.terminated, outcome.truncated

@@ -8,7 +8,15 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from lite import TensorDict
 from lite.data import Composite, OneHot, Unbounded
-from lite.envs import EnvError, GymEnv, GymWrapper, check_env_specs, set_gym_backend
+from lite.envs import (
+    EnvError,
+    GymEnv,
+    GymWrapper,
+    TransformedEnv,
+    VecNormV2,
+    check_env_specs,
+    set_gym_backend,
+)
 
 
 def vector(mode, count=3):
@@ -95,6 +103,19 @@ def test_dicts():
     td = env.rollout(3)
     np.testing.assert_array_equal(td["next", "observation"][:, 0], [1, 2, 3])
     np.testing.assert_array_equal(td["next", "at", "row"].argmax(-1), [1, 2, 3])
+
+
+def test_where_some_of_a_vector_restart_the_others_are_as_they_were():
+    makes = [lambda: gymnasium.make("CartPole-v1")] * 2
+    for mode in AutoresetMode:
+        norm = VecNormV2(["observation"], ["normed"], decay=1.0, reduce_batch_dims=True)
+        env = TransformedEnv(GymWrapper(SyncVectorEnv(makes, autoreset_mode=mode)), norm)
+        before = env.step(env.rand_action(env.reset(seed=0)))
+        after = env.step_mdp(before).set("_reset", np.array([[True], [False]]))
+        np.testing.assert_array_equal(env.reset(after)["observation"][1], before["next", "observation"][1])
+        # The statistics, which see all rows, saw no row of zeros.
+        seen = [before["observation"], before["next", "observation"], after["observation"]]
+        np.testing.assert_allclose(norm.loc["observation"], np.concatenate(seen).mean(0), rtol=1e-5)
 
 
 def test_failures_name_the_step():

@@ -97,10 +97,16 @@ def test_rollouts_of_several(options):
     assert_same_entries(td, wanted)
 
 
-def test_statistics_around_several():
+@pytest.mark.parametrize("vector", [False, True])
+def test_statistics_around_several(vector):
+    makes = [lambda i=i: gymnasium.make("CartPole-v1", max_episode_steps=4 + 3 * i) for i in range(3)]
+
     def normed(library):
-        makes = [lambda i=i: library.GymEnv("CartPole-v1", max_episode_steps=4 + 3 * i) for i in range(3)]
-        return library.TransformedEnv(library.SerialEnv(3, makes), library.VecNorm(["observation"]))
+        if vector:
+            env = library.GymWrapper(SyncVectorEnv(makes, autoreset_mode=AutoresetMode.DISABLED))
+        else:
+            env = library.SerialEnv(3, [lambda make=make: library.GymWrapper(make()) for make in makes])
+        return library.TransformedEnv(env, library.VecNorm(["observation"]))
 
     mine, other = normed(ours), normed(theirs)
     actions = mine.action_spec.rand((30,), rng=1)
