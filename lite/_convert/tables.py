@@ -69,7 +69,7 @@ def from_pandas(
     """A TensorDict of the columns of a data frame, with one batch dimension: its rows.
 
     Numbers become arrays, categories their codes, times nanoseconds since 1970, everything else
-    objects.
+    objects. What is missing is NaN, the code -1, and of times NumPy's NaT: the least int64, -2**63.
 
     Args:
         dataframe: the data frame.
