@@ -94,9 +94,13 @@ def options() -> Iterator[str]:
             if not {"--help", "--debug", "--quiet"} & {*action.option_strings}:
                 text = "/".join(action.option_strings) or action.dest
                 text += f" ({action.nargs})" if action.nargs is not None else ""
+                text += " must be given" if action.required else ""
                 text += f" = {action.default!r}" if action.default is not None else ""
                 choices = f" of {', '.join(map(str, action.choices))}" if action.choices else ""
                 yield f"lite {name} {text}{choices}"
+        for group in parser._mutually_exclusive_groups:
+            members = ", ".join(action.option_strings[0] for action in group._group_actions)
+            yield f"lite {name}: {'one' if group.required else 'at most one'} of {members}"
 
 
 def table() -> str:

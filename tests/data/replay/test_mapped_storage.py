@@ -416,8 +416,3 @@ def test_entries_that_are_objects_are_named(tmp_path: Path) -> None:
         storage.set(range(2), td)
     storage.set(range(2), td.exclude("text", "o"))
     assert len(storage) == 2
-
-
-def test_a_storage_that_goes_on_knows_its_length_at_once(tmp_path) -> None:
-    opened(tmp_path / "f").extend(frames(0, 3))
-    assert len(LazyMemmapStorage(10, scratch_dir=tmp_path / "f", existsok=True)) == 3
