@@ -94,7 +94,7 @@ def options() -> Iterator[str]:
             if not {"--help", "--debug", "--quiet"} & {*action.option_strings}:
                 text = "/".join(action.option_strings) or action.dest
                 text += f" ({action.nargs})" if action.nargs is not None else ""
-                text += " must be given" if action.required else ""
+                text += " must be given" if action.required and action.option_strings else ""
                 text += f" = {action.default!r}" if action.default is not None else ""
                 choices = f" of {', '.join(map(str, action.choices))}" if action.choices else ""
                 yield f"lite {name} {text}{choices}"
