@@ -455,7 +455,15 @@ class Graph:
 
     def broadcast(self, shapes: Sequence[Sequence[int]]) -> Shape:
         """The shape that shapes broadcast to."""
-        return self.dynamic(np.broadcast_shapes(*[tuple(map(int, shape)) for shape in shapes]))
+        try:
+            return self.dynamic(np.broadcast_shapes(*[tuple(map(int, shape)) for shape in shapes]))
+        except ValueError:
+            if any(type(n) is Size and self.is_computed(n) for shape in shapes for n in shape):
+                self.fail(
+                    "meets what was chosen (by a mask, or nonzero) with an array of another size, which fits "
+                    "in some calls alone: choose from both by one mask"
+                )
+            raise
 
     def transpose(self, x: GraphArray, order: Sequence[int]) -> GraphArray:
         """The dimensions in another order."""

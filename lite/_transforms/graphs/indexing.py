@@ -84,7 +84,9 @@ def without_masks(graph: Graph, index: Any) -> list[Any]:
         if isinstance(item, GraphArray | np.ndarray | np.bool_) and item.dtype == BOOL:
             if not item.ndim:
                 graph.fail("indexes with a bool, which gives a shape that depends on numbers: use np.where")
-            out += graph.nonzero(graph.operand(item))
+            mask = graph.operand(item)
+            fixed = graph.constants.get(mask.name)
+            out += graph.nonzero(mask) if fixed is None else np.nonzero(fixed)
         else:
             out.append(item)
     return out

@@ -206,9 +206,14 @@ def test_what_a_mask_chooses_in_a_step() -> None:
         np.testing.assert_equal((part.batch_size, count), (chosen.batch_size, number))
         np.testing.assert_array_equal(part["x"], chosen["x"])
     assert len(step._kept) == 1
+    fixed = lite.jit(lambda x: x[np.array([True, False, True])] * np.arange(1.0, 3.0))
+    np.testing.assert_array_equal(
+        fixed(np.ones(3)), [1, 2]
+    )  # a mask of the function says how much it chooses
     for asks, message in (
         (lambda x: x[x > 0].sum() if x[x > 0].shape[0] else x.sum(), "asks how many elements were chosen"),
         (lambda x: x[x > 0] * len(x[x > 0]), "takes the len of a dynamic dimension"),
+        (lambda x: x[x > 0] * x, "meets what was chosen .* with an array of another size"),
         (lambda x: x[x > 0] * rng.random(x[x > 0].shape), "or computes them from a dynamic size"),
     ):
         with pytest.raises(NotImplementedError, match=message):
