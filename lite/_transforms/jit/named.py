@@ -208,7 +208,8 @@ class Named:
                 entries = getattr(x, "__dict__", None)
             if type(entries) in (dict, list):
                 found.append((entries, entries.copy()))
-        return found
+        buffers = [module._buffers for root in self._modules for module in root.modules()]
+        return found + [(entries, entries.copy()) for entries in buffers]
 
     @staticmethod
     def put_back(held: list[tuple[Any, Any]]) -> None:

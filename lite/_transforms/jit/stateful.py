@@ -223,8 +223,14 @@ class Buffers:
             yield
             for array, same in zip(arrays, self.places, strict=True):
                 for entries, key in same:
-                    if entries[key] is not array:
-                        array[...] = entries[key]
+                    new = entries[key]
+                    if new is not array and np.shape(new) != array.shape:
+                        raise RuntimeError(
+                            f"cannot be traced: the function gives the buffer {key!r} of shape {array.shape} "
+                            f"the shape {np.shape(new)}."
+                        )
+                    if new is not array:
+                        array[...] = new
         finally:
             self.put(before)
 

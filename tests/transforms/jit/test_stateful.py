@@ -400,6 +400,16 @@ def test_buffers_that_a_layer_assigns() -> None:
 
     np.testing.assert_allclose(program(lite.jit(threads=1)), program(lambda step: step), rtol=1e-5)
     net = Centred()
+
+    def reshaped(x: Any, y: Any) -> Any:
+        net.mean = x.mean()
+        return net.layer(x).sum()
+
+    with pytest.raises(RuntimeError, match=r"gives the buffer 'mean' of shape \(3,\) the shape \(\)"):
+        lite.jit(learner(reshaped, optim.SGD(net.parameters())))(*BATCHES[0])
+    with pytest.raises(RuntimeError, match="keeps an array"):  # without a gradient or an optimiser
+        lite.jit(lambda x: setattr(net, "mean", x.mean()))(BATCHES[0][0])
+    assert (net.mean == 0).all()
     with lite.enable_grad(), pytest.raises(TypeError, match=r"a gradient is one as x.detach\(\)"):
         net.mean = net.layer.weight[0] * 2
 
