@@ -95,22 +95,30 @@ class Transform(TensorDictModuleBase):
     def in_keys(self) -> list[NestedKey]:
         """Entries that are read."""
         keys: list[NestedKey] | None = self.__dict__.get("_in_keys")
-        return [] if keys is None else keys
+        return self._default_in_keys() if keys is None else keys
 
     @in_keys.setter
     def in_keys(self, keys: Keys) -> None:
         self.__dict__["_in_keys"] = key_list(keys)
+        self.empty_cache()
+
+    def _default_in_keys(self) -> list[NestedKey]:
+        return []
 
     @property
     def out_keys(self) -> list[NestedKey]:
         """Entries that are written; assigning drops a selection."""
-        state = self.__dict__
-        return state.get("_out_keys_apparent") or state.get("_out_keys") or []
+        keys = self.__dict__.get("_out_keys_apparent") or self.__dict__.get("_out_keys")
+        return self._default_out_keys() if keys is None else keys
 
     @out_keys.setter
     def out_keys(self, keys: Keys) -> None:
         self.__dict__["_out_keys"] = key_list(keys)
         self.__dict__.pop("_out_keys_apparent", None)
+        self.empty_cache()
+
+    def _default_out_keys(self) -> list[NestedKey]:
+        return []
 
     @property
     def in_keys_inv(self) -> list[NestedKey]:

@@ -64,22 +64,13 @@ class CatTensors(Transform):
 
     _transforms_reset = True
 
-    @property
-    def in_keys(self) -> list[NestedKey]:
-        """Entries that are joined; where they are not given, those of the environment that it is in."""
-        keys: list[NestedKey] | None = self.__dict__.get("_in_keys")
-        if keys is None:
-            parent = self.parent
-            if parent is None:
-                return []
-            specs = parent.full_observation_spec.items(True, True)
-            keys = sorted((key for key, spec in specs if spec.ndim == 1), key=_name)
-            self.__dict__["_in_keys"] = keys
-        return keys
-
-    @in_keys.setter
-    def in_keys(self, keys: Keys) -> None:
-        Transform.in_keys.fset(self, keys)  # type: ignore[attr-defined]
+    def _default_in_keys(self) -> list[NestedKey]:
+        """Those of the environment that it is in, which stay as they are found first."""
+        if self.parent is None:
+            return []
+        specs = self.parent.full_observation_spec.items(True, True)
+        self.__dict__["_in_keys"] = sorted((key for key, spec in specs if spec.ndim == 1), key=_name)
+        return self.in_keys
 
     @property
     def keys_to_exclude(self) -> list[NestedKey]:

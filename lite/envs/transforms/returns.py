@@ -8,7 +8,7 @@ import numpy as np
 
 from lite import NestedKey, TensorDictBase, get_default_dtype
 from lite._arrays.public import belong_to
-from lite.envs.transforms.base import Keys, Transform, key_list
+from lite.envs.transforms.base import Keys, Transform
 from lite.envs.transforms.resets import ResetKey, reset_mask, where_reset
 from lite.kernels import reward2go
 from lite.specs.arrays import Unbounded
@@ -57,32 +57,13 @@ class TargetReturn(Transform):
         self.target_return, self.mode = target_return, mode
         self.reset_key = reset_key
 
-    @property
-    def in_keys(self) -> list[NestedKey]:
-        """Rewards."""
-        given: list[NestedKey] | None = self.__dict__.get("_in_keys")
-        if given is not None:
-            return given
-        parent = self.parent
-        return [] if parent is None else list(parent.reward_keys)
+    def _default_in_keys(self) -> list[NestedKey]:
+        return [] if self.parent is None else list(self.parent.reward_keys)
 
-    @in_keys.setter
-    def in_keys(self, keys: Keys) -> None:
-        self.__dict__["_in_keys"] = key_list(keys)
-
-    @property
-    def out_keys(self) -> list[NestedKey]:
-        """Where the targets go."""
-        given: list[NestedKey] | None = self.__dict__.get("_out_keys")
-        if given is not None:
-            return given
+    def _default_out_keys(self) -> list[NestedKey]:
         return [
             "target_return" if isinstance(key, str) else (*key[:-1], "target_return") for key in self.in_keys
         ]
-
-    @out_keys.setter
-    def out_keys(self, keys: Keys) -> None:
-        self.__dict__["_out_keys"] = key_list(keys)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         mask = reset_mask(self.reset_key, tensordict)

@@ -286,30 +286,11 @@ class RewardSum(StepTransform):
                 f"out_keys must be as many as in_keys, got {len(self.out_keys)} and {len(self.in_keys)}."
             )
 
-    @property
-    def in_keys(self) -> list[NestedKey]:
-        """The keys that are summed."""
-        given: list[NestedKey] | None = self.__dict__.get("_in_keys")
-        if given is not None:
-            return given
-        parent = self.parent
-        return ["reward"] if parent is None else list(parent.reward_keys)
+    def _default_in_keys(self) -> list[NestedKey]:
+        return ["reward"] if self.parent is None else list(self.parent.reward_keys)
 
-    @in_keys.setter
-    def in_keys(self, keys: Keys) -> None:
-        self.__dict__["_in_keys"] = key_list(keys)
-        self.__dict__.pop("_paired", None)
-
-    @property
-    def out_keys(self) -> list[NestedKey]:
-        """The entries of the sums."""
-        given: list[NestedKey] | None = self.__dict__.get("_out_keys")
-        return [_as_key(_episode(require_path(key))) for key in self.in_keys] if given is None else given
-
-    @out_keys.setter
-    def out_keys(self, keys: Keys) -> None:
-        self.__dict__["_out_keys"] = key_list(keys)
-        self.__dict__.pop("_paired", None)
+    def _default_out_keys(self) -> list[NestedKey]:
+        return [_as_key(_episode(require_path(key))) for key in self.in_keys]
 
     @property
     def reset_keys(self) -> list[NestedKey]:
