@@ -245,7 +245,8 @@ FIRST_CALLS = """
 import json, os, pathlib, sys, time
 import numpy as np
 from lite.kernels.backends import cache
-cache.folders = lambda: [pathlib.Path(os.environ["NUMBA_CACHE_DIR"])]  # not what this checkout compiled before
+# Not the folder of the checkout, which has what was compiled before.
+cache.folders = lambda: [pathlib.Path(os.environ["NUMBA_CACHE_DIR"])]
 import lite.kernels as k
 
 logits, tokens = np.zeros((1, 8), np.float32), np.zeros(1, np.int64)
