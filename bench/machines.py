@@ -68,6 +68,8 @@ def _head(machines: dict[str, dict[str, Any]]) -> Iterator[str]:
         "",
         "Written by `python bench/machines.py`, of `results/machines/*.json`: how many times as fast",
         "as its peer lite is. Medians of interleaved rounds in one process, each with the lite of its days.",
+        "Of epyc-2026-11-28 it was not noted whether OPENBLAS_CORETYPE was set, which can double the time of",
+        "NumPy's products: compare its rows of layers and large steps with care.",
         "",
         "| machine | processor | cores | Python | numpy | days | load_before at most |",
         "|---|---|--:|---|---|---|--:|",

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lite._arrays.types import is_interpreted
+from lite.kernels._integer import integer
 from lite.optim.optimizer import Optimizer
 
 
@@ -318,9 +319,7 @@ class StepLR(ExponentialLR):
     """
 
     def __init__(self, optimizer: Any, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
-        if step_size < 1:
-            raise ValueError(f"step_size must be at least 1, got {step_size}.")
-        self.step_size = step_size
+        self.step_size = integer("step_size", step_size, least=1)
         super().__init__(optimizer, gamma, last_epoch)
 
 

@@ -22,6 +22,7 @@ def sgd(lr=0.1):
         (lambda: optim.LambdaLR(sgd(), [abs, abs]), ValueError, "must be one function or 1, got 2"),
         (lambda: optim.LinearLR(sgd(), last_epoch=3), ValueError, "has no 'initial_lr'"),
         (lambda: optim.StepLR(sgd(), 0), ValueError, "step_size must be at least 1, got 0"),
+        (lambda: optim.StepLR(sgd(), 1.5), TypeError, "step_size must be an integer, got 1.5"),
         (lambda: optim.SequentialLR(sgd(), [], []), ValueError, "schedulers must not be empty"),
         (
             lambda: optim.SequentialLR(None, [optim.LinearLR(1.0)], [3]),

@@ -347,9 +347,12 @@ class ReplayBuffer:
                 " the latter is used.",
                 stacklevel=2,
             )
-        reads("a replay buffer")
-        result = self._ahead(size) if self._prefetch else self._sample(size)
+        result = self._draw(size)
         return result if return_info else result[0]
+
+    def _draw(self, size: int) -> tuple[Any, dict[Any, Any]]:
+        reads("a replay buffer")
+        return self._ahead(size) if self._prefetch else self._sample(size)
 
     def _sample(self, size: int) -> tuple[Any, dict[Any, Any]]:
         storage = self._storage

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +122,7 @@ class ReplayBufferEnsemble:
         return (data, stacked([info for _, info in drawn])) if return_info else data
 
     def _draw(self, i: int, size: int) -> tuple[Any, TensorDict]:
-        data, info = self._rbs[i].sample(size, return_info=True)
+        data, info = self._rbs[i]._draw(size)
         told = {
             key: np.stack(value, -1) if isinstance(value, tuple) else value for key, value in info.items()
         }
@@ -162,6 +162,28 @@ class ReplayBufferEnsemble:
         """Read what `dumps` of as many buffers of the same parts wrote."""
         for i, buffer in enumerate(self._rbs):
             buffer.loads(Path(path) / str(i))
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that an ensemble of the same parts needs to go on like this one, as copies in memory."""
+        return {
+            "_rbs": {str(i): buffer.state_dict() for i, buffer in enumerate(self._rbs)},
+            "_transforms": self._transforms.state_dict(),
+            "_rng": self._rng.bit_generator.state,
+        }
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Restore a state of `state_dict`.
+
+        Raises:
+            ValueError: it is of another number of buffers.
+        """
+        states = state_dict["_rbs"]
+        if len(states) != len(self._rbs):
+            raise ValueError(f"state_dict must be of {len(self._rbs)} buffers, got {len(states)}.")
+        for i, buffer in enumerate(self._rbs):
+            buffer.load_state_dict(states[str(i)])
+        self._transforms.load_state_dict(state_dict["_transforms"])
+        self._rng.bit_generator.state = state_dict["_rng"]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self._rbs))}, batch_size={self.batch_size})"

@@ -127,39 +127,39 @@ class TensorDictReplayBuffer(ReplayBuffer):
             priority = np.full(len(index), self._sampler.default_priority, np.float32)
         self.update_priority(index, self._reduced(priority, len(index)))
 
-    def sample(self, batch_size: int | None = None, return_info: bool = False) -> Any:
-        """Draw a batch; see `ReplayBuffer.sample`. It also has `"index"`, and what the sampler tells.
+    def _draw(self, size: int) -> tuple[Any, dict[Any, Any]]:
+        """What `sample` gives: the batch has `"index"`, too, and what the sampler tells.
 
         Raises:
             RuntimeError: a transform has changed the batch size, or the batch is no TensorDict.
         """
         data: Any
-        data, info = super().sample(batch_size, True)
+        data, info = super()._draw(size)
         if not isinstance(data, TensorDictBase):
             if not is_container(data):
                 raise RuntimeError("Cannot include info in non-tensordict data")
-            return (data, info) if return_info else data
+            return data, info
         if data.is_locked:
             data = data.copy()
         dense = data._parts() is None
-        size = data.batch_size
+        batch = data.batch_size
         for key, value in info.items():
             if type(value) is tuple:
                 value = np.stack(value, -1)
-            if value.shape[:1] != size[:1]:
+            if value.shape[:1] != batch[:1]:
                 raise RuntimeError(
-                    f"{key!r} of the sampler has the shape {value.shape}, a transform made the batch {size}; "
-                    "a ReplayBuffer has no such entries in its batches."
+                    f"{key!r} of the sampler has the shape {value.shape}, a transform made the batch "
+                    f"{batch}; a ReplayBuffer has no such entries in its batches."
                 )
-            if value.ndim < len(size):
+            if value.ndim < len(batch):
                 value = np.broadcast_to(
-                    value.reshape(value.shape + (1,) * (len(size) - value.ndim)), size
+                    value.reshape(value.shape + (1,) * (len(batch) - value.ndim)), batch
                 ).copy()
             if type(key) is str and dense:
                 data._data[key] = value
             else:
                 data.set(key, value)
-        return (data, info) if return_info else data
+        return data, info
 
 
 belong_to("lite.data", TensorDictReplayBuffer)

@@ -18,6 +18,7 @@ from lite._arrays.formulas import accumulate
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array, HostArray
 from lite._transforms.grad.tape import is_traced, unbroadcast, value_of, with_node, with_vjp
+from lite.kernels._integer import integer
 from lite.nn._modules.initial import empty_array, empty_parameter, fill
 from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.meta import Device, MetaArray
@@ -255,7 +256,7 @@ class GroupNorm(Module):
         the input's; integers become the default float dtype; float16 and bfloat16 compute in float32.
 
     Raises:
-        ValueError: `num_channels` is not divisible by `num_groups`.
+        ValueError: `num_channels` is not divisible by `num_groups`, which is at least 1.
         RuntimeError: another number of channels.
 
     Source:
@@ -280,7 +281,7 @@ class GroupNorm(Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        if num_channels % num_groups:
+        if num_channels % integer("num_groups", num_groups, least=1):
             raise ValueError(f"num_channels must be divisible by num_groups={num_groups}, got {num_channels}")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
         for name, wanted in (("weight", affine), ("bias", affine and bias)):

@@ -1,10 +1,13 @@
+import warnings
+
 import numpy as np
 import pytest
 
-from lite import LazyStackedTensorDict, TensorDict
+from lite import LazyStackedTensorDict, TensorDict, load, save
 from lite.data import (
     LazyTensorStorage,
     ListStorage,
+    PrioritizedSampler,
     ReplayBuffer,
     ReplayBufferEnsemble,
     SamplerWithoutReplacement,
@@ -30,6 +33,8 @@ def test_a_batch_has_a_row_for_each_buffer() -> None:
     assert index["buffer_ids"].tolist() == [[0] * 4, [1] * 4]
     np.testing.assert_array_equal(batch["step"], index["index"] + [[0], [100]])
     assert (info["index"] == index).all()
+    weighted = filled(0, 9, TensorDictReplayBuffer, sampler=PrioritizedSampler(20, 1.0, 1.0, generator=0))
+    assert "priority_weight" in ReplayBufferEnsemble(weighted).sample(3)
     assert [len(both), len(both[0]), len(both[-1])] == [2, 10, 5]
     assert [each.shape for each, _ in zip(both, range(3), strict=False)] == [(2, 4)] * 3
     both[1].extend(TensorDict(step=np.arange(3), batch_size=[3]))
@@ -87,6 +92,22 @@ def test_rounds_and_folders(tmp_path) -> None:
     made[0].dumps(tmp_path)
     made[1].loads(tmp_path)
     assert made[1].sample()["step"].tolist() == made[0].sample()["step"].tolist() == [[2, 3], [102, 103]]
+
+
+def test_a_state_goes_on_with_the_same_draws(tmp_path) -> None:
+    made = pair(batch_size=4), ReplayBufferEnsemble(filled(7, 1), filled(8, 1, TensorDictReplayBuffer))
+    made[0].sample()
+    save(made[0].state_dict(), tmp_path / "state")
+    made[1].load_state_dict(load(tmp_path / "state"))
+    for _ in range(4):
+        np.testing.assert_array_equal(made[1].sample(4)["step"], made[0].sample()["step"])
+    with pytest.raises(ValueError, match="state_dict must be of 1 buffers, got 2"):
+        ReplayBufferEnsemble(filled(0, 1)).load_state_dict(made[0].state_dict())
+
+
+def test_the_share_of_a_buffer_is_no_conflict_with_its_own_batch_size() -> None:
+    with warnings.catch_warnings(action="error"):
+        ReplayBufferEnsemble(filled(0, 9, batch_size=8), filled(0, 9, batch_size=8)).sample(4)
 
 
 def test_arguments() -> None:

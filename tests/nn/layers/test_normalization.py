@@ -114,6 +114,8 @@ def test_groups_are_channels_side_by_side(rng):
         np.testing.assert_allclose(layer(x)[n, group], expected, rtol=1e-6)
     with pytest.raises(ValueError, match="num_channels must be divisible by num_groups=3, got 4"):
         nn.GroupNorm(3, 4)
+    with pytest.raises(ValueError, match="num_groups must be at least 1, got 0"):
+        nn.GroupNorm(0, 4)
     for shape in ((4,), (2, 3, 4)):
         with pytest.raises(RuntimeError, match="dimension 1 must be num_channels=4"):
             layer(np.ones(shape))
