@@ -264,8 +264,16 @@ def _check_learn(args: argparse.Namespace) -> None:
 
 
 def _info(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "path", nargs="?", metavar="PATH", help="any file or folder that lite writes or reads"
+    )
     _add_model(parser)
     _add_threads(parser)
+
+
+def _check_info(args: argparse.Namespace) -> None:
+    if args.path is not None and args.model is not None:
+        raise argparse.ArgumentError(None, "PATH and --model: give one of them")
 
 
 def _doctor(parser: argparse.ArgumentParser) -> None:
@@ -433,13 +441,15 @@ COMMANDS = {
         ),
     ),
     "info": Command(
-        "what a model directory holds and how it will be run",
+        "what a file or folder holds, what opens it, and how a model will be run",
         _info,
         (
             "lite info                             # of the embedded model",
             "lite info --model DIR --variant q4",
-            "lite info --model DIR --json",
+            "lite info rollouts.tdz                # or a folder, policy.onnx, step.onnx",
+            "lite info PATH --json",
         ),
+        _check_info,
     ),
     "doctor": Command(
         "what is installed, what runs here, what to install for more",

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey, TensorDict, TensorDictBase
-from lite.cli.demo_page import Sample, demo_page
 from lite.cli.model import named_adapter
 from lite.cli.output_files import check_file
+from lite.cli.pages.demo import Sample, demo_page
 from lite.cli.progress import say
 from lite.cli.text_stream import token_namer, token_texts
 from lite.data import MultiStep, TokenTransitions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import json
 import textwrap
 import time
@@ -11,6 +12,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from lite.cli.info_files import describe
 from lite.cli.model import model_path, open_decoder
 from lite.kernels._install import install
 from lite.kernels.backends.choice import choice
@@ -26,14 +28,21 @@ _SHARING = {
     Padding.EQUAL: "only rows of equal length run together",
     Padding.RIGHT: "rows of any lengths run together, padded on the right",
 }
+_MOST = 40  # lines of a section
 _ATTENTION = ("GroupQueryAttention", "MultiHeadAttention", "Attention", "PagedAttention")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the run plan, the graph's convention, the configuration and the tokenizer of a model directory.
+    """Print what a file or folder holds; of a model its run plan, convention, configuration and tokenizer.
 
     For a model that is refused, prints what was found and the reason, and returns 1.
     """
+    if args.path is not None:
+        described = describe(Path(args.path))
+        if described is not None:
+            _show(described, args)
+            return 0
+        args.model = args.path
     path = model_path(args)
     start = time.perf_counter()
     config = ModelConfig.from_directory(path, variant=args.variant)
@@ -57,11 +66,15 @@ def run(args: argparse.Namespace) -> int:
         files.pop(whole_file)
     facts |= {"config": _for_json(files), "tokenizer": _tokenizer(path)}
     facts["load_seconds"] = round(time.perf_counter() - start, 3)
+    _show(facts, args)
+    return 1 if "refused" in facts else 0
+
+
+def _show(facts: dict[str, Any], args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps(facts, ensure_ascii=False))
     else:
         _print(facts)
-    return 1 if "refused" in facts else 0
 
 
 def _kernels() -> str:
@@ -185,8 +198,8 @@ def _print(facts: dict[str, Any]) -> None:
             for note in value:
                 print(_wrapped(f"note: {note}"))
         elif isinstance(value, dict):
-            print(f"{section}:")
-            for key, item in value.items():
+            print(f"{section}:" if value else f"{section}: none")
+            for key, item in itertools.islice(value.items(), _MOST):
                 if key == "cache":
                     item = _tensors([tensor["past"] for tensor in item])
                 elif key == "optional":
@@ -198,6 +211,8 @@ def _print(facts: dict[str, Any]) -> None:
                 elif isinstance(item, list):
                     item = ", ".join(" ".join(one) if isinstance(one, list) else str(one) for one in item)
                 print(_wrapped(f"  {key}: {'none' if item in (None, '') else item}"))
+            if len(value) > _MOST:
+                print(f"  and {len(value) - _MOST} more: --json has them")
         else:
             print(_wrapped(f"{section}: {value}"))
 

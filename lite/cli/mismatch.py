@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lite.cli.mismatch_page import bin_names, page
 from lite.cli.model import LoadedModel, open_decoder
 from lite.cli.output_files import check_file
+from lite.cli.pages.mismatch import bin_names, page
 from lite.cli.progress import say
 from lite.cli.score import read_records
 from lite.models import (

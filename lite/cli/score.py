@@ -14,9 +14,9 @@ from typing import Any, TextIO
 from lite.cli.model import load, made_with, model_path
 from lite.cli.on_ray import rows_on_ray
 from lite.cli.output_files import appended, check_file, other_columns, rows_written
+from lite.cli.pages.score import ScorePage
 from lite.cli.progress import counted, say
 from lite.cli.prompts import with_own_names
-from lite.cli.score_page import ScorePage
 from lite.data.tables.columns import plain
 from lite.data.tables.json_lines import json_lines
 from lite.models import ScoreBatches, Tokenizer

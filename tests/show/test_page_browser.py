@@ -10,7 +10,7 @@ from helpers.browser import Browser, browser
 
 from lite import TensorDict, lazy_stack
 from lite._show.page import page
-from lite.cli.demo_page import Sample, demo_page
+from lite.cli.pages.demo import Sample, demo_page
 from lite.models import History, LogProbs, Tokens
 from lite.models.text.to_html import STYLE, chips
 

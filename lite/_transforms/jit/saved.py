@@ -177,6 +177,14 @@ class Step:
             raise no_state(self.__name__)
         return self._runner.state([name for name, *_ in self._arguments], self._last)
 
+    @property
+    def inputs(self) -> dict[str, tuple[np.dtype[Any], tuple[int | str, ...]]]:
+        """Dtype and shape of each array of a call that the graph reads; names stand for dynamic sizes."""
+        forms = {x.name: x for x in self._runner.program.traced.inputs}
+        first = 0 if self._held is None else len(self._held.names)
+        read = zip(self._titles, self._runner.program.arguments[first:], strict=True)
+        return {title: (forms[name].dtype, forms[name].shape) for title, name in read if name in forms}
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         names = [name for name, *_ in self._arguments]
         values = {**dict(zip(names, args, strict=False)), **kwargs}

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from lite.cli.mismatch_page import bin_names, page
+from lite.cli.pages.mismatch import bin_names, page
 from lite.models import LoggedResponse, Mismatch
 from lite.models.comparison.causes import Cause
 from lite.models.comparison.differences import by_position, by_probability, estimates, first_beyond

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 from helpers.commands import Run
 
-from lite.cli.demo_page import Sample, demo_page
+from lite.cli.pages.demo import Sample, demo_page
 
 
 def test_lines_and_dots_are_where_their_numbers_say() -> None:

@@ -86,7 +86,7 @@ def test_long_files_are_cut_and_counted(tmp_path: Path) -> None:
 
 
 def test_pages_end_before_a_browser_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lite.cli.score_page._TOKENS_OF_PAGE", 5)
+    monkeypatch.setattr("lite.cli.pages.score._TOKENS_OF_PAGE", 5)
     rows: list[dict[str, object]] = [{"prompt": "a", "response": "b c d e"} for _ in range(3)]
     html = page_of(tmp_path, rows, "--raw", "--batch-size", "1")
     assert len(spans(html)) == 5

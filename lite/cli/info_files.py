@@ -1,0 +1,210 @@
+"""`lite info PATH` of files and folders that are no language model: what they hold, and what opens them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lite
+from lite import NestedKey, TensorDict, is_leaf_nontensor
+from lite._files.mapping import read_file
+from lite._files.onnx.arrays import dtype_of
+from lite._files.onnx.model import Value, read_model
+from lite._tree.protocol import Container
+
+_MAX_ABOUT = 1 << 20  # bytes
+_READERS = {
+    ".h5": "from_h5",
+    ".hdf5": "from_h5",
+    ".parquet": "from_parquet",
+    ".csv": "from_csv",
+    ".json": "from_json",
+}
+_ADAPTERS = ("adapter.onnx_adapter", "adapter_model.safetensors")  # of `lite learn`, of PEFT
+
+
+def describe(path: Path) -> dict[str, Any] | None:
+    """What a file or folder holds; None for the folder, or the graph, of a language model.
+
+    Raises:
+        FileNotFoundError: there is nothing of that name.
+        ValueError: it is damaged, or nothing that lite reads.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
+    try:
+        return _folder(path) if path.is_dir() else _file(path)
+    except (ValueError, OSError, KeyError, TypeError) as error:
+        if str(path) in str(error):
+            raise
+        raise ValueError(f"{path}: {error}") from error  # of pandas and JSON, which do not name the file
+
+
+def _file(path: Path) -> dict[str, Any] | None:
+    if path.suffix == ".onnx":
+        return _graph(path)
+    if path.suffix == ".onnx_adapter" or path.name in _ADAPTERS:
+        return _adapter(path)
+    if path.suffix in _READERS:
+        name = _READERS[path.suffix]
+        return _tree(path, getattr(lite, name)(path), f"lite.{name}")
+    try:
+        return _tree(path, TensorDict.load(path), "TensorDict.load")
+    except ValueError as error:
+        if "It is a pickle" in str(error) or path.suffix in (".tdz", ".npz", ".safetensors"):
+            raise
+    try:
+        return _tree(path, lite.from_consolidated(path), "lite.from_consolidated")
+    except ValueError:
+        raise ValueError(f"{str(path)!r} is no file that lite reads, or it is damaged") from None
+
+
+def _folder(path: Path) -> dict[str, Any] | None:
+    if (path / "meta.json").is_file():
+        return _tree(path, TensorDict.load(path), "TensorDict.load")
+    buffers = [path] if (path / "storage").is_dir() else sorted(path.glob("[0-9]*"))
+    if any((buffer / "storage" / "meta.json").is_file() for buffer in buffers):  # of one, or of an ensemble
+        storages = [TensorDict.load(buffer / "storage") for buffer in buffers]
+        about = [read_file(str(b / "storage" / "storage_metadata.json"), _MAX_ABOUT) for b in buffers]
+        facts = _tree(path, storages[0], "buffer.loads")
+        del facts["batch_size"]
+        return {
+            "replay buffer": facts.pop("tensordict"),
+            "rows": [json.loads(text)["len"] for text in about],
+            "capacity": [storage.batch_size[0] for storage in storages],
+            **facts,
+        }
+    if any((path / name).is_file() for name in _ADAPTERS) and not any(path.glob("**/*.onnx")):
+        return _adapter(path)
+    return None
+
+
+def _tree(path: Path, td: Container, function: str) -> dict[str, Any]:
+    """The facts of a container that a function opened."""
+    if "%state_dict" in td:
+        return {
+            "state dict": str(path),
+            "entries": dict(_of_state(lite.load(path), "")),
+            "open": _call("lite.load", path),
+        }
+    keys = sorted(td.keys(True, True, is_leaf=is_leaf_nontensor), key=_joined)
+    return {
+        "tensordict": str(path),
+        "class": type(td).__name__,
+        "batch_size": list(td.batch_size),
+        "entries": {_joined(key): _entry(td, key) for key in keys},
+        "open": _call(function, path),
+    }
+
+
+def _of_state(state: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, str]]:
+    """The values of nested dicts, and what they are."""
+    for name, value in state.items():
+        if isinstance(value, Mapping):
+            yield from _of_state(value, f"{prefix}{name}, ")
+        else:
+            array = isinstance(value, np.ndarray)
+            yield f"{prefix}{name}", _form(str(value.dtype), value.shape) if array else repr(value)[:80]
+
+
+def _entry(td: Container, key: NestedKey) -> str:
+    """An array as its dtype and shape, objects as their number; sizes in which rows differ are -1."""
+    try:
+        array = td.get(key)
+        shape = array.shape
+    except RuntimeError:  # rows of different shapes
+        array, shape = td.get(key, as_list=True)[0], td.get_item_shape(key)
+    while isinstance(array, list):
+        array = array[0]
+    if isinstance(array, np.ndarray):
+        return _form(str(array.dtype), shape)
+    count = int(np.prod(td.batch_size))
+    return f"{count} object{'s' * (count != 1)}"
+
+
+def _form(dtype: str, shape: Iterable[Any]) -> str:
+    return f"{dtype}{list(shape)}"
+
+
+def _joined(key: NestedKey) -> str:
+    return key if isinstance(key, str) else ", ".join(key)
+
+
+def _call(function: str, path: Path) -> str:
+    return f"{function}({json.dumps(str(path), ensure_ascii=False)})"
+
+
+def _adapter(path: Path) -> dict[str, Any]:
+    from lite.nn._lora.files import read
+
+    file = path / _ADAPTERS[0] if (path / _ADAPTERS[0]).is_file() else path
+    pairs = read(file, "PATH")
+    return {
+        "adapter": str(path),
+        "ranks": sorted({pair.a.shape[0] for pair in pairs.values()}),
+        "scales": sorted({round(pair.scale, 6) for pair in pairs.values()}),
+        "matrices": {name: f"{pair.a.shape[1]} to {pair.b.shape[0]}" for name, pair in pairs.items()},
+        "open": f"lite generate --model DIR --adapter {path}",
+    }
+
+
+def _graph(path: Path) -> dict[str, Any] | None:
+    from lite.nn._export.contract import contract_path, read_contract
+
+    beside = contract_path(path)
+    if beside.is_file():
+        if b'"lite-onnx-contract"' not in beside.read_bytes()[:100]:
+            return _step(path)
+        contract = read_contract(path)
+        assert contract is not None
+        inputs, outputs = (
+            {_joined(one.key or one.name): _form(one.dtype, one.shape) for one in tensors}
+            for tensors in (contract.inputs, contract.outputs)
+        )
+        return {
+            "policy": str(path),
+            "inputs": inputs,
+            "outputs": outputs,
+            "states": contract.states,
+            "interaction_type": contract.interaction_type,
+            "opset": contract.opset,
+            "open": _call("lite.models.OnnxModule", path),
+        }
+    model = read_model(path.read_bytes(), path.parent)
+    if any(value.name == "input_ids" for value in model.graph.inputs):
+        return None
+    try:
+        lite.nn.from_onnx(path)
+        learns = "yes: lite.nn.from_onnx knows all operators"
+    except NotImplementedError as error:
+        learns = f"no: {error}"
+    return {
+        "graph": str(path),
+        "producer": model.producer,
+        "opset": model.opsets.get("", 0),
+        "inputs": {value.name: _value(value) for value in model.graph.inputs},
+        "outputs": {value.name: _value(value) for value in model.graph.outputs},
+        "weights": len(model.graph.weights),
+        "operators": dict(Counter(node.op for node in model.graph.nodes).most_common()),
+        "learns": learns,
+        "open": _call("lite.models.OnnxModule", path)[:-1] + ", in_keys=[...], out_keys=[...])",
+    }
+
+
+def _value(value: Value) -> str:
+    return _form(str(dtype_of(value.element_type)), ["..."] if value.shape is None else value.shape)
+
+
+def _step(path: Path) -> dict[str, Any]:
+    step = lite.load_step(path)
+    return {
+        "step": str(path),
+        "arguments": repr(step).removeprefix("Step(")[:-1],
+        "inputs": {name: _form(str(dtype), shape) for name, (dtype, shape) in step.inputs.items()},
+        "open": _call("lite.load_step", path),
+    }

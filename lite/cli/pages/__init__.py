@@ -1,0 +1,1 @@
+"""Pages that commands write: `lite demo --plot`, `lite score --html`, `lite mismatch --html`."""
