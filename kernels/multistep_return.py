@@ -19,9 +19,8 @@ from lite.kernels._threads import for_rows
 _SERIAL = 100_000  # values: below, starting a thread costs more than it saves
 _CHUNK = 30_000  # values handed to a thread at a time
 _FEW = 8  # sequences side by side: fewer are copied one by one
-_OTHERS = [
-    np.dtype(kind) for kind in (np.int64, np.int64, np.float32, np.bool_)
-]  # types of what is said of windows beside their sums
+# Dtypes of steps, index, gamma and nonterminal.
+_OTHERS = [np.dtype(kind) for kind in (np.int64, np.int64, np.float32, np.bool_)]
 
 
 class MultiStepReturn(NamedTuple):

@@ -59,10 +59,10 @@ def for_input(g: GraphArray, weight: GraphArray, shape: Shape, how: Geometry) ->
 
 
 def for_weight(g: GraphArray, x: GraphArray, shape: Shape, how: Geometry) -> GraphArray:
-    """What a derivative by the result, g, is by the weight of a shape.
+    """The derivative by the weight, of a shape, from g, the derivative by the result.
 
-    It is the convolution of the input by g, the rows of the batch being channels: a step of one is a distance
-    of the other. Where there are many channels, a product with the matrix of patches is faster.
+    It is the convolution of the input by g with batch and channels exchanged, and strides and dilations
+    exchanged. Where there are many channels, a product with the matrix of patches is faster.
     """
     graph, groups = x.graph, how.groups
     order = range(2, x.ndim)
