@@ -131,7 +131,22 @@ class TensorDictModule(TensorDictModuleBase):
             values = read(tensordict, state["_in_keys"], state["_get_kwargs"])
             if state["strict"]:
                 self._require(tensordict, values)
-            result = _result(self, state, values, kwargs, tensordict)
+            function = state["_modules"].get("module")
+            if function is None:
+                function = state["module"]
+            if state["method"] is not None:
+                function = getattr(function, state["method"])
+            if state["_kwarg_names"] is not None:
+                kwargs.update(zip(state["_kwarg_names"], values, strict=True))
+                values = []
+            if state["method_kwargs"]:
+                kwargs.update(state["method_kwargs"])
+            try:
+                result = function(*values, **kwargs) if kwargs else function(*values)
+            except Exception as err:
+                if "None" in str(err) and any(value is None for value in values):
+                    raise self._without_inputs(function, values, tensordict) from err
+                raise
             target = tensordict_out
             if target is None:
                 target = tensordict if state["inplace"] is True else self._target(tensordict)
@@ -165,6 +180,17 @@ class TensorDictModule(TensorDictModuleBase):
         if self.inplace == "empty":
             return tensordict.empty()
         return tensordict if self.inplace else TensorDict()
+
+    def _without_inputs(self, function: Any, values: list[Any], source: Any) -> KeyError:
+        """The error of a call that got None for entries that are not there."""
+        missing = [key for key, value in zip(self.in_keys, values, strict=False) if value is None]
+        hints = "".join(key_hint(source, key) for key in missing if isinstance(key, str))
+        return KeyError(
+            "Some tensors that are necessary for the module call may not have been found in the "
+            f"input tensordict: the following inputs are None: {missing}. {type(self).__name__} "
+            f"reads in_keys={self.in_keys} for {_named(function)}; the keys that are there are "
+            f"{sorted(source.keys(True, True), key=str)}{hints or '.'}"
+        )
 
     def _explain(self, err: BaseException) -> None:
         """End the chain of causes with what this module is and reads and writes."""
@@ -212,36 +238,6 @@ def _methods_of(module: Any) -> str:
 def _named(function: Any) -> str:
     """The name of a module or function in errors."""
     return getattr(function, "__name__", type(function).__name__)
-
-
-def _result(
-    self: TensorDictModule, state: dict[str, Any], values: list[Any], kwargs: dict[str, Any], source: Any
-) -> Any:
-    """What the callable returns. No method: looking one up is slow on a class that has __getattr__."""
-    function = state["_modules"].get("module")
-    if function is None:
-        function = state["module"]
-    method, names, fixed = state["method"], state["_kwarg_names"], state["method_kwargs"]
-    if method is not None:
-        function = getattr(function, method)
-    try:
-        if names is not None:
-            kwargs.update(zip(names, values, strict=True))
-            values = []
-        if fixed:
-            kwargs.update(fixed)
-        return function(*values, **kwargs) if kwargs else function(*values)
-    except Exception as err:
-        missing = [key for key, value in zip(self.in_keys, values, strict=False) if value is None]
-        if missing and "None" in str(err):
-            hints = "".join(key_hint(source, key) for key in missing if isinstance(key, str))
-            raise KeyError(
-                "Some tensors that are necessary for the module call may not have been found in the "
-                f"input tensordict: the following inputs are None: {missing}. {type(self).__name__} "
-                f"reads in_keys={self.in_keys} for {_named(function)}; the keys that are there are "
-                f"{sorted(source.keys(True, True), key=str)}{hints or '.'}"
-            ) from err
-        raise
 
 
 def _outputs(result: Any, keys: Sequence[NestedKey]) -> tuple[Any, ...]:
