@@ -19,9 +19,10 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from functools import cache
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from lite._files import meta
 from lite._files.keys import file_name
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 T = TypeVar("T")
+Listing: TypeAlias = "Mapping[str, os.DirEntry[str]]"
 
 COMMIT = "%commit"
 _STAGE = "%new-"
@@ -44,35 +46,48 @@ _listed_until: dict[str, float] = {}
 _OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EBUSY)
 
 
-def replace_tree(root: str, write: Callable[[str, bool], T]) -> T:
+def replace_tree(root: str, write: Callable[[str, Listing], T]) -> T:
     """Call `write` on a new folder, then make its files the content of `root`; other files in `root` stay.
 
-    Nothing changes if `write` raises. Its second argument tells whether `root` exists. If so, no other writer
-    is active (if the system has locks), and `write` may read `root`.
+    Nothing changes if `write` raises. Its second argument is what `root` holds. If that is anything, no other
+    writer is active (if the system has locks), and `write` may read `root`.
     """
     with _naming(root):
         return _replaced(root, write)
 
 
-def _replaced(root: str, write: Callable[[str, bool], T]) -> T:
+def _replaced(root: str, write: Callable[[str, Listing], T]) -> T:
     top, subfolder = outermost(root)
     while not subfolder and not os.path.isdir(root):
         with _stage(root) as stage:
-            result = write(stage, False)
+            result = write(stage, {})
             if _renamed(stage, root):
                 return result
+            shutil.rmtree(stage)
             if not os.path.isdir(root):
                 raise FileExistsError(f"{root} exists and is not a folder.")
     with _locked(top):
-        finish(top)
-        _remove_abandoned(top)
+        there = listed(top)
+        _remove_abandoned(top, there)
+        if COMMIT in there:
+            finish(top)
+            there = listed(top)
         with _stage(f"{top}/") as stage:
             _add_ancestors(top, subfolder, stage)
-            result = write(f"{stage}/{subfolder}" if subfolder else stage, os.path.isdir(root))
+            result = write(f"{stage}/{subfolder}", listed(root)) if subfolder else write(stage, there)
             while not _renamed(stage, f"{top}/{COMMIT}"):
                 finish(top)
         finish(top)
     return result
+
+
+def listed(folder: str) -> Listing:
+    """What a folder holds, by name; nothing if it does not exist."""
+    try:
+        with os.scandir(folder) as entries:
+            return {entry.name: entry for entry in entries}
+    except FileNotFoundError:
+        return {}
 
 
 def outermost(folder: str) -> tuple[str, str]:
@@ -115,7 +130,7 @@ def _add_ancestors(top: str, subfolder: str, stage: str) -> None:
 
 @contextmanager
 def _stage(before: str) -> Iterator[str]:
-    """A new folder, which is removed with its content unless it has been renamed."""
+    """A new folder, which is removed with its content if the block raises."""
     path = f"{before}{_own()}"
     try:
         os.mkdir(path)
@@ -124,9 +139,9 @@ def _stage(before: str) -> Iterator[str]:
         os.mkdir(path)
     try:
         yield path
-    finally:
-        if os.path.isdir(path):
-            shutil.rmtree(path, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
 
 
 @contextmanager
@@ -145,7 +160,8 @@ def _locked(root: str) -> Iterator[None]:
 
 
 def _renamed(source: str, target: str) -> bool:
-    if waits_for_disk():
+    waits = waits_for_disk()
+    if waits:
         for folder, _, names in os.walk(source):
             for path in (*(f"{folder}/{name}" for name in names), folder):
                 flush(path)
@@ -155,7 +171,7 @@ def _renamed(source: str, target: str) -> bool:
         if error.errno not in _OCCUPIED:
             raise
         return False
-    if waits_for_disk():
+    if waits:
         flush(os.path.dirname(target))
     return True
 
@@ -175,6 +191,7 @@ def flush(path: str) -> None:
         os.close(descriptor)
 
 
+@cache
 def _host() -> str:
     return os.uname().nodename.replace("/", "_")[:64] if hasattr(os, "uname") else "host"
 
@@ -184,17 +201,10 @@ def _own() -> str:
     return f"{_STAGE}{_host()}-{os.getpid()}-{os.urandom(4).hex()}"
 
 
-def _remove_abandoned(folder: str, beside: str = "") -> None:
-    """Remove files of dead writers of this machine from a folder, or only those for the file `beside`.
-
-    A listing takes the longer the more files there are: 3 ms for 10,000, where a write takes 0.1. It takes at
-    most a twentieth of the time.
-    """
-    start = time.monotonic()
-    if beside and start < _listed_until.get(folder, start):
-        return
+def _remove_abandoned(folder: str, names: Iterable[str], beside: str = "") -> None:
+    """Remove what dead writers of this machine left in a folder, of its `names`, or only for one file."""
     mine = f"{beside}{_STAGE}{_host()}-"
-    for name in os.listdir(folder):
+    for name in names:
         if name.startswith(mine):
             pid = name.removeprefix(mine).split("-")[0]
             if pid.isdigit() and not _is_alive(int(pid)):
@@ -203,10 +213,21 @@ def _remove_abandoned(folder: str, beside: str = "") -> None:
                 else:
                     with suppress(OSError):
                         os.unlink(f"{folder}/{name}")
-    if beside:
-        _listed_until.clear()  # a folder after the other is written to
-        end = time.monotonic()
-        _listed_until[folder] = end + 20 * (end - start)
+
+
+def _remove_abandoned_beside(folder: str, name: str) -> None:
+    """Remove what dead writers to a file left.
+
+    A listing takes the longer the more files there are: 3 ms for 10,000, where a write takes 0.1. It takes at
+    most a twentieth of the time.
+    """
+    start = time.monotonic()
+    if start < _listed_until.get(folder, start):
+        return
+    _remove_abandoned(folder, os.listdir(folder), name)
+    _listed_until.clear()  # a folder after the other is written to
+    end = time.monotonic()
+    _listed_until[folder] = end + 20 * (end - start)
 
 
 def _is_alive(pid: int) -> bool:
@@ -227,12 +248,9 @@ def finish(root: str) -> None:
 
 
 def _move(source: str, target: str) -> None:
-    try:
-        entries = list(os.scandir(source))
-    except FileNotFoundError:
-        return
-    folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-    files = {entry.name for entry in entries} - set(folders)
+    entries = listed(source)
+    folders = [name for name, entry in entries.items() if entry.is_dir(follow_symlinks=False)]
+    files = entries.keys() - folders
     for name in folders:
         with suppress(FileExistsError):
             os.mkdir(f"{target}/{name}")
@@ -243,43 +261,35 @@ def _move(source: str, target: str) -> None:
         if kept:
             # While a pickle is still here, the meta.json in place must not say that there is none.
             order.sort(key=lambda name: name != meta.NAME)
-        for name in set(meta.PICKLES) - kept:
-            with suppress(FileNotFoundError):
+        there = listed(target).keys() - files  # mostly nothing, as a tree is written over by one like it
+        stale = there.intersection(meta.PICKLES)
+        if any(name.endswith(".memmap") for name in there):
+            stale |= _leaves(f"{target}/{meta.NAME}") - _leaves(f"{source}/{meta.NAME}")
+        if "0" in there:
+            _drop_parts(f"{source}/{meta.NAME}", target)
+        for name in stale:
+            with suppress(OSError):
                 os.unlink(f"{target}/{name}")
-        _drop_parts(f"{source}/{meta.NAME}", target)
-        old, new = _content(f"{target}/{meta.NAME}"), _content(f"{source}/{meta.NAME}")
-        if old != new:  # a tree is mostly written over by one like it; parsing both takes a tenth
-            for name in _leaves(old) - _leaves(new):
-                with suppress(OSError):
-                    os.unlink(f"{target}/{name}")
     for name in order:
-        with suppress(FileNotFoundError):
+        try:
             os.replace(f"{source}/{name}", f"{target}/{name}")
+        except FileNotFoundError:  # another process has moved it
+            continue
     with suppress(OSError):  # removed, or the next tree has been written
         os.rmdir(source)
 
 
-def _content(path: str) -> bytes:
-    """What a `meta.json` holds; nothing if it cannot be read."""
+def _leaves(path: str) -> set[str]:
+    """The names of the files of arrays that a `meta.json` lists; none if it cannot be read."""
     try:
-        return read_file(path, meta.MAX_BYTES)
+        entries, _ = meta.split(meta.loads(read_file(path, meta.MAX_BYTES), path), path)
     except (OSError, ValueError):
-        return b""
-
-
-def _leaves(content: bytes) -> set[str]:
-    """The names of the files of arrays that a `meta.json` lists."""
-    try:
-        entries, _ = meta.split(meta.loads(content, meta.NAME), meta.NAME)
-    except ValueError:
         return set()
     return {file_name(key, ".memmap", True) for key, member in entries.items() if "dtype" in member}
 
 
 def _drop_parts(path: str, target: str) -> None:
     """Remove parts beyond the length of a lazy stack that became shorter, as tensordict would read them."""
-    if not os.path.isdir(f"{target}/0"):
-        return
     with suppress(FileNotFoundError, ValueError):
         extension = meta.loads(read_file(path, meta.MAX_BYTES), path).get("_lite")
         about = extension[0] if isinstance(extension, list) and extension else {}
@@ -298,7 +308,7 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
     os.makedirs(folder, exist_ok=True)
-    _remove_abandoned(folder, name)
+    _remove_abandoned_beside(folder, name)
     stage = f"{target}{_own()}"
     try:
         with _naming(path):

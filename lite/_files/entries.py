@@ -11,7 +11,7 @@ from lite._arrays.dtypes import dtype_name
 from lite._arrays.types import Array, Path
 from lite._files import meta
 from lite._files.blocks import copies
-from lite._files.commit import replace_tree
+from lite._files.commit import Listing, replace_tree
 from lite._files.keys import file_name
 from lite._files.mapping import create_leaf, read_file, write_file
 from lite._tree.keys import require_path
@@ -88,7 +88,7 @@ class _Addition:
     def write(self) -> Array:
         return replace_tree(self._node._source, self._fill)
 
-    def _fill(self, stage: str, exists: bool) -> Array:
+    def _fill(self, stage: str, there: Listing) -> Array:
         root, size, names = self._node._source, self._node.batch_size, self._node._names
         entries, found = self._entries(root, size)
         last = len(self._path) - 1

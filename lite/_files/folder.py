@@ -8,7 +8,6 @@ mapped ones.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,10 +19,9 @@ from lite._arrays.dtypes import dtype_name
 from lite._arrays.types import Array, host_array, is_array
 from lite._files import meta, payload
 from lite._files.blocks import copies
-from lite._files.commit import replace_tree
+from lite._files.commit import Listing, listed, replace_tree
 from lite._files.keys import file_name
 from lite._files.mapping import bytes_of, create_leaf, is_file, source_of, write_file
-from lite._files.stores import kind_of
 from lite._tree.nontensor import MetaData, NonTensorBase, NonTensorStack
 from lite._tree.walks import leaves
 
@@ -70,14 +68,14 @@ class FolderPlan:
         members: dict[str, str] = {}
         taken = {meta.NAME: meta.NAME}
         for key, entry in td._items():
-            leaf = is_array(entry)
+            leaf = type(entry) is np.ndarray or is_array(entry)
             name = file_name(key, ".memmap" if leaf else "", self.robust)
             if name in taken:
                 raise ValueError(f"the keys {taken[name]!r} and {key!r} would share the file name {name!r}.")
             taken[name] = key
             path = f"{at}/{name}" if at else name
             if leaf:
-                array = host_array(entry, key)
+                array = entry if type(entry) is np.ndarray else host_array(entry, key)
                 about = dtype_name(array.dtype), array.shape
                 members[key] = (
                     meta.leaf_with(crc32(bytes_of(array)), *about) if self.checksums else meta.leaf(*about)
@@ -205,9 +203,9 @@ def write_folder(
     plan.add(entry, "", "")
     kept = _already_there(plan, root, like, copy_existing)
 
-    def fill(stage: str, exists: bool) -> list[Array]:
-        if exists:
-            _check_targets(plan, root, existsok, kept)
+    def fill(stage: str, there: Listing) -> list[Array]:
+        if there:
+            _check_targets(plan, root, there, existsok, kept)
         return _fill(plan, kept, stage, root, like, threads)
 
     return plan, replace_tree(root, fill)
@@ -227,7 +225,7 @@ def saving(entry: NonTensorBase, folder: str) -> Callable[[], None]:
     plan.add(entry, "", os.path.basename(folder))
 
     def write() -> None:
-        replace_tree(folder, lambda stage, exists: _fill(plan, set(), stage, folder, False, 0))
+        replace_tree(folder, lambda stage, _: _fill(plan, set(), stage, folder, False, 0))
 
     return write
 
@@ -257,20 +255,24 @@ def _already_there(plan: FolderPlan, root: str, like: bool, copy_existing: bool)
     return kept
 
 
-def _check_targets(plan: FolderPlan, root: str, existsok: bool, kept: set[int]) -> None:
+def _check_targets(plan: FolderPlan, root: str, there: Listing, existsok: bool, kept: set[int]) -> None:
     """Raise before anything is written if an existing file cannot be replaced."""
     files = [path for i, (path, array) in enumerate(plan.leaves) if array.size and i not in kept]
     files += [path for path, _ in plan.texts]
-    for path, fits, what in (
-        *((path, stat.S_ISDIR, "folder") for path in plan.folders[1:]),
-        *((path, stat.S_ISREG, "file") for path in files),
-    ):
-        kind = kind_of(f"{root}/{path}")
-        if stat.S_ISLNK(kind):
+    known = {"": there}  # by folder: a listing takes as long as a look at four files
+    for path, what in (*((path, "folder") for path in plan.folders[1:]), *((path, "file") for path in files)):
+        folder, _, name = path.rpartition("/")
+        if folder not in known:
+            known[folder] = listed(f"{root}/{folder}")
+        entry = known[folder].get(name)
+        if entry is None:
+            continue
+        if entry.is_symlink():
             raise RuntimeError(f"refusing to write through the symbolic link {root}/{path}.")
-        if kind and not fits(kind):
+        is_there = entry.is_dir if what == "folder" else entry.is_file
+        if not is_there(follow_symlinks=False):
             raise FileExistsError(f"{root}/{path} exists and is not a {what}.")
-        if kind and what == "file" and not existsok:
+        if what == "file" and not existsok:
             raise RuntimeError(f"The file {root}/{path} already exists.")
 
 

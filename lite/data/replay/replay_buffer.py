@@ -20,7 +20,7 @@ import numpy as np
 import lite
 from lite import NestedKey, TensorDict
 from lite._arrays.public import belong_to
-from lite._files.commit import finish, replace_tree
+from lite._files.commit import Listing, finish, replace_tree
 from lite._transforms.vmap.running import reads
 from lite.data.replay.columns import is_container
 from lite.data.replay.mapped_storage import LazyMemmapStorage
@@ -652,7 +652,7 @@ class ReplayBuffer:
         """
         root = Path(path).absolute()
 
-        def fill(stage: str, exists: bool) -> None:
+        def fill(stage: str, there: Listing) -> None:
             folder = Path(stage)
             storage = self._storage
             if isinstance(storage, TensorStorage):
