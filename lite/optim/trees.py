@@ -9,7 +9,7 @@ import numpy as np
 
 from lite import TensorDict
 from lite._arrays.dtypes import is_floating
-from lite._arrays.types import Array, Path, is_array, is_interpreted, raw
+from lite._arrays.types import Array, Path, is_array, is_interpreted, raw, stored
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.walks import map_tree
 from lite.nn._parameters.tree import tree_of
@@ -82,6 +82,8 @@ def _collect(trees: list[Any], names: list[str], path: Path, found: list[list[Ar
             array = raw(entry)
             if not is_floating(array.dtype):
                 continue  # a counter, or another buffer
+            if array is not entry:  # a Parameter takes the value, as in torch's steps
+                row[1] = stored(row[1])
             row[0] = array
             for k, value in enumerate(row):
                 if type(value) is not np.ndarray or value.shape != array.shape or value.dtype != array.dtype:

@@ -120,6 +120,14 @@ def test_parameters_in_a_tensordict():
     np.testing.assert_array_equal(params["w"].data, [1.0, 1.0])
 
 
+def test_a_gradient_that_is_itself_differentiable():
+    params = TensorDict(w=nn.Parameter(np.full(2, 3.0)))
+    with lite.enable_grad():
+        grads = lite.grad(lambda params: (params["w"] ** 2).sum())(params)
+        optim.SGD(0.5).update_(params, grads)
+    np.testing.assert_array_equal(params["w"].data, 0)
+
+
 def test_read_only_parameters():
     params = tree()
     params["a"].flags.writeable = False

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.dtypes import get_default_dtype, is_floating
-from lite._arrays.types import Array, HostArray, raw, refuse_masked
+from lite._arrays.types import Array, HostArray, computed, refuse_masked
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import Node, outer_value
 from lite._transforms.vmap.trees import flatten, unflatten
@@ -113,7 +113,7 @@ def _own(share: Array, value: object, taken: set[int]) -> Array:
 
 def _floats(leaf: object, name: str) -> tuple[Any, bool]:
     """A leaf as what is computed with, and whether it is of floats."""
-    value: Any = raw(leaf)
+    value: Any = computed(leaf)  # of a Parameter, what an outer `enable_grad` differentiates by
     if type(value) is np.ndarray and value.dtype.kind == "f":
         return value, True
     if type(value) is float:

@@ -147,6 +147,19 @@ def test_a_penalty_of_gradients_goes_back_to_parameters() -> None:
     assert weight.grad == 2 * 2 * 2 * 2 * 3.0 + 1  # of 2 (2 weight)² + weight
 
 
+def test_a_step_inside_of_a_loss_goes_back_to_parameters() -> None:
+    def inner(params: Any) -> Any:
+        return (params["w"] ** 3).sum()
+
+    slopes = {"grad": lite.grad(inner), "vjp": lambda params: lite.vjp(inner, params)[1](np.ones(()))[0]}
+    for name, slope in slopes.items():
+        params = lite.TensorDict(w=parameter(1.0, -2.0))
+        assert type(slope(params)["w"]) is np.ndarray, name
+        with lite.enable_grad():
+            (params - slope(params) * 0.5)["w"].sum().backward()
+        np.testing.assert_allclose(params["w"].grad, [1 - 0.5 * 6 * 1, 1 + 0.5 * 6 * 2], err_msg=name)
+
+
 def test_set_grad_enabled() -> None:
     with lite.set_grad_enabled(True):
         assert lite.is_grad_enabled()
