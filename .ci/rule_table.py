@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lite._transforms.grad.ufuncs import _METHODS
 from lite._transforms.registry import FORMULAS, GRAD, ONNX, VMAP, ZERO_GRADIENT, Registry, name_of
 from lite._transforms.rules.ufuncs import UFUNCS
 
@@ -44,18 +45,27 @@ def row(function: Any) -> tuple[str, str, str, str]:
     modules = [getattr(table[function], "__module__", "") for table in tables if function in table]
     file = next((m.removeprefix("lite._transforms.rules.") for m in modules if ".rules." in m), "")
     gradient = "0" if function in ZERO_GRADIENT else kind(GRAD, function, "-")
+    if isinstance(function, tuple):  # a method of a ufunc, which `vmap` maps as one call
+        return file, "rule" if function in _METHODS else gradient, "rule", kind(ONNX, function, "-")
     otherwise = "rule" if isinstance(function, np.ufunc) else "loop"
     return file, gradient, kind(VMAP, function, otherwise), kind(ONNX, function, "-")
+
+
+def name(function: Any) -> str:
+    """What the table calls it: `logaddexp.reduce` for a method of a ufunc."""
+    if isinstance(function, tuple):
+        return f"{function[0].__name__}.{function[1]}"
+    return name_of(function).removeprefix("numpy.")
 
 
 def table() -> str:
     """The page."""
     functions = {*GRAD.rules, *VMAP.rules, *ONNX.rules, *UFUNCS, *ZERO_GRADIENT}
     of_numpy = [function for function in functions if name_of(function).startswith("numpy.")]
-    rows = sorted((row(function), name_of(function).removeprefix("numpy.")) for function in of_numpy)
+    rows = sorted((row(function), name(function)) for function in of_numpy)
     lines = []
     for (file, *rules), group in groupby(rows, key=lambda pair: pair[0]):
-        names = ", ".join(name for _, name in group)
+        names = ", ".join(called for _, called in group)
         lines.append(f"| {' | '.join((file, names, *rules))} |\n")
     return HEAD + "".join(lines)
 
