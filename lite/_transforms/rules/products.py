@@ -157,6 +157,9 @@ def _onnx_matmul(graph: Graph, a: ArrayLike, b: ArrayLike, dtype: DtypeLike = No
         raise ValueError(f"matmul: the sizes {x.shape[-1]} and {inner} of the dimensions summed over differ")
     lead = graph.broadcast([x.shape[:-2], y.shape[:-2]])
     shape = (*lead, *(x.shape[-2:-1] if x.ndim > 1 else ()), *(y.shape[-1:] if y.ndim > 1 else ()))
+    if x.ndim > 1 and y.ndim == 1:  # onnxruntime would fuse a transposition of x with it, and lose it
+        column = graph.emit("MatMul", [x, graph.unsqueeze(y, 1)], (*shape, 1), x.dtype)
+        return graph.squeeze(column, -1)
     return graph.emit("MatMul", [x, y], shape, x.dtype)
 
 

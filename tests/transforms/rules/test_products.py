@@ -45,6 +45,7 @@ CASES: list[Case] = [
     ("tensordot, axes", lambda x, y: np.tensordot(x, y, ([0, -1], [2, 0])), (f(2, 3, 4), f(4, 5, 2))),
     ("tensordot, one axis", lambda x, y: np.tensordot(x, y, (1, 0)), (f(2, 3), f(3, 4))),
     ("tensordot, no axis", lambda x, y: np.linalg.tensordot(x, y, axes=0), (f(2), f(3))),
+    ("a transpose times a vector", lambda x, y: x.swapaxes(-1, -2) @ y, (f(4, 2, 3), f(2))),
     ("matmul with a list", lambda x: np.matmul(x, [[1, 2], [3, 4]]), (f(3, 2),)),
     ("matmul of a list", lambda x: np.matmul([1, 2, 3], x), (f(2, 3, 4),)),
     ("kron", lambda x, y: np.kron(x, y), (f(2, 3), f(2))),
