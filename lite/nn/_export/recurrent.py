@@ -1,4 +1,8 @@
-"""Recurrent layers over sequences as operators, which take sequences of any length."""
+"""Recurrent layers over sequences as operators, which take sequences of any length.
+
+onnxruntime's operators give finite numbers for NaN, so a sensor that failed would become an action: NaN goes
+around them.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +40,8 @@ def _layers(graph: Graph, layer: Any, input: GraphArray, given: Any) -> Any:
         return None  # onnxruntime has them for float32, and ONNX has no projections
     layer._check(input)
     batched = input.ndim == 3
+    if input.shape[int(batched and layer.batch_first)] == 1:
+        return None  # a single step: its formulas are as fast, and NaN stays NaN
     x = graph.cast(input if batched else graph.unsqueeze(input, 1), compute)
     time_first = not (batched and layer.batch_first)
     x = x if time_first else graph.transpose(x, (1, 0, 2))
@@ -93,6 +99,14 @@ def _walk(
     state = ((directions, rows, size), np.float32)
     outputs = [((steps, directions, rows, size), np.float32), *[state] * len(layer._states)]
     out, *last = graph.emit_all(type(layer).__name__, inputs, outputs, **attributes)
+    gone, before = _nan_where_nan(x), sum(map(_nan_where_nan, start or ()))
+    ways = [gone.cumsum(0), gone[::-1].cumsum(0)[::-1]][:directions]  # from the step on that has NaN
+    out, last = out + (np.stack(ways, 1) + before), [h + (gone.sum(0) + before) for h in last]
     if directions == 1:
         return graph.squeeze(out, 1), last
     return graph.reshape(graph.transpose(out, (0, 2, 1, 3)), (steps, rows, 2 * size)), last
+
+
+def _nan_where_nan(x: GraphArray) -> Any:
+    """For each row (..., 1): NaN if it has NaN, else 0."""
+    return np.where(np.isnan(x), np.float32(np.nan), np.float32(0)).sum(-1, keepdims=True)

@@ -83,7 +83,10 @@ def arrays_in(case: Case) -> tuple[list[np.ndarray], Any]:
 
 @pytest.mark.parametrize("case", CASES, ids=TITLES)
 def test_every_layer(case: Case, tmp_path: Path) -> None:
-    """At the example's batch size and at others: numbers to 1e-5, dtypes and shapes as the module's."""
+    """At the example's batch size and at others: numbers to 1e-5, dtypes and shapes as the module's.
+
+    A sensor that gives NaN must not become an action: NaN in an input is NaN where it is the module's.
+    """
     net = case.make(nn).eval()
     net.training = False
     arrays, call = arrays_in(case)
@@ -94,11 +97,16 @@ def test_every_layer(case: Case, tmp_path: Path) -> None:
     session = open_graph(net.to_onnx(tmp_path / "net.onnx", *args, kwargs=options, dynamic_axes=dynamic))
     # Without averages, one row has no variance.
     sizes = () if not dynamic else (3,) if "without averages" in case.title else (1, 3)
-    for size in (None, *sizes):
+    for size in (None, *sizes, np.nan):
         given = [
-            x if size is None or axis is None else resized(x, {axis: size})
+            x if size in (None, np.nan) or axis is None else resized(x, {axis: size})
             for x, axis in zip(arrays, axes, strict=True)
         ]
+        if size is np.nan:
+            given = [x.copy() for x in given]
+            for x in given:
+                if x.dtype.kind == "f" and x.size:
+                    x.flat[x.size // 2] = np.nan
         expected = flat(call(net, given))
         for got, want in zip(run_graph(session, given), expected, strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5, strict=True)
