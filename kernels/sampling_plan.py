@@ -101,25 +101,26 @@ class SamplingPlan:
             _option("typical_p", typical_p, rows, 0.0, 1.0),
             _option("repetition_penalty", repetition_penalty, rows, SMALLEST, np.inf),
         ]
-        np.minimum(options[0], _HOTTEST, out=options[0])
         top_n = integer("top_n", top_n)
         if not 0 <= top_n <= size:
             raise ValueError(f"top_n must be from 0 to the vocabulary of {size}, got {top_n}")
         if (kept_ids or top_n) and not details:
             raise ValueError(f"{'kept_ids' if kept_ids else 'top_n'} needs details=True")
-        self._options = np.array([*options, np.zeros(rows)]).T.copy()
-        self._typical, self._penalized = ((options[i] != 1.0).any() for i in (4, 5))
+        self._options = np.zeros((rows, 7))
+        for i, option in enumerate(options):
+            self._options[:, i] = option
+        np.minimum(self._options[:, 0], _HOTTEST, out=self._options[:, 0])
+        self._typical, self._penalized = (self._options[:, 4:6] != 1.0).any(0).tolist()
         drawn = "numpy.random" in sys.modules  # there is no generator otherwise, and its import takes longer
         self._generator = seeds if drawn and isinstance(seeds, np.random.Generator) else None
-        self._seeds = np.empty(0, np.uint64)  # with the step of each
+        self._seeds = np.zeros((rows if self._generator is None else 0, 2), np.uint64)  # with the steps
         if self._generator is None:
             given = to_numpy("seeds", seeds)  # type: ignore[arg-type]
             if given.dtype.kind not in "iu":
                 raise TypeError(f"seeds and step must be integers, got seeds of {given.dtype}")
             if given.shape != (rows,):
                 raise ValueError(f"seeds must have the shape ({rows},), got {given.shape}")
-            self._seeds = np.zeros((rows, 2), np.uint64)
-            self._seeds[:, 0] = given.astype(np.uint64)
+            self._seeds[:, 0] = given
         self._details, self._kept, self._top_n = details, kept_ids, top_n
         self._ready = False
         self._there: dict[int, Any] = {}  # memory on GPUs
@@ -128,11 +129,11 @@ class SamplingPlan:
         self._same: tuple[Any, ...] = ()
 
     def _allocate(self) -> None:
-        from lite.kernels.cpu import flat_rows
-        from lite.kernels.cpu import sample_tokens as cpu
+        import lite.kernels.cpu.sample_tokens as cpu  # `from` takes longer
+        from lite.kernels.cpu.flat_rows import flat_row
 
         rows, size = self.shape
-        self._rows, self._flat_row = cpu.rows, flat_rows.flat_row
+        self._rows, self._flat_row = cpu.rows, flat_row
         self._begins = np.arange(rows, dtype=np.int64) * size
         self._none = np.zeros(rows + 1, np.int64)  # offsets of what is not there
         self._tokens, self._status = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
@@ -178,7 +179,7 @@ class SamplingPlan:
         if plain and logits is self._again:  # the next step in the same memory
             self._set_steps(step)
             return self._drawn(logits, self._same)
-        elsewhere = stream is not None or in_cuda_memory(mask) or in_cuda_memory(scores)
+        elsewhere = not plain and (stream is not None or in_cuda_memory(mask) or in_cuda_memory(scores))
         if type(logits) is np.ndarray and not elsewhere:  # the common case
             model: Array = logits
         else:
@@ -327,13 +328,11 @@ class SamplingPlan:
 
 def _option(
     name: str, value: ArrayLike, rows: int, low: float, high: float, dtype: type[np.generic] = np.float64
-) -> NDArray[Any]:
-    """`value` as one number per row, checked."""
+) -> Any:
+    """A number, or one per row, checked."""
     plain = type(value) is int or (type(value) is float and dtype is np.float64)
     if plain and low <= value <= high and value < np.inf:  # type: ignore[operator]
-        values: NDArray[Any] = np.empty(rows, dtype)  # the common case: a tenth of the cost
-        values.fill(value)
-        return values
+        return value  # the common case: a tenth of the cost
     given = to_numpy(name, value)
     if given.dtype.kind not in ("iu" if dtype is np.int64 else "fiu"):
         raise TypeError(f"{name} must be {'integer' if dtype is np.int64 else 'a number'}, got {given.dtype}")
@@ -342,7 +341,7 @@ def _option(
     if not ((given >= low) & (given <= high) & (given < np.inf)).all():
         limits = f"in [{low:g}, {high:g}]" if high < np.inf else "at least 0" if low == 0 else "positive"
         raise ValueError(f"{name} must be {limits} and finite, got {given.tolist()}")
-    return contiguous(np.broadcast_to(given, (rows,)), dtype)
+    return given
 
 
 def _shaped(name: str, value: ArrayLike, shape: tuple[int, int]) -> Array:

@@ -93,8 +93,11 @@ def set_here(td: Container, key: str, item: object, inplace: bool, writes: Write
         if item is not None and td._get_entry(key) is item:
             return  # from `td["x"] += 1`, which has changed the array in place before
         raise RuntimeError(LOCK_ERROR)
-    with error_path(key):
+    try:
         entry = td._convert(item)
+    except Exception as error:
+        prefix_error_path(error, key)
+        raise
     if writes is None:
         td._put(key, entry)
     else:

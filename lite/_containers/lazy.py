@@ -112,13 +112,14 @@ class Lazy(Container):
     def _part_size(self) -> Shape:
         """The batch size of the parts, with -1 where they differ."""
         try:
-            sizes = _distinct([part._batch_size for part in self.tensordicts])
+            found = [part._batch_size for part in self.tensordicts]
         except AttributeError:
-            sizes = {part.batch_size for part in self.tensordicts}
-        if len(sizes) == 1:
-            return sizes.pop()
-        if not sizes:
+            found = [part.batch_size for part in self.tensordicts]
+        if not found:
             return self._empty_size
+        if found.count(found[0]) == len(found):
+            return found[0]
+        sizes = set(found)
         if len({len(size) for size in sizes}) > 1:
             raise RuntimeError(
                 f"the parts of a lazy stack have different numbers of batch dimensions: {sorted(sizes)}. "

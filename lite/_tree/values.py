@@ -87,11 +87,10 @@ def as_tree(entries: dict[Any, Any]) -> dict[str, Any] | None:
 
 def is_valid_leaf(value: object, batch_size: Shape, device: str | None) -> bool:
     """Whether a value can be stored without conversion; see `invalid_keys`."""
-    ndim = len(batch_size)
     return (
         type(value) is ndarray
         and (
-            not ndim
+            not (ndim := len(batch_size))
             or (
                 value.ndim > 0 and len(value) == batch_size[0]
                 if ndim == 1
