@@ -177,12 +177,11 @@ class BoundGraph:
         """
         if self._held.get(name) is values:
             return
-        if at is not None:
-            self._held[name] = values
-            self._binding.bind_input(name, self._cpu, values.dtype.type, list(values.shape), at)
-            return
-        array = self._held[name] = np.asarray(values, dtype=self._dtypes[name], order="C")
-        self._bind_array(name, array)
+        if at is None:
+            values = np.asarray(values, dtype=self._dtypes[name], order="C")
+            at = values.__array_interface__["data"][0]
+        self._held[name] = values
+        self._binding.bind_input(name, self._cpu, values.dtype.type, list(values.shape), at)
 
     def bind_mask(self, mask: NDArray[Any], steps: int, at: int | None = None) -> None:
         """Bind what follows from the positions that there are: `mask` (n, past + steps), and other inputs.
@@ -197,10 +196,6 @@ class BoundGraph:
             self.bind_input(spec.mask, mask, at)
         for name, kind in spec.extras:
             self.bind_input(name, extra_input(kind, count, steps, total, self._ranks[name]))
-
-    def _bind_array(self, name: str, array: NDArray[Any]) -> None:
-        address = array.__array_interface__["data"][0]
-        self._binding.bind_input(name, self._cpu, array.dtype.type, list(array.shape), address)
 
     def run_rows(self, inputs: RunInputs) -> list[Logits]:
         """Run the graph once; the logits (S or K, V) of each row, which stay where they are computed.
@@ -229,7 +224,8 @@ class BoundGraph:
     def _bind_given(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
         """Bind an output to new memory of the host; the binding does not keep it alive."""
         given = np.empty(shape, dtype)
-        self._binding.bind_output(name, self._cpu, given.dtype.type, list(shape), given.ctypes.data)
+        address = given.__array_interface__["data"][0]  # `ctypes` makes an object to ask
+        self._binding.bind_output(name, self._cpu, given.dtype.type, list(shape), address)
         return given
 
     def bind_step(
@@ -294,8 +290,7 @@ class BoundGraph:
         given = []
         for tensor, old in zip(self._spec.states, states.taken(), strict=True):
             if tensor.past:
-                self._held[tensor.past] = old
-                self._bind_array(tensor.past, old)
+                self.bind_input(tensor.past, old, old.__array_interface__["data"][0])
             given.append(self._bind_given(tensor.present, old.shape, old.dtype))
         return given
 

@@ -56,10 +56,9 @@ class BlockCache:
         self, rows: Sequence[int], ids: Sequence[NDArray[np.int64]], *, last: bool, hidden: bool = False
     ) -> list[Logits]:
         out: list[Logits] = [np.empty(0, np.float32)] * len(rows)
-        specs = [(self._placed.prompts or self._placed).spec, self._spec]
-        equal = self._spec.states or any(
-            spec.gives_last_only(last) for spec in specs
-        )  # filler has states, too
+        prompts = (self._placed.prompts or self._placed).spec
+        # filler has states, too
+        equal = self._spec.states or prompts.gives_last_only(last) or self._spec.gives_last_only(last)
         counts = [len(new) for new in ids] if equal else None
         for places in self._runs(rows, counts):
             logits = self._run([rows[i] for i in places], [ids[i] for i in places], last, hidden)
@@ -217,7 +216,7 @@ class BlockCache:
 
     def _gather(self, rows: Sequence[int]) -> _Block:
         """Copy rows into a new block, flush right."""
-        width = int(max(self.lengths[row] for row in rows))
+        width = max(self.lengths[list(rows)].tolist())
         block = _Block(self._placed, len(rows))
         if width:
             block.allocate(width, self._capacity(width + 1))

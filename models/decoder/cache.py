@@ -130,7 +130,7 @@ def round_capacity(needed: int, wished: int, context_length: int | None) -> int:
 
     Operators take the capacity for the length of a sequence, and refuse one longer than the context.
     """
-    rounded = max(32, -(-max(needed, wished) // 32) * 32)
+    rounded = -(-max(1, needed, wished) // 32) * 32
     return max(needed, min(rounded, context_length)) if context_length else rounded
 
 
@@ -141,11 +141,11 @@ def pad_right(
 
     S is the longest row's length, or `width` if that is more.
     """
-    counts = np.array([len(row) for row in ids], np.int64)
-    out = np.zeros((len(ids), max(int(counts.max()), width)), np.int64)
-    for i, row in enumerate(ids):
-        out[i, : len(row)] = row
-    return out, counts
+    counts = list(map(len, ids))
+    out = np.zeros((len(counts), max([*counts, width])), np.int64)
+    for i, (row, count) in enumerate(zip(ids, counts, strict=True)):
+        out[i, :count] = row
+    return out, np.array(counts, np.int64)
 
 
 def similar_lengths(
@@ -157,7 +157,7 @@ def similar_lengths(
     `filler` tokens of padding: with 0 all rows of a run are equally long.
     """
     runs: list[list[int]] = []
-    for i in np.argsort(lengths, kind="stable").tolist():
+    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
         run = runs[-1] if runs else []
         if run and len(run) < most(lengths[i]) and len(run) * (lengths[i] - lengths[run[-1]]) <= filler:
             run.append(i)

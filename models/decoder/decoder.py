@@ -324,7 +324,8 @@ class OnnxDecoder:
     def _set_graph(self, placed: PlacedGraph) -> None:
         """Run a graph from now on."""
         self._placed, self.session = placed, placed.session
-        self.spec = replace(placed.spec, prompts=placed.prompts.spec if placed.prompts else None)
+        self.spec = spec = replace(placed.spec, prompts=placed.prompts.spec if placed.prompts else None)
+        self._token_bytes = len(spec.cache) * line_bytes(spec, 1) if spec.cache else 0
         self._sessions = [placed.session] + ([placed.prompts.session] if placed.prompts else [])
 
     @property
@@ -419,7 +420,7 @@ class OnnxDecoder:
     @property
     def num_rows(self) -> int:
         """Rows there are."""
-        return len(self._cache.lengths)
+        return len(self._held)
 
     @property
     def cache_bytes(self) -> int:
@@ -433,7 +434,7 @@ class OnnxDecoder:
         Graphs that concatenate (every padding but `Padding.SLOTS`) have two sets of buffers, so that rows
         take twice as much while they run.
         """
-        return len(self.spec.cache) * line_bytes(self.spec, 1) if self.spec.cache else 0
+        return self._token_bytes
 
     @property
     def rows_per_run(self) -> int:
@@ -624,9 +625,9 @@ class OnnxDecoder:
     @_in_turn
     def acquire(self, count: int) -> list[int]:
         """Reserve `count` empty rows, adding rows as needed; `release` returns them."""
-        free = [int(row) for row in np.flatnonzero(~self._held & (self.lengths == 0))]
-        self._grow(self.num_rows + max(0, count - len(free)))
-        free = [int(row) for row in np.flatnonzero(~self._held & (self.lengths == 0))][:count]
+        free: list[int] = (~self._held & (self.lengths == 0)).nonzero()[0].tolist()
+        free = [*free, *range(len(self._held), len(self._held) + count - len(free))][:count]
+        self._grow(max(free, default=-1) + 1)
         self._held[free] = True
         return free
 
@@ -738,14 +739,15 @@ class OnnxDecoder:
             raise ValueError("ids must hold at least one token, got an empty prompt")
         if array.dtype.kind not in "iu":
             raise ValueError(f"ids must be integers, got {array.dtype}")
-        if limit and self.context_length is not None and past + array.size > self.context_length:
+        most = self._placed.context_length if limit else None
+        if most is not None and past + array.size > most:
             has = f"{array.size} tokens after {past}" if past else f"a prompt of {array.size} tokens"
-            raise ValueError(f"ids: {has} is longer than the model's context of {self.context_length}")
-        low, high = int(array.min()), int(array.max())
-        if low < 0 or high >= self._vocab_size:
-            bad = low if low < 0 else high
+            raise ValueError(f"ids: {has} is longer than the model's context of {most}")
+        checked = array.astype(np.int64, copy=False)
+        if np.maximum.reduce(checked.view(np.uint64)) >= self._vocab_size:  # those below 0, too
+            bad = int(array.min()) if array.min() < 0 else int(array.max())
             raise ValueError(f"ids must be between 0 and {self._vocab_size - 1} (the vocabulary), got {bad}")
-        return array.astype(np.int64, copy=False)
+        return checked
 
     def _check_room(self, rows: Sequence[int]) -> None:
         """Raise ValueError unless each row has room for one more token."""
@@ -759,20 +761,23 @@ class OnnxDecoder:
         at = [int(row) for row in rows]
         if len(set(at)) != len(at):
             raise ValueError(f"rows must be different, got {at}")
-        if (at and min(at) < 0) or (at and not grow and max(at) >= self.num_rows):
+        last = max(at, default=-1)
+        if (at and min(at) < 0) or (last >= len(self._held) and not grow):
             raise IndexError(f"rows must be between 0 and {self.num_rows - 1}, got {at}")
-        if grow and at:
-            self._grow(max(at) + 1)
+        if grow:
+            self._grow(last + 1)
         return at
 
     def _caches(self) -> list[KVCache]:
         return [self._cache, *self._others.values()]
 
     def _forget(self, row: int) -> None:
-        for cache in self._caches():
-            if row < len(cache.lengths):
-                cache.truncate(row, 0)
-        self._others = {name: cache for name, cache in self._others.items() if cache.lengths.any()}
+        self._cache.truncate(row, 0)
+        if self._others:
+            for cache in self._others.values():
+                if row < len(cache.lengths):
+                    cache.truncate(row, 0)
+            self._others = {name: cache for name, cache in self._others.items() if cache.lengths.any()}
 
     @_in_turn
     def _use_adapter(self, name: str | None) -> None:
@@ -821,7 +826,7 @@ class OnnxDecoder:
                     )
 
     def _grow(self, rows: int) -> None:
-        if rows > self.num_rows:
+        if rows > len(self._held):
             self._cache.resize(rows)
             self._held = np.concatenate([self._held, np.zeros(rows - len(self._held), np.bool_)])
 
@@ -843,7 +848,7 @@ def _in_chunks(
     cache: KVCache, rows: list[int], ids: list[NDArray[np.int64]], last: bool, hidden: bool, chunk: int
 ) -> list[Logits]:
     out: list[list[Logits]] = [[] for _ in rows]
-    for start in range(0, max(len(new) for new in ids), chunk):
+    for start in range(0, max(map(len, ids)), chunk):
         live = [i for i, new in enumerate(ids) if len(new) > start]
         pieces = [ids[i][start : start + chunk] for i in live]
         logits = cache.extend([rows[i] for i in live], pieces, last=last, hidden=hidden)

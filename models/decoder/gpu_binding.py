@@ -97,7 +97,8 @@ class GpuGraph(BoundGraph):
         states, self._given = self._states, []
         arrays = self._bind_states(states) if states else []
         for name, array in self._held.items():
-            self._bind_array(name, array)
+            address = array.__array_interface__["data"][0]
+            self._binding.bind_input(name, self._cpu, array.dtype.type, list(array.shape), address)
         self._launch(self._start)
         for buffer, array in zip(self._given, arrays, strict=True):
             fetch(buffer, array)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +29,7 @@ Only rows with equal ones can share a run.
 
 class _Row(NamedTuple):
     ids: NDArray[np.int64]
-    seeds: NDArray[np.uint64] | None = None  # one per sample
+    seeds: Any = None  # uint64 (num_samples,)
     config: GenerationConfig = GenerationConfig()
     temperature: float = 1.0
     support: Any = None
@@ -102,16 +101,11 @@ class ModelCalls:
         self,
         prompts: Sequence[NDArray[np.int64]],
         config: GenerationConfig | Sequence[GenerationConfig],
-        seeds: NDArray[np.uint64] | None,
+        seeds: NDArray[np.uint64],
     ) -> list[Generated]:
         """Responses, as `lite.models.generate` gives them."""
         n = self.num_samples
-        given: NDArray[Any] = (
-            np.random.SeedSequence().generate_state(max(1, n * len(prompts)), np.uint64)
-            if seeds is None
-            else seeds
-        )
-        own = [given[i * n : (i + 1) * n] for i in range(len(prompts))]
+        own = [seeds[i * n : (i + 1) * n] for i in range(len(prompts))]
         configs = [config] * len(prompts) if isinstance(config, GenerationConfig) else config
         rows = self._call(_task_of(configs), [_Row(*row) for row in zip(prompts, own, configs, strict=True)])
         return [response for row in rows for response in row]
@@ -192,7 +186,8 @@ class ModelCalls:
             cache.clear()
 
     def _call(self, task: Task, rows: list[_Row]) -> list[Any]:
-        batcher = None if self.pool.is_running_here() else self.batcher  # company would wait for this run
+        alone = self.batcher is None or self.pool.is_running_here()  # company would wait for this run
+        batcher = None if alone else self.batcher
         if batcher is None and self.sessions == 1:
             return self._run(task, rows)
         name = "row" if task in ("score", "logits") else "prompt"
@@ -205,8 +200,15 @@ class ModelCalls:
         return self.pool.run(functools.partial(self._on, task), rows, most=self.sessions)
 
     def _on(self, task: Task, model: Decoder, rows: Sequence[_Row]) -> list[Any]:
-        with _using(model, self.adapter):
+        """The results of rows by a decoder, which another wrapper may have set to another adapter."""
+        before = getattr(model, "adapter", None)
+        if before == self.adapter:
             return self._with_adapter(task, model, rows)
+        model.adapter = self.adapter  # type: ignore[attr-defined]
+        try:
+            return self._with_adapter(task, model, rows)
+        finally:
+            model.adapter = before  # type: ignore[attr-defined]
 
     def _with_adapter(self, task: Task, model: Decoder, rows: Sequence[_Row]) -> list[Any]:
         ids = [row.ids for row in rows]
@@ -223,12 +225,11 @@ class ModelCalls:
             return score_choices(model, ids, [row.choices for row in rows], relative=relative).token_log_probs
         if task == "logits":
             return full_logits(model, ids, equal_lengths=self.equal_lengths)
-        seeds = [row.seeds for row in rows if row.seeds is not None]
         responses = generate(
             model,
             ids,
             [row.config for row in rows],
-            seeds=np.concatenate(seeds) if seeds else None,
+            seeds=np.concatenate([row.seeds for row in rows]) if rows else None,
             num_samples=self.num_samples,
             decode_text=self.decode_text,
             max_rows=self.max_rows,
@@ -253,17 +254,3 @@ def _task_of(configs: Sequence[GenerationConfig]) -> Task:
     if not any(config.grammar or config.logits_processor for config in configs):
         return "generate"
     return configs[0] if len(set(configs)) == 1 else object()
-
-
-@contextmanager
-def _using(model: Any, adapter: str | None) -> Iterator[None]:
-    """Set the adapter of a model, or none; another user of the model may have set another one."""
-    before = getattr(model, "adapter", None)
-    if before == adapter:
-        yield
-        return
-    model.adapter = adapter
-    try:
-        yield
-    finally:
-        model.adapter = before

@@ -17,7 +17,7 @@ from lite.kernels._integer import integer
 from lite.models.decoder.protocol import Decoder, checked_row, refuse_path
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.prefix_cache import PrefixCache
-from lite.models.generation.response import RESERVED, Response
+from lite.models.generation.response import Response
 from lite.models.generation.run import Round, Run
 from lite.models.generation.sampling import joined
 from lite.models.generation.speculation import Speculation
@@ -192,7 +192,8 @@ def generate_each(
         >>> [i for i, _ in generate_each(decoder, prompts, config, seeds=itertools.count(7), max_rows=2)]
         [1, 2, 3, 4, 0]
     """
-    _check_counts(num_samples, max_rows)
+    _check_count("num_samples", num_samples)
+    _check_count("max_rows", max_rows)
     refuse_path(decoder, "decoder")
     responses = _responses(decoder, prompts, config, seeds, num_samples, decode_text)
     run = _run(decoder, responses, max_rows, decode_text, prefix_cache, assistant_model)
@@ -342,7 +343,7 @@ def _checked(
 ) -> list[Response]:
     """All responses of a call, with checked arguments; beam searches are allowed if `beams`."""
     refuse_path(decoder, "decoder")
-    _check_counts(num_samples, None)
+    _check_count("num_samples", num_samples)
     count = len(prompts) * num_samples
     _check_config(config, GenerationConfig | Sequence)
     if not isinstance(config, GenerationConfig) and len(config) != len(prompts):
@@ -421,10 +422,9 @@ def _random_seeds() -> Iterator[int]:
         yield from words.spawn(1)[0].generate_state(64, np.uint64).tolist()
 
 
-def _check_counts(num_samples: int, max_rows: int | None) -> None:
-    for name, count in (("num_samples", num_samples), ("max_rows", max_rows)):
-        if count is not None and integer(name, count) < 1:
-            raise ValueError(f"{name} must be at least 1, got {count}")
+def _check_count(name: str, count: int | None) -> None:
+    if count is not None and integer(name, count) < 1:
+        raise ValueError(f"{name} must be at least 1, got {count}")
 
 
 def _run(
@@ -436,14 +436,14 @@ def _run(
     assistant_model: Decoder | None,
 ) -> Run:
     """The run of responses; for a list, their number and greatest length are known in advance."""
-    _check_counts(1, max_rows)
+    _check_count("max_rows", max_rows)
     if prefix_cache is not None and prefix_cache.decoder is not decoder:
         raise ValueError("prefix_cache must be one of this decoder: it holds rows of another")
     longest, guesses, rows = 0, assistant_model is not None, max_rows or 0
     if isinstance(responses, list):
-        count = sum(response.config.num_beams for response in responses)
+        count = sum([response.config.num_beams for response in responses])
         rows = min(count, max_rows or count)
-        longest = max((len(r.prompt) + min(r.limit, RESERVED) for r in responses), default=0)
+        longest = max([response.longest for response in responses], default=0)
         guesses |= any(r.config.prompt_lookup_num_tokens is not None for r in responses)
     return Run(
         decoder,

@@ -135,6 +135,9 @@ class GenerationConfig:
             ValueError: options contradict each other, or an id is not in the vocabulary.
         """
         _check_together(self)
+        bans = self.bad_words_ids or self.suppress_tokens or self.logit_bias or self.sequence_bias
+        if not bans and not self.min_new_tokens:
+            return
         named = {
             "bad_words_ids": [i for word in self.bad_words_ids for i in word],
             "suppress_tokens": self.suppress_tokens,

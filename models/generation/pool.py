@@ -180,8 +180,8 @@ class Pool:
             lease.extend(free[:most])
 
     def _free(self) -> list[Decoder]:
-        held = [decoder for lease in list(self._leases.values()) for decoder in lease]
-        return [decoder for decoder in self._all if all(decoder is not other for other in held)]
+        held = {id(decoder) for lease in list(self._leases.values()) for decoder in lease}
+        return [decoder for decoder in self._all if id(decoder) not in held]
 
     def _notify(self) -> None:
         with self._lock:

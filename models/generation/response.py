@@ -27,6 +27,7 @@ class Response:
 
     Attributes:
         limit: the largest number of its tokens.
+        longest: the number of tokens to expect memory for, the prompt's among them.
         count: the number of its tokens so far.
         draws: for each token the sampler's result, and the row of the response in it.
         found: the results of a beam search.
@@ -46,6 +47,7 @@ class Response:
         "draws",
         "found",
         "limit",
+        "longest",
         "number",
         "processors",
         "prompt",
@@ -68,15 +70,16 @@ class Response:
         self.config = config
         self.seed = seed
         self.samples = samples
-        self.limit = min(config.max_new_tokens, room - len(prompt))
+        self._ids = prompt  # nothing is reserved before the first token, as many responses may wait
+        self._end = len(prompt)  # where the next token goes
+        self.limit = min(config.max_new_tokens, room - self._end)
+        self.longest = self._end + min(self.limit, RESERVED)
         self.count = 0
         self.draws: list[tuple[Any, int]] = []
         self.found: Sequence[Any] = ()
         self.reason: str | None = None
         self.drafted = self.accepted = 0
         self.processors: Processors | None = None
-        self._ids = prompt  # nothing is reserved before the first token, as many responses may wait
-        self._end = len(prompt)  # where the next token goes
 
     @property
     def ids(self) -> NDArray[np.int64]:

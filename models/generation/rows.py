@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.models.decoder.device_logits import Logits, stacked
-from lite.models.decoder.protocol import Decoder, RewindableDecoder
+from lite.models.decoder.protocol import Decoder, rewindable
 from lite.models.generation.prefix_cache import (
     SHORTEST,
     PrefixCache,
@@ -58,10 +58,10 @@ class Rows:
     def __init__(self, decoder: Decoder, count: int, cache: PrefixCache | None = None) -> None:
         release_left_behind(decoder)
         self.decoder = decoder
-        self._rewindable = decoder if isinstance(decoder, RewindableDecoder) else None
+        self._rewindable = rewindable(decoder)
         self._shares = self._rewindable is not None and self._rewindable.bytes_per_token > 0
         self._cache = cache
-        self._adapter = adapter_of(decoder)
+        self._adapter = None if cache is None else adapter_of(decoder)
         self._reserved = (0, 0)
         self._known: tuple[Ids, Logits] | None = None  # the last prompt, and the logits (1, V) after it
         self._taken = decoder.acquire(count)
@@ -94,7 +94,7 @@ class Rows:
             self._run(ready, plans, prompts, found)
             done.update(ready)
             waiting = [i for i in waiting if i not in done]
-        logits = stacked([found[i] for i in range(len(prompts))])
+        logits = found[0] if len(prompts) == 1 else stacked([found[i] for i in range(len(prompts))])
         self._known = prompts[-1], stacked([logits[-1:]])
         return [plan.row for plan in plans], logits
 
@@ -214,11 +214,11 @@ class Rows:
                 found[i] = self._known[1]
         if new:
             logits = self.decoder.prefill_rows([plans[i].row for i in new], [prompts[i] for i in new])
-            found.update((i, logits[at : at + 1]) for at, i in enumerate(new))
+            found |= {i: logits[at : at + 1] for at, i in enumerate(new)}
         if longer and self._rewindable is not None:
             rest = [prompts[i][plans[i].length :] for i in longer]
             logits = self._rewindable.continue_rows([plans[i].row for i in longer], rest)
-            found.update((i, logits[at : at + 1]) for at, i in enumerate(longer))
+            found |= {i: logits[at : at + 1] for at, i in enumerate(longer)}
 
 
 _NOTHING = np.empty(0, np.int64)

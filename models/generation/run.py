@@ -12,7 +12,7 @@ from lite.models.decoder.device_logits import Logits, stacked
 from lite.models.decoder.protocol import Decoder
 from lite.models.generation.beams import Beams
 from lite.models.generation.prefix_cache import PrefixCache
-from lite.models.generation.response import RESERVED, Response
+from lite.models.generation.response import Response
 from lite.models.generation.rows import Rows
 from lite.models.generation.sampling import Drawn, Sampler
 from lite.models.generation.speculation import Speculation
@@ -82,9 +82,9 @@ class Run:
             while True:
                 while new := self._fitting():
                     yield self._open(rows, new)
-                rows.empty()
                 if not self._row_of and not self._searches:
                     return
+                rows.empty()
                 yield from self._steps(rows)
         finally:
             rows.release()
@@ -94,7 +94,7 @@ class Run:
     def _fitting(self) -> list[Response]:
         """Responses that wait and have room now."""
         new: list[Response] = []
-        busy = len(self._row_of) + sum(len(beams.rows) for beams in self._searches)
+        busy = len(self._row_of) + sum([len(beams.rows) for beams in self._searches])
         while not busy or busy < self.max_rows:
             response = next(self.waiting, None) if self._next is None else self._next
             self._next = None
@@ -115,21 +115,22 @@ class Run:
         opened = [response for response in new if response.limit > 0]
         if not opened:
             return Round((), None, ended)
-        self.longest = max(self.longest, *(len(r.prompt) + min(r.limit, RESERVED) for r in opened))
+        self.longest = max([self.longest, *[response.longest for response in opened]])
         if self.speculation is None and any(r.config.prompt_lookup_num_tokens is not None for r in opened):
             self.speculation = Speculation(self.decoder, None, self.max_rows)
-        rows.extend(sum(response.config.num_beams for response in opened))  # of a search that is alone
+        rows.extend(opened[0].config.num_beams)  # only a search that is alone needs more than there are
         rows.reserve(self.longest)
         numbers, logits = rows.fill([response.prompt for response in opened], self._busy())
         row_of = dict(zip(opened, numbers, strict=True))
         drawn = [response for response in opened if response.config.num_beams == 1]
-        turn = Round((), None, ())
         if drawn:
-            self._row_of.update((response, row_of[response]) for response in drawn)
+            self._row_of |= {response: row_of[response] for response in drawn}
             self._opened = drawn
             at = slice(None) if len(drawn) == len(opened) else [opened.index(response) for response in drawn]
             turn = self._draw(logits[at], drawn)
             self._close(rows, turn.ended)
+        else:
+            turn = Round((), None, ())
         for i, (response, row) in enumerate(zip(opened, numbers, strict=True)):
             count = response.config.num_beams
             if count > 1:
@@ -137,7 +138,9 @@ class Run:
                 beams = Beams(response, own, self.decoder.vocab_size, self.decode_text)
                 self._searches.append(beams)
                 beams.step(self.decoder, np.asarray(logits[i : i + 1]))
-        return turn._replace(ended=[*turn.ended, *self._close_searches(rows), *ended])
+        if self._searches or ended:
+            turn = turn._replace(ended=[*turn.ended, *self._close_searches(rows), *ended])
+        return turn
 
     def _steps(self, rows: Rows) -> Iterator[Round]:
         """Step the open responses until one of them ends."""

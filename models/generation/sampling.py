@@ -17,6 +17,7 @@ from lite.models.generation.response import Response
 
 _Bias = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]
 
+_OPTIONS = ("temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty")
 _NO_IDS, _NO_VALUES = np.zeros(0, np.int64), np.zeros(0, np.float32)
 
 
@@ -62,7 +63,8 @@ class Sampler:
             self._settle(responses, logits.shape)
         if isinstance(logits, DeviceLogits) and (self._on_host or not drawn_on_gpus()):
             logits = np.asarray(logits)
-        steps = _shared([response.count for response in responses])
+        counts = [response.count for response in responses]
+        steps = counts[0] if counts.count(counts[0]) == len(counts) else np.array(counts)
         previous = None
         if self._penalised:
             previous = [
@@ -90,24 +92,25 @@ class Sampler:
         self._rows = [(i, one.processors) for i, one in enumerate(responses) if one.processors is not None]
         configs = [response.config for response in responses]
         whole = {i for i, own in self._rows if own.whole}  # these apply it with the rest
-        details = any(c.wants_details for c in configs)
+        telling = [c for c in configs if c.wants_details]
         self._on_host = bool(whole)
         penalties = [1.0 if i in whole else c.repetition_penalty for i, c in enumerate(configs)]
-        self._penalised = [penalty != 1 for penalty in penalties]
-        if not any(self._penalised):
-            self._penalised = None
+        alike = penalties.count(1.0) == len(penalties)
+        self._penalised = None if alike else [penalty != 1 for penalty in penalties]
+        options = [
+            (0.0 if c.greedy else c.temperature, c.top_k or 0, c.top_p, c.min_p, c.typical_p, penalty)
+            for c, penalty in zip(configs, penalties, strict=True)
+        ]
+        # one value if it is equal for all rows, which is faster to check; else one per row
+        alike = options.count(options[0]) == len(options)
+        values: Any = options[0] if alike else map(np.array, zip(*options, strict=True))
         self._plan = SamplingPlan(
             (len(responses), shape[1]),
             np.array([response.seed for response in responses], np.uint64),
-            temperature=_shared([0.0 if c.greedy else c.temperature for c in configs]),
-            top_k=_shared([c.top_k or 0 for c in configs]),
-            top_p=_shared([c.top_p for c in configs]),
-            min_p=_shared([c.min_p for c in configs]),
-            typical_p=_shared([c.typical_p for c in configs]),
-            repetition_penalty=_shared(penalties),
-            details=details,
-            kept_ids=any(c.kept_ids for c in configs),
-            top_n=min(max(c.logprobs for c in configs), shape[1]),
+            **dict(zip(_OPTIONS, values, strict=True)),
+            details=bool(telling),
+            kept_ids=any(c.kept_ids for c in telling),
+            top_n=min(max([c.logprobs for c in telling], default=0), shape[1]),
         )
 
     def _changed(
@@ -178,11 +181,6 @@ def joined(draws: Sequence[tuple[DrawDetails | None, int]], config: GenerationCo
         top_ids=top_ids,
         top_log_probs=top_log_probs,
     )
-
-
-def _shared(values: list[Any]) -> Any:
-    """One value if it is equal for all rows, which is faster to check; else one per row."""
-    return values[0] if values.count(values[0]) == len(values) else np.array(values)
 
 
 def _copy(details: DrawDetails) -> DrawDetails:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.models.decoder.device_logits import Logits, merged
-from lite.models.decoder.protocol import Decoder, RewindableDecoder
+from lite.models.decoder.protocol import Decoder, RewindableDecoder, rewindable
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.prefix_cache import common_length
 from lite.models.generation.response import RESERVED, Response
@@ -262,12 +262,12 @@ class _Assistant:
 
 
 def _rewindable(name: str, model: Decoder) -> RewindableDecoder:
-    if not isinstance(model, RewindableDecoder):
+    if (found := rewindable(model)) is None:
         raise TypeError(
             f"{name} must have the interface of lite.models.RewindableDecoder to guess tokens with; "
             f"{type(model).__name__} lacks some of it"
         )
-    return model
+    return found
 
 
 def _plain(config: GenerationConfig) -> GenerationConfig:

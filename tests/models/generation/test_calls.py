@@ -17,6 +17,7 @@ from lite.models.generation.calls import ModelCalls
 from lite.models.generation.pool import Pool
 
 ROWS = [np.array([39, 72]), np.array([39, 68, 75, 75, 78]), np.array([39, 72])]
+SEEDS = np.zeros(5, np.uint64)
 
 
 def test_samples_and_seeds_stay_with_their_prompt(scripted_model: Make) -> None:
@@ -45,7 +46,7 @@ def test_a_bad_row_runs_nothing(scripted_model: Make) -> None:
     model = scripted_model()
     calls = ModelCalls(model, sizes=BatchSizes(1, None))
     with pytest.raises(ValueError, match="at least one token"):
-        calls.generate([ROWS[0], np.array([], np.int64)], GenerationConfig(max_new_tokens=1), None)
+        calls.generate([ROWS[0], np.array([], np.int64)], GenerationConfig(max_new_tokens=1), SEEDS)
     assert model.prefilled == []
 
 
@@ -55,7 +56,7 @@ def test_errors_name_the_row_of_the_call() -> None:
         decoder = OnnxDecoder(embedded_model_path(), num_threads=1)
         calls, rows = ModelCalls(decoder, **options), [*ROWS, np.array([], np.int64), ROWS[0]]
         with pytest.raises(ValueError, match="prompt 3: ids must hold at least one token"):
-            calls.generate(rows, GenerationConfig(max_new_tokens=1), None)
+            calls.generate(rows, GenerationConfig(max_new_tokens=1), SEEDS)
         with pytest.raises(ValueError, match="row 3: ids must hold at least one token"):
             calls.score(rows)
         with pytest.raises(ValueError, match="prompt 3: ids must hold at least one token"):
@@ -85,7 +86,7 @@ def test_a_function_of_the_user_may_call_the_same_model(scripted_model: Make, le
         inner.extend(calls.score([ids]))
 
     config = GenerationConfig(max_new_tokens=3, logits_processor=(scored,))
-    outer = threading.Thread(target=calls.generate, args=(ROWS[:1], config, None), daemon=True)
+    outer = threading.Thread(target=calls.generate, args=(ROWS[:1], config, SEEDS), daemon=True)
     outer.start()
     outer.join(20)
     assert not outer.is_alive()
@@ -104,8 +105,8 @@ def test_what_is_kept_is_bounded_whatever_sessions_others_have(rng: np.random.Ge
 
     def beside(first: Any, rows: Any) -> list[Any]:
         with ThreadPoolExecutor(1) as thread:  # the first decoder is taken meanwhile
-            return [thread.submit(calls.generate, [prompt], config, None).result() for _ in rows]
+            return [thread.submit(calls.generate, [prompt], config, SEEDS).result() for _ in rows]
 
-    calls.generate([prompt], config, None)
+    calls.generate([prompt], config, SEEDS)
     calls.pool.run(beside, range(1), most=1)
     assert 0 < calls.prefix_cache_state()["nbytes"] <= 300
