@@ -379,7 +379,7 @@ def _unpadded(columns: Mapping[str, _Column], batch: tuple[int, ...]) -> Tokens:
             if not inner
             else [_array(name, rows[at : at + size], inner) for at in range(0, len(rows), size)]
         )
-    return ragged(Tokens, joined, batch, padded=False)
+    return ragged(Tokens, joined, batch)
 
 
 def _array(name: str, rows: Sequence[NDArray[Any]], shape: tuple[int, ...]) -> NDArray[Any]:

@@ -23,6 +23,8 @@ def nest(items: Sequence[Any], shape: tuple[int, ...], join: Callable[[list[Any]
     """
     if not shape:
         return items[0]
+    if len(shape) == 1:
+        return join(list(items))
     step = len(items) // shape[0] if shape[0] else 0
     return join([nest(items[i * step : (i + 1) * step], shape[1:], join) for i in range(shape[0])])
 
@@ -61,20 +63,21 @@ def objects(items: Sequence[Any], shape: tuple[int, ...]) -> NonTensorStack | An
     return NonTensorStack._wrap(np.fromiter(items, object, len(items)).reshape(shape))
 
 
-def ragged(
-    cls: type[C], columns: Mapping[str, Sequence[NDArray[Any]]], shape: tuple[int, ...], **flags: Any
-) -> C:
-    """An instance of a data class whose fields hold N rows of any lengths, in a lazy stack."""
-    count = math.prod(shape)
-    if not count:  # without rows nothing is ragged
+def ragged(cls: type[C], columns: Mapping[str, Sequence[NDArray[Any]]], shape: tuple[int, ...]) -> C:
+    """An instance of a data class whose fields hold N rows of any lengths, not padded, in a lazy stack."""
+    if 0 in shape:  # without rows nothing is ragged
         dense = {
             name: np.zeros((*shape, 0), np.asarray(rows).dtype if len(rows) else np.int64)
             for name, rows in columns.items()
         }
-        return cls(**dense, **flags, batch_size=shape)
-    given = {**columns, **{name: [NonTensorData(flag) for _ in range(count)] for name, flag in flags.items()}}
-    parts = [TensorDict(dict(zip(given, row, strict=True))) for row in zip(*given.values(), strict=True)]
-    return cls.from_tensordict(nest(parts, shape, lambda rows: LazyStackedTensorDict(*rows)))
+        return cls(**dense, padded=False, batch_size=shape)
+    rows = zip(*columns.values(), strict=True)
+    # arrays and flags are entries as they are, and the parts alike: nothing is to be checked
+    parts = [
+        TensorDict._make(dict(zip(columns, row, strict=True), padded=NonTensorData(False)), ())
+        for row in rows
+    ]
+    return cls._wrap_tensordict(nest(parts, shape, lambda rows: LazyStackedTensorDict._make(rows, 0)))
 
 
 def rows_of(value: Any, ndim: int) -> list[NDArray[Any]]:

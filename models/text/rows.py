@@ -53,7 +53,9 @@ class TokenRows(NamedTuple):
         return [ids[mask] for ids, mask in zip(self.ids, self.mask, strict=True)]
 
     def repeat(self, count: int) -> TokenRows:
-        """Each row ``count`` times in a row."""
+        """Each row ``count`` times in a row; a view of these for one."""
+        if count == 1:
+            return self
         return TokenRows(self.ids.repeat(count, 0), self.mask.repeat(count, 0))
 
     def join(self, other: TokenRows) -> TokenRows:

@@ -22,6 +22,8 @@ from lite.models.wrapper.options import WrapperOptions
 
 Chats = list[list[dict[str, Any]]]
 
+_PADDED_HERE = ("padding", "return_attention_mask", "return_tensors", "padding_side")
+
 _FORMS = {
     "history": "conversations are given as History.from_chats([[{{'role': 'user', 'content': 'Hi'}}]])",
     "text": "texts are given as Text({0}=['Hi'], batch_size=[1])",
@@ -76,8 +78,9 @@ class InputReader:
             ValueError: the entry is missing, or is not what the mode reads.
             TypeError: in history mode, the entry is no History.
         """
-        key, mode, ndim = self.options.key, self.options.input_mode, len(td.batch_size)
-        if 0 in td.batch_size:  # a stack of no rows has no entries to read
+        key, mode, size = self.options.key, self.options.input_mode, td.batch_size
+        ndim = len(size)
+        if 0 in size:  # a stack of no rows has no entries to read
             return Inputs(
                 TokenRows.left_padded([], self.pad_id),
                 None if mode == "tokens" else [],
@@ -99,9 +102,10 @@ class InputReader:
         if mode == "text":
             texts = read_texts(value, key, ndim)
             rows = self._tokenize(texts)
-            return Inputs(rows, texts, assistant_mask=self._assistant_mask(td, rows))
-        rows = self._tokens(td, value, key)
-        return Inputs(rows, assistant_mask=self._assistant_mask(td, rows))
+        else:
+            texts, rows = None, self._tokens(td, value, key)
+        said = None if self.options.generate else self._assistant_mask(td, rows)  # generation makes its own
+        return Inputs(rows, texts, assistant_mask=said)
 
     def check(self, td: Any) -> None:
         """Raise TypeError if the argument of a wrapper is not a TensorDict."""
@@ -161,12 +165,10 @@ class InputReader:
         return self._blanks[source]
 
     def _tokenize(self, texts: list[str]) -> TokenRows:
-        given = dict(self.options.tokenizer_kwargs)
+        options = self.options.tokenizer_kwargs
+        width = options.get("max_length", 0) if options.get("padding") == "max_length" else 0
         # rows are padded here, in one place for all modes
-        padding = given.pop("padding", True)
-        width = given.get("max_length", 0) if padding == "max_length" else 0
-        for name in ("return_attention_mask", "return_tensors", "padding_side"):
-            given.pop(name, None)
+        given = {name: value for name, value in options.items() if name not in _PADDED_HERE}
         ids = self.tokenizer(texts, **given)["input_ids"]
         return TokenRows.left_padded(ids, self.pad_id, width=width)
 
@@ -182,15 +184,13 @@ class InputReader:
         rows = read_tokens(
             value, key, len(td.batch_size), pad_id=self.pad_id, pad_is_eos=self.pad_id in self.end_ids
         )
-        masks_key, own_key = (
-            nested_key(self.options.masks_key, "all_attention_mask"),
-            self.options.attention_mask_key,
-        )
-        for mask_key in (masks_key, own_key):
-            mask = self._mask(td, mask_key, rows)
+        own_key = self.options.attention_mask_key
+        for mask_key in (nested_key(self.options.masks_key, "all_attention_mask"), own_key):
+            given = td.get(mask_key, None, as_list=True)
+            mask = None if given is None else read_mask(given, rows, len(td.batch_size))
             if mask is not None:
                 return TokenRows(rows.ids, mask)
-        if self._is_for(td) and td.get(own_key, None, as_list=True) is not None:
+        if given is not None and self._is_for(td):
             lengths = f"{len(rows.ids)} rows of up to {rows.ids.shape[1]} tokens"
             raise ValueError(f"{own_key!r} must be a mask of {key!r} ({lengths}), but its lengths are others")
         return rows
@@ -215,11 +215,7 @@ class InputReader:
                     return rows.spread(parts, np.bool_)
                 if self.options.input_mode == "text":
                     return None
-        return self._mask(td, keys[0], rows)
-
-    def _mask(self, td: Any, key: NestedKey, rows: TokenRows) -> NDArray[np.bool_] | None:
-        value = td.get(key, None, as_list=True)
-        return None if value is None else read_mask(value, rows, len(td.batch_size))
+        return None if found[0] is None else read_mask(found[0], rows, len(td.batch_size))
 
 
 def _warn_of_empty_masks(chats: Chats, encoded: list[EncodedChat]) -> None:

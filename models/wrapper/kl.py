@@ -337,7 +337,7 @@ def _put(td: Any, key: NestedKey, rows: Rows) -> Any:
         return td.set(key, joined.reshape(*shape, *joined.shape[1:]))
     *above, name = (key,) if isinstance(key, str) else key
     if above and td.get(tuple(above), None) is None and name == "full":
-        return td.set(tuple(above), ragged(LogProbs, {name: rows}, shape, padded=False))
+        return td.set(tuple(above), ragged(LogProbs, {name: rows}, shape))
     if not isinstance(td, LazyStackedTensorDict) and not (above and tuple(above) in td):
         td = by_row(td)
     return td.set(key, nest(rows, shape))

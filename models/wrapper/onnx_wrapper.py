@@ -338,11 +338,12 @@ class OnnxWrapper(DistributionMethods):
             (2,)
         """
         options = self.options
-        name = options.key if isinstance(options.key, str) else "_".join(options.key)
-        if name in kwargs:
-            if args:
+        if kwargs:
+            name = options.key if isinstance(options.key, str) else "_".join(options.key)
+            if args and name in kwargs:
                 raise RuntimeError(f"Duplicated argument in args and kwargs: '{name}' is also positional 0.")
-            args = (kwargs.pop(name),)
+            if name in kwargs:
+                args = (kwargs.pop(name),)
         if not args or not is_entry(args[0], options.input_mode) or not dispatching():
             return super().__call__(*args, **kwargs)
         out = super().__call__(as_tensordict(args[0], options.key, options.input_mode), *args[1:], **kwargs)
@@ -389,12 +390,11 @@ class OnnxWrapper(DistributionMethods):
                 raise TypeError(f"with generate=False there are no options of generation, got {unknown}")
             sampled = {**(self.options.score_kwargs or {}), **kwargs}
             written = self._score(tensordict, layout, logits_only, sampled)
-        keys, replaced = list(self.out_keys), list(self.out_keys)
-        own = self.options.sampling_key
+        keys, own = list(self.out_keys), self.options.sampling_key
         if own in written and not self.generation.tells_more:  # the call asks for more than the constructor
             keys.append(own)
-        if self.options.generate and isinstance(target.get(own, None), Sampling):
-            replaced.append(own)  # of another call's tokens
+        old = self.options.generate and isinstance(target.get(own, None), Sampling)  # of other tokens
+        replaced = [*keys, own] if old else keys
         return write(target, written, replaced=replaced, keys=keys, owned=owned)
 
     # -- learning ------------------------------------------------------------------------------
@@ -519,16 +519,18 @@ class OnnxWrapper(DistributionMethods):
         configs = options_of_rows(config, row_options, len(inputs.rows.ids))
         if row_options is not None:
             configs = [self._settled(one) for one in configs]
-        greedy = all(one.greedy for one in configs)
         seeds = None if own_seeds is None else given_seeds(own_seeds, layout.shape)
-        if seeds is None and not greedy:
-            seeds = seeds_from(seed_source, len(inputs.rows.ids) * samples)
+        if seeds is None and all(one.greedy for one in configs):
+            seeds = np.zeros(len(configs) * samples, np.uint64)  # nothing is drawn
+        elif seeds is None:
+            seeds = seeds_from(seed_source, len(configs) * samples)
         responses = self._calls.generate(inputs.rows.rows, configs, seeds)
         configs = [one for one in configs for _ in range(samples)]
         prompt = inputs.rows.repeat(samples)
         response = TokenRows.right_padded([r.tokens for r in responses], self.pad_token_id)
         full = prompt.join(response)
-        said = np.concatenate([np.zeros_like(prompt.mask), response.mask], 1)
+        said = full.mask.copy()
+        said[:, : prompt.ids.shape[1]] = False
         written: dict[NestedKey, Any] = {
             options.tokens_key: layout.make(Tokens, prompt=prompt, response=response, full=full),
             options.masks_key: layout.make(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
@@ -195,7 +196,7 @@ class WrapperOptions:
                 f"tokenizer_kwargs: padding_side must be 'left', got {given['padding_side']!r}"
             )
 
-    @property
+    @functools.cached_property
     def key(self) -> NestedKey:
         """The entry that is read."""
         if self.input_key is not None:

@@ -37,10 +37,10 @@ class Layout(NamedTuple):
             }
             return cls(**dense, padded=self.padded, batch_size=self.shape)
         columns = {
-            name: [row[real] if real.ndim else row for row, real in zip(*field, strict=True)]
+            name: [row[real] if real.ndim else np.asarray(row) for row, real in zip(*field, strict=True)]
             for name, field in fields.items()
         }
-        return ragged(cls, columns, self.shape, padded=False)
+        return ragged(cls, columns, self.shape)
 
     def text(self, **columns: Sequence[str]) -> Text:
         """A Text with these fields of N texts; ``full`` is prompt and response if both are given."""
@@ -48,7 +48,7 @@ class Layout(NamedTuple):
             pairs = zip(columns["prompt"], columns["response"], strict=True)
             columns = {**columns, "full": [prompt + response for prompt, response in pairs]}
         fields = {name: objects(texts, self.shape) for name, texts in columns.items()}
-        return Text(**fields, batch_size=self.shape)
+        return Text._wrap_tensordict(TensorDict(fields, self.shape))
 
     def chat_history(
         self, chats: Sequence[list[dict[str, Any]]], turns: Sequence[dict[str, Any]], prompt: History | None

@@ -31,12 +31,12 @@ def test_objects_are_one_per_element_whatever_they_are() -> None:
 
 def test_ragged_rows_keep_their_lengths() -> None:
     rows = [np.arange(n) for n in (1, 3, 0, 2)]
-    tokens = ragged(Tokens, {"full": rows}, (2, 2), padded=False)
+    tokens = ragged(Tokens, {"full": rows}, (2, 2))
     assert tokens.batch_size == (2, 2)
     got = rows_of(tokens.get("full", as_list=True), 2)
     for row, want in zip(got, rows, strict=True):
         np.testing.assert_array_equal(row, want)
-    empty = ragged(Tokens, {"full": rows[:0]}, (0, 3), padded=False)
+    empty = ragged(Tokens, {"full": rows[:0]}, (0, 3))
     assert empty.batch_size == (0, 3)
     assert empty.full.shape == (0, 3, 0)
 
