@@ -198,13 +198,17 @@ def _mismatch(parser: argparse.ArgumentParser) -> None:
 def _learn(parser: argparse.ArgumentParser) -> None:
     rows = (
         "JSON lines with 'prompt' or 'messages', and what the reward reads, such as 'answer'; for sft"
-        " with 'response', too, or an assistant's turn at the end"
+        " with 'response' (or 'completion'), a conversation as 'messages', or 'text'; for dpo with 'chosen'"
+        " and 'rejected'"
     )
     parser.add_argument("file", help=rows)
     folder = "folder for what is learnt; the same command goes on behind the steps in it"
     _add_text(parser, "--output", "DIR", folder, required=True)
-    method = "from rewards of its own responses (grpo, default), or from given responses (sft)"
-    parser.add_argument("--method", choices=["grpo", "sft"], default="grpo", help=method)
+    method = (
+        "from rewards of its own responses (grpo, default), from given responses (sft), or from which of two"
+        " is preferred (dpo)"
+    )
+    parser.add_argument("--method", choices=["grpo", "sft", "dpo"], default="grpo", help=method)
     reward = (
         "exact (default), number or contains, which compare with 'answer'; or module:function of your"
         " own, called with the response and the row"
@@ -225,11 +229,21 @@ def _learn(parser: argparse.ArgumentParser) -> None:
     layers = "layers that have adapters, such as q_proj or '*.mlp.*'; again for more (those of attention)"
     _add_text(parser, "--targets", "NAME", layers, action="append")
     _add_flag(parser, "--full", "all weights learn, instead of adapters")
-    _add_number(
-        parser, "--kl", _amount, 0.0, "weight of the divergence from the model as it was before learning"
-    )
-    _add_number(parser, "--clip", _share, 0.2, "how far a ratio of probabilities counts")
-    _add_number(parser, "--iterations", _positive, 1, "steps of the optimiser on the same responses")
+    beta = "weight of staying near the model as it was before learning (0; of dpo 0.1)"
+    _add_text(parser, "--kl", "X", beta, type=_amount, also="--beta")
+    losses = "of grpo dapo (default), bnpo, grpo or dr_grpo; of dpo sigmoid (default), ipo, hinge or others"
+    _add_text(parser, "--loss-type", "NAME", losses)
+    _add_number(parser, "--clip", _share, 0.2, "how far a ratio of probabilities counts", also="--epsilon")
+    _add_text(parser, "--clip-high", "X", "the same upwards (--clip)", type=_amount, also="--epsilon-high")
+    steps = "steps of the optimiser on the same responses"
+    _add_number(parser, "--iterations", _positive, 1, steps, also="--num-iterations")
+    scale = "what advantages are divided by: deviation of the group (default), of the batch, or none"
+    parser.add_argument("--scale-rewards", choices=["group", "batch", "none"], default="group", help=scale)
+    _add_flag(parser, "--mask-truncated-completions", "responses that --max-new-tokens cuts off do not count")
+    _add_number(parser, "--label-smoothing", _rate, 0.0, "of dpo: how often a preference is wrong")
+    only = "of sft: the response alone learns, or the prompt, too (the response; of conversations all)"
+    parser.add_argument("--completion-only-loss", action=argparse.BooleanOptionalAction, help=only)
+    _add_flag(parser, "--assistant-only-loss", "of sft: of conversations what assistants say learns")
     _add_number(parser, "--batch-size", _positive, 16, "responses that a gradient is computed of at a time")
     parts = "compute the model in N parts again in the backward pass: less memory, more time (not at all)"
     _add_text(parser, "--checkpoint", "N", parts, type=_positive)
@@ -250,9 +264,22 @@ def _learn(parser: argparse.ArgumentParser) -> None:
 
 
 def _check_learn(args: argparse.Namespace) -> None:
+    from lite.cli.learning.losses import LOSS_TYPES
     from lite.cli.learning.rewards import check_reward
 
     check_reward(args.reward)
+    names = LOSS_TYPES[args.method]
+    if args.loss_type is not None and args.loss_type not in names:
+        expected = f"one of {', '.join(names)}" if names else "left out"
+        raise argparse.ArgumentError(
+            None, f"--loss-type of {args.method} must be {expected}, got {args.loss_type!r}"
+        )
+    if names:
+        args.loss_type = args.loss_type or names[0]
+    if args.kl is None:
+        args.kl = 0.1 if args.method == "dpo" else 0.0
+    if args.method == "dpo" and not args.kl:
+        raise argparse.ArgumentError(None, "--beta of dpo must be above 0")
     if args.adapter is None and args.rank is None:
         args.rank = 8
     if args.full and args.adapter is not None:
@@ -347,15 +374,22 @@ def _add_flag(parser: argparse.ArgumentParser, flag: str, text: str) -> None:
     parser.add_argument(flag, action="store_true", help=text)
 
 
-def _add_text(parser: argparse.ArgumentParser, flag: str, metavar: str, text: str, **options: Any) -> None:
-    parser.add_argument(flag, metavar=metavar, help=text, **options)
+def _add_text(
+    parser: argparse.ArgumentParser, flag: str, metavar: str, text: str, *, also: str = "", **options: Any
+) -> None:
+    parser.add_argument(flag, *filter(None, [also]), metavar=metavar, help=text, **options)
 
 
 def _add_number(
-    parser: argparse.ArgumentParser, flag: str, kind: Callable[[str], float], default: float, text: str
+    parser: argparse.ArgumentParser,
+    flag: str,
+    kind: Callable[[str], float],
+    default: float,
+    text: str,
+    also: str = "",
 ) -> None:
     metavar = "N" if isinstance(default, int) else "X"
-    _add_text(parser, flag, metavar, f"{text} ({default})", type=kind, default=default)
+    _add_text(parser, flag, metavar, f"{text} ({default})", also=also, type=kind, default=default)
 
 
 def _number(kind: type[T], expected: str, fits: Callable[[T], bool]) -> Callable[[str], T]:
@@ -374,6 +408,7 @@ def _number(kind: type[T], expected: str, fits: Callable[[T], bool]) -> Callable
 _positive = _number(int, "at least 1", lambda value: value >= 1)
 _not_negative = _number(int, "at least 0", lambda value: value >= 0)
 _amount = _number(float, "at least 0 and finite", lambda value: 0 <= value < math.inf)
+_rate = _number(float, "from 0 to below 1", lambda value: 0 <= value < 1)
 _share = _number(float, "above 0 and at most 1", lambda value: 0 < value <= 1)
 
 COMMANDS = {
@@ -420,13 +455,14 @@ COMMANDS = {
         _check_score,
     ),
     "learn": Command(
-        "teach a model by rewards of its responses, or by given responses",
+        "teach a model by rewards, by given responses, or by preferences",
         _learn,
         (
             "lite learn prompts.jsonl --output learnt  # the embedded model",
             "lite learn prompts.jsonl --output learnt  # again: it goes on",
             "lite learn prompts.jsonl --model DIR --reward mine:score --output learnt",
             "lite learn chats.jsonl --model DIR --method sft --output learnt",
+            "lite learn pairs.jsonl --model DIR --method dpo --beta 0.1 --output learnt",
             "lite learn more.jsonl --model DIR --adapter learnt --output further",
         ),
         _check_learn,

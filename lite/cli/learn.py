@@ -1,4 +1,4 @@
-"""`lite learn`: a model learns from rewards of its own responses (GRPO), or from given ones (SFT)."""
+"""`lite learn`: a model learns from rewards (GRPO), from given responses (SFT) or from preferences (DPO)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ from lite.cli.progress import say
 
 # What decides the numbers of a step, beside the model, the rows and the reward.
 _DECIDING = ("prompts", "lr", "seed", "system", "batch_size", "full")
-_OF_GRPO = ("samples", "max_new_tokens", "temperature", "kl", "clip", "iterations")
+_OF_METHOD = {
+    "grpo": ("samples", "max_new_tokens", "temperature", "kl", "clip", "iterations", "reward")
+    + ("loss_type", "clip_high", "scale_rewards", "mask_truncated_completions"),
+    "sft": ("completion_only_loss", "assistant_only_loss"),
+    "dpo": ("kl", "loss_type", "label_smoothing"),
+}
 _OF_ADAPTERS = ("rank", "alpha", "targets")
 
 
@@ -28,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     check_file("--html", args.html, args.file, args.held_out)
     rows = read_rows(args.file, args)
     held_out = None if args.held_out is None else read_rows(args.held_out, args)
-    reward = None if args.method == "sft" else reward_of(args.reward)
+    reward = reward_of(args.reward) if args.method == "grpo" else None
     with closing(Folder(args.output, _made_with(args))) as folder:
         return _learn(args, folder, rows, held_out, reward)
 
@@ -79,10 +84,8 @@ def _write_page(args: argparse.Namespace, records: Any, folder: Folder) -> None:
 
 
 def _made_with(args: argparse.Namespace) -> dict[str, Any]:
-    names = _DECIDING + (() if args.method == "sft" else _OF_GRPO) + (() if args.full else _OF_ADAPTERS)
-    own: dict[str, Any] = {name: getattr(args, name) for name in names}
-    if args.method == "grpo":
-        own["reward"] = args.reward
+    names = _DECIDING + _OF_METHOD[args.method] + (() if args.full else _OF_ADAPTERS)
+    own = {name: getattr(args, name) for name in names}
     return made_with(args) | {"method": args.method, "rows": digest(args.file)} | own
 
 
@@ -92,6 +95,8 @@ def _line(record: Mapping[str, Any]) -> str:
     for name, text in (
         ("reward", "reward {:.3f}"),
         ("loss", "loss {:.4f}"),
+        ("rewards_accuracies", "preferred {:.1%}"),
+        ("rewards_margins", "margin {:.4f}"),
         ("kl", "kl {:.4f}"),
         ("clip_fraction", "clipped {:.1%}"),
         ("tokens_per_second", "{:.0f} tokens/s"),

@@ -110,17 +110,21 @@ def _parsed(line: str) -> Any:
         return None
 
 
-def with_own_names(row: Any) -> Any:
-    """A row by the names that commands read; TRL has conversations as "prompt", and a "completion"."""
+def with_own_names(row: Any, whole: bool = False) -> Any:
+    """A row by the names that commands read; TRL has conversations as "prompt", and a "completion".
+
+    A completion of one message is its content, or with `whole` the messages, as a chat template writes them.
+    """
     if not isinstance(row, dict):
         return row
     named: dict[str, Any] = dict(row)
     completion: Any = row.get("completion")
     if is_messages(row.get("prompt")) and row.get("messages") is None:
         named["messages"] = named.pop("prompt")
-    if is_messages(completion) and len(completion) == 1:
+    is_chat = is_messages(completion)
+    if is_chat and not whole and len(completion) == 1:
         completion = completion[0]["content"]
-    if isinstance(completion, str) and row.get("response") is None:
+    if (isinstance(completion, str) or (is_chat and whole)) and row.get("response") is None:
         named["response"] = completion
         del named["completion"]
     return named

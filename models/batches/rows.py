@@ -45,19 +45,30 @@ def chat_ids(
 ) -> NDArray[np.int64]:
     """Token ids of a conversation by the model's chat template, with the generation prompt.
 
-    `tools` are those that the template tells of: a list of JSON schemas, or its JSON, as TRL has it.
+    Args:
+        tokenizer: has the template.
+        messages: the turns.
+        tools: see `tools_of`.
 
     Raises:
         ValueError: `tools` are something else, or the template refuses the conversation.
+    """
+    template = tokenizer.chat_template
+    options: dict[str, Any] = {"add_generation_prompt": True, "tools": tools_of(tools)}
+    return encode_messages(messages, tokenizer=tokenizer, chat_template=template, **options).ids
+
+
+def tools_of(tools: Any) -> list[Any] | None:
+    """The tools that a chat template tells of: a list of JSON schemas, or its JSON, as TRL has it.
+
+    Raises:
+        ValueError: they are something else.
     """
     if isinstance(tools, str):
         tools = json.loads(tools)
     if not isinstance(tools, list | None):
         raise ValueError(f"tools must be a list of JSON schemas, got {tools!r}")
-    template = tokenizer.chat_template
-    return encode_messages(
-        messages, tokenizer=tokenizer, chat_template=template, add_generation_prompt=True, tools=tools
-    ).ids
+    return tools
 
 
 def end_ids(model: Loaded, messages: Sequence[Mapping[str, Any]]) -> list[int]:

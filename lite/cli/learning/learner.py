@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,16 @@ from numpy.typing import NDArray
 from lite import TensorDict, optim, value_and_grad
 from lite.cli.learning.folder import RunState
 from lite.cli.learning.learnt import Adapters, AllWeights
+from lite.cli.learning.lessons import Lesson, dpo_lessons, sft_lesson
+from lite.cli.learning.losses import LOSSES, weights_of
 from lite.cli.learning.rewards import Reward
 from lite.cli.learning.rows import Row, Shuffled
 from lite.cli.prompts import prompt_of
 from lite.data import LLMCollector, group_advantages
 from lite.models import OnnxWrapper, Tokenizer
-from lite.models.batches.rows import row_of
-from lite.nn.losses import aggregate_tokens, grpo_loss
 
 _NORM = 1.0  # of the gradient, at most
+_SMALLEST = 1e-6  # deviation of rewards
 # Of what a model's files say of sampling nothing holds: the gradient is that of draws from all tokens.
 _ALL_TOKENS = {
     "top_k": 0, "top_p": 1.0, "min_p": 0.0, "typical_p": 1.0, "repetition_penalty": 1.0,
@@ -42,7 +43,7 @@ class Learner:
         path: the model's folder.
         args: arguments of the command.
         rows: what to learn from.
-        reward: the reward of responses; None for SFT.
+        reward: the reward of responses; None unless they are its own.
         run_state: where to go on; None to begin.
 
     Attributes:
@@ -69,15 +70,7 @@ class Learner:
         self._wrapper = self._wrapped(args.samples, do_sample=True, temperature=args.temperature)
         self._adam = optim.AdamW(args.lr, betas=(0.9, 0.99), weight_decay=0.0)
         self._rows = Shuffled(self._tokens(rows, args.file), args.seed)
-        self._reference = None
-        if args.method == "grpo" and args.kl:
-            self._reference = self._learnt.reference(
-                self.policy,
-                tokenizer=self.tokenizer,
-                input_mode="tokens",
-                generate=False,
-                pad_output=True,
-            )
+        self._compares = args.method == "dpo" or (args.method == "grpo" and bool(args.kl))
         params = self.policy.learnt_params().data.clone()
         self.run_state = RunState(0, params, self._adam.init(params)) if run_state is None else run_state
         self.policy.sync(self.run_state.params)
@@ -93,23 +86,25 @@ class Learner:
             generate_kwargs={"max_new_tokens": self.args.max_new_tokens, **_ALL_TOKENS, **options},
         )
 
-    def _tokens(self, rows: Sequence[Row], file: str) -> list[dict[str, Any]]:
-        """Prompts as `LLMCollector` takes them, or rows of prompt and response.
+    def _tokens(self, rows: Sequence[Row], file: str) -> list[Any]:
+        """Prompts as `LLMCollector` takes them, or for each row the lessons in it.
 
         Raises:
             ValueError: a row does not fit the model's context or its chat template, which is told before a
                 step is taken.
         """
-        found: list[dict[str, Any]] = []
+        found: list[Any] = []
         for number, row in enumerate(rows):
             try:
-                if self.args.method == "sft":
-                    ids, prompt = row_of(self, row, self.args.raw, self.args.system)
-                    found.append({"ids": ids, "prompt": prompt})
-                else:
+                if self.args.method == "grpo":
                     ids = prompt_of(row).ids(self, self.args)  # type: ignore[union-attr, arg-type]
                     found.append({"prompt_ids": ids, "row": number})
-                self.decoder.check_ids(ids)
+                    self.decoder.check_ids(ids)
+                    continue
+                sft = self.args.method == "sft"
+                found.append([sft_lesson(self, row, self.args)] if sft else dpo_lessons(self, row, self.args))
+                for lesson in found[-1]:
+                    self.decoder.check_ids(lesson.ids)
             except ValueError as error:
                 raise ValueError(f"{file}, row {number + 1}: {error}") from None
         self._read = rows
@@ -121,7 +116,7 @@ class Learner:
         """Learn from the next rows, and tell what happened, by name."""
         start = time.perf_counter()
         number = self.run_state.steps
-        learn = self._supervised if self.args.method == "sft" else self._reinforced
+        learn = self._reinforced if self.args.method == "grpo" else self._taught
         params, state, told = learn(number)
         self.policy.sync(params)
         self.run_state = RunState(number + 1, params, state)
@@ -139,75 +134,71 @@ class Learner:
         """A step of GRPO."""
         args = self.args
         batch, rewards = self._responses(self._wrapper, self._rows, number * args.prompts, args.prompts)
+        advantage = group_advantages(rewards, divide=args.scale_rewards == "group")
+        if args.scale_rewards == "batch":
+            advantage /= max(float(rewards.std(ddof=1)), _SMALLEST)
         flat: Any = batch.select("tokens", "masks").reshape(-1)
-        advantage = group_advantages(rewards).reshape(-1)
-        said = np.asarray(flat[_SAID])
-        tokens = int(said.sum())
+        advantage, said = advantage.reshape(-1), np.asarray(flat[_SAID])
         told = {"reward": float(rewards.mean()), "told": float((advantage != 0).mean())}
-        chosen = np.flatnonzero(said.any(1) & ((advantage != 0) | (self._reference is not None)))
+        told["tokens"] = int(said.sum())
+        if args.mask_truncated_completions:
+            said = said & ~np.asarray(batch["next", "truncated"]).reshape(-1, 1)
+            flat[_SAID] = said
+        weights = weights_of(said, args)
+        chosen = np.flatnonzero(said.any(1) & ((advantage != 0) | self._compares))
         logs: dict[str, float] = {"kl": 0.0, "clip_fraction": 0.0}
         params, state = self.run_state.params, self.run_state.optimizer
         if len(chosen):
             given = TensorDict(rows=flat[chosen], advantage=advantage[chosen], batch_size=[len(chosen)])
             if args.iterations > 1:
                 with params.to_module(self.policy):
-                    given["before"] = self._log_probs(given["rows"])
-            if self._reference is not None:
-                given["reference"] = self._log_probs(given["rows"], self._reference)
+                    given["before"] = self._known(given["rows"])
+            shares = weights[chosen] / weights.sum()  # the others count, too, though their gradient is 0
+            if self._compares:
+                given["reference"] = self._known(given["rows"])
             for _ in range(args.iterations):
-                params, state, logs = self._update(params, state, given, self._grpo)
-        return params, state, {**told, **logs, "tokens": tokens}
+                params, state, logs = self._update(params, state, given, shares)
+        return params, state, {**told, **logs}
 
-    def _grpo(self, log_probs: Any, part: Any, said: NDArray[np.bool_]) -> tuple[Any, dict[str, Any]]:
-        kl = self.args.kl if self._reference is not None else None
-        out = grpo_loss(
-            log_probs,
-            part.get("before", None),
-            part["advantage"],
-            said,
-            clip_epsilon=self.args.clip,
-            ref_log_probs=part.get("reference", None),
-            kl_to_ref_coeff=kl,
-        )
-        loss = out["loss_objective"] if kl is None else out["loss_objective"] + out["loss_kl_to_ref"]
-        far = out["kl_approx"] if kl is None else out["kl_to_ref"]
-        return loss, {"kl": far, "clip_fraction": out["clip_fraction"]}
-
-    def _supervised(self, number: int) -> tuple[Any, Any, dict[str, Any]]:
-        """A step of supervised fine-tuning."""
+    def _taught(self, number: int) -> tuple[Any, Any, dict[str, Any]]:
+        """A step of supervised fine-tuning, or of preferences."""
         first = number * self.args.prompts
-        given: Any = TensorDict(
-            rows=_padded(self._rows[first : first + self.args.prompts]), batch_size=[self.args.prompts]
-        )
-        tokens = int(np.asarray(given["rows"][_SAID]).sum())
-        params, state, logs = self._update(self.run_state.params, self.run_state.optimizer, given, self._sft)
-        return params, state, {**logs, "tokens": tokens}
+        given = self._lessons(self._rows[first : first + self.args.prompts])
+        said = np.asarray(given["rows"][_SAID])
+        weights = weights_of(said, self.args)
+        now = self.run_state
+        params, state, logs = self._update(now.params, now.optimizer, given, weights / weights.sum())
+        return params, state, {**logs, "tokens": int(said.sum())}
 
-    def _sft(self, log_probs: Any, part: Any, said: NDArray[np.bool_]) -> tuple[Any, dict[str, Any]]:
-        loss = aggregate_tokens(-log_probs, said)
-        return loss, {}
+    def _lessons(self, rows: Sequence[Sequence[Lesson]]) -> Any:
+        """A batch of rows: of SFT (n, tokens), of preferences (n, 2, tokens) with "reference"."""
+        padded = _padded([lesson for row in rows for lesson in row])
+        given: Any = TensorDict(
+            rows=padded if self.args.method == "sft" else padded.reshape(len(rows), 2),
+            batch_size=[len(rows)],
+        )
+        if self._compares:
+            given["reference"] = self._known(given["rows"])
+        return given
 
     def _update(
-        self, params: Any, state: Any, given: Any, loss_of: Callable[..., tuple[Any, dict[str, Any]]]
+        self, params: Any, state: Any, given: Any, shares: NDArray[np.float64]
     ) -> tuple[Any, Any, dict[str, float]]:
-        """One step of the optimiser, by the gradient of parts that are weighted by their tokens."""
+        """One step of the optimiser, by the gradient of parts that weigh as the shares of their rows."""
 
         def objective(params: Any, part: Any, share: np.float32) -> Any:
-            said = np.asarray(part["rows"][_SAID])
             with params.to_module(self.policy):
-                loss, logs = loss_of(self._log_probs(part["rows"]), part, said)
+                loss, logs = self._loss(part, self._log_probs(part["rows"]))
             return loss * share, logs
 
-        counts = np.asarray(given["rows"][_SAID]).sum(1)
         total, grads = {"loss": 0.0}, None
-        for first in range(0, len(given), self.args.batch_size):
-            own = slice(first, first + self.args.batch_size)
-            share = np.float32(counts[own].sum() / counts.sum())
-            (loss, logs), new = value_and_grad(objective, has_aux=True)(params, given[own], share)
+        for own in self._parts(given["rows"]):
+            share = float(shares[own].sum())
+            (loss, logs), new = value_and_grad(objective, has_aux=True)(params, given[own], np.float32(share))
             grads = new if grads is None else grads + new
             total["loss"] += float(loss)
             for name, value in logs.items():
-                total[name] = total.get(name, 0.0) + float(value) * float(share)
+                total[name] = total.get(name, 0.0) + float(value) * share
         grads, norm = optim.clip_grad_norm(grads, _NORM)
         if not math.isfinite(norm):
             raise ValueError(
@@ -216,12 +207,28 @@ class Learner:
         params, state = self._adam.update(params, grads, state)
         return params, state, {**total, "gradient_norm": float(norm)}
 
-    def _log_probs(self, rows: Any, model: Any = None) -> Any:
-        """Log-probs of all tokens of rows, (rows, tokens), at the temperature that drew them."""
+    def _parts(self, rows: Any) -> Iterator[slice]:
+        """The parts that a gradient is computed of at a time; a pair is two responses."""
+        size = max(1, self.args.batch_size // rows.ndim)
+        yield from (slice(first, first + size) for first in range(0, len(rows), size))
+
+    def _known(self, rows: Any) -> NDArray[np.float32]:
+        """Log-probs as numbers, of the parts that gradients are of: equal parameters give equal ones."""
+        return np.concatenate([np.asarray(self._log_probs(rows[own])) for own in self._parts(rows)])
+
+    def _loss(self, given: Any, log_probs: Any) -> tuple[Any, dict[str, Any]]:
+        """The loss of a batch, and what is told of it."""
+        return LOSSES[self.args.method](log_probs, given, np.asarray(given["rows"][_SAID]), self.args)
+
+    def _log_probs(self, rows: Any) -> Any:
+        """Log-probs of all tokens of rows, (*rows, tokens), at the temperature that drew them.
+
+        By the policy's own parameters, those before learning, unless others are in their place.
+        """
         options = {}
         if self.args.method == "grpo" and self.args.temperature != 1:
             options["temperature"] = self.args.temperature
-        return (model or self.policy)(rows.copy(), **options)["log_probs", "full"]
+        return self.policy(rows.copy(), **options)["log_probs", "full"]
 
     def _responses(
         self, wrapper: OnnxWrapper, rows: Sequence[Any], first: int, prompts: int
@@ -243,16 +250,21 @@ class Learner:
     # -- held-out rows -------------------------------------------------------------------------------
 
     def held_out(self, rows: Sequence[Row]) -> float:
-        """The mean reward of greedy responses; of SFT the mean log-prob of a token of the responses."""
+        """The mean reward of greedy responses.
+
+        Of SFT the mean log-prob of a token that learns; of preferences how often the chosen response has
+        gained more than the rejected one.
+        """
         read, tokens = self._read, self._tokens(rows, self.args.held_out)
         try:
-            if self.reward is None:
-                given = _padded(tokens)
-                said = np.asarray(given[_SAID])
-                with self.run_state.params.to_module(self.policy):
-                    return float(np.asarray(self._log_probs(given))[said].mean())
-            greedy = self._wrapped(1, do_sample=False)
-            return float(self._responses(greedy, tokens, 0, len(tokens))[1].mean(dtype=np.float64))
+            if self.reward is not None:
+                greedy = self._wrapped(1, do_sample=False)
+                return float(self._responses(greedy, tokens, 0, len(tokens))[1].mean(dtype=np.float64))
+            given = self._lessons(tokens)
+            with self.run_state.params.to_module(self.policy):
+                log_probs = self._known(given["rows"])
+            loss, told = self._loss(given, log_probs)
+            return float(told.get("rewards_accuracies", -loss))
         finally:
             self._read = read
 
@@ -261,16 +273,16 @@ class Learner:
         return self._learnt.save(self.policy, self.run_state.params)
 
 
-def _padded(rows: Sequence[Mapping[str, Any]]) -> TensorDict:
-    """Rows of prompt and response side by side, padded on the right."""
-    longest = max(len(row["ids"]) for row in rows)
-    ids = np.zeros((len(rows), longest), np.int64)
+def _padded(lessons: Sequence[Lesson]) -> TensorDict:
+    """Rows side by side, padded on the right."""
+    longest = max(len(lesson.ids) for lesson in lessons)
+    ids = np.zeros((len(lessons), longest), np.int64)
     real, said = np.zeros(ids.shape, bool), np.zeros(ids.shape, bool)
-    for i, row in enumerate(rows):
-        count = len(row["ids"])
-        ids[i, :count], real[i, :count], said[i, row["prompt"] : count] = row["ids"], True, True
+    for i, lesson in enumerate(lessons):
+        own = slice(len(lesson.ids))
+        ids[i, own], real[i, own], said[i, own] = lesson.ids, True, lesson.said
     return TensorDict(
-        tokens=TensorDict(full=ids, batch_size=[len(rows)]),
-        masks=TensorDict(all_attention_mask=real, all_assistant_mask=said, batch_size=[len(rows)]),
-        batch_size=[len(rows)],
+        tokens=TensorDict(full=ids, batch_size=[len(lessons)]),
+        masks=TensorDict(all_attention_mask=real, all_assistant_mask=said, batch_size=[len(lessons)]),
+        batch_size=[len(lessons)],
     )

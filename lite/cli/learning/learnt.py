@@ -12,7 +12,7 @@ from lite.models import ModelConfig, OnnxDecoder, OnnxWrapper, TrainablePolicy
 from lite.models.decoder.adapters import LEARNT
 from lite.nn import add_adapter_inputs
 
-_NAME, _BEFORE = "learnt", "before"  # of adapters
+_NAME = "learnt"  # of adapters
 _MATRIX_A = ".lora_A.weight"
 _TOKENS: dict[str, Any] = {"assistant_only": True, "input_mode": "tokens", "pad_output": True}
 
@@ -36,10 +36,6 @@ class AllWeights:
         self._path, self._args, self._output = path, args, output
         self.decoder = _opened(path, args)
 
-    def reference(self, policy: TrainablePolicy, **options: Any) -> OnnxWrapper:
-        """A policy that scores as the model did before learning."""
-        return OnnxWrapper(_opened(self._path, self._args), **options)
-
     def policy(self, wrapper: OnnxWrapper) -> TrainablePolicy:
         """A policy that scores the wrapper's tokens, differentiable by the learned parameters."""
         return wrapper.trainable(checkpoint=self._args.checkpoint or False, **_TOKENS)
@@ -57,13 +53,6 @@ class Adapters(AllWeights):
     """
 
     adapter = _NAME
-
-    def reference(self, policy: TrainablePolicy, **options: Any) -> OnnxWrapper:
-        """As `AllWeights.reference`: without an adapter, or with the one that learning began with."""
-        wrapper = OnnxWrapper(self.decoder, **options)
-        if self._args.adapter is not None:
-            wrapper.use_adapter(_BEFORE, policy.learnt_weights())
-        return wrapper
 
     def policy(self, wrapper: OnnxWrapper) -> TrainablePolicy:
         """As `AllWeights.policy`.

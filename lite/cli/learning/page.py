@@ -1,4 +1,4 @@
-"""The page of `lite learn --html`: how reward, KL divergence and the rest went along the steps."""
+"""The page of `lite learn --html`: how losses, rewards and the rest went along the steps."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ _CURVES = (
     ("held_out", "Held-out rows"),
     ("reward", "Mean reward of the responses"),
     ("loss", "Loss"),
+    ("rewards_accuracies", "Share of pairs whose chosen response gained more"),
+    ("rewards_margins", "By how much, beta times log-ratios"),
     ("kl", "KL divergence"),
     ("clip_fraction", "Share of clipped tokens"),
     ("gradient_norm", "Norm of the gradient, before clipping"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lite.cli.learning.rewards import BUILT_IN
 from lite.cli.prompts import prompt_of, with_own_names
@@ -29,7 +30,7 @@ def read_rows(name: str, args: argparse.Namespace) -> list[Row]:
     rows = []
     with open(name, encoding="utf-8-sig") as file:
         for number, text, value in json_lines(file):
-            row = with_own_names(value) if args.method == "sft" else value
+            row = with_own_names(value, whole=True) if args.method == "sft" else value
             wrong = _wrong(row, args)
             if wrong is not None:
                 raise ValueError(f"{name}, line {number}: {wrong}, got {text.strip()[:80]}")
@@ -41,9 +42,12 @@ def read_rows(name: str, args: argparse.Namespace) -> list[Row]:
 
 def _wrong(row: Any, args: argparse.Namespace) -> str | None:
     """The error in a row; None for a valid row."""
-    if args.method == "sft":
-        wrong = _wrong_response(row)
-        return _RAW_CHAT if wrong is None and args.raw and row.get("messages") is not None else wrong
+    if args.method != "grpo":
+        try:
+            (_check_response if args.method == "sft" else _check_pair)(row, args)
+        except ValueError as error:
+            return str(error)
+        return None
     prompt = prompt_of(row)
     if prompt is None or not (args.raw or prompt.text.strip()):
         return "expected an object with 'prompt' (a text) or 'messages' (role and content each)"
@@ -56,21 +60,73 @@ def _wrong(row: Any, args: argparse.Namespace) -> str | None:
     return None
 
 
-def _wrong_response(row: Any) -> str | None:
-    if isinstance(row, dict):
-        prompt, messages, response = (row.get(name) for name in ("prompt", "messages", "response"))
-        if is_messages(messages):
-            try:
-                split_messages(messages, response)  # type: ignore[arg-type]
-                return None
-            except ValueError as error:
-                return str(error)
-        if isinstance(prompt, str) and isinstance(response, str):
-            return None
-    return (
-        "expected an object with 'prompt' and 'response' (texts), or 'messages' that end with an"
-        " assistant's turn"
-    )
+def _check_response(row: Any, args: argparse.Namespace) -> None:
+    """Raise ValueError for a row that `--method sft` cannot learn from."""
+    given: dict[str, Any] = row if isinstance(row, dict) else {}
+    prompt, response = given.get("prompt"), given.get("response")
+    messages: Any = given.get("messages")
+    if is_messages(messages) and (response is None or _is_response(response)):
+        if args.raw:
+            raise ValueError(_RAW_CHAT)
+        if isinstance(response, str) or (response is None and args.completion_only_loss):
+            split_messages(messages, response)
+    elif isinstance(given.get("text"), str) and response is None:
+        for flag in ("completion_only_loss", "assistant_only_loss"):
+            if getattr(args, flag):
+                raise ValueError(f"--{flag.replace('_', '-')}: in a 'text' nobody can tell a response")
+    elif not isinstance(prompt, str) or not isinstance(response, str):
+        raise ValueError("expected an object with 'prompt' and 'response' (texts), 'messages', or 'text'")
+
+
+def _check_pair(row: Any, args: argparse.Namespace) -> None:
+    """Raise ValueError for a row that `--method dpo` cannot learn from."""
+    given: dict[str, Any] = row if isinstance(row, dict) else {}
+    pair = pair_of(given)
+    if args.raw and not all(isinstance(part, str) for part in pair):
+        raise ValueError(_RAW_CHAT)
+    if not args.raw and isinstance(pair[0], str) and given.get("prompt") is None:
+        raise ValueError(
+            "'chosen' and 'rejected' are texts without a 'prompt': --raw takes their common start"
+        )
+
+
+def _is_response(value: Any) -> bool:
+    return isinstance(value, str) or is_messages(value)
+
+
+def pair_of(row: Row) -> tuple[Any, Any, Any]:
+    """The prompt of a row of `--method dpo`, and the chosen and the rejected response: texts, or messages.
+
+    Where the responses begin alike and no prompt of their kind is beside them, that is it, as TRL has it.
+
+    Raises:
+        ValueError: they are something else; the message says what was expected.
+    """
+    prompt = row.get("prompt") if row.get("messages") is None else row["messages"]
+    chosen: Any = row.get("chosen")
+    rejected: Any = row.get("rejected")
+    texts = isinstance(chosen, str) and isinstance(rejected, str)
+    if texts and isinstance(prompt, str):
+        return prompt, chosen, rejected
+    if is_messages(prompt) and _is_response(chosen) and _is_response(rejected):
+        return prompt, chosen, rejected
+    chats = is_messages(chosen) and is_messages(rejected)
+    if not chats and not (texts and prompt is None):
+        raise ValueError("expected an object with 'prompt', 'chosen' and 'rejected' (texts, or messages)")
+    common = common_start(chosen, rejected)
+    if common == min(len(chosen), len(rejected)):
+        raise ValueError("'chosen' and 'rejected' are equal, or one is the beginning of the other")
+    if texts and chosen[:common].endswith(" "):
+        common -= 1  # the blank begins the tokens of a word
+    if not common:
+        raise ValueError("'chosen' and 'rejected' begin otherwise, and there is no 'prompt' beside them")
+    return chosen[:common], chosen[common:], rejected[common:]
+
+
+def common_start(first: Sequence[Any] | NDArray[Any], second: Sequence[Any] | NDArray[Any]) -> int:
+    """How many elements two sequences begin with alike."""
+    both = enumerate(zip(first, second, strict=False))
+    return next((i for i, (a, b) in both if a != b), min(len(first), len(second)))
 
 
 def digest(name: str) -> dict[str, str]:

@@ -105,6 +105,7 @@ _LOSSES: dict[str, Callable[[_Pairs], Array]] = {
     "discopop": _discopop,
     "sigmoid_norm": lambda p: _minus_log_sigmoid(p.beta * p.score_per_token),
 }
+DPO_LOSS_TYPES = tuple(_LOSSES)
 
 
 def dpo_loss(
