@@ -15,6 +15,7 @@ import numpy as np
 from numpy import ndarray
 
 from lite._arrays.device import move, on_leaves, parse_device
+from lite._arrays.dtypes import NUMBERS
 from lite._arrays.types import Array, Names, Path, Shape
 from lite._containers import assignment
 from lite._tree.batch_ops import BatchOp, Index, Take
@@ -160,7 +161,14 @@ class Dense(Container):
                     return
             elif writes.take(current, item):
                 return
-        elif not self._locked and is_valid_leaf(item, self._batch_size, self._device):
+        # `is_valid_leaf` without its call, which takes a fifth of the time.
+        elif (
+            type(item) is ndarray
+            and not self._locked
+            and (not (size := self._batch_size) or item.shape[: len(size)] == size)
+            and item.dtype in NUMBERS
+            and (self._device is None or self._device == "cpu")
+        ):
             if writes is not None:
                 writes.keep(self)
             self._data[key] = item

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -31,27 +32,19 @@ class _Affine(Transform):
     standard_normal: Any
 
     def _apply_transform(self, obs: Any) -> Any:
-        loc, scale, standard = self._numbers()
+        loc, scale, standard = _numbers(self.__dict__["_buffers"])
         if not obs.dtype is loc.dtype is scale.dtype:
             obs, loc, scale = in_common_dtype(obs, loc, scale)
-        if type(obs) is np.ndarray and obs.size >= _LARGE and obs.dtype.kind == "f":
+        if obs.size >= _LARGE and type(obs) is np.ndarray and obs.dtype.kind == "f":
             if standard:
                 return _by_rows(obs, (np.subtract, loc), (np.divide, scale))
             return _by_rows(obs, (np.multiply, scale), (np.add, loc))
         return (obs - loc) / scale if standard else obs * scale + loc
 
     def _inv_apply_transform(self, state: Any) -> Any:
-        loc, scale, standard = self._numbers()
+        loc, scale, standard = _numbers(self.__dict__["_buffers"])
         state, loc, scale = in_common_dtype(state, loc, scale)
         return state * scale + loc if standard else (state - loc) / scale
-
-    def _numbers(self) -> tuple[Any, Any, bool]:
-        """Offset, scale, and whether they are subtracted and divided by."""
-        buffers = self.__dict__["_buffers"]
-        loc, flag = buffers["loc"], buffers["standard_normal"]
-        if type(loc) is UninitializedBuffer:
-            raise RuntimeError("loc and scale are not set: give them, or call init_stats.")
-        return loc, buffers["scale"], bool(flag if type(flag) is np.ndarray else numbers_of(flag))
 
     def __repr__(self) -> str:
         loc, scale = self.loc, self.scale
@@ -256,6 +249,14 @@ class RewardScaling(_Affine):
 
 
 belong_to("lite.envs", ObservationNorm, RewardScaling)
+
+
+def _numbers(buffers: Mapping[str, Any]) -> tuple[Any, Any, bool]:
+    """Offset, scale, and whether they are subtracted and divided by."""
+    loc, flag = buffers["loc"], buffers["standard_normal"]
+    if type(loc) is UninitializedBuffer:
+        raise RuntimeError("loc and scale are not set: give them, or call init_stats.")
+    return loc, buffers["scale"], bool(flag if type(flag) is np.ndarray else numbers_of(flag))
 
 
 def numbers_of(buffer: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lite import NestedKey, TensorDictBase
+from lite import NestedKey, TensorDict, TensorDictBase
 from lite._arrays.public import belong_to
 from lite.envs.transforms.base import Keys, Transform
 from lite.specs.arrays import Unbounded
@@ -80,17 +80,17 @@ class CatTensors(Transform):
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Join the entries, in place."""
         state = self.__dict__
-        keys, target = state.get("_in_keys") or self.in_keys, state["_out_keys"][0]
-        dim: int = state["dim"]
+        keys, dim = state["_in_keys"] or self.in_keys, state["dim"]
+        entries: Any = tensordict._data if type(tensordict) is TensorDict else {}
         values: list[Any] = []
-        place = (dim if dim > 0 else -dim - 1) if state["unsqueeze_if_oor"] else -1
         for key in keys:
-            value = tensordict.get(key, None)
-            if place >= 0 and value is not None and value.ndim <= place:
-                value = np.expand_dims(value, -1 if dim > 0 else 0)
-            values.append(value)
+            value = entries.get(key)  # a call takes a twentieth of the time of two small ones
+            values.append(tensordict.get(key, None) if value is None else value)
+        if state["unsqueeze_if_oor"]:
+            least, place = (dim, -1) if dim > 0 else (-dim - 1, 0)
+            values = [v if v is None or v.ndim > least else np.expand_dims(v, place) for v in values]
         try:
-            tensordict.set(target, np.concatenate(values, dim))
+            tensordict.set(state["_out_keys"][0], np.concatenate(values, dim))
         except (TypeError, ValueError):
             missing = [key for place, key in enumerate(keys) if values[place] is None]
             if keys and not missing:

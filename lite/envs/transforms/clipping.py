@@ -9,7 +9,7 @@ import numpy as np
 from lite import TensorDictBase, get_default_dtype
 from lite._arrays.dtypes import is_inexact
 from lite._arrays.public import belong_to
-from lite.envs.transforms.base import Keys, Transform, TwoWayTransform, apply_to_composite, number
+from lite.envs.transforms.base import Keys, Transform, TwoWayTransform, apply_to_composite, numbers
 from lite.specs.arrays import Bounded, Unbounded
 from lite.specs.base import TensorSpec
 from lite.specs.composite import Composite
@@ -145,7 +145,8 @@ class ClipTransform(_BoundedValues):
             raise ValueError(f"low must be below high, got {low} and {high}.")
 
     def _apply_transform(self, obs: Any) -> Any:
-        return _clipped(obs, self.low, self.high)
+        buffers = self.__dict__["_buffers"]
+        return _clipped(obs, buffers["low"], buffers["high"])
 
     def _bounds(self) -> tuple[Any, Any]:
         # A little more than the bounds themselves, as values in other dtypes round to both sides of them.
@@ -203,16 +204,15 @@ class FiniteTensorDictCheck(Transform):
 
     _transforms_reset = True
 
-    def _call(self, next_tensordict: TensorDictBase, /) -> TensorDictBase:
-        for key, value in next_tensordict.items(True, True):
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Refuse a TensorDict that has NaN or infinity in some entry; see the class."""
+        for key, value in tensordict.items(True, True):
             if isinstance(value, np.ndarray) and is_inexact(value.dtype) and not np.isfinite(value).all():
                 place = np.argwhere(~np.isfinite(value))[0]
                 raise ValueError(f"{key!r} must be finite, got {value[tuple(place)]} at {place.tolist()}.")
-        return next_tensordict
+        return tensordict
 
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Refuse a TensorDict that has NaN or infinity in some entry; see the class."""
-        return self._call(tensordict)
+    _call = forward
 
 
 belong_to("lite.envs", RewardClipping, ClipTransform, SignTransform, FiniteTensorDictCheck)
@@ -220,14 +220,15 @@ belong_to("lite.envs", RewardClipping, ClipTransform, SignTransform, FiniteTenso
 
 def _clipped(value: Any, low: Any, high: Any) -> Any:
     """Within bounds that may be None; of integers with bounds of floats, floats."""
-    for bound, choose in ((low, np.maximum), (high, np.minimum)):
-        if bound is not None:
-            if value.dtype is not bound.dtype:
-                if value.dtype.kind in "iub" and bound.dtype.kind == "f":
-                    value = value.astype(bound.dtype)
-                bound = number(bound.item(), value.dtype) if type(bound) is np.ndarray else bound
-            value = choose(value, bound)
-    return value
+    if value.dtype.kind in "iub":
+        floats = [bound.dtype for bound in (low, high) if bound is not None and bound.dtype.kind == "f"]
+        value = value.astype(floats[0]) if floats else value
+    if type(low) is type(high) is np.ndarray:
+        low, high = numbers(value.dtype, low.item(), high.item())
+    else:  # one is None, or both are of a graph
+        low, high = (numbers(value.dtype, x.item())[0] if type(x) is np.ndarray else x for x in (low, high))
+    value = value if low is None else np.maximum(value, low)
+    return value if high is None else np.minimum(value, high)
 
 
 def _as_scalar(value: Any) -> Any:

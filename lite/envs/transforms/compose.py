@@ -117,7 +117,8 @@ class Compose(Transform):
     # -- calls ----------------------------------------------------------------------------------
 
     def _each(self) -> list[Transform]:
-        return list(self._modules["transforms"]._modules.values())
+        # By dictionaries: attributes are slow on a class that has __getattr__.
+        return [*self.__dict__["_modules"]["transforms"].__dict__["_modules"].values()]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Call each of them."""

@@ -62,12 +62,11 @@ class RenameTransform(Transform):
                 f"{self.in_keys} and {self.out_keys}."
             )
 
-    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        return self._renamed(next_tensordict, self.in_keys, self.out_keys)
-
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Rename the entries, in place."""
-        return self._call(tensordict)
+        return self._renamed(tensordict, self.in_keys, self.out_keys)
+
+    _call = forward
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         return self._renamed(tensordict, self.out_keys_inv, self.in_keys_inv)
@@ -130,12 +129,11 @@ class ExcludeTransform(Transform):
         self.excluded_keys = _checked(excluded_keys, "excluded_keys")
         self.inverse = inverse
 
-    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        return next_tensordict if self.inverse else next_tensordict.exclude(*self.excluded_keys)
-
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """The TensorDict without the entries."""
-        return self._call(tensordict)
+        return tensordict if self.inverse else tensordict.exclude(*self.excluded_keys)
+
+    _call = forward
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         return tensordict.exclude(*self.excluded_keys) if self.inverse else tensordict
@@ -184,7 +182,8 @@ class SelectTransform(Transform):
         self.keep_reward_keys = keep_rewards
         self.keep_done_keys = keep_dones
 
-    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """The TensorDict with the kept entries alone."""
         parent = self.parent
         kept = [*self.selected_keys]
         if self.keep_reward_keys:
@@ -193,11 +192,9 @@ class SelectTransform(Transform):
             kept += ["done"] if parent is None else parent.done_keys
         if parent is not None:
             kept += parent.full_state_spec.keys(True, True)
-        return next_tensordict.select(*kept, strict=False)
+        return tensordict.select(*kept, strict=False)
 
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """The TensorDict with the kept entries alone."""
-        return self._call(tensordict)
+    _call = forward
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         return self._call(tensordict_reset)

@@ -96,10 +96,9 @@ class ModuleTransform(Transform):
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Run the module; nothing with `inverse`."""
-        return self._call(tensordict)
+        return tensordict if self.inverse else self._run(tensordict)
 
-    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        return next_tensordict if self.inverse else self._run(next_tensordict)
+    _call = forward
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         return self._run(tensordict) if self.inverse else tensordict

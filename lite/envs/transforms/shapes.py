@@ -279,12 +279,11 @@ class BatchSizeTransform(Transform):
             tensordict_reset = self.reset_func(tensordict, tensordict_reset, **env)
         return self._changed(tensordict_reset)
 
-    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        return next_tensordict if self.reshape_fn is None else self.reshape_fn(next_tensordict)
-
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """The result of `reshape_fn` for a TensorDict; without it, the TensorDict itself."""
-        return self._call(tensordict)
+        return tensordict if self.reshape_fn is None else self.reshape_fn(tensordict)
+
+    _call = forward
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         parent = None if self.reshape_fn is None else self.parent

@@ -97,15 +97,14 @@ class VecNormV2(RunningNorm):
             self._start(full.update(tensordict_reset))
         return self._each(tensordict_reset, present)
 
-    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        missing = [key for key in self.in_keys if key not in next_tensordict]
-        if missing and not self._missing_tolerance:
-            raise KeyError(f"VecNormV2 reads {missing}, which are missing.")
-        return self._each(next_tensordict, [key for key in self.in_keys if key not in missing])
-
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Update the statistics, unless they are frozen, and normalise the entries, in place."""
-        return self._call(tensordict)
+        missing = [key for key in self.in_keys if key not in tensordict]
+        if missing and not self._missing_tolerance:
+            raise KeyError(f"VecNormV2 reads {missing}, which are missing.")
+        return self._each(tensordict, [key for key in self.in_keys if key not in missing])
+
+    _call = forward
 
     def _each(self, td: TensorDictBase, keys: list[Any]) -> TensorDictBase:
         if not keys:
