@@ -1,7 +1,5 @@
 """Numbers at the edge of what arguments take: the last that are taken, the first that are refused by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

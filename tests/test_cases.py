@@ -1,8 +1,6 @@
 """Tests that loop over their cases run each of them, apart from the others, and say which one fails; those
 that hang are noticed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -6,8 +6,6 @@ its folder or beside it. Not mirrored are `tests/parity`, sorted by what it comp
 own; the tests of the whole project beside this one; and those of a whole package that are listed here.
 """
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 

@@ -5,8 +5,6 @@ locks, and what a write into memory that several values share did to each. `test
 what a TensorDict is there; every operation is defined in the file of its family beside it.
 """
 
-from __future__ import annotations
-
 import os
 
 import pytest

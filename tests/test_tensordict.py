@@ -1,7 +1,5 @@
 """The facade lists every public method of a TensorDict, and few classes stand between it and `object`."""
 
-from __future__ import annotations
-
 import inspect
 
 from helpers.cases import each_case

@@ -1,7 +1,5 @@
 """What becomes of the class of a user's own TensorDict."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Many threads reading one locked TensorDict see what one thread sees."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

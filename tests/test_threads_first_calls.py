@@ -1,7 +1,5 @@
 """What is made at the first call: when many threads call first together, they get what one would get."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

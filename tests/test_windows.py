@@ -3,8 +3,6 @@
 What this cannot show is Windows itself: its file locks, its paths in system calls, its memory maps.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

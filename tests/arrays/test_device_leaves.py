@@ -1,7 +1,5 @@
 """Runs tests/cuda/test_device_leaves.py under Numba's CUDA simulator."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

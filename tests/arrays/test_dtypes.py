@@ -1,7 +1,5 @@
 """Dtypes: the default one, names, those of ml_dtypes, and what counts as a number."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Arrays of other libraries over the same memory; torch's are tested in parity."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

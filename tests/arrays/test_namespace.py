@@ -1,7 +1,5 @@
 """Arrays that another library computes: with a library made for it, and with JAX."""
 
-from __future__ import annotations
-
 import copy
 import operator
 import pickle

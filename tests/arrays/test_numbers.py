@@ -1,7 +1,5 @@
 """A number converted beforehand gives what the ufunc makes of it: values, dtypes, errors and warnings."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

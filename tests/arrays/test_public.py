@@ -1,7 +1,5 @@
 """Public classes say that they are from the package that exports them."""
 
-from __future__ import annotations
-
 import importlib
 import pickle
 from collections import OrderedDict

@@ -1,7 +1,5 @@
 """Reductions of single arrays: their dtypes, and their values in wide ones."""
 
-from __future__ import annotations
-
 import tracemalloc
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Special functions of probability against values of 40 digits, which mpmath gave; their ends, and vmap."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Masked arrays are refused, by an error that names the entry, and nothing is changed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`lite doctor`."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import re

@@ -1,7 +1,5 @@
 """`--ray`: the commands on a cluster give what they give here."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

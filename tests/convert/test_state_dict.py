@@ -1,7 +1,5 @@
 """State dicts, flat and nested, both ways."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Data frames, Arrow tables and Parquet files."""
 
-from __future__ import annotations
-
 import datetime
 from typing import Any
 

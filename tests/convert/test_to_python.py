@@ -1,7 +1,5 @@
 """Dicts, lists, structured arrays, named tuples and plain copies of a TensorDict."""
 
-from __future__ import annotations
-
 from collections import namedtuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`from_torch` and `to_torch`, as far as they need no torch; the rest is in tests/parity."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -4,8 +4,6 @@ Runs under Numba's CUDA simulator (NUMBA_ENABLE_CUDASIM=1, in a process of its o
 tests/kernels/cuda/test_cuda.py starts it) or on a GPU.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes as narrow

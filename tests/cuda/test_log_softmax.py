@@ -1,7 +1,5 @@
 """Functions of logits on a device, beyond what tests/kernels asks: shared rows, outputs, streams."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tokens drawn on a device are those that the CPU draws, whatever the filters, up to rounding."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

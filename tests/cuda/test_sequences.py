@@ -5,8 +5,6 @@ device arrays, too. Runs on a GPU, or under Numba's CUDA simulator
 (tests/kernels/cuda/test_cuda.py starts it).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

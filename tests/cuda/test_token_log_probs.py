@@ -1,7 +1,5 @@
 """Log-probs among recorded supports, of logits in CUDA memory: those of the CPU, up to rounding."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Values of info dicts among the observations."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

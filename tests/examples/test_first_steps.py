@@ -1,7 +1,5 @@
 """The notebook runs from top to bottom, and what it shows is HTML in which data is text."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

@@ -1,7 +1,5 @@
 """Headless Chromium, spoken to in WebDriver's protocol: what a page is after a browser has read it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """What pip builds of this checkout, made from a copy of it."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

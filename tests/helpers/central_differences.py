@@ -1,7 +1,5 @@
 """Gradients are compared with central differences in float64, and mapped gradients with a loop."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 import zlib

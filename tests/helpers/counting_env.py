@@ -1,7 +1,5 @@
 """An environment that counts its steps, for tests of what `EnvBase` does around `_reset` and `_step`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

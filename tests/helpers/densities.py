@@ -1,7 +1,5 @@
 """Distributions of single numbers against integrals over their own densities, or sums over probabilities."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """An environment that can be drawn: each image is of one number, that of the step."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

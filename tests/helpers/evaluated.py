@@ -1,7 +1,5 @@
 """Policies and environments that evaluators are given, also in processes."""
 
-from __future__ import annotations
-
 import os
 import time
 from typing import Any

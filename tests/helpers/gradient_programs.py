@@ -4,8 +4,6 @@ A program is a list of steps on a list of arrays, which the steps append to and 
 one by one, with what those before gave on plain arrays: shapes fit, and results are finite and not large.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Functions and modules as ONNX graphs, run by onnxruntime and compared with NumPy."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache

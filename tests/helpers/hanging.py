@@ -3,8 +3,6 @@
 pytest's own option for it starts and joins a thread for each test, which took a millisecond of each.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import time
 

@@ -5,8 +5,6 @@ environment (see simulator.py) it is wrapped: the same tests then hold for the C
 Numba's simulator. Tests marked `host_only` are about NumPy arrays, and left out there.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import os

@@ -1,7 +1,5 @@
 """Lazy stacks for tests, ragged and regular ones, and their comparison with dense ones."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

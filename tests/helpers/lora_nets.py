@@ -1,7 +1,5 @@
 """Networks for adapters: a graph of products named as exporters name them, and values for its adapters."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Functions that the workers of `map` run: a worker imports them, so they live on the path, not in a test."""
 
-from __future__ import annotations
-
 import os
 import random
 import time

@@ -1,7 +1,5 @@
 """The vectors of `MultiStep` and `MultiStepTransform`, made by torchrl, and comparison with them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

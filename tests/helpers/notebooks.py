@@ -3,8 +3,6 @@
 Run as a script, this file is that process: `notebooks.py NOTEBOOK EXECUTED FOLDER`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

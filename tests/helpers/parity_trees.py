@@ -1,7 +1,5 @@
 """The same TensorDict tree in lite and in tensordict, and one plain form to compare both by."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -5,8 +5,6 @@ or an object as JSON, in one line. It may use `start` for a cluster of one machi
 rest.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

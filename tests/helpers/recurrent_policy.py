@@ -3,8 +3,6 @@
 Run ``python tests/helpers/recurrent_policy.py`` (torch, onnx and onnxscript) to write the graph again.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rollouts with observations, rewards and flags for tests of estimators."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

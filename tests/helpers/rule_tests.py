@@ -1,7 +1,5 @@
 """What every family of rules is tested by: its table of cases."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

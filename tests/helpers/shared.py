@@ -1,7 +1,5 @@
 """What processes of tests run: a worker imports it, so it lives on the path."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -6,8 +6,6 @@ back. After each barrier the order is the other one, so that a kernel that lacks
 because its threads happen to run one after the other.
 """
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -3,8 +3,6 @@
 The simulator replaces Numba's compiler when Numba is imported, so these files have a process of their own.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import os

@@ -1,7 +1,5 @@
 """Modules whose parameters tests exchange."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

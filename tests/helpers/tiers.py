@@ -1,7 +1,5 @@
 """Parameters of tests: those that stand for all, and the others, which are a grid."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

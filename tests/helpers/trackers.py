@@ -1,7 +1,5 @@
 """Stand-ins for wandb and mlflow that keep what they are called with."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any

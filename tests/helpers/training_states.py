@@ -1,7 +1,5 @@
 """Training steps in torch's style, and what they change: parameters, buffers, gradients, optimisers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An environment for tests of transforms."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """TensorDicts that the tests share, and a way to see that nothing changed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """A module, and what is to be the same after an error: objects, values, hooks, flags."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

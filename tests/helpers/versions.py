@@ -1,7 +1,5 @@
 """A saved tree in versions that can be told apart, and a writer that stops somewhere."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Functions with batching rules are compared with a loop over the elements, for random arguments."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable
 from typing import Any

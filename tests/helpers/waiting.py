@@ -1,7 +1,5 @@
 """Waiting for other threads, in tests."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -3,8 +3,6 @@
 The classes that a script imports are replaced by ones that note what they made and how often it was called.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any

@@ -1,7 +1,5 @@
 """Tests of kernels, by default in one type each: kernels are compiled again for each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

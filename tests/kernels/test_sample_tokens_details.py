@@ -1,7 +1,5 @@
 """What draws tell of the distribution that they were drawn from, against float64."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

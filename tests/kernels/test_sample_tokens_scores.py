@@ -1,7 +1,5 @@
 """What is drawn from in place of the model's logits: bias, masks of bits, scores of one's own, typical-p."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Plans draw what `sample_tokens` does, again and again."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -6,8 +6,6 @@ behind these cases are tested beside what keeps them: `graph/test_json_files.py`
 `graph/test_session.py`, `text/test_tokenizer_rules.py`, `text/test_template_sandbox_attacks.py`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Initial values: `lite.nn.init`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

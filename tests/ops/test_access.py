@@ -1,7 +1,5 @@
 """get, set and removal by key."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a type checker says of reading: an entry is an array, elements at an index are of the same class."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

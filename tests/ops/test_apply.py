@@ -1,7 +1,5 @@
 """apply, apply_, named_apply."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Elements chosen by a mask, by a condition with fewer dims than the batch, or by the values of one entry."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """stack, cat, lazy_stack, maybe_dense_stack: values, structure, promotion, errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`out=` of what joins TensorDicts: dense, lazy and nested outs, of every layout that holds the result."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

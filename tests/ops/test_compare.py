@@ -1,7 +1,5 @@
 """Equality within a tolerance."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.trees import tree

@@ -1,7 +1,5 @@
 """New TensorDicts in the form of another one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """TensorDicts from a description and from other data, and the names that lite leaves out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.trees import tree, unchanged

@@ -1,7 +1,5 @@
 """The engine of pointwise operations: keys, payloads, lazy stacks, and what is written in place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Joining entries, taking them out, and asking about them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

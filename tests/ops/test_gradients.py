@@ -1,7 +1,5 @@
 """Gradients by the parameters in a TensorDict, and of the results in one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

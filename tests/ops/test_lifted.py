@@ -1,7 +1,5 @@
 """What lazy stacks do in a way of their own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

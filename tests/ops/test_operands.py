@@ -1,7 +1,5 @@
 """What the other arguments of a pointwise operation may be, and how they meet the leaves."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

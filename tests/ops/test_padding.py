@@ -1,7 +1,5 @@
 """`pad` and `pad_sequence`."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

@@ -1,7 +1,5 @@
 """Arithmetic, comparison, logic, and NumPy's ufuncs."""
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Rotations, tiles, uneven splits, broadcasting, and the `inplace=` forms."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

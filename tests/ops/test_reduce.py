@@ -1,7 +1,5 @@
 """Reductions over batch dimensions, features, and everything at once, against NumPy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

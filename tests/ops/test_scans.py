@@ -1,7 +1,5 @@
 """Cumulative functions, sorting and softmax along a batch dimension."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

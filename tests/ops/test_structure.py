@@ -1,7 +1,5 @@
 """Operations on the set of keys."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

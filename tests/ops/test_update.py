@@ -1,7 +1,5 @@
 """Many entries at once: update, update_, update_at_, replace."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.trees import unchanged

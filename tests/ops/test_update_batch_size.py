@@ -1,7 +1,5 @@
 """`update(update_batch_size=True)`: which nodes take another batch size, what is refused, what stays."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

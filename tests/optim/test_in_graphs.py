@@ -1,7 +1,5 @@
 """Optimisers over parameters in steps that are graphs: what they leave in parameters and in their state."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

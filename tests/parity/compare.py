@@ -1,7 +1,5 @@
 """Run the same program on lite and on tensordict, and compare what comes out."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ The text of an example is read from the installed package. Its `torch` is, on li
 arrays for its tensors, so that both sides draw the same numbers and call the same functions.
 """
 
-from __future__ import annotations
-
 import contextlib
 import doctest
 import functools

@@ -1,7 +1,5 @@
 """What both libraries keep in files, in a form that compares."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Layers of both libraries with the same parameters, called with the same arrays."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Networks and batches on both sides: lite's, and torch's and torchrl's with the same weights."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Modules of both libraries with the same values, and what is compared of them."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from typing import Any
 

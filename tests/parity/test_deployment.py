@@ -1,7 +1,5 @@
 """From a checkpoint of TorchRL to a controller: the code of lite/data/README, run on a policy of torchrl."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

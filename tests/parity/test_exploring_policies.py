@@ -1,7 +1,5 @@
 """gSDE, dropout with kept masks, planned actions and batch renormalisation against torchrl's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

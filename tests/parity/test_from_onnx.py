@@ -1,7 +1,5 @@
 """Networks of torch through `torch.onnx.export`, by both exporters: values and gradients."""
 
-from __future__ import annotations
-
 import io
 import warnings
 from typing import Any

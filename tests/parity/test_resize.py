@@ -1,7 +1,5 @@
 """Images that `Resize` makes, beside those of torch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

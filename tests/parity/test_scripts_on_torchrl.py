@@ -1,7 +1,5 @@
 """Scripts of tests/scripts run on TorchRL's classes, too: what `bench/scripts_learning.py` compares."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

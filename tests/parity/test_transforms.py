@@ -1,7 +1,5 @@
 """Transforms as TorchRL's: as modules, in replay buffers and along time; specs and state dicts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensordict

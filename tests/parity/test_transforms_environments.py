@@ -1,7 +1,5 @@
 """Transforms in environments as TorchRL's."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

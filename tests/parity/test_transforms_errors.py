@@ -1,7 +1,5 @@
 """What transforms refuse is what TorchRL's refuse, with the same class of error."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

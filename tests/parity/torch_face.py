@@ -1,7 +1,5 @@
 """An export behind the calls that the reference's wrapper makes of a model of transformers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

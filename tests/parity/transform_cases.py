@@ -1,7 +1,5 @@
 """Transforms of both libraries on the same entries: an environment that counts, and what compares results."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`map` and `map_iter` over processes."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import time

@@ -1,7 +1,5 @@
 """Pickling: state that survives, buffers that are not copied, other processes."""
 
-from __future__ import annotations
-
 import multiprocessing
 import pickle
 import tracemalloc

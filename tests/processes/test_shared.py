@@ -1,7 +1,5 @@
 """`share_memory_`: processes see each other's writes, however they get the TensorDict."""
 
-from __future__ import annotations
-
 import multiprocessing
 import pickle
 import time

@@ -1,7 +1,5 @@
 """The processes behind `map`: how they start, what they are sent, what they draw, how they end."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Print options."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Pages and notebook cells in a real browser: what was data is text there, and what is drawn can be seen."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

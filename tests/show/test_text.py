@@ -1,7 +1,5 @@
 """The exact text form."""
 
-from __future__ import annotations
-
 import textwrap
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Specs of classes: what they allow, project to and draw."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What an ndarray does without NumPy's functions, arrays of all interpreters do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

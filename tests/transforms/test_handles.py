@@ -1,7 +1,5 @@
 """Hooks by number, and their handles."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from typing import Any
 

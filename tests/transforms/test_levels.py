@@ -1,7 +1,5 @@
 """Which of several transformations answers for a call."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The table of rules, which any interpreter can have."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

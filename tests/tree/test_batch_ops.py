@@ -1,7 +1,5 @@
 """Batch operations do to an array's leading dims what NumPy does, name the new dims and can be undone."""
 
-from __future__ import annotations
-
 import numpy as np
 from helpers.cases import each_case
 

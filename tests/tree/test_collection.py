@@ -1,7 +1,5 @@
 """What tells collections, payloads and leaves apart."""
 
-from __future__ import annotations
-
 import numpy as np
 from helpers.cases import each_case
 

@@ -1,7 +1,5 @@
 """Columns of other libraries are arrays; tables, sparse, lazy and incomplete ones are refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

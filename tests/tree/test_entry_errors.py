@@ -1,7 +1,5 @@
 """Errors about an entry name its whole key and both shapes, wherever a tree was written or joined."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

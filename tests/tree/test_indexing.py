@@ -1,7 +1,5 @@
 """Batch indices: shapes, views or copies."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

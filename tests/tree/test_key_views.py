@@ -1,7 +1,5 @@
 """The views of keys, items and values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

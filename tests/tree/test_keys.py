@@ -1,7 +1,5 @@
 """Key paths and the views of keys."""
 
-from __future__ import annotations
-
 import enum
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Locking: what it blocks, what it allows, parents, contexts, pickling."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import pickle

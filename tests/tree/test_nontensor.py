@@ -1,7 +1,5 @@
 """Non-tensor data: one object for the batch, or one per element in an object array."""
 
-from __future__ import annotations
-
 import datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """NumPy's functions called on TensorDicts give what they give on every entry."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

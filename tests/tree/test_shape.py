@@ -1,7 +1,5 @@
 """Operations on the batch dimensions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`with td.view(...) as v:`: what is written back, and when nothing is."""
 
-from __future__ import annotations
-
 import gc
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From what a user stores to what a TensorDict holds."""
 
-from __future__ import annotations
-
 import collections
 from typing import Any
 

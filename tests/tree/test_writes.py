@@ -1,7 +1,5 @@
 """Calls that write many entries do all of it or, when they raise, nothing; the source stays as it is, too."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Evaluator: results computed by hand, weights, threads, videos."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

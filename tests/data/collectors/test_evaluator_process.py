@@ -1,7 +1,5 @@
 """Evaluations in a process: what a thread gives, weights, and what goes wrong there."""
 
-from __future__ import annotations
-
 import functools
 import multiprocessing
 import time

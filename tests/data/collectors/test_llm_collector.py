@@ -1,7 +1,5 @@
 """Responses to prompts with their rewards, from a policy of a few lines."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any

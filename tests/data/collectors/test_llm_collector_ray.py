@@ -1,7 +1,5 @@
 """An actor of Ray that generates, beside a policy that learns here."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers import ray_jobs

@@ -1,7 +1,5 @@
 """What a bar says of a collection: frames, their rate, the rewards of episodes over batches."""
 
-from __future__ import annotations
-
 import io
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """Collectors in actors: what an actor does, without Ray; and clusters whose actors die."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 from types import SimpleNamespace

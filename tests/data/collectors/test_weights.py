@@ -1,7 +1,5 @@
 """The weights that collectors take: one source of three kinds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """CSVLogger."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Loggers by name, and names of experiments."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

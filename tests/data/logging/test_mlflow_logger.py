@@ -1,7 +1,5 @@
 """MLFlowLogger, on a stand-in for mlflow that keeps what it is called with."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

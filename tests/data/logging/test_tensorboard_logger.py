@@ -1,7 +1,5 @@
 """TensorboardLogger, on a stand-in for tensorboardX that keeps what it is called with."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import ModuleType

@@ -1,7 +1,5 @@
 """Frames as files: by imageio where it is installed, and on a stand-in that keeps what it is called with."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import ModuleType

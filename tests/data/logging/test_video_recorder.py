@@ -1,7 +1,5 @@
 """VideoRecorder: which frames it keeps, and what a logger gets."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

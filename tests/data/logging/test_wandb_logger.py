@@ -1,7 +1,5 @@
 """WandbLogger, on a stand-in for wandb that keeps what it is called with."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Blocks of mapped files: there before rows are written; where the disk is full, an error changes nothing."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

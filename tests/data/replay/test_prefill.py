@@ -1,7 +1,5 @@
 """prefill_replay_buffer."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

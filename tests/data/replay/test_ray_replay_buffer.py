@@ -3,8 +3,6 @@
 `tests/data/collectors/test_ray_collector.py` has one on a cluster.
 """
 
-from __future__ import annotations
-
 import sys
 from functools import partial
 from types import SimpleNamespace

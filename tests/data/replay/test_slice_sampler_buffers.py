@@ -1,7 +1,5 @@
 """Slices from real buffers: written over, saved, loaded, pickled, emptied, shared with another process."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from typing import Any

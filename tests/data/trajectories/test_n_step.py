@@ -1,7 +1,5 @@
 """The n-step form of transitions against a loop."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lite import TensorDict

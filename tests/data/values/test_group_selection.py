@@ -1,7 +1,5 @@
 """Which episodes of a group are learnt from."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 Importing this needs gymnasium.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ Run as a program, so that it forks from a process without threads: `killed_colle
 Importing this needs gymnasium.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

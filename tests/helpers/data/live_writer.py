@@ -3,8 +3,6 @@
 It says "ready" after the first call, and stops when its input ends.
 """
 
-from __future__ import annotations
-
 import select
 import sys
 

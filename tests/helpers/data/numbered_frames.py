@@ -1,7 +1,5 @@
 """Frames of which everything follows from their number."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lite import TensorDict

@@ -1,7 +1,5 @@
 """A storage as samplers see one, filled in a ring, with nothing of the real ones in it."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ways in and out: results written into TensorDicts, state dicts, nested lists, stacks of objects."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

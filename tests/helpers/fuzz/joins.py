@@ -1,7 +1,5 @@
 """Operations that join TensorDicts of the same keys."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Operations that move, repeat or drop batch elements: NumPy's on the leading axes of every entry."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Operations on each number: arithmetic, comparisons, casts, choices, functions that a user gives."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Reductions and scans: NumPy's over the batch dims of every array, its features, or all of it."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

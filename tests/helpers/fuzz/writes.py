@@ -1,7 +1,5 @@
 """Operations that store entries and write into them. All is checked before anything changes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Digests of what every kernel computes, printed as JSON: processes that compute the same print the same."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

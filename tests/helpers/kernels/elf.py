@@ -1,7 +1,5 @@
 """Shared libraries without code, for tests of what reads them."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 

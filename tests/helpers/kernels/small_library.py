@@ -1,7 +1,5 @@
 """A library of a few kernels, compiled once and kept for as long as its sources stay the same."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os

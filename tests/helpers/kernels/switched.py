@@ -5,8 +5,6 @@ The backend of a process is decided once, when the compiled halves of the kernel
 so only tests of kernels import one by name.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Graphs of `handmade_exports.py` with other attention: small changes to a graph that sees all before."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A decoder beside the model of transformers that it was exported from."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Prompts in the three input modes, and rows of results as lists."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

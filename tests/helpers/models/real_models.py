@@ -1,7 +1,5 @@
 """The exported models that come with the tests, and what their own libraries made of prompts."""
 
-from __future__ import annotations
-
 import functools
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Responses to prompts in the forms in which TRL and others keep them, one object a line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

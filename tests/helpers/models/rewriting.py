@@ -1,7 +1,5 @@
 """The rewriting of graphs and their sessions, remembered."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A session of onnxruntime that runs a Python function: its inputs and outputs, and what is bound."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

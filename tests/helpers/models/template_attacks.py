@@ -3,8 +3,6 @@
 `python template_attacks.py` prints a JSON object: for each attack the error, or what became of the process.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """A module with layers inside one another and buffers of both kinds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

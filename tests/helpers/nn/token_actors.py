@@ -1,7 +1,5 @@
 """Small language models that score: each token by the one before it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

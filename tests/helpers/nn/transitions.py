@@ -1,7 +1,5 @@
 """Small networks, and batches of steps, for losses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Libraries compiled beforehand: which are taken, which are refused, and what their kernels accept."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Attention in blocks of queries, and its derivatives: what the formula gives, in any layout."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bands of rows, which small memory and threads work on one by one, are parts of the same result."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Blocks of logits as the compiled code is called: rows of a range alone, and those after other blocks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

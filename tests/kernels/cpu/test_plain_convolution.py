@@ -1,7 +1,5 @@
 """The same in NumPy as in compiled code."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows that threads take one range after the other give the same bits."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

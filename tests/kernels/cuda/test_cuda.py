@@ -1,7 +1,5 @@
 """Runs the tests that meet arrays in CUDA memory, on a GPU or under Numba's CUDA simulator."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """bench/cuda_kernels.py runs: in the simulator at toy sizes, or on a GPU."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

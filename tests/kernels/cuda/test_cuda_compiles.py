@@ -3,8 +3,6 @@
 Needs NVVM: of a CUDA toolkit, or of pip install -e ".[cuda]".
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Convolutions of any geometry and their derivatives, against windows of NumPy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

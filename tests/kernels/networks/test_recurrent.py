@@ -1,7 +1,5 @@
 """Recurrent layers against their formulas, and their derivatives against differences."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Responses to batches of rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

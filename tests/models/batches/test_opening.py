@@ -1,7 +1,5 @@
 """The model of a class that works on batches."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Scores of batches of rows."""
 
-from __future__ import annotations
-
 import functools
 import pickle
 from typing import Any

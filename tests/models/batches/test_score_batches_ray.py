@@ -1,7 +1,5 @@
 """Batches in the actors of a Ray cluster: results do not depend on it, and nothing is lost or doubled."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Mistakes put into log-probs on purpose are named rightly, and nothing is blamed where there is none."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """LoRA adapters: each gives what its formulas say, rows keep to theirs, and other models' files are named."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import shutil

@@ -1,7 +1,5 @@
 """Attention that reads the cache in place: the same numbers, and only where it is the same function."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

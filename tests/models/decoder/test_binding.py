@@ -1,7 +1,5 @@
 """Runs of a decoder graph through bindings by pointer."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.models.decoder_graphs import FakeSession, config

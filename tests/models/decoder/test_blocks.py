@@ -1,7 +1,5 @@
 """Rows in blocks, for conventions without an export among the test models: on a fake session."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What both caches share: capacities, padding, and copies of positions between buffers."""
 
-from __future__ import annotations
-
 import numpy as np
 from helpers.models.real_models import open_model
 

@@ -1,7 +1,5 @@
 """Log-probs of choices: those of the whole rows, from one run of each prompt."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The decoder on real exports: greedy decoding, and rows that are forked, cut, reset, mixed and moved."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import shutil

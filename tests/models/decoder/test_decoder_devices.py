@@ -1,7 +1,5 @@
 """Decoders on a GPU, with stand-ins for the session, its memory and the driver."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Decoders on NumPy: the tokens and scores of onnxruntime on every export, from caches written in place."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

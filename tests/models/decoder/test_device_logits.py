@@ -1,7 +1,5 @@
 """Logits that stay on a GPU, with stand-ins for its memory and driver."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 

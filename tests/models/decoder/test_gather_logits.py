@@ -1,7 +1,5 @@
 """Logits at chosen positions: the changed graphs give bit for bit what the exported ones give."""
 
-from __future__ import annotations
-
 import shutil
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs on the stream of a GPU and captured steps, with stand-ins for all of it."""
 
-from __future__ import annotations
-
 import gc
 from typing import Any
 

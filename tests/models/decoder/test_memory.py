@@ -1,7 +1,5 @@
 """Copies of cache rows between buffers, on the CPU and as calls of the CUDA runtime."""
 
-from __future__ import annotations
-
 import ctypes
 import subprocess
 import sys

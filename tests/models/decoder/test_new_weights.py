@@ -1,7 +1,5 @@
 """Other values for weights: what is checked, types, and the same weights in the other graph of a pair."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any

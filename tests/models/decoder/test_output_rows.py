@@ -1,7 +1,5 @@
 """The output matrix of a graph, read from its file."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What runs show of a graph: logits of the last position only behind an open size, and looking ahead."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a model must offer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any

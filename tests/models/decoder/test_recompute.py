@@ -1,7 +1,5 @@
 """Rows of graphs without a cache: which rows share a run and how often a row runs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.models.decoder_graphs import VOCABULARY, FakeSession, make

@@ -3,8 +3,6 @@
 What is right comes from onnxruntime alone, which runs the file as it is, one text at a time.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Log-probs of given tokens: against the logits themselves, whatever the chunks and the batch."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import numpy as np

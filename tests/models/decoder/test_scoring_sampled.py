@@ -1,7 +1,5 @@
 """Scores under the distribution that was really sampled from: temperatures and recorded supports."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """States of fixed size: of each row its own, in the order of a run."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lite.models.decoder.states import States, StateTensor

@@ -1,7 +1,5 @@
 """OnnxModule and the contract beside its graph."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Streams of GPUs, with a stand-in for the CUDA runtime."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Small JSON files of a model folder: missing, broken, too large."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

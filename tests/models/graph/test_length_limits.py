@@ -1,7 +1,5 @@
 """Comparisons of the length with a number become inputs; all others stay."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

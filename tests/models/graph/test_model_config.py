@@ -1,7 +1,5 @@
 """Finding the graph and the configuration of a model directory."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

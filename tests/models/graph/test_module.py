@@ -1,7 +1,5 @@
 """OnnxModule: keys, calls, batch dimensions, dtypes; copies, processes, devices and broken files."""
 
-from __future__ import annotations
-
 import copy
 import multiprocessing
 import os

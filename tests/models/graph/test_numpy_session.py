@@ -1,7 +1,5 @@
 """Graphs on NumPy: values, bindings, caches in place, and errors."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What runs graphs: the choice, its warning and errors, and devices."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Opening sessions: devices, threads, and errors that say what to do."""
 
-from __future__ import annotations
-
 import gc
 import multiprocessing
 import os

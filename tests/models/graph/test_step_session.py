@@ -1,7 +1,5 @@
 """Inputs and outputs of a step in NumPy's memory."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The wire-format walker: what it finds in real exports, and that broken bytes raise instead of hanging."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Inputs and outputs of a graph: their types, and which axis is the batch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

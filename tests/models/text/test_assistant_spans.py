@@ -1,7 +1,5 @@
 """Spans of what assistants said, in templates that do not mark it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

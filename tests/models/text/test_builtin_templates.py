@@ -1,7 +1,5 @@
 """The built-in chat templates, registered ones, and the choice among them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Byte-level BPE in Python beside the tokenizers package: the same ids, offsets and texts."""
 
-from __future__ import annotations
-
 import json
 import random
 import sys

@@ -1,7 +1,5 @@
 """Encoded texts padded, cut, as lists or arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

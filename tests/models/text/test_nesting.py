@@ -1,7 +1,5 @@
 """Between rows in order and lists nested to a batch shape."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`default_spec` of the data classes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a chat template may build and how long it may take."""
 
-from __future__ import annotations
-
 import pytest
 
 from lite.models.text.template_budget import left_to_rendering

@@ -1,7 +1,5 @@
 """What metering leaves of templates as they were."""
 
-from __future__ import annotations
-
 import json
 
 from lite.models.text.template_rendering import render_chat

@@ -1,7 +1,5 @@
 """Hostile chat templates, each rendered in a process with limits on memory and time."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Tokens, log-probs and conversations as HTML."""
 
-from __future__ import annotations
-
 import math
 import re
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """Rules of a tokenizer.json: those of real models pass, those that multiply a text do not."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """The embedded model's files in plain onnxruntime and tokenizers: nothing of lite runs the model here."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

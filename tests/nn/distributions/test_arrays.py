@@ -1,7 +1,5 @@
 """Parameters as float arrays, shapes, checks, and what draws."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

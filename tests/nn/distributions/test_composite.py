@@ -1,7 +1,5 @@
 """Composite distributions: what tests/parity/test_probabilistic.py does not compare with tensordict."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

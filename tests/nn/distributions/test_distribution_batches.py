@@ -1,7 +1,5 @@
 """Batches of distributions: expanded ones, parts of them, all values of small ones, rows without draws."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 from collections.abc import Callable

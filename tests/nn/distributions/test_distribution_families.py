@@ -4,8 +4,6 @@ Densities and moments are compared with torch's in tests/parity/test_torch_distr
 distribution functions in test_samplers.py.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Distributions inside `vmap`: with mapped parameters they give what their batch gives."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Samplers against distribution functions (Kolmogorov-Smirnov) and probabilities (chi-square); seeds."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import os

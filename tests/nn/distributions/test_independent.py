@@ -1,7 +1,5 @@
 """Independent: dimensions of the batch become those of an event."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Divergences: every pair of the table against the integral, or the sum, that it stands for."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any

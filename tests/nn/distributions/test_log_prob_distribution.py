@@ -1,7 +1,5 @@
 """LogProbDistribution: log-probs behind the interface of a distribution."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

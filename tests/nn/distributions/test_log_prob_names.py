@@ -1,7 +1,5 @@
 """Under which keys log-probs go."""
 
-from __future__ import annotations
-
 import pytest
 
 from lite.nn import composite_lp_aggregate, set_composite_lp_aggregate

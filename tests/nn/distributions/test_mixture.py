@@ -1,7 +1,5 @@
 """MixtureSameFamily: densities, moments, draws, events, errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.densities import check_slope

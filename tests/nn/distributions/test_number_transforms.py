@@ -1,7 +1,5 @@
 """Transforms of numbers: what they do at their ends; inverses and slopes are in test_transforms.py."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Sets of values: what lies in them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lite.nn.distributions import support

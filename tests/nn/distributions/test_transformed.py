@@ -1,7 +1,5 @@
 """TransformedDistribution: densities, quantiles, shapes, bounds, policies, errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Transforms: inverses, slopes, shapes, caches, equality, errors."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 from typing import Any

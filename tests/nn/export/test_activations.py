@@ -1,7 +1,5 @@
 """Activations: the operators that are written, also at the ends of the range."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Contracts: what is written is read, and what is hostile is refused."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

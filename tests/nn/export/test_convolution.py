@@ -1,7 +1,5 @@
 """Convolutions and pooling: one operator, on images of any size too."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

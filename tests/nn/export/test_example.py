@@ -1,7 +1,5 @@
 """Examples: which inputs there are, their names, and which sizes are dynamic."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The files of an export: external weights, replacing, and what is left when something fails."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Linear layers and embeddings: the operators that are written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Layers that have an operator: of which classes, and when `forward` is traced instead."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

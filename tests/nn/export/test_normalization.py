@@ -1,7 +1,5 @@
 """Normalisations: one operator, in evaluation mode."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Recurrent layers: one operator per layer, states in and out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

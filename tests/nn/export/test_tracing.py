@@ -1,7 +1,5 @@
 """Copies of modules on symbolic arrays."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

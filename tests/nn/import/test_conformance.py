@@ -1,7 +1,5 @@
 """The cases that the ONNX project has for its operators: each one passes, or is listed with its reason."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re

@@ -1,7 +1,5 @@
 """Branches and loops: what they read of the graph around them, what they give, and that they end."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Convolutions and their transposes."""
 
-from __future__ import annotations
-
 from helpers.onnx_nodes import Case, check_all, numbers
 
 CASES = [

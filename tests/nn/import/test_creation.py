@@ -1,7 +1,5 @@
 """Operators that make arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 from helpers.onnx_nodes import Case, check_all, numbers
 

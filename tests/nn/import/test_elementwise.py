@@ -1,7 +1,5 @@
 """Operators of each number: gradients, maps, graphs, and what the standard leaves open."""
 
-from __future__ import annotations
-
 import numpy as np
 from helpers.onnx_nodes import Case, check_all, numbers
 

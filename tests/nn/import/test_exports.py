@@ -1,7 +1,5 @@
 """Exports of language models: the same numbers as onnxruntime, and gradients that reach its weights."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From a file to a policy that learns: keys, contracts, and the path through losses and steps."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

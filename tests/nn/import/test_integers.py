@@ -1,7 +1,5 @@
 """Shapes and axes that rules read of arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.onnx_nodes import Case, module_of

@@ -1,7 +1,5 @@
 """Limits of time and memory."""
 
-from __future__ import annotations
-
 import threading
 import time
 from typing import Any

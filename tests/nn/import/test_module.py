@@ -1,7 +1,5 @@
 """A graph as a module: names of parameters, inputs, copies, what learns."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Operators that normalise."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.onnx_nodes import Case, check_all, graph_of, model_of, module_of, numbers

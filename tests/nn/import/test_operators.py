@@ -1,7 +1,5 @@
 """The table of operators."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Pooling."""
 
-from __future__ import annotations
-
 from helpers.onnx_nodes import Case, check_all, numbers
 
 CASES = [

@@ -1,7 +1,5 @@
 """Graphs as steps: their order, constants, functions, and what is refused when a graph is read."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

@@ -1,7 +1,5 @@
 """Quantised weights."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.onnx_nodes import Case, check_all, model_of, module_of, numbers

@@ -1,7 +1,5 @@
 """Operators along axes."""
 
-from __future__ import annotations
-
 import numpy as np
 from helpers.onnx_nodes import Case, check_all, numbers
 

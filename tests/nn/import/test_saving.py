@@ -1,7 +1,5 @@
 """The graph again with learnt weights: the same bytes but for theirs, in every place that weights have."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

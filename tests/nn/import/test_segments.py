@@ -1,7 +1,5 @@
 """Segments that are computed again in the backward pass: the same numbers, and less that is kept."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Operators that read and write at places."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

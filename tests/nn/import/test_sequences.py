@@ -1,7 +1,5 @@
 """Lists of arrays, made and taken apart."""
 
-from __future__ import annotations
-
 import numpy as np
 from helpers.onnx_nodes import model_of
 

@@ -1,7 +1,5 @@
 """MultiheadAttention against the formula, written out for each head."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

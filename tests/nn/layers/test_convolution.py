@@ -1,7 +1,5 @@
 """Conv1d and Conv2d against a loop over windows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

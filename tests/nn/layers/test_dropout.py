@@ -1,7 +1,5 @@
 """Dropout: how many zeros, the scale of the others, and seeds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

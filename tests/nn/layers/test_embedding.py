@@ -1,7 +1,5 @@
 """Embedding: rows of a table."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Flatten: which dimensions become one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

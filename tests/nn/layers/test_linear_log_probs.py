@@ -1,7 +1,5 @@
 """The derivative of log-probs of a linear layer; tests/kernels/test_linear_log_probs.py has their blocks."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Attention by masks: the keys that each query sees, and heads of keys that serve several of queries."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

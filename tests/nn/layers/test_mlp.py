@@ -1,7 +1,5 @@
 """MLP: which layers it is made of."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Mappings to positive numbers, and the modules that make the parameters of normal distributions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

@@ -1,7 +1,5 @@
 """Poolings against a loop over windows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which calls of layers are one node."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Gradients of every layer for each sample, and of several sets of parameters at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

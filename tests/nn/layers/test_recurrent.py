@@ -1,7 +1,5 @@
 """Recurrent layers against their cells, step by step."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

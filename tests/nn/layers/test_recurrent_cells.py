@@ -1,7 +1,5 @@
 """One step of RNN, GRU and LSTM against their formulas."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The backward pass through recurrent layers, against central differences."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

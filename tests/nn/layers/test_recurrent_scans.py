@@ -1,7 +1,5 @@
 """Recurrent layers in graphs: the numbers and derivatives of NumPy's, for sequences of any length."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

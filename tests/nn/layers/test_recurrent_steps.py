@@ -1,7 +1,5 @@
 """What recurrent networks do in a step."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lite.nn.layers.recurrent_steps import (

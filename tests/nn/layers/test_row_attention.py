@@ -1,7 +1,5 @@
 """Attention of heads side by side in rows: the general formula's numbers and gradients, in one node."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Transformer layers are their parts, and stacks are their layers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

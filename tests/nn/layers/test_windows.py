@@ -1,7 +1,5 @@
 """Windows: padding, extents, and their entries."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Files of adapters: PEFT's and onnxruntime's there and back, joined layers, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Adapters in graphs: quantised products, branches, shared weights, exported decoders."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A graph with optional inputs for adapters: what it was without one, and the module's numbers with one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

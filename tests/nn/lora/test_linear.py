@@ -1,7 +1,5 @@
 """`Linear` with an adapter: half precision, ensembles, the weight that others read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Adapters of modules: the formula, what learns, copies, merging."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from typing import Any

@@ -1,7 +1,5 @@
 """The product of an adapter, and what is added to a weight."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lite import nn

@@ -1,7 +1,5 @@
 """Names of the products of a graph, as each exporter leaves them, and which of them targets are for."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

@@ -1,7 +1,5 @@
 """A2CLoss."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.nn.transitions import categorical, critic, gaussian, transitions

@@ -1,7 +1,5 @@
 """The weight of entropy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What all losses have."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import warnings

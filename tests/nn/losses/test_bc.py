@@ -1,7 +1,5 @@
 """BCLoss."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.nn.transitions import categorical, gaussian, linear, transitions

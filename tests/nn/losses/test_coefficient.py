@@ -1,7 +1,5 @@
 """The numbers that a loss keeps: schedules change them in place, results of them are plain."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

@@ -1,7 +1,5 @@
 """DDPGLoss."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.nn.transitions import linear, q_network, transitions

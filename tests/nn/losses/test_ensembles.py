@@ -1,7 +1,5 @@
 """Networks of one form, called at once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

@@ -1,7 +1,5 @@
 """Which estimators losses make."""
 
-from __future__ import annotations
-
 from helpers.cases import each_case
 from helpers.nn.transitions import critic, gaussian
 

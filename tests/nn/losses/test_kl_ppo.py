@@ -1,7 +1,5 @@
 """KLPENPPOLoss."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.nn.transitions import critic, gaussian, transitions

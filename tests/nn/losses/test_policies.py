@@ -1,7 +1,5 @@
 """What losses ask of a policy's distribution."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.nn.transitions import categorical, gaussian, linear, transitions

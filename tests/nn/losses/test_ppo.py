@@ -1,7 +1,5 @@
 """PPOLoss, ClipPPOLoss, MAPPOLoss and IPPOLoss, computed by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """REDQLoss."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

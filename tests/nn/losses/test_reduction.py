@@ -1,7 +1,5 @@
 """Distances, and from losses per element to one number."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

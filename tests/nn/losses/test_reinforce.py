@@ -1,7 +1,5 @@
 """ReinforceLoss."""
 
-from __future__ import annotations
-
 import numpy as np
 from helpers.cases import each_case
 from helpers.nn.transitions import categorical, critic, linear, transitions

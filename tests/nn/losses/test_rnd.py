@@ -1,7 +1,5 @@
 """RNDLoss."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """SACLoss and CrossQLoss."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """TD3Loss."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Target parameters that follow."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Hooks of modules in the backward pass."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

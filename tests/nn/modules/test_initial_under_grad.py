@@ -1,7 +1,5 @@
 """Layers have their initial values also where gradients are noted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Modules that find out their sizes at their first call."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import time

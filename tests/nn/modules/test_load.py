@@ -1,7 +1,5 @@
 """load_safetensors: arrays by name, and what is no such file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """MetaArray: shape and dtype without data; names of devices."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

@@ -1,7 +1,5 @@
 """After an error a module is what it was."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Modules with parameters and inputs of JAX: the layers' own code, compiled and differentiated by JAX."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

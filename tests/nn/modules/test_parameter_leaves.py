@@ -1,7 +1,5 @@
 """A TensorDict of Parameters does what one of arrays does, and its results are arrays."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Parameters and buffers without a shape: what they answer, and how they become arrays."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from typing import Any

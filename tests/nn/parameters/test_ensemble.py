@@ -1,7 +1,5 @@
 """EnsembleModule: one module with several sets of parameters."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

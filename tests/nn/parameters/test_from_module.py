@@ -1,7 +1,5 @@
 """from_module and from_modules: what the trees of parameters share with their modules, and refuse."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

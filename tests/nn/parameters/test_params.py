@@ -1,7 +1,5 @@
 """TensorDictParams: a TensorDict and a Module at once."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from typing import Any

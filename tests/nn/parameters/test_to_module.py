@@ -1,7 +1,5 @@
 """to_module, as a call and as a context: what it puts in, restores and refuses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a TensorDictParams does to the tree that it wraps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Parameters as one vector: `lite.nn.utils`."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

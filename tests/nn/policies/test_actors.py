@@ -1,7 +1,5 @@
 """Actor and ProbabilisticActor."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """BatchRenorm1d: its formula, before and after the warm-up."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

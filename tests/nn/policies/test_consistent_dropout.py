@@ -1,7 +1,5 @@
 """ConsistentDropout: masks that are kept."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

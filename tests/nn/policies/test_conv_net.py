@@ -1,7 +1,5 @@
 """ConvNet and the layers that end it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Networks of DDPG."""
 
-from __future__ import annotations
-
 import numpy as np
 from helpers.cases import each_case
 

@@ -1,7 +1,5 @@
 """Actors over distributions of action values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

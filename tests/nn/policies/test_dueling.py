@@ -1,7 +1,5 @@
 """Dueling networks."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lite import nn

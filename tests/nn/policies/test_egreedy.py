@@ -1,7 +1,5 @@
 """EGreedyModule: which actions are replaced, and by what."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """When actions are explored, and how much."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

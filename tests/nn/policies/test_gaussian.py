@@ -1,7 +1,5 @@
 """AdditiveGaussianModule: the noise, and the bounds of the sum."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

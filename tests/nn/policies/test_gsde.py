@@ -1,7 +1,5 @@
 """gSDEModule: noise that depends on the state, when it is drawn, and when there is none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Hooks that make a network of action values give actions, too."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lite import nn

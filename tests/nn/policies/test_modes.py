@@ -1,7 +1,5 @@
 """Whether recurrent modules are given single steps or sequences."""
 
-from __future__ import annotations
-
 import pytest
 from helpers.cases import each_case
 

@@ -1,7 +1,5 @@
 """MultiAgentMLP: whose inputs and parameters an agent has."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Any

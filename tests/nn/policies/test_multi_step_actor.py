@@ -1,7 +1,5 @@
 """MultiStepActorWrapper: plans that are carried out step by step."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

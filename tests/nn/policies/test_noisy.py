@@ -1,7 +1,5 @@
 """NoisyLinear: its formula, and when there is noise."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

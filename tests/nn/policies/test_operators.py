@@ -1,7 +1,5 @@
 """Actors and value networks together."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

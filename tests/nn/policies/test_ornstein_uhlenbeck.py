@@ -1,7 +1,5 @@
 """OrnsteinUhlenbeckProcessModule: its formula, and where it restarts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """LSTMModule and GRUModule: keys, states, training and graphs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Modules that know the specs of what they write."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

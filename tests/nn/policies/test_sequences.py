@@ -1,7 +1,5 @@
 """Recurrent layers over sequences against a loop over their steps."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

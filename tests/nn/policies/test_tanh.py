@@ -1,7 +1,5 @@
 """TanhModule: entries within bounds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

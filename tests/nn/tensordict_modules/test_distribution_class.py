@@ -1,7 +1,5 @@
 """Which distribution a module makes, and what is said where it cannot be made."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

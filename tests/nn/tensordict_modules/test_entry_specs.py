@@ -1,7 +1,5 @@
 """Specs by key, and what they do to entries."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

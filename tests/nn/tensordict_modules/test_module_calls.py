@@ -1,7 +1,5 @@
 """Calls of a TensorDictModule see what was changed since the last one."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from typing import Any

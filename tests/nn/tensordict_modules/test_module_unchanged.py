@@ -1,7 +1,5 @@
 """After an error of a TensorDictModule its TensorDict is what it was."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -3,8 +3,6 @@
 What is equal to tensordict is compared with it in tests/parity/test_probabilistic_sequential.py.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Networks that say what actions and states are worth."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

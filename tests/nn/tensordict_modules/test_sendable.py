@@ -1,7 +1,5 @@
 """Modules around plain callables in pickles and copies."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import itertools

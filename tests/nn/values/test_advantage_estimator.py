@@ -1,7 +1,5 @@
 """What GAE, VTrace and Retrace share: what is written when, and that an error leaves everything as it was."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

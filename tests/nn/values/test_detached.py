@@ -1,7 +1,5 @@
 """Constants out of arrays, Parameters and TensorDicts."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lite import TensorDict, nn

@@ -1,7 +1,5 @@
 """What the transforms ask of their input."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Estimators on what a collector gives: cuts bootstrap from the observation at the end of the episode."""
 
-from __future__ import annotations
-
 import itertools
 
 import gymnasium

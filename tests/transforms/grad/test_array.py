@@ -1,7 +1,5 @@
 """The arrays that a differentiated function sees."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

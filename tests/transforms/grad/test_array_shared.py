@@ -1,7 +1,5 @@
 """Arrays that a map shares, in computations that are noted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

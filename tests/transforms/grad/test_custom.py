@@ -1,7 +1,5 @@
 """Derivatives that a user writes, and results that are computed again instead of kept."""
 
-from __future__ import annotations
-
 import itertools
 import weakref
 from typing import Any

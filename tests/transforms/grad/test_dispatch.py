@@ -1,7 +1,5 @@
 """From a call of a NumPy function to its derivative's rule."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reading and writing by index."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

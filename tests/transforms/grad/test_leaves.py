@@ -1,7 +1,5 @@
 """Arguments and results taken apart into arrays, and put together again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whether parameters take part by themselves, whether anything is noted, and `backward`."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

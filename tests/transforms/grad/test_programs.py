@@ -3,8 +3,6 @@
 `LITE_GRAD_CASES` says how many.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from typing import Any

@@ -1,7 +1,5 @@
 """Derivatives of the special functions of lite."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

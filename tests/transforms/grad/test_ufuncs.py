@@ -1,7 +1,5 @@
 """Derivatives of ufuncs, of their methods, and of changes of the dtype."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

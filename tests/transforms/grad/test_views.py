@@ -1,7 +1,5 @@
 """Arrays that share memory: what is written to one is seen in the others, with its derivative."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from typing import Any

@@ -1,7 +1,5 @@
 """Convolutions in graphs are operators, and so are their derivatives."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From calls of NumPy's functions to rules."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.graphs import new_graph

@@ -1,7 +1,5 @@
 """A graph while it is traced: values, nodes, sizes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Operators that onnxruntime has for float32 alone keep the digits of float64."""
 
-from __future__ import annotations
-
 import numpy as np
 from helpers.graphs import check
 

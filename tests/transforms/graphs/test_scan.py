@@ -1,7 +1,5 @@
 """Loops over rows as one operator."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sizes of dynamic dimensions: what is computed from one is one."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Tracing twice: what hangs on a size is an error."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

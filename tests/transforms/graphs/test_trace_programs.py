@@ -1,7 +1,5 @@
 """Random programs of NumPy functions: their graphs give NumPy's numbers, or refuse and say why."""
 
-from __future__ import annotations
-
 import tempfile
 from typing import Any
 

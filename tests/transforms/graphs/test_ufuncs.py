@@ -1,7 +1,5 @@
 """Ufuncs and their methods as operators, against NumPy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

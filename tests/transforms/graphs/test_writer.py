@@ -1,7 +1,5 @@
 """A traced graph as bytes that the onnx package checks and onnxruntime runs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Numbers have as many dimensions as the columns that they meet."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import lite

@@ -1,7 +1,5 @@
 """Arguments that are given up are recognised while their containers hold the same entries."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any

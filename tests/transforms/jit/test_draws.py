@@ -1,7 +1,5 @@
 """Draws as inputs: those of the generator itself, in their order; computed are places and scales only."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Distributions in graphs: the draws, probabilities and entropies of NumPy's, for any size of the batch."""
 
-from __future__ import annotations
-
 import contextlib
 import warnings
 from typing import Any

@@ -1,7 +1,5 @@
 """Layers of every kind and their gradients as graphs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Losses of every kind give the numbers and gradients of their plain form, for any size of the batch."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Steps of optimisers as graphs: what they learn is that of the plain form."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

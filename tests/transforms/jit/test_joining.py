@@ -1,7 +1,5 @@
 """Small arrays that stay are one array for the session; nothing else changes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

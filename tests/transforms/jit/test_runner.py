@@ -1,7 +1,5 @@
 """What runs a graph: layouts of memory, sizes that change, arrays that nobody else holds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

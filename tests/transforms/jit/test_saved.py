@@ -1,7 +1,5 @@
 """Steps as files: they compute what the function did, and hostile ones are refused."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Steps in torch's style as files: written at a desk, learnt with elsewhere, put back into the modules."""
 
-from __future__ import annotations
-
 import functools
 import json
 import subprocess

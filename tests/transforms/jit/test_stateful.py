@@ -1,7 +1,5 @@
 """Training steps in torch's style as graphs: what they leave in the objects that they name."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from pathlib import Path

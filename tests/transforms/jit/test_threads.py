@@ -1,7 +1,5 @@
 """The number of threads of a graph by default."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Large arrays that stay are computed in tiles; nothing else changes."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

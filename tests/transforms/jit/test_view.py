@@ -1,7 +1,5 @@
 """A graph as text and as a table."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import lite

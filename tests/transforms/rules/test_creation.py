@@ -1,7 +1,5 @@
 """Rules of functions that make an array like another, copy one, or save it."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

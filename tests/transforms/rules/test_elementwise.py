@@ -1,7 +1,5 @@
 """Rules of functions of single numbers that are no ufuncs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rules of `numpy.fft`."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.vmap_cases import Case, check_mapped, f, for_each

@@ -1,7 +1,5 @@
 """Rules of functions that join arrays, and that take them apart."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.central_differences import Case, grad_of

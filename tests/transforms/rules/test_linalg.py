@@ -1,7 +1,5 @@
 """Rules of numpy.linalg."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

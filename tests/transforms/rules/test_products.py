@@ -1,7 +1,5 @@
 """Rules of products."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.central_differences import Case, assert_gradients, grad_of

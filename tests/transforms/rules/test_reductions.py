@@ -1,7 +1,5 @@
 """Rules of reductions."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 from typing import Any

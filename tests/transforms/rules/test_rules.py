@@ -1,7 +1,5 @@
 """The table in the documentation says which function has which rules."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """On arrays, formulas give what the functions that they are for give."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rules of running sums and products, differences and other functions along one axis."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rules of functions that change shapes, order or number of dimensions, and of padding."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every row of the table: its derivatives against central differences, its operators against NumPy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

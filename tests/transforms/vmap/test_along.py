@@ -1,7 +1,5 @@
 """Functions along axes of one element are functions along the next axes of all."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

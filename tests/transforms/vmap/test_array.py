@@ -1,7 +1,5 @@
 """What the arrays inside a mapped function are, and what they refuse."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

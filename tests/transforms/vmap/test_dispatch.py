@@ -1,7 +1,5 @@
 """How a call of a NumPy function finds its rule."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.vmap_cases import rows

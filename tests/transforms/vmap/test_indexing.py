@@ -1,7 +1,5 @@
 """Brackets around mapped arrays, and mapped arrays in brackets."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.vmap_cases import Case, b, check_mapped, f, for_each, i, put, put_at, written

@@ -1,7 +1,5 @@
 """Arrays as batching rules see them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lite._transforms.vmap.level import Level, batched_in, level_of

@@ -1,7 +1,5 @@
 """Functions without a rule run as a loop, with a warning."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

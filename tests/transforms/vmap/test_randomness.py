@@ -1,7 +1,5 @@
 """Random draws under `vmap`: dropout, generators, distributions, nested maps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

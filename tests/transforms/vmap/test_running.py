@@ -1,7 +1,5 @@
 """What layers ask that run inside maps and outside."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

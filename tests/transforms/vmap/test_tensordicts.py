@@ -1,7 +1,5 @@
 """`vmap` over TensorDicts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What `vmap` promises beyond its rules: arguments, results, errors, loops."""
 
-from __future__ import annotations
-
 from collections import namedtuple
 from typing import Any
 

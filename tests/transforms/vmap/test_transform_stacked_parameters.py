@@ -1,7 +1,5 @@
 """Layers with stacked parameters run as one computation and give what each layer gives by itself."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

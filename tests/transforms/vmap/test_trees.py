@@ -1,7 +1,5 @@
 """Arguments and results as flat lists."""
 
-from __future__ import annotations
-
 from collections import namedtuple
 
 import pytest

@@ -1,7 +1,5 @@
 """Rules of ufuncs, generalised ones and their methods."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.vmap_cases import Case, add_in_place, b, check_mapped, f, for_each, i, written

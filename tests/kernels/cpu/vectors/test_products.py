@@ -1,7 +1,5 @@
 """Products of matrices in flat arrays, with strides, parts of tiles, and what is there already."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

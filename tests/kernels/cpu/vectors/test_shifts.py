@@ -1,7 +1,5 @@
 """Rows of any length, and nothing beside them."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

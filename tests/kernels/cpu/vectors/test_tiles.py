@@ -1,7 +1,5 @@
 """Tiles are functions of their own, once for each size; what they compute is tested with `products`."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

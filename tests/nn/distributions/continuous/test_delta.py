@@ -1,7 +1,5 @@
 """Delta and TanhDelta: everything is at one place."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lite.nn.distributions import Delta, TanhDelta

@@ -1,7 +1,5 @@
 """Gumbel, Weibull and Pareto: densities, quantiles, ends, errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

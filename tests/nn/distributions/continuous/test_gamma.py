@@ -1,7 +1,5 @@
 """Gamma, exponential and chi-square distributions: densities, moments, ends, errors."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Cauchy and Student's t: densities, what has no mean, errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

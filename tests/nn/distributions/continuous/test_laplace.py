@@ -1,7 +1,5 @@
 """Laplace: density, quantiles, tails, errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

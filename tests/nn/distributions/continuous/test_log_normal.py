@@ -1,7 +1,5 @@
 """LogNormal: density, moments, what it is made of."""
 
-from __future__ import annotations
-
 import numpy as np
 from helpers.cases import each_case
 from helpers.densities import check_density, check_outside, check_quantiles

@@ -1,7 +1,5 @@
 """MultivariateNormal: its three forms, independent numbers, draws, errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

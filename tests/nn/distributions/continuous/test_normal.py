@@ -1,7 +1,5 @@
 """Normal, HalfNormal and IndependentNormal against their formulas."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

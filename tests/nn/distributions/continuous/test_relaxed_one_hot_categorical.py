@@ -1,7 +1,5 @@
 """RelaxedOneHotCategorical: densities over shares, temperatures, draws and their derivatives."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

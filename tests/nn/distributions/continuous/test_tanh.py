@@ -1,7 +1,5 @@
 """The map between all numbers and an interval."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

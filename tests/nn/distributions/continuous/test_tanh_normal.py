@@ -1,7 +1,5 @@
 """TanhNormal: a normal distribution, squashed."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lite.nn.distributions import TanhNormal

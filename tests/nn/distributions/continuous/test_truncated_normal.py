@@ -1,7 +1,5 @@
 """TruncatedNormal: the part of a normal distribution between two bounds."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lite.nn.distributions import Independent, Normal, TruncatedNormal

@@ -1,7 +1,5 @@
 """Uniform between two bounds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

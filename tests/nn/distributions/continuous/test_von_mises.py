@@ -1,7 +1,5 @@
 """VonMises: density over a turn, circular variance, large concentrations, errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Bernoulli against its definition."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

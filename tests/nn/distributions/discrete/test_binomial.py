@@ -1,7 +1,5 @@
 """Binomial and multinomial: probabilities, ends, all values, errors."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Categorical: log-probs, samples, memory layouts, errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """LLMMaskedCategorical: masks of positions and of tokens."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

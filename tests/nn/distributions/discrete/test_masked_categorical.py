@@ -1,7 +1,5 @@
 """Masked classes: those left out have no probability, the others share it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

@@ -1,7 +1,5 @@
 """OneHotCategorical: a Categorical whose values are rows with a single one."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lite.nn.distributions import Categorical, OneHotCategorical, rand_one_hot

@@ -1,7 +1,5 @@
 """Ordinal: each score says how probable it is to pass a class."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lite.nn.distributions import OneHotOrdinal, Ordinal

@@ -1,7 +1,5 @@
 """What distributions of zeros and ones share: probabilities and logits, likelihoods of counts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

@@ -1,7 +1,5 @@
 """DPOLoss and its function."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Losses on log-probs of tokens."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

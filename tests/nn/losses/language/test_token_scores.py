@@ -1,7 +1,5 @@
 """What actors score, in all layouts of rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

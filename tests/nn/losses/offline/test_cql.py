@@ -1,7 +1,5 @@
 """CQLLoss and DiscreteCQLLoss."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """TD3BCLoss."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
