@@ -1,7 +1,5 @@
 """Modules of both libraries with the same parameters, and trees of these in a form that compares."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 
@@ -12,6 +10,7 @@ import tensordict.nn as reference
 import torch
 from helpers.compared import on_both
 from hypothesis import strategies as st
+from parity.outcomes import assert_agree, outcome
 
 import lite
 import lite.nn
@@ -90,47 +89,14 @@ def tree(lib: Lib, td: Any) -> Any:
     return tuple(td.batch_size), td.is_locked, found
 
 
-def outcome(function: Any, lib: Lib) -> Any:
-    try:
-        return function(lib)
-    except Exception as err:
-        # NumPy and torch differ in the class for a shape that does not fit; lite's container errors do not.
-        return type(err).__name__
-
-
-def same(function: Any) -> Any:
+def agree(function: Any) -> Any:
+    """What lite gives, which is what the reference does, or an error of the same class."""
     mine, theirs = (outcome(function, lib) for lib in LIBS)
-    assert mine == theirs
+    assert_agree(mine, theirs)
     return mine
 
 
-def plain(value: Any) -> Any:
-    """Arrays, tensors, TensorDicts and modules' keys as comparable Python values."""
-    if isinstance(value, tuple | list):
-        return (list if isinstance(value, list) else tuple)(plain(item) for item in value)
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if hasattr(value, "batch_size"):
-        keys = sorted(value.keys(True, True), key=str)
-        return tuple(value.batch_size), {str(key): plain(value.get(key)) for key in keys}
-    if isinstance(value, np.ndarray | np.generic | torch.Tensor):
-        array = np.asarray(value.detach() if isinstance(value, torch.Tensor) else value)
-        return str(array.dtype), array.shape, np.round(array.astype(float), 4).tolist()
-    return value
-
-
-def agree(function: Any) -> None:
-    """The same results, or errors of one class; numbers are rounded."""
-    results = []
-    for lib in LIBS:
-        try:
-            results.append(plain(function(lib)))
-        except Exception as error:
-            results.append(type(error))
-    assert results[0] == results[1]
-
-
-compared, agreed = on_both(same), on_both(agree)
+compared = on_both(agree)
 
 
 def layers(lib: Lib) -> Any:

@@ -1,13 +1,12 @@
 """One case, run with the modules of both libraries."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from helpers.compared import on_both
+from parity.outcomes import assert_agree, outcome
 
 from lite import nn
 
@@ -27,18 +26,10 @@ TORCH = Lib(torch.nn, lambda *shape: torch.zeros(shape), torch.from_numpy)
 LIBS = (LITE, TORCH)
 
 
-def outcome(case: Callable[..., Any], lib: Lib, *args: Any) -> Any:
-    """What a case returns, or the class of what it raises."""
-    try:
-        return case(lib, *args)
-    except Exception as err:
-        return type(err)
-
-
 def agree(case: Callable[..., Any], *args: Any) -> None:
     """Compare the outcomes of a case."""
     mine, theirs = (outcome(case, lib, *args) for lib in LIBS)
-    assert mine == theirs
+    assert_agree(mine, theirs)
 
 
 compared = on_both(agree)

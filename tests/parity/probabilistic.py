@@ -1,13 +1,12 @@
 """Cases that are written once and run with lite and tensordict; what comes out, errors too, must be equal."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import tensordict
 import torch
 from helpers.compared import on_both
+from parity.outcomes import assert_agree, outcome
 from tensordict import nn as reference
 from torchrl.modules import distributions as rl
 
@@ -76,54 +75,10 @@ DISTS: dict[str, tuple[dict[str, np.ndarray], dict[str, Any]]] = {
 }
 
 
-def plain(value: Any) -> Any:
-    """TensorDicts, arrays, tensors, shapes and keys as comparable Python values."""
-    if isinstance(value, lite.TensorDict | tensordict.TensorDict):
-        keys = sorted(value.keys(True, True), key=str)
-        return {"batch_size": tuple(value.batch_size), **{k: plain(value.get(k)) for k in keys}}
-    if isinstance(value, torch.Tensor | np.ndarray | np.generic):
-        array = np.asarray(value.detach() if isinstance(value, torch.Tensor) else value)
-        return str(array.dtype), array.shape, array
-    if isinstance(value, torch.Size):
-        return tuple(value)
-    if isinstance(value, dict):
-        return {key: plain(v) for key, v in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(plain(v) for v in value)
-    return value
-
-
-def equal(a: Any, b: Any) -> None:
-    if isinstance(a, dict):
-        assert list(a) == list(b)
-        for key in a:
-            equal(a[key], b[key])
-    elif isinstance(a, tuple | list):
-        assert type(a) is type(b)
-        assert len(a) == len(b)
-        for x, y in zip(a, b, strict=True):
-            equal(x, y)
-    elif isinstance(a, np.ndarray):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
-    else:
-        assert a == b
-
-
-def run(case: Any, lib: Lib) -> Any:
-    try:
-        return plain(case(lib))
-    except Exception as err:
-        return type(err)
-
-
 def same(case: Any) -> Any:
     """Run with both; returns what lite gave."""
-    ours, theirs = run(case, LITE), run(case, TORCH)
-    if isinstance(theirs, type) and theirs is not ours:  # an error: show lite's side
-        case(LITE)
-    if isinstance(ours, type) and ours is not theirs:
-        case(LITE)
-    equal(ours, theirs)
+    ours, theirs = outcome(case, LITE), outcome(case, TORCH)
+    assert_agree(ours, theirs)
     return ours
 
 

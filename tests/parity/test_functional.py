@@ -10,13 +10,13 @@ from parity.functional import (
     QUIET,
     SIZES,
     TORCH,
+    agree,
     compared,
     fill,
     kind,
     net,
     outcome,
     raw,
-    same,
     tree,
 )
 
@@ -78,17 +78,17 @@ def test_modules_that_differ(options):
             lib.TD.from_modules(net(lib, [2, 3]), net(lib, [2, 3], bias=False), **options).batch_size
         )
 
-    same(program)
+    agree(program)
 
     def sizes(lib):
         params = lib.TD.from_modules(net(lib, [2, 3]), net(lib, [2, 4]), **options)
         return tuple(params.batch_size), tuple(params[1]["0", "weight"].shape)
 
-    same(sizes)
+    agree(sizes)
 
 
 def test_no_modules():
-    assert same(lambda lib: lib.TD.from_modules()) == "RuntimeError"
+    assert agree(lambda lib: lib.TD.from_modules()) is RuntimeError
 
 
 # -- EnsembleModule ---------------------------------------------------------------------------------
@@ -119,10 +119,9 @@ def test_wrong_sizes_of_ensembles():
         td = lib.TD({"a": lib.ones(5, 2)}, batch_size=[5])
         return ensemble(lib, [2, 1], 3, False, ("a", "b"))(td)
 
-    assert same(program) == "ValueError"
-    assert same(lambda lib: ensemble(lib, [2, 1], 3, True, ("a", "b")).reset_parameters_recursive()) == (
-        "ValueError"
-    )
+    assert agree(program) is ValueError
+    given = ("a", "b")
+    assert agree(lambda lib: ensemble(lib, [2, 1], 3, True, given).reset_parameters_recursive()) is ValueError
 
 
 def test_extract_weights_and_buffers_works_here():

@@ -9,6 +9,7 @@ import tensordict
 import torch
 from helpers.cases import each_case
 from helpers.compared import on_both
+from parity.outcomes import assert_agree, outcome, plain
 
 import lite
 import lite.nn
@@ -37,53 +38,16 @@ THEIRS = types.SimpleNamespace(
 )
 
 
-def plain(value):
-    """Tensors, arrays and containers of both libraries as arrays in lists and dicts."""
-    if isinstance(value, tuple | list):
-        return [plain(item) for item in value]
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, lite.TensorDict | lite.LazyStackedTensorDict | tensordict.TensorDictBase):
-        return {str(key): plain(value[key]) for key in sorted(value.keys(True, True), key=str)}
-    if isinstance(value, torch.Tensor):
-        return value.detach().numpy().copy()
-    if isinstance(value, lite.nn.Parameter):
-        return np.array(value.data)
-    if hasattr(value, "detach"):
-        return np.array(value.detach())
-    return np.array(value) if isinstance(value, np.ndarray | np.generic) else value
-
-
-def same(got, expected, path=""):
-    assert type(got) is type(expected), (path, got, expected)
-    if isinstance(got, list):
-        assert len(got) == len(expected), path
-        for i, (a, b) in enumerate(zip(got, expected, strict=True)):
-            same(a, b, f"{path}[{i}]")
-    elif isinstance(got, dict):
-        assert got.keys() == expected.keys(), path
-        for key in got:
-            same(got[key], expected[key], f"{path}.{key}")
-    elif isinstance(got, np.ndarray):
-        assert got.dtype == expected.dtype, path
-        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5, err_msg=path)
-    else:
-        assert got == expected, path
-
-
 def agree(run):
-    """The same results, or errors of the same class, from both libraries."""
-    outcomes = []
+    """The same results, or errors of the same class, from both libraries, and as many warnings."""
+    found, warned = [], []
     for lib in (OURS, THEIRS):
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            try:
-                found = plain(run(lib))
-            except (AttributeError, LookupError, RuntimeError, TypeError) as err:
-                found = type(err).__name__
-        outcomes.append((found, len([w for w in said if w.category is UserWarning])))
-    same(outcomes[0][0], outcomes[1][0])
-    assert outcomes[0][1] == outcomes[1][1], "warnings"
+            found.append(outcome(run, lib))
+        warned.append(len([w for w in said if w.category is UserWarning]))
+    assert_agree(*found)
+    assert warned[0] == warned[1], "warnings"
 
 
 compared = on_both(agree)

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 from helpers.cases import each_case
-from parity.functional import LITE, QUIET, compared, fill, raw, same
+from parity.functional import LITE, QUIET, agree, compared, fill, raw
 
 pytestmark = QUIET
 
@@ -82,7 +82,7 @@ def test_the_first_call(name, sent):
         result = module.eval()(data(lib, shape))
         return [*found, sized and repr(module), told(module), numbers(result), told(original)[:2]]
 
-    same(program)
+    agree(program)
 
 
 @each_case("assign", [False, True])
@@ -97,7 +97,7 @@ def test_state_dicts_of_layers(name, assign):
         result = module.eval()(data(lib, shape))
         return [*found, told(module), numbers(result)]
 
-    same(program)
+    agree(program)
 
 
 @each_case("name", LAYERS)
@@ -108,10 +108,10 @@ def test_state_dicts_of_lazy_ones(name):
         lazy = make(lib)
         return list(make(lib).load_state_dict(lazy.state_dict())), told(lazy)
 
-    same(program)
+    agree(program)
     if LAYERS[name][0](LITE).has_uninitialized_params():
-        failed = same(lambda lib: eager(lib, 6).load_state_dict(make(lib).state_dict(), strict=False))
-        assert failed == "RuntimeError"
+        failed = agree(lambda lib: eager(lib, 6).load_state_dict(make(lib).state_dict(), strict=False))
+        assert failed is RuntimeError
 
 
 PROGRAMS = {

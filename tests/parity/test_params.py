@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from helpers.cases import each_case
-from parity.functional import LIBS, QUIET, TORCH, compared, fill, kind, raw, same
+from parity.functional import LIBS, QUIET, TORCH, agree, compared, fill, kind, raw
 
 pytestmark = QUIET
 
@@ -244,4 +244,4 @@ def test_state_dicts_of_every_kind_of_entry(place, entry, assign):
             loaded = {key: np.asarray(numbers, bool).tolist() for key, (_, numbers) in loaded.items()}
         return names, None if objects else loaded
 
-    same(program)
+    agree(program)

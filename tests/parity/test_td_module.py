@@ -9,7 +9,7 @@ import pytest
 from helpers.cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parity.functional import LITE, QUIET, TORCH, agree, agreed
+from parity.functional import LITE, QUIET, TORCH, agree, compared
 
 pytestmark = QUIET
 
@@ -64,7 +64,7 @@ def test_construction(name):
 
 @each_case("flag", [True, False])
 @each_case("keys", [{"x": "1", "y": "2"}, {"1": "x", "2": "y"}])
-@agreed
+@compared
 def test_dict_in_keys_with_the_flag(lib, flag, keys):
     mod = module(lib, lambda x, *, y: x - y, keys, ["z"], out_to_in_map=flag)
     return mod.in_keys, mod(lib.TD({"1": 5.0, "2": 3.0}))["z"]
@@ -93,7 +93,7 @@ OUT_KEYS = [[], ["p"], ["q", "p"], ["_"], ["_", "p"], [("n", "p")], ["n"], ["p",
 
 @each_case("out_keys", OUT_KEYS, ids=repr)
 @each_case("result", RESULTS)
-@agreed
+@compared
 def test_results(lib, result, out_keys):
     return module(lib, lambda: RESULTS[result](lib), [], out_keys)(lib.TD({}))
 
@@ -101,7 +101,7 @@ def test_results(lib, result, out_keys):
 @each_case("inplace", [True, False, None, "empty"])
 @each_case("with_out", [True, False])
 @each_case("batch", [[], [3]])
-@agreed
+@compared
 def test_where_results_go(lib, inplace, with_out, batch):
     td = lib.TD({"a": lib.arange(3)}, batch)
     target = lib.TD({"mine": lib.arange(3)}, batch) if with_out else None
@@ -169,7 +169,7 @@ selections = st.lists(
 
 @settings(max_examples=26)
 @given(selections=selections, dispatched=st.booleans(), reset=st.booleans())
-@agreed
+@compared
 def test_selection(lib, selections, dispatched, reset):
     mod = module(lib, lambda a, b: (a + 1, a + b, b), ["a", "b"], ["c", "d", ("n", "e")])
     for keys in selections:
@@ -239,7 +239,7 @@ def test_dispatch(name):
 @each_case("present", [(), ("y",), ("y", "z")])
 @each_case("reads", [["x"], ["x", "y"]])
 @each_case("sequence", [True, False])
-@agreed
+@compared
 def test_skip_existing(lib, active, present, reads, sequence):
     calls = []
 
@@ -257,7 +257,7 @@ def test_skip_existing(lib, active, present, reads, sequence):
     return out, out is td, calls, flag, lib.tdnn.skip_existing()
 
 
-@agreed
+@compared
 def test_skip_existing_without_mode_is_no_context(lib):
     with lib.tdnn.set_skip_existing(None):
         pass
@@ -266,7 +266,7 @@ def test_skip_existing_without_mode_is_no_context(lib):
 # -- copies, resets, methods ---
 
 
-@agreed
+@compared
 def test_dispatch_confusing(lib):
     class Two(lib.tdnn.TensorDictModuleBase):
         in_keys = [("a_1", "c"), ("a", "1", "d")]  # noqa: RUF012

@@ -4,7 +4,7 @@ import pytest
 from helpers.cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parity.functional import LITE, QUIET, TORCH, agree, agreed, layers
+from parity.functional import LITE, QUIET, TORCH, agree, compared, layers
 
 pytestmark = QUIET
 
@@ -84,7 +84,7 @@ def test_subsequences_of_random_graphs(graph, in_keys, out_keys):
     tolerant=st.booleans(),
     inplace=st.sampled_from([None, True, False, "empty"]),
 )
-@agreed
+@compared
 def test_runs_of_random_graphs(lib, graph, inputs, tolerant, inplace):
     log = []
     seq = build(lib, graph, log, partial_tolerant=tolerant, inplace=inplace)
@@ -101,7 +101,7 @@ def test_runs_of_random_graphs(lib, graph, inputs, tolerant, inplace):
 
 @settings(max_examples=33)
 @given(graph=graphs, selected=st.lists(leaf_key, max_size=3), with_out=st.booleans())
-@agreed
+@compared
 def test_selections_of_random_graphs(lib, graph, selected, with_out):
     seq = build(lib, graph).select_out_keys(*selected)
     td = lib.TD({"other": 0.5})
