@@ -96,9 +96,8 @@ def column_values(series: Any) -> Array:
     if str(series.dtype) == "category":
         series = getattr(series, "cat", series).codes
     unit = _TIMES.get(getattr(series.dtype, "kind", ""))
-    if unit is not None and hasattr(
-        series, "to_numpy"
-    ):  # also with a time zone, where to_numpy() gives objects
+    # also with a time zone, where to_numpy() gives objects
+    if unit is not None and hasattr(series, "to_numpy"):
         return np.asarray(series.to_numpy(dtype=unit)).astype(np.int64)
     return np.asarray(series.to_numpy() if hasattr(series, "to_numpy") else series)
 

@@ -42,14 +42,12 @@ def walk(
         separator: joins the parts of a path, instead of tuples; needs `start=None`.
     """
     found: list[tuple[Any, Any]] = []
-    if (
-        nested and leaves_only and is_leaf is None and separator is None and not peek
-    ):  # the most frequent case
+    # the most frequent case
+    if nested and leaves_only and is_leaf is None and separator is None and not peek:
         leaf_pairs(node._items(), start, found)
         return found
-    known = (
-        is_leaf is None or is_leaf is is_leaf_nontensor
-    )  # for both predicates arrays are leaves and containers are not
+    # for both predicates arrays are leaves and containers are not
+    known = is_leaf is None or is_leaf is is_leaf_nontensor
     how = (nested, leaves_only, is_leaf or default_is_leaf, known, peek, separator)
     _collect(node, start, how, found)
     return found

@@ -151,9 +151,8 @@ def _from_array(
 ) -> Any:
     if type(value) is not ndarray:
         refuse_masked(value)
-        if isinstance(
-            value, np.matrix
-        ):  # np.matrix, as from todense() of a sparse array: indexing it would give matrices
+        # np.matrix, as from todense() of a sparse array: indexing it would give matrices
+        if isinstance(value, np.matrix):
             value = np.asarray(value)
     if is_numeric(value.dtype):
         return value

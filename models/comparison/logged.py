@@ -174,9 +174,8 @@ def _response(fields: Mapping[str, Any], where: str, needed: bool) -> LoggedResp
         values = _of_prompt(fields["prompt_logprobs"], prompt)
         prompt = prompt[:1]
     if values is not None and len(values) == len(prompt or ()) + len(response or ()) and len(prompt or ()):
-        values = values[
-            len(prompt or ()) :
-        ]  # of prompt and response, as servers that echo the prompt give them
+        # of prompt and response, as servers that echo the prompt give them
+        values = values[len(prompt or ()) :]
     if response is None or prompt is None:
         raise ValueError(
             "no token ids: expected 'prompt_ids' and 'response_ids' (or vLLM's 'prompt_token_ids' and "

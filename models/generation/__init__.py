@@ -18,9 +18,5 @@
 
 from lite.models.generation.loop import Generated, Step, generate, stream
 
-__all__ = [
-    "Generated",
-    "Step",
-    "generate",
-    "stream",
-]  # where pickles look that were made when this was one file
+# where pickles look that were made when this was one file
+__all__ = ["Generated", "Step", "generate", "stream"]

@@ -379,9 +379,8 @@ def _converted(given: Mapping[str, Any]) -> dict[str, Any]:
         }
         values["logit_bias"] = tuple(biases.items())
     if "sequence_bias" in values:
-        pairs = _biases(
-            "sequence_bias", values["sequence_bias"]
-        )  # of one run twice the last, as the reference
+        # of one run twice the last, as the reference
+        pairs = _biases("sequence_bias", values["sequence_bias"])
         values["sequence_bias"] = tuple({_run("sequence_bias", ids): value for ids, value in pairs}.items())
     if "logits_processor" in values:
         own = values["logits_processor"]

@@ -14,11 +14,8 @@ from typing import Any, NamedTuple
 from lite.kernels._install import install, needed
 
 MAX_RENDERED_CHARS = 1 << 24
-_REASONING = (
-    "reasoning_content",
-    "thinking",
-    "reasoning",
-)  # names of one thing, the first that is there wins
+# names of one thing, the first that is there wins
+_REASONING = ("reasoning_content", "thinking", "reasoning")
 
 
 class Rendered(NamedTuple):

@@ -12,13 +12,8 @@ _ONLY_FOR = {
     **dict.fromkeys(("pad_model_input", "score_kwargs"), False),
 }
 
-_OPENED_WITH = (
-    "device",
-    "runtime",
-    "num_threads",
-    "variant",
-    "adapters",
-)  # if these change, a path is opened again
+# if these change, a path is opened again
+_OPENED_WITH = ("device", "runtime", "num_threads", "variant", "adapters")
 
 
 def new_arguments(

@@ -75,9 +75,8 @@ def test_prompts_of_files_come_in_batches(run: Run, tmp_path: Path) -> None:
     for given in (["--file", str(file), "--batch-size", "2"], words):
         outputs.append(run([*command, *given]).json["responses"])
     assert [r["prompt"] for r in outputs[0]] == [word for word in words for _ in range(2)]
-    assert [r["response"] for r in outputs[0]] == [
-        r["response"] for r in outputs[1]
-    ]  # a seed each, whatever the batch
+    # a seed each, whatever the batch
+    assert [r["response"] for r in outputs[0]] == [r["response"] for r in outputs[1]]
 
 
 def test_flags_that_ask_for_tokens_put_them_into_json(run: Run, tmp_path: Path) -> None:

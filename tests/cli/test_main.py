@@ -153,9 +153,8 @@ def test_wrong_options_are_told_before_anything_is_loaded(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for arguments, message in WRONG:
-        monkeypatch.setattr(
-            sys.modules["lite.cli.main"], "import_module", _fails
-        )  # no command is so much as imported
+        # no command is so much as imported
+        monkeypatch.setattr(sys.modules["lite.cli.main"], "import_module", _fails)
         try:
             status: object = main(arguments)
         except SystemExit as wrong:

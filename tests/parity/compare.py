@@ -18,10 +18,8 @@ SAME_ERRORS = {
     ("_UFuncNoLoopError", "RuntimeError"),
     ("IndexError", "RuntimeError"),  # too many indices
     ("RuntimeError", "IndexError"),
-    (
-        "ValueError",
-        "IndexError",
-    ),  # two mistakes at once (shapes that differ, a dim out of range): each names one
+    # two mistakes at once (shapes that differ, a dim out of range): each names one
+    ("ValueError", "IndexError"),
     ("KeyError", "RuntimeError"),  # key sets that differ
 }
 

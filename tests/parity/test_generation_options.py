@@ -219,9 +219,8 @@ OPTIONS = [
         "bad_words_ids": [[9], [3, 8]], "min_new_tokens": 4, "temperature": 1.3, "top_k": 10, "top_p": 0.9,
         "min_p": 0.05, "typical_p": 0.8,
     },
-    {
-        "sequence_bias": [[[3], 9.0], [[1, 2], 1.0], [[3], -2.0], [[5, 5], 3.0], [[1, 2], 4.0]]
-    },  # twice: the last
+    # twice: the last
+    {"sequence_bias": [[[3], 9.0], [[1, 2], 1.0], [[3], -2.0], [[5, 5], 3.0], [[1, 2], 4.0]]},
     {"suppress_tokens": [0, 2, 9], "min_new_tokens": 2},  # an end among them
 ]  # fmt: skip
 

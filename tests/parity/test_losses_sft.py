@@ -125,9 +125,8 @@ def test_ragged_rows():
             part = lib.TensorDict({})
             for key, values in entries.items():
                 part.set(key, convert(values[i][real[i]]))
-            part.set(
-                ("history", "full"), convert(np.array(i))
-            )  # which the reference cannot read if it is ragged
+            # which the reference cannot read if it is ragged
+            part.set(("history", "full"), convert(np.array(i)))
             parts.append(part)
         return lib.lazy_stack(parts)
 

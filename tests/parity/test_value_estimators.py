@@ -16,9 +16,8 @@ import lite.data as data
 from lite import NonTensorData, TensorDict, nn
 from lite.nn.distributions import Categorical
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore"
-)  # torch.vmap and others warn of what they are about to change
+# torch.vmap and others warn of what they are about to change
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 WEIGHT = np.array([[1.0, 0.5, -2.0, 0.25]], np.float32)
 FACTORS = {"TD0Estimator": {}, "TD1Estimator": {}, "TDLambdaEstimator": {"lmbda": 0.8}, "GAE": {"lmbda": 0.8}}

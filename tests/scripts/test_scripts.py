@@ -75,10 +75,8 @@ SHORT = {
         STEPS,
         CARTPOLE,
         steps=(20,),
-        falls=(
-            QVALUE,
-            VALUE,
-        ),  # of actions as likely as here, the weights of its actor's loss change with both
+        # of actions as likely as here, the weights of its actor's loss change with both
+        falls=(QVALUE, VALUE),
         targets=(20, 10),
     ),
     "discrete_sac": Short(

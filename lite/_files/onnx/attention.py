@@ -28,9 +28,8 @@ def ways_to_scores(
     Yields:
         The output of a MatMul, and the path from it, the last node first.
     """
-    trails: list[tuple[Name, list[PathNode[Name]], bool]] = [
-        (weights, [], False)
-    ]  # and whether a softmax was met
+    # with each, whether a softmax was met
+    trails: list[tuple[Name, list[PathNode[Name]], bool]] = [(weights, [], False)]
     for _ in range(MAX_STEPS * 4):
         if not trails:
             return

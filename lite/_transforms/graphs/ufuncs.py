@@ -100,9 +100,8 @@ def _call(graph: Graph, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[s
     if op == "Max" and result.kind == "f":
         for one, other in (arrays, arrays[::-1]):
             if graph.is_zero(one) and one.size == 1 and other.shape == shape:
-                return graph.emit(
-                    "Relu", [other], shape, result
-                )  # which onnxruntime joins with what is before
+                # which onnxruntime joins with what is before
+                return graph.emit("Relu", [other], shape, result)
     arrays = list(graph.narrowed(arrays, shape))
     if op in _COMPARISONS:
         if arrays[0].dtype == BOOL and ufunc is not np.equal:

@@ -252,9 +252,8 @@ class SliceSampler(Sampler):
         self._trajectories = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {
-            "_trajectories": None
-        }  # it is of one storage object, and read again from another
+        # it is of one storage object, and read again from another
+        return self.__dict__ | {"_trajectories": None}
 
     def __repr__(self) -> str:
         return (

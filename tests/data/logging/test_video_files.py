@@ -49,9 +49,8 @@ def test_what_it_passes_on(seen: list[Any]) -> None:
     np.testing.assert_array_equal(pictures, frames)
 
 
-@pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # imageio's reader leaves pipes open
+# imageio's reader leaves pipes open
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("kind", ["mp4", "gif"])
 def test_files_that_can_be_read(tmp_path: Path, kind: str) -> None:
     imageio = pytest.importorskip("imageio.v3")

@@ -249,9 +249,8 @@ def test_saved_and_loaded(tmp_path, kind) -> None:
     assert (again[:] == ways[0][:]).all()
     for other in (ReplayBuffer(storage=kind(30)), ReplayBuffer(storage=kind(10))):
         for load, saved in ((other.loads, tmp_path / "b"), (other.load_state_dict, buffer.state_dict())):
-            with pytest.raises(
-                RuntimeError, match=r"room for [13]0 rows.* for 20"
-            ):  # not a ring of another size
+            # not a ring of another size
+            with pytest.raises(RuntimeError, match=r"room for [13]0 rows.* for 20"):
                 load(saved)
         assert other.extend(frames(0, 5)).tolist() == [0, 1, 2, 3, 4]
         assert len(other) == 5

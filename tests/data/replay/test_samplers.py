@@ -172,9 +172,8 @@ def test_different_entries_where_there_are_enough():
     assert sorted(sampler.sample(versioned(np.zeros(6)), 6)[0]) == list(range(6))
     sampler.consumer_version = 8
     index, info = sampler.sample(versioned(np.arange(8).reshape(4, 2), 2), 8)
-    assert sorted(zip(*index, strict=True)) == [
-        (i, j) for i in range(2) for j in range(4)
-    ]  # time is first there
+    # time is first there
+    assert sorted(zip(*index, strict=True)) == [(i, j) for i in range(2) for j in range(4)]
     np.testing.assert_array_equal(info["staleness"], np.float32(8 - index[0] - 2 * index[1]))
 
 

@@ -174,9 +174,8 @@ def test_a_graph_keeps_frames_as_a_state(padding, tmp_path):
     session, run = runner(path)
     assert [one.name for one in session.get_outputs()] == ["action", "next.cat_frames.pixels"]
     state = np.zeros((1, 3, 6, 5), np.float32)
-    raw = [
-        frame for i, frame in enumerate(env.base_env.raw) if i != 4
-    ]  # the last one of an episode has no action
+    # the last one of an episode has no action
+    raw = [frame for i, frame in enumerate(env.base_env.raw) if i != 4]
     starts = [0, 4]
     for step, action in enumerate(td["action"]):
         feeds = {

@@ -52,9 +52,8 @@ def test_pieces_are_whole_characters_and_add_up() -> None:
     for make in cases:
         tokenizer = make()
         ids = tokenizer.encode(TEXT)
-        assert any(
-            "\ufffd" in tokenizer.decode(ids[:n]) for n in range(len(ids))
-        )  # some tokens end within one
+        # some tokens end within one
+        assert any("\ufffd" in tokenizer.decode(ids[:n]) for n in range(len(ids)))
         out = pieces(tokenizer, ids)
         assert "".join(out) == tokenizer.decode(ids, skip_special_tokens=True) == TEXT, make
         assert not any("\ufffd" in piece for piece in out), make
@@ -75,9 +74,8 @@ def test_bytes_that_are_no_text_come_out_in_the_end() -> None:
         out = pieces(tokenizer, euro[:2])
         assert out[:2] == ["", ""], make
         assert set(out[2]) == {"\ufffd"}, make
-        out = pieces(
-            tokenizer, euro[1:2] * 50
-        )  # never a character: kept back only as long as it might be one
+        # never a character: kept back only as long as it might be one
+        out = pieces(tokenizer, euro[1:2] * 50)
         assert all(piece for piece in out[4:-1]), make
 
 

@@ -204,7 +204,6 @@ def test_variables_of_a_template() -> None:
         text = render_chat(THINKING, CONVERSATION, tools=TOOLS, add_generation_prompt=True, **options).text
         assert text.endswith("<think>\n\n</think>\n\n") is (thinking is False), thinking
         assert text.count('"name": "add"') == 2, thinking
-        assert text.count("<think>") == (
-            thinking is False
-        )  # that of turns before the last question is left out
+        # that of turns before the last question is left out
+        assert text.count("<think>") == (thinking is False)
         assert "Adds, é and all." in text, thinking

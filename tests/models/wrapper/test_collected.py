@@ -196,9 +196,8 @@ def test_losses_of_conversations() -> None:
         return judge(td).select("log_probs")
 
     same = SFTLoss(without_masks, judge.tokenizer, {"chat_template": judge.options.chat_template})
-    np.testing.assert_allclose(
-        same(right).loss_sft, losses_of[0].mean(), atol=0.05
-    )  # but for what ends a turn
+    # but for what ends a turn
+    np.testing.assert_allclose(same(right).loss_sft, losses_of[0].mean(), atol=0.05)
     pairs = TensorDict(chosen=reference(right), rejected=reference(wrong), batch_size=[2])
     out = DPOLoss(judge, beta=1.0)(pairs)
     np.testing.assert_allclose([out.loss_dpo, out.rewards_margins], [np.log(2), 0], atol=1e-5)

@@ -181,9 +181,8 @@ def test_kl_of_ragged_rows() -> None:
     assert transform.out_keys == [("a", "kl"), "reward"]
     lazy = td(dense=False)
     assert transform(lazy) is lazy
-    out = transform(
-        td(dense=True)
-    )  # a lazy stack, as rewards of rows of different lengths fit into nothing else
+    # a lazy stack, as rewards of rows of different lengths fit into nothing else
+    out = transform(td(dense=True))
     assert isinstance(out, LazyStackedTensorDict)
     root = TensorDict(next=td(dense=True), batch_size=[2])
     assert transform(root) is root

@@ -372,9 +372,8 @@ def test_log_probs_among_the_ids_that_were_drawn_from(name: str, padded: bool) -
     for a, b in zip(
         rows(policy(out), "log_probs", "full"), rows(judge(out), "log_probs", "full"), strict=True
     ):
-        np.testing.assert_allclose(
-            a, b, atol=0.05 if lora else 1e-4
-        )  # onnxruntime rounds inputs of int4 products
+        # onnxruntime rounds inputs of int4 products
+        np.testing.assert_allclose(a, b, atol=0.05 if lora else 1e-4)
     plain = rows(policy(out, kept_ids=False), "log_probs", "full")
     for a, b in zip(rows(policy(out), "log_probs", "full"), plain, strict=True):
         assert a[-6:].sum() > b[-6:].sum()  # the response

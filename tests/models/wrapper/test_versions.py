@@ -137,9 +137,8 @@ def test_a_model_folder_is_loaded_once() -> None:
 def test_an_assistant_is_loaded_once() -> None:
     wrapper = OnnxWrapper(MODEL, input_mode="text", assistant_model=MODEL)
     assert wrapper.get_new_version(num_samples=2).assistant_model is wrapper.assistant_model
-    assert (
-        wrapper.get_new_version(device="cpu").assistant_model is not wrapper.assistant_model
-    )  # opened again
+    # opened again
+    assert wrapper.get_new_version(device="cpu").assistant_model is not wrapper.assistant_model
     assert wrapper.get_new_version(assistant_model=None).assistant_model is None
     assert wrapper.get_new_version(generate=False).assistant_model is None
 

@@ -66,9 +66,8 @@ def _failing(pools: bool) -> Iterator[tuple[str, str]]:
         if (module.name.rpartition(".")[2] in POOLS) == pools:
             importlib.import_module(module.name)
     for case in node._NodeTestCases[before:]:
-        if (
-            "_expanded" in case.name
-        ):  # the same by functions of other operators, which have cases of their own
+        # the same by functions of other operators, which have cases of their own
+        if "_expanded" in case.name:
             continue
         try:
             net = nn.from_onnx(case.model.SerializeToString(), dtype=None)

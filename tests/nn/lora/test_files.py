@@ -47,9 +47,8 @@ def test_as_peft_writes_them(tmp_path: Path) -> None:
     assert config["target_modules"] == ["o_proj", "q_proj"]
     layers = nn.Sequential(nn.Linear(6, 6, rng=1), nn.Sequential(nn.Linear(6, 4, rng=2)))
     some = filled(nn.lora(layers, 2, targets="1.0", rng=0))
-    some.save_adapter(
-        tmp_path / "some"
-    )  # another layer's name ends like this one's, so this is written whole
+    # another layer's name ends like this one's, so this is written whole
+    some.save_adapter(tmp_path / "some")
     assert json.loads((tmp_path / "some" / "adapter_config.json").read_bytes())["target_modules"] == ["1.0"]
     same = nn.lora(layers, 2, targets="1.0", rng=4)
     same.load_adapter(tmp_path / "some")

@@ -215,9 +215,8 @@ def test_the_state_is_that_of_a_thread() -> None:
     thread = threading.Thread(target=pause)
     thread.start()
     entered.wait(10)
-    np.testing.assert_array_equal(
-        lite.grad(lambda x: (x * x).sum())(np.ones(2)), 2
-    )  # noted here all the same
+    # noted here all the same
+    np.testing.assert_array_equal(lite.grad(lambda x: (x * x).sum())(np.ones(2)), 2)
     leave.set()
     thread.join()
 

@@ -207,9 +207,8 @@ def test_what_a_mask_chooses_in_a_step() -> None:
         np.testing.assert_array_equal(part["x"], chosen["x"])
     assert len(step._kept) == 1
     fixed = lite.jit(lambda x: x[np.array([True, False, True])] * np.arange(1.0, 3.0))
-    np.testing.assert_array_equal(
-        fixed(np.ones(3)), [1, 2]
-    )  # a mask of the function says how much it chooses
+    # a mask of the function says how much it chooses
+    np.testing.assert_array_equal(fixed(np.ones(3)), [1, 2])
     for asks, message in (
         (lambda x: x[x > 0].sum() if x[x > 0].shape[0] else x.sum(), "asks how many elements were chosen"),
         (lambda x: x[x > 0] * len(x[x > 0]), "takes the len of a dynamic dimension"),
