@@ -26,7 +26,7 @@ def test_key_sets_must_agree_unless_there_is_a_default() -> None:
 
 
 def test_in_place_is_checked_before_anything_is_written() -> None:
-    mixed = TensorDict({"a": np.zeros(3), "b": np.zeros(3, int)}, batch_size=[3])
+    mixed = TensorDict({"a": np.zeros(3), "b": np.zeros(3), "c": np.zeros(3, int)}, batch_size=[3])
     with unchanged(mixed), pytest.raises(TypeError, match="float64 result into a int64"):
         mixed.div_(2)
     with unchanged(mixed), pytest.raises(TypeError, match="float64 result into a int64"):
@@ -38,7 +38,7 @@ def test_in_place_is_checked_before_anything_is_written() -> None:
     with unchanged(mixed), pytest.raises(RuntimeError, match="batch size"):
         mixed += np.zeros((2, 3))
     with unchanged(mixed), pytest.raises(RuntimeError, match="leaf's shape"):
-        mixed += TensorDict({"a": np.zeros(3), "b": np.zeros((3, 2), int)}, batch_size=[3])
+        mixed += mixed.clone().update({"c": np.zeros((3, 2), int)})
     frozen = TensorDict({"a": np.zeros(3), "b": read_only(np.zeros(3))})
     with unchanged(frozen), pytest.raises(ValueError, match="read-only"):
         frozen += 1

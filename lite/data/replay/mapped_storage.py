@@ -250,7 +250,6 @@ class LazyMemmapStorage(LazyTensorStorage):
         file.begin(index, count, (-1, -1) if self._next is None else self._next.undo_link())
 
     def _before_anywhere(self, index: Array) -> None:
-        super()._before_anywhere(index)
         if not self.is_writer:
             self._become_writer()
         file = self._file

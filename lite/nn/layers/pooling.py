@@ -321,10 +321,9 @@ def _largest_with_positions(
     slices = offset_slices(out, kernel, stride, dilation)
     for index, offset in zip(slices, itertools.product(*map(range, kernel)), strict=True):
         rows, columns = (a + i * d for a, i, d in zip(starts, offset, dilation, strict=True))
-        inside = ((rows >= 0) & (rows < size[0]))[:, None] & ((columns >= 0) & (columns < size[1]))
         entry = x[index]
         best = entry if best is None else best
-        better = inside & ((entry > best) | (entry != entry))
+        better = (entry > best) | (entry != entry)  # never of the padding, whose numbers are the lowest
         best = np.where(better, entry, best)
         place = np.where(better, rows[:, None] * size[1] + columns, place)
     return best, place

@@ -94,13 +94,14 @@ def test_slices_stay_within_episodes_whatever_becomes_of_the_buffer(
 
 
 def test_episodes_that_are_cut_in_place():
-    buffer, _ = filled("memory", "with replacement")
-    buffer.sampler.strict_length = False
-    buffer.sampler.slice_len = EPISODE
-    assert len(buffer.sample(30 * EPISODE)) > 30 * 3
-    done = buffer[:]["next", "done"]
-    buffer["next", "done"] = np.ones_like(done)
-    assert len(buffer.sample(30 * EPISODE)) == 30
+    for storage in ("memory", "mapped"):
+        buffer, _ = filled(storage, "with replacement")
+        buffer.sampler.strict_length = False
+        buffer.sampler.slice_len = EPISODE
+        assert len(buffer.sample(30 * EPISODE)) > 30 * 3
+        done = buffer[:]["next", "done"]
+        buffer["next", "done"] = np.ones_like(done)
+        assert len(buffer.sample(30 * EPISODE)) == 30
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

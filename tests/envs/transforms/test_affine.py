@@ -70,6 +70,11 @@ def test_statistics_of_rollouts():
         np.testing.assert_allclose([norm.loc, norm.scale], [[loc], [scale]], rtol=1e-6)
         expected = -loc / scale if standard else loc
         np.testing.assert_allclose(env.reset()["observation"], [expected], rtol=1e-6)
+    for keep_dims, shape in ((None, (1,)), ([0], (1, 1))):
+        norm = ObservationNorm(in_keys=["observation"])
+        env = TransformedEnv(CountingEnv(limit=9), norm)
+        norm.init_stats(5, keep_dims=keep_dims)
+        assert norm.loc.shape == norm.scale.shape == shape
     spec = Composite(a=Bounded(0, 4, (1,)))
     halved = ObservationNorm(2.0, 2.0, in_keys_inv=["a"], in_keys=[], standard_normal=True)
     for kind in ("action", "state"):

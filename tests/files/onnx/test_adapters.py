@@ -82,6 +82,10 @@ def test_bytes_that_are_none(data: bytes, message: str) -> None:
         read_adapter(data)
 
 
+def test_fields_that_a_table_lacks() -> None:
+    assert read_adapter(patched(8, "<H", 10)) == {}  # three fields: the parameters would be the fourth
+
+
 def test_two_of_a_name() -> None:
     data = adapter_bytes({"a": np.zeros((1, 1), np.int8), "b": np.zeros((1, 1), np.int8)})
     with pytest.raises(ValueError, match="'a' twice"):

@@ -108,6 +108,10 @@ def test_records_that_do_not_fit(wrap: Make) -> None:
     td = recorded(text_td("Hi", "Hello", field="full"), [([0, 0, 0, 1], [5]), ([0], [])])
     with pytest.raises(ValueError, match="row 0: the record is of 3 tokens, but the row has 2"):
         judge(td, kept_ids=True)
+    for wrong in ([1, 2], [0, 3], [0, 2, 1], []):
+        td = recorded(text_td("Hi", "Hello", field="full"), [(wrong, [5, 7]), ([0], [])])
+        with pytest.raises(ValueError, match="row 0: offsets must ascend from 0 to the number of ids, 2"):
+            judge(td, kept_ids=True)
     td = recorded(text_td("Hi", "Hello", field="full"), [([0, 0], []), ([0, 2], [5, 7])])
     with pytest.raises(ValueError, match="row 1: token 4, 78, is not among the ids that it was drawn from"):
         judge(td, kept_ids=True)

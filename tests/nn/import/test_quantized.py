@@ -9,6 +9,7 @@ from lite.models.graph.session import open_session
 
 CASES = [
     Case("DequantizeLinear", [np.arange(8, dtype=np.uint8).reshape(2, 4), np.array([0.5, 2.0])], {"axis": 0}),
+    Case("DequantizeLinear", [np.arange(4, dtype=np.uint8), np.array([0.5])]),  # one scale, no axis 1
 ]
 
 
