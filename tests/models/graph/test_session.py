@@ -117,6 +117,24 @@ def test_runs_with_options(seconds: float | None) -> None:
         binding.run(seconds, options)
 
 
+@pytest.mark.parametrize("before", [None, "0"])
+def test_the_environment_says_for_one_session_how_attention_works(
+    before: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    name, create = session._NO_FLASH, onnxruntime.InferenceSession
+    monkeypatch.setattr(
+        onnxruntime, "InferenceSession", lambda *a, **k: seen.append(os.environ.get(name)) or create(*a, **k)
+    )
+    monkeypatch.delenv(name, raising=False)
+    if before is not None:
+        monkeypatch.setenv(name, before)
+    for flash in (True, False):
+        open_session(Path(__file__).parents[1] / "graphs" / "policy.onnx", flash_attention=flash)
+        assert os.environ.get(name) == before
+    assert seen == [before, "1"]
+
+
 def test_a_damaged_graph_is_a_value_error(tmp_path: Path) -> None:
     whole = (MODELS / "optimum-llama" / "model.onnx").read_bytes()
     (tmp_path / "model.onnx").write_bytes(whole[: len(whole) // 2])

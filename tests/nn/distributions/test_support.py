@@ -1,7 +1,10 @@
 """Sets of values: what lies in them."""
 
+from typing import Any
+
 import numpy as np
 
+from lite.nn import distributions as d
 from lite.nn.distributions import support
 
 
@@ -39,3 +42,16 @@ def test_shares_and_counts() -> None:
     np.testing.assert_array_equal(support.Counts(3).check(counts), [1, 1, 0, 0, 0])
     assert (support.Counts(3).event_dim, support.Counts(3).is_discrete) == (1, True)
     assert repr(support.Counts(3)) == "Counts(total=3)"
+
+
+def test_dimensions_of_a_value_are_those_of_an_event() -> None:
+    ones = np.ones((2, 3))
+    families: list[Any] = [
+        *(d.Beta(ones, ones), d.Binomial(3, probs=ones), d.Categorical(probs=ones), d.Dirichlet(ones)),
+        *(d.Gamma(ones, ones), d.Multinomial(3, probs=ones), d.MultivariateNormal(ones, np.eye(3))),
+        *(d.Normal(ones, 1.0), d.OneHotCategorical(probs=ones), d.RelaxedOneHotCategorical(0.5, probs=ones)),
+        *(d.TanhNormal(ones, 1.0), d.TruncatedNormal(ones, 1.0), d.Independent(d.Normal(ones, 1.0), 2)),
+    ]
+    for dist in families:
+        assert dist.support.event_dim == len(dist.event_shape), dist
+        assert dist.support.check(dist.sample(rng=0)).shape == dist.batch_shape
