@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite import NestedKey, TensorDictBase, get_default_dtype
 from lite._arrays.public import belong_to
+from lite._arrays.types import is_symbolic
 from lite.envs.transforms.affine import in_common_dtype
 from lite.envs.transforms.base import Keys, Transform, apply_to_composite_inv
 from lite.envs.transforms.resets import where_reset
@@ -202,15 +203,13 @@ class ActionMask(Transform):
         torchrl.envs.ActionMask.
     """
 
+    _needs_environment = RuntimeError, "whose spec of actions it masks"
+
     def __init__(self, action_key: NestedKey = "action", mask_key: NestedKey = "action_mask") -> None:
         for name, key in (("action_key", action_key), ("mask_key", mask_key)):
             if not isinstance(key, str | tuple):
                 raise ValueError(f"{name} must be a key, got {key!r}.")
         super().__init__([action_key, mask_key], [])
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not without an environment: raises RuntimeError."""
-        raise RuntimeError("ActionMask needs an environment, whose spec of actions it masks.")
 
     @property
     def action_spec(self) -> Any:
@@ -385,17 +384,19 @@ class ActionDiscretizer(Transform):
 
     def _inv_apply_transform(self, state: Any) -> Any:
         low, width, counts = self._grid()
-        classes = np.asarray(state) if self.categorical else self._classes(np.asarray(state), counts)
+        classes = state if self.categorical else self._classes(state, counts)
         strategy = self.SamplingStrategy
         place: Any = {strategy.MEDIAN: 0.5, strategy.LOW: 0.0, strategy.HIGH: 1.0}.get(self.sampling)
         if place is None:
+            if is_symbolic(state):
+                raise NotImplementedError("sampling must not be RANDOM: a graph draws nothing.")
             place = self.generator.random(width.shape)
         within = classes.astype(low.dtype) + np.asarray(place).astype(low.dtype)
         return (low + within * width).astype(low.dtype)
 
-    def _classes(self, vectors: NDArray[Any], counts: NDArray[Any]) -> NDArray[Any]:
+    def _classes(self, vectors: Any, counts: NDArray[Any]) -> Any:
         if not counts.ndim:
-            return np.asarray(vectors.argmax(-1))
+            return vectors.argmax(-1)
         ends = np.cumsum(counts)[:-1]
         return np.stack([part.argmax(-1) for part in np.split(vectors, ends, -1)], -1)
 

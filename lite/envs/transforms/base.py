@@ -67,6 +67,8 @@ class Transform(TensorDictModuleBase):
     _transforms_reset: ClassVar[bool] = False
     # The attributes that `repr` shows; "keys" stands for `in_keys`.
     _shown: ClassVar[tuple[str, ...]] = ("keys",)
+    # What `forward` raises if it does nothing without an environment, and why. Graphs leave it out.
+    _needs_environment: ClassVar[tuple[type[Exception], str] | None] = None
 
     def __init__(
         self,
@@ -174,6 +176,11 @@ class Transform(TensorDictModuleBase):
         Raises:
             KeyError: an entry is missing, and `missing_tolerance` is not set.
         """
+        if self._needs_environment is not None:
+            if is_graph(tensordict):
+                return tensordict
+            error, reason = self._needs_environment
+            raise error(f"{type(self).__name__} needs an environment, {reason}.")
         return converted(self, tensordict)
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:

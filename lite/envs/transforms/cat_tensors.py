@@ -91,7 +91,7 @@ class CatTensors(Transform):
             values = [v if v is None or v.ndim > least else np.expand_dims(v, place) for v in values]
         try:
             tensordict.set(state["_out_keys"][0], np.concatenate(values, dim))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, NotImplementedError):  # the last of graphs
             missing = [key for place, key in enumerate(keys) if values[place] is None]
             if keys and not missing:
                 raise

@@ -34,6 +34,8 @@ class EndOfLifeTransform(Transform):
         torchrl.envs.EndOfLifeTransform.
     """
 
+    _needs_environment = RuntimeError, "which has lives"
+
     def __init__(
         self,
         eol_key: NestedKey = "end-of-life",
@@ -87,10 +89,6 @@ class EndOfLifeTransform(Transform):
         """Let a loss, or an estimator of advantages, end episodes where lives are lost."""
         loss_or_advantage.set_keys(done=self.eol_key, terminated=self.eol_key)
 
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not without an environment: raises RuntimeError."""
-        raise RuntimeError("EndOfLifeTransform needs an environment, which has lives.")
-
 
 class TrajCounter(Transform):
     """Numbers the episodes: each start of one counts, in all environments of the batch together.
@@ -113,6 +111,8 @@ class TrajCounter(Transform):
         >>> env.rollout(5, break_when_any_done=False)["next", "traj_count"].ravel().tolist()
         [0, 0, 1, 1, 2]
     """
+
+    _needs_environment = RuntimeError, "whose episodes it numbers"
 
     def __init__(self, out_key: NestedKey = "traj_count") -> None:
         super().__init__([], [out_key])
@@ -142,10 +142,6 @@ class TrajCounter(Transform):
         if tensordict.get(key, None) is None:
             raise RuntimeError("the first step must come after a reset, which numbers the episodes.")
         return next_tensordict.set(key, tensordict.get(key))
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not without an environment: raises RuntimeError."""
-        raise RuntimeError("TrajCounter needs an environment, whose episodes it numbers.")
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
         shape = self.parent.full_done_spec[self._beside(self.parent.done_keys)].shape
@@ -182,6 +178,8 @@ class RandomTruncationTransform(Transform):
         >>> len(TransformedEnv(GymEnv("Pendulum-v1"), transform).rollout(100)) <= 9
         True
     """
+
+    _needs_environment = NotImplementedError, "whose episodes it ends"
 
     def __init__(
         self,
@@ -259,10 +257,6 @@ class RandomTruncationTransform(Transform):
         if truncated not in done_spec:
             done_spec[truncated] = Categorical(2, done_spec[done].shape, dtype=np.bool_)
         return done_spec
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not without an environment: raises NotImplementedError."""
-        raise NotImplementedError("RandomTruncationTransform needs an environment, whose episodes it ends.")
 
 
 belong_to("lite.envs", EndOfLifeTransform, TrajCounter, RandomTruncationTransform)

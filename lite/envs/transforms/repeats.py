@@ -32,6 +32,8 @@ class FrameSkipTransform(Transform):
         [[4.0]]
     """
 
+    _needs_environment = RuntimeError, "whose steps it repeats"
+
     def __init__(self, frame_skip: int = 1) -> None:
         super().__init__()
         if frame_skip < 1:
@@ -48,10 +50,6 @@ class FrameSkipTransform(Transform):
             next_tensordict = parent._step(tensordict)
             reward = reward + next_tensordict.get(key)
         return next_tensordict.set(key, reward)
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not without an environment: raises RuntimeError."""
-        raise RuntimeError("FrameSkipTransform needs an environment, whose steps it repeats.")
 
 
 class NoopResetEnv(Transform):

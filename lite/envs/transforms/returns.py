@@ -41,6 +41,7 @@ class TargetReturn(Transform):
         [9.0, 8.0]
     """
 
+    _needs_environment = NotImplementedError, "which takes the steps"
     reset_key = ResetKey()
 
     def __init__(
@@ -83,10 +84,6 @@ class TargetReturn(Transform):
                 )
             next_tensordict.set(target, before - reward if self.mode == "reduce" else before)
         return next_tensordict
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not without an environment: raises NotImplementedError."""
-        raise NotImplementedError("TargetReturn needs an environment, which takes the steps.")
 
     def _with_targets(self, spec: Composite) -> Composite:
         spec = spec.clone()

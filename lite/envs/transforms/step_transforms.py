@@ -37,6 +37,7 @@ class StepTransform(Transform, ABC):
     `Collector` calls both on arrays that it keeps; in a `TransformedEnv`, `_reset` and `_step` call them.
     """
 
+    _needs_environment = NotImplementedError, "which takes the steps"
     _is_state: ClassVar[bool] = True  # whether the next step reads the entries
     _changes_done: ClassVar[bool] = True  # whether `step` may write done entries
     _keeps_next: ClassVar[bool] = False  # whether entries that the policy wrote to "next" are kept
@@ -59,16 +60,6 @@ class StepTransform(Transform, ABC):
             following: the same keys, and ("reward",), ("terminated",), ("truncated",) and ("done",) of
                 shape (*batch, 1), which may be changed: an environment that is done or truncated restarts.
         """
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not defined, as steps need an environment; does nothing while a graph is traced.
-
-        Raises:
-            NotImplementedError: always, unless a subclass overrides it.
-        """
-        if is_graph(tensordict):
-            return tensordict
-        raise NotImplementedError(f"{type(self).__name__} needs an environment, which takes the steps.")
 
     # -- in an environment ----------------------------------------------------------------------
 

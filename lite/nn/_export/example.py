@@ -100,7 +100,8 @@ def of_tensordict(
     node = TensorDict._as_node(td)
     leaves: dict[NestedKey, Any] = {}
     others: dict[NestedKey, Any] = {}
-    for key in getattr(module, "in_keys", None) or node.keys(True, True):
+    read = getattr(module, "in_keys", None)
+    for key in [*read, *_left_to_the_program(module)] if read else node.keys(True, True):
         entry = node.get(key, None)
         if entry is None:
             continue
@@ -168,6 +169,19 @@ def _states_of(module: Any, batch: tuple[int, ...]) -> dict[NestedKey, Any]:
         if hasattr(part, "graph_states"):
             states.update(part.graph_states(batch))
     return states
+
+
+def has_transforms(module: Any) -> bool:
+    """Whether transforms of `lite.envs` are among its parts, which name rewards and ends of episodes."""
+    return any(hasattr(part, "_needs_environment") for part in module.modules())
+
+
+def _left_to_the_program(module: Any) -> list[NestedKey]:
+    """Entries that parts read and that only an environment writes: graphs leave those transforms out."""
+    parts = [part for part in module.modules() if hasattr(part, "in_keys")]
+    out = [part for part in parts if getattr(part, "_needs_environment", None) is not None]
+    written = {key for part in out for key in part.out_keys}
+    return [key for part in parts if part not in out for key in part.in_keys if key in written]
 
 
 def _state(key: NestedKey, state: Any, example: Any) -> Any:

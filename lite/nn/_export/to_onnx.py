@@ -22,6 +22,7 @@ from lite.nn._export.example import (
     Example,
     ExampleInput,
     GivenNames,
+    has_transforms,
     names_of_outputs,
     of_arrays,
     of_entries,
@@ -63,7 +64,8 @@ def to_onnx(
     target = Path(path)
     if target.is_dir():
         raise IsADirectoryError(f"path must be that of a file, got the folder {target}.")
-    if len(inputs) == 1 and isinstance(inputs[0], TensorCollection):
+    of_frame = len(inputs) == 1 and isinstance(inputs[0], TensorCollection)
+    if of_frame:
         if kwargs:
             raise ValueError("kwargs are for a module of arrays: put entries into the TensorDict.")
         example = of_tensordict(module, inputs[0], input_names, dynamic_axes)
@@ -86,6 +88,13 @@ def to_onnx(
 
     sizes = {n for part in (module, *normalizers.values()) for a in arrays_of(part).values() for n in a.shape}
     traced = trace(run, [one.symbolic for one in example.inputs], sorted(sizes))
+    read = {name for node in traced.nodes for name in node.reads}
+    given = inputs[0].keys(True, True) if of_frame and has_transforms(module) else ()
+    unread = [one.key for one in example.inputs if one.name not in read and one.key in given]
+    if unread and not (input_names or dynamic_axes):
+        rest = inputs[0].exclude(*unread)  # rewards and the like, which who runs the graph has not
+        named = None, output_names, None, states, normalization
+        return to_onnx(module, path, [rest], None, *named, how, external_data, contract, opset)
     agreed = Contract(
         tuple(_described(one, normalizers.get(one.key)) for one in example.inputs),
         tuple(ContractTensor(name, found[name], shape, dtype.name) for name, shape, dtype in traced.outputs),

@@ -9,7 +9,7 @@ import numpy as np
 
 from lite import NestedKey
 from lite._arrays.public import belong_to
-from lite._arrays.types import Array
+from lite._arrays.types import Array, is_symbolic
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 
 
@@ -37,6 +37,7 @@ class MultiStepActorWrapper(TensorDictModuleBase):
         KeyError: in a call, there are no flags.
         RuntimeError: in a call, a plan has another length than `n_steps` or is shorter than
             `replan_interval`, or there is none yet where no episode begins.
+        NotImplementedError: in a graph; `actor` can be exported.
 
     Source:
         torchrl.modules.MultiStepActorWrapper.
@@ -106,6 +107,11 @@ class MultiStepActorWrapper(TensorDictModuleBase):
     def _plan(self, tensordict: Any) -> Array:
         """Call the actor where a plan is wanted; how many actions were taken before."""
         starts = self._entry(tensordict, self.init_key)
+        if is_symbolic(starts):
+            raise NotImplementedError(
+                "a graph would plan at each step, also where no plan is wanted: export its actor, whose "
+                f"plans {self.chunk_keys} the program takes action by action."
+            )
         count = tensordict.get(self.counter_key, None)
         if count is None:
             count = starts.astype(np.int32)

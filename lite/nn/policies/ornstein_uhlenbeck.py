@@ -12,6 +12,7 @@ from lite._arrays.public import belong_to
 from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
 from lite.nn.policies.exploration import ExplorationModule, is_exploring
+from lite.nn.tensordict_modules.entry_specs import projected
 from lite.specs.base import TensorSpec
 
 NOISE, STEPS = "_ou_prev_noise", "_ou_steps"
@@ -96,7 +97,7 @@ class OrnsteinUhlenbeckProcessModule(ExplorationModule):
         action = self._entry(tensordict, self.action_key)
         spec = None if self._spec is None else self._action_spec()
         if not is_exploring():
-            return tensordict if spec is None else tensordict.set(self.action_key, spec.project(action))
+            return tensordict if spec is None else tensordict.set(self.action_key, projected(spec, action))
         batch = tuple(tensordict.batch_size)
         noise, steps = tensordict.get(NOISE, None), tensordict.get(STEPS, None)
         noise = np.zeros_like(action) if noise is None else noise

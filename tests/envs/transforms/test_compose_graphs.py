@@ -9,6 +9,8 @@ import pytest
 from lite import TensorDict, nn
 from lite.data import Bounded, Composite, Unbounded
 from lite.envs import (
+    ActionDiscretizer,
+    ActionMask,
     ActionScaling,
     CatFrames,
     CatTensors,
@@ -18,12 +20,16 @@ from lite.envs import (
     Crop,
     DoubleToFloat,
     DTypeCastTransform,
+    EndOfLifeTransform,
     EnvBase,
     FlattenObservation,
+    FrameSkipTransform,
     GrayScale,
     InitTracker,
+    NoopResetEnv,
     ObservationNorm,
     PermuteTransform,
+    RandomTruncationTransform,
     RenameTransform,
     Resize,
     RewardScaling,
@@ -31,7 +37,9 @@ from lite.envs import (
     SignTransform,
     SqueezeTransform,
     StepCounter,
+    TargetReturn,
     ToTensorImage,
+    TrajCounter,
     TransformedEnv,
     UnsqueezeTransform,
     VecNorm,
@@ -118,10 +126,15 @@ def test_a_graph_acts_on_raw_observations(name, tmp_path):
     policy = TensorDictModule(nn.Linear(size, 2), ["x"], ["action"])
     alone = Compose(*make())
     # What only learning needs is left out of a graph, whose inputs are observations.
-    whole = Compose(*make(), StepCounter(5), RewardScaling(0, 2), RewardSum(), InitTracker())
+    learning = StepCounter(5), RewardScaling(0, 2), RewardSum(), InitTracker(), TargetReturn(1.0)
+    others = FrameSkipTransform(2), NoopResetEnv(), TrajCounter(), EndOfLifeTransform(), ActionMask()
+    whole = Compose(*make(), *learning, *others, RandomTruncationTransform(1, 3))
     batch = [len(next(iter(entries.values())))]
     td = TensorDict(entries, batch)
-    path = TensorDictSequential(whole.eval(), policy).to_onnx(tmp_path / "policy.onnx", td)
+    frame = td.copy().update({"reward": np.zeros((*batch, 1)), "done": np.zeros((*batch, 1), bool)})
+    frame["action"], frame["action_mask"] = np.zeros((*batch, 2)), np.ones((*batch, 2), bool)
+    acting = TensorDictSequential(whole.eval(), policy).select_out_keys("action")
+    path = acting.to_onnx(tmp_path / "policy.onnx", frame)
     before = {key: value.copy() for key, value in td.items()}
     for transform in alone:
         if hasattr(transform, "freeze"):
@@ -197,6 +210,37 @@ def test_actions_are_scaled_after_the_policy(tmp_path):
     np.testing.assert_allclose(
         run({"x": OBS})["action"], policy(td.clone())["action"] * 2 + 1, rtol=1e-4, atol=1e-5
     )
+
+
+def test_classes_become_actions_after_the_policy(tmp_path):
+    """In equal parts from -1 to 1, whose middles are the actions."""
+    vectors = np.eye(8, dtype=np.float32)[[0, 1]] + np.eye(8, dtype=np.float32)[[7, 4]]
+    for categorical, given in ((True, np.array([[0, 3], [1, 0]])), (False, vectors)):
+        env = TransformedEnv(Camera(), ActionDiscretizer(4, categorical=categorical))
+        assert env.action_spec.is_in(given[0].astype(env.action_spec.dtype))
+        policy = TensorDictModule(nn.Identity(), ["x"], ["action"])
+        whole = TensorDictSequential(policy, env.transform.inv)
+        _, run = runner(whole.to_onnx(tmp_path / "move.onnx", TensorDict({"x": given}, [2])))
+        moves = np.array([[-0.75, 0.75], [-0.25, -0.75]], np.float32)
+        np.testing.assert_array_equal(run({"x": given})["action"], moves, strict=True)
+    env.transform.sampling = ActionDiscretizer.SamplingStrategy.RANDOM
+    with pytest.raises(NotImplementedError, match="a graph draws nothing"):
+        whole.to_onnx(tmp_path / "move.onnx", TensorDict({"x": given}, [2]))
+
+
+def test_what_only_an_environment_writes_may_be_an_input(tmp_path):
+    """A count of steps, and what is left to earn, of which the program keeps account."""
+    keys = ["x", "step_count", "target_return"]
+    observed = Compose(StepCounter(), TargetReturn(1.0), InitTracker(), CatTensors(keys, "all", sort=False))
+    whole = TensorDictSequential(observed, TensorDictModule(nn.Linear(6, 2), ["all"], ["action"]))
+    td = TensorDict({"x": OBS, "step_count": np.array([[1], [0], [7]])}, [3])
+    with pytest.raises(KeyError, match=r"\['target_return'\] are missing"):
+        whole.to_onnx(tmp_path / "policy.onnx", td)
+    td["target_return"], td["is_init"] = np.ones((3, 1), np.float32), np.zeros((3, 1), bool)
+    _, run = runner(whole.select_out_keys("action").to_onnx(tmp_path / "policy.onnx", td))
+    given = np.concatenate([td[key] for key in keys], -1)
+    wanted = whole[1](TensorDict(all=given))["action"]
+    np.testing.assert_allclose(run({key: td[key] for key in keys})["action"], wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_states_need_a_batch(tmp_path):

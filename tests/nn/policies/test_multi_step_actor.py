@@ -66,6 +66,9 @@ def test_what_is_refused() -> None:
     td = TensorDict(obs=np.zeros((2, 1)), batch_size=[2])
     with pytest.raises(KeyError, match="is_init"):
         nn.MultiStepActorWrapper(planner("action", 3, []))(td)
+    td["is_init"] = np.ones((2, 1), bool)
+    with pytest.raises(NotImplementedError, match=r"export its actor, .* \['action'\]"):
+        nn.MultiStepActorWrapper(planner("action", 3, [])).to_onnx("plan.onnx", td)
     td["is_init"] = np.array([[True], [False]])
     with pytest.raises(RuntimeError, match="no plan"):
         nn.MultiStepActorWrapper(planner("action", 3, []))(td)

@@ -1,5 +1,6 @@
 """OrnsteinUhlenbeckProcessModule: its formula, and where it restarts."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from lite import TensorDict, nn
 from lite.data import Bounded
 from lite.envs import set_exploration_type
+from lite.models import OnnxModule
 
 WIDE = Bounded(-100, 100, (1,))
 
@@ -52,7 +54,7 @@ def test_errors() -> None:
         nn.OrnsteinUhlenbeckProcessModule(None)
 
 
-def test_without_exploration_actions_are_projected_alone() -> None:
+def test_without_exploration_actions_are_projected_alone(tmp_path: Path) -> None:
     spec = Bounded(-1.0, 1.0, (2,))
     module = nn.OrnsteinUhlenbeckProcessModule(spec, x0=np.array([3.0, 4.0]))
     np.testing.assert_array_equal(module.state_dict()["ou.x0"], [3, 4])
@@ -62,3 +64,6 @@ def test_without_exploration_actions_are_projected_alone() -> None:
         out = module(td)
     np.testing.assert_array_equal(out["action"], [0.5, 1])
     assert set(out.keys()) == {"action"}
+    graph = OnnxModule(module.to_onnx(tmp_path / "actions.onnx", td.unsqueeze(0)))
+    td = TensorDict(action=np.array([0.25, 7.0], np.float32))
+    np.testing.assert_array_equal(graph(td)["action"], [0.25, 1])
