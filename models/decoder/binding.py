@@ -16,7 +16,13 @@ from lite.models.decoder.gather_logits import HIDDEN_OUTPUT
 from lite.models.decoder.output_rows import OutputRows
 from lite.models.decoder.states import States
 from lite.models.graph.cuda_stream import CudaStream
-from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, SessionLike, runtime_of
+from lite.models.graph.session import (
+    FIRST_RUN_SECONDS,
+    PointerBinding,
+    SessionLike,
+    is_the_programs,
+    runtime_of,
+)
 from lite.models.graph.tensors import ELEMENT_TYPES
 
 Reopen: TypeAlias = Callable[[Mapping[str, NDArray[Any]], Collection[str]], SessionLike]
@@ -279,7 +285,9 @@ class BoundGraph:
                 self._binding.run(self._limit + self._held["input_ids"].size)
         except TimeoutError:
             raise
-        except Exception as error:  # onnxruntime's exceptions have no common base but Exception
+        except Exception as error:
+            if is_the_programs(error):
+                raise
             raise self._explained(error) from error
         self._limit = None
         if self._states:

@@ -22,7 +22,7 @@ from lite.models.decoder.binding import BoundGraph, PlacedGraph, RunInputs
 from lite.models.decoder.device_logits import DeviceLogits, Logits
 from lite.models.decoder.memory import DeviceBuffer, fetch, upload
 from lite.models.graph.cuda_stream import CudaStream
-from lite.models.graph.session import SessionLike, run_options
+from lite.models.graph.session import SessionLike, is_the_programs, run_options
 
 CAPTURED_STEP = 8  # of the same rows; to capture it takes about three runs
 _NEVER = -1  # the number of runs that are not captured
@@ -135,7 +135,9 @@ class GpuGraph(BoundGraph):
             start(None if self._limit is None else self._limit + self._held["input_ids"].size)
         except TimeoutError:
             raise
-        except Exception as error:  # onnxruntime's exceptions have no common base but Exception
+        except Exception as error:
+            if is_the_programs(error):
+                raise
             raise self._explained(error) from error
         self._stream.queued = True
         self._limit = None

@@ -15,7 +15,7 @@ from lite._files.onnx.batch_axes import from_rows, to_rows
 from lite._transforms.vmap.level import batched_in, level_of
 from lite.kernels.backends.compiler import import_numba
 from lite.models.graph.runtime import parse_device
-from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, SharedSession
+from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, SharedSession, is_the_programs
 from lite.models.graph.tensors import GraphTensor
 from lite.nn._modules.parameter import Parameter
 
@@ -136,7 +136,9 @@ class GraphCall:
             self._limit = None
         except TimeoutError:
             raise
-        except Exception as error:  # onnxruntime's exceptions have no common base but Exception
+        except Exception as error:
+            if is_the_programs(error):
+                raise
             given = ", ".join(
                 [f"{t.name} {v.dtype}{list(v.shape)}" for t, v in zip(self.inputs, held, strict=False)]
             )

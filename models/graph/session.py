@@ -158,6 +158,14 @@ def run_once(session: Any, outputs: Sequence[str], feeds: Mapping[str, Any]) -> 
     return results
 
 
+def is_the_programs(error: Exception) -> bool:
+    """Whether an error is of a class of the program that runs the graph, as what a signal handler raises.
+
+    onnxruntime's exceptions have no common base but Exception; it raises Python's, too.
+    """
+    return type(error).__module__.split(".")[0] not in ("builtins", "onnxruntime", "numpy", "lite")
+
+
 def run_options(settings: Mapping[str, str]) -> Any:
     """onnxruntime's `RunOptions` with these entries of its configuration."""
     options = import_onnxruntime().RunOptions()

@@ -61,6 +61,20 @@ def test_failures_of_the_graph_say_what_it_got() -> None:
         module(np.zeros((3, 4), F32))
 
 
+def test_what_a_watchdog_raises_comes_through() -> None:
+    """A signal handler may raise anywhere, and whoever catches it asks for its class."""
+
+    class WatchdogError(Exception):
+        pass
+
+    def interrupted(x: Any) -> Any:
+        raise WatchdogError("500 us")
+
+    module = OnnxModule(Session([Arg("x", ["n", 4])], [Arg("y", ["n"])], interrupted))
+    with pytest.raises(WatchdogError, match="500 us"):
+        module(np.zeros((3, 4), F32))
+
+
 # -- devices ---------------------------------------------------------------------------------------
 
 
