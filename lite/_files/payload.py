@@ -10,6 +10,8 @@ import os
 import pickle
 from typing import Any
 
+import numpy as np
+
 REFUSED = (
     "Refusing to load pickled non-tensor data from {where}: unpickling can run any code. Pass "
     "allow_pickle=True (the default is False) only if you trust where the files come from."
@@ -41,7 +43,12 @@ def _plain(value: object) -> Any:
         return [_plain(item) for item in sorted(value, key=repr)]
     if type(value) is dict and all(isinstance(key, str) for key in value):
         return {key: _plain(item) for key, item in value.items()}
-    raise TypeError(f"JSON has no form for {type(value).__name__}")
+    raise TypeError(f"JSON has no form for {type(value).__name__}{_way_out(value)}")
+
+
+def _way_out(value: object) -> str:
+    is_date = isinstance(value, np.datetime64 | np.timedelta64)
+    return " (dates.astype(np.int64) is an array that files hold)" if is_date else ""
 
 
 def _loses(value: object) -> bool:
@@ -91,8 +98,11 @@ def as_pickle(value: object, allow_pickle: bool, key: str) -> bytes:
     """
     if not allow_pickle:
         held = value["data"] if isinstance(value, dict) else value  # if the file holds one object
+        kind, first = type(held).__name__, held
+        if isinstance(held, list) and held:
+            kind, first = f"{kind} of {type(held[0]).__name__}", held[0]
         raise TypeError(
-            f"the object at key {key!r} is a {type(held).__name__} that JSON cannot hold: remove it, or "
+            f"the object at key {key!r} is a {kind} that JSON cannot hold{_way_out(first)}: remove it, or "
             "pass allow_pickle=True (the default is False) to write a pickle, which a reader must trust."
         )
     return pickle.dumps(value)

@@ -43,6 +43,14 @@ def test_objects(payload, tmp_path):
         assert again.get("each").tolist() == [[payload] * 2] * 2
 
 
+def test_dates_are_told_the_way_out(tmp_path):
+    stamps = np.array(["2026-01-01", "2026-01-02"], "datetime64[ns]")
+    td = TensorDict(stamp=stamps, batch_size=[2])
+    for write in (lambda: td.memmap(tmp_path / "td"), lambda: td.save(tmp_path / "td.npz")):
+        with pytest.raises(TypeError, match=r"datetime64.*dates.astype\(np.int64\) is an array"):
+            write()
+
+
 @each_case("payload", [b"bytes", {1: 2}, object, np.arange(2), 1j, {"a": b"x"}], ids=repr)
 def test_objects_that_need_a_pickle(payload, tmp_path):
     td = TensorDict({"n": {"bad": NonTensorData(payload)}})

@@ -142,7 +142,7 @@ class LazyMemmapStorage(LazyTensorStorage):
         if objects:
             raise TypeError(
                 f"mapped files hold numbers alone, and {', '.join(map(repr, objects))} are objects: "
-                "exclude them, or use LazyTensorStorage."
+                "exclude them, store dates as dates.astype(np.int64), or use LazyTensorStorage."
             )
         os.makedirs(folder, exist_ok=True)
         inner = math.prod(like.shape[1 : self.ndim])
