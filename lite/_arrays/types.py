@@ -205,6 +205,13 @@ def is_symbolic(value: object) -> bool:
     return isinstance(value, HostArray) and value.symbolic
 
 
+def note_replaced(array: object, value: object) -> None:
+    """Tell the graph of `value` that a container takes it in the place of an ndarray."""
+    symbol: Any = stored(value)
+    if is_symbolic(symbol) and type(array) is np.ndarray:
+        symbol.graph.note_replaced(array)
+
+
 def is_interpreted(value: object) -> bool:
     """True for an array of `vmap`, `grad` or a graph, for which NumPy's functions are run by rules."""
     return isinstance(value, HostArray)

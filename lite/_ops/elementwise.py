@@ -19,7 +19,7 @@ from lite._arrays.dtypes import is_numeric
 from lite._arrays.formulas import Pointwise, for_bools
 from lite._arrays.namespace import NamespaceArray
 from lite._arrays.numbers import NUMBERS, SCALARS, operands_for
-from lite._arrays.types import HostArray, Shape, as_array, computed, has_namespace, is_array
+from lite._arrays.types import HostArray, Shape, as_array, computed, has_namespace, is_array, note_replaced
 from lite._containers.assignment import merge
 from lite._ops.operands import (
     Const,
@@ -477,6 +477,7 @@ def _replaced(td: Any, fn: Pointwise, others: Sequence[Any]) -> Any:
     out = elementwise(td, fn, others)
     for leaf, result in zip(leaves(td), leaves(out), strict=True):
         _check_cast(result.dtype, leaf.dtype)
+        note_replaced(leaf, result)
     with Writes() as writes:
         merge(td, out, writes)
     return td

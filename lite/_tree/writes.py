@@ -13,7 +13,7 @@ from numpy import ndarray
 from lite._arrays.device import with_value, write_leaf
 from lite._arrays.dtypes import is_inexact
 from lite._arrays.numbers import SCALARS
-from lite._arrays.types import HostArray, Path, Shape, computed, has_namespace, raw
+from lite._arrays.types import HostArray, Path, Shape, computed, has_namespace, note_replaced, raw
 from lite._tree.indexing import indexed_shape
 from lite._tree.nontensor import NonTensorBase
 
@@ -110,6 +110,7 @@ class Writes:
             if isinstance(value, np.ndarray) and not np.can_cast(value.dtype, target.dtype):
                 value = value.astype(target.dtype)  # NumPy's warnings about the numbers are raised here
         if replaced and place is not None:
+            note_replaced(target, numbers)
             self.put(*place, with_value(target, index, value))
             if isinstance(numbers, ndarray):
                 self._pending.append((target, index, numbers))

@@ -145,6 +145,9 @@ class Graph:
     def refuse_nan(self, value: GraphArray, name: str) -> None:
         """Called with a loss, a number, which must not be NaN; nothing in the graph of a module."""
 
+    def note_replaced(self, array: np.ndarray[Any, Any]) -> None:
+        """Called with an ndarray in whose place a container takes an array of the graph."""
+
     def fail(self, what: str, error: type[Exception] = NotImplementedError) -> NoReturn:
         """Raise `error`, and say which module it was."""
         where = self.path

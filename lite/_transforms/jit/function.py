@@ -288,8 +288,7 @@ class JitFunction:
             self._plan = None
         if not self._is_current:
             named = Named(self.fn)
-            written = named.parameters if self._writes else None
-            parts, buffers = stateful(named.objects, list(named.words), written)
+            parts, buffers = stateful(named.objects, list(named.words), named.parameters, self._writes)
             if parts:
                 named.leave_buffers()
                 held = Stateful(self.fn, parts, buffers, self._names)

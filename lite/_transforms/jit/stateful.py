@@ -409,7 +409,7 @@ _FORMS: Any = [(name, k == 0, k == 3, None if k == 3 else {}) for k, name in enu
 
 
 def stateful(
-    objects: Iterable[Any], words: list[str], written: Iterable[Any] | None = None
+    objects: Iterable[Any], words: list[str], parameters: Iterable[Any] = (), writes: bool = False
 ) -> tuple[list[Part], Buffers]:
     """The parts of modules, optimisers over parameters, and updaters of targets.
 
@@ -417,7 +417,8 @@ def stateful(
         objects: all that a function names.
         words: the names in its code. With `backward` among them modules have other gradients afterwards; with
             running statistics they have other buffers.
-        written: parameters that the function writes to by itself, as it does to buffers; None if it does not.
+        parameters: those that it names, also in TensorDicts.
+        writes: whether the function writes to these, or to buffers, by itself.
 
     Returns:
         The parts, none if the function changes nothing of these objects, and the buffers.
@@ -427,10 +428,10 @@ def stateful(
     updaters = [one for one in objects if is_updater(one)]
     modules = [one for one in objects if is_module(one)]
     tracks = any(getattr(x, "track_running_stats", False) for one in modules for x in one.modules())
-    if not optimizers and not updaters and not tracks and "backward" not in words and written is None:
+    if not optimizers and not updaters and not tracks and "backward" not in words and not writes:
         return [], Buffers([])
     modules += [one.loss_module for one in updaters]
-    holders = {id(holder): holder for holder in written or ()}
+    holders = {id(holder): holder for holder in parameters}
     places: dict[int, list[tuple[Any, str]]] = {}
     seen: dict[int, Any] = {}
     for root in modules:

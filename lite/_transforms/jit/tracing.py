@@ -131,6 +131,7 @@ class JitGraph(Graph):
         self.known = known
         self._located = located
         self.seen: dict[Any, np.ndarray[Any, Any]] = {}
+        self.replaced: dict[Any, str] = {}  # in which line, by memory
         self.captured: dict[str, Captured] = {}
         self.draws: dict[str, Draw] = {}
         self.form: Any = None  # of what the function gives
@@ -198,6 +199,11 @@ class JitGraph(Graph):
             self.seen[memory] = value
         return super().constant(value, dtype)
 
+    def note_replaced(self, array: np.ndarray[Any, Any]) -> None:
+        """As of `Graph`: without a graph others would see what is written to that memory."""
+        self.replaced.setdefault(_memory(array), caller_line())
+        self._kept.append(array)
+
     def draw(self, draw: Draw, shape: Shape) -> GraphArray:
         """The input for random numbers."""
         name = f"draw_{len(self.draws)}"
@@ -220,10 +226,9 @@ class JitGraph(Graph):
     def forget(self) -> None:
         """Drop all arrays."""
         self.track, self.inputs = None, []
-        self._arrays.clear()
-        self._holders.clear()
-        self._expanded.clear()
-        self._losses.clear()
+        caches: Any = (self._arrays, self._holders, self._expanded, self._losses)
+        for cache in caches:
+            cache.clear()
 
 
 def _memory(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
@@ -364,6 +369,9 @@ def trace_function(
         if not both:
             break
         known |= both  # what is in the same memory in both was there before
+    for memory in first.replaced.keys() & second.replaced.keys():  # there before, too
+        what = "writes to an array from elsewhere, which a graph would not: pass it as an argument"
+        raise RuntimeError(f"cannot be traced: the function {what}{first.replaced[memory]}.")
     if _kept(second) is not None:  # once more, to say where
         trace(run, inputs, _sizes(labels), functools.partial(make, located=True))
         _refuse_kept(graphs[-1])
@@ -412,21 +420,18 @@ def _draws(first: JitGraph, second: JitGraph) -> dict[str, Draw]:
 
 def _items(value: Any) -> list[Any]:
     """What a list, a dict or a dataclass among the arguments holds."""
-    return (
-        list(value)
-        if type(value) is list
-        else list(chain(*(vars(value) if type(value) is not dict else value).items()))
-    )
+    if type(value) is list:
+        return list(value)
+    return list(chain(*(value if type(value) is dict else vars(value)).items()))
 
 
 def _refuse_changed(value: Any, before: list[Any], graph: JitGraph) -> None:
     """NotImplementedError if a list, a dict or a dataclass among the arguments holds something else."""
     now = _items(value)
     if len(now) != len(before) or not all(map(is_, now, before)):
-        kind = type(value).__name__
         raise NotImplementedError(
-            f"cannot be traced: the function changes a {kind} among its arguments, which a graph would not: "
-            "return what is new, or pass a TensorDict, whose entries a graph sets."
+            f"cannot be traced: the function changes a {type(value).__name__} among its arguments, which a "
+            "graph would not: return what is new, or pass a TensorDict, whose entries a graph sets."
         )
 
 

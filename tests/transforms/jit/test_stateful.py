@@ -548,8 +548,38 @@ def test_arrays_of_parameters_that_a_function_writes_without_an_optimiser() -> N
         np.testing.assert_allclose(stepped[key], value, rtol=1e-5, err_msg=key)
 
 
+@pytest.mark.parametrize("learns", [True, False])
+def test_parameters_that_only_a_tensordict_names(learns: bool) -> None:
+    """An average of weights, whose module the step does not name: with an optimiser in the step, or none."""
+
+    def moved(wrap: Callable[..., Any]) -> Any:
+        nets = [nn.Sequential(nn.Linear(3, 2, rng=seed)) for seed in range(3)]
+        weights, average, copied = (TensorDict.from_module(net) for net in nets)
+        net = nets[0]
+        optimizers = [optim.SGD(net.parameters(), lr=0.1)] if learns else []
+
+        @wrap
+        def update(x: Any) -> Any:
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+                with lite.enable_grad():
+                    net(x).sum().backward()
+                optimizer.step()
+            average.data.lerp_(weights.data + x[0, 0], 0.5)
+            copied.data.update_(average.data)
+            return x * 2
+
+        for x, _ in BATCHES:
+            update(x)
+        return {
+            f"{i}.{key}": np.array(x) for i, net in enumerate(nets) for key, x in net.state_dict().items()
+        }
+
+    check(*both_forms(moved))
+
+
 def test_arrays_that_are_no_arguments_and_that_a_function_writes_are_refused() -> None:
-    count, table = np.zeros(2), {"rows": np.ones(3)}
+    count, table, kept = np.zeros(2), {"rows": np.ones(3)}, TensorDict(rows=np.ones(3))
 
     def counts(x: Any) -> Any:
         np.add(count, 1, out=count)
@@ -559,6 +589,14 @@ def test_arrays_that_are_no_arguments_and_that_a_function_writes_are_refused() -
         table["rows"] *= 2
         return x * table["rows"]
 
+    for in_place in (
+        lambda x: kept.data.lerp_(TensorDict(rows=x + kept["rows"]), 0.5),
+        lambda x: kept.copy().update_({"rows": x + kept["rows"]}),
+        lambda x: kept.data.set_("rows", x + kept["rows"]),
+    ):
+        with pytest.raises(RuntimeError, match=r"to an array from elsewhere, .* pass it as an argument"):
+            lite.jit(lambda x, in_place=in_place: in_place(x)["rows"])(np.ones(1))
+    np.testing.assert_array_equal(kept["rows"], 1)
     for function, name in ((counts, "count"), (writes, "table.rows")):
         with pytest.raises(RuntimeError, match=f"the function writes to {name}, .* pass it as an argument"):
             lite.jit(function)(np.ones(1))
