@@ -299,11 +299,12 @@ class Rollout:
 
     def _reset_some(self, ended: NDArray[np.bool_], autoreset: NDArray[np.bool_] | None) -> None:
         """Reset environments that ended, a mask of shape `batch`, except those in `autoreset`."""
-        self.statistics.end(ended & ~self._skipping, self.steps)
         if self.environments.skips:
             # They reset in the next step, which is not a frame of an episode.
             self._skipping = ended & ~self._skipping
+            self.statistics.end(self._skipping, self.steps)
         else:
+            self.statistics.end(ended, self.steps)
             asked = ended if autoreset is None else ended & ~autoreset
             if np.count_nonzero(asked):
                 arrays = self.environments.reset_some(asked)
@@ -322,9 +323,11 @@ class Rollout:
         for path, entry in self.entries.items():
             if path not in self._observed:
                 entry[started] = first[path][started] if path in first else 0
-        fresh = started & ~self._skipping
+        fresh = started
+        if self.environments.skips:
+            fresh = started & ~self._skipping
+            self._ids[started] = -1
         count = int(np.count_nonzero(fresh))
-        self._ids[started] = -1
         self._ids[fresh] = np.arange(self.next_traj, self.next_traj + count)
         self.next_traj += count
 
