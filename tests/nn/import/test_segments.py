@@ -91,6 +91,29 @@ def test_a_decoder_is_cut_where_two_arrays_of_hidden_states_are_alive() -> None:
         np.testing.assert_allclose(g, others[key], rtol=1e-4, atol=1e-7)
 
 
+def test_what_does_not_learn_decides_no_cut() -> None:
+    """A mask is made first, is larger than all else, and is alive to the end: no gradient keeps it."""
+    nodes = [writer.node("Cos", "c", ["p"], ["q"], {}), writer.node("Neg", "n", ["q"], ["m"], {})]
+    name = "x"
+    for i in range(6):
+        nodes.append(writer.node("MatMul", f"p{i}", [name, f"w{i}"], [f"a{i}"], {}))
+        nodes.append(writer.node("Add", f"s{i}", [f"a{i}", "m"], [f"b{i}"], {}))
+        nodes.append(writer.node("ReduceMean", f"r{i}", [f"b{i}"], [f"d{i}"], {"axes": [0], "keepdims": 0}))
+        name = f"d{i}"
+    mask = np.zeros((50, 3, 4), np.float32)
+    weights = {f"w{i}": np.eye(4, dtype=np.float32) for i in range(6)}
+    net = nn.from_onnx(model_of(nodes, {"x": X, "p": mask}, [name], weights), checkpoint=3)
+
+    def loss(params: Any) -> Any:
+        with params.to_module(net):
+            return (net(X, mask) ** 2).sum()
+
+    value_and_grad(loss)(TensorDict.from_module(net))
+    (segments,) = net._source.program.segments.values()
+    products = [sum(step.op == "MatMul" for step in segment.steps) for segment in segments]
+    assert products == [2, 2, 2]
+
+
 def test_what_is_no_number_of_segments_is_refused() -> None:
     for checkpoint in [-1, 2.5, "all"]:
         assert nn.from_onnx(model_of([], {"x": X}, ["x"])).checkpoint is False
