@@ -14,7 +14,7 @@ from lite.nn import functional
 from lite.nn._import.integers import integers
 from lite.nn._import.operators import MICROSOFT, Run, Spec, Unsupported, operator
 from lite.nn._import.quantized import nibbles
-from lite.nn.layers.masked_attention import masked_attention
+from lite.nn.layers.masked_attention import key_ranges, masked_attention
 from lite.nn.layers.row_attention import Seen, Turn, row_attention
 
 # -- rotations ---------------------------------------------------------------------------------------------
@@ -371,12 +371,14 @@ def _without_scores(q: Array, k: Array, v: Array, scale: float, score_bias: Arra
     if heads % kv_heads:
         return None
     q = q.reshape(n, kv_heads, heads // kv_heads, times, width)
-    masks = []
+    ranges = None
     if score_bias is not None:
         batch = (1,) * (4 - score_bias.ndim) + tuple(score_bias.shape[:-2])
         repeats = (kv_heads, heads // kv_heads) if batch[1] > 1 else (1, 1)
-        masks = [score_bias.reshape(batch[0], *repeats, *score_bias.shape[-2:])]
-    out = masked_attention(q, k[:, :, None], v[:, :, None], scale, masks, empty_is_zero=True)
+        ranges = key_ranges([score_bias.reshape(batch[0], *repeats, *score_bias.shape[-2:])], True)
+        if ranges is None:
+            return None
+    out = masked_attention(q, k[:, :, None], v[:, :, None], scale, ranges)
     return None if out is None else out.reshape(n, heads, times, width)
 
 

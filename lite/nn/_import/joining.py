@@ -12,7 +12,7 @@ from lite._arrays.types import Array
 from lite._files.onnx.attention import PathNode, ways_to_scores
 from lite.nn._import.operators import Run, Step
 from lite.nn.layers.large_arrays import swiglu
-from lite.nn.layers.masked_attention import HIDDEN, masked_attention
+from lite.nn.layers.masked_attention import HIDDEN, KeyRanges, key_ranges, masked_attention
 
 Runs = Callable[[Iterable[Step], Any], None]
 
@@ -25,22 +25,40 @@ class _Graph(NamedTuple):
         readers: how often a value is read, by its number.
         constants: values by number.
         run: computes steps, from and into values by number.
+        fresh: gives the number of a new value.
+        ranges: steps that read masks, by these, with the numbers of what they give.
     """
 
     by_output: dict[Any, Step]
     readers: Counter[int]
     constants: Mapping[int, Any]
     run: Runs
+    fresh: Callable[[], int]
+    ranges: dict[Any, int]
 
 
 class _Joined(NamedTuple):
-    """One step in place of several, the last of which it stands for."""
+    """One step in place of several, the last of which it stands for, and a new one before it."""
 
     step: Step
     gone: Sequence[Step]
+    before: Sequence[Step] = ()
 
 
-def join(steps: list[Step], outputs: Iterable[int], constants: Mapping[int, Any], run: Runs) -> None:
+class _Mask(NamedTuple):
+    """A value that says which keys are seen, or if it `hides`, which are not."""
+
+    number: int
+    hides: bool
+
+
+def join(
+    steps: list[Step],
+    outputs: Sequence[int],
+    constants: Mapping[int, Any],
+    run: Runs,
+    fresh: Callable[[], int],
+) -> None:
     """Join what can be, in place: gates, x * sigmoid(x) * y, and attention between its two products.
 
     Args:
@@ -48,18 +66,29 @@ def join(steps: list[Step], outputs: Iterable[int], constants: Mapping[int, Any]
         outputs: numbers of what it gives.
         constants: values by number.
         run: computes steps, from and into values by number.
+        fresh: gives the number of a new value.
     """
+    by_output = {step.outputs: step for step in steps if isinstance(step.outputs, int)}
+    graph = _Graph(by_output, _readers(steps, outputs), constants, run, fresh, {})
+    gone: set[int] = set()
+    joined: list[Step] = []
+    for step in steps:
+        found = _gate(step, graph) or _attention(step, graph)
+        if found is None:
+            joined.append(step)
+            continue
+        joined += [*found.before, found.step]
+        gone.update(map(id, found.gone))
+    joined = [step for step in joined if id(step) not in gone]
+    readers = _readers(joined, outputs)
+    # A float mask that attention has read from its condition is computed for others only.
+    steps[:] = [step for step in joined if _hidden_by(step, graph) is None or readers[step.outputs]]  # type: ignore[index]
+
+
+def _readers(steps: Iterable[Step], outputs: Iterable[int]) -> Counter[int]:
     readers = Counter(i for step in steps for i in step.inputs)
     readers.update(outputs)
-    by_output = {step.outputs: step for step in steps if isinstance(step.outputs, int)}
-    graph = _Graph(by_output, readers, constants, run)
-    gone: set[int] = set()
-    for i, step in enumerate(steps):
-        found = _gate(step, graph) or _attention(step, graph)
-        if found is not None:
-            steps[i] = found.step
-            gone.update(map(id, found.gone))
-    steps[:] = [step for step in steps if id(step) not in gone]
+    return readers
 
 
 # -- gates -------------------------------------------------------------------------------------------------
@@ -116,10 +145,67 @@ def _attention(step: Step, graph: _Graph) -> _Joined | None:
         made: set[Any] = {one.outputs for one in inner}
         if any(graph.readers[i] != reads[i] for i in made) or not _is_straight(inner, step, made):
             continue
-        outer = tuple(dict.fromkeys(i for one in (*inner, step) for i in one.inputs if i not in made))
-        run = _attended(inner, step, list(reversed(path)), outer, graph.run, empty_is_zero)
-        return _Joined(Step(run, outer, step.outputs, step.label, "Attention"), inner)
+        path = list(reversed(path))
+        masks, makers = _masks(path, graph)
+        key = (masks, empty_is_zero)
+        before = []
+        if masks and key not in graph.ranges:
+            graph.ranges[key] = graph.fresh()
+            numbers = tuple(mask.number for mask in masks)
+            before = [Step(_ranged(*key), numbers, graph.ranges[key], step.label, "KeyRanges")]
+        made.update(one.outputs for one in makers)
+        given = (i for one in (*makers, *inner, step) for i in one.inputs if i not in made)
+        outer = tuple(dict.fromkeys([graph.ranges.get(key, 0), *given]))
+        run = _attended([*makers, *inner], step, path, outer, graph.run, inner[0])
+        return _Joined(Step(run, outer, step.outputs, step.label, "Attention"), inner, before)
     return None
+
+
+def _masks(path: Iterable[PathNode[int]], graph: _Graph) -> tuple[tuple[_Mask, ...], list[Step]]:
+    """The masks on the way from scores to the softmax, and copies of the steps that make floats of them."""
+    masks, makers = [], []
+    for output, followed in path:
+        step = graph.by_output[output]
+        if step.op == "Softmax":
+            break
+        if step.op == "Where":
+            masks.append(_Mask(step.inputs[0], followed == 2))
+        elif step.op == "Add":
+            number = step.inputs[1 - followed]
+            maker = graph.by_output.get(number)
+            hides = None if maker is None else _hidden_by(maker, graph)
+            if maker is None or hides is None:
+                masks.append(_Mask(number, False))
+            else:
+                masks.append(_Mask(maker.inputs[0], hides))
+                makers.append(Step(maker.run, maker.inputs, maker.outputs, maker.label, maker.op))
+    return tuple(masks), makers
+
+
+def _hidden_by(step: Step, graph: _Graph) -> bool | None:
+    """Of a step that makes a mask of 0 and low numbers, whether its condition hides; None of others."""
+    if step.op != "Where" or len(step.inputs) != 3:
+        return None
+    numbers = []
+    for constant in map(graph.constants.get, step.inputs[1:]):
+        if type(constant) is not np.ndarray or constant.size != 1 or constant.dtype != np.float32:
+            return None
+        numbers.append(constant.item())
+    if numbers[0] == 0 and numbers[1] <= HIDDEN:
+        return False
+    return True if numbers[1] == 0 and numbers[0] <= HIDDEN else None
+
+
+def _ranged(masks: Sequence[_Mask], empty_is_zero: bool) -> Run:
+    """The ranges of keys that masks show, which all attentions of these read; None for no ranges."""
+
+    def run(*given: Any) -> KeyRanges | None:
+        if any(type(x) is not np.ndarray for x in given):
+            return None
+        shown = [~x if mask.hides else x for mask, x in zip(masks, given, strict=True)]
+        return key_ranges(shown, empty_is_zero)
+
+    return run
 
 
 def _steps_between(path: Sequence[PathNode[int]], graph: _Graph) -> tuple[list[Step], bool] | None:
@@ -191,10 +277,11 @@ def _attended(
     path: Sequence[PathNode[int]],
     outer: tuple[int, ...],
     run_steps: Runs,
-    empty_is_zero: bool,
+    product: Step,
 ) -> Run:
+    """Attention of the values that `outer` numbers, first the ranges of keys, or 0 where all are seen."""
     by_output = {one.outputs: one for one in inner}
-    query, key = inner[0].inputs
+    query, key = product.inputs
     value = last.inputs[1]
     kept: set[Any] = {*outer, last.outputs}
     for one in (last, *reversed(inner)):
@@ -204,11 +291,11 @@ def _attended(
 
     def run(*given: Any) -> Any:
         values = dict(zip(outer, given, strict=True))
-        factors = _factors([(by_output[name], at) for name, at in path], values)
-        if factors is not None and all(values[i].ndim > 2 for i in (query, key, value)):
-            scale, masks = factors
+        ranges, scale = given[0], _scale([(by_output[name], at) for name, at in path], values)
+        known = ranges is not None or not outer[0]
+        if known and scale is not None and all(values[i].ndim > 2 for i in (query, key, value)):
             q, k, v = values[query], values[key].swapaxes(-1, -2), values[value]
-            out = masked_attention(q, k, v, scale, masks, empty_is_zero=empty_is_zero)
+            out = masked_attention(q, k, v, scale, ranges)
             if out is not None:
                 return out
         run_steps((*inner, last), values)
@@ -217,29 +304,28 @@ def _attended(
     return run
 
 
-def _factors(path: Iterable[tuple[Step, int]], values: Mapping[int, Any]) -> tuple[float, list[Any]] | None:
-    """The scale of scores, and the masks behind it; None if the steps are more than these."""
+def _scale(path: Iterable[tuple[Step, int]], values: Mapping[int, Any]) -> float | None:
+    """The scale of scores before masks; None if the steps are more than these."""
     scale: float = 1.0
-    masks: list[Any] = []
+    masked = False
     for step, followed in path:
         if step.op == "Softmax":
             break
         if step.op in ("Cast", "Identity", "Dropout"):
             continue
-        other = values[step.inputs[(3 if step.op == "Where" else 1) - followed]]
         if step.op == "Add":
-            masks.append(other)
+            masked = True
             continue
+        other = values[step.inputs[(3 if step.op == "Where" else 1) - followed]]
         if type(other) is not np.ndarray or other.size != 1:
             return None
         number = float(other.reshape(()))
         if step.op == "Where":
-            condition = values[step.inputs[0]]
-            if not number <= HIDDEN or type(condition) is not np.ndarray:
+            if not number <= HIDDEN:
                 return None
-            masks.append(condition if followed == 1 else ~condition)
-        elif masks or not number > 0:  # a factor of masks, too; or the least score is the largest
+            masked = True
+        elif masked or not number > 0:  # a factor of masks, too; or the least score is the largest
             return None
         else:
             scale = scale * number if step.op == "Mul" else scale / number
-    return scale, masks
+    return scale

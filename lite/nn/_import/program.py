@@ -194,6 +194,7 @@ class Compiler:
         found = [self._number(name, given, "the graph's outputs") for name in outputs]
         read = {i for step in self.steps for i in step.inputs}.union(found)
         self.constants = {i: value for i, value in self.constants.items() if i in read}
+        join(self.steps, found, self.constants, _run, lambda: self._define(""))
         program = Program(
             tuple(inputs),
             tuple(self.captured),
@@ -203,7 +204,6 @@ class Compiler:
             self.steps,
             self.count,
         )
-        join(self.steps, found, self.constants, _run)
         _place_captures(program, self.captured)
         _free(program)
         return program

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,19 @@ from lite.nn.layers.row_attention import Seen, row_attention
 HIDDEN = -1e4  # a bias of this or less masks a key: exp of it is 0 beside any key that is not masked
 
 
-def masked_attention(
-    q: Array, k: Array, v: Array, scale: float, masks: Sequence[Any], *, empty_is_zero: bool
-) -> Array | None:
+class KeyRanges(NamedTuple):
+    """The range of keys that masks show each query.
+
+    Attributes:
+        seen: arrays that broadcast to the scores without their last dimension.
+        length: the number of keys.
+    """
+
+    seen: Seen
+    length: int
+
+
+def masked_attention(q: Array, k: Array, v: Array, scale: float, ranges: KeyRanges | None) -> Array | None:
     """Scaled dot-product attention, or None if only the general formula covers the arguments.
 
     Args:
@@ -31,9 +41,7 @@ def masked_attention(
         k: (*C, S, width), where C is B, or B with trailing ones: heads of queries that share keys.
         v: as `k`.
         scale: a factor of scores.
-        masks: arrays that broadcast to the scores (*B, T, S): bools, true where a key is seen, or floats that
-            are added, which are 0 there and at most `HIDDEN` elsewhere.
-        empty_is_zero: whether a query that sees no key gets zeros; if False, such a query gives None.
+        ranges: which keys are seen, see `key_ranges`; None for all.
 
     Returns:
         (*B, T, width).
@@ -51,7 +59,7 @@ def masked_attention(
         batch = batch[:-1]
     if any(size != 1 for size in keys[len(batch) : -2]):
         return None
-    seen = seen_keys(masks, (*queries[:-1], keys[-2]), empty_is_zero)
+    seen = _seen_of(ranges, queries[:-1], keys[-2])
     if seen is None:
         return None
     sequences = math.prod(batch)
@@ -60,28 +68,24 @@ def masked_attention(
     return None if out is None else out.reshape(queries)
 
 
-def seen_keys(masks: Sequence[Any], shape: tuple[int, ...], empty_is_zero: bool) -> Seen | None:
-    """The first key that each query sees, and the one after its last; None if a query sees no single range.
+def key_ranges(masks: Sequence[Any], empty_is_zero: bool) -> KeyRanges | None:
+    """The first key that masks show each query, and the one after its last; None for what is no single range.
 
     Args:
-        masks: see `masked_attention`.
-        shape: shape of the scores.
-        empty_is_zero: see `masked_attention`.
+        masks: arrays that broadcast to the scores (*B, T, S), at least one: bools, true where a key is seen,
+            or floats that are added, which are 0 there and at most `HIDDEN` elsewhere.
+        empty_is_zero: whether a query that sees no key gets zeros; if False, such a query gives None.
     """
     shown: Any = None
     for mask in masks:
         bools = _shown(mask)
-        if bools is None or bools.ndim > len(shape):
+        if bools is None or not bools.ndim:
             return None
-        bools = bools.reshape((1,) * (len(shape) - bools.ndim) + bools.shape)
-        if any(size not in (1, whole) for size, whole in zip(bools.shape, shape, strict=True)):
+        try:
+            shown = bools if shown is None else shown & bools
+        except ValueError:  # the nodes tell it better
             return None
-        shown = bools if shown is None else shown & bools
-    length = shape[-1]
-    if shown is None:
-        return Seen(np.zeros(shape[:-1], np.int64), np.full(shape[:-1], length))
-    if shown.shape[-1] != length:
-        shown = np.broadcast_to(shown, (*shown.shape[:-1], length))
+    length = shown.shape[-1]
     count = np.count_nonzero(shown, axis=-1)
     first = shown.argmax(-1)
     last = length - shown[..., ::-1].argmax(-1)
@@ -92,7 +96,21 @@ def seen_keys(masks: Sequence[Any], shape: tuple[int, ...], empty_is_zero: bool)
         first, last = np.where(empty, 0, first), np.where(empty, 0, last)
     if (last - first != count).any():
         return None
-    return Seen(*(np.broadcast_to(x, shape[:-1]) for x in (first, last)))
+    return KeyRanges(Seen(first, last), length)
+
+
+def _seen_of(ranges: KeyRanges | None, shape: tuple[int, ...], length: int) -> Seen | None:
+    """The ranges of queries of a shape; None if they are not of these and of so many keys."""
+    if ranges is None:
+        return Seen(np.zeros(shape, np.int64), np.full(shape, length))
+    found = ranges.seen.first.shape
+    missing = len(shape) - len(found)
+    fits = missing >= 0 and all(
+        size in (1, whole) for size, whole in zip(found, shape[missing:], strict=True)
+    )
+    if not fits or ranges.length != length:
+        return None
+    return Seen(*(np.broadcast_to(x, shape) for x in ranges.seen))
 
 
 def _shown(mask: Any) -> NDArray[np.bool_] | None:

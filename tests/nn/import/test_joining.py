@@ -219,3 +219,38 @@ def test_the_gradient_holds_no_scores() -> None:
     tracemalloc.stop()
     scores = N * HEADS * TIMES * TIMES * 4
     assert peak < 12 * QUERY.nbytes + scores / 2, peak
+
+
+@pytest.mark.parametrize("choice", ["shown zero low", "hidden low zero"])
+def test_attentions_read_their_mask_once_and_not_as_floats(choice: str) -> None:
+    """The condition of the mask says all; where another node reads the floats, these are there."""
+    nodes: list[Any] = [("Not", "shown", "hidden"), ("Where", choice, "mask")]
+    for i, v in enumerate("vz"):
+        renamed = {"q": "q" if v == "v" else "z", "k": "k", "v": v, "scale": "scale", "mask": "mask"}
+        for op, reads, out, *more in MASKED:
+            named = [renamed.get(x, f"{x}{i}") for x in reads.split()]
+            nodes.append((op, " ".join(named), "z" if out == "z" and not i else f"{out}{i}", *more))
+    constants = {"zero": np.zeros((), np.float32), "low": np.float32(LOWEST), "scale": np.float32(0.1)}
+    inputs = {"q": QUERY, "k": KEY, "v": VALUE, "shown": CAUSAL}
+
+    def net(outputs: str) -> Any:
+        written = [writer.node(op, out, a.split(), [out], *more or [{}]) for op, a, out, *more in nodes]
+        return nn.from_onnx(model_of(written, inputs, outputs.split(), constants), trainable=False)
+
+    joined, others = net("z1"), net("z1 mask w0 w1")
+    ops = [step.op for step in joined._source.program.steps]
+    assert (ops.count("Attention"), ops.count("KeyRanges"), ops.count("Where")) == (2, 1, 0)
+    given = QUERY, KEY, VALUE, CAUSAL
+    found, mask = others(*given)[:2]
+    np.testing.assert_array_equal(mask, added(CAUSAL, LOWEST))
+    np.testing.assert_allclose(joined(*given), found, atol=1e-5)
+    np.testing.assert_allclose(jit(joined)(*given), found, atol=1e-5)
+    few = [x[..., :4, :] for x in given[:3]]
+    np.testing.assert_allclose(joined(*few, CAUSAL[:4, :4]), others(*few, CAUSAL[:4, :4])[0], atol=1e-5)
+    parts = [QUERY, KEY, VALUE]
+    grads, wanted = (
+        value_and_grad(lambda x, net=net: (net(*x) * BACK).sum())(parts)[1]
+        for net in (lambda *x: joined(*x, CAUSAL), lambda *x: others(*x, CAUSAL)[0])
+    )
+    for got, expected in zip(grads, wanted, strict=True):
+        np.testing.assert_allclose(got, expected, atol=2e-5 * np.abs(expected).max())

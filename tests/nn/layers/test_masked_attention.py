@@ -9,7 +9,7 @@ from helpers.cases import each_case
 from lite import value_and_grad
 from lite.kernels.backends.choice import backend
 from lite.nn._import.attention import grouped_attention
-from lite.nn.layers.masked_attention import masked_attention, seen_keys
+from lite.nn.layers.masked_attention import key_ranges, masked_attention
 
 SHAPE = (2, 3, 4, 5)  # of scores
 EYE = np.eye(4, 5, dtype=np.bool_)
@@ -23,20 +23,20 @@ def hiding(shown: Any, low: float = -np.inf) -> Any:
 @each_case(
     ("masks", "first", "last"),
     [
-        ([], 0, 5),
         ([EYE], np.arange(4), np.arange(4) + 1),
         ([hiding(HALF)], 0, 3),
-        ([hiding(HALF, -1e4), np.zeros((), np.float32)], 0, 3),
+        ([hiding(HALF, -1e4), np.zeros((4, 1), np.float32)], 0, 3),
         ([HALF, hiding(np.arange(5) > 0)], 1, 3),
         ([HALF & (np.arange(2) > 0)[:, None, None, None]], 0, np.array([0, 3])[:, None, None]),
-        ([np.ones((4, 1), np.bool_)], 0, 5),
+        ([np.ones((4, 5), np.bool_)], 0, 5),
     ],
 )
 def test_masks_are_ranges_of_keys(masks: Any, first: Any, last: Any) -> None:
-    seen = seen_keys(masks, SHAPE, True)
-    assert seen is not None
-    for found, wanted in zip(seen, (first, last), strict=True):
-        np.testing.assert_array_equal(found, np.broadcast_to(wanted, SHAPE[:-1]))
+    ranges = key_ranges(masks, True)
+    assert ranges is not None
+    assert ranges.length == SHAPE[-1]
+    for found, wanted in zip(ranges.seen, (first, last), strict=True):
+        np.testing.assert_array_equal(*np.broadcast_arrays(np.broadcast_to(found, SHAPE[:-1]), wanted))
 
 
 @each_case(
@@ -46,18 +46,18 @@ def test_masks_are_ranges_of_keys(masks: Any, first: Any, last: Any) -> None:
         hiding(HALF, -9e3),
         np.full(5, np.nan, np.float32),
         np.zeros(5, np.int64),
-        np.zeros((2, 1, 1, 4, 5), np.float32),
+        np.zeros((), np.float32),
         np.zeros(3, np.float32),
         None,
     ],
 )
 def test_other_masks_are_none(mask: Any) -> None:
-    assert seen_keys([mask], SHAPE, True) is None
+    assert key_ranges([mask, np.ones(5, np.bool_)], True) is None
 
 
 def test_queries_that_see_nothing_are_zeros_or_none() -> None:
-    assert seen_keys([EYE & (np.arange(5) > 0)], SHAPE, False) is None
-    assert seen_keys([EYE & (np.arange(5) > 0)], SHAPE, True) is not None
+    assert key_ranges([EYE & (np.arange(5) > 0)], False) is None
+    assert key_ranges([EYE & (np.arange(5) > 0)], True) is not None
 
 
 @pytest.mark.compiled
@@ -78,7 +78,7 @@ def test_heads_share_keys(shared: Any) -> None:
         return value_and_grad(lambda parts: (fn(*parts) * back).sum())([q, k, v])
 
     (value, grads), (wanted, expected) = (
-        of(lambda q, k, v: masked_attention(q, k, v, 0.2, [mask], empty_is_zero=False)),
+        of(lambda q, k, v: masked_attention(q, k, v, 0.2, key_ranges([mask], False))),
         of(plainly),
     )
     np.testing.assert_allclose(value, wanted, rtol=1e-4)
@@ -101,4 +101,4 @@ def test_heads_share_keys(shared: Any) -> None:
 )
 def test_other_shapes_are_none(q: Any, k: Any, v: Any) -> None:
     parts = [np.zeros(shape, np.float32) for shape in (q, k, v)]
-    assert masked_attention(*parts, 1.0, [], empty_is_zero=True) is None  # type: ignore[misc, arg-type]
+    assert masked_attention(*parts, 1.0, None) is None  # type: ignore[misc, arg-type]
