@@ -56,3 +56,5 @@ def test_what_a_reset_gives_goes_where_it_was_asked_for():
     np.testing.assert_array_equal(td["new"], [1.0, 0.0])
     np.testing.assert_array_equal(td["done"], np.zeros((2, 1), np.bool_), strict=True)
     assert "_reset" not in td
+    td["_reset"] = np.array([[False, False], [False, True]])  # an entry with several flags for each
+    np.testing.assert_array_equal(update_where_reset(td, given * 2, ["_reset"])["x"][:, 0], [1.0, 2.0])

@@ -307,6 +307,7 @@ def test_policies_that_do_not_fit() -> None:
 
 def test_lengths() -> None:
     assert len(make(dialog_turns_per_batch=2, total_dialog_turns=5)) == 3
+    assert len(make(total_dialog_turns=0)) == 0
     with pytest.raises(TypeError, match="has no end"):
         len(make(total_dialog_turns=-1))
     assert len(list(make(iter(PROMPTS), total_dialog_turns=-1))) > 0  # ends with the prompts

@@ -108,6 +108,7 @@ def test_episodes_that_are_not_like_that(tmp_path):
         ({"observations": np.zeros((4, 2))}, "differs from the first one in"),
         ({"actions": np.zeros(3, np.int8)}, "differs from the first one in"),
         ({"rewards": np.float64(3)}, "is no array of numbers"),
+        ({"rewards": None, "rewards/task": np.zeros(3)}, "is no array of numbers"),
     ):
         source = write(tmp_path / "source", {"episode_0": episode(3), "episode_1": episode(3, 1, **change)})
         with pytest.raises(ValueError, match=message):

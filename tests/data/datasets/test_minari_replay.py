@@ -66,7 +66,17 @@ def test_what_is_not_there(home, tmp_path, monkeypatch):
 
 def test_names_that_lead_elsewhere(home, tmp_path):
     """What is in `root` may be removed, and nothing else."""
-    for name in ("../outside", "own/../../outside", "{}/outside", "", ".", "own/.", 3):
+    for name in (
+        "../outside",
+        "own/../../outside",
+        "{}/outside",
+        "",
+        ".",
+        "own/.",
+        "own\\outside",
+        "own:outside",
+        3,
+    ):
         name, outside = name.format(tmp_path) if isinstance(name, str) else name, tmp_path / "outside"
         for folder in (outside, tmp_path / "minari" / "outside", tmp_path / "root"):
             write(folder, {"episode_0": episode(2, 0)})

@@ -117,14 +117,21 @@ def test_weights_of_half_precision_are_counted() -> None:
 
 
 def test_windows_and_biases_of_attention() -> None:
-    def attention(window: int, names: int) -> bytes:
-        attribute = field(1, b"local_window_size") + bytes([3 << 3, window])
+    def attention(window: int, names: int, windowed: int = 0) -> bytes:
+        attributes = b"".join(
+            field(5, field(1, name) + bytes([3 << 3, value]))
+            for name, value in ((b"local_window_size", window), (b"sliding_window_cache", windowed))
+        )
         inputs = (
             field(1, b"x") * min(names, 9) + field(1, b"") * (names > 9) + field(1, b"x") * max(0, names - 10)
         )
-        return field(1, inputs + field(5, attribute) + field(4, b"GroupQueryAttention"))
+        return field(1, inputs + attributes + field(4, b"GroupQueryAttention"))
 
     summary = scan_bytes(field(7, attention(40, 7) + attention(16, 10)))
-    assert (summary.window, summary.biased_attention) == (16, False)
+    assert (summary.window, summary.biased_attention, summary.windowed_cache) == (16, False, 0)
     summary = scan_bytes(field(7, attention(0, 11)))
     assert (summary.window, summary.biased_attention) == (None, True)
+    assert (
+        scan_bytes(field(7, attention(40, 7, 1) + attention(16, 7, 1) + attention(50, 7))).windowed_cache
+        == 40
+    )
