@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from typing import Any
 
 import numpy as np
 
 from lite._arrays.types import Array, ArrayHolder, HostArray
+
+# Held while a function is traced for a graph: what modules hold has no numbers then.
+TRACING = threading.RLock()
 
 numbers = itertools.count()  # of the transformations of all kinds, in the order in which they start
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -113,6 +114,7 @@ class Graph:
         self._count = 0
         self.shapes: dict[str, Shape] = {}  # of all values
         self._expanded: dict[str, GraphArray] = {}  # what was broadcast, by the name of the result
+        self._thread = threading.get_ident()
         self.track: list[Any] | None = None  # weak references to all arrays, where it matters who keeps them
 
     # -- where we are ------------------------------------------------------------------------------------
@@ -150,8 +152,16 @@ class Graph:
 
     def fail(self, what: str, error: type[Exception] = NotImplementedError) -> NoReturn:
         """Raise `error`, and say which module it was."""
+        self._refuse_threads()
         where = self.path
         raise error(f"cannot be exported: {f'the module {where!r}' if where else 'the module'} {what}.")
+
+    def _refuse_threads(self) -> None:
+        if threading.get_ident() != self._thread:
+            raise RuntimeError(
+                "a module is used while another thread traces it (lite.jit), when its parameters have no "
+                "numbers: give this thread a copy of its own (copy.deepcopy), or an ONNX file."
+            )
 
     # -- values ------------------------------------------------------------------------------------------
 
@@ -284,6 +294,7 @@ class Graph:
         **attributes: Any,
     ) -> list[GraphArray]:
         """Add a node, given shape and dtype of each output, or use an equal one again."""
+        self._refuse_threads()
         names = tuple("" if x is None else x.name for x in inputs)
         key = (op, names, len(outputs), repr(sorted(attributes.items())))
         made = self._made.get(key)

@@ -142,6 +142,7 @@ class JitGraph(Graph):
 
     def fail(self, what: str, error: type[Exception] = NotImplementedError) -> NoReturn:
         """Raise `error`, and say in which line of the caller's code."""
+        self._refuse_threads()
         raise error(f"cannot be traced: the function {what}{caller_line()}.")
 
     def refuse_nan(self, value: GraphArray, name: str) -> None:

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
+from lite._transforms.levels import TRACING
 from lite.data.collectors.progress import shown
 from lite.data.trajectories.split_trajectories import split_trajectories
 
@@ -112,6 +113,17 @@ class BackgroundCollector(BatchIterator):
             self._stopped = False
             self._thread = threading.Thread(target=self._collect_all, daemon=True)
             self._thread.start()
+
+    def _acting(self, policy: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """The policy; in the thread of `start`, one whose steps are not made while `lite.jit` traces it."""
+        if threading.current_thread() is not self._thread:
+            return policy
+
+        def act(td: Any) -> Any:
+            with TRACING:
+                return policy(td)
+
+        return act
 
     def is_running(self) -> bool:
         """Whether `start` was called, and the thread has not ended."""

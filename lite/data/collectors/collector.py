@@ -237,12 +237,13 @@ class Collector(BackgroundCollector):
         if self.reset_at_each_iter:
             rollout.stale = True
         random = self._frames < self.init_random_frames
+        policy = self._acting(self._random if random else self.policy)
         try:
             with set_interaction_type(self.exploration_type):
                 if random and not self._probed and self.policy is not self._random:
-                    rollout.probe(self.policy)
+                    rollout.probe(self._acting(self.policy))
                     self._probed = True
-                data = rollout.run(self._random if random else self.policy, turn, only_actions=random)
+                data = rollout.run(policy, turn, only_actions=random)
         except BaseException as error:
             if rollout.filled:
                 self.partial_batch = rollout.batch(turn)

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from helpers.counting_env import CountingEnv, failing
 
+import lite
+from lite import nn
 from lite.data import AsyncCollector, Collector, LazyTensorStorage, ReplayBuffer
 
 
@@ -38,6 +40,29 @@ def test_the_last_frame():
     collector.start()
     waited_for(lambda: not collector.is_running())
     assert len(buffer) == 30
+
+
+def test_a_policy_that_is_traced_meanwhile():
+    """Its parameters have no numbers while `lite.jit` traces: the thread waits."""
+    buffer = ReplayBuffer(storage=LazyTensorStorage(30))
+    net = nn.Linear(1, 1)
+    policy = nn.TensorDictModule(net, ["observation"], ["action"])
+    collector = Collector(CountingEnv, policy, frames_per_batch=2, replay_buffer=buffer)
+    collector.start()
+    waited_for(lambda: len(buffer) > 4)
+
+    @lite.jit
+    @lite.enable_grad()
+    def step(x):
+        time.sleep(0.1)  # some steps of the environment
+        loss = net(x).sum()
+        loss.backward()
+        return loss.detach()
+
+    step(np.ones((2, 1), np.float32))
+    before = buffer.write_count
+    waited_for(lambda: buffer.write_count > before + 4 or not collector.is_running())
+    collector.async_shutdown()
 
 
 def test_failures():

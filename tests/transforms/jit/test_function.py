@@ -481,6 +481,32 @@ def test_threads_get_their_own_results() -> None:
     assert wrong == []
 
 
+def test_a_thread_that_uses_what_is_traced_is_told() -> None:
+    """It gets an error, and the graph nothing of what it computes."""
+    net, said = nn.Linear(3, 2), []
+
+    def act() -> None:
+        try:
+            net(np.zeros((1, 3), np.float32))
+        except RuntimeError as error:
+            said.append(str(error))
+
+    @lite.jit
+    @lite.enable_grad()
+    def step(x: Any) -> Any:
+        loss = net(x).sum()
+        thread = threading.Thread(target=act)
+        thread.start()
+        thread.join()
+        loss.backward()
+        return loss.detach()
+
+    np.testing.assert_allclose(step(X), net(X.astype(np.float32)).sum(), rtol=1e-5)
+    assert said
+    assert "another thread" in said[0]
+    assert "copy.deepcopy" in said[0]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_process_opens_the_graph_anew() -> None:
     step = lite.jit(lambda w, x: w + x, donate="w", threads=1)
