@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from lite.nn.layers.activations import Identity as Identity
     from lite.nn.layers.activations import LeakyReLU as LeakyReLU
     from lite.nn.layers.activations import LogSoftmax as LogSoftmax
+    from lite.nn.layers.activations import Mish as Mish
     from lite.nn.layers.activations import ReLU as ReLU
     from lite.nn.layers.activations import Sigmoid as Sigmoid
     from lite.nn.layers.activations import SiLU as SiLU
@@ -82,11 +83,14 @@ if TYPE_CHECKING:
     from lite.nn.layers.containers import Sequential as Sequential
     from lite.nn.layers.convolution import Conv1d as Conv1d
     from lite.nn.layers.convolution import Conv2d as Conv2d
+    from lite.nn.layers.convolution import ConvTranspose1d as ConvTranspose1d
+    from lite.nn.layers.convolution import ConvTranspose2d as ConvTranspose2d
     from lite.nn.layers.convolution import LazyConv1d as LazyConv1d
     from lite.nn.layers.convolution import LazyConv2d as LazyConv2d
     from lite.nn.layers.dropout import Dropout as Dropout
     from lite.nn.layers.embedding import Embedding as Embedding
     from lite.nn.layers.flatten import Flatten as Flatten
+    from lite.nn.layers.flatten import Unflatten as Unflatten
     from lite.nn.layers.linear import Bilinear as Bilinear
     from lite.nn.layers.linear import LazyLinear as LazyLinear
     from lite.nn.layers.linear import Linear as Linear
@@ -216,13 +220,14 @@ _NAMES = {
     "MaskedOneHotCategorical OneHotCategorical OneHotOrdinal Ordinal TanhDelta TanhNormal TruncatedNormal "
     "distributions_maps rand_one_hot",
     "distributions.log_prob_names": "composite_lp_aggregate set_composite_lp_aggregate",
-    "layers.activations": "ELU GELU Identity LeakyReLU LogSoftmax ReLU Sigmoid SiLU Softmax Softplus Tanh",
+    "layers.activations": "ELU GELU Identity LeakyReLU LogSoftmax Mish ReLU Sigmoid SiLU Softmax Softplus "
+    "Tanh",
     "layers.attention": "MultiheadAttention",
     "layers.containers": "ModuleDict ModuleList Sequential",
-    "layers.convolution": "Conv1d Conv2d LazyConv1d LazyConv2d",
+    "layers.convolution": "Conv1d Conv2d ConvTranspose1d ConvTranspose2d LazyConv1d LazyConv2d",
     "layers.dropout": "Dropout",
     "layers.embedding": "Embedding",
-    "layers.flatten": "Flatten",
+    "layers.flatten": "Flatten Unflatten",
     "layers.linear": "Bilinear LazyLinear Linear",
     "layers.mlp": "MLP",
     "layers.normal_params": "AddStateIndependentNormalScale NormalParamExtractor add_custom_mapping "

@@ -568,6 +568,15 @@ def silu(input: Any, inplace: bool = False) -> Any:
     return _activation(input, activations.SiLU, inplace)
 
 
+def mish(input: Any, inplace: bool = False) -> Any:
+    """x times tanh(log(1 + exp(x))); see `lite.nn.Mish`.
+
+    Source:
+        torch.nn.functional.mish.
+    """
+    return _activation(input, activations.Mish, inplace)
+
+
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
     """x where it is positive, else `negative_slope` times x; see `lite.nn.LeakyReLU`.
 
@@ -648,6 +657,7 @@ __all__ = [
     "leaky_relu",
     "linear_log_probs",
     "log_softmax",
+    "mish",
     "mse_loss",
     "nll_loss",
     "poisson_nll_loss",

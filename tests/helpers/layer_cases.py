@@ -154,6 +154,7 @@ CASES: list[Case] = [
             ("GELU", {}),
             ("GELU", {"approximate": "tanh"}),
             ("SiLU", {"inplace": True}),
+            ("Mish", {}),
             ("Tanh", {}),
             ("Sigmoid", {}),
             ("Softplus", {"beta": 2.0}),
@@ -177,6 +178,17 @@ CASES: list[Case] = [
         lambda nn: nn.Conv2d(4, 8, 3, groups=4, dilation=2, padding=1, padding_mode="replicate"),
         ((2, 4, 8, 8),),
     ),
+    Case(
+        "ConvTranspose1d",
+        lambda nn: nn.ConvTranspose1d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2),
+        ((5, 4, 7),),
+    ),
+    Case(
+        "ConvTranspose2d",
+        lambda nn: nn.ConvTranspose2d(3, 4, (3, 2), stride=(2, 1), padding=(0, 1), dilation=(1, 2)),
+        ((5, 3, 4, 6),),
+    ),
+    Case("Unflatten", lambda nn: nn.Sequential(nn.Linear(3, 4), nn.Unflatten(1, (2, -1))), ((5, 3),)),
     Case("Conv2d of points", lambda nn: nn.Conv2d(3, 4, 1), ((5, 3, 4, 4),)),
     Case(
         "MaxPool2d",

@@ -31,6 +31,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
             "tanh",
             "sigmoid",
             "silu",
+            "mish",
             "leaky_relu",
             "elu",
             "softplus",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.cases import each_case
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from parity.layers import agree, matched, outcomes, pair
 
@@ -50,6 +50,30 @@ def test_conv1d(case, dtype):
 @given(case=convolutions(2), dtype=st.sampled_from(["float32", "float64"]))
 def test_conv2d(case, dtype):
     check("Conv2d", *case, dtype)
+
+
+@given(case=convolutions(2), more=one_or(2, 0, 2), dtype=st.sampled_from(["float32", "float64"]))
+def test_conv_transpose2d(case, more, dtype):
+    args, options, shape = case
+    if isinstance(options["padding"], str):
+        options["padding"] = 1
+    options |= {"output_padding": more, "padding_mode": "zeros"}
+    stride, pad, step, kernel, extra = (
+        np.broadcast_to(n, 2)
+        for n in (options["stride"], options["padding"], options["dilation"], args[2], more)
+    )
+    out = (np.array(shape[-2:]) - 1) * stride - 2 * pad + step * (kernel - 1) + 1 + extra
+    assume(0 not in (*out, *shape))  # torch refuses some empty results, and checks less of empty batches
+    check("ConvTranspose2d", args, options, shape, dtype)
+
+
+@each_case(
+    ("name", "size"), [("ConvTranspose1d", (8,)), ("ConvTranspose2d", (7, 8)), ("ConvTranspose2d", (9, 8))]
+)
+def test_sizes_of_a_transpose(rng, name, size):
+    ours, theirs = pair(name, 3, 4, 3, stride=2, padding=1)
+    x = rng.normal(size=(2, 3, *(4,) * len(size))).astype(np.float32)
+    outcomes(lambda: ours(x, output_size=size), lambda: theirs(torch.from_numpy(x), output_size=size))
 
 
 def check(name, args, options, shape, dtype):

@@ -66,7 +66,7 @@ CASES = [
 LAYERS = [
     *(
         (name, (X,), {})
-        for name in ("relu", "tanh", "sigmoid", "silu", "leaky_relu", "elu", "softplus", "gelu")
+        for name in ("relu", "tanh", "sigmoid", "silu", "mish", "leaky_relu", "elu", "softplus", "gelu")
     ),
     ("leaky_relu", (X, 0.3), {}),
     ("elu", (X, 0.3), {}),

@@ -12,8 +12,8 @@ from lite.nn._import.elementwise import activation
 from lite.nn._import.integers import checked
 from lite.nn._import.operators import MICROSOFT, Run, Spec, operator
 from lite.nn._modules.module import Module
-from lite.nn.layers.convolution import _Convolution
-from lite.nn.layers.windows import Sizes, pad, span
+from lite.nn.layers.convolution import Transposition, _Convolution, transposed
+from lite.nn.layers.windows import Sizes, span
 
 
 def ends_of(
@@ -115,41 +115,10 @@ def _conv_transpose(spec: Spec) -> Run:
             if auto_pad == "VALID":
                 before = after = [0] * dims
         checked((*x.shape[:2], *full))
-        spread = _spread(x, strides)
-        left = tuple(e - 1 - b for e, b in zip(extents, before, strict=True))
-        right = tuple(e - 1 - a + m for e, a, m in zip(extents, after, more, strict=True))
-        spread = _cut(spread, left, right)
-        spread = pad(spread, tuple(max(0, n) for n in left), tuple(max(0, n) for n in right))
-        channels, outputs = int(weight.shape[0]), int(weight.shape[1])
-        turned = weight.reshape(groups, channels // groups, outputs, *weight.shape[2:])
-        turned = np.flip(turned.swapaxes(1, 2), tuple(range(3, 3 + dims)))
-        turned = turned.reshape(groups * outputs, channels // groups, *weight.shape[2:])
-        plain = Spec("Conv", "", spec.name, spec.opset, {"dilations": dilations, "group": groups}, (), ())
-        return _Kernel(plain, dims).forward(spread, turned, bias)
+        how = Transposition(strides, dilations, tuple(before), tuple(after), more, groups)
+        return transposed(x, weight, bias, how)
 
     return run
-
-
-def _spread(x: Array, strides: Sizes) -> Array:
-    """The last dimensions with zeros between their entries."""
-    for axis, step in enumerate(strides, 2):
-        if step > 1:
-            size = x.shape[axis]
-            zeros = np.zeros((*x.shape[: axis + 1], step - 1, *x.shape[axis + 1 :]), x.dtype)
-            apart = np.concatenate([np.expand_dims(x, axis + 1), zeros], axis + 1)
-            joined = apart.reshape(*x.shape[:axis], size * step, *x.shape[axis + 1 :])
-            x = joined[(slice(None),) * axis + (slice(0, (size - 1) * step + 1),)]
-    return x
-
-
-def _cut(x: Array, before: Sizes, after: Sizes) -> Array:
-    """Leave out as many entries at the ends as the numbers are below zero."""
-    if min(*before, *after) >= 0:
-        return x
-    kept = [
-        slice(max(0, -b), int(n) - max(0, -a)) for b, a, n in zip(before, after, x.shape[2:], strict=True)
-    ]
-    return x[(slice(None), slice(None), *kept)]
 
 
 @operator("ConvInteger")

@@ -205,7 +205,7 @@ simple(np.tanh, "Tanh")
 simple(Sigmoid().forward, "Sigmoid")
 simple(functional.softplus, "Softplus")
 simple(lambda x: x / (1 + np.abs(x)), "Softsign")
-simple(lambda x: x * functional.tanh(functional.softplus(x)), "Mish")
+simple(functional.mish, "Mish")
 simple(lambda x: x * np.clip(x / 6 + np.asarray(0.5, x.dtype), 0, 1), "HardSwish")
 simple(lambda x, slope: np.where(x < 0, x * slope, x), "PRelu")
 

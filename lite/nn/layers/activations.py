@@ -2,6 +2,8 @@
 
 Results have the dtype of the input; integers become the default float dtype. Half-precision floats compute
 in float32.
+
+Past 600 lines because it is one family, most of it what each takes.
 """
 
 from __future__ import annotations
@@ -205,7 +207,19 @@ class Sigmoid(_Pointwise):
         return out * (1 - out)
 
 
-class SiLU(_Pointwise):
+class _InPlace(_Pointwise):
+    """A function that may write into its input."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def extra_repr(self) -> str:
+        """`inplace=True` if set."""
+        return "inplace=True" if self.inplace else ""
+
+
+class SiLU(_InPlace):
     """x / (1 + exp(-x)) elementwise, also known as swish.
 
     Args:
@@ -230,10 +244,6 @@ class SiLU(_Pointwise):
         array([0.    , 0.7311])
     """
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
     _compiled = "silu"
 
     def _compute(self, x: Array) -> Array:
@@ -243,9 +253,38 @@ class SiLU(_Pointwise):
         share = formulas.sigmoid(x)
         return share * (1 + x * (1 - share))
 
-    def extra_repr(self) -> str:
-        """`inplace=True` if set."""
-        return "inplace=True" if self.inplace else ""
+
+class Mish(_InPlace):
+    """x times tanh(log(1 + exp(x))) elementwise.
+
+    Args:
+        inplace: write the result into the input array.
+
+    Shapes:
+        any; the output has that of the input.
+
+    Dtypes:
+        the input's; integers become the default float dtype.
+
+    Raises:
+        ValueError: `inplace` and an input that cannot be written to.
+
+    Source:
+        Misra (2020), Mish: a self regularized non-monotonic activation function (arXiv:1908.08681).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.Mish()(np.array([-1.0, 0.0, 1.0])).round(4)
+        array([-0.3034,  0.    ,  0.8651])
+    """
+
+    def _compute(self, x: Array) -> Array:
+        return x * np.tanh(formulas.softplus(x))
+
+    def _derivative(self, x: Array, out: Array) -> Array:
+        share = np.tanh(formulas.softplus(x))
+        return share + x * formulas.sigmoid(x) * (1 - share * share)
 
 
 class LeakyReLU(_Pointwise):
@@ -573,4 +612,6 @@ def _along(function: Any, x: Array, dim: int | None, name: str) -> Array:
     return function(x, dim)
 
 
-belong_to("lite.nn", ELU, GELU, Identity, LeakyReLU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Softplus, Tanh)
+belong_to(
+    "lite.nn", ELU, GELU, Identity, LeakyReLU, LogSoftmax, Mish, ReLU, Sigmoid, SiLU, Softmax, Softplus, Tanh
+)

@@ -1,11 +1,14 @@
-"""Convolutions: Conv1d and Conv2d, and their lazy forms, as products of matrices of patches."""
+"""Convolutions as products of matrices of patches: Conv1d, Conv2d, their transposes, and lazy forms.
+
+Past 600 lines because it is one family, much of it what each takes.
+"""
 
 from __future__ import annotations
 
 import math
 import operator
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -33,6 +36,24 @@ _MODES = {"zeros": None, "reflect": "reflect", "replicate": "edge", "circular": 
 _BLOCK = 1 << 18
 
 
+class Transposition(NamedTuple):
+    """How the windows of a transposed convolution lie.
+
+    Attributes:
+        stride, dilation: steps of the window, and distances between its entries.
+        before, after: entries of the result that are left out.
+        more: entries added at its end.
+        groups: groups of channels.
+    """
+
+    stride: Sizes
+    dilation: Sizes
+    before: Sizes
+    after: Sizes
+    more: Sizes
+    groups: int
+
+
 def _check_groups(groups: int, in_channels: int, out_channels: int) -> None:
     if groups <= 0:
         raise ValueError(f"groups must be positive, got {groups}")
@@ -45,6 +66,8 @@ class _Convolution(Module):
     """Base of convolutions over one and two dimensions."""
 
     _dims: int
+    _transposed = False  # whether the first dimension of the weight is that of the input
+    output_padding: Sizes = ()
 
     def __init__(
         self,
@@ -81,8 +104,8 @@ class _Convolution(Module):
                 raise ValueError(f"padding must be numbers, 'same' or 'valid', got {self.padding!r}")
             if self.padding == "same" and any(s != 1 for s in self.stride):
                 raise ValueError(f"padding='same' needs stride 1, got {self.stride}")
-        shape = (out_channels, in_channels // groups, *self.kernel_size)
-        self.weight = empty_parameter(shape, device, dtype)
+        outer, inner = (in_channels, out_channels) if self._transposed else (out_channels, in_channels)
+        self.weight = empty_parameter((outer, inner // groups, *self.kernel_size), device, dtype)
         self.register_parameter("bias", empty_parameter((out_channels,), device, dtype) if bias else None)
         reset(self, rng)
 
@@ -322,6 +345,8 @@ class _Convolution(Module):
             text += f", padding={self.padding}"
         if self.dilation != (1,) * self._dims:
             text += f", dilation={self.dilation}"
+        if any(self.output_padding):
+            text += f", output_padding={self.output_padding}"
         if self.groups != 1:
             text += f", groups={self.groups}"
         if self.bias is None:
@@ -414,6 +439,226 @@ class Conv2d(_Convolution):
         >>> layer = nn.Conv2d(3, 4, 3, stride=2, padding=1, rng=0)
         >>> layer(np.zeros((5, 3, 8, 8), np.float32)).shape
         (5, 4, 4, 4)
+    """
+
+    _dims = 2
+
+
+class _Windows(_Convolution):
+    """A convolution of step 1 without padding, by a weight that is given."""
+
+    def __init__(self, dims: int, groups: int) -> None:
+        Module.__init__(self)
+        self._dims, self.groups = dims, groups
+        self.stride = self.dilation = (1,) * dims
+        self.padding, self.padding_mode = (0,) * dims, "zeros"
+
+
+def transposed(x: Array, weight: Array, bias: Any, how: Transposition) -> Array:
+    """The transpose of a convolution: x (N, C, *sizes), weight (C, O / groups, *kernel).
+
+    A step of s makes s results of each window, which are channels of a convolution of step 1 until they are
+    put side by side: so no product is with a zero between the entries of x.
+
+    Raises:
+        RuntimeError: the result would have a size below 0.
+    """
+    stride, dilation, before, after, more, groups = how
+    dims = len(stride)
+    each = range(dims)
+    weight = _apart(weight, dilation)
+    kernel, inner = tuple(map(int, weight.shape[2:])), tuple(map(int, x.shape[2:]))
+    out = [(inner[d] - 1) * stride[d] - before[d] - after[d] + kernel[d] + more[d] for d in each]
+    if min(out) < 0:
+        raise RuntimeError(f"the result must have sizes of at least 0, got {tuple(out)} from {inner}")
+    steps = [-(-kernel[d] // stride[d]) for d in each]  # entries of x in a window
+    rest = tuple(steps[d] * stride[d] - kernel[d] for d in each)
+    channels, rows = int(weight.shape[0]) // groups, int(weight.shape[1]) * math.prod(stride)
+    windows = blocks(pad(weight, (0,) * dims, rest), stride)
+    windows = windows.reshape(groups, channels, rows, *steps).swapaxes(1, 2)
+    windows = np.flip(windows, tuple(range(3, 3 + dims))).reshape(groups * rows, channels, *steps)
+    first = [before[d] // stride[d] for d in each]
+    last = [(before[d] + max(out[d], 1) - 1) // stride[d] for d in each]
+    left = [steps[d] - 1 - first[d] for d in each]
+    right = [last[d] - inner[d] + 1 for d in each]
+    kept: Any = (..., *(slice(max(0, -left[d]), inner[d] + min(0, right[d])) for d in each))
+    x = pad(x[kept], tuple(max(0, n) for n in left), tuple(max(0, n) for n in right))
+    bias = None if bias is None else np.repeat(bias, math.prod(stride))
+    y = _Windows(dims, groups)._convolved(x, windows, bias)
+    sizes_of = [last[d] - first[d] + 1 for d in each]
+    y = y.reshape(x.shape[0], groups * rows // math.prod(stride), *stride, *sizes_of)
+    y = y.transpose((0, 1, *(axis for d in each for axis in (2 + dims + d, 2 + d))))
+    y = y.reshape(*y.shape[:2], *(n * s for n, s in zip(sizes_of, stride, strict=True)))
+    starts = [before[d] - first[d] * stride[d] for d in each]
+    found: Any = (..., *(slice(starts[d], starts[d] + out[d]) for d in each))
+    return y[found]
+
+
+def _apart(x: Array, steps: Sizes) -> Array:
+    """The last dimensions with zeros between their entries, so that they are `steps` apart."""
+    for axis, step in enumerate(steps, 2):
+        if step > 1:
+            size = x.shape[axis]
+            zeros = np.zeros_like(x, shape=(*x.shape[: axis + 1], step - 1, *x.shape[axis + 1 :]))
+            joined = np.concatenate([np.expand_dims(x, axis + 1), zeros], axis + 1)
+            joined = joined.reshape(*x.shape[:axis], size * step, *x.shape[axis + 1 :])
+            x = joined[(slice(None),) * axis + (slice((size - 1) * step + 1),)]
+    return x
+
+
+class _ConvTranspose(_Convolution):
+    """Base of transposed convolutions."""
+
+    _transposed = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Iterable[int],
+        stride: int | Iterable[int] = 1,
+        padding: int | Iterable[int] = 0,
+        output_padding: int | Iterable[int] = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int | Iterable[int] = 1,
+        padding_mode: str = "zeros",
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
+        *,
+        rng: Rng = None,
+    ) -> None:
+        if padding_mode != "zeros":
+            raise ValueError(f"padding_mode must be 'zeros', got {padding_mode!r}")
+        padding = sizes("padding", padding, self._dims)
+        options = (stride, padding, dilation, groups, bias, padding_mode, device, dtype)
+        super().__init__(in_channels, out_channels, kernel_size, *options, rng=rng)
+        self.output_padding = sizes("output_padding", output_padding, self._dims)
+
+    def forward(self, input: Array, output_size: Iterable[int] | None = None) -> Array:
+        """Convolve input (*N, in_channels, *sizes), N one dimension or none.
+
+        Args:
+            input: the array.
+            output_size: the last dimensions of the result, in place of `output_padding`.
+
+        Raises:
+            ValueError: a size that no `output_padding` gives.
+        """
+        dims, weight = self._dims, self._tensor("weight")
+        if input.ndim not in (dims + 1, dims + 2) or input.shape[-dims - 1] != weight.shape[0]:
+            raise RuntimeError(
+                f"the input must have {dims + 1} dimensions, or {dims + 2} with a batch, "
+                f"with in_channels={weight.shape[0]} before the last {dims}; got {tuple(input.shape)}"
+            )
+        pads = cast(Sizes, self.padding)
+        if min(*self.stride, *self.dilation) <= 0 or min(pads) < 0:
+            raise RuntimeError(
+                "stride and dilation must be positive and padding not negative, got "
+                f"{self.stride}, {self.dilation} and {pads}"
+            )
+        x = input if input.ndim == dims + 2 else input[None]
+        more = self.output_padding if output_size is None else self._left_over(x, tuple(output_size))
+        for extra, step, apart in zip(more, self.stride, self.dilation, strict=True):
+            if not 0 <= extra < max(step, apart):
+                raise RuntimeError(
+                    f"output_padding must not be negative, and below stride or dilation, got {more} "
+                    f"for {self.stride} and {self.dilation}"
+                )
+        how = Transposition(self.stride, self.dilation, pads, pads, more, self.groups)
+        out = transposed(x, weight, self._tensor("bias"), how)
+        return out if input.ndim == dims + 2 else out[0]
+
+    def _left_over(self, x: Array, wanted: Sizes) -> Sizes:
+        """The `output_padding` with which the result has the sizes."""
+        extents = span(self.kernel_size, self.dilation)
+        pads = cast(Sizes, self.padding)
+        least = [
+            (int(n) - 1) * s - 2 * p + e
+            for n, s, p, e in zip(x.shape[2:], self.stride, pads, extents, strict=True)
+        ]
+        wanted = wanted[-self._dims :]
+        more = tuple(w - n for w, n in zip(wanted, least, strict=True))
+        if any(not 0 <= m < s for m, s in zip(more, self.stride, strict=True)):
+            most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]
+            raise ValueError(f"output_size must be from {least} to {most}, got {wanted}")
+        return more
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """The transpose of `Conv1d`: each entry adds a weighted window to the result, one step further on.
+
+    Args:
+        in_channels: size of the input's channel dimension.
+        out_channels: size of the output's channel dimension.
+        kernel_size: length of the window.
+        stride: step of the window: how many times longer the result is.
+        padding: entries left out at both ends of the result.
+        output_padding: entries added at its end, fewer than `stride` or `dilation`.
+        groups: groups of channels, each with filters of its own.
+        bias: whether there is a bias.
+        dilation: distance between the window's entries.
+        padding_mode: "zeros".
+        device, dtype: as for `Linear`.
+        rng: a `numpy.random.Generator`, a seed, or None for fresh entropy; initial values are drawn from
+            U(-1/√n, 1/√n) with n = out_channels / groups · kernel_size.
+
+    Shapes:
+        input (N, in_channels, L) or (in_channels, L), `weight` (in_channels, out_channels / groups,
+        kernel_size), `bias` (out_channels,), output (N, out_channels, L') or (out_channels, L') with
+        L' = (L - 1) stride - 2 padding + dilation (kernel_size - 1) + output_padding + 1.
+
+    Dtypes:
+        as of `Conv1d`.
+
+    Raises:
+        ValueError: channels that groups do not divide, another padding_mode.
+        RuntimeError: an input of another shape; a padding, output_padding, stride or dilation out of range.
+
+    Source:
+        torch.nn.ConvTranspose1d; results of a step as channels: Shi et al. (2016), Is the deconvolution layer
+        the same as a convolutional layer? (arXiv:1609.07009).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> layer = nn.ConvTranspose1d(2, 4, 4, stride=2, padding=1, rng=0)
+        >>> layer(np.zeros((5, 2, 7), np.float32)).shape
+        (5, 4, 14)
+    """
+
+    _dims = 1
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """The transpose of `Conv2d`: each entry adds a weighted window to the result, one step further on.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation,
+            padding_mode, device, dtype, rng: as of `ConvTranspose1d`; sizes are one number, or two.
+
+    Shapes:
+        input (N, in_channels, H, W) or (in_channels, H, W), `weight` (in_channels, out_channels / groups,
+        *kernel_size), `bias` (out_channels,), output (N, out_channels, H', W') or (out_channels, H', W')
+        with sizes as for `ConvTranspose1d`.
+
+    Dtypes:
+        as of `Conv1d`.
+
+    Raises:
+        ValueError, RuntimeError: as of `ConvTranspose1d`.
+
+    Source:
+        torch.nn.ConvTranspose2d.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> layer = nn.ConvTranspose2d(3, 4, 3, stride=2, rng=0)
+        >>> layer(np.zeros((5, 3, 4, 4), np.float32)).shape
+        (5, 4, 9, 9)
+        >>> layer(np.zeros((5, 3, 4, 4), np.float32), output_size=(10, 10)).shape
+        (5, 4, 10, 10)
     """
 
     _dims = 2
@@ -533,4 +778,4 @@ class LazyConv2d(_LazyConvolution):
     cls_to_become = Conv2d
 
 
-belong_to("lite.nn", Conv1d, Conv2d, LazyConv1d, LazyConv2d)
+belong_to("lite.nn", Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, LazyConv1d, LazyConv2d)

@@ -1,8 +1,9 @@
-"""Flatten: several dimensions as one."""
+"""Flatten: several dimensions as one. Unflatten: one as several."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array
@@ -55,4 +56,52 @@ class Flatten(Module):
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
-belong_to("lite.nn", Flatten)
+class Unflatten(Module):
+    """Split a dimension into several.
+
+    Args:
+        dim: the dimension.
+        unflattened_size: the sizes that it gets, of which one may be -1.
+
+    Shapes:
+        input (*A, prod(unflattened_size), *B), output (*A, *unflattened_size, *B).
+
+    Raises:
+        TypeError: `dim` is no integer; names of dimensions are not taken.
+        ValueError, IndexError: sizes that do not fit, or a dimension that the input does not have.
+
+    Source:
+        torch.nn.Unflatten.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.Unflatten(1, (3, -1))(np.zeros((2, 12))).shape
+        (2, 3, 4)
+    """
+
+    def __init__(self, dim: int, unflattened_size: Iterable[int]) -> None:
+        super().__init__()
+        if not isinstance(dim, int):
+            raise TypeError(f"dim must be an integer, got {dim!r}")
+        self.dim = dim
+        self.unflattened_size = tuple(unflattened_size)
+
+    def forward(self, input: Array) -> Array:
+        """Split the dimension of the input."""
+        if not -input.ndim <= self.dim < input.ndim:
+            raise IndexError(f"dim must be in [{-input.ndim}, {input.ndim - 1}], got {self.dim}")
+        dim, sizes, shape = self.dim % input.ndim, self.unflattened_size, input.shape
+        held = math.prod(n for n in sizes if n != -1)
+        if sizes.count(-1) == 1 and held and shape[dim] % held == 0:
+            sizes = tuple(shape[dim] // held if n == -1 else n for n in sizes)
+        if -1 in sizes or math.prod(sizes) != shape[dim]:
+            raise ValueError(f"unflattened_size {self.unflattened_size} must multiply to {shape[dim]}")
+        return input.reshape(*shape[:dim], *sizes, *shape[dim + 1 :])
+
+    def extra_repr(self) -> str:
+        """The dimension and its sizes."""
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
+
+
+belong_to("lite.nn", Flatten, Unflatten)

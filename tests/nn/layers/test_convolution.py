@@ -69,3 +69,29 @@ def test_large_ones_run_compiled(rng: np.random.Generator, monkeypatch: Any, sha
     mapped = vmap(grad(lambda w, x: layer._convolved(x, w, None).sum()), (None, 0))(layer.weight.data, x)
     each = [grad(lambda w, one=one: layer._convolved(one, w, None).sum())(layer.weight.data) for one in x]
     np.testing.assert_allclose(mapped, each, rtol=1e-4, atol=1e-5)
+
+
+@each_case(("stride", "pad", "step", "more"), [(1, 0, 1, 0), (2, 1, 1, 1), (3, 2, 2, 0), (4, 0, 1, 3)])
+def test_transposes_undo_shapes_and_share_weights(stride: int, pad: int, step: int, more: int) -> None:
+    """The transpose is the derivative of the convolution by its input, with the same weight."""
+    layer = nn.ConvTranspose2d(2, 4, 3, stride, pad, more, 2, dilation=step, bias=False, rng=0)
+    x, weight = np.random.default_rng(0).normal(size=(3, 2, 4, 5)).astype(np.float32), layer.weight.data
+    out = layer(x)
+    assert out.shape == (3, 4, *(stride * (n - 1) - 2 * pad + 2 * step + 1 + more for n in (4, 5)))
+    forth = nn.Conv2d(4, 2, 3, stride, pad, step, groups=2, bias=False)
+    expected = grad(lambda y: (forth._convolved(y, weight, None)[..., :4, :5] * x).sum())(np.zeros_like(out))
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(layer(x, output_size=out.shape[2:]), out)
+
+
+def test_sizes_that_no_transpose_has() -> None:
+    layer, x = nn.ConvTranspose1d(1, 1, 3, stride=2), np.zeros((1, 4), np.float32)
+    with pytest.raises(ValueError, match=r"output_size must be from \[9\] to \[10\], got \(11,\)"):
+        layer(x, output_size=[11])
+    with pytest.raises(ValueError, match="padding_mode must be 'zeros', got 'reflect'"):
+        nn.ConvTranspose1d(1, 1, 3, padding_mode="reflect")
+    for options in ({"output_padding": 2}, {"stride": 0}, {"padding": -1}, {"padding": 4}):
+        with pytest.raises(RuntimeError, match="got"):
+            nn.ConvTranspose1d(1, 1, 3, **options)(x)
+    with pytest.raises(RuntimeError, match="with in_channels=1 before the last 1; got"):
+        layer(np.zeros((2, 4), np.float32))

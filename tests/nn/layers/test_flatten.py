@@ -19,3 +19,16 @@ def test_dimensions_that_are_not_there() -> None:
         nn.Flatten(0, 2)(np.zeros((2, 3)))
     with pytest.raises(RuntimeError, match="must not come after"):
         nn.Flatten(1, 0)(np.zeros((2, 3)))
+
+
+def test_unflatten() -> None:
+    x = np.arange(24).reshape(2, 12)
+    np.testing.assert_array_equal(nn.Unflatten(-1, [3, -1])(x), x.reshape(2, 3, 4))
+    np.testing.assert_array_equal(nn.Unflatten(0, (2, 1))(x), x[:, None])
+    for sizes in ((5, -1), (-1, -1), (3, 3), (0, -1)):
+        with pytest.raises(ValueError, match="must multiply to 12"):
+            nn.Unflatten(1, sizes)(x)
+    with pytest.raises(IndexError, match=r"dim must be in \[-2, 1\], got 2"):
+        nn.Unflatten(2, (2,))(x)
+    with pytest.raises(TypeError, match="dim must be an integer, got 'c'"):
+        nn.Unflatten("c", (2,))  # type: ignore[arg-type]
