@@ -464,13 +464,15 @@ def transposed(x: Array, weight: Array, bias: Any, how: Transposition) -> Array:
         RuntimeError: the result would have a size below 0.
     """
     stride, dilation, before, after, more, groups = how
-    dims = len(stride)
-    each = range(dims)
-    weight = _apart(weight, dilation)
-    kernel, inner = tuple(map(int, weight.shape[2:])), tuple(map(int, x.shape[2:]))
+    dims, each = len(stride), range(len(stride))
+    kernel, inner = span(tuple(map(int, weight.shape[2:])), dilation), tuple(map(int, x.shape[2:]))
     out = [(inner[d] - 1) * stride[d] - before[d] - after[d] + kernel[d] + more[d] for d in each]
     if min(out) < 0:
         raise RuntimeError(f"the result must have sizes of at least 0, got {tuple(out)} from {inner}")
+    found = _compiled_transpose(x, weight, bias, how, out)
+    if found is not None:
+        return found
+    weight = _apart(weight, dilation)
     steps = [-(-kernel[d] // stride[d]) for d in each]  # entries of x in a window
     rest = tuple(steps[d] * stride[d] - kernel[d] for d in each)
     channels, rows = int(weight.shape[0]) // groups, int(weight.shape[1]) * math.prod(stride)
@@ -490,8 +492,37 @@ def transposed(x: Array, weight: Array, bias: Any, how: Transposition) -> Array:
     y = y.transpose((0, 1, *(axis for d in each for axis in (2 + dims + d, 2 + d))))
     y = y.reshape(*y.shape[:2], *(n * s for n, s in zip(sizes_of, stride, strict=True)))
     starts = [before[d] - first[d] * stride[d] for d in each]
-    found: Any = (..., *(slice(starts[d], starts[d] + out[d]) for d in each))
-    return y[found]
+    asked: Any = (..., *(slice(starts[d], starts[d] + out[d]) for d in each))
+    return y[asked]
+
+
+def _compiled_transpose(x: Array, weight: Array, bias: Any, how: Transposition, out: list[int]) -> Any:
+    """The derivative of the compiled convolution by its input, if that is faster."""
+    a, w, stride = value_of(x), value_of(weight), how.stride
+    work = math.prod(a.shape) * math.prod(w.shape[1:]) if type(a) is type(w) is np.ndarray else 0
+    kernels = convolutions_for(work, a, w, value_of(bias)) if min(how.before + how.after) >= 0 else None
+    if (
+        kernels is None
+        or len(stride) > 2
+        or 0 in out
+        or any(m >= s for m, s in zip(how.more, stride, strict=True))
+    ):
+        return None
+    run = kernels.Convolution(stride, how.dilation, how.before, how.after, how.groups)
+    value = run.by_input(a, w, (len(a), w.shape[1] * how.groups, *out))
+    if bias is not None:
+        value += value_of(bias).reshape(-1, *(1,) * len(stride))
+
+    def by_steps(g: Array) -> Any:
+        """The vjp for derivatives that are differentiated."""
+        return vjp(lambda x, weight: transposed(x, weight, None, how), a, w)[1](g)
+
+    return with_node(
+        value,
+        (x, lambda g: run.values(g, w, None) if type(g) is np.ndarray else by_steps(g)[0]),
+        (weight, lambda g: run.by_weight(a, g, w.shape) if type(g) is np.ndarray else by_steps(g)[1]),
+        (bias, _Convolution._for_bias),
+    )
 
 
 def _apart(x: Array, steps: Sizes) -> Array:

@@ -90,7 +90,8 @@ def test_sizes_that_no_transpose_has() -> None:
         layer(x, output_size=[11])
     with pytest.raises(ValueError, match="padding_mode must be 'zeros', got 'reflect'"):
         nn.ConvTranspose1d(1, 1, 3, padding_mode="reflect")
-    for options in ({"output_padding": 2}, {"stride": 0}, {"padding": -1}, {"padding": 4}):
+    wrong: list[dict[str, Any]] = [{"output_padding": 2}, {"stride": 0}, {"padding": -1}, {"padding": 4}]
+    for options in wrong:
         with pytest.raises(RuntimeError, match="got"):
             nn.ConvTranspose1d(1, 1, 3, **options)(x)
     with pytest.raises(RuntimeError, match="with in_channels=1 before the last 1; got"):
