@@ -128,7 +128,7 @@ class GraphCall:
                 if isinstance(value, DeviceArray):
                     place, pointer = here, value.leaf.__cuda_array_interface__["data"][0]
                 else:
-                    place, pointer = host, value.ctypes.data
+                    place, pointer = host, value.__array_interface__["data"][0]
                 binding.bind_input(tensor.name, place, tensor.element_type, list(value.shape), pointer)
             for tensor in self.outputs:
                 binding.bind_new_output(tensor.name, here)

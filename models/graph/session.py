@@ -71,9 +71,7 @@ class PointerBinding:
 
     def device(self, kind: str, index: int) -> Device:
         """The device as an argument of `bind_input` and `bind_output`."""
-        if not self._raw:
-            return kind, index
-        return (import_onnxruntime().OrtDevice.make(kind, index)._get_c_device(),)
+        return _device(kind, index) if self._raw else (kind, index)
 
     def bind_input(
         self, name: str, device: Device, element_type: Any, shape: list[int], pointer: int
@@ -140,6 +138,11 @@ class PointerBinding:
             options.log_severity_level = 4  # the error that is raised says it
             with _stopped_after(seconds, lambda: setattr(options, "terminate", True), "its run"):
                 self._session.run_with_iobinding(self._binding, options)
+
+
+@functools.cache  # a fifth of a call of a small graph
+def _device(kind: str, index: int) -> Device:
+    return (import_onnxruntime().OrtDevice.make(kind, index)._get_c_device(),)
 
 
 def run_once(session: Any, outputs: Sequence[str], feeds: Mapping[str, Any]) -> list[NDArray[Any]]:
