@@ -135,6 +135,16 @@ def rewindable(model: Any) -> RewindableDecoder | None:
     return model if all(map(functools.partial(hasattr, model), members)) else None
 
 
+def require_rewindable(model: Any, name: str, purpose: str) -> RewindableDecoder:
+    """The model; TypeError if its rows cannot be cut and continued, which is for a `purpose`."""
+    if (found := rewindable(model)) is None:
+        raise TypeError(
+            f"{name} must have the interface of lite.models.RewindableDecoder{purpose}; "
+            f"{type(model).__name__} lacks some of it"
+        )
+    return found
+
+
 def checked_row(decoder: Decoder, name: str, ids: ArrayLike) -> NDArray[np.int64]:
     """`check_ids` for one row of several; its error says which by ``name``."""
     try:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.kernels._integer import integer
-from lite.models.decoder.protocol import Decoder, RewindableDecoder, rewindable
+from lite.models.decoder.protocol import Decoder, RewindableDecoder, require_rewindable
 
 SHORTEST = 16  # tokens in common that are worth a copy: a run costs about as much whatever its tokens
 
@@ -73,11 +73,7 @@ class PrefixCache:
     """
 
     def __init__(self, decoder: RewindableDecoder, max_bytes: int, *, max_rows: int = 64) -> None:
-        if rewindable(decoder) is None:
-            raise TypeError(
-                "decoder must have the interface of lite.models.RewindableDecoder, so that rows can be kept; "
-                f"{type(decoder).__name__} lacks some of it"
-            )
+        require_rewindable(decoder, "decoder", ", so that rows can be kept")
         for name, value in (("max_bytes", max_bytes), ("max_rows", max_rows)):
             if isinstance(value, bool) or integer(name, value) < 0:
                 raise ValueError(f"{name} must be an integer of at least 0, got {value!r}")

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.models.decoder.device_logits import Logits, merged
-from lite.models.decoder.protocol import Decoder, RewindableDecoder, rewindable
+from lite.models.decoder.protocol import Decoder, RewindableDecoder, require_rewindable
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.prefix_cache import common_length
 from lite.models.generation.response import RESERVED, Response
@@ -32,6 +32,7 @@ SURPRISE = 0.3  # how much of the expected rate the last guess makes
 RECOVERY = 0.005  # what each guess that is left out adds to it, so that there is another try now and then
 CONFIDENCE = math.log(0.4)  # a draft ends with a token less probable than this, as in Hugging Face's
 _NONE = np.empty(0, np.int64)
+_TO_GUESS = " to guess tokens with"
 
 
 class Speculation:
@@ -53,7 +54,7 @@ class Speculation:
     """
 
     def __init__(self, decoder: Decoder, assistant: Decoder | None, max_rows: int) -> None:
-        self.decoder = _rewindable("decoder", decoder)
+        self.decoder = require_rewindable(decoder, "decoder", _TO_GUESS)
         together: bool = getattr(decoder, "continues_together", decoder.rows_per_run > 1)
         self._one_by_one = not together
         self._paces: dict[Response, _Pace] = {}
@@ -66,7 +67,7 @@ class Speculation:
                 f"assistant_model must have the vocabulary of the model, {decoder.vocab_size} tokens, "
                 f"got {assistant.vocab_size}"
             )
-        self._assistant = _Assistant(_rewindable("assistant_model", assistant), max_rows)
+        self._assistant = _Assistant(require_rewindable(assistant, "assistant_model", _TO_GUESS), max_rows)
 
     def guesses(self, live: Sequence[Response]) -> list[NDArray[np.int64]] | None:
         """Tokens (k,) that may follow those of each response; None if guesses do not pay now."""
@@ -259,15 +260,6 @@ class _Assistant:
             parts.append((new, logits))
             self._row_of.update(zip([responses[i] for i in new], rows, strict=True))
         return merged(len(responses), parts)
-
-
-def _rewindable(name: str, model: Decoder) -> RewindableDecoder:
-    if (found := rewindable(model)) is None:
-        raise TypeError(
-            f"{name} must have the interface of lite.models.RewindableDecoder to guess tokens with; "
-            f"{type(model).__name__} lacks some of it"
-        )
-    return found
 
 
 def _plain(config: GenerationConfig) -> GenerationConfig:

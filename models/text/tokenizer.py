@@ -65,12 +65,13 @@ class Tokenizer:
     ) -> None:
         self.backend = backend
         self.name_or_path = name_or_path
+        self._refusing = _Refusing(f"the tokenizer {name_or_path!r} failed")
         self.padding_side = check_side(padding_side)
         named = dict(special_tokens or {})
         if unknown := sorted(set(named) - set(NAMED)):
             raise ValueError(f"special_tokens has unknown names {unknown}; known are {list(NAMED)}")
         self.special_tokens_map: dict[str, str] = {k: named[k] for k in NAMED if named.get(k)}  # type: ignore[misc]
-        with self._naming_itself():
+        with self._refusing:
             backend.no_padding()
             backend.no_truncation()
             _mark_special(backend, self.special_tokens_map.values())
@@ -140,16 +141,13 @@ class Tokenizer:
 
     def _id_of(self, name: str) -> int | None:
         token = self.special_tokens_map.get(name)
-        with self._naming_itself():
+        with self._refusing:
             found: int | None = None if token is None else self.backend.token_to_id(token)
         return found
 
-    def _naming_itself(self) -> _Refusing:
-        return _Refusing(f"the tokenizer {self.name_or_path!r} failed")
-
     def __len__(self) -> int:
         """Number of tokens, added ones included."""
-        with self._naming_itself():
+        with self._refusing:
             return int(self.backend.get_vocab_size(with_added_tokens=True))
 
     def __repr__(self) -> str:
@@ -160,13 +158,13 @@ class Tokenizer:
     @property
     def added_tokens_decoder(self) -> dict[int, Any]:
         """The ``tokenizers.AddedToken`` of each id that has one; the special ones are control tokens."""
-        with self._naming_itself():
+        with self._refusing:
             return dict(self.backend.get_added_tokens_decoder())
 
     @functools.cached_property
     def _spelling(self) -> Any:
         """A copy of the backend to which special tokens are text like any other."""
-        with self._naming_itself():
+        with self._refusing:
             copy = type(self.backend).from_str(self.backend.to_str())
             copy.encode_special_tokens = True
         return copy
@@ -182,7 +180,7 @@ class Tokenizer:
         """
         _check_text(text)
         backend = self._spelling if split_special_tokens else self.backend
-        with self._naming_itself():
+        with self._refusing:
             return list(backend.encode(text, add_special_tokens=add_special_tokens).ids)
 
     def __call__(
@@ -227,7 +225,7 @@ class Tokenizer:
         for item in texts:
             _check_text(item)
         backend = self._spelling if split_special_tokens else self.backend
-        with self._naming_itself():
+        with self._refusing:
             encodings = backend.encode_batch(texts, add_special_tokens=add_special_tokens)
         columns: dict[str, list[list[Any]]] = {"input_ids": [list(encoding.ids) for encoding in encodings]}
         if return_offsets_mapping:
@@ -235,7 +233,7 @@ class Tokenizer:
         return collate(
             columns,
             single=single,
-            pad_token_id=self.pad_token_id,
+            pad_token_id=self.pad_token_id if padding else None,
             padding=padding,
             padding_side=self.padding_side if padding_side is None else padding_side,
             truncation=truncation,
@@ -249,7 +247,7 @@ class Tokenizer:
     def decode(self, ids: int | Sequence[int] | NDArray[Any], *, skip_special_tokens: bool = False) -> str:
         """The text of one row of ids; ids unknown to the tokenizer give no text."""
         row = _ids(ids)
-        with self._naming_itself():
+        with self._refusing:
             return str(self.backend.decode(row, skip_special_tokens=skip_special_tokens))
 
     def batch_decode(
@@ -260,18 +258,18 @@ class Tokenizer:
     ) -> list[str]:
         """The text of each row of ids; rows may have different lengths."""
         ids = [_ids(row) for row in rows]
-        with self._naming_itself():
+        with self._refusing:
             return list(self.backend.decode_batch(ids, skip_special_tokens=skip_special_tokens))
 
     def convert_ids_to_tokens(self, ids: Sequence[int] | NDArray[Any]) -> list[str | None]:
         """Each id's token as the vocabulary spells it, None for an unknown id."""
         row = _ids(ids)
-        with self._naming_itself():
+        with self._refusing:
             return [self.backend.id_to_token(i) for i in row]
 
     def convert_tokens_to_ids(self, tokens: Sequence[str]) -> list[int | None]:
         """Each token's id, None for a token that the vocabulary lacks."""
-        with self._naming_itself():
+        with self._refusing:
             return [self.backend.token_to_id(token) for token in tokens]
 
     # -- conversations -------------------------------------------------------------------------
@@ -339,7 +337,7 @@ class Tokenizer:
         ]
         if not tokenize:
             return rendered[0].text if single else [row.text for row in rendered]
-        with self._naming_itself():
+        with self._refusing:
             encodings = self.backend.encode_batch([row.text for row in rendered], add_special_tokens=False)
         columns: dict[str, list[list[Any]]] = {"input_ids": [list(encoding.ids) for encoding in encodings]}
         if return_assistant_tokens_mask:
@@ -371,7 +369,7 @@ class Tokenizer:
 
 
 def _ids(ids: int | Sequence[int] | NDArray[Any]) -> list[int]:
-    array = np.atleast_1d(np.asarray(ids))
+    array = np.array(ids, ndmin=1, copy=None)
     if array.size == 0:
         return []
     if array.dtype.kind not in "iu" or array.ndim != 1:

@@ -558,9 +558,8 @@ class OnnxWrapper(DistributionMethods):
             written[options.history_key] = layout.chat_history(chats, turns, prompt_history)
         return written
 
-    def _call_options(self, kwargs: Mapping[str, Any]) -> tuple[GenerationConfig, np.random.Generator]:
+    def _call_options(self, given: dict[str, Any]) -> tuple[GenerationConfig, np.random.Generator]:
         """The options of one call, and where its random draws come from."""
-        given = dict(kwargs)
         generator, seed = given.pop("generator", None), given.pop("seed", self._call_seed)
         config = self.generation
         if given:

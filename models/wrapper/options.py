@@ -211,9 +211,7 @@ class WrapperOptions:
     @property
     def overwrites(self) -> Inplace:
         """The value of `inplace` in force."""
-        if self.inplace is not None:
-            return self.inplace
-        return self.num_samples is None
+        return self.num_samples is None if self.inplace is None else self.inplace
 
     @property
     def out_keys(self) -> list[NestedKey]:

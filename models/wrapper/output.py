@@ -48,7 +48,8 @@ class Layout(NamedTuple):
             pairs = zip(columns["prompt"], columns["response"], strict=True)
             columns = {**columns, "full": [prompt + response for prompt, response in pairs]}
         fields = {name: objects(texts, self.shape) for name, texts in columns.items()}
-        return Text._wrap_tensordict(TensorDict(fields, self.shape))
+        # stacks of a batch's texts are entries as they are
+        return Text._wrap_tensordict((TensorDict._make if self.shape else TensorDict)(fields, self.shape))
 
     def chat_history(
         self, chats: Sequence[list[dict[str, Any]]], turns: Sequence[dict[str, Any]], prompt: History | None
