@@ -113,7 +113,10 @@ class Simplex(Support):
         # the sum of many numbers of low precision is off by more than a millionth
         eps = float(np.finfo(array.dtype).eps) if array.dtype.kind == "f" else 0.0
         slack = max(1e-6, array.shape[-1] * eps)
-        return as_array((array >= 0).all(-1) & (np.abs(array.sum(-1) - 1) < slack))
+        near, negative = np.abs(array.sum(-1) - 1) < slack, array < 0
+        if type(negative) is np.ndarray and not np.count_nonzero(negative):  # quicker than any(-1)
+            return as_array(near)
+        return as_array(near & ~negative.any(-1))
 
 
 class Counts(Support):

