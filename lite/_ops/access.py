@@ -205,7 +205,8 @@ def values(
 ) -> Iterable[Any]:
     """The entries, in the order of `keys` with the same arguments; see `items`."""
     if not (include_nested or leaves_only or sort):
-        return td._data.values() if td._parts() is None else (entry for _, entry in td._items())
+        own = td._data  # of a lazy stack none, as in `keys`
+        return own.values() if own or td._parts() is None else (entry for _, entry in td._items())
     return map(itemgetter(1), td.items(include_nested, leaves_only, is_leaf, sort=sort))
 
 
