@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,14 +25,16 @@ class _Graph(NamedTuple):
         readers: how often a value is read, by its number.
         constants: values by number.
         run: computes steps, from and into values by number.
+        weights: numbers of values that are given again at each call.
         fresh: gives the number of a new value.
-        ranges: steps that read masks, by these, with the numbers of what they give.
+        ranges: numbers of the ranges of keys that masks show, by the values that these are of.
     """
 
     by_output: dict[Any, Step]
     readers: Counter[int]
     constants: Mapping[int, Any]
     run: Runs
+    weights: Collection[int]
     fresh: Callable[[], int]
     ranges: dict[Any, int]
 
@@ -46,10 +48,17 @@ class _Joined(NamedTuple):
 
 
 class _Mask(NamedTuple):
-    """A value that says which keys are seen, or if it `hides`, which are not."""
+    """A mask of scores.
 
-    number: int
-    hides: bool
+    Attributes:
+        reads: the values that it is of: one that says which keys are seen; or those of `maker`.
+        hides: whether that value says which keys are not.
+        maker: a step that chooses numbers to add by a condition.
+    """
+
+    reads: tuple[int, ...]
+    hides: bool = False
+    maker: Step | None = None
 
 
 def join(
@@ -57,6 +66,7 @@ def join(
     outputs: Sequence[int],
     constants: Mapping[int, Any],
     run: Runs,
+    weights: Collection[int],
     fresh: Callable[[], int],
 ) -> None:
     """Join what can be, in place: gates, x * sigmoid(x) * y, and attention between its two products.
@@ -66,10 +76,11 @@ def join(
         outputs: numbers of what it gives.
         constants: values by number.
         run: computes steps, from and into values by number.
+        weights: numbers of values that are given again at each call.
         fresh: gives the number of a new value.
     """
     by_output = {step.outputs: step for step in steps if isinstance(step.outputs, int)}
-    graph = _Graph(by_output, _readers(steps, outputs), constants, run, fresh, {})
+    graph = _Graph(by_output, _readers(steps, outputs), constants, run, weights, fresh, {})
     gone: set[int] = set()
     joined: list[Step] = []
     for step in steps:
@@ -81,8 +92,8 @@ def join(
         gone.update(map(id, found.gone))
     joined = [step for step in joined if id(step) not in gone]
     readers = _readers(joined, outputs)
-    # A float mask that attention has read from its condition is computed for others only.
-    steps[:] = [step for step in joined if _hidden_by(step, graph) is None or readers[step.outputs]]  # type: ignore[index]
+    # Numbers to add that attention has read from their condition are computed for others only.
+    steps[:] = [step for step in joined if not _is_choice(step, graph) or readers[step.outputs]]  # type: ignore[index]
 
 
 def _readers(steps: Iterable[Step], outputs: Iterable[int]) -> Counter[int]:
@@ -146,13 +157,15 @@ def _attention(step: Step, graph: _Graph) -> _Joined | None:
         if any(graph.readers[i] != reads[i] for i in made) or not _is_straight(inner, step, made):
             continue
         path = list(reversed(path))
-        masks, makers = _masks(path, graph)
-        key = (masks, empty_is_zero)
+        masks = _masks(path, graph)
+        key = (tuple((mask.reads, mask.hides) for mask in masks), empty_is_zero)
         before = []
         if masks and key not in graph.ranges:
             graph.ranges[key] = graph.fresh()
-            numbers = tuple(mask.number for mask in masks)
-            before = [Step(_ranged(*key), numbers, graph.ranges[key], step.label, "KeyRanges")]
+            read = tuple(i for mask in masks for i in mask.reads)
+            run = _ranged(masks, empty_is_zero)
+            before = [Step(run, read, graph.ranges[key], step.label, "KeyRanges")]
+        makers = [mask.maker for mask in masks if mask.maker is not None]
         made.update(one.outputs for one in makers)
         given = (i for one in (*makers, *inner, step) for i in one.inputs if i not in made)
         outer = tuple(dict.fromkeys([graph.ranges.get(key, 0), *given]))
@@ -161,39 +174,29 @@ def _attention(step: Step, graph: _Graph) -> _Joined | None:
     return None
 
 
-def _masks(path: Iterable[PathNode[int]], graph: _Graph) -> tuple[tuple[_Mask, ...], list[Step]]:
-    """The masks on the way from scores to the softmax, and copies of the steps that make floats of them."""
-    masks, makers = [], []
+def _masks(path: Iterable[PathNode[int]], graph: _Graph) -> list[_Mask]:
+    """The masks on the way from scores to the softmax."""
+    found = []
     for output, followed in path:
         step = graph.by_output[output]
         if step.op == "Softmax":
             break
         if step.op == "Where":
-            masks.append(_Mask(step.inputs[0], followed == 2))
+            found.append(_Mask(step.inputs[:1], followed == 2))
         elif step.op == "Add":
             number = step.inputs[1 - followed]
             maker = graph.by_output.get(number)
-            hides = None if maker is None else _hidden_by(maker, graph)
-            if maker is None or hides is None:
-                masks.append(_Mask(number, False))
+            if maker is None or not _is_choice(maker, graph):
+                found.append(_Mask((number,)))
             else:
-                masks.append(_Mask(maker.inputs[0], hides))
-                makers.append(Step(maker.run, maker.inputs, maker.outputs, maker.label, maker.op))
-    return tuple(masks), makers
+                own = Step(maker.run, maker.inputs, maker.outputs, maker.label, maker.op)
+                found.append(_Mask(maker.inputs, maker=own))
+    return found
 
 
-def _hidden_by(step: Step, graph: _Graph) -> bool | None:
-    """Of a step that makes a mask of 0 and low numbers, whether its condition hides; None of others."""
-    if step.op != "Where" or len(step.inputs) != 3:
-        return None
-    numbers = []
-    for constant in map(graph.constants.get, step.inputs[1:]):
-        if type(constant) is not np.ndarray or constant.size != 1 or constant.dtype != np.float32:
-            return None
-        numbers.append(constant.item())
-    if numbers[0] == 0 and numbers[1] <= HIDDEN:
-        return False
-    return True if numbers[1] == 0 and numbers[0] <= HIDDEN else None
+def _is_choice(step: Step, graph: _Graph) -> bool:
+    """Whether a step chooses between numbers that no step computes."""
+    return step.op == "Where" and all(i in graph.constants or i in graph.weights for i in step.inputs[1:])
 
 
 def _ranged(masks: Sequence[_Mask], empty_is_zero: bool) -> Run:
@@ -202,10 +205,24 @@ def _ranged(masks: Sequence[_Mask], empty_is_zero: bool) -> Run:
     def run(*given: Any) -> KeyRanges | None:
         if any(type(x) is not np.ndarray for x in given):
             return None
-        shown = [~x if mask.hides else x for mask, x in zip(masks, given, strict=True)]
-        return key_ranges(shown, empty_is_zero)
+        values = iter(given)
+        return key_ranges([_shown(mask, [next(values) for _ in mask.reads]) for mask in masks], empty_is_zero)
 
     return run
+
+
+def _shown(mask: _Mask, values: Sequence[Any]) -> Any:
+    """A mask as `key_ranges` takes it; of a choice between 0 and a low number its condition."""
+    if mask.maker is None:
+        return ~values[0] if mask.hides else values[0]
+    condition, *numbers = values
+    if all(x.size == 1 and x.ndim <= condition.ndim for x in numbers):
+        first, second = (float(x.reshape(())) for x in numbers)
+        if first == 0 and second <= HIDDEN:
+            return condition
+        if second == 0 and first <= HIDDEN:
+            return ~condition
+    return mask.maker.run(*values)
 
 
 def _steps_between(path: Sequence[PathNode[int]], graph: _Graph) -> tuple[list[Step], bool] | None:

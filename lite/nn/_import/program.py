@@ -194,7 +194,8 @@ class Compiler:
         found = [self._number(name, given, "the graph's outputs") for name in outputs]
         read = {i for step in self.steps for i in step.inputs}.union(found)
         self.constants = {i: value for i, value in self.constants.items() if i in read}
-        join(self.steps, found, self.constants, _run, lambda: self._define(""))
+        numbers = {self.numbers[name] for name in weights}
+        join(self.steps, found, self.constants, _run, numbers, lambda: self._define(""))
         program = Program(
             tuple(inputs),
             tuple(self.captured),

@@ -230,7 +230,7 @@ def test_attentions_read_their_mask_once_and_not_as_floats(choice: str) -> None:
         for op, reads, out, *more in MASKED:
             named = [renamed.get(x, f"{x}{i}") for x in reads.split()]
             nodes.append((op, " ".join(named), "z" if out == "z" and not i else f"{out}{i}", *more))
-    constants = {"zero": np.zeros((), np.float32), "low": np.float32(LOWEST), "scale": np.float32(0.1)}
+    constants = {"zero": np.zeros((), np.float32), "low": np.float32([LOWEST]), "scale": np.float32(0.1)}
     inputs = {"q": QUERY, "k": KEY, "v": VALUE, "shown": CAUSAL}
 
     def net(outputs: str) -> Any:
