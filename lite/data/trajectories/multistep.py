@@ -94,17 +94,7 @@ class MultiStep(Module):
             RuntimeError: shapes do not fit.
             TypeError: done or the mask is not boolean, a reward is no array, or the input no TensorDict.
         """
-        return n_step(
-            tensordict,
-            "MultiStep",
-            gamma=self.gamma,
-            n_steps=self.n_steps,
-            done_key=self.done_key,
-            done_keys=self.done_keys,
-            reward_keys=self.reward_keys,
-            mask_key=self.mask_key,
-            shift_done=self.shift_done,
-        )
+        return n_step(tensordict, "MultiStep", self)
 
 
 belong_to("lite.data", MultiStep)

@@ -156,7 +156,7 @@ class MultiStepTransform(Module):
         frames = tensordict.clone() if held is None else cat([held, tensordict], -1)
         count = frames.shape[-1]
         ready = max(0, count - self.n_steps)
-        out = self._transformed(frames)[..., :ready] if ready else None
+        out = n_step(frames, _NAME, self)[..., :ready] if ready else None
         # A copy: a view would keep the memory of all the frames.
         self._withheld = frames[..., ready:].clone()
         return out
@@ -171,26 +171,13 @@ class MultiStepTransform(Module):
             KeyError, RuntimeError, TypeError: as for `inv`; the frames are withheld still.
         """
         held = self._withheld
-        out = None if held is None or not held.shape[-1] else self._transformed(held)
+        out = None if held is None or not held.shape[-1] else n_step(held, _NAME, self)
         self._withheld = None
         return out
 
     def reset(self) -> None:
         """Forget the withheld frames, as at the start of another stream."""
         self._withheld = None
-
-    def _transformed(self, frames: TensorDictBase) -> TensorDictBase:
-        return n_step(
-            frames,
-            _NAME,
-            gamma=self.gamma,
-            n_steps=self.n_steps,
-            done_key=self.done_key,
-            done_keys=self.done_keys,
-            reward_keys=self.reward_keys,
-            mask_key=self.mask_key,
-            shift_done=self.shift_done,
-        )
 
 
 belong_to("lite.data", MultiStepTransform)

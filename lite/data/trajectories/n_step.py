@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,39 +24,40 @@ def check_gamma(gamma: float) -> float:
     return gamma
 
 
-def n_step(
-    tensordict: TensorDictBase,
-    reader: str,
-    *,
-    gamma: float,
-    n_steps: int,
-    done_key: NestedKey,
-    done_keys: Sequence[NestedKey],
-    reward_keys: Sequence[NestedKey],
-    mask_key: NestedKey | None,
-    shift_done: bool = False,
-) -> TensorDictBase:
+class Options(Protocol):
+    """What `MultiStep` documents as its arguments."""
+
+    gamma: float
+    n_steps: int
+    done_key: Any
+    done_keys: Any
+    reward_keys: Any
+    mask_key: Any
+    shift_done: bool
+
+
+def n_step(tensordict: TensorDictBase, reader: str, how: Options) -> TensorDictBase:
     """The transform that `MultiStep` documents; `reader` is the class named in errors."""
     require_time(tensordict, reader)
     out = tensordict.clone(False)
-    done = require_array(out, ("next", *require_path(done_key)), reader)
+    done = require_array(out, ("next", *require_path(how.done_key)), reader)
     batch = out.batch_size
     time_dim = out.ndim - 1
     if done.shape == (*batch, 1):
         done = done[..., 0]
     elif done.shape != batch:
         _rebatch(out, done.shape)
-    mask = _mask(out, mask_key, done.shape)
+    mask = _mask(out, how.mask_key, done.shape)
 
-    reward_paths = [require_path(key) for key in _as_keys(reward_keys)]
+    reward_paths = [require_path(key) for key in _as_keys(how.reward_keys)]
     if not reward_paths:
         raise ValueError("reward_keys must name at least one reward, got none.")
     rewards = [require_array(out, ("next", *path), reader) for path in reward_paths]
-    windows = [_window(reward, done, gamma, n_steps, time_dim) for reward in rewards]
+    windows = [_window(reward, done, how.gamma, how.n_steps, time_dim) for reward in rewards]
     index = windows[0].index
     kept = set(reward_paths)
-    if not shift_done:
-        kept.update(require_path(key) for key in _as_keys(done_keys))
+    if not how.shift_done:
+        kept.update(require_path(key) for key in _as_keys(how.done_keys))
     following = out.get("next")
     _shift(following, index, time_dim, kept)
 
@@ -66,7 +67,7 @@ def n_step(
     dtype = get_default_dtype()
     steps, discount, nonterminal = windows[0].steps, windows[0].gamma, windows[0].nonterminal
     out.set("steps_to_next_obs", steps)
-    out.set("gamma", discount if dtype == discount.dtype else (float(gamma) ** steps).astype(dtype))
+    out.set("gamma", discount if dtype == discount.dtype else (float(how.gamma) ** steps).astype(dtype))
     out.set("nonterminal", nonterminal if mask is None else nonterminal & mask)
     if out.batch_size != batch:
         out.batch_size = batch

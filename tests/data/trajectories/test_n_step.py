@@ -3,6 +3,7 @@
 import numpy as np
 
 from lite import TensorDict
+from lite.data import MultiStep
 from lite.data.trajectories.n_step import n_step
 
 
@@ -15,16 +16,8 @@ def test_rewards_of_n_steps(rng: np.random.Generator) -> None:
     td["next"] = TensorDict(
         obs=np.arange(1.0, steps + 1)[None], reward=reward, done=done, batch_size=[1, steps]
     )
-    out = n_step(
-        td,
-        "Reader",
-        gamma=gamma,
-        n_steps=3,
-        done_key="done",
-        done_keys=["done"],
-        reward_keys=["reward"],
-        mask_key=None,
-    )
+    how = MultiStep(gamma, 3, done_keys=["done"], mask_key=None)
+    out = n_step(td, "Reader", how)
     expected = []
     for t in range(steps):
         total = 0.0
