@@ -75,24 +75,6 @@ def test_mapped_arguments(name: str) -> None:
         np.testing.assert_allclose(inner, function(a[:2, None], b[:3]), rtol=1e-14)
 
 
-def test_recurrences() -> None:
-    x = np.logspace(-3, 3, 2001)
-    np.testing.assert_allclose(special.digamma(x + 1), special.digamma(x) + 1 / x, rtol=1e-12, atol=1e-12)
-    a = np.logspace(-3, 7, 101)[:, None]
-    b = np.logspace(-3, 7, 103)
-    # B(a, b) = B(a + 1, b) + B(a, b + 1)
-    parts = np.exp(special.log_beta(a + 1, b) - special.log_beta(a, b))
-    np.testing.assert_allclose(parts, a / (a + b), rtol=1e-8, atol=1e-8)
-    np.testing.assert_array_equal(special.log_beta(a, b), special.log_beta(b[None], a))
-    # the slope in x is the density
-    shape = np.array([0.3, 2.0, 30.0, 61.0, 500.0, 1e5])
-    at = shape + np.sqrt(shape) * np.linspace(-0.5, 2, 11)[:, None]
-    step = 1e-4 * np.sqrt(shape)
-    slope = (special.gamma_below(shape, at + step) - special.gamma_below(shape, at - step)) / (2 * step)
-    density = np.exp((shape - 1) * np.log(at) - at - special.log_gamma(shape))
-    np.testing.assert_allclose(slope, density, rtol=1e-6)
-
-
 @each_case("edge", [8.0, 10.0, 50.0, 60.0])
 def test_formulas_meet_where_they_change(edge: float) -> None:
     x = np.array([np.nextafter(edge, 0), edge])

@@ -47,16 +47,6 @@ def test_tools_and_their_calls_are_a_part_of_the_prompt(run: Run, tmp_path: Path
     assert out["responses"][0]["prompt_ids"] == wanted
 
 
-def test_score_of_a_chat_is_that_of_its_last_turn(run: Run, tmp_path: Path) -> None:
-    file = tmp_path / "in.jsonl"
-    turns = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
-    file.write_text(
-        json.dumps({"messages": turns}) + "\n" + json.dumps({"prompt": "hi", "response": "ho"}) + "\n"
-    )
-    chat, pair = run([*SCORE, "--json", str(file)]).rows
-    np.testing.assert_allclose(chat["log_prob"], pair["log_prob"], rtol=1e-5)
-
-
 def test_score_ends_a_response_as_the_template_does(run: Run, tmp_path: Path) -> None:
     folder, file = tmp_path / "model", tmp_path / "in.jsonl"
     shutil.copytree(MODEL, folder)

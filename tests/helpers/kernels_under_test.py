@@ -28,11 +28,6 @@ def examples(number: int) -> int:
     return max(5, number // 25) if ON_DEVICE and SIMULATED else number
 
 
-def thinned(cases: list[Any]) -> list[Any]:
-    """Every other one of `cases` in the simulator."""
-    return cases[::2] if ON_DEVICE and SIMULATED else cases
-
-
 class Foreign:
     """An array in CUDA memory that has the interface alone; laid out like the NumPy array it is made from.
 

@@ -49,11 +49,6 @@ def start(cpus: int = 2) -> str:
     return _START.format(cpus=cpus) + _QUIET_DATA
 
 
-def start_of_nodes() -> str:
-    """The first lines of a script that makes its own cluster, `ray.cluster_utils.Cluster`."""
-    return "import os, sys, ray\nfrom ray.cluster_utils import Cluster\n" + _QUIET_DATA
-
-
 def run(script: str, *arguments: Any, seconds: float = 240.0) -> Any:
     """What a script prints last; `sys.argv[1]` is a folder of its own, the arguments come after it.
 

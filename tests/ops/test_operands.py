@@ -149,21 +149,6 @@ def test_the_line_between_batch_and_features_does_not_matter(
     out.auto_batch_size_()  # checks every node
 
 
-@each_case(("first", "second"), SOME_PAIRS)
-def test_in_place_the_line_does_not_matter_and_stays(
-    first: tuple[int, int, int], second: tuple[int, int, int]
-) -> None:
-    x, y = drawn(first), drawn(second, 1)
-    arrays = {key: x[key] for key in ("a", ("n", "b"), ("n", "m", "c"))}
-    expected = drawn((1, 1, 1)) + drawn((1, 1, 1), 1)
-    with unchanged(y):
-        x += y
-    assert x.batch_size == (3, 2, 3)[: first[0]]
-    for key, array in arrays.items():
-        assert x[key] is array
-        np.testing.assert_array_equal(array, expected[key])
-
-
 @each_case("line", LINES)
 def test_lazy_stacks_meet_leaves_of_their_shape(line: tuple[int, int, int]) -> None:
     x, y = drawn((1, 1, 1)), drawn(line, 1)

@@ -197,21 +197,6 @@ def test_what_does_not_fit_is_refused_and_nothing_written(name: str) -> None:
 
 
 @each_case("name", CALLS)
-def test_results_are_cast_as_numpy_casts_them(name: str) -> None:
-    call, td = CALLS[name], tree()
-    expected = dense(call(td, None))
-    if expected["a"].dtype == np.bool_:
-        return
-    out = expected.apply(lambda x: np.zeros_like(x, np.float32))
-    held = arrays(out)
-    assert call(td, out) is out
-    assert all(held[key] is array for key, array in arrays(out).items())
-    for key in held:
-        assert held[key].dtype == np.float32
-    np.testing.assert_array_equal(out["a"], expected["a"].astype(np.float32))
-
-
-@each_case("name", CALLS)
 def test_a_locked_out_gets_no_entries(name: str) -> None:
     call, td = CALLS[name], tree()
     expected = dense(call(td, None))

@@ -60,8 +60,3 @@ def test_padding_ragged_entries_of_a_regular_batch():
         rows.to_padded_tensor(mask_key="m")
     with pytest.raises(RuntimeError, match="no common padded shape"):
         lazy_stack([TensorDict(a=np.ones(1)), TensorDict(a=np.ones((1, 1)))]).to_padded_tensor()
-
-
-def test_padding_leaves_dense_ones_alone():
-    td = tree()
-    assert td.to_padded_tensor()["a"] is td["a"]

@@ -14,7 +14,6 @@ from lite import TensorDict
 from lite._ops.pointwise import OPS
 
 X = np.array([[0.25, 0.5, 0.75], [0.1, 0.2, 0.9]])
-Y = np.array([[1.5, 2.0, 0.5], [3.0, 1.0, 2.0]])
 
 
 def floats(array: Any = X, **kwargs: Any) -> TensorDict:
@@ -174,17 +173,6 @@ def test_clamp() -> None:
     assert out.clamp_(1, 1)["a"].tolist() == [1] * 5
     with pytest.raises(ValueError, match="needs a bound"):
         td.clamp()
-
-
-@each_case("op", [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge])
-def test_comparisons(op: Callable[[Any, Any], Any]) -> None:
-    td = floats(lock=True).select("a", "n").lock_()
-    for other, array in ((0.5, 0.5), (td, X), (X[:, 0], X[:, :1])):
-        got = op(td, other)
-        assert got["a"].dtype == np.bool_
-        np.testing.assert_array_equal(got["a"], op(X, array))
-        assert (got.names, got.is_locked) == ([None], False)
-    np.testing.assert_array_equal(op(0.5, td)["a"], op(0.5, X))
 
 
 def test_ufuncs() -> None:

@@ -54,15 +54,6 @@ def test_over_one_dimension(name, dim, keepdim):
     assert out.get("s").batch_size == out.batch_size
 
 
-@each_case("name", [n for n in SIMPLE if "arg" not in n])
-def test_over_several_dimensions(name):
-    td = nested()
-    out = getattr(td, name)((0, -1))
-    np.testing.assert_allclose(out["a"], SIMPLE[name](td["a"], axis=(0, 1)))
-    assert (out.batch_size, out["n"].batch_size) == ((), (5,))
-    assert getattr(td, name)([0, 1], keepdim=True).batch_size == (1, 1)
-
-
 def test_positions_over_several_dimensions_are_row_major():
     td = nested()
     where = td.argmax((0, 1))["a"]
@@ -78,23 +69,6 @@ def test_over_features(name):
     np.testing.assert_allclose(out["a"], SIMPLE[name](td["a"], axis=-1))
     assert out["n", "b"].shape == (4, 3, 5)
     assert (out.batch_size, out.names) == ((4, 3), ["t", "u"])
-
-
-def test_dim_none_and_keepdim_alone():
-    td = nested()
-    np.testing.assert_allclose(td.sum(dim=None)["a"], td["a"].sum())
-    out = td.sum(keepdim=True)
-    assert (out.batch_size, out["a"].shape, out["n"].batch_size) == ((1, 1), (1, 1, 1), (1, 1, 1))
-
-
-@each_case("correction", [0, 1, 2, 12])
-def test_spread(correction):
-    td = nested()
-    with np.errstate(all="ignore"):
-        square = (td["a"] - td["a"].mean((0, 1))) ** 2
-        expected = square.sum((0, 1)) / max(12 - correction, 0)
-    np.testing.assert_allclose(td.var((0, 1), correction=correction)["a"], expected)
-    np.testing.assert_allclose(td.std((0, 1), correction=correction)["a"], np.sqrt(expected))
 
 
 def test_dtypes():
@@ -167,21 +141,6 @@ def test_quantiles():
     np.testing.assert_allclose(lower["a"], td["a"].min(-1))
     with pytest.raises(ValueError, match="1-d"):
         td.quantile(np.zeros((2, 2)))
-
-
-def test_positions_do_not_depend_on_the_order_of_dims():
-    td = TensorDict({"a": np.array([[3, 9, 1], [4, 0, 2]])}, batch_size=[2, 3])
-    for dims in [(0, 1), (1, 0), (-1, -2)]:
-        assert td.max(dims).indices["a"] == td.argmax(dims)["a"] == 1
-    assert td.argmin((1, 0))["a"] == 4
-
-
-def test_logsumexp_over_no_dims_gives_the_arrays():
-    td = TensorDict({"a": np.arange(3.0), "i": np.arange(2)}, batch_size=[])
-    out = td.logsumexp()
-    np.testing.assert_allclose(out["a"], td["a"])
-    np.testing.assert_allclose(out["i"], td["i"])
-    assert td.logsumexp(keepdim=True).batch_size == ()
 
 
 def test_logsumexp_does_not_overflow():

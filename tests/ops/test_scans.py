@@ -28,12 +28,6 @@ def test_running_sums_and_products(name, fn, dim):
     np.testing.assert_allclose(flat["a"], fn(td["a"].reshape(12, 2), axis=0))
 
 
-def test_running_sums_of_small_integers_are_wide():
-    td = TensorDict({"u": np.array([200, 100], np.uint8)}, batch_size=[2])
-    np.testing.assert_array_equal(td.cumsum(0)["u"], np.array([200, 300], np.int64))
-    assert td.cumsum(0, dtype="float32")["u"].dtype == np.float32
-
-
 def test_best_so_far_gives_the_latest_of_equals():
     td = TensorDict({"a": np.array([1.0, 3.0, 3.0, 2.0, np.nan, 9.0])}, batch_size=[6])
     values, indices = td.cummax(0)

@@ -19,16 +19,6 @@ def _rows(count: int, n: int = 2) -> LazyStackedTensorDict:
     return lazy_stack([TensorDict({"x": np.full((n, 2), float(i + 1))}, [n]) for i in range(count)])
 
 
-def test_nodes_are_kept_and_take_the_batch_size() -> None:
-    td, source = _td(2), _td(3)
-    node = td["n"]
-    assert td.update(source, update_batch_size=True) is td
-    assert td["n"] is node
-    assert td.batch_size == node.batch_size == (3,)
-    np.testing.assert_array_equal(td["x"], source["x"])
-    np.testing.assert_array_equal(node["y"], source["n", "y"])
-
-
 @each_case("path", [("z",), ("n", "z")])
 def test_keys_that_the_source_lacks_are_refused_at_any_depth(path: tuple[str, ...]) -> None:
     td = _td(2).set(path, np.zeros(2))

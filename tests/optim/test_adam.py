@@ -19,11 +19,3 @@ def test_a_nan_stays_with_its_number():
     params = TensorDict(x=np.zeros(3))
     new, _ = optim.Adam(0.1).update(params, TensorDict(x=np.array([1.0, np.nan, 1.0])))
     np.testing.assert_array_equal(np.isnan(new["x"]), [False, True, False])
-
-
-def test_torchs_options_of_how_to_step_are_taken():
-    params, grads = TensorDict(w=np.zeros(2)), TensorDict(w=np.array([3.0, -0.5]))
-    for optimizer in (optim.Adam, optim.AdamW, optim.RMSprop):
-        want, _ = optimizer(0.1).update(params, grads)
-        got, _ = optimizer(0.1, capturable=True, foreach=True).update(params, grads)
-        np.testing.assert_array_equal(got["w"], want["w"], err_msg=optimizer.__name__)

@@ -46,13 +46,6 @@ def test_rmsprop():
     np.testing.assert_allclose([p[0], v[0]], [0.0, 1.0])
 
 
-def test_rmsprop_centered_with_momentum():
-    p, v, m, b = (np.array([x]) for x in (1.0, 4.0, 0.0, 2.0))
-    formulas.rmsprop(p, np.array([2.0]), v, m, b, (1, 0, 0.5, 0.5, 0.5, 0.0, 0.5))
-    change = 2 / np.sqrt(4 - 1) + 1
-    np.testing.assert_allclose([p[0], v[0], m[0], b[0]], [1 - change / 2, 4, 1, change])
-
-
 def test_lerp():
     target = np.array([1.0, 3.0])
     formulas.lerp(target, np.array([3.0, 3.0]), (0.25,))

@@ -50,14 +50,6 @@ def test_memory_of_any_kind():
             np.testing.assert_array_equal(grads["plain"], layouts(shape)["plain"])
 
 
-def test_dtypes_side_by_side():
-    params = TensorDict({name: np.ones(3, name) for name in ("float16", "float32", "float64")})
-    new, state = optim.SGD(0.1, momentum=0.9).update(params, params)
-    for name, _ in params.items():
-        assert new[name].dtype == state["momentum_buffer", name].dtype == name
-        np.testing.assert_allclose(new[name], np.full(3, 0.9), rtol=1e-3)
-
-
 PROGRAM = """
 import sys
 import numpy as np

@@ -218,18 +218,6 @@ def test_zero_grad():
     assert all(param.grad is None for param in params)
 
 
-def test_options_of_a_group_may_change():
-    params = parameters(2)
-    sgd = optim.SGD([{"params": params[0]}, {"params": [params[1]], "lr": 1.0}], lr=0.5)
-    sgd.step()
-    sgd.param_groups[0]["lr"] = 0.0
-    sgd.param_groups[1]["momentum"] = 0.5
-    sgd.step()
-    assert params[0].data[0, 0] == 0.5
-    assert params[1].data[0, 0] == -1.0
-    assert set(sgd.state) == {params[1]}
-
-
 def test_repr():
     text = repr(optim.SGD(parameters(), lr=0.1))
     assert text.startswith("SGD (\n")

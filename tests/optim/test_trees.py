@@ -111,15 +111,6 @@ def test_modules_in_place():
     np.testing.assert_allclose(weight, before / 2)
 
 
-def test_parameters_in_a_tensordict():
-    params = nn.TensorDictParams({"w": np.ones(2, np.float32)})
-    new, _ = optim.SGD(0.5).update(params, TensorDict(w=np.ones(2, np.float32)))
-    assert type(new) is nn.TensorDictParams
-    assert isinstance(new["w"], nn.Parameter)
-    np.testing.assert_array_equal(new["w"].data, [0.5, 0.5])
-    np.testing.assert_array_equal(params["w"].data, [1.0, 1.0])
-
-
 def test_a_gradient_that_is_itself_differentiable():
     params = TensorDict(w=nn.Parameter(np.full(2, 3.0)))
     with lite.enable_grad():

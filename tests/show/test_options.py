@@ -72,11 +72,6 @@ def test_plain_adds_statistics() -> None:
             assert text in line(TensorDict(x=value), "x")
 
 
-def test_plain_of_an_empty_array_adds_nothing() -> None:
-    with set_printoptions(plain=True, verbose=False):
-        assert line(TensorDict(x=np.zeros(0)), "x").startswith("x: Array(shape=(0,))")
-
-
 def test_plain_of_a_lazy_stack_is_that_of_all_parts_and_ragged_entries_have_none() -> None:
     rows = [TensorDict(x=np.full(2, i), r=np.zeros(i)) for i in (1, 4)]
     with set_printoptions(plain=True, verbose=False):

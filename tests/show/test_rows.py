@@ -16,18 +16,6 @@ def test_entries_of_a_tensordict() -> None:
     assert [holder for holder, _, _ in places(td)] == [td] * 3
 
 
-def test_ragged_and_exclusive_entries() -> None:
-    parts = [TensorDict(r=np.zeros(2), first=1), TensorDict(r=np.zeros(3), second="x")]
-    found = list(rows(lazy_stack(parts)))
-    assert [(row.key, row.part, row.label) for row in found] == [
-        ("r", None, ""),
-        ("first", 0, " (only in 0)"),
-        ("second", 1, " (only in 1)"),
-    ]
-    assert (found[0].shape, found[0].nbytes) == ((2, -1), 40)
-    assert [holder for holder, _, _ in places(lazy_stack(parts))][1:] == parts
-
-
 def test_parts_that_cannot_be_stacked() -> None:
     stack = lazy_stack([TensorDict(a={"x": 1}), TensorDict(a=NonTensorStack("u"))])
     (row,) = rows(stack)

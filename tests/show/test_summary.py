@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lite import TensorClass, TensorDict, lazy_stack
+from lite import TensorClass, TensorDict
 
 
 class Point(TensorClass):
@@ -23,16 +23,6 @@ def test_summary_lists_bytes_of_every_entry() -> None:
     assert rows["('n', 'e')"][-1] == "0"
     assert td.summary().splitlines()[-1] == "TensorDict, batch_size=(2,): 2 arrays, 82 B"
     assert td.bytes() == 82
-
-
-def test_summary_of_a_lazy_stack_counts_all_parts() -> None:
-    td = lazy_stack([TensorDict(r=np.zeros(2), only=np.zeros(1)), TensorDict(r=np.zeros(3))])
-    text = td.summary()
-    assert [row.split() for row in text.splitlines()[2:4]] == [
-        ["r", "Array", "(2,", "-1)", "float64", "40"],
-        ["only", "(only", "in", "0)", "Array", "(1,)", "float64", "8"],
-    ]
-    assert text.endswith("3 arrays, 48 B")
 
 
 def test_summary_of_a_tensorclass_and_of_nothing() -> None:

@@ -44,18 +44,3 @@ def test_both_sides_of_an_operator() -> None:
         np.testing.assert_array_equal(mapped(x), wanted)
         closed = lite.grad(lambda y, fn=fn: lite.vmap(lambda x: fn(x, y))(x).sum())
         np.testing.assert_array_equal(closed(y), x.sum(0))
-
-
-def test_maps_and_gradients_in_three_layers() -> None:
-    x = np.random.default_rng(0).normal(size=(2, 3, 4))
-
-    def loss(x: Any, y: Any) -> Any:
-        return (np.sin(x) * np.concatenate([x[1:], y[:1]]) + np.outer(y, x).sum(0)).sum()
-
-    per_pair = lite.vmap(lite.vmap(lite.grad(loss), (0, None)), (0, 0))
-    got = per_pair(x, x[:, 0])
-    for i in range(2):
-        for j in range(3):
-            np.testing.assert_allclose(got[i, j], lite.grad(loss)(x[i, j], x[i, 0]), rtol=1e-12)
-    around = lite.vmap(lite.grad(lambda x, y: lite.vmap(loss, (0, None))(x, y).sum()))
-    np.testing.assert_allclose(around(x, x[:, 0]), got, rtol=1e-12)

@@ -58,13 +58,6 @@ def test_a_node_shared_by_two_roots() -> None:
     assert not node.is_locked
 
 
-def test_a_node_held_twice_within_one_tree() -> None:
-    node = TensorDict(b=1)
-    root = TensorDict(node=node, other=TensorDict(node=node)).lock_()
-    assert not root.unlock_().is_locked
-    assert not node.is_locked
-
-
 def test_unlocking_a_stack_unlocks_parts_that_were_locked_one_by_one() -> None:
     parts = [TensorDict(a=1).lock_() for _ in range(2)]
     stack = lazy_stack(parts)
@@ -144,14 +137,6 @@ def test_nothing_is_removed_where_one_part_is_locked(name: str, key: tuple[str, 
     with pytest.raises(RuntimeError, match="locked"):
         getattr(TensorDict({"td": td}, [2]), name)(("td", *key))
     assert [key in part for part in td.tensordicts] == [True, True]
-
-
-def test_a_view_with_the_parts_themselves_does_not_keep_them_locked() -> None:
-    td = lazy_stack([TensorDict({"a": np.zeros(2)}, [2]) for _ in range(3)]).lock_()
-    view = td.permute(1, 0)
-    assert view.is_locked
-    td.unlock_()
-    assert not view.is_locked
 
 
 def test_in_place_operators_on_entries_of_a_locked_tensordict() -> None:

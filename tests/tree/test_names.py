@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.cases import each_case
 
-from lite import TensorDict, lazy_stack, tensorclass
+from lite import TensorDict, lazy_stack
 
 Store = Callable[[TensorDict, Any], TensorDict]
 
@@ -31,18 +31,6 @@ def _construct(td: TensorDict, value: Any) -> TensorDict:
 
 
 STORES = [_set, _update, _construct]
-
-
-@each_case("store", STORES)
-@each_case("names", [None, ["t", None], [None, "s"]])
-def test_a_node_with_fewer_names_is_stored_as_a_copy_with_those_of_its_parent(
-    store: Store, names: list[str | None] | None
-) -> None:
-    given = node(names)
-    td = store(TensorDict(batch_size=[2, 3], names=["t", "s"]), given)
-    assert td["n"].names == td["n", "m"].names == ["t", "s"]
-    assert td["n", "a"] is given["a"]
-    assert given.names == given["m"].names == (names or [None, None])  # inputs are left as they were
 
 
 @each_case("store", STORES)
@@ -77,17 +65,6 @@ def test_a_lazy_stack_gets_names_without_its_parts_being_renamed() -> None:
     assert stack.names == [None, "u"]
     with pytest.raises(RuntimeError, match="refine_names"):
         TensorDict({"n": stack}, [2, 2], names=["t", "v"])
-
-
-def test_a_tensorclass_stays_one_when_it_gets_names() -> None:
-    @tensorclass
-    class Rows:
-        a: Any
-
-    rows = Rows(a=np.zeros(2), batch_size=[2])
-    td = TensorDict({"rows": rows}, [2], names=["t"])
-    assert type(td["rows"]) is Rows
-    assert (td["rows"].names, rows.names) == (["t"], [None])
 
 
 def test_a_named_node_names_its_parent() -> None:

@@ -88,16 +88,6 @@ def test_unflatten_keys():
     assert set(td.keys()) == {"n.a", "b", "n.c"}
 
 
-def test_a_lock_after_a_view_is_only_a_lock():
-    td = source()
-    form = td.view(6)
-    with form.lock_():
-        form.set_("a", np.zeros(6))
-    assert not form.is_locked
-    form["z"] = np.ones(6)
-    assert "z" not in td
-
-
 @pytest.mark.usefixtures("only_new_garbage")
 def test_results_do_not_keep_their_source():
     td = source()

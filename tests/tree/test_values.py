@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from helpers.cases import each_case
 
-import lite
 from lite import TensorDict
 
 
@@ -44,13 +43,6 @@ def test_arrays_of_all_numbers_are_stored_themselves(dtype: str) -> None:
     assert TensorDict({"a": array}, [2]).get("a") is array
     assert TensorDict(batch_size=[2]).set("a", array).get("a") is array
     assert TensorDict(batch_size=[2]).update({"a": array}).get("a") is array
-
-
-def test_default_float_dtype_holds_for_scalars_lists_and_tuples() -> None:
-    with lite.default_dtype("float64"):
-        td = TensorDict(a=1.5, b=[1.5], c=(1.5,))
-    assert [td[key].dtype for key in "abc"] == [np.float64] * 3
-    assert TensorDict(a=1.5)["a"].dtype == np.float32
 
 
 def test_structured_arrays_become_nodes() -> None:

@@ -150,12 +150,6 @@ def test_names_given_to_a_source_are_taken_back() -> None:
     assert first.names == [None]
 
 
-def test_names_of_a_replaced_node_do_not_conflict() -> None:
-    td = TensorDict({"n": TensorDict({"b": np.zeros((2, 3))}, [2, 3], names=[None, "p"])}, [2])
-    td["n"] = TensorDict({"q": np.zeros(2)}, [2], names=["p"])
-    assert td.names == ["p"]
-
-
 def test_update_batch_size_is_all_or_nothing() -> None:
     td = TensorDict({"a": np.zeros(2), "n": {"b": np.zeros(2)}}, [2])
     source = TensorDict({"a": np.zeros(3), "n": {"b": np.zeros(3)}}, [3])

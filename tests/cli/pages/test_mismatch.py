@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from lite.cli.pages.mismatch import bin_names, page
+from lite.cli.pages.mismatch import page
 from lite.models import LoggedResponse, Mismatch
 from lite.models.comparison.causes import Cause
 from lite.models.comparison.differences import by_position, by_probability, estimates, first_beyond
@@ -81,9 +81,3 @@ def test_large_comparisons_stay_readable() -> None:
     assert text.count("<circle") == 4000
     assert "more</p>" in text
     assert len(text) < 500_000
-
-
-def test_bins_have_a_name_each() -> None:
-    names = bin_names()
-    assert (names[0], names[1], names[-1]) == ("below 0.5", "0.5 to 0.67", "from 2")
-    assert len(names) == len(found().estimates.histogram)

@@ -6,7 +6,7 @@ import pytest
 from helpers.counting_env import CountingEnv
 
 from lite import TensorDict
-from lite.data import Collector, RewardSum, StepCounter, TensorDictPrimer, Unbounded
+from lite.data import Collector, StepCounter, TensorDictPrimer, Unbounded
 from lite.envs import EnvError, GymEnv, SerialEnv, TransformedEnv
 
 
@@ -48,21 +48,6 @@ def test_functions_make_environment_and_policy():
 def test_levels_below_the_root():
     td = Collector(CountingEnv(nested=True, limit=2), frames_per_batch=5).next()
     np.testing.assert_array_equal(td["collector", "traj_ids"], [0, 0, 1, 1, 2])
-
-
-def test_step_transforms_and_the_longest_episode():
-    env = CountingEnv(limit=9).add_truncated_keys()
-    collector = Collector(env, frames_per_batch=5, max_frames_per_traj=3, transforms=[RewardSum()])
-    td = collector.next()
-    np.testing.assert_array_equal(td["step_count"].ravel(), [0, 1, 2, 0, 1])
-    np.testing.assert_array_equal(td["next", "step_count"].ravel(), [1, 2, 3, 1, 2])
-    np.testing.assert_array_equal(td["next", "truncated"].ravel(), [0, 0, 1, 0, 0])
-    np.testing.assert_array_equal(td["observation"].ravel(), [0, 1, 2, 0, 1])
-    sums = np.concatenate([np.cumsum(part) for part in np.split(td["next", "reward"].ravel(), [3])])
-    np.testing.assert_allclose(td["next", "episode_reward"].ravel(), sums, rtol=1e-6)
-    # An environment without such an entry gets one.
-    td = Collector(CountingEnv(limit=9), frames_per_batch=5, max_frames_per_traj=3).next()
-    np.testing.assert_array_equal(td["next", "truncated"].ravel(), [0, 0, 1, 0, 0])
 
 
 def test_failures_have_the_frames():

@@ -15,7 +15,6 @@ from lite.envs import (
     EnvBase,
     GymEnv,
     RewardSum,
-    StepCounter,
     Transform,
     TransformedEnv,
     VecNormV2,
@@ -66,11 +65,6 @@ def test_truncated_episodes_and_sums_of_rewards() -> None:
         assert result["test/reward"] == 3.0
         assert result["test/reward_std"] == 0.0
         assert (result["test/episode_length"], result["test/step"], result["test/n"]) == (6.0, 9, 12)
-
-
-def test_an_environment_that_counts_steps() -> None:
-    env = TransformedEnv(DrawnEnv(length=50), StepCounter(4))
-    assert Evaluator(env, policy(), num_trajectories=1, max_steps=7).evaluate()["eval/episode_length"] == 4
 
 
 def test_weights_and_modes() -> None:

@@ -40,10 +40,6 @@ def test_more_than_files_can_hold_is_refused(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_no_steps(tmp_path):
-    assert converted(tmp_path / "out", LAYOUT, 0, 100, lambda out: None).batch_size == (0,)
-
-
 def test_pieces():
     assert steps_at_a_time((2, 4), np.dtype(np.float64)) == PIECE // 64
     assert steps_at_a_time((2**30,), np.dtype(np.float64)) == 1

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from lite import NonTensorData, NonTensorStack, TensorClass, TensorDict, lazy_stack
-from lite.data import LazyTensorStorage, ReplayBuffer
+from lite import NonTensorStack, TensorClass, TensorDict, lazy_stack
 from lite.data.replay.columns import Columns, blank
 
 
@@ -72,20 +71,6 @@ def test_smaller_dtypes_fit() -> None:
     columns = table()
     write(columns, rows(2).set("step", np.array([3, 4], np.int8)), slice(0, 2))
     assert columns.take(np.arange(2))["step"].dtype == np.int64
-
-
-def test_objects_of_single_rows_come_back() -> None:
-    for payload in ("text", [1, 2], {"a": 1}, None, ("t",)):
-        for compress_next in (False, True):
-            row = TensorDict({"s": NonTensorData(payload), "x": 1.0, "next": {"x": 2.0}})
-            buffer = ReplayBuffer(storage=LazyTensorStorage(3, compress_next=compress_next))
-            buffer.add(row)
-            buffer.add(row)
-            if not compress_next:
-                buffer[1] = row
-            for i in range(2):
-                assert type(buffer[i]["s"]) is type(payload)
-                assert buffer[i]["s"] == payload
 
 
 def test_objects_only_in_memory() -> None:

@@ -88,17 +88,6 @@ def test_another_length_of_slices_and_another_alpha():
     assert not sampler.can_sample(storage, 10)
 
 
-def test_priorities_of_changed_and_new_entries():
-    storage = RingStorage(6, done=bool)
-    sampler = PrioritizedSliceSampler(6, 1.0, 1.0, eps=0.0, slice_len=2, generator=0)
-    for _ in range(4):
-        sampler.mark_update(storage.write(3, done=[0, 0, 1]), storage=storage)
-    assert set(sampler.sample(storage, 200)[0][::2].tolist()) == {0, 1, 3, 4}
-    storage.entries["next", "done"][0] = True
-    storage._changes += 1
-    assert set(sampler.sample(storage, 200)[0][::2].tolist()) == {1, 3, 4}
-
-
 def test_the_state_can_be_restored(tmp_path):
     storage = RingStorage(20, done=bool)
     storage.write(20, done=np.arange(20) % 6 == 5)

@@ -109,20 +109,6 @@ def test_flags_of_the_batch():
     assert "is_init" not in SliceSampler(slice_len=2, init_key=None).sample(storage, 4)[1]
 
 
-def test_flags_that_are_not_stored_and_no_flags():
-    storage = episodes(3, 4)
-    del storage.entries["next", "done"]
-    sampler = SliceSampler(slice_len=2, traj_key=("next", "episode"), truncated_key="cut", generator=0)
-    _, info = sampler.sample(storage, 4)
-    assert list(info) == ["cut", "done", "terminated"]
-    assert info["cut"][:, 0].tolist() == info["done"][:, 0].tolist() == [False, True] * 2
-    assert not info["terminated"].any()
-    assert (
-        SliceSampler(slice_len=2, traj_key=("next", "episode"), truncated_key=None).sample(storage, 4)[1]
-        == {}
-    )
-
-
 def test_keys_are_found_in_the_storage():
     storage = episodes(2, 2, 2)
     storage.entries["next", "done"][:] = False

@@ -11,7 +11,6 @@ from lite.data import (
     ListStorage,
     ReplayBuffer,
     SamplerWithoutReplacement,
-    TensorDictReplayBuffer,
 )
 from lite.data.replay.storages import read_json, write_json
 
@@ -97,25 +96,6 @@ def test_ragged_rows_are_dumped(tmp_path) -> None:
 
 
 LISTS = [ListStorage, LazyStackStorage]
-
-
-def test_batches_of_ragged_rows_are_the_users() -> None:
-    """Each row of a batch is its own, also where one was drawn several times; what is stored stays."""
-    for kind in LISTS:
-        for buffer in (ReplayBuffer, TensorDictReplayBuffer):
-            kept = buffer(
-                storage=kind(5), batch_size=20, generator=0, transform=lambda td: td.set("new", td["id"] * 2)
-            )
-            kept.extend(ragged().set("id", np.arange(3)))
-            for batch in (kept.sample(), kept[[0, 1, 1]], kept[1:]):
-                assert isinstance(batch, LazyStackedTensorDict)
-                batch.set("count", np.arange(len(batch)))
-                assert batch["count"].tolist() == list(range(len(batch)))
-                assert batch["new"].tolist() == (batch["id"] * 2).tolist()
-                assert [len(x) for x in batch.get("x", as_list=True)] == [(1, 3, 2)[i] for i in batch["id"]]
-                assert batch["n", "s"] == [f"row {(1, 3, 2)[i]}" for i in batch["id"]]
-            kept[0].set("count", 1)
-            assert set(kept.storage.get(0).keys()) == {"x", "n", "id"}
 
 
 def test_other_elements_make_batches_as_in_a_list() -> None:

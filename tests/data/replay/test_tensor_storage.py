@@ -118,19 +118,6 @@ def test_state_folder_and_pickle(make, tmp_path) -> None:
             assert same.all()
 
 
-def test_a_state_is_a_copy() -> None:
-    storage = filled()
-    state = storage.state_dict()
-    storage.set(0, rows(1, 90)[0])
-    other = LazyTensorStorage(6)
-    other.load_state_dict(state)
-    assert other.get(0)["step"] == 0
-    other.set(1, rows(1, 80)[0])
-    again = LazyTensorStorage(6)
-    again.load_state_dict(state)
-    assert again.get(1)["step"] == 1
-
-
 def test_folders_that_are_damaged(tmp_path) -> None:
     storage = filled()
     storage.dumps(tmp_path / "s")

@@ -72,17 +72,6 @@ def test_priorities_come_with_the_data() -> None:
         assert set(buffer.sample(5)["step"].tolist()) == {5}
 
 
-def test_priorities_of_batches() -> None:
-    buffer = prioritized(priority_key="error")
-    buffer.extend(frames(0, 5))
-    batch = buffer.sample(200)
-    assert set(batch["step"].tolist()) == set(range(5))
-    assert "priority_weight" in batch
-    batch["error"] = (batch["step"] == 2).astype(np.float32)
-    buffer.update_tensordict_priority(batch)
-    assert set(buffer.sample(50)["step"].tolist()) == {2}
-
-
 def test_priorities_left_alone() -> None:
     buffer = prioritized()
     buffer.extend(frames(0, 5).set("td_error", np.array([0.0, 0, 0, 1, 0])), update_priority=False)

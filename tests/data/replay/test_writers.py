@@ -26,16 +26,6 @@ def made(storage, kind=RoundRobinWriter):
     return writer
 
 
-def test_the_ring_of_arrays_and_that_of_lists_go_the_same_way() -> None:
-    arrays, lists = made(LazyTensorStorage(7)), made(ListStorage(7))
-    for size in (3, 3, 1, 6, 7):
-        data = np.arange(size)
-        np.testing.assert_array_equal(arrays.extend(data), lists.extend(list(data)))
-        assert arrays.state_dict() == lists.state_dict()
-        assert arrays.add(np.array(1)) == lists.add(1)
-    assert arrays._write_count == lists._write_count == 25
-
-
 def test_nothing_to_write() -> None:
     for writer in (made(LazyTensorStorage(3)), made(ListStorage(3))):
         with pytest.raises(RuntimeError, match="at least one element"):

@@ -12,7 +12,6 @@ from lite.data.tables.columns import (
     row_named,
     rows_of,
     taken,
-    without,
 )
 
 
@@ -31,16 +30,6 @@ def test_ids_are_pythons_own() -> None:
     assert [type(i) for i in ids] == [int, int]
     assert ids_of({"id": np.array(["a"])}, "id") == ["a"]
     assert ids_of({"a": [1]}, "id") is None
-
-
-def test_done_rows_are_left_out_of_every_kind_of_column() -> None:
-    column = np.arange(6).reshape(3, 2)
-    column.setflags(write=False)
-    left = without({"id": [1, 2, 3], "x": column}, "id", {2})
-    assert left["id"] == [1, 3]
-    np.testing.assert_array_equal(left["x"], column[[0, 2]])
-    assert without({"id": [1], "x": column[:1]}, "id", {5})["x"].base is not None
-    assert without({"x": [1]}, "id", ()) == {"x": [1]}
 
 
 def test_taken_rows() -> None:

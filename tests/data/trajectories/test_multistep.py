@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from helpers.multistep_vectors import as_key, assert_entries, assert_same, build, cases
 
-from lite import NonTensorStack, TensorDict, default_dtype
+from lite import TensorDict, default_dtype
 from lite.data import MultiStep
 from lite.nn import Module
 
@@ -121,20 +121,6 @@ def test_the_input_is_left_alone_and_may_be_locked():
     assert out["action"] is td["action"]
     assert out["next", "done"] is td["next", "done"]
     assert out["next", "original_reward"] is td["next", "reward"]
-
-
-def test_non_tensor_data_passes_through():
-    td = data()
-    td.set_non_tensor("prompt", "hello")
-    td["next"].set_non_tensor("info", {"x": 1})
-    td["next", "words"] = NonTensorStack(*[NonTensorStack(*[f"{b}-{t}" for t in range(8)]) for b in range(3)])
-    out = MultiStep(0.9, 3)(td)
-    assert out["prompt"] == "hello"
-    assert out["next", "info"] == {"x": 1}
-    assert out["next", "words"] == td["next", "words"]
-    np.testing.assert_array_equal(
-        out["next", "observation"], MultiStep(0.9, 3)(data())["next", "observation"]
-    )
 
 
 def test_integer_rewards_are_discounted():

@@ -8,7 +8,7 @@ from helpers.multistep_vectors import assert_entries, assert_same, build, cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lite import NonTensorStack, TensorDict, cat
+from lite import TensorDict, cat
 from lite.data import MultiStep, MultiStepTransform
 from lite.nn import Module
 
@@ -112,11 +112,6 @@ def test_any_stream_in_any_chunks(problem):
         assert outs == [None] * len(outs)
 
 
-def test_nothing_comes_out_until_there_is_enough():
-    outs = feed(MultiStepTransform(4, 0.9), stream(6), [1] * 6)
-    assert [out if out is None else out["step"].tolist() for out in outs] == [None] * 4 + [[0], [1]]
-
-
 def test_single_frames():
     """Without batch dimensions a TensorDict is one frame."""
     for single in ((), (1,)):
@@ -128,23 +123,6 @@ def test_single_frames():
         assert (out["steps_to_next_obs"] == 3).all()
         np.testing.assert_array_equal(out["next", "original_reward"][:, 0], np.arange(7))
         np.testing.assert_array_equal(out["next", "reward"][:, 0], 3 * np.arange(7) + 3)
-
-
-def test_an_empty_chunk_gives_what_a_smaller_n_steps_sets_free():
-    transform = MultiStepTransform(4, 0.9)
-    assert transform.inv(stream(0)) is None
-    assert transform.flush() is None
-    assert transform.inv(stream(4)) is None
-    transform.n_steps = 2
-    np.testing.assert_array_equal(transform.inv(stream(0))["step"], [0, 1])
-    assert transform.inv(stream(0)) is None
-
-
-def test_empty_batches():
-    transform = MultiStepTransform(2, 0.9)
-    out = transform.inv(stream(5, (0,)))
-    assert out.batch_size == (0, 3)
-    assert out["next", "reward"].shape == (0, 3, 1)
 
 
 def test_flush_ends_the_stream():
@@ -222,31 +200,6 @@ def test_a_chunk_that_fails_first_is_not_kept():
 def test_what_is_no_tensordict_is_a_type_error():
     with pytest.raises(TypeError, match="MultiStepTransform needs a TensorDict, got dict"):
         MultiStepTransform(3, 0.9).inv({"next": {}})
-
-
-def test_other_keys():
-    frames = stream(20, rate=0.2)
-    frames["next", "sub", "payoff"] = frames["next", "reward"] * 2
-    frames["next", "over"] = frames["next", "done"].copy()
-    frames["valid"] = np.random.default_rng(1).random(20) < 0.5
-    options = {
-        "reward_keys": ["reward", ("sub", "payoff")],
-        "done_key": "over",
-        "done_keys": ["over"],
-        "mask_key": "valid",
-    }
-    out = joined(feed(MultiStepTransform(3, 0.9, **options), frames, [8, 12]))
-    assert_same(out, MultiStep(0.9, 3, **options)(frames)[:-3])
-    assert (out["next", "done"] != frames["next", "done"][:-3]).any()
-
-
-def test_non_tensor_data_stays_with_its_frames():
-    frames = stream(9)
-    frames["word"] = NonTensorStack(*[f"w{t}" for t in range(9)])
-    frames.set_non_tensor("task", "walk")
-    outs = feed(MultiStepTransform(3, 0.9), frames, [4, 5])
-    assert [out["word"] for out in outs] == [["w0"], ["w1", "w2", "w3", "w4", "w5"]]
-    assert all(out["task"] == "walk" for out in outs)
 
 
 def test_copies_go_on_by_themselves():

@@ -54,17 +54,6 @@ def test_trajectories_end_where_done_says():
         assert not td.is_locked
 
 
-def test_rows_never_share_a_trajectory():
-    """Not even where none is done, or where the ids say so."""
-    for batch in ((2, 4), (1, 2, 4), (2, 3, 4)):
-        out = split_trajectories(rollout(batch, rate=0.0))
-        assert out.batch_size == (np.prod(batch[:-1]), 4)
-        assert out["mask"].all()
-        np.testing.assert_array_equal(out["traj_ids"][:, 0], np.arange(len(out)))
-        same = split_trajectories(rollout(batch, rate=0.0, traj_ids=np.zeros(batch, int)))
-        assert same.batch_size == out.batch_size
-
-
 def test_ids_may_come_back():
     out = split_trajectories(rollout((6,), traj_ids=np.array([4, 4, 2, 4, 4, 4])))
     np.testing.assert_array_equal(out["mask"].sum(1), [2, 1, 3])
@@ -118,13 +107,6 @@ def test_a_ragged_stack_instead_of_padding():
     assert ragged.get("mask", None) is None
     assert np.shares_memory(ragged[0]["obs"], td["obs"])
     assert_same(ragged.to_padded_tensor(mask_key="mask"), padded)
-
-
-def test_nodes_with_more_batch_dimensions():
-    td = rollout(agents=TensorDict({"action": np.ones((3, 10, 4, 2))}, batch_size=(3, 10, 4)))
-    out = split_trajectories(td)
-    assert out["agents"].batch_size == (*out.batch_size, 4)
-    assert out["agents", "action"].sum() == 3 * 10 * 4 * 2
 
 
 def test_no_steps():

@@ -57,20 +57,6 @@ def test_truncated_responses_end_without_terminating() -> None:
     np.testing.assert_array_equal(out["next", "done"], [[True], [True]])
 
 
-def test_batches_of_samples_keep_their_shape() -> None:
-    inner = [lazy_stack([_row([1], [i + 5] * (i + j + 1), 1.0) for j in range(3)]) for i in range(2)]
-    out = TokenTransitions()(lazy_stack(inner))
-    assert out.batch_size == (2, 3, 4)
-    np.testing.assert_array_equal(out["collector", "mask"].sum(-1), [[1, 2, 3], [2, 3, 4]])
-
-
-def test_an_empty_response_has_no_step() -> None:
-    out = TokenTransitions()(lazy_stack([_row([1], [], 1.0), _row([1], [7], 1.0)]))
-    np.testing.assert_array_equal(out["collector", "mask"], [[False], [True]])
-    np.testing.assert_array_equal(out["next", "reward"], np.float32([[0], [1]]))
-    np.testing.assert_array_equal(out["next", "done"], [[False], [True]])
-
-
 def test_missing_entries_and_wrong_rewards_are_named() -> None:
     row = _row([1], [7], 1.0)
     with pytest.raises(KeyError, match="reward"):

@@ -117,13 +117,6 @@ def test_other_rows_are_left_alone(rng: np.random.Generator) -> None:
     assert decoder.lengths[held] == 3
 
 
-def test_impossible_choices() -> None:
-    decoder, session, _ = make("slots")
-    session.ruled_out = [1, 2]
-    got = score_choices(decoder, [np.array([5])], [[1], [2], [3]])
-    assert got.probabilities.tolist() == [[0.0, 0.0, 1.0]]
-
-
 def test_nothing_to_score() -> None:
     decoder, _, _ = make("slots")
     got = score_choices(decoder, [], [[1], [2]])

@@ -123,11 +123,3 @@ def test_errors_name_the_argument() -> None:
                 function(decoder, [np.array([1, 2, 3]), np.array([4, 5])], **arguments)
         assert not session.runs, arguments
         assert (decoder.lengths == 0).all(), arguments
-
-
-def test_supports_in_any_order(rng: np.random.Generator) -> None:
-    decoder, _, _ = make("gather")
-    rows = [np.array([1, 2, 3])]
-    ordered = score(decoder, rows, supports=[(np.array([0, 2, 4]), np.array([2, 5, 3, 9]))])
-    mixed = score(decoder, rows, supports=[(np.array([0, 2, 4]), np.array([5, 2, 9, 3]))])
-    np.testing.assert_allclose(ordered[0], mixed[0], rtol=1e-6)

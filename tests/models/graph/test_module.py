@@ -19,7 +19,6 @@ from helpers.recurrent_policy import PATH, expected, inputs
 from lite import TensorDict, nn, vmap
 from lite.envs import step_mdp
 from lite.models import OnnxModule
-from lite.nn import TensorDictModule
 
 F32 = np.float32
 
@@ -81,15 +80,6 @@ def test_any_batch_dimensions(policy: OnnxModule, session: Any) -> None:
             np.testing.assert_allclose(array, want, rtol=1e-5, atol=1e-6, err_msg=str(batch))
             assert array.dtype == F32, batch
             assert array.shape == want.shape, batch
-
-
-def test_calls_by_keyword_and_in_a_module(policy: OnnxModule) -> None:
-    observation, hidden = inputs(3)
-    by_name = policy(hidden=hidden, observation=observation)
-    wrapped = TensorDictModule(policy, ["x", "h"], ["a", "v", "n"])
-    td = wrapped(TensorDict({"x": observation, "h": hidden}, [3]))
-    for name, want in zip("avn", by_name, strict=True):
-        np.testing.assert_array_equal(td[name], want)
 
 
 def test_vmap_maps_the_batch(policy: OnnxModule) -> None:

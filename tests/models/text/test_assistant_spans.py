@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from lite.models import ChatHistory, History, OnnxWrapper, Tokenizer
 from lite.models.text.assistant_spans import AssistantSpansError, assistant_spans, turn_end
 from lite.models.text.builtin_templates import BUILT_IN
-from lite.models.text.chat import encode_messages, render_messages
+from lite.models.text.chat import render_messages
 
 Make = Callable[..., Tokenizer]
 CHATML = (
@@ -187,15 +186,6 @@ def test_spans_follow_the_frame(source: str, chat: Any) -> None:
     out = render_messages(chat, chat_template=source, spans=True)
     assert len(out.text) == position
     assert out.spans == tuple(expected)
-
-
-def test_masks_of_tokens(byte_tokenizer: Make) -> None:
-    tokenizer = byte_tokenizer(chat_template=CHATML)
-    chat = [user("b"), bot("b")]
-    out = encode_messages(chat, tokenizer=tokenizer, mask=True)
-    assert out.assistant_mask is not None
-    assert np.flatnonzero(out.assistant_mask).tolist() == [out.text.rindex("b<|im_end|>")]
-    assert encode_messages(chat, tokenizer=tokenizer).assistant_mask is None
 
 
 def test_scoring_without_a_mask_that_is_exact(wrap: Callable[..., OnnxWrapper], byte_tokenizer: Make) -> None:

@@ -96,18 +96,6 @@ def test_bijection(byte_tokenizer: Make) -> None:
         )
 
 
-def test_ragged_conversations(byte_tokenizer: Make) -> None:
-    chat = ChatHistory(full=History.from_chats([CHAT, LONG]), batch_size=[2])
-    tokens = chat.to_tokens(byte_tokenizer())
-    assert (
-        byte_tokenizer().batch_decode(tokens.get("full", as_list=True)) == chat.to_text(byte_tokenizer()).full
-    )
-    assert tokens.to_history(byte_tokenizer()).full.to_chats() == chat.full.to_chats()
-    assert ChatHistory(response=History.from_chats([CHAT[1:]]), batch_size=[1]).to_text(
-        byte_tokenizer()
-    ).response == ["<|im_start|>assistant\nYo!<|im_end|>\n"]
-
-
 def test_conversion_errors(byte_tokenizer: Make) -> None:
     padded = Tokens(full=np.zeros((2, 3), np.int64), padded=True, batch_size=[2])
     for tokens in (padded, lazy_stack([padded[0], padded[1]])):

@@ -254,15 +254,6 @@ def test_tokens(byte_tokenizer: Make) -> None:
 # -- parsing -----------------------------------------------------------------------------------
 
 
-def test_round_trip(byte_tokenizer: Make) -> None:
-    for name in sorted(set(BUILT_IN) - {"dialogpt"}):
-        history = History.from_chats([A, B] if name != "qwen" else [B, B])
-        tokenizer = byte_tokenizer(bos_token="<bos>")
-        back = History.from_text(text_of(history, name, tokenizer=tokenizer), name, tokenizer=tokenizer)
-        assert back.to_chats() == history.to_chats(), name
-        assert back.batch_size == history.batch_size, name
-
-
 def test_from_text_chooses_the_parser(byte_tokenizer: Make) -> None:
     text = "User: a\n\nAssistant: b<eos>"
     tokenizer = byte_tokenizer(name_or_path="x/deepseek-coder")
@@ -276,11 +267,6 @@ def test_from_text_chooses_the_parser(byte_tokenizer: Make) -> None:
         History.from_text("nothing here")
     with pytest.raises(NotImplementedError, match="no parser"):
         History.from_text("x", "unknown")
-
-
-def test_truncated_text_is_incomplete() -> None:
-    history = History.from_text(text_of(History.from_chats(A))[:-12])
-    assert [turn.is_complete for turn in history] == [True, False]
 
 
 # As in the template of Qwen2.5: calls come from their own field, results in a user's turn.

@@ -47,12 +47,6 @@ def test_chatml_keeps_the_open_turn() -> None:
     assert parse_chat(text, "chatml_format")[-1] == {"role": "assistant", "content": "", "is_complete": False}
 
 
-def test_endoftext_also_ends_a_turn() -> None:
-    for name in ("chatml_format", "qwen"):
-        text = "<|im_start|>user\nHi<|endoftext|>"
-        assert parse_chat(text, name) == [{"role": "user", "content": "Hi", "is_complete": True}], name
-
-
 def test_tool_turns_survive_the_round_trip() -> None:
     call = {"name": "add", "arguments": {"a": 2, "b": "é"}}
     chat = [

@@ -177,18 +177,6 @@ def test_counts_of_classes() -> None:
     np.testing.assert_allclose(np.cov(draws.T), 5 * (np.diag(probs) - probs[:, None] * probs), atol=0.05)
 
 
-@each_case("shape", [(N,), (N // 4, 4)])
-def test_one_hot_classes(shape: tuple[int, ...]) -> None:
-    """Many draws from few rows, and few from many."""
-    probs = np.array([0.05, 0.0, 0.25, 0.7])
-    for rows, dims in ((probs, shape), (np.broadcast_to(probs, (N, 4)), ())):
-        dist = d.OneHotCategorical(probs=rows)
-        draws = dist.sample(dims, rng=3)
-        assert draws.dtype == np.int64
-        assert dist.support.check(draws).all()
-        assert chi_square(draws.reshape(-1, 4).sum(0), probs) < 13.9  # 0.1%, two degrees of freedom
-
-
 def test_rows_and_repetitions_draw_alike() -> None:
     """The two ways to search give the same classes of the same numbers."""
     probs = np.random.default_rng(0).random((7, 5))

@@ -462,15 +462,6 @@ def test_policies_act_deterministically(name: str, tmp_path: Path) -> None:
             np.testing.assert_allclose(got[key], want[key], rtol=1e-5, atol=1e-5, strict=True)
 
 
-@pytest.mark.parametrize("name", ["TanhNormal", "Categorical"])
-def test_log_probs_of_actions(name: str, tmp_path: Path) -> None:
-    net = head(name, return_log_prob=True)
-    td = TensorDict(observation=numbers(5, 4), batch_size=[5])
-    graph = OnnxModule(net.to_onnx(tmp_path / "policy.onnx", td))
-    want = net(td.clone())["action_log_prob"]
-    np.testing.assert_allclose(graph(td)["action_log_prob"], want, rtol=1e-5, atol=1e-5)
-
-
 def test_other_values_of_distributions(tmp_path: Path) -> None:
     net = head("OneHotCategorical").select_out_keys("action")
     td = TensorDict(observation=numbers(5, 4), batch_size=[5])

@@ -36,17 +36,6 @@ def test_layers_and_directions(rng: np.random.Generator, layer_class: Any, cell_
     np.testing.assert_allclose(last, np.stack(ends), rtol=1e-4, atol=1e-5)
 
 
-def test_lstm_starts_from_a_state_and_takes_the_batch_first(rng: np.random.Generator) -> None:
-    layer = nn.LSTM(2, 3, batch_first=True, rng=0)
-    x = rng.normal(size=(4, 5, 2)).astype(np.float32)
-    whole, (h, c) = layer(x)
-    first, state = layer(x[:, :2])
-    second, (h2, c2) = layer(x[:, 2:], state)
-    np.testing.assert_allclose(np.concatenate([first, second], 1), whole, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(h2, h, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(c2, c, rtol=1e-5, atol=1e-6)
-
-
 def test_errors() -> None:
     with pytest.warns(UserWarning, match=r"dropout=0\.5 does nothing with num_layers=1") as caught:
         nn.GRU(2, 3, dropout=0.5)

@@ -5,8 +5,6 @@ import numpy as np
 from lite.nn.layers.recurrent_steps import (
     gru_step,
     lstm_step,
-    rnn_relu_step,
-    rnn_tanh_step,
     split_bias,
 )
 
@@ -15,12 +13,6 @@ RNG = np.random.default_rng(0)
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x))
-
-
-def test_simple_steps() -> None:
-    x, h, weight = RNG.normal(size=(2, 3)), RNG.normal(size=(2, 3)), RNG.normal(size=(3, 3))
-    np.testing.assert_allclose(rnn_tanh_step(x, (h,), weight, None, None)[0], np.tanh(x + h @ weight))
-    np.testing.assert_allclose(rnn_relu_step(x, (h,), weight, None, None)[0], np.maximum(x + h @ weight, 0))
 
 
 def test_gru_step_with_the_bias_that_is_left() -> None:

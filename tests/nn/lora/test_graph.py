@@ -85,19 +85,6 @@ def test_a_weight_that_others_read_is_not_changed() -> None:
         net.merge()
 
 
-def test_a_module_that_is_called_twice_has_one_adapter() -> None:
-    w = {"w.weight": np.eye(32, dtype=np.float32)}
-    nodes = [
-        node("MatMul", "", ["x", "w.weight"], ["a"], {}),
-        node("MatMul", "", ["a", "w.weight"], ["y"], {}),
-    ]
-    net = filled(nn.lora(nn.from_onnx(model_of(nodes, {"x": X}, ["y"], w)), 2, targets="w", rng=0))
-    (one,) = net._adapters()
-    whole = np.eye(32) + one.product().T
-    np.testing.assert_allclose(net(X), X @ whole @ whole, rtol=1e-3, atol=1e-3)
-    np.testing.assert_allclose(net.merge()(X), X @ whole @ whole, rtol=1e-3, atol=1e-3)
-
-
 def test_in_the_branches_of_a_graph() -> None:
     """Optimum's merged decoders have all layers in a branch with a cache and in one without."""
     w = np.random.default_rng(1).normal(size=(32, 6)).astype(np.float32)

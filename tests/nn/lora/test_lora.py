@@ -23,17 +23,6 @@ def test_a_graph_computes_the_formula() -> None:
     np.testing.assert_allclose(net(X), by_hand(net, X, 4.0), rtol=1e-5, atol=1e-6)
 
 
-def test_at_first_it_computes_what_the_module_does() -> None:
-    base = nn.from_onnx(graph())
-    net = nn.lora(base, targets="*", rng=0)
-    np.testing.assert_array_equal(net(X), base(X))
-    a, b = (net.get_parameter(f"{PATHS[0]}.lora_{x}.weight").data for x in "AB")
-    assert (a.shape, b.shape, b.any()) == ((8, 6), (4, 8), False)
-    assert 0.9 * 6**-0.5 < np.abs(a).max() <= 6**-0.5
-    assert len(learning(base)) == 3  # which stayed as it was
-    assert base.q.data is net.q.data
-
-
 def linear_nets() -> dict[str, Any]:
     keyed = nn.TensorDictModule(nn.Sequential(nn.Linear(6, 4, rng=1), nn.Tanh()), ["x"], ["y"])
     return {
@@ -123,13 +112,6 @@ def test_a_saved_graph_has_the_merged_weights(tmp_path: Any) -> None:
     saved = net.merge().save_onnx(tmp_path / "net.onnx")
     assert saved.stat().st_size == len(graph())
     np.testing.assert_allclose(nn.from_onnx(saved)(X), net(X), rtol=1e-5, atol=1e-6)
-
-
-def test_state_dicts_go_both_ways() -> None:
-    net = adapted()
-    other = nn.lora(nn.from_onnx(graph()), 2, 8, rng=5)
-    other.load_state_dict(net.state_dict())
-    np.testing.assert_array_equal(other(X), net(X))
 
 
 @each_case(

@@ -32,16 +32,6 @@ def test_a_seed_repeats_the_loss() -> None:
     assert first["loss_actor"] != made(generator=1)(batch())["loss_actor"]
 
 
-def test_terminal_steps_learn_their_reward() -> None:
-    td = batch()
-    td["next", "terminated"][:] = td["next", "done"][:] = True
-    loss = made(loss_function="l2", reduction="none")
-    values = np.stack([q_network(seed)(td.copy())["state_action_value"][:, 0] for seed in (2, 3)])
-    error = values - td["next", "reward"][:, 0]
-    np.testing.assert_allclose(loss(td)["loss_qvalue"], (error**2).sum(0))
-    np.testing.assert_allclose(td["td_error"], np.abs(error).max(0))
-
-
 def test_the_policy_and_the_critics_are_constants_to_each_other() -> None:
     loss, td = made(), batch()
     with enable_grad():

@@ -40,10 +40,3 @@ def test_drawn_anew_under_enable_grad(name: str) -> None:
         module.reset_parameters()
     values = {key: value.data for key, value in module.named_parameters() if key != "out_proj.weight"}
     assert not any((value == 777).any() for value in values.values())
-
-
-def test_a_lazy_layer_first_called_under_enable_grad() -> None:
-    layer = nn.LazyLinear(4, rng=0)
-    with lite.enable_grad():
-        layer(np.ones((2, 3), np.float32))
-    np.testing.assert_array_equal(layer.weight.data, nn.Linear(3, 4, rng=0).weight.data)

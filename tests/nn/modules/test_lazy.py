@@ -34,16 +34,6 @@ class Scale(nn.LazyModuleMixin, nn.Module):
         return x * self.factor + self.offset
 
 
-def test_modules_of_ones_own() -> None:
-    module = Scale()
-    assert module.has_uninitialized_params()
-    assert [name for name, _ in module.named_parameters()] == ["factor"]
-    np.testing.assert_array_equal(module(X, scale=3.0), X * 4)
-    assert not module.has_uninitialized_params()
-    assert type(module) is Scale
-    assert not module._forward_pre_hooks
-
-
 def test_what_must_be_defined() -> None:
     class Nothing(nn.LazyModuleMixin, nn.Module):
         pass

@@ -130,13 +130,6 @@ def test_what_does_not_stack() -> None:
         from_modules(nn.Linear(1, 1), nn.Linear(1, 2), expand_identical=True)
 
 
-def test_from_modules_as_a_module() -> None:
-    params = from_modules(nn.Linear(2, 3), nn.Linear(2, 3), as_module=True)
-    assert isinstance(params, nn.TensorDictParams)
-    assert params.is_locked
-    assert [name for name, _ in params.named_parameters()] == ["weight", "bias"]
-
-
 @each_case("expand", [False, True])
 def test_modules_without_data_cannot_be_stacked(expand: bool) -> None:
     modules = [nn.Linear(2, 3), nn.Linear(2, 3, device="meta")]

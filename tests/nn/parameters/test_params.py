@@ -416,10 +416,6 @@ def test_entries_are_not_assigned_as_attributes() -> None:
     np.testing.assert_array_equal(params.a, [1, 1])
 
 
-def test_numpy_gives_the_arrays() -> None:
-    assert type(TensorDictParams(tree()).numpy()["n"]["b"]) is np.ndarray
-
-
 def test_copies_of_a_loss_and_its_optimiser_belong_together() -> None:
     actor = nn.QValueActor(nn.Linear(3, 2, rng=0), action_space="categorical")
     loss = DQNLoss(actor, delay_value=True)

@@ -209,17 +209,6 @@ def test_parameters_in_the_place_of_attributes() -> None:
     assert list(module._parameters) == ["weight", "bias"]
 
 
-def test_a_source_keeps_its_kinds() -> None:
-    module = nn.Linear(2, 2)
-    params = zeroed(module)
-    weight = params["weight"]
-    with params.to_module(module):
-        module(ones(2))
-        module.weight[...] = 3
-    assert params["weight"] is weight
-    np.testing.assert_array_equal(weight, np.full((2, 2), 3))
-
-
 def test_what_the_body_registers_stays() -> None:
     module = nn.Linear(2, 2)
     bias = module.bias

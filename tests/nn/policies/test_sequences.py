@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers.cases import noting
 
-from lite import TensorDict, grad, jacrev, jit, nn, value_and_grad, vmap
+from lite import TensorDict, jacrev, jit, nn, value_and_grad
 from lite.nn.policies.sequences import run_sequences, run_steps
 
 RNG = np.random.default_rng(0)
@@ -52,32 +52,6 @@ def test_episodes_within_sequences() -> None:
             np.testing.assert_allclose(out, wanted)
             for mine, other in zip(last, kept, strict=True):
                 np.testing.assert_allclose(mine, other)
-
-
-def test_episodes_that_begin_have_no_state() -> None:
-    layer = LAYERS["GRU"]()
-    states = states_of(layer, 2)
-    out, _ = run_steps(layer, X[:2, 0], states, np.array([True, False]))
-    np.testing.assert_allclose(out[:1], run_steps(layer, X[:1, 0], None, np.zeros(1, bool))[0])
-    np.testing.assert_allclose(out[1:], run_steps(layer, X[1:2, 0], (states[0][1:],), np.zeros(1, bool))[0])
-
-
-def test_derivatives_and_maps() -> None:
-    layer = LAYERS["LSTM"]()
-
-    def total(x: Any, starts: Any) -> Any:
-        return (run_sequences(layer, x, None, starts)[0] ** 2).sum()
-
-    got = grad(total)(X, STARTS)
-    rows = vmap(grad(total))(X[:, None], STARTS[:, None])[:, 0]
-    np.testing.assert_allclose(got, rows)
-    step = np.zeros_like(X)
-    step[0, 2, 1] = 1e-6
-    slope = (total(X + step, STARTS) - total(X - step, STARTS)) / 2e-6
-    np.testing.assert_allclose(got[0, 2, 1], slope, rtol=1e-6)
-    step[0, 2, 1], step[0, 3, 0] = 0, 1e-6  # the next episode, of which the one before knows nothing
-    first = run_sequences(layer, X + step, None, STARTS)[0][0, :3]
-    np.testing.assert_array_equal(first, run_sequences(layer, X, None, STARTS)[0][0, :3])
 
 
 def test_two_directions() -> None:

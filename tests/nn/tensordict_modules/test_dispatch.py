@@ -62,19 +62,6 @@ def test_batch_size(auto, expected):
     assert module.batch_size == expected
 
 
-def test_separator_source_and_dest():
-    class Mod(nn.Module):
-        reads = [("a", "c")]  # noqa: RUF012
-        writes = ["x", ("y", "z")]  # noqa: RUF012
-
-        @dispatch(separator="sep", source="reads", dest="writes")
-        def forward(self, tensordict):
-            value = tensordict["a", "c"]
-            return tensordict.set("x", value).set(("y", "z"), value + 1)
-
-    assert Mod()(asepc=1) == (1, 2)
-
-
 def test_plain_functions_need_lists():
     @dispatch(source=["a"], dest=["b"])
     def listed(tensordict):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from helpers.cases import each_case, noting
 
-from lite import NonTensorData, TensorDict, stack
+from lite import NonTensorData, TensorDict
 from lite.nn import (
     CompositeDistribution,
     InteractionType,
@@ -181,15 +181,6 @@ def test_the_sink_is_not_written() -> None:
     )
 
 
-def test_dispatch() -> None:
-    module = normal(default_interaction_type="mode", return_log_prob=True)
-    x, log_prob = module(np.zeros(2), np.ones(2))
-    np.testing.assert_array_equal(x, [0, 0])
-    np.testing.assert_allclose(log_prob, -0.9189385, rtol=1e-6)
-    x, _ = module(loc=np.zeros((3, 2)), scale=np.ones(2))
-    assert x.shape == (3, 2)
-
-
 def test_selected_outputs() -> None:
     module = normal(return_log_prob=True).select_out_keys("x_log_prob")
     assert module.out_keys == ["x_log_prob"]
@@ -208,15 +199,6 @@ def test_values_that_are_not_drawn_are_repeated() -> None:
     np.testing.assert_array_equal(out["x"], [[0, 1, 2]] * 2)
     assert out["x_log_prob"].shape == (2, 3)
     assert sorted(td.keys()) == ["loc", "scale"]
-
-
-def test_other_containers() -> None:
-    tds = [params() for _ in range(2)]
-    lazy = TensorDict.lazy_stack(tds)
-    normal(default_interaction_type="mode")(lazy)
-    assert lazy["x"].shape == (2, 3)
-    assert "x" in tds[0]
-    assert normal()(stack([params(), params()]))["x"].shape == (2, 3)
 
 
 def test_a_failed_write_changes_nothing() -> None:

@@ -32,16 +32,6 @@ def test_running_statistics_are_those_of_all_returns(rng):
     np.testing.assert_allclose(norm.scale(), rows.std(0), rtol=1e-5)
 
 
-@each_case("make", NORMS)
-def test_a_state_dict_goes_on(make, rng):
-    first, second = make(), make()
-    first.update(rng.normal(size=(9, 1)))
-    second.load_state_dict(first.state_dict())
-    rows = rng.normal(size=(9, 1))
-    first.update(rows), second.update(rows)
-    np.testing.assert_array_equal(first.scale(), second.scale())
-
-
 def test_errors():
     norm = RunningValueNorm(shape=2)
     with pytest.raises(ValueError, match=r"must end with the shape \(2,\), got the shape \(5, 1\)"):

@@ -63,27 +63,6 @@ def test_beside_maps(mapped: Any) -> None:
         np.testing.assert_allclose(outer[place], parts if on == 0 else parts.sum(0))
 
 
-def test_arguments_that_are_nothing_to_differentiate_by() -> None:
-    @lambda fn: lite.custom_vjp(fn, nondiff_argnums=(0, 2))
-    def power(name: str, x: Any, k: int) -> Any:
-        assert name == "n"
-        return x**k
-
-    power.defvjp(lambda name, x, k: (x**k, x), lambda name, k, x, g: (g * k * x ** (k - 1),))
-    np.testing.assert_array_equal(lite.grad(lambda x: power("n", x, 3).sum())(Y), 3 * Y**2)
-
-
-def test_a_share_may_be_none() -> None:
-    @lite.custom_vjp
-    def fn(x: Any, y: Any) -> Any:
-        return x + y
-
-    fn.defvjp(lambda x, y: (x + y, None), lambda _, g: (g, None))
-    first, second = lite.grad(lambda x, y: fn(x, y).sum(), (0, 1))(Y, Y)
-    np.testing.assert_array_equal(first, 1)
-    np.testing.assert_array_equal(second, 0)
-
-
 def test_parameters() -> None:
     weight = nn.Parameter(Y.copy())
     with lite.enable_grad():

@@ -27,14 +27,6 @@ def test_parameters_take_part_only_where_it_is_enabled() -> None:
     assert type(weight.grad) is np.ndarray
 
 
-def test_gradients_add_up() -> None:
-    weight = parameter(1.0, 2.0)
-    for factor in (1.0, 10.0):
-        with lite.enable_grad():
-            ((weight + weight) * factor).sum().backward()
-    np.testing.assert_array_equal(weight.grad, 22)
-
-
 def test_parameters_that_require_none() -> None:
     weight = nn.Parameter(np.ones(2), requires_grad=False)
     with lite.enable_grad():
@@ -135,14 +127,6 @@ def test_parameters_are_constants_to_functions_of_grad() -> None:
     with lite.enable_grad(), lite.no_grad():
         np.testing.assert_array_equal(lite.grad(lambda x: (x * weight).sum())(np.ones(1)), 3)
     assert weight.grad is None
-
-
-def test_a_penalty_of_gradients_goes_back_to_parameters() -> None:
-    weight = parameter(3.0)
-    with lite.enable_grad():
-        slope = lite.grad(lambda x: (x**2 * weight).sum())(np.ones(2))
-        ((slope**2).sum() + weight).backward()
-    assert weight.grad == 2 * 2 * 2 * 2 * 3.0 + 1  # of 2 (2 weight)² + weight
 
 
 def test_a_step_inside_of_a_loss_goes_back_to_parameters() -> None:

@@ -49,11 +49,6 @@ def test_nothing_is_noted_without_traced_arguments() -> None:
     assert constant(array, array) is array
 
 
-def test_integers_have_no_derivative() -> None:
-    x = leaf([1.0, 2.0])
-    assert type(with_node(x.value.astype(int), (x, lambda g: g))) is np.ndarray
-
-
 def test_shares_are_added_up_in_the_order_of_the_numbers() -> None:
     x = leaf([1.0, 2.0])
     order: list[str] = []

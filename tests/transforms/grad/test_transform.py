@@ -140,14 +140,6 @@ def test_modules() -> None:
     assert type(net[0].weight) is nn.Parameter
 
 
-def test_what_takes_no_part_has_zeros() -> None:
-    x, y = np.ones(2, np.float32), np.ones(3)
-    first, second = lite.grad(lambda x, y: (x * 2).sum(), (0, 1))(x, y)
-    np.testing.assert_array_equal(second, np.zeros(3))
-    assert second.dtype == np.float64
-    np.testing.assert_array_equal(first, 2)
-
-
 def test_what_is_no_loss() -> None:
     for fn, error, message in [
         (
@@ -304,42 +296,6 @@ def test_names_and_documentation_stay() -> None:
 
     assert lite.grad(loss).__name__ == lite.value_and_grad(loss).__name__ == "loss"
     assert lite.grad(loss).__doc__ == "A loss."
-
-
-def test_per_sample_gradients() -> None:
-    net = nn.Sequential(nn.Linear(3, 4, rng=0), nn.GELU(), nn.LayerNorm(4), nn.Linear(4, 2, rng=1)).double()
-    params = lite.from_module(net)
-    x = np.random.default_rng(0).normal(size=(5, 3))
-
-    def loss(params: Any, x: Any) -> Any:
-        with params.to_module(net):
-            return (net(x) ** 2).sum()
-
-    values, got = lite.vmap(lite.value_and_grad(loss), (None, 0))(params, x)
-    for k in range(5):
-        value, wanted = lite.value_and_grad(loss)(params, x[k])
-        np.testing.assert_allclose(values[k], value, rtol=1e-12)
-        for key in wanted.keys(True, True):
-            np.testing.assert_allclose(got[key][k], wanted[key], rtol=1e-10, atol=1e-12)
-
-
-def test_gradient_of_an_ensemble() -> None:
-    nets = [
-        nn.Sequential(nn.Linear(3, 4, rng=k), nn.ReLU(), nn.Linear(4, 1, rng=k + 9)).double()
-        for k in range(3)
-    ]
-    params, empty = lite.from_modules(*nets), nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
-    x = np.random.default_rng(0).normal(size=(5, 3))
-
-    def call(params: Any, x: Any) -> Any:
-        with params.to_module(empty):
-            return (empty(x) ** 2).mean()
-
-    got = lite.grad(lambda p: lite.vmap(call, (0, None))(p, x).sum())(params)
-    for k, net in enumerate(nets):
-        wanted = lite.grad(call)(lite.from_module(net), x)
-        for key in wanted.keys(True, True):
-            np.testing.assert_allclose(got[key][k], wanted[key], rtol=1e-10, atol=1e-12)
 
 
 def test_vjp() -> None:

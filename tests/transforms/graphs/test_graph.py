@@ -28,16 +28,6 @@ def test_weights_are_known_by_their_array() -> None:
     np.testing.assert_equal((list(graph.weights), list(graph.constants)), (["scale"], []))
 
 
-def test_sizes_are_found_again() -> None:
-    graph, (x, y) = new_graph(n=211, t=223)
-    for size, wanted in ((211, Size), (211 * 5, Size), (211 * 223, Size), (3, None), (0, None), (212, None)):
-        np.testing.assert_equal(graph.size(size) if wanted is None else type(graph.size(size)), wanted)
-    long = np.concatenate([x, x[:1]])
-    np.testing.assert_equal((type(long.shape[0]), type(graph.size(212))), (Size, Size))
-    np.testing.assert_equal(graph.broadcast([(211, 1), (1, 3)]), (211, 3))
-    np.testing.assert_equal(y.shape, (223, 3))
-
-
 def test_a_size_from_nowhere_is_refused() -> None:
     graph, (_,) = new_graph(n=211)
     with pytest.raises(NotImplementedError, match="computes a size from that of a dynamic dimension"):

@@ -69,17 +69,6 @@ def test_numbers_are_those_of_the_generator() -> None:
     assert one.bit_generator.state == two.bit_generator.state
 
 
-def test_shapes_follow_the_arguments() -> None:
-    step = lite.jit(lambda rng, x: rng.standard_normal((*x.shape, 2)) + rng.random(2 * x.size)[0])
-    for n in (3, 5):
-        x = np.ones((n, 4))
-        want = np.random.default_rng(n)
-        np.testing.assert_allclose(
-            step(np.random.default_rng(n), x), want.standard_normal((n, 4, 2)) + want.random(8 * n)[0]
-        )
-    assert len(step._kept) == 1
-
-
 def test_other_draws_are_refused() -> None:
     for function, message in (
         (lambda rng, x: rng.gamma(x), r"draws by gamma, whose shape is computed"),

@@ -98,14 +98,6 @@ def test_what_hangs_on_a_size_has_a_graph_for_each() -> None:
     assert len(step._kept) == 2
 
 
-def test_a_branch_on_a_size_has_a_graph_for_each_answer() -> None:
-    step = lite.jit(lambda td: td["x"][: min(td["x"].shape[0], 4)].sum() if len(td["x"]) > 2 else td["x"] * 2)
-    for n in (9, 3, 2, 6, 4, 3):
-        x = np.arange(float(n))
-        want = x[:4].sum() if n > 2 else x * 2
-        np.testing.assert_array_equal(step(TensorDict(x=x, batch_size=[n])), want)
-
-
 def test_a_branch_on_a_dynamic_size_is_asked_at_each_call() -> None:
     step = lite.jit(lambda x: x * 2 if x.shape[0] > 3 else x * max(x.shape[0], 2) * 5)
     for n, factor in ((5, 2), (3, 15), (7, 2), (0, 10), (2, 10), (3, 15)):

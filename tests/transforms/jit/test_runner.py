@@ -108,14 +108,6 @@ def test_dtypes() -> None:
         assert out.dtype == dtype
 
 
-def test_the_same_array_twice_and_as_state() -> None:
-    step = lite.jit(lambda w, x, y: w + x * y, donate="w")
-    x = np.ones(3)
-    w = step(x.copy(), x, x)
-    np.testing.assert_array_equal(w, np.full(3, 2.0))
-    np.testing.assert_array_equal(step(w, w.copy(), x), np.full(3, 4.0))
-
-
 def test_providers_are_those_of_the_session() -> None:
     def step(x: np.ndarray) -> np.ndarray:
         return x @ x.T + 1

@@ -307,31 +307,6 @@ def test_gradients_add_up() -> None:
     assert net.bias.grad.shape == (2,)
 
 
-def test_gradients_add_up_for_a_step_of_its_own() -> None:
-    def trained(wrap: Callable[..., Any]) -> Any:
-        net = nn.Linear(3, 2, rng=0)
-        optimizer = optim.Adam(net.parameters(), lr=1e-2)
-
-        @wrap
-        @lite.enable_grad()
-        def backward(x: Any) -> None:
-            (net(x) ** 2).mean().backward()
-
-        @wrap
-        def apply() -> None:
-            optimizer.step()
-            optimizer.zero_grad()
-
-        for number, (x, _) in enumerate(BATCHES):
-            backward(x)
-            if number % 2:
-                apply()
-        return states(net, optimizer)
-
-    plain, stepped = both_forms(trained)
-    check(stepped, plain)
-
-
 def test_a_step_without_gradients_is_told_where_they_are_noted() -> None:
     net = nn.Linear(3, 2, rng=0)
 

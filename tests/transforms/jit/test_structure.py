@@ -97,17 +97,6 @@ def test_structures_are_compared() -> None:
             assert hash(one) == hash(other)
 
 
-def test_leaves_know_their_place() -> None:
-    flat = Flattener()
-    flat.structure([td(3), np.ones(2)], "x")
-    assert flat.places == [(1, "x"), (0, "y"), None]
-    assert [count for count, _ in flat.batches] == [1, 1, 1]
-    both = Flattener()
-    both.add(flat)
-    both.add(flat)
-    assert both.places[3:] == [(3, "x"), (2, "y"), None]
-
-
 def test_what_cannot_be_part_of_a_graph() -> None:
     with pytest.raises(TypeError, match=r"x\['a'\]\[0\] must be made of arrays, .* got a set"):
         apart({"a": [{1}]})

@@ -161,46 +161,11 @@ def test_reshapes_with_the_batch() -> None:
     check_graph(lambda x: (np.ravel(x), x.flatten(), x.reshape(2, 2, -1)), x)
 
 
-def test_two_dynamic_dimensions() -> None:
-    x = numbers(5, 4, 6)
-    axes = {0: {0: "n", 1: "t"}}
-    check_graph(lambda x: x.reshape(x.shape[0] * x.shape[1], 6) * 2, x, axes=axes)
-    check_graph(lambda x: (x.reshape(-1, 6) * 2).reshape(*x.shape[:2], 3, 2), x, axes=axes)
-    check_graph(lambda x: x.swapaxes(0, 1).reshape(x.shape[1], -1), x, axes=axes)
-    check_graph(lambda x: np.broadcast_to(x[:, :1], x.shape) + x, x, axes=axes)
-
-
-def test_orders() -> None:
-    x = numbers(5, 4, 6)
-    check_graph(
-        lambda x: (x.T, x.mT, np.transpose(x, (1, 0, 2)), x.transpose(2, 0, 1), np.moveaxis(x, 0, -1)), x
-    )
-    check_graph(
-        lambda x: (
-            np.rollaxis(x, 2),
-            np.expand_dims(x, (0, 2)),
-            np.squeeze(x[:, :1], 1),
-            x[:, :1].squeeze(1),
-        ),
-        x,
-    )
-
-
 def test_repetitions() -> None:
     x = numbers(5, 3)
     check_graph(lambda x: (np.repeat(x, 2, 0), np.repeat(x, 3, 1), np.tile(x, (2, 1, 2)), np.tile(x, 2)), x)
     check_graph(lambda x: np.broadcast_arrays(x, np.float32([1, 2, 3])), x)
     check_graph(lambda x: (np.flip(x, 1), x[::-1], np.fliplr(x), np.roll(x, 1, 1), np.flipud(x)), x)
-
-
-def test_padding() -> None:
-    check_graph(
-        lambda x: (
-            *(np.pad(x, ((0, 0), (1, 2)), mode) for mode in ("constant", "edge", "reflect", "wrap")),
-            np.pad(x, ((1, 0), (1, 2)), constant_values=3.0),
-        ),
-        numbers(5, 4),
-    )
 
 
 def test_triangles_and_diagonals() -> None:

@@ -143,23 +143,6 @@ def test_lazily_stacked_parameters() -> None:
     assert empty.weight.is_meta
 
 
-def test_nested_stacks_of_parameters() -> None:
-    modules = [[nn.Linear(3, 4) for _ in range(2)] for _ in range(COPIES)]
-    params = lite.stack([lite.from_modules(*row) for row in modules])
-    empty = nn.Linear(3, 4)
-
-    def call(params: Any, x: Any) -> Any:
-        with params.to_module(empty):
-            return empty(x)
-
-    x = floats(5, 3)
-    out = vmap(vmap(call, (0, None)), (0, None))(params, x)
-    assert out.shape == (COPIES, 2, 5, 4)
-    for i, row in enumerate(modules):
-        for j, module in enumerate(row):
-            np.testing.assert_allclose(out[i, j], module(x), rtol=1e-5)
-
-
 def test_module_is_restored_when_the_body_raises() -> None:
     layer = nn.Linear(3, 4)
     weight = layer.weight

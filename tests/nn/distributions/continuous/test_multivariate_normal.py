@@ -48,14 +48,6 @@ def test_draws() -> None:
     np.testing.assert_allclose(np.cov(draws.T), cov, atol=0.05 * cov.max())
 
 
-def test_batches_are_broadcast() -> None:
-    dist = d.MultivariateNormal(np.zeros((4, 1, 2), np.float32), np.eye(2, dtype=np.float32))
-    assert dist.batch_shape == (4, 1)
-    assert dist.scale_tril.shape == (4, 1, 2, 2)
-    assert dist.log_prob(np.zeros((3, 2), np.float32)).shape == (4, 3)
-    assert dist.sample(rng=0).dtype == dist.log_prob(np.zeros(2, np.float32)).dtype == np.float32
-
-
 @each_case(
     ("arguments", "message"),
     [

@@ -65,15 +65,6 @@ def test_multinomial(n: int) -> None:
     assert not dist.support.check(wrong).any()
 
 
-def test_classes_that_are_excluded() -> None:
-    dist = d.Multinomial(5, logits=np.array([0.0, -np.inf, 0.0]))
-    draws = dist.sample((1000,), rng=0)
-    assert not draws[:, 1].any()
-    assert np.isfinite(dist.log_prob(draws)).all()
-    assert dist.log_prob(np.array([4.0, 1.0, 0.0])) == -np.inf
-    assert np.isfinite(dist.entropy())
-
-
 def test_errors() -> None:
     for make, message in (
         (lambda: d.Binomial(2), "Either `probs` or `logits`"),

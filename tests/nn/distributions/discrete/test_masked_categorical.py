@@ -23,14 +23,6 @@ def test_indices_in_place_of_a_mask() -> None:
     np.testing.assert_allclose(dist.log_prob(np.array(2)), np.log(0.75))
 
 
-def test_one_hot() -> None:
-    dist = MaskedOneHotCategorical(logits=LOGITS, mask=MASK)
-    samples = dist.sample((200,), rng=0)
-    np.testing.assert_array_equal(samples.sum(-1), 1)
-    assert not samples[:, [1, 3]].any()
-    np.testing.assert_allclose(dist.log_prob(np.eye(4)[2]), np.log(0.75))
-
-
 def test_errors() -> None:
     with pytest.raises(ValueError):
         MaskedCategorical(logits=LOGITS, mask=MASK, indices=np.array([0]))

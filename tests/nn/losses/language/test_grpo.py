@@ -7,9 +7,6 @@ import pytest
 from helpers.cases import each_case
 
 from lite import grad
-from lite.data import (
-    group_advantages,
-)
 from lite.nn.losses import aggregate_tokens, grpo_loss, kl_penalty
 
 MASK = np.array([[1, 1, 1], [1, 0, 0]], bool)
@@ -65,14 +62,6 @@ def test_shapes_of_advantages(shape: tuple[int, ...]) -> None:
 def test_other_shapes_do_not_broadcast(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="the advantage must have the shape"):
         grpo_loss(log_probs(), log_probs(1), np.ones(shape))
-
-
-def test_the_same_model() -> None:
-    now, advantage = log_probs(), group_advantages(np.array([[1.0, 0.0]]))[0]
-    out = grpo_loss(now, None, advantage, MASK)
-    assert (out["ESS"], out["clip_fraction"], out["kl_approx"]) == (1, 0, 0)
-    found = grad(lambda x: grpo_loss(x, None, advantage, MASK)["loss_objective"])(now)
-    np.testing.assert_allclose(found, -np.where(MASK, advantage[:, None], 0) / 4)
 
 
 def test_ratios_of_responses() -> None:
