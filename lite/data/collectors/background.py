@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
+import numpy as np
+
+from lite._arrays.types import HostArray, raw
 from lite._transforms.levels import TRACING
 from lite.data.collectors.progress import shown
 from lite.data.trajectories.split_trajectories import split_trajectories
+from lite.nn._modules.module import Module
 
 
 class BatchIterator(ABC):
@@ -82,6 +87,7 @@ class BackgroundCollector(BatchIterator):
     _thread: threading.Thread | None = None
     _stopped = False
     _failure: BaseException | None = None
+    _follower: tuple[Any, Any] = (None, None)  # a policy, and its copy that acts in the thread
 
     @abstractmethod
     def shutdown(self, timeout: float | None = None) -> None:
@@ -89,6 +95,8 @@ class BackgroundCollector(BatchIterator):
 
     def start(self) -> None:
         """Collect into the replay buffer from now on, in a thread, until `async_shutdown` or the last frame.
+
+        A policy that is a Module may learn meanwhile: each step is one of its parameters as they are then.
 
         Raises:
             RuntimeError: there is no replay buffer.
@@ -111,19 +119,24 @@ class BackgroundCollector(BatchIterator):
             raise RuntimeError("start needs a replay_buffer, which gets what is collected.")
         if not self.is_running():
             self._stopped = False
+            policy = getattr(self, "policy", None)
+            if isinstance(policy, Module):
+                own = {id(x): x for x in (self, *vars(self).values()) if x is not policy}
+                self._follower = policy, _follower(policy, own)
             self._thread = threading.Thread(target=self._collect_all, daemon=True)
             self._thread.start()
 
     def _acting(self, policy: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """The policy; in the thread of `start`, one whose steps are not made while `lite.jit` traces it."""
+        """The policy; in the thread of `start` one that acts whatever others do with it meanwhile."""
         if threading.current_thread() is not self._thread:
             return policy
+        act = self._follower[1] if self._follower[0] is policy else policy
 
-        def act(td: Any) -> Any:
+        def waits(td: Any) -> Any:
             with TRACING:
-                return policy(td)
+                return act(td)
 
-        return act
+        return waits
 
     def is_running(self) -> bool:
         """Whether `start` was called, and the thread has not ended."""
@@ -154,3 +167,33 @@ class BackgroundCollector(BatchIterator):
                     return
         except BaseException as error:
             self._failure = error
+
+
+def _follower(policy: Module, memo: dict[int, Any]) -> Callable[[Any], Any]:
+    """A copy of a policy that has, at each call, the arrays of its parameters, and its buffers.
+
+    `to_module` puts others there, under `lite.grad` arrays that nobody but the thread that learns can use:
+    the copy stays with what it had before. `memo` is of `copy.deepcopy`, with what is not copied.
+    """
+    for part in policy.modules():
+        shared = (*part._buffers.values(), *vars(part).values())
+        memo |= {id(x): x for x in shared if isinstance(x, np.ndarray | np.random.Generator)}
+    try:
+        twin = copy.deepcopy(policy, memo)
+    except TypeError:  # it holds what nobody can copy, such as a lock
+        return policy
+    modules = zip(policy.modules(), twin.modules(), strict=True)
+    pairs = [(old.__dict__, new.__dict__) for old, new in modules]
+
+    def act(td: Any) -> Any:
+        for old, new in pairs:
+            for name, holder in [*old["_parameters"].items()]:
+                array = raw(holder)
+                if type(array) is np.ndarray:
+                    new["_parameters"][name].data = array
+            buffers = old["_buffers"]
+            if not any(isinstance(x, HostArray) for x in [*buffers.values()]):
+                new["_buffers"] = buffers
+        return twin(td)
+
+    return act

@@ -7,7 +7,7 @@ import pytest
 from helpers.counting_env import CountingEnv, failing
 
 import lite
-from lite import nn
+from lite import TensorDict, nn
 from lite.data import AsyncCollector, Collector, LazyTensorStorage, ReplayBuffer
 
 
@@ -42,27 +42,56 @@ def test_the_last_frame():
     assert len(buffer) == 30
 
 
-def test_a_policy_that_is_traced_meanwhile():
-    """Its parameters have no numbers while `lite.jit` traces: the thread waits."""
+class Shifted(nn.Linear):
+    """With a buffer that is added."""
+
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.register_buffer("shift", np.zeros(1, np.float32))
+
+    def forward(self, x):
+        return super().forward(x) + self.shift
+
+
+def test_a_policy_that_learns_meanwhile():
+    """Arrays without numbers in its modules, as `lite.jit` and `to_module` put them there, do no harm."""
     buffer = ReplayBuffer(storage=LazyTensorStorage(30))
-    net = nn.Linear(1, 1)
+    net = Shifted(1, 1)
     policy = nn.TensorDictModule(net, ["observation"], ["action"])
-    collector = Collector(CountingEnv, policy, frames_per_batch=2, replay_buffer=buffer)
-    collector.start()
-    waited_for(lambda: len(buffer) > 4)
+    collector = Collector(CountingEnv, policy, frames_per_batch=4, replay_buffer=buffer)
+
+    def goes_on():
+        before = buffer.write_count
+        waited_for(lambda: buffer.write_count > before + 8 or not collector.is_running())
+
+    def loss():
+        time.sleep(0.1)  # some steps of the environment
+        return net(np.ones((2, 1), np.float32)).sum()
 
     @lite.jit
     @lite.enable_grad()
-    def step(x):
-        time.sleep(0.1)  # some steps of the environment
-        loss = net(x).sum()
-        loss.backward()
-        return loss.detach()
+    def step():
+        found = loss()
+        found.backward()
+        return found.detach()
 
-    step(np.ones((2, 1), np.float32))
-    before = buffer.write_count
-    waited_for(lambda: buffer.write_count > before + 4 or not collector.is_running())
+    def functional(params):
+        with params.to_module(net):
+            return loss()
+
+    collector.start()
+    goes_on()
+    step()
+    params = TensorDict.from_module(net)
+    lite.grad(functional)(params)
+    goes_on()
+    params.apply(lambda x: x * 0 + 2).to_module(net)  # for good; the buffer is 2, too
+    goes_on()
+    net.shift = net.shift + 7
+    goes_on()
     collector.async_shutdown()
+    row = buffer[(buffer.write_count - 1) % 30]
+    np.testing.assert_array_equal(row["action"], 2 * row["observation"] + 2 + 2 + 7)
 
 
 def test_failures():
