@@ -78,5 +78,6 @@ def project_entries(specs: Composite, tensordict: Any) -> None:
 def projected(spec: TensorSpec, value: Any) -> Any:
     """`spec.project(value)`, with a derivative for bounds, where values are traced or symbolic."""
     if isinstance(spec, Bounded) and type(value) is not np.ndarray:
-        return np.clip(value, spec.low, spec.high)
+        near = np.clip(value, spec.low, spec.high)
+        return near if near.dtype == spec.dtype else near.astype(spec.dtype)
     return spec.project(value)

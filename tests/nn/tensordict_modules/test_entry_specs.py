@@ -1,10 +1,14 @@
 """Specs by key, and what they do to entries."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from helpers.cases import each_case
 
 from lite import TensorDict, enable_grad, nn
 from lite.data import Bounded, Categorical, Composite
+from lite.models import OnnxModule
 from lite.nn.tensordict_modules.entry_specs import action_specs, joined_specs, project_entries, specs_by_key
 
 SPEC = Bounded(-1, 1, (2,))
@@ -38,6 +42,14 @@ def test_projection() -> None:
     project_entries(Composite(a=SPEC, n={"b": Categorical(9, (2,))}, missing=SPEC), td)
     np.testing.assert_array_equal(td["a"], [1.0, 0.5])
     assert td["n", "b"] is kept
+
+
+@each_case("dtype", [np.float32, np.float64, np.int64])
+def test_in_graphs_the_dtype_is_the_specs(dtype: type, tmp_path: Path) -> None:
+    safe = nn.SafeModule(nn.Identity(), ["x"], ["a"], Bounded(-2, 2, (3,), dtype=dtype), safe=True)
+    td = TensorDict(x=np.array([[9, 0.75, -1.5]], np.float32), batch_size=[1])
+    graph = OnnxModule(safe.to_onnx(tmp_path / "safe.onnx", td.clone()))
+    np.testing.assert_array_equal(graph(td.clone())["a"], safe(td)["a"], strict=True)
 
 
 def test_derivative_within_bounds_only() -> None:
