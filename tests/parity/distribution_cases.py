@@ -217,6 +217,10 @@ OTHERS = {
     "OneHotCategorical, torch": of(
         "OneHotCategorical", each(logits=last(logits)), one_hot, "mean", "variance", "log_prob", source=D
     ),
+    "OneHotCategoricalStraightThrough": of(
+        "OneHotCategoricalStraightThrough", each(logits=last(logits)), one_hot, "mean", "mode", "variance",
+        *SCORES, source=D,
+    ),
     "Ordinal": of("Ordinal", each(scores=last(logits)), classes, "mode", "probs", *SCORES),
     "OneHotOrdinal": of("OneHotOrdinal", each(scores=last(logits)), one_hot, "mode", "probs", *SCORES),
     "Delta": of(

@@ -253,6 +253,7 @@ PARAMETERS_LEFT_OUT = {
     ("TruncatedNormal", "validate_args"): "parameters are always checked",
     ("Categorical", "validate_args"): "parameters are always checked",
     ("Independent", "validate_args"): "parameters are always checked",
+    ("OneHotCategoricalStraightThrough", "validate_args"): "parameters are always checked",
 }
 
 

@@ -31,7 +31,11 @@ from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.discrete.geometric import Geometric, NegativeBinomial
 from lite.nn.distributions.discrete.llm_masked_categorical import LLMMaskedCategorical
 from lite.nn.distributions.discrete.masked_categorical import MaskedCategorical, MaskedOneHotCategorical
-from lite.nn.distributions.discrete.one_hot_categorical import OneHotCategorical, rand_one_hot
+from lite.nn.distributions.discrete.one_hot_categorical import (
+    OneHotCategorical,
+    OneHotCategoricalStraightThrough,
+    rand_one_hot,
+)
 from lite.nn.distributions.discrete.ordinal import OneHotOrdinal, Ordinal
 from lite.nn.distributions.discrete.poisson import Poisson
 from lite.nn.distributions.distribution import Distribution
@@ -101,6 +105,7 @@ __all__ = [
     "NegativeBinomial",
     "Normal",
     "OneHotCategorical",
+    "OneHotCategoricalStraightThrough",
     "OneHotOrdinal",
     "Ordinal",
     "Pareto",

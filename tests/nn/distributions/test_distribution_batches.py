@@ -60,6 +60,7 @@ MAKE: dict[str, Make] = {
     ),
     "Normal": lambda p: d.Normal(p["loc"], p["scale"]),
     "OneHotCategorical": lambda p: d.OneHotCategorical(probs=p["probs"]),
+    "OneHotCategoricalStraightThrough": lambda p: d.OneHotCategoricalStraightThrough(p["probs"]),
     "OneHotOrdinal": lambda p: d.OneHotOrdinal(p["logits"]),
     "Ordinal": lambda p: d.Ordinal(p["logits"]),
     "TanhDelta": lambda p: d.TanhDelta(p["loc"], high=2.0),

@@ -21,8 +21,14 @@ PARTS = np.array([-1.3, 0.0, 0.4, 2.0])
 # Samples of these are functions of the parameters, so a policy learns through them.
 REPARAMETRISED = {
     *("Beta", "Cauchy", "Chi2", "Dirichlet", "Exponential", "Gamma", "Gumbel", "HalfNormal", "Laplace"),
-    *("MultivariateNormal", "Normal", "Pareto", "RelaxedOneHotCategorical", "StudentT", "TanhNormal"),
-    *("TruncatedNormal", "Uniform", "Weibull"),
+    *(
+        "MultivariateNormal",
+        "Normal",
+        "OneHotCategoricalStraightThrough",
+        "Pareto",
+        "RelaxedOneHotCategorical",
+    ),
+    *("StudentT", "TanhNormal", "TruncatedNormal", "Uniform", "Weibull"),
 }
 
 

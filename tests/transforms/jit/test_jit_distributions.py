@@ -22,6 +22,7 @@ MADE: dict[str, Any] = {
     "Categorical": lambda x: distributions.Categorical(logits=x),
     "Categorical of probabilities": lambda x: distributions.Categorical(probs=np.abs(x)),
     "OneHotCategorical": lambda x: distributions.OneHotCategorical(logits=x),
+    "OneHotCategoricalStraightThrough": lambda x: distributions.OneHotCategoricalStraightThrough(logits=x),
     "MaskedCategorical": lambda x: distributions.MaskedCategorical(logits=x, mask=np.abs(x) < 1),
     "RelaxedOneHotCategorical": lambda x: distributions.RelaxedOneHotCategorical(0.5, logits=x),
     "Bernoulli": lambda x: distributions.Bernoulli(logits=x),

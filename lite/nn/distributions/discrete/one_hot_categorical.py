@@ -1,4 +1,4 @@
-"""OneHotCategorical: one of V classes, written as a vector with a single 1."""
+"""OneHotCategorical: one of V classes as a vector with a single 1, also with straight-through gradients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite._arrays.formulas import softmax
-from lite._arrays.types import Array, as_array, computed
+from lite._arrays.types import Array, as_array, computed, stored
 from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import ShapeLike
 from lite.nn.distributions.discrete.categorical import Categorical
@@ -90,6 +90,50 @@ class OneHotCategorical(OneHotMixin):
     def __init__(self, logits: ArrayLike | None = None, probs: ArrayLike | None = None) -> None:
         super().__init__(logits=_without_last(logits), probs=_without_last(probs))
         self._as_one_hot((self.logits if probs is None else self.probs).shape[-1])
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """A `OneHotCategorical` whose samples are floats with the derivatives of the probabilities.
+
+    Args:
+        probs: floats (*batch, V), non-negative; they are divided by their sum.
+        logits: floats (*batch, V), log-probs up to a constant per row.
+
+    Raises:
+        ValueError: both or none of `probs` and `logits` are given.
+
+    Source:
+        torch.distributions.OneHotCategoricalStraightThrough; Bengio et al. (2013), Estimating or propagating
+        gradients through stochastic neurons (arXiv:1308.3432).
+
+    Example:
+        >>> import numpy as np
+        >>> import lite
+        >>> from lite.nn.distributions import OneHotCategoricalStraightThrough
+        >>> def first(probs):
+        ...     return OneHotCategoricalStraightThrough(probs).rsample(rng=0)[0]
+        >>> lite.value_and_grad(first)(np.array([0.25, 0.75]))
+        (np.float64(0.0), array([ 0.75, -0.25]))
+    """
+
+    has_rsample = True
+
+    def __init__(self, probs: ArrayLike | None = None, logits: ArrayLike | None = None) -> None:
+        super().__init__(logits=logits, probs=probs)
+
+    def sample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> NDArray[Any]:
+        """Draw one-hot vectors (*sample_shape, *batch, V) in the dtype of the parameters."""
+        return super().sample(sample_shape, rng=rng).astype(self.probs.dtype)
+
+    def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Any:
+        """Draw the same vectors, with the derivatives of the probabilities."""
+        probs = self.probs
+        return self.sample(sample_shape, rng=rng) + (probs - stored(probs))
+
+    @property
+    def mode(self) -> NDArray[Any]:
+        """A vector with a 1 for the most probable class, the first of several."""
+        return one_hot(self.logits.argmax(-1), self.num_samples).astype(self.probs.dtype)
 
 
 def _without_last(values: ArrayLike | None) -> Array | None:

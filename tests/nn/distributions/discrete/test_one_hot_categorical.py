@@ -1,8 +1,17 @@
 """OneHotCategorical: a Categorical whose values are rows with a single one."""
 
+from typing import Any
+
 import numpy as np
 
-from lite.nn.distributions import Categorical, OneHotCategorical, rand_one_hot
+import lite
+from lite.nn.distributions import (
+    Categorical,
+    OneHotCategorical,
+    OneHotCategoricalStraightThrough,
+    kl_divergence,
+    rand_one_hot,
+)
 
 LOGITS = np.random.default_rng(0).normal(size=(3, 5))
 
@@ -23,3 +32,22 @@ def test_rand_one_hot() -> None:
     drawn = rand_one_hot(probs, do_softmax=False, rng=0)
     np.testing.assert_array_equal(drawn.sum(-1), 1)
     np.testing.assert_allclose(drawn.mean(0), [0.25, 0, 0.75], atol=0.04)
+
+
+def test_straight_through() -> None:
+    def drawn(logits: Any) -> Any:
+        return OneHotCategoricalStraightThrough(logits=logits).rsample((2,), rng=0)
+
+    logits, weight = LOGITS.astype(np.float32), np.arange(5, dtype=np.float32)
+    dist = OneHotCategoricalStraightThrough(logits=logits)
+    for samples in (drawn(logits), dist.sample((2,), rng=0)):
+        assert samples.dtype == np.float32
+        np.testing.assert_array_equal(samples, OneHotCategorical(logits=logits).sample((2,), rng=0))
+    found = lite.value_and_grad(lambda x: (drawn(x) * weight).sum())(logits)
+    p = dist.probs
+    np.testing.assert_array_equal(found[0], (drawn(logits) * weight).sum())
+    expected = 2 * p * (weight - (p * weight).sum(-1, keepdims=True))
+    np.testing.assert_allclose(found[1], expected, rtol=1e-5, atol=1e-6)
+    tied = OneHotCategoricalStraightThrough(np.array([0.4, 0.2, 0.4], np.float32))
+    np.testing.assert_array_equal(tied.mode, [1, 0, 0])
+    np.testing.assert_allclose(kl_divergence(dist, dist), 0, atol=1e-7)
