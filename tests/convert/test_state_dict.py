@@ -7,7 +7,7 @@ import pytest
 from helpers.cases import each_case
 from helpers.trees import unchanged
 
-from lite import MetaData, NonTensorData, NonTensorStack, TensorDict, TensorDictBase, enable_grad, lazy_stack
+from lite import MetaData, NonTensorData, NonTensorStack, TensorDict, TensorDictBase, lazy_stack
 from lite.nn import Parameter
 
 
@@ -184,17 +184,6 @@ def test_parameters():
     td.load_state_dict(TensorDict(w=np.ones(2)).state_dict())
     assert td["w"] is weight
     np.testing.assert_array_equal(weight.data, [1, 1])
-
-
-@each_case("lazy", [False, True])
-def test_results_of_gradients_lose_their_derivatives(lazy):
-    with enable_grad():
-        td = TensorDict(a=Parameter(np.ones(3, np.float32)) * 2)
-        td = lazy_stack([td, td]) if lazy else td
-    state = td.state_dict()
-    assert type(state["a"]) is np.ndarray
-    np.testing.assert_array_equal(state["a"], 2.0)
-    assert td.state_dict(keep_vars=True)["a"].requires_grad
 
 
 def test_tensordicts_as_state_dicts():

@@ -54,14 +54,6 @@ def test_over_one_dimension(name, dim, keepdim):
     assert out.get("s").batch_size == out.batch_size
 
 
-def test_positions_over_several_dimensions_are_row_major():
-    td = nested()
-    where = td.argmax((0, 1))["a"]
-    flat = td["a"].reshape(12, 2)
-    np.testing.assert_array_equal(where, flat.argmax(0))
-    np.testing.assert_array_equal(td.argmax((0, 1), keepdim=True)["a"], flat.argmax(0).reshape(1, 1, 2))
-
-
 @each_case("name", SIMPLE)
 def test_over_features(name):
     td = nested()
@@ -69,16 +61,6 @@ def test_over_features(name):
     np.testing.assert_allclose(out["a"], SIMPLE[name](td["a"], axis=-1))
     assert out["n", "b"].shape == (4, 3, 5)
     assert (out.batch_size, out.names) == ((4, 3), ["t", "u"])
-
-
-def test_dtypes():
-    td = TensorDict(u=np.array([200, 100], np.uint8), b=np.array([True, True]), i=np.array([1, 2], np.int32))
-    assert {key: str(v.dtype) for key, v in td.sum().items()} == {"u": "int64", "b": "int64", "i": "int64"}
-    assert int(td.sum()["u"]) == 300
-    assert td.mean()["i"].dtype == td.std()["i"].dtype == td.norm()["i"].dtype == np.float64
-    assert td.sum(dtype="float32")["u"].dtype == np.float32
-    half = TensorDict(h=np.full(70_000, 1, np.float16))
-    assert (half.mean()["h"].dtype, float(half.mean()["h"])) == (np.float16, 1.0)
 
 
 def test_empty_means_are_nan_and_warn_not():

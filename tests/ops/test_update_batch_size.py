@@ -74,18 +74,6 @@ def test_lazy_stacks_of_other_lengths(count: int, n: int, dense: bool, clone: bo
     np.testing.assert_array_equal(nested["m", "x"], source["x"])
 
 
-def test_a_lazy_stack_along_another_dim_and_ragged_parts() -> None:
-    td = lazy_stack([TensorDict({"x": np.zeros((2, 1))}, [2]) for _ in range(2)])
-    across = lazy_stack([TensorDict({"x": np.full((3, 1), float(i))}, [3]) for i in range(4)], 1)
-    td.update(across, update_batch_size=True)
-    assert td.batch_size == (3, 4)
-    np.testing.assert_array_equal(td[2]["x"][:, 0], [0, 1, 2, 3])
-    ragged = lazy_stack([TensorDict({"x": np.ones((n, n))}, [n]) for n in (1, 2, 3)])
-    td.update(ragged, update_batch_size=True)
-    assert td.batch_size == (3, -1)
-    assert [part["x"].shape for part in td.tensordicts] == [(1, 1), (2, 2), (3, 3)]
-
-
 def test_what_a_lazy_stack_cannot_take_leaves_it_as_it_was() -> None:
     td = _rows(2)
     td[1]["z"] = np.zeros(2)

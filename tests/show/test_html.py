@@ -70,17 +70,6 @@ def rows_of(td: object) -> dict[str, dict[str, str]]:
     return {line[0]: dict(zip(HEADINGS, map(unescape, line), strict=True)) for line in lines[1:]}
 
 
-def test_texts_of_objects_leave_the_columns_of_arrays_alone() -> None:
-    td = TensorDict({"o": ["a", "b", "c"], "same": "text", "x": np.zeros(3)}, [3])
-    found = rows_of(td)
-    assert [found["o"][name] for name in ("dtype", "device", "bytes")] == ["", "", ""]
-    assert found["o"]["values"] == "['a', 'b', 'c']"
-    assert found["same"]["values"] == "text"
-    assert found["x"] == dict(
-        zip(HEADINGS, ["x", "Array", "(3,)", "float64", "cpu", "24 B", "0 0 0"], strict=True)
-    )
-
-
 def test_values_are_the_first_ones() -> None:
     wide = np.lib.stride_tricks.as_strided(np.float32(1 / 3), (1 << 20, 1 << 20), (0, 0))  # 4 TiB to read
     many = np.array([f"word {i}" for i in range(1000)], object)

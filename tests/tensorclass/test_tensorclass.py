@@ -189,19 +189,6 @@ def test_lock():
     assert tokens.is_locked
 
 
-def test_repr():
-    tokens = Tokens(full=np.zeros((2, 3)), padded=True, batch_size=[2])
-    assert repr(tokens) == (
-        "Tokens(\n"
-        "    full=Array(shape=(2, 3), device=cpu, dtype=float64, is_shared=False),\n"
-        "    padded=NonTensorData(data=True, batch_size=(2,), device=None),\n"
-        "    prompt=None,\n"
-        "    batch_size=(2,),\n"
-        "    device=None,\n"
-        "    is_shared=False)"
-    )
-
-
 @each_case("lazy", [False, True])
 def test_fields_without_a_value_are_none_in_dicts(lazy: bool) -> None:
     point = tensorclass(type("Point", (), {"__annotations__": {"x": Any, "s": Any}, "s": None}))

@@ -15,21 +15,6 @@ def ragged() -> Tokens:
     return lazy_stack([Tokens(full=np.arange(n), padded=False) for n in (2, 3)])
 
 
-def test_stack_cat_and_numpy_keep_the_class():
-    rows = [Tokens(full=np.full(2, i)) for i in range(3)]
-    for out in (
-        stack(rows),
-        Tokens.stack(rows),
-        np.stack(rows),
-        lazy_stack(rows),
-        Tokens.maybe_dense_stack(rows),
-    ):
-        assert type(out) is Tokens
-        np.testing.assert_array_equal(out.full, [[0, 0], [1, 1], [2, 2]])
-    assert type(cat([stack(rows), stack(rows)])) is Tokens
-    assert type(stack([rows[0], TensorDict(full=np.zeros(2))])) is TensorDict
-
-
 def test_lazy_stack_of_ragged_rows():
     tokens = ragged()
     assert type(tokens) is Tokens

@@ -83,18 +83,6 @@ def test_others(jacobian: Any) -> None:
     )
 
 
-def test_chunks_are_as_large_as_said() -> None:
-    sizes = []
-
-    @lite.custom_vjp
-    def noted(x: Any) -> Any:
-        return x * 1
-
-    noted.defvjp(lambda x: (x * 1, None), lambda kept, g: (sizes.append(g.value.shape[0]) or g,))
-    lite.jacrev(noted, chunk_size=2)(np.ones(5))
-    assert sizes == [2, 2, 1]
-
-
 def test_errors() -> None:
     for make, error, message in [
         (lambda: lite.jacrev(3), TypeError, "fn must be a function, got int"),

@@ -16,20 +16,6 @@ def nested() -> TensorDict:
     return TensorDict({"a": np.zeros(2), "n": {"b": np.zeros(2), "m": {"c": np.zeros(2)}}}, batch_size=[2])
 
 
-def test_lock_reaches_every_node_and_comes_back() -> None:
-    td = nested()
-    assert td.lock_() is td
-    assert td.is_locked
-    assert td["n"].is_locked
-    assert td["n", "m"].is_locked
-    assert td.unlock_() is td
-    assert not any(node.is_locked for node in (td, td["n"], td["n", "m"]))
-    td.is_locked = True
-    assert td["n", "m"].is_locked
-    td.is_locked = False
-    td["z"] = np.zeros(2)
-
-
 def test_a_node_of_a_locked_tree_stays_locked() -> None:
     td = nested().lock_()
     for node in (td["n"], td["n", "m"]):

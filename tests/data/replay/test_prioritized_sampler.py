@@ -70,13 +70,6 @@ def test_the_highest_priority_that_is_stored_now():
     assert sampler.default_priority == pytest.approx(4.0)  # which the new ones have
 
 
-def test_of_several_priorities_for_an_entry_the_last_counts():
-    sampler = PrioritizedSampler(4, 1.0, 1.0, eps=0.0)
-    sampler.update_priority([2, 0, 2, 2], [1.0, 2.0, 7.0, 3.0])
-    np.testing.assert_array_equal(sampler._leaves(), [2, 0, 3, 0])
-    assert sampler.default_priority == 7.0
-
-
 def test_negative_indices_are_left_out():
     sampler = PrioritizedSampler(4, 1.0, 1.0, eps=0.0)
     sampler.update_priority([-1, 1, -1], [9.0, 2.0, 9.0])

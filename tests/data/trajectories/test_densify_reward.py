@@ -16,15 +16,6 @@ def data(shape=(10, 1), batch=(10,), dtype=np.float32):
 EXPECTED = [3, 3, 3, 3, 7, 7, 7, 7, 0, 0]
 
 
-def test_construction():
-    module = DensifyReward()
-    assert (module.in_keys, module.out_keys) == (["reward", "done"], ["reward"])
-    assert (module.time_dim, module.discount) == (None, 1.0)
-    assert not module.state_dict()
-    named = DensifyReward(reward_key=("a", ("r",)), done_key=("a", "d"), reward_key_out="out")
-    assert (named.in_keys, named.out_keys) == ([("a", "r"), ("a", "d")], ["out"])
-
-
 def test_each_step_has_the_reward_of_its_end():
     for shape in ((10,), (10, 1)):
         td = data(shape)
@@ -43,26 +34,6 @@ def test_rewards_on_the_way_are_summed_and_discounted():
     np.testing.assert_array_equal(out, [1.875, 1.75, 1.5, 1, 1.875, 1.75, 1.5, 1, 1.5, 1])
     td["next", "reward"] = np.ones((10, 1))
     np.testing.assert_array_equal(DensifyReward(discount=0.0)(td)["next", "reward"], np.ones((10, 1)))
-
-
-def test_time_is_the_last_batch_dimension():
-    for shape, batch, axis in (
-        ((2, 8), (2, 8), 1),
-        ((2, 8, 1), (2, 8), 1),
-        ((2, 8, 3, 1), (2, 8), 1),
-        ((8, 3), (8,), 0),
-    ):
-        rng = np.random.default_rng(0)
-        reward, done = rng.normal(size=shape), rng.random(shape) < 0.3
-        td = TensorDict({"next": {"reward": reward, "done": done}}, batch_size=batch)
-        expected = DensifyReward(time_dim=0)(
-            TensorDict({"next": {"reward": np.moveaxis(reward, axis, 0), "done": np.moveaxis(done, axis, 0)}})
-        )
-        np.testing.assert_allclose(
-            np.moveaxis(DensifyReward()(td)["next", "reward"], axis, 0),
-            expected["next", "reward"],
-            rtol=1e-12,
-        )
 
 
 def test_integer_rewards_are_discounted():

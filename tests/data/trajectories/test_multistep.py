@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from helpers.multistep_vectors import as_key, assert_entries, assert_same, build, cases
 
-from lite import TensorDict, default_dtype
+from lite import TensorDict
 from lite.data import MultiStep
 from lite.nn import Module
 
@@ -121,17 +121,6 @@ def test_the_input_is_left_alone_and_may_be_locked():
     assert out["action"] is td["action"]
     assert out["next", "done"] is td["next", "done"]
     assert out["next", "original_reward"] is td["next", "reward"]
-
-
-def test_integer_rewards_are_discounted():
-    td = data(rate=0.0)
-    td["next", "reward"] = np.ones((3, 8, 1), np.int64)
-    out = MultiStep(0.5, 3)(td)
-    assert out["next", "reward"].dtype == np.float32
-    np.testing.assert_allclose(out["next", "reward"][:, 0], 1.75)
-    with default_dtype(np.float64):
-        out = MultiStep(0.5, 3)(td)
-        assert out["next", "reward"].dtype == out["gamma"].dtype == np.float64
 
 
 def test_nan_does_not_reach_other_episodes():

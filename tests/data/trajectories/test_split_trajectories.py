@@ -83,14 +83,6 @@ def test_where_ids_and_mask_are():
     assert written(collected, trajectory_key="ids", prefix="p") == {"ids", "mask"}
 
 
-def test_done_key():
-    td = rollout(rate=0.5)
-    td["next", "agents", "over"] = np.zeros((3, 10), np.int8)
-    td["next", "agents", "over"][1, 4] = 2
-    out = split_trajectories(td, done_key=("agents", "over"))
-    np.testing.assert_array_equal(out["mask"].sum(1), [10, 5, 5, 10])
-
-
 def test_the_result_is_in_new_memory():
     for rate in (0.0, 0.3):
         td = rollout(rate=rate)

@@ -33,22 +33,6 @@ def test_ragged_rows() -> None:
     np.testing.assert_array_equal(out["action_log_prob"], np.float32([[-1, -2, -3], [-1, -2, 0]]))
 
 
-def test_padded_rows_equal_ragged_ones() -> None:
-    ragged = lazy_stack([_row([1], [7, 8, 2], 1.0), _row([3, 4], [9, 2], 0.5)])
-    dense = TensorDict(
-        {
-            "tokens": {"prompt": np.array([[0, 1], [3, 4]]), "response": np.array([[7, 8, 2], [9, 2, 0]])},
-            "log_probs": {"response": np.float32([[-1, -2, -3], [-1, -2, 0]])},
-            "masks": {"all_attention_mask": np.array([[0, 1, 1, 1, 1], [1, 1, 1, 1, 0]], dtype=bool)},
-            "reward": np.float32([1.0, 0.5]),
-        },
-        batch_size=[2],
-    )
-    a, b = TokenTransitions()(ragged), TokenTransitions()(dense)
-    for key in a.keys(True, True):
-        np.testing.assert_array_equal(a[key], b[key])
-
-
 def test_truncated_responses_end_without_terminating() -> None:
     rows = lazy_stack([_row([1], [7], 1.0, truncated=True), _row([1], [7], 1.0, truncated=False)])
     out = TokenTransitions()(rows)

@@ -4,7 +4,7 @@ from unittest import TestCase
 import numpy as np
 import pytest
 
-from lite import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, cat, lazy_stack, stack
+from lite import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, lazy_stack
 from lite.data import (
     GroupAdvantage,
     LazyMemmapStorage,
@@ -107,23 +107,6 @@ def test_groups_come_out_when_they_are_full():
         transform.clear_queues()
         assert transform.queued_trajectories == 0
         assert transform(out) is out
-
-
-def test_returns():
-    for how, expected in (("sum", [-2, -2, 2]), ("max", [-1.5, -1.5, 1.5]), ("mean", [-2, -2, 2])):
-        transform = MCAdvantage(2, trajectory_return=how, divide=False)
-        assert transform.inv(episode("a", 1, 1)) is None
-        out = transform.inv(episode("a", 6 if how == "sum" else 4 if how == "max" else 5))
-        np.testing.assert_allclose(out["advantage"][:, 0], expected)
-
-
-def test_several_episodes_at_a_time():
-    row = cat([episode("a", 0, 1), episode("b", 3), episode("a", 3)], 0)
-    out = MCAdvantage(2, trajectory_return="sum", divide=False).inv(row)
-    np.testing.assert_allclose(out["advantage"][:, 0], [-1, -1, 1])
-    rows = stack([episode("a", 0, 1), episode("a", 2, 3)], 0)
-    out = MCAdvantage(2, trajectory_return="sum", divide=False).inv(rows)
-    np.testing.assert_allclose(out["advantage"][:, 0], [-2, -2, 2, 2])
 
 
 def test_groups_that_teach_nothing_are_dropped():

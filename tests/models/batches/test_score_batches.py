@@ -135,15 +135,6 @@ def test_no_rows(judge: Make) -> None:
     assert out["log_prob"].dtype == np.float64
 
 
-def test_names_and_temperature(judge: Make, scripted_model: Make) -> None:
-    given = batch(3)
-    out = judge(prefix="ref_", temperature=2.0)(given)
-    assert set(out) == {*given, "ref_logprobs", "ref_log_prob", "ref_mean_log_prob", "ref_tokens"}
-    row = np.concatenate([given["prompt_ids"][0], given["response_ids"][0]])
-    (expected,) = score(scripted_model(), [row], temperature=2.0)
-    np.testing.assert_allclose(out["ref_logprobs"][0], expected[len(given["prompt_ids"][0]) :], rtol=1e-6)
-
-
 def test_alternatives_are_told_on_request(judge: Make) -> None:
     given = batch(3)
     out = judge(logprobs=2, prefix="ref_")(given)

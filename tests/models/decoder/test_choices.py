@@ -109,14 +109,6 @@ def test_a_prompt_runs_once(rng: np.random.Generator) -> None:
     assert [(batch, new) for batch, _, new in session.runs] == [(1, 9), (1, 2), (1, 2)]
 
 
-def test_other_rows_are_left_alone(rng: np.random.Generator) -> None:
-    decoder, _, _ = make("slots")
-    (held,) = decoder.acquire(1)
-    decoder.prefill_rows([held], [[1, 2, 3]])
-    score_choices(decoder, [np.array([5, 6])], [[1, 2], [3]])
-    assert decoder.lengths[held] == 3
-
-
 def test_nothing_to_score() -> None:
     decoder, _, _ = make("slots")
     got = score_choices(decoder, [], [[1], [2]])

@@ -103,19 +103,3 @@ def test_many_rows_go_on_by_few_tokens_in_steps() -> None:
                 logits = decoder.continue_rows(range(6), new)
                 np.testing.assert_allclose(logits, list(map(expected, texts)), atol=1e-5)
             assert [(rows, count) for rows, _, count in session.runs] == runs, length
-
-
-def test_prompts_that_join_leave_rows_where_they_are(rng: np.random.Generator) -> None:
-    """Of the slots that are free only neighbouring ones take prompts of one run."""
-    decoder, session, expected = decoder_graphs.make("slots with gather")
-    texts = [rng.integers(0, 23, 6).tolist() for _ in range(6)]
-    decoder.prefill_rows(range(6), texts)
-    for row in (1, 3, 4):
-        decoder.reset(row)
-        texts[row] = rng.integers(0, 23, 5).tolist()
-    session.runs.clear()
-    decoder.prefill_rows([1, 3, 4], [texts[row] for row in (1, 3, 4)])
-    assert sorted((rows, new) for rows, _, new in session.runs) == [(1, 5), (2, 5)]
-    logits = decoder.decode(range(6))
-    for row, text in enumerate(texts):
-        np.testing.assert_allclose(logits[row], expected([*text, row]), atol=1e-5)

@@ -58,15 +58,6 @@ def bot(content: Any, **fields: Any) -> dict[str, Any]:
     return {"role": "assistant", "content": content, **fields}
 
 
-def test_answers_that_occur_in_the_template() -> None:
-    for answer in ("d", "a", "end", "b", "im_end", "<|im_end|>", "assistant", "\n", "user"):
-        for question in ("What is d?", "b", "", "assistant"):
-            chat = [user(question), bot(answer), user(answer), bot("")]
-            out = render_messages(chat, chat_template=CHATML, spans=True)
-            start = out.text.index("<|im_start|>assistant\n", len(question)) + len("<|im_start|>assistant\n")
-            assert out.spans == ((start, start + len(answer)),), question
-
-
 def test_what_the_template_leaves_out() -> None:
     cases: list[tuple[str, str, list[str]]] = [
         (CHATML, " a\n", [" a\n"]),
@@ -126,14 +117,6 @@ def test_tool_calls_belong_to_the_assistant() -> None:
     assert said(chat, CHATML) == ["a", "a"]
     with pytest.raises(AssistantSpansError, match="message 1"):
         said(chat, CALLING.replace("m.role }}", "m.role + (messages | length) | string }}"))
-
-
-def test_continued_messages() -> None:
-    out = render_messages(
-        [user("a"), bot("a ")], chat_template=CHATML, spans=True, continue_final_message=True
-    )
-    assert out.text.endswith("\na ")
-    assert out.spans == ((len(out.text) - 2, len(out.text)),)
 
 
 def test_turn_end() -> None:

@@ -306,13 +306,3 @@ def test_parsed_tool_calls_are_rendered_once() -> None:
         again = history.apply_chat_template(chat_template=source, add_generation_prompt=False)
         assert again == text, source
         assert History.from_text(again, "qwen").to_chats() == history.to_chats(), source
-
-
-def test_tool_calls_of_their_own_reach_the_template() -> None:
-    call = {"name": "f", "arguments": {}}
-    block = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
-    for content in ("", "I call <tool_call>", block):
-        calls = [call, call] if content == block else [call]
-        chat = History.from_chats([{"role": "assistant", "content": content, "tool_calls": calls}])
-        text = chat.apply_chat_template(chat_template=QWEN25, add_generation_prompt=False)
-        assert text.count(block) == len(calls) + (content == block)

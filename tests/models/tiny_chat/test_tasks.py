@@ -95,21 +95,5 @@ def test_an_unknown_task_is_named():
         make_problem(np.random.default_rng(0), "poetry")
 
 
-def test_reward() -> None:
-    cases = [
-        ("2 5 9", 1.0),
-        (" 2 5 9\n", 1.0),
-        ("2  5 9", 0.5),  # every word in place, not the exact answer
-        ("2 9 5", 0.5 / 3),
-        ("2 5 9 9 9 9", 0.25),
-        ("2 5", 1 / 3),
-        ("nine", 0.0),
-        ("", 0.0),
-    ]
-    for response, grade in cases:
-        problem = Problem("sorting", "Sort 9 2 5 upwards.", "2 5 9", "sorting: 2 5 9")
-        assert reward(problem, response) == pytest.approx(grade), response
-
-
 def test_reward_of_the_right_answer_is_one_for_each_task():
     assert all(reward(p, p.answer) == 1.0 for task in TASKS for p in drawn(task, 20))

@@ -2,19 +2,15 @@
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
 
 from lite.nn.distributions import Gamma, Normal
 from lite.nn.distributions.arrays import (
     as_shape,
     as_value,
     float_arrays,
-    generator_of,
     in_double,
     require,
-    standard_normal,
     sum_rightmost,
-    uniform,
 )
 
 
@@ -43,17 +39,6 @@ def test_sums_over_the_last_dimensions() -> None:
     values = np.arange(24.0).reshape(2, 3, 4)
     np.testing.assert_array_equal(sum_rightmost(values, 2), values.reshape(2, 12).sum(1))
     assert sum_rightmost(values, 0) is values
-
-
-@each_case("dtype", ["float16", "float32", "float64"])
-def test_draws(dtype: str) -> None:
-    for draw in (standard_normal, uniform):
-        one, two = draw(5, (3, 2), np.dtype(dtype)), draw(5, (3, 2), np.dtype(dtype))
-        assert one.dtype == dtype
-        np.testing.assert_array_equal(one, two)
-    assert generator_of() is generator_of()
-    rng = np.random.default_rng(0)
-    assert generator_of(rng) is rng
 
 
 def test_values_keep_their_floats() -> None:

@@ -17,14 +17,6 @@ def test_intervals() -> None:
     )
 
 
-def test_events() -> None:
-    rows = np.array([[1.0, 0.0], [0.5, 0.5], [1.0, 1.0]])
-    np.testing.assert_array_equal(support.OneHot().check(rows), [True, False, False])
-    inside = support.IndependentSupport(support.Interval(0, 0.7), 1)
-    assert inside.event_dim == 1
-    np.testing.assert_array_equal(inside.check(rows), [False, True, False])
-
-
 def test_numbers_above_and_whole_numbers() -> None:
     values = np.array([-1.0, 0.0, 0.5, 3.0, np.inf, np.nan])
     np.testing.assert_array_equal(support.GreaterThan(0).check(values), [0, 0, 1, 1, 1, 0])

@@ -165,21 +165,6 @@ def test_scales(net: Any, tmp_path: Path) -> None:
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, strict=True)
 
 
-@pytest.mark.parametrize(
-    ("title", "dtype"),
-    [("MLP", np.float16), ("LayerNorm", np.float16), ("GRUCell", np.float64), ("Conv2d", np.float16)]
-    + [("BatchNorm1d", np.float64), ("GELU", np.float16)],
-)
-def test_other_dtypes(title: str, dtype: type, tmp_path: Path) -> None:
-    case = CASES[TITLES.index(title)]
-    net = case.make(nn).to(dtype).eval()
-    args = case.arrays(dtype)
-    session = open_graph(net.to_onnx(tmp_path / "net.onnx", *args))
-    tolerance = 1e-6 if dtype is np.float64 else 2e-3
-    for got, want in zip(run_graph(session, flat(args)), flat(net(*args)), strict=True):
-        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance, strict=True)
-
-
 @pytest.mark.parametrize("opset", [20, 25])
 def test_versions_of_the_operators(opset: int, tmp_path: Path) -> None:
     for title in (
@@ -193,15 +178,6 @@ def test_versions_of_the_operators(opset: int, tmp_path: Path) -> None:
         session = open_graph(net.to_onnx(tmp_path / "net.onnx", *case.arrays(), **options))
         for got, want in zip(run_graph(session, arrays), flat(call(net, arrays)), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
-
-
-def test_attention_over_sequences_of_any_length(tmp_path: Path) -> None:
-    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
-    axes = {"src": {0: "batch", 1: "time"}}
-    session = open_graph(layer.to_onnx(tmp_path / "net.onnx", numbers(5, 6, 8), dynamic_axes=axes))
-    for batch, time in ((5, 6), (1, 1), (3, 11)):
-        x = numbers(batch, time, 8)
-        np.testing.assert_allclose(run_graph(session, [x])[0], layer(x), rtol=1e-5, atol=1e-5, strict=True)
 
 
 # -- names, states, options --------------------------------------------------------------------------------
@@ -253,16 +229,6 @@ def test_a_tensordict_with_states(tmp_path: Path) -> None:
             np.testing.assert_allclose(got[key], want[key], rtol=1e-5, atol=1e-6, strict=True)
 
 
-def test_a_state_that_is_replaced(tmp_path: Path) -> None:
-    net = TensorDictModule(nn.GRUCell(4, 8), ["x", "h"], ["h"])
-    td = TensorDict(x=numbers(5, 4), h=numbers(5, 8), batch_size=[5])
-    path = net.to_onnx(tmp_path / "net.onnx", td)
-    np.testing.assert_equal([arg.name for arg in open_graph(path).get_outputs()], ["new_h"])
-    np.testing.assert_equal(json.loads(Path(f"{path}.json").read_text())["states"], {"h": "new_h"})
-    want = net(td.clone())["h"]
-    np.testing.assert_allclose(OnnxModule(path)(td)["h"], want, rtol=1e-5, atol=1e-6)
-
-
 def test_states_that_are_given(tmp_path: Path) -> None:
     net = TensorDictModule(nn.GRUCell(4, 8), ["x", "h"], ["carry"])
     td = TensorDict(x=numbers(5, 4), h=numbers(5, 8), batch_size=[5])
@@ -288,15 +254,6 @@ def test_sequences_of_modules_and_what_is_selected(tmp_path: Path) -> None:
         np.testing.assert_allclose(got[key], want[key], rtol=1e-5, atol=1e-6)
     path = net.select_out_keys("z").to_onnx(path, td)
     np.testing.assert_equal([arg.name for arg in open_graph(path).get_outputs()], ["z"])
-
-
-def test_two_batch_dimensions_and_their_names(tmp_path: Path) -> None:
-    net = TensorDictModule(nn.Linear(4, 2), ["x"], ["y"])
-    td = TensorDict(x=numbers(5, 6, 4), batch_size=[5, 6], names=[None, "time"])
-    path = net.to_onnx(tmp_path / "net.onnx", td)
-    np.testing.assert_equal(open_graph(path).get_inputs()[0].shape, ["batch", "time", 4])
-    other = TensorDict(x=numbers(2, 3, 4), batch_size=[2, 3])
-    np.testing.assert_allclose(OnnxModule(path)(other.clone())["y"], net(other)["y"], rtol=1e-5, atol=1e-6)
 
 
 def test_entries_that_are_no_arrays_stay_as_they_are(tmp_path: Path) -> None:

@@ -151,17 +151,6 @@ def test_frequencies_of_positions_do_not_learn(waves: set[str], of: str, learns:
     assert {name for name, p in net.named_parameters() if p.requires_grad} == learns
 
 
-def test_half_precision_is_computed_in_float32() -> None:
-    half = {"w": np.full((3, 3), 0.1, np.float16)}
-    model = model_of(
-        [writer.node("MatMul", "", ["x", "w"], ["y"], {})], {"x": X.astype(np.float16)}, ["y"], half
-    )
-    net = nn.from_onnx(model)
-    assert (net.w.dtype, net(X).dtype) == (np.float32, np.float32)
-    as_it_is = nn.from_onnx(model, dtype=None)
-    assert (as_it_is.w.dtype, as_it_is(X).dtype) == (np.float16, np.float16)
-
-
 def test_copies_and_pickles_learn_by_themselves(tmp_path: Path) -> None:
     (tmp_path / "net.onnx").write_bytes(chain("w"))
     for net in (nn.from_onnx(tmp_path / "net.onnx"), nn.from_onnx(chain("w"))):

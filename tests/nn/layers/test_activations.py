@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from helpers.cases import each_case
 
-import lite
 from lite import grad, nn, vmap
 
 
@@ -62,19 +61,6 @@ def test_silu(size, rng):
     assert nn.SiLU(inplace=True)(written) is written
     np.testing.assert_array_equal(written, nn.SiLU()(x))
     np.testing.assert_array_equal(vmap(nn.SiLU())(x.reshape(4, -1)), nn.SiLU()(x).reshape(4, -1))
-
-
-def test_relu_has_no_slope_at_zero_under_vmap_either():
-    x = np.array([[-1.0, 0.0, 2.0], [0.0, 1.0, 0.0]], np.float32)
-    expected = [[0, 0, 1], [0, 1, 0]]
-    relu = nn.ReLU()
-    for found in (
-        lite.grad(lambda x: lite.vmap(relu)(x).sum())(x),
-        lite.vmap(lite.grad(lambda x: relu(x).sum()))(x),
-        lite.grad(lambda x: relu(x).sum())(x),
-    ):
-        np.testing.assert_array_equal(found, expected)
-        assert found.dtype == np.float32
 
 
 def test_in_place_with_a_gradient():

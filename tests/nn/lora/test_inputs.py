@@ -11,7 +11,6 @@ from helpers.onnx_nodes import model_of
 
 from lite import nn
 from lite._files.onnx import writer
-from lite._files.onnx.adapters import read_adapter
 from lite._files.onnx.model import read_model
 from lite._files.onnx.wire import field, integer, text
 from lite.nn._lora.inputs import _bias_of
@@ -109,17 +108,6 @@ def test_products_in_branches(tmp_path: Path) -> None:
         np.testing.assert_allclose(one.run(None, inputs)[0], X @ w, rtol=1e-5, atol=1e-6)
         found = one.run(None, {**inputs, **net.adapter_inputs()})[0]
         np.testing.assert_allclose(found, net(X, given), rtol=1e-4, atol=1e-4)
-
-
-def test_values_have_the_type_that_a_graph_of_half_precision_takes(tmp_path: Path) -> None:
-    """So a file of them is one for that graph, though they are learnt in float32."""
-    half, w = X.astype(np.float16), np.random.default_rng(1).normal(size=(6, 4)).astype(np.float16)
-    node = writer.node("MatMul", "/w/MatMul", ["x", "w.weight"], ["y"], {})
-    (tmp_path / "graph.onnx").write_bytes(model_of([node], {"x": half}, ["y"], {"w.weight": w}))
-    one = session(nn.add_adapter_inputs(tmp_path / "graph.onnx", tmp_path / "new.onnx", targets="w"))
-    net = filled(nn.lora(nn.from_onnx(tmp_path / "graph.onnx"), 2, targets="w", rng=0))
-    values = read_adapter(net.save_adapter(tmp_path / "mine.onnx_adapter").read_bytes())
-    np.testing.assert_allclose(one.run(None, {"x": half, **values})[0], net(half), rtol=0.02, atol=0.02)
 
 
 def test_what_it_refuses(tmp_path: Path) -> None:

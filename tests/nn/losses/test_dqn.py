@@ -8,7 +8,7 @@ from helpers.cases import each_case
 from helpers.nn.transitions import Returns, linear, transitions
 
 from lite import nn
-from lite.data import Categorical, MultiStep
+from lite.data import Categorical
 from lite.nn.losses import DistributionalDQNLoss, DQNLoss, SoftUpdate, ValueEstimators
 
 
@@ -37,21 +37,6 @@ def test_double() -> None:
     best = q(net, following).argmax(-1)
     ahead = q(target, following)[np.arange(6), best] * ~td["next", "terminated"][:, 0]
     error = q(net, td["observation"])[np.arange(6), td["action"]] - td["next", "reward"][:, 0] - 0.99 * ahead
-    np.testing.assert_allclose(loss(td)["loss"], error**2, rtol=1e-6)
-
-
-def test_steps_that_multistep_made_have_discounts_of_their_own() -> None:
-    net = linear(4, 2)
-    td = MultiStep(gamma=0.9, n_steps=3)(transitions(2, 6, action=np.arange(12).reshape(2, 6) % 2)).reshape(
-        -1
-    )
-    loss = DQNLoss(net, action_space="categorical", delay_value=False, reduction="none")
-    loss.make_value_estimator(gamma=0.9)
-    steps = td["steps_to_next_obs"].reshape(-1)
-    assert set(steps.tolist()) == {1, 2, 3}
-    ahead = q(net, td["next", "observation"]).max(-1) * ~td["next", "terminated"][:, 0]
-    chosen = q(net, td["observation"])[np.arange(12), td["action"]]
-    error = chosen - td["next", "reward"][:, 0] - 0.9**steps * ahead
     np.testing.assert_allclose(loss(td)["loss"], error**2, rtol=1e-6)
 
 

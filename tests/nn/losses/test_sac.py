@@ -128,14 +128,6 @@ def test_what_follows_is_worth_less_by_the_weighted_log_prob(kind: Any) -> None:
     assert np.ptp(found[0] - found[1]) > 0.1
 
 
-@each_case("kind", [SACLoss, CrossQLoss])
-def test_out_keys_are_what_is_written(kind: Any) -> None:
-    for reduction, logged in (("mean", {"alpha", "entropy"}), ("none", set())):
-        loss = made(kind, reduction=reduction)
-        assert set(loss.out_keys) == {"loss_actor", "loss_qvalue", "loss_alpha", *logged}
-        assert set(loss.out_keys) <= set(loss(batch()).keys())
-
-
 class _Normed(Joined):
     """A critic with a batch norm."""
 

@@ -3,7 +3,6 @@
 import copy
 import pickle
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -123,20 +122,6 @@ def test_arrangements_keep_the_kind(name: str) -> None:
     result = arrangements[name](parameters)
     assert plain(result) == plain(arrangements[name](arrays))
     assert {type(leaf) for leaf in leaves(result)} == {nn.Parameter}
-
-
-@each_case("name", ["folder", "tdz", "npz", "safetensors"])
-def test_files(name: str, tmp_path: Path) -> None:
-    arrays, parameters = trees()
-    if name == "folder":
-        assert plain(parameters.memmap(tmp_path / "td")) == plain(arrays)
-        loaded = TensorDict.load_memmap(tmp_path / "td")
-    else:
-        path = tmp_path / f"td.{name}"
-        parameters.save(path)
-        loaded = TensorDict.load(path)
-    assert plain(loaded) == plain(arrays)
-    assert plain(parameters.consolidate()) == plain(arrays)
 
 
 def test_memory() -> None:

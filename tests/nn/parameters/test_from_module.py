@@ -64,21 +64,6 @@ def test_a_td_params_child_is_returned_as_it_is() -> None:
 # -- from_modules -----------------------------------------------------------------------------------
 
 
-def test_dense_stacks_are_independent_parameters() -> None:
-    modules = [nn.Linear(2, 3, rng=i) for i in range(2)]
-    modules[0].bias.requires_grad_(False)
-    params = from_modules(*modules)
-    assert params.batch_size == (2,)
-    assert params.is_locked
-    assert isinstance(params["weight"], nn.Parameter)
-    assert params["weight"].requires_grad
-    assert not params["bias"].requires_grad
-    np.testing.assert_array_equal(params["weight"][1], modules[1].weight.data)
-    before = modules[0].weight.data.copy()
-    params.data["weight"][0] = 7
-    np.testing.assert_array_equal(modules[0].weight.data, before)
-
-
 def test_buffers_stay_arrays_when_stacked() -> None:
     params = from_modules(Counter(), Counter(), lock=False)
     assert type(params["steps"]) is np.ndarray

@@ -169,27 +169,6 @@ def test_values_are_written_into_the_parameters() -> None:
     np.testing.assert_array_equal(batched["a"], [[0, 0, 0], [1, 1, 1]])
 
 
-def test_results_are_plain_tensordicts() -> None:
-    params = TensorDictParams(TensorDict(a=ones(2, 3), n={"b": ones(2)}, batch_size=[2]))
-    results = (
-        params.expand(4, 2),
-        params.apply(lambda x: x + 1),
-        params.unsqueeze(0),
-        params.select("a"),
-        params.detach(),
-        params.to_tensordict(),
-        params.data,
-        params.get("n"),
-        params.half(),
-        params.float(),
-        params[0],
-        params + 1,
-        TensorDict.stack([params, params]),
-    )
-    assert [type(result) for result in results] == [TensorDict] * len(results)
-    assert params.data["a"] is params["a"].data
-
-
 def test_copies_keep_kinds_ties_and_mode() -> None:
     tied = Parameter(ones(2), requires_grad=False)
     params = TensorDictParams(TensorDict({"a": tied, "n": {"b": tied}, "i": np.arange(2)}))

@@ -15,10 +15,3 @@ def test_values_and_advantages() -> None:
     advantage = net.advantage(hidden)
     np.testing.assert_allclose(got - got[:, :1], advantage - advantage[:, :1], rtol=1e-4, atol=1e-6)
     assert [layer.out_features for layer in net.features if isinstance(layer, nn.Linear)] == [8, 256]
-
-
-def test_biases_are_zero_at_first() -> None:
-    net = nn.DuelingCnnDQNet(4, cnn_kwargs={"in_features": 3})
-    for layer in (net.features[0], net.features[2], net.advantage[2], net.value[2]):
-        assert not layer.bias.data.any()
-        assert layer.weight.data.any()

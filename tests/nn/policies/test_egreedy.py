@@ -7,7 +7,7 @@ import pytest
 from helpers.cases import each_case
 
 from lite import TensorDict, nn
-from lite.data import Bounded, Categorical, Composite
+from lite.data import Categorical, Composite
 
 
 def explored(spec: Any, action: Any, eps: float = 1.0, batch: Any = None, **entries: Any) -> Any:
@@ -25,16 +25,6 @@ def test_share_of_random_actions(eps: float) -> None:
     assert abs((got != 7).mean() - eps) < 0.03
     for drawn in range(4 * (eps > 0)):
         assert abs((got == drawn).mean() - eps / 4) < 0.03
-
-
-def test_elements_of_a_batch_are_replaced_as_a_whole() -> None:
-    got = explored(Bounded(-1, 1, (3,)), np.full((200, 3), 5, np.float32), 0.5)
-    replaced = got != 5
-    assert replaced.any()
-    assert not replaced.all()
-    np.testing.assert_array_equal(replaced.all(1), replaced.any(1))
-    assert got.dtype == np.float32
-    assert abs(got[replaced]).max() <= 1
 
 
 def test_specs_with_a_batch() -> None:

@@ -1,11 +1,9 @@
 """Recurrent layers over sequences against a loop over their steps."""
 
-import itertools
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import noting
 
 from lite import TensorDict, jacrev, jit, nn, value_and_grad
 from lite.nn.policies.sequences import run_sequences, run_steps
@@ -40,18 +38,6 @@ def loop(layer: Any, x: Any, states: Any, starts: Any) -> tuple[Any, Any]:
                 for array, h in zip(kept, now, strict=True):
                     array[row, t] = h[0]
     return outputs, kept
-
-
-def test_episodes_within_sequences() -> None:
-    for given, name in itertools.product([False, True], LAYERS):
-        with noting(given, name):
-            layer = LAYERS[name]()
-            states = states_of(layer, 3, 7) if given else None
-            out, last = run_sequences(layer, X, states, STARTS)
-            wanted, kept = loop(layer, X, states, STARTS)
-            np.testing.assert_allclose(out, wanted)
-            for mine, other in zip(last, kept, strict=True):
-                np.testing.assert_allclose(mine, other)
 
 
 def test_two_directions() -> None:

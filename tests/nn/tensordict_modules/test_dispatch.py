@@ -23,17 +23,6 @@ def one(*shape):
     return np.ones(shape, dtype=np.float32)
 
 
-def test_keywords_positions_and_both():
-    module = Add()
-    for result in (
-        module(a_c=one(1, 2), d=one(1, 2)),
-        module(one(1, 2), one(1, 2)),
-        module(one(1, 2), d=one(1, 2)),
-    ):
-        np.testing.assert_array_equal(result, [[2, 2]])
-        assert result.dtype == np.float32
-
-
 def test_duplicated_argument():
     with pytest.raises(RuntimeError, match="Duplicated argument"):
         Add()(one(1), one(1), a_c=one(1))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lite import TensorDict
-from lite.nn import CompositeDistribution, interaction_type, set_composite_lp_aggregate, set_interaction_type
+from lite.nn import CompositeDistribution, set_composite_lp_aggregate
 from lite.nn import ProbabilisticTensorDictModule as Prob
 from lite.nn import ProbabilisticTensorDictSequential as ProbSeq
 from lite.nn import TensorDictModule as Mod
@@ -40,18 +40,6 @@ def test_a_sequence_that_ends_in_a_sequence() -> None:
     assert outer.log_prob_keys == ["x_log_prob"]
     assert outer.log_prob_key == "x_log_prob"
     np.testing.assert_array_equal(outer.build_dist_from_params(td).loc, [1, 2, 3])
-
-
-def test_samples_on_the_way_are_taken_as_the_last_takes_its_own() -> None:
-    seen: list[Any] = []
-    look = Mod(lambda x: (seen.append(interaction_type()), x)[1], ["obs"], ["obs2"])
-    seq = ProbSeq(look, head(), prob(default_interaction_type="mode"))
-    seq(data())
-    with set_interaction_type("random"):
-        seq(data())
-    seq.get_dist(data())
-    assert seen == ["mode", "random", "mode"]
-    assert seq.default_interaction_type == "mode"
 
 
 def test_names_are_kept_by_slices_and_selections() -> None:

@@ -156,16 +156,3 @@ def test_errors_leave_the_tensordict_as_it_was():
                     np.testing.assert_array_equal(bad.get(key), array)
             with pytest.raises(TypeError, match="needs a TensorDict, got dict"):
                 module.value_estimate({})
-
-
-def test_any_batch():
-    for name, make in MAKE.items():
-        with noting(name):
-            for batch in [(0,), (3, 0), (0, 4), (1,), (2, 3, 4)]:
-                with noting(batch):
-                    td = with_values(rollout(batch))
-                    out = make(value_network=None)(td)
-                    assert out["advantage"].shape == (*batch, 1)
-                    assert out["advantage"].dtype == np.float32
-                    called = make(value_network=Counted().module)(rollout(batch))
-                    assert called["advantage"].shape == (*batch, 1)

@@ -7,7 +7,7 @@ import pytest
 from helpers.cases import each_case, noting
 from helpers.rollouts import Counted, rollout
 
-from lite import TensorDict, enable_grad
+from lite import TensorDict
 from lite.data import GAE, TD0Estimator
 from lite.nn import Linear, Sequential, TensorDictModule
 
@@ -191,14 +191,3 @@ def test_steps_without_room_are_told_and_get_nothing():
     whole = estimator(Counted())(td[:, :5].clone())
     np.testing.assert_allclose(out["advantage"][:, :5], whole["advantage"], rtol=1e-5)
     assert not td["next", "done"][0, 4]  # the TensorDict's flags are its own
-
-
-def test_values_are_constants_also_where_parameters_learn():
-    net, td = Counted(), rollout((3, 8))
-    expected = estimator(net)(td.clone())
-    learning = TensorDictModule(Linear(4, 1, dtype=np.float64), ["obs"], ["state_value"])
-    with enable_grad():
-        found = estimator(net)(td.clone())
-        learned = GAE(gamma=0.9, lmbda=0.8, value_network=learning)(td.clone())
-    np.testing.assert_array_equal(found["advantage"], expected["advantage"])
-    assert all(type(leaf) is np.ndarray for leaf in learned.values(True, True))

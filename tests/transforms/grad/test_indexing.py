@@ -65,15 +65,6 @@ def filled(x: Any, value: Any) -> Any:
 test_derivatives, test_graphs_of_derivatives = of_derivatives(CASES)
 
 
-def test_of_two_writes_to_one_place_the_last_counts() -> None:
-    def loss(y: Any) -> Any:
-        out = np.zeros_like(y, shape=3)
-        out[np.array([0, 2, 0])] = y
-        return (out * np.array([1.0, 2.0, 3.0])).sum()
-
-    np.testing.assert_array_equal(lite.grad(loss)(np.ones(3)), [0, 3, 1])
-
-
 def test_a_number_for_several_places() -> None:
     def loss(y: Any) -> Any:
         out = np.zeros_like(y, shape=(2, 3))

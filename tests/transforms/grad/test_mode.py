@@ -33,23 +33,6 @@ def test_parameters_that_require_none() -> None:
         assert type(weight * 2) is np.ndarray
 
 
-def test_layers() -> None:
-    net = nn.Sequential(nn.Linear(3, 4, rng=0), nn.Tanh(), nn.Linear(4, 1, rng=1)).double()
-    x = np.random.default_rng(0).normal(size=(5, 3))
-
-    def loss(params: Any) -> Any:
-        with params.to_module(net):
-            return (net(x) ** 2).mean()
-
-    with lite.enable_grad():
-        (net(x) ** 2).mean().backward()
-    wanted = lite.grad(loss)(lite.from_module(net))
-    for name, param in net.named_parameters():
-        np.testing.assert_allclose(param.grad, wanted[tuple(name.split("."))], rtol=1e-12)
-    net.zero_grad()
-    assert net[0].weight.grad is None
-
-
 def test_backward_of_several_numbers() -> None:
     weight = parameter(1.0, 2.0)
     with lite.enable_grad():

@@ -91,13 +91,6 @@ def test_sizes_that_are_fixed_leave_others_dynamic() -> None:
     assert len(step._kept) == 3  # 0, 1 and all others
 
 
-def test_what_hangs_on_a_size_has_a_graph_for_each() -> None:
-    step = lite.jit(lambda x: sum(x[i] * i for i in range(len(x))))
-    for n in (3, 5, 3):
-        np.testing.assert_allclose(step(X[0, :1].repeat(n) + 1), sum(range(n)))
-    assert len(step._kept) == 2
-
-
 def test_a_branch_on_a_dynamic_size_is_asked_at_each_call() -> None:
     step = lite.jit(lambda x: x * 2 if x.shape[0] > 3 else x * max(x.shape[0], 2) * 5)
     for n, factor in ((5, 2), (3, 15), (7, 2), (0, 10), (2, 10), (3, 15)):

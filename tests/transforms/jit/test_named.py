@@ -374,16 +374,6 @@ def test_arrays_that_a_graph_reads_are_no_new_graph() -> None:
     assert step._changes == 0
 
 
-def test_names_of_results_of_a_script_are_none_of_its_functions() -> None:
-    """`x.loss` in the function is another name than the global `loss` of the loop around it."""
-    space = {"np": np, "__name__": "script", "loss": 0.0}
-    exec("def step(x): return x * options.loss\nclass options: loss = 2.0", space)
-    step = lite.jit(space["step"])
-    for _ in range(3):
-        space["loss"] = step(X)
-    assert step._changes == 0
-
-
 def test_a_trace_that_fails_leaves_what_it_found() -> None:
     td, options, space = TensorDict(mean=X), {"mean": X}, types.SimpleNamespace(mean=X)
 

@@ -203,14 +203,6 @@ def test_what_is_taken_from_elsewhere_is_written_along(tmp_path: Path) -> None:
     assert empty.shape == (2, 0)
 
 
-def test_draws_of_its_own(tmp_path: Path) -> None:
-    drop = nn.Dropout(0.5)
-    file = lite.jit(lambda x: drop(x)).lower(np.ones(100)).save(tmp_path / "drop.onnx")
-    one, two = (lite.load_step(file, generator=3)(np.ones(100)) for _ in range(2))
-    np.testing.assert_array_equal(one, two)
-    assert 10 < np.count_nonzero(one) < 90
-
-
 def test_dicts_of_arrays(tmp_path: Path) -> None:
     step = lite.jit(lambda given: {"y": given["x"] * 2, "z": (given["n"]["k"] + 1, 3, given["x"])}, threads=1)
     given = {"x": np.arange(2.0), "n": {"k": np.zeros(3)}}

@@ -52,15 +52,6 @@ CASES: list[Case] = [
 test_derivatives, test_graphs, test_graphs_of_derivatives = of_rules(CASES)
 
 
-def test_running_products_with_zeros() -> None:
-    for values in ([0.0, 2.0, 3.0], [2.0, 0.0, 3.0, 0.0, 5.0], [0.0, 0.0], [3.0], []):
-        x = np.array(values)
-        wanted = [
-            sum(np.prod(np.delete(x[:end], i)) for end in range(i + 1, len(x) + 1)) for i in range(len(x))
-        ]
-        np.testing.assert_array_equal(grad_of(np.cumprod, x), wanted)
-
-
 def test_interpolation() -> None:
     places, values = np.array([0.0, 1.0, 3.0]), np.array([1.0, 4.0, 2.0])
     x = np.array([0.3, 2.0, 1.4])

@@ -9,7 +9,7 @@ import pytest
 from helpers.layer_cases import CASES, Case
 
 import lite
-from lite import TensorDict, nn, vmap
+from lite import nn, vmap
 
 COPIES = 3
 
@@ -155,13 +155,3 @@ def test_module_is_restored_when_the_body_raises() -> None:
     with pytest.raises(KeyError, match="inside"):
         vmap(call, (0, None))(params, floats(3))
     assert layer.weight is weight
-
-
-def test_ensembles_draw_other_numbers_for_each_copy() -> None:
-    module = nn.TensorDictModule(nn.Sequential(nn.Dropout(0.5, rng=0)), ["x"], ["y"])
-    linear = nn.TensorDictModule(nn.Linear(64, 64), ["x"], ["x"])
-    ensemble = nn.EnsembleModule(nn.TensorDictSequential(linear, module), 4)
-    out = ensemble(TensorDict(x=np.ones((2, 64), np.float32), batch_size=[2]))
-    zeros = out["y"] == 0
-    assert out["y"].shape == (4, 2, 64)
-    assert (zeros[0] != zeros[1]).any()

@@ -19,13 +19,6 @@ def test_negative_binomial(total: float, p: float) -> None:
     check_probabilities(d.NegativeBinomial(np.float64(total), probs=p), 3000)
 
 
-def test_certain_success() -> None:
-    dist = d.Geometric(probs=np.ones(2))
-    np.testing.assert_allclose(dist.log_prob(np.array([0.0, 1.0])), [0, -np.inf])
-    np.testing.assert_array_equal(dist.sample((9,), rng=0), 0)
-    np.testing.assert_allclose(dist.entropy(), 0, atol=1e-14)
-
-
 def test_no_failure_to_wait_for() -> None:
     dist = d.NegativeBinomial(np.zeros(3), probs=np.array([0.0, 0.5, 0.9]))
     np.testing.assert_array_equal(dist.sample((9,), rng=0), 0)

@@ -13,12 +13,6 @@ def test_probabilities(rate: float) -> None:
     check_probabilities(d.Poisson(np.float64(rate)), 300)
 
 
-def test_a_rate_of_zero() -> None:
-    dist = d.Poisson(np.zeros(3))
-    np.testing.assert_array_equal(dist.log_prob(np.array([0.0, 1.0, np.nan])), [0, -np.inf, np.nan])
-    np.testing.assert_array_equal(dist.sample((5,), rng=0), 0)
-
-
 def test_what_there_is_not() -> None:
     with pytest.raises(NotImplementedError, match="Poisson does not define entropy"):
         d.Poisson(1.0).entropy()

@@ -79,21 +79,6 @@ def test_shapes_of_advantages(shape: tuple[int, ...]) -> None:
     assert loss()(td).loss_objective == expected
 
 
-def test_a_batch_of_groups() -> None:
-    """(prompts, responses) is the same as one after the other."""
-    td = batch("left", advantage=ADVANTAGE)
-    actor = nn.TensorDictModule(
-        lambda ids: Scorer()(TensorDict(tokens=TensorDict(full=ids.reshape(3, 6)), batch_size=[3]))[
-            "log_probs", "full"
-        ].reshape(ids.shape),
-        [("tokens", "full")],
-        [("log_probs", "full")],
-    )
-    for aggregation in ("token_mean", "prompt_mean"):
-        flat, groups = (loss(actor, aggregation=aggregation)(x) for x in (td, td.reshape(1, 3)))
-        assert flat.loss_objective == groups.loss_objective
-
-
 def test_entropy() -> None:
     td = batch("left", advantage=ADVANTAGE)
     out = loss(Distributor(), entropy_bonus=True, entropy_coeff=0.5)(td)
