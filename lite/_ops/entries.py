@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.device import unwrap, wrap
-from lite._arrays.types import HOST_LEAVES, Array, Path, as_array, has_namespace, is_array, raw
+from lite._arrays.types import HOST_LEAVES, Array, Path, as_array, computed, has_namespace, is_array, raw
 from lite._tree.collection import is_leaf_nontensor
 from lite._tree.key_views import walk
 from lite._tree.keys import NestedKey, require_path, to_key
@@ -106,7 +106,7 @@ def _ordered(td: Container, order: bool | Sequence[NestedKey] | None) -> list[Ar
         entry = td._get_entry(require_path(key))
         if entry is None:
             raise missing_key(td, require_path(key))
-        found.append(as_array(wrap(entry)))
+        found.append(as_array(computed(wrap(entry))))
     return found
 
 

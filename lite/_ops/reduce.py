@@ -16,7 +16,7 @@ from lite._arrays.device import unwrap, wrap
 from lite._arrays.dtypes import as_dtype
 from lite._arrays.formulas import log_sum_exp
 from lite._arrays.reductions import Reducer
-from lite._arrays.types import Array, Names, Shape, as_array
+from lite._arrays.types import Array, Names, Shape, as_array, computed
 from lite._ops.out import write_out
 from lite._tree.keys import require_path
 from lite._tree.methods import AnyMethod, described
@@ -168,7 +168,7 @@ def joined(td: Container, name: str, dim: Any) -> Array:
         RuntimeError: shapes do not match.
     """
     if dim is MISSING or dim is None:
-        pieces = [as_array(wrap(leaf)).reshape(-1) for leaf in leaves(td)]
+        pieces = [as_array(computed(wrap(leaf))).reshape(-1) for leaf in leaves(td)]
         axis = 0
     else:
         found = list(leaves(map_tree(td, keep, dense=partial(dense, name=name))))
@@ -181,7 +181,7 @@ def joined(td: Container, name: str, dim: Any) -> Array:
     if not pieces:
         raise ValueError(f"{name}(reduce=True) needs at least one array, got a TensorDict without any.")
     try:
-        return np.concatenate([as_array(wrap(piece)) for piece in pieces], axis)
+        return np.concatenate([as_array(computed(wrap(piece))) for piece in pieces], axis)
     except ValueError as error:
         shapes = [piece.shape for piece in pieces]
         raise RuntimeError(f"{name}(reduce=True) along dim {dim}: shapes {shapes} do not fit.") from error

@@ -101,3 +101,21 @@ def test_detach() -> None:
     assert results.detach_() is results
     assert type(results["n", "y"]) is np.ndarray
     assert td.detach_()["a"] is td["a"]
+
+
+def test_all_parameters_as_one_array() -> None:
+    """A norm of weights in a loss: `reduce=True`, and their arrays joined."""
+    numbers = np.array([[3.0, 1.0], [2.0, -2.0]])
+    for name, of, expected in (
+        ("norm", lambda td: td.norm(reduce=True), numbers / np.sqrt(18)),
+        ("mean of rows", lambda td: td.sum("feature", reduce=True)[0], [[1, 1], [0, 0]]),
+        ("max along a dim", lambda td: td.amax(dim=0, reduce=True).sum(), [[1, 0], [0, 0]]),
+        ("cat_from_tensordict", lambda td: (td.cat_from_tensordict(1) ** 2).sum(), 2 * numbers),
+    ):
+        td = TensorDict(
+            {"a": nn.Parameter(numbers[:, :1].copy()), "b": nn.Parameter(numbers[:, 1:].copy())}, [2]
+        )
+        with lite.enable_grad():
+            of(td).backward()
+        found = np.concatenate([td["a"].grad, td["b"].grad], -1)
+        np.testing.assert_allclose(found, expected, err_msg=name)
