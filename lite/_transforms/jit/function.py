@@ -384,7 +384,7 @@ class JitFunction:
                 runner, given = inner._with_held(held, own, tuple(kwargs), gradients=False)
                 if held.is_settled(runner.program.structure):
                     break
-        keys = Keys(self._named.names, self._named.objects)
+        keys = Keys(self._named.names, self._named.objects, self._named.loose)
 
         def in_file_now() -> tuple[Any, Any]:
             now = held.arguments(given[3].value[0], inner._numbered)

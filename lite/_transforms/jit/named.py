@@ -153,8 +153,12 @@ class Named:
     def parameters(self) -> list[Any]:
         """The parameters of the modules, and those that names stand for."""
         found = [x for one in self._modules for x in one.parameters()]
-        found += [x for _, x, _ in self._sources if isinstance(x, ArrayHolder)]
-        return list({id(x): x for x in found}.values())
+        return list({id(x): x for x in [*found, *(x for x, _ in self.loose)]}.values())
+
+    @property
+    def loose(self) -> list[tuple[Any, str]]:
+        """The parameters that names stand for, or entries of what they stand for, with their names."""
+        return [(x, name) for _, x, name in self._sources if isinstance(x, ArrayHolder)]
 
     def may_write(self) -> bool:
         """Whether the function may write to buffers, or by one of its names to parameters."""

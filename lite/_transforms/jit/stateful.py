@@ -72,12 +72,15 @@ class Keys:
     Args:
         names: names of the objects that the function names, by their identity.
         objects: these.
+        parameters: those that it names, and their names: "average.0.weight" in a TensorDict `average`.
 
     Attributes:
         arrays: arrays of the state dicts of modules.
     """
 
-    def __init__(self, names: dict[int, str], objects: Iterable[Any]) -> None:
+    def __init__(
+        self, names: dict[int, str], objects: Iterable[Any], parameters: Iterable[tuple[Any, str]] = ()
+    ) -> None:
         self._found: dict[int, list[Key]] = {}
         self.arrays: dict[Key, Any] = {}
         named = [(one, names[id(one)]) for one in objects]
@@ -96,6 +99,11 @@ class Keys:
             params = [x for group in one.param_groups for x in group["params"]] if is_optimizer(one) else []
             for number, x in enumerate(params):
                 self._found.setdefault(id(x), [(name, f"params.{number}")])
+
+        for x, name in parameters:
+            first, _, rest = name.partition(".")
+            if rest:
+                self._found.setdefault(id(x), [(first, rest)])
 
     def __getitem__(self, x: Any) -> list[Key]:
         return self._found.setdefault(id(x), [("unnamed", str(len(self._found)))])

@@ -264,6 +264,31 @@ def test_targets_follow_on_the_device(tmp_path: Path) -> None:
     np.testing.assert_array_equal(held({"loss": other}).keys(), held({"loss": objects["loss"]}).keys())
 
 
+def test_averages_that_only_a_tensordict_names_are_in_the_file_by_its_name(tmp_path: Path) -> None:
+    net, kept = (nn.Sequential(nn.Linear(3, 2, rng=seed)) for seed in range(2))
+    optimizer, weights, average = (
+        optim.SGD(net.parameters(), lr=0.1),
+        lite.from_module(net),
+        lite.from_module(kept),
+    )
+
+    @lite.jit
+    def learn(x: Any) -> Any:
+        optimizer.zero_grad()
+        with lite.enable_grad():
+            net(x).sum().backward()
+        optimizer.step()
+        average.data.lerp_(weights.data, 0.5)
+        return x * 2
+
+    x = np.ones((4, 3), np.float32)
+    learn.lower(x).save(tmp_path / "learn.onnx")
+    learner = lite.load_step(tmp_path / "learn.onnx")
+    learner(x), learn(x)
+    for key, value in kept.state_dict().items():
+        np.testing.assert_allclose(learner.state["average", key], value, rtol=1e-6, err_msg=key)
+
+
 def refused(step: Callable[..., Any], folder: Path, message: str) -> None:
     lowered = lite.jit(step, threads=1).lower(*BATCHES[0])
     assert lowered.graph.operators["MatMul"] >= 1
