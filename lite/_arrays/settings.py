@@ -16,10 +16,11 @@ _of_results: list[Setting[Any]] = []
 
 
 def settings_now() -> tuple[Any, ...]:
-    """The values of all settings that results depend on, for who keeps what was computed under them."""
-    return tuple(
-        [found.default if (local := found.local.get()) is None else local[0] for found in _of_results]
-    )
+    """The settings that results depend on and that were changed, for who keeps what was computed under them.
+
+    Those of packages that are not imported yet are unchanged.
+    """
+    return tuple([(found, value) for found in _of_results if (value := found.get()) != found.first])
 
 
 class Setting(Generic[T]):
@@ -33,7 +34,7 @@ class Setting(Generic[T]):
     """
 
     def __init__(self, name: str, default: T, per_thread: bool = True, of_results: bool = True) -> None:
-        self.default = default
+        self.first = self.default = default
         self.per_thread = per_thread
         self.local: ContextVar[tuple[T] | None] = ContextVar(name, default=None)
         if of_results:

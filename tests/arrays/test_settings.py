@@ -14,7 +14,8 @@ from helpers.cases import each_case
 
 import lite
 from lite import NonTensorData, NonTensorStack, TensorDict
-from lite._arrays.settings import Scoped, Setting, from_environment
+from lite._arrays import settings
+from lite._arrays.settings import Scoped, Setting, from_environment, settings_now
 
 
 def in_a_thread(setting: Setting[Any]) -> Any:
@@ -23,6 +24,18 @@ def in_a_thread(setting: Setting[Any]) -> Any:
     thread.start()
     thread.join()
     return seen[0]
+
+
+def test_a_setting_of_a_package_that_loads_later_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph that was made before `lite.nn.utils` was imported is that of the next call."""
+    monkeypatch.setattr(settings, "_of_results", settings._of_results.copy())
+    before = settings_now()
+    setting = Setting("test_later", 1.0)
+    assert settings_now() == before
+    restore = setting.set(2.0)
+    changed = settings_now()
+    restore()
+    assert changed != before == settings_now()
 
 
 def scoped(setting: Setting[int]) -> type[Scoped[int]]:
