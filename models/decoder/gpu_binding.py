@@ -48,7 +48,8 @@ class GpuGraph(BoundGraph):
     def bind_input(self, name: str, values: NDArray[Any], at: int | None = None) -> None:
         """Remember `values`, in the graph's type: to bind them copies what they hold at that moment."""
         if self._held.get(name) is not values:
-            self._held[name] = np.asarray(values, dtype=self._dtypes[name], order="C")
+            as_bound = at is not None  # by the caller's word, see `BoundGraph`
+            self._held[name] = values if as_bound else np.asarray(values, self._dtypes[name], order="C")
 
     def run_rows(self, inputs: RunInputs) -> list[Logits]:
         """As `BoundGraph.run_rows`; the rows are views of one array on the GPU."""
