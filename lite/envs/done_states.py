@@ -66,7 +66,7 @@ class DoneStates:
             if value is None:
                 missing.append((name, (*lead, *shape)))
             elif value.shape != (*lead, *shape):
-                data.set(name, value.reshape(*lead, *shape))
+                data.set(name, value.reshape((*lead, *shape)))
         for name, nested in self.nested.items():
             node = data.get(name, None)
             if node is not None:

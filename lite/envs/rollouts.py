@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey
+from lite._arrays.types import Path
+from lite._tree.keys import require_path
 from lite.nn import TensorDictModule, TensorDictModuleBase
 from lite.nn.policies.random_policy import RandomPolicy
 from lite.specs.composite import Composite
@@ -121,23 +123,25 @@ def resumed(env: Any, made: list[Any], policy: Policy, max_steps: int, stop: boo
     return steps + nonstop(env, env.maybe_reset(following), policy, left, None)
 
 
-def truncate_last(rollout: Any, done_keys: Iterable[NestedKey]) -> None:
-    """Set "truncated" and "done" at the last step of each environment.
+def truncated_roots(done_keys: Iterable[NestedKey]) -> list[Path]:
+    """What "truncated" entries are below.
 
     Raises:
-        RuntimeError: there is no "truncated".
+        RuntimeError: there is none.
     """
+    paths = [require_path(key) for key in done_keys]
+    roots = [path[:-1] for path in paths if path[-1] == "truncated"]
+    if not roots:
+        raise RuntimeError("set_truncated needs a 'truncated' entry: call env.add_truncated_keys() first.")
+    return roots
+
+
+def truncate_last(rollout: Any, done_keys: Iterable[NestedKey]) -> None:
+    """Set "truncated" and "done" at the last step of each environment; see `truncated_roots`."""
     last = (*(slice(None),) * (rollout.ndim - 1), -1)
-    found = False
-    for key in done_keys:
-        *root, name = key if isinstance(key, tuple) else (key,)
-        if name != "truncated":
-            continue
-        found = True
+    for root in truncated_roots(done_keys):
         for entry in ("truncated", "done"):
             path = ("next", *root, entry)
             value = np.array(rollout.get(path))
             value[last] = True
             rollout.set(path, value)
-    if not found:
-        raise RuntimeError("set_truncated needs a 'truncated' entry: call env.add_truncated_keys() first.")

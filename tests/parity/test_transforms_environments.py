@@ -129,6 +129,28 @@ def test_an_environment_does_what_its_specs_say(name):
     lite.envs.check_env_specs(env)
 
 
+@each_case("name", ["max pool", "clip", "primer"])
+def test_integers_without_dimensions(name):
+    def rolled(b):
+        transform = {
+            "max pool": lambda: b.e.TimeMaxPool(["observation"], T=2),
+            "clip": lambda: b.e.ClipTransform(["observation"], low=-0.5, high=2.5),
+            "primer": lambda: b.e.TensorDictPrimer(
+                {"level": b.d.Unbounded((), dtype=b.dtype("float32"))}, default_value=2.0
+            ),
+        }[name]()
+        env = b.e.GymEnv("FrozenLake-v1", is_slippery=False, categorical_action_encoding=True)
+        env = b.e.TransformedEnv(env, transform)
+        env.set_seed(0)
+        actions = iter([2, 2, 1, 1, 1, 0, 2, 2])
+        words = {"break_when_any_done": False}
+        return env, flat(env.rollout(8, lambda td: td.set("action", b.of(next(actions))), **words))
+
+    (mine, ours), (_, theirs) = (rolled(b) for b in (LITE, TORCH))
+    same(ours, theirs)
+    lite.envs.check_env_specs(mine)
+
+
 @pytest.mark.parametrize("size", [(), (2,)])
 def test_another_batch_size(size):
     def made(b):

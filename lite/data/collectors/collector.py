@@ -21,6 +21,7 @@ from lite.data.collectors.whole_trajectories import WholeTrajectories, assembler
 from lite.data.trajectories.split_trajectories import split_trajectories
 from lite.envs.base import EnvBase
 from lite.envs.environments import EnvError
+from lite.envs.rollouts import truncate_last, truncated_roots
 from lite.envs.transforms.step_transforms import StepTransform
 from lite.kernels._integer import integer
 from lite.nn import InteractionType, Module, TensorDictModule, set_interaction_type
@@ -185,6 +186,8 @@ class Collector(BackgroundCollector):
                 allow_nan=allow_nan or isinstance(self.env, EnvBase),
             )
         )
+        if set_truncated:
+            truncated_roots(self._rollout.done_keys)  # raises before the first step
         self._random = RandomPolicy(self._environments.action.spec(self._environments.batch))
         self.policy = self._policy_of(policy)
         self._initialize_policy()
@@ -253,8 +256,7 @@ class Collector(BackgroundCollector):
         if not self.copy:
             self._turn = 1 - turn
         if self.set_truncated:
-            for name in ("truncated", "done"):
-                data["next", name][..., -1, :] = True
+            truncate_last(data, rollout.done_keys)
         if self.track_policy_version:
             data.set("policy_version", np.full(data.shape, self.policy_version, np.int64))
         return data

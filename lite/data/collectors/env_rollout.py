@@ -38,6 +38,7 @@ class EnvRollout:
     ) -> None:
         # Their entries are the environment's from here on.
         self.env = TransformedEnv(env, Compose(*transforms), auto_unwrap=False) if transforms else env
+        self.done_keys = self.env.done_keys
         self.time = time
         self.traj_ids = traj_ids
         self.statistics = EpisodeStatistics(env.batch_size)

@@ -79,6 +79,7 @@ class Rollout:
         self.transforms = list(transforms)
         self.time = time
         self.allow_nan = allow_nan
+        self.done_keys = FLAGS
         self.statistics = EpisodeStatistics(batch)
         self.steps = 0  # of each environment, in all
         self.filled = 0  # frames of the batch that is being collected

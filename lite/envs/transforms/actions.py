@@ -225,7 +225,7 @@ class ActionMask(Transform):
         spec, allowed = self.action_spec, np.asarray(next_tensordict.get(self.in_keys[1]), np.bool_)
         ended = self.parent.done_states.ended(next_tensordict)
         if ended is not None:  # where an episode ended nothing may be allowed, as no action follows
-            ended = ended.reshape(*ended.shape, *(1,) * (allowed.ndim - ended.ndim))
+            ended = ended.reshape((*ended.shape, *(1,) * (allowed.ndim - ended.ndim)))
             allowed = allowed | (ended & ~allowed.any(-1, keepdims=True))
         spec.update_mask(allowed)
         return next_tensordict

@@ -82,7 +82,7 @@ class _BoundedValues(TwoWayTransform):
 
     def _bounded(self, spec: TensorSpec) -> TensorSpec:
         low, high = self._bounds()
-        return Bounded(low, high, shape=spec.shape, dtype=spec.dtype)
+        return Bounded(low, high, shape=spec.shape, dtype=self._apply_transform(spec.zero()).dtype)
 
     @apply_to_composite
     def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:

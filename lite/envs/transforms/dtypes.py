@@ -122,8 +122,7 @@ class DTypeCastTransform(Transform):
     @dispatch(source="in_keys", dest="out_keys")
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Cast the entries, in place."""
-        outputs = "full_observation_spec", "full_reward_spec"
-        if self.__dict__["_in_keys"] is None and self._found("in_keys", *outputs) is None:
+        if self.__dict__["_in_keys"] is None and self.parent is None:
             return self._all_of(tensordict, "out_keys", self.dtype_in, self._apply_transform)
         return converted(self, tensordict)
 

@@ -68,7 +68,7 @@ class EndOfLifeTransform(Transform):
         if done is None:
             raise KeyError(f"EndOfLifeTransform reads {self.done_key!r}, which is missing.")
         lost = np.asarray(tensordict.get(self.lives_key)) > lives
-        lost = lost.reshape(*lost.shape, *(1,) * (done.ndim - lost.ndim))
+        lost = lost.reshape((*lost.shape, *(1,) * (done.ndim - lost.ndim)))
         next_tensordict.set(self.eol_key, lost | done)
         return next_tensordict.set(self.lives_key, lives)
 

@@ -51,5 +51,5 @@ def where_reset(mask: NDArray[np.bool_], fresh: Any, before: Any) -> NDArray[Any
         if bool(mask.all()):
             return fresh
         before = np.zeros_like(fresh)
-    mask = mask.reshape(*mask.shape, *(1,) * (fresh.ndim - mask.ndim))
+    mask = mask.reshape((*mask.shape, *(1,) * (fresh.ndim - mask.ndim)))
     return np.where(mask, fresh, before)

@@ -224,10 +224,7 @@ class FlattenObservation(ObservationTransform):
             joined = joined * size
         return obs.reshape((*obs.shape[:first], joined, *obs.shape[last + 1 :]))
 
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Join the dimensions of the entries, in place."""
-        return self._call(tensordict)
-
+    forward = Transform._call  # of one TensorDict: it takes no arrays, as TorchRL's
     transform_observation_spec = map_outputs
 
 

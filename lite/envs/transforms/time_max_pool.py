@@ -67,7 +67,7 @@ class TimeMaxPool(Transform):
             kept = self._buffer(source, value)
             kept[:, mask] = 0
             kept[0, mask] = value[mask]
-            wide = mask.reshape(*mask.shape, *(1,) * (value.ndim - mask.ndim))
+            wide = mask.reshape((*mask.shape, *(1,) * (value.ndim - mask.ndim)))
             tensordict_reset.set(target, np.where(wide, kept.max(0), value.dtype.type(0)))
         return tensordict_reset
 

@@ -74,11 +74,10 @@ class RunningNorm(Transform):
 
     def _counts(self, value: Any) -> bool:
         """Whether a batch is one more of the statistics; the graph of a file takes them as they are."""
-        if not is_symbolic(value):
-            return not self.frozen
-        if self.training and not self.frozen:
+        symbolic = is_symbolic(value)
+        if symbolic and self.training and not self.frozen:
             raise NotImplementedError("cannot be traced: VecNorm counts batches, a graph none: freeze() it.")
-        return False
+        return not (symbolic or self.frozen)
 
 
 class VecNorm(RunningNorm):
@@ -178,8 +177,7 @@ class VecNorm(RunningNorm):
             shape = value.shape[td.ndim :] if state["shapes"] is None else tuple(state["shapes"][place])
             total = np.zeros(shape, value.dtype)
             held = self._td = TensorDict({}, []) if held is None else held
-            fresh = total, np.zeros_like(total), np.zeros(1, np.float32)
-            held.update(dict(zip(names, fresh, strict=True)))
+            held.update({names[0]: total, names[1]: np.zeros_like(total), names[2]: np.zeros(1, np.float32)})
         squares, count = held.get(names[1]), held.get(names[2])
         if self._counts(value):
             decay, rows = state["decay"], math.prod(td.batch_size) or 1

@@ -50,6 +50,15 @@ def test_levels_below_the_root():
     np.testing.assert_array_equal(td["collector", "traj_ids"], [0, 0, 1, 1, 2])
 
 
+def test_the_last_step_of_a_batch_is_truncated_where_the_entry_is():
+    with pytest.raises(RuntimeError, match="add_truncated_keys"):
+        Collector(CountingEnv(nested=True), frames_per_batch=2, set_truncated=True)
+    env = CountingEnv(nested=True, limit=9).add_truncated_keys()
+    ends = Collector(env, frames_per_batch=2, set_truncated=True).next()["next", "agents"]
+    for name in ("truncated", "done"):
+        np.testing.assert_array_equal(ends[name][..., 0], [[False, False], [True, True]])
+
+
 def test_failures_have_the_frames():
     collector = Collector(SerialEnv(1, lambda: CountingEnv(fails_at=3, limit=9)), frames_per_batch=5)
     with pytest.raises(RuntimeError, match="wheel"):
