@@ -11,6 +11,7 @@ import tensordict
 import torch
 import torchrl.modules
 import torchrl.objectives
+from helpers.compared import assert_same_entries
 from tensordict import nn as tnn
 
 import lite
@@ -187,17 +188,6 @@ def batches(entries: dict[Any, Any], shape: tuple[int, ...]) -> tuple[TensorDict
     return ours, theirs
 
 
-def assert_same(ours: Any, theirs: Any, tolerance: float, leave_out: tuple[str, ...] = ()) -> None:
-    """The same keys, dtypes, shapes and values."""
-    keys = {key for key in theirs.keys(True, True) if key not in leave_out}
-    assert {key for key in ours.keys(True, True) if key not in leave_out} == keys
-    for key in keys:
-        mine, other = ours[key], theirs[key].detach().numpy()
-        assert mine.shape == other.shape, key
-        assert mine.dtype == other.dtype, key
-        np.testing.assert_allclose(mine, other, tolerance, tolerance, err_msg=str(key))
-
-
 def compare(
     name: str,
     networks: tuple[Callable[[Any], Any], ...],
@@ -240,9 +230,9 @@ def compare(
     ours, td = made(0)
     theirs, other = made(1)
     results = ours(td), theirs(other)
-    assert_same(results[0], results[1], DTYPES[dtype])
+    assert_same_entries(results[0], results[1], DTYPES[dtype])
     if inputs:
-        assert_same(td, other, DTYPES[dtype], leave_out)
+        assert_same_entries(td.exclude(*leave_out), other.exclude(*leave_out), DTYPES[dtype])
     if gradients:
         compare_gradients(lambda: made(0), theirs, results[1], GRADIENTS[dtype])
     return (ours, theirs), results

@@ -13,6 +13,7 @@ import torchrl.data
 import torchrl.modules
 import torchrl.modules.models.models
 from helpers.cases import each_case
+from helpers.compared import assert_same_entries
 from tensordict import nn as tnn
 
 import lite
@@ -76,15 +77,6 @@ def entries(td: Any) -> dict[Any, np.ndarray]:
         value = td.get(key)
         found[key] = value.detach().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
     return found
-
-
-def assert_same(ours: Any, theirs: Any) -> None:
-    mine, expected = entries(ours), entries(theirs)
-    assert set(mine) == set(expected)
-    assert tuple(ours.batch_size) == tuple(theirs.batch_size)
-    for key, value in expected.items():
-        assert (mine[key].shape, mine[key].dtype) == (value.shape, value.dtype), key
-        np.testing.assert_allclose(mine[key], value, rtol=2e-5, atol=2e-6, err_msg=str(key))
 
 
 def known(spec: Any) -> set[Any]:
@@ -186,7 +178,7 @@ MODULES = {
 def test_modules(name: str) -> None:
     ours, theirs = both(MODULES[name])
     expected = theirs(TORCH.td([5], observation=OBS, action=ACTIONS))
-    assert_same(ours(LITE.td([5], observation=OBS, action=ACTIONS)), expected)
+    assert_same_entries(ours(LITE.td([5], observation=OBS, action=ACTIONS)), expected, 2e-5)
     if isinstance(getattr(theirs, "spec", None), torchrl.data.Composite):
         assert known(ours.spec) == known(theirs.spec)
         assert getattr(ours, "safe", None) == getattr(theirs, "safe", None)
@@ -299,7 +291,7 @@ def test_ornstein_uhlenbeck_noise(options: dict[str, Any], monkeypatch: pytest.M
             "is_init": np.array([[step == 0], [step == 2], [False], [True]]),
         } | state
         expected = theirs(TORCH.td([4], **given))
-        assert_same(ours(LITE.td([4], **given)), expected)
+        assert_same_entries(ours(LITE.td([4], **given)), expected, 2e-5)
         state = {key: value for key, value in entries(expected).items() if key.startswith("_ou")}
 
 
@@ -339,7 +331,7 @@ def test_recurrent_modules(name, options, states, init, dims, mode) -> None:  # 
     with TORCH.set_recurrent_mode(mode), torch.no_grad():
         expected = theirs(TORCH.td(list(batch), **given))
     with LITE.set_recurrent_mode(mode):
-        assert_same(ours(LITE.td(list(batch), **given)), expected)
+        assert_same_entries(ours(LITE.td(list(batch), **given)), expected, 2e-5)
 
 
 def test_recurrent_modes_and_arrays() -> None:
@@ -462,7 +454,7 @@ def test_hooks() -> None:
         )
 
     ours, theirs = both(make)
-    assert_same(ours(LITE.td([5], observation=OBS)), theirs(TORCH.td([5], observation=OBS)))
+    assert_same_entries(ours(LITE.td([5], observation=OBS)), theirs(TORCH.td([5], observation=OBS)), 2e-5)
 
 
 def test_log_probs_of_operators() -> None:

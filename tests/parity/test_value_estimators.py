@@ -7,6 +7,7 @@ import pytest
 import tensordict
 import torch
 from helpers.cases import each_case
+from helpers.compared import assert_same_entries
 from helpers.rollouts import rollout, with_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,17 +49,6 @@ def other(td):
     return td.clone().to_torch()
 
 
-def agree(ours, theirs, keys=None, rtol=2e-5):
-    theirs = TensorDict.from_torch(theirs)
-    if keys is None:
-        keys = set(theirs.keys(True, True))
-        assert set(ours.keys(True, True)) == keys
-    for key in keys:
-        a, b = ours.get(key), theirs.get(key)
-        assert (a.dtype, a.shape) == (b.dtype, b.shape), key
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol, err_msg=str(key))
-
-
 @each
 @each_case(
     ("batch", "dtype", "more"),
@@ -74,7 +64,7 @@ def test_values_that_are_there(name, batch, dtype, more):
     ours, torchs = pair(name)
     expected = torchs(theirs)
     if (batch, more) != ((7,), ()):
-        agree(ours(td), expected)
+        assert_same_entries(ours(td), expected, 2e-5)
         return
     # Of one dimension: torchrl's targets have one more, and its advantages of them may have (time, time).
     target = expected["value_target"].reshape(7).numpy()
@@ -106,7 +96,7 @@ def test_any_rollout(problem):
         net, torch_net = net.double(), torch_net.double()
     theirs = other(td)
     ours, torchs = pair(name, (net, torch_net), **options)
-    agree(ours(td), torchs(theirs), rtol=1e-4)
+    assert_same_entries(ours(td), torchs(theirs), 1e-4)
 
 
 @each
@@ -117,7 +107,7 @@ def test_calls_in_pieces(name, options):
     td = rollout((3, 7))
     theirs = other(td)
     ours, torchs = pair(name, networks(), **options)
-    agree(ours(td), torchs(theirs))
+    assert_same_entries(ours(td), torchs(theirs), 2e-5)
 
 
 @each
@@ -136,9 +126,9 @@ def test_steps_to_next_observations(name):
         expected = td1_return_estimate(gamma, *arguments, time_dim=1)
         np.testing.assert_allclose(ours_target, expected.numpy(), rtol=1e-5, atol=1e-5)
     elif name == "GAE":  # whose loop takes numbers only, and whose vectorised form drops small terms
-        agree(ours(td), value.GAE(gamma=0.875, lmbda=0.8, value_network=None)(theirs), rtol=1e-4)
+        assert_same_entries(ours(td), value.GAE(gamma=0.875, lmbda=0.8, value_network=None)(theirs), 1e-4)
     else:
-        agree(ours(td), torchs(theirs))
+        assert_same_entries(ours(td), torchs(theirs), 2e-5)
 
 
 @pytest.mark.parametrize("name", ["TD0Estimator", "TD1Estimator", "TDLambdaEstimator"])
@@ -148,7 +138,7 @@ def test_average_rewards(name, group_key):
     td["task"] = np.array([0, 3, 3, 0])[:, None] * np.ones((4, 7), int)
     theirs = other(td)
     ours, torchs = pair(name, average_rewards=True, group_key=group_key)
-    agree(ours(td), torchs(theirs), rtol=1e-4)
+    assert_same_entries(ours(td), torchs(theirs), 1e-4)
     assert ours.in_keys == torchs.in_keys
 
 
@@ -159,7 +149,7 @@ def test_average_gae(group_key, shifted):
     td["task"] = np.array([0, 3, 3, 0])[:, None] * np.ones((4, 9), int)
     theirs = other(td)
     ours, torchs = pair("GAE", networks(), average_gae=True, group_key=group_key, shifted=shifted)
-    agree(ours(td), torchs(theirs), rtol=1e-4)
+    assert_same_entries(ours(td), torchs(theirs), 1e-4)
 
 
 @pytest.mark.parametrize("average_gae", [False, True])
@@ -174,7 +164,7 @@ def test_agents_that_share_rewards(average_gae, group_key):
     options = {"gamma": 0.875, "lmbda": 0.8, "value_network": None, "average_gae": average_gae}
     ours = data.MultiAgentGAE(**options, group_key=group_key)
     torchs = value.MultiAgentGAE(**options, group_key=group_key)
-    agree(ours(td), torchs(theirs), rtol=1e-4)
+    assert_same_entries(ours(td), torchs(theirs), 1e-4)
 
 
 @each
@@ -231,7 +221,7 @@ def test_vtrace(average_adv, thresholds):
     options = {"gamma": 0.875, "average_adv": average_adv, **thresholds}
     ours = data.VTrace(actor_network=actor, value_network=net, **options)
     torchs = value.VTrace(actor_network=torch_actor, value_network=torch_net, **options)
-    agree(ours(td), torchs(theirs), rtol=1e-4)
+    assert_same_entries(ours(td), torchs(theirs), 1e-4)
     assert ours.in_keys[: len(torchs.in_keys)] == torchs.in_keys  # and the action that is scored
     assert ours.out_keys == torchs.out_keys
 
