@@ -42,19 +42,6 @@ def test_partly_present_outputs_are_all_computed():
         assert module(TensorDict(x=1, y=5))["y"] == 1
 
 
-def test_outputs_that_are_inputs_are_computed():
-    with set_skip_existing():
-        assert TensorDictModule(Counting(), ["x"], ["x"])(TensorDict(x=1))["x"] == 2
-
-
-def test_sequences_skip_inside():
-    first, second = Counting(), Counting()
-    seq = TensorDictSequential(TensorDictModule(first, ["x"], ["y"]), TensorDictModule(second, ["y"], ["z"]))
-    with set_skip_existing():
-        assert seq(TensorDict(x=1, y=10))["z"] == 11
-    assert (first.calls, second.calls) == (0, 1)
-
-
 @each_case(("mode", "outside", "expected"), [(True, False, 0), (None, False, 1), (None, True, 0)])
 def test_decorator(mode, outside, expected):
     class Mod(nn.TensorDictModuleBase):

@@ -100,17 +100,6 @@ def rows(values: list[list[int]]) -> TensorDict:
     return TensorDict({"n": {"a": np.array(values)}, "i": np.arange(len(values))}, [len(values)])
 
 
-def test_isin_compares_whole_rows() -> None:
-    found = isin(rows([[1, 2], [2, 1], [3, 4]]), rows([[2, 1], [3, 9]]), ("n", "a"))
-    assert found.tolist() == [False, True, False]
-
-
-def test_isin_along_another_dimension() -> None:
-    left = TensorDict({"a": np.array([[1, 2, 3], [4, 5, 6]])}, [2, 3])
-    right = TensorDict({"a": np.array([[3, 9], [6, 9]])}, [2, 2])
-    assert isin(left, right, "a", -1).tolist() == [False, False, True]
-
-
 def test_duplicates_of_one_entry_go_from_all() -> None:
     td = rows([[5, 5], [1, 1], [5, 5], [1, 1], [0, 7]])
     out, groups = remove_duplicates(td, ("n", "a"), return_indices=True)

@@ -96,16 +96,6 @@ def test_stack_argument_errors():
         stack([make(0), "x"])
 
 
-def test_names_and_device():
-    td = TensorDict({"a": np.zeros((2, 3))}, [2, 3], names=["x", "y"], device="cpu")
-    out = stack([td, td.clone()], 1)
-    assert out.names == ["x", None, "y"]
-    assert out.device == "cpu"
-    assert stack([td, TensorDict({"a": np.zeros((2, 3))}, [2, 3])]).names == [None] * 3
-    assert cat([td, td]).names == ["x", "y"]
-    assert stack([td, TensorDict({"a": np.zeros((2, 3))}, [2, 3])]).device is None
-
-
 def test_objects_stack_to_one_per_element():
     equal = stack([TensorDict({"s": "x"}, [2]), TensorDict({"s": "x"}, [2])])
     assert isinstance(equal.get("s"), NonTensorStack)

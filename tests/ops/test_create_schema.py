@@ -9,13 +9,6 @@ from lite import TensorDict
 SCHEMA = {"a": ((3,), "float32"), ("n", "b"): ([], np.int64)}
 
 
-def test_from_schema():
-    td = TensorDict.from_schema(SCHEMA, batch_size=[2])
-    assert (td["a"].shape, td["a"].dtype, td["n", "b"].shape) == ((2, 3), np.float32, (2,))
-    np.testing.assert_array_equal(td["a"], np.zeros((2, 3)))
-    assert TensorDict.from_schema(SCHEMA)["a"].shape == (3,)
-
-
 def test_from_schema_in_files(tmp_path):
     td = TensorDict.from_schema(SCHEMA, batch_size=[2], storage="memmap", prefix=tmp_path)
     td["a"][0] = 5

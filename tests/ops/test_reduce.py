@@ -71,14 +71,6 @@ def test_empty_means_are_nan_and_warn_not():
         td.amax(0)
 
 
-def test_nan():
-    td = TensorDict(a=np.array([1.0, np.nan, 3.0]), i=np.array([1, 2]), c=np.array([1j, np.nan]))
-    assert float(td.nansum()["a"]) == 4
-    assert float(td.nanmean()["a"]) == 2
-    assert complex(td.nansum()["c"]) == 1j
-    assert np.isnan(td.select("a").amax()["a"])
-
-
 def test_max_and_min_give_values_and_indices():
     td = nested()
     values, indices = td.max(1)

@@ -31,15 +31,6 @@ def test_sgd():
     np.testing.assert_allclose(p, [1.5])  # up by 2, down by 1, each times 0.5
 
 
-def test_momentum():
-    p, b = np.array([1.0]), np.array([4.0])
-    formulas.sgd(p, np.array([2.0]), b, (1, 0, 0.5, 0.5, 1, 0))
-    np.testing.assert_allclose([p[0], b[0]], [-1.0, 4.0])
-    p = np.array([1.0])
-    formulas.sgd(p, np.array([2.0]), b, (1, 0, 0.5, 0.5, 1, 0.5))
-    np.testing.assert_allclose([p[0], b[0]], [-1.0, 4.0])
-
-
 def test_rmsprop():
     p, v = np.array([1.0]), np.array([0.0])
     formulas.rmsprop(p, np.array([2.0]), v, NONE, NONE, (1, 0, 0.5, 0.75, 0.25, 0.0, 0))

@@ -155,11 +155,3 @@ def test_a_divergence_that_is_not_finite_changes_nothing():
     assert (schedule.last_kl, schedule.get_last_lr()) == (None, [0.005])
     with pytest.raises(TypeError, match="must be an optimiser over parameters, got SGD without any"):
         optim.KLAdaptiveLR(optim.SGD(0.1), 0.1)
-
-
-def test_rates_that_come_next():
-    schedule = optim.LambdaLR(sgd(0.8), lambda n: 0.5**n)
-    assert schedule.get_lr() == [0.8]
-    schedule.optimizer.step()
-    schedule.step()
-    assert schedule.get_last_lr() == schedule.get_lr() == [0.4]

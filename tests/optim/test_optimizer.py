@@ -100,16 +100,6 @@ def test_errors_name_the_argument(make, error, message):
         make()
 
 
-def test_the_rate_may_be_a_function_of_the_step():
-    seen = []
-    sgd = optim.SGD(lambda step: seen.append(step) or 0.5**step)
-    params, state = TensorDict(w=np.zeros(1)), None
-    for _ in range(3):
-        params, state = sgd.update(params, TensorDict(w=np.ones(1)), state)
-    assert seen == [0, 1, 2]
-    assert params["w"] == -1.75
-
-
 def test_update_shares_no_memory_with_what_it_got():
     params = TensorDict(w=np.ones(3))
     adam = optim.Adam(0.1)
@@ -119,19 +109,6 @@ def test_update_shares_no_memory_with_what_it_got():
         assert not np.shares_memory(a["w"], b["w"])
     assert (int(state["step"]), int(after["step"])) == (1, 2)
     assert params["w"][0] == 1
-
-
-def test_parameters_without_a_gradient_are_skipped():
-    params = parameters()
-    params[1].grad = None
-    adam = optim.Adam(params, lr=0.1)
-    adam.step()
-    assert params[1] not in adam.state
-    assert params[1].data[0, 0] == 1
-    params[1].grad = np.ones_like(params[1].data)
-    adam.step()
-    assert adam.state[params[1]]["step"] == 1
-    np.testing.assert_allclose(params[1].data, 0.9)  # a first step, with its corrections
 
 
 def test_a_step_that_fails_changes_nothing():

@@ -23,29 +23,6 @@ def line(td: object, key: str) -> str:
     return next(text.strip() for text in repr(td).splitlines() if text.strip().startswith(f"{key}:"))
 
 
-def test_an_option_hides_its_part_everywhere() -> None:
-    for option, missing in (
-        ("show_batch_size", "batch_size=(3,)"),
-        ("show_device", "device=None"),
-        ("show_shape", "shape="),
-        ("show_field_device", "device=cpu"),
-        ("show_dtype", "dtype="),
-    ):
-        assert missing in repr(nested())
-        with set_printoptions(**{option: False}):
-            text = repr(nested())
-        assert missing not in text
-        assert all(f"{key}: " in text for key in "abnz")
-
-
-def test_is_shared_of_containers_and_of_arrays_are_separate() -> None:
-    count = repr(nested()).count("is_shared=False")
-    with set_printoptions(show_is_shared=False):
-        assert repr(nested()).count("is_shared=False") == count - 2
-    with set_printoptions(show_field_is_shared=False):
-        assert repr(nested()).count("is_shared=False") == count - 3
-
-
 def test_details_of_arrays() -> None:
     base = np.arange(12.0).reshape(3, 4)
     td = TensorDict({"whole": np.zeros((3, 4)), "part": base[:, 1:3]}, batch_size=[3])

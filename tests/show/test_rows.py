@@ -1,19 +1,7 @@
 """What is said of each entry, shared ones first."""
 
-import numpy as np
-
 from lite import NonTensorStack, TensorDict, lazy_stack, nn
-from lite._show.rows import places, rows, size_text
-
-
-def test_entries_of_a_tensordict() -> None:
-    td = TensorDict({"b": np.zeros((2, 3), np.int8), "a": {"x": np.ones(2)}, "s": "text"}, [2])
-    found = {row.key: row for row in rows(td)}
-    assert list(found) == ["b", "a", "s"]
-    assert found["b"][1:] == (None, "Array", (2, 3), "int8", "cpu", 6, None)
-    assert found["a"].entry is td["a"]
-    assert (found["s"].kind, found["s"].shape, found["s"].nbytes) == ("NonTensorData", (2,), None)
-    assert [holder for holder, _, _ in places(td)] == [td] * 3
+from lite._show.rows import rows, size_text
 
 
 def test_parts_that_cannot_be_stacked() -> None:

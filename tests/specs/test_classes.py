@@ -21,8 +21,3 @@ def test_classes() -> None:
         Binary(3, (2, 4))
     with pytest.raises(ValueError, match="shape"):
         Binary()
-
-
-def test_drawing_reaches_every_class() -> None:
-    assert set(Categorical(3).rand((200,), rng=0).tolist()) == {0, 1, 2}
-    assert set(Binary(1).rand((200,), rng=0).ravel().tolist()) == {0, 1}

@@ -150,15 +150,6 @@ def test_batch_operations_keep_the_class():
         iter(Point(xy=np.zeros(2)))
 
 
-def test_results_with_other_keys_are_tensordicts():
-    point = Point(xy=np.zeros(2), inner=TensorDict(a=1))
-    assert type(point.flatten_keys()) is TensorDict
-    assert type(point.to_tensordict()) is TensorDict
-    assert type(point.inner) is TensorDict
-    assert type(Point(xy=np.zeros(2), inner=TensorDict(xy=1)).get("inner")) is TensorDict
-    assert type(Point(xy=np.zeros(2), inner=TensorDict(xy=1)).pop("inner")) is TensorDict
-
-
 def test_conversion():
     tokens = Tokens(full=np.zeros((2, 3)), padded=True, batch_size=[2])
     assert tokens.to_dict().keys() == {"prompt", "full", "padded"}

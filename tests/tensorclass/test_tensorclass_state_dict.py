@@ -55,18 +55,6 @@ def test_all_fields_come_back(flatten: bool, assign: bool) -> None:
     assert_values(rows)
 
 
-def test_the_form_of_the_state_dict() -> None:
-    state = pair(1).state_dict(prefix="p.")
-    assert sorted(state) == ["p.inner.x", "p.x"]
-    assert state._metadata["p"] == {
-        "batch_size": (2,),
-        "device": None,
-        "_type": "Pair",
-        "_non_tensor": {"text": "text 1", "flag": False},
-    }
-    assert state._metadata["p.inner"]["_non_tensor"]["inner"] is None
-
-
 @each_case("flatten", [False, True])
 def test_none(flatten: bool) -> None:
     one = pair(0).load_state_dict(pair(1, text=None).state_dict(flatten=flatten))

@@ -11,11 +11,9 @@ from lite._transforms.registry import (
     VMAP,
     Registry,
     as_array,
-    default,
     formula,
     name_of,
     ndim_of,
-    parameters,
     without_out,
 )
 
@@ -57,13 +55,6 @@ def test_three_ways_to_register_a_rule() -> None:
     assert rules[np.mean]("level", 1) == ("composed", 1)
     assert [rules[f]("level", 1)[1] for f in (np.sort, np.flip)] == [np.sort, np.flip]
     assert Registry().rules == {}
-
-
-def test_signatures_and_names() -> None:
-    assert parameters(np.flip) == ("m", "axis")
-    assert default(np.sort, "axis") == -1
-    assert default(np.sort, "a") is None
-    assert default(np.sort, "nothing") is None
 
 
 def test_name_of() -> None:

@@ -43,16 +43,6 @@ def test_entries_by_key_and_by_path(td: Any) -> None:
     assert isinstance(td._rewrap(td._get_entry("p"), td._as_node(td._get_entry("p"))), Point)
 
 
-@each_case("td", both(), ids=["dense", "lazy"])
-def test_what_is_saved_comes_back(td: Any) -> None:
-    saved, shape = td._save(), td.batch_size
-    td.names = ["rows"]
-    td._reset(saved)
-    assert td.names == [None]
-    blank = td._with({})
-    assert (type(blank), blank.batch_size, list(blank.keys())) == (type(td), shape, [])
-
-
 def test_errors_for_missing_paths_name_what_is_there() -> None:
     for td in both():
         assert "is no TensorDict but a ndarray" in str(missing_key(td, ("a", "b")))

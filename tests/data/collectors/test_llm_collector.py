@@ -260,11 +260,6 @@ def test_rewards_are_one_number_each() -> None:
         make(reward=lambda td: rewards.T, **groups).rollout()
 
 
-def test_without_a_reward_there_is_no_entry() -> None:
-    batch = make(reward=None).rollout()
-    assert set(batch["next"].keys()) == {"done", "terminated", "truncated"}
-
-
 def test_fields_do_not_hide_entries() -> None:
     for name in ("next", "tokens", "collector"):
         with pytest.raises(ValueError, match=f"a field of a prompt cannot be called '{name}'"):

@@ -67,12 +67,6 @@ def test_what_does_not_fit() -> None:
             columns.pairs(change(rows(2)), True)
 
 
-def test_smaller_dtypes_fit() -> None:
-    columns = table()
-    write(columns, rows(2).set("step", np.array([3, 4], np.int8)), slice(0, 2))
-    assert columns.take(np.arange(2))["step"].dtype == np.int64
-
-
 def test_objects_only_in_memory() -> None:
     assert isinstance(blank(rows(1), 3)["n"]._data["t"], NonTensorStack)
     with pytest.raises(TypeError, match="ListStorage holds any object"):

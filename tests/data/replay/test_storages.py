@@ -111,14 +111,6 @@ def test_other_elements_make_batches_as_in_a_list() -> None:
             buffer[:]
 
 
-def test_stack_dim() -> None:
-    for stack_dim, shape in ((0, (3, 2)), (1, (2, 3)), (-1, (2, 3))):
-        storage = LazyStackStorage(5, stack_dim=stack_dim)
-        storage.set(range(3), [TensorDict({"x": np.zeros((2, n))}, [2]) for n in (1, 2, 4)])
-        assert storage.get([0, 1, 2]).shape == storage[:].shape == shape
-        assert storage.get(1).shape == (2,)
-
-
 def test_a_state_is_a_copy() -> None:
     for kind in LISTS:
         storage, other = kind(5), kind(5)

@@ -89,14 +89,6 @@ def test_before_the_first_data() -> None:
         storage._append(rows(0), 0)
 
 
-def test_sizes_are_whole_rows() -> None:
-    storage = LazyTensorStorage(10, ndim=2)
-    storage._append(TensorDict({"x": np.zeros((2, 4, 3))}, [2, 4]), 2)
-    assert (storage.max_size, storage.shape, len(storage)) == (12, (2, 4), 8)
-    assert storage.get((np.array([0, 1]), np.array([3, 0])))["x"].shape == (2, 3)
-    assert storage.get(slice(None)).shape == (2, 4)
-
-
 @pytest.mark.parametrize(
     "make", [filled, lambda: TensorStorage(np.arange(6.0)), lambda: LazyTensorStorage(6)]
 )

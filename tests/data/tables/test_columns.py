@@ -7,7 +7,6 @@ from lite.data.tables.columns import (
     id_row,
     ids_of,
     passed_on,
-    plain,
     ragged,
     row_named,
     rows_of,
@@ -63,20 +62,6 @@ def test_lists_that_a_reader_made_arrays_of_are_lists_again() -> None:
     assert {type(row) for row in out["ids"]} == {list}
     for name in ("text", "x", "list"):
         assert out[name] is batch[name]
-
-
-def test_what_tables_make_of_lists_is_undone() -> None:
-    for value, expected in (
-        (np.array([{"a": np.int64(1)}], object), [{"a": 1}]),
-        ({"a": np.array(["x"], object)}, {"a": ["x"]}),
-        ((1, (2,)), [1, [2]]),
-        (float("nan"), None),
-        (np.float64("nan"), None),
-        (np.int32(3), 3),
-        ("text", "text"),
-        (None, None),
-    ):
-        assert plain(value) == expected
 
 
 def test_token_ids_of_a_row() -> None:

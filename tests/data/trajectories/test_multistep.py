@@ -94,17 +94,6 @@ def test_n_steps_may_change_between_calls():
         step(data())
 
 
-def test_shift_done_moves_the_flags_along():
-    td = data(rate=0.3)
-    td["next", "terminated"] = td["next", "done"].copy()
-    plain, shifted = MultiStep(0.9, 3)(td), MultiStep(0.9, 3, shift_done=True)(td)
-    np.testing.assert_array_equal(plain["next", "terminated"], td["next", "terminated"])
-    index = (np.arange(8) + shifted["steps_to_next_obs"] - 1)[..., None]
-    for key in ("done", "terminated"):
-        np.testing.assert_array_equal(shifted["next", key], np.take_along_axis(td["next", key], index, 1))
-    np.testing.assert_array_equal(plain["next", "observation"], shifted["next", "observation"])
-
-
 def test_the_input_is_left_alone_and_may_be_locked():
     td = data()
     before = td.clone()
@@ -129,14 +118,6 @@ def test_nan_does_not_reach_other_episodes():
     td["next", "reward"][0, 4] = np.nan
     out = MultiStep(0.9, 3)(td)
     assert np.isnan(out["next", "reward"][0, :, 0]).tolist() == [False, False, False, True, True, False]
-
-
-def test_no_data():
-    for shape in ((0,), (4, 0), (0, 4)):
-        out = MultiStep(0.9, 3)(data(shape))
-        assert out.batch_size == shape
-        assert out["gamma"].shape == out["nonterminal"].shape == shape
-        assert out["next", "observation"].shape == (*shape, 4)
 
 
 def test_errors():

@@ -94,11 +94,6 @@ def test_texts_are_a_turn_of_the_template_unless_raw() -> None:
     assert raw["tokens"][0] == len(Tokenizer.from_pretrained(path).encode(" sun", add_special_tokens=False))
 
 
-def test_missing_values_as_pandas_writes_them(judge: Make) -> None:
-    out = judge(raw=True)({"messages": [float("nan")], "prompt": ["Hi"], "response": ["ab"]})
-    assert out["tokens"].tolist() == [2]
-
-
 def test_a_frame_of_pandas_is_a_batch(judge: Make) -> None:
     columns = {"id": [4, 5], "prompt": ["Hi", "Yo"], "response": ["ab", "c"]}
     frame = pandas.DataFrame(columns)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lite.models import LoggedResponse, read_log_probs
+from lite.models import read_log_probs
 from lite.models.comparison import logged
 
 PROMPT, RESPONSE, VALUES = [5, 9, 4], [7, 2], [-0.5, -1.25]
@@ -150,12 +150,6 @@ def test_log_probs_may_be_missing_where_nobody_needs_them(tmp_path: Path) -> Non
     assert row.log_probs is None
     with pytest.raises(ValueError, match=r"log.jsonl, line 1: no log-probs: expected one of logprobs, "):
         read_log_probs(file)
-
-
-def test_rounding_above_zero_is_zero(tmp_path: Path) -> None:
-    (row,) = read_log_probs(write(tmp_path, {**PLAIN, "logprobs": [1e-7, -0.0]}))
-    np.testing.assert_array_equal(row.log_probs, [0, 0])
-    assert isinstance(row, LoggedResponse)
 
 
 BROKEN: list[tuple[Any, str]] = [

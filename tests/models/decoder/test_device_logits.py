@@ -56,11 +56,6 @@ def test_rows_move_on_the_gpu(gpu: HostRuntime, values: np.ndarray) -> None:
     np.testing.assert_array_equal(logits, values)
 
 
-def test_parts_on_the_host(values: np.ndarray) -> None:
-    parts = [([2, 0], values[:2].astype("f")), ([1], values[2:3].astype("f"))]
-    np.testing.assert_array_equal(merged(3, parts), values[[1, 2, 0]])
-
-
 @pytest.mark.parametrize("call", ["taken", "array"])
 def test_errors_of_the_gpu_are_raised(
     gpu: HostRuntime, values: np.ndarray, monkeypatch: pytest.MonkeyPatch, call: str

@@ -10,7 +10,6 @@ from lite.models.text.chat import (
     encode_messages,
     parser_name,
     render_messages,
-    span_mask,
 )
 from lite.models.text.tokenizer import Tokenizer
 
@@ -36,13 +35,6 @@ def test_masked_tokens_decode_to_what_the_assistant_said(byte_tokenizer: Make) -
         assert tokenizer.decode(out.ids) == out.text, source
         assert out.ids.dtype == np.int64, source
         assert tokenizer.decode(out.ids[out.assistant_mask]).replace(" ", "") == "azé", source
-
-
-def test_special_tokens_reach_the_template_and_are_not_added_again(byte_tokenizer: Make) -> None:
-    out = encode_messages(CHAT[:1], tokenizer=byte_tokenizer(chat_template=UNTAGGED), mask=True)
-    assert out.text == "[user] a<eos>"
-    assert out.ids[-1] == 256
-    np.testing.assert_array_equal(out.assistant_mask, np.zeros(len(out.ids), bool))
 
 
 TRIM = "{% for m in messages %}{{ m.role }}: {{ m.content | trim }}{{ eos_token }}{% endfor %}"
@@ -80,13 +72,6 @@ def test_special_tokens_in_parts_and_in_contents_that_change(byte_tokenizer: Mak
     source = "{{ messages[0].content | length }}{{ messages[0].content }}"
     with pytest.warns(UserWarning, match="names special tokens, and the chat template changes its content"):
         assert (encode_messages(chat, tokenizer=tokenizer, chat_template=source).ids >= 256).any()
-
-
-def test_span_mask_overlaps() -> None:
-    np.testing.assert_array_equal(
-        span_mask([(0, 2), (2, 4), (4, 4), (4, 6)], [(3, 5)]), [False, True, True, True]
-    )
-    assert span_mask([], [(0, 1)]).shape == (0,)
 
 
 def test_parser_inverts_the_own_template(byte_tokenizer: Make) -> None:

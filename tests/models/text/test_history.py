@@ -40,16 +40,6 @@ def test_from_chats_shapes() -> None:
     assert History.from_chats([[A, B], [A, B]]).batch_size[:2] == (2, 2)
 
 
-def test_to_chats_inverts_from_chats() -> None:
-    cases: list[Any] = [A, [A, A], [A, B], [[A, B], [B, A]]]
-    for chats in cases:
-
-        def complete(item: Any) -> Any:
-            return {**item, "is_complete": True} if isinstance(item, dict) else [complete(i) for i in item]
-
-        assert History.from_chats(chats).to_chats() == complete(chats), chats
-
-
 def test_optional_fields_per_message() -> None:
     call = {"name": "add", "arguments": {"a": 1}}
     chat = [

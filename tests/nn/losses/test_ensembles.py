@@ -9,7 +9,7 @@ import lite
 from lite import from_modules, grad, nn
 from lite.nn import TensorDictModule
 from lite.nn.losses import TD3Loss
-from lite.nn.losses.ensembles import values_of_each, values_taken
+from lite.nn.losses.ensembles import values_of_each
 
 
 @each_case("loop", [False, True])
@@ -30,14 +30,6 @@ def test_a_single_network_is_an_ensemble_of_one() -> None:
     np.testing.assert_allclose(found, net(td.copy())["state_action_value"][None])
     with pytest.raises(KeyError, match='"action_value" not found'):
         values_of_each(net, from_modules(net, as_module=True), td, "action_value")
-
-
-@each_case(
-    ("action", "space"), [(np.array([2, 0]), "categorical"), (np.array([[0, 0, 1], [1, 0, 0]]), "one_hot")]
-)
-def test_values_of_the_actions_taken(action: np.ndarray, space: str) -> None:
-    values = np.arange(12.0).reshape(2, 2, 3)
-    np.testing.assert_array_equal(values_taken(values, action, space), [[2, 3], [8, 9]])
 
 
 @pytest.mark.parametrize("loop", [False, True])

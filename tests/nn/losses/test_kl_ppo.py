@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from helpers.nn.transitions import critic, gaussian, transitions
 
-from lite import enable_grad
 from lite.nn.distributions import IndependentNormal, kl_divergence
 from lite.nn.losses import KLPENPPOLoss
 
@@ -45,20 +44,6 @@ def test_divergences_without_a_formula_are_drawn(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("lite.nn.losses.kl_ppo.kl_divergence", missing)
     drawn = KLPENPPOLoss(policy, critic(), samples_mc_kl=20_000, generator=0)(td)["kl"]
     np.testing.assert_allclose(drawn, exact, atol=0.05)
-
-
-def test_beta_counts_as_it_was_for_the_gradient() -> None:
-    def gradient(**options: float) -> np.ndarray:
-        policy = gaussian()
-        td = policy(transitions(6, advantage=np.zeros((6, 1)), value_target=np.zeros((6, 1))))
-        td["loc"] = td["loc"] + 1
-        loss = KLPENPPOLoss(policy, critic(), entropy_bonus=False, **options)
-        with enable_grad():
-            loss(td)["loss_objective"].backward()
-        weight: np.ndarray = policy[0].module.weight.grad
-        return weight
-
-    np.testing.assert_array_equal(gradient(), gradient(increment=1.0))
 
 
 def test_a_divergence_without_a_formula_is_sampled() -> None:

@@ -51,15 +51,6 @@ def test_hard() -> None:
     assert (other.initialized, other.counter) == (update.initialized, 1)
 
 
-def test_parameters_whose_arrays_were_replaced_are_followed() -> None:
-    loss, bias, target = made()
-    update = SoftUpdate(loss, eps=0.5)
-    bias.data = np.full(2, 2.0) + target
-    before = target.copy()
-    update.step()
-    np.testing.assert_allclose(target, before + 1)
-
-
 def test_errors() -> None:
     loss, _, _ = made()
     with pytest.raises(RuntimeError, match="one of eps and tau must be given"):

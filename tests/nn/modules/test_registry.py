@@ -60,14 +60,6 @@ def test_none_keeps_the_slot_and_leaves_the_state_dict():
     assert "first.bias" in net.state_dict()
 
 
-def test_scalar_results_assigned_to_a_buffer_stay_arrays():
-    net = Net()
-    net.count = net.count + 1
-    assert type(net.count) is np.ndarray
-    assert net.count.shape == ()
-    assert net.count == 1
-
-
 def test_assignment_moves_a_name_between_registries():
     m = nn.Module()
     m.x = 3

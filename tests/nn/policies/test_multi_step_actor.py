@@ -46,14 +46,6 @@ def test_a_plan_is_renewed_before_its_end() -> None:
     assert set(td.keys()) == {"obs", "is_init", "action_chunk", "action", "counter"}
 
 
-def test_batches_of_more_dimensions() -> None:
-    actor = nn.MultiStepActorWrapper(planner("action", 2, []), n_steps=2)
-    td = TensorDict(obs=np.arange(6.0).reshape(2, 3, 1), is_init=np.ones((2, 3, 1), bool), batch_size=[2, 3])
-    np.testing.assert_array_equal(actor(td)["action"], td["obs"])
-    td["is_init"] = np.zeros((2, 3, 1), bool)
-    np.testing.assert_array_equal(actor(td)["action"], td["obs"] + 1)
-
-
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="replan_interval"):
         nn.MultiStepActorWrapper(planner("action", 3, []), n_steps=3, replan_interval=4)

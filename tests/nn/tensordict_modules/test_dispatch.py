@@ -96,12 +96,6 @@ def test_missing_output_and_missing_input():
         Mod()()
 
 
-def test_non_tensor_values():
-    module = TensorDictModule(lambda s: s + "!", ["s"], ["t"])
-    assert module("a") == "a!"
-    assert module(s="b") == "b!"
-
-
 def test_switching_off():
     module = TensorDictModule(lambda x: x, ["x"], ["y"])
     with _set_dispatch_td_nn_modules(False):

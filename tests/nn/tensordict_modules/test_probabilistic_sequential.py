@@ -144,16 +144,6 @@ def test_failing_modules_are_named() -> None:
     assert "Failed while executing module '1'." in last.value.__notes__
 
 
-def test_a_subclass_need_not_take_keyword_arguments() -> None:
-    class Policy(ProbSeq):
-        def __init__(self, *modules: Any) -> None:
-            super().__init__(*modules)
-
-    policy = Policy(head(), prob())
-    assert type(policy.select_subsequence(out_keys=["x"])) is Policy
-    np.testing.assert_array_equal(policy(data())["x"], [0, 1, 2])
-
-
 def test_repr() -> None:
     text = repr(ProbSeq(head(), prob()))
     assert text.startswith("ProbabilisticTensorDictSequential(\n    module=ModuleList(")

@@ -20,13 +20,6 @@ def test_ids() -> None:
     np.testing.assert_array_equal(td["chosen_action_value"], [[3.0], [5.0]])
 
 
-def test_rows_of_zeros_and_ones() -> None:
-    action, values, chosen = QValueModule("one-hot")(VALUES[:1])
-    np.testing.assert_array_equal(action, [[0, 1, 0]])
-    np.testing.assert_array_equal(chosen, [[3.0]])
-    np.testing.assert_array_equal(values, VALUES[:1])
-
-
 def test_several_choices() -> None:
     for sizes, values, best, worth in (
         ([3, 2], [1.0, 3.0, 2.0, 0.0, 5.0], [0, 1, 0, 0, 1], 8.0),

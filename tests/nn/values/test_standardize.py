@@ -48,12 +48,6 @@ def test_masked_values_count_for_nothing(rng):
     np.testing.assert_allclose(out, (values - kept.mean()) / kept.std(), rtol=1e-9)
 
 
-def test_whole_numbers_give_the_default_type():
-    out = standardized(np.array([1, 3]), smallest=1e-6, divide=False)
-    assert out.dtype == np.float32
-    np.testing.assert_array_equal(out, [-1, 1])
-
-
 def test_groups_of_another_shape():
     for shape in [(3,), (4, 2), (4, 1, 1, 1, 2)]:
         with noting(shape), pytest.raises(RuntimeError, match=r"must have the shape of the values.*\(4, 1\)"):

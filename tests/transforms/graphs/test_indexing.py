@@ -31,11 +31,6 @@ def test_basic() -> None:
     check(lambda x: [x[index] * 1 for index in BASIC], X)
 
 
-def test_parts_of_the_batch() -> None:
-    parts = [np.s_[1:], np.s_[:-1], np.s_[:2], np.s_[-2:], np.s_[1:-1]]
-    check(lambda x: [x[index] * 1 for index in parts], X, sizes=(3, 9))
-
-
 ARRAYS = [
     np.s_[[0, 2]],
     np.s_[:, [1, 3, -1]],
@@ -53,15 +48,6 @@ ARRAYS = [
 
 def test_arrays_of_integers() -> None:
     check(lambda x: [x[index] * 1 for index in ARRAYS], X, sizes=(3, 9))
-
-
-def test_computed_indices() -> None:
-    def function(x: np.ndarray) -> np.ndarray:
-        best = x[:, :, 0].argmax(1)
-        return x[:, best] * 1
-
-    check(function, X)
-    check(lambda ids: ids[np.abs(ids) % 3] * 1, numbers(5, dtype=np.int64), sizes=(3, 9))
 
 
 def test_writes() -> None:

@@ -55,15 +55,6 @@ def test_tensordicts_and_tensorclasses() -> None:
     np.testing.assert_array_equal(lite.jit(lambda td: td + 1)(stack)["x"], X + 1)
 
 
-def test_one_graph_serves_all_sizes() -> None:
-    step = lite.jit(lambda td, w: (td["x"] @ w).mean())
-    for n in (4, 9, 2):
-        x = np.random.default_rng(n).normal(size=(n, 3))
-        td = TensorDict(x=x, batch_size=[n])
-        np.testing.assert_allclose(step(td, X.T), (x @ X.T).mean())
-    assert len(step._kept) == 1
-
-
 def test_what_rules_ask_of_sizes_keeps_one_graph() -> None:
     net = nn.Sequential(nn.Conv2d(2, 3, 3, rng=0), nn.LayerNorm(4))
     params = TensorDict.from_module(net).data

@@ -46,14 +46,6 @@ def test_new_arrays_like_a_traced_one_have_no_derivative() -> None:
     )
 
 
-def test_new_arrays_of_integers_are_plain() -> None:
-    def fn(x: Any) -> Any:
-        assert type(np.zeros_like(x, dtype=np.int64)) is np.ndarray
-        return x
-
-    grad_of(fn, [1.0])
-
-
 def test_saving_is_refused(tmp_path: Any) -> None:
     for save in (np.save, np.savetxt, np.savez):
         with pytest.raises(TypeError, match="detach"):

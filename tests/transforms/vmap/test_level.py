@@ -15,14 +15,6 @@ def test_values_are_aligned_with_the_mapped_dimension_first() -> None:
     np.testing.assert_array_equal(level.full(level.wrap(X)), X)
 
 
-def test_parts_of_nested_arguments() -> None:
-    level = Level(1, 2)
-    part = level.part({"a": [level.wrap(X), X], "b": "text"}, 1)
-    np.testing.assert_array_equal(part["a"][0], X[1])
-    assert part["a"][1] is X
-    assert part["b"] == "text"
-
-
 def test_the_innermost_map_decides() -> None:
     outer, inner = Level(1, 2), Level(2, 3)
     found = batched_in((outer.wrap(X), {"k": [inner.wrap(X.T)]}, slice(None)), [])

@@ -7,7 +7,7 @@ import pytest
 from helpers.vmap_cases import rows
 
 import lite
-from lite import LazyStackedTensorDict, NonTensorData, TensorDict, lazy_stack, nn, vmap
+from lite import LazyStackedTensorDict, NonTensorData, TensorDict, lazy_stack, vmap
 
 
 def test_tensordict_in_and_out() -> None:
@@ -128,18 +128,6 @@ def test_objects_in_tensordicts() -> None:
     out = vmap(lambda t: t)(td)
     assert out["label"] == "x"
     assert out.get("label").batch_size == (2,)
-
-
-def test_parameters_as_tensordicts() -> None:
-    params = nn.TensorDictParams(TensorDict(w=rows().astype(np.float32), batch_size=[3]))
-    out = vmap(lambda p, x: p["w"] * x, (0, None))(params, np.float32(2))
-    np.testing.assert_array_equal(out, rows() * 2)
-    np.testing.assert_array_equal(
-        vmap(lambda x, p: x * p["w"].sum(), (0, None))(np.ones(2), params), [15, 15]
-    )
-    weight = nn.Parameter(rows())
-    np.testing.assert_array_equal(vmap(lambda w: w.sum())(weight), rows().sum(1))
-    np.testing.assert_array_equal(vmap(lambda x: (weight * x).sum())(np.ones(2)), [15, 15])
 
 
 def _stack(dim: int, ragged: bool = False) -> LazyStackedTensorDict:

@@ -47,16 +47,6 @@ def test_results_have_dimensions_each() -> None:
     np.testing.assert_array_equal(vmap(lambda v: v, out_dims=(1,))(rows()), rows().T)
 
 
-def test_what_does_not_depend_on_the_argument_is_expanded() -> None:
-    out = vmap(lambda v: np.ones(4))(rows())
-    assert out.shape == (3, 4)
-    assert out.strides[0] == 0
-    shared = np.ones(5)
-    same = vmap(lambda v, s: s * 2, (0, None))(rows(), shared)
-    assert type(same) is np.ndarray
-    np.testing.assert_array_equal(same, np.full((3, 5), 2))
-
-
 def test_keyword_arguments_are_shared() -> None:
     out = vmap(lambda v, table: table[v])(np.array([2, 0]), table=np.array([5.0, 6.0, 7.0]))
     np.testing.assert_array_equal(out, [7, 5])
