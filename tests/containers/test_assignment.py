@@ -1,7 +1,5 @@
 """What ends up in which entry: rows, views of what is written to, chosen keys."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

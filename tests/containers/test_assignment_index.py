@@ -1,7 +1,5 @@
 """Assignment at an index of the batch: `td[index] = value`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Construction of a TensorDict, its batch size, device and names."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """LazyStackedTensorDict: what it is, how its parts are read, locked and copied."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

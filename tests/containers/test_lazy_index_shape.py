@@ -1,7 +1,5 @@
 """Shape operations of a LazyStackedTensorDict are those of the dense stack; ragged ones stay lazy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

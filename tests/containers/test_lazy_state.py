@@ -1,7 +1,5 @@
 """The state of lazy stacks: what results get from it, and the pieces of entries."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Writes to lazy stacks: what overlaps, what only some parts have, what is ragged along another dim."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is written to an entry of a lazy stack reaches its parts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.cases import each_case

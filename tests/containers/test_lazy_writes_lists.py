@@ -1,7 +1,5 @@
 """Nested lists set into lazy stacks: level i of a list is dim i of the batch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

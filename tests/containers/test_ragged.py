@@ -1,7 +1,5 @@
 """Entries whose rows differ in shape: as lists, padded, as values with offsets."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.lazy_stacks import ragged

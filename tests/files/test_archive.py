@@ -1,7 +1,5 @@
 """Archives: round trips, modes, what they refuse."""
 
-from __future__ import annotations
-
 import zipfile
 
 import numpy as np

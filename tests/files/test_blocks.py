@@ -1,7 +1,5 @@
 """Memory without a file, as `memmap_()` without a folder and `share_memory_` make it, sent by handles."""
 
-from __future__ import annotations
-
 import gc
 import multiprocessing
 import os

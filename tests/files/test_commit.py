@@ -1,7 +1,5 @@
 """A reader finds all of the old files or all of the new ones, whatever happens to the writer."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

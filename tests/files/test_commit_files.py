@@ -1,7 +1,5 @@
 """Single files: the old or the new content, whatever happens to the writer, and nothing left beside it."""
 
-from __future__ import annotations
-
 import os
 import random
 import resource

@@ -1,7 +1,5 @@
 """Entries added to mapped TensorDicts and their files."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from helpers.trees import same_content

@@ -1,7 +1,5 @@
 """Files of arrays by name: .npz and .safetensors."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

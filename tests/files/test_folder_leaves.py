@@ -1,7 +1,5 @@
 """What arrays become in a folder: byte orders, dtypes; and what is refused."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 import pytest

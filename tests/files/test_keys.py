@@ -1,7 +1,5 @@
 """Keys as file names."""
 
-from __future__ import annotations
-
 from urllib.parse import unquote
 
 import numpy as np

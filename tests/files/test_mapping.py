@@ -1,7 +1,5 @@
 """Arrays over files: what stays mapped, permissions, memory."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,7 +1,5 @@
 """Mapped TensorDicts in pickles: the place of the file instead of its content."""
 
-from __future__ import annotations
-
 import os
 import pickle
 from concurrent.futures import ProcessPoolExecutor

@@ -1,7 +1,5 @@
 """`MemoryMappedTensor`: single arrays in files."""
 
-from __future__ import annotations
-
 import copy
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Parquet files; what becomes a column, `tests/convert/test_tables.py` has."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

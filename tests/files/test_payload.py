@@ -1,7 +1,5 @@
 """Objects in files: what JSON holds, what needs a pickle."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import re

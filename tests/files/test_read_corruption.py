@@ -1,7 +1,5 @@
 """Damaged, foreign and hostile files raise, and nothing on disk changes."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

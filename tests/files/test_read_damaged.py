@@ -1,7 +1,5 @@
 """Damaged files: each format notices what the table of the guide on files says, and nothing else happens."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections import Counter

@@ -1,7 +1,5 @@
 """Files that are well formed and say something else than what was written: refused, or read as they are."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

@@ -1,7 +1,5 @@
 """Folder or archive, at once or later."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future
 
 import numpy as np

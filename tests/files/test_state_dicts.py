@@ -1,7 +1,5 @@
 """State dicts in files: what is read is what was written, and hostile files are refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

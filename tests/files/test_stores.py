@@ -1,7 +1,5 @@
 """Where files are read from while others write."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

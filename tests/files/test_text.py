@@ -1,7 +1,5 @@
 """CSV and JSON files of tables."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 from typing import Any

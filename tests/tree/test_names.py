@@ -1,7 +1,5 @@
 """Names of dimensions on their way between a TensorDict and what is nested in it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Files of adapters: the same arrays back, bytes that are none, and those of onnxruntime."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 

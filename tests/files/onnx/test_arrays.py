@@ -1,7 +1,5 @@
 """Tensors of models as arrays, in every way that they are written in."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

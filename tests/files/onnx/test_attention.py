@@ -1,7 +1,5 @@
 """Ways from the weights of an attention back to the product of queries and keys."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lite._files.onnx.attention import MAX_STEPS, ways_to_scores

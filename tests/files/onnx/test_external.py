@@ -1,7 +1,5 @@
 """Which files a model may name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Whole models as values of Python, against onnx's own reading of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The order of nodes: kept where it can be, found where it is not that of the file."""
 
-from __future__ import annotations
-
 import numpy as np
 from helpers.onnx_nodes import model_of
 

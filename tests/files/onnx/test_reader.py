@@ -1,7 +1,5 @@
 """The nodes of a graph, read from a file's bytes, against onnx's own reading of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

@@ -1,7 +1,5 @@
 """Integers and fields of protobuf, read again by the reader."""
 
-from __future__ import annotations
-
 from helpers.cases import each_case
 
 from lite._files.onnx.wire import fields, integer, read_varint, single, text, varint

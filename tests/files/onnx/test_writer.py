@@ -1,7 +1,5 @@
 """Models as the onnx package reads and checks them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

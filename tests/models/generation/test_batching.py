@@ -1,7 +1,5 @@
 """Batching: the queue alone."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence

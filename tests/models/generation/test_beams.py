@@ -1,7 +1,5 @@
 """Beam search: what it says of each response, on which rows it runs, and what ends it."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Filters of beams: what the kernel keeps, and a few tokens more where the reference does."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Grammars: what may come next, and responses that are what they have to be."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """Greedy and sampled generation on real exports: a response depends on its prompt and seed only."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rows kept after a call: less is read, and nothing else changes."""
 
-from __future__ import annotations
-
 import gc
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

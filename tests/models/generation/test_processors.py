@@ -1,7 +1,5 @@
 """What options do to scores: formulas, order, and what the functions of a user get."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a response holds while it is written."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What prompts have in common runs once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

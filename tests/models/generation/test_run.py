@@ -1,7 +1,5 @@
 """Rows that end are replaced, and nothing of that shows in the responses."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any

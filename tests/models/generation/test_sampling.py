@@ -1,7 +1,5 @@
 """Rows of one call draw under options of their own, and what is told of what they drew."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every option of generation, alone and beside every other one: scoring reproduces what was recorded."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Texts that end a response."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

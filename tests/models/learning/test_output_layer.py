@@ -1,7 +1,5 @@
 """The last product of a graph is found in every form that exporters write, and left alone in others."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

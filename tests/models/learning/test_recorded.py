@@ -1,7 +1,5 @@
 """Log-probs among the ids that tokens were drawn from."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

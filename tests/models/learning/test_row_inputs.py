@@ -1,7 +1,5 @@
 """What graphs of different conventions are given to read rows from their first token on."""
 
-from __future__ import annotations
-
 import numpy as np
 from helpers.models.real_models import MODELS, open_model
 

@@ -1,7 +1,5 @@
 """What a collector asks of a wrapper: its input, what was cut off, seeds of rows; and a collection."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

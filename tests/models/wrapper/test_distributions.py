@@ -1,7 +1,5 @@
 """Distributions and log-probs of wrappers that score."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

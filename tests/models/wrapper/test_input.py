@@ -1,7 +1,5 @@
 """What a wrapper reads: masks, preferred tokens, tokenizer options, and inputs that are refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tokens of a conversation that are used instead of rendering it again."""
 
-from __future__ import annotations
-
 import numpy as np
 from helpers.models.prompts import HELLO, HI, Make
 

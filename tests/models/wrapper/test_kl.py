@@ -1,7 +1,5 @@
 """Log-probs of a reference model, KL penalties, and rewards that they lower."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Where a wrapper's model and tokenizer come from."""
 
-from __future__ import annotations
-
 import pickle
 import shutil
 from pathlib import Path

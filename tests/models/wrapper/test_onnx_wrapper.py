@@ -1,7 +1,5 @@
 """OnnxWrapper: the vectors of the specification, and agreement of its modes with each other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Wrappers of one model with different adapters: each runs with its own, in turn, also in copies."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Batching of wrappers that several threads call."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """OnnxWrapper in other processes, and copies of it: what goes along, and what cannot be sent."""
 
-from __future__ import annotations
-
 import copy
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """What assistants have to emit: masks of generation, and of scoring the conversation that it gave."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

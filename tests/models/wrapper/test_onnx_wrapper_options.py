@@ -1,7 +1,5 @@
 """OnnxWrapper: options of a call and of the constructor, and likelihoods of given continuations."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bounded rows, kept prefixes and guesses in wrappers: results are those without."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """What a wrapper writes of the tokens it draws, options of rows, beams and grammars."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from typing import Any

@@ -1,7 +1,5 @@
 """Wrappers that run their model several times at once, and with a number of threads."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import threading

@@ -1,7 +1,5 @@
 """The base class of wrappers, and the rules of their constructor arguments."""
 
-from __future__ import annotations
-
 import gc
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a wrapper writes: shapes of results, where they go, and the names of their entries."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

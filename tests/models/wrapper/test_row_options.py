@@ -1,7 +1,5 @@
 """Options of each row: what they change, and what they cannot."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

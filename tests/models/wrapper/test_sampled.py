@@ -1,7 +1,5 @@
 """Wrappers that score what was sampled: temperatures and records from the TensorDict."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What scoring writes beside log-probs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A language model that learns: it scores as its wrapper does, and the wrapper gets what it learnt."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

@@ -3,8 +3,6 @@
 What is equal to tensordict is compared with it in tests/parity/test_probabilistic.py.
 """
 
-from __future__ import annotations
-
 import copy
 import itertools
 import pickle
