@@ -55,6 +55,31 @@ def test_as_onnx_reads_them(path: Path) -> None:
     same_graph(model.graph, wanted.graph, onnx, path.parent)
 
 
+def test_attributes_of_every_kind() -> None:
+    kinds = onnx.AttributeProto
+    tensor, graph = onnx.numpy_helper.from_array(np.ones(2)), onnx.helper.make_graph([], "empty", [], [])
+    several: dict[int, list[Any]] = {
+        kinds.FLOATS: [0.5, -1.0], kinds.INTS: [3, -1], kinds.STRINGS: [b"a", b"b"],
+        kinds.TENSORS: [tensor, tensor], kinds.GRAPHS: [graph, graph],
+    }  # fmt: skip
+    one = [onnx.helper.make_attribute(f"one{i}", value[0]) for i, value in enumerate(several.values())]
+    zero = [onnx.helper.make_attribute(f"zero{i}", value) for i, value in enumerate((0.0, 0, b""))]
+    many = [onnx.helper.make_attribute(f"many{kind}", value) for kind, value in several.items()]
+    none = [onnx.helper.make_attribute(f"none{kind}", [], attr_type=kind) for kind in several]
+    attributes = [*one, *zero, *many, *none]
+    node = onnx.helper.make_node("Any", [], [])
+    node.attribute.extend(attributes)
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "whole", [], []))
+    found = read_model(model.SerializeToString()).graph.nodes[0].attributes
+    assert list(found) == [attribute.name for attribute in attributes]
+    for attribute in attributes:
+        value, wanted = found[attribute.name], onnx.helper.get_attribute_value(attribute)
+        pairs = zip(value, wanted, strict=True) if isinstance(value, list) else [(value, wanted)]
+        assert isinstance(value, list) == (attribute in many or attribute in none)
+        for a, b in pairs:
+            same(a, b, onnx, Path())
+
+
 def test_functions_have_references() -> None:
     from onnx import helper
 

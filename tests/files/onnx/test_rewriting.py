@@ -23,11 +23,12 @@ def test_external_files_get_other_names(name: str) -> None:
     assert with_external_files(model, {"other": "name"}) == model
 
 
-def test_external_files_inside_nodes_get_other_names() -> None:
+@pytest.mark.parametrize("number", [5, 10])  # an attribute's tensor, and its list of tensors
+def test_external_files_inside_nodes_get_other_names(number: int) -> None:
     place = field(13, field(1, b"location") + field(2, b"old")) + field(
         13, field(1, b"offset") + field(2, b"old")
     )
-    node = field(1, b"old") + field(5, field(1, b"value") + field(5, place))
+    node = field(1, b"old") + field(5, field(1, b"value") + field(number, place))
     inner = field(1, field(5, field(6, field(1, node))))
     renamed = with_external_files(field(7, inner), {"old": "new"})
     assert renamed == field(7, inner).replace(b"location\x12\x03old", b"location\x12\x03new")

@@ -121,11 +121,14 @@ def test_runs_with_options(seconds: float | None) -> None:
 def test_the_environment_says_for_one_session_how_attention_works(
     before: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = []
+    seen: list[str | None] = []
     name, create = session._NO_FLASH, onnxruntime.InferenceSession
-    monkeypatch.setattr(
-        onnxruntime, "InferenceSession", lambda *a, **k: seen.append(os.environ.get(name)) or create(*a, **k)
-    )
+
+    def created(*args: Any, **options: Any) -> Any:
+        seen.append(os.environ.get(name))
+        return create(*args, **options)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", created)
     monkeypatch.delenv(name, raising=False)
     if before is not None:
         monkeypatch.setenv(name, before)

@@ -40,6 +40,46 @@ def test_keys_are_checked_before_any_is_set() -> None:
     assert loss.value_estimator.tensor_keys.reward == "reward"
 
 
+def test_what_a_loss_reads_and_gives_is_in_its_keys() -> None:
+    continuous: Any = {
+        **dict.fromkeys(("action", "loc"), np.full((6, 2), 0.5)),
+        "scale": np.ones((6, 2)),
+        "action_log_prob": np.zeros(6),
+    }
+    one_hot = {"action": np.eye(3, dtype=np.int64)[np.arange(6) % 3]}
+    actor, value, policy = nn.Actor(linear(4, 2)), q_network(), gaussian(bounded=True)
+    entropy, bounds, space = {"target_entropy": -1.0}, {"bounds": (-1, 1)}, {"action_space": "one-hot"}
+    steps = {"next reward", "next done", "next terminated", "observation", "next observation", "action"}
+    sampled = {*steps, "action_log_prob"}
+    made: list[tuple[LossModule, set[str], Any]] = [
+        (losses.A2CLoss(gaussian(), critic()), steps, continuous),
+        (losses.ClipPPOLoss(gaussian(), critic()), sampled, continuous),
+        (losses.KLPENPPOLoss(gaussian(), critic()), {*sampled, "loc", "scale"}, continuous),
+        (losses.ReinforceLoss(gaussian(), critic()), steps, continuous),
+        (losses.BCLoss(gaussian()), {"action", "observation"}, continuous),
+        (losses.DDPGLoss(actor, value), {*steps, "priority_weight", "next action"}, continuous),
+        (losses.TD3Loss(actor, value, **bounds), steps, continuous),
+        (losses.TD3BCLoss(actor, value, **bounds), steps, continuous),
+        (losses.SACLoss(policy, value, critic(), **entropy), steps, continuous),
+        (losses.CrossQLoss(policy, value, **entropy), steps, continuous),
+        (losses.REDQLoss(policy, value, **entropy), sampled, continuous),
+        (losses.CQLLoss(policy, value, **entropy), steps, continuous),
+        (losses.IQLLoss(gaussian(), value, critic()), steps, continuous),
+        (losses.DQNLoss(linear(4, 3), **space), steps, one_hot),
+        (losses.DiscreteCQLLoss(linear(4, 3), **space), steps, one_hot),
+        (losses.RNDLoss(linear(4, 2), linear(4, 2)), {"next observation"}, continuous),
+    ]
+    more = {"explained_variance", "kl_approx", "log_prob", "td_error", "pred_value", "target_value"}
+    for loss, keys, entries in made:
+        with noting(type(loss).__name__), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # targets are not moved
+            assert {" ".join(key) if isinstance(key, tuple) else key for key in loss.in_keys} == keys
+            td = transitions(6, **entries).select(*loss.in_keys, strict=False)
+            given = set(loss(td).keys())
+            assert set(loss.out_keys) <= given
+            assert given - set(loss.out_keys) <= more
+
+
 def test_parameters_are_the_networks_own() -> None:
     net = linear(4, 2)
     loss = DQNLoss(net, action_space="categorical")

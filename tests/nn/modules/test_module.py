@@ -6,6 +6,8 @@ import weakref
 
 import numpy as np
 import pytest
+from helpers import layer_cases
+from helpers.cases import noting
 from helpers.nn.buffered import Net
 
 from lite import nn
@@ -74,6 +76,21 @@ def test_repr():
     assert repr(nn.ModuleList([nn.ReLU(), nn.ReLU(), nn.Tanh()])) == (
         "ModuleList(\n  (0-1): 2 x ReLU()\n  (2): Tanh()\n)"
     )
+
+
+def test_the_repr_of_a_layer_makes_such_a_layer() -> None:
+    """Names are written without quotes, as in torch."""
+    names = {name: name for name in ("same", "reflect", "circular", "replicate", "relu")}
+    names |= {name: getattr(nn, name) for name in nn.__all__} | {"NonDynamicallyQuantizableLinear": nn.Linear}
+    for case in layer_cases.CASES:
+        for layer in case.make(nn).modules():
+            if list(layer.children()) or type(layer).extra_repr is nn.Module.extra_repr:
+                continue
+            with noting(repr(layer)):
+                other = eval(repr(layer), {}, names)
+                assert other.extra_repr() == layer.extra_repr()
+                shapes = [{key: x.shape for key, x in net.state_dict().items()} for net in (layer, other)]
+                assert shapes[0] == shapes[1]
 
 
 def test_deepcopy_is_independent_and_keeps_ties():

@@ -41,6 +41,18 @@ def test_no_gradients():
     assert optim.clip_grad_norm_(nn.Parameter(np.ones(2)), 1.0, math.inf) == 0.0
 
 
+def test_numbers_that_are_not_finite():
+    for value, allowed in ((3.0, True), (math.inf, False), (math.nan, False)):
+        grads = TensorDict(a=np.array([value]), b=np.ones(1))
+        assert optim.clip_grad_norm(grads, 1.0)[1] == pytest.approx(math.hypot(value, 1.0), nan_ok=True)
+        if allowed:
+            assert optim.clip_grad_norm(grads, 1.0, error_if_nonfinite=True)[1] > 3
+            continue
+        with pytest.raises(RuntimeError, match=f"the norm of the gradients is {value}, so they cannot be"):
+            optim.clip_grad_norm_(grads, 1.0, error_if_nonfinite=True)
+        assert grads["b"] == 1
+
+
 def test_half_precision_is_summed_in_more():
     grads = TensorDict(a=np.full(40_000, 10, np.float16))
     assert optim.clip_grad_norm_(grads, 1.0) == 2000

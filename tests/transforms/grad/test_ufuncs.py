@@ -146,6 +146,16 @@ def test_results_fit_into_what_they_are_written_to() -> None:
         lite.grad(lambda x: np.copyto(x, np.ones(2), casting="no"))(np.ones(2, np.float32))
 
 
+def test_results_take_the_dtype_of_what_they_are_written_to() -> None:
+    def fn(x: Any) -> Any:
+        out = np.zeros_like(x)
+        np.copyto(out, np.float64([1 / 3, 2]), casting="same_kind")
+        assert out.dtype == np.float32
+        return (x * out).sum()
+
+    np.testing.assert_array_equal(lite.grad(fn)(np.ones(2, np.float32)), np.float32([1 / 3, 2]))
+
+
 def test_numbers_without_dimensions_are_not_written() -> None:
     def loss(x: Any) -> Any:
         total = x.sum()

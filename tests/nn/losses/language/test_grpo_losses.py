@@ -39,6 +39,7 @@ def test_it_is_the_function() -> None:
     ):
         module = loss(**options)
         module.set_keys(ref_log_probs="reference")
+        assert module.in_keys[-3:] == [("log_probs", "full"), "advantage", "reference"]
         found = module(td)
         assert isinstance(found, GRPOLossOutput)
         for key, value in grpo_loss(*given, ref_log_probs=td["reference"], **options).items():
