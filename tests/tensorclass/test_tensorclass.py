@@ -86,6 +86,9 @@ def test_get_and_set():
     assert tokens.get("prompt", "default") == "default"
     tokens.update({"prompt": np.zeros(2)}, full=np.ones(2))
     assert tokens.update(full=np.ones(2)) is tokens
+    held = tokens.full
+    held[:] = 0
+    assert tokens.update({"full": np.ones(2)}, inplace=True).full is held
     assert tokens.full.tolist() == [1, 1]
     tokens["prompt"] = np.ones(2)
     assert tokens["prompt"].tolist() == [1, 1]

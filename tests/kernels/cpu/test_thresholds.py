@@ -21,7 +21,9 @@ if COMPILED:
     NARROW = numba.njit(lambda *given: t.narrow(*given))
     MAXIMA = numba.njit(lambda bits, groups: t.maxima(bits, groups))
     LIKELY = numba.njit(lambda work, bits, top, least, place: t.likely(work, bits, top, least, place))
+    EQUAL = numba.njit(lambda *given: t.count_equal(*given))
 else:
+    EQUAL = t.count_equal
     LOWEST = lambda bits, n, weights, target, cut: t.threshold(bits, 0, n, weights, 0.0, target, cut)  # noqa: E731
     NARROW, MAXIMA, LIKELY = t.narrow, t.maxima, t.likely
 
@@ -78,3 +80,10 @@ def test_the_least_likely_score_is_exact() -> None:
             below = np.nextafter(np.float32(score), np.float32(-np.inf))
             assert np.exp(np.float64(score) - np.float64(top)) >= least * (1 - 1e-15)
             assert np.exp(np.float64(below) - np.float64(top)) < least * (1 + 1e-15)
+
+
+def test_equal_scores_are_counted() -> None:
+    """Not those behind the first `n`."""
+    scores, weights = np.float32([3, 1, 3, 2, 3]), np.float32([0.5, 1, 0.5, 1, 0.5])
+    for n, held in ((5, 3), (4, 2), (1, 1)):
+        assert EQUAL(scores, weights, n, np.float32(3)) == (held, 0.5)

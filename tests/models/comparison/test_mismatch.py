@@ -1,6 +1,7 @@
 """Mistakes put into log-probs on purpose are named rightly, and nothing is blamed where there is none."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -241,6 +242,7 @@ def test_numbers_rows_and_json(model: OnnxDecoder) -> None:
     np.testing.assert_allclose(found.log_probs_a[0] - found.log_probs_b[0], shift, atol=1e-5)
     np.testing.assert_array_equal(found.first_divergence, [2])
     np.testing.assert_array_equal(mismatch(model, log[:1], divergence=0.25).first_divergence, [4])
+    assert re.fullmatch(r"Mismatch\(1 rows, 5 tokens, mean \|difference\| 0\.11, cause: .+\)", repr(found))
     out = json.loads(json.dumps(found.to_dict()))
     assert (out["rows"], out["tokens"], out["rows_that_diverge"]) == (1, 5, 1)
     np.testing.assert_allclose(out["mean"], shift.mean(), atol=1e-5)

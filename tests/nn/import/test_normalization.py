@@ -31,6 +31,10 @@ CASES = [
         [numbers(2, 5), numbers(2, 5, seed=1), numbers(5)],
         domain="com.microsoft",
     ),
+    *(
+        Case(op, [numbers(2, 5), numbers(2, 5, seed=1), *map(numbers, [5] * count)], domain="com.microsoft")
+        for op, count in (("SkipSimplifiedLayerNormalization", 2), ("SkipLayerNormalization", 3))
+    ),
     Case("LRN", [numbers(2, 5, 3, 2)], {"size": 3}),
     *[Case("Normalizer", [numbers(4, 3)], {"norm": norm}, "ai.onnx.ml") for norm in ("L1", "L2", "MAX")],
     Case("Scaler", [numbers(4, 3)], {"offset": [0.5, -1.0, 2.0], "scale": [2.0, 1.0, 0.5]}, "ai.onnx.ml"),
