@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import os
-import threading
 from typing import Any
 
 import numpy as np
 
 from lite._arrays.types import Array, ArrayHolder, HostArray
-
-# Held while a function is traced for a graph: what modules hold has no numbers then.
-TRACING = threading.RLock()
-if hasattr(os, "register_at_fork"):  # a forked process lacks the thread that may hold it
-    os.register_at_fork(after_in_child=TRACING._at_fork_reinit)  # type: ignore[attr-defined]
 
 numbers = itertools.count()  # of the transformations of all kinds, in the order in which they start
 

@@ -1,14 +1,11 @@
 """Which of several transformations answers for a call."""
 
-import os
-import threading
 from typing import Any
 
 import numpy as np
-import pytest
 
 import lite
-from lite._transforms.levels import TRACING, innermost, numbers
+from lite._transforms.levels import innermost, numbers
 
 
 def test_numbers_rise() -> None:
@@ -47,23 +44,3 @@ def test_both_sides_of_an_operator() -> None:
         np.testing.assert_array_equal(mapped(x), wanted)
         closed = lite.grad(lambda y, fn=fn: lite.vmap(lambda x: fn(x, y))(x).sum())
         np.testing.assert_array_equal(closed(y), x.sum(0))
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_forked_process_traces_though_another_thread_held_the_lock() -> None:
-    held, done = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with TRACING:
-            held.set()
-            done.wait()
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    held.wait()
-    child = os.fork()
-    if not child:
-        os._exit(0 if TRACING.acquire(timeout=1) else 1)
-    done.set()
-    thread.join()
-    np.testing.assert_equal(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)

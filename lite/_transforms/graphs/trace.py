@@ -14,7 +14,6 @@ import lite._transforms.graphs.dispatch  # noqa: F401 - the rules
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import MOVED, Graph, Node
 from lite._transforms.graphs.sizes import Size, primes
-from lite._transforms.levels import TRACING
 
 # Where the sizes of the two traces begin: apart, larger than most, and small enough for `np.zeros(size)`.
 _FROM = (503, 1009)
@@ -86,8 +85,7 @@ def trace(
         sizes = dict(zip(names, itertools.islice(numbers, len(names)), strict=True))
         graph = make(sizes)
         graph.unused = numbers
-        with TRACING:
-            found.append(_traced(run, inputs, graph))
+        found.append(_traced(run, inputs, graph))
     found_apart = difference(*found)
     if not found_apart:
         return found[0]

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from lite._arrays.types import HostArray, raw
-from lite._transforms.levels import TRACING
+from lite._arrays.types import raw
+from lite._transforms.arrays import InterpretedArray
 from lite.data.collectors.progress import shown
 from lite.data.trajectories.split_trajectories import split_trajectories
 from lite.nn._modules.module import Module
@@ -127,16 +127,10 @@ class BackgroundCollector(BatchIterator):
             self._thread.start()
 
     def _acting(self, policy: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """The policy; in the thread of `start` one that acts whatever others do with it meanwhile."""
-        if threading.current_thread() is not self._thread:
-            return policy
-        act = self._follower[1] if self._follower[0] is policy else policy
-
-        def waits(td: Any) -> Any:
-            with TRACING:
-                return act(td)
-
-        return waits
+        """The policy; in the thread of `start` the copy of it that acts there."""
+        if threading.current_thread() is self._thread and self._follower[0] is policy:
+            policy = self._follower[1]
+        return policy
 
     def is_running(self) -> bool:
         """Whether `start` was called, and the thread has not ended."""
@@ -170,10 +164,11 @@ class BackgroundCollector(BatchIterator):
 
 
 def _follower(policy: Module, memo: dict[int, Any]) -> Callable[[Any], Any]:
-    """A copy of a policy that has, at each call, the arrays of its parameters, and its buffers.
+    """A copy of a policy that has, at each call, the arrays of its parameters and buffers.
 
-    `to_module` puts others there, under `lite.grad` arrays that nobody but the thread that learns can use:
-    the copy stays with what it had before. `memo` is of `copy.deepcopy`, with what is not copied.
+    While a step is traced or recorded (`lite.jit`, `lite.grad` with `to_module`), modules hold arrays that
+    nobody but the thread that learns can use: the copy stays with what it had before. `memo` is of
+    `copy.deepcopy`, with what is not copied.
     """
     for part in policy.modules():
         shared = (*part._buffers.values(), *vars(part).values())
@@ -186,14 +181,20 @@ def _follower(policy: Module, memo: dict[int, Any]) -> Callable[[Any], Any]:
     pairs = [(old.__dict__, new.__dict__) for old, new in modules]
 
     def act(td: Any) -> Any:
+        given = []
         for old, new in pairs:
             for name, holder in [*old["_parameters"].items()]:
-                array = raw(holder)
-                if type(array) is np.ndarray:
+                if holder is not None and not isinstance(array := raw(holder), InterpretedArray):
                     new["_parameters"][name].data = array
-            buffers = old["_buffers"]
-            if not any(isinstance(x, HostArray) for x in [*buffers.values()]):
+            buffers = {**old["_buffers"]}
+            if not any(isinstance(x, InterpretedArray) for x in buffers.values()):
                 new["_buffers"] = buffers
-        return twin(td)
+            given.append({**new["_buffers"]})
+        out = twin(td)
+        for (old, new), before in zip(pairs, given, strict=True):
+            for name, x in before.items():  # what the policy changed, unless others did meanwhile
+                if new["_buffers"][name] is not x and old["_buffers"].get(name) is x:
+                    old["_buffers"][name] = new["_buffers"][name]
+        return out
 
     return act
