@@ -188,7 +188,8 @@ def _state(key: NestedKey, state: Any, example: Any) -> Any:
     given = example.get(key, state)
     if given is None:
         raise ValueError(
-            f"the shape of the state {key!r} is not known before the first step: give it in the example."
+            f"the shape of the state {key!r} is not known before the first step: give it in the example, as "
+            "zeros of the shape that the next state has (of CatFrames the batch and the joined frames)."
         )
     return given
 
