@@ -16,7 +16,7 @@ import functools
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -669,3 +669,12 @@ __all__ = [
     "softplus",
     "tanh",
 ]
+
+
+if not TYPE_CHECKING:  # which would take any name for one that is there
+
+    def __getattr__(name: str) -> Any:
+        raise AttributeError(
+            f"module 'lite.nn.functional' has no attribute {name!r}: it has losses and activations; all else "
+            "is a layer of lite.nn, or a formula of NumPy's functions"
+        )

@@ -232,3 +232,9 @@ def test_shapes_that_are_broadcast_warn(name: str) -> None:
 
 def test_it_is_found_as_in_torch() -> None:
     assert lite.nn.functional is functional
+
+
+def test_names_that_are_not_there_say_where_others_are() -> None:
+    name = "one_hot"
+    with pytest.raises(AttributeError, match=r"no attribute 'one_hot': .* a formula of NumPy's functions"):
+        getattr(F, name)

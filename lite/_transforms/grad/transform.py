@@ -98,7 +98,8 @@ def value_and_grad(
 def places_of(fn: Function, argnums: Any) -> tuple[tuple[int, ...], str]:
     """The arguments that `argnums` names, and the name of the function."""
     if not callable(fn):
-        raise TypeError(f"fn must be a function, got {type(fn).__name__}.")
+        way_out = ": a loss that was computed has a method backward()" if type(fn) is TracedArray else ""
+        raise TypeError(f"fn must be a function, got {type(fn).__name__}{way_out}.")
     places = tuple(argnums) if isinstance(argnums, tuple | list) else (argnums,)
     if not all(isinstance(place, int) for place in places):
         raise TypeError(f"argnums must be an integer or a tuple of integers, got {argnums!r}.")

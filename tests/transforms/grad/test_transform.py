@@ -352,3 +352,5 @@ def test_what_is_no_function_and_no_number_of_an_argument() -> None:
             lite.grad(3)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="argnums must be an integer or a tuple of integers, got "):
             lite.grad(np.sum, argnums=argnums)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"got TracedArray: a loss .* has a method backward\(\)"):
+        lite.grad(lambda x: lite.grad(x)(x))(np.ones(()))
