@@ -256,6 +256,7 @@ NOT_HERE = {
     "Distribution": "the base",
     "LLMMaskedCategorical": "test_llm_masked_categorical",
     "LogProbDistribution": "holds log-probs that are known",
+    "OneHotCategoricalStraightThrough": "a OneHotCategorical, whose draws have the derivatives of its mean",
     "TanhDelta": "its log-prob is inf or -inf",
 }
 

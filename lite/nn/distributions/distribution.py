@@ -103,7 +103,17 @@ class Distribution:
         """Draw the same values as `sample`, with derivatives by the parameters where there are any.
 
         A distribution for which `has_rsample` is False has none: this is its `sample`.
+
+        Raises:
+            NotImplementedError: it has none, and a gradient by its parameters is computed.
         """
+        own = self.__dict__
+        if any(getattr(own.get(name), "requires_grad", False) for name in self._batched):
+            raise NotImplementedError(
+                f"{type(self).__name__} has no rsample: no derivative goes through its draws to its "
+                "parameters. sample() draws without one; log_prob(), and relaxed and straight-through "
+                "distributions, have one."
+            )
         return self.sample(sample_shape, rng=rng)
 
     def log_prob(self, value: Array) -> Array:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers.cases import each_case, noting
 
+from lite import grad
 from lite.nn import distributions as d
 from lite.nn.distributions import support
 
@@ -326,6 +327,19 @@ def test_the_fallback_depends_on_the_support() -> None:
         pytest.raises(NotImplementedError, match="mean"),
     ):
         deterministic_sample(Bare())
+
+
+def test_no_gradient_is_lost_in_a_draw() -> None:
+    """As torch's: a draw of classes is refused where its derivative is asked for."""
+    for make in (
+        lambda x: d.Categorical(logits=x),
+        lambda x: d.OneHotCategorical(probs=np.exp(x)),
+        lambda x: d.Independent(d.Bernoulli(logits=x), 1),
+        lambda x: d.Poisson(np.exp(x)),
+    ):
+        assert make(PARTS).rsample((2,), rng=0).shape[0] == 2
+        with pytest.raises(NotImplementedError, match="has no rsample: no derivative goes through its draws"):
+            grad(lambda x, make=make: (make(x).rsample(rng=0) * x).sum())(PARTS)
 
 
 def test_what_is_not_defined_says_so() -> None:
