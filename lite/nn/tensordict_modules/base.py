@@ -105,9 +105,9 @@ class TensorDictModuleBase(Module):
         state = self.__dict__
         if state["_forward_hooks"] or state["_forward_pre_hooks"]:
             return call_with_hooks(self, self._forward_selected, args, kwargs)
-        # `forward(*args, **kwargs)` would take twice as long as this call of one argument.
-        out = self.forward(*args, **kwargs) if kwargs or len(args) != 1 else self.forward(args[0])
-        return self._selected(out, args, kwargs) if "_out_keys_apparent" in state else out
+        if "_out_keys_apparent" in state:
+            return self._forward_selected(*args, **kwargs)
+        return self.forward(*args, **kwargs) if kwargs else self.forward(*args)  # without, in half the time
 
     # -- selection of outputs ------------------------------------------------------------------
 
