@@ -296,6 +296,9 @@ def set_non_tensor(td: T, key: NestedKey, value: object) -> T:
 
 def del_(td: T, key: NestedKey) -> T:
     """Remove an entry; KeyError if it is missing, RuntimeError if self is locked."""
+    if type(key) is str and key in td._data and not td._locked:
+        td._remove(key)
+        return td
     path = require_path(key)
     if td._locked:
         raise RuntimeError(LOCK_ERROR)

@@ -80,7 +80,7 @@ class CatTensors(Transform):
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Join the entries, in place."""
         state = self.__dict__
-        keys, dim = state["_in_keys"] or self.in_keys, state["dim"]
+        keys, dim, target = state["_in_keys"] or self.in_keys, state["dim"], state["_out_keys"][0]
         entries: Any = tensordict._data if type(tensordict) is TensorDict else {}
         values: list[Any] = []
         for key in keys:
@@ -90,7 +90,7 @@ class CatTensors(Transform):
             least, place = (dim, -1) if dim > 0 else (-dim - 1, 0)
             values = [v if v is None or v.ndim > least else np.expand_dims(v, place) for v in values]
         try:
-            tensordict.set(state["_out_keys"][0], np.concatenate(values, dim))
+            tensordict.set(target, np.concatenate(values, dim))
         except (TypeError, ValueError, NotImplementedError):  # the last of graphs
             missing = [key for place, key in enumerate(keys) if values[place] is None]
             if keys and not missing:
@@ -100,7 +100,8 @@ class CatTensors(Transform):
                 f"{sorted(tensordict.keys(True, True), key=_name)}."
             ) from None
         if state["_del_keys"]:
-            tensordict.exclude(*self.keys_to_exclude, inplace=True)
+            for key in {*keys} - {target}:
+                tensordict.del_(key)
         return tensordict
 
     _call = forward

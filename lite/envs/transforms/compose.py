@@ -22,6 +22,8 @@ class FunctionTransform(Transform):
         func: the function.
     """
 
+    _transforms_reset = True
+
     def __init__(self, func: Callable[[Any], Any]) -> None:
         super().__init__()
         self.func = func
@@ -32,9 +34,6 @@ class FunctionTransform(Transform):
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         result: TensorDictBase = self.func(next_tensordict)
         return result
-
-    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        return self._call(tensordict_reset)
 
 
 def as_transform(given: Any, name: str = "transform") -> Transform:

@@ -124,6 +124,8 @@ class ExcludeTransform(Transform):
         ['b']
     """
 
+    _transforms_reset = True
+
     def __init__(self, *excluded_keys: NestedKey, inverse: bool = False) -> None:
         super().__init__()
         self.excluded_keys = _checked(excluded_keys, "excluded_keys")
@@ -137,9 +139,6 @@ class ExcludeTransform(Transform):
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         return tensordict.exclude(*self.excluded_keys) if self.inverse else tensordict
-
-    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        return self._call(tensordict_reset)
 
     def transform_output_spec(self, output_spec: Composite) -> Composite:
         if self.inverse:
@@ -176,6 +175,8 @@ class SelectTransform(Transform):
         ['a', 'reward']
     """
 
+    _transforms_reset = True
+
     def __init__(self, *selected_keys: NestedKey, keep_rewards: bool = True, keep_dones: bool = True) -> None:
         super().__init__()
         self.selected_keys = _checked(selected_keys, "selected_keys")
@@ -195,9 +196,6 @@ class SelectTransform(Transform):
         return tensordict.select(*kept, strict=False)
 
     _call = forward
-
-    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        return self._call(tensordict_reset)
 
     def transform_output_spec(self, output_spec: Composite) -> Composite:
         output_spec = output_spec.clone()
