@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from lite.kernels import get_num_threads, set_num_threads
+from lite.kernels import _optimizers, get_num_threads, set_num_threads
 from lite.kernels._optimizers import advance
-from lite.kernels.backends.choice import backend
 
 ARRAYS = {"adam": 5, "sgd": 3, "rmsprop": 5, "lerp": 2}
 NUMBERS = np.array([1, 0.1, 0.9, 0.1, 0.9, 0.1, 0.5, 1e-3], np.float32)
@@ -17,9 +16,10 @@ def leaves(name, sizes, seed=0):
 
 
 @pytest.mark.parametrize("name", ARRAYS)
-def test_threads_change_nothing(name):
-    most = 2000 if backend() == "numpy" else 200_000
-    sizes = (1, most - 500, 5, 0, most)
+def test_threads_change_nothing(name, monkeypatch):
+    monkeypatch.setattr(_optimizers, "_SERIAL", 1000)
+    monkeypatch.setattr(_optimizers, "_CHUNK", 700)
+    sizes = (1, 1500, 5, 0, 2000)
     one, many = leaves(name, sizes), leaves(name, sizes)
     before = get_num_threads()
     try:
