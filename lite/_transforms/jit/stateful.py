@@ -21,7 +21,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from lite._transforms.grad.mode import enable_grad, functional
 from lite._transforms.jit.arguments import Argument
-from lite._transforms.jit.tracing import caller_line
+from lite._transforms.jit.caller import caller_line
 
 Arrays = list[Any]
 HELD = 4  # arguments of a `Stateful` before those of its function

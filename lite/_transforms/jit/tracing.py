@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import functools
 import gc
-import linecache
 import pickle
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import is_
-from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -24,6 +21,7 @@ from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
 from lite._transforms.graphs.sizes import Comparison, Size, comparisons
 from lite._transforms.graphs.trace import Input, Traced, TracesDifferError, difference, trace
+from lite._transforms.jit.caller import caller_line
 from lite._transforms.jit.draws import Draw, Seeded, traced_generator_class, with_seeds
 from lite._transforms.jit.size_inputs import size_inputs
 from lite._transforms.jit.structure import (
@@ -36,8 +34,6 @@ from lite._transforms.jit.structure import (
 )
 from lite._transforms.jit.threads import threads_for
 from lite._transforms.vmap.running import maps
-
-_PACKAGE = str(Path(__file__).parents[2])
 
 
 @dataclass(frozen=True)
@@ -234,22 +230,6 @@ class JitGraph(Graph):
 
 def _memory(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str
-
-
-def caller_line() -> str:
-    """The line of the caller's code that runs: the innermost outside of this package."""
-    frame = sys._getframe(1)
-    while frame is not None and _is_own(frame.f_code.co_filename):
-        frame = frame.f_back  # type: ignore[assignment]
-    if frame is None:
-        return ""
-    file, number = frame.f_code.co_filename, frame.f_lineno
-    text = linecache.getline(file, number).strip()
-    return f" ({file}, line {number}: {text})" if text else f" ({file}, line {number})"
-
-
-def _is_own(file: str) -> bool:
-    return file.startswith((_PACKAGE, "<")) or "/numpy/" in file
 
 
 @contextmanager
