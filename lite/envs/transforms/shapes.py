@@ -224,7 +224,10 @@ class FlattenObservation(ObservationTransform):
             joined = joined * size
         return obs.reshape((*obs.shape[:first], joined, *obs.shape[last + 1 :]))
 
-    forward = Transform._call  # of one TensorDict: it takes no arrays, as TorchRL's
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Join the dimensions of the entries, in place."""
+        return self._call(tensordict)
+
     transform_observation_spec = map_outputs
 
 
