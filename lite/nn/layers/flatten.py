@@ -68,7 +68,7 @@ class Unflatten(Module):
 
     Raises:
         TypeError: `dim` is no integer; names of dimensions are not taken.
-        ValueError, IndexError: sizes that do not fit, or a dimension that the input does not have.
+        RuntimeError, IndexError: sizes that do not fit, or a dimension that the input does not have.
 
     Source:
         torch.nn.Unflatten.
@@ -96,7 +96,7 @@ class Unflatten(Module):
         if sizes.count(-1) == 1 and held and shape[dim] % held == 0:
             sizes = tuple(shape[dim] // held if n == -1 else n for n in sizes)
         if -1 in sizes or math.prod(sizes) != shape[dim]:
-            raise ValueError(f"unflattened_size {self.unflattened_size} must multiply to {shape[dim]}")
+            raise RuntimeError(f"unflattened_size must multiply to {shape[dim]}, got {self.unflattened_size}")
         return input.reshape(*shape[:dim], *sizes, *shape[dim + 1 :])
 
     def extra_repr(self) -> str:
