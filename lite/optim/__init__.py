@@ -2,7 +2,7 @@
 
 - `optimizer`: what all optimisers share, as functions of TensorDicts and as torch's classes over Parameters
 - `adam` (Adam, AdamW), `sgd`, `rmsprop`: what each keeps, and the numbers of its steps
-- `lr_scheduler`: schedules, as torch's and as functions of the step; `KLAdaptiveLR` follows a divergence
+- `lr_scheduler`: schedules, as torch's and as functions of the step; some by a metric
 - `soft_update`: a function of Parameters, TensorDicts, modules
 - clipping of gradients is in `lite.nn._parameters.clipping`, as `lite.nn.utils` has it, too
 - `leaves`: one step over many arrays, by `lite.kernels` or by the `formulas` in NumPy
@@ -16,11 +16,15 @@ from lite.optim.adam import Adam, AdamW
 from lite.optim.lr_scheduler import (
     ConstantLR,
     CosineAnnealingLR,
+    CosineAnnealingWarmRestarts,
     ExponentialLR,
     KLAdaptiveLR,
     LambdaLR,
     LinearLR,
     LRScheduler,
+    MultiStepLR,
+    OneCycleLR,
+    ReduceLROnPlateau,
     SequentialLR,
     StepLR,
 )
@@ -35,13 +39,17 @@ __all__ = [
     "AdamW",
     "ConstantLR",
     "CosineAnnealingLR",
+    "CosineAnnealingWarmRestarts",
     "ExponentialLR",
     "KLAdaptiveLR",
     "LRScheduler",
     "LambdaLR",
     "LinearLR",
+    "MultiStepLR",
+    "OneCycleLR",
     "Optimizer",
     "RMSprop",
+    "ReduceLROnPlateau",
     "SequentialLR",
     "StepLR",
     "clip_grad_norm",

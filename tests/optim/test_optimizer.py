@@ -20,6 +20,9 @@ MAPPED = {
     "CosineAnnealingLR": optim.SGD(optim.CosineAnnealingLR(0.1, 3)),
     "LambdaLR": optim.SGD(optim.LambdaLR(0.1, lambda step: 1 / (1 + step))),
     "StepLR": optim.SGD(optim.StepLR(0.1, 2)),
+    "MultiStepLR": optim.SGD(optim.MultiStepLR(0.1, [1, 2])),
+    "CosineAnnealingWarmRestarts": optim.SGD(optim.CosineAnnealingWarmRestarts(0.1, 1, T_mult=2)),
+    "OneCycleLR": optim.SGD(optim.OneCycleLR(0.1, 0.3, 9, three_phase=True, cycle_momentum=False)),
     "SequentialLR": optim.SGD(
         optim.SequentialLR(None, [optim.ConstantLR(0.1, 0.5, 1), optim.CosineAnnealingLR(0.1, 3)], [2])
     ),

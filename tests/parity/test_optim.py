@@ -181,6 +181,24 @@ SCHEDULES = {
     "warm-up, cosine": lambda m, o: m.SequentialLR(
         o, [m.LinearLR(o, 0.1, total_iters=4), m.CosineAnnealingLR(o, T_max=9)], milestones=[4]
     ),
+    "milestones": lambda m, o: m.MultiStepLR(o, [4, 9, 9, 30], gamma=0.5),
+    "restarts": lambda m, o: m.CosineAnnealingWarmRestarts(o, 5, eta_min=0.01),
+    "longer restarts": lambda m, o: m.CosineAnnealingWarmRestarts(o, 3, T_mult=2),
+    "warm-up, restarts": lambda m, o: m.SequentialLR(
+        o, [m.LinearLR(o, 0.1), m.CosineAnnealingWarmRestarts(o, 3, T_mult=2), m.MultiStepLR(o, [2])],
+        milestones=[5, 20],
+    ),
+    "one cycle": lambda m, o: m.OneCycleLR(o, [0.3, 0.8], 60),
+    "one cycle in lines": lambda m, o: m.OneCycleLR(
+        o, 0.3, epochs=10, steps_per_epoch=5, pct_start=0.25, anneal_strategy="linear",
+        base_momentum=0.5, max_momentum=[0.9, 0.7], div_factor=10, final_div_factor=100,
+    ),
+    "one cycle of three": lambda m, o: m.OneCycleLR(o, 0.3, 50, three_phase=True, cycle_momentum=False),
+    "one cycle of three, mostly up": lambda m, o: m.OneCycleLR(o, 0.3, 50, pct_start=0.7, three_phase=True),
+    "one cycle, down alone": lambda m, o: m.OneCycleLR(o, 0.3, 50, pct_start=0.0),
+    "warm-up, one cycle": lambda m, o: m.SequentialLR(
+        o, [m.LinearLR(o, 0.1), m.OneCycleLR(o, 0.3, 60)], milestones=[5]
+    ),
     "three": lambda m, o: m.SequentialLR(
         o, [m.ConstantLR(o, 0.5, 2), m.LambdaLR(o, lambda s: 1 / (1 + s)), m.LinearLR(o, 0.5)],
         milestones=[3, 6],
@@ -188,34 +206,126 @@ SCHEDULES = {
 }  # fmt: skip
 
 
+def two_groups(module, parameter, cls="SGD", **options):
+    """An optimiser of lite or torch with two groups."""
+    groups = [{"params": [parameter(size)], **more} for size, more in ((2, {}), (1, {"lr": 0.5}))]
+    return getattr(module, cls)(groups, lr=0.1, **options)
+
+
+def two_sides(cls="SGD", **options):
+    return (
+        two_groups(optim, lambda size: nn.Parameter(np.ones(size)), cls, **options),
+        two_groups(torch.optim, lambda size: torch.nn.Parameter(torch.ones(size)), cls, **options),
+    )
+
+
+def assert_same_rates(mine, other, ours, theirs):
+    for name in ("lr", "momentum", "betas"):
+        if name in other.param_groups[0]:
+            values = [np.array(group[name]) for group in other.param_groups]
+            np.testing.assert_allclose(
+                [group[name] for group in mine.param_groups], values, rtol=1e-12, atol=1e-15
+            )
+    np.testing.assert_allclose(ours.get_last_lr(), theirs.get_last_lr(), rtol=1e-12, atol=1e-15)
+
+
+@each_case("cls", ["SGD", "AdamW"])
 @each_case("name", SCHEDULES)
-def test_schedules(name):
+def test_schedules(name, cls):
     make = SCHEDULES[name]
-    mine = optim.SGD(
-        [{"params": [nn.Parameter(np.ones(2))]}, {"params": [nn.Parameter(np.ones(1))], "lr": 0.5}], lr=0.1
-    )
-    other = torch.optim.SGD(
-        [
-            {"params": [torch.nn.Parameter(torch.ones(2))]},
-            {"params": [torch.nn.Parameter(torch.ones(1))], "lr": 0.5},
-        ],
-        lr=0.1,
-    )
+    mine, other = two_sides(cls)
     ours, theirs = make(optim.lr_scheduler, mine), make(torch.optim.lr_scheduler, other)
-    for step in range(20):
-        rates = [group["lr"] for group in other.param_groups]
-        np.testing.assert_allclose(
-            [group["lr"] for group in mine.param_groups], rates, rtol=1e-12, atol=1e-15
-        )
-        np.testing.assert_allclose(ours.get_last_lr(), theirs.get_last_lr(), rtol=1e-12, atol=1e-15)
+    for step in range(50):
+        assert_same_rates(mine, other, ours, theirs)
         if step == 7:  # goes on from what torch has saved
             ours = make(optim.lr_scheduler, mine)
             mine.load_state_dict(other.state_dict())
             ours.load_state_dict(theirs.state_dict())
+        if step == 13:  # torch goes on from what was saved
+            theirs = make(torch.optim.lr_scheduler, other)
+            other.load_state_dict(mine.state_dict())
+            theirs.load_state_dict(ours.state_dict())
         other.step()
         mine.step()
         ours.step()
         theirs.step()
+
+
+def test_places_of_restarts():
+    for mult in (1, 2):
+        mine, other = two_sides()
+        ours = optim.CosineAnnealingWarmRestarts(mine, 3, T_mult=mult)
+        theirs = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(other, 3, T_mult=mult)
+        for place in (0.5, 2.9, None, 3, 8.5, None, None, 21, 1, None):
+            for schedule in (ours, theirs):
+                schedule.step(place)
+            assert_same_rates(mine, other, ours, theirs)
+            assert (ours.last_epoch, ours.T_cur, ours.T_i) == (theirs.last_epoch, theirs.T_cur, theirs.T_i)
+
+
+@each_case("mode", ["min", "max"])
+@each_case("threshold_mode", ["rel", "abs"])
+@each_case("more", [{}, {"cooldown": 3, "min_lr": [0.02, 0.1]}, {"patience": 0, "min_lr": 1e-3, "eps": 0.01}])
+def test_plateaus(more, threshold_mode, mode):
+    options = {"patience": 2, "factor": 0.5, "threshold": 0.05, **more}
+    options |= {"mode": mode, "threshold_mode": threshold_mode}
+    mine, other = two_sides()
+    ours = optim.lr_scheduler.ReduceLROnPlateau(mine, **options)
+    theirs = torch.optim.lr_scheduler.ReduceLROnPlateau(other, **options)
+    walk = np.random.default_rng(0).normal(size=50).cumsum() * (0.1 if mode == "max" else -0.1)
+    walk[20:23] = np.nan, np.inf, -np.inf
+    for step, metric in enumerate(walk):
+        ours.step(metric)
+        theirs.step(metric)
+        assert_same_rates(mine, other, ours, theirs)
+        saved = theirs.state_dict()
+        assert ours.state_dict() == saved
+        if step == 7:  # each goes on from what the other has saved
+            theirs = torch.optim.lr_scheduler.ReduceLROnPlateau(other)
+            theirs.load_state_dict(ours.state_dict())
+            ours = optim.lr_scheduler.ReduceLROnPlateau(mine)
+            ours.load_state_dict(saved)
+
+
+WRONG_SCHEDULES = {
+    "one cycle, optimiser": lambda m, o: m.OneCycleLR("adam", 0.1, 10),
+    "one cycle, no steps": lambda m, o: m.OneCycleLR(o, 0.1),
+    "one cycle, half of the steps": lambda m, o: m.OneCycleLR(o, 0.1, epochs=3),
+    "one cycle, total_steps": lambda m, o: m.OneCycleLR(o, 0.1, 0),
+    "one cycle, total_steps of floats": lambda m, o: m.OneCycleLR(o, 0.1, 9.5),
+    "one cycle, epochs": lambda m, o: m.OneCycleLR(o, 0.1, epochs=0, steps_per_epoch=3),
+    "one cycle, steps_per_epoch": lambda m, o: m.OneCycleLR(o, 0.1, epochs=3, steps_per_epoch=-1),
+    "one cycle, pct_start": lambda m, o: m.OneCycleLR(o, 0.1, 10, pct_start=1.5),
+    "one cycle, anneal_strategy": lambda m, o: m.OneCycleLR(o, 0.1, 10, anneal_strategy="sin"),
+    "one cycle, max_lr": lambda m, o: m.OneCycleLR(o, [0.1], 10),
+    "one cycle, max_momentum": lambda m, o: m.OneCycleLR(o, 0.1, 10, max_momentum=[0.1]),
+    "one cycle, last step": lambda m, o: [s := m.OneCycleLR(o, 0.1, 2), *(s.step() for _ in range(3))],
+    "restarts, T_0": lambda m, o: m.CosineAnnealingWarmRestarts(o, 0),
+    "restarts, T_0 of floats": lambda m, o: m.CosineAnnealingWarmRestarts(o, 1.5),
+    "restarts, T_mult": lambda m, o: m.CosineAnnealingWarmRestarts(o, 2, 0),
+    "restarts, eta_min": lambda m, o: m.CosineAnnealingWarmRestarts(o, 2, eta_min="a"),
+    "restarts, place": lambda m, o: m.CosineAnnealingWarmRestarts(o, 2).step(-1),
+    "milestones": lambda m, o: m.MultiStepLR(o, 3),
+    "plateau, optimiser": lambda m, o: m.ReduceLROnPlateau("adam"),
+    "plateau, factor": lambda m, o: m.ReduceLROnPlateau(o, factor=1.0),
+    "plateau, mode": lambda m, o: m.ReduceLROnPlateau(o, "least"),
+    "plateau, threshold_mode": lambda m, o: m.ReduceLROnPlateau(o, threshold_mode="least"),
+    "plateau, min_lr": lambda m, o: m.ReduceLROnPlateau(o, min_lr=[0.1]),
+    "plateau, metric": lambda m, o: m.ReduceLROnPlateau(o).step("low"),
+    "plateau without a metric": lambda m, o: m.ReduceLROnPlateau(o).step(),
+    "a plateau in a sequence": lambda m, o: m.SequentialLR(o, [m.ReduceLROnPlateau(o)], []),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step:UserWarning")
+@each_case("name", WRONG_SCHEDULES)
+def test_errors_of_schedules(name):
+    raised = []
+    for module, optimizer in zip((optim, torch.optim), two_sides(), strict=True):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            WRONG_SCHEDULES[name](module.lr_scheduler, optimizer)
+        raised.append(caught.type)
+    assert raised[0] is raised[1]
 
 
 # -- clipping ----------------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
-"""Schedules of learning rates: torch's, the same as functions of the step, and one by a divergence."""
+"""Schedules of learning rates: torch's, and the same as functions of the step."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,6 +32,7 @@ class LRScheduler:
     """
 
     _not_saved: ClassVar[frozenset[str]] = frozenset({"optimizer"})
+    _is_of_steps: ClassVar[bool] = True  # False: what `step` is given sets the rates
 
     def __init__(self, optimizer: Any, last_epoch: int = -1) -> None:
         self.optimizer: Any = None
@@ -38,18 +40,9 @@ class LRScheduler:
         self._step_count = 0
         self._is_initial = False
         self._last_lr: list[float] = []
-        if not isinstance(optimizer, Optimizer):
-            if isinstance(optimizer, bool) or not isinstance(optimizer, (int, float)):
-                raise TypeError(
-                    f"optimizer must be an optimiser or a learning rate, got {type(optimizer).__name__}."
-                )
+        if not is_over_groups(optimizer):
             self.base_lrs = [float(optimizer)]
             return
-        if not optimizer.param_groups:
-            raise TypeError(
-                f"this {type(optimizer).__name__} has no parameters: give the schedule a learning rate in "
-                f"place of the optimiser, and the optimiser the schedule in place of its learning rate."
-            )
         self.optimizer = optimizer
         for number, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
@@ -90,13 +83,16 @@ class LRScheduler:
         Raises:
             RuntimeError: the schedule was made with a learning rate, and has no optimiser.
         """
+        self._check_optimizer()
+        self._step_count += 1
+        self.last_epoch += 1
+        self._set(self.get_lr())
+
+    def _check_optimizer(self) -> None:
         if self.optimizer is None:
             raise RuntimeError(
                 f"this {type(self).__name__} has no optimiser: call it with the step's number."
             )
-        self._step_count += 1
-        self.last_epoch += 1
-        self._set(self.get_lr())
 
     def _restart(self) -> None:
         """Set the learning rates of step 0."""
@@ -130,6 +126,32 @@ class LRScheduler:
         vars(self).update({name: value for name, value in state_dict.items() if name in known})
 
 
+def is_over_groups(optimizer: Any) -> bool:
+    """Whether it is an optimiser, with groups, or else a learning rate."""
+    if not isinstance(optimizer, Optimizer):
+        if isinstance(optimizer, bool) or not isinstance(optimizer, (int, float)):
+            raise TypeError(
+                f"optimizer must be an optimiser or a learning rate, got {type(optimizer).__name__}."
+            )
+        return False
+    if not optimizer.param_groups:
+        raise TypeError(
+            f"this {type(optimizer).__name__} has no parameters: give the schedule a learning rate in "
+            f"place of the optimiser, and the optimiser the schedule in place of its learning rate."
+        )
+    return True
+
+
+def for_groups(name: str, value: Any, optimizer: Any) -> list[Any]:
+    """A value for each group of an optimiser, from one or from a list; a learning rate counts as a group."""
+    groups = len(optimizer.param_groups) if isinstance(optimizer, Optimizer) else 1
+    if not isinstance(value, list | tuple):
+        return [value] * groups
+    if len(value) != groups:
+        raise ValueError(f"{name} must be one or {groups}, got {len(value)}.")
+    return list(value)
+
+
 class LambdaLR(LRScheduler):
     """The learning rate times a function of the step.
 
@@ -155,12 +177,7 @@ class LambdaLR(LRScheduler):
         lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
         last_epoch: int = -1,
     ) -> None:
-        groups = len(optimizer.param_groups) if isinstance(optimizer, Optimizer) else 1
-        self.lr_lambdas: list[Any] = (
-            list(lr_lambda) if isinstance(lr_lambda, Sequence) else [lr_lambda] * groups
-        )
-        if len(self.lr_lambdas) != groups:
-            raise ValueError(f"lr_lambda must be one function or {groups}, got {len(self.lr_lambdas)}.")
+        self.lr_lambdas = for_groups("lr_lambda", lr_lambda, optimizer)
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
@@ -323,6 +340,39 @@ class StepLR(ExponentialLR):
         super().__init__(optimizer, gamma, last_epoch)
 
 
+class MultiStepLR(LRScheduler):
+    """The learning rate times `gamma` at each step that is named.
+
+    Args:
+        optimizer: an optimiser over parameters, or a learning rate; see `LRScheduler`.
+        milestones: the steps; one that is named twice counts twice.
+        gamma: the factor.
+        last_epoch: see `LRScheduler`.
+
+    Source:
+        torch.optim.lr_scheduler.MultiStepLR.
+
+    Example:
+        >>> from lite import optim
+        >>> [optim.MultiStepLR(1.0, milestones=[1, 3], gamma=0.5)(step) for step in range(5)]
+        [1.0, 0.5, 0.5, 0.25, 0.25]
+    """
+
+    def __init__(
+        self, optimizer: Any, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
+        self.milestones = Counter(milestones)
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        times = self.milestones[self.last_epoch]
+        return [rate * self.gamma**times if times else rate for rate in self._rates()]
+
+    def _at(self, base: float, step: int) -> float:
+        return base * self.gamma ** sum((step >= at) * times for at, times in self.milestones.items())
+
+
 class CosineAnnealingLR(LRScheduler):
     """From the learning rate down to `eta_min` along half a cosine, and up again after that.
 
@@ -376,7 +426,8 @@ class SequentialLR(LRScheduler):
         last_epoch: see `LRScheduler`.
 
     Raises:
-        ValueError: no schedules, schedules of another optimiser, not one milestone less than schedules.
+        ValueError: no schedules, schedules of another optimiser, a `ReduceLROnPlateau`, not one milestone
+            less than schedules.
 
     Source:
         torch.optim.lr_scheduler.SequentialLR.
@@ -399,6 +450,10 @@ class SequentialLR(LRScheduler):
         for number, schedule in enumerate(schedulers):
             if not isinstance(schedule, LRScheduler):
                 raise TypeError(f"schedulers[{number}] must be a schedule, got {type(schedule).__name__}.")
+            if not schedule._is_of_steps:
+                raise ValueError(
+                    f"schedulers[{number}] must follow the steps alone, got {type(schedule).__name__}."
+                )
             if schedule.optimizer is not optimizer:
                 raise ValueError(f"schedulers[{number}] is not of the optimiser that was given.")
         if len(milestones) != len(schedulers) - 1:
@@ -439,8 +494,7 @@ class SequentialLR(LRScheduler):
 
     def step(self) -> None:
         """Set the learning rates for the next step of the optimiser; call it after the optimiser's."""
-        if self.optimizer is None:
-            raise RuntimeError("this SequentialLR has no optimiser: call it with the step's number.")
+        self._check_optimizer()
         self.last_epoch += 1
         number = bisect_right(self._milestones, self.last_epoch)
         schedule = self._schedulers[number]
@@ -460,98 +514,3 @@ class SequentialLR(LRScheduler):
         super().load_state_dict(state_dict)
         for schedule, state in zip(self._schedulers, states, strict=True):
             schedule.load_state_dict(state)
-
-
-class KLAdaptiveLR:
-    """Learning rates that follow how far each update has moved the policy.
-
-    After an update whose divergence from the policy before was more than twice `target_kl` rates are divided
-    by `factor`, after one of less than half of it multiplied. An update that moved nothing changes nothing.
-
-    Args:
-        optimizer: an optimiser over parameters, whose groups' "lr" is set.
-        target_kl: the divergence that an update is to have, such as the mean of "kl_approx" of `ClipPPOLoss`.
-        factor: above 1.
-        min_lr, max_lr: the limits of every rate.
-
-    Raises:
-        TypeError: no optimiser, or one without parameters.
-        ValueError: a number out of its range.
-
-    Source:
-        Rudin et al. (2021), Learning to walk in minutes using massively parallel deep reinforcement learning
-        (arXiv:2109.11978); torchrl.objectives.KLAdaptiveLR.
-
-    Example:
-        >>> import numpy as np
-        >>> from lite import nn, optim
-        >>> adam = optim.Adam([nn.Parameter(np.ones(2))], lr=1e-3)
-        >>> schedule = optim.KLAdaptiveLR(adam, target_kl=0.01, factor=2.0)
-        >>> schedule.step(kl=0.05)
-        >>> schedule.get_last_lr()
-        [0.0005]
-    """
-
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        target_kl: float,
-        *,
-        factor: float = 1.5,
-        min_lr: float = 1e-5,
-        max_lr: float = 1e-2,
-    ) -> None:
-        if not getattr(optimizer, "param_groups", None):
-            raise TypeError(
-                f"optimizer must be an optimiser over parameters, got {type(optimizer).__name__} without any."
-            )
-        if not 0 < target_kl < math.inf:
-            raise ValueError(f"target_kl must be positive and finite, got {target_kl}.")
-        if not 1 < factor < math.inf:
-            raise ValueError(f"factor must be above 1 and finite, got {factor}.")
-        if not 0 < min_lr <= max_lr < math.inf:
-            raise ValueError(f"limits must be 0 < min_lr <= max_lr < inf, got {min_lr} and {max_lr}.")
-        self.optimizer = optimizer
-        self.target_kl = float(target_kl)
-        self.factor = float(factor)
-        self.min_lr = float(min_lr)
-        self.max_lr = float(max_lr)
-        self.last_kl: float | None = None
-
-    def step(self, kl: Any) -> None:
-        """Set the learning rates for the next update.
-
-        Args:
-            kl: the divergence of the last update, a number or an array of one.
-
-        Raises:
-            ValueError: it is not finite.
-        """
-        kl = float(kl.item() if hasattr(kl, "item") else kl)
-        if not math.isfinite(kl):
-            raise ValueError(f"kl must be finite, got {kl}.")
-        if kl > 2 * self.target_kl:
-            scale = 1 / self.factor
-        else:
-            scale = self.factor if 0 < kl < self.target_kl / 2 else 1.0
-        for group in self.optimizer.param_groups:
-            group["lr"] = min(self.max_lr, max(self.min_lr, group["lr"] * scale))
-        self.last_kl = kl
-
-    def get_last_lr(self) -> list[float]:
-        """The learning rates of the groups."""
-        return [float(group["lr"]) for group in self.optimizer.param_groups]
-
-    def state_dict(self) -> dict[str, Any]:
-        """The attributes under torchrl's names, without the optimiser."""
-        return {name: value for name, value in vars(self).items() if name != "optimizer"}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load the state of another, or of torchrl's.
-
-        Raises:
-            KeyError: a name is missing.
-        """
-        names = ("target_kl", "factor", "min_lr", "max_lr")
-        vars(self).update({name: float(state_dict[name]) for name in names})
-        self.last_kl = state_dict.get("last_kl")

@@ -1,0 +1,36 @@
+"""Schedules that rise again: what torch's do not do; tests/parity has the rest."""
+
+import numpy as np
+import pytest
+from helpers.cases import each_case
+
+import lite
+from lite import optim
+
+
+@each_case("transform", [lite.vmap, lambda function: lite.jit(lite.vmap(function))])
+@each_case(("first", "times"), [(1, 2), (3, 5), (1, 10)])
+def test_restarts_far_on_where_steps_are_arrays(first, times, transform):
+    """A logarithm that comes out below an integer would be `eta_min` in place of a restart."""
+    schedule = optim.CosineAnnealingWarmRestarts(0.1, first, T_mult=times)
+    restarts = np.array([first * (times**n - 1) // (times - 1) for n in range(8)])
+    steps = np.concatenate([restarts, restarts[1:] - 1, restarts + 1])
+    rates = transform(schedule)(steps)
+    np.testing.assert_allclose(rates[: len(restarts)], 0.1)
+    np.testing.assert_allclose(rates, [schedule(step) for step in steps.tolist()], atol=1e-9)
+
+
+def test_a_function_of_the_step_has_no_momentum():
+    with pytest.raises(ValueError, match="cycle_momentum=True needs an optimiser with momentum or betas"):
+        optim.OneCycleLR(0.1, 1.0, 10)
+    with pytest.raises(ValueError, match="step 11 comes after the last of total_steps=10"):
+        optim.OneCycleLR(0.1, 1.0, 10, cycle_momentum=False)(11)
+
+
+@each_case(("share", "first"), [(0.1, 1.0), (1.0, 1 / 25)])
+def test_a_part_without_steps_is_passed_over(share, first):
+    """torch divides by zero."""
+    schedule = optim.OneCycleLR(0.1, 1.0, 10, pct_start=share, cycle_momentum=False)
+    rates = [schedule(step) for step in range(10)]
+    assert rates[0] == pytest.approx(first)
+    assert max(rates) == pytest.approx(1.0)
