@@ -70,6 +70,8 @@ class InterpretedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     __slots__ = ()
     __hash__ = object.__hash__
     rules: ClassVar[Rules]
+    # False: a holder among the arguments handles the call first, which gives the array that it computes with.
+    _takes_holders: ClassVar[bool] = True
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         own = type(self)
@@ -81,6 +83,8 @@ class InterpretedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
                 return NotImplemented
             if isinstance(item, HostArray | ArrayHolder) and type(innermost((inputs, kwargs))) is not own:
                 return NotImplemented
+            if isinstance(item, ArrayHolder) and not own._takes_holders:
+                return NotImplemented
         return self.rules.ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Function, types: Any, args: Any, kwargs: Any) -> Any:
@@ -91,6 +95,8 @@ class InterpretedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
             if issubclass(kind, TensorCollection):
                 return NotImplemented
             if issubclass(kind, HostArray | ArrayHolder) and type(innermost((args, kwargs))) is not own:
+                return NotImplemented
+            if issubclass(kind, ArrayHolder) and not own._takes_holders:
                 return NotImplemented
         if func in _CREATING:
             return self._made(func, args, kwargs)

@@ -26,6 +26,7 @@ class BatchedArray(NumberlessArray):
     # So that operators of arrays on the left defer to this one.
     __array_priority__ = 2000
     rules = rules
+    _takes_holders = False
 
     def __init__(self, value: Any, level: int) -> None:
         self.value = value

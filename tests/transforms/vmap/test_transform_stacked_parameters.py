@@ -116,6 +116,27 @@ def test_layers(title: str) -> None:
     assert_same(got, [layers.run(one, row) for row in rows])
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, w: x + w,
+        lambda x, w: x @ w,
+        lambda x, w: np.stack([x, w]).sum(0),
+        lambda x, w: np.add.outer(x, w).sum((0, 1)),
+        lambda x, w: np.add(x, w, out=x),
+    ],
+)
+def test_mapped_arrays_with_mapped_parameters(function: Callable[[Any, Any], Any]) -> None:
+    modules = [nn.Linear(3, 3, rng=i) for i in range(COPIES)]
+
+    def call(params: Any) -> Any:
+        with params.to_module(modules[0]):
+            return function(modules[0].weight * 2, modules[0].weight)
+
+    expected = [function(module.weight * 2, module.weight) for module in modules]
+    np.testing.assert_allclose(vmap(call)(lite.from_modules(*modules)), expected, rtol=1e-6)
+
+
 def test_training_statistics_that_are_shared_take_no_mapped_values() -> None:
     layer = nn.BatchNorm1d(3)
     with pytest.raises(TypeError, match="cannot become an ndarray"):
