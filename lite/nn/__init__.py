@@ -80,6 +80,8 @@ if TYPE_CHECKING:
     from lite.nn.layers.attention import MultiheadAttention as MultiheadAttention
     from lite.nn.layers.containers import ModuleDict as ModuleDict
     from lite.nn.layers.containers import ModuleList as ModuleList
+    from lite.nn.layers.containers import ParameterDict as ParameterDict
+    from lite.nn.layers.containers import ParameterList as ParameterList
     from lite.nn.layers.containers import Sequential as Sequential
     from lite.nn.layers.convolution import Conv1d as Conv1d
     from lite.nn.layers.convolution import Conv2d as Conv2d
@@ -223,7 +225,7 @@ _NAMES = {
     "layers.activations": "ELU GELU Identity LeakyReLU LogSoftmax Mish ReLU Sigmoid SiLU Softmax Softplus "
     "Tanh",
     "layers.attention": "MultiheadAttention",
-    "layers.containers": "ModuleDict ModuleList Sequential",
+    "layers.containers": "ModuleDict ModuleList ParameterDict ParameterList Sequential",
     "layers.convolution": "Conv1d Conv2d ConvTranspose1d ConvTranspose2d LazyConv1d LazyConv2d",
     "layers.dropout": "Dropout",
     "layers.embedding": "Embedding",

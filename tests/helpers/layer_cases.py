@@ -47,6 +47,25 @@ class Case(NamedTuple):
         }
 
 
+def _held_parameters(nn: Any) -> Any:
+    class Held(nn.Module):  # type: ignore[misc]  # of either library
+        def __init__(self) -> None:
+            super().__init__()
+            self.weights = nn.ParameterList([nn.LayerNorm(3).weight for _ in range(2)])
+            norm = nn.LayerNorm(3)
+            self.ends = nn.ParameterDict({"scale": norm.weight, "bias": norm.bias})
+
+        def forward(self, x: Any) -> Any:
+            for weight in self.weights:
+                x = x * weight
+            return x * self.ends["scale"] + self.ends["bias"]
+
+        def __repr__(self) -> str:  # without dtypes, which the libraries name differently
+            return "Held()"
+
+    return Held()
+
+
 CAUSAL = np.triu(np.full((6, 6), -np.inf, np.float32), 1)
 PADDED = np.arange(6) >= np.array([[6], [4], [5], [1], [6]])
 IDS = np.array([[1, 2, 0], [0, 5, 5]])
@@ -278,5 +297,6 @@ CASES: list[Case] = [
         lambda nn: nn.Sequential(nn.ModuleList([nn.Linear(3, 3)])[0], nn.ModuleDict({"a": nn.Tanh()})["a"]),
         ((5, 3),),
     ),
+    Case("ParameterList and ParameterDict", _held_parameters, ((5, 3),)),
 ]
 TITLES = [case.title for case in CASES]

@@ -1,5 +1,7 @@
 """lite.nn.Module against torch.nn.Module: names, order, state dicts, hooks, reprs, errors."""
 
+from collections import OrderedDict
+
 import numpy as np
 import pytest
 import torch
@@ -102,6 +104,47 @@ def test_repr(net):
     assert repr(net(nn)) == repr(net(torch.nn))
 
 
+# -- parameters in lists and dicts ----------------------------------------------------------------
+
+
+def held_list(lib):
+    shared = lib.parameter(lib.array(2))
+    m = lib.nn.ParameterList([lib.array(1), shared])
+    m += (lib.array(3) for _ in range(2))
+    m.append(lib.nn.Linear(1, 1)).extend([7, shared])
+    m[-1], m[0] = lib.array(2, 2), shared
+    part = m[1:6:2]
+    assert m[0] is m[-6] is shared
+    assert [type(m[i]) is lib.nn.Parameter for i in range(7)][3:] == [True, False, False, True]
+    assert type(part) is type(m)
+    assert part[0] is shared
+    out = [[name for name, _ in x.named_parameters()] for x in (m, part)]
+    out += [list(m.state_dict()), len(m), len(list(m)), len(part), m[5], [n for n in dir(m) if n.isdigit()]]
+    m.load_state_dict({key: value * 2 for key, value in m.state_dict().items()})
+    lines = repr(m).replace("torch.", "").splitlines()
+    return [*out, tuple(m[2].shape), tuple(m[6].shape), lines]
+
+
+def held_dict(lib):
+    pairs = {"b": lib.array(2), "a": lib.array(1), "c": 3}
+    m = lib.nn.ParameterDict(pairs)
+    out = [[list(lib.nn.ParameterDict(x).state_dict()) for x in (OrderedDict(pairs), pairs.items(), m)]]
+    m["0"] = lib.array(3)
+    m.update({"e": lib.parameter(lib.array(4)), "d": lib.nn.ReLU(), "a": lib.array(2)})
+    assert type(m["a"]) is type(m["e"]) is lib.nn.Parameter
+    out += [list(m), list(m.keys()), list(m.items()) == list(zip(m, m.values(), strict=True)), len(m)]
+    out += [list(reversed(m)), "a" in m, "z" in m, 3 in m, m.get("z"), m.get("c"), m.setdefault("c", 4)]
+    other = m.copy()
+    assert other["a"] is m["a"]
+    assert type(m.setdefault("y", lib.array(1))) is lib.nn.Parameter
+    out += [list((m | {"q": lib.array(1)}).state_dict()), list(other), list(m.fromkeys("ab", 1).items())]
+    m |= [("r", lib.array(5))]
+    del m["b"]
+    out += [m.pop("c"), m.popitem()[0], list(m.state_dict()), hasattr(m, "c")]
+    other.clear()
+    return [*out, len(other), list(other.state_dict())]
+
+
 # -- errors ---------------------------------------------------------------------------------------
 
 
@@ -178,6 +221,30 @@ CASES = {
     "list call": lambda lib: lib.nn.ModuleList()(1),
     "dict dot": lambda lib: lib.nn.ModuleDict({"a.b": lib.nn.ReLU()}),
     "dict missing": lambda lib: lib.nn.ModuleDict()["a"],
+    "parameter list": held_list,
+    "parameter list index": lambda lib: lib.nn.ParameterList([lib.array(1)])[1],
+    "parameter list of an array": lambda lib: lib.nn.ParameterList(lib.array(2)),
+    "parameter list of a number": lambda lib: lib.nn.ParameterList(3),
+    "parameter list of strings": lambda lib: lib.nn.ParameterList("ab")[1],
+    "parameter list, object over object": lambda lib: lib.nn.ParameterList([3]).__setitem__(0, 4),
+    "parameter list, object over an array": lambda lib: lib.nn.ParameterList([lib.array(2)]).__setitem__(
+        0, 4
+    ),
+    "parameter list insert": lambda lib: lib.nn.ParameterList().insert(0, lib.array(2)),
+    "parameter list call": lambda lib: lib.nn.ParameterList()(1),
+    "parameter dict": held_dict,
+    "parameter dict call": lambda lib: lib.nn.ParameterDict()(1),
+    "parameter dict missing": lambda lib: lib.nn.ParameterDict()["a"],
+    "parameter dict pop missing": lambda lib: lib.nn.ParameterDict().pop("a"),
+    "parameter dict delete missing": lambda lib: lib.nn.ParameterDict().__delitem__("a"),
+    "parameter dict popitem": lambda lib: lib.nn.ParameterDict().popitem(),
+    "parameter dict number": lambda lib: lib.nn.ParameterDict()[3],
+    "parameter dict set number": lambda lib: lib.nn.ParameterDict().__setitem__(3, lib.array(1)),
+    "parameter dict dot": lambda lib: lib.nn.ParameterDict({"a.b": lib.array(1)}),
+    "parameter dict taken": lambda lib: lib.nn.ParameterDict({"keys": lib.array(1)}),
+    "parameter dict of a number": lambda lib: lib.nn.ParameterDict(3),
+    "parameter dict of triples": lambda lib: lib.nn.ParameterDict([("a", 1, 2)]),
+    "parameter dict of numbers": lambda lib: lib.nn.ParameterDict([1]),
     "integer parameter": lambda lib: lib.parameter(
         torch.zeros(1, dtype=torch.int64) if lib is TORCH else np.zeros(1, dtype=np.int64)
     ),

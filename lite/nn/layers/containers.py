@@ -1,4 +1,4 @@
-"""Modules that hold modules: Sequential, ModuleList, ModuleDict."""
+"""Modules that hold modules or parameters: Sequential, lists, dicts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from lite._arrays.public import belong_to
-from lite._arrays.types import Array
+from lite._arrays.types import Array, is_array
 from lite.nn._modules.module import Module, indented
+from lite.nn._modules.parameter import Parameter
 
 
 class _Numbered(Module):
@@ -269,4 +270,229 @@ class ModuleDict(Module):
             self.add_module(key, module)
 
 
-belong_to("lite.nn", ModuleDict, ModuleList, Sequential)
+class _Parameters(Module):
+    """What ParameterList and ParameterDict share: entries are attributes, arrays become Parameters."""
+
+    def _entries(self) -> Iterable[tuple[str, Any]]:
+        raise NotImplementedError
+
+    def extra_repr(self) -> str:
+        lines = []
+        for name, value in self._entries():
+            if is_array(value):
+                kind = "Parameter" if isinstance(value, Parameter) else "Array"
+                size = "x".join(map(str, value.shape))
+                lines.append(f"  ({name}): {kind} containing: [{value.dtype} of size {size}]")
+            else:
+                lines.append(f"  ({name}): Object of type: {type(value).__name__}")
+        return "\n".join(lines)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(f"a {type(self).__name__} is not called: it holds parameters.")
+
+
+def _held(value: Any) -> Any:
+    return Parameter(value) if is_array(value) and not isinstance(value, Parameter) else value
+
+
+class ParameterList(_Parameters):
+    """A list of parameters that belong to the module that holds it, under their numbers. It cannot be called.
+
+    Args:
+        values: an iterable of Parameters, arrays, which become Parameters, and anything else, which is held
+            as it is.
+
+    Raises:
+        TypeError: `values` is an array or not iterable.
+        RuntimeError: an array is neither floating nor complex.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> weights = nn.ParameterList([np.ones(2), np.ones((2, 3))])
+        >>> [weight.shape for weight in weights], list(weights.state_dict())
+        ([(2,), (2, 3)], ['0', '1'])
+    """
+
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
+        super().__init__()
+        self._size = 0
+        if values is not None:
+            self.extend(values)
+
+    def _key(self, index: Any) -> str:
+        position = operator.index(index)
+        if not -self._size <= position < self._size:
+            raise IndexError(f"index {position} is out of range for {self._size} parameters.")
+        return str(position % self._size)
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return type(self)(list(self)[index])
+        return getattr(self, self._key(index))
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        setattr(self, self._key(index), _held(value))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[index] for index in range(self._size))
+
+    def append(self, value: Any) -> Self:
+        """Add a parameter at the end; returns self."""
+        return self.extend([value])
+
+    def extend(self, values: Iterable[Any]) -> Self:
+        """Add parameters at the end; returns self.
+
+        Raises:
+            TypeError: `values` is an array or not iterable; nothing is added then.
+            RuntimeError: an array is neither floating nor complex; nothing is added then.
+        """
+        if not isinstance(values, Iterable) or is_array(values):
+            raise TypeError(f"values must be an iterable of parameters, got {type(values).__name__}.")
+        for value in [_held(value) for value in values]:
+            setattr(self, str(self._size), value)
+            self._size += 1
+        return self
+
+    __iadd__ = extend
+
+    def _entries(self) -> Iterable[tuple[str, Any]]:
+        return ((str(index), value) for index, value in enumerate(self))
+
+
+class ParameterDict(_Parameters):
+    """A dict of parameters that belong to the module that holds it, under their names. It cannot be called.
+
+    Args:
+        parameters: a mapping of names to what `ParameterList` takes, or an iterable of pairs; see `update`.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> scales = nn.ParameterDict({"wide": np.full(2, 3.0), "narrow": np.ones(2)})
+        >>> scales["wide"] * scales["narrow"], list(scales.state_dict())
+        (array([3., 3.]), ['narrow', 'wide'])
+    """
+
+    def __init__(self, parameters: Any = None) -> None:
+        super().__init__()
+        self._keys: dict[str, None] = {}  # in their order, which those of the registry may not have
+        if parameters is not None:
+            self.update(parameters)
+
+    def __getitem__(self, key: str) -> Any:
+        return getattr(self, _checked(key))
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        setattr(self, _checked(key), _held(value))
+        self._keys[key] = None
+
+    def __delitem__(self, key: str) -> None:
+        del self._keys[key]
+        delattr(self, key)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._keys)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def keys(self) -> Any:
+        """The names."""
+        return self._keys.keys()
+
+    def values(self) -> Iterator[Any]:
+        """The parameters."""
+        return (self[key] for key in self._keys)
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """(name, parameter) pairs."""
+        return ((key, self[key]) for key in self._keys)
+
+    _entries = items
+
+    def copy(self) -> ParameterDict:
+        """A ParameterDict of the same Parameters."""
+        return ParameterDict(self)
+
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+        """A ParameterDict of other names with one value."""
+        return ParameterDict((key, default) for key in keys)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The parameter of a name, or `default`."""
+        return self[key] if key in self._keys else default
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The parameter of a name, which is `default` from now on if there was none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def pop(self, key: str) -> Any:
+        """Remove a parameter and return it."""
+        value = self[key]
+        del self[key]
+        return value
+
+    def popitem(self) -> tuple[str, Any]:
+        """Remove the last parameter and return its name and it."""
+        key = next(reversed(self), None)
+        if key is None:
+            raise KeyError("this ParameterDict is empty.")
+        return key, self.pop(key)
+
+    def clear(self) -> None:
+        """Remove all parameters."""
+        for key in list(self):
+            del self[key]
+
+    def update(self, parameters: Any) -> None:
+        """Add or replace parameters: of an OrderedDict, a ParameterDict or pairs in their order, of other
+        mappings sorted by name, as torch's.
+
+        Raises:
+            TypeError: `parameters` is neither a mapping nor an iterable of pairs, or a name is no string.
+            ValueError: what should be a pair has another length.
+            RuntimeError: an array is neither floating nor complex.
+        """
+        if not isinstance(parameters, Iterable):
+            raise TypeError(f"parameters must be a mapping or pairs, got {type(parameters).__name__}.")
+        if isinstance(parameters, OrderedDict | ParameterDict):
+            pairs: Iterable[Any] = parameters.items()
+        else:
+            pairs = (
+                sorted(parameters.items(), key=operator.itemgetter(0))
+                if isinstance(parameters, Mapping)
+                else parameters
+            )
+        for key, value in [(_checked(key), _held(value)) for key, value in pairs]:
+            self[key] = value
+
+    def __or__(self, other: Any) -> ParameterDict:
+        out = self.copy()
+        out.update(other)
+        return out
+
+    def __ior__(self, other: Any) -> Self:
+        self.update(other)
+        return self
+
+
+def _checked(key: Any) -> str:
+    if not isinstance(key, str):
+        raise TypeError(f"names of a ParameterDict are strings, got {type(key).__name__}.")
+    return key
+
+
+belong_to("lite.nn", ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential)

@@ -27,7 +27,7 @@ LAYERS = (
     *("Softplus", "Softmax", "LogSoftmax", "Conv1d of a sequence", "Conv2d by channel"),
     *("MaxPool2d with positions", "AvgPool2d", "RNNCell with relu", "GRUCell without bias", "GRU"),
     *("RNN of a sequence", "LSTM with a projection", "MultiheadAttention with more keys", "Transformer"),
-    "ModuleList and ModuleDict",
+    *("ModuleList and ModuleDict", "ParameterList and ParameterDict"),
 )
 
 
