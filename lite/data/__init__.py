@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from lite.data.datasets.lerobot import lerobot_to_memmap as lerobot_to_memmap
     from lite.data.datasets.minari import minari_to_memmap as minari_to_memmap
     from lite.data.datasets.minari_replay import MinariExperienceReplay as MinariExperienceReplay
+    from lite.data.datasets.offline_to_online import (
+        OfflineToOnlineReplayBuffer as OfflineToOnlineReplayBuffer,
+    )
     from lite.data.logging.csv_logger import CSVExperiment as CSVExperiment
     from lite.data.logging.csv_logger import CSVLogger as CSVLogger
     from lite.data.logging.curves import plot_csv as plot_csv
@@ -130,6 +133,7 @@ _NAMES = {
     "datasets.lerobot": "lerobot_to_memmap",
     "datasets.minari": "minari_to_memmap",
     "datasets.minari_replay": "MinariExperienceReplay",
+    "datasets.offline_to_online": "OfflineToOnlineReplayBuffer",
     "logging.csv_logger": "CSVExperiment CSVLogger",
     "logging.curves": "plot_csv",
     "logging.get_logger": "generate_exp_name get_logger",

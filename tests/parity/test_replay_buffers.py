@@ -166,6 +166,57 @@ def test_ensembles(side, module, kind):
     return [*out, data, data["index", "buffer_ids"], data["index", "index"], info["index", "buffer_ids"]]
 
 
+@compared
+def test_recorded_and_new_data(side, module):
+    """How many of a batch are recorded, which come first; the drawn elements themselves are random."""
+    recorded = module.ReplayBuffer(storage=module.LazyTensorStorage(10))
+    recorded.extend(as_data(side, {"at": np.arange(10)}, (10,)))
+    made = module.OfflineToOnlineReplayBuffer(
+        recorded,
+        online_capacity=6,
+        offline_fraction=0.3,
+        batch_size=8,
+        transform=lambda td: td.set("b", td["at"]),
+    )
+
+    def share(*size):
+        batch = made.sample(*size)
+        assert batch.batch_size == batch["b"].shape
+        return np.asarray(batch["at"]) < 10
+
+    out = [share(), len(made), made.extend(as_data(side, {"at": 10 + np.arange(8)}, (8,)))]
+    out += [len(made), len(made.online_buffer), made.offline_buffer is recorded, repr(made)[:28]]
+    for step in (0, 1, 5, 9, 10, 11):
+        made.anneal(step, 10)
+        out += [made.offline_fraction, *map(share, (1, 2, 5, 8, 15))]
+    return out
+
+
+WRONG_PAIRS = {
+    "both": {"online_capacity": 3, "online_storage": None},
+    "neither": {"online_storage": None},
+    "share of 0": {"online_capacity": 3, "offline_fraction": 0.0},
+    "share of 1": {"online_capacity": 3, "offline_fraction": 1.0},
+    "options without a name": {"online_capacity": 3, "root": "a"},
+    "name without a prefix": {"offline_dataset": "hopper", "online_capacity": 3, "batch_size": 2},
+    "unknown prefix": {"offline_dataset": "hop:per", "online_capacity": 3, "batch_size": 2},
+    "name without a batch size": {"offline_dataset": "minari:D4RL/a", "online_capacity": 3},
+}
+
+
+@each_case("name", WRONG_PAIRS)
+def test_wrong_pairs_of_buffers(name):
+    found = []
+    for module in SIDES.values():
+        options = {"offline_dataset": module.ReplayBuffer(), **WRONG_PAIRS[name]}
+        if name == "both":
+            options["online_storage"] = module.LazyTensorStorage(3)
+        with pytest.raises(ValueError) as caught:
+            module.OfflineToOnlineReplayBuffer(options.pop("offline_dataset"), **options)
+        found.append(caught.type)
+    assert found[0] is found[1]
+
+
 @each_case(
     ("reduction", "features"),
     [("sum", ()), ("sum", (4,)), ("max", (1,)), ("min", (4,)), ("mean", (4,)), ("median", (4,))],

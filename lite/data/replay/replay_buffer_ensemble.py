@@ -53,6 +53,8 @@ class ReplayBufferEnsemble:
         ((2, 16), array([0, 1]))
     """
 
+    _joined = staticmethod(stacked)  # the batches of the buffers as one, unless collate_fn says how
+
     def __init__(
         self,
         *rbs: ReplayBuffer,
@@ -87,7 +89,7 @@ class ReplayBufferEnsemble:
         self._number = num_buffer_sampled or len(rbs)
         self.batch_size = batch_size
         self.sample_from_all = sample_from_all
-        self._collate_fn = stacked if collate_fn is None else collate_fn
+        self._collate_fn = self._joined if collate_fn is None else collate_fn
         self.set_rng(generator)
 
     def set_rng(self, generator: Seed) -> None:
@@ -113,13 +115,17 @@ class ReplayBufferEnsemble:
         size = self.batch_size if batch_size is None else batch_size
         if size is None:
             raise RuntimeError("batch_size not specified, neither of the ensemble nor of sample.")
+        drawn = [self._draw(i, count) for i, count in self._shares(size)]
+        data = self._transforms.out(self._collate_fn([data for data, _ in drawn]))
+        return (data, self._joined([info for _, info in drawn])) if return_info else data
+
+    def _shares(self, size: int) -> list[tuple[int, int]]:
+        """The numbers of the buffers of a batch, each with how many elements it gives."""
         count = len(self._rbs)
         ids = range(count) if self.sample_from_all else self._rng.choice(count, self._number, p=self._p)
         if size % len(ids):
             raise ValueError(f"batch_size must be a multiple of the {len(ids)} buffers drawn, got {size}.")
-        drawn = [self._draw(int(i), size // len(ids)) for i in ids]
-        data = self._transforms.out(self._collate_fn([data for data, _ in drawn]))
-        return (data, stacked([info for _, info in drawn])) if return_info else data
+        return [(int(i), size // len(ids)) for i in ids]
 
     def _draw(self, i: int, size: int) -> tuple[Any, TensorDict]:
         data, info = self._rbs[i]._draw(size)

@@ -1,0 +1,61 @@
+"""Batches of recorded and of new data: where the elements are from, other parts, and what is saved."""
+
+import numpy as np
+import pytest
+
+from lite import TensorDict
+from lite.data import (
+    LazyTensorStorage,
+    ListStorage,
+    OfflineToOnlineReplayBuffer,
+    ReplayBuffer,
+    TensorDictReplayBuffer,
+)
+
+
+def made(kind=TensorDictReplayBuffer, seed=0, new=5, **options) -> OfflineToOnlineReplayBuffer:
+    recorded = kind(storage=LazyTensorStorage(20), generator=0)
+    recorded.extend(TensorDict(step=np.arange(10), batch_size=[10]))
+    out = OfflineToOnlineReplayBuffer(recorded, online_capacity=8, generator=seed, **options)
+    if new:
+        out.extend(TensorDict(step=100 + np.arange(new), batch_size=[new]))
+    return out
+
+
+def test_the_index_says_where_an_element_is() -> None:
+    """Also of a TensorDictReplayBuffer, for which torchrl's raises KeyError."""
+    for kind in (ReplayBuffer, TensorDictReplayBuffer):
+        batch, info = made(kind).sample(9, return_info=True)
+        index = batch["index"]
+        assert index["buffer_ids"].tolist() == [0] * 4 + [1] * 5
+        np.testing.assert_array_equal(batch["step"], index["index"] + 100 * index["buffer_ids"])
+        assert (info["index"] == index).all()
+
+
+def test_a_seed_repeats_the_draws() -> None:
+    draws = [made(seed=seed).sample(64)["step"].tolist() for seed in (0, 0, 1)]
+    assert draws[0] == draws[1]
+    assert draws[0] != draws[2]
+
+
+def test_what_is_saved_leads_on() -> None:
+    first = made(batch_size=8)
+    first.anneal(1, 2)
+    first.sample()
+    second = made(seed=7, new=0)
+    second.load_state_dict(first.state_dict())
+    assert second.offline_fraction == 0.25
+    assert second.sample(8)["step"].tolist() == first.sample()["step"].tolist()
+
+
+def test_elements_that_are_no_tensordicts() -> None:
+    recorded = ReplayBuffer(storage=ListStorage(3), generator=0)
+    recorded.extend([1.0] * 3)
+    both = OfflineToOnlineReplayBuffer(recorded, online_storage=ListStorage(3), batch_size=4)
+    both.extend([2.0])
+    assert next(iter(both)).tolist() == [1, 1, 2, 2]
+
+
+def test_what_is_no_buffer() -> None:
+    with pytest.raises(TypeError, match="rbs must be ReplayBuffers, got int"):
+        OfflineToOnlineReplayBuffer(3, online_capacity=3)
