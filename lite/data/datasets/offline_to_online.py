@@ -43,7 +43,7 @@ class OfflineToOnlineReplayBuffer(ReplayBufferEnsemble):
     Raises:
         TypeError: something else than a buffer or a name.
         ValueError: not one of `online_storage` and `online_capacity`; a share or a name out of the range;
-            a name without a batch size, or `dataset_kwargs` without a name.
+            a name without a batch size, or `dataset_kwargs` without a name; recorded data that prefetches.
 
     Source:
         torchrl.data.OfflineToOnlineReplayBuffer.
@@ -90,6 +90,8 @@ class OfflineToOnlineReplayBuffer(ReplayBufferEnsemble):
             offline_dataset = MinariExperienceReplay(name, size, **dataset_kwargs)
         elif dataset_kwargs:
             raise ValueError(f"{sorted(dataset_kwargs)} are for a data set that is given by its name.")
+        if getattr(offline_dataset, "_prefetch", 0):
+            raise ValueError("offline_dataset must not prefetch: what is drawn ahead has the size of before.")
         if online_storage is None:
             online_storage = LazyTensorStorage(online_capacity)  # type: ignore[arg-type]  # checked above
         self._base_offline_fraction = self._offline_fraction = offline_fraction

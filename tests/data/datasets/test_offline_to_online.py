@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.data.minari_files import episode, write
 
 from lite import TensorDict
 from lite.data import (
@@ -9,6 +10,7 @@ from lite.data import (
     ListStorage,
     OfflineToOnlineReplayBuffer,
     ReplayBuffer,
+    SamplerWithoutReplacement,
     TensorDictReplayBuffer,
 )
 
@@ -30,6 +32,24 @@ def test_the_index_says_where_an_element_is() -> None:
         assert index["buffer_ids"].tolist() == [0] * 4 + [1] * 5
         np.testing.assert_array_equal(batch["step"], index["index"] + 100 * index["buffer_ids"])
         assert (info["index"] == index).all()
+
+
+def test_a_data_set_by_its_name(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    write(tmp_path / "minari" / "own" / "test-v0", {"episode_0": episode(6, 0)})
+    both = OfflineToOnlineReplayBuffer(
+        "minari:own/test-v0",
+        online_capacity=3,
+        batch_size=4,
+        root=tmp_path / "root",
+        sampler=SamplerWithoutReplacement,
+    )
+    steps = both.sample().exclude("index")
+    assert len(both) == 6
+    both.extend(steps[:2])
+    batch = both.sample()
+    assert batch["index", "buffer_ids"].tolist() == [0, 0, 1, 1]
+    assert batch.exclude("index").keys(True, True) == steps.keys(True, True)
 
 
 def test_a_seed_repeats_the_draws() -> None:
@@ -56,6 +76,9 @@ def test_elements_that_are_no_tensordicts() -> None:
     assert next(iter(both)).tolist() == [1, 1, 2, 2]
 
 
-def test_what_is_no_buffer() -> None:
+def test_what_is_no_buffer_of_shares() -> None:
+    ahead = ReplayBuffer(storage=LazyTensorStorage(3), batch_size=2, prefetch=1)
+    with pytest.raises(ValueError, match="offline_dataset must not prefetch"):
+        OfflineToOnlineReplayBuffer(ahead, online_capacity=3)
     with pytest.raises(TypeError, match="rbs must be ReplayBuffers, got int"):
         OfflineToOnlineReplayBuffer(3, online_capacity=3)
