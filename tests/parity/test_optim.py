@@ -197,7 +197,7 @@ SCHEDULES = {
     "one cycle of three, mostly up": lambda m, o: m.OneCycleLR(o, 0.3, 50, pct_start=0.7, three_phase=True),
     "one cycle, down alone": lambda m, o: m.OneCycleLR(o, 0.3, 50, pct_start=0.0),
     "warm-up, one cycle": lambda m, o: m.SequentialLR(
-        o, [m.LinearLR(o, 0.1), m.OneCycleLR(o, 0.3, 60)], milestones=[5]
+        o, [m.LinearLR(o, 0.1), m.OneCycleLR(o, [0.3, 0.8], 60)], milestones=[5]
     ),
     "three": lambda m, o: m.SequentialLR(
         o, [m.ConstantLR(o, 0.5, 2), m.LambdaLR(o, lambda s: 1 / (1 + s)), m.LinearLR(o, 0.5)],
@@ -237,11 +237,11 @@ def test_schedules(name, cls):
     ours, theirs = make(optim.lr_scheduler, mine), make(torch.optim.lr_scheduler, other)
     for step in range(50):
         assert_same_rates(mine, other, ours, theirs)
-        if step == 7:  # goes on from what torch has saved
+        if step == 7 and cls == "SGD":  # goes on from what torch has saved
             ours = make(optim.lr_scheduler, mine)
             mine.load_state_dict(other.state_dict())
             ours.load_state_dict(theirs.state_dict())
-        if step == 13:  # torch goes on from what was saved
+        if step == 13 and cls == "SGD":  # torch goes on from what was saved
             theirs = make(torch.optim.lr_scheduler, other)
             other.load_state_dict(mine.state_dict())
             theirs.load_state_dict(ours.state_dict())

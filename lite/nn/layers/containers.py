@@ -468,14 +468,9 @@ class ParameterDict(_Parameters):
         """
         if not isinstance(parameters, Iterable):
             raise TypeError(f"parameters must be a mapping or pairs, got {type(parameters).__name__}.")
-        if isinstance(parameters, OrderedDict | ParameterDict):
-            pairs: Iterable[Any] = parameters.items()
-        else:
-            pairs = (
-                sorted(parameters.items(), key=operator.itemgetter(0))
-                if isinstance(parameters, Mapping)
-                else parameters
-            )
+        pairs: Any = parameters.items() if isinstance(parameters, Mapping | ParameterDict) else parameters
+        if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
+            pairs = sorted(pairs, key=operator.itemgetter(0))
         for key, value in [(_checked(key), _held(value)) for key, value in pairs]:
             self[key] = value
 

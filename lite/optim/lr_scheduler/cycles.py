@@ -84,9 +84,6 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.last_epoch = math.floor(epoch)
         self._set(self.get_lr())
 
-    def _restart(self) -> None:
-        self.step(0)
-
     def _place(self, step: Any) -> tuple[Any, Any]:
         """How far a step is from the last restart, and how far the next restart is from that one."""
         if self.T_mult == 1:
