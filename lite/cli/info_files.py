@@ -79,7 +79,8 @@ def _folder(path: Path) -> dict[str, Any] | None:
             "capacity": [storage.batch_size[0] for storage in storages],
             **facts,
         }
-    if any((path / name).is_file() for name in _ADAPTERS) and not any(path.glob("**/*.onnx")):
+    # The model beside the adapter that `lite learn` writes is in a folder of its own.
+    if any((path / name).is_file() for name in _ADAPTERS) and not any(path.glob("*.onnx")):
         return _adapter(path)
     return None
 
@@ -144,10 +145,11 @@ def _adapter(path: Path) -> dict[str, Any]:
 
     file = path / _ADAPTERS[0] if (path / _ADAPTERS[0]).is_file() else path
     pairs = read(file, "PATH")
+    scales = sorted({round(pair.scale, 6) for pair in pairs.values()})
     return {
         "adapter": str(path),
         "ranks": sorted({pair.a.shape[0] for pair in pairs.values()}),
-        "scales": sorted({round(pair.scale, 6) for pair in pairs.values()}),
+        "scales": "in the matrices" if file.suffix == ".onnx_adapter" else scales,
         "matrices": {name: f"{pair.a.shape[1]} to {pair.b.shape[0]}" for name, pair in pairs.items()},
         "open": f"lite generate --model DIR --adapter {path}",
     }

@@ -1,5 +1,6 @@
 """`lite info PATH` of what is no language model."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -109,9 +110,12 @@ def test_an_adapter(run: Run) -> None:
     nn.Linear(4, 2).to_onnx("net.onnx", np.zeros((3, 4), np.float32), contract=False)
     module = nn.lora(nn.from_onnx("net.onnx"), rank=3, alpha=6, targets="*")
     module.save_adapter("peft"), module.save_adapter("net.onnx_adapter")
-    for path in ("peft", "net.onnx_adapter"):
+    Path("learnt/model").mkdir(parents=True)
+    shutil.copy("net.onnx_adapter", "learnt/adapter.onnx_adapter"), shutil.copy("net.onnx", "learnt/model")
+    for path in ("peft", "net.onnx_adapter", "learnt"):
         out = run(["info", path, "--json"]).json
         assert (out["adapter"], out["ranks"], list(out["matrices"].values())) == (path, [3], ["4 to 2"])
+        assert out["scales"] == ([2.0] if path == "peft" else "in the matrices")
 
 
 def test_a_language_model_by_its_path(run: Run) -> None:
