@@ -16,8 +16,10 @@ from lite._files.mapping import read_file
 from lite._files.onnx.arrays import dtype_of
 from lite._files.onnx.model import Value, read_model
 from lite._tree.protocol import Container
+from lite.nn._export.contract import contract_path, read_contract
+from lite.nn._lora.files import read
 
-_MAX_ABOUT = 1 << 20  # bytes
+_MAX_ABOUT, _MAX_CONTRACT = 1 << 20, 1 << 24  # bytes
 _READERS = {
     ".h5": "from_h5",
     ".hdf5": "from_h5",
@@ -46,8 +48,8 @@ def describe(path: Path) -> dict[str, Any] | None:
 
 
 def _file(path: Path) -> dict[str, Any] | None:
-    if path.suffix == ".onnx":
-        return _graph(path)
+    if path.name.endswith((".onnx", ".onnx.json")):  # a graph, or the contract beside it
+        return _graph(path.with_suffix("") if path.suffix == ".json" else path)
     if path.suffix == ".onnx_adapter" or path.name in _ADAPTERS:
         return _adapter(path)
     if path.suffix in _READERS:
@@ -67,8 +69,12 @@ def _file(path: Path) -> dict[str, Any] | None:
 def _folder(path: Path) -> dict[str, Any] | None:
     if (path / "meta.json").is_file():
         return _tree(path, TensorDict.load(path), "TensorDict.load")
-    buffers = [path] if (path / "storage").is_dir() else sorted(path.glob("[0-9]*"))
-    if any((buffer / "storage" / "meta.json").is_file() for buffer in buffers):  # of one, or of an ensemble
+    buffers = [path]
+    if not (path / "storage").is_dir():  # the folders of an ensemble are numbers
+        buffers = sorted(
+            (one for one in path.iterdir() if one.name.isdecimal()), key=lambda one: int(one.name)
+        )
+    if buffers and all((buffer / "storage" / "meta.json").is_file() for buffer in buffers):
         storages = [TensorDict.load(buffer / "storage") for buffer in buffers]
         about = [read_file(str(b / "storage" / "storage_metadata.json"), _MAX_ABOUT) for b in buffers]
         facts = _tree(path, storages[0], "buffer.loads")
@@ -141,8 +147,6 @@ def _call(function: str, path: Path) -> str:
 
 
 def _adapter(path: Path) -> dict[str, Any]:
-    from lite.nn._lora.files import read
-
     file = path / _ADAPTERS[0] if (path / _ADAPTERS[0]).is_file() else path
     pairs = read(file, "PATH")
     scales = sorted({round(pair.scale, 6) for pair in pairs.values()})
@@ -156,14 +160,11 @@ def _adapter(path: Path) -> dict[str, Any]:
 
 
 def _graph(path: Path) -> dict[str, Any] | None:
-    from lite.nn._export.contract import contract_path, read_contract
-
     beside = contract_path(path)
-    if beside.is_file():
-        if b'"lite-onnx-contract"' not in beside.read_bytes()[:100]:
-            return _step(path)
-        contract = read_contract(path)
-        assert contract is not None
+    if beside.is_file() and "format" not in json.loads(read_file(str(beside), _MAX_CONTRACT)):
+        return _step(path)
+    contract = read_contract(path)
+    if contract is not None:
         inputs, outputs = (
             {_joined(one.key or one.name): _form(one.dtype, one.shape) for one in tensors}
             for tensors in (contract.inputs, contract.outputs)

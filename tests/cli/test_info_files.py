@@ -62,8 +62,10 @@ def test_rows_that_differ_and_long_lists(run: Run) -> None:
 def test_replay_buffers_and_state_dicts(run: Run) -> None:
     one, two = (TensorDictReplayBuffer(storage=LazyTensorStorage(n), batch_size=2) for n in (10, 20))
     one.extend(ARRAYS), two.extend(ARRAYS[:3])
-    one.dumps("dump"), ReplayBufferEnsemble(one, two, batch_size=2).dumps("both")
-    for path, rows, capacity in (("dump", [5], [10]), ("both", [5, 3], [10, 20])):
+    one.dumps("dump"), ReplayBufferEnsemble(one, *[two] * 11, batch_size=2).dumps("both")
+    shutil.copytree("dump", "both/10", dirs_exist_ok=True)  # in the order of numbers, not of texts
+    sizes = [5, *[3] * 9, 5, 3], [10, *[20] * 9, 10, 20]
+    for path, rows, capacity in (("dump", [5], [10]), ("both", *sizes)):
         out = run(["info", path, "--json"]).json
         assert (out["replay buffer"], out["rows"], out["capacity"]) == (path, rows, capacity)
         assert (out["open"], out["entries"]["obs"]) == (f'buffer.loads("{path}")', "float32[10, 4]")
@@ -78,15 +80,20 @@ def test_replay_buffers_and_state_dicts(run: Run) -> None:
 def test_graphs_of_lite(run: Run) -> None:
     net = nn.TensorDictModule(nn.Linear(4, 2), in_keys=["obs"], out_keys=["action"])
     net.to_onnx("policy.onnx", ARRAYS)
-    assert run(["info", "policy.onnx", "--json"]).json == {
-        "policy": "policy.onnx",
-        "inputs": {"obs": "float32['batch', 4]"},
-        "outputs": {"action": "float32['batch', 2]"},
-        "states": {},
-        "interaction_type": "deterministic",
-        "opset": 20,
-        "open": 'lite.models.OnnxModule("policy.onnx")',
-    }
+    by_contract = run(["info", "policy.onnx.json", "--json"]).json
+    assert (
+        by_contract
+        == run(["info", "policy.onnx", "--json"]).json
+        == {
+            "policy": "policy.onnx",
+            "inputs": {"obs": "float32['batch', 4]"},
+            "outputs": {"action": "float32['batch', 2]"},
+            "states": {},
+            "interaction_type": "deterministic",
+            "opset": 20,
+            "open": 'lite.models.OnnxModule("policy.onnx")',
+        }
+    )
 
     def step(w: Any, x: Any) -> Any:
         return w - lite.grad(lambda w: ((w * x) ** 2).sum())(w)
