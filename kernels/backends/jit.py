@@ -27,30 +27,42 @@ numba: Any = import_numba("lite.kernels") if choice().backend == "numba" else No
 def jit(function: Callable[..., R], /) -> Callable[..., R]: ...
 @overload
 def jit(
-    *, reassociate: bool = False, entry: bool = False, plain: Callable[..., Any] | None = None
+    *,
+    reassociate: bool = False,
+    fuse: bool = True,
+    entry: bool = False,
+    plain: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., R]], Callable[..., R]]: ...
 def jit(
     function: Callable[..., R] | None = None,
     /,
     *,
     reassociate: bool = False,
+    fuse: bool = True,
     entry: bool = False,
     plain: Callable[..., Any] | None = None,
 ) -> Callable[..., R] | Callable[[Callable[..., R]], Callable[..., R]]:
     """Compile `function` on first call, without holding the GIL, cached on disk.
 
-    Multiplications and additions may always fuse; with `reassociate` sums may also be reordered.
-    NaN and infinity keep their meaning in both cases. Python may only call an `entry`: the others lack what
-    unpacks Python's objects, which took a fifth of the time to compile (Numba does not look, and crashes).
+    Multiplications and additions may fuse, unless `fuse` is False: LLVM may fuse in a loop's vectors and not
+    in what is left over, so that the last bits depend on the count. With `reassociate` sums may also be
+    reordered. NaN and infinity always keep their meaning. Python may only call an `entry`: the others lack
+    what unpacks Python's objects, which took a fifth of the time to compile (Numba does not look, and
+    crashes).
     Where nothing is compiled, `plain` is called in its place.
     """
     if function is None:
-        return functools.partial(_compile, reassociate=reassociate, entry=entry, plain=plain)
-    return _compile(function, reassociate=False, entry=False, plain=plain)
+        return functools.partial(_compile, reassociate=reassociate, fuse=fuse, entry=entry, plain=plain)
+    return _compile(function, reassociate=False, fuse=True, entry=False, plain=plain)
 
 
 def _compile(
-    function: Callable[..., R], *, reassociate: bool, entry: bool, plain: Callable[..., Any] | None
+    function: Callable[..., R],
+    *,
+    reassociate: bool,
+    fuse: bool,
+    entry: bool,
+    plain: Callable[..., Any] | None,
 ) -> Callable[..., R]:
     chosen = choice()
     if chosen.backend != "numba":
@@ -65,7 +77,7 @@ def _compile(
         return _quiet(in_python)
     from lite.kernels.backends.cache import KernelCache
 
-    flags = {"contract", "reassoc", "nsz"} if reassociate else {"contract"}
+    flags = ({"contract"} if fuse else set()) | ({"reassoc", "nsz"} if reassociate else set())
     # No wrapper for callers in C: there are none, and it would be compiled with each kernel.
     compiled: Any = numba.njit(
         function, error_model="numpy", nogil=True, fastmath=flags,

@@ -5,7 +5,8 @@ n steps take at most 2 log2(n) passes over full vectors. No window crosses the e
 consecutive sequences in memory are processed together, as many at a time as fit a cache.
 
 Nothing is subtracted, so a value only affects the windows that contain it. The order of summation depends on
-`n_steps` alone, never on the rest of the batch.
+`n_steps` alone, never on the rest of the batch, and no product fuses with a sum: chunks of a stream give the
+bits that the whole of it gives, and NumPy's form gives them, too.
 """
 
 from typing import Any
@@ -86,7 +87,7 @@ def _plain_double(near: Floats, distance: int, scale: float, steps: Ints, out: F
     _plain_extend(out, near, distance, scale, steps)
 
 
-@jit(plain=_plain_double)
+@jit(plain=_plain_double, fuse=False)
 def _double(near: Floats, distance: int, scale: float, steps: Ints, out: Floats) -> None:
     """Double windows: add those that begin `distance` steps later, if the episode continues."""
     full_width()
@@ -98,7 +99,7 @@ def _double(near: Floats, distance: int, scale: float, steps: Ints, out: Floats)
         out[t] = near[t]
 
 
-@jit(plain=_plain_extend)
+@jit(plain=_plain_extend, fuse=False)
 def _extend(near: Floats, far: Floats, distance: int, scale: float, steps: Ints) -> None:
     """Add windows of `far` that begin `distance` steps later to `near`, if the episode continues."""
     full_width()
