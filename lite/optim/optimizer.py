@@ -8,7 +8,7 @@ interface (`init`, `update`, `update_` of TensorDicts) and torch's interface ove
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any, ClassVar, TypeAlias
 
@@ -171,13 +171,7 @@ class Optimizer:
         rate = lr(done) if callable(lr) else lr
         rate = rate if is_interpreted(rate) else float(rate)
         numbers = self._numbers(self.defaults, rate, done + 1)
-        ahead = any(map(is_interpreted, numbers))
-        for row in rows:
-            if (ahead or is_interpreted(row[1])) and not is_interpreted(row[0]):
-                raise ValueError(
-                    "a transformation knows the gradients, the state or the rate, but not the params: "
-                    "pass them as an argument, too, for vmap such as params.expand(n, *params.batch_size)."
-                )
+        _require_mapped(rows, numbers)
         for dtype, leaves in by_dtype(rows).items():
             if len(leaves[0]) < 2 + len(self._slots):  # arrays that the options do without are left out
                 here = iter(range(2, len(leaves[0])))
@@ -213,8 +207,9 @@ class Optimizer:
 
         Raises:
             RuntimeError: the optimiser has no parameters.
-            ValueError: a gradient of another shape than its parameter, a read-only parameter. Nothing has
-                changed then.
+            ValueError: a gradient of another shape than its parameter, a read-only parameter.
+
+        After an error of a gradient or an option nothing has changed.
         """
         if self._functional:
             raise RuntimeError(
@@ -237,22 +232,30 @@ class Optimizer:
                     key = param.data.dtype, done, id(self.steps_before.get(param))
                     together.setdefault(key, []).append((param, grad))
             jobs += [(group, *key, members) for key, members in together.items()]
+        # All are prepared before one is made, as options that were changed since may be refused.
+        steps = []
         for group, dtype, done, _, members in jobs:
-            leaves = [(param.data, grad, *self._begun(param, group)) for param, grad in members]
             rate, before = group["lr"], self.steps_before.get(members[0][0])
             rate = rate if is_interpreted(rate) else float(rate)
             numbers = self._numbers(group, rate, done + 1 if before is None else before + (done + 1))
-            advance(self._kernel, leaves, numbers, compute_dtype(dtype))
+            new: list[tuple[Parameter, str, Array]] = []
+            leaves = [(param.data, grad, *self._begun(param, group, new)) for param, grad in members]
+            _require_mapped(leaves, numbers)
+            steps.append((members, done, new, leaves, numbers, compute_dtype(dtype)))
+        for members, done, new, leaves, numbers, dtype in steps:
+            advance(self._kernel, leaves, numbers, dtype)
             if self._counts:
                 for param, _ in members:
                     self.state[param]["step"] = done + 1
+            for param, name, array in new:
+                self.state[param][name] = array
         return loss
 
-    def _begun(self, param: Parameter, group: Options) -> list[Array | None]:
-        """The arrays beside a parameter, which begin as zeros."""
-        if not self._counts and not self._names(group):
-            return [None] * len(self._slots)  # no state at all, as in torch
-        state = self.state[param]
+    def _begun(
+        self, param: Parameter, group: Options, new: list[tuple[Parameter, str, Array]]
+    ) -> list[Array | None]:
+        """The arrays beside a parameter, which begin as zeros; those that do go to `new`."""
+        state = self.state.get(param) or {}
         out: list[Array | None] = []
         for name in self._slots:
             array = None
@@ -260,7 +263,8 @@ class Optimizer:
                 array = state.get(name)
                 if array is None:
                     zeros = self.zeros.get(param, {}).get(name)
-                    array = state[name] = np.zeros_like(param.data) if zeros is None else zeros
+                    array = np.zeros_like(param.data) if zeros is None else zeros
+                    new.append((param, name, array))
             out.append(array)
         return out
 
@@ -432,6 +436,17 @@ def _groups(params: Any) -> list[Options]:
     if not groups:
         raise ValueError("params must not be empty: there is nothing to optimise.")
     return groups if isinstance(groups[0], dict) else [{"params": groups}]
+
+
+def _require_mapped(rows: Iterable[Sequence[Any]], numbers: tuple[Any, ...]) -> None:
+    """Raise if a transformation knows what a step reads, but not what it changes."""
+    ahead = any(map(is_interpreted, numbers))
+    for row in rows:
+        if (ahead or is_interpreted(row[1])) and not is_interpreted(row[0]):
+            raise ValueError(
+                "a transformation knows the gradients, the state or the rate, but not the params: pass them "
+                "to update as an argument, too, for vmap such as params.expand(n, *params.batch_size)."
+            )
 
 
 def _checked(param: Parameter, number: int, place: int) -> Array:

@@ -137,6 +137,30 @@ def test_a_step_that_fails_changes_nothing():
             assert all((param.data == 1).all() for param in params)
 
 
+def test_an_option_that_is_refused_late_changes_nothing():
+    for cls, keywords in (
+        (optim.Adam, {}),
+        (optim.SGD, {"momentum": 0.9, "dampening": 0.5}),
+        (optim.RMSprop, {"momentum": 0.5}),
+    ):
+        with noting(cls):
+            params, others = parameters(), parameters()
+            optimizer, other = (
+                cls([{"params": p[:1]}, {"params": p[1:]}], lr=0.1, **keywords) for p in (params, others)
+            )
+            optimizer.param_groups[1]["lr"] = None
+            with pytest.raises(TypeError):
+                optimizer.step()
+            assert not optimizer.state
+            assert all((param.data == 1).all() for param in params)
+            optimizer.param_groups[1]["lr"] = 0.1
+            for _ in range(2):
+                optimizer.step()
+                other.step()
+            for param, wanted in zip(params, others, strict=True):
+                np.testing.assert_array_equal(param.data, wanted.data)
+
+
 def test_closures():
     param = nn.Parameter(np.array([3.0]))
     sgd = optim.SGD([param], lr=0.25)
@@ -255,10 +279,19 @@ def test_a_mapped_step_is_that_of_each_element(name: str) -> None:
 
 
 def test_parameters_that_vmap_does_not_map() -> None:
-    params = TensorDict(w=np.ones(3))
+    params, owned = TensorDict(w=np.ones(3)), [nn.Parameter(np.ones(3)) for _ in range(2)]
+    optimizer = optim.Adam([{"params": [param]} for param in owned])
+
+    def stepped(x: Any) -> None:
+        owned[0].grad, owned[1].grad = np.ones(3), x
+        optimizer.step()
+
     for step in (
         lambda x: optim.SGD(0.1).update(params, TensorDict(w=x)),
         lambda x: optim.SGD(x[0]).update(params, params),
+        stepped,
     ):
-        with pytest.raises(ValueError, match="pass them as an argument, too"):
+        with pytest.raises(ValueError, match="pass them to update as an argument, too"):
             lite.vmap(step)(np.ones((2, 3)))
+    assert not optimizer.state
+    assert all((param.data == 1).all() for param in owned)
