@@ -64,8 +64,8 @@ class Writes:
     ) -> None:
         """Plan `target[index] = value` for a leaf.
 
-        A leaf that is read-only by design (JAX) or cannot hold the value (an ndarray, for a traced or mapped
-        value) is replaced at once. The ndarray then also gets the numbers of a traced value, as other
+        A leaf that is read-only by design (JAX) or cannot hold the value (an ndarray, for a traced value) is
+        replaced at once. The ndarray then also gets the numbers of a traced value, as other
         containers may share it.
 
         Args:
@@ -77,7 +77,8 @@ class Writes:
 
         Raises:
             IndexError: the index does not fit the array.
-            ValueError: the value does not fit the indexed shape, or the array is read-only.
+            ValueError: the value does not fit the indexed shape, it is mapped and the array is not, or the
+                array is read-only.
             TypeError: the value is not an array, or cannot be cast.
         """
         if (wanted is not None or index is Ellipsis) and self.take(target, value, index, wanted):
@@ -86,6 +87,11 @@ class Writes:
         numbers = value.detach() if isinstance(value, HostArray) else None
         if numbers is not None and not is_inexact(target.dtype):
             value, numbers = numbers, None  # integers have no derivative
+        if isinstance(numbers, HostArray) and not numbers.symbolic and type(target) is ndarray:
+            raise ValueError(
+                "the value is mapped by vmap, and the array is one for all elements: pass its TensorDict as "
+                "an argument of the mapped function, expanded to the mapped size, and return it."
+            )
         # The base of a view would get only the numbers, and its derivative would be lost in silence.
         traced = numbers is not None and type(target) is ndarray and target.base is None
         replaced = place is not None and (traced or has_namespace(target))

@@ -7,7 +7,7 @@ import pytest
 from helpers.vmap_cases import rows
 
 import lite
-from lite import LazyStackedTensorDict, NonTensorData, TensorDict, lazy_stack, vmap
+from lite import LazyStackedTensorDict, NonTensorData, TensorDict, grad, lazy_stack, vmap
 
 
 def test_tensordict_in_and_out() -> None:
@@ -46,6 +46,26 @@ def test_what_is_not_mapped_is_expanded_and_stays_as_it_is() -> None:
         assert out["a"].strides[0] == 0
         np.testing.assert_array_equal(out["n", "y"], x)
     assert set(td.keys(True)) == {"a", "n", ("n", "b")}
+
+
+def test_arrays_of_all_elements_take_no_mapped_values() -> None:
+    """They would be left inside of a map that has ended, or be lost (torch raises, too)."""
+    td = TensorDict(a=np.zeros(3), n=TensorDict(b=np.zeros(3)))
+    for write in (
+        lambda x: td.set_("a", x),
+        lambda x: td.data.set_("a", x),
+        lambda x: td.update_({"n": {"b": x}}),
+        lambda x: td.set_at_("a", x[0], 0),
+    ):
+        for run in (vmap(write), vmap(grad(lambda x, write=write: write(x)["a"].sum()))):
+            with pytest.raises(
+                ValueError, match="mapped by vmap, and the array is one for all elements: pass"
+            ):
+                run(np.ones((2, 3)))
+    for array in (td["a"], td["n", "b"]):
+        np.testing.assert_array_equal(array, np.zeros(3))
+    out = vmap(lambda td, x: td.set_("a", x))(td.expand(2).clone(), np.ones((2, 3)))
+    np.testing.assert_array_equal(out["a"], np.ones((2, 3)))
 
 
 def test_names_of_the_mapped_dimension() -> None:
