@@ -20,7 +20,7 @@ import numpy as np
 import lite
 from lite import NestedKey, TensorDict
 from lite._arrays.public import belong_to
-from lite._files.commit import Listing, finish, replace_tree
+from lite._files.commit import finish, replace_tree
 from lite._transforms.vmap.running import reads
 from lite.data.replay.columns import is_container
 from lite.data.replay.mapped_storage import LazyMemmapStorage
@@ -120,7 +120,7 @@ class ReplayBuffer:
         self._seeded = generator is not None
         self._give_generator()
         self._prefetch = prefetch or 0
-        self._drawn_ahead: deque[Future[Any]] = deque()
+        self._drawn_ahead: deque[tuple[int, Future[Any]]] = deque()  # with the batch sizes
         self._executor: ThreadPoolExecutor | None = None
         self._ahead_lock = threading.RLock()
         self._warned = False
@@ -408,20 +408,26 @@ class ReplayBuffer:
                 self._executor = ThreadPoolExecutor(1, "lite-replay")
                 _drawing_ahead.add(self)
             queue = self._drawn_ahead
-            out = queue.popleft().result() if queue else self._sample(size)
+            # Those of another size wait: without replacement, they have what the others do not.
+            first = next((job for job in queue if job[0] == size), None)
+            if first is not None:
+                queue.remove(first)
+            out = self._sample(size) if first is None else first[1].result()
             while (
-                len(queue) < min(self._prefetch, self._sampler._remaining_batches)
+                sum(drawn == size for drawn, _ in queue)
+                < min(self._prefetch, self._sampler._remaining_batches)
                 and not self._sampler.ran_out
             ):
-                queue.append(self._executor.submit(self._sample, size))
+                future = self._executor.submit(self._sample, size)
+                queue.append((size, future))
                 if self._sampler._remaining_batches < self._prefetch:
-                    queue[-1].exception()  # how many are left is known when this one is drawn
+                    future.exception()  # how many are left is known when this one is drawn
             return out
 
     def _cancel(self) -> None:
         """Forget batches that were drawn ahead of time."""
         with self._ahead_lock:
-            for future in self._drawn_ahead:
+            for _, future in self._drawn_ahead:
                 if not future.cancel():
                     future.exception()  # waits for it
             self._drawn_ahead.clear()
@@ -436,7 +442,7 @@ class ReplayBuffer:
             raise RuntimeError("Cannot iterate over a replay buffer whose batch_size is not specified.")
         if self._sampler.ran_out:
             self._sampler.ran_out = False  # type: ignore[misc]
-        while not self._sampler.ran_out or self._drawn_ahead:
+        while not self._sampler.ran_out or any(size == self._batch_size for size, _ in self._drawn_ahead):
             yield self.sample()
 
     # -- elements ---------------------------------------------------------------------------------
@@ -603,7 +609,7 @@ class ReplayBuffer:
         """All that a buffer of the same parts needs to go on like this one, as copies in memory."""
         # The thread that draws ahead needs the lock of the storage: its batches are waited for before.
         with self._ahead_lock:
-            ahead = [future.result() for future in self._drawn_ahead]
+            ahead = [(*future.result(), size) for size, future in self._drawn_ahead]
             return self._state_dict(ahead)
 
     def _state_dict(self, ahead: list[Any]) -> dict[str, Any]:
@@ -615,7 +621,7 @@ class ReplayBuffer:
                 "_transforms": self._transforms.state_dict(),
                 "_batch_size": self._batch_size,
                 "_rng": self._rng.bit_generator.state,
-                "_drawn_ahead": [(copied(data), dict(info)) for data, info in ahead],
+                "_drawn_ahead": [(copied(data), dict(info), size) for data, info, size in ahead],
             }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -630,10 +636,10 @@ class ReplayBuffer:
             self._rng.bit_generator.state = state_dict["_rng"]
             if self._storage_initialized():
                 self._keep(alone=True)
-            for data, info in state_dict["_drawn_ahead"]:
+            for data, info, *size in state_dict["_drawn_ahead"]:  # older states have no size
                 done: Future[Any] = Future()
                 done.set_result((copied(data), dict(info)))
-                self._drawn_ahead.append(done)
+                self._drawn_ahead.append((size[0] if size else self._batch_size, done))
 
     def dumps(self, path: PathLike, *, checksums: bool = False) -> None:
         """Write everything into the folder `path`: all at once, in place of what was dumped there before.
@@ -651,28 +657,25 @@ class ReplayBuffer:
             RuntimeError: there is no data yet.
         """
         root = Path(path).absolute()
-
-        def fill(stage: str, there: Listing) -> None:
-            folder = Path(stage)
-            storage = self._storage
-            if isinstance(storage, TensorStorage):
-                storage.dumps_to(folder / "storage", root / "storage", checksums)
-            else:
-                storage.dumps(folder / "storage")
-            self._sampler.dumps(folder / "sampler")
-            self._writer.dumps(folder / "writer")
-            state = self._transforms.state_dict()
-            content = TensorDict({"states": {k: v for k, v in state["states"].items() if v}}, [])
-            if state["withheld"] is not None:
-                content["withheld"] = state["withheld"]
-            content.memmap(folder / "transforms", copy_existing=True)
-            write_json(
-                folder / _ABOUT,
-                {"batch_size": self._batch_size, "rng": _plain(self._rng.bit_generator.state)},
-            )
-
         with self._storage.lock:
-            replace_tree(str(root), fill)
+            replace_tree(str(root), lambda stage, _: self._write(Path(stage), root, checksums))
+
+    def _write(self, folder: Path, final: Path, checksums: bool = False) -> None:
+        """Write what `dumps` does into a folder that is going to be moved to `final`."""
+        storage = self._storage
+        if isinstance(storage, TensorStorage):
+            storage.dumps_to(folder / "storage", final / "storage", checksums)
+        else:
+            storage.dumps(folder / "storage")
+        self._sampler.dumps(folder / "sampler")
+        self._writer.dumps(folder / "writer")
+        state = self._transforms.state_dict()
+        content = TensorDict({"states": {k: v for k, v in state["states"].items() if v}}, [])
+        if state["withheld"] is not None:
+            content["withheld"] = state["withheld"]
+        content.memmap(folder / "transforms", copy_existing=True)
+        about = {"batch_size": self._batch_size, "rng": _plain(self._rng.bit_generator.state)}
+        write_json(folder / _ABOUT, about)
 
     def loads(self, path: PathLike, *, verify: bool = False) -> None:
         """Read what `dumps` wrote, into a buffer of the same parts.
@@ -763,7 +766,7 @@ _drawing_ahead: weakref.WeakSet[ReplayBuffer] = weakref.WeakSet()
 def _before_fork() -> None:
     """A lock that the thread holds, such as the generator's, would stay locked in the other process."""
     for buffer in list(_drawing_ahead):
-        for future in list(buffer._drawn_ahead):
+        for _, future in list(buffer._drawn_ahead):
             future.exception()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from lite import TensorDict
 from lite._arrays.public import belong_to
+from lite._files.commit import Listing, finish, replace_tree
 from lite.data.replay.columns import is_container
 from lite.data.replay.replay_buffer import ReplayBuffer
 from lite.data.replay.samplers import Seed
@@ -160,12 +162,30 @@ class ReplayBufferEnsemble:
         return self
 
     def dumps(self, path: PathLike) -> None:
-        """Write each buffer into a folder in `path` that has its number; see `ReplayBuffer.dumps`."""
-        for i, buffer in enumerate(self._rbs):
-            buffer.dumps(Path(path) / str(i))
+        """Write each buffer into a folder in `path` that has its number: all of them at once, or none.
+
+        Raises:
+            as `ReplayBuffer.dumps`, for a buffer that is named.
+        """
+        root = Path(path).absolute()
+
+        def fill(stage: str, _: Listing) -> None:
+            for i, buffer in enumerate(self._rbs):
+                try:
+                    folder = Path(stage, str(i))
+                    folder.mkdir()
+                    buffer._write(folder, root / str(i))
+                except (RuntimeError, NotImplementedError) as error:
+                    raise type(error)(f"buffer {i} of the ensemble: {error}") from error
+
+        with ExitStack() as locks:
+            for buffer in self._rbs:
+                locks.enter_context(buffer.storage.lock)
+            replace_tree(str(root), fill)
 
     def loads(self, path: PathLike) -> None:
         """Read what `dumps` of as many buffers of the same parts wrote."""
+        finish(str(Path(path).absolute()))
         for i, buffer in enumerate(self._rbs):
             buffer.loads(Path(path) / str(i))
 

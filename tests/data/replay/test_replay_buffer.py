@@ -199,6 +199,18 @@ def test_batches_drawn_ahead(sampler) -> None:
         assert (ahead.sample() == other.sample()).all()
 
 
+@pytest.mark.filterwarnings("ignore:Got conflicting batch_sizes")
+def test_batches_drawn_ahead_have_the_size_that_is_asked_for() -> None:
+    buffer = filled(sampler=SamplerWithoutReplacement(), batch_size=4, prefetch=2)
+    drawn = [buffer.sample(size)["step"] for size in (4, 3, 4, 3)]
+    state = buffer.state_dict()
+    for one in buffer, filled(sampler=SamplerWithoutReplacement(), batch_size=4, prefetch=2):
+        one.load_state_dict(state)
+        seen = [*drawn, *(one.sample(size)["step"] for size in (4, 3))]
+        assert [len(step) for step in seen] == [4, 3, 4, 3, 4, 2]
+        assert sorted(np.concatenate(seen).tolist()) == list(range(10, 30))
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes by fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_forked_process_draws_ahead_itself() -> None:

@@ -94,6 +94,27 @@ def test_rounds_and_folders(tmp_path) -> None:
     assert made[1].sample()["step"].tolist() == made[0].sample()["step"].tolist() == [[2, 3], [102, 103]]
 
 
+def test_all_buffers_are_written_or_none(tmp_path) -> None:
+    for other, error, message in (
+        (ReplayBuffer(storage=LazyTensorStorage(5)), RuntimeError, "buffer 1 .*no data yet"),
+        (
+            ReplayBuffer(storage=ListStorage(5)),
+            NotImplementedError,
+            "buffer 1 .*a ListStorage holds any object",
+        ),
+    ):
+        with pytest.raises(error, match=message):
+            ReplayBufferEnsemble(filled(0, 3), other).dumps(tmp_path / "new")
+        assert not [*tmp_path.iterdir()]
+    first, second = pair(), ReplayBufferEnsemble(filled(0, 1), filled(0, 1, TensorDictReplayBuffer))
+    first.dumps(tmp_path)
+    with pytest.raises(RuntimeError, match="buffer 1"):
+        ReplayBufferEnsemble(filled(50, 3), ReplayBuffer(storage=LazyTensorStorage(5))).dumps(tmp_path)
+    second.loads(tmp_path)
+    for i in range(2):
+        np.testing.assert_array_equal(second[i][:]["step"], first[i][:]["step"])
+
+
 def test_a_state_goes_on_with_the_same_draws(tmp_path) -> None:
     made = pair(batch_size=4), ReplayBufferEnsemble(filled(7, 1), filled(8, 1, TensorDictReplayBuffer))
     made[0].sample()
