@@ -8,13 +8,17 @@ import numpy as np
 
 from lite import NestedKey, TensorDictBase
 from lite._arrays.public import belong_to
-from lite.envs.transforms.base import Keys, Transform, apply_to_composite
-from lite.envs.transforms.resets import ResetKey, reset_mask
+from lite._tree.keys import require_path
+from lite.envs.transforms.base import Keys, Transform, apply_to_composite, is_graph
+from lite.envs.transforms.resets import ResetKey, reset_mask, where_reset
 from lite.specs.base import TensorSpec
 
 
 class TimeMaxPool(Transform):
     """The elementwise maximum of the last `T` observations of an episode, and of zeros where there are fewer.
+
+    A graph that `to_onnx` writes has the kept observations, (*batch, T, ...), as a state: it takes
+    ("time_max_pool", key) and gives ("next", "time_max_pool", key). It takes "is_init" as for `CatFrames`.
 
     Args:
         in_keys: observations; `["observation"]` if None.
@@ -50,6 +54,8 @@ class TimeMaxPool(Transform):
         self.buffer_size = T
         self.reset_key = reset_key
         self._kept: dict[NestedKey, Any] = {}  # the last observations, the newest one first
+        self._states = {key: ("time_max_pool", *require_path(key)) for key in self.in_keys}
+        self._lead = 0  # dimensions of the batch of those
 
     def clone(self) -> Self:
         """A transform that keeps observations of its own, and is in no environment."""
@@ -59,6 +65,7 @@ class TimeMaxPool(Transform):
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         mask = reset_mask(self.reset_key, tensordict)
+        self._lead = mask.ndim
         for source, target in zip(self.in_keys, self.out_keys, strict=True):
             value = tensordict_reset.get(source, None)
             if value is None:
@@ -67,8 +74,7 @@ class TimeMaxPool(Transform):
             kept = self._buffer(source, value)
             kept[:, mask] = 0
             kept[0, mask] = value[mask]
-            wide = mask.reshape((*mask.shape, *(1,) * (value.ndim - mask.ndim)))
-            tensordict_reset.set(target, np.where(wide, kept.max(0), value.dtype.type(0)))
+            tensordict_reset.set(target, where_reset(mask, kept.max(0), None))
         return tensordict_reset
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
@@ -81,18 +87,41 @@ class TimeMaxPool(Transform):
         return next_tensordict
 
     def _buffer(self, key: NestedKey, value: Any) -> Any:
-        kept = self._kept.get(key)
-        if kept is None:
-            kept = self._kept[key] = np.zeros((self.buffer_size, *value.shape), value.dtype)
-        return kept
+        if key not in self._kept:
+            self._kept[key] = np.zeros((self.buffer_size, *value.shape), value.dtype)
+        return self._kept[key]
 
     @apply_to_composite
     def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
         return observation_spec
 
+    def graph_states(self, batch: tuple[int, ...]) -> dict[NestedKey, Any]:
+        """Inputs of a graph besides `in_keys`: where an episode starts, and the kept observations.
+
+        None for kept observations whose shape is not known.
+        """
+        states: dict[NestedKey, Any] = {"is_init": np.zeros((*batch, 1), np.bool_)}
+        for key in self.in_keys:
+            kept = self._kept.get(key)
+            shape = None if kept is None else (*batch, self.buffer_size, *kept.shape[1 + self._lead :])
+            states[self._states[key]] = None if kept is None else np.zeros(shape, kept.dtype)
+        return states
+
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Not without an environment: raises NotImplementedError."""
-        raise NotImplementedError("TimeMaxPool needs an environment, which takes the steps.")
+        """A step of a graph; without an environment nothing else is: raises NotImplementedError."""
+        if not is_graph(tensordict):
+            raise NotImplementedError("TimeMaxPool needs an environment, which takes the steps.")
+        start: Any = tensordict.get("is_init")
+        axis = start.ndim - 1
+        self.next_states: dict[NestedKey, Any] = {}
+        for source, target in zip(self.in_keys, self.out_keys, strict=True):
+            state: Any = tensordict.get(self._states[source])
+            begins = start[(..., *(None,) * (state.ndim - start.ndim))]
+            older = np.where(begins, state.dtype.type(0), state)[(slice(None),) * axis + (slice(-1),)]
+            kept = np.concatenate([np.expand_dims(tensordict.get(source), axis), older], axis)
+            tensordict.set(target, kept.max(axis))
+            self.next_states[self._states[source]] = kept
+        return tensordict
 
 
 belong_to("lite.envs", TimeMaxPool)

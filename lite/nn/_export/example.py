@@ -189,7 +189,8 @@ def _state(key: NestedKey, state: Any, example: Any) -> Any:
     if given is None:
         raise ValueError(
             f"the shape of the state {key!r} is not known before the first step: give it in the example, as "
-            "zeros of the shape that the next state has (of CatFrames the batch and the joined frames)."
+            "zeros of the shape that the next state has (of CatFrames the batch and the joined frames, of "
+            "TimeMaxPool the batch, T and an observation)."
         )
     return given
 

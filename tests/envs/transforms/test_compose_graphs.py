@@ -5,6 +5,8 @@ import json
 import numpy as np
 import onnxruntime as ort
 import pytest
+from helpers.cases import each_case
+from helpers.transformed import Steps
 
 from lite import TensorDict, nn
 from lite.data import Bounded, Composite, Unbounded
@@ -38,6 +40,7 @@ from lite.envs import (
     SqueezeTransform,
     StepCounter,
     TargetReturn,
+    TimeMaxPool,
     ToTensorImage,
     TrajCounter,
     TransformedEnv,
@@ -199,6 +202,26 @@ def test_a_graph_keeps_frames_as_a_state(padding, tmp_path):
         out = run(feeds)
         np.testing.assert_allclose(out["action"][0], action, rtol=1e-4, atol=1e-5)
         state = out["next.cat_frames.pixels"]
+
+
+@each_case("count", [1, 3])
+def test_a_graph_keeps_what_it_pools_as_a_state(count, tmp_path):
+    base = Steps(4)
+    base.sign = np.array([1, -1, 1, -1, 1], np.float32)
+    env = TransformedEnv(base, TimeMaxPool(["x"], ["y"], T=count))
+    td = env.rollout(9, break_when_any_done=False)
+    whole = TensorDictSequential(
+        env.transform, TensorDictModule(nn.Identity(), ["y"], ["z"])
+    ).select_out_keys("z")
+    _, run = runner(whole.to_onnx(tmp_path / "pool.onnx", TensorDict({"x": td["x"][:1]}, [1])))
+    state = np.full((1, count, *td["x"].shape[1:]), 7, np.float32)  # what is left of another episode
+    for step in range(9):
+        start = np.array([[step == 0 or bool(td["next", "done"][step - 1])]])
+        out = run({"x": td["x"][step][None], "is_init": start, "time_max_pool.x": state})
+        np.testing.assert_array_equal(out["z"][0], td["y"][step])
+        state = out["next.time_max_pool.x"]
+    with pytest.raises(ValueError, match=r"the state \('time_max_pool', 'x'\) is not known"):
+        TimeMaxPool(["x"], T=2).to_onnx(tmp_path / "pool.onnx", TensorDict({"x": td["x"][:1]}, [1]))
 
 
 def test_actions_are_scaled_after_the_policy(tmp_path):
