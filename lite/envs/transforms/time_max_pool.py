@@ -9,7 +9,7 @@ import numpy as np
 from lite import NestedKey, TensorDictBase
 from lite._arrays.public import belong_to
 from lite._tree.keys import require_path
-from lite.envs.transforms.base import Keys, Transform, apply_to_composite, is_graph
+from lite.envs.transforms.base import Keys, Transform, apply_to_composite
 from lite.envs.transforms.resets import ResetKey, reset_mask, where_reset
 from lite.specs.base import TensorSpec
 
@@ -108,19 +108,19 @@ class TimeMaxPool(Transform):
         return states
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """A step of a graph; without an environment nothing else is: raises NotImplementedError."""
-        if not is_graph(tensordict):
-            raise NotImplementedError("TimeMaxPool needs an environment, which takes the steps.")
+        """A step of a graph that `to_onnx` writes; all else without an environment is NotImplementedError."""
+        following = self.__dict__.get("next_states")  # which the copy that is exported has
+        if following is None:
+            raise NotImplementedError("TimeMaxPool needs an environment, which takes the steps, or to_onnx.")
         start: Any = tensordict.get("is_init")
         axis = start.ndim - 1
-        self.next_states: dict[NestedKey, Any] = {}
         for source, target in zip(self.in_keys, self.out_keys, strict=True):
             state: Any = tensordict.get(self._states[source])
             begins = start[(..., *(None,) * (state.ndim - start.ndim))]
             older = np.where(begins, state.dtype.type(0), state)[(slice(None),) * axis + (slice(-1),)]
             kept = np.concatenate([np.expand_dims(tensordict.get(source), axis), older], axis)
             tensordict.set(target, kept.max(axis))
-            self.next_states[self._states[source]] = kept
+            following[self._states[source]] = kept
         return tensordict
 
 

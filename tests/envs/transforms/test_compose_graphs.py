@@ -8,7 +8,7 @@ import pytest
 from helpers.cases import each_case
 from helpers.transformed import Steps
 
-from lite import TensorDict, nn
+from lite import TensorDict, jit, nn
 from lite.data import Bounded, Composite, Unbounded
 from lite.envs import (
     ActionDiscretizer,
@@ -222,6 +222,8 @@ def test_a_graph_keeps_what_it_pools_as_a_state(count, tmp_path):
         state = out["next.time_max_pool.x"]
     with pytest.raises(ValueError, match=r"the state \('time_max_pool', 'x'\) is not known"):
         TimeMaxPool(["x"], T=2).to_onnx(tmp_path / "pool.onnx", TensorDict({"x": td["x"][:1]}, [1]))
+    with pytest.raises(NotImplementedError, match=r"TimeMaxPool needs an environment, .* or to_onnx"):
+        jit(whole)(TensorDict({"x": td["x"][:1]}, [1]))
 
 
 def test_actions_are_scaled_after_the_policy(tmp_path):
