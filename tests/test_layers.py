@@ -73,9 +73,7 @@ LAYERS = [
 RANK = {name: rank for rank, name in enumerate(LAYERS)}
 
 # Imports of a higher package that run on first use of a name.
-LAZY_HOOKS = {
-    ("lite._tree.protocol", "lite._tensorclass.tensorclass"),
-}
+LAZY_HOOKS = {("lite._tree.protocol", "lite._tensorclass.tensorclass")}
 
 
 @cache

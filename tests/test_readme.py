@@ -36,8 +36,7 @@ def test_every_guide_is_linked_from_a_readme() -> None:
 
 
 @pytest.mark.parametrize(
-    "readme",
-    [pytest.param(each, id=f"{each}+parity" if needs_more(each) else each) for each in WITH_PYTHON],
+    "readme", [pytest.param(each, id=f"{each}+parity" if needs_more(each) else each) for each in WITH_PYTHON]
 )
 def test_blocks_run_as_printed(readme: str) -> None:
     skipped = []

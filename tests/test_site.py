@@ -234,11 +234,7 @@ def test_the_site_is_whole(site: Path) -> None:
     outputs = (site / "notebook.html").read_text(encoding="utf-8")
     assert "lite-tokens" in outputs  # what cells showed, and their plot
     assert "data:image/png" in outputs
-    for name in (
-        "tensordicts/what-it-is",
-        "nn/steps-as-graphs",
-        "start/language-model",
-    ):
+    for name in ("tensordicts/what-it-is", "nn/steps-as-graphs", "start/language-model"):
         assert "<svg" in (site / f"{name}.html").read_text(encoding="utf-8")
 
 

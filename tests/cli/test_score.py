@@ -161,18 +161,10 @@ CHANGES: list[tuple[list[str], dict[str, object] | None, str]] = [
     (["--batch-size", "1", "--threads", "1"], {}, ""),  # no row shows them
     (["--raw"], {}, "raw was false and is true."),
     (["--model", str(MODELS / "genai-llama-fp32")], {}, "model was {"),
-    (
-        ["--adapter", str(MODELS / "handmade-lora" / "casual.onnx_adapter")],
-        {},
-        "adapter was not given and",
-    ),
+    (["--adapter", str(MODELS / "handmade-lora" / "casual.onnx_adapter")], {}, "adapter was not given and"),
     ([], {"response": "C"}, 'line 2: response is "c", and "C" in the input'),
     ([], {"id": 4}, "line 2: id is 3, and 4 in the input"),
-    (
-        [],
-        {"prompt": None, "messages": [{"role": "user", "content": "a"}]},
-        "line 2: messages is null, and",
-    ),
+    ([], {"prompt": None, "messages": [{"role": "user", "content": "a"}]}, "line 2: messages is null, and"),
     ([], None, "line 2: the input has 1 rows"),
 ]
 

@@ -42,12 +42,7 @@ def same(got: Any, expected: Any, rtol: float = 1e-6) -> None:
 # Blocks of few threads, so that small arrays have many tiles: in time, of sequences, the last ones not full.
 @pytest.mark.parametrize(
     ("shape", "axis", "threads"),
-    [
-        ((1, 290), 1, 16),
-        ((30, 11), 0, 16),
-        ((2, 5, 3), 1, 16),
-        ((1, 300), 1, 128),
-    ],
+    [((1, 290), 1, 16), ((30, 11), 0, 16), ((2, 5, 3), 1, 16), ((1, 300), 1, 128)],
 )
 def test_tiles_are_joined(
     rng: Any, monkeypatch: Any, shape: tuple[int, ...], axis: int, threads: int

@@ -260,12 +260,7 @@ CASES: list[Case] = [
         lambda nn: nn.MultiheadAttention(8, 2, bias=False, kdim=3, vdim=5),
         ((4, 5, 8), (6, 5, 3), (6, 5, 5)),
     ),
-    Case(
-        "TransformerEncoderLayer",
-        lambda nn: _encoder_layer(nn),
-        ((6, 5, 8),),
-        {"src_mask": CAUSAL},
-    ),
+    Case("TransformerEncoderLayer", lambda nn: _encoder_layer(nn), ((6, 5, 8),), {"src_mask": CAUSAL}),
     Case(
         "TransformerEncoderLayer, norm first",
         lambda nn: _encoder_layer(nn, norm_first=True, activation="gelu", batch_first=True, bias=False),

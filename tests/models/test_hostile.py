@@ -111,10 +111,7 @@ FILES = ["model.onnx", "chat_template.jinja", "tokenizer.json", *CONFIGS]
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    list(zip(FILES, KINDS, strict=False)),
-)
+@pytest.mark.parametrize(("name", "kind"), list(zip(FILES, KINDS, strict=False)))
 def test_what_is_no_file_is_none(result: Callable[..., str], name: str, kind: str) -> None:
     make: dict[str, Callable[[Path], Any]] = {
         "pipe": os.mkfifo,
@@ -178,10 +175,7 @@ JSON: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    list(zip([*CONFIGS, "tokenizer.json"], JSON, strict=False)),
-)
+@pytest.mark.parametrize(("name", "kind"), list(zip([*CONFIGS, "tokenizer.json"], JSON, strict=False)))
 def test_json_that_is_none(result: Callable[..., str], name: str, kind: str) -> None:
     found = result(write(name, JSON[kind]))
     assert found.startswith(REFUSED), found
@@ -213,10 +207,7 @@ def test_sizes_and_options_that_are_none(result: Callable[..., str], value: Any)
     assert result(change) == FINE
 
 
-@pytest.mark.parametrize(
-    "name",
-    standing_for_all(["temperature", "top_k", "do_sample"]),
-)
+@pytest.mark.parametrize("name", standing_for_all(["temperature", "top_k", "do_sample"]))
 def test_options_of_generation_that_are_none(cases: Cases, tmp_path: Path, name: str) -> None:
     for i, value in enumerate([10**30, -5, "12", [[1]], None, float("inf"), float("nan")]):
         folder = shutil.copytree(MODELS / LEFT, tmp_path / str(i))
@@ -339,10 +330,7 @@ def test_tokenizers_that_are_refused(result: Callable[..., str], name: str) -> N
     assert "tokenizer" in found
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    standing_for_all([r"(.*)(.*)(.*)(.*)(.*)\5\x01", "(.+)+\x01"]),
-)
+@pytest.mark.parametrize("pattern", standing_for_all([r"(.*)(.*)(.*)(.*)(.*)\5\x01", "(.+)+\x01"]))
 def test_expressions_that_try_for_ever(result: Callable[..., str], pattern: str) -> None:
     found = result(edit("tokenizer.json", pre_tokenizer={**SPLIT, "pattern": {"Regex": pattern}}))
     assert found == FINE or found.startswith(REFUSED), found

@@ -115,10 +115,7 @@ def test_options_of_losses() -> None:
         (F.poisson_nll_loss(X, counts), poisson.mean()),
         (F.poisson_nll_loss(X, counts, full=True), (poisson + np.take(stirling, counts.astype(int))).mean()),
         (F.poisson_nll_loss(P, Q, log_input=False, eps=0.5), (P - Q * np.log(P + 0.5)).mean()),
-        (
-            F.gaussian_nll_loss(X, Y, P, full=True),
-            F.gaussian_nll_loss(X, Y, P) + np.log(2 * np.pi) / 2,
-        ),
+        (F.gaussian_nll_loss(X, Y, P, full=True), F.gaussian_nll_loss(X, Y, P) + np.log(2 * np.pi) / 2),
     ):
         np.testing.assert_allclose(found, expected)
 
@@ -187,11 +184,7 @@ def test_what_does_not_count() -> None:
             ValueError,
             "reduction must be one of .*'none'.*got 'max'",
         ),
-        (
-            lambda: F.mse_loss(X, Y, weight=X[0]),
-            ValueError,
-            r"weight must have input's shape \(3, 4, 5\)",
-        ),
+        (lambda: F.mse_loss(X, Y, weight=X[0]), ValueError, r"weight must have input's shape \(3, 4, 5\)"),
         (lambda: F.smooth_l1_loss(X, Y, beta=-1), ValueError, "beta must not be negative, got -1"),
         (lambda: F.huber_loss(X, Y, delta=0), ValueError, "delta must be positive, got 0"),
         (lambda: F.cross_entropy(X[0], IDS[0] + 3), IndexError, "ids must be from 0 to 4, got "),

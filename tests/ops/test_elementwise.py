@@ -93,9 +93,5 @@ def test_nodes_that_only_one_side_has() -> None:
     first = TensorDict({"a": 1, "n": {"b": 2}})
     second = TensorDict({"a": 10, "m": {"c": 20, "d": {"e": 30}}})
     union = first.add(second, default=100)
-    assert union.to_dict(convert_tensors=True) == {
-        "a": 11,
-        "n": {"b": 102},
-        "m": {"c": 120, "d": {"e": 130}},
-    }
+    assert union.to_dict(convert_tensors=True) == {"a": 11, "n": {"b": 102}, "m": {"c": 120, "d": {"e": 130}}}
     assert first.add(second, default="intersection").to_dict(convert_tensors=True) == {"a": 11}

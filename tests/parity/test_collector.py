@@ -17,14 +17,7 @@ from torchrl import modules as their_modules
 import lite.data as our_data
 import lite.envs as our_envs
 import lite.nn
-from lite.data import (
-    Collector,
-    InitTracker,
-    RandomPolicy,
-    RewardSum,
-    StepCounter,
-    TensorDictPrimer,
-)
+from lite.data import Collector, InitTracker, RandomPolicy, RewardSum, StepCounter, TensorDictPrimer
 from lite.data import Unbounded as OurUnbounded
 from lite.envs.spaces import Layout
 

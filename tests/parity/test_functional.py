@@ -5,20 +5,7 @@ import pytest
 from helpers.cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parity.functional import (
-    LITE,
-    QUIET,
-    SIZES,
-    TORCH,
-    agree,
-    compared,
-    fill,
-    kind,
-    net,
-    outcome,
-    raw,
-    tree,
-)
+from parity.functional import LITE, QUIET, SIZES, TORCH, agree, compared, fill, kind, net, outcome, raw, tree
 
 from lite import nn
 

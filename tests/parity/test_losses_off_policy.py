@@ -68,10 +68,7 @@ def networks_of(name, space, distribution, options):
         "DDPGLoss": (deterministic, q_network),
         **dict.fromkeys(("TD3Loss", "TD3BCLoss"), (deterministic, several(q_network))),
         "IQLLoss": (gaussian, several(q_network, count)),
-        "DiscreteIQLLoss": (
-            lambda s: categorical(s, kind),
-            several(values_of("state_action_value"), count),
-        ),
+        "DiscreteIQLLoss": (lambda s: categorical(s, kind), several(values_of("state_action_value"), count)),
         "DiscreteCQLLoss": (lambda s: s.QValueActor(mlp(s, 4, 3), action_space=space),),
     }[name] + ((critic,) if name in ("FirstSACLoss", *IMPLICIT) else ())
 

@@ -10,11 +10,7 @@ from numpy.typing import NDArray
 from lite import TensorDict
 from lite.envs import Resize
 
-SIZES = [
-    ((60, 50), (84, 84)),
-    ((33, 47), (20, 61)),
-    ((5, 7), (5, 3)),
-]
+SIZES = [((60, 50), (84, 84)), ((33, 47), (20, 61)), ((5, 7), (5, 3))]
 FILTERS = ("nearest", "nearest-exact", "bilinear", "bicubic")
 
 

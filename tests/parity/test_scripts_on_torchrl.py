@@ -30,12 +30,7 @@ PAGES = (
 )
 SHORT: dict[str, dict[str, Any]] = {
     "discrete_iql": {"total_frames": 60, "frames_per_batch": 10, "init_random_frames": 60},
-    "dqn_cartpole": {
-        "total_frames": 60,
-        "frames_per_batch": 20,
-        "init_random_frames": 40,
-        "num_updates": 2,
-    },
+    "dqn_cartpole": {"total_frames": 60, "frames_per_batch": 20, "init_random_frames": 40, "num_updates": 2},
     "mappo_ippo": {
         "total_frames": 60,
         "frames_per_batch": 60,

@@ -92,10 +92,7 @@ MODULES = {
         lambda b: b.e.ToTensorImage(dtype=b.dtype("float64"), in_keys=["x"], out_keys=["y"]),
         {"x": IMAGE},
     ),
-    "image as it is": (
-        lambda b: b.e.ToTensorImage(from_int=False, shape_tolerant=True),
-        {"pixels": PLANES},
-    ),
+    "image as it is": (lambda b: b.e.ToTensorImage(from_int=False, shape_tolerant=True), {"pixels": PLANES}),
     "image of floats": (lambda b: b.e.ToTensorImage(True), {"pixels": IMAGE.astype(np.float32)}),
     "grey": (lambda b: b.e.GrayScale(), {"pixels": PLANES}),
     "grey of floats": (lambda b: b.e.GrayScale(["x"], ["y"]), {"x": PLANES / np.float32(255)}),

@@ -18,14 +18,7 @@ from lite.data import (
     TensorDictReplayBuffer,
     Unbounded,
 )
-from lite.envs import (
-    EnvBase,
-    ExplorationType,
-    RewardSum,
-    StepCounter,
-    TransformedEnv,
-    set_exploration_type,
-)
+from lite.envs import EnvBase, ExplorationType, RewardSum, StepCounter, TransformedEnv, set_exploration_type
 from lite.nn import MultiAgentMLP, NormalParamExtractor, ProbabilisticActor, TensorDictModule, ValueOperator
 from lite.nn.distributions import TanhNormal
 from lite.nn.losses import ClipPPOLoss, ValueEstimators

@@ -57,9 +57,7 @@ class MyData:
 
 rng = np.random.default_rng(0)
 data = MyData(
-    images=rng.integers(255, size=(200, 64, 64, 3)),
-    labels=rng.integers(100, size=200),
-    batch_size=[200],
+    images=rng.integers(255, size=(200, 64, 64, 3)), labels=rng.integers(100, size=200), batch_size=[200]
 )
 buffer_lazy = ReplayBuffer(storage=LazyTensorStorage(size), batch_size=128, prefetch=10)
 buffer_lazy.extend(data)

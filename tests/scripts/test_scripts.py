@@ -80,11 +80,7 @@ SHORT = {
         targets=(20, 10),
     ),
     "discrete_sac": Short(
-        {**STEPS, "utd_ratio": 0.5},
-        CARTPOLE,
-        steps=(10, 10, 10),
-        falls=(QVALUE, ACTOR),
-        targets=(10, 0.005),
+        {**STEPS, "utd_ratio": 0.5}, CARTPOLE, steps=(10, 10, 10), falls=(QVALUE, ACTOR), targets=(10, 0.005)
     ),
     "dqn_cartpole": Short(
         {"frames_per_batch": 20, "total_frames": 460, "init_random_frames": 440, "num_updates": 30},

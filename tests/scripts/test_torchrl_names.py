@@ -54,14 +54,14 @@ LEFT_OUT = {
 }
 ABSENT = {name for names in LEFT_OUT.values() for name in names}
 LEFT_OUT_ARGUMENTS = {
-    "Collector": {"compact_obs"},  # storages do this by compress_next=True
+    "Collector": {"compact_obs"}  # storages do this by compress_next=True
 }
 # Taken as keyword arguments without a name.
 UNNAMED = {
     "MultiAgentMLP": {"centralised"},
     "PixelRenderTransform": {"mode"},
     "ProbabilisticActor": {
-        *("default_interaction_type", "distribution_class", "distribution_kwargs", "return_log_prob"),
+        *("default_interaction_type", "distribution_class", "distribution_kwargs", "return_log_prob")
     },
 }
 LINES = (Path(__file__).parent / "torchrl_names.txt").read_text(encoding="utf-8").splitlines()

@@ -10,13 +10,7 @@ import pytest
 from helpers.cases import each_case
 from helpers.tensorclasses import Point, Tokens, Turn
 
-from lite import (
-    TensorClass,
-    TensorDict,
-    is_tensor_collection,
-    lazy_stack,
-    tensorclass,
-)
+from lite import TensorClass, TensorDict, is_tensor_collection, lazy_stack, tensorclass
 
 
 @tensorclass(autocast=True)

@@ -10,15 +10,7 @@ from helpers.evaluated import policy
 
 from lite import TensorDict, nn
 from lite.data import Collector, Evaluator, Logger, PixelRenderTransform, VideoRecorder
-from lite.envs import (
-    Compose,
-    EnvBase,
-    GymEnv,
-    RewardSum,
-    Transform,
-    TransformedEnv,
-    VecNormV2,
-)
+from lite.envs import Compose, EnvBase, GymEnv, RewardSum, Transform, TransformedEnv, VecNormV2
 
 SHORT = {"num_trajectories": 1, "frames_per_batch": 4}
 

@@ -12,11 +12,7 @@ from lite.data import HERReplayBuffer, LazyStackStorage, LazyTensorStorage, Samp
 def rows(numbers: list[int], ends: tuple[int, ...] = ()) -> TensorDict:
     """Steps that achieve their number, whose goal is -1."""
     n = np.asarray(numbers, np.float32)[:, None]
-    following = {
-        "reward": np.zeros_like(n),
-        "done": np.isin(n, ends),
-        "desired_goal": -np.ones_like(n),
-    }
+    following = {"reward": np.zeros_like(n), "done": np.isin(n, ends), "desired_goal": -np.ones_like(n)}
     return TensorDict(achieved_goal=n, desired_goal=-np.ones_like(n), next=following, batch_size=[len(n)])
 
 

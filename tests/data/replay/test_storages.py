@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 from lite import LazyStackedTensorDict, TensorDict, enable_grad, lazy_stack, nn
-from lite.data import (
-    LazyStackStorage,
-    ListStorage,
-    ReplayBuffer,
-    SamplerWithoutReplacement,
-)
+from lite.data import LazyStackStorage, ListStorage, ReplayBuffer, SamplerWithoutReplacement
 from lite.data.replay.storages import read_json, write_json
 
 

@@ -3,15 +3,7 @@
 import numpy as np
 import pytest
 
-from lite.data.tables.columns import (
-    id_row,
-    ids_of,
-    passed_on,
-    ragged,
-    row_named,
-    rows_of,
-    taken,
-)
+from lite.data.tables.columns import id_row, ids_of, passed_on, ragged, row_named, rows_of, taken
 
 
 def test_rows_are_counted() -> None:

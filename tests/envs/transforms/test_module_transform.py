@@ -14,10 +14,7 @@ def double(source, target):
 
 def test_features_of_an_environment():
     change = lambda spec: Composite({**dict(spec.items()), "y": Unbounded(1)})  # noqa: E731
-    env = TransformedEnv(
-        Steps(3),
-        lambda td: td,
-    ).append_transform(
+    env = TransformedEnv(Steps(3), lambda td: td).append_transform(
         ModuleTransform(module_factory=lambda: double("x", "y"), observation_spec_transform=change)
     )
     td = env.rollout(2)

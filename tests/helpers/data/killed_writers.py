@@ -55,11 +55,7 @@ def frames(start: int, stop: int) -> Any:
         {
             "obs": obs[step % 997],
             "step": step,
-            "next": {
-                "obs": after,
-                "reward": (step % 5).astype(np.float32)[:, None],
-                "done": end[:, None],
-            },
+            "next": {"obs": after, "reward": (step % 5).astype(np.float32)[:, None], "done": end[:, None]},
         },
         [stop - start],
     )

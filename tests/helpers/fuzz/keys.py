@@ -130,11 +130,7 @@ def contains(td: Any, key: Key) -> bool:
 
 @operation("key list")
 def key_list(td: Any) -> Any:
-    return [
-        sorted(common(td)),
-        sorted(map(str, keys_of(td))),
-        len(td.shape) and td.shape[0],
-    ]
+    return [sorted(common(td)), sorted(map(str, keys_of(td))), len(td.shape) and td.shape[0]]
 
 
 @operation()

@@ -221,10 +221,7 @@ def _column(values: list[Any], shape: tuple[int, ...]) -> Any:
         if any(v.entries.keys() != keys.keys() for v in values):
             raise Refused("RuntimeError")
         columns = {k: _column([v.entries[k] for v in inner.array.ravel()], shape) for k in sorted(keys)}
-        for (
-            key,
-            column,
-        ) in columns.items():  # one object of a node with dims of its own
+        for key, column in columns.items():  # one object of a node with dims of its own
             if isinstance(first.entries[key], One) and first.shape:
                 wide = column.reshape(*shape, *[1] * len(first.shape))
                 columns[key] = np.broadcast_to(wide, (*shape, *first.shape))

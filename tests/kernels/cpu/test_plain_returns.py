@@ -40,13 +40,7 @@ def arrays(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> Any:
     return numbers, done, done & (rng.random(shape) < 0.5)
 
 
-SHAPES = [
-    ((1, 1), 1),
-    ((5, 900), 1),
-    ((600, 40), 0),
-    ((7, 300), 0),
-    ((3, 50, 20), 1),
-]
+SHAPES = [((1, 1), 1), ((5, 900), 1), ((600, 40), 0), ((7, 300), 0), ((3, 50, 20), 1)]
 
 
 @pytest.mark.parametrize("dtype", [np.float64])

@@ -18,8 +18,7 @@ def test_prompts_are_a_turn_of_the_template_unless_raw() -> None:
     np.testing.assert_array_equal(prompt_ids(tokenizer, "hello", raw=True), tokenizer.encode("hello"))
     for system, expected in ((None, turns[1:]), ("Be brief.", turns)):
         np.testing.assert_array_equal(
-            prompt_ids(tokenizer, "hello", raw=False, system=system),
-            chat_ids(tokenizer, expected),
+            prompt_ids(tokenizer, "hello", raw=False, system=system), chat_ids(tokenizer, expected)
         )
     tokenizer.chat_templates.clear()
     np.testing.assert_array_equal(

@@ -147,14 +147,8 @@ def test_pickles_go_to_other_processes() -> None:
 
 
 BAD_ROWS_ARE_NAMED: list[tuple[dict[str, Any], str]] = [
-    (
-        {"prompt_ids": [[]], "response_ids": [HI]},
-        "id 7: prompt_ids must have a token",
-    ),
-    (
-        {"prompt_ids": [[0.5]], "response_ids": [HI]},
-        "id 7: token ids must be integers in a row, got float64",
-    ),
+    ({"prompt_ids": [[]], "response_ids": [HI]}, "id 7: prompt_ids must have a token"),
+    ({"prompt_ids": [[0.5]], "response_ids": [HI]}, "id 7: token ids must be integers in a row, got float64"),
     ({"prompt_ids": [HELLO], "response_ids": [[999]]}, "id 7: "),
     ({"prompt": ["a"]}, "id 7: a row needs 'prompt_ids'.*; got \\['prompt'\\]"),
     (

@@ -54,7 +54,7 @@ FORMS: dict[str, dict[str, Any]] = {
                 "token_ids": RESPONSE,
                 "logprobs": {**COMPLETION, "token_logprobs": [None, -1.0, -2.0, *VALUES]},
             }
-        ],
+        ]
     },
     "vllm chat": {
         "object": "chat.completion",
@@ -164,18 +164,12 @@ BROKEN: list[tuple[Any, str]] = [
     ({**PLAIN, "logprobs": [-float("inf"), 0]}, "'logprobs' must be finite, entry 0 is -inf"),
     ({**PLAIN, "logprobs": [-(10**400), 0]}, "'logprobs' must be finite, entry 0 is inf"),
     ({**PLAIN, "logprobs": [-0.5, 3.5]}, r"'logprobs' has 3.5 at entry 1: .* normalize_logits=True"),
-    (
-        {**PLAIN, "logprobs": [-0.5, None]},
-        "'logprobs' must hold a number for each token, entry 1 is None",
-    ),
+    ({**PLAIN, "logprobs": [-0.5, None]}, "'logprobs' must hold a number for each token, entry 1 is None"),
     ({**PLAIN, "logprobs": [-0.5, True]}, "entry 1 is True"),
     ({**PLAIN, "logprobs": "-0.5"}, "'logprobs' must be a list of numbers, got str"),
     ({**PLAIN, "logprobs": [[-0.5, -1], [-1]]}, "entry 0 is None"),
     ({**PLAIN, "prompt_ids": []}, "the prompt has no token"),
-    (
-        {**PLAIN, "prompt_ids": [1.5]},
-        "'prompt_ids' must hold integers from 0 to 2147483647, entry 0 is 1.5",
-    ),
+    ({**PLAIN, "prompt_ids": [1.5]}, "'prompt_ids' must hold integers from 0 to 2147483647, entry 0 is 1.5"),
     ({**PLAIN, "prompt_ids": [2**31]}, "entry 0 is 2147483648"),
     ({**PLAIN, "prompt_ids": [-1]}, "entry 0 is -1"),
     ({**PLAIN, "prompt_ids": ["x" * 1000]}, r"entry 0 is 'x{39}\.\.\.$"),
@@ -186,10 +180,7 @@ BROKEN: list[tuple[Any, str]] = [
     ({"choices": [{"text": "a", "logprobs": COMPLETION}], "prompt_token_ids": [1]}, "no token ids"),
     ({"sequences": RESPONSE, "transition_scores": VALUES}, "the prompt has no token"),
     ({"sequences": [1], "transition_scores": VALUES}, "'sequences' has 1 tokens and 2 log-probs"),
-    (
-        {"prompt_ids": [[1], [2]], "completion_ids": [[3]] * 3},
-        "'prompt_ids' has 2 entries for 3 responses",
-    ),
+    ({"prompt_ids": [[1], [2]], "completion_ids": [[3]] * 3}, "'prompt_ids' has 2 entries for 3 responses"),
 ]
 
 

@@ -104,10 +104,7 @@ def test_two_that_agree_are_not_blamed(model: OnnxDecoder) -> None:
 
 
 @pytest.mark.depth
-@pytest.mark.parametrize(
-    ("temperature", "noise"),
-    standing_for_all([(0.6, 0.02), (3.0, 0.02)]),
-)
+@pytest.mark.parametrize(("temperature", "noise"), standing_for_all([(0.6, 0.02), (3.0, 0.02)]))
 def test_a_temperature(temperature: float, noise: float, model: OnnxDecoder) -> None:
     rng = np.random.default_rng(0)
     rows = drawn(model, 3, temperature=temperature)
@@ -119,8 +116,7 @@ def test_a_temperature(temperature: float, noise: float, model: OnnxDecoder) -> 
 
 @pytest.mark.depth
 @pytest.mark.parametrize(
-    ("kind", "value"),
-    standing_for_all([("top_p", 0.8), ("top_k", 20), ("min_p", 0.07)]),
+    ("kind", "value"), standing_for_all([("top_p", 0.8), ("top_k", 20), ("min_p", 0.07)])
 )
 def test_a_truncated_support(kind: str, value: float, model: OnnxDecoder) -> None:
     rows = drawn(model, 4, **{kind: int(value) if kind == "top_k" else value})
@@ -270,10 +266,7 @@ def test_what_is_refused(model: OnnxDecoder) -> None:
     with pytest.raises(TypeError, match="entry 0 is dict"):
         mismatch(model, [{}])  # type: ignore[list-item]
     for arguments, message in (  # type: ignore[assignment]
-        (
-            (str(MODELS / "optimum-llama"), log),
-            r"a must be a model, as OnnxDecoder\(path\), got the path",
-        ),
+        ((str(MODELS / "optimum-llama"), log), r"a must be a model, as OnnxDecoder\(path\), got the path"),
         ((model, 5), "b must have the interface .* int has no "),
         ((log, model, log), "a must be a model if b is one"),
     ):

@@ -206,11 +206,7 @@ UNKNOWN: list[tuple[list[Arg], list[Arg], str]] = [
     (BASE, [LOGITS, *PRESENTS], "prefill half"),
     ([*BASE, *PASTS], [LOGITS, *PRESENTS[:3]], "do not match"),
     ([*BASE, *PASTS[:3]], [LOGITS, *PRESENTS[:3]], "one key and one value"),
-    (
-        [*BASE, *PASTS, real("past_conv.0", "b", 2)],
-        [LOGITS, *PRESENTS],
-        r"without a partner: \[\(0, 'conv'",
-    ),
+    ([*BASE, *PASTS, real("past_conv.0", "b", 2)], [LOGITS, *PRESENTS], r"without a partner: \[\(0, 'conv'"),
     (
         [*BASE, *PASTS],
         [LOGITS, *PRESENTS, real("present_conv.0", "b", 2)],

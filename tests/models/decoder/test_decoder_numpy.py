@@ -116,11 +116,7 @@ def test_adapters() -> None:
 
 
 def test_what_numpy_lacks_is_refused() -> None:
-    cases: list[dict[str, Any]] = [
-        {"device": "cuda"},
-        {"num_threads": 2},
-        {"cuda_graphs": True},
-    ]
+    cases: list[dict[str, Any]] = [{"device": "cuda"}, {"num_threads": 2}, {"cuda_graphs": True}]
     for options in cases:
         with pytest.raises(ValueError, match=f"{next(iter(options))}=.* needs onnxruntime"):
             OnnxDecoder(MODELS / "handmade-lora", runtime="numpy", **options)

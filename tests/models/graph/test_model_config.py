@@ -100,8 +100,7 @@ def test_of_several_variants_full_precision_is_the_default(tmp_path: Path) -> No
     assert find_graph(tmp_path, "q4")[0].name == "model_q4.onnx"
     assert find_graph(tmp_path, "")[0].name == "model.onnx"
     with pytest.raises(
-        ValueError,
-        match=r"variant='int8': pass one of the files, or variant='' \(onnx/model\.onnx\), 'fp16'",
+        ValueError, match=r"variant='int8': pass one of the files, or variant='' \(onnx/model\.onnx\), 'fp16'"
     ):
         find_graph(tmp_path, "int8")
     with pytest.raises(ValueError, match="chooses among files of a directory"):

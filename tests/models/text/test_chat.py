@@ -5,12 +5,7 @@ import numpy as np
 import pytest
 
 from lite.models.text.builtin_templates import BUILT_IN, add_chat_template
-from lite.models.text.chat import (
-    blanks_around_content,
-    encode_messages,
-    parser_name,
-    render_messages,
-)
+from lite.models.text.chat import blanks_around_content, encode_messages, parser_name, render_messages
 from lite.models.text.tokenizer import Tokenizer
 
 Make = Callable[..., Tokenizer]

@@ -152,10 +152,7 @@ def test_ragged_rows_need_a_batch_size(byte_tokenizer: Make) -> None:
         Text(full=["a", "bc"]).to_tokens(byte_tokenizer())
     assert as_lists(
         Text(full=["a", "bc"], batch_size=[2]).to_tokens(byte_tokenizer()).get("full", as_list=True)
-    ) == [
-        [64],
-        [65, 66],
-    ]
+    ) == [[64], [65, 66]]
 
 
 # -- a response without its prompt -------------------------------------------------------------

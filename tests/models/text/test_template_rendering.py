@@ -26,17 +26,11 @@ LANGUAGE: list[tuple[str, Rendered]] = [
         "{% set s %}{% generation %}b{% endgeneration %}{% endset %}x{{ s }}{{ s }}",
         Rendered("xbb", ((1, 2), (2, 3))),
     ),
-    (
-        "{% generation %}a{% generation %}b{% endgeneration %}{% endgeneration %}",
-        Rendered("ab", ((0, 2),)),
-    ),
+    ("{% generation %}a{% generation %}b{% endgeneration %}{% endgeneration %}", Rendered("ab", ((0, 2),))),
     ("{%- generation -%} a {%- endgeneration -%} b", Rendered("ab", ((0, 1),))),
     ("a{% generation %}{% endgeneration %}b", Rendered("ab", ())),
     ("  {% if true %}\na\n  {% endif %}\nb", Rendered("a\nb", ())),
-    (
-        "{% for i in range(5) %}{% if i == 2 %}{% break %}{% endif %}{{ i }}{% endfor %}",
-        Rendered("01", ()),
-    ),
+    ("{% for i in range(5) %}{% if i == 2 %}{% break %}{% endif %}{{ i }}{% endfor %}", Rendered("01", ())),
     ("{{ {'é': '<'} | tojson }}{{ [1] | tojson(indent=2) }}", Rendered('{"é": "<"}[\n  1\n]', ())),
     ("{{ undefined_name }}{{ messages[0].nothing }}", Rendered("", ())),
     (

@@ -16,10 +16,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"inplace": 1}, "inplace must be True, False, 'empty' or None, got 1"),
     ({"inplace": 0}, "inplace must be True, False, 'empty' or None, got 0"),
     ({"inplace": 1.0}, "inplace must be True"),
-    (
-        {"generate": False, "return_log_probs": False},
-        "return_log_probs must be True when generate=False.",
-    ),
+    ({"generate": False, "return_log_probs": False}, "return_log_probs must be True when generate=False."),
     ({"generate": False, "num_samples": 2}, "num_samples can only be given with generate=True"),
     ({"num_samples": 0}, "num_samples must be an integer of at least 1, got 0"),
     ({"num_samples": 2, "inplace": True}, r"inplace must be False \(or None\)"),
@@ -27,10 +24,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"num_samples": 2, "generate_kwargs": {"n": 3}}, r"num_samples differs from generate_kwargs\['n'\]"),
     ({"generate_kwargs": {"num_beams": 2, "n": 3}}, "num_return_sequences must be at most num_beams"),
     ({"generate_kwargs": {"top_p": 2}}, "top_p must be between 0 and 1"),
-    (
-        {"chat_template_kwargs": {"messages": [], "x": 1}},
-        r"chat_template_kwargs: .* decides \['messages'\]",
-    ),
+    ({"chat_template_kwargs": {"messages": [], "x": 1}}, r"chat_template_kwargs: .* decides \['messages'\]"),
     ({"device": "cuda"}, "device='cuda' differs from the model's"),
 ]
 

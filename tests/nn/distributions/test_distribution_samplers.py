@@ -61,10 +61,7 @@ CONTINUOUS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
             )
         ),
     ),
-    "Uniform": (
-        lambda loc: d.Uniform(loc, loc + 2),
-        lambda loc: lambda x: np.clip((x - loc) / 2, 0, 1),
-    ),
+    "Uniform": (lambda loc: d.Uniform(loc, loc + 2), lambda loc: lambda x: np.clip((x - loc) / 2, 0, 1)),
 }
 
 

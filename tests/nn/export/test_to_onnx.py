@@ -167,11 +167,7 @@ def test_scales(net: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("opset", [20, 25])
 def test_versions_of_the_operators(opset: int, tmp_path: Path) -> None:
-    for title in (
-        "GRU",
-        "Conv1d of a sequence",
-        "TransformerEncoderLayer, norm first",
-    ):
+    for title in ("GRU", "Conv1d of a sequence", "TransformerEncoderLayer, norm first"):
         case = CASES[TITLES.index(title)]
         net, (arrays, call) = case.make(nn).eval(), arrays_in(case)
         options = {"kwargs": case.call_options(), "dynamic_axes": {}, "opset": opset}

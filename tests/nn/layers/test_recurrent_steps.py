@@ -2,11 +2,7 @@
 
 import numpy as np
 
-from lite.nn.layers.recurrent_steps import (
-    gru_step,
-    lstm_step,
-    split_bias,
-)
+from lite.nn.layers.recurrent_steps import gru_step, lstm_step, split_bias
 
 RNG = np.random.default_rng(0)
 

@@ -90,11 +90,7 @@ def test_in_the_branches_of_a_graph() -> None:
     w = np.random.default_rng(1).normal(size=(32, 6)).astype(np.float32)
     branches = {
         name: writer.graph(
-            name,
-            [node("MatMul", "/w/MatMul", ["x", "w.weight"], [name], {})],
-            [],
-            [],
-            [text(1, name)],
+            name, [node("MatMul", "/w/MatMul", ["x", "w.weight"], [name], {})], [], [], [text(1, name)]
         )
         for name in ("then_branch", "else_branch")
     }

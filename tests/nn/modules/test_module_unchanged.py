@@ -50,11 +50,7 @@ MODULE: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "load pre-hook": (hooked(LOAD_HOOK, fail, load()), Hit, "inside"),
     "load post-hook": (hooked(POST_HOOK, fail, load()), Hit, "inside"),
     "load post-hook, assign": (hooked(POST_HOOK, fail, load(assign=True)), Hit, "inside"),
-    "load post-hook of params": (
-        hooked(POST_HOOK, fail, load(assign=True), "params"),
-        Hit,
-        "inside",
-    ),
+    "load post-hook of params": (hooked(POST_HOOK, fail, load(assign=True), "params"), Hit, "inside"),
     "load post-hook returns": (hooked(POST_HOOK, lambda *_: 1, load()), AssertionError, "None"),
     "load post-hook adds a key": (
         hooked(POST_HOOK, lambda _, keys: keys.missing_keys.append("b.q"), load()),

@@ -66,11 +66,7 @@ def lambdas(function: Any, copied: Any) -> None:
 
 def test_lambdas() -> None:
     for function, copied in itertools.product(
-        [
-            lambda x: x + 1,
-            functools.partial(lambda a, x: a + x, 1),
-            Scale((lambda: 2.0)()),
-        ],
+        [lambda x: x + 1, functools.partial(lambda a, x: a + x, 1), Scale((lambda: 2.0)())],
         [copy.copy, copy.deepcopy, sent],
     ):
         with noting(function, copied):

@@ -114,14 +114,7 @@ def test_what_a_mask_chooses() -> None:
         some = x[rows]
         found = [some, x[all_of], x[:, x[0, :, 0] < 9, 1], x[rows, 0], x[all_of[..., 0]], x[~rows][..., None]]
         found += [some.sum(0), some.mean(0), (some - x[0]) @ x[0].T, some.reshape(-1) * 2, some * x[rows, :1]]
-        found += [
-            some[:2],
-            some[1:-1],
-            some[-2::-1],
-            some[::2],
-            np.diff(some, axis=0),
-            some.std(0, ddof=1),
-        ]
+        found += [some[:2], some[1:-1], some[-2::-1], some[::2], np.diff(some, axis=0), some.std(0, ddof=1)]
         return [*found, some[:, all_of[0]] + some.shape[0], *np.nonzero(all_of), np.concatenate([some, x])]
 
     check(function, X, sizes=(3, 9), rtol=1e-4)

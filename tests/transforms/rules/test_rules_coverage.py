@@ -93,10 +93,7 @@ def test_no_function_with_a_zero_gradient_has_a_rule() -> None:
 def test_functions_with_a_zero_gradient_do_not_change_where_their_argument_does() -> None:
     """Called on numbers next to each other: what has a derivative would give other results."""
     texts = (np.array_repr, np.array_str, np.array2string)  # which show the numbers
-    of_matrices = (
-        *(np.diag_indices_from, np.tril_indices_from, np.triu_indices_from),
-        np.linalg.matrix_rank,
-    )
+    of_matrices = (*(np.diag_indices_from, np.tril_indices_from, np.triu_indices_from), np.linalg.matrix_rank)
     of_two = (
         *(np.isclose, np.allclose, np.array_equal, np.array_equiv),
         *(np.shares_memory, np.may_share_memory),

@@ -72,11 +72,7 @@ CASES: list[Case] = [
         if np.lib.NumpyVersion(np.__version__) >= "2.4.0"  # before, NumPy refuses them
         else []
     ),
-    (
-        "pad by mode",
-        lambda x: [np.pad(x, ((1, 2), (3, 0)), mode) for mode in MODES],
-        (f(3, 4),),
-    ),
+    ("pad by mode", lambda x: [np.pad(x, ((1, 2), (3, 0)), mode) for mode in MODES], (f(3, 4),)),
     ("pad, mean of some", lambda x: np.pad(x, 2, "mean", stat_length=((2, 1), (3, 3))), (f(3, 4),)),
     ("pad, odd", lambda x: np.pad(x, ((2, 1), (0, 2)), "reflect", reflect_type="odd"), (f(3, 4),)),
     ("pad, ramp to a number", lambda x: np.pad(x, 2, "linear_ramp", end_values=3.0), (f(3, 2),)),

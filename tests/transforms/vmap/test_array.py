@@ -25,11 +25,7 @@ def test_errors_of_mapped_arrays() -> None:
         (lambda v: np.asarray(v), TypeError, "cannot become an ndarray"),
         (lambda v: np.zeros(2).dot(v), TypeError, r"np\.dot\(a, x\) for a\.dot\(x\)"),
         (lambda v: len(v[0]), TypeError, "unsized"),
-        (
-            lambda v: v.sum(axis=1),
-            np.exceptions.AxisError,
-            "axis 1 is out of bounds",
-        ),
+        (lambda v: v.sum(axis=1), np.exceptions.AxisError, "axis 1 is out of bounds"),
         (lambda v: v.reshape(3), ValueError, "cannot reshape array of size 2 into shape"),
         (lambda v: v[5], IndexError, "out of bounds"),
         (lambda v: v[:, 0], IndexError, "too many indices"),

@@ -45,11 +45,7 @@ CASES: list[Case] = [
     ("vecdot", lambda x, y: np.vecdot(x, y), (f(3, 4), f(4))),
     ("vecdot along the first axis", lambda x, y: np.vecdot(x, y, axis=0), (f(4, 3), f(4, 3))),
     ("vecdot, out", lambda x, y: np.vecdot(x, y, out=np.zeros_like((x * y)[..., 0])), (f(3, 4), f(3, 4))),
-    (
-        "out of two results",
-        lambda x, y: np.divmod(x, y, out=(None, np.zeros_like(x + y))),
-        (f(3), f(3)),
-    ),
+    ("out of two results", lambda x, y: np.divmod(x, y, out=(None, np.zeros_like(x + y))), (f(3), f(3))),
     ("matvec", lambda x, y: np.matvec(x, y), (f(2, 3, 4), f(4))),
     ("vecmat", lambda x, y: np.vecmat(x, y), (f(2, 3), f(3, 4))),
 ]
