@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import hanging
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 
 def test_every_case_runs_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,9 +51,15 @@ def test_a_case_that_is_skipped_skips_the_test_at_its_end() -> None:
         if x == 2:
             pytest.skip("lacks a package")
 
-    with pytest.raises(pytest.skip.Exception, match="lacks"):
-        body()
+    raises(pytest.skip.Exception, body, "lacks")
     assert seen == [1, 2, 3]
+
+
+def test_a_call_raises_what_is_expected() -> None:
+    raises(ValueError, lambda: int("x"), "invalid literal")
+    raises(pytest.fail.Exception, lambda: raises(ValueError, dict), "DID NOT RAISE")
+    with pytest.raises(AssertionError, match="Regex pattern did not match"):
+        raises(ValueError, lambda: int("x"), "another")
 
 
 def test_the_time_of_a_test_is_counted(

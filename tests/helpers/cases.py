@@ -28,6 +28,12 @@ def noting(*case: Any) -> Iterator[None]:
         raise
 
 
+def raises(error: Any, call: Callable[[], Any], match: str | None = None) -> None:
+    """`pytest.raises` around one call."""
+    with pytest.raises(error, match=match):
+        call()
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, FunctionType):
         return f"{value.__name__} of line {value.__code__.co_firstlineno}"
