@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite.models import read_log_probs
 from lite.models.comparison import logged
@@ -194,10 +195,7 @@ def test_a_line_without_end_and_files_of_nothing(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(logged, "MAX_LINE_BYTES", 1000)
     with pytest.raises(ValueError, match=r"log.jsonl, line 2: longer than 1000 bytes"):
         read_log_probs(write(tmp_path, PLAIN, {**PLAIN, "text": "x" * 2000}))
-    with pytest.raises(ValueError, match="has no response in it"):
-        read_log_probs(write(tmp_path, "", "  "))
+    raises(ValueError, lambda: read_log_probs(write(tmp_path, "", "  ")), "has no response in it")
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ValueError, match="line 1: not JSON"):
-        read_log_probs(tmp_path / "binary")
-    with pytest.raises(FileNotFoundError):
-        read_log_probs(tmp_path / "none")
+    raises(ValueError, lambda: read_log_probs(tmp_path / "binary"), "line 1: not JSON")
+    raises(FileNotFoundError, lambda: read_log_probs(tmp_path / "none"))

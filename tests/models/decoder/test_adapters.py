@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from helpers.cases import raises
 from helpers.lora_nets import filled
 from helpers.models.handmade_exports import ADAPTERS, NAMES, adapter, logits
 from helpers.models.real_models import EXPECTED, MODELS
@@ -86,8 +87,7 @@ def test_a_row_does_not_go_on_under_another_adapter(decoder: OnnxDecoder) -> Non
     got = decoder.prefill(0, PROMPTS[0])  # restarts
     np.testing.assert_allclose(got, want(PROMPTS[0], "formal")[-1], atol=1e-4)
     decoder.adapter = None
-    with pytest.raises(ValueError, match="computed with adapter 'formal'"):
-        decoder.decode([1], [0])
+    raises(ValueError, lambda: decoder.decode([1], [0]), "computed with adapter 'formal'")
     decoder.reset(0)
     np.testing.assert_allclose(decoder.prefill(0, PROMPTS[0]), want(PROMPTS[0], None)[-1], atol=1e-4)
 
@@ -125,14 +125,11 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     def load(path: Path) -> OnnxDecoder:
         return OnnxDecoder(FOLDER, num_threads=1, adapters={"mine": path})
 
-    with pytest.raises(FileNotFoundError, match=r"adapters\['mine'\]: there is no file"):
-        load(tmp_path / "nowhere")
+    raises(FileNotFoundError, lambda: load(tmp_path / "nowhere"), r"adapters\['mine'\]: there is no file")
     (tmp_path / "text").write_bytes(b"no adapter at all" * 9)
-    with pytest.raises(ValueError, match=r"adapters\['mine'\]: .* is no adapter file"):
-        load(tmp_path / "text")
+    raises(ValueError, lambda: load(tmp_path / "text"), r"adapters\['mine'\]: .* is no adapter file")
     (tmp_path / "cut").write_bytes(FILES["formal"].read_bytes()[:700])
-    with pytest.raises(ValueError, match=r"adapters\['mine'\]: .* is no adapter file"):
-        load(tmp_path / "cut")
+    raises(ValueError, lambda: load(tmp_path / "cut"), r"adapters\['mine'\]: .* is no adapter file")
     with pytest.raises(
         ValueError, match="another model: the graph has no optional input 'other', it has query"
     ):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.real_models import EXPECTED, MODELS, STANDING, each_export, open_model, tolerance
 from numpy.typing import NDArray
 
@@ -150,35 +151,26 @@ def test_bad_prompts_change_nothing(same: Same, decoder: OnnxDecoder) -> None:
 @pytest.mark.parametrize("name", ["optimum-llama"])
 def test_bad_calls(decoder: OnnxDecoder) -> None:
     decoder.prefill(0, [1, 2])
-    with pytest.raises(ValueError, match="one entry per row, got 2 for 1"):
-        decoder.decode([1, 2], [0])
-    with pytest.raises(IndexError, match="between 0 and 0"):
-        decoder.decode([1], [1])
-    with pytest.raises(ValueError, match="different"):
-        decoder.decode([1, 2], [0, 0])
+    raises(ValueError, lambda: decoder.decode([1, 2], [0]), "one entry per row, got 2 for 1")
+    raises(IndexError, lambda: decoder.decode([1], [1]), "between 0 and 0")
+    raises(ValueError, lambda: decoder.decode([1, 2], [0, 0]), "different")
     with pytest.raises(ValueError, match="length must be between 0 and the row's 2 tokens, got 3"):
         decoder.truncate(0, 3)
     decoder.extend([0], [np.ones(254, np.int64)])
-    with pytest.raises(ValueError, match="257 tokens, the model's context is 256"):
-        decoder.decode([1])
-    with pytest.raises(ValueError, match="1 tokens after 256 is longer"):
-        decoder.extend([0], [[1]])
+    raises(ValueError, lambda: decoder.decode([1]), "257 tokens, the model's context is 256")
+    raises(ValueError, lambda: decoder.extend([0], [[1]]), "1 tokens after 256 is longer")
     assert decoder.decode(np.array([], np.int64)).shape == (0, 512)
 
 
 def test_bad_construction(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        OnnxDecoder(tmp_path / "nowhere")
-    with pytest.raises(FileNotFoundError, match=r"no \.onnx file"):
-        OnnxDecoder(tmp_path)
-    with pytest.raises(ValueError, match="device must be"):
-        OnnxDecoder(MODELS / "optimum-llama", device="tpu")
+    raises(FileNotFoundError, lambda: OnnxDecoder(tmp_path / "nowhere"), "nowhere")
+    raises(FileNotFoundError, lambda: OnnxDecoder(tmp_path), r"no \.onnx file")
+    raises(ValueError, lambda: OnnxDecoder(MODELS / "optimum-llama", device="tpu"), "device must be")
     with pytest.raises(ValueError, match="batch_size must be at least 1"):
         OnnxDecoder(MODELS / "optimum-llama", batch_size=0)
     shutil.copytree(MODELS / "genai-llama-fp32", tmp_path / "cut")
     (tmp_path / "cut" / "model.onnx.data").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"onnxruntime .* cannot load"):
-        OnnxDecoder(tmp_path / "cut")
+    raises(ValueError, lambda: OnnxDecoder(tmp_path / "cut"), r"onnxruntime .* cannot load")
 
 
 @pytest.mark.depth
@@ -223,5 +215,4 @@ def test_pickles_keep_path_and_arguments(decoder: OnnxDecoder) -> None:
     np.testing.assert_array_equal(other.lengths, [0])
     np.testing.assert_allclose(other.prefill(0, [3, 4]), full(decoder, [3, 4]), atol=1e-5)
     given = OnnxDecoder(decoder.config, session=decoder.session)
-    with pytest.raises(TypeError, match=r"^session: .*give the path of the model"):
-        pickle.dumps(given)
+    raises(TypeError, lambda: pickle.dumps(given), r"^session: .*give the path of the model")

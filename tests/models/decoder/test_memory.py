@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.stand_in_gpu import HostRuntime
 
 from lite.models.decoder.memory import DeviceBuffer, copy_runs, give_back_freed
@@ -51,8 +52,7 @@ def test_errors_of_the_gpu_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_stream, "cuda_runtime", lambda: runtime)
     buffer = DeviceBuffer(10)
     buffer.device = "cuda"
-    with pytest.raises(RuntimeError, match="CUDA error 700"):
-        copy_runs(buffer, 0, 1, buffer, 5, 1, 1, 1)
+    raises(RuntimeError, lambda: copy_runs(buffer, 0, 1, buffer, 5, 1, 1, 1), "CUDA error 700")
 
 
 def test_a_copy_beyond_the_buffer_is_refused() -> None:
@@ -63,13 +63,11 @@ def test_a_copy_beyond_the_buffer_is_refused() -> None:
 def test_a_buffer_on_a_gpu_has_no_view() -> None:
     buffer = DeviceBuffer(10)
     buffer.device = "cuda"
-    with pytest.raises(TypeError, match="no NumPy view"):
-        buffer.view()
+    raises(TypeError, lambda: buffer.view(), "no NumPy view")
 
 
 def test_too_much_is_a_memory_error() -> None:
-    with pytest.raises(MemoryError, match=r"cannot allocate 1,000,000,000,000,000,000 bytes"):
-        DeviceBuffer(10**18)
+    raises(MemoryError, lambda: DeviceBuffer(10**18), r"cannot allocate 1,000,000,000,000,000,000 bytes")
 
 
 OPENED = """

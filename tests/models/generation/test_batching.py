@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from helpers.cases import raises
 from helpers.waiting import LONG, until
 
 from lite.models.generation.batching import Batcher, BatchSizes
@@ -167,8 +168,7 @@ def test_rows_of_a_failed_call_are_not_run() -> None:
     run = Runs()
     run.fail = lambda rows: ZeroDivisionError() if 1 in rows else None
     batcher = Batcher(run, BatchSizes(1, 1), LONG)
-    with pytest.raises(ZeroDivisionError):
-        batcher("t", [1, 2, 3])
+    raises(ZeroDivisionError, lambda: batcher("t", [1, 2, 3]))
     assert (batcher.state()["queue_size"], run.batches) == (0, [("t", [1])])
 
 
@@ -186,8 +186,7 @@ def test_the_runner_does_not_fail_for_others() -> None:
 
 def test_a_wrong_number_of_results() -> None:
     batcher: Any = Batcher(lambda task, rows: [], BatchSizes(1, None), LONG)
-    with pytest.raises(RuntimeError, match="Expected 2 results, got 0"):
-        batcher("t", [1, 2])
+    raises(RuntimeError, lambda: batcher("t", [1, 2]), "Expected 2 results, got 0")
 
 
 def test_an_interrupted_runner_frees_the_others() -> None:
@@ -198,10 +197,8 @@ def test_an_interrupted_runner_frees_the_others() -> None:
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(batcher, "t", [1])
         until(lambda: batcher.state()["queue_size"] == 1)
-        with pytest.raises(KeyboardInterrupt):
-            batcher("t", [2])
-        with pytest.raises(CancelledError, match="interrupted"):
-            other.result(20)
+        raises(KeyboardInterrupt, lambda: batcher("t", [2]))
+        raises(CancelledError, lambda: other.result(20), "interrupted")
     assert batcher.state()["pending_futures"] == 0
 
 
@@ -224,8 +221,7 @@ def test_cleanup_lets_a_run_finish() -> None:
     batcher = Batcher(run, BatchSizes(1, None), LONG)
     with callers(batcher, ("t", [1]), ("t", [2])) as futures:
         batcher.cleanup()
-        with pytest.raises(CancelledError):
-            futures[1].result(20)
+        raises(CancelledError, lambda: futures[1].result(20))
         run.gate.set()
         assert futures[0].result(20) == [("t", 1)]
 
@@ -257,8 +253,7 @@ def test_errors_of_a_flush_are_the_callers() -> None:
     batcher = Batcher(run, BatchSizes(4, None), LONG)
     with callers(batcher, ("t", [1])) as futures:
         batcher.cleanup(flush=True)
-        with pytest.raises(ZeroDivisionError):
-            futures[0].result(20)
+        raises(ZeroDivisionError, lambda: futures[0].result(20))
 
 
 def test_many_threads() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.real_models import assert_same_response, open_model
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 from numpy.typing import NDArray
@@ -143,8 +144,7 @@ def test_after_a_failure(rng: np.random.Generator) -> None:
     longer = [np.concatenate([chat, tokens, [2]]) for chat, tokens in zip(chats, said, strict=True)]
     for fail_in in (1, 3):
         decoder.fail_in = fail_in
-        with pytest.raises(RuntimeError, match="the model fails"):
-            ask(decoder, longer, cache)
+        raises(RuntimeError, lambda: ask(decoder, longer, cache), "the model fails")
         assert len(decoder.rows) == cache.rows
     assert ask(decoder, longer, cache) == ask(ScriptedDecoder(), longer)
     assert len(decoder.rows) == cache.rows
@@ -160,8 +160,7 @@ def test_a_full_context(rng: np.random.Generator) -> None:
     assert ask(decoder, [full, full[:31]], cache) == ask(
         ScriptedDecoder(context_length=32), [full, full[:31]]
     )
-    with pytest.raises(ValueError, match="context"):
-        ask(decoder, [np.append(full, 1)], cache)
+    raises(ValueError, lambda: ask(decoder, [np.append(full, 1)], cache), "context")
     assert len(decoder.rows) == cache.rows
 
 
@@ -191,8 +190,7 @@ def test_bad_arguments() -> None:
     decoder = ScriptedDecoder()
     with pytest.raises(TypeError, match="decoder must have the interface of lite"):
         PrefixCache(object(), 100)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="max_bytes must be an integer of at least 0, got -1"):
-        PrefixCache(decoder, -1)
+    raises(ValueError, lambda: PrefixCache(decoder, -1), "max_bytes must be an integer of at least 0, got -1")
     with pytest.raises(TypeError, match=r"max_bytes must be an integer, got 1000000\.0"):
         PrefixCache(decoder, 1e6)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="max_rows must be an integer of at least 0, got True"):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.scripted_session import Arg, Session
 from helpers.recurrent_policy import inputs
 
@@ -30,8 +31,7 @@ def test_a_batch_that_is_fixed() -> None:
     assert module(np.zeros((2, 3, 4), F32)).shape == (2, 3, 2)
     for copied in (copy.copy, copy.deepcopy):  # the session is shared
         assert copied(module.module) is module.module
-    with pytest.raises(ValueError, match=r"got 5 rows .*batch is fixed at 6"):
-        module(np.zeros((5, 4), F32))
+    raises(ValueError, lambda: module(np.zeros((5, 4), F32)), r"got 5 rows .*batch is fixed at 6")
 
 
 def test_an_output_with_other_rows_is_pointed_out() -> None:
@@ -48,8 +48,7 @@ def test_narrow_integers_must_fit() -> None:
     assert module(np.array([1, 2])).shape == (2,)
     with pytest.raises(ValueError, match="values from 1 to 5000000000, beyond int32"):
         module(np.array([1, 5_000_000_000]))
-    with pytest.raises(TypeError, match="got dtype float64"):
-        module(np.array([1.5]))
+    raises(TypeError, lambda: module(np.array([1.5])), "got dtype float64")
 
 
 def test_failures_of_the_graph_say_what_it_got() -> None:
@@ -71,8 +70,7 @@ def test_what_a_watchdog_raises_comes_through() -> None:
         raise WatchdogError("500 us")
 
     module = OnnxModule(Session([Arg("x", ["n", 4])], [Arg("y", ["n"])], interrupted))
-    with pytest.raises(WatchdogError, match="500 us"):
-        module(np.zeros((3, 4), F32))
+    raises(WatchdogError, lambda: module(np.zeros((3, 4), F32)), "500 us")
 
 
 # -- devices ---------------------------------------------------------------------------------------
@@ -148,5 +146,4 @@ def test_shapes_that_do_not_fit(policy: OnnxModule) -> None:
 
 
 def test_wrong_number_of_arrays(policy: OnnxModule) -> None:
-    with pytest.raises(TypeError, match="the graph has 2 inputs"):
-        policy.module(np.zeros((3, 4), F32))
+    raises(TypeError, lambda: policy.module(np.zeros((3, 4), F32)), "the graph has 2 inputs")

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from helpers.cases import raises
 from helpers.models.real_models import MODELS
 
 from lite._files.onnx.external import check_external_files
@@ -74,18 +75,15 @@ def test_a_single_graph_of_another_name_is_taken(tmp_path: Path) -> None:
     shutil.copy(MODELS / "optimum-gpt2" / "model.onnx", tmp_path / "mine.onnx")
     assert find_graph(tmp_path)[0].name == "mine.onnx"
     shutil.copy(tmp_path / "mine.onnx", tmp_path / "yours.onnx")
-    with pytest.raises(FileNotFoundError, match=r"several graphs \(mine\.onnx, yours\.onnx\)"):
-        find_graph(tmp_path)
+    raises(FileNotFoundError, lambda: find_graph(tmp_path), r"several graphs \(mine\.onnx, yours\.onnx\)")
 
 
 def test_a_folder_of_what_was_learnt_says_where_the_model_is(tmp_path: Path) -> None:
     (tmp_path / "adapter.onnx_adapter").touch()
-    with pytest.raises(FileNotFoundError, match="holds an adapter and no"):
-        find_graph(tmp_path)
+    raises(FileNotFoundError, lambda: find_graph(tmp_path), "holds an adapter and no")
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "model.onnx").touch()
-    with pytest.raises(FileNotFoundError, match=r"the model in it is '.*model'"):
-        find_graph(tmp_path)
+    raises(FileNotFoundError, lambda: find_graph(tmp_path), r"the model in it is '.*model'")
 
 
 def touch(folder: Path, *names: str) -> None:
@@ -152,8 +150,7 @@ def test_half_of_a_pair_stands_alone(tmp_path: Path) -> None:
 
 
 def test_missing_things_are_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        ModelConfig.from_directory(tmp_path / "nowhere")
+    raises(FileNotFoundError, lambda: ModelConfig.from_directory(tmp_path / "nowhere"), "nowhere")
     with pytest.raises(FileNotFoundError, match=r"no \.onnx file; looked for model\.onnx"):
         ModelConfig.from_directory(tmp_path)
     (tmp_path / "notes.txt").write_text("")
@@ -169,8 +166,7 @@ def test_external_data_outside_the_folder_is_refused(tmp_path: Path) -> None:
 
 def test_missing_external_data_is_named(tmp_path: Path) -> None:
     shutil.copy(MODELS / "genai-llama-fp32" / "model.onnx", tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"model\.onnx\.data"):
-        ModelConfig.from_directory(tmp_path)
+    raises(FileNotFoundError, lambda: ModelConfig.from_directory(tmp_path), r"model\.onnx\.data")
 
 
 def test_what_is_no_id_or_length_is_not_taken_for_one(folder: Path) -> None:

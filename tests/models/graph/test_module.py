@@ -13,6 +13,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from helpers import shared
+from helpers.cases import raises
 from helpers.models.real_models import MODELS
 from helpers.recurrent_policy import PATH, expected, inputs
 
@@ -96,8 +97,7 @@ def test_selection_and_skipped_inputs(policy: OnnxModule) -> None:
     observation, hidden = inputs(3)
     td = TensorDict({"observation": observation, "hidden": hidden}, [3])
     assert set(policy.select_out_keys("action")(td).keys()) == {"observation", "hidden", "action"}
-    with pytest.raises(KeyError, match="hidden"):
-        policy(TensorDict({"observation": observation}, [3]))
+    raises(KeyError, lambda: policy(TensorDict({"observation": observation}, [3])), "hidden")
 
 
 # -- a module like others --------------------------------------------------------------------------
@@ -130,8 +130,7 @@ def test_pickles_open_the_graph_when_used(policy: OnnxModule, tmp_path: Path, se
     path.rename(tmp_path / "elsewhere.onnx")
     lazy = pickle.loads(text)
     assert lazy.out_keys == ["a", "value", "new_hidden"]
-    with pytest.raises(FileNotFoundError, match=r"no ONNX file .*policy\.onnx"):
-        lazy(observation, hidden)
+    raises(FileNotFoundError, lambda: lazy(observation, hidden), r"no ONNX file .*policy\.onnx")
     shutil.copy(PATH, path)
     np.testing.assert_array_equal(lazy(observation, hidden)[0], expected(session, observation, hidden)[0])
 
@@ -150,10 +149,8 @@ def test_given_sessions_are_shared_but_not_pickled(session: Any) -> None:
     observation, hidden = inputs(3)
     other = copy.deepcopy(module)
     np.testing.assert_array_equal(other(observation, hidden)[0], expected(session, observation, hidden)[0])
-    with pytest.raises(TypeError, match="give the path"):
-        pickle.dumps(module)
-    with pytest.raises(RuntimeError, match="give the path"):
-        module.to("cuda")
+    raises(TypeError, lambda: pickle.dumps(module), "give the path")
+    raises(RuntimeError, lambda: module.to("cuda"), "give the path")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -174,8 +171,7 @@ def test_device_is_the_choice_of_provider(policy: OnnxModule, monkeypatch: pytes
     assert policy.to("cpu") is policy
     assert policy.cpu() is policy
     assert policy.to(np.float64) is policy
-    with pytest.raises(ValueError, match="device must be 'cpu', 'cuda' or 'cuda:N'"):
-        policy.to("meta")
+    raises(ValueError, lambda: policy.to("meta"), "device must be 'cpu', 'cuda' or 'cuda:N'")
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
     for move in (lambda: policy.to("cuda"), lambda: policy.cuda(3), lambda: OnnxModule(PATH, device="cuda")):
         with pytest.raises(RuntimeError, match=r"needs a GPU build of onnxruntime.*pip install"):
@@ -204,16 +200,13 @@ def test_providers(session: Any) -> None:
         OnnxModule(PATH, providers=["NoSuch"])
     with pytest.raises(ValueError, match="contradicts providers"):
         OnnxModule(PATH, device="cuda", providers=["CPUExecutionProvider"])
-    with pytest.raises(TypeError, match="providers must be a list"):
-        OnnxModule(PATH, providers="CPUExecutionProvider")
+    raises(TypeError, lambda: OnnxModule(PATH, providers="CPUExecutionProvider"), "providers must be a list")
 
 
 def test_missing_files(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="there is no ONNX file"):
-        OnnxModule(tmp_path / "none.onnx")
+    raises(FileNotFoundError, lambda: OnnxModule(tmp_path / "none.onnx"), "there is no ONNX file")
     shutil.copy(PATH, tmp_path / "policy.onnx")
-    with pytest.raises(FileNotFoundError, match=r"it is a folder with policy\.onnx"):
-        OnnxModule(tmp_path)
+    raises(FileNotFoundError, lambda: OnnxModule(tmp_path), r"it is a folder with policy\.onnx")
 
 
 def test_neither_path_nor_session() -> None:
@@ -249,8 +242,7 @@ def test_without_onnxruntime_the_command_is_printed(tmp_path: Path, monkeypatch:
     path = tmp_path / "policy.onnx"  # a file whose session is not open yet
     shutil.copy(PATH, path)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(ImportError, match=r'pip install -e "\.\[llm\]"'):
-        OnnxModule(path, runtime="onnxruntime")
+    raises(ImportError, lambda: OnnxModule(path, runtime="onnxruntime"), r'pip install -e "\.\[llm\]"')
 
 
 def test_states_may_be_missing_where_an_episode_starts(tmp_path: Path) -> None:

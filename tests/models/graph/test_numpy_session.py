@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.real_models import MODELS
 from helpers.recurrent_policy import PATH, inputs
 from numpy.typing import NDArray
@@ -68,8 +69,7 @@ def test_bindings_read_and_write_memory_and_results_are_new() -> None:
     value = binding.outputs()[1]
     assert (value.shape(), value.data_type(), value.data_ptr()) == ([3], "tensor(float)", z.ctypes.data)
     binding.bind_output("y", cpu, np.float32, [1, 3], y.ctypes.data)
-    with pytest.raises(ValueError, match=r"'y' has the shape \[3\], bound is \[1, 3\]"):
-        binding.run()
+    raises(ValueError, lambda: binding.run(), r"'y' has the shape \[3\], bound is \[1, 3\]")
 
 
 def test_half_precision_is_computed_in_single_and_given_as_half() -> None:
@@ -157,13 +157,11 @@ def test_a_graph_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call, "FIRST_RUN_SECONDS", 0.2)
     module = OnnxModule(GRAPHS / "endless.onnx", runtime="numpy")
     for _ in range(2):
-        with pytest.raises(TimeoutError, match=r"its run took over 0\.2 seconds"):
-            module(np.ones((1, 2), np.int64))
+        raises(TimeoutError, lambda: module(np.ones((1, 2), np.int64)), r"its run took over 0\.2 seconds")
     session = open_session(GRAPHS / "endless.onnx", runtime="numpy")
     monkeypatch.setattr("lite.models.graph.session.FIRST_RUN_SECONDS", 0.1)
     feeds = {arg.name: np.ones((1, 2), np.int64) for arg in session.get_inputs()}
-    with pytest.raises(TimeoutError, match=r"its run took over 0\.1 seconds"):
-        run_once(session, ["logits"], feeds)
+    raises(TimeoutError, lambda: run_once(session, ["logits"], feeds), r"its run took over 0\.1 seconds")
 
 
 def test_loading_takes_no_longer_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:

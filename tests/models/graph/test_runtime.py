@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.recurrent_policy import PATH, inputs
 
 from lite.models import OnnxModule
@@ -36,8 +36,7 @@ def test_unknown_devices() -> None:
 
 def test_without_onnxruntime_the_command_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(ImportError, match=r'pip install -e "\.\[llm\]"'):
-        import_onnxruntime()
+    raises(ImportError, import_onnxruntime, r'pip install -e "\.\[llm\]"')
 
 
 BOTH = r"pip uninstall onnxruntime onnxruntime-gpu; pip install"
@@ -46,8 +45,7 @@ BOTH = r"pip uninstall onnxruntime onnxruntime-gpu; pip install"
 def test_what_is_left_of_two_builds_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both have the same files: uninstalling one leaves a folder of some, which Python still imports."""
     monkeypatch.setitem(sys.modules, "onnxruntime", ModuleType("onnxruntime"))
-    with pytest.raises(ImportError, match=rf"incomplete.*{BOTH}"):
-        import_onnxruntime()
+    raises(ImportError, import_onnxruntime, rf"incomplete.*{BOTH}")
 
 
 @each_case(("setting", "kept"), [(None, "1"), ("0", "0"), ("", "")])
@@ -59,8 +57,7 @@ def test_telemetry_is_off_unless_the_user_has_set_it(
         monkeypatch.delenv("ORT_DISABLE_TELEMETRY")
     monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
     monkeypatch.setitem(sys.modules, "onnxruntime.capi", None)  # it is not to be loaded twice
-    with pytest.raises(ImportError):
-        import_onnxruntime()
+    raises(ImportError, import_onnxruntime)
     assert os.environ["ORT_DISABLE_TELEMETRY"] == kept
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from helpers.cases import raises
 
 from lite.models.text.builtin_templates import (
     BUILT_IN,
@@ -50,16 +51,13 @@ def test_choice_of_template() -> None:
     assert find_chat_template(Tok("org/Qwen2.5")) == BUILT_IN["qwen"]
     assert find_chat_template(Tok("qwen/falcon-7b/")) == BUILT_IN["falcon"]
     assert find_chat_template(Tok("qwen/other")) == BUILT_IN["chatml_format"]
-    with pytest.raises(KeyError, match="unknown chat template name 'nope'"):
-        find_chat_template(None, name="nope")
-    with pytest.raises(RuntimeError, match="pass a tokenizer"):
-        find_chat_template(None)
+    raises(KeyError, lambda: find_chat_template(None, name="nope"), "unknown chat template name 'nope'")
+    raises(RuntimeError, lambda: find_chat_template(None), "pass a tokenizer")
     add_chat_template("zeta", tagged, model_family_keywords=["ZetaQwen"])
     assert find_chat_template(Tok("org/zetaqwen-1", "own")) == tagged
     with pytest.raises(TypeError, match="template must be Jinja source, a str, got 5"):
         add_chat_template("x", 5)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="generation"):
-        add_chat_template("eta", "no block")
+    raises(ValueError, lambda: add_chat_template("eta", "no block"), "generation")
     assert not has_generation_block("{% if add_generation_prompt %}")
 
 

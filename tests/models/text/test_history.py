@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack, stack
 from lite.models import ContentBase, History, Tokenizer, add_chat_template
@@ -106,15 +107,13 @@ def test_content_parts() -> None:
 
 
 def test_from_chats_refuses() -> None:
-    with pytest.raises(IndexError, match="at least one message"):
-        History.from_chats([])
+    raises(IndexError, lambda: History.from_chats([]), "at least one message")
     for chats in ([[]], [A, []]):
         with pytest.raises(IndexError, match="a conversation must hold at least one message"):
             History.from_chats(chats)
     with pytest.raises(AttributeError, match="refusal"):
         History.from_chats([{"role": "user", "content": "a", "refusal": "b"}])
-    with pytest.raises(TypeError, match="no content"):
-        History.from_chats([{"role": "user"}])
+    raises(TypeError, lambda: History.from_chats([{"role": "user"}]), "no content")
     with pytest.raises(TypeError, match="lists of them; got one message"):
         History.from_chats(A[0])  # type: ignore[arg-type]
     for none in (None, 5):
@@ -126,8 +125,7 @@ def test_from_chats_refuses() -> None:
         History.from_chats([{"role": "user", "content": 1.5}])
     with pytest.raises(TypeError, match="text must be a str or lists of them, got 5"):
         History.from_text(["<|im_start|>user\nHi<|im_end|>", 5])
-    with pytest.raises(TypeError, match="got int in it"):
-        History.from_chats([3])
+    raises(TypeError, lambda: History.from_chats([3]), "got int in it")
 
 
 def test_as_a_tensorclass() -> None:
@@ -159,14 +157,10 @@ def test_append() -> None:
     turns = History(role=["user", "user"], content=["x", "y"], batch_size=[2])
     batch.append(turns)
     assert batch.content == [["Hi", "Yo", "x"], ["S", "Hi", "Yo", "y"]]
-    with pytest.raises(RuntimeError, match="unsqueeze"):
-        turn.append(turn)
-    with pytest.raises(RuntimeError, match="one less than this one, got 0"):
-        batch.append(turn)
-    with pytest.raises(RuntimeError, match="2 and 1 rows"):
-        batch.append(turns[:1])
-    with pytest.raises(RuntimeError, match="dim must be in"):
-        batch.append(turns, dim=2)
+    raises(RuntimeError, lambda: turn.append(turn), "unsqueeze")
+    raises(RuntimeError, lambda: batch.append(turn), "one less than this one, got 0")
+    raises(RuntimeError, lambda: batch.append(turns[:1]), "2 and 1 rows")
+    raises(RuntimeError, lambda: batch.append(turns, dim=2), "dim must be in")
 
 
 def test_extend() -> None:
@@ -177,8 +171,7 @@ def test_extend() -> None:
     assert batch.batch_size == (3, -1)
     one = History.from_chats(A)
     assert one.extend(History.from_chats(B)).content == ["Hi", "Yo", "S", "Hi", "Yo"]
-    with pytest.raises(RuntimeError, match="The new history to extend with must have 1 dimensions"):
-        one.extend(batch)
+    raises(RuntimeError, lambda: one.extend(batch), "The new history to extend with must have 1 dimensions")
 
 
 # -- rendering ---------------------------------------------------------------------------------
@@ -206,10 +199,8 @@ def test_choice_of_template(byte_tokenizer: Make) -> None:
     assert history.apply_chat_template(tokenizer=byte_tokenizer(name_or_path="Qwen")).startswith(
         "<|im_start|>sys"
     )
-    with pytest.raises(KeyError, match="nope"):
-        history.apply_chat_template(chat_template_name="nope")
-    with pytest.raises(RuntimeError, match="pass a tokenizer"):
-        history.apply_chat_template()
+    raises(KeyError, lambda: history.apply_chat_template(chat_template_name="nope"), "nope")
+    raises(RuntimeError, lambda: history.apply_chat_template(), "pass a tokenizer")
 
 
 def test_tokens(byte_tokenizer: Make) -> None:
@@ -253,10 +244,8 @@ def test_from_text_chooses_the_parser(byte_tokenizer: Make) -> None:
         "lambda", "{% generation %}{% endgeneration %}", lambda t: [{"role": "user", "content": t}]
     )
     assert History.from_text(["x", "y"], "lambda").content == [["x"], ["y"]]
-    with pytest.raises(RuntimeError, match="Couldn't get a single item"):
-        History.from_text("nothing here")
-    with pytest.raises(NotImplementedError, match="no parser"):
-        History.from_text("x", "unknown")
+    raises(RuntimeError, lambda: History.from_text("nothing here"), "Couldn't get a single item")
+    raises(NotImplementedError, lambda: History.from_text("x", "unknown"), "no parser")
 
 
 # As in the template of Qwen2.5: calls come from their own field, results in a user's turn.

@@ -2,6 +2,7 @@ import sys
 from typing import Any
 
 import pytest
+from helpers.cases import raises
 from helpers.models.tool_templates import CONVERSATION, THINKING, TOOLS
 
 from lite.models import History
@@ -95,16 +96,14 @@ def test_without_jinja2_the_command_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delitem(sys.modules, "lite.models.text.template_sandbox", raising=False)
     monkeypatch.delattr("lite.models.text.template_sandbox", raising=False)
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(ImportError, match=r'pip install -e "\.\[llm\]"'):
-        render_chat("x", [USER])
+    raises(ImportError, lambda: render_chat("x", [USER]), r'pip install -e "\.\[llm\]"')
 
 
 def test_output_is_limited() -> None:
     with pytest.raises(ValueError, match="longer than 99 characters"):
         render_chat("{% for i in range(100) %}x{% endfor %}", [USER], max_chars=99)
     assert render_chat("xxx", [USER], max_chars=3).text == "xxx"
-    with pytest.raises(ValueError, match="at most"):
-        render_chat("x" * (1 << 21), [USER])
+    raises(ValueError, lambda: render_chat("x" * (1 << 21), [USER]), "at most")
 
 
 def test_messages_are_left_as_they_were() -> None:
@@ -122,8 +121,7 @@ def test_continue_final_message() -> None:
     assert render_chat(BUILT_IN["llama"], [parts], continue_final_message=True).text.endswith("\n\nYo")
     with pytest.raises(ValueError, match="does not write the last"):
         render_chat("x", [BOT], continue_final_message=True)
-    with pytest.raises(ValueError, match="at least one message"):
-        render_chat("x", [], continue_final_message=True)
+    raises(ValueError, lambda: render_chat("x", [], continue_final_message=True), "at least one message")
     with pytest.raises(ValueError, match="message with text"):
         render_chat("x", [{"role": "assistant"}], continue_final_message=True)
     with pytest.raises(ValueError, match="exclude each other"):
@@ -187,8 +185,7 @@ def test_tools_and_documents_are_dicts() -> None:
         render_chat("{{ messages }}", "x")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"tools must be JSON schemas .*, got function in them"):
         render_chat("", chat, tools=[lambda x: x])
-    with pytest.raises(TypeError, match=r"documents must be dicts .*, got str"):
-        render_chat("", chat, documents=["a"])
+    raises(TypeError, lambda: render_chat("", chat, documents=["a"]), r"documents must be dicts .*, got str")
 
 
 def test_variables_of_a_template() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.letters import LETTERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,14 +56,12 @@ def test_refuses_bad_ids_and_text(byte_tokenizer: Make, byte_backend: Callable[[
         tokenizer.decode([[1, 2]])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="one row of integers"):
         tokenizer.decode([0.5])  # type: ignore[list-item]
-    with pytest.raises(ValueError, match="negative"):
-        tokenizer.decode([-1])
+    raises(ValueError, lambda: tokenizer.decode([-1]), "negative")
     with pytest.raises(TypeError, match="text must be str or a sequence of str, got 5"):
         tokenizer(5)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="sequence of str, got int"):
         tokenizer(["a", 3])  # type: ignore[list-item]
-    with pytest.raises(ValueError, match="unknown names"):
-        Tokenizer(byte_backend(), special_tokens={"eos": "<eos>"})
+    raises(ValueError, lambda: Tokenizer(byte_backend(), special_tokens={"eos": "<eos>"}), "unknown names")
 
 
 def test_chat_templates(byte_tokenizer: Make) -> None:
@@ -163,25 +162,20 @@ def test_looks_above_an_onnx_folder(tokenizer_folder: Callable[..., Path]) -> No
 def test_missing_and_broken_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, byte_backend: Callable[[], Any]
 ) -> None:
-    with pytest.raises(FileNotFoundError, match="no such model folder"):
-        Tokenizer.from_pretrained(tmp_path / "absent")
+    raises(FileNotFoundError, lambda: Tokenizer.from_pretrained(tmp_path / "absent"), "no such model folder")
     (tmp_path / "model.onnx").touch()
     with pytest.raises(FileNotFoundError, match=r"no tokenizer.json in .* \(found: model.onnx\)"):
         Tokenizer.from_pretrained(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}")
-    with pytest.raises(ValueError, match="not a valid tokenizer"):
-        Tokenizer.from_pretrained(tmp_path)
+    raises(ValueError, lambda: Tokenizer.from_pretrained(tmp_path), "not a valid tokenizer")
     byte_backend().save(str(tmp_path / "tokenizer.json"))
     config = tmp_path / "tokenizer_config.json"
     config.write_text("[]")
-    with pytest.raises(ValueError, match="must hold a JSON object"):
-        Tokenizer.from_pretrained(tmp_path)
+    raises(ValueError, lambda: Tokenizer.from_pretrained(tmp_path), "must hold a JSON object")
     config.write_text(json.dumps({"x": "y" * (json_files.MAX_CONFIG_BYTES + 1)}))
-    with pytest.raises(ValueError, match="may have at most"):
-        Tokenizer.from_pretrained(tmp_path)
+    raises(ValueError, lambda: Tokenizer.from_pretrained(tmp_path), "may have at most")
     monkeypatch.setattr(tokenizer_module, "MAX_TOKENIZER_BYTES", 10)
-    with pytest.raises(ValueError, match="may have at most 10"):
-        Tokenizer.from_pretrained(tmp_path)
+    raises(ValueError, lambda: Tokenizer.from_pretrained(tmp_path), "may have at most 10")
 
 
 def _tokenizer_files(backend: Any) -> dict[str, tuple[dict[str, Any], str]]:
@@ -254,11 +248,9 @@ def test_templates_that_are_links(tmp_path: Path, byte_backend: Callable[[], Any
     plain.mkdir()
     byte_backend().save(str(plain / "tokenizer.json"))
     (plain / "chat_template.jinja").symlink_to(tmp_path / "model" / "blobs" / "2")
-    with pytest.raises(ValueError, match="is a link out of its folder"):
-        Tokenizer.from_pretrained(plain)
+    raises(ValueError, lambda: Tokenizer.from_pretrained(plain), "is a link out of its folder")
     os.mkfifo(folder / "chat_templates" / "x.jinja")
-    with pytest.raises(ValueError, match=r"x\.jinja is not a file"):
-        Tokenizer.from_pretrained(folder)
+    raises(ValueError, lambda: Tokenizer.from_pretrained(folder), r"x\.jinja is not a file")
 
 
 def test_an_empty_template_is_a_damaged_file(tmp_path: Path, byte_backend: Any) -> None:

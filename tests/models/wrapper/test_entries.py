@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.prompts import HELLO, HI, MODES, Make, prompts, rows, token_td
 
 from lite import TensorDict, lazy_stack
@@ -106,12 +107,9 @@ def test_other_arguments_are_errors(wrap: Make) -> None:
     policy = wrap("text")
     with pytest.raises(RuntimeError, match="Duplicated argument in args and kwargs: 'text_prompt'"):
         policy(["Hi"], text_prompt=["Hi"])
-    with pytest.raises(TypeError, match="tensordict"):
-        policy()
-    with pytest.raises(TypeError, match="Expected a TensorDict"):
-        policy(3)
-    with pytest.raises(TypeError):
-        policy(["Hi"], ["Hello"])
+    raises(TypeError, policy, "tensordict")
+    raises(TypeError, lambda: policy(3), "Expected a TensorDict")
+    raises(TypeError, lambda: policy(["Hi"], ["Hello"]))
     td = token_td(HI)
     with pytest.raises(ValueError, match="Expected"):  # a TensorDict is always taken for what holds the entry
         policy(td)

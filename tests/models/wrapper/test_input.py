@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.prompts import HELLO, HI, MODES, Make, P, chat_td, rows, text_td, token_td
 
 from lite import TensorDict, lazy_stack
@@ -100,22 +101,17 @@ def test_input_errors_change_nothing(wrap: Make) -> None:
         ):
             wrap(mode)(td)
     assert set(td.keys()) == {"other"}
-    with pytest.raises(TypeError, match="Expected History object"):
-        wrap("history", input_key="other")(td)
-    with pytest.raises(ValueError, match="Expected list of text"):
-        wrap("text", input_key="other")(td)
+    raises(TypeError, lambda: wrap("history", input_key="other")(td), "Expected History object")
+    raises(ValueError, lambda: wrap("text", input_key="other")(td), "Expected list of text")
     with pytest.raises(ValueError, match="Expected token ids as integers for 'other'"):
         wrap("tokens", input_key="other")(td)
     long = text_td("x" * 257)
-    with pytest.raises(ValueError, match="context"):
-        wrap("text")(long)
+    raises(ValueError, lambda: wrap("text")(long), "context")
     assert set(long["text"].keys()) == {"prompt"}
-    with pytest.raises(RuntimeError, match="locked"):
-        wrap("text")(text_td("Hi").lock_())
+    raises(RuntimeError, lambda: wrap("text")(text_td("Hi").lock_()), "locked")
     with pytest.raises(TypeError, match="no options of generation"):
         wrap("text", generate=False)(text_td("Hi", field="full"), max_new_tokens=2)
-    with pytest.raises(ValueError, match="logits_only can only"):
-        wrap("text")(text_td("Hi"), logits_only=True)
+    raises(ValueError, lambda: wrap("text")(text_td("Hi"), logits_only=True), "logits_only can only")
 
 
 @pytest.mark.parametrize("field", ["prompt", "full"])

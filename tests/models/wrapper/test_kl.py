@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.prompts import HELLO, HI, Make, rows
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack
@@ -124,8 +125,7 @@ def test_retrieve_log_prob_errors(scorer: Make, wrap: Make) -> None:
         RetrieveLogProb(scorer("text"))
     with pytest.raises(TypeError, match=r"The model of `RetrieveLogProb` must be an OnnxWrapper .*, got 'x'"):
         RetrieveLogProb("x")
-    with pytest.raises(ValueError, match="The model must have `generate=False`"):
-        RetrieveLogProb(wrap("history"))
+    raises(ValueError, lambda: RetrieveLogProb(wrap("history")), "The model must have `generate=False`")
     with pytest.raises(ValueError, match="The model must have `return_log_probs=True`"):
         RetrieveLogProb(wrap("history", return_log_probs=False))
     with pytest.raises(ValueError, match="device='cuda' differs from the model's"):
@@ -266,11 +266,9 @@ def test_retrieve_kl_errors(scorer: Make, wrap: Make) -> None:
         RetrieveKL(wrap("history"), ref)
     with pytest.raises(ValueError, match="The reference model must have `generate=False`"):
         RetrieveKL(gen, wrap("history"))
-    with pytest.raises(ValueError, match="different `log_prob_key` values"):
-        RetrieveKL(gen, gen)
+    raises(ValueError, lambda: RetrieveKL(gen, gen), "different `log_prob_key` values")
     texts = scorer("text", log_probs_key="a"), scorer("text", log_probs_key="b")
-    with pytest.raises(ValueError, match="The model must have `input_mode='history'` when"):
-        RetrieveKL(*texts)
+    raises(ValueError, lambda: RetrieveKL(*texts), "The model must have `input_mode='history'` when")
     with pytest.raises(ValueError, match="Cannot provide both 'ref_model' and 'ref_model_factory'"):
         RetrieveKL(gen, ref, ref_model_factory=lambda: ref)
     for missing in ({"gen_model": None, "ref_model": ref}, {"gen_model": gen}):

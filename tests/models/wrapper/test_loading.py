@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.prompts import HI, Make, P, rows, token_td
 from helpers.models.real_models import EXPECTED, MODELS, folder_of_two
 
@@ -40,18 +41,15 @@ def test_a_folder_is_enough(tmp_path: Path) -> None:
     td = TensorDict({"text": Text(prompt=["Hi"], batch_size=[1])}, batch_size=[1])
     assert wrapper(td) is td
     assert isinstance(td["text", "response"][0], str)
-    with pytest.raises(FileNotFoundError):
-        OnnxWrapper(tmp_path / "missing")
-    with pytest.raises(FileNotFoundError, match="onnx"):
-        OnnxWrapper(tmp_path)
+    raises(FileNotFoundError, lambda: OnnxWrapper(tmp_path / "missing"))
+    raises(FileNotFoundError, lambda: OnnxWrapper(tmp_path), "onnx")
 
 
 def test_a_folder_without_tokenizer(tmp_path: Path) -> None:
     source = MODELS / "optimum-llama"
     for name in ("model.onnx", "config.json"):
         shutil.copy(source / name, tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"no tokenizer\.json"):
-        OnnxWrapper(tmp_path)
+    raises(FileNotFoundError, lambda: OnnxWrapper(tmp_path), r"no tokenizer\.json")
     tokens = OnnxWrapper(
         tmp_path, input_mode="tokens", generate_kwargs={"max_new_tokens": 2, "do_sample": False}
     )
@@ -77,5 +75,4 @@ def test_one_of_several_graphs(tmp_path: Path, scripted_model: Make) -> None:
 
 @pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="there is a GPU")
 def test_cuda_without_a_gpu() -> None:
-    with pytest.raises(RuntimeError, match="cuda"):
-        OnnxWrapper(MODELS / FOLDERS[0], device="cuda")
+    raises(RuntimeError, lambda: OnnxWrapper(MODELS / FOLDERS[0], device="cuda"), "cuda")

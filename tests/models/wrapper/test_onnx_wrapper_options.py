@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.prompts import HELLO, HI, MODES, Make, prompts, rows, text_td, token_td
 
 from lite import LazyStackedTensorDict, TensorDict
@@ -16,10 +17,8 @@ def test_call_options(wrap: Make) -> None:
         out = wrapper(td, max_new_tokens=2)
         assert np.asarray(out["tokens", "response"]).shape[-1] == 2
     assert np.asarray(wrapper(text_td("Hello"))["tokens", "response"]).shape[-1] == 4
-    with pytest.raises(ValueError, match="Temperature must be non-negative"):
-        wrapper(text_td("Hello"), temperature=-1)
-    with pytest.raises(ValueError, match="num_samples differs"):
-        wrapper(text_td("Hello"), n=3)
+    raises(ValueError, lambda: wrapper(text_td("Hello"), temperature=-1), "Temperature must be non-negative")
+    raises(ValueError, lambda: wrapper(text_td("Hello"), n=3), "num_samples differs")
 
 
 def test_seeds(wrap: Make) -> None:
@@ -58,8 +57,7 @@ def test_wrong_arguments_are_named(wrap: Make, scripted_model: Make) -> None:
         wrap("text")(text_td("Hi"), tensordict_out=5)
     with pytest.raises(FileNotFoundError, match="assistant_model: model: there is no file or directory"):
         wrap("text", assistant_model="nowhere")
-    with pytest.raises(ValueError, match="prompt 1: ids must hold at least one token"):
-        wrap("text")(text_td("Hi", ""))
+    raises(ValueError, lambda: wrap("text")(text_td("Hi", "")), "prompt 1: ids must hold at least one token")
     with pytest.raises(ValueError, match="prompt 0: ids must hold at least one token"):
         wrap("tokens")(
             TensorDict(tokens=Tokens(prompt=np.zeros((2, 0), int), batch_size=[2]), batch_size=[2])
@@ -95,10 +93,8 @@ def test_logits_only(wrap: Make, scripted_model: Make) -> None:
 def test_empty_texts(wrap: Make) -> None:
     score = wrap("text", generate=False)
     assert rows(score(text_td("", "Hi", field="full")), "log_probs", "full")[0] == []
-    with pytest.raises(ValueError, match="Input contains empty sequences"):
-        score(text_td("", "", field="full"))
-    with pytest.raises(ValueError, match="at least one token"):
-        wrap("text")(text_td("Hi", ""))
+    raises(ValueError, lambda: score(text_td("", "", field="full")), "Input contains empty sequences")
+    raises(ValueError, lambda: wrap("text")(text_td("Hi", "")), "at least one token")
 
 
 @pytest.mark.parametrize(("mode", "padded"), list(zip(MODES, (True, False, False), strict=True)))
@@ -232,7 +228,5 @@ def test_other_errors(wrap: Make, scripted_model: Make) -> None:
         wrap("text", generate=False).score_choices(text_td("Hi", field="full"), ["a"])
     with pytest.raises(ValueError, match="choices must be ids without a tokenizer, got 'a'"):
         OnnxWrapper(scripted_model(), input_mode="tokens").score_choices(token_td(HI), ["a"])
-    with pytest.raises(TypeError, match="Expected a TensorDict"):
-        wrap("tokens").score_choices([HI], ["a"])
-    with pytest.raises(ValueError, match="at least one token"):
-        wrap("text").score_choices(text_td(""), ["a"])
+    raises(TypeError, lambda: wrap("tokens").score_choices([HI], ["a"]), "Expected a TensorDict")
+    raises(ValueError, lambda: wrap("text").score_choices(text_td(""), ["a"]), "at least one token")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.models.real_models import MODELS
 from helpers.tiers import standing_for_all
 from helpers.waiting import LONG
@@ -68,8 +68,7 @@ def test_losses_read_the_log_probs_that_it_writes() -> None:
     policy = wrapper.trainable(score_kwargs={"temperature": 0.5})
     assert (policy.log_probs_key, policy.tokens_key, policy.generate) == ("scores", "tokens", False)
     assert (policy.input_key, policy.inplace, policy.pad_output) == (("tokens", "full"), False, False)
-    with pytest.raises(AttributeError, match="no_option"):
-        policy.no_option  # noqa: B018
+    raises(AttributeError, lambda: policy.no_option, "no_option")
     td = wrapper(batch("tokens"), temperature=0.5)
     td["advantage"] = np.array([1.0, -1.0, 2.0])
     keys = {"sample_log_prob": ("scores", "full")}
@@ -80,8 +79,7 @@ def test_losses_read_the_log_probs_that_it_writes() -> None:
     td["text"] = Text(full=TEXTS, batch_size=[3])
     of_texts = GRPOLoss(wrapper.trainable(input_mode="text"), masking_strategy="generic")
     of_texts.set_keys(**keys)
-    with pytest.raises(ValueError, match="tokenized again can give other tokens"):
-        of_texts(td)
+    raises(ValueError, lambda: of_texts(td), "tokenized again can give other tokens")
 
 
 def test_batches_of_any_shape_and_none() -> None:
@@ -93,8 +91,7 @@ def test_batches_of_any_shape_and_none() -> None:
         TypeError, match=r"takes \['assistant_only', 'kept_ids', 'temperature'\], got \['seed'\]"
     ):
         policy(td, seed=3)
-    with pytest.raises(ValueError, match="nobody can tell"):
-        policy(td, assistant_only=True)
+    raises(ValueError, lambda: policy(td, assistant_only=True), "nobody can tell")
 
 
 def test_temperatures_are_those_of_scoring() -> None:
@@ -131,8 +128,7 @@ def test_rows_that_are_laid_out() -> None:
     np.testing.assert_allclose(warm[2], policy(td, temperature=2.0)["log_probs", "full"][2, 1:], atol=1e-5)
     with pytest.raises(ValueError, match="width must be at least 5, the longest row's less 1, got 4"):
         policy.lay_out(td, width=4)
-    with pytest.raises(ValueError, match="no rows"):
-        policy.lay_out(td[:0])
+    raises(ValueError, lambda: policy.lay_out(td[:0]), "no rows")
 
 
 def test_a_step_of_grpo_is_a_graph() -> None:
@@ -273,10 +269,8 @@ def test_threads_get_old_or_new_weights() -> None:
 
 
 def test_what_cannot_learn(wrap: Any) -> None:
-    with pytest.raises(TypeError, match="a model learns from its file"):
-        wrap().trainable()
-    with pytest.raises(TypeError, match="has no update_weights_"):
-        wrap().update_weights_({})
+    raises(TypeError, lambda: wrap().trainable(), "a model learns from its file")
+    raises(TypeError, lambda: wrap().update_weights_({}), "has no update_weights_")
 
 
 @pytest.mark.parametrize("name", standing_for_all(["optimum-llama", "optimum-gpt2-pair"]))
@@ -302,16 +296,14 @@ def test_adapters_learn_beside_a_frozen_model(name: str) -> None:
     np.testing.assert_array_equal(again(prompts.copy())["tokens", "full"], out["tokens", "full"])
     with pytest.raises(ValueError, match="is of an adapter, and none is used here"):
         reference.update_weights_(policy.learnt_weights())
-    with pytest.raises(ValueError, match=r"adapter 'learnt', .* get_new_version\(adapter=None\)"):
-        wrapper.trainable()
+    raises(ValueError, lambda: wrapper.trainable(), r"adapter 'learnt', .* get_new_version\(adapter=None\)")
 
 
 def test_policies_of_one_model_learn_adapters_of_their_own() -> None:
     """Of one name the second took the place of the first."""
     first = wrap("tokens", generate=False, inplace=False, pad_output=True).trainable(lora=2)
     td, second = batch("tokens"), first.wrapper.get_new_version(adapter=None)
-    with pytest.raises(ValueError, match="adapter='learnt' is an adapter that the model has"):
-        second.trainable(lora=2)
+    raises(ValueError, lambda: second.trainable(lora=2), "adapter='learnt' is an adapter that the model has")
     other = second.trainable(lora=2, adapter="other")
     for policy, step in ((first, 0.05), (other, -0.05)):
         policy.sync(policy.learnt_params().data.apply(lambda w, step=step: w + np.float32(step)))
