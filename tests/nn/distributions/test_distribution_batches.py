@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting
+from helpers.cases import each_case, noting, raises
 
 from lite import TensorDict
 from lite.nn import distributions as d
@@ -205,8 +205,7 @@ def test_all_values(name: str, values: Any, event: tuple[int, ...]) -> None:
 def test_those_of_many_values_say_so() -> None:
     dist = d.Normal(0.0, 1.0)
     assert not dist.has_enumerate_support
-    with pytest.raises(NotImplementedError, match="Normal does not define enumerate_support"):
-        dist.enumerate_support()
+    raises(NotImplementedError, lambda: dist.enumerate_support(), "Normal does not define enumerate_support")
 
 
 NOTHING = [np.full(3, -np.inf), np.array([np.nan, 0.0, 1.0]), np.array([np.inf, 0.0, 1.0])]
@@ -226,8 +225,7 @@ def test_a_mask_that_admits_nothing() -> None:
     dist = d.MaskedCategorical(np.zeros((2, 2)), mask=mask)
     np.testing.assert_array_equal(dist.entropy(), 0)
     np.testing.assert_array_equal(dist.log_prob(np.array([0, 0])), [-np.inf, 0])
-    with pytest.raises(RuntimeError, match="where a mask admits no class"):
-        dist.sample(rng=0)
+    raises(RuntimeError, lambda: dist.sample(rng=0), "where a mask admits no class")
 
 
 @each_case(
@@ -240,8 +238,7 @@ def test_a_mask_that_admits_nothing() -> None:
     ],
 )
 def test_probs_that_are_none(probs: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        d.Categorical(probs=np.array([[0.5, 0.5], probs]))
+    raises(ValueError, lambda: d.Categorical(probs=np.array([[0.5, 0.5], probs])), message)
 
 
 def test_extreme_parameters_draw_numbers() -> None:

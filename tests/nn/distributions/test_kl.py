@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting
+from helpers.cases import each_case, noting, raises
 from helpers.densities import points
 
 from lite.nn import distributions as d
@@ -124,8 +124,7 @@ def test_ends() -> None:
     )
     more, fewer = d.Binomial(5, probs=F(0.5)), d.Binomial(3, probs=F(0.5))
     assert d.kl_divergence(more, fewer) == np.inf
-    with pytest.raises(NotImplementedError, match="q has more trials"):
-        d.kl_divergence(fewer, more)
+    raises(NotImplementedError, lambda: d.kl_divergence(fewer, more), "q has more trials")
 
 
 @each_case("dtype", ["float16", "float32", "float64"])
@@ -160,8 +159,7 @@ def test_what_has_no_formula() -> None:
             d.kl_divergence(p, q)
     masked = [d.MaskedCategorical(np.zeros(3), indices=np.array(kept)) for kept in ([0, 1], [1, 2])]
     assert d.kl_divergence(masked[0], masked[0]) == 0
-    with pytest.raises(NotImplementedError, match="equal indices only"):
-        d.kl_divergence(*masked)
+    raises(NotImplementedError, lambda: d.kl_divergence(*masked), "equal indices only")
     with pytest.raises(ValueError, match=r"equal event shapes, got \(2,\) and \(3,\)"):
         d.kl_divergence(*(d.MultivariateNormal(np.zeros(n), np.eye(n)) for n in (2, 3)))
 

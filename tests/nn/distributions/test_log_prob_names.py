@@ -1,6 +1,6 @@
 """Under which keys log-probs go."""
 
-import pytest
+from helpers.cases import raises
 
 from lite.nn import composite_lp_aggregate, set_composite_lp_aggregate
 from lite.nn.distributions.log_prob_names import add_suffix, log_prob_names
@@ -14,18 +14,15 @@ def test_suffixes() -> None:
 def test_one_for_each_sample() -> None:
     assert log_prob_names(["x", ("n", "y")]) == ["x_log_prob", ("n", "y_log_prob")]
     assert log_prob_names(["x"], key="lp") == ["lp"]
-    with pytest.raises(RuntimeError, match="for 2 out_keys: pass log_prob_keys"):
-        log_prob_names(["x", "y"], key="lp")
-    with pytest.raises(ValueError, match="one for each"):
-        log_prob_names(["x", "y"], keys=["lp"])
+    raises(RuntimeError, lambda: log_prob_names(["x", "y"], key="lp"), "for 2 out_keys: pass log_prob_keys")
+    raises(ValueError, lambda: log_prob_names(["x", "y"], keys=["lp"]), "one for each")
 
 
 def test_their_sum() -> None:
     with set_composite_lp_aggregate(True):
         assert composite_lp_aggregate()
         assert log_prob_names(["x", "y"]) == ["sample_log_prob"]
-        with pytest.raises(RuntimeError, match="pass log_prob_key"):
-            log_prob_names(["x"], keys=["lp"])
+        raises(RuntimeError, lambda: log_prob_names(["x"], keys=["lp"]), "pass log_prob_key")
     assert not composite_lp_aggregate()
     with set_composite_lp_aggregate():
         assert composite_lp_aggregate()

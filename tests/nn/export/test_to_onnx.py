@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.graphs import flat, numbers, open_graph, resized, run_graph
 from helpers.layer_cases import CASES, TITLES, Case
 
@@ -230,8 +230,7 @@ def test_states_that_are_given(tmp_path: Path) -> None:
     td = TensorDict(x=numbers(5, 4), h=numbers(5, 8), batch_size=[5])
     path = net.to_onnx(tmp_path / "net.onnx", td, states={"h": "carry"})
     np.testing.assert_equal(json.loads(Path(f"{path}.json").read_text())["states"], {"h": "carry"})
-    with pytest.raises(ValueError, match="states pairs 'h' with 'c'"):
-        net.to_onnx(path, td, states={"h": "c"})
+    raises(ValueError, lambda: net.to_onnx(path, td, states={"h": "c"}), "states pairs 'h' with 'c'")
 
 
 def test_sequences_of_modules_and_what_is_selected(tmp_path: Path) -> None:
@@ -571,13 +570,11 @@ def test_options_that_do_not_fit(tmp_path: Path) -> None:
     ):
         with pytest.raises(error, match=message):
             net.to_onnx(path, x, **options)
-    with pytest.raises(IsADirectoryError, match="the folder"):
-        net.to_onnx(tmp_path, x)
+    raises(IsADirectoryError, lambda: net.to_onnx(tmp_path, x), "the folder")
     for given in ((), ([1.0, 2.0],), (None,)):
         with pytest.raises(TypeError, match="needs examples of the inputs"):
             net.to_onnx(path, *given)
-    with pytest.raises(TypeError, match="takes 1 arguments, got 2"):
-        net.to_onnx(path, x, x)
+    raises(TypeError, lambda: net.to_onnx(path, x, x), "takes 1 arguments, got 2")
     np.testing.assert_equal(list(tmp_path.iterdir()), [])
 
 

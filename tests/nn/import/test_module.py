@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.onnx_nodes import model_of
 
 from lite import TensorDict, jit, nn, value_and_grad, vmap
@@ -206,7 +206,4 @@ def test_batch_dimensions_in_front_are_the_batch_of_the_graph(lead: tuple[int, .
 def test_an_output_without_the_batch_is_named() -> None:
     net = nn.from_onnx(model_of([writer.node("MatMul", "", ["x", "x"], ["y"], {})], {"x": X[0]}, ["y"]))
     np.testing.assert_array_equal(net(X[0]), X[0] @ X[0])
-    with pytest.raises(
-        ValueError, match=r"output 'y' has shape \(\) for a batch of \(2, 3\), which are 6 rows"
-    ):
-        net(X)
+    raises(ValueError, lambda: net(X), r"output 'y' has shape \(\) for a batch of \(2, 3\), which are 6 rows")

@@ -4,6 +4,7 @@ from collections import OrderedDict
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import nn
 
@@ -72,22 +73,17 @@ class TestList:
 
     def test_wrong_types_change_nothing(self, make):
         net = make(three())
-        with pytest.raises(TypeError):
-            net.append(3)
-        with pytest.raises(TypeError):
-            net.insert(0, 3)
-        with pytest.raises(TypeError):
-            net.extend([nn.ReLU(), 3])
-        with pytest.raises(TypeError):
-            net.extend(3)
+        raises(TypeError, lambda: net.append(3))
+        raises(TypeError, lambda: net.insert(0, 3))
+        raises(TypeError, lambda: net.extend([nn.ReLU(), 3]))
+        raises(TypeError, lambda: net.extend(3))
         with pytest.raises(TypeError):
             net[0] = 3
         assert len(net) == 3
 
 
 def test_module_list_cannot_be_called():
-    with pytest.raises(NotImplementedError):
-        nn.ModuleList([nn.ReLU()])(1)
+    raises(NotImplementedError, lambda: nn.ModuleList([nn.ReLU()])(1))
 
 
 def test_module_dict():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import nn
 
@@ -25,12 +26,9 @@ def test_what_is_no_row() -> None:
     for wrong in ([3], [-1]):
         with pytest.raises(IndexError, match=r"input must be in \[0, 3\)"):
             layer(np.array(wrong))
-    with pytest.raises(TypeError, match="looked up by integers, got float64"):
-        layer(np.array([0.5]))
-    with pytest.raises(ValueError, match="padding_idx must be a row"):
-        nn.Embedding(3, 2, padding_idx=3)
-    with pytest.raises(ValueError, match=r"2 dimensions, got shape \(3,\)"):
-        nn.Embedding.from_pretrained(np.zeros(3))
+    raises(TypeError, lambda: layer(np.array([0.5])), "looked up by integers, got float64")
+    raises(ValueError, lambda: nn.Embedding(3, 2, padding_idx=3), "padding_idx must be a row")
+    raises(ValueError, lambda: nn.Embedding.from_pretrained(np.zeros(3)), r"2 dimensions, got shape \(3,\)")
 
 
 def test_options_are_shown() -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import nn
 
@@ -15,10 +16,8 @@ def test_shapes() -> None:
 
 
 def test_dimensions_that_are_not_there() -> None:
-    with pytest.raises(IndexError, match=r"end_dim must be in \[-2, 1\], got 2"):
-        nn.Flatten(0, 2)(np.zeros((2, 3)))
-    with pytest.raises(RuntimeError, match="must not come after"):
-        nn.Flatten(1, 0)(np.zeros((2, 3)))
+    raises(IndexError, lambda: nn.Flatten(0, 2)(np.zeros((2, 3))), r"end_dim must be in \[-2, 1\], got 2")
+    raises(RuntimeError, lambda: nn.Flatten(1, 0)(np.zeros((2, 3))), "must not come after")
 
 
 def test_unflatten() -> None:
@@ -28,7 +27,6 @@ def test_unflatten() -> None:
     for sizes in ((5, -1), (-1, -1), (3, 3), (0, -1)):
         with pytest.raises(RuntimeError, match="must multiply to 12, got"):
             nn.Unflatten(1, sizes)(x)
-    with pytest.raises(IndexError, match=r"dim must be in \[-2, 1\], got 2"):
-        nn.Unflatten(2, (2,))(x)
+    raises(IndexError, lambda: nn.Unflatten(2, (2,))(x), r"dim must be in \[-2, 1\], got 2")
     with pytest.raises(TypeError, match="dim must be an integer, got 'c'"):
         nn.Unflatten("c", (2,))  # type: ignore[arg-type]

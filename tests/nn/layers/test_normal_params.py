@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite.nn import (
     AddStateIndependentNormalScale,
@@ -51,8 +51,7 @@ def test_custom_mappings() -> None:
     loc, scale = NormalParamExtractor("test_half")(np.zeros((3, 4)))
     assert loc.shape == scale.shape == (3, 2)
     assert (scale == 0.5).all()
-    with pytest.raises(NotImplementedError, match="Unknown mapping 'nope', there are"):
-        mappings("nope")
+    raises(NotImplementedError, lambda: mappings("nope"), "Unknown mapping 'nope', there are")
     with pytest.raises(ValueError, match="Invalid number of args in 'biased_softplus_1_2_3'"):
         mappings("biased_softplus_1_2_3")
 
@@ -68,8 +67,7 @@ def test_the_extractor_splits_the_last_axis() -> None:
     assert (NormalParamExtractor("none", scale_lb=2.0)(np.zeros(2))[1] == 2).all()
     with pytest.raises(ValueError, match=r"last axis of 2 or more, got \(3, 1\)"):
         NormalParamExtractor()(np.zeros((3, 1)))
-    with pytest.raises(RuntimeError, match="at least one dimension"):
-        NormalParamExtractor()(np.zeros(()))
+    raises(RuntimeError, lambda: NormalParamExtractor()(np.zeros(())), "at least one dimension")
 
 
 @each_case("shape", [None, (), 4, (3, 4)])
@@ -93,8 +91,7 @@ def test_a_scale_as_a_buffer_or_without_data() -> None:
     np.testing.assert_array_equal(meta(np.zeros(2))[1], [1, 1])
     with pytest.raises(RuntimeError, match=r"of shape \(3,\), do not match the shape of the scale, \(2,\)"):
         module(np.zeros(3))
-    with pytest.raises(RuntimeError, match=r"of shape \(\)"):
-        module(np.zeros(()))
+    raises(RuntimeError, lambda: module(np.zeros(())), r"of shape \(\)")
 
 
 def test_distributions_export_them_as_tensordict_does() -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import nn
 from lite.nn.layers import large_arrays as _compiled
@@ -72,8 +72,7 @@ def test_state_dicts_of_version_1():
     assert layer.load_state_dict(old) == ([], [])
     assert layer.num_batches_tracked == 1
     state.pop("num_batches_tracked")  # which says that it is of version 2
-    with pytest.raises(RuntimeError, match="num_batches_tracked"):
-        layer.load_state_dict(state)
+    raises(RuntimeError, lambda: layer.load_state_dict(state), "num_batches_tracked")
     empty = nn.BatchNorm1d(2, device="meta")
     empty.load_state_dict(old, assign=True)
     assert empty.num_batches_tracked == 0
@@ -112,10 +111,8 @@ def test_groups_are_channels_side_by_side(rng):
         expected = (part - part.mean()) / np.sqrt(part.var() + 1e-5)
         expected = expected * layer.weight.data[group, None] + layer.bias.data[group, None]
         np.testing.assert_allclose(layer(x)[n, group], expected, rtol=1e-6)
-    with pytest.raises(ValueError, match="num_channels must be divisible by num_groups=3, got 4"):
-        nn.GroupNorm(3, 4)
-    with pytest.raises(ValueError, match="num_groups must be at least 1, got 0"):
-        nn.GroupNorm(0, 4)
+    raises(ValueError, lambda: nn.GroupNorm(3, 4), "num_channels must be divisible by num_groups=3, got 4")
+    raises(ValueError, lambda: nn.GroupNorm(0, 4), "num_groups must be at least 1, got 0")
     for shape in ((4,), (2, 3, 4)):
         with pytest.raises(RuntimeError, match="dimension 1 must be num_channels=4"):
             layer(np.ones(shape))

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import nn
 
@@ -40,10 +40,8 @@ def test_errors() -> None:
     with pytest.warns(UserWarning, match=r"dropout=0\.5 does nothing with num_layers=1") as caught:
         nn.GRU(2, 3, dropout=0.5)
     assert caught[0].filename == __file__
-    with pytest.raises(ValueError, match="'tanh' or 'relu', got 'sin'"):
-        nn.RNN(2, 3, nonlinearity="sin")
-    with pytest.raises(RuntimeError, match="input_size=2"):
-        nn.GRU(2, 3)(np.zeros((5, 4, 7), np.float32))
+    raises(ValueError, lambda: nn.RNN(2, 3, nonlinearity="sin"), "'tanh' or 'relu', got 'sin'")
+    raises(RuntimeError, lambda: nn.GRU(2, 3)(np.zeros((5, 4, 7), np.float32)), "input_size=2")
     for size in (3, -1):
         with pytest.raises(ValueError, match="proj_size must be in"):
             nn.LSTM(2, 3, proj_size=size)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.lora_nets import PATHS, X, adapted, filled, graph
 from helpers.onnx_nodes import model_of
 
@@ -154,8 +154,7 @@ def test_what_is_refused_changes_nothing(tmp_path: Path, kind: str) -> None:
     arrays, config, message = refused()[kind]
     net = filled(fresh(targets="q_proj"))
     before = net(X)
-    with pytest.raises(ValueError, match=message):
-        net.load_adapter(written(tmp_path, arrays, **config))
+    raises(ValueError, lambda: net.load_adapter(written(tmp_path, arrays, **config)), message)
     np.testing.assert_array_equal(net(X), before)
 
 
@@ -171,18 +170,14 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     ):
         net.save_adapter(tmp_path / "folder")
         (tmp_path / "folder" / "adapter_config.json").write_bytes(content)
-        with pytest.raises(ValueError, match=message):
-            net.load_adapter(tmp_path / "folder")
+        raises(ValueError, lambda: net.load_adapter(tmp_path / "folder"), message)
     (tmp_path / "folder" / "adapter_config.json").unlink()
-    with pytest.raises(ValueError, match=r"no adapter_config\.json beside it"):
-        net.load_adapter(tmp_path / "folder")
+    raises(ValueError, lambda: net.load_adapter(tmp_path / "folder"), r"no adapter_config\.json beside it")
     (tmp_path / "folder" / "adapter_model.safetensors").write_bytes(b"\xff" * 64)
-    with pytest.raises(ValueError, match="damaged"):
-        net.load_adapter(tmp_path / "folder")
+    raises(ValueError, lambda: net.load_adapter(tmp_path / "folder"), "damaged")
     file = tmp_path / "flat.onnx_adapter"
     file.write_bytes(adapter_bytes({"a.lora_A.weight": np.zeros(3, np.float32)}))
-    with pytest.raises(ValueError, match=r"shape \(3,\), no matrix"):
-        net.load_adapter(file)
+    raises(ValueError, lambda: net.load_adapter(file), r"shape \(3,\), no matrix")
     net.save_adapter(tmp_path / "outside.onnx_adapter")
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "link.onnx_adapter").symlink_to(tmp_path / "outside.onnx_adapter")

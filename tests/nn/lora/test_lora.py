@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.lora_nets import PATHS, X, adapted, by_hand, filled, graph
 
 from lite import TensorDict, checkpoint, enable_grad, jit, nn, value_and_grad, vmap
@@ -107,8 +107,7 @@ def test_gradients_in_every_way(name: str) -> None:
 
 def test_a_saved_graph_has_the_merged_weights(tmp_path: Any) -> None:
     net = adapted()
-    with pytest.raises(ValueError, match=r"merge\(\) first"):
-        net.save_onnx(tmp_path / "net.onnx")
+    raises(ValueError, lambda: net.save_onnx(tmp_path / "net.onnx"), r"merge\(\) first")
     saved = net.merge().save_onnx(tmp_path / "net.onnx")
     assert saved.stat().st_size == len(graph())
     np.testing.assert_allclose(nn.from_onnx(saved)(X), net(X), rtol=1e-5, atol=1e-6)
@@ -125,17 +124,14 @@ def test_a_saved_graph_has_the_merged_weights(tmp_path: Any) -> None:
     ],
 )
 def test_what_it_refuses(options: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        nn.lora(nn.from_onnx(graph()), **options)
+    raises(ValueError, lambda: nn.lora(nn.from_onnx(graph()), **options), message)
 
 
 def test_other_things_that_it_refuses() -> None:
     with pytest.raises(TypeError, match="module must be a Module, got str"):
         nn.lora("model.onnx")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="module has adapters already: merge"):
-        nn.lora(adapted())
-    with pytest.raises(ValueError, match="uninitialized 'weight': call it once"):
-        nn.lora(nn.LazyLinear(3), targets="*")
+    raises(ValueError, lambda: nn.lora(adapted()), "module has adapters already: merge")
+    raises(ValueError, lambda: nn.lora(nn.LazyLinear(3), targets="*"), "uninitialized 'weight': call it once")
     with pytest.raises(ValueError, match="no name is one of attention's projections; choose from 0"):
         nn.lora(nn.Sequential(nn.Linear(2, 2)))
 

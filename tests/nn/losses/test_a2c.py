@@ -1,7 +1,7 @@
 """A2CLoss."""
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 from helpers.nn.transitions import categorical, critic, gaussian, transitions
 
 from lite.nn.losses import A2CLoss
@@ -26,14 +26,11 @@ def test_options_and_errors() -> None:
     loss = A2CLoss(categorical(), critic(), entropy_coeff=0.0, critic_coeff=None)
     assert loss.out_keys == ["loss_objective"]
     td = transitions(6, action=np.zeros(6, int), advantage=np.ones(6), value_target=np.ones((6, 1)))
-    with pytest.raises(ValueError, match=r"a last dimension of 1, got \(6,\) and log-probs"):
-        loss(td)
-    with pytest.raises(TypeError, match="actor_network and critic_network must be given"):
-        A2CLoss(categorical())
+    raises(ValueError, lambda: loss(td), r"a last dimension of 1, got \(6,\) and log-probs")
+    raises(TypeError, lambda: A2CLoss(categorical()), "actor_network and critic_network must be given")
     clipping = A2CLoss(categorical(), critic(), clip_value=0.1)
     td["advantage"] = np.ones((6, 1))
-    with pytest.raises(KeyError, match="reads the entry 'state_value'"):
-        clipping(td)
+    raises(KeyError, lambda: clipping(td), "reads the entry 'state_value'")
 
 
 def test_the_critic_s_share_of_a_clipped_loss() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import noting
+from helpers.cases import noting, raises
 from helpers.nn.transitions import categorical, critic, gaussian, linear, q_network, transitions
 
 from lite import TensorDict, enable_grad, nn, value_and_grad
@@ -114,12 +114,10 @@ def test_nan_is_refused_and_its_entry_named() -> None:
     td = batch()
     td["next", "reward"][2] = np.nan
     before = td.clone()
-    with pytest.raises(ValueError, match=r"a loss of DQNLoss is NaN; there is NaN in the entries .*'reward'"):
-        dqn()(td)
+    raises(ValueError, lambda: dqn()(td), r"a loss of DQNLoss is NaN; there is NaN in the entries .*'reward'")
     assert set(td.keys(True, True)) == set(before.keys(True, True))
     arrays = {key.replace(".", "_"): value for key, value in td.flatten_keys(".").items()}
-    with pytest.raises(ValueError, match="a loss of DQNLoss is NaN"):
-        dqn()(**arrays)
+    raises(ValueError, lambda: dqn()(**arrays), "a loss of DQNLoss is NaN")
     net = linear(4, 2)
     net.weight.fill_(np.nan)
     with pytest.raises(ValueError, match="the entries of the batch have no NaN"):
@@ -139,14 +137,12 @@ def test_padding_may_be_nan() -> None:
     loss.loss_mask_key = "valid"
     np.testing.assert_allclose(loss(td)["loss"], expected)
     loss.loss_mask_key = None
-    with pytest.raises(ValueError, match="is NaN"):
-        loss(td)
+    raises(ValueError, lambda: loss(td), "is NaN")
     with pytest.raises(ValueError, match="loss_mask_key must be 'auto', None or a key, got 3"):
         loss.loss_mask_key = 3
     loss.loss_mask_key = "valid"
     td["valid"] = np.ones((6, 2), bool)
-    with pytest.raises(ValueError, match=r"the mask of shape \(6, 2\) does not fit a loss of shape \(6,\)"):
-        loss(td)
+    raises(ValueError, lambda: loss(td), r"the mask of shape \(6, 2\) does not fit a loss of shape \(6,\)")
 
 
 def every_loss() -> list[Any]:
@@ -204,8 +200,7 @@ def test_padding_of_nan_reaches_no_gradient() -> None:
 
 def test_a_locked_batch_needs_a_place_for_its_errors() -> None:
     td = batch().lock_()
-    with pytest.raises(RuntimeError, match="locked"):
-        dqn()(td)
+    raises(RuntimeError, lambda: dqn()(td), "locked")
     place = np.zeros((6, 1))
     td = batch().set("td_error", place).lock_()
     dqn()(td)
@@ -221,8 +216,7 @@ def test_copies_and_pickles_compute_the_same() -> None:
 
 
 def test_an_empty_batch_has_no_mean() -> None:
-    with pytest.raises(ValueError, match="the loss of an empty batch has no mean"):
-        dqn()(batch()[:0])
+    raises(ValueError, lambda: dqn()(batch()[:0]), "the loss of an empty batch has no mean")
     assert dqn(reduction="sum")(batch()[:0])["loss"] == 0
 
 
@@ -242,14 +236,10 @@ def test_an_estimator_may_be_given() -> None:
     assert loss.make_value_estimator(mine).value_estimator is mine
     loss.make_value_estimator(TD0Estimator, gamma=0.25, value_network=None)
     assert float(loss.value_estimator.gamma) == 0.25
-    with pytest.raises(NotImplementedError, match=r"DQNLoss supports .*, got GAE"):
-        loss.make_value_estimator("gae")
-    with pytest.raises(KeyError, match="unknown value estimator 'td9'"):
-        loss.make_value_estimator("td9")
-    with pytest.raises(TypeError, match="value_type must be a ValueEstimators, a name"):
-        loss.make_value_estimator(3)
-    with pytest.raises(NotImplementedError, match="LossModule has no estimator"):
-        LossModule().make_value_estimator()
+    raises(NotImplementedError, lambda: loss.make_value_estimator("gae"), r"DQNLoss supports .*, got GAE")
+    raises(KeyError, lambda: loss.make_value_estimator("td9"), "unknown value estimator 'td9'")
+    raises(TypeError, lambda: loss.make_value_estimator(3), "value_type must be a ValueEstimators, a name")
+    raises(NotImplementedError, lambda: LossModule().make_value_estimator(), "LossModule has no estimator")
 
 
 def test_networks_without_data_are_refused() -> None:

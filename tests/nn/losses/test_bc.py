@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.nn.transitions import categorical, gaussian, linear, transitions
 
 from lite import nn
@@ -34,8 +35,7 @@ def test_padding() -> None:
     td["action"][4:] = np.nan
     np.testing.assert_allclose(loss(td)["loss_bc"], expected)
     td["is_pad"] = np.zeros((6, 2), bool)
-    with pytest.raises(RuntimeError, match="to mask numbers, choose a loss_function that has one for each"):
-        loss(td)
+    raises(RuntimeError, lambda: loss(td), "to mask numbers, choose a loss_function that has one for each")
 
 
 def test_errors() -> None:
@@ -43,13 +43,10 @@ def test_errors() -> None:
         BCLoss(gaussian(), loss_function="l5")
     silent = nn.TensorDictModule(linear(4, 2), ["observation"], ["other"])
     td = transitions(6, action=np.zeros((6, 2)))
-    with pytest.raises(RuntimeError, match=r"the policy must write 'action', got \['other'\]"):
-        BCLoss(silent)(td)
-    with pytest.raises(KeyError, match="BCLoss reads the entry 'action'"):
-        BCLoss(silent)(td.exclude("action"))
+    raises(RuntimeError, lambda: BCLoss(silent)(td), r"the policy must write 'action', got \['other'\]")
+    raises(KeyError, lambda: BCLoss(silent)(td.exclude("action")), "BCLoss reads the entry 'action'")
     wide = nn.TensorDictModule(linear(4, 3), ["observation"], ["action"])
-    with pytest.raises(RuntimeError, match="values and targets must have one shape"):
-        BCLoss(wide)(td)
+    raises(RuntimeError, lambda: BCLoss(wide)(td), "values and targets must have one shape")
 
 
 def test_a_function_as_distance() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.nn.transitions import critic, gaussian, linear, transitions
 
 from lite import TensorDict, nn
@@ -122,15 +122,12 @@ def test_shapes_of_advantages(advantage: Any, ratios: Any, expected: Any) -> Non
 def test_errors(change: Any, error: Any, message: str) -> None:
     td = acted()
     change(td)
-    with pytest.raises(error, match=message):
-        ClipPPOLoss(gaussian(), critic())(td)
+    raises(error, lambda: ClipPPOLoss(gaussian(), critic())(td), message)
 
 
 def test_arguments() -> None:
-    with pytest.raises(TypeError, match="actor_network and, unless critic_coeff is None, critic_network"):
-        PPOLoss()
-    with pytest.raises(TypeError, match="must be a module with get_dist"):
-        PPOLoss(linear(4, 2), critic())
+    raises(TypeError, PPOLoss, "actor_network and, unless critic_coeff is None, critic_network")
+    raises(TypeError, lambda: PPOLoss(linear(4, 2), critic()), "must be a module with get_dist")
     with pytest.raises(ValueError, match="max_importance_ratio must be positive, got -1"):
         PPOLoss(gaussian(), critic(), max_importance_ratio=-1)
     with pytest.raises(ValueError, match=r"clip_value=True needs one clip_epsilon, got \(0\.1, 0\.2\)"):
@@ -178,8 +175,7 @@ def test_parts_without_a_coefficient() -> None:
     parts = TensorDict({"a_entropy": np.ones((6, 1)), "b_entropy": np.full((6, 1), 2)}, batch_size=[6, 1])
     both = ClipPPOLoss(gaussian(), critic(), entropy_coeff={"a_log_prob": 0.1, "b": 0.5})
     np.testing.assert_allclose(both._weighted(parts, 2), -np.full((6, 1), 1.1))
-    with pytest.raises(KeyError, match="entropy_coeff has no number for 'a_log_prob'"):
-        loss._weighted(parts, 2)
+    raises(KeyError, lambda: loss._weighted(parts, 2), "entropy_coeff has no number for 'a_log_prob'")
 
 
 @each_case("cls", [MAPPOLoss, IPPOLoss])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite.nn.losses.reduction import (
     clipped_value_loss,
@@ -29,8 +29,7 @@ def test_distances() -> None:
 
 def test_shapes_do_not_broadcast_silently() -> None:
     a, b = np.zeros(3), np.zeros((3, 1))
-    with pytest.raises(RuntimeError, match=r"must have one shape, got \(3,\) and \(3, 1\)"):
-        distance_loss(a, b, "l2")
+    raises(RuntimeError, lambda: distance_loss(a, b, "l2"), r"must have one shape, got \(3,\) and \(3, 1\)")
     assert distance_loss(a, b, "l2", strict_shape=False).shape == (3, 3)
     with pytest.raises(ValueError, match=r"priority weights must have the loss's shape \(3,\), got \(3, 1\)"):
         reduced(a, "mean", weights=b)
@@ -44,8 +43,7 @@ def test_names_are_checked() -> None:
     assert require_reduction(None) == "mean"
     with pytest.raises(ValueError, match="reduction must be 'mean', 'sum' or 'none', got 'max'"):
         require_reduction("max")
-    with pytest.raises(ValueError, match="loss_function must be"):
-        require_loss_function(None)
+    raises(ValueError, lambda: require_loss_function(None), "loss_function must be")
 
 
 @each_case(("reduction", "expected"), [("mean", 2.0), ("sum", 4.0), ("none", [1.0, 0.0, 3.0])])

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.nn.transitions import critic, gaussian, linear
 
 from lite import nn
@@ -53,12 +53,9 @@ def test_hard() -> None:
 
 def test_errors() -> None:
     loss, _, _ = made()
-    with pytest.raises(RuntimeError, match="one of eps and tau must be given"):
-        SoftUpdate(loss)
-    with pytest.raises(ValueError, match="only one of eps and tau"):
-        SoftUpdate(loss, eps=0.5, tau=0.5)
-    with pytest.raises(ValueError, match=r"eps must be between 0 and 1, got 1\.5"):
-        SoftUpdate(loss, eps=1.5)
+    raises(RuntimeError, lambda: SoftUpdate(loss), "one of eps and tau must be given")
+    raises(ValueError, lambda: SoftUpdate(loss, eps=0.5, tau=0.5), "only one of eps and tau")
+    raises(ValueError, lambda: SoftUpdate(loss, eps=1.5), r"eps must be between 0 and 1, got 1\.5")
     with pytest.warns(UserWarning, match="was tau meant"):
         SoftUpdate(loss, eps=0.005)
     with pytest.raises(ValueError, match="loss_module must be a LossModule, got Linear"):

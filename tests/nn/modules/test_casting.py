@@ -6,7 +6,7 @@ import sys
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import nn
 
@@ -75,12 +75,9 @@ def test_to_without_change():
 
 def test_to_errors():
     net = Net()
-    with pytest.raises(TypeError, match="int32"):
-        net.to(np.int32)
-    with pytest.raises(TypeError, match="dtype"):
-        net.to(object())
-    with pytest.raises(TypeError, match="colour"):
-        net.to(colour="red")
+    raises(TypeError, lambda: net.to(np.int32), "int32")
+    raises(TypeError, lambda: net.to(object()), "dtype")
+    raises(TypeError, lambda: net.to(colour="red"), "colour")
     for device in ("cuda:1", "nowhere"):
         with pytest.raises(RuntimeError, match=device):
             net.to(device)
@@ -96,12 +93,9 @@ def test_meta_device():
     assert layer.weight.is_meta
     assert layer.weight.device == "meta"
     assert isinstance(copy.deepcopy(layer).weight.data, nn.MetaArray)
-    with pytest.raises(RuntimeError, match="no data"):
-        layer(np.ones((1, 2), dtype=F32))
-    with pytest.raises(RuntimeError, match="no data"):
-        np.asarray(layer.weight)
-    with pytest.raises(NotImplementedError, match="to_empty"):
-        layer.to("cpu")
+    raises(RuntimeError, lambda: layer(np.ones((1, 2), dtype=F32)), "no data")
+    raises(RuntimeError, lambda: np.asarray(layer.weight), "no data")
+    raises(NotImplementedError, lambda: layer.to("cpu"), "to_empty")
     source = nn.Linear(2, 3, rng=0)
     with pytest.warns(UserWarning, match="assign=True"):
         layer.load_state_dict(source.state_dict())
@@ -118,8 +112,7 @@ def test_devices():
 
     assert nn.Linear(1, 1).to(Device()).weight.is_meta
     assert nn.Linear(1, 1).to_empty(device="meta").weight.is_meta
-    with pytest.raises(TypeError, match="device"):
-        nn.Linear(1, 1, device=3)
+    raises(TypeError, lambda: nn.Linear(1, 1, device=3), "device")
 
 
 def test_bfloat16_by_name_and_without_its_package(monkeypatch):
@@ -127,5 +120,4 @@ def test_bfloat16_by_name_and_without_its_package(monkeypatch):
     assert layer.weight.dtype.name == "bfloat16"
     assert layer(np.ones((1, 2), dtype=np.float16)).dtype == np.float32
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    with pytest.raises(ImportError, match="pip install ml-dtypes"):
-        nn.Linear(1, 1).bfloat16()
+    raises(ImportError, lambda: nn.Linear(1, 1).bfloat16(), "pip install ml-dtypes")

@@ -1,6 +1,7 @@
 """Hooks: order, what they may return, failures, handles."""
 
 import pytest
+from helpers.cases import raises
 
 from lite import nn
 
@@ -33,8 +34,7 @@ def test_pre_hook_with_kwargs():
     assert m(1, y=2) == 8
     handle.remove()
     m.register_forward_pre_hook(lambda module, args, kwargs: 3, with_kwargs=True)
-    with pytest.raises(RuntimeError, match=r"\(args, kwargs\)"):
-        m(1)
+    raises(RuntimeError, lambda: m(1), r"\(args, kwargs\)")
 
 
 def test_forward_hook_replaces_output_and_prepend_goes_first():
@@ -57,8 +57,7 @@ def test_always_call_runs_when_forward_raises():
     m = nn.Module()
     m.register_forward_hook(lambda module, args, out: seen.append(("plain", out)))
     m.register_forward_hook(lambda module, args, out: seen.append(("always", out)), always_call=True)
-    with pytest.raises(NotImplementedError):
-        m(1)
+    raises(NotImplementedError, lambda: m(1))
     assert seen == [("always", None)]
 
 
@@ -72,8 +71,7 @@ def test_always_call_runs_once_when_another_hook_raises():
     m.register_forward_hook(lambda module, args, out: seen.append("first"), always_call=True)
     m.register_forward_hook(fail)
     m.register_forward_hook(lambda module, args, out: seen.append("last"), always_call=True)
-    with pytest.raises(KeyError, match="hook"):
-        m(1)
+    raises(KeyError, lambda: m(1), "hook")
     assert seen == ["first", "last"]
 
 
@@ -100,8 +98,7 @@ def test_backward_hooks_of_one_name() -> None:
     handle = m.register_full_backward_hook(lambda *args: None)
     m.register_full_backward_pre_hook(lambda *args: None)
     assert m(1) == 1
-    with pytest.raises(RuntimeError, match="exclude each other"):
-        m.register_backward_hook(lambda *args: None)
+    raises(RuntimeError, lambda: m.register_backward_hook(lambda *args: None), "exclude each other")
     handle.remove()
     m.register_backward_hook(lambda *args: None).remove()
     m.register_full_backward_hook(lambda *args: None, prepend=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import TensorDict, nn, vmap
 
@@ -42,10 +42,8 @@ def test_what_must_be_defined() -> None:
         def initialize_parameters(self, x: Any) -> None:
             self.factor.materialize(x.shape)
 
-    with pytest.raises(NotImplementedError, match="initialize_parameters is not implemented for Nothing"):
-        Nothing()(X)
-    with pytest.raises(RuntimeError, match="module Forgets has not been fully initialized"):
-        Forgets()(X)
+    raises(NotImplementedError, lambda: Nothing()(X), "initialize_parameters is not implemented for Nothing")
+    raises(RuntimeError, lambda: Forgets()(X), "module Forgets has not been fully initialized")
 
 
 def test_other_hooks_see_the_sizes() -> None:
@@ -95,8 +93,7 @@ def test_state_dicts_initialise() -> None:
 def test_half_a_state_dict() -> None:
     layer = nn.LazyLinear(4)
     layer.load_state_dict({"bias": np.ones(4)}, strict=False)
-    with pytest.raises(RuntimeError, match=r"LazyLinear \['bias'\] were loaded alone: load all or none"):
-        layer(X)
+    raises(RuntimeError, lambda: layer(X), r"LazyLinear \['bias'\] were loaded alone: load all or none")
     assert layer.bias.tolist() == [1, 1, 1, 1]
 
 

@@ -1,8 +1,7 @@
 """MetaArray: shape and dtype without data; names of devices."""
 
 import numpy as np
-import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite.nn import MetaArray
 from lite.nn._modules.meta import check_device
@@ -13,21 +12,16 @@ def test_shapes_and_dtypes() -> None:
     assert (array.shape, array.ndim, array.size, array.nbytes, len(array)) == ((2, 3), 2, 6, 12, 2)
     assert array.T.shape == (3, 2)
     assert array.astype(np.float64).dtype == np.float64
-    with pytest.raises(TypeError, match="unsized"):
-        len(MetaArray((), "float32"))
+    raises(TypeError, lambda: len(MetaArray((), "float32")), "unsized")
 
 
 @each_case("use", [lambda a: a + 1, lambda a: a[0], np.asarray, np.exp, list, bool, lambda a: a.sum()])
 def test_there_is_nothing_to_compute_with(use) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(RuntimeError, match="no data"):
-        use(MetaArray((2,), "float32"))
+    raises(RuntimeError, lambda: use(MetaArray((2,), "float32")), "no data")
 
 
 def test_devices() -> None:
     assert [check_device(name) for name in (None, "cpu", "cpu:0", "meta")] == ["cpu", "cpu", "cpu", "meta"]
-    with pytest.raises(RuntimeError, match="on the CPU"):
-        check_device("cuda:1")
-    with pytest.raises(RuntimeError, match="unknown device 'tpux'"):
-        check_device("tpux")
-    with pytest.raises(TypeError, match="must be a string"):
-        check_device(3)
+    raises(RuntimeError, lambda: check_device("cuda:1"), "on the CPU")
+    raises(RuntimeError, lambda: check_device("tpux"), "unknown device 'tpux'")
+    raises(TypeError, lambda: check_device(3), "must be a string")

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.unchanged import F32, Extra, Hit, Net, assert_same, fail, forward, look
 
 from lite import TensorDict, nn
@@ -99,15 +99,13 @@ def test_modules(name: str) -> None:
     action, error, match = MODULE[name]
     module = Net()
     before = look(module)
-    with pytest.raises(error, match=match):
-        action(module)
+    raises(error, lambda: action(module), match)
     assert_same(look(module), before)
 
 
 def test_loading_after_an_error_works() -> None:
     module = Net()
-    with pytest.raises(Hit):
-        MODULE["load post-hook, assign"][0](module)
+    raises(Hit, lambda: MODULE["load post-hook, assign"][0](module))
     module.load_state_dict(other(module))
     assert not any(np.any(value) for value in module.parameters())
 
@@ -117,8 +115,7 @@ def test_extra_state_that_cannot_be_set(assign: bool) -> None:
     module = Net()
     module.extra = Extra()
     before = look(module)
-    with pytest.raises(Hit):
-        load(assign)(module)
+    raises(Hit, lambda: load(assign)(module))
     assert_same(look(module), before)
 
 
@@ -130,8 +127,7 @@ def test_a_child_without_data_cannot_move() -> None:
         with pytest.raises(NotImplementedError, match="to_empty"):
             move()
         assert_same(look(module), before)
-    with pytest.raises(RuntimeError, match="no data"):
-        forward(module)
+    raises(RuntimeError, lambda: forward(module), "no data")
     assert_same(look(module), before)
 
 
@@ -139,8 +135,7 @@ def test_the_gradient_flag_of_integers() -> None:
     module = Net().requires_grad_(False)
     module.count = nn.Parameter(np.ones(1, np.int64), requires_grad=False)
     before = look(module)
-    with pytest.raises(RuntimeError, match="floating or complex dtype, got int64"):
-        module.requires_grad_()
+    raises(RuntimeError, lambda: module.requires_grad_(), "floating or complex dtype, got int64")
     assert_same(look(module), before)
 
 

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting
+from helpers.cases import each_case, noting, raises
 from helpers.nn.buffered import Net
 
 from lite import nn
@@ -34,8 +34,7 @@ def test_assigning_before_init_is_an_attribute_error(value):
             self.plain = 1
             self.entry = value
 
-    with pytest.raises(AttributeError, match=r"super\(\).__init__"):
-        Early()
+    raises(AttributeError, Early, r"super\(\).__init__")
 
 
 def test_wrong_kinds_on_registered_names_are_type_errors():
@@ -108,8 +107,7 @@ def test_names_are_checked():
 
 @each_case("method", ["register_buffer", "register_parameter", "add_module"])
 def test_values_are_checked(method):
-    with pytest.raises(TypeError, match="list"):
-        getattr(nn.Module(), method)("x", [1.0])
+    raises(TypeError, lambda: getattr(nn.Module(), method)("x", [1.0]), "list")
 
 
 def test_buffer_may_be_registered_again_and_change_persistence():
@@ -182,16 +180,11 @@ def test_set_submodule():
     assert net.second[0] is new
     net.set_submodule("second.extra", nn.Identity())
     assert isinstance(net.second.extra, nn.Identity)
-    with pytest.raises(AttributeError):
-        net.set_submodule("second.other", nn.Identity(), strict=True)
-    with pytest.raises(AttributeError):
-        net.set_submodule("missing.x", nn.Identity())
-    with pytest.raises(AttributeError):
-        net.set_submodule("first.weight", nn.Identity())
-    with pytest.raises(ValueError, match="target"):
-        net.set_submodule("", nn.Identity())
-    with pytest.raises(ValueError, match="Module"):
-        net.set_submodule("first", 3)
+    raises(AttributeError, lambda: net.set_submodule("second.other", nn.Identity(), strict=True))
+    raises(AttributeError, lambda: net.set_submodule("missing.x", nn.Identity()))
+    raises(AttributeError, lambda: net.set_submodule("first.weight", nn.Identity()))
+    raises(ValueError, lambda: net.set_submodule("", nn.Identity()), "target")
+    raises(ValueError, lambda: net.set_submodule("first", 3), "Module")
 
 
 def test_a_child_gives_way_to_none() -> None:

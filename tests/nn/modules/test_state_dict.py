@@ -4,6 +4,7 @@ from collections import OrderedDict
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict, nn
 
@@ -88,8 +89,7 @@ def test_load_accepts_parameters_and_one_element_for_a_scalar():
     assert m.child.scale.shape == ()
     assert m.child.scale == 4
     state["own"] = np.zeros((1, 2))
-    with pytest.raises(RuntimeError, match="size mismatch"):
-        m.load_state_dict(state)
+    raises(RuntimeError, lambda: m.load_state_dict(state), "size mismatch")
 
 
 def test_load_into_read_only_arrays_replaces_them():
@@ -134,8 +134,7 @@ def test_not_strict_reports_names_but_still_refuses_shapes():
     assert result.missing_keys == NAMES[1:]
     assert result.unexpected_keys == ["other"]
     np.testing.assert_array_equal(m.own, [1, 1])
-    with pytest.raises(RuntimeError, match="size mismatch"):
-        m.load_state_dict({"own": np.ones(3)}, strict=False)
+    raises(RuntimeError, lambda: m.load_state_dict({"own": np.ones(3)}, strict=False), "size mismatch")
 
 
 def test_assign_takes_the_arrays():
@@ -153,8 +152,7 @@ def test_the_given_dict_is_left_alone():
     m = Parent()
     state = dict(m.state_dict())
     m.register_load_state_dict_pre_hook(lambda module, entries, *rest: entries.clear())
-    with pytest.raises(RuntimeError, match="Missing"):
-        m.load_state_dict(state)
+    raises(RuntimeError, lambda: m.load_state_dict(state), "Missing")
     assert list(state) == NAMES
 
 
@@ -165,14 +163,11 @@ def test_extra_state():
     m[0].note = "old"
     m.load_state_dict(state)
     assert m[0].note == "new"
-    with pytest.raises(RuntimeError, match=r"Missing.*_extra_state"):
-        m.load_state_dict({})
+    raises(RuntimeError, lambda: m.load_state_dict({}), r"Missing.*_extra_state")
     with pytest.raises(RuntimeError, match=r"Unexpected.*_extra_state"):
         nn.Sequential(nn.Identity()).load_state_dict(state)
-    with pytest.raises(RuntimeError, match="get_extra_state"):
-        nn.Module().get_extra_state()
-    with pytest.raises(RuntimeError, match="set_extra_state"):
-        nn.Module().set_extra_state(1)
+    raises(RuntimeError, lambda: nn.Module().get_extra_state(), "get_extra_state")
+    raises(RuntimeError, lambda: nn.Module().set_extra_state(1), "set_extra_state")
 
 
 def test_saving_hooks():
@@ -186,8 +181,7 @@ def test_saving_hooks():
     assert calls == [("0.", False)]
     handle.remove()
     m.register_state_dict_post_hook(lambda *args: 1)
-    with pytest.raises(RuntimeError, match="None"):
-        m.state_dict()
+    raises(RuntimeError, lambda: m.state_dict(), "None")
 
 
 def test_loading_hooks_rename_and_silence():
@@ -255,8 +249,7 @@ def test_a_tensordict_is_a_state_dict():
     assert target.own is source.own
     with pytest.raises(RuntimeError, match=r'Missing key.*"own".*\n.*Unexpected key.*"child", "linear"'):
         target.load_state_dict(TensorDict.from_module(source).select("child", "linear"))
-    with pytest.raises(TypeError, match="must be a mapping, got list"):
-        target.load_state_dict([given])
+    raises(TypeError, lambda: target.load_state_dict([given]), "must be a mapping, got list")
 
 
 def test_buffers_take_other_shapes_only_when_assigned() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import TensorDict, get_default_dtype, nn
 from lite.nn import MetaArray, Parameter, UninitializedBuffer, UninitializedParameter
@@ -35,8 +35,7 @@ def test_materialize() -> None:
 def test_shapes_and_values_are_errors(make: Any) -> None:
     empty = make()
     assert repr(empty) == f"<{make.__name__}>"
-    with pytest.raises(RuntimeError, match="has no shape: call the module once, or load a state dict"):
-        empty.shape  # noqa: B018
+    raises(RuntimeError, lambda: empty.shape, "has no shape: call the module once, or load a state dict")
     for use in (lambda: empty + 1, lambda: np.exp(empty), lambda: np.asarray(empty), lambda: empty[0]):
         with pytest.raises(ValueError, match="has no values: call the module once"):
             use()
@@ -100,8 +99,7 @@ def test_a_failed_load_leaves_them_uninitialized() -> None:
         raise KeyError("hook")
 
     module.register_load_state_dict_post_hook(fail)
-    with pytest.raises(KeyError, match="hook"):
-        module.load_state_dict({"w": np.ones(2), "b": np.ones(2)})
+    raises(KeyError, lambda: module.load_state_dict({"w": np.ones(2), "b": np.ones(2)}), "hook")
     assert module.w is before
     assert type(module.w) is UninitializedParameter
     assert isinstance(module.b, UninitializedBuffer)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.swapped import Counter, Parent, ones
 
 from lite import LazyStackedTensorDict, TensorDict, from_module, from_modules, nn
@@ -37,8 +37,7 @@ def test_from_module_options() -> None:
     assert TensorDict.from_module(module, filter_empty=False)["empty"].is_empty()
     assert TensorDict.from_module(nn.ReLU()).is_empty()
     assert isinstance(TensorDict.from_module(module, as_module=True), nn.TensorDictParams)
-    with pytest.raises(TypeError, match="module must be a Module, got function"):
-        TensorDict.from_module(ones)
+    raises(TypeError, lambda: TensorDict.from_module(ones), "module must be a Module, got function")
 
 
 def test_from_module_by_state_dict_is_the_state_dict_without_copies() -> None:
@@ -87,8 +86,7 @@ def test_lazy_stacks_take_modules_of_different_sizes() -> None:
     params = from_modules(*modules, lazy_stack=True)
     with params[1].to_module(modules[0]):
         assert modules[0](ones(2)).shape == (5,)
-    with pytest.raises(RuntimeError, match="shape"):
-        from_modules(*modules)
+    raises(RuntimeError, lambda: from_modules(*modules), "shape")
 
 
 def test_identical_leaves_are_expanded() -> None:
@@ -103,12 +101,10 @@ def test_identical_leaves_are_expanded() -> None:
 
 
 def test_what_does_not_stack() -> None:
-    with pytest.raises(RuntimeError, match="at least one module"):
-        from_modules()
+    raises(RuntimeError, from_modules, "at least one module")
     with pytest.raises(RuntimeError, match="exclude each other"):
         from_modules(nn.Linear(1, 1), lazy_stack=True, as_module=True)
-    with pytest.raises(RuntimeError, match="exclusive"):
-        from_modules(nn.Linear(1, 1), nn.Linear(1, 1, bias=False))
+    raises(RuntimeError, lambda: from_modules(nn.Linear(1, 1), nn.Linear(1, 1, bias=False)), "exclusive")
     with pytest.raises(ValueError, match="bias"):
         from_modules(nn.Linear(1, 1), nn.Linear(1, 1, bias=False), expand_identical=True)
     with pytest.raises(RuntimeError, match="one shape"):
@@ -121,8 +117,7 @@ def test_modules_without_data_cannot_be_stacked(expand: bool) -> None:
     with pytest.raises(RuntimeError, match=r"module 1 has no data for 'weight' \(meta device\)"):
         from_modules(*modules, expand_identical=expand)
     lazy = from_modules(*modules, lazy_stack=True)
-    with pytest.raises(RuntimeError, match="no data"):
-        lazy.get("weight")
+    raises(RuntimeError, lambda: lazy.get("weight"), "no data")
     modules[1].load_state_dict(modules[0].state_dict(), assign=True)
     np.testing.assert_array_equal(from_modules(*modules)["weight"][1], modules[0].weight)
 

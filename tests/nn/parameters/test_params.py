@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import NonTensorData, TensorDict, enable_grad, is_tensor_collection, lazy_stack, nn, optim
 from lite._tensordict import TensorDictBase
@@ -35,8 +35,7 @@ def test_it_is_both() -> None:
     assert [n for n, _ in params.named_buffers()] == ["n.i"]
     assert list(params.state_dict()) == ["a", "n.b", "n.i"]
     assert repr(params).startswith("TensorDictParams(params=TensorDict(\n    fields={\n        a: Parameter(")
-    with pytest.raises(NotImplementedError, match="cannot be called"):
-        params(1)
+    raises(NotImplementedError, lambda: params(1), "cannot be called")
 
 
 @each_case("dtype", ["float16", "float32", "float64", "bfloat16"])
@@ -57,8 +56,7 @@ def test_which_leaves_are_converted() -> None:
     assert names(TensorDictParams({"x": 1.0, "y": 2})) == ["x"]
     assert names(TensorDictParams(x=ones(1), y=ones(2))) == ["x", "y"]
     assert names(TensorDictParams()) == []
-    with pytest.raises(TypeError, match=r"entries as keywords, got \['x'\]"):
-        TensorDictParams(mixed, x=1)
+    raises(TypeError, lambda: TensorDictParams(mixed, x=1), r"entries as keywords, got \['x'\]")
     with pytest.raises(TypeError, match="TensorDict or a mapping, got NonTensorData"):
         TensorDictParams(NonTensorData("a"))
     with pytest.raises(RuntimeError, match="LazyStackedTensorDict"):
@@ -277,8 +275,7 @@ def test_state_dicts_load_in_place() -> None:
     del state["params.a"]
     result = parent.load_state_dict(state, strict=False)
     assert result.missing_keys == ["params.a"]
-    with pytest.raises(RuntimeError, match=r"Missing key.*params\.a"):
-        parent.load_state_dict(state)
+    raises(RuntimeError, lambda: parent.load_state_dict(state), r"Missing key.*params\.a")
     with pytest.raises(RuntimeError, match=r"Unexpected key.*n\.q"):
         params.load_state_dict({**params.state_dict(), "n.q": ones(1)})
     new = ones(2) * 7
@@ -309,8 +306,7 @@ def test_what_it_refuses() -> None:
         params.weight = Parameter(ones(1))
     with pytest.raises(AttributeError):
         _ = params.nothing
-    with pytest.raises(RuntimeError, match="enable_grad"):
-        params.backward()
+    raises(RuntimeError, lambda: params.backward(), "enable_grad")
 
 
 def test_failed_writes_leave_it_as_it_was() -> None:
@@ -342,8 +338,7 @@ def test_a_tensordict_is_a_buffer() -> None:
     assert module.td["a"].sum() == 2
     with pytest.raises(RuntimeError, match='"td": expected a TensorDict, got an array'):
         module.load_state_dict({"td": ones(2)})
-    with pytest.raises(RuntimeError, match='"td": size mismatch'):
-        module.load_state_dict({"td": TensorDict(a=ones(3))})
+    raises(RuntimeError, lambda: module.load_state_dict({"td": TensorDict(a=ones(3))}), '"td": size mismatch')
     with pytest.raises(TypeError, match="expected an array"):
         module.td = 3
     params = TensorDict.from_module(module)

@@ -1,7 +1,7 @@
 """ConsistentDropout: masks that are kept."""
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 
 from lite import TensorDict, envs, nn
 
@@ -36,11 +36,7 @@ def test_masks_are_entries() -> None:
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"\[0, 1\)"):
-        nn.ConsistentDropoutModule(1.0, "x")
-    with pytest.raises(ValueError, match="in_keys"):
-        nn.ConsistentDropoutModule(0.5, ["x"])
-    with pytest.raises(RuntimeError, match="input_shape"):
-        nn.ConsistentDropoutModule(0.5, "x").make_tensordict_primer()
-    with pytest.raises(RuntimeError, match="make_mask"):
-        nn.ConsistentDropout().make_mask()
+    raises(ValueError, lambda: nn.ConsistentDropoutModule(1.0, "x"), r"\[0, 1\)")
+    raises(ValueError, lambda: nn.ConsistentDropoutModule(0.5, ["x"]), "in_keys")
+    raises(RuntimeError, lambda: nn.ConsistentDropoutModule(0.5, "x").make_tensordict_primer(), "input_shape")
+    raises(RuntimeError, lambda: nn.ConsistentDropout().make_mask(), "make_mask")

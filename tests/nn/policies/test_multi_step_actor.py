@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import TensorDict, nn
 
@@ -56,14 +56,12 @@ def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="chunk_keys"):
         nn.MultiStepActorWrapper(planner("action", 3, []), action_keys=["a", "b"])
     td = TensorDict(obs=np.zeros((2, 1)), batch_size=[2])
-    with pytest.raises(KeyError, match="is_init"):
-        nn.MultiStepActorWrapper(planner("action", 3, []))(td)
+    raises(KeyError, lambda: nn.MultiStepActorWrapper(planner("action", 3, []))(td), "is_init")
     td["is_init"] = np.ones((2, 1), bool)
     with pytest.raises(NotImplementedError, match=r"export its actor, .* \['action'\]"):
         nn.MultiStepActorWrapper(planner("action", 3, [])).to_onnx("plan.onnx", td)
     td["is_init"] = np.array([[True], [False]])
-    with pytest.raises(RuntimeError, match="no plan"):
-        nn.MultiStepActorWrapper(planner("action", 3, []))(td)
+    raises(RuntimeError, lambda: nn.MultiStepActorWrapper(planner("action", 3, []))(td), "no plan")
     td["is_init"] = np.ones((2, 1), bool)
     for options in ({"n_steps": 4}, {"replan_interval": 4}):
         with pytest.raises(RuntimeError, match="plan must have"):

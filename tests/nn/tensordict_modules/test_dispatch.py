@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import TensorDict, nn
 from lite.nn import TensorDictModule, dispatch
@@ -24,15 +24,13 @@ def one(*shape):
 
 
 def test_duplicated_argument():
-    with pytest.raises(RuntimeError, match="Duplicated argument"):
-        Add()(one(1), one(1), a_c=one(1))
+    raises(RuntimeError, lambda: Add()(one(1), one(1), a_c=one(1)), "Duplicated argument")
 
 
 def test_the_rest_goes_to_the_function():
     assert Add()(1, 2, 3) == 6
     assert Add()(1, 2, extra=3) == 6
-    with pytest.raises(TypeError):
-        Add()(1, 2, unknown=3)
+    raises(TypeError, lambda: Add()(1, 2, unknown=3))
 
 
 @each_case(("auto", "expected"), [(True, (2, 3)), (False, ())])
@@ -66,13 +64,11 @@ def test_plain_functions_need_lists():
     assert listed(tensordict=TensorDict(a=1))["b"] == 2
     td = TensorDict()
     assert unlisted(td) is td
-    with pytest.raises(RuntimeError, match="in keys must be passed"):
-        unlisted(a=1)
+    raises(RuntimeError, lambda: unlisted(a=1), "in keys must be passed")
 
 
 def test_first_argument_must_be_called_tensordict():
-    with pytest.raises(RuntimeError, match=r"named 'tensordict'\. Got td"):
-        dispatch(lambda td: td)
+    raises(RuntimeError, lambda: dispatch(lambda td: td), r"named 'tensordict'\. Got td")
     with pytest.raises(RuntimeError, match=r"named 'tensordict'\. Got td"):
 
         class Mod(nn.Module):
@@ -90,19 +86,15 @@ def test_missing_output_and_missing_input():
         def forward(self, tensordict):
             return tensordict
 
-    with pytest.raises(KeyError, match="b"):
-        Mod()(a=1)
-    with pytest.raises(KeyError, match="b"):
-        Mod()()
+    raises(KeyError, lambda: Mod()(a=1), "b")
+    raises(KeyError, lambda: Mod()(), "b")
 
 
 def test_switching_off():
     module = TensorDictModule(lambda x: x, ["x"], ["y"])
     with _set_dispatch_td_nn_modules(False):
-        with pytest.raises(TypeError, match="tensordict"):
-            module(x=1)
-        with pytest.raises(TypeError, match="expected a TensorDict, got int"):
-            module(1)
+        raises(TypeError, lambda: module(x=1), "tensordict")
+        raises(TypeError, lambda: module(1), "expected a TensorDict, got int")
         assert module(TensorDict(x=1))["y"] == 1
     assert module(x=1) == 1
 
@@ -110,6 +102,5 @@ def test_switching_off():
     def call():
         return module(x=1)
 
-    with pytest.raises(TypeError):
-        call()
+    raises(TypeError, call)
     assert module(x=1) == 1

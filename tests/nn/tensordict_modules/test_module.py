@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from helpers.cases import noting
+from helpers.cases import noting, raises
 
 import lite
 from lite import TensorDict, nn
@@ -68,8 +68,7 @@ class TestDictKeys:
 
     def test_explicit_direction_that_does_not_fit_is_a_type_error_at_the_call(self):
         module = TensorDictModule(self.f, {"1": "x", "2": "y"}, ["z"], out_to_in_map=True)
-        with pytest.raises(TypeError, match="unexpected keyword"):
-            module(TensorDict(x=1, y=2))
+        raises(TypeError, lambda: module(TensorDict(x=1, y=2)), "unexpected keyword")
 
     def test_module_payload_and_values_win_over_caller(self):
         class Sub(nn.Module):
@@ -89,14 +88,11 @@ class TestDictKeys:
 
 class TestConstruction:
     def test_payload_must_be_callable(self):
-        with pytest.raises(ValueError, match="not callable"):
-            TensorDictModule(3, ["a"], ["b"])
-        with pytest.raises(ValueError, match="not callable"):
-            TensorDictModule(nn.Linear, ["a"], ["b"])
+        raises(ValueError, lambda: TensorDictModule(3, ["a"], ["b"]), "not callable")
+        raises(ValueError, lambda: TensorDictModule(nn.Linear, ["a"], ["b"]), "not callable")
 
     def test_inplace_values(self):
-        with pytest.raises(ValueError, match="inplace"):
-            TensorDictModule(add_one, ["a"], ["b"], inplace="full")
+        raises(ValueError, lambda: TensorDictModule(add_one, ["a"], ["b"], inplace="full"), "inplace")
 
     def test_module_payload_is_a_child_and_a_function_is_not(self):
         assert list(TensorDictModule(nn.Linear(1, 1), ["a"], ["b"]).state_dict()) == [
@@ -214,8 +210,7 @@ class TestWriting:
 
     def test_locked(self):
         td = self.td().lock_()
-        with pytest.raises(RuntimeError, match="Cannot modify locked"):
-            TensorDictModule(add_one, ["a"], ["b"])(td)
+        raises(RuntimeError, lambda: TensorDictModule(add_one, ["a"], ["b"])(td), "Cannot modify locked")
         out = TensorDictModule(add_one, ["a"], ["b"], inplace="empty")(td)
         assert not out.is_locked
 
@@ -259,8 +254,7 @@ class TestContainers:
         module = TensorDictModule(len, ["a"], ["n"], get_kwargs={"as_list": True}, inplace=False)
         assert module(self.ragged())["n"] == 2
         strict = TensorDictModule(len, ["z"], ["n"], get_kwargs={"as_list": True}, strict=True)
-        with pytest.raises(KeyError, match="z"):
-            strict(self.ragged())
+        raises(KeyError, lambda: strict(self.ragged()), "z")
 
     def test_signature_that_cannot_be_read(self):
         module = TensorDictModule(lambda **kw: kw["x"] - kw["y"], {"1": "x", "2": "y"}, ["z"])

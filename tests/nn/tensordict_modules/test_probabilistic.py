@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting
+from helpers.cases import each_case, noting, raises
 
 from lite import NonTensorData, TensorDict
 from lite.nn import (
@@ -220,17 +220,14 @@ def test_missing_parameters_are_named() -> None:
     with pytest.raises(ValueError, match="scale must be positive") as err:
         normal()(TensorDict(loc=0.0, scale=-1.0))
     assert any("while making Normal" in note for note in err.value.__notes__)
-    with pytest.raises(KeyError, match=r"the samples \['x'\] are not in the tensordict"):
-        normal().log_prob(params())
-    with pytest.raises(TypeError, match="expected a TensorDict, got dict"):
-        normal().get_dist({"loc": 0})
+    raises(KeyError, lambda: normal().log_prob(params()), r"the samples \['x'\] are not in the tensordict")
+    raises(TypeError, lambda: normal().get_dist({"loc": 0}), "expected a TensorDict, got dict")
 
 
 def test_wrong_arguments() -> None:
     with pytest.raises(ValueError, match="distribution_class 'nope' is unknown; there are"):
         normal(distribution_class="nope")
-    with pytest.raises(ValueError, match="must be a class, a function or a name, got 3"):
-        normal(distribution_class=3)
+    raises(ValueError, lambda: normal(distribution_class=3), "must be a class, a function or a name, got 3")
     with pytest.raises(ValueError, match="log_prob_keys must be one for each of out_keys"):
         normal(log_prob_keys=["a", "b"])
     with pytest.raises(ValueError, match="in_keys must be of type list"):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite.nn import CompositeDistribution, set_composite_lp_aggregate
@@ -116,13 +117,11 @@ def test_samples_of_samples() -> None:
 
 
 def test_errors() -> None:
-    with pytest.raises(ValueError, match="must have at least one module"):
-        ProbSeq([])
+    raises(ValueError, lambda: ProbSeq([]), "must have at least one module")
     with pytest.raises(TypeError, match="unless return_composite is True; got TensorDictModule"):
         ProbSeq(prob(), head(), return_composite=False)
     plain = ProbSeq(head())
-    with pytest.raises(RuntimeError, match="No distribution module found"):
-        plain.get_dist(data())
+    raises(RuntimeError, lambda: plain.get_dist(data()), "No distribution module found")
     with pytest.raises(RuntimeError, match="Could not find any ProbabilisticTensorDictModule"):
         plain.build_dist_from_params(data())
     with pytest.raises(RuntimeError, match=r"keyword arguments other than .* Got \['foo'\]"):
@@ -165,8 +164,7 @@ def test_bases_that_take_no_selected_out_keys() -> None:
     sample = prob("y")
     np.testing.assert_array_equal(Both(params, sample)(data())["y"], [0, 1, 2])
     assert Both(params).out_keys == ["loc", "scale"]
-    with pytest.raises(TypeError, match="selected_out_keys"):
-        Both(params, sample, selected_out_keys=["y"])
+    raises(TypeError, lambda: Both(params, sample, selected_out_keys=["y"]), "selected_out_keys")
 
 
 def test_parts_that_end_in_a_distribution_are_probabilistic() -> None:

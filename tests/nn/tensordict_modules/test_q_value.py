@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import TensorDict, nn
 from lite.data import Bounded, Categorical, Composite, MultiOneHot, OneHot, Unbounded
@@ -36,8 +36,7 @@ def test_shapes_and_bounds_of_a_spec() -> None:
     spec = Categorical(3, (1,))
     for strict, shape in (("auto", (2, 1)), (False, (2,))):
         assert QValueModule(spec=spec, strict_shape=strict)(VALUES)[0].shape == shape
-    with pytest.raises(RuntimeError, match=r"the action must have shape \(2, 1\)"):
-        QValueModule(spec=spec)(VALUES)
+    raises(RuntimeError, lambda: QValueModule(spec=spec)(VALUES), r"the action must have shape \(2, 1\)")
     for each in (OneHot(3, (2, 3)), Composite({"action": Categorical(3, (2,))}, shape=(2,))):
         actor = QValueActor(lambda x: x, spec=each)
         assert actor(VALUES)[0].shape == each.shape
@@ -52,8 +51,7 @@ def test_masks() -> None:
     module = QValueModule("categorical", action_mask_key="mask")
     td = TensorDict(action_value=VALUES, mask=np.array([[1, 0, 1], [0, 1, 0]], bool), batch_size=[2])
     np.testing.assert_array_equal(module(td)["action"], [2, 1])
-    with pytest.raises(KeyError, match="QValueModule reads the entry 'mask'"):
-        module(td.exclude("mask"))
+    raises(KeyError, lambda: module(td.exclude("mask")), "QValueModule reads the entry 'mask'")
 
 
 def test_action_spaces() -> None:
@@ -77,8 +75,7 @@ def test_action_spaces() -> None:
     ],
 )
 def test_actions_of_other_shapes(action: Any, space: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        value_of_action(VALUES, action, space)
+    raises(ValueError, lambda: value_of_action(VALUES, action, space), message)
 
 
 def test_actors() -> None:

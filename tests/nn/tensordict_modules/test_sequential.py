@@ -5,7 +5,7 @@ from collections import OrderedDict
 
 import numpy as np
 import pytest
-from helpers.cases import noting
+from helpers.cases import noting, raises
 
 from lite import TensorDict, lazy_stack, nn
 from lite.nn import TensorDictModule, TensorDictSequential, WrapModule
@@ -59,8 +59,7 @@ class TestForms:
         layer = TensorDictModule(nn.Linear(1, 1, bias=False), ["a"], ["b"])
         assert list(TensorDictSequential(layer).state_dict()) == ["module.0.module.weight"]
         assert list(TensorDictSequential({"x": layer}).state_dict()) == ["module.x.module.weight"]
-        with pytest.raises(KeyError):
-            TensorDictSequential({"x.y": layer})
+        raises(KeyError, lambda: TensorDictSequential({"x.y": layer}))
 
     def test_callables_are_wrapped(self):
         seq = TensorDictSequential(lambda td: td + 1, mod("a", "b"))
@@ -73,8 +72,7 @@ class TestForms:
         assert "Failed while executing module '0'." in info.value.__notes__
 
     def test_unknown_inplace(self):
-        with pytest.raises(ValueError, match="inplace"):
-            TensorDictSequential(inplace="full")
+        raises(ValueError, lambda: TensorDictSequential(inplace="full"), "inplace")
 
     def test_repr(self):
         seq = TensorDictSequential(TensorDictModule(nn.ReLU(), ["a"], ["b"]))
@@ -124,8 +122,7 @@ class TestCall:
 
     def test_later_module_does_not_see_the_input_of_a_fresh_td(self):
         seq = TensorDictSequential(mod("a", "b", inplace=False), mod("a b", "c"))
-        with pytest.raises(KeyError, match="'a'"):
-            seq(TensorDict(a=1))
+        raises(KeyError, lambda: seq(TensorDict(a=1)), "'a'")
 
     def test_errors_keep_their_type_and_name_the_module(self):
         for form in [list, lambda m: {"x": m[0], "y": m[1]}]:
@@ -145,8 +142,7 @@ class TestPartialTolerance:
     def test_modules_without_their_inputs_are_skipped(self):
         seq = TensorDictSequential(mod("a", "b"), mod("x", "y"), mod("b", "c"), partial_tolerant=True)
         assert set(seq(TensorDict(a=1)).keys()) == {"a", "b", "c"}
-        with pytest.raises(KeyError, match="y"):
-            seq(a=1)
+        raises(KeyError, lambda: seq(a=1), "y")
         assert set(seq(TensorDict(x=1)).keys()) == {"x", "y"}
 
     def test_nested_inputs(self):
@@ -254,10 +250,8 @@ class TestSubsequence:
         assert out.inplace is None
 
     def test_errors(self):
-        with pytest.raises(ValueError, match="No modules left"):
-            chain().select_subsequence(out_keys=["nothing"])
-        with pytest.raises(TypeError, match="string"):
-            chain().select_subsequence(in_keys="a")
+        raises(ValueError, lambda: chain().select_subsequence(out_keys=["nothing"]), "No modules left")
+        raises(TypeError, lambda: chain().select_subsequence(in_keys="a"), "string")
         given = ["a"]
         chain().select_subsequence(in_keys=given)
         assert given == ["a"]
@@ -316,10 +310,8 @@ class TestListMethods:
         assert seq.pop("x").out_keys == ["b"]
         with pytest.raises(KeyError):
             del seq["x"]
-        with pytest.raises(TypeError, match="name"):
-            seq.append(mod("a", "b"))
-        with pytest.raises(TypeError, match="name"):
-            seq.extend([mod("a", "b")])
+        raises(TypeError, lambda: seq.append(mod("a", "b")), "name")
+        raises(TypeError, lambda: seq.extend([mod("a", "b")]), "name")
 
     def test_a_selection_survives_where_its_keys_do(self):
         seq = chain().select_out_keys("d", "e")

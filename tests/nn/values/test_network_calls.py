@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting
+from helpers.cases import each_case, noting, raises
 from helpers.rollouts import Counted, rollout
 
 from lite import TensorDict
@@ -74,8 +74,7 @@ def test_parameters_of_the_call():
     target = module(td.clone(), params=own, target_params=other)
     np.testing.assert_array_equal(target["state_value"], plain["state_value"])
     np.testing.assert_array_equal(target["next", "state_value"], doubled["next", "state_value"])
-    with pytest.raises(ValueError, match="target_params"):
-        module(td, target_params=other)
+    raises(ValueError, lambda: module(td, target_params=other), "target_params")
     with pytest.raises(ValueError, match="one set of parameters"):
         GAE(gamma=0.9, lmbda=0.8, value_network=net, shifted=True)(td, params=own, target_params=other)
     expected = TD0Estimator(gamma=0.9, value_network=net)(td.clone(), params=own, target_params=other)
@@ -123,11 +122,9 @@ def test_the_start_of_sequences_is_kept_apart():
 def test_what_the_network_lacks_is_named():
     td = rollout((2, 4))
     net = TensorDictModule(lambda x: x + 1, ["absent"], ["state_value"])
-    with pytest.raises(KeyError):
-        GAE(gamma=0.9, lmbda=0.8, value_network=net)(td)
+    raises(KeyError, lambda: GAE(gamma=0.9, lmbda=0.8, value_network=net)(td))
     lying = TensorDictModule(lambda x: x, ["obs"], ["other"])
-    with pytest.raises(KeyError, match="state_value"):
-        GAE(gamma=0.9, lmbda=0.8, value_network=lying)(td)
+    raises(KeyError, lambda: GAE(gamma=0.9, lmbda=0.8, value_network=lying)(td), "state_value")
 
 
 @each_case("shifted", [False, True])
@@ -143,8 +140,7 @@ def test_an_error_after_the_call_leaves_the_tensordict_as_it_was(shifted):
             module(td)
         assert set(td.keys(True, True)) == keys
     locked = rollout((2, 4)).lock_()
-    with pytest.raises(RuntimeError, match="lock"):
-        estimator(Counted(), shifted=shifted)(locked)
+    raises(RuntimeError, lambda: estimator(Counted(), shifted=shifted)(locked), "lock")
     assert set(locked.keys(True, True)) == keys
 
 

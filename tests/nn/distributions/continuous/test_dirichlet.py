@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.densities import check_density, check_outside
 
 from lite.nn import distributions as d
@@ -48,11 +48,8 @@ def test_vectors_that_are_no_shares() -> None:
 
 
 def test_errors() -> None:
-    with pytest.raises(ValueError, match=r"concentration1 must be positive, got 0.0"):
-        d.Beta(0.0, 1.0)
-    with pytest.raises(ValueError, match="concentration0 must be positive, got nan"):
-        d.Beta(1.0, np.nan)
+    raises(ValueError, lambda: d.Beta(0.0, 1.0), r"concentration1 must be positive, got 0.0")
+    raises(ValueError, lambda: d.Beta(1.0, np.nan), "concentration0 must be positive, got nan")
     with pytest.raises(ValueError, match=r"concentration must be positive, got -1.0"):
         d.Dirichlet(np.array([1.0, -1.0]))
-    with pytest.raises(ValueError, match="must be at least one-dimensional"):
-        d.Dirichlet(np.float64(1))
+    raises(ValueError, lambda: d.Dirichlet(np.float64(1)), "must be at least one-dimensional")

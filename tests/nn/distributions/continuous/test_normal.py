@@ -3,8 +3,7 @@
 import math
 
 import numpy as np
-import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.densities import check_density, check_outside, check_quantiles
 
 from lite.nn.distributions import HalfNormal, IndependentNormal, Normal
@@ -31,8 +30,7 @@ def test_independent_normal_has_events() -> None:
 
 
 def test_scales_are_positive() -> None:
-    with pytest.raises(ValueError, match=r"got -1\.0"):
-        Normal(0.0, np.array([1.0, -1.0]))
+    raises(ValueError, lambda: Normal(0.0, np.array([1.0, -1.0])), r"got -1\.0")
 
 
 @each_case("scale", [0.1, 1.0, 30.0])
@@ -44,5 +42,4 @@ def test_half_normal(scale: float) -> None:
     np.testing.assert_array_equal(
         dist.sample((4,), rng=0), np.abs(Normal(np.float64(0), scale).sample((4,), rng=0))
     )
-    with pytest.raises(ValueError, match=r"scale must be positive, got 0.0"):
-        HalfNormal(0.0)
+    raises(ValueError, lambda: HalfNormal(0.0), r"scale must be positive, got 0.0")

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite.nn.distributions import Categorical
 
@@ -58,12 +58,9 @@ def test_categorical_errors() -> None:
     for arguments in ({}, {"probs": np.ones(2), "logits": np.ones(2)}):
         with pytest.raises(ValueError, match="Either `probs` or `logits` must be specified"):
             Categorical(**arguments)
-    with pytest.raises(ValueError, match="at least one-dimensional"):
-        Categorical(logits=np.float32(1))
-    with pytest.raises(TypeError, match="logits must be floats, got int64"):
-        Categorical(logits=np.ones(3, np.int64))
+    raises(ValueError, lambda: Categorical(logits=np.float32(1)), "at least one-dimensional")
+    raises(TypeError, lambda: Categorical(logits=np.ones(3, np.int64)), "logits must be floats, got int64")
     for bad in (-1, 3):
         with pytest.raises(IndexError, match=f"value holds {bad}, the classes are 0 to 2"):
             Categorical(probs=np.ones(3)).log_prob(bad)
-    with pytest.raises(TypeError, match="value must be integers"):
-        Categorical(probs=np.ones(3)).log_prob(1.0)
+    raises(TypeError, lambda: Categorical(probs=np.ones(3)).log_prob(1.0), "value must be integers")

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting
+from helpers.cases import each_case, noting, raises
 
 from lite.nn.distributions import LLMMaskedCategorical
 
@@ -93,8 +93,7 @@ def test_ignore_index(ignore_index: int) -> None:
 def test_tokens_at_masked_positions_are_not_looked_at() -> None:
     dist = LLMMaskedCategorical(logits_of(2, 5), np.array([True, False]))
     assert dist.log_prob(np.array([1, 12345]))[1] == 0
-    with pytest.raises(IndexError, match="outside the vocabulary of 5"):
-        dist.log_prob(np.array([5, 0]))
+    raises(IndexError, lambda: dist.log_prob(np.array([5, 0])), "outside the vocabulary of 5")
 
 
 def test_bad_logits_can_be_sampled() -> None:
@@ -130,10 +129,8 @@ def test_masked_errors() -> None:
     with pytest.raises(TypeError, match="logits must be floats, got int64"):
         LLMMaskedCategorical(np.ones((2, 3, 5), np.int64), np.ones((2, 3), bool))
     dist = LLMMaskedCategorical(logits, np.ones((2, 3), bool))
-    with pytest.raises(ValueError, match="tokens must have the shape"):
-        dist.log_prob(np.zeros((2, 4), np.int64))
-    with pytest.raises(TypeError, match="tokens must be integers"):
-        dist.log_prob(np.zeros((2, 3)))
+    raises(ValueError, lambda: dist.log_prob(np.zeros((2, 4), np.int64)), "tokens must have the shape")
+    raises(TypeError, lambda: dist.log_prob(np.zeros((2, 3))), "tokens must be integers")
 
 
 # -- LogProbDistribution -----------------------------------------------------------------------

@@ -1,8 +1,7 @@
 """Masked classes: those left out have no probability, the others share it."""
 
 import numpy as np
-import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite.nn.distributions import MaskedCategorical, MaskedOneHotCategorical
 
@@ -24,10 +23,8 @@ def test_indices_in_place_of_a_mask() -> None:
 
 
 def test_errors() -> None:
-    with pytest.raises(ValueError):
-        MaskedCategorical(logits=LOGITS, mask=MASK, indices=np.array([0]))
-    with pytest.raises(ValueError):
-        MaskedCategorical(logits=LOGITS)
+    raises(ValueError, lambda: MaskedCategorical(logits=LOGITS, mask=MASK, indices=np.array([0])))
+    raises(ValueError, lambda: MaskedCategorical(logits=LOGITS))
 
 
 @each_case("arguments", [{"mask": np.array([True, False, True])}, {"indices": np.array([0, 2])}])

@@ -1,8 +1,7 @@
 """Poisson: probabilities, ends, errors."""
 
 import numpy as np
-import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.densities import check_probabilities
 
 from lite.nn import distributions as d
@@ -14,7 +13,5 @@ def test_probabilities(rate: float) -> None:
 
 
 def test_what_there_is_not() -> None:
-    with pytest.raises(NotImplementedError, match="Poisson does not define entropy"):
-        d.Poisson(1.0).entropy()
-    with pytest.raises(ValueError, match=r"rate must not be negative, got -1.0"):
-        d.Poisson(-1.0)
+    raises(NotImplementedError, lambda: d.Poisson(1.0).entropy(), "Poisson does not define entropy")
+    raises(ValueError, lambda: d.Poisson(-1.0), r"rate must not be negative, got -1.0")

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting
+from helpers.cases import each_case, noting, raises
 from helpers.central_differences import assert_gradients
 from helpers.nn.token_actors import PROMPTS, ROWS, Scorer, batch
 
@@ -160,13 +160,11 @@ def test_losses_are_added() -> None:
 )
 def test_errors(options: Any, message: str) -> None:
     names = ("chosen_logps", "rejected_logps", "ref_chosen_logps", "ref_rejected_logps")
-    with pytest.raises(ValueError, match=message):
-        dpo_loss(**{**dict.fromkeys(names, np.zeros(5)), **options})
+    raises(ValueError, lambda: dpo_loss(**{**dict.fromkeys(names, np.zeros(5)), **options}), message)
 
 
 def test_missing_entries() -> None:
     td = pairs("left")
-    with pytest.raises(KeyError, match=r"DPOLoss reads .*'full'.* below 'chosen'"):
-        DPOLoss(Scorer())(td)
+    raises(KeyError, lambda: DPOLoss(Scorer())(td), r"DPOLoss reads .*'full'.* below 'chosen'")
     with pytest.raises(KeyError, match="DPOLoss reads the entry 'rejected'"):
         DPOLoss(Scorer(), reference_free=True)(td.exclude("rejected"))

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.nn.token_actors import LAYOUTS, ROWS, WORDS, Scorer, batch, responses
 
 import lite
@@ -128,18 +128,12 @@ def test_ways_to_the_gradient() -> None:
 
 def test_errors() -> None:
     td = batch("left", advantage=ADVANTAGE)
-    with pytest.raises(ValueError, match="masking_strategy must be one of"):
-        loss(masking_strategy="prompt")
-    with pytest.raises(ValueError, match="clip_epsilon must not be negative"):
-        loss(clip_epsilon=-0.1)
-    with pytest.raises(ValueError, match="reduction must be"):
-        loss(reduction="max")
-    with pytest.raises(ValueError, match="Advantage key 'advantage' not in tensordict"):
-        loss()(td.exclude("advantage"))
-    with pytest.raises(KeyError, match="find the log-prob"):
-        loss()(td.exclude("log_probs"))
-    with pytest.raises(KeyError, match="find the ref log-prob"):
-        loss(kl_to_ref_coeff=0.1)(td)
+    raises(ValueError, lambda: loss(masking_strategy="prompt"), "masking_strategy must be one of")
+    raises(ValueError, lambda: loss(clip_epsilon=-0.1), "clip_epsilon must not be negative")
+    raises(ValueError, lambda: loss(reduction="max"), "reduction must be")
+    raises(ValueError, lambda: loss()(td.exclude("advantage")), "Advantage key 'advantage' not in tensordict")
+    raises(KeyError, lambda: loss()(td.exclude("log_probs")), "find the log-prob")
+    raises(KeyError, lambda: loss(kl_to_ref_coeff=0.1)(td), "find the ref log-prob")
     with pytest.raises(ValueError, match=r"'advantage' must have the shape \(3, 6\) of the tokens"):
         loss()(td.set("advantage", np.zeros((3, 2))))
     with pytest.raises(ValueError, match=r"'log_probs'.* must have the shape \(3, 6\) of the tokens that"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import noting
+from helpers.cases import noting, raises
 from helpers.nn.token_actors import PROMPTS, ROWS, Scorer, batch
 
 from lite import TensorClass, TensorDict, lazy_stack
@@ -103,8 +103,7 @@ def test_functions() -> None:
     np.testing.assert_array_equal(sft_loss(now, "none"), [1, 3])
     expected = -np.log(1 / (1 + np.exp(-0.5 * (now - before))))
     np.testing.assert_allclose(minor_sft_loss(now, before, 0.5, "sum"), expected.sum())
-    with pytest.raises(ValueError, match=r"must have one shape, got \(2,\) and \(1,\)"):
-        minor_sft_loss(now, before[:1])
+    raises(ValueError, lambda: minor_sft_loss(now, before[:1]), r"must have one shape, got \(2,\) and \(1,\)")
 
 
 def test_errors() -> None:
@@ -113,8 +112,6 @@ def test_errors() -> None:
     with pytest.warns(UserWarning, match="kl_to_ref_coeff has no use"):
         loss = SFTLoss(Scorer(), loss_function="minor_sft", kl_to_ref_coeff=0.1)
     td = batch("left")
-    with pytest.raises(ValueError, match="Reference log probs not found"):
-        loss(td)
+    raises(ValueError, lambda: loss(td), "Reference log probs not found")
     td["masks", "all_assistant_mask"][:] = False
-    with pytest.raises(ValueError, match="no valid assistant masks"):
-        SFTLoss(Scorer())(td)
+    raises(ValueError, lambda: SFTLoss(Scorer())(td), "no valid assistant masks")

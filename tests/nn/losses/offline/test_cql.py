@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.nn.transitions import gaussian, linear, q_network, transitions
 
 from lite import enable_grad
@@ -87,10 +87,8 @@ def test_each_loss_teaches_its_own_parameters() -> None:
 
 def test_parts_in_the_wrong_order() -> None:
     loss = made(with_lagrange=True)
-    with pytest.raises(KeyError, match="reads the entry 'pred_q1'"):
-        loss.cql_loss(batch())
-    with pytest.raises(KeyError, match="reads the entry 'cql_q1_loss'"):
-        loss.alpha_prime_loss(batch())
+    raises(KeyError, lambda: loss.cql_loss(batch()), "reads the entry 'pred_q1'")
+    raises(KeyError, lambda: loss.alpha_prime_loss(batch()), "reads the entry 'cql_q1_loss'")
     with pytest.raises(KeyError, match="reads the entry 'pred_val'"):
         DiscreteCQLLoss(linear(4, 3), action_space="categorical").cql_loss(batch())
 
