@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from helpers.cases import raises
 from helpers.data.environments import Counting, NativeCounting, Spaces, makers
 
 from lite import TensorDict, enable_grad, nn
@@ -75,8 +76,7 @@ def test_without_an_end():
     assert "completed" not in collector.stats()
     collector.shutdown()
     collector.shutdown()
-    with pytest.raises(RuntimeError, match="was shut down"):
-        collector.next()
+    raises(RuntimeError, lambda: collector.next(), "was shut down")
 
 
 def test_values_are_collected_where_gradients_are_recorded():
@@ -248,12 +248,10 @@ def test_weights_are_copied():
     collector.update_policy_weights_()
     collector.update_policy_weights_(policy=collector.policy)
     assert collector.policy_version == collector.stats()["policy_version"] == 5
-    with pytest.raises(ValueError, match="give one of"):
-        collector.update_policy_weights_(weights, weights=weights)
+    raises(ValueError, lambda: collector.update_policy_weights_(weights, weights=weights), "give one of")
     with pytest.raises(TypeError, match="weights must be a Module, a TensorDict or a dict, got int"):
         collector.update_policy_weights_(3)
-    with pytest.raises((KeyError, RuntimeError)):
-        collector.update_policy_weights_(TensorDict(other=1))
+    raises((KeyError, RuntimeError), lambda: collector.update_policy_weights_(TensorDict(other=1)))
     with pytest.raises(TypeError, match="the policy must be a Module"):
         Collector(env, frames_per_batch=4).update_policy_weights_(weights)
     assert collector.policy_version == 5
@@ -383,8 +381,7 @@ def test_resuming():
     assert (rest[0]["step_count"][:, 0] == 0).all()
     starts = np.concatenate([td["observation"][:, 0] for td in (before[0], rest[0])])
     assert len(np.unique(starts, axis=0)) == 4  # other episodes than at first
-    with pytest.raises(KeyError, match="frames"):
-        run(3).load_state_dict({})
+    raises(KeyError, lambda: run(3).load_state_dict({}), "frames")
 
 
 def test_the_bar(monkeypatch):
@@ -437,8 +434,7 @@ def test_arguments():
 
 def test_an_infinite_action_space_cannot_be_drawn_from():
     env = Spaces(gymnasium.spaces.Discrete(2), gymnasium.spaces.Box(0, np.inf, (2,)))
-    with pytest.raises(ValueError, match="rand needs finite bounds"):
-        Collector(env, frames_per_batch=2).next()
+    raises(ValueError, lambda: Collector(env, frames_per_batch=2).next(), "rand needs finite bounds")
 
 
 def test_gymnasium_is_asked_for(monkeypatch):

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.drawn_env import DrawnEnv
 from helpers.evaluated import policy
 
@@ -135,8 +136,7 @@ def test_in_a_thread() -> None:
     assert evaluator.state_dict() == {"step_counter": 0}
     evaluator.shutdown()
     assert evaluator.env.is_closed
-    with pytest.raises(RuntimeError, match="was shut down"):
-        evaluator.trigger_eval()
+    raises(RuntimeError, lambda: evaluator.trigger_eval(), "was shut down")
 
 
 def test_while_another_one_runs() -> None:
@@ -152,10 +152,8 @@ def test_while_another_one_runs() -> None:
         assert evaluator.pending
         assert evaluator.poll(0.01) is None
     assert not skipping.trigger_eval()
-    with pytest.raises(RuntimeError, match="runs already"):
-        strict.trigger_eval()
-    with pytest.raises(RuntimeError, match="its result was not taken"):
-        strict.state_dict()
+    raises(RuntimeError, lambda: strict.trigger_eval(), "runs already")
+    raises(RuntimeError, lambda: strict.state_dict(), "its result was not taken")
     go.set()
     for evaluator in (skipping, strict):
         assert evaluator.wait() is not None
@@ -168,8 +166,7 @@ def test_what_a_thread_raises_is_raised_here() -> None:
 
     evaluator = Evaluator(DrawnEnv(), fail, **SHORT)
     evaluator.trigger_eval()
-    with pytest.raises(ValueError, match="no"):
-        evaluator.wait()
+    raises(ValueError, lambda: evaluator.wait(), "no")
     evaluator.shutdown()
 
 
@@ -253,8 +250,7 @@ def test_errors() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             Evaluator(DrawnEnv(), policy(), **words)
-    with pytest.raises(ValueError, match="frames must be at least 1, got 0"):
-        Evaluator(DrawnEnv(), policy()).every(0)
+    raises(ValueError, lambda: Evaluator(DrawnEnv(), policy()).every(0), "frames must be at least 1, got 0")
 
     for name in ("policy", "policy_factory"):
         with pytest.raises(TypeError, match=f"{name} must be callable, got int"):

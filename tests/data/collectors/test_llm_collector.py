@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict, TensorDictBase, lazy_stack
 from lite.data import LLMCollector
@@ -148,8 +149,7 @@ def test_batches_end_with_the_turns_or_the_prompts() -> None:
     collector = make(iter(PROMPTS), total_dialog_turns=4)
     assert collector.next() is not None
     assert collector.next() is None
-    with pytest.raises(StopIteration):
-        make(iter([])).rollout()
+    raises(StopIteration, lambda: make(iter([])).rollout())
 
 
 def test_draws_do_not_depend_on_the_batch() -> None:
@@ -174,8 +174,7 @@ def test_it_goes_on_where_it_stopped(prompts: Any) -> None:
     second = make(given(), **options)
     second.load_state_dict(state)
     assert drawn([*before, *second]) == drawn(whole)
-    with pytest.raises(KeyError, match="turns"):
-        second.load_state_dict({"prompts": 1})
+    raises(KeyError, lambda: second.load_state_dict({"prompts": 1}), "turns")
 
 
 def test_versions_of_the_policy() -> None:
@@ -195,8 +194,7 @@ def test_versions_of_the_policy() -> None:
         collector.update_policy_weights_(Echo(3))
     with pytest.raises(TypeError, match="a Echo takes no weights"):
         collector.update_policy_weights_(weights={"a": np.ones(2)})
-    with pytest.raises(ValueError, match="got several"):
-        collector.update_policy_weights_(other, weights={})
+    raises(ValueError, lambda: collector.update_policy_weights_(other, weights={}), "got several")
     assert (collector.policy, collector.policy_version) == (other, 2)
 
 
@@ -240,8 +238,7 @@ def test_after_an_error_the_same_prompts_come_again() -> None:
 
     collector = make(iter(PROMPTS * 3), reward=failing, seed=0, dialog_turns_per_batch=2)
     got = [collector.next()]
-    with pytest.raises(RuntimeError, match="no"):
-        collector.next()
+    raises(RuntimeError, lambda: collector.next(), "no")
     assert collector.state_dict()["turns"] == 2
     got.append(collector.next())
     assert drawn([*got, *collector]) == drawn(make(seed=0, dialog_turns_per_batch=2))
@@ -303,6 +300,5 @@ def test_policies_that_do_not_fit() -> None:
 def test_lengths() -> None:
     assert len(make(dialog_turns_per_batch=2, total_dialog_turns=5)) == 3
     assert len(make(total_dialog_turns=0)) == 0
-    with pytest.raises(TypeError, match="has no end"):
-        len(make(total_dialog_turns=-1))
+    raises(TypeError, lambda: len(make(total_dialog_turns=-1)), "has no end")
     assert len(list(make(iter(PROMPTS), total_dialog_turns=-1))) > 0  # ends with the prompts

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.counting_env import Constant, CountingEnv, failing, unmakeable
 
 from lite import TensorDict
@@ -82,8 +83,7 @@ def test_a_state_goes_on_where_it_was():
             states.append(collector.state_dict())  # after the last batch, too
     assert [state["frames"] for state in states] == [4, 8, 12]
     assert states[0]["worker0"]["seed"] == 3
-    with pytest.raises(RuntimeError, match="shut down"):
-        collector.state_dict()
+    raises(RuntimeError, lambda: collector.state_dict(), "shut down")
     with started(other) as resumed:
         resumed.next()
         resumed.load_state_dict(states[1])
@@ -124,8 +124,7 @@ def test_the_first_that_is_ready(capsys):
     assert last.endswith(" frames/s, reward 1.5\n")
     assert [td.shape for td in stored] == [(5,)] * 4
     assert all((td["next", "reward"] == 0.5).all() for td in stored)
-    with pytest.raises(TypeError, match="weights"):
-        collector.update_policy_weights_()
+    raises(TypeError, lambda: collector.update_policy_weights_(), "weights")
     assert collector.next() is None
 
 
@@ -144,8 +143,7 @@ def test_a_process_that_is_killed():
     with MultiSyncCollector([CountingEnv], frames_per_batch=5, cat_results=0) as collector:
         assert collector.next().shape == (5,)
         os.kill(collector._processes[0].pid, signal.SIGKILL)
-        with pytest.raises(RuntimeError, match=r"collector 0 failed: .*exit code -9"):
-            collector.next()
+        raises(RuntimeError, lambda: collector.next(), r"collector 0 failed: .*exit code -9")
 
 
 def test_wrong_arguments():
@@ -169,8 +167,7 @@ def test_weights_are_copied_when_they_are_given():
     collector.update_policy_weights_(weights)
     weights["w"][:] = 1
     np.testing.assert_array_equal(collector._weights[0]["w"], [0.0, 0.0])
-    with pytest.raises(ValueError, match="one of"):
-        collector.update_policy_weights_(weights, weights=weights)
+    raises(ValueError, lambda: collector.update_policy_weights_(weights, weights=weights), "one of")
 
 
 def test_processes_start_as_asked(monkeypatch):

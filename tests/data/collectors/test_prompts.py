@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite.data.collectors import prompts as module
@@ -78,8 +79,7 @@ def test_seeking_in_an_iterator() -> None:
     assert values(prompts, 1) == ["c"]
     with pytest.raises(ValueError, match="an iterator that has given 3 already, and cannot go back to 1"):
         prompts.seek(1)
-    with pytest.raises(ValueError, match="prompts end after 4, and 9 were taken before"):
-        prompts.seek(9)
+    raises(ValueError, lambda: prompts.seek(9), "prompts end after 4, and 9 were taken before")
 
 
 def test_what_is_given_back_comes_again() -> None:
@@ -102,12 +102,9 @@ def test_a_bad_item_takes_nothing() -> None:
 
 def test_what_holds_no_prompts(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("\n")
-    with pytest.raises(FileNotFoundError, match="prompts: there is no file"):
-        Prompts(tmp_path / "missing")
-    with pytest.raises(ValueError, match="prompts must hold at least one prompt"):
-        Prompts([])
-    with pytest.raises(ValueError, match="prompts: there is none in"):
-        Prompts(tmp_path / "empty").take(1)
+    raises(FileNotFoundError, lambda: Prompts(tmp_path / "missing"), "prompts: there is no file")
+    raises(ValueError, lambda: Prompts([]), "prompts must hold at least one prompt")
+    raises(ValueError, lambda: Prompts(tmp_path / "empty").take(1), "prompts: there is none in")
     with pytest.raises(TypeError, match="prompts must be a path or an iterable, got int"):
         Prompts(3)  # type: ignore[arg-type]
 
@@ -132,13 +129,11 @@ def test_bad_lines(tmp_path: Path) -> None:
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / "wide.jsonl"
     path.write_text('{"prompt": "a"}', encoding="utf-16")
-    with pytest.raises(ValueError, match=r"wide.jsonl is not text in UTF-8"):
-        Prompts(path).take(1)
+    raises(ValueError, lambda: Prompts(path).take(1), r"wide.jsonl is not text in UTF-8")
 
 
 def test_lines_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_LINE", 100)
     path = tmp_path / "long.jsonl"
     path.write_text('"' + "x" * 1000)
-    with pytest.raises(ValueError, match="line 1: longer than 100 characters"):
-        Prompts(path).take(1)
+    raises(ValueError, lambda: Prompts(path).take(1), "line 1: longer than 100 characters")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from helpers.cases import raises
 from helpers.data.environments import LENGTHS, Counting, Faulty, NativeCounting, Spaces, makers, transitions
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -333,8 +334,7 @@ def test_a_policy_whose_shapes_change():
         return td.update({"action": np.zeros(4, np.int64), "loc": np.zeros((4, size))})
 
     collector = Collector(SyncVectorEnv(makers()), policy, frames_per_batch=40)
-    with pytest.raises(ValueError, match=r"must give 'loc' of shape \(4, 2\), got \(4, 3\)"):
-        collector.next()
+    raises(ValueError, lambda: collector.next(), r"must give 'loc' of shape \(4, 2\), got \(4, 3\)")
     assert collector.partial_batch.shape == (4, 2)
 
 
@@ -429,8 +429,7 @@ def test_hanging():
     ) as caught:
         collector.next()
     assert caught.value.frames.shape == (4, 7)
-    with pytest.raises(EnvError, match="given up has not returned"):
-        collector.next()
+    raises(EnvError, lambda: collector.next(), "given up has not returned")
     Faulty.released.set()
     collector.shutdown()
 
@@ -445,8 +444,7 @@ def test_interrupts_lose_no_frame():
         return td.set("action", np.zeros(4, np.int64))
 
     collector = Collector(SyncVectorEnv(makers()), policy, frames_per_batch=40)
-    with pytest.raises(KeyboardInterrupt):
-        collector.next()
+    raises(KeyboardInterrupt, lambda: collector.next())
     for i, lengths in enumerate(LENGTHS):
         assert_row(collector.partial_batch[i], i, lengths, 3)
     assert (collector.next()["step_count"][:, 0] == 0).all()

@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pyarrow as pa
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite.data import lerobot_to_memmap
@@ -169,26 +170,20 @@ def test_columns_that_are_not_like_that(tmp_path):
 
 def test_other_files(tmp_path):
     source = tmp_path / "source"
-    with pytest.raises(FileNotFoundError):
-        lerobot_to_memmap(source, tmp_path / "out")
+    raises(FileNotFoundError, lambda: lerobot_to_memmap(source, tmp_path / "out"))
     write(source)
     (source / "data" / "chunk-000" / "file-001.parquet").write_bytes(b"PAR1 no Parquet PAR1")
-    with pytest.raises(ValueError, match="damaged or foreign"):
-        lerobot_to_memmap(source, tmp_path / "out")
+    raises(ValueError, lambda: lerobot_to_memmap(source, tmp_path / "out"), "damaged or foreign")
     pq.write_table(pa.table({"episode_index": [3]}), source / "data" / "chunk-000" / "file-001.parquet")
-    with pytest.raises(ValueError, match="has other columns"):
-        lerobot_to_memmap(source, tmp_path / "out")
+    raises(ValueError, lambda: lerobot_to_memmap(source, tmp_path / "out"), "has other columns")
     for file in (source / "data" / "chunk-000").iterdir():
         file.unlink()
-    with pytest.raises(FileNotFoundError, match="no Parquet file"):
-        lerobot_to_memmap(source, tmp_path / "out")
+    raises(FileNotFoundError, lambda: lerobot_to_memmap(source, tmp_path / "out"), "no Parquet file")
     pq.write_table(pa.table({"action": [3.0]}), source / "data" / "chunk-000" / "file-000.parquet")
     (source / "meta" / "info.json").write_text('{"codebase_version": "v3.0"}')
-    with pytest.raises(ValueError, match="no episode_index"):
-        lerobot_to_memmap(source, tmp_path / "out")
+    raises(ValueError, lambda: lerobot_to_memmap(source, tmp_path / "out"), "no episode_index")
     (source / "meta" / "info.json").write_text("[" * 100_000)
-    with pytest.raises(ValueError, match="damaged"):
-        lerobot_to_memmap(source, tmp_path / "out")
+    raises(ValueError, lambda: lerobot_to_memmap(source, tmp_path / "out"), "damaged")
     assert os.listdir(tmp_path) == ["source"]
 
 
@@ -197,12 +192,10 @@ def test_links_lead_nowhere(tmp_path):
     file = source / "data" / "chunk-000" / "file-001.parquet"
     file.rename(source / "elsewhere")
     file.symlink_to(source / "elsewhere")
-    with pytest.raises(ValueError, match="refusing to follow the link"):
-        lerobot_to_memmap(source, tmp_path / "out")
+    raises(ValueError, lambda: lerobot_to_memmap(source, tmp_path / "out"), "refusing to follow the link")
     file.unlink()
     (source / "data" / "chunk-001").symlink_to(tmp_path)
-    with pytest.raises(ValueError, match="refusing to follow the link"):
-        lerobot_to_memmap(source, tmp_path / "out")
+    raises(ValueError, lambda: lerobot_to_memmap(source, tmp_path / "out"), "refusing to follow the link")
 
 
 def test_files_that_claim_too_much(tmp_path):
@@ -214,6 +207,5 @@ def test_files_that_claim_too_much(tmp_path):
     table = pa.table({"episode_index": np.zeros(rows, np.int64), "x": np.zeros(rows)})
     pq.write_table(table, source / "data" / "chunk-000" / "file-000.parquet", write_statistics=False)
     (source / "meta" / "info.json").write_text('{"codebase_version": "v3.0"}')
-    with pytest.raises(ValueError, match="refusing to make"):
-        lerobot_to_memmap(source, tmp_path / "out")
+    raises(ValueError, lambda: lerobot_to_memmap(source, tmp_path / "out"), "refusing to make")
     assert os.listdir(tmp_path) == ["source"]

@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.data.minari_files import episode, nothing_written, write
 
 from lite import TensorDict
@@ -120,29 +121,23 @@ def test_other_files(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no main_data\.hdf5"):
         minari_to_memmap(tmp_path / "absent", tmp_path / "out")
     source = write(tmp_path / "source", {}, data_format="zarr")
-    with pytest.raises(ValueError, match="data_format 'zarr'"):
-        minari_to_memmap(source, tmp_path / "out")
+    raises(ValueError, lambda: minari_to_memmap(source, tmp_path / "out"), "data_format 'zarr'")
     source = write(tmp_path / "source", {})
-    with pytest.raises(ValueError, match="holds no episode"):
-        minari_to_memmap(source, tmp_path / "out")
+    raises(ValueError, lambda: minari_to_memmap(source, tmp_path / "out"), "holds no episode")
     source = write(tmp_path / "source", {"other": {"x": np.zeros(3)}})
     with pytest.raises(ValueError, match="an entry 'other' among its episodes"):
         minari_to_memmap(source, tmp_path / "out")
     (source / "data" / "main_data.hdf5").write_bytes(b"no HDF5")
-    with pytest.raises(ValueError, match="damaged or foreign"):
-        minari_to_memmap(source, tmp_path / "out")
+    raises(ValueError, lambda: minari_to_memmap(source, tmp_path / "out"), "damaged or foreign")
     (source / "data" / "metadata.json").write_text("[")
-    with pytest.raises(ValueError, match="damaged"):
-        minari_to_memmap(source, tmp_path / "out")
+    raises(ValueError, lambda: minari_to_memmap(source, tmp_path / "out"), "damaged")
     (source / "data" / "metadata.json").write_text("[" * 100_000)
-    with pytest.raises(ValueError, match="damaged"):
-        minari_to_memmap(source, tmp_path / "out")
+    raises(ValueError, lambda: minari_to_memmap(source, tmp_path / "out"), "damaged")
     assert nothing_written(tmp_path)
 
 
 def test_a_place_that_is_taken(tmp_path):
     source = write(tmp_path / "source", {"episode_0": episode(3)})
     (tmp_path / "out").mkdir()
-    with pytest.raises(FileExistsError, match="there is something at"):
-        minari_to_memmap(source, tmp_path / "out")
+    raises(FileExistsError, lambda: minari_to_memmap(source, tmp_path / "out"), "there is something at")
     assert os.listdir(tmp_path / "out") == []

@@ -5,6 +5,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite.data import CSVLogger, plot_csv
 from lite.data.logging.curves import WIDE, _curve
@@ -65,14 +66,11 @@ def test_a_picture(tmp_path: Path) -> None:
 
 def test_errors(tmp_path: Path) -> None:
     run = logged(tmp_path, "0", [1.0])
-    with pytest.raises(ValueError, match=r"must end in \.png or \.html, got 'curves\.pdf'"):
-        plot_csv(run, "curves.pdf")
-    with pytest.raises(ValueError, match="a folder for each setting"):
-        plot_csv({"a": []}, "curves.html")
+    raises(ValueError, lambda: plot_csv(run, "curves.pdf"), r"must end in \.png or \.html, got 'curves\.pdf'")
+    raises(ValueError, lambda: plot_csv({"a": []}, "curves.html"), "a folder for each setting")
     with pytest.raises(ValueError, match="numbers in common, got none"):
         plot_csv([run, logged(tmp_path, "1", [1.0], scalar="other")], "curves.html")
     with pytest.raises(FileNotFoundError, match=r"folders <log_dir>/<exp_name> of CSVLogger: no .*away"):
         plot_csv([run, tmp_path / "away"], "curves.html")
-    with pytest.raises(FileNotFoundError, match="nothing"):
-        plot_csv(run, tmp_path / "curves.html", scalars=["nothing"])
+    raises(FileNotFoundError, lambda: plot_csv(run, tmp_path / "curves.html", scalars=["nothing"]), "nothing")
     assert not (tmp_path / "curves.html").exists()

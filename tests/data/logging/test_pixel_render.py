@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.drawn_env import DrawnEnv
 
 from lite.data import NonTensor, PixelRenderTransform, Unbounded
@@ -53,19 +54,16 @@ def test_it_is_turned_off_and_on() -> None:
         render.switch(mode)
         assert render.enabled is on
     assert "pixels" in env.rollout(2)
-    with pytest.raises(ValueError, match="mode must be 'on', 'off' or a bool, got 'maybe'"):
-        render.switch("maybe")
+    raises(ValueError, lambda: render.switch("maybe"), "mode must be 'on', 'off' or a bool, got 'maybe'")
 
 
 def test_errors() -> None:
     with pytest.raises(RuntimeError, match=r"out_keys must be one key, got \['a', 'b'\]"):
         PixelRenderTransform(out_keys=["a", "b"])
-    with pytest.raises(ValueError, match="must have the method 'paint'"):
-        rendered(render_method="paint")
+    raises(ValueError, lambda: rendered(render_method="paint"), "must have the method 'paint'")
     with pytest.raises(ValueError, match="must have the method 'paint'"):
         TransformedEnv(DrawnEnv(), Compose(PixelRenderTransform(render_method="paint")))
     env = TransformedEnv(DrawnEnv((2,), one_image=True), PixelRenderTransform(as_non_tensor=False))
-    with pytest.raises(
-        RuntimeError, match=r"a frame of shape \(6, 8, 3\) does not fit the batch size \(2,\)"
-    ):
-        env.reset()
+    raises(
+        RuntimeError, lambda: env.reset(), r"a frame of shape \(6, 8, 3\) does not fit the batch size \(2,\)"
+    )

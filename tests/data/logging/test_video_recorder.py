@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.drawn_env import DrawnEnv
 
 from lite import TensorDict
@@ -112,8 +113,7 @@ def test_from_an_environment_to_a_file(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_animations(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = VideoRecorder(None, None)
-    with pytest.raises(RuntimeError, match="at least one frame"):
-        recorder.to_animation()
+    raises(RuntimeError, lambda: recorder.to_animation(), "at least one frame")
     recorder(TensorDict(pixels=np.zeros((4, 4, 3), np.uint8)))
     recorder(TensorDict(pixels=np.full((4, 4), 9, np.uint8)))
     matplotlib = pytest.importorskip("matplotlib")
@@ -124,8 +124,7 @@ def test_animations(monkeypatch: pytest.MonkeyPatch) -> None:
     matplotlib.pyplot.close("all")
     recorder(TensorDict(pixels=np.zeros((4, 4, 3), np.uint8)))
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match="animations need matplotlib: pip install"):
-        recorder.to_animation()
+    raises(ImportError, lambda: recorder.to_animation(), "animations need matplotlib: pip install")
 
 
 def test_errors() -> None:
@@ -135,7 +134,5 @@ def test_errors() -> None:
         VideoRecorder(None, None)(TensorDict(pixels=np.zeros((4, 4, 2))))
     with pytest.raises(RuntimeError, match=r"got the shape \(2, 8, 8\)"):
         VideoRecorder(None, None)(TensorDict(pixels=np.zeros((2, 8, 8))))
-    with pytest.raises(KeyError, match="pixels"):
-        VideoRecorder(None, None)(TensorDict(x=np.zeros(3)))
-    with pytest.raises(TypeError, match="logger must be a Logger or None, got int"):
-        VideoRecorder(3, "v")
+    raises(KeyError, lambda: VideoRecorder(None, None)(TensorDict(x=np.zeros(3))), "pixels")
+    raises(TypeError, lambda: VideoRecorder(3, "v"), "logger must be a Logger or None, got int")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.trackers import VIDEO, Calls, installed_wandb
 
 from lite.data import WandbLogger, get_logger
@@ -115,14 +116,10 @@ def test_a_run_goes_on(calls: Calls, tmp_path: Path) -> None:
 
 
 def test_errors(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="save_dir or log_dir"):
-        WandbLogger("run", save_dir="a", log_dir="b")
+    raises(ValueError, lambda: WandbLogger("run", save_dir="a", log_dir="b"), "save_dir or log_dir")
     logger = made(calls)
-    with pytest.raises(ValueError, match="of 1 or 3 colours"):
-        logger.log_video("v", VIDEO[0])
+    raises(ValueError, lambda: logger.log_video("v", VIDEO[0]), "of 1 or 3 colours")
     monkeypatch.setitem(sys.modules, "moviepy", None)
-    with pytest.raises(ImportError, match=r"need moviepy: pip install 'wandb\[media\]'"):
-        logger.log_video("v", VIDEO)
+    raises(ImportError, lambda: logger.log_video("v", VIDEO), r"need moviepy: pip install 'wandb\[media\]'")
     monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(ImportError, match="WandbLogger needs wandb: pip install wandb"):
-        WandbLogger("run")
+    raises(ImportError, lambda: WandbLogger("run"), "WandbLogger needs wandb: pip install wandb")

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite.data import HERReplayBuffer, LazyStackStorage, LazyTensorStorage, SamplerWithoutReplacement
@@ -84,31 +84,24 @@ def test_rewards_may_lack_the_last_dimension() -> None:
     buffer.reward_fn = lambda td: td["desired_goal"][:, 0]
     assert buffer.sample(2)["next", "reward"].tolist() == [[1], [0]]
     buffer.reward_fn = lambda td: np.ones((1, 2))
-    with pytest.raises(ValueError, match=r"of new goals must have the shape \(1, 1\), got \(1, 2\)"):
-        buffer.sample(2)
+    raises(ValueError, lambda: buffer.sample(2), r"of new goals must have the shape \(1, 1\), got \(1, 2\)")
 
 
 def test_errors() -> None:
-    with pytest.raises(ValueError, match=r"her_ratio must be from 0 to 1, got 1\.5"):
-        made(her_ratio=1.5)
-    with pytest.raises(ValueError, match=r"strategy must be one of .*'future'.*got 'past'"):
-        made("past")
+    raises(ValueError, lambda: made(her_ratio=1.5), r"her_ratio must be from 0 to 1, got 1\.5")
+    raises(ValueError, lambda: made("past"), r"strategy must be one of .*'future'.*got 'past'")
     buffer = made()
     buffer.extend(rows([0]).exclude("achieved_goal"))
-    with pytest.raises(KeyError, match="reads the entry 'achieved_goal'"):
-        buffer.sample(1)
+    raises(KeyError, lambda: buffer.sample(1), "reads the entry 'achieved_goal'")
     buffer = made()
     buffer.extend(rows([0]).exclude("desired_goal"))
-    with pytest.raises(KeyError, match="writes the entry 'desired_goal'"):
-        buffer.sample(1)
+    raises(KeyError, lambda: buffer.sample(1), "writes the entry 'desired_goal'")
     buffer = made()
     buffer.extend(rows([0]).exclude(("next", "done")))
-    with pytest.raises(KeyError, match="stored elements have neither"):
-        buffer.sample(1)
+    raises(KeyError, lambda: buffer.sample(1), "stored elements have neither")
     buffer = made(storage=LazyTensorStorage(20, ndim=2), sampler=None)
     buffer.extend(TensorDict({}, [2]).update(rows([0, 1])).unsqueeze(0))
-    with pytest.raises(NotImplementedError, match="must have one dimension, got 2"):
-        buffer.sample(1)
+    raises(NotImplementedError, lambda: buffer.sample(1), "must have one dimension, got 2")
 
 
 def test_too_few_rows_for_a_goal_stay_as_they_are() -> None:

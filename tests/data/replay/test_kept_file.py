@@ -1,5 +1,5 @@
 import numpy as np
-import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite.data.replay.kept_file import KeptFile
@@ -41,13 +41,9 @@ def test_before_there_are_rows(tmp_path) -> None:
 def test_damaged_files(tmp_path) -> None:
     file = KeptFile(str(tmp_path))
     place, size = file.write(content(3), (0, 0))
-    with pytest.raises(ValueError, match="damaged"):
-        file.read((place, 1 << 40))
-    with pytest.raises(ValueError, match="damaged"):
-        file.read((place, size - 1))
+    raises(ValueError, lambda: file.read((place, 1 << 40)), "damaged")
+    raises(ValueError, lambda: file.read((place, size - 1)), "damaged")
     (tmp_path / "%kept").write_bytes(b"x" * 2 * 4096)
-    with pytest.raises(ValueError, match="damaged"):
-        file.read((place, size))
+    raises(ValueError, lambda: file.read((place, size)), "damaged")
     (tmp_path / "%first").write_bytes(b"x" * 100)
-    with pytest.raises(ValueError, match="damaged"):
-        file.read_first()
+    raises(ValueError, lambda: file.read_first(), "damaged")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.data import live_writer
 from helpers.data.numbered_frames import frames, torn
 
@@ -50,8 +51,7 @@ def test_a_table_that_must_not_be_there(tmp_path) -> None:
     buffer.storage.close()
     other = ReplayBuffer(storage=LazyMemmapStorage(10, scratch_dir=tmp_path / "f"))
     assert len(other) == 0
-    with pytest.raises(RuntimeError, match="existsok=True goes on with it"):
-        other.extend(frames(7, 9))
+    raises(RuntimeError, lambda: other.extend(frames(7, 9)), "existsok=True goes on with it")
     assert opened(tmp_path / "f")[:]["step"].tolist() == [0, 1, 2]
 
 
@@ -83,8 +83,7 @@ def test_one_writes_at_a_time(tmp_path) -> None:
     assert len(second) == 5
     first.storage.close()
     second.extend(frames(5, 6))
-    with pytest.raises(RuntimeError, match="writes to"):
-        first.extend(frames(6, 7))
+    raises(RuntimeError, lambda: first.extend(frames(6, 7)), "writes to")
     assert first[:]["step"].tolist() == list(range(6))
 
 
@@ -179,8 +178,7 @@ def test_a_reader_does_not_wait_for_ever(tmp_path, monkeypatch) -> None:
     buffer = opened(tmp_path / "f")
     buffer.extend(frames(0, 10))
     buffer.storage._before(0, 10, 10)
-    with pytest.raises(RuntimeError, match="written over whenever they were read"):
-        opened(tmp_path / "f").sample(3)
+    raises(RuntimeError, lambda: opened(tmp_path / "f").sample(3), "written over whenever they were read")
 
 
 @pytest.mark.processes
@@ -244,8 +242,7 @@ def test_what_is_withheld_while_no_row_is_written(tmp_path) -> None:
     buffer.extend(frames(10, 14))
     buffer.extend(frames(0, 3))
     assert buffer[:]["step"].tolist() == [12, 13]
-    with pytest.raises(KeyError):
-        buffer.extend(frames(3, 4).exclude("obs"))
+    raises(KeyError, lambda: buffer.extend(frames(3, 4).exclude("obs")))
     buffer.storage.close()
     assert made().transform.withheld["0"]["step"].tolist() == [1, 2]
 
@@ -261,8 +258,7 @@ def test_a_call_that_is_interrupted_leaves_everything(tmp_path, monkeypatch, com
                 f"lite.data.replay.ring_file.RingFile.{at}",
                 lambda *_: (_ for _ in ()).throw(KeyboardInterrupt),
             )
-            with pytest.raises(KeyboardInterrupt):
-                buffer.extend(frames(14, 19))
+            raises(KeyboardInterrupt, lambda: buffer.extend(frames(14, 19)))
         assert same(buffer[:], before)
         assert buffer.write_count == 14
     assert buffer.extend(frames(14, 19)).tolist() == [4, 5, 6, 7, 8]
@@ -295,10 +291,8 @@ def test_saving_while_another_process_writes(tmp_path) -> None:
     reader.dumps(tmp_path / "dump")
     reader.storage.state_dict()
     writer.storage._before(5, 2, 5)
-    with pytest.raises(RuntimeError, match="another process wrote"):
-        reader.dumps(tmp_path / "other")
-    with pytest.raises(RuntimeError, match="another process wrote"):
-        reader.storage.state_dict()
+    raises(RuntimeError, lambda: reader.dumps(tmp_path / "other"), "another process wrote")
+    raises(RuntimeError, lambda: reader.storage.state_dict(), "another process wrote")
     assert not (tmp_path / "other").exists()
 
 
@@ -412,7 +406,6 @@ def test_after_a_power_failure(tmp_path, monkeypatch) -> None:
 def test_entries_that_are_objects_are_named(tmp_path: Path) -> None:
     td = TensorDict({"x": np.zeros(2), "text": {"response": ["a", "b"]}, "o": np.array(["a", None])}, [2])
     storage = LazyMemmapStorage(2, scratch_dir=tmp_path / "rows")
-    with pytest.raises(TypeError, match=r"\('text', 'response'\).* objects: exclude them"):
-        storage.set(range(2), td)
+    raises(TypeError, lambda: storage.set(range(2), td), r"\('text', 'response'\).* objects: exclude them")
     storage.set(range(2), td.exclude("text", "o"))
     assert len(storage) == 2

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from helpers.cases import raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,15 +46,12 @@ def test_refused() -> None:
     assert (
         repr(TensorDictMaxValueWriter("r", "max")) == "TensorDictMaxValueWriter(rank_key=r, reduction='max')"
     )
-    with pytest.raises(ValueError, match="reduction must be one of"):
-        TensorDictMaxValueWriter(reduction="product")
+    raises(ValueError, lambda: TensorDictMaxValueWriter(reduction="product"), "reduction must be one of")
     with pytest.raises(ValueError, match="ndim=1"):
         TensorDictMaxValueWriter().register_storage(LazyTensorStorage(4, ndim=2))
     buffer = ReplayBuffer(storage=LazyTensorStorage(2), writer=TensorDictMaxValueWriter("other"))
-    with pytest.raises(KeyError, match="Rank key other not found"):
-        buffer.extend(ranked([1]))
-    with pytest.raises(RuntimeError, match="needs a TensorDict"):
-        buffer.extend(np.zeros(3))
+    raises(KeyError, lambda: buffer.extend(ranked([1])), "Rank key other not found")
+    raises(RuntimeError, lambda: buffer.extend(np.zeros(3)), "needs a TensorDict")
 
 
 def test_state() -> None:

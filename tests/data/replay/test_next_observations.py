@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -92,13 +93,11 @@ def test_refused() -> None:
     storage = LazyTensorStorage(10, compress_next=True)
     with pytest.raises(KeyError, match="in 'next' and at the root"):
         storage._append(TensorDict({"a": np.zeros(3)}, [3]), 3)
-    with pytest.raises(TypeError, match="needs a TensorDict"):
-        storage._append(np.zeros(3), 3)
+    raises(TypeError, lambda: storage._append(np.zeros(3), 3), "needs a TensorDict")
     storage._append(frames(0, 4), 4)
     with pytest.raises(RuntimeError, match="written by extend and add alone"):
         storage[0] = frames(0, 1)[0]
-    with pytest.raises(KeyError, match="lacks"):
-        storage._append(frames(0, 4).exclude("obs"), 4)
+    raises(KeyError, lambda: storage._append(frames(0, 4).exclude("obs"), 4), "lacks")
     assert (storage.get(slice(None)) == frames(0, 4)).all()
 
 
@@ -124,8 +123,7 @@ def test_places_that_cannot_be(tmp_path) -> None:
     storage = LazyTensorStorage(20, compress_next=True)
     storage._append(frames(0, 20), 20)
     storage._next.at[:2] = 7
-    with pytest.raises(ValueError, match="damaged"):
-        storage._next.find_free(20)
+    raises(ValueError, lambda: storage._next.find_free(20), "damaged")
 
 
 @pytest.mark.parametrize(

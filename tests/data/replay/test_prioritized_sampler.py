@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.data.ring_storage import RingStorage
 
 from lite.data import PrioritizedSampler
@@ -113,10 +114,8 @@ def test_wrong_arguments_are_named_and_change_nothing():
         sampler.update_priority([0, 3], [5.0, 5.0])
     with pytest.raises(RuntimeError, match="priority must be one number or one for each index"):
         sampler.update_priority([0, 1], [1.0, 2.0, 3.0])
-    with pytest.raises(TypeError, match="index must be integers"):
-        sampler.update_priority([0.5], 1.0)
-    with pytest.raises(RuntimeError, match="storage must be given"):
-        sampler.update_priority(np.zeros((1, 2), int), 1.0)
+    raises(TypeError, lambda: sampler.update_priority([0.5], 1.0), "index must be integers")
+    raises(RuntimeError, lambda: sampler.update_priority(np.zeros((1, 2), int), 1.0), "storage must be given")
     with pytest.raises(RuntimeError, match="index must have 1 parts"):
         sampler.update_priority(np.zeros((1, 2), int), 1.0, storage=filled(3))
     with pytest.raises(ValueError, match="values must be finite"):
@@ -125,21 +124,16 @@ def test_wrong_arguments_are_named_and_change_nothing():
     for options in ({"alpha": -0.1}, {"beta": -0.1}, {"alpha": np.nan}):
         with pytest.raises(ValueError, match="must be at least 0"):
             made([1.0], **options)
-    with pytest.raises(NotImplementedError, match="dtype must be"):
-        made([1.0], dtype=np.float16)
-    with pytest.raises(NotImplementedError, match="reduction must be one of"):
-        made([1.0], reduction="first")
+    raises(NotImplementedError, lambda: made([1.0], dtype=np.float16), "dtype must be")
+    raises(NotImplementedError, lambda: made([1.0], reduction="first"), "reduction must be one of")
 
 
 def test_what_cannot_be_drawn_from_is_an_error():
-    with pytest.raises(RuntimeError, match="empty storage"):
-        made([1.0, 1.0]).sample(RingStorage(2), 1)
+    raises(RuntimeError, lambda: made([1.0, 1.0]).sample(RingStorage(2), 1), "empty storage")
     with pytest.raises(RuntimeError, match="priorities must sum to a positive number"):
         PrioritizedSampler(2, 1.0, 1.0).sample(filled(2), 1)
-    with pytest.raises(RuntimeError, match="none be 0"):
-        made([1.0, 0.0], eps=0.0).sample(filled(2), 1)
-    with pytest.raises(RuntimeError, match="the storage has 1 entries"):
-        made([1e-9, 1.0]).sample(filled(1), 100)
+    raises(RuntimeError, lambda: made([1.0, 0.0], eps=0.0).sample(filled(2), 1), "none be 0")
+    raises(RuntimeError, lambda: made([1e-9, 1.0]).sample(filled(1), 100), "the storage has 1 entries")
 
 
 def test_alpha_can_be_changed():
@@ -183,8 +177,7 @@ def test_the_state_can_be_restored(tmp_path):
             np.testing.assert_array_equal(info["priority_weight"], more["priority_weight"])
             other.update_priority(again[:10], 2.0)
         sampler.update_priority(index[:10], 2.0)
-    with pytest.raises(RuntimeError, match="max_capacity is 7"):
-        PrioritizedSampler(7, 1.0, 1.0).load_state_dict(state)
+    raises(RuntimeError, lambda: PrioritizedSampler(7, 1.0, 1.0).load_state_dict(state), "max_capacity is 7")
     before = pickle.dumps(sampler.state_dict())
     for wrong in ({"_leaves": -state["_leaves"]}, {"_alpha": -1.0}, {"_alpha": np.nan}):
         with pytest.raises(ValueError):

@@ -5,6 +5,7 @@ import threading
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.data.numbered_frames import frames, torn
 
 from lite import TensorDict, jit, nn, vmap
@@ -93,8 +94,7 @@ def test_transforms_on_both_ways() -> None:
     assert buffer.storage.get(10)["step"] == 1000
     buffer.insert_transform(0, lambda td: td.select("step"))
     assert set(buffer.sample(2).keys()) == {"step", "seen"}
-    with pytest.raises(ValueError, match="index must be from -3 to 3, got 4"):
-        buffer.insert_transform(4, lambda td: td)
+    raises(ValueError, lambda: buffer.insert_transform(4, lambda td: td), "index must be from -3 to 3, got 4")
     buffer.insert_transform(-3, lambda td: td)
 
 
@@ -102,10 +102,8 @@ def test_nothing_changes_when_something_fails() -> None:
     buffer = ReplayBuffer(storage=LazyTensorStorage(20), transform=MultiStepTransform(2, 0.9))
     buffer.extend(frames(0, 5))
     before, withheld = buffer[:].clone(), buffer.transform.withheld.clone()
-    with pytest.raises(TypeError, match="step"):
-        buffer.extend(frames(5, 9).set("step", np.full(4, 0.5)))
-    with pytest.raises(KeyError):
-        buffer.extend(frames(5, 9).exclude("obs"))
+    raises(TypeError, lambda: buffer.extend(frames(5, 9).set("step", np.full(4, 0.5))), "step")
+    raises(KeyError, lambda: buffer.extend(frames(5, 9).exclude("obs")))
     assert (buffer[:] == before).all()
     assert (buffer.transform.withheld == withheld).all()
     assert buffer.extend(frames(5, 6)).tolist() == [3]
@@ -306,13 +304,10 @@ def test_a_folder_of_mapped_files_is_not_copied(tmp_path) -> None:
 def test_damaged_dumps(tmp_path) -> None:
     buffer = filled()
     buffer.dumps(tmp_path / "b")
-    with pytest.raises(FileNotFoundError):
-        filled().loads(tmp_path / "nothing")
+    raises(FileNotFoundError, lambda: filled().loads(tmp_path / "nothing"))
     (tmp_path / "b" / "buffer_metadata.json").write_text('{"batch_size": 3, "rng": {"bit_generator": "x"}}')
-    with pytest.raises(ValueError, match="buffer_metadata"):
-        filled().loads(tmp_path / "b")
-    with pytest.raises(NotImplementedError):
-        ReplayBuffer().dumps(tmp_path / "list")
+    raises(ValueError, lambda: filled().loads(tmp_path / "b"), "buffer_metadata")
+    raises(NotImplementedError, lambda: ReplayBuffer().dumps(tmp_path / "list"))
     assert not (tmp_path / "list").exists()
 
 
@@ -393,8 +388,7 @@ def test_samplers_are_told_of_rows_that_other_buffers_write(tmp_path) -> None:
 def test_parts_can_be_exchanged() -> None:
     buffer = filled()
     assert isinstance(buffer.set_writer(ImmutableDatasetWriter()), RoundRobinWriter)
-    with pytest.raises(RuntimeError, match="doesn't allow writing"):
-        buffer.extend(frames(0, 1))
+    raises(RuntimeError, lambda: buffer.extend(frames(0, 1)), "doesn't allow writing")
     assert isinstance(buffer.set_sampler(SamplerWithoutReplacement()), RandomSampler)
     assert len(buffer.sample(3)) == 3
     old = buffer.set_storage(ListStorage(3))
@@ -422,8 +416,7 @@ def test_a_shared_buffer_is_filled_by_its_own_process(monkeypatch: pytest.Monkey
     thread.start()
     thread.join()
     assert len(buffer) == 3
-    with pytest.raises(TypeError, match="give the buffer to MultiSyncCollector"):
-        pickle.dumps(buffer)
+    raises(TypeError, lambda: pickle.dumps(buffer), "give the buffer to MultiSyncCollector")
     pid = os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: pid + 1)  # as in a process that was forked
     for write in (buffer.extend, buffer.add):

@@ -2,6 +2,7 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import LazyStackedTensorDict, TensorDict, load, save
 from lite.data import (
@@ -141,13 +142,9 @@ def test_arguments() -> None:
     ):
         with pytest.raises(kind, match=text):
             pair(**options)
-    with pytest.raises(ValueError, match="at least one ReplayBuffer"):
-        ReplayBufferEnsemble()
+    raises(ValueError, ReplayBufferEnsemble, "at least one ReplayBuffer")
     with pytest.raises(TypeError, match=r"rbs must be ReplayBuffers.*LazyTensorStorage"):
         ReplayBufferEnsemble(LazyTensorStorage(3))
-    with pytest.raises(RuntimeError, match="batch_size not specified"):
-        pair().sample()
-    with pytest.raises(ValueError, match=r"batch_size must be a multiple of the 2 buffers.*got 5"):
-        pair().sample(5)
-    with pytest.raises(RuntimeError, match="batch_size"):
-        next(iter(pair()))
+    raises(RuntimeError, lambda: pair().sample(), "batch_size not specified")
+    raises(ValueError, lambda: pair().sample(5), r"batch_size must be a multiple of the 2 buffers.*got 5")
+    raises(RuntimeError, lambda: next(iter(pair())), "batch_size")

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.data.ring_storage import RingStorage
 
 from lite import TensorDict
@@ -73,8 +74,7 @@ def test_without_replacement_can_drop_the_last_batch():
         assert sampler.ran_out
         assert len(set(first) | set(second)) == 8
     assert not sampler.can_sample(storage, 11)
-    with pytest.raises(ValueError, match="batch_size must be at most"):
-        sampler.sample(storage, 11)
+    raises(ValueError, lambda: sampler.sample(storage, 11), "batch_size must be at most")
 
 
 def test_without_replacement_and_shuffling_goes_in_order():
@@ -120,8 +120,7 @@ def test_a_state_that_is_none_changes_nothing():
     for wrong in ({"_sample_list": [5]}, {"_sample_list": [-1]}, {"_sample_list": [[1]]}, {"len_storage": 1}):
         with pytest.raises(ValueError, match="_sample_list"):
             sampler.load_state_dict(state | wrong)
-    with pytest.raises(KeyError):
-        sampler.load_state_dict({"len_storage": 1})
+    raises(KeyError, lambda: sampler.load_state_dict({"len_storage": 1}))
     np.testing.assert_array_equal(sampler.state_dict()["_sample_list"], state["_sample_list"])
     assert json.loads(sampler.state_dict()["rng"]) == json.loads(state["rng"])
 
@@ -187,8 +186,7 @@ def test_versions_and_errors():
     sampler.consumer_version = 9
     with pytest.raises(RuntimeError, match="all 3 entries are staler than max_staleness=1"):
         sampler.sample(versioned([0, 1, 2]), 2)
-    with pytest.raises(RuntimeError, match="empty storage"):
-        sampler.sample(LazyTensorStorage(3), 2)
+    raises(RuntimeError, lambda: sampler.sample(LazyTensorStorage(3), 2), "empty storage")
     with pytest.raises(KeyError, match="version"):
         StalenessAwareSampler(version_key="version").sample(versioned([0]), 2)
     sampler._empty()

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.data.ring_storage import RingStorage
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -134,8 +135,7 @@ def test_keys_are_found_in_the_storage():
     storage.entries["episode"] = storage.entries["next", "episode"]
     assert found() == by_id
     storage.entries = {"other": np.zeros((6, 1))}
-    with pytest.raises(RuntimeError, match="which tell trajectories apart"):
-        found()
+    raises(RuntimeError, found, "which tell trajectories apart")
 
 
 def test_arguments_and_errors():
@@ -143,12 +143,10 @@ def test_arguments_and_errors():
     for wrong in ({}, {"num_slices": 2, "slice_len": 2}):
         with pytest.raises(TypeError, match="exactly one of num_slices and slice_len"):
             SliceSampler(**wrong)
-    with pytest.raises(ValueError, match="slice_len must be at least 1"):
-        SliceSampler(slice_len=0)
+    raises(ValueError, lambda: SliceSampler(slice_len=0), "slice_len must be at least 1")
     with pytest.raises(TypeError, match=r"num_slices must be an integer, got 2\.5"):
         SliceSampler(num_slices=2.5)  # type: ignore[arg-type]
-    with pytest.raises(RuntimeError, match="exclude each other"):
-        SliceSampler(slice_len=1, end_key="a", end_keys=["b"])
+    raises(RuntimeError, lambda: SliceSampler(slice_len=1, end_key="a", end_keys=["b"]), "exclude each other")
     with pytest.raises(RuntimeError, match="multiple of slice_len=2, got 5"):
         SliceSampler(slice_len=2).sample(storage, 5)
     with pytest.raises(RuntimeError, match="multiple of num_slices=3, got 5"):
@@ -184,8 +182,7 @@ def test_without_replacement_every_trajectory_comes_once():
     assert dropping.can_sample(storage, 4)
     many = SliceSamplerWithoutReplacement(num_slices=6, drop_last=True)
     assert not many.can_sample(storage, 12)
-    with pytest.raises(ValueError, match="drop_last"):
-        many.sample(storage, 12)
+    raises(ValueError, lambda: many.sample(storage, 12), "drop_last")
 
 
 def test_without_replacement_the_state_can_be_restored(tmp_path):

@@ -4,6 +4,7 @@ import weakref
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import LazyStackedTensorDict, TensorDict, enable_grad, lazy_stack, nn
 from lite.data import LazyStackStorage, ListStorage, ReplayBuffer, SamplerWithoutReplacement
@@ -18,10 +19,8 @@ def test_elements_are_any_objects() -> None:
     assert storage.get(np.array([2, 2, 0])) == [3, 3, "a"]
     assert storage.get(np.array([True, False, True])) == ["a", 3]
     assert (storage.get((0,)), storage.get(np.array(2)), storage.shape) == ("a", 3, (3,))
-    with pytest.raises(RuntimeError, match="ListStorage has one dimension, got an index of 2"):
-        storage.get((0, 1))
-    with pytest.raises(NotImplementedError, match="a ListStorage holds any object"):
-        storage.loads("folder")
+    raises(RuntimeError, lambda: storage.get((0, 1)), "ListStorage has one dimension, got an index of 2")
+    raises(NotImplementedError, lambda: storage.loads("folder"), "a ListStorage holds any object")
     storage[1] = "b"
     assert list(storage) == ["a", "b", 3]
     assert storage.contains([0, 2, 3]).tolist() == [True, True, False]
@@ -41,8 +40,7 @@ def test_no_element_is_left_out() -> None:
 
 def test_as_many_elements_as_places() -> None:
     storage = ListStorage(4)
-    with pytest.raises(ValueError, match="2 elements do not fit 3 places"):
-        storage.set(range(3), ["a", "b"])
+    raises(ValueError, lambda: storage.set(range(3), ["a", "b"]), "2 elements do not fit 3 places")
     assert len(storage) == 0
 
 
@@ -54,8 +52,7 @@ def test_state_and_pickles() -> None:
     assert pickle.loads(pickle.dumps(storage)).get(1) == {"b": 1}
     with pytest.raises(RuntimeError, match="cannot hold 2 elements"):
         ListStorage(1).load_state_dict(storage.state_dict())
-    with pytest.raises(NotImplementedError, match="LazyTensorStorage"):
-        storage.dumps("anywhere")
+    raises(NotImplementedError, lambda: storage.dumps("anywhere"), "LazyTensorStorage")
 
 
 def ragged() -> LazyStackedTensorDict:
@@ -68,8 +65,7 @@ def test_ragged_rows_are_dumped(tmp_path) -> None:
         return ReplayBuffer(storage=LazyStackStorage(size), sampler=sampler, batch_size=2)
 
     first, other = buffer(), buffer()
-    with pytest.raises(RuntimeError, match="no data yet"):
-        first.dumps(tmp_path)
+    raises(RuntimeError, lambda: first.dumps(tmp_path), "no data yet")
     first.extend(ragged())
     first.extend(ragged())  # the ring has begun anew
     first.sample()
@@ -81,12 +77,10 @@ def test_ragged_rows_are_dumped(tmp_path) -> None:
         a, b = first.sample(), other.sample()
         assert a["n", "s"] == b["n", "s"]
         assert first.extend(ragged()[:2]).tolist() == other.extend(ragged()[:2]).tolist()
-    with pytest.raises(RuntimeError, match="cannot hold 4 elements"):
-        buffer(3).loads(tmp_path)
+    raises(RuntimeError, lambda: buffer(3).loads(tmp_path), "cannot hold 4 elements")
     bad = buffer()
     bad.extend([1, 2])
-    with pytest.raises(NotImplementedError, match="any object"):
-        bad.dumps(tmp_path)
+    raises(NotImplementedError, lambda: bad.dumps(tmp_path), "any object")
     assert len(other) == 4
 
 
@@ -147,8 +141,7 @@ def test_sizes() -> None:
 def test_damaged_descriptions(tmp_path) -> None:
     for content in ("", "[1]", "{", "nonsense", "[" * 100_000):
         (tmp_path / "x").write_text(content)
-        with pytest.raises(ValueError, match="is damaged or foreign"):
-            read_json(tmp_path / "x")
+        raises(ValueError, lambda: read_json(tmp_path / "x"), "is damaged or foreign")
         write_json(tmp_path / "y", {"a": 1})
         assert read_json(tmp_path / "y") == {"a": 1}
 

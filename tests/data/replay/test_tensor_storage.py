@@ -3,7 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import TensorDict
 from lite.data import LazyTensorStorage, TensorStorage
@@ -63,8 +63,7 @@ def test_nothing_is_written_by_what_fails() -> None:
     storage = filled()
     before = storage.get(slice(None)).clone()
     bad = rows(2).set(("n", "x"), np.zeros((2, 3)))
-    with pytest.raises(RuntimeError, match=r"\('n', 'x'\)"):
-        storage._append(bad, 2)
+    raises(RuntimeError, lambda: storage._append(bad, 2), r"\('n', 'x'\)")
     assert (storage.get(slice(None)) == before).all()
     assert len(storage) == 4
 
@@ -81,12 +80,9 @@ def test_entries_of_other_numbers_of_rows() -> None:
 def test_before_the_first_data() -> None:
     storage = LazyTensorStorage(5, ndim=2)
     assert (len(storage), storage.shape, storage.initialized) == (0, None, False)
-    with pytest.raises(RuntimeError, match="no data yet"):
-        storage.get(0)
-    with pytest.raises(RuntimeError, match="no data yet"):
-        storage.dumps("anywhere")
-    with pytest.raises(RuntimeError, match="at least one"):
-        storage._append(rows(0), 0)
+    raises(RuntimeError, lambda: storage.get(0), "no data yet")
+    raises(RuntimeError, lambda: storage.dumps("anywhere"), "no data yet")
+    raises(RuntimeError, lambda: storage._append(rows(0), 0), "at least one")
 
 
 @pytest.mark.parametrize(
@@ -119,8 +115,7 @@ def test_folders_that_are_damaged(tmp_path) -> None:
         with pytest.raises(ValueError, match=r"damaged|cannot be filled"):
             other.loads(tmp_path / "s")
     (tmp_path / "s" / "storage_metadata.json").write_text('{"len": 4}')
-    with pytest.raises(RuntimeError, match="shape"):
-        filled(9).loads(tmp_path / "s")
+    raises(RuntimeError, lambda: filled(9).loads(tmp_path / "s"), "shape")
 
 
 def test_what_no_array_holds() -> None:
@@ -130,12 +125,9 @@ def test_what_no_array_holds() -> None:
 
 
 def test_arguments() -> None:
-    with pytest.raises(ValueError, match="device must be 'cpu'"):
-        LazyTensorStorage(3, device="cuda")
-    with pytest.raises(ValueError, match="compress_next needs ndim=1"):
-        LazyTensorStorage(3, ndim=2, compress_next=True)
-    with pytest.raises(TypeError, match="must be a TensorDict or an array"):
-        TensorStorage("text")
+    raises(ValueError, lambda: LazyTensorStorage(3, device="cuda"), "device must be 'cpu'")
+    raises(ValueError, lambda: LazyTensorStorage(3, ndim=2, compress_next=True), "compress_next needs ndim=1")
+    raises(TypeError, lambda: TensorStorage("text"), "must be a TensorDict or an array")
 
 
 @each_case(
@@ -155,8 +147,7 @@ def test_arguments() -> None:
 )
 def test_numbers_of_rows(index: Any, expected: Any) -> None:
     if isinstance(expected, str):
-        with pytest.raises(IndexError, match=expected):
-            rows_at(index, 5)
+        raises(IndexError, lambda: rows_at(index, 5), expected)
     else:
         np.testing.assert_array_equal(rows_at(index, 5), np.array(expected, np.int64), strict=True)
 

@@ -1,5 +1,5 @@
 import numpy as np
-import pytest
+from helpers.cases import raises
 from helpers.data.numbered_frames import frames
 
 import lite
@@ -39,19 +39,16 @@ def test_priorities_of_several_numbers_are_reduced() -> None:
 
 def test_only_tensordicts() -> None:
     buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(5))
-    with pytest.raises(ValueError, match="takes TensorDicts, got ndarray"):
-        buffer.extend(np.zeros(3))
+    raises(ValueError, lambda: buffer.extend(np.zeros(3)), "takes TensorDicts, got ndarray")
     lists = TensorDictReplayBuffer(storage=ListStorage(5))
     lists.add("text")
-    with pytest.raises(RuntimeError, match="non-tensordict"):
-        lists.sample(2)
+    raises(RuntimeError, lambda: lists.sample(2), "non-tensordict")
 
 
 def test_a_transform_that_changes_the_batch() -> None:
     buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(20), transform=lambda td: td[:2])
     buffer.extend(frames(0, 9))
-    with pytest.raises(RuntimeError, match=r"'index' of the sampler has the shape.* a ReplayBuffer"):
-        buffer.sample(5)
+    raises(RuntimeError, lambda: buffer.sample(5), r"'index' of the sampler has the shape.* a ReplayBuffer")
 
 
 def prioritized(**options) -> TensorDictReplayBuffer:
@@ -102,5 +99,4 @@ def test_what_is_no_tensordict_has_no_room_for_its_index() -> None:
     buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(4), batch_size=2)
     buffer.extend(TensorDict(a=np.arange(3), batch_size=[3]))
     buffer.append_transform(lambda td: td["a"])
-    with pytest.raises(RuntimeError, match="Cannot include info in non-tensordict data"):
-        buffer.sample()
+    raises(RuntimeError, lambda: buffer.sample(), "Cannot include info in non-tensordict data")

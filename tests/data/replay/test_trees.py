@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite.data import LazyMemmapStorage, LazyTensorStorage, ReplayBuffer, TensorStorage
@@ -97,8 +98,7 @@ def test_rows_that_differ_change_nothing():
     ]:
         with pytest.raises(error, match=message):
             buffer.extend(data)
-    with pytest.raises(TypeError, match="must be nested alike"):
-        buffer.extend([(np.zeros(2),), {"a": np.zeros(2)}])
+    raises(TypeError, lambda: buffer.extend([(np.zeros(2),), {"a": np.zeros(2)}]), "must be nested alike")
     check(buffer[:], np.arange(7))
     with pytest.raises(TypeError, match="holds rows that are arrays or TensorDicts, got rows like tuple"):
         ReplayBuffer(storage=TensorStorage(np.zeros((5, 2)))).extend((np.zeros((1, 2)),))
@@ -108,8 +108,7 @@ def test_rows_that_differ_change_nothing():
 
 def test_a_first_failure_leaves_the_storage_open():
     buffer = ReplayBuffer(storage=LazyTensorStorage(5))
-    with pytest.raises(TypeError):
-        buffer.extend((np.zeros(2), np.array([None, 1])))
+    raises(TypeError, lambda: buffer.extend((np.zeros(2), np.array([None, 1]))))
     buffer.extend(np.zeros((2, 3)))
     assert buffer[:].shape == (2, 3)
 
@@ -147,14 +146,12 @@ def test_hostile_folders(tmp_path):
         ("obs", None),
     ):
         file.write_text(json.dumps(found | {"metadata": {name: about}}))
-        with pytest.raises(ValueError, match="storage"):
-            filled().loads(tmp_path / "b")
+        raises(ValueError, lambda: filled().loads(tmp_path / "b"), "storage")
     (tmp_path / "outside").mkdir()
     np.arange(10).tofile(tmp_path / "outside" / "x.memmap")
     (tmp_path / "b" / "storage" / "n").symlink_to(tmp_path / "outside")
     file.write_text(json.dumps(found | {"metadata": {"n.x": {"dtype": "torch.int64", "shape": [10]}}}))
-    with pytest.raises(ValueError, match="refusing to follow a symbolic link"):
-        filled().loads(tmp_path / "b")
+    raises(ValueError, lambda: filled().loads(tmp_path / "b"), "refusing to follow a symbolic link")
     file.write_text(json.dumps(found))
     with pytest.raises(RuntimeError, match="does not say how its rows are nested"):
         ReplayBuffer(storage=LazyTensorStorage(10), batch_size=4).loads(tmp_path / "b")

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.multistep_vectors import as_key, assert_entries, assert_same, build, cases
 
 from lite import TensorDict
@@ -90,8 +91,7 @@ def test_n_steps_may_change_between_calls():
     assert_same(step(data()), MultiStep(0.9, 5)(data()))
     assert step.gammas.shape == (1, 1, 4)
     step.n_steps = -1
-    with pytest.raises(ValueError, match="n_steps must be at least 0"):
-        step(data())
+    raises(ValueError, lambda: step(data()), "n_steps must be at least 0")
 
 
 def test_the_input_is_left_alone_and_may_be_locked():
@@ -122,19 +122,13 @@ def test_nan_does_not_reach_other_episodes():
 
 def test_errors():
     step = MultiStep(0.9, 3)
-    with pytest.raises(ValueError, match=r"time dimension, got batch_size=\(\)"):
-        step(data(()))
-    with pytest.raises(KeyError, match=r"\('next', 'done'\)"):
-        step(data().exclude(("next", "done")))
-    with pytest.raises(KeyError, match=r"\('next', 'reward'\)"):
-        step(data().exclude(("next", "reward")))
-    with pytest.raises(KeyError, match="next"):
-        step(data().exclude("next"))
-    with pytest.raises(RuntimeError, match="tensordict shape must be compatible"):
-        step(data(done_shape=(3, 8, 2)))
+    raises(ValueError, lambda: step(data(())), r"time dimension, got batch_size=\(\)")
+    raises(KeyError, lambda: step(data().exclude(("next", "done"))), r"\('next', 'done'\)")
+    raises(KeyError, lambda: step(data().exclude(("next", "reward"))), r"\('next', 'reward'\)")
+    raises(KeyError, lambda: step(data().exclude("next")), "next")
+    raises(RuntimeError, lambda: step(data(done_shape=(3, 8, 2))), "tensordict shape must be compatible")
     floating = data().set(("next", "done"), np.zeros((3, 8)))
-    with pytest.raises(TypeError, match="done must be boolean or integer"):
-        step(floating)
+    raises(TypeError, lambda: step(floating), "done must be boolean or integer")
     with pytest.raises(RuntimeError, match=r"must have the shape \(3, 8\), got \(3, 8, 3\)"):
         step(data(collector={"mask": np.ones((3, 8, 3), bool)}))
     with pytest.raises(TypeError, match="must be boolean, got int64"):
@@ -142,8 +136,6 @@ def test_errors():
 
 
 def test_what_is_no_tensordict_or_no_array_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match="needs a TensorDict, got dict"):
-        MultiStep(0.9, 2)({"next": {}})
+    raises(TypeError, lambda: MultiStep(0.9, 2)({"next": {}}), "needs a TensorDict, got dict")
     td = TensorDict({"next": {"reward": ["a", "b"], "done": np.zeros(2, bool)}}, batch_size=[2])
-    with pytest.raises(TypeError, match="as an array, got NonTensorStack"):
-        MultiStep(0.9, 2)(td)
+    raises(TypeError, lambda: MultiStep(0.9, 2)(td), "as an array, got NonTensorStack")

@@ -3,6 +3,7 @@ from unittest import TestCase
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, lazy_stack
 from lite.data import (
@@ -33,8 +34,7 @@ def test_a_reward_that_is_no_number_spoils_no_other():
 
 
 def test_a_number_is_of_no_group():
-    with pytest.raises(ValueError, match="of no group"):
-        group_advantages(np.float64(3.0))
+    raises(ValueError, lambda: group_advantages(np.float64(3.0)), "of no group")
 
 
 # -- the module ----------------------------------------------------------------------------------------------
@@ -70,17 +70,13 @@ def test_module_errors():
     ):
         GroupAdvantage()(td)
     td["next", "reward"] = np.zeros(4)
-    with pytest.raises(KeyError, match="reads the groups from 'task'"):
-        GroupAdvantage(group_key="task")(td)
+    raises(KeyError, lambda: GroupAdvantage(group_key="task")(td), "reads the groups from 'task'")
     td["task"] = np.zeros((4, 3), int)
-    with pytest.raises(RuntimeError, match="groups must have the shape"):
-        GroupAdvantage(group_key="task")(td)
-    with pytest.raises(KeyError, match="'score'"):
-        GroupAdvantage(rewards_key="score")(td)
+    raises(RuntimeError, lambda: GroupAdvantage(group_key="task")(td), "groups must have the shape")
+    raises(KeyError, lambda: GroupAdvantage(rewards_key="score")(td), "'score'")
     with pytest.raises(RuntimeError, match="needs a batch dimension"):
         GroupAdvantage()(TensorDict({"next": {"reward": np.zeros(())}}))
-    with pytest.raises(TypeError, match="needs a TensorDict, got dict"):
-        GroupAdvantage()({})
+    raises(TypeError, lambda: GroupAdvantage()({}), "needs a TensorDict, got dict")
 
 
 # -- streams -------------------------------------------------------------------------------------------------
@@ -225,18 +221,13 @@ def test_in_a_replay_buffer(tmp_path, mapped):
 
 def test_errors_take_nothing():
     transform = MCAdvantage(2)
-    with pytest.raises(RuntimeError, match="needs whole episodes"):
-        transform.inv(episode("a", 1, 2)[:1])
-    with pytest.raises(KeyError, match="reads the group from 'query'"):
-        transform.inv(episode("a", 1).exclude("query"))
-    with pytest.raises(KeyError, match="reward"):
-        transform.inv(episode("a", 1).exclude(("next", "reward")))
+    raises(RuntimeError, lambda: transform.inv(episode("a", 1, 2)[:1]), "needs whole episodes")
+    raises(KeyError, lambda: transform.inv(episode("a", 1).exclude("query")), "reads the group from 'query'")
+    raises(KeyError, lambda: transform.inv(episode("a", 1).exclude(("next", "reward"))), "reward")
     with pytest.raises(TypeError, match="the group 'query' must be a string or numbers, got dict"):
         transform.inv(episode("a", 1).set("query", NonTensorData({}, [1])))
-    with pytest.raises(ValueError, match="time dimension"):
-        transform.inv(episode("a", 1)[0])
-    with pytest.raises(TypeError, match="needs a TensorDict"):
-        transform.inv({})
+    raises(ValueError, lambda: transform.inv(episode("a", 1)[0]), "time dimension")
+    raises(TypeError, lambda: transform.inv({}), "needs a TensorDict")
     assert transform.queued_trajectories == 0
     assert transform.inv(episode("a", 1)[:0]) is None
 
