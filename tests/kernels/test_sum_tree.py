@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -112,16 +113,11 @@ def test_values_that_are_no_priorities_change_nothing():
 
 def test_wrong_arguments_are_named():
     tree, least = sum_tree(4), min_tree(4)
-    with pytest.raises(IndexError, match="index must be from 0 to 3, got 4"):
-        update_sum_tree(tree, [0, 4], 1.0)
-    with pytest.raises(IndexError, match="got -1"):
-        update_min_tree(least, [-1], 1.0)
-    with pytest.raises(TypeError, match="index must be integers"):
-        update_sum_tree(tree, [0.5], 1.0)
-    with pytest.raises(ValueError, match="shape of index"):
-        update_sum_tree(tree, [0, 1], [1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match="values must be at least 0 and not NaN"):
-        update_min_tree(least, [0], np.nan)
+    raises(IndexError, lambda: update_sum_tree(tree, [0, 4], 1.0), "index must be from 0 to 3, got 4")
+    raises(IndexError, lambda: update_min_tree(least, [-1], 1.0), "got -1")
+    raises(TypeError, lambda: update_sum_tree(tree, [0.5], 1.0), "index must be integers")
+    raises(ValueError, lambda: update_sum_tree(tree, [0, 1], [1.0, 2.0, 3.0]), "shape of index")
+    raises(ValueError, lambda: update_min_tree(least, [0], np.nan), "values must be at least 0 and not NaN")
     for mass in (-0.1, np.nan):
         with pytest.raises(ValueError, match="mass must be at least 0"):
             search_sum_tree(tree, [0.0, mass])
@@ -129,13 +125,10 @@ def test_wrong_arguments_are_named():
         with pytest.raises(ValueError, match="tree must be"):
             search_sum_tree(wrong, [0.0])
     tree.flags.writeable = False
-    with pytest.raises(ValueError, match="tree must be"):
-        update_sum_tree(tree, [0], 1.0)
-    with pytest.raises(ValueError, match="capacity must be at least 1"):
-        sum_tree(0)
+    raises(ValueError, lambda: update_sum_tree(tree, [0], 1.0), "tree must be")
+    raises(ValueError, lambda: sum_tree(0), "capacity must be at least 1")
     with pytest.raises(TypeError, match="capacity must be an integer"):
         min_tree(1.5)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="dtype must be float32 or float64"):
-        sum_tree(3, np.float16)
+    raises(TypeError, lambda: sum_tree(3, np.float16), "dtype must be float32 or float64")
     assert not tree.any()
     assert np.isinf(least).all()

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite.kernels import get_num_threads, multistep_return, sample_tokens, set_num_threads, token_log_probs
 from lite.kernels._threads import for_rows
@@ -88,15 +89,12 @@ def test_an_error_in_a_chunk_is_raised(threads):
         if stop == 100:
             raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError):
-        for_rows(run, 100, 10)
+    raises(ZeroDivisionError, lambda: for_rows(run, 100, 10))
 
 
 def test_the_number_of_threads_is_checked():
-    with pytest.raises(ValueError, match="count must be at least 1, got 0"):
-        set_num_threads(0)
-    with pytest.raises(TypeError):
-        set_num_threads(2.5)
+    raises(ValueError, lambda: set_num_threads(0), "count must be at least 1, got 0")
+    raises(TypeError, lambda: set_num_threads(2.5))
 
 
 def test_arrays_are_let_go_at_once():
