@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from parity.layers import agree, matched, outcomes, pair
@@ -115,10 +115,8 @@ def test_inputs_of_any_layout(rng, layout):
     ],
 )
 def test_errors_of_arguments(name, args, options):
-    with pytest.raises(ValueError):
-        getattr(torch.nn, name)(*args, **options)
-    with pytest.raises(ValueError, match="got"):
-        getattr(nn, name)(*args, **options)
+    raises(ValueError, lambda: getattr(torch.nn, name)(*args, **options))
+    raises(ValueError, lambda: getattr(nn, name)(*args, **options), "got")
 
 
 def test_sizes_of_another_number_of_dimensions():
@@ -147,10 +145,8 @@ def test_sizes_of_another_number_of_dimensions():
 def test_errors_of_inputs(name, options, shape):
     ours, theirs = (getattr(library, name)(3, 4, 3, **options) for library in (nn, torch.nn))
     x = np.zeros(shape, np.float32)
-    with pytest.raises(RuntimeError):
-        theirs(torch.from_numpy(x))
-    with pytest.raises(RuntimeError, match=r"\d"):
-        ours(x)
+    raises(RuntimeError, lambda: theirs(torch.from_numpy(x)))
+    raises(RuntimeError, lambda: ours(x), r"\d")
 
 
 def one_or_two(low, high):
@@ -238,7 +234,5 @@ def test_the_mean_of_integers_is_a_float():
 )
 def test_errors(name, options, shape):
     x = np.zeros(shape, np.float32)
-    with pytest.raises(RuntimeError):
-        getattr(torch.nn, name)(**options)(torch.from_numpy(x))
-    with pytest.raises(RuntimeError, match=r"\d|zero"):
-        getattr(nn, name)(**options)(x)
+    raises(RuntimeError, lambda: getattr(torch.nn, name)(**options)(torch.from_numpy(x)))
+    raises(RuntimeError, lambda: getattr(nn, name)(**options)(x), r"\d|zero")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parity.layers import RTOL, agree, pair
@@ -75,8 +75,7 @@ def test_softmax_without_dim(rng, name, shape):
     with pytest.warns(UserWarning, match="without dim takes dimension"):
         got = getattr(nn, name)()(x)
     np.testing.assert_allclose(got, theirs(torch.from_numpy(x)).numpy(), rtol=1e-5)
-    with pytest.raises(IndexError, match="dim must be"):
-        getattr(nn, name)(7)(x)
+    raises(IndexError, lambda: getattr(nn, name)(7)(x), "dim must be")
 
 
 @settings(max_examples=13)
@@ -91,8 +90,7 @@ def test_flatten(shape, dims):
     try:
         expected = tuple(theirs(torch.from_numpy(x)).shape)
     except (IndexError, RuntimeError) as err:
-        with pytest.raises(type(err)):
-            ours(x)
+        raises(type(err), lambda: ours(x))
     else:
         assert ours(x).shape == expected
 

@@ -12,7 +12,7 @@ import torch
 import torchrl.data
 import torchrl.modules
 import torchrl.modules.models.models
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.compared import assert_same_entries
 from tensordict import nn as tnn
 
@@ -233,8 +233,7 @@ def test_modules(name: str) -> None:
 def test_errors(make: Any) -> None:
     with pytest.raises(Exception) as expected:
         make(TORCH)
-    with pytest.raises(expected.type):
-        make(LITE)
+    raises(expected.type, lambda: make(LITE))
 
 
 # -- exploration ---------------------------------------------------------------------------------------------
@@ -516,8 +515,7 @@ def test_initial_numbers(fill: Any) -> None:
     try:
         expected = fill(torch.nn.init, torch.ones)
     except Exception as error:
-        with pytest.raises(type(error)):
-            fill(nn.init, lambda *shape: np.ones(shape))
+        raises(type(error), lambda: fill(nn.init, lambda *shape: np.ones(shape)))
     else:
         np.testing.assert_array_equal(
             fill(nn.init, lambda *shape: np.ones(shape, np.float32)), expected.numpy()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensordict
 import torch
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from hypothesis import given
 from hypothesis import strategies as st
 from torchrl import data as theirs
@@ -164,15 +164,12 @@ def test_what_differs_on_purpose():
     assert not Unbounded((1,)).is_in(np.zeros(4, np.float32))
     assert theirs.Bounded(-1, 1, (3,)).is_in(torch.tensor(0.0))
     assert not Bounded(-1, 1, (3,)).is_in(np.array(0, np.float32))
-    with pytest.raises(RuntimeError):
-        theirs.Unbounded((3,)).is_in(torch.zeros(2))
+    raises(RuntimeError, lambda: theirs.Unbounded((3,)).is_in(torch.zeros(2)))
     assert not Unbounded((3,)).is_in(np.zeros(2, np.float32))
-    with pytest.raises(KeyError):
-        theirs.Composite(a=theirs.Unbounded(2)).is_in(tensordict.TensorDict())
+    raises(KeyError, lambda: theirs.Composite(a=theirs.Unbounded(2)).is_in(tensordict.TensorDict()))
     assert not Composite(a=Unbounded(2)).is_in(TensorDict())
     rows = tensordict.lazy_stack([tensordict.TensorDict(a=torch.zeros(n)) for n in (1, 2)])
-    with pytest.raises(RuntimeError):
-        theirs.Composite(a=theirs.Unbounded((2, -1))).is_in(rows)
+    raises(RuntimeError, lambda: theirs.Composite(a=theirs.Unbounded((2, -1))).is_in(rows))
     mine = lazy_stack([TensorDict({"a": np.zeros(n, np.float32)}) for n in (1, 2)])
     assert Composite(a=Unbounded((2, -1))).is_in(mine)
 

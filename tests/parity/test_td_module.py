@@ -5,8 +5,7 @@ from collections import UserList
 from typing import Any
 
 import numpy as np
-import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parity.functional import LITE, QUIET, TORCH, agree, compared
@@ -290,8 +289,7 @@ def test_dict_in_keys_without_the_flag_follow_the_seed_direction():
         ]
 
     assert case(LITE) == 3
-    with pytest.raises(TypeError):
-        case(TORCH)
+    raises(TypeError, lambda: case(TORCH))
 
 
 def test_underscore_does_not_break_dispatch():
@@ -299,8 +297,7 @@ def test_underscore_does_not_break_dispatch():
         return module(lib, lambda x: (x, x + 1), ["x"], ["_", "y"])(x=lib.arange(2))
 
     np.testing.assert_array_equal(case(LITE), [1, 2])
-    with pytest.raises(KeyError):
-        case(TORCH)
+    raises(KeyError, lambda: case(TORCH))
 
 
 def test_decorated_methods_use_their_own_object():

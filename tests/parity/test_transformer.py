@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 import torch
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parity.layers import agree, matched, pair, to_torch, torch_fast_path
@@ -225,8 +225,7 @@ def test_defaults_are_torchs():
 
 
 def test_unknown_activation():
-    with pytest.raises(RuntimeError):
-        torch.nn.TransformerEncoderLayer(4, 2, activation="tanh")
+    raises(RuntimeError, lambda: torch.nn.TransformerEncoderLayer(4, 2, activation="tanh"))
     with pytest.raises(RuntimeError, match="activation must be 'relu', 'gelu' or a function, got 'tanh'"):
         nn.TransformerEncoderLayer(4, 2, activation="tanh")
 
@@ -318,10 +317,8 @@ def test_dropout_of_weights(rng):
 
 @each_case(("args", "error"), [((0, 1), ValueError), ((4, 0), ValueError), ((4, 3), AssertionError)])
 def test_errors_of_arguments(args, error):
-    with pytest.raises(error):
-        torch.nn.MultiheadAttention(*args)
-    with pytest.raises(error, match="got"):
-        nn.MultiheadAttention(*args)
+    raises(error, lambda: torch.nn.MultiheadAttention(*args))
+    raises(error, lambda: nn.MultiheadAttention(*args), "got")
 
 
 B, F = bool, np.float32
@@ -356,5 +353,4 @@ def test_errors_of_inputs(shapes, options):
     call = {key: np.zeros(*value) if isinstance(value, tuple) else value for key, value in options.items()}
     with pytest.raises((AssertionError, RuntimeError)) as expected:
         theirs(*map(to_torch, arrays), **to_torch(call))
-    with pytest.raises(expected.type, match="got"):
-        ours(*arrays, **call)
+    raises(expected.type, lambda: ours(*arrays, **call), "got")

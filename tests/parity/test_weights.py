@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from parity.layers import assert_agree
 from safetensors.torch import save_file
 
@@ -66,11 +66,9 @@ def test_half_precision(tmp_path, dtype):
 
 
 def test_errors(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        nn.load_safetensors(tmp_path / "missing.safetensors")
+    raises(FileNotFoundError, lambda: nn.load_safetensors(tmp_path / "missing.safetensors"))
     (tmp_path / "text.safetensors").write_text("not this format")
-    with pytest.raises(ValueError, match="damaged or foreign"):
-        nn.load_safetensors(tmp_path / "text.safetensors")
+    raises(ValueError, lambda: nn.load_safetensors(tmp_path / "text.safetensors"), "damaged or foreign")
     save_file({"weight": torch.zeros(3, 2)}, tmp_path / "other.safetensors")
     with pytest.raises(RuntimeError, match=r"Missing key\(s\).*bias") as err:
         nn.Linear(3, 2).load_state_dict(nn.load_safetensors(tmp_path / "other.safetensors"))
