@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 import lite
 from lite import TensorDict, nn
@@ -49,8 +49,7 @@ def test_numbers_after_backward() -> None:
     weight = nn.Parameter(np.ones(2))
     with lite.enable_grad():
         loss = (weight * 2).sum()
-        with pytest.raises(TypeError, match=r"use x\.item"):
-            float(loss)
+        raises(TypeError, lambda: float(loss), r"use x\.item")
         loss.backward()
         assert (float(loss), int(loss), complex(loss)) == (4.0, 4, 4 + 0j)
 
@@ -69,8 +68,7 @@ def test_detach() -> None:
     value = inside(lambda x: (x * 2).detach())
     with pytest.raises(ValueError, match="read-only"):
         value[0] = 1.0  # the backward pass may need it
-    with pytest.raises(RuntimeError, match=r"use detach\(\) instead"):
-        inside(lambda x: x.numpy())
+    raises(RuntimeError, lambda: inside(lambda x: x.numpy()), r"use detach\(\) instead")
 
 
 def test_copies_keep_the_gradient() -> None:
@@ -115,5 +113,4 @@ def test_beside_parameters() -> None:
 
 def test_integers_are_indexed_in_tensordicts() -> None:
     data = TensorDict({"a": np.arange(3)}, [3])
-    with pytest.raises(TypeError, match="indexed by integers and bools"):
-        inside(lambda x: data[x])
+    raises(TypeError, lambda: inside(lambda x: data[x]), "indexed by integers and bools")

@@ -6,6 +6,7 @@ import copy
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.graphs import new_graph
 
 import lite._transforms.graphs.trace  # noqa: F401 - the rules
@@ -46,8 +47,7 @@ def test_numbers_are_not_known() -> None:
 
 def test_branches_say_what_to_do() -> None:
     _, (x,) = new_graph(n=211)
-    with pytest.raises(RuntimeError, match=r"branches on .*use np\.where instead of a branch"):
-        bool((x > 0).all())
+    raises(RuntimeError, lambda: bool((x > 0).all()), r"branches on .*use np\.where instead of a branch")
     with pytest.raises(
         RuntimeError, match=r"takes a float of .*: return the array, whose numbers a call gives"
     ):
@@ -56,24 +56,19 @@ def test_branches_say_what_to_do() -> None:
         RuntimeError, match=r"counts, with .*: np\.take\(x, i \+ np\.arange\(n\), axis\) takes n"
     ):
         np.ones(3)[x[0, 0].astype(int) :]
-    with pytest.raises(RuntimeError, match="branches on"):
-        np.testing.assert_equal(1.0 in x, True)
+    raises(RuntimeError, lambda: np.testing.assert_equal(1.0 in x, True), "branches on")
 
 
 def test_it_becomes_no_ndarray() -> None:
     _, (x,) = new_graph(n=211)
-    with pytest.raises(NotImplementedError, match="use functions that NumPy dispatches"):
-        np.asarray(x)
-    with pytest.raises(NotImplementedError, match="sees memory as another dtype"):
-        x.view(np.int32)
-    with pytest.raises(TypeError, match="unsized"):
-        len(x[0, 0])
+    raises(NotImplementedError, lambda: np.asarray(x), "use functions that NumPy dispatches")
+    raises(NotImplementedError, lambda: x.view(np.int32), "sees memory as another dtype")
+    raises(TypeError, lambda: len(x[0, 0]), "unsized")
 
 
 def test_tables_and_elementwise_functions() -> None:
     graph, (x,) = new_graph(n=211)
     found = x.astype(np.int64).look_up(np.ones((5, 2), np.float32))
     np.testing.assert_equal((type(found), found.shape), (GraphArray, (211, 3, 2)))
-    with pytest.raises(NotImplementedError, match="no rule for ONNX"):
-        x.elementwise(np.unwrap)
+    raises(NotImplementedError, lambda: x.elementwise(np.unwrap), "no rule for ONNX")
     np.testing.assert_equal([node.op for node in graph.nodes], ["Cast", "Gather"])

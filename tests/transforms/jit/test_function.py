@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 import lite
 from lite import TensorDict, nn
@@ -133,8 +133,7 @@ def test_sizes_that_are_equal_by_chance() -> None:
     assert step(np.ones(4), np.ones(4)) == 8
     assert step(np.ones(4), np.ones(5)) == 9
     assert step(np.ones(1), np.ones(6)) == 7
-    with pytest.raises(ValueError, match="broadcast"):
-        lite.jit(np.add)(np.ones(4), np.ones(5))
+    raises(ValueError, lambda: lite.jit(np.add)(np.ones(4), np.ones(5)), "broadcast")
 
 
 def test_dynamic_axes_are_said() -> None:
@@ -223,8 +222,7 @@ def test_calls_that_are_like_the_last_one_and_others() -> None:
         for got, want in zip(*both, strict=True):
             np.testing.assert_allclose(got, want)
             assert got.dtype == want.dtype
-    with pytest.raises(ValueError, match="there twice"):
-        step(td, td["x"])
+    raises(ValueError, lambda: step(td, td["x"]), "there twice")
 
 
 def test_what_is_taken_from_elsewhere_is_read_at_each_call() -> None:
@@ -238,8 +236,7 @@ def test_what_is_taken_from_elsewhere_is_read_at_each_call() -> None:
     net.weight.data = np.ones((2, 3))
     np.testing.assert_allclose(step(X), net(X) + shift + transposed)
     net.weight.data = np.ones((2, 3), np.float32)
-    with pytest.raises(ValueError, match="takes from elsewhere had the shape"):
-        step(X)
+    raises(ValueError, lambda: step(X), "takes from elsewhere had the shape")
 
 
 def test_arrays_that_are_given_up_stay() -> None:
@@ -288,8 +285,7 @@ def test_a_step_that_fails_leaves_the_state(monkeypatch: pytest.MonkeyPatch) -> 
     w, _ = step(np.zeros(3), np.ones((2, 3)))
     runner = next(iter(step._kept.values()))
     monkeypatch.setattr(type(runner._bindings[0]), "run", lambda self: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        step(w, np.ones((2, 3)))
+    raises(ZeroDivisionError, lambda: step(w, np.ones((2, 3))))
     monkeypatch.undo()
     np.testing.assert_array_equal(step(w, np.ones((2, 3)))[0], np.full(3, 2.0))
 
@@ -407,8 +403,7 @@ LEFT: list[Any] = []
 )
 def test_what_no_graph_does_is_refused(function: Any, error: Any, message: str) -> None:
     LEFT.clear()
-    with pytest.raises(error, match=message):
-        lite.jit(function)(X)
+    raises(error, lambda: lite.jit(function)(X), message)
     LEFT.clear()
 
 
@@ -424,8 +419,7 @@ def test_bad_arguments() -> None:
         lite.jit(lambda x: x, donate="y")
     with pytest.raises(TypeError, match="fn must be a function"):
         lite.jit(3)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="items must be made of arrays"):
-        lite.jit(lambda items: 1)({1, 2})
+    raises(TypeError, lambda: lite.jit(lambda items: 1)({1, 2}), "items must be made of arrays")
     with pytest.raises(RuntimeError, match="has no state"):
         _ = lite.jit(np.tanh).state
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 import lite
 from lite import TensorDict
@@ -66,8 +67,7 @@ def test_what_was_given_up_is_not_taken_again() -> None:
     step = lite.jit(lambda params, x: params * 2 + x, donate="params")
     first = step(np.ones(3), np.ones(3))
     second = step(first, np.ones(3))
-    with pytest.raises(ValueError, match="given up to an earlier call"):
-        step(first, np.ones(3))
+    raises(ValueError, lambda: step(first, np.ones(3)), "given up to an earlier call")
     np.testing.assert_array_equal(second, 7)
     np.testing.assert_array_equal(step(second, np.ones(3)), 15)
     np.testing.assert_array_equal(step(np.ones(3), np.ones(3)), 3)
@@ -114,8 +114,7 @@ def test_providers_are_those_of_the_session() -> None:
 
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     np.testing.assert_array_equal(lite.jit(step, providers=["CPUExecutionProvider"])(x), step(x))
-    with pytest.raises(ValueError, match="NoSuchProvider"):
-        lite.jit(step, providers=["NoSuchProvider"])(x)
+    raises(ValueError, lambda: lite.jit(step, providers=["NoSuchProvider"])(x), "NoSuchProvider")
 
 
 def test_an_argument_that_is_there_twice_is_not_written() -> None:
@@ -129,10 +128,8 @@ def test_an_argument_that_is_there_twice_is_not_written() -> None:
 
     x, td = np.ones(3), TensorDict(x=np.ones(3))
     step, other = lite.jit(added), lite.jit(entered)
-    with pytest.raises(ValueError, match="there twice: pass the array once, or a copy"):
-        step(x, x)
-    with pytest.raises(ValueError, match="there twice: pass the TensorDict once, or a copy"):
-        other(td, td)
+    raises(ValueError, lambda: step(x, x), "there twice: pass the array once, or a copy")
+    raises(ValueError, lambda: other(td, td), "there twice: pass the TensorDict once, or a copy")
     np.testing.assert_array_equal(x, 1)
     np.testing.assert_array_equal(td["x"], 1)
     np.testing.assert_array_equal(step(x, x.copy()), 3)

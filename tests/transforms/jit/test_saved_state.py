@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import training_states
+from helpers.cases import raises
 from helpers.training_states import transitions
 
 import lite
@@ -292,8 +293,7 @@ def test_averages_that_only_a_tensordict_names_are_in_the_file_by_its_name(tmp_p
 def refused(step: Callable[..., Any], folder: Path, message: str) -> None:
     lowered = lite.jit(step, threads=1).lower(*BATCHES[0])
     assert lowered.graph.operators["MatMul"] >= 1
-    with pytest.raises(NotImplementedError, match=message):
-        lowered.save(folder / "step.onnx")
+    raises(NotImplementedError, lambda: lowered.save(folder / "step.onnx"), message)
     assert list(folder.iterdir()) == []
 
 
@@ -497,12 +497,10 @@ def test_a_state_of_another_step_is_refused(file: Path, tmp_path: Path) -> None:
         good.clone().set(key, value).memmap(folder)
         step.state.load_memmap_(folder)
         for _ in range(2):
-            with pytest.raises(ValueError, match=message):
-                step(*BATCHES[0])
+            raises(ValueError, lambda: step(*BATCHES[0]), message)
     good.exclude(("net", "0.bias")).memmap(tmp_path / "less")
     step.state.load_memmap_(tmp_path / "less")
-    with pytest.raises(KeyError, match=r"the state lacks '0.bias'"):
-        step(*BATCHES[0])
+    raises(KeyError, lambda: step(*BATCHES[0]), r"the state lacks '0.bias'")
     good.memmap(tmp_path / "good")
     step.state.load_memmap_(tmp_path / "good")
     np.testing.assert_array_equal(step(*BATCHES[0]), lite.load_step(file, threads=1)(*BATCHES[0]))
@@ -534,8 +532,7 @@ LEAF = [["net", "0.weight"]]
     ],
 )  # fmt: skip
 def test_hostile_contracts_are_refused(change: Any, file: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no contract of a step"):
-        lite.load_step(copied(file, tmp_path, change))
+    raises(ValueError, lambda: lite.load_step(copied(file, tmp_path, change)), "no contract of a step")
 
 
 def test_damaged_states_are_refused(file: Path, tmp_path: Path) -> None:
@@ -544,8 +541,7 @@ def test_damaged_states_are_refused(file: Path, tmp_path: Path) -> None:
     content, state = beside.read_bytes(), TensorDict.load(beside)
     for part in (b"", content[:100], content[: len(content) // 2], content[:-1], content[:-40] + bytes(40)):
         beside.write_bytes(part)
-        with pytest.raises(ValueError, match="damaged or foreign"):
-            lite.load_step(target)
+        raises(ValueError, lambda: lite.load_step(target), "damaged or foreign")
     for key, value, message in (
         (
             ("net", "0.bias"),
@@ -556,11 +552,9 @@ def test_damaged_states_are_refused(file: Path, tmp_path: Path) -> None:
         ("net", np.zeros(3), "no contract of a step with this state"),
     ):
         state.clone().set(key, value).save(beside)
-        with pytest.raises(ValueError, match=message):
-            lite.load_step(target)
+        raises(ValueError, lambda: lite.load_step(target), message)
     beside.unlink()
-    with pytest.raises(FileNotFoundError):
-        lite.load_step(target)
+    raises(FileNotFoundError, lambda: lite.load_step(target))
 
 
 def test_from_a_step_to_a_policy_to_adapters_and_to_a_policy_again(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.vmap_cases import rows
 
 from lite import nn, vmap
@@ -13,8 +13,7 @@ from lite import nn, vmap
 def test_dropout_obeys_randomness() -> None:
     layer = nn.Dropout(0.5, rng=0)
     x = np.ones((3, 64))
-    with pytest.raises(RuntimeError, match="random draw"):
-        vmap(layer)(x)
+    raises(RuntimeError, lambda: vmap(layer)(x), "random draw")
     same = vmap(layer, randomness="same")(x)
     np.testing.assert_array_equal(same, same[[0, 0, 0]])
     assert 0 < (same == 0).mean() < 1
@@ -66,8 +65,7 @@ def test_randomness_of_nested_maps() -> None:
 )
 def test_distributions(make: Any) -> None:
     x = np.random.default_rng(0).standard_normal((3, 5)) * 0.3
-    with pytest.raises(RuntimeError, match="random draw"):
-        vmap(lambda v: make(v).sample())(x)
+    raises(RuntimeError, lambda: vmap(lambda v: make(v).sample())(x), "random draw")
     drawn = vmap(lambda v: make(v).sample((64,), rng=np.random.default_rng(0)), randomness="different")(x)
     assert drawn.shape == (3, *make(x[0]).sample((64,)).shape)
     assert (drawn[0] != drawn[1]).any()
@@ -80,7 +78,6 @@ def test_state_is_clean_after_an_error() -> None:
     def fails(v: Any) -> Any:
         raise KeyError("inside")
 
-    with pytest.raises(KeyError, match="inside"):
-        vmap(fails)(rows())
+    raises(KeyError, lambda: vmap(fails)(rows()), "inside")
     layer = nn.Dropout(0.5, rng=0)
     assert layer(np.ones(3)).shape == (3,)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.vmap_cases import rows
 
 import lite
@@ -85,8 +86,7 @@ def test_out_dims_of_tensordicts() -> None:
     td = TensorDict(a=np.zeros((3, 4, 2)), batch_size=[3, 4])
     assert vmap(lambda t: t, 0, 1)(td).batch_size == (4, 3)
     assert vmap(lambda t: t, 1, -1)(td)["a"].shape == (3, 4, 2)
-    with pytest.raises(ValueError, match="out_dims has 2 for a result that will have 2"):
-        vmap(lambda t: t, 0, 2)(td)
+    raises(ValueError, lambda: vmap(lambda t: t, 0, 2)(td), "out_dims has 2 for a result that will have 2")
 
 
 @pytest.mark.parametrize("lock", [False, True])
@@ -101,8 +101,7 @@ def test_writes_on_lazy_stacks(lock: bool) -> None:
         return td
 
     if lock:
-        with pytest.raises(RuntimeError, match="locked"):
-            vmap(fn)(td)
+        raises(RuntimeError, lambda: vmap(fn)(td), "locked")
         return
     np.testing.assert_array_equal(vmap(fn)(td)["b"], rows() + 1)
     assert all("b" not in part for part in parts)
@@ -110,8 +109,7 @@ def test_writes_on_lazy_stacks(lock: bool) -> None:
 
 def test_locked_tensordicts() -> None:
     td = TensorDict(a=rows(), batch_size=[3]).lock_()
-    with pytest.raises(RuntimeError, match="locked"):
-        vmap(lambda td: td.set("b", td["a"]))(td)
+    raises(RuntimeError, lambda: vmap(lambda td: td.set("b", td["a"]))(td), "locked")
     assert vmap(lambda td, x: td.set("b", x), (None, 0))(td, np.zeros((2, 3)))["b"].shape == (2, 3)
 
 
@@ -191,8 +189,7 @@ def test_ragged_stacks_are_mapped_along_the_other_dims() -> None:
     np.testing.assert_array_equal(out[2, 1]["x"], td[1, 2]["x"] * 2)
     sums = vmap(lambda row: row[1]["x"].sum(), (1,))(td)
     np.testing.assert_array_equal(sums, td[1]["x"].sum(1))
-    with pytest.raises(RuntimeError, match="'x'"):
-        vmap(lambda row: row)(td)
+    raises(RuntimeError, lambda: vmap(lambda row: row)(td), "'x'")
 
 
 def test_stacks_are_indexed_by_mapped_arrays() -> None:
@@ -200,8 +197,7 @@ def test_stacks_are_indexed_by_mapped_arrays() -> None:
     out = vmap(lambda row, i: row[i], (1, 0))(td, index)
     np.testing.assert_array_equal(out["x"], td.contiguous()["x"][index, np.arange(3)])
     ragged = _stack(0, ragged=True)
-    with pytest.raises(RuntimeError, match="'x'"):
-        vmap(lambda row, i: row[i], (1, 0))(ragged, index)
+    raises(RuntimeError, lambda: vmap(lambda row, i: row[i], (1, 0))(ragged, index), "'x'")
 
 
 def test_stacks_in_nodes_twice_mapped_and_in_chunks() -> None:
