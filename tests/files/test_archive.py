@@ -4,7 +4,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.saved_samples import check, sample
 from helpers.trees import tree, unchanged
 
@@ -36,21 +36,18 @@ def test_archive_modes(tmp_path):
     assert TensorDict.load(path)["a"][0] == 0
     shared = TensorDict.load(path, mode="r+")
     shared["a"][0] = 9
-    with pytest.raises(ValueError, match=r"damaged: the checksum of 'a.memmap' differs"):
-        TensorDict.load(path)
+    raises(ValueError, lambda: TensorDict.load(path), r"damaged: the checksum of 'a.memmap' differs")
     assert TensorDict.load(path, verify=False)["a"][0] == TensorDict.load_memmap(path)["a"][0] == 9
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() == "a.memmap"
-    with pytest.raises(ValueError, match="damaged"):
-        lite.unpack_memmap(path, tmp_path / "bad")
+    raises(ValueError, lambda: lite.unpack_memmap(path, tmp_path / "bad"), "damaged")
     lite.refresh_archive_checksums(path)
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None
     assert not shared.is_memmap()
     shared.memmap(tmp_path / "folder")
     TensorDict({"a": np.arange(4)}, [4]).save(path, compression="deflate")
-    with pytest.raises(RuntimeError, match="compressed"):
-        TensorDict.load(path, mode="r+")
+    raises(RuntimeError, lambda: TensorDict.load(path, mode="r+"), "compressed")
     lite.refresh_archive_checksums(path)
     check(TensorDict.load(path), TensorDict({"a": np.arange(4)}, [4]))
 
@@ -73,22 +70,15 @@ def test_what_archives_refuse(tmp_path):
     for bad in ("zip", 99):
         with pytest.raises(ValueError, match="compression"):
             td.save(tmp_path / "td.tdz", compression=bad)
-    with pytest.raises(ValueError, match="archive"):
-        td.memmap(tmp_path / "td", compression="lzma")
-    with pytest.raises(ValueError, match="prefix"):
-        td.memmap(archive=True)
+    raises(ValueError, lambda: td.memmap(tmp_path / "td", compression="lzma"), "archive")
+    raises(ValueError, lambda: td.memmap(archive=True), "prefix")
     (tmp_path / "folder.tdz").mkdir()
-    with pytest.raises(ValueError, match="folder"):
-        td.memmap(tmp_path / "folder.tdz", archive=True)
+    raises(ValueError, lambda: td.memmap(tmp_path / "folder.tdz", archive=True), "folder")
     td.save(tmp_path / "td.tdz")
-    with pytest.raises(RuntimeError, match="already exists"):
-        td.save(tmp_path / "td.tdz", existsok=False)
+    raises(RuntimeError, lambda: td.save(tmp_path / "td.tdz", existsok=False), "already exists")
     td.memmap(tmp_path / "td")
-    with pytest.raises(ValueError, match="outside"):
-        lite.pack_memmap(tmp_path / "td", tmp_path / "td" / "x.tdz")
-    with pytest.raises(ValueError, match=r"no meta\.json"):
-        lite.pack_memmap(tmp_path, tmp_path / "x.tdz")
+    raises(ValueError, lambda: lite.pack_memmap(tmp_path / "td", tmp_path / "td" / "x.tdz"), "outside")
+    raises(ValueError, lambda: lite.pack_memmap(tmp_path, tmp_path / "x.tdz"), r"no meta\.json")
     (tmp_path / "td" / "link").symlink_to(tmp_path)
-    with pytest.raises(ValueError, match="symbolic link"):
-        lite.pack_memmap(tmp_path / "td", tmp_path / "x.tdz")
+    raises(ValueError, lambda: lite.pack_memmap(tmp_path / "td", tmp_path / "x.tdz"), "symbolic link")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["folder.tdz", "td", "td.tdz"]

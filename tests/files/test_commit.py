@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.versions import stopped, tree, version
 
 from lite import TensorDict, lazy_stack
@@ -109,14 +110,12 @@ def test_a_failed_write_changes_nothing(tmp_path):
 
 def test_the_place_is_a_file_or_holds_other_kinds(tmp_path):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(FileExistsError):
-        tree(1).memmap(tmp_path / "file")
+    raises(FileExistsError, lambda: tree(1).memmap(tmp_path / "file"))
     path = tmp_path / "td"
     path.mkdir()
     (path / "x0.memmap").mkdir()
     (path / "mine.txt").write_text("stays")
-    with pytest.raises(FileExistsError, match="not a file"):
-        tree(1).memmap(path)
+    raises(FileExistsError, lambda: tree(1).memmap(path), "not a file")
     (path / "x0.memmap").rmdir()
     tree(1).memmap(path)
     assert version(path) == 1
@@ -128,8 +127,7 @@ def test_arrays_mapped_before_keep_their_values(tmp_path):
     copy = old["x0"].copy()
     tree(2).memmap(tmp_path / "td")
     np.testing.assert_array_equal(old["x0"], copy)
-    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
-        old.memmap_refresh_()
+    raises(RuntimeError, lambda: old.memmap_refresh_(), "batch dimension mismatch")
     np.testing.assert_array_equal(old["x0"], copy)
     tree(4).memmap(tmp_path / "td")
     assert old.memmap_refresh_()["n", "s"] == "v4"

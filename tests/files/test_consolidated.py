@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.saved_samples import Pair, check, sample
 from helpers.trees import snapshot
 
@@ -51,18 +51,15 @@ def test_consolidated_in_place_and_later(tmp_path):
 
 def test_what_consolidation_refuses(tmp_path):
     path = tmp_path / "td"
-    with pytest.raises(RuntimeError, match="to json"):
-        TensorDict({"x": object()}).consolidate(path)
+    raises(RuntimeError, lambda: TensorDict({"x": object()}).consolidate(path), "to json")
     for key in ("cls", "leaves", "non_tensors", "cls_metadata", "size"):
         with pytest.raises(ValueError, match=key):
             TensorDict({key: {"a": 1}}).consolidate(path)
         TensorDict({key: np.ones(2)}).consolidate(path)
         assert lite.from_consolidated(path)[key].sum() == 2
         path.unlink()
-    with pytest.raises(ValueError, match="NJT"):
-        TensorDict({"<NJT_VALUES>a": np.ones(2)}).consolidate(path)
-    with pytest.raises(ValueError, match="cpu"):
-        TensorDict().consolidate(device="cuda")
+    raises(ValueError, lambda: TensorDict({"<NJT_VALUES>a": np.ones(2)}).consolidate(path), "NJT")
+    raises(ValueError, lambda: TensorDict().consolidate(device="cuda"), "cpu")
     assert not path.exists()
 
 

@@ -1,7 +1,7 @@
 """Entries added to mapped TensorDicts and their files."""
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 from helpers.trees import same_content
 from helpers.versions import tree, version
 
@@ -19,12 +19,9 @@ def test_adding_entries(tmp_path):
     loaded = TensorDict.load_memmap(tmp_path / "td")
     assert loaded.names == ["t"]
     same_content(loaded, td)
-    with pytest.raises(RuntimeError, match="The key a already exists"):
-        td.make_memmap("a", (3,))
-    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
-        td.make_memmap("bad", (2,))
-    with pytest.raises(RuntimeError, match="memory-mapped"):
-        TensorDict().make_memmap("a", (3,))
+    raises(RuntimeError, lambda: td.make_memmap("a", (3,)), "The key a already exists")
+    raises(RuntimeError, lambda: td.make_memmap("bad", (2,)), "batch dimension mismatch")
+    raises(RuntimeError, lambda: TensorDict().make_memmap("a", (3,)), "memory-mapped")
     assert td.is_locked
     assert td["n"].is_locked
 
@@ -43,12 +40,9 @@ def test_files_that_have_changed_since(tmp_path):
     path = tmp_path / "td"
     td = tree(1).memmap(path)
     tree(2).memmap(path)
-    with pytest.raises(RuntimeError, match=r"replaced.*memmap_refresh_"):
-        td.make_memmap("late", (4,))
+    raises(RuntimeError, lambda: td.make_memmap("late", (4,)), r"replaced.*memmap_refresh_")
     other = TensorDict.load_memmap(path)
     TensorDict.load_memmap(path).make_memmap("late", (5,))
-    with pytest.raises(RuntimeError, match="late already exists"):
-        other.make_memmap("late", (5, 2))
-    with pytest.raises(RuntimeError, match=r"'s' is a NonTensorData; nothing"):
-        other.make_memmap(("n", "s", "x"), (5,))
+    raises(RuntimeError, lambda: other.make_memmap("late", (5, 2)), "late already exists")
+    raises(RuntimeError, lambda: other.make_memmap(("n", "s", "x"), (5,)), r"'s' is a NonTensorData; nothing")
     assert version(path, "late") == 2

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.trees import same_content, tree, unchanged
 
 import lite
@@ -39,8 +39,7 @@ def test_round_trip(tmp_path):
         assert out["n"].saved_path == str(tmp_path / "td" / "n")
         assert source_of(out["n", "m", "c"]).path == str(tmp_path / "td" / "n" / "m" / "c.memmap")
     assert not td.is_memmap()
-    with pytest.raises(AttributeError, match="no saved path"):
-        td.saved_path  # noqa: B018
+    raises(AttributeError, lambda: td.saved_path, "no saved path")
     loaded["i"][0, 0] = 77
     assert mapped["i"][0, 0] == 77
     with pytest.raises(RuntimeError, match="locked"):
@@ -64,10 +63,8 @@ def test_lazy_stacks(dim, tmp_path):
         )
         for part, other in zip(out.tensordicts, parts, strict=True):
             same_content(part, other)
-    with pytest.raises(RuntimeError, match="lazy stack"):
-        mapped.make_memmap("x", (2,))
-    with pytest.raises(ValueError, match="empty lazy stack"):
-        LazyStackedTensorDict().memmap(tmp_path / "empty")
+    raises(RuntimeError, lambda: mapped.make_memmap("x", (2,)), "lazy stack")
+    raises(ValueError, lambda: LazyStackedTensorDict().memmap(tmp_path / "empty"), "empty lazy stack")
 
 
 def test_a_lazy_stack_that_becomes_shorter(tmp_path):
@@ -122,8 +119,7 @@ def test_in_place(tmp_path):
 
 def test_mapped_leaves_elsewhere(tmp_path):
     td = TensorDict({"a": np.arange(3)}, [3]).memmap(tmp_path / "one")
-    with pytest.raises(RuntimeError, match="copy_existing=True"):
-        td.memmap(tmp_path / "two")
+    raises(RuntimeError, lambda: td.memmap(tmp_path / "two"), "copy_existing=True")
     assert not (tmp_path / "two").exists()
     copy = td.memmap(tmp_path / "two", copy_existing=True)
     copy["a"][0] = 5
@@ -143,8 +139,7 @@ def test_mapped_leaves_elsewhere(tmp_path):
 def test_existing_files(tmp_path):
     td = TensorDict({"a": np.arange(3), "old": np.zeros(3)}, [3])
     td.memmap(tmp_path / "td", existsok=False)
-    with pytest.raises(RuntimeError, match="already exists"):
-        td.memmap(tmp_path / "td", existsok=False)
+    raises(RuntimeError, lambda: td.memmap(tmp_path / "td", existsok=False), "already exists")
     (tmp_path / "td" / "notes").touch()
     td.exclude("old").memmap(tmp_path / "td")
     assert sorted(os.listdir(tmp_path / "td")) == ["a.memmap", "meta.json", "notes"]

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 import lite
 from lite import TensorDict, lazy_stack
@@ -49,15 +49,13 @@ def test_what_was_there_stays(name, tmp_path):
         pytest.importorskip(PACKAGES[name])
     WRITERS[name](TensorDict({"ok": np.arange(3)}, batch_size=[3]), tmp_path / "x")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(ValueError, match="ud800"):
-        WRITERS[name](bad(), tmp_path / "x")
+    raises(ValueError, lambda: WRITERS[name](bad(), tmp_path / "x"), "ud800")
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def test_entries_made_in_a_folder(tmp_path):
     td = TensorDict(a=np.zeros(3), batch_size=[3]).memmap_(tmp_path / "x")
-    with pytest.raises(ValueError, match="has no form"):
-        td.make_memmap(BAD, (3,), dtype=np.float32)
+    raises(ValueError, lambda: td.make_memmap(BAD, (3,), dtype=np.float32), "has no form")
     assert set(td.keys()) == set(lite.load_memmap(tmp_path / "x").keys()) == {"a"}
 
 
@@ -65,8 +63,7 @@ def test_entries_made_in_a_folder(tmp_path):
 def test_text_in_formats_of_utf8(write, tmp_path):
     pytest.importorskip(PACKAGES[write])
     td = TensorDict({"a": np.zeros(2), "t": "x\ud800"}, batch_size=[2])
-    with pytest.raises(ValueError, match="text at key 't'"):
-        WRITERS[write](td, tmp_path / "x")
+    raises(ValueError, lambda: WRITERS[write](td, tmp_path / "x"), "text at key 't'")
     assert os.listdir(tmp_path) == []
 
 

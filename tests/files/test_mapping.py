@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite._files import mapping
@@ -17,10 +18,8 @@ def test_without_a_folder():
     out = td.memmap()
     assert out.is_memmap()
     np.testing.assert_array_equal(out["a"], td["a"])
-    with pytest.raises(AttributeError):
-        out.saved_path  # noqa: B018
-    with pytest.raises(RuntimeError, match="no path"):
-        out.memmap_refresh_()
+    raises(AttributeError, lambda: out.saved_path)
+    raises(RuntimeError, lambda: out.memmap_refresh_(), "no path")
     out.make_memmap("new", (3, 2))[...] = 1
     assert out["new"].sum() == 6
     assert td.memmap_like()["a"].tolist() == [0, 0, 0]
@@ -62,8 +61,7 @@ def test_views_are_mapped_copies_are_not(tmp_path):
     assert td.copy().is_memmap()
     td[1:]["a"][0, 0] = -1
     assert TensorDict.load_memmap(tmp_path / "td")["a"][1, 0] == -1
-    with pytest.raises(RuntimeError, match="memory-mapped"):
-        td[1:].lock_().make_memmap("x", (3,))
+    raises(RuntimeError, lambda: td[1:].lock_().make_memmap("x", (3,)), "memory-mapped")
 
 
 def test_memory_is_returned(tmp_path):

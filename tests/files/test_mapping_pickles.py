@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -106,19 +106,15 @@ def test_files_that_go_away_after(tmp_path):
     path = tmp_path / "td" / "a.memmap"
     content = path.read_bytes()
     os.truncate(path, 100)
-    with pytest.raises(ValueError, match=r"a\.memmap has been replaced or cut.*clone\(\)"):
-        pickle.loads(data)
+    raises(ValueError, lambda: pickle.loads(data), r"a\.memmap has been replaced or cut.*clone\(\)")
     assert path.stat().st_size == 100
     path.rename(tmp_path / "moved")
-    with pytest.raises(FileNotFoundError, match=r"a\.memmap is missing.*clone\(\)"):
-        pickle.loads(data)
+    raises(FileNotFoundError, lambda: pickle.loads(data), r"a\.memmap is missing.*clone\(\)")
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="has been replaced"):
-        pickle.loads(data)
+    raises(ValueError, lambda: pickle.loads(data), "has been replaced")
     path.unlink()
     path.symlink_to(tmp_path / "moved")
-    with pytest.raises(ValueError, match="symbolic link"):
-        pickle.loads(data)
+    raises(ValueError, lambda: pickle.loads(data), "symbolic link")
 
 
 @each_case(

@@ -1,7 +1,7 @@
 """`meta.json`: what is written is read, whatever keys are called."""
 
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,8 +27,7 @@ def test_entries_and_names_come_back_in_order(keys: list[str], names: list[str |
 
 @each_case("text", [b"", b"[]", b"1", b"{", b"\xff", b"[" * 100_000])
 def test_what_is_no_object_is_damaged(text: bytes) -> None:
-    with pytest.raises(ValueError, match="here is damaged or foreign"):
-        meta.loads(text, "here")
+    raises(ValueError, lambda: meta.loads(text, "here"), "here is damaged or foreign")
 
 
 def test_an_entry_with_the_name_of_the_extension() -> None:
@@ -38,16 +37,14 @@ def test_an_entry_with_the_name_of_the_extension() -> None:
 @each_case("extension", [[], [{}], [{"entries": [[0, "a", {}]], "names": None}], 3])
 def test_a_damaged_extension(extension: object) -> None:
     node = meta.loads(meta.dumps({"_lite": extension, "shape": []}), "here")
-    with pytest.raises(ValueError, match="_lite"):
-        meta.split(node, "here")
+    raises(ValueError, lambda: meta.split(node, "here"), "_lite")
 
 
 @each_case("value", [None, 3, [-1], [1.0], [True], [1 << 62], [1] * 65, ["1"]])
 def test_what_is_no_shape(value: object) -> None:
     assert meta.shape_of([], "here") == ()
     assert meta.shape_of([0, 3], "here") == (0, 3)
-    with pytest.raises(ValueError, match="is not a shape"):
-        meta.shape_of(value, "here")
+    raises(ValueError, lambda: meta.shape_of(value, "here"), "is not a shape")
 
 
 @each_case("value", [True, -1, 2, 1 << 40, "0", None, 0.0])

@@ -7,7 +7,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import NonTensorData, NonTensorStack, TensorDict, nn
 
@@ -57,8 +57,7 @@ def test_objects_that_need_a_pickle(payload, tmp_path):
             write(tmp_path / "td")
     assert not list(tmp_path.iterdir())
     td.memmap(tmp_path / "td", allow_pickle=True)
-    with pytest.raises(RuntimeError, match="allow_pickle=True"):
-        TensorDict.load_memmap(tmp_path / "td")
+    raises(RuntimeError, lambda: TensorDict.load_memmap(tmp_path / "td"), "allow_pickle=True")
     out = TensorDict.load_memmap(tmp_path / "td", allow_pickle=True)
     np.testing.assert_array_equal(out["n", "bad"], payload)
     TensorDict({"n": {"bad": "now text"}}).memmap(tmp_path / "td")
@@ -86,10 +85,8 @@ def test_a_pickle_is_refused_with_the_way_out(kind, tmp_path):
     else:
         path.write_bytes(pickle.dumps({"weight": 1}, protocol=int(kind[-1])))
     wanted = "It is a pickle.*can run any code.*safetensors.torch.save_file.*memmap"
-    with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*{wanted}"):
-        TensorDict.load(path)
-    with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*{wanted}"):
-        nn.load_safetensors(path)
+    raises(ValueError, lambda: TensorDict.load(path), f"{re.escape(str(path))}.*{wanted}")
+    raises(ValueError, lambda: nn.load_safetensors(path), f"{re.escape(str(path))}.*{wanted}")
 
 
 @each_case("content", [b"", b"PK", b"PK\3\4 text", b"\x80", b"\x93NUMPY", b"data.pkl"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import TensorClass, TensorDict
 from lite.models import History
@@ -35,26 +35,21 @@ def test_subpath_and_out(tmp_path):
     TensorDict({"n": {"m/x": {"b": np.arange(3)}}, "a": np.ones(3)}, [3]).memmap(tmp_path / "td")
     assert TensorDict.load_memmap(tmp_path / "td", subpath=("n", ("m/x",)))["b"].tolist() == [0, 1, 2]
     assert "m/x" in TensorDict.load_memmap(tmp_path / "td", subpath="n").keys()  # noqa: SIM118
-    with pytest.raises(ValueError, match="no tensordict under"):
-        TensorDict.load_memmap(tmp_path / "td", subpath="n/x")
-    with pytest.raises(ValueError, match="subpath"):
-        TensorDict.load_memmap(tmp_path / "td", subpath=())
-    with pytest.raises(ValueError, match="mode"):
-        TensorDict.load_memmap(tmp_path / "td", mode="w")
+    raises(ValueError, lambda: TensorDict.load_memmap(tmp_path / "td", subpath="n/x"), "no tensordict under")
+    raises(ValueError, lambda: TensorDict.load_memmap(tmp_path / "td", subpath=()), "subpath")
+    raises(ValueError, lambda: TensorDict.load_memmap(tmp_path / "td", mode="w"), "mode")
     out = TensorDict({"stale": np.zeros(3), "n": {"m/x": {"old": np.zeros(3)}}}, [3])
     node = out["n", "m/x"]
     assert TensorDict.load_memmap(tmp_path / "td", out=out) is out
     assert out["n", "m/x"] is node
     assert set(out.keys(True, True)) == {"a", ("n", "m/x", "b")}
     locked = TensorDict({"stale": np.zeros(3)}, [3], lock=True)
-    with pytest.raises(RuntimeError, match="locked"):
-        TensorDict.load_memmap(tmp_path / "td", out=locked)
+    raises(RuntimeError, lambda: TensorDict.load_memmap(tmp_path / "td", out=locked), "locked")
     locked.load_memmap_(tmp_path / "td")
     assert locked.is_locked
     assert locked["a"].sum() == 3
     other = TensorDict({"stale": np.zeros(4)}, [4])
-    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
-        other.load_memmap_(tmp_path / "td")
+    raises(RuntimeError, lambda: other.load_memmap_(tmp_path / "td"), "batch dimension mismatch")
     assert list(other.keys()) == ["stale"]
 
 

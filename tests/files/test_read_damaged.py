@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 import lite
 from lite import TensorDict
@@ -106,8 +106,7 @@ def test_damage_is_noticed(name: str, cases: int, tmp_path: Path) -> None:
 def test_an_array_without_an_entry(tmp_path: Path) -> None:
     td = tree().memmap(tmp_path / "td")
     shutil.copy(tmp_path / "td" / "a.memmap", tmp_path / "td" / "c.memmap")
-    with pytest.raises(ValueError, match=r"no entries for \['c.memmap'\]"):
-        TensorDict.load_memmap(tmp_path / "td")
+    raises(ValueError, lambda: TensorDict.load_memmap(tmp_path / "td"), r"no entries for \['c.memmap'\]")
     (tmp_path / "td" / "c.memmap").unlink()
     td.clone().exclude("a").memmap(tmp_path / "td")
     assert not (tmp_path / "td" / "a.memmap").exists()
@@ -122,5 +121,4 @@ def test_verify_needs_checksums(tmp_path: Path) -> None:
         lite.load_memmap(tmp_path / "td", verify=True)
     mapped = tree().memmap(tmp_path / "td", checksums=True)
     mapped["a"][0] = 7
-    with pytest.raises(ValueError, match="written in place since"):
-        TensorDict.load_memmap(tmp_path / "td", verify=True)
+    raises(ValueError, lambda: TensorDict.load_memmap(tmp_path / "td", verify=True), "written in place since")

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime as ort
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.models.real_models import MODELS
 
 from lite._files.onnx.adapters import MAX_DIMENSIONS, adapter_bytes, read_adapter
@@ -45,8 +45,7 @@ def test_onnxruntime_reads_it_and_the_other_way_round(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written() -> None:
-    with pytest.raises(ValueError, match="'x' has none"):
-        adapter_bytes({"x": np.array(1.0)})
+    raises(ValueError, lambda: adapter_bytes({"x": np.array(1.0)}), "'x' has none")
     with pytest.raises(ValueError, match="at most 2147483647 bytes"):
         adapter_bytes({"x": np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (1 << 30,), (0,))})
 
@@ -76,8 +75,7 @@ def place_of(kind: str, *values: int) -> int:
     ],
 )
 def test_bytes_that_are_none(data: bytes, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        read_adapter(data)
+    raises(ValueError, lambda: read_adapter(data), message)
 
 
 def test_fields_that_a_table_lacks() -> None:
@@ -86,8 +84,7 @@ def test_fields_that_a_table_lacks() -> None:
 
 def test_two_of_a_name() -> None:
     data = adapter_bytes({"a": np.zeros((1, 1), np.int8), "b": np.zeros((1, 1), np.int8)})
-    with pytest.raises(ValueError, match="'a' twice"):
-        read_adapter(data.replace(b"b\0", b"a\0"))
+    raises(ValueError, lambda: read_adapter(data.replace(b"b\0", b"a\0")), "'a' twice")
 
 
 def test_any_damage_is_an_error_or_an_array(rng: np.random.Generator) -> None:

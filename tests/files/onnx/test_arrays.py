@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite._files.onnx import writer
 from lite._files.onnx.arrays import read_array
@@ -78,11 +78,9 @@ def test_arrays_beside_the_model(tmp_path: Path) -> None:
     (tmp_path / "w.data").write_bytes(b"head" + data.tobytes())
     tensor = writer.tensor_elsewhere("w", data.dtype, (2, 3), "w.data", 4, 24)
     np.testing.assert_array_equal(read(tensor, tmp_path), data.reshape(2, 3))
-    with pytest.raises(ValueError, match="give the path"):
-        read(tensor)
+    raises(ValueError, lambda: read(tensor), "give the path")
     long = writer.tensor_elsewhere("w", data.dtype, (2, 3), "w.data", 8, 24)
-    with pytest.raises(ValueError, match="needs 24 from byte 8"):
-        read(long, tmp_path)
+    raises(ValueError, lambda: read(long, tmp_path), "needs 24 from byte 8")
     with pytest.raises(ValueError, match="outside its folder"):
         read(writer.tensor_elsewhere("w", data.dtype, (2, 3), "../w.data", 0, 24), tmp_path / "sub")
 
@@ -98,5 +96,4 @@ def test_arrays_beside_the_model(tmp_path: Path) -> None:
     ],
 )
 def test_damaged_tensors_are_refused(tensor: bytes, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        read(tensor + text(8, "x"))
+    raises(ValueError, lambda: read(tensor + text(8, "x")), message)

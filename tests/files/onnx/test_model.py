@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.models.real_models import MODELS
 
 from lite._files.onnx.model import OperationGraph, Reference, read_model
@@ -116,7 +116,5 @@ def test_graphs_in_graphs_without_end() -> None:
     graph = b""
     for _ in range(40):
         graph = field(1, field(5, field(6, graph)))
-    with pytest.raises(ValueError, match="nested deeper"):
-        read_model(field(7, graph))
-    with pytest.raises(ValueError, match="holds 0 graphs"):
-        read_model(b"")
+    raises(ValueError, lambda: read_model(field(7, graph)), "nested deeper")
+    raises(ValueError, lambda: read_model(b""), "holds 0 graphs")
