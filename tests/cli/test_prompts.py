@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.real_models import MODELS
 
 from lite.cli.main import build_parser
@@ -82,25 +83,20 @@ def test_an_empty_prompt_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         with pytest.raises(ValueError, match="prompt 2 is empty: there is nothing to respond to"):
             read("a", text)
     monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
-    with pytest.raises(ValueError, match="prompt 1 is empty"):
-        read("-")
+    raises(ValueError, lambda: read("-"), "prompt 1 is empty")
     file = tmp_path / "prompts.jsonl"
     file.write_text('{"prompt": "a"}\n{"prompt": ""}')
-    with pytest.raises(ValueError, match=r"prompts.jsonl, line 2: the prompt is empty"):
-        read(file=[str(file)])
+    raises(ValueError, lambda: read(file=[str(file)]), r"prompts.jsonl, line 2: the prompt is empty")
     assert read_prompts(Namespace(prompt=[""], file=None, raw=True)) == [Prompt("")]  # the model decides
 
 
 def test_no_prompt_and_no_text(tmp_path: Path) -> None:
     file = tmp_path / "prompts"
     file.write_text("\n \n")
-    with pytest.raises(ValueError, match="has no prompt in it"):
-        read(file=[str(file)])
+    raises(ValueError, lambda: read(file=[str(file)]), "has no prompt in it")
     file.write_bytes(b"\xff\xfe")
-    with pytest.raises(ValueError, match="prompts is not text in UTF-8"):
-        read(file=[str(file)])
-    with pytest.raises(FileNotFoundError):
-        read(file=[str(tmp_path / "none")])
+    raises(ValueError, lambda: read(file=[str(file)]), "prompts is not text in UTF-8")
+    raises(FileNotFoundError, lambda: read(file=[str(tmp_path / "none")]))
 
 
 def test_ids_of_conversations_and_texts() -> None:
@@ -116,5 +112,4 @@ def test_ids_of_conversations_and_texts() -> None:
     np.testing.assert_array_equal(Prompt("a").ids(model, args), expected(system + TURNS[:1]))
     args = Namespace(raw=True, system=None)
     np.testing.assert_array_equal(Prompt("a").ids(model, args), model.tokenizer.encode("a"))
-    with pytest.raises(ValueError, match="--raw takes prompts as they are"):
-        Prompt("c", TURNS).ids(model, args)
+    raises(ValueError, lambda: Prompt("c", TURNS).ids(model, args), "--raw takes prompts as they are")
