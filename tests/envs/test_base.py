@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.counting_env import CountingEnv
 
 from lite import TensorDict
@@ -134,13 +135,11 @@ def test_a_class_that_lacks_one_of_the_three_makes_no_environment():
     class Unseeded(EnvBase):
         _reset, _step = Broken._reset, Broken._step
 
-    with pytest.raises(TypeError, match="_set_seed"):
-        Unseeded()
+    raises(TypeError, Unseeded, "_set_seed")
 
 
 def test_what_a_reset_may_not_do():
-    with pytest.raises(RuntimeError, match="a new TensorDict"):
-        Broken().reset(TensorDict())
+    raises(RuntimeError, lambda: Broken().reset(TensorDict()), "a new TensorDict")
     for make in (lambda env: env, lambda env: TransformedEnv(env, StepCounter())):
         with pytest.raises(RuntimeError, match="got dict"):
             make(Broken({})).reset()
@@ -154,27 +153,20 @@ def test_what_a_reset_may_not_do():
         with pytest.raises(RuntimeError, match=r"rows of all environments, batch size \(2,\).* got .*\(1,\)"):
             env.rollout(3, break_when_any_done=False)
     done = TensorDict(observation=np.zeros(1, np.float32), done=np.ones(1, np.bool_))
-    with pytest.raises(RuntimeError, match="right after its reset"):
-        Broken(done).reset()
-    with pytest.raises(NotImplementedError, match="set_state"):
-        Broken(done).reset(set_state=True)
+    raises(RuntimeError, lambda: Broken(done).reset(), "right after its reset")
+    raises(NotImplementedError, lambda: Broken(done).reset(set_state=True), "set_state")
 
 
 def test_errors_name_the_argument():
     env = CountingEnv((2,))
-    with pytest.raises(RuntimeError, match=r"\(2,\), got \(3,\)"):
-        env.step(TensorDict({}, [3]))
-    with pytest.raises(RuntimeError, match="batch size"):
-        env.reset(TensorDict())
-    with pytest.raises(ValueError, match="device"):
-        GymEnv("CartPole-v1", device="cuda")
-    with pytest.raises(TypeError, match=r"TensorDict with the entries \['action'\] of actions, got int"):
-        env.step(1)
+    raises(RuntimeError, lambda: env.step(TensorDict({}, [3])), r"\(2,\), got \(3,\)")
+    raises(RuntimeError, lambda: env.reset(TensorDict()), "batch size")
+    raises(ValueError, lambda: GymEnv("CartPole-v1", device="cuda"), "device")
+    raises(TypeError, lambda: env.step(1), r"TensorDict with the entries \['action'\] of actions, got int")
     checked = CountingEnv()
     checked.run_type_checks = True
     checked.reward_spec = Unbounded((1,), dtype=np.float64)
-    with pytest.raises(TypeError, match="reward"):
-        checked.rollout(1)
+    raises(TypeError, lambda: checked.rollout(1), "reward")
 
 
 def test_rewards_of_a_wrong_shape_are_reshaped_and_missing_ends_filled():

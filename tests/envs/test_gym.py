@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite.data import Composite, OneHot, Unbounded
@@ -36,8 +37,7 @@ def test_specs_and_a_step():
     assert repr(env) == "GymEnv(env=CartPole-v1, batch_size=())"
     env.close()
     assert env.is_closed
-    with pytest.raises(AttributeError, match="nothing_like_it"):
-        env.nothing_like_it  # noqa: B018
+    raises(AttributeError, lambda: env.nothing_like_it, "nothing_like_it")
 
 
 def test_vectors_of_all_modes_are_alike():
@@ -123,10 +123,8 @@ def test_failures_name_the_step():
     with pytest.raises(EnvError, match=r"environment 0 failed at step 1: .*no road") as caught:
         env.rollout(5)
     assert (caught.value.index, caught.value.step) == (0, 1)
-    with pytest.raises(TypeError, match="gymnasium environment"):
-        GymWrapper(TensorDict())
-    with pytest.raises(ValueError, match="render_mode"):
-        GymWrapper(gymnasium.make("CartPole-v1"), from_pixels=True)
+    raises(TypeError, lambda: GymWrapper(TensorDict()), "gymnasium environment")
+    raises(ValueError, lambda: GymWrapper(gymnasium.make("CartPole-v1"), from_pixels=True), "render_mode")
 
 
 class Drawn(gymnasium.Wrapper):
@@ -196,8 +194,7 @@ def test_the_library_is_gymnasium():
     set_gym_backend("gymnasium").set()
     with set_gym_backend(gymnasium):
         assert made().action_spec.shape == (2,)
-    with pytest.raises(ValueError, match="backend must be 'gymnasium', got 'gym'"):
-        set_gym_backend("gym")
+    raises(ValueError, lambda: set_gym_backend("gym"), "backend must be 'gymnasium', got 'gym'")
 
 
 def test_names_of_environments():

@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.counting_env import CountingEnv, TalkingEnv, counted, failing, unmakeable
 from helpers.teams_env import Teams, counted_teams
 
@@ -112,11 +113,9 @@ def test_a_failure_names_the_process():
         env.rollout(5)
     assert caught.value.index == 1
     assert env.is_closed
-    with pytest.raises(RuntimeError, match="closed"):
-        env.reset()
+    raises(RuntimeError, lambda: env.reset(), "closed")
     env.close()  # as `finally` does: the failure is not hidden by another error
-    with pytest.raises(RuntimeError, match="closed already"):
-        env.close()
+    raises(RuntimeError, lambda: env.close(), "closed already")
 
 
 @pytest.mark.processes
@@ -130,14 +129,12 @@ def test_a_process_that_is_killed():
     env = ParallelEnv(2, CountingEnv)
     env.reset()
     os.kill(env._processes[0].pid, signal.SIGKILL)
-    with pytest.raises(EnvError, match=r"environment 0 .*exit code -9"):
-        env.rollout(3)
+    raises(EnvError, lambda: env.rollout(3), r"environment 0 .*exit code -9")
 
 
 @pytest.mark.processes
 def test_objects_are_refused():
-    with pytest.raises(TypeError, match="'words'"):
-        ParallelEnv(1, TalkingEnv)
+    raises(TypeError, lambda: ParallelEnv(1, TalkingEnv), "'words'")
 
 
 @pytest.mark.processes

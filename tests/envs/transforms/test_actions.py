@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite.data import Binary, Bounded, Categorical, Composite, MultiOneHot, OneHot, Unbounded
@@ -64,8 +65,7 @@ def test_scaling_of_what_has_no_bounds():
 def test_bounds_are_asked_for_when_they_are_needed():
     scaling = ActionScaling()
     assert "loc=<uninitialized>, scale=<uninitialized>, standard_normal=True" in repr(scaling)
-    with pytest.raises(RuntimeError, match="loc and scale are not set"):
-        scaling.normalize(np.zeros(2))
+    raises(RuntimeError, lambda: scaling.normalize(np.zeros(2)), "loc and scale are not set")
     env = TransformedEnv(Acts(Bounded([-2, 0], [2, 4])), scaling)
     np.testing.assert_array_equal(env.transform.normalize(np.array([-2, 3], np.float32)), [-1, 0.5])
     assert repr(ActionScaling(loc=1, scale=2)).startswith("ActionScaling(loc=1.0, scale=2.0, standard")
@@ -74,10 +74,8 @@ def test_bounds_are_asked_for_when_they_are_needed():
 def test_scaling_from_statistics():
     scaling = ActionScaling.from_stats(low=[0, 0], high=[2, 0])
     np.testing.assert_allclose(scaling.scale, [1, 1e-6])
-    with pytest.raises(ValueError, match="give mean and std, or low and high"):
-        ActionScaling.from_stats()
-    with pytest.raises(ValueError, match="shapes must be the same"):
-        ActionScaling.from_stats(mean=[0, 0], std=1)
+    raises(ValueError, lambda: ActionScaling.from_stats(), "give mean and std, or low and high")
+    raises(ValueError, lambda: ActionScaling.from_stats(mean=[0, 0], std=1), "shapes must be the same")
 
 
 def test_parts_of_each_dimension():

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.counting_env import CountingEnv
 
 from lite import TensorDict
@@ -51,12 +52,9 @@ def test_statistics_have_to_be_there():
     norm = ObservationNorm(in_keys=["x"])
     assert not norm.initialized
     assert repr(norm) == "ObservationNorm(keys=['x'])"
-    with pytest.raises(RuntimeError, match="loc and scale are not set"):
-        norm(TensorDict(x=np.zeros(2)))
-    with pytest.raises(RuntimeError, match="init_stats needs an environment"):
-        norm.init_stats(2)
-    with pytest.raises(ValueError, match="cat_dim must be in reduce_dim"):
-        norm.init_stats(2, (0, 1), 2)
+    raises(RuntimeError, lambda: norm(TensorDict(x=np.zeros(2))), "loc and scale are not set")
+    raises(RuntimeError, lambda: norm.init_stats(2), "init_stats needs an environment")
+    raises(ValueError, lambda: norm.init_stats(2, (0, 1), 2), "cat_dim must be in reduce_dim")
     norm.load_state_dict(ObservationNorm(np.ones(2), np.ones(2), ["x"]).state_dict())
     np.testing.assert_array_equal(norm(TensorDict(x=np.ones(2)))["x"], [2, 2])
 

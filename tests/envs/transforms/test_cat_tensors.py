@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite.data import Bounded, Composite, Unbounded
@@ -51,9 +52,6 @@ def test_entries_of_the_environment():
 
 
 def test_arguments():
-    with pytest.raises(KeyError, match=r"of which \['c'\] are missing"):
-        CatTensors(["a", "c"])(TensorDict(a=1.0))
-    with pytest.raises(ValueError, match="dim must be -1"):
-        CatTensors(dim=-2)
-    with pytest.raises(TypeError, match="out_key must be a key"):
-        CatTensors(["a"], 3)
+    raises(KeyError, lambda: CatTensors(["a", "c"])(TensorDict(a=1.0)), r"of which \['c'\] are missing")
+    raises(ValueError, lambda: CatTensors(dim=-2), "dim must be -1")
+    raises(TypeError, lambda: CatTensors(["a"], 3), "out_key must be a key")

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite.data import Bounded, Composite, Unbounded
@@ -39,10 +40,8 @@ def test_specs():
 
 
 def test_arguments():
-    with pytest.raises(TypeError, match="clamp_min and clamp_max must be numbers"):
-        RewardClipping(-1)
-    with pytest.raises(ValueError, match="low must be below high, got 1 and 0"):
-        ClipTransform(["x"], low=1, high=0)
+    raises(TypeError, lambda: RewardClipping(-1), "clamp_min and clamp_max must be numbers")
+    raises(ValueError, lambda: ClipTransform(["x"], low=1, high=0), "low must be below high, got 1 and 0")
 
 
 def test_numbers_that_are_not_finite_are_refused_by_their_key():
@@ -51,8 +50,7 @@ def test_numbers_that_are_not_finite_are_refused_by_their_key():
     assert check(td) is td
     for bad in (np.nan, -np.inf):
         td["b", "c"][1, 0] = bad
-        with pytest.raises(ValueError, match=rf"\('b', 'c'\) must be finite, got {bad} at \[1, 0\]"):
-            check(td)
+        raises(ValueError, lambda: check(td), rf"\('b', 'c'\) must be finite, got {bad} at \[1, 0\]")
 
 
 class _Diverging(GymEnv):
@@ -70,8 +68,6 @@ class _Diverging(GymEnv):
 def test_environments_are_checked_at_each_step_and_reset():
     env = TransformedEnv(_Diverging("CartPole-v1"), FiniteTensorDictCheck())
     with np.errstate(all="ignore"):
-        with pytest.raises(ValueError, match=r"'observation' must be finite, got -?inf at \[0\]"):
-            env.rollout(1)
+        raises(ValueError, lambda: env.rollout(1), r"'observation' must be finite, got -?inf at \[0\]")
         env.base_env.first = 0.0
-        with pytest.raises(ValueError, match="'observation' must be finite"):
-            env.reset()
+        raises(ValueError, lambda: env.reset(), "'observation' must be finite")

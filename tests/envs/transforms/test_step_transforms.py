@@ -3,6 +3,7 @@ import itertools
 import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
+from helpers.cases import raises
 from helpers.counting_env import CountingEnv
 from helpers.data.environments import LENGTHS, Counting, makers
 from helpers.transformed import Steps
@@ -141,8 +142,7 @@ def test_two_that_write_the_same_entry():
 
 def test_a_reward_that_is_not_there():
     collector = Collector(Counting(), frames_per_batch=5, transforms=[RewardSum(["cost"])])
-    with pytest.raises(KeyError, match="cost"):
-        next(iter(collector))
+    raises(KeyError, lambda: next(iter(collector)), "cost")
 
 
 def test_called_alone():
@@ -152,8 +152,7 @@ def test_called_alone():
         RewardSum()(TensorDict(reward=1.0))
     primer = TensorDictPrimer(h=Unbounded(2), n=Unbounded(1), default_value={"h": lambda: np.arange(2)})
     np.testing.assert_array_equal(primer(TensorDict({}, [2]))["h"], [[0, 1], [0, 1]])
-    with pytest.raises(NotImplementedError, match="StepCounter needs an environment"):
-        StepCounter()(td)
+    raises(NotImplementedError, lambda: StepCounter()(td), "StepCounter needs an environment")
 
 
 def test_what_a_policy_writes_to_next_stays():
@@ -206,8 +205,7 @@ def test_sums_with_reset_keys():
     np.testing.assert_array_equal(td["next", "a"].ravel(), [1, 3, 1, 3])
     with pytest.raises(ValueError, match="reset_keys must be as many as in_keys"):
         TransformedEnv(Steps(2), RewardSum(reset_keys=["_reset", "_reset"])).reset()
-    with pytest.raises(TypeError, match="reset_keys must be given"):
-        RewardSum().reset_keys  # noqa: B018
+    raises(TypeError, lambda: RewardSum().reset_keys, "reset_keys must be given")
 
 
 class Faded(StepTransform):

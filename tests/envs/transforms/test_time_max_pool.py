@@ -1,5 +1,5 @@
 import numpy as np
-import pytest
+from helpers.cases import raises
 from helpers.transformed import Steps
 
 from lite import TensorDict
@@ -27,9 +27,6 @@ def test_a_clone_keeps_observations_of_its_own():
 
 
 def test_arguments():
-    with pytest.raises(ValueError, match="T must be at least 1"):
-        TimeMaxPool(T=0)
-    with pytest.raises(ValueError, match="out_keys must be as many as in_keys"):
-        TimeMaxPool(["a"], ["b", "c"])
-    with pytest.raises(NotImplementedError, match="TimeMaxPool needs an environment"):
-        TimeMaxPool()(TensorDict())
+    raises(ValueError, lambda: TimeMaxPool(T=0), "T must be at least 1")
+    raises(ValueError, lambda: TimeMaxPool(["a"], ["b", "c"]), "out_keys must be as many as in_keys")
+    raises(NotImplementedError, lambda: TimeMaxPool()(TensorDict()), "TimeMaxPool needs an environment")

@@ -2,6 +2,7 @@ import pickle
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict, jit
 from lite.data import Bounded, Unbounded
@@ -36,8 +37,7 @@ def test_back_and_its_state():
 
 def test_frozen_and_not():
     norm = VecNorm(["x"], decay=1.0)
-    with pytest.raises(RuntimeError, match="VecNorm has no statistics yet"):
-        norm.frozen_copy()
+    raises(RuntimeError, lambda: norm.frozen_copy(), "VecNorm has no statistics yet")
     norm(TensorDict({"x": X}, [2]))
     frozen = norm.frozen_copy()
     before = frozen(TensorDict({"x": X}, [2]))["x"]
@@ -62,10 +62,8 @@ def test_statistics_that_are_shared():
     one, two = VecNorm(["x"], shared_td=shared), VecNorm(["x"], shared_td=shared)
     one(TensorDict({"x": X}, [2]))
     np.testing.assert_array_equal(two.loc["x"], [2, 4])
-    with pytest.raises(TypeError, match="is VecNormV2"):
-        VecNorm(["x"], new_api=True)
-    with pytest.raises(KeyError, match=r"shared_td must have \['y_sum'"):
-        VecNorm(["y"], shared_td=shared)
+    raises(TypeError, lambda: VecNorm(["x"], new_api=True), "is VecNormV2")
+    raises(KeyError, lambda: VecNorm(["y"], shared_td=shared), r"shared_td must have \['y_sum'")
 
 
 def test_copies_keep_statistics():
@@ -78,8 +76,7 @@ def test_copies_keep_statistics():
         *(f"n-<.>-y_{part}" for part in ("sum", "ssq", "count")),
     }
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(norm)).loc["n", "y"], norm.loc["n", "y"])
-    with pytest.raises(KeyError, match="the state dict has no statistics"):
-        norm.load_state_dict(with_none)
+    raises(KeyError, lambda: norm.load_state_dict(with_none), "the state dict has no statistics")
     assert isinstance(norm.to_observation_norm(), Compose)
     assert isinstance(VecNorm(["x"], shared_td=norm._td).to_observation_norm(), ObservationNorm)
 
