@@ -6,7 +6,7 @@ import numpy as np
 import pandas
 import pyarrow
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import NonTensorData, TensorDict
 from lite._tree.duck_typed_columns import duck_typed_column
@@ -99,10 +99,8 @@ def test_columns_as_operands() -> None:
     total = td.clone()
     total += column
     np.testing.assert_array_equal(total["n", "y"], [2, 3, 4])
-    with pytest.raises(TypeError, match="from_pandas"):
-        td + pandas.DataFrame({"a": [1, 2, 3]})
-    with pytest.raises(TypeError, match="lacks some values"):
-        td + pandas.Series([1, None, 3], dtype="Int64")
+    raises(TypeError, lambda: td + pandas.DataFrame({"a": [1, 2, 3]}), "from_pandas")
+    raises(TypeError, lambda: td + pandas.Series([1, None, 3], dtype="Int64"), "lacks some values")
 
 
 def test_what_pandas_has_that_arrays_have_not() -> None:
@@ -110,8 +108,7 @@ def test_what_pandas_has_that_arrays_have_not() -> None:
     refused(pandas.Series([pandas.Timestamp("2020"), pandas.NaT, pandas.NaT]), "pandas Series", "lacks")
     refused(pandas.array([True, None, False]), "pandas BooleanArray", "lacks", "fillna")
     refused(pandas.DataFrame({"a": [1, 2, 3]}), "pandas DataFrame", "from_pandas", "to_numpy")
-    with pytest.raises(ValueError, match="from_any data frames"):
-        TensorDict(pandas.DataFrame({"a": [1, 2, 3]}), [3])
+    raises(ValueError, lambda: TensorDict(pandas.DataFrame({"a": [1, 2, 3]}), [3]), "from_any data frames")
 
 
 def test_columns_of_arrow() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import TensorDict, cat, lazy_stack, stack
 from lite._tree.entry_errors import entry_error, error_path, prefix_error_path
@@ -95,15 +95,13 @@ def test_joining(join: Callable[[list[Any]], Any]) -> None:
     with pytest.raises(RuntimeError) as raised:
         join([tree(), other])
     assert all(text in str(raised.value) for text in (repr(KEY), "(3, 2)", "(3, 5)"))
-    with pytest.raises(RuntimeError, match=re.escape(f"at key {KEY}")):
-        join([tree(), tree().set(KEY, "text")])
+    raises(RuntimeError, lambda: join([tree(), tree().set(KEY, "text")]), re.escape(f"at key {KEY}"))
 
 
 def test_joining_names_the_keys_that_are_not_in_all() -> None:
     with pytest.raises(RuntimeError, match=r"are exclusive at key \('n', 'm'\): \['c'\] are not in all"):
         stack([tree(), tree().exclude(KEY)])
-    with pytest.raises(KeyError, match=r"different keys.*'m'.*'c'"):
-        cat([tree(), tree().exclude(KEY)])
+    raises(KeyError, lambda: cat([tree(), tree().exclude(KEY)]), r"different keys.*'m'.*'c'")
 
 
 def test_batch_size_names_nested_entries() -> None:

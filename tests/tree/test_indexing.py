@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.trees import tree, unchanged
 
 from lite import TensorDict
@@ -91,10 +91,8 @@ def test_zero_dimensional_batch() -> None:
     td = TensorDict({"a": np.arange(3)})
     assert td[None].batch_size == (1,)
     assert td[...] is td
-    with pytest.raises(RuntimeError, match="batch_dims==0"):
-        td[0]
-    with pytest.raises(TypeError, match="0-d"):
-        iter(td)
+    raises(RuntimeError, lambda: td[0], "batch_dims==0")
+    raises(TypeError, lambda: iter(td), "0-d")
 
 
 def test_iteration_and_batched_fetch() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import NestedKey, TensorDict, lazy_stack, unravel_key, unravel_key_list
 
@@ -21,16 +21,13 @@ def test_unravel_key(key: Any, flat: Any) -> None:
 @each_case("key", [3, ("a", 1), None, ["a"], ("a", ())])
 def test_unravel_refuses_what_is_no_key(key: Any) -> None:
     assert not isinstance(key, NestedKey)
-    with pytest.raises(RuntimeError, match="NestedKey"):
-        unravel_key(key)
+    raises(RuntimeError, lambda: unravel_key(key), "NestedKey")
 
 
 def test_unravel_key_list() -> None:
     assert unravel_key_list(["a", ("b", ("c",))]) == ["a", ("b", "c")]
-    with pytest.raises(TypeError):
-        unravel_key_list("ab")
-    with pytest.raises(RuntimeError, match="key must be a NestedKey"):
-        unravel_key_list(["a", ["b"]])
+    raises(TypeError, lambda: unravel_key_list("ab"))
+    raises(RuntimeError, lambda: unravel_key_list(["a", ["b"]]), "key must be a NestedKey")
 
 
 class Field(enum.StrEnum):

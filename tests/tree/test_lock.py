@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.trees import tree, unchanged
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack
@@ -35,8 +35,7 @@ def test_a_node_is_free_once_its_parents_are_gone() -> None:
 def test_a_node_shared_by_two_roots() -> None:
     node = TensorDict(b=1)
     first, second = TensorDict(n=node).lock_(), TensorDict(n=node).lock_()
-    with pytest.raises(RuntimeError, match="part of a locked graph"):
-        first.unlock_()
+    raises(RuntimeError, lambda: first.unlock_(), "part of a locked graph")
     assert first.is_locked
     assert node.is_locked
     root = TensorDict(first=first, second=second).lock_()
@@ -95,8 +94,7 @@ def test_pickle_keeps_everything() -> None:
         pass
     assert (back == td).all()
     assert (back.names, back.is_locked, back["n", "m"].is_locked) == (["x", "y"], True, True)
-    with pytest.raises(RuntimeError, match="part of a locked graph"):
-        back["n"].unlock_()
+    raises(RuntimeError, lambda: back["n"].unlock_(), "part of a locked graph")
     back.unlock_()["z"] = np.zeros((4, 3))
 
 
@@ -118,10 +116,8 @@ def _with_one_locked_part() -> LazyStackedTensorDict:
 @each_case("name", ["del_", "pop"])
 def test_nothing_is_removed_where_one_part_is_locked(name: str, key: tuple[str, ...]) -> None:
     td = _with_one_locked_part()
-    with pytest.raises(RuntimeError, match="locked"):
-        getattr(td, name)(key)
-    with pytest.raises(RuntimeError, match="locked"):
-        getattr(TensorDict({"td": td}, [2]), name)(("td", *key))
+    raises(RuntimeError, lambda: getattr(td, name)(key), "locked")
+    raises(RuntimeError, lambda: getattr(TensorDict({"td": td}, [2]), name)(("td", *key)), "locked")
     assert [key in part for part in td.tensordicts] == [True, True]
 
 

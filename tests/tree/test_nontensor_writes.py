@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 import lite
 from lite import MetaData, NonTensorData, NonTensorStack, TensorClass, TensorDict, stack
@@ -54,21 +54,16 @@ def test_from_nontensordata():
 def test_one_of_many_equal():
     assert NonTensorData(NonTensorStack("x", "x")).data == "x"
     assert NonTensorData(NonTensorData("x", [3])).batch_size == ()
-    with pytest.raises(AttributeError, match="non-unique"):
-        NonTensorData(NonTensorStack("x", "y"))
+    raises(AttributeError, lambda: NonTensorData(NonTensorStack("x", "y")), "non-unique")
 
 
 def test_arguments_of_the_constructor():
     assert NonTensorStack("a", "b", batch_size=[2], stack_dim_name="t").names == ["t"]
     assert NonTensorStack(NonTensorData("a", [3]), NonTensorData("b", [3]), stack_dim=1).batch_size == (3, 2)
-    with pytest.raises(RuntimeError, match="batch_size"):
-        NonTensorStack("a", "b", batch_size=[3])
-    with pytest.raises(RuntimeError, match="got a TensorDict"):
-        NonTensorStack("a", TensorDict())
-    with pytest.raises(RuntimeError, match="differ"):
-        NonTensorStack(NonTensorStack("a", "b"), "c")
-    with pytest.raises(IndexError):
-        NonTensorStack("a", stack_dim=5)
+    raises(RuntimeError, lambda: NonTensorStack("a", "b", batch_size=[3]), "batch_size")
+    raises(RuntimeError, lambda: NonTensorStack("a", TensorDict()), "got a TensorDict")
+    raises(RuntimeError, lambda: NonTensorStack(NonTensorStack("a", "b"), "c"), "differ")
+    raises(IndexError, lambda: NonTensorStack("a", stack_dim=5))
 
 
 # -- writing ------------------------------------------------------------------------------------
@@ -92,8 +87,7 @@ def test_update():
     ):
         with pytest.raises(error):
             x.update(wrong)
-    with pytest.raises(TypeError, match="keywords"):
-        x.update(data="y")
+    raises(TypeError, lambda: x.update(data="y"), "keywords")
     assert x.tolist() == ["changed", ["q"]]
 
 
@@ -102,14 +96,10 @@ def test_update_of_one_object():
     assert x.update(NonTensorData("b")) is x
     assert (x.data, x.batch_size) == ("b", (2,))
     assert x.update(TensorDict()) is x
-    with pytest.raises(ValueError, match="maybe_to_stack"):
-        x.update(NonTensorStack("p", "q"))
-    with pytest.raises(RuntimeError, match="got a TensorDict"):
-        x.update(TensorDict(a=1))
-    with pytest.raises(RuntimeError, match="maybe_to_stack"):
-        x.update_(NonTensorStack("p", "q"))
-    with pytest.raises(RuntimeError, match="as a whole"):
-        x.update_at_(NonTensorData("p"), 0)
+    raises(ValueError, lambda: x.update(NonTensorStack("p", "q")), "maybe_to_stack")
+    raises(RuntimeError, lambda: x.update(TensorDict(a=1)), "got a TensorDict")
+    raises(RuntimeError, lambda: x.update_(NonTensorStack("p", "q")), "maybe_to_stack")
+    raises(RuntimeError, lambda: x.update_at_(NonTensorData("p"), 0), "as a whole")
     assert x.update_at_(NonTensorData("b"), slice(None)).data == "b"
     assert x.set("data", "c").get("data") == "c"
 
@@ -220,8 +210,7 @@ def test_the_type_of_metadata_is_checked():
     for kind, value in ((int, "a"), (int | str, 2.0), (int, MetaData("a")), (str, NonTensorData(3))):
         with pytest.raises(TypeError, match="Expected data of type"):
             MetaData[kind](value)
-    with pytest.raises(TypeError, match="Cannot specify type"):
-        MetaData[int][str]
+    raises(TypeError, lambda: MetaData[int][str], "Cannot specify type")
 
 
 def test_the_class_of_a_type():

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.trees import unchanged
 
 from lite import TensorDict, lazy_stack
@@ -97,8 +97,7 @@ def test_splits(pieces):
     for fn in (np.split, np.array_split):
         for piece, array in zip(fn(td, pieces), fn(td["a"], pieces), strict=True):
             np.testing.assert_array_equal(piece["a"], array)
-    with pytest.raises(ValueError, match="equal"):
-        np.split(td, 3)
+    raises(ValueError, lambda: np.split(td, 3), "equal")
 
 
 def test_errors():
@@ -106,10 +105,8 @@ def test_errors():
     for action in (lambda: np.squeeze(td, 0), lambda: np.reshape(td, (3, 4), order="F")):
         with pytest.raises(ValueError, match=r"squeeze|order"):
             action()
-    with pytest.raises(IndexError, match="axis"):
-        np.expand_dims(td, 5)
-    with pytest.raises(TypeError, match="no implementation found"):
-        np.interp(td, [0], [0])
+    raises(IndexError, lambda: np.expand_dims(td, 5), "axis")
+    raises(TypeError, lambda: np.interp(td, [0], [0]), "no implementation found")
 
 
 def test_lazy_stacks():

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import MetaData, NonTensorData, NonTensorStack, TensorDict
 
@@ -59,8 +59,7 @@ def test_there_are_no_keys(make: Any):
     assert x.get("s", 7) == 7
     assert x.pop("s", 7) == 7
     assert x.select().tolist() == x.exclude("s").tolist() == x.tolist()
-    with pytest.raises(KeyError):
-        x.select("s")
+    raises(KeyError, lambda: x.select("s"))
     with pytest.raises(KeyError):
         _ = x["s"]
 
@@ -81,8 +80,7 @@ def test_there_are_no_keys(make: Any):
 def test_nothing_can_be_stored(make: Any, call: Any):
     x = make()
     before = x.tolist()
-    with pytest.raises((KeyError, AttributeError), match="key"):
-        call(x)
+    raises((KeyError, AttributeError), lambda: call(x), "key")
     assert list(x.keys()) == []
     assert x.tolist() == before
 
@@ -171,8 +169,7 @@ def test_in_place():
     assert x.tolist() == [None, "a", "b", "c"]
     assert x.batch_size == (4,)
     y = data()
-    with pytest.raises(RuntimeError, match="maybe_to_stack"):
-        y.pad([1, 0], inplace=True)
+    raises(RuntimeError, lambda: y.pad([1, 0], inplace=True), "maybe_to_stack")
     assert y.tolist() == ["x", "x", "x"]
     y.names = ["t"]
     assert y.reshape(3, 1, inplace=True) is y
@@ -187,8 +184,7 @@ def test_nothing_is_left_of_a_reduced_dim(make: Any):
 
 
 def test_what_lite_does_not_have_says_so():
-    with pytest.raises(NotImplementedError):
-        data().pin_memory()
+    raises(NotImplementedError, lambda: data().pin_memory())
 
 
 # -- files, pickles, processes ------------------------------------------------------------------
@@ -214,8 +210,7 @@ def test_files(make: Any, tmp_path: Any):
     assert other.is_locked
     x.save(tmp_path / "c.tdz")
     assert np.all(TensorDict.load(tmp_path / "c.tdz") == x)
-    with pytest.raises(TypeError, match="pickle"):
-        NonTensorData(object()).memmap(tmp_path / "d")
+    raises(TypeError, lambda: NonTensorData(object()).memmap(tmp_path / "d"), "pickle")
 
 
 @BOTH

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.trees import tree, unchanged
 
 from lite import TensorDict, lazy_stack
@@ -169,8 +169,7 @@ def test_in_place_forms_keep_the_object() -> None:
     assert td.roll(1, inplace=True) is td
     assert td.expand(2, 3, inplace=True) is td
     assert (td.batch_size, td["a"].shape) == ((2, 3), (2, 3))
-    with pytest.raises(RuntimeError, match="locked"):
-        td.lock_().roll(1, 0, inplace=True)
+    raises(RuntimeError, lambda: td.lock_().roll(1, 0, inplace=True), "locked")
 
 
 def test_view_of_a_dtype() -> None:
@@ -179,8 +178,7 @@ def test_view_of_a_dtype() -> None:
     assert np.shares_memory(bits["a"], td["a"])
     assert (bits["a"].dtype, bits["s"], bits.batch_size) == (np.dtype("int64"), "x", (1,))
     assert td.view(np.int32)["a"].shape == (1, 4)
-    with pytest.raises(ValueError, match=r"itemsize|divisor"):
-        TensorDict(a=np.zeros(3, "int32")).view(np.int64)
+    raises(ValueError, lambda: TensorDict(a=np.zeros(3, "int32")).view(np.int64), r"itemsize|divisor")
 
 
 SIZES = {

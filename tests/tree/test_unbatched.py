@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import (
     LazyStackedTensorDict,
@@ -208,8 +208,7 @@ def test_values_written_into_it() -> None:
     td.set_at_("u", 9.0, 0)
     td["u"] += 1
     np.testing.assert_array_equal(memory, [10, 2, 3, 4, 5])
-    with pytest.raises(ValueError, match="'u'"):
-        td.update_({"u": np.zeros(4)})
+    raises(ValueError, lambda: td.update_({"u": np.zeros(4)}), "'u'")
     with pytest.raises(RuntimeError, match="batch dimension mismatch"):
         td["u"] = np.zeros(5)
     td["u"] = np.zeros(4)
@@ -227,10 +226,8 @@ def test_a_warning_where_values_are_left_out() -> None:
         nan = make(4, u=UnbatchedTensor(np.array([np.nan, 1.0])))
         check_nan = stack([nan, nan.clone()])
     assert check_nan["u"].shape == (2,)
-    with pytest.raises(RuntimeError, match="'u'"):
-        stack([a, make(4, u=UnbatchedTensor(np.zeros(2)))])
-    with pytest.raises(RuntimeError):
-        stack([a, make(4, u=np.zeros(4))])
+    raises(RuntimeError, lambda: stack([a, make(4, u=UnbatchedTensor(np.zeros(2)))]), "'u'")
+    raises(RuntimeError, lambda: stack([a, make(4, u=np.zeros(4))]))
 
 
 def test_lazy_stacks_keep_each_for_its_part() -> None:
@@ -265,10 +262,8 @@ def test_it_is_a_numpy_array() -> None:
     assert (repr(u), str(u)) == ("UnbatchedTensor(array([1, 2, 3]))", "[1 2 3]")
     source = np.zeros(3)
     assert np.shares_memory(UnbatchedTensor(source), source)
-    with pytest.raises(TypeError, match="str"):
-        UnbatchedTensor("text")
-    with pytest.raises(TypeError, match="object"):
-        UnbatchedTensor(np.array([None]))
+    raises(TypeError, lambda: UnbatchedTensor("text"), "str")
+    raises(TypeError, lambda: UnbatchedTensor(np.array([None])), "object")
 
 
 def test_pickles_name_the_public_class() -> None:
@@ -346,7 +341,6 @@ def test_beside_objects_and_in_comparisons() -> None:
 
 
 def test_a_device_that_it_cannot_be_on() -> None:
-    with pytest.raises(TypeError, match="cuda"):
-        UnbatchedTensor(1.0).to("cuda:0")
+    raises(TypeError, lambda: UnbatchedTensor(1.0).to("cuda:0"), "cuda")
     assert UnbatchedTensor(1.0).to("cpu") == 1
     assert TensorDict(u=UnbatchedTensor(1.0), device="cpu").device == "cpu"

@@ -4,7 +4,7 @@ import gc
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack
 
@@ -76,8 +76,7 @@ def test_nothing_is_written_when_the_body_raises(name):
             form["z"] = form["a"]
             raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError):
-        body()
+    raises(ZeroDivisionError, body)
     assert "z" not in td
 
 
@@ -117,6 +116,5 @@ def test_another_batch_size_cannot_be_written_back():
             form.batch_size = []
             form["z"] = np.ones(2)
 
-    with pytest.raises(RuntimeError, match="batch size changed"):
-        body()
+    raises(RuntimeError, body, "batch size changed")
     assert "z" not in td

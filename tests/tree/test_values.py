@@ -6,7 +6,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import TensorDict
 
@@ -66,8 +66,7 @@ def test_objects_with_a_numpy_method_become_arrays() -> None:
 
 @each_case("value", [[[1], [1, 2]], [np.zeros(1), np.zeros(2)]])
 def test_ragged_numbers_are_refused(value: Any) -> None:
-    with pytest.raises(ValueError, match=r"lite\.lazy_stack"):
-        TensorDict(a=value)
+    raises(ValueError, lambda: TensorDict(a=value), r"lite\.lazy_stack")
 
 
 def test_lists_of_tensordicts_are_stacked() -> None:
@@ -78,5 +77,4 @@ def test_lists_of_tensordicts_are_stacked() -> None:
 def test_a_value_must_start_with_the_batch_size() -> None:
     with pytest.raises(RuntimeError, match=r"self.batch_size=\(3,\) and value.shape=\(4,\)"):
         TensorDict({"a": np.zeros(4)}, batch_size=[3])
-    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
-        TensorDict({"a": 1}, batch_size=[3])
+    raises(RuntimeError, lambda: TensorDict({"a": 1}, batch_size=[3]), "batch dimension mismatch")
