@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import TensorDict, lazy_stack, stack
 from lite._arrays.device import DeviceArray, NotOnDevice, wrap
@@ -124,8 +124,7 @@ def test_what_numba_arrays_cannot_do_is_a_type_error(
     td: TensorDict, what: str, call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(devicearray.DeviceNDArray, "copy_to_host", _refuse)
-    with pytest.raises(TypeError, match=what):
-        call(td)
+    raises(TypeError, lambda: call(td), what)
 
 
 def test_an_index_of_numba_can_write_a_view(td: TensorDict) -> None:
@@ -139,10 +138,8 @@ def test_unsupported_attributes_are_type_errors_that_hasattr_understands(td: Ten
     array = wrap(td["a"])
     assert isinstance(array, DeviceArray)
     assert not hasattr(array, "tobytes")
-    with pytest.raises(TypeError, match="'tobytes' is not available for a DeviceNDArray"):
-        array.tobytes()
-    with pytest.raises(NotOnDevice, match=r'td.to\("cpu"\)'):
-        np.asarray(array)
+    raises(TypeError, lambda: array.tobytes(), "'tobytes' is not available for a DeviceNDArray")
+    raises(NotOnDevice, lambda: np.asarray(array), r'td.to\("cpu"\)')
 
 
 # -- a library whose arrays follow NumPy -----------------------------------------------------------

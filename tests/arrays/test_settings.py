@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 import lite
 from lite import NonTensorData, NonTensorStack, TensorDict
@@ -62,8 +62,7 @@ def test_in_a_block_and_in_a_function(per_thread: bool, elsewhere: int) -> None:
         raise ZeroDivisionError
 
     assert setting.get() == 1
-    with pytest.raises(ZeroDivisionError):
-        fails()
+    raises(ZeroDivisionError, fails)
     assert setting.get() == 1
 
 
@@ -110,8 +109,7 @@ def test_lists_that_are_one_object(kind: str) -> None:
         assert isinstance(lists(kind), list if kind == "tensorclass" else np.ndarray)
         numbers = TensorDict(x=[[1.0], [2.0]])["x"]
         assert (numbers.shape, numbers.dtype) == ((2, 1), np.float64)
-        with pytest.raises(ValueError, match="inhomogeneous"):
-            TensorDict(x=[[1], [2, 3]])
+        raises(ValueError, lambda: TensorDict(x=[[1], [2, 3]]), "inhomogeneous")
 
 
 @each_case(

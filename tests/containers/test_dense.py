@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.trees import read_only
 
 import lite
@@ -13,14 +13,12 @@ from lite import TensorDict
 
 def test_kwargs_and_mapping_build_the_same() -> None:
     lite.assert_close(TensorDict(a=1, b=2.0), TensorDict({"a": 1, "b": 2.0}))
-    with pytest.raises(ValueError, match="not both"):
-        TensorDict({"a": 1}, b=2)
+    raises(ValueError, lambda: TensorDict({"a": 1}, b=2), "not both")
 
 
 @each_case("source", [3, "text", [("a", 1)], np.zeros(3)])
 def test_source_of_another_type_is_refused(source: Any) -> None:
-    with pytest.raises(ValueError, match=r"type\(source\)"):
-        TensorDict(source)
+    raises(ValueError, lambda: TensorDict(source), r"type\(source\)")
 
 
 @each_case(
@@ -75,8 +73,7 @@ def test_devices() -> None:
     td["m"] = node
     assert (td["m"].device, node.device) == ("cpu", None)
     assert td.to("cpu") is td
-    with pytest.raises(ValueError, match="device must be"):
-        TensorDict(device="tpu")
+    raises(ValueError, lambda: TensorDict(device="tpu"), "device must be")
     with pytest.raises(RuntimeError, match="to\\(new_device\\)"):
         td.device = "cpu"
 
@@ -94,8 +91,7 @@ def test_names() -> None:
     fresh = TensorDict({}, batch_size=[2, 3])
     fresh["n"] = td["n"]
     assert fresh.names == ["u", "v"]
-    with pytest.raises(RuntimeError, match="refine_names"):
-        fresh.refine_names("other", ...)
+    raises(RuntimeError, lambda: fresh.refine_names("other", ...), "refine_names")
     assert fresh.names == ["u", "v"]
 
 
@@ -108,8 +104,7 @@ def test_a_tensordict_cannot_hold_itself() -> None:
 
 @each_case(("given", "error"), [(3.0, TypeError), ("3", ValueError), ([-1], ValueError), ([2.5], TypeError)])
 def test_other_batch_sizes_are_refused(given: Any, error: type[Exception]) -> None:
-    with pytest.raises(error):
-        TensorDict({}, batch_size=given)
+    raises(error, lambda: TensorDict({}, batch_size=given))
 
 
 def test_shape_is_the_batch_size_and_batch_dims_follow_from_it() -> None:

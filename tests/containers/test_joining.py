@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 import lite
 from lite import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, lazy_stack, tensorclass
@@ -52,8 +52,7 @@ def test_kinds_do_not_mix(how: JoinFunctions) -> None:
             join_column([np.zeros(2), other], how, 0)
     with pytest.raises(TypeError, match=f"{how.name} expects tensordicts, got items of type"):
         join([td(), np.zeros(2)], how, 0)
-    with pytest.raises(TypeError, match="NonTensorData"):
-        join([td(), NonTensorData("x", (2,))], how, 0)
+    raises(TypeError, lambda: join([td(), NonTensorData("x", (2,))], how, 0), "NonTensorData")
 
 
 def test_stacks_stay_dense_as_far_as_they_can() -> None:
@@ -61,8 +60,7 @@ def test_stacks_stay_dense_as_far_as_they_can() -> None:
     out = join(ragged, MAYBE_DENSE, 0)
     assert type(out) is TensorDict
     assert type(out["n"]) is LazyStackedTensorDict
-    with pytest.raises(RuntimeError, match=r"\('n', 'b'\): \(2, 2\) vs \(2, 1\)"):
-        join(ragged, STACK, 0)
+    raises(RuntimeError, lambda: join(ragged, STACK, 0), r"\('n', 'b'\): \(2, 2\) vs \(2, 1\)")
     for rows in ([td(2), td(3)], [td(b=np.zeros(2)), td()]):
         assert type(join(rows, MAYBE_DENSE, 0)) is LazyStackedTensorDict
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.lazy_stacks import assert_same, ragged, regular
 
 import lite
@@ -27,8 +27,7 @@ def test_keys_are_the_sorted_intersection():
     assert "q" not in ls
     assert ls.get("q") is None
     assert ls.get("q", 3) == 3
-    with pytest.raises(KeyError, match='key "q" not found'):
-        ls["q"]
+    raises(KeyError, lambda: ls["q"], 'key "q" not found')
     assert ls[1]["q"] == 1
     ls[0]["q"] = 5
     np.testing.assert_array_equal(ls["q"], [5, 1])
@@ -54,19 +53,16 @@ def test_parts_that_changed_their_number_of_dims_are_named():
 
 @each_case("dim", [2, -3])
 def test_stack_dim_out_of_range(dim):
-    with pytest.raises(IndexError, match="stack_dim"):
-        lazy_stack([TensorDict(batch_size=[3])], dim)
+    raises(IndexError, lambda: lazy_stack([TensorDict(batch_size=[3])], dim), "stack_dim")
 
 
 def test_what_cannot_be_stacked():
-    with pytest.raises(RuntimeError, match="items cannot be empty"):
-        lazy_stack([])
+    raises(RuntimeError, lambda: lazy_stack([]), "items cannot be empty")
     with pytest.raises(RuntimeError, match="batch sizes in tensordicts differs"):
         lazy_stack([TensorDict(), TensorDict(batch_size=[1])])
     with pytest.raises(RuntimeError, match="devices differ, got None and cpu"):
         lazy_stack([TensorDict(), TensorDict(device="cpu")])
-    with pytest.raises(TypeError, match="must be TensorDicts"):
-        LazyStackedTensorDict(3)
+    raises(TypeError, lambda: LazyStackedTensorDict(3), "must be TensorDicts")
     assert LazyStackedTensorDict().batch_size == (0,)
 
 
@@ -90,15 +86,11 @@ def test_insert_append_extend():
     ls.extend([TensorDict(a=np.zeros(7))])
     ls.extend(ragged(8, 9))
     assert [len(row) for row in ls.get("a", as_list=True)] == [6, 1, 2, 5, 7, 8, 9]
-    with pytest.raises(ValueError, match="Batch sizes"):
-        ls.append(TensorDict(batch_size=[2]))
-    with pytest.raises(ValueError, match="Devices differ"):
-        ls.append(TensorDict(device="cpu"))
-    with pytest.raises(TypeError, match="TensorDict"):
-        ls.append(3)
+    raises(ValueError, lambda: ls.append(TensorDict(batch_size=[2])), "Batch sizes")
+    raises(ValueError, lambda: ls.append(TensorDict(device="cpu")), "Devices differ")
+    raises(TypeError, lambda: ls.append(3), "TensorDict")
     ls.lock_()
-    with pytest.raises(RuntimeError, match="locked"):
-        ls.append(TensorDict())
+    raises(RuntimeError, lambda: ls.append(TensorDict()), "locked")
 
 
 def test_appends_and_slices_do_not_grow_with_the_stack(monkeypatch):
@@ -125,8 +117,7 @@ def test_lock_reaches_the_parts():
     for write in (lambda: ls.set("q", [1, 2]), lambda: ls[0].set("q", 1), lambda: ls["n"].set("q", [1, 2])):
         with pytest.raises(RuntimeError, match="Cannot modify locked TensorDict"):
             write()
-    with pytest.raises(RuntimeError, match="Cannot unlock"):
-        ls[0].unlock_()
+    raises(RuntimeError, lambda: ls[0].unlock_(), "Cannot unlock")
     ls.unlock_()
     ls.set("q", [1, 2])
     for part in ls.tensordicts:
@@ -169,8 +160,7 @@ def test_a_part_may_be_named_as_the_stack_dimension():
 
 def test_dense_forms():
     ls = ragged(1, 3)
-    with pytest.raises(RuntimeError, match="Failed to stack"):
-        ls.to_tensordict()
+    raises(RuntimeError, lambda: ls.to_tensordict(), "Failed to stack")
     dense = ls.densify(padding_value=-1)
     assert type(dense) is TensorDict
     np.testing.assert_array_equal(dense["a"], [[0, -1, -1], [10, 11, 12]])
@@ -213,8 +203,7 @@ def test_the_device_of_a_stack_without_parts():
     part = TensorDict(a=np.zeros(2), device="cpu")
     assert LazyStackedTensorDict(part, device="cpu").device == "cpu"
     assert LazyStackedTensorDict(TensorDict(), device="cpu").device is None
-    with pytest.raises(ValueError, match="device"):
-        LazyStackedTensorDict(device="nowhere")
+    raises(ValueError, lambda: LazyStackedTensorDict(device="nowhere"), "device")
 
 
 def test_arrays_and_objects_stack_at_once():

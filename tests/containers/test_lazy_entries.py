@@ -1,8 +1,7 @@
 """Paths through lazy stacks, which go down in each part: kinds of parts, what is missing, what differs."""
 
 import numpy as np
-import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack, tensorclass
 
@@ -45,10 +44,8 @@ def test_what_one_part_lacks_is_missing(lacking, cut):
     assert DEEP not in stack.keys(True, True)
     assert DEEP not in stack
     assert stack.get(DEEP, "none") == "none"
-    with pytest.raises(KeyError, match=DEEP[cut - 1]):
-        stack[DEEP]
-    with pytest.raises(KeyError):
-        stack.set_(DEEP, np.zeros((3, 2, 4)))
+    raises(KeyError, lambda: stack[DEEP], DEEP[cut - 1])
+    raises(KeyError, lambda: stack.set_(DEEP, np.zeros((3, 2, 4))))
 
 
 @each_case("other", range(3))
@@ -60,11 +57,9 @@ def test_array_in_one_part_where_others_hold_a_node(other):
     assert ("n", "m") in stack.keys(True)
     assert ("n", "m") in stack.keys(True, True)
     assert list(stack.keys(True, True)) == ["a", ("n", "m")]
-    with pytest.raises(RuntimeError, match="different kinds"):
-        stack["n", "m"]
+    raises(RuntimeError, lambda: stack["n", "m"], "different kinds")
     before = [part.clone() for part in stack.tensordicts]
-    with pytest.raises(KeyError, match="already present"):
-        stack.set(DEEP, np.zeros((3, 2, 4)))
+    raises(KeyError, lambda: stack.set(DEEP, np.zeros((3, 2, 4))), "already present")
     assert all((old == part).all() for old, part in zip(before, stack.tensordicts, strict=True))
 
 
@@ -75,8 +70,7 @@ def test_nodes_with_different_numbers_of_batch_dims_are_passed_but_not_stacked()
     stack = lazy_stack(parts)
     np.testing.assert_array_equal(stack[DEEP], np.stack([part[DEEP] for part in parts]))
     assert DEEP in stack.keys(True)
-    with pytest.raises(RuntimeError, match="different kinds"):
-        stack["n", "m"]
+    raises(RuntimeError, lambda: stack["n", "m"], "different kinds")
 
 
 @each_case("dims", [(0, 0), (0, 1), (1, 0), (1, 2), (2, 1), (2, 0)])
@@ -147,12 +141,9 @@ def test_set_by_path_that_fails_for_a_part_changes_none():
     stack = lazy_stack(rows(4, 4, 4))
     stack.tensordicts[2]["n", "m"].set("x", np.zeros((2, 5)))
     before = [part[DEEP].copy() for part in stack.tensordicts]
-    with pytest.raises(ValueError, match="Failed to update"):
-        stack.set_(DEEP, np.ones((3, 2, 4)))
+    raises(ValueError, lambda: stack.set_(DEEP, np.ones((3, 2, 4))), "Failed to update")
     stack.tensordicts[2]["n", "m"].lock_()
-    with pytest.raises(RuntimeError, match="locked"):
-        stack.set(DEEP, np.ones((3, 2, 4)))
-    with pytest.raises(RuntimeError, match="batch dimension"):
-        stack.set(DEEP, np.ones((2, 2, 4)))
+    raises(RuntimeError, lambda: stack.set(DEEP, np.ones((3, 2, 4))), "locked")
+    raises(RuntimeError, lambda: stack.set(DEEP, np.ones((2, 2, 4))), "batch dimension")
     for part, old in zip(stack.tensordicts, before, strict=True):
         np.testing.assert_array_equal(part[DEEP], old)

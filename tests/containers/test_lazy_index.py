@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.lazy_stacks import assert_same, ragged, regular
 
 from lite import TensorDict, lazy_stack
@@ -58,8 +58,7 @@ def test_assignment_is_that_of_the_dense_stack(index, dim):
     ],
 )
 def test_bad_index(index, error):
-    with pytest.raises(error):
-        regular((2, 3, 2), 0)[index]
+    raises(error, lambda: regular((2, 3, 2), 0)[index])
 
 
 def test_index_of_ragged_stacks():
@@ -75,10 +74,8 @@ def test_index_of_ragged_stacks():
     batch = lazy_stack([TensorDict(a=np.arange(n), batch_size=[n]) for n in (2, 3)])
     np.testing.assert_array_equal(batch[:, 1]["a"], [1, 1])
     assert batch[1, 2]["a"] == 2
-    with pytest.raises(IndexError, match="out of bounds"):
-        batch[:, 2]
-    with pytest.raises(IndexError, match="ragged batch"):
-        batch[[0, 1], [0, 1]]
+    raises(IndexError, lambda: batch[:, 2], "out of bounds")
+    raises(IndexError, lambda: batch[[0, 1], [0, 1]], "ragged batch")
 
 
 def test_assignment_to_ragged_stacks():

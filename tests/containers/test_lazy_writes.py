@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, lazy_stack
 
@@ -53,8 +53,7 @@ def test_update_at_writes_ragged_rows() -> None:
     stack.update_at_(_ragged().zero_(), 0)
     np.testing.assert_array_equal(stack[0, 1]["g"], np.zeros((3, 2)))
     np.testing.assert_array_equal(stack[1, 1]["g"], np.arange(6.0).reshape(3, 2))
-    with pytest.raises(KeyError, match="other"):
-        stack.update_at_(_ragged().set("other", np.zeros((2, 3))), 0)
+    raises(KeyError, lambda: stack.update_at_(_ragged().set("other", np.zeros((2, 3))), 0), "other")
 
 
 def test_nested_entries_of_different_batch_dims_can_be_seen_but_not_stacked() -> None:
@@ -68,8 +67,7 @@ def test_nested_entries_of_different_batch_dims_can_be_seen_but_not_stacked() ->
     assert "n: TensorDict(batch_size=(-1,)" in repr(stack)
     assert "z" in stack._repr_html_()
     assert "n" in str(stack.summary())
-    with pytest.raises(RuntimeError, match="different kinds"):
-        stack.get("n")
+    raises(RuntimeError, lambda: stack.get("n"), "different kinds")
 
 
 def test_padding_values_that_do_not_fit_are_refused() -> None:
@@ -115,8 +113,7 @@ def _nested(*keys: str, dim: int = 0) -> TensorDict:
 def test_update_in_place_makes_no_keys_in_a_nested_stack() -> None:
     td, source = _nested("g"), _nested("g", "x")
     source["n"].tensordicts[1]["g"] = np.full((2, 2), 7.0)
-    with pytest.raises(KeyError, match=r"\('n', 'x'\)"):
-        td.update_(source)
+    raises(KeyError, lambda: td.update_(source), r"\('n', 'x'\)")
     assert [list(part.keys()) for part in td["n"].tensordicts] == [["g"], ["g"]]
     np.testing.assert_array_equal(td["n"].tensordicts[1]["g"], np.ones((2, 2)))
     td.update_(source, strict=False)
@@ -128,8 +125,7 @@ def test_update_in_place_broadcasts_a_nested_stack_of_fewer_batch_dims() -> None
     td = TensorDict({"n": _rows(1, 2, 3)}, [3, 2]).unsqueeze(0)
     td.update_(TensorDict({"n": _rows(4, 5, 6)}, [3, 2]))
     np.testing.assert_array_equal(td["n", "x"], [[[4, 4], [5, 5], [6, 6]]])
-    with pytest.raises(RuntimeError, match="expand"):
-        td.update_(TensorDict({"n": _rows(7, 8)}, [2, 2]))
+    raises(RuntimeError, lambda: td.update_(TensorDict({"n": _rows(7, 8)}, [2, 2])), "expand")
     np.testing.assert_array_equal(td["n", "x"], [[[4, 4], [5, 5], [6, 6]]])
 
 
@@ -193,8 +189,7 @@ def test_objects_broadcast_in_place() -> None:
 def test_update_in_place_from_a_stack_with_exclusive_keys() -> None:
     source = LazyStackedTensorDict(TensorDict({"a": 1, "x": 1}), TensorDict({"a": 2}))
     td = TensorDict({"a": np.zeros(2, int)}, [2])
-    with pytest.raises(KeyError, match="some of its parts only"):
-        td.update_(source)
+    raises(KeyError, lambda: td.update_(source), "some of its parts only")
     np.testing.assert_array_equal(td["a"], 0)
     np.testing.assert_array_equal(td.update_(source, strict=False)["a"], [1, 2])
 
@@ -232,8 +227,7 @@ def test_split_keys_takes_entries_once_from_a_part_that_is_there_twice() -> None
     np.testing.assert_array_equal(taken["a"], [1, 1])
     assert rest is stack
     assert list(part.keys()) == ["b"]
-    with pytest.raises(KeyError, match="missing"):
-        stack.split_keys(["missing"], inplace=True)
+    raises(KeyError, lambda: stack.split_keys(["missing"], inplace=True), "missing")
 
 
 def test_ragged_entries_are_written_at_an_index() -> None:

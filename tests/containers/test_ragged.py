@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.lazy_stacks import ragged
 
 from lite import TensorDict, lazy_stack
@@ -45,13 +46,10 @@ def test_ragged_leaf_below_dense_nodes_and_nested_stacks():
 
 def test_ragged_forms_are_checked():
     ls = ragged(1, 2)
-    with pytest.raises(TypeError, match="exclusive"):
-        ls.get("a", as_list=True, as_padded_tensor=True)
-    with pytest.raises(ValueError, match="padding_side"):
-        ls.get("a", as_padded_tensor=True, padding_side="middle")
+    raises(TypeError, lambda: ls.get("a", as_list=True, as_padded_tensor=True), "exclusive")
+    raises(ValueError, lambda: ls.get("a", as_padded_tensor=True, padding_side="middle"), "padding_side")
     wide = lazy_stack([TensorDict(a=np.zeros((1, 2))), TensorDict(a=np.zeros((1, 3)))])
-    with pytest.raises(RuntimeError, match="only the first dimension"):
-        wide.get("a", as_padded_tensor=True)
+    raises(RuntimeError, lambda: wide.get("a", as_padded_tensor=True), "only the first dimension")
     assert lazy_stack([TensorDict(a=np.zeros(1)), TensorDict(a=np.zeros((1, 1)))]).get_item_shape("a") == (
         -1,
     )
@@ -62,8 +60,7 @@ def test_ragged_objects_come_as_lists():
     ls = lazy_stack(rows)
     assert ls.batch_size == (2, -1)
     assert ls["role"] == [["a", "b"], ["c"]]
-    with pytest.raises(RuntimeError, match="Failed to stack"):
-        lazy_stack(rows, 1)["role"]
+    raises(RuntimeError, lambda: lazy_stack(rows, 1)["role"], "Failed to stack")
     assert "role: NonTensorStack(batch_size=(-1, 2), device=None)" in repr(lazy_stack(rows, 1))
     pairs = [row.expand(3, *row.batch_size) for row in rows]
     assert lazy_stack(pairs, 1)["role"] == [[["a", "b"], ["c"]]] * 3

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import LazyStackedTensorDict, NonTensorStack, TensorClass, TensorDict
 
@@ -90,8 +90,7 @@ def test_batch_sizes() -> None:
     assert TensorDict.from_any({"a": X}, auto_batch_size=True, batch_dims=1).batch_size == (3,)
     td = TensorDict.from_any({"n": {"a": X}}, batch_size=[3])
     assert td["n"].batch_size == (3,)
-    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
-        TensorDict.from_any({"a": X}, batch_size=[4])
+    raises(RuntimeError, lambda: TensorDict.from_any({"a": X}, batch_size=[4]), "batch dimension mismatch")
 
 
 def test_from_tuple() -> None:
@@ -99,10 +98,8 @@ def test_from_tuple() -> None:
     assert list(td.keys(True, True)) == ["0", ("1", "0")]
     assert td["0"] is X
     assert td["1", "1"] == "s"
-    with pytest.raises(TypeError, match="from_tuple expects a tuple"):
-        TensorDict.from_tuple(3)
-    with pytest.raises(TypeError, match="from_tuple expects a tuple"):
-        TensorDict.from_tuple("text")
+    raises(TypeError, lambda: TensorDict.from_tuple(3), "from_tuple expects a tuple")
+    raises(TypeError, lambda: TensorDict.from_tuple("text"), "from_tuple expects a tuple")
 
 
 class Typed(NamedTuple):
@@ -116,8 +113,7 @@ def test_named_tuples_both_ways() -> None:
     assert back.x is X
     assert back.inner.b == "s"
     assert td.exclude("inner").update({"inner": 1}).to_namedtuple(Typed).x is X
-    with pytest.raises(TypeError, match="expects a named tuple, got tuple"):
-        TensorDict.from_namedtuple((1, 2))
+    raises(TypeError, lambda: TensorDict.from_namedtuple((1, 2)), "expects a named tuple, got tuple")
 
 
 def test_from_dataclass() -> None:
@@ -198,8 +194,7 @@ def test_from_list_lazily_and_strictly() -> None:
     assert isinstance(TensorDict.from_list(same, lazy=True), LazyStackedTensorDict)
     assert isinstance(TensorDict.from_list(different), LazyStackedTensorDict)
     assert type(TensorDict.from_list(same, lazy=False)) is TensorDict
-    with pytest.raises(RuntimeError, match="exclusive"):
-        TensorDict.from_list(different, lazy=False)
+    raises(RuntimeError, lambda: TensorDict.from_list(different, lazy=False), "exclusive")
 
 
 def test_from_list_errors() -> None:
@@ -207,10 +202,8 @@ def test_from_list_errors() -> None:
         TensorDict.from_list([{"a": 1}], batch_size=[2])
     with pytest.raises(ValueError, match="does not match the length of the list"):
         TensorDict.from_list([{"a": 1}], batch_size=[])
-    with pytest.raises(TypeError, match="row 1 must be a mapping"):
-        TensorDict.from_list([{"a": 1}, 3])
-    with pytest.raises(RuntimeError, match="empty"):
-        TensorDict.from_list([])
+    raises(TypeError, lambda: TensorDict.from_list([{"a": 1}, 3]), "row 1 must be a mapping")
+    raises(RuntimeError, lambda: TensorDict.from_list([]), "empty")
 
 
 def test_a_batch_size_goes_before_finding_one() -> None:

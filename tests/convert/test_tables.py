@@ -7,7 +7,7 @@ import numpy as np
 import pandas
 import pyarrow
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 import lite
 from lite import NonTensorStack, TensorDict, from_pandas
@@ -67,16 +67,12 @@ def test_parquet_keeps_shapes(tmp_path: Any) -> None:
 
 
 def test_what_no_table_holds(tmp_path: Any) -> None:
-    with pytest.raises(ValueError, match="needs a separator"):
-        tree().to_pandas()
-    with pytest.raises(ValueError, match="holds one dimension"):
-        TensorDict({"a": np.ones((2, 2))}, [2]).to_pandas()
-    with pytest.raises(ValueError, match="needs a batch dimension"):
-        TensorDict(a=1).to_parquet(tmp_path / "td")
+    raises(ValueError, lambda: tree().to_pandas(), "needs a separator")
+    raises(ValueError, lambda: TensorDict({"a": np.ones((2, 2))}, [2]).to_pandas(), "holds one dimension")
+    raises(ValueError, lambda: TensorDict(a=1).to_parquet(tmp_path / "td"), "needs a batch dimension")
     with pytest.raises(ValueError, match="share the column"):
         TensorDict({"a.b": np.ones(2), "a": {"b": np.ones(2)}}, [2]).to_pandas(separator=".")
-    with pytest.raises(KeyError, match="override"):
-        from_pandas(pandas.DataFrame({"a": [1], "a.b": [2]}), separator=".")
+    raises(KeyError, lambda: from_pandas(pandas.DataFrame({"a": [1], "a.b": [2]}), separator="."), "override")
 
 
 def test_arrow():
@@ -103,10 +99,8 @@ def test_arrow():
     np.testing.assert_array_equal(sliced["n.b"], td["n", "b"][1:])
     chunked = lite.from_arrow(pyarrow.concat_tables([table, table]))
     assert chunked["a"].shape == (6, 2)
-    with pytest.raises(ValueError, match="batch dimension"):
-        lite.to_arrow(TensorDict(a=1))
-    with pytest.raises(ValueError, match="complex"):
-        lite.to_arrow(TensorDict({"a": np.ones(2, complex)}, [2]))
+    raises(ValueError, lambda: lite.to_arrow(TensorDict(a=1)), "batch dimension")
+    raises(ValueError, lambda: lite.to_arrow(TensorDict({"a": np.ones(2, complex)}, [2])), "complex")
     with pytest.raises(ValueError, match="column"):
         lite.to_arrow(TensorDict({"a.b": np.ones(2), "a": {"b": np.ones(2)}}, [2]))
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorClass, TensorDict, cat, lazy_stack, stack
 
@@ -69,8 +70,7 @@ def test_leaves_are_kept_as_they_are(arrays: dict[str, np.ndarray]) -> None:
     assert td["a"] is leaf
     td.set("again", leaf)
     assert td["again"] is leaf
-    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
-        td.set("short", cuda.to_device(np.zeros(2)))
+    raises(RuntimeError, lambda: td.set("short", cuda.to_device(np.zeros(2))), "batch dimension mismatch")
 
 
 def test_to_and_back(cpu: TensorDict) -> None:
@@ -210,8 +210,7 @@ def test_dense_copies(td: TensorDict, cpu: TensorDict) -> None:
 
 
 def test_pickling_asks_to_move_first(td: TensorDict) -> None:
-    with pytest.raises(TypeError, match=r"move it first: td.to\(\"cpu\"\)"):
-        pickle.dumps(td)
+    raises(TypeError, lambda: pickle.dumps(td), r"move it first: td.to\(\"cpu\"\)")
 
 
 def test_stack(td: TensorDict, cpu: TensorDict) -> None:
@@ -279,8 +278,7 @@ def test_what_a_device_leaf_cannot_do_says_so(td: TensorDict) -> None:
 
 
 def test_stacking_with_host_arrays_is_refused(td: TensorDict, cpu: TensorDict) -> None:
-    with pytest.raises(TypeError, match=r"stack|concatenate"):
-        stack([td.select("a"), cpu.select("a")])
+    raises(TypeError, lambda: stack([td.select("a"), cpu.select("a")]), r"stack|concatenate")
 
 
 def test_display(td: TensorDict) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.tensorclasses import Point
 from helpers.trees import tree, unchanged
 
@@ -65,8 +65,7 @@ def test_to_device_and_to_another() -> None:
     like = td.to(TensorDict(a=1.0, device="cpu"))
     assert (like.device, like.dtype) == ("cpu", np.float32)
     assert moved.clear_device_()["n"].device is None
-    with pytest.raises(TypeError, match="other must be"):
-        td.to(NonTensorData("x"))
+    raises(TypeError, lambda: td.to(NonTensorData("x")), "other must be")
     assert td.detach()["n", "a"] is td["n", "a"]
     assert td.data["n"] is not td["n"]
 
@@ -102,8 +101,7 @@ def test_to_sets_the_batch_size_of_the_result() -> None:
     assert td.batch_size == (4,)
     assert td.to(batch_size=[]) is td
     assert td.batch_size == ()
-    with pytest.raises(RuntimeError):
-        td.to(np.float32, batch_size=[5])
+    raises(RuntimeError, lambda: td.to(np.float32, batch_size=[5]))
 
 
 @each_case(

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 import lite
 from lite import (
@@ -83,17 +83,13 @@ def test_dtypes_promote_as_in_numpy():
     ],
 )
 def test_stack_errors(items, message):
-    with pytest.raises(RuntimeError, match=message):
-        stack(items)
+    raises(RuntimeError, lambda: stack(items), message)
 
 
 def test_stack_argument_errors():
-    with pytest.raises(IndexError, match=r"dim must be in \[-2, 1\]"):
-        stack([make(0)], 2)
-    with pytest.raises(TypeError, match="stack expects an iterable"):
-        stack(3)
-    with pytest.raises(TypeError, match="items of type"):
-        stack([make(0), "x"])
+    raises(IndexError, lambda: stack([make(0)], 2), r"dim must be in \[-2, 1\]")
+    raises(TypeError, lambda: stack(3), "stack expects an iterable")
+    raises(TypeError, lambda: stack([make(0), "x"]), "items of type")
 
 
 def test_objects_stack_to_one_per_element():
@@ -112,8 +108,7 @@ def test_dense_stack_of_a_lazy_stack():
     assert type(dense) is TensorDict
     assert dense.batch_size == (3, 2)
     np.testing.assert_array_equal(dense["a"], ls["a"])
-    with pytest.raises(RuntimeError, match="stack dim 1"):
-        dense_stack_tds(ls, 0)
+    raises(RuntimeError, lambda: dense_stack_tds(ls, 0), "stack dim 1")
     assert dense_stack_tds([make(0), make(1)], 1).batch_size == (3, 2)
 
 
@@ -153,14 +148,10 @@ def test_cat_is_numpy_s_leaf_by_leaf(dim):
 
 
 def test_cat_errors():
-    with pytest.raises(RuntimeError, match="items cannot be empty"):
-        cat([])
-    with pytest.raises(KeyError, match="different keys"):
-        cat([make(0), make(0).exclude("a")])
-    with pytest.raises(RuntimeError, match="dim must be in the range 0 <= dim < len"):
-        cat([make(0)], 1)
-    with pytest.raises(RuntimeError, match="dim must be in the range"):
-        cat([TensorDict(a=1)])
+    raises(RuntimeError, lambda: cat([]), "items cannot be empty")
+    raises(KeyError, lambda: cat([make(0), make(0).exclude("a")]), "different keys")
+    raises(RuntimeError, lambda: cat([make(0)], 1), "dim must be in the range 0 <= dim < len")
+    raises(RuntimeError, lambda: cat([TensorDict(a=1)]), "dim must be in the range")
     with pytest.raises(RuntimeError, match="batch sizes must agree except in dim 1"):
         cat([make(0, (2, 1)), make(0, (3, 1))], 1)
     with pytest.raises(RuntimeError, match="key 'a' cannot be concatenated"):
@@ -177,10 +168,8 @@ def test_cat_with_a_lazy_stack_is_lazy():
     joined = cat([wide, wide], 1)
     assert joined.batch_size == (2, 4)
     np.testing.assert_array_equal(joined[0]["a"], np.concatenate([make(0, (2,))["a"]] * 2))
-    with pytest.raises(RuntimeError, match="equal lengths"):
-        cat([wide, wide[:1]], 1)
-    with pytest.raises(RuntimeError, match="one stack dim"):
-        cat([wide, lazy_stack([make(0, (2,)), make(1, (2,))], 1)])
+    raises(RuntimeError, lambda: cat([wide, wide[:1]], 1), "equal lengths")
+    raises(RuntimeError, lambda: cat([wide, lazy_stack([make(0, (2,)), make(1, (2,))], 1)]), "one stack dim")
 
 
 # -- merge ------------------------------------------------------------------------------------
@@ -192,8 +181,7 @@ def test_merge():
     assert (out["a"], out["b"], out["n", "x"], out["n", "y"]) == (1, 3, 1, 2)
     assert merge_tensordicts(first, second, callback_exist=lambda *v: sum(v))["a"] == 3
     assert merge_tensordicts(first, second, callback_exist={"a": max})["a"] == 2
-    with pytest.raises(RuntimeError, match="at least 2"):
-        merge_tensordicts(first)
+    raises(RuntimeError, lambda: merge_tensordicts(first), "at least 2")
 
 
 def test_inputs_are_left_as_they_were():
@@ -211,10 +199,8 @@ def test_inputs_are_left_as_they_were():
 def test_options_of_lazy_stacks():
     rows = [lite.TensorDict({"a": np.zeros(n)}, [n], names=["t"]) for n in (1, 2)]
     assert lite.lazy_stack(rows, stack_dim_name="b").names == ["b", "t"]
-    with pytest.raises(ValueError, match="non-unique"):
-        lite.lazy_stack(rows, stack_dim_name="t")
-    with pytest.raises(RuntimeError, match="differ"):
-        lite.lazy_stack(rows, strict_shape=True)
+    raises(ValueError, lambda: lite.lazy_stack(rows, stack_dim_name="t"), "non-unique")
+    raises(RuntimeError, lambda: lite.lazy_stack(rows, strict_shape=True), "differ")
     assert lite.LazyStackedTensorDict(batch_size=[3], stack_dim=1).batch_size == (3, 0)
     named = lite.LazyStackedTensorDict.from_dict([{"a": np.zeros(2)}], batch_size=[2], names=["b", "t"])
     assert named.names == ["b", "t"]

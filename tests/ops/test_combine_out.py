@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import LazyStackedTensorDict, TensorDict, cat, lazy_stack, maybe_dense_stack, stack
 
@@ -55,15 +55,13 @@ def test_an_out_of_another_batch_size_is_refused() -> None:
         for join in STACKS:
             with pytest.raises(RuntimeError, match=r"batch.size"):
                 join(items, out=out)
-    with pytest.raises(RuntimeError, match=r"batch.size"):
-        cat(items, out=lazy_stack([_ragged(0), _ragged(1)]))
+    raises(RuntimeError, lambda: cat(items, out=lazy_stack([_ragged(0), _ragged(1)])), r"batch.size")
 
 
 def test_what_cannot_be_written_leaves_out_as_it_was() -> None:
     items = [_ragged(0), _ragged(1)]
     out = lazy_stack([_blank(_ragged(0)), lazy_stack([TensorDict({"x": np.zeros(7), "s": ""})] * 2)])
-    with pytest.raises(ValueError, match="'x'"):
-        lazy_stack(items, out=out)
+    raises(ValueError, lambda: lazy_stack(items, out=out), "'x'")
     np.testing.assert_array_equal(out[0, 1]["x"], np.zeros(3))
     assert out[0, 1]["s"] == ""
 

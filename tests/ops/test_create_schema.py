@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.trees import tree, unchanged
 
 from lite import TensorDict
@@ -30,10 +31,8 @@ def test_from_schema_in_shared_memory():
 
 
 def test_storages():
-    with pytest.raises(ValueError, match="Unknown storage"):
-        TensorDict.from_schema(SCHEMA, storage="tape")
-    with pytest.raises(NotImplementedError, match="memmap"):
-        TensorDict.from_schema(SCHEMA, storage="redis")
+    raises(ValueError, lambda: TensorDict.from_schema(SCHEMA, storage="tape"), "Unknown storage")
+    raises(NotImplementedError, lambda: TensorDict.from_schema(SCHEMA, storage="redis"), "memmap")
     for storage in (None, "shared"):
         with pytest.raises(TypeError, match="prefix"):
             TensorDict.from_schema(SCHEMA, storage=storage, prefix="x")
@@ -48,8 +47,7 @@ def test_new_tensor():
     other = td.filter_non_tensor_data()[:1] + 0.5
     same = td.filter_non_tensor_data().new_tensor(other)
     assert (same.batch_size, same["i"].dtype) == ((1, 3), np.int64)
-    with pytest.raises(KeyError):
-        td.new_tensor(TensorDict(a=1))
+    raises(KeyError, lambda: td.new_tensor(TensorDict(a=1)))
 
 
 def test_copy_at():
@@ -61,7 +59,6 @@ def test_copy_at():
     with unchanged(td), pytest.raises(RuntimeError, match="fast"):
         td.copy_at_(TensorDict({"a": np.ones((1, 2))}, [1]), slice(0, 2))
     objects = TensorDict({"s": "x"}, batch_size=[2])
-    with pytest.raises(RuntimeError, match="fast"):
-        objects.copy_at_(TensorDict(s="y"), 0)
+    raises(RuntimeError, lambda: objects.copy_at_(TensorDict(s="y"), 0), "fast")
     objects.copy_at_(TensorDict(s="y"), 0, fast=False)
     assert objects["s"] == ["y", "x"]

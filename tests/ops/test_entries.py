@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.trees import tree, unchanged
 
 from lite import NonTensorData, NonTensorStack, TensorDict, lazy_stack
@@ -53,10 +53,8 @@ def test_all_arrays_in_one():
     np.testing.assert_array_equal(td.stack_from_tensordict(sorted=[("n", "a"), "b"])[0], np.ones((2, 3)))
     out = np.empty((4, 3))
     assert td.cat_from_tensordict(sorted=True, out=out) is out
-    with pytest.raises(ValueError, match="at least one"):
-        TensorDict().cat_from_tensordict()
-    with pytest.raises(KeyError):
-        td.cat_from_tensordict(sorted=["q"])
+    raises(ValueError, lambda: TensorDict().cat_from_tensordict(), "at least one")
+    raises(KeyError, lambda: td.cat_from_tensordict(sorted=["q"]))
 
 
 def test_separates():
@@ -77,8 +75,7 @@ def test_separates_missing_keys():
         td.separates("b", "q")
     assert list(td.separates("q", strict=False).keys()) == []
     assert td.separates("q", default=np.ones(2))["q"].shape == (2,)
-    with pytest.raises(RuntimeError, match="locked"):
-        td.lock_().separates("b")
+    raises(RuntimeError, lambda: td.lock_().separates("b"), "locked")
 
 
 def test_kinds_of_entries():

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 import lite
 from lite import TensorDict, lazy_stack, nn
@@ -55,13 +56,11 @@ def test_requires_grad() -> None:
     assert td.requires_grad_(False) is td
     assert not td.requires_grad
     mixed = TensorDict(a=nn.Parameter(np.ones(2), requires_grad=False), b=np.ones(2))
-    with pytest.raises(RuntimeError, match="TensorDictParams"):
-        mixed.requires_grad_()
+    raises(RuntimeError, lambda: mixed.requires_grad_(), "TensorDictParams")
     assert not mixed["a"].requires_grad
     mixed.requires_grad_(False)
     integers = TensorDict(a=nn.Parameter(np.ones(2), False), b=nn.Parameter(np.ones(2, np.int64), False))
-    with pytest.raises(RuntimeError, match="floating"):
-        integers.requires_grad_()
+    raises(RuntimeError, lambda: integers.requires_grad_(), "floating")
     assert not integers["a"].requires_grad
 
 
@@ -69,25 +68,20 @@ def test_backward() -> None:
     td = params()
     with lite.enable_grad():
         losses = TensorDict({"x": (td["a"] ** 2).sum(), "y": {"z": td["n", "b"] * 2}, "steps": 5})
-    with pytest.raises(RuntimeError, match=r"single numbers, got the shape \(3,\) for \('y', 'z'\)"):
-        losses.backward()
-    with pytest.raises(TypeError, match="must be a TensorDict, got ndarray"):
-        losses.backward(np.ones(3))
-    with pytest.raises(KeyError, match="'y', 'z'"):
-        losses.backward(TensorDict(x=np.array(1.0)))
+    raises(RuntimeError, lambda: losses.backward(), r"single numbers, got the shape \(3,\) for \('y', 'z'\)")
+    raises(TypeError, lambda: losses.backward(np.ones(3)), "must be a TensorDict, got ndarray")
+    raises(KeyError, lambda: losses.backward(TensorDict(x=np.array(1.0))), "'y', 'z'")
     weights = TensorDict({"x": np.array(0.5), "y": {"z": np.arange(3.0)}})
     with pytest.raises(RuntimeError, match="must have shape"):
         losses.backward(TensorDict({"x": np.array(0.5), "y": {"z": np.arange(4.0)}}))
-    with pytest.raises(NotImplementedError, match="create_graph"):
-        losses.backward(weights, create_graph=True)
+    raises(NotImplementedError, lambda: losses.backward(weights, create_graph=True), "create_graph")
     assert td.grad is None
     losses.backward(weights, retain_graph=True, inputs=td.select("a"))
     assert td["n", "b"].grad is None
     losses.backward(weights)
     np.testing.assert_array_equal(td["a"].grad, [2, 4])
     np.testing.assert_array_equal(td["n", "b"].grad, [0, 2, 4])
-    with pytest.raises(RuntimeError, match="enable_grad"):
-        td.data.backward()
+    raises(RuntimeError, lambda: td.data.backward(), "enable_grad")
 
 
 def test_detach() -> None:

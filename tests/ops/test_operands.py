@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.trees import tree, unchanged
 
 from lite import NonTensorData, TensorDict, lazy_stack
@@ -40,10 +40,8 @@ def test_operands_are_matched_by_key_not_by_position() -> None:
 def test_foreign_operands(operand: Any) -> None:
     td = tree()
     with unchanged(td):
-        with pytest.raises(TypeError):
-            td + operand
-        with pytest.raises(TypeError, match="operands must be"):
-            td.add(operand)
+        raises(TypeError, lambda: td + operand)
+        raises(TypeError, lambda: td.add(operand), "operands must be")
         if not isinstance(operand, np.ndarray):
             assert (td == operand) is False
             assert (td != operand) is True

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.trees import snapshot, unchanged
 
 import lite
@@ -203,13 +203,11 @@ def test_a_locked_out_gets_no_entries(name: str) -> None:
     out = expected.apply(np.zeros_like)
     lacks = out.exclude("a").lock_()
     before = snapshot(lacks)
-    with pytest.raises(RuntimeError, match="locked"):
-        call(td, lacks)
+    raises(RuntimeError, lambda: call(td, lacks), "locked")
     assert snapshot(lacks) == before
     out.lock_()
     if name in UNLOCKED:
-        with pytest.raises(RuntimeError, match="locked"):
-            call(td, out)
+        raises(RuntimeError, lambda: call(td, out), "locked")
         assert not out["a"].any()
     else:
         assert call(td, out) is out
@@ -274,8 +272,7 @@ def test_several_outputs() -> None:
 def test_casting_is_that_of_the_ufunc() -> None:
     td = TensorDict({"a": np.array([1.5, 2.5])}, [2])
     out = TensorDict({"a": np.zeros(2, np.int64)}, [2])
-    with pytest.raises(TypeError):
-        np.add(td, 1, out=out)
+    raises(TypeError, lambda: np.add(td, 1, out=out))
     np.add(td, 1, out=out, casting="unsafe")
     np.testing.assert_array_equal(out["a"], [2, 3])
 
@@ -285,10 +282,8 @@ def test_arrays_receive_joined_results() -> None:
     out = np.zeros(())
     assert td.norm(reduce=True, out=out) is out
     np.testing.assert_array_equal(out, td.norm(reduce=True))
-    with pytest.raises(ValueError, match="out has shape"):
-        td.norm(reduce=True, out=np.zeros(3))
-    with pytest.raises(TypeError, match="must be an array"):
-        td.norm(reduce=True, out=TensorDict({}))
+    raises(ValueError, lambda: td.norm(reduce=True, out=np.zeros(3)), "out has shape")
+    raises(TypeError, lambda: td.norm(reduce=True, out=TensorDict({})), "must be an array")
     flat = TensorDict({"a": np.ones((3, 2)), "b": np.zeros((3, 2))}, [3])
     for name, shape in (("cat_from_tensordict", (6, 2)), ("stack_from_tensordict", (2, 3, 2))):
         joined = np.zeros(shape)

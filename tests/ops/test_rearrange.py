@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.trees import tree, unchanged
 
 from lite import TensorDict, lazy_stack
@@ -46,10 +46,8 @@ def test_tensor_split(pieces):
         np.testing.assert_array_equal(piece["a"], array)
         assert piece.batch_size == array.shape[:2]
         assert piece.is_locked
-    with pytest.raises(ValueError, match="greater than 0"):
-        td.tensor_split(0)
-    with pytest.raises(TypeError, match="ints"):
-        td.tensor_split([0.5])
+    raises(ValueError, lambda: td.tensor_split(0), "greater than 0")
+    raises(TypeError, lambda: td.tensor_split([0.5]), "ints")
 
 
 def test_atleast():
@@ -67,8 +65,7 @@ def test_expand_as():
     other = TensorDict({"a": np.zeros((2, 3, 4))}, batch_size=[2, 3])
     assert td.expand_as(other)["a"].shape == (2, 3, 4)
     assert td.expand_as(other)["l"] == [["u", "v", "w"]] * 2
-    with pytest.raises(KeyError):
-        td.expand_as(TensorDict({}, [2, 3]))
+    raises(KeyError, lambda: td.expand_as(TensorDict({}, [2, 3])))
     with pytest.raises(RuntimeError, match="does not expand"):
         TensorDict({"a": np.zeros((3, 2))}, [3]).expand_as(TensorDict({"a": np.zeros((3, 5))}, [3]))
 
@@ -109,8 +106,7 @@ def test_in_place_forms_keep_identity(change):
 @each_case("name", IN_PLACE)
 def test_in_place_forms_refuse_lazy_stacks(name):
     stack = lazy_stack([TensorDict({"a": np.ones(3)}, batch_size=[3]) for _ in range(4)])
-    with pytest.raises(NotImplementedError, match="inplace=True"):
-        IN_PLACE[name](stack, inplace=True)
+    raises(NotImplementedError, lambda: IN_PLACE[name](stack, inplace=True), "inplace=True")
 
 
 def test_gather_takes_either_out_or_inplace() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting
+from helpers.cases import each_case, noting, raises
 
 import lite
 from lite import TensorDict, assert_close, nn, optim, stack
@@ -53,8 +53,7 @@ def test_the_first_argument_decides(cls):
 
 
 def what_belongs_to_the_other_way(cls):
-    with pytest.raises(RuntimeError, match=f"this {cls.__name__} was made with a learning rate alone"):
-        cls(0.1).step()
+    raises(RuntimeError, lambda: cls(0.1).step(), f"this {cls.__name__} was made with a learning rate alone")
     over = cls(parameters(), lr=0.1)
     td = TensorDict(w=np.ones(2))
     for call in (lambda: over.init(td), lambda: over.update(td, td), lambda: over.update_(td, td)):
@@ -99,8 +98,7 @@ def test_what_belongs_to_the_other_way():
     ],
 )
 def test_errors_name_the_argument(make, error, message):
-    with pytest.raises(error, match=message):
-        make()
+    raises(error, make, message)
 
 
 def test_update_shares_no_memory_with_what_it_got():

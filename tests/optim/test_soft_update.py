@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import TensorDict, nn, optim
 
@@ -40,8 +40,7 @@ def test_one_copies_exactly():
 )
 def test_errors(source, tau, message):
     target = TensorDict(w=np.zeros(2))
-    with pytest.raises(ValueError, match=message):
-        optim.soft_update(target, source, tau)
+    raises(ValueError, lambda: optim.soft_update(target, source, tau), message)
     assert (target["w"] == 0).all()
 
 
@@ -51,5 +50,4 @@ def test_read_only_targets():
     with pytest.raises(ValueError, match="target is written in place"):
         optim.soft_update(target, TensorDict(a=np.ones(2), w=np.ones(2)), 0.5)
     assert (target["a"] == 0).all()
-    with pytest.raises(TypeError, match="target must be a TensorDict, got list"):
-        optim.soft_update([1], target, 0.5)
+    raises(TypeError, lambda: optim.soft_update([1], target, 0.5), "target must be a TensorDict, got list")

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting
+from helpers.cases import each_case, noting, raises
 
 import lite
 from lite import LazyStackedTensorDict, TensorDict, nn, optim
@@ -61,8 +61,7 @@ def test_gradients_that_do_not_fit():
 )
 def test_states_that_do_not_fit(state, message):
     params = tree()
-    with pytest.raises(ValueError, match=message):
-        optim.Adam(0.1).update_(params, tree(), state)
+    raises(ValueError, lambda: optim.Adam(0.1).update_(params, tree(), state), message)
     assert (params == tree()).all()
 
 
@@ -122,7 +121,6 @@ def test_a_gradient_that_is_itself_differentiable():
 def test_read_only_parameters():
     params = tree()
     params["a"].flags.writeable = False
-    with pytest.raises(ValueError, match="read-only: use update"):
-        optim.SGD(0.5).update_(params, tree())
+    raises(ValueError, lambda: optim.SGD(0.5).update_(params, tree()), "read-only: use update")
     assert (params == tree()).all()
     assert optim.SGD(0.5).update(params, tree())[0]["a"][0] == 0.5

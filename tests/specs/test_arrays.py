@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite.data import Bounded, NonTensor, Unbounded
 
@@ -28,8 +29,7 @@ def test_dtypes() -> None:
     for dtype in ("complex64", "U3", object):
         with pytest.raises(TypeError, match="dtype"):
             Unbounded(2, dtype=dtype)
-    with pytest.raises(ValueError, match="device"):
-        Unbounded(2, "cuda")
+    raises(ValueError, lambda: Unbounded(2, "cuda"), "device")
 
 
 def test_bounds() -> None:
@@ -44,18 +44,13 @@ def test_bounds() -> None:
     drawn = spec.rand((1000,), rng=0)
     assert drawn.min(0) == pytest.approx([0, 1], abs=0.05)
     assert drawn.max(0) == pytest.approx([3, 3], abs=0.05)
-    with pytest.raises(ValueError, match="low"):
-        Bounded(1, 0, (2,))
-    with pytest.raises(ValueError, match="shape"):
-        Bounded(0, 1)
-    with pytest.raises(ValueError, match="shape"):
-        Bounded([0, 1, 2], 3, (2,))
-    with pytest.raises(ValueError, match="high"):
-        Bounded(0, 256, (2,), dtype=np.uint8)
+    raises(ValueError, lambda: Bounded(1, 0, (2,)), "low")
+    raises(ValueError, lambda: Bounded(0, 1), "shape")
+    raises(ValueError, lambda: Bounded([0, 1, 2], 3, (2,)), "shape")
+    raises(ValueError, lambda: Bounded(0, 256, (2,), dtype=np.uint8), "high")
     half = Bounded(0, np.inf, (2,))
     assert half.is_in(np.full(2, np.inf, np.float32))
-    with pytest.raises(ValueError, match="finite"):
-        half.rand()
+    raises(ValueError, lambda: half.rand(), "finite")
 
 
 def test_drawing_reaches_every_integer() -> None:
@@ -71,8 +66,7 @@ def test_projection_keeps_its_input_and_does_not_mend_shapes() -> None:
     for spec in (Bounded(0, 1, (3,)), Unbounded(3), NonTensor((3,))):
         with pytest.raises(ValueError, match="shape"):
             spec.project(value)
-    with pytest.raises(AssertionError, match="Unbounded"):
-        Unbounded(3).assert_is_in(value)
+    raises(AssertionError, lambda: Unbounded(3).assert_is_in(value), "Unbounded")
 
 
 def test_bounded_values_are_not_counted() -> None:

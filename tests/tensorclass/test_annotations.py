@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Union  # noqa: UP035
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import NonTensorData, TensorClass, TensorDict, tensorclass
 
@@ -50,8 +50,7 @@ def test_classes_that_were_unknown_when_the_class_was_made() -> None:
     assert type(made[0].child) is Node
     made.child = TensorDict(x=np.zeros(2), batch_size=[2])
     assert type(made.child) is Node
-    with pytest.raises(ValueError, match=r"Got the keys \['z'\]"):
-        Node(child={"z": 1})
+    raises(ValueError, lambda: Node(child={"z": 1}), r"Got the keys \['z'\]")
     for value in ("text", 3, np.ones(2)):
         with pytest.raises(ValueError, match="to the annotated Node"):
             Node(child=value)
@@ -94,8 +93,7 @@ def test_mappings_stay_mappings(field: str, kind: Any) -> None:
 
 def test_mappings_become_tensordicts_where_they_are_annotated_so() -> None:
     assert type(Node(td=MAPPING).td) is TensorDict
-    with pytest.raises(ValueError, match="cannot convert a str to the annotated TensorDict"):
-        Node(td="text")
+    raises(ValueError, lambda: Node(td="text"), "cannot convert a str to the annotated TensorDict")
 
 
 @each_case("field", ["maybe", "either", "both", "many", "anything", "unknown"])
@@ -133,10 +131,8 @@ def test_objects() -> None:
     assert Node(number=NonTensorData(3)).number == 3
     np.testing.assert_array_equal(made.data, [1, 1])
     assert isinstance(made._tensordict.get("data"), NonTensorData)
-    with pytest.raises(ValueError, match="cannot convert a str to the annotated int"):
-        Node(number="seven")
-    with pytest.raises(TypeError, match="cannot convert a list to the annotated int"):
-        Node(number=[1])
+    raises(ValueError, lambda: Node(number="seven"), "cannot convert a str to the annotated int")
+    raises(TypeError, lambda: Node(number=[1]), "cannot convert a list to the annotated int")
 
 
 def tensor_only(annotation: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import TensorClass, TensorDict, lazy_stack, stack, tensorclass
 from lite.nn import Parameter
@@ -80,8 +80,7 @@ def test_frozen() -> None:
     for name, value in {"batch_size": [2], "names": None, "is_locked": False, "other": 1}.items():
         with pytest.raises(dataclasses.FrozenInstanceError, match=f"cannot assign to field '{name}'"):
             setattr(made, name, value)
-    with pytest.raises(RuntimeError, match="Cannot modify locked"):
-        made.set("a", np.ones(2))
+    raises(RuntimeError, lambda: made.set("a", np.ones(2)), "Cannot modify locked")
     np.testing.assert_array_equal(made.a, [0, 0])
     out = pickle.loads(pickle.dumps(made))
     assert type(out) is Frozen
@@ -103,8 +102,7 @@ def test_options_are_inherited_and_given_as_keywords() -> None:
 
 @each_case("flags", ["unknown", ("autocast", "nocast"), ("tensor_only", "nocast")])
 def test_wrong_options(flags: Any) -> None:
-    with pytest.raises(TypeError, match="tensorclass options"):
-        TensorClass[flags]
+    raises(TypeError, lambda: TensorClass[flags], "tensorclass options")
 
 
 def test_dataclass_functions() -> None:
@@ -123,8 +121,7 @@ def test_from_tensordict_with_further_fields() -> None:
     made = Kept.from_tensordict(td, non_tensordict={"b": 3})
     assert made.b == 3
     assert list(td.keys()) == ["a"]
-    with pytest.raises(KeyError, match="given both"):
-        Kept.from_tensordict(td, non_tensordict={"a": 3})
+    raises(KeyError, lambda: Kept.from_tensordict(td, non_tensordict={"a": 3}), "given both")
 
 
 @each_case("name", ["sum", "keys", "is_locked", "sort"])
@@ -133,8 +130,7 @@ def test_fields_do_not_hide_methods_unasked(name: str) -> None:
         made = type("Made", (), {"__annotations__": {name: object}})
         return tensorclass(**options)(made)
 
-    with pytest.raises(AttributeError, match=f"name {name} can't be used.*shadow=True"):
-        define()
+    raises(AttributeError, define, f"name {name} can't be used.*shadow=True")
     assert getattr(define(shadow=True)(**{name: "x"}), name) == "x"
 
 
@@ -153,8 +149,7 @@ def test_select_as_a_tensordict() -> None:
     step = Step(a=np.ones(2), batch_size=[2])
     assert type(step.select("a", as_tensordict=True)) is TensorDict
     assert isinstance(step.select("a"), Step)
-    with pytest.raises(KeyError):
-        step.select("b")
+    raises(KeyError, lambda: step.select("b"))
     assert step.select("b", strict=False).a is None
 
 
@@ -169,10 +164,8 @@ def test_frozen_instances_are_hashable() -> None:
     assert hash(rows) == hash(rows)
     nested = Frozen(a=TensorDict(x=1))
     assert hash(nested) == hash(nested)
-    with pytest.raises(TypeError, match="unhashable"):
-        hash(Kept(a=1))
-    with pytest.raises(TypeError, match="unhashable"):
-        hash(Frozen(a=array, b={"un": "hashable"}))
+    raises(TypeError, lambda: hash(Kept(a=1)), "unhashable")
+    raises(TypeError, lambda: hash(Frozen(a=array, b={"un": "hashable"})), "unhashable")
 
 
 def test_an_own_setattr_is_called_for_every_field() -> None:
@@ -229,8 +222,7 @@ def test_deleted_fields() -> None:
         del made.b
     assert made.del_("b") is made
     assert made.del_("a").a is None
-    with pytest.raises(KeyError, match="other"):
-        made.del_("other")
+    raises(KeyError, lambda: made.del_("other"), "other")
 
 
 def test_arrays_as_defaults() -> None:
@@ -286,5 +278,4 @@ def test_fields_named_as_methods() -> None:
     made = Shadowing(stack=np.ones(2))
     np.testing.assert_array_equal(made.stack, [1, 1])
     assert (int(made.keys), made.update) == (3, None)
-    with pytest.raises(TypeError, match="missing a value for its field 'stack'"):
-        Shadowing()
+    raises(TypeError, Shadowing, "missing a value for its field 'stack'")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.tensorclasses import Point, Tokens, Turn
 
 from lite import TensorClass, TensorDict, is_tensor_collection, lazy_stack, tensorclass
@@ -63,8 +63,7 @@ def test_post_init_runs():
     ],
 )
 def test_constructor_errors(call, message):
-    with pytest.raises(TypeError, match=message):
-        call()
+    raises(TypeError, call, message)
 
 
 def test_get_and_set():
@@ -99,8 +98,7 @@ def test_get_and_set():
 )
 def test_unknown_fields_cannot_be_set(write):
     tokens = Tokens(full=np.zeros(2))
-    with pytest.raises(AttributeError, match="expected attributes are"):
-        write(tokens)
+    raises(AttributeError, lambda: write(tokens), "expected attributes are")
     assert list(tokens.keys()) == ["full"]
 
 
@@ -143,8 +141,7 @@ def test_batch_operations_keep_the_class():
     assert [type(row) for row in points] == [Point] * 3
     assert len(points) == 3
     assert points.shape == (3, 2)
-    with pytest.raises(TypeError, match="0-d Point"):
-        iter(Point(xy=np.zeros(2)))
+    raises(TypeError, lambda: iter(Point(xy=np.zeros(2))), "0-d Point")
 
 
 def test_conversion():
@@ -156,10 +153,8 @@ def test_conversion():
     back = Tokens.from_tensordict(td)
     assert back.full is td["full"]
     assert back.batch_size == (2,)
-    with pytest.raises(ValueError, match="do not belong to the class"):
-        Tokens.from_tensordict(TensorDict(other=1))
-    with pytest.raises(RuntimeError, match="expects a TensorDict"):
-        Tokens.from_tensordict({"full": 1})
+    raises(ValueError, lambda: Tokens.from_tensordict(TensorDict(other=1)), "do not belong to the class")
+    raises(RuntimeError, lambda: Tokens.from_tensordict({"full": 1}), "expects a TensorDict")
     made = Tokens.from_dict({"full": np.zeros(2)})
     assert type(made) is Tokens
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NotRequired
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import (
     LazyStackedTensorDict,
@@ -83,28 +83,21 @@ class Box(TypedTensorDict, typing.Generic[T]):
 def test_generic_classes() -> None:
     assert Box.__required_keys__ == {"content"}
     assert type(Box(content=np.ones(2), batch_size=[2])[0]) is Box
-    with pytest.raises(ValueError, match="Unknown TypedTensorDict option"):
-        Box[int]
+    raises(ValueError, lambda: Box[int], "Unknown TypedTensorDict option")
 
 
 def test_constructor_says_what_is_wrong() -> None:
-    with pytest.raises(TypeError, match=r"Observed\(\) missing required field\(s\): X, y"):
-        Observed(eta=np.zeros(3))
-    with pytest.raises(TypeError, match=r"State\(\) got unexpected field\(s\): q"):
-        State(eta=1, X=1, q=1)
-    with pytest.raises(TypeError, match="got both"):
-        State({"eta": 1}, X=1)
-    with pytest.raises(RuntimeError, match="'X'"):
-        State(eta=np.zeros(3), X=np.zeros(2), batch_size=[3])
-    with pytest.raises(TypeError, match="declares no fields"):
-        TypedTensorDict(a=1)
+    raises(TypeError, lambda: Observed(eta=np.zeros(3)), r"Observed\(\) missing required field\(s\): X, y")
+    raises(TypeError, lambda: State(eta=1, X=1, q=1), r"State\(\) got unexpected field\(s\): q")
+    raises(TypeError, lambda: State({"eta": 1}, X=1), "got both")
+    raises(RuntimeError, lambda: State(eta=np.zeros(3), X=np.zeros(2), batch_size=[3]), "'X'")
+    raises(TypeError, lambda: TypedTensorDict(a=1), "declares no fields")
     for name in ("keys", "data", "empty", "contiguous", "from_tensordict"):
         with pytest.raises(AttributeError, match=f"Field '{name}' shadows"):
             type("Bad", (TypedTensorDict,), {"__annotations__": {name: Any}})
     with pytest.raises(AttributeError, match="shadows"):
         type("Bad", (TypedTensorDict["shadow"],), {"__annotations__": {"batch_size": Any}})
-    with pytest.raises(ValueError, match="Unknown TypedTensorDict option: 'loud'"):
-        TypedTensorDict["loud"]
+    raises(ValueError, lambda: TypedTensorDict["loud"], "Unknown TypedTensorDict option: 'loud'")
 
 
 def test_constructor_options() -> None:
@@ -212,8 +205,7 @@ def test_what_is_behind_is_shared() -> None:
     assert td["y"] == 1
     with pytest.raises(TypeError, match=r"from_tensordict\(\) missing required field\(s\): y"):
         Observed.from_tensordict(make())
-    with pytest.raises(TypeError, match="dict"):
-        State.from_tensordict({"eta": 1, "X": 1})
+    raises(TypeError, lambda: State.from_tensordict({"eta": 1, "X": 1}), "dict")
 
 
 def test_a_lazy_stack_behind() -> None:
@@ -241,8 +233,7 @@ def test_a_lazy_stack_behind() -> None:
 def test_locks_of_holders() -> None:
     state = make()
     outer = TensorDict({"n": state}, batch_size=[4]).lock_()
-    with pytest.raises(RuntimeError, match="part of a locked graph"):
-        state.unlock_()
+    raises(RuntimeError, lambda: state.unlock_(), "part of a locked graph")
     with pytest.raises(RuntimeError, match="locked"):
         state["q"] = np.zeros(4)
     outer.unlock_()
@@ -262,8 +253,7 @@ def test_joined() -> None:
     ):
         assert type(out) is State
     assert type(stack([td, state])) is TensorDict
-    with pytest.raises(RuntimeError, match="exclusive"):
-        stack([state, observed])
+    raises(RuntimeError, lambda: stack([state, observed]), "exclusive")
     mixed = maybe_dense_stack([state, observed])
     assert [type(part) for part in mixed.tensordicts] == [State, Observed]
     out = stack([state, state])
@@ -296,8 +286,7 @@ def test_files(tmp_path: Path) -> None:
     loaded = State.load_memmap(tmp_path / "a")
     assert type(loaded) is State
     np.testing.assert_array_equal(loaded.eta, state.eta)
-    with pytest.raises(TypeError, match="missing required"):
-        Observed.load_memmap(tmp_path / "a")
+    raises(TypeError, lambda: Observed.load_memmap(tmp_path / "a"), "missing required")
     TensorDict({"n": State.from_tensordict(lazy_stack([state, state], 1))}, batch_size=[4]).memmap(
         tmp_path / "b"
     )
@@ -338,10 +327,8 @@ def test_iteration_and_length() -> None:
     rows = list(make())
     assert [type(row) for row in rows] == [State] * 4
     assert len(make()) == 4
-    with pytest.raises(TypeError, match="0-d State"):
-        list(make()[0])
-    with pytest.raises(RuntimeError):
-        bool(make())
+    raises(TypeError, lambda: list(make()[0]), "0-d State")
+    raises(RuntimeError, lambda: bool(make()))
 
 
 @each_case(

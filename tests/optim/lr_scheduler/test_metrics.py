@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import nn, optim
 
@@ -16,8 +16,7 @@ def test_a_plateau_is_no_function_of_the_step():
         optim.ReduceLROnPlateau(0.1)
     optimizer = sgd()
     schedule = optim.ReduceLROnPlateau(optimizer)
-    with pytest.raises(TypeError, match="is no function of the step"):
-        schedule(3)
+    raises(TypeError, lambda: schedule(3), "is no function of the step")
     with pytest.raises(ValueError, match=r"schedulers\[0\] must follow the steps alone, got Reduce"):
         optim.SequentialLR(optimizer, [schedule], [])
 
@@ -37,8 +36,7 @@ def test_groups_that_are_added_to_a_plateau(several):
     optimizer.add_param_group({"params": [nn.Parameter(np.ones(1))], "lr": 4.0})
     schedule.step(1.0)
     if several:
-        with pytest.raises(RuntimeError, match="min_lr has 1 numbers, the optimiser now 2 groups"):
-            schedule.step(1.0)
+        raises(RuntimeError, lambda: schedule.step(1.0), "min_lr has 1 numbers, the optimiser now 2 groups")
     else:
         schedule.step(1.0)
         np.testing.assert_allclose(schedule.get_last_lr(), [0.05, 0.4])
@@ -67,15 +65,13 @@ def test_a_rate_follows_the_divergence():
     ],
 )
 def test_numbers_of_divergences(options, message):
-    with pytest.raises(ValueError, match=message):
-        optim.KLAdaptiveLR(sgd(), **{"target_kl": 0.1, **options})
+    raises(ValueError, lambda: optim.KLAdaptiveLR(sgd(), **{"target_kl": 0.1, **options}), message)
 
 
 def test_a_divergence_that_is_not_finite_changes_nothing():
     optimizer = sgd(0.005)
     schedule = optim.KLAdaptiveLR(optimizer, 0.1)
-    with pytest.raises(ValueError, match="kl must be finite, got nan"):
-        schedule.step(np.nan)
+    raises(ValueError, lambda: schedule.step(np.nan), "kl must be finite, got nan")
     assert (schedule.last_kl, schedule.get_last_lr()) == (None, [0.005])
     with pytest.raises(TypeError, match="must be an optimiser over parameters, got SGD without any"):
         optim.KLAdaptiveLR(optim.SGD(0.1), 0.1)
