@@ -231,9 +231,9 @@ def _isrealobj(x: Array) -> bool:
 
 @VMAP.rule_of_each(np.shares_memory, np.may_share_memory)
 def _vmap_memory(
-    function: Function, level: Level, a: ArrayLike, b: ArrayLike, max_work: int | None = None
+    function: Function, level: Level, a: ArrayLike, b: ArrayLike, *args: Any, **kwargs: Any
 ) -> bool:
-    return bool(function(level.value(a), level.value(b), max_work))
+    return bool(function(level.value(a), level.value(b), *args, **kwargs))
 
 
 @GRAD.rule(np.bincount)

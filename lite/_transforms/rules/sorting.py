@@ -70,14 +70,14 @@ def _ascending(graph: Graph, x: Any, axis: int) -> Any:
 
 @ONNX.composed(np.partition)
 def _onnx_partition(
-    a: Array, kth: Any, axis: Any = -1, kind: str | None = None, order: str | None = None
+    a: Array, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None
 ) -> Array:
     return np.sort(a, axis)
 
 
 @ONNX.composed(np.argpartition)
 def _onnx_argpartition(
-    a: Array, kth: Any, axis: Any = -1, kind: str | None = None, order: str | None = None
+    a: Array, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None
 ) -> Array:
     return np.argsort(a, axis)
 

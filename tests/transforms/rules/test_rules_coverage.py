@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import lite
 import lite._transforms.vmap.dispatch
 from lite._transforms.grad.dispatch import call_function
 from lite._transforms.grad.ufuncs import call_ufunc
-from lite._transforms.registry import GRAD, VMAP, ZERO_GRADIENT, name_of
+from lite._transforms.registry import GRAD, NOT_GIVEN, ONNX, VMAP, ZERO_GRADIENT, name_of
 from lite._transforms.rules.ufuncs import UFUNCS
 
 MODULES = (np, np.linalg, np.fft, np.lib.stride_tricks)
@@ -74,6 +76,20 @@ def test_ufuncs_have_a_derivative_or_a_zero_gradient_or_are_refused() -> None:
                     call_ufunc(ufunc, method, args, {})
 
     traced(check)
+
+
+def test_rules_have_the_defaults_of_their_functions() -> None:
+    empty, of_unset = inspect.Parameter.empty, {"keepdims": False, "where": True, "axis": -1}
+    for function, rule in (pair for registry in (GRAD, VMAP, ONNX) for pair in registry.rules.items()):
+        if not dispatches(function) or function in (np.where, np.linalg.cross):
+            continue  # two arguments or none; a rule that `np.cross` has, too
+        with suppress(ValueError):  # functions in C tell their parameters from NumPy 2.4 on
+            theirs = inspect.signature(function).parameters
+            for name, own in inspect.signature(rule).parameters.items():
+                if name in theirs and own.default not in (empty, NOT_GIVEN):
+                    given = theirs[name].default
+                    value = of_unset.get(name) if given is NOT_GIVEN else None if given is empty else given
+                    assert (type(own.default), own.default) == (type(value), value), (function, name)
 
 
 def test_what_vmap_has_rules_for_has_them_here() -> None:
