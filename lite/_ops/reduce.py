@@ -79,7 +79,7 @@ class Scope:
         return first + rest if any(rest) else None
 
 
-def scope_of(td: Container, dim: object, keepdim: bool = False, lead: Shape = ()) -> Scope:
+def scope_of(td: Container, dim: object, keepdim: bool, lead: Shape = ()) -> Scope:
     """Parse `dim`: not given or None, an int, several ints, or "feature".
 
     Raises:

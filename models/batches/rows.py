@@ -123,7 +123,7 @@ def _has_content(turn: Mapping[str, Any]) -> bool:
 
 
 def split_messages(
-    messages: list[dict[str, Any]], response: str | None = None
+    messages: list[dict[str, Any]], response: str | None
 ) -> tuple[list[dict[str, Any]], str]:
     """The turns before a response, and the response: the given one, or else the assistant's last turn.
 

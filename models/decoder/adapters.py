@@ -130,7 +130,7 @@ def without_inputs(adapters: Iterable[GivenAdapter], sessions: Sequence[SessionL
 
 
 def adapter_values(
-    place: str, given: Mapping[str, ArrayLike], sessions: Sequence[SessionLike], *, cast: bool = True
+    place: str, given: Mapping[str, ArrayLike], sessions: Sequence[SessionLike], *, cast: bool
 ) -> list[Values]:
     """Copies of arrays for the optional inputs of graphs: a dict for each graph.
 

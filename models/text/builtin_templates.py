@@ -246,7 +246,7 @@ def find_chat_template(
     raise KeyError(f"unknown chat template name {name!r}; known are {sorted({*BUILT_IN, *_added})}")
 
 
-def own_template(tokenizer: _HasTemplate, tools: object = None) -> str | None:
+def own_template(tokenizer: _HasTemplate, tools: object) -> str | None:
     """The tokenizer's template for conversations with or without tools, None if it has none."""
     named = getattr(tokenizer, "chat_templates", {})
     if tools is not None and "tool_use" in named:

@@ -13,11 +13,11 @@ def collate(
     single: bool,
     pad_token_id: int | None,
     padding_side: str,
-    padding: bool | str = False,
-    truncation: bool = False,
-    max_length: int | None = None,
+    padding: bool | str,
+    truncation: bool,
+    max_length: int | None,
     return_attention_mask: bool = True,
-    return_tensors: str | None = None,
+    return_tensors: str | None,
 ) -> dict[str, Any]:
     """The result of encoding: `columns` by name, "input_ids" among them, each with as many numbers a row.
 

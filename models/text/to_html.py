@@ -244,7 +244,7 @@ def _more(count: int, what: str) -> str:
     return _note(f"and {count:,} more {what}")
 
 
-def numbers_only(rows: Sequence[Any], ndim: int = 1) -> list[NDArray[Any]] | None:
+def numbers_only(rows: Sequence[Any], ndim: int) -> list[NDArray[Any]] | None:
     """Rows as arrays (L,) of ids or log-probs; None if something else was put there.
 
     Args:

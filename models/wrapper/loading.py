@@ -24,7 +24,7 @@ def load_model(
     num_threads: int | None = None,
     variant: str | None = None,
     adapters: Mapping[str, AdapterSource] | None = None,
-    runtime: str | None = None,
+    runtime: str | None,
     name: str = "model",
 ) -> Any:
     """The decoder of a folder or file; a `Decoder` is checked and returned.

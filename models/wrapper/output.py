@@ -112,7 +112,7 @@ def sampling_fields(responses: Sequence[Generated], config: GenerationConfig) ->
     return fields
 
 
-def _rectangle(rows: Sequence[NDArray[Any]], *, repeat: bool = False) -> Field:
+def _rectangle(rows: Sequence[NDArray[Any]], *, repeat: bool) -> Field:
     """Rows (L_i, ...) one below the other, and which entries are real.
 
     On the right of a row are 0 or the id -1, or its last value if that is to ``repeat``.

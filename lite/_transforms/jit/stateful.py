@@ -417,7 +417,7 @@ _FORMS: Any = [(name, k == 0, k == 3, None if k == 3 else {}) for k, name in enu
 
 
 def stateful(
-    objects: Iterable[Any], words: list[str], parameters: Iterable[Any] = (), writes: bool = False
+    objects: Iterable[Any], words: list[str], parameters: Iterable[Any], writes: bool
 ) -> tuple[list[Part], Buffers]:
     """The parts of modules, optimisers over parameters, and updaters of targets.
 

@@ -34,7 +34,7 @@ class EnvRollout:
     skipped = 0
 
     def __init__(
-        self, env: EnvBase, transforms: Sequence[StepTransform], time: int, *, traj_ids: bool = True
+        self, env: EnvBase, transforms: Sequence[StepTransform], time: int, *, traj_ids: bool
     ) -> None:
         # Their entries are the environment's from here on.
         self.env = TransformedEnv(env, Compose(*transforms), auto_unwrap=False) if transforms else env

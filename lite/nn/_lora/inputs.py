@@ -91,7 +91,7 @@ def add_adapter_inputs(
     return target
 
 
-def with_adapter_inputs(content: Buffer, names: Collection[str], folder: Path | None = None) -> bytes:
+def with_adapter_inputs(content: Buffer, names: Collection[str], folder: Path | None) -> bytes:
     """A serialised model with optional inputs for adapters of any rank, as `add_adapter_inputs` writes it.
 
     Args:

@@ -447,7 +447,7 @@ class LossModule(TensorDictModuleBase):
     def _reduce_loss(
         self,
         loss: Array,
-        tensordict: TensorDictBase | None = None,
+        tensordict: TensorDictBase | None,
         *,
         mask: Array | None = None,
         reduction: str | None = None,
