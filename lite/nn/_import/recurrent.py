@@ -18,6 +18,8 @@ from lite.nn.layers.recurrent_steps import gru_step, lstm_step, rnn_relu_step, r
 Activation = Callable[[Any], Any]
 # ONNX's gates in torch's order.
 _ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
+# How many numbers an activation takes of the lists for all directions; the others take none.
+_NUMBERS = {"elu": 1, "leakyrelu": 1, "affine": 2, "hardsigmoid": 2}
 _DEFAULTS = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}
 
 
@@ -33,17 +35,18 @@ class _Layer:
     def __init__(self, spec: Spec, direction: int, reverse: bool) -> None:
         self.kind, self.reverse = spec.op, reverse
         defaults = _DEFAULTS[spec.op]
-        names = [name.lower() for name in spec.get("activations") or ()]
-        mine = names[direction * len(defaults) : (direction + 1) * len(defaults)] or list(defaults)
-        numbers = (list(spec.get(f"activation_{x}") or ()) for x in ("alpha", "beta"))
-        alphas, betas = (given[direction * len(mine) :] + [None] * 9 for given in numbers)
-        self.activations = [activation(*found) for found in zip(mine, alphas, betas, strict=False)]
+        names = (*(name.lower() for name in spec.get("activations") or ()), *defaults, *defaults)
+        numbers = [iter(spec.get(f"activation_{x}") or ()) for x in ("alpha", "beta")]
+        given = [[next(x, None) for x in numbers[: _NUMBERS.get(name, 0)]] for name in names]
+        part = slice(direction * len(defaults), (direction + 1) * len(defaults))
+        mine = names[part]
+        self.activations = [activation(name, *own) for name, own in zip(mine, given[part], strict=True)]
         self.clip = spec.get("clip")
         self.reset_first = not spec.get("linear_before_reset", 0)
         self.coupled = spec.get("input_forget", 0)
         usual = tuple(mine) == defaults and self.clip is None and not self.coupled
         step = {"LSTM": lstm_step, "GRU": gru_step, "RNN": rnn_tanh_step}[spec.op]
-        if spec.op == "RNN" and mine == ["relu"] and self.clip is None:
+        if spec.op == "RNN" and mine == ("relu",) and self.clip is None:
             usual, step = True, rnn_relu_step
         self.step = step if usual and not (spec.op == "GRU" and self.reset_first) else None
 

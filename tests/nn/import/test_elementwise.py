@@ -27,6 +27,9 @@ CASES = [
     Case("FastGelu", [numbers(3, 2), numbers(2, seed=1)], domain="com.microsoft"),
     Case("QuickGelu", [numbers(3, 2)], domain="com.microsoft"),
     Case("SoftmaxCrossEntropyLoss", [numbers(4, 3), np.array([0, 2, 1, 1])], {"ignore_index": 2}),
+    Case("Div", [np.array([-7, -6, 7]), np.array([2, 2, -2])]),
+    Case("Pow", [np.abs(numbers(3)) + 0.5, np.array([[2.0]])]),
+    Case("Shrink", [numbers(3, 2)], {"bias": 0.2, "lambd": 0.1}),
 ]
 
 

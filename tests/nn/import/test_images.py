@@ -29,6 +29,17 @@ CASES = [
         traces=False,
     ),
     Case("Col2Im", [numbers(2, 8, 4), np.array([3, 3]), np.array([2, 2])]),
+    Case("Resize", [numbers(1, 2, 3, 4), np.array([1, 1, 2, 2], np.float32)], {"mode": "nearest"}, opset=10),
+    *(
+        Case(
+            "GridSample",
+            [numbers(1, 2, rows, 4), 2 * numbers(1, 5, 5, 2, seed=1)],
+            {"mode": "linear", "padding_mode": "reflection", "align_corners": 1},
+            traces=False,
+        )
+        for rows in (3, 1)
+    ),
+    Case("Col2Im", [numbers(1, 4, 20), np.array([3, 4]), np.array([2, 2])], {"pads": [1, 0, 1, 2]}),
 ]
 
 

@@ -44,6 +44,18 @@ CASES = [
         {"imputed_value_floats": [0.5, -1.0, 2.0], "replaced_value_float": float("nan")},
         "ai.onnx.ml",
     ),
+    Case(
+        "SkipLayerNormalization",
+        [numbers(2, 5), numbers(2, 5, seed=1), *map(numbers, [5, 5])],
+        domain="com.microsoft",
+    ),
+    Case(
+        "BatchNormalization",
+        [numbers(4, 3), numbers(3), numbers(3, seed=1), numbers(3, seed=2), np.abs(numbers(3)) + 0.5],
+        opset=13,
+    ),
+    Case("Imputer", [np.float32([[0, 1]])], {"imputed_value_floats": [0.5]}, "ai.onnx.ml"),
+    Case("Imputer", [np.array([[0, 1]])], {"imputed_value_int64s": [5]}, "ai.onnx.ml"),
 ]
 
 

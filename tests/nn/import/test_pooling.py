@@ -1,5 +1,6 @@
 """Pooling."""
 
+import numpy as np
 from helpers.onnx_nodes import Case, check_all, numbers
 
 CASES = [
@@ -38,6 +39,17 @@ CASES = [
     Case("LpPool", [numbers(2, 3, 6)], {"kernel_shape": [3], "p": 2}),
     Case("GlobalAveragePool", [numbers(2, 3, 4, 5)]),
     Case("GlobalMaxPool", [numbers(2, 3, 4, 5)]),
+    Case("LpPool", [numbers(2, 3, 6)], {"kernel_shape": [3]}),
+    Case("GlobalLpPool", [numbers(2, 3, 4, 5)]),
+    Case("AveragePool", [numbers(2, 3, 8)], {"kernel_shape": [3], "dilations": [2], "pads": [1, 2]}),
+    Case(
+        "MaxPool", [numbers(1, 1, 3)], {"kernel_shape": [2], "strides": [2], "pads": [1, 1], "ceil_mode": 1}
+    ),
+    Case(
+        "MaxUnpool",
+        [np.float32(numbers(1, 1, 2, 2)), np.array([[[[5, 7], [9, 11]]]])],
+        {"kernel_shape": [2, 2], "strides": [2, 3], "pads": [1, 0, 0, 1]},
+    ),
 ]
 
 

@@ -55,6 +55,7 @@ CASES = [
         Case("LinearClassifier", [numbers(4, 2)], {**CLASSES, "post_transform": link}, ML, 2)
         for link in LINKS
     ],
+    Case("MatMulInteger", [np.uint8([[3, 9]]), np.uint8([[2, 7], [5, 1]]), np.uint8([4]), np.uint8([6])]),
 ]
 
 

@@ -6,10 +6,36 @@ from helpers.onnx_nodes import Case, check_all, model_of, module_of, numbers
 
 from lite._files.onnx import writer
 from lite.models.graph.session import open_session
+from lite.nn._import.operators import MICROSOFT
+
+
+def bits(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
+
 
 CASES = [
     Case("DequantizeLinear", [np.arange(8, dtype=np.uint8).reshape(2, 4), np.array([0.5, 2.0])], {"axis": 0}),
     Case("DequantizeLinear", [np.arange(4, dtype=np.uint8), np.array([0.5])]),  # one scale, no axis 1
+    Case("DynamicQuantizeLinear", [np.float32([-1.5, 253.5])], outputs=3),
+    Case(
+        "MatMulNBits",
+        [numbers(3, 30), bits(6, 2, 16), np.float32(numbers(12)), bits(12)],
+        {"K": 30, "N": 6, "bits": 8, "block_size": 16},
+        MICROSOFT,
+    ),
+    Case(
+        "MatMulNBits",
+        [numbers(3, 30), bits(6, 2, 8), np.float32(numbers(12))],
+        {"K": 30, "N": 6, "block_size": 16},
+        MICROSOFT,
+    ),
+    Case("GatherBlockQuantized", [bits(3, 128), np.array([2, 0]), np.float32(numbers(3, 2))], {}, MICROSOFT),
+    Case(
+        "GatherBlockQuantized",
+        [bits(3, 32), np.array([2, 0]), np.float32(numbers(3, 2))],
+        {"block_size": 16, "bits": 8},
+        MICROSOFT,
+    ),
 ]
 
 
@@ -48,6 +74,21 @@ def test_large_weights_are_made_floats_in_parts(monkeypatch: pytest.MonkeyPatch)
     for most in (64, 16):  # two rows, and less than one
         monkeypatch.setattr(quantized, "BLOCK_ROWS", most)
         np.testing.assert_allclose(module_of(case)(*case.inputs), whole, rtol=1e-6)
+        with_bias = module_of(case._replace(inputs=[*case.inputs, None, None, scales[:7]]))
+        np.testing.assert_allclose(with_bias(*case.inputs, scales[:7]), whole + scales[:7], rtol=1e-6)
+
+
+def test_what_is_not_computed_says_so() -> None:
+    x, scale = numbers(2), np.float32(1)
+    for kind in (21, 22, 25, 26):  # integers of 4 and of 2 bits
+        case = Case("QuantizeLinear", [x, scale], {"output_dtype": kind}, opset=25)
+        with pytest.raises(NotImplementedError, match="QuantizeLinear to"):
+            module_of(case)(x, scale)
+    given = [bits(3, 16), np.array([2]), np.float32(numbers(3, 1))]
+    for axes in ({"gather_axis": 1}, {"quantize_axis": 0}):
+        case = Case("GatherBlockQuantized", given, {"block_size": 16, **axes}, MICROSOFT)
+        with pytest.raises(NotImplementedError, match="other axes than rows"):
+            module_of(case)(*given)
 
 
 def test_as_a_runtime_rounds() -> None:

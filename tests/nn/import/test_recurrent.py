@@ -42,6 +42,25 @@ CASES = [
         {"hidden_size": 2, "direction": "reverse", "clip": 1.5},
         outputs=3,
     ),
+    *(
+        Case(
+            op,
+            [numbers(3, 2, 3), numbers(2, n, 3, seed=1), numbers(2, n, 2, seed=2), numbers(2, 2 * n, seed=3)],
+            {
+                "hidden_size": 2,
+                "direction": "bidirectional",
+                "activations": names.split(),
+                "activation_alpha": [0.3, 0.9],
+                "activation_beta": [0.4, 0.2],
+            },
+            outputs=count,
+        )
+        for op, n, count, names in (
+            ("LSTM", 8, 3, "HardSigmoid Softsign Relu Sigmoid Tanh Affine"),
+            ("RNN", 2, 1, "LeakyRelu HardSigmoid"),
+            ("GRU", 6, 2, "Sigmoid Tanh HardSigmoid Softsign"),
+        )
+    ),
 ]
 
 

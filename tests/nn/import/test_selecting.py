@@ -24,6 +24,10 @@ CASES = [
     Case("ReverseSequence", [numbers(4, 2, 3), np.array([2, 4])]),
     Case("TensorScatter", [numbers(2, 4, 3), numbers(2, 2, 3, seed=1), np.array([0, 2])], opset=24),
     Case("ArrayFeatureExtractor", [numbers(4, 3), np.array([[2, 0]])], domain="ai.onnx.ml", maps=False),
+    Case("Slice", [numbers(4, 3), np.array([3]), np.array([0]), np.array([0]), np.array([-1])]),
+    Case(
+        "TensorScatter", [numbers(2, 4, 3), numbers(2, 2, 3, seed=1), np.array([0, 2])], {"axis": 1}, opset=24
+    ),
 ]
 
 

@@ -17,6 +17,9 @@ CASES = [
     Case("DepthToSpace", [numbers(2, 8, 2, 3)], {"blocksize": 2, "mode": "CRD"}),
     Case("SpaceToDepth", [numbers(2, 2, 4, 6)], {"blocksize": 2}),
     Case("CenterCropPad", [numbers(3, 4), np.array([5, 2])]),
+    Case("Pad", [numbers(3, 4, 2), np.array([1, 0, 2, 3]), None, np.array([2, 0])]),
+    Case("CenterCropPad", [numbers(3, 4), np.array([4, 1])]),
+    Case("Expand", [numbers(2, 3, 1), np.array([4])]),
 ]
 
 
