@@ -26,6 +26,7 @@ CASES: list[Case] = [
         (fn.__name__, lambda x, fn=fn: fn(positive(x)), (f(2, 3),))
         for fn in (formulas.log_gamma, special.digamma, special.bessel_ratio)
     ),
+    ("bessel_ratio", lambda x: special.bessel_ratio(x * 0.0 + x * [0, 1, 2]), (f(2, 3),)),
     ("log_beta", lambda x, y: special.log_beta(positive(x), positive(y)), (f(2, 3), f(3))),
     ("gamma_below", lambda x: special.gamma_below(np.array([0.5, 2.0, 9.0]), positive(x)), (f(2, 3),)),
 ]

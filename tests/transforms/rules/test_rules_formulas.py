@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._transforms.registry import FORMULAS, name_of
+from lite._transforms.registry import FORMULAS, NOT_GIVEN, name_of
 
 _RNG = np.random.default_rng(0)
 _A, _B, _V, _W = (_RNG.standard_normal(shape) for shape in ((3, 4), (3, 4), 5, 3))
@@ -12,7 +12,7 @@ _T = _RNG.standard_normal((2, 3, 6))
 _N = np.where(_A > 1, np.nan, _A)
 _CALLS: dict[Any, list[tuple[Any, ...]]] = {
     np.average: [(_A,), (_A, 1), (_A, 0, _W**2), (_A, None, _B**2, True)],
-    np.diff: [(_A,), (_A, 2, 0), (_A, 1, 1, _W[:, None], 0.5)],
+    np.diff: [(_A,), (_A, 2, 0), (_A, 1, 1, _W[:, None], 0.5), (_A, 1, 1, NOT_GIVEN, 0.5), (_A > 0,)],
     np.trapezoid: [(_A,), (_V, np.cumsum(_V)), (_A, _W, 1.0, 0), (_A, None, 0.5, 0)],
     np.cov: [(_A,), (_A, _B), (_A, None, False, True)],
     np.corrcoef: [(_A,), (_V,)],
@@ -26,7 +26,7 @@ _CALLS: dict[Any, list[tuple[Any, ...]]] = {
     np.flip: [(_T,), (_T, 1), (_T, (0, -1))],
     np.tile: [(_A, 2), (_A, (2, 1, 3)), (_A, 1), (_T, (2, 1))],
     **{f: [(_A,), (_T, -1), (_V, 1)] for f in (np.tril, np.triu)},
-    np.rot90: [(_T, k, (0, 2)) for k in range(5)],
+    np.rot90: [(_T, k, (0, 2)) for k in range(-1, 8)],
     np.linalg.diagonal: [(_T,)],
     np.ptp: [(_A,), (_A, 1)],
     **{f: [(_N,), (_N, 1)] for f in (np.nansum, np.nanprod, np.nancumsum, np.nancumprod, np.nanmean)},
@@ -40,14 +40,22 @@ _CALLS: dict[Any, list[tuple[Any, ...]]] = {
     np.split: [(_A, 2, 1), (_V, [2])],
     np.unstack: [(_A,)],
     np.delete: [(_A, 1, 1), (_A, [0, 5])],
-    np.linalg.norm: [(_A,), (_A, 1), (_A, "nuc"), (_V, 3), (_T, None, 1), (_T, -np.inf, (2, 0), True)],
+    np.linalg.norm: [
+        (_A,),
+        (_A, 1),
+        (_A, "nuc"),
+        (_V, 3),
+        (_T, None, 1),
+        (_T, -np.inf, (2, 0), True),
+        (_T, None, (1,)),
+    ],
     np.linalg.vector_norm: [(_T,)],
     np.linalg.matrix_norm: [(_T,)],
     np.linalg.cond: [(_T,), (_T, -2)],
     np.broadcast_arrays: [(_A, _W[:, None])],
     np.atleast_1d: [(np.float64(2),), (_A, 1.0)],
     np.atleast_2d: [(_V,), (_A, _V)],
-    np.atleast_3d: [(_V,), (_A,), (2.0,)],
+    np.atleast_3d: [(_V,), (_A,), (2.0,), (_T,)],
     np.fliplr: [(_A,)],
     np.flipud: [(_A,)],
     np.trace: [(_A,), (_A, 1)],
@@ -69,11 +77,17 @@ _CALLS: dict[Any, list[tuple[Any, ...]]] = {
     np.linalg.matmul: [(_A, _B.T)],
     np.linalg.vecdot: [(_A, _B)],
     np.linalg.multi_dot: [([_A, _B.T, _A],)],
-    np.kron: [(_A, _B), (_V, _A)],
+    np.kron: [(_A, _B), (_V, _A), (_A, _V)],
     np.cross: [(_A.T, _B.T), (_A, _B, 0, 0)],
     np.linalg.cross: [(_A.T, _B.T)],
     np.correlate: [(_V, _W), (_V, _W, "full"), (_W, _V), (_W, _V, "full"), (_V, _V, "same")],
-    np.gradient: [(_V,), (_A, 2.0), (_A, 1.5, [0.0, 1.0, 3.0, 3.5]), (_V, [0.0, 0.1, 0.5, 2.0, 3.0])],
+    np.gradient: [
+        (_V,),
+        (_A, 2.0),
+        (_A, 1.5, [0.0, 1.0, 3.0, 3.5]),
+        (_V, [0.0, 0.1, 0.5, 2.0, 3.0]),
+        (np.uint8([3, 9, 1]),),
+    ],  # fmt: skip
     np.ediff1d: [(_A,), (_V, _W, 2.0)],
     np.insert: [(_A, 1, _B.T, 1), (_A, [0, 2], 3.0), (_A, slice(0, 2), _A[:2], 0), (_V, -1, 9.0)],
     np.linalg.tensorinv: [(_T,)],

@@ -39,6 +39,7 @@ CASES: list[Case] = [
     ("ediff1d", lambda x, y: np.ediff1d(x, y, [1.0, 2.0]), (f(3, 2), f(2))),
     ("trapezoid", lambda y, x: np.trapezoid(y, x), (f(2, 4), f(4))),
     ("trapezoid, dx", lambda y: np.trapezoid(y, dx=0.5, axis=0), (f(3, 4),)),
+    ("trapezoid, places", lambda y, x: np.trapezoid(y, x, axis=0), (f(3, 4), f(3))),
     ("gradient", lambda x: np.gradient(x), (f(5),)),
     ("gradient, axes", lambda x: np.gradient(x, 0.5, 2.0), (f(3, 4),)),
     ("gradient, one axis", lambda x: np.gradient(x, axis=1, edge_order=2), (f(3, 4),)),

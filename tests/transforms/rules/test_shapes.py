@@ -23,7 +23,7 @@ CASES: list[Case] = [
     ("matrix_transpose", lambda x: np.matrix_transpose(x) + np.linalg.matrix_transpose(x), (f(2, 3, 4),)),
     ("swapaxes", lambda x: np.swapaxes(x, 0, -1) * x.swapaxes(2, 0), (f(2, 3, 4),)),
     ("moveaxis", lambda x: np.moveaxis(x, (0, 2), (-1, 0)), (f(2, 3, 4),)),
-    ("rollaxis", lambda x: np.rollaxis(x, 2), (f(2, 3, 4),)),
+    ("rollaxis", lambda x: [np.rollaxis(x, 2), np.rollaxis(x, 0, 2)], (f(2, 3, 4),)),
     (
         "rollaxis, start",
         lambda x: [np.rollaxis(x, 0, 3), np.rollaxis(x, -3, -1), np.rollaxis(x, 1, 2)],
