@@ -131,9 +131,7 @@ class TensorDictKeysView(Set[Any]):
     __slots__ = ("_how", "_td")
 
     def __init__(
-        self,
-        td: Container,
-        how: tuple[bool, bool, Callable[[type], bool] | None, bool] | None = None,
+        self, td: Container, how: tuple[bool, bool, Callable[[type], bool] | None, bool] | None = None
     ) -> None:
         self._td = td
         self._how = how

@@ -350,8 +350,7 @@ class EnvSpecs(Module):
 
     def _keys(self, kind: str) -> list[NestedKey]:
         return self._cached(
-            f"{kind}_keys",
-            lambda: sorted(getattr(self, f"full_{kind}_spec").keys(True, True), key=_by_depth),
+            f"{kind}_keys", lambda: sorted(getattr(self, f"full_{kind}_spec").keys(True, True), key=_by_depth)
         )
 
     def _only(self, kind: str) -> NestedKey:

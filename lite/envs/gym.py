@@ -455,8 +455,7 @@ class GymEnv(GymWrapper):
             if from_pixels:
                 make = partial(_made_with_pixels, make, pixels_only)
             env = gymnasium.vector.AsyncVectorEnv(
-                [make] * integer("num_envs", num_envs),
-                autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED,
+                [make] * integer("num_envs", num_envs), autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED
             )
         super().__init__(
             env,

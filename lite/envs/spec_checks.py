@@ -6,13 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from lite import (
-    NonTensorData,
-    TensorDictBase,
-    is_leaf_nontensor,
-    is_non_tensor,
-    is_tensor_collection,
-)
+from lite import NonTensorData, TensorDictBase, is_leaf_nontensor, is_non_tensor, is_tensor_collection
 from lite._tree.keys import to_path
 from lite.specs.arrays import Unbounded
 from lite.specs.composite import Composite

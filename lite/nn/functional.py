@@ -645,30 +645,11 @@ def _along_dim(input: Any, kind: Any, dim: int | None, dtype: DTypeLike | None) 
 
 
 __all__ = [
-    "binary_cross_entropy",
-    "binary_cross_entropy_with_logits",
-    "cross_entropy",
-    "elu",
-    "gaussian_nll_loss",
-    "gelu",
-    "huber_loss",
-    "kl_div",
-    "l1_loss",
-    "leaky_relu",
-    "linear_log_probs",
-    "log_softmax",
-    "mish",
-    "mse_loss",
-    "nll_loss",
-    "poisson_nll_loss",
-    "relu",
-    "sigmoid",
-    "silu",
-    "smooth_l1_loss",
-    "softmax",
-    "softplus",
-    "tanh",
-]
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "elu", "gaussian_nll_loss",
+    "gelu", "huber_loss", "kl_div", "l1_loss", "leaky_relu", "linear_log_probs", "log_softmax", "mish",
+    "mse_loss", "nll_loss", "poisson_nll_loss", "relu", "sigmoid", "silu", "smooth_l1_loss", "softmax",
+    "softplus", "tanh"
+]  # fmt: skip
 
 
 if not TYPE_CHECKING:  # which would take any name for one that is there

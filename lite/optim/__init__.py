@@ -34,30 +34,10 @@ from lite.optim.sgd import SGD
 from lite.optim.soft_update import soft_update
 
 __all__ = [
-    "SGD",
-    "Adam",
-    "AdamW",
-    "ConstantLR",
-    "CosineAnnealingLR",
-    "CosineAnnealingWarmRestarts",
-    "ExponentialLR",
-    "KLAdaptiveLR",
-    "LRScheduler",
-    "LambdaLR",
-    "LinearLR",
-    "MultiStepLR",
-    "OneCycleLR",
-    "Optimizer",
-    "RMSprop",
-    "ReduceLROnPlateau",
-    "SequentialLR",
-    "StepLR",
-    "clip_grad_norm",
-    "clip_grad_norm_",
-    "clip_grad_value",
-    "clip_grad_value_",
-    "group_optimizers",
-    "soft_update",
-]
+    "SGD", "Adam", "AdamW", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR",
+    "KLAdaptiveLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "OneCycleLR", "Optimizer",
+    "RMSprop", "ReduceLROnPlateau", "SequentialLR", "StepLR", "clip_grad_norm", "clip_grad_norm_",
+    "clip_grad_value", "clip_grad_value_", "group_optimizers", "soft_update"
+]  # fmt: skip
 
 _belong_here(globals())

@@ -16,15 +16,7 @@ from numpy.typing import NDArray
 
 from lite.kernels import token_log_probs
 from lite.models.comparison.logged import LoggedResponse
-from lite.models.comparison.supports import (
-    WHOLE,
-    Support,
-    SupportFit,
-    at_edge,
-    finer,
-    mildness,
-    supports,
-)
+from lite.models.comparison.supports import WHOLE, Support, SupportFit, at_edge, finer, mildness, supports
 from lite.models.decoder.protocol import Decoder
 from lite.models.decoder.scoring import score
 

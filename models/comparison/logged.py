@@ -195,9 +195,7 @@ def _response(fields: Mapping[str, Any], where: str, needed: bool) -> LoggedResp
     return LoggedResponse(np.array(prompt, np.int64), np.array(response, np.int64), checked, where)
 
 
-def _ids(
-    fields: Mapping[str, Any],
-) -> tuple[list[int] | None, list[int] | None, Sequence[int] | None]:
+def _ids(fields: Mapping[str, Any]) -> tuple[list[int] | None, list[int] | None, Sequence[int] | None]:
     """Ids of the prompt without padding, ids of the response, and the mask of the response's real ids."""
     prompt_name, prompt = _first(fields, _CONTEXT_NAMES)
     response_name, response = _first(fields, _RESPONSE_NAMES)

@@ -338,11 +338,7 @@ def _check_mask(mask: NodeArg) -> None:
 
 
 def _static_length(
-    past: NodeArg | None,
-    present: NodeArg,
-    group_query: bool,
-    extras: Mapping[str, Extra],
-    given: int | None,
+    past: NodeArg | None, present: NodeArg, group_query: bool, extras: Mapping[str, Extra], given: int | None
 ) -> int | None:
     """Positions of a cache of fixed length, None for one that grows.
 
@@ -419,10 +415,7 @@ def _cache_tensors(
 
 
 def _state_tensors(
-    inputs: Mapping[str, NodeArg],
-    outputs: Mapping[str, NodeArg],
-    prompts: bool,
-    given: Sequence[StateTensor],
+    inputs: Mapping[str, NodeArg], outputs: Mapping[str, NodeArg], prompts: bool, given: Sequence[StateTensor]
 ) -> tuple[StateTensor, ...]:
     """Pair the inputs and outputs that are states of fixed size, as `_cache_tensors` does."""
     pasts, presents = _by_layer(inputs, _STATE), _by_layer(outputs, _STATE)

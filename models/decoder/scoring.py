@@ -252,10 +252,7 @@ def _run(
 
 
 def checked_sampling(
-    temperature: ArrayLike,
-    supports: Sequence[Support | None] | None,
-    lengths: Sequence[int],
-    vocab_size: int,
+    temperature: ArrayLike, supports: Sequence[Support | None] | None, lengths: Sequence[int], vocab_size: int
 ) -> tuple[NDArray[np.float64], list[tuple[NDArray[np.int64], NDArray[np.int32]] | None]]:
     """A temperature of each row, and offsets (L_i + 1,) and ids or None; raises the errors of `score`."""
     given = np.asarray(temperature)

@@ -318,11 +318,7 @@ _LEAST = {
     "max_matching_ngram_size": 1,
     "num_assistant_tokens": 1,
 }
-_RANGES = {
-    "min_p": (0.0, 1.0),
-    "presence_penalty": (-2.0, 2.0),
-    "frequency_penalty": (-2.0, 2.0),
-}
+_RANGES = {"min_p": (0.0, 1.0), "presence_penalty": (-2.0, 2.0), "frequency_penalty": (-2.0, 2.0)}
 
 
 # what other libraries write for a filter that is off, and what lite has

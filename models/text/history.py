@@ -210,10 +210,7 @@ class History(TensorClass):
 
         def encode(chat: list[dict[str, Any]]) -> TensorDict:
             out = encode_messages(
-                chat,
-                mask=return_assistant_tokens_mask,
-                split_special_tokens=split_special_tokens,
-                **options,
+                chat, mask=return_assistant_tokens_mask, split_special_tokens=split_special_tokens, **options
             )
             ids = out.ids[:max_length]
             columns = {"input_ids": ids, "attention_mask": np.ones_like(ids)}

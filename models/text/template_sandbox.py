@@ -131,10 +131,7 @@ def _compile(source: str) -> Any:
 @functools.cache
 def _environment() -> Any:
     environment = _Environment(
-        trim_blocks=True,
-        lstrip_blocks=True,
-        extensions=[_GenerationBlock, loopcontrols],
-        finalize=written,
+        trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationBlock, loopcontrols], finalize=written
     )
     own: dict[str, Callable[..., Any]] = {**FILTERS, "format": _format, "tojson": _tojson}
     environment.filters = {

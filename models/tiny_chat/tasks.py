@@ -204,11 +204,7 @@ def _reversing(rng: np.random.Generator) -> Drawn:
     alphabet = list(ascii_lowercase) if rng.integers(3) else list("0123456789")
     row = rng.choice(alphabet, int(rng.integers(3, 8))).tolist()
     prompt = _pick(
-        rng,
-        "Reverse: {xs}",
-        "Write backwards: {xs}",
-        "Say {xs} in reverse order.",
-        "What is {xs} backwards?",
+        rng, "Reverse: {xs}", "Write backwards: {xs}", "Say {xs} in reverse order.", "What is {xs} backwards?"
     )
     return prompt.format(xs=_spaced(row)), _spaced(row[::-1]), _spaced(row)
 

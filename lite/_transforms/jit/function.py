@@ -435,12 +435,7 @@ class JitFunction:
 
     def _runner(self, given: list[Argument], names: tuple[str, ...]) -> Runner:
         """The graph for the arguments: one that is kept, or a new one."""
-        forms = (
-            settings_now(),
-            self._named.modes,
-            names,
-            *[argument.number for argument in given],
-        )
+        forms = (settings_now(), self._named.modes, names, *[argument.number for argument in given])
         shapes = tuple(
             [leaf.shape for x in given if not x.donated for leaf in x.leaves if hasattr(leaf, "shape")]
         )

@@ -24,14 +24,7 @@ from lite._transforms.graphs.trace import Input, Traced, TracesDifferError, diff
 from lite._transforms.jit.caller import caller_line
 from lite._transforms.jit.draws import Draw, Seeded, traced_generator_class, with_seeds
 from lite._transforms.jit.size_inputs import size_inputs
-from lite._transforms.jit.structure import (
-    ARRAY,
-    Builder,
-    Flattener,
-    Structure,
-    containers_of,
-    plain_part,
-)
+from lite._transforms.jit.structure import ARRAY, Builder, Flattener, Structure, containers_of, plain_part
 from lite._transforms.jit.threads import threads_for
 from lite._transforms.vmap.running import maps
 

@@ -264,11 +264,7 @@ UFUNCS: dict[Any, Row] = {
         lambda g, a, b, y: g * (a == 0),
     ),
     np.nextafter: Row(None, lambda g, a, b, y: g, lambda g, a, b, y: g * 0),
-    np.ldexp: Row(
-        None,
-        lambda g, a, b, y: np.ldexp(g, b),
-        lambda g, a, b, y: g * 0,
-    ),
+    np.ldexp: Row(None, lambda g, a, b, y: np.ldexp(g, b), lambda g, a, b, y: g * 0),
     # -- without a derivative
     np.sign: Row("Sign"),
     np.floor: Row("Floor"),

@@ -174,8 +174,7 @@ class Learner:
         """A batch of rows: of SFT (n, tokens), of preferences (n, 2, tokens) with "reference"."""
         padded = _padded([lesson for row in rows for lesson in row])
         given: Any = TensorDict(
-            rows=padded if self.args.method == "sft" else padded.reshape(len(rows), 2),
-            batch_size=[len(rows)],
+            rows=padded if self.args.method == "sft" else padded.reshape(len(rows), 2), batch_size=[len(rows)]
         )
         if self._compares:
             given["reference"] = self._known(given["rows"])

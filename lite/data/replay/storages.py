@@ -370,12 +370,7 @@ class LazyStackStorage(ListStorage):
     """
 
     def __init__(
-        self,
-        max_size: int | None = None,
-        *,
-        compilable: bool = False,
-        stack_dim: int = 0,
-        device: Any = None,
+        self, max_size: int | None = None, *, compilable: bool = False, stack_dim: int = 0, device: Any = None
     ) -> None:
         super().__init__(max_size, device=device)
         self.stack_dim = stack_dim

@@ -356,8 +356,7 @@ class MCAdvantage(Module):
             )
             lengths = [1] * len(rewards)
         parts = np.split(
-            group_advantages(flat, np.zeros(flat.shape, np.intp), divide=self.divide),
-            np.cumsum(lengths)[:-1],
+            group_advantages(flat, np.zeros(flat.shape, np.intp), divide=self.divide), np.cumsum(lengths)[:-1]
         )
         for episode, reward, part in zip(episodes, rewards, parts, strict=True):
             of_steps = np.broadcast_to(part, reward.size).reshape(reward.shape)

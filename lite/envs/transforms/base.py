@@ -71,11 +71,7 @@ class Transform(TensorDictModuleBase):
     _needs_environment: ClassVar[tuple[type[Exception], str] | None] = None
 
     def __init__(
-        self,
-        in_keys: Keys = None,
-        out_keys: Keys = None,
-        in_keys_inv: Keys = None,
-        out_keys_inv: Keys = None,
+        self, in_keys: Keys = None, out_keys: Keys = None, in_keys_inv: Keys = None, out_keys_inv: Keys = None
     ) -> None:
         super().__init__()
         given = {
@@ -353,11 +349,7 @@ class ObservationTransform(Transform):
     _transforms_reset = True
 
     def __init__(
-        self,
-        in_keys: Keys = None,
-        out_keys: Keys = None,
-        in_keys_inv: Keys = None,
-        out_keys_inv: Keys = None,
+        self, in_keys: Keys = None, out_keys: Keys = None, in_keys_inv: Keys = None, out_keys_inv: Keys = None
     ) -> None:
         in_keys = ["observation", "pixels"] if in_keys is None else in_keys
         super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
@@ -369,11 +361,7 @@ class TwoWayTransform(Transform):
     _transforms_reset = True
 
     def __init__(
-        self,
-        in_keys: Keys = None,
-        out_keys: Keys = None,
-        in_keys_inv: Keys = None,
-        out_keys_inv: Keys = None,
+        self, in_keys: Keys = None, out_keys: Keys = None, in_keys_inv: Keys = None, out_keys_inv: Keys = None
     ) -> None:
         there, back = in_keys or [], in_keys_inv or []
         out_keys = there if out_keys is None else out_keys

@@ -186,11 +186,7 @@ class DoubleToFloat(DTypeCastTransform):
     """
 
     def __init__(
-        self,
-        in_keys: Keys = None,
-        out_keys: Keys = None,
-        in_keys_inv: Keys = None,
-        out_keys_inv: Keys = None,
+        self, in_keys: Keys = None, out_keys: Keys = None, in_keys_inv: Keys = None, out_keys_inv: Keys = None
     ) -> None:
         super().__init__(np.float64, np.float32, in_keys, out_keys, in_keys_inv, out_keys_inv)
 

@@ -25,11 +25,7 @@ _PAGE = 4096  # onnxruntime maps large arrays into memory if they begin at a pag
 
 
 def save(
-    path: Path,
-    traced: Traced,
-    about: Mapping[str, Any],
-    contract: bytes | None,
-    external_data: bool | None,
+    path: Path, traced: Traced, about: Mapping[str, Any], contract: bytes | None, external_data: bool | None
 ) -> None:
     """Write all files; each takes its place at once, complete, and replaces the one that was there.
 

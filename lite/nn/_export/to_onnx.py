@@ -160,9 +160,7 @@ def _is_few(array: np.ndarray[Any, Any]) -> bool:
 
 
 def _states(
-    given: Mapping[NestedKey, NestedKey] | None,
-    example: Example,
-    outputs: Mapping[str, NestedKey],
+    given: Mapping[NestedKey, NestedKey] | None, example: Example, outputs: Mapping[str, NestedKey]
 ) -> dict[str, str]:
     """Inputs with the outputs that are their next values.
 

@@ -119,10 +119,7 @@ def _listing(names: list[str]) -> str:
 
 
 def _products(
-    model: Buffer,
-    graph: OperationGraph,
-    weights: Mapping[str, Weight],
-    makers: Mapping[str, Operation],
+    model: Buffer, graph: OperationGraph, weights: Mapping[str, Weight], makers: Mapping[str, Operation]
 ) -> Iterator[Projection]:
     """The products of a graph and of those in its nodes; `weights` and `makers` are those around it."""
     own = {x.name for x in graph.inputs}

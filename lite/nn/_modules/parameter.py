@@ -145,11 +145,7 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
         return self.fill_(_raw(source))
 
     def normal_(
-        self,
-        mean: float = 0.0,
-        std: float = 1.0,
-        *,
-        generator: np.random.Generator | int | None = None,
+        self, mean: float = 0.0, std: float = 1.0, *, generator: np.random.Generator | int | None = None
     ) -> Parameter:
         """Draw all elements from a normal distribution; returns self.
 
@@ -166,11 +162,7 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
         return self.fill_(np.random.default_rng(generator).normal(mean, std, self.shape))
 
     def uniform_(
-        self,
-        low: float = 0.0,
-        high: float = 1.0,
-        *,
-        generator: np.random.Generator | int | None = None,
+        self, low: float = 0.0, high: float = 1.0, *, generator: np.random.Generator | int | None = None
     ) -> Parameter:
         """Draw all elements from [low, high); returns self. See `normal_`."""
         return self.fill_(np.random.default_rng(generator).uniform(low, high, self.shape))

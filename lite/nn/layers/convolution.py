@@ -255,12 +255,7 @@ class _Convolution(Module):
                 total += np.matmul(by_group(g[part]), patches.swapaxes(-1, -2)).sum(0)
             return total.reshape(w.shape)
 
-        return with_node(
-            result,
-            (x, for_input),
-            (weight, for_weight),
-            (bias, self._for_bias),
-        )
+        return with_node(result, (x, for_input), (weight, for_weight), (bias, self._for_bias))
 
     def _operator(self, x: Array, weight: Array, bias: Array) -> Array:
         """The convolution as one operator of a graph."""

@@ -17,14 +17,7 @@ from lite._transforms.grad.tape import value_of, with_vjp_of_all
 from lite._transforms.grad.transform import vjp
 from lite._transforms.graphs.graph import Graph
 from lite._transforms.graphs.scan import scan
-from lite.nn.layers.recurrent_steps import (
-    State,
-    Step,
-    gru_step,
-    lstm_step,
-    rnn_relu_step,
-    rnn_tanh_step,
-)
+from lite.nn.layers.recurrent_steps import State, Step, gru_step, lstm_step, rnn_relu_step, rnn_tanh_step
 
 
 class Cell(NamedTuple):

@@ -6,15 +6,6 @@ from lite.nn.layers.normal_params import add_custom_mapping, biased_softplus, ex
 from lite.nn.settings import set_skip_existing, skip_existing
 
 __all__ = [
-    "add_custom_mapping",
-    "biased_softplus",
-    "clip_grad_norm_",
-    "clip_grad_value_",
-    "expln",
-    "inv_softplus",
-    "mappings",
-    "parameters_to_vector",
-    "set_skip_existing",
-    "skip_existing",
-    "vector_to_parameters",
-]
+    "add_custom_mapping", "biased_softplus", "clip_grad_norm_", "clip_grad_value_", "expln", "inv_softplus",
+    "mappings", "parameters_to_vector", "set_skip_existing", "skip_existing", "vector_to_parameters"
+]  # fmt: skip

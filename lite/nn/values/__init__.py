@@ -21,14 +21,8 @@ from lite.nn.values.off_policy import Retrace, VTrace
 from lite.nn.values.td import TD0Estimator, TD1Estimator, TDLambdaEstimator
 
 __all__ = [
-    "GAE",
-    "MultiAgentGAE",
-    "Retrace",
-    "TD0Estimator",
-    "TD1Estimator",
-    "TDLambdaEstimator",
-    "VTrace",
-    "ValueEstimatorBase",
-]
+    "GAE", "MultiAgentGAE", "Retrace", "TD0Estimator", "TD1Estimator", "TDLambdaEstimator", "VTrace",
+    "ValueEstimatorBase"
+]  # fmt: skip
 
 _belong_here(globals())

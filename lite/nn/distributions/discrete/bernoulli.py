@@ -37,10 +37,7 @@ class Bernoulli(ProbsOrLogits):
     has_enumerate_support = True
 
     def __init__(
-        self,
-        probs: Numbers | None = None,
-        logits: Numbers | None = None,
-        validate_args: bool | None = None,
+        self, probs: Numbers | None = None, logits: Numbers | None = None, validate_args: bool | None = None
     ) -> None:
         self._take(probs, logits)
         if probs is not None and validate_args is not False:

@@ -49,10 +49,7 @@ class Geometric(ProbsOrLogits):
     has_rsample = False
 
     def __init__(
-        self,
-        probs: Numbers | None = None,
-        logits: Numbers | None = None,
-        validate_args: bool | None = None,
+        self, probs: Numbers | None = None, logits: Numbers | None = None, validate_args: bool | None = None
     ) -> None:
         self._take(probs, logits)
         if probs is not None and validate_args is not False:

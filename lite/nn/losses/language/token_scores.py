@@ -99,11 +99,7 @@ def layout_of(tensordict: TensorDictBase, actor: Any, *keys: NestedKey) -> Array
 
 
 def scored(
-    actor: Any,
-    tensordict: TensorDictBase,
-    strategy: str,
-    given: Array | None,
-    key: NestedKey | None = None,
+    actor: Any, tensordict: TensorDictBase, strategy: str, given: Array | None, key: NestedKey | None = None
 ) -> TokenScores:
     """Call an actor that writes ("log_probs", "full").
 
