@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         "kernels": _kernels(),
         "graphs": _graphs(),
         "providers": _providers(),
-        "extras": {name: _extra(name) for name in EXTRAS},
+        "extras": {name: {package: version(package) for package in EXTRAS[name][0]} for name in EXTRAS},
         "environment": environment,
     }
     facts["advice"] = _advice(facts)
@@ -158,10 +158,6 @@ def _cannot_load(library: Path, first: str) -> str | None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     told = re.search(r"OSError: ([^\n]*cannot open shared object file)", done.stderr)
     return _without_folders(told[1]) if told else None
-
-
-def _extra(name: str) -> dict[str, str | None]:
-    return {package: version(package) for package in EXTRAS[name][0]}
 
 
 def _advice(facts: dict[str, Any]) -> list[str]:

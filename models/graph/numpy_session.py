@@ -160,7 +160,7 @@ class NumpySession:
                 raise ValueError(
                     f"the output {name!r} has the shape {list(value.shape)}, bound is {list(target.shape)}"
                 )
-            if value is not given.get(_of(self._caches, name)):
+            if value is not given.get(next((past for past, own in self._caches if own == name), "")):
                 target[...] = value
             binding.results.append(NumpyValue(target))
 
@@ -288,10 +288,6 @@ def _caches(graph: OperationGraph) -> list[tuple[str, str]]:
         if all(a in given and reads.count(a) == 1 and b in asked for a, b in pairs):
             found += pairs
     return found
-
-
-def _of(caches: Sequence[tuple[str, str]], present: str) -> str:
-    return next((past for past, own in caches if own == present), "")
 
 
 def _ir_version(model: Any) -> int:

@@ -28,16 +28,12 @@ from lite._transforms.rules.reductions import summed_dtype
 from lite._transforms.vmap.level import Level
 
 
-def _reverse_sum(g: Array, axis: int) -> Array:
-    return np.flip(np.cumsum(np.flip(wide(g), axis), axis), axis)
-
-
 @GRAD.rule(np.cumsum)
 def _grad_cumsum(a: ArrayLike, axis: int | None = None, dtype: DtypeLike = None) -> Array:
     options = given(dtype=dtype)
     a, axis = flattened(a, axis)
     value = np.cumsum(value_of(a), axis, **options)
-    return with_node(_floats(value), (a, lambda g: _reverse_sum(g, axis)))
+    return with_node(_floats(value), (a, lambda g: np.flip(np.cumsum(np.flip(wide(g), axis), axis), axis)))
 
 
 def _floats(value: Array) -> Array:

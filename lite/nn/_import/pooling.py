@@ -61,10 +61,6 @@ class _Windows:
         return functools.reduce(np.multiply.outer, counts)
 
 
-def _lowest(dtype: np.dtype[Any]) -> float:
-    return -np.inf if is_floating(dtype) else int(np.iinfo(dtype).min)
-
-
 @operator("MaxPool")
 def _max_pool(spec: Spec) -> Run:
     places, by_column = spec.uses_output(1), spec.get("storage_order", 0)
@@ -74,7 +70,7 @@ def _max_pool(spec: Spec) -> Run:
         if layer is not None and not places and x.ndim == 4:
             return layer.forward(x)
         windows = _Windows(spec, x)
-        padded = windows.padded(x, _lowest(x.dtype))
+        padded = windows.padded(x, (-np.inf if is_floating(x.dtype) else int(np.iinfo(x.dtype).min)))
         best = functools.reduce(np.maximum, [padded[index] for index in windows.slices])
         if not places:
             return best

@@ -86,7 +86,11 @@ def _slice(spec: Spec) -> Run:
         stride = (1,) * len(begin) if steps is None else integers(steps)
         index: list[Any] = [slice(None)] * x.ndim
         for axis, a, b, step in zip(places or range(len(begin)), begin, end, stride, strict=True):
-            index[axis] = _bounds(a, b, step)
+            index[axis] = slice(
+                None if a == 0 and step > 0 else a,
+                None if b >= _FAR or (step < 0 and b <= -_FAR) else b,
+                None if step == 1 else step,
+            )
         return x[tuple(index)]
 
     return run
@@ -95,24 +99,11 @@ def _slice(spec: Spec) -> Run:
 _FAR = 1 << 31  # what exporters mean by the end
 
 
-def _bounds(start: int, end: int, step: int) -> slice:
-    return slice(
-        None if start == 0 and step > 0 else start,
-        None if end >= _FAR or (step < 0 and end <= -_FAR) else end,
-        None if step == 1 else step,
-    )
-
-
 # -- writing -----------------------------------------------------------------------------------------------
 
 
-def _lifted(x: Array, updates: Any) -> Array:
-    """A copy to write updates to, which a transformation follows if it follows the updates."""
-    return np.array(x, like=updates) if isinstance(updates, HostArray) else x.copy()  # type: ignore[call-overload]
-
-
 def _write(x: Array, index: Any, updates: Array, reduction: str) -> Array:
-    out = _lifted(x, updates)
+    out = np.array(x, like=updates) if isinstance(updates, HostArray) else x.copy()
     if reduction == "none":
         out[index] = updates
     elif reduction in _UPDATES:

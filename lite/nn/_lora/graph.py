@@ -130,14 +130,10 @@ def _reads(graph: OperationGraph) -> dict[str, int]:
     for name in (*(x.name for x in graph.outputs), *(name for node in graph.nodes for name in node.inputs)):
         found[name] = found.get(name, 0) + 1
     for node in graph.nodes:
-        for body in _bodies(node):
+        for body in [value for value in node.attributes.values() if isinstance(value, OperationGraph)]:
             for name, count in _reads(body).items():
                 found[name] = found.get(name, 0) + count
     return found
-
-
-def _bodies(node: Operation) -> list[OperationGraph]:
-    return [value for value in node.attributes.values() if isinstance(value, OperationGraph)]
 
 
 def _remove_empty(module: Any) -> None:
