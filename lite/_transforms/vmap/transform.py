@@ -175,11 +175,15 @@ def _is_dim(dim: Any) -> bool:
     return isinstance(dim, int | np.integer) and not isinstance(dim, bool)
 
 
+def _is_array(item: object) -> bool:
+    return isinstance(item, np.ndarray | np.generic | HostArray | ArrayHolder)
+
+
 def _shape(item: Any) -> tuple[int, ...] | None:
     """Shape of an array, batch size of a TensorDict; None for anything else."""
     if isinstance(item, Entry):
         return item.batch_size
-    return tuple(item.shape) if isinstance(item, np.ndarray | np.generic | HostArray | ArrayHolder) else None
+    return tuple(item.shape) if _is_array(item) else None
 
 
 def _inside(item: Any, dim: int | None, number: int) -> Any:
