@@ -150,7 +150,8 @@ class StepCounter(StepTransform):
         max_steps: number of steps after which an episode is truncated; None for never.
         truncated_key: the entry that is set at truncation, with the shape of the count.
         step_count_key: the entry of the count.
-        update_done: set `"done"` at truncation, too. Environments that are done or `"truncated"` are reset.
+        update_done: set `"done"` at truncation, too. Environments that are done or `"truncated"` are reset,
+            and their agents with them: entries such as `("agents", "done")` are set as those at the root.
 
     Raises:
         ValueError: `max_steps` is below 1, or a key is no string.
@@ -205,6 +206,17 @@ class StepCounter(StepTransform):
         if self.update_done:
             done = following["done",]
             np.logical_or(done, late, out=done)
+
+    def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
+        next_tensordict = super()._step(tensordict, next_tensordict)
+        ends = (self.truncated_key, "done")[: 1 + self.update_done]
+        for key in self.parent.done_keys if self.max_steps is not None else ():
+            *nodes, name = require_path(key)
+            if nodes and name in ends:
+                flag, whole = next_tensordict.get(key), next_tensordict.get(name)
+                agents = tuple(range(whole.ndim - 1, flag.ndim - 1))
+                next_tensordict.set(key, flag | np.expand_dims(whole, agents))
+        return next_tensordict
 
     def _paths(self) -> list[Path]:
         return [(self.step_count_key,), *([(self.truncated_key,)] if self._has_own_key else ())]

@@ -6,6 +6,7 @@ from gymnasium.vector import SyncVectorEnv
 from helpers.cases import raises
 from helpers.counting_env import CountingEnv
 from helpers.data.environments import LENGTHS, Counting, makers
+from helpers.teams_env import Teams
 from helpers.transformed import Steps
 
 from lite import TensorDict
@@ -42,6 +43,32 @@ def test_step_counter_truncates():
         assert not td["next", "terminated"][1].any()
         assert td["next", "done"][1].any() == update_done
         assert "step_count" not in td
+
+
+def test_step_counter_truncates_the_agents_of_an_environment():
+    class Cut(Teams):
+        """Whose agents may be truncated one by one: the first of each environment at once."""
+
+        def __init__(self):
+            super().__init__()
+            self.done_spec["agents", "truncated"] = self.done_spec["agents", "done"].clone()
+
+        def _step(self, tensordict):
+            first = np.zeros((3, 2, 1), bool)
+            first[:, 0] = True
+            return super()._step(tensordict).set(("agents", "truncated"), first)
+
+    for options, names in (({}, {"truncated", "done"}), ({"update_done": False}, {"truncated"})):
+        env = TransformedEnv(Cut(), StepCounter(2, **options))
+        check_env_specs(env)
+        ends = env.rollout(2, break_when_any_done=False)["next", "agents"]
+        assert ends["truncated"][..., 0].tolist() == [[[True, False], [True, True]]] * 3
+        # By itself the first environment ends after two steps.
+        assert ends["done"][:, 1, :, 0].tolist() == [[True] * 2, *[["done" in names] * 2] * 2]
+        assert ends["terminated"][:, 1, :, 0].tolist() == [[True] * 2, [False] * 2, [False] * 2]
+    named = TransformedEnv(Cut(), StepCounter(1, truncated_key="late")).rollout(1)["next", "agents"]
+    assert named["truncated"][..., 0].tolist() == [[[True, False]]] * 3
+    assert named["done"].all()
 
 
 def test_another_key_for_truncation():
