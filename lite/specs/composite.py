@@ -217,6 +217,7 @@ class Composite(TensorSpec):
     def is_in(self, value: Any) -> bool:
         """Whether a TensorDict, data class or dict has entries as the specs say; others are not read.
 
+        A node without specs, as one that `del` emptied, may be missing.
         An unset field of a data class is None, which is in a `NonTensor` and in no other spec.
         """
         if self.data_cls is not None and not isinstance(value, self.data_cls):
@@ -225,6 +226,8 @@ class Composite(TensorSpec):
             return False
         for name, spec in self._specs.items():
             entry = _read(value, name, spec)
+            if entry is NOTHING and isinstance(spec, Composite) and spec.is_empty():
+                continue
             if entry is NOTHING or not spec.is_in(entry):
                 return False
         return True

@@ -96,6 +96,8 @@ def test_composites_of_values() -> None:
     assert not spec.is_in(value.exclude(("n", "b")))
     assert not spec.is_in(np.zeros(3))
     assert not spec.is_in(TensorDict(a=value["a"], n=np.zeros(3), batch_size=[3]))
+    del spec["n", "b"]
+    assert spec.is_in(value.exclude("n"))
     raises(KeyError, lambda: spec.project(value.exclude("a")), "'a'")
 
 
