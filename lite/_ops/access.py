@@ -43,11 +43,16 @@ def get(td: Container, key: NestedKey, default: object = MISSING, **lazy_kwargs:
         >>> td.get(("a", "b")), td.get("missing")
         (array(1), None)
     """
-    if not lazy_kwargs:
+    if type(key) is str and not lazy_kwargs:
         # A dense container has its direct entries in a dict, which is read without a further call.
-        entry = td._data.get(key) if type(key) is str else dense_entry(td, key)
+        own = td._data
+        entry = own.get(key)
+        if entry is None and not own:  # a lazy stack holds none itself
+            entry = td._get_entry(key)
+    elif not lazy_kwargs:
+        entry = dense_entry(td, key)
         if entry is None:
-            entry = td._get_entry(key if type(key) is str else require_path(key))
+            entry = td._get_entry(require_path(key))
     else:
         path = require_path(key)
         node = td if len(path) == 1 else td._as_node(td._peek_entry(path[:-1]))
@@ -327,7 +332,7 @@ def pop(td: Container, key: NestedKey, default: object = MISSING) -> Any:
         KeyError: if the key is missing and no default is given.
         RuntimeError: if self is locked and the key exists.
     """
-    entry = td._get_entry(require_path(key))
+    entry = td._get_entry(key if type(key) is str else require_path(key))
     if entry is None:
         if default is MISSING:
             raise KeyError(

@@ -62,11 +62,11 @@ class DoneStates:
         lead = tuple(data.batch_size[: data.ndim - self.ndim])
         missing = []
         for name, shape in self.leaves:
-            value = data.get(name, None)
+            value, wanted = data.get(name, None), (*lead, *shape) if lead else shape
             if value is None:
-                missing.append((name, (*lead, *shape)))
-            elif value.shape != (*lead, *shape):
-                data.set(name, value.reshape((*lead, *shape)))
+                missing.append((name, wanted))
+            elif value.shape != wanted:
+                data.set(name, value.reshape(wanted))
         for name, nested in self.nested.items():
             node = data.get(name, None)
             if node is not None:

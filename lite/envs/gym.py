@@ -187,10 +187,11 @@ class GymWrapper(EnvBase):
                 reward = reward + outcome.reward
         except Fault as fault:
             raise self._error(fault) from fault.cause
-        self._steps += 1
-        self._present = outcome.present
+        state = self.__dict__  # a tenth of the time of assignments to attributes of a module
+        state["_steps"] += 1
+        state["_present"] = outcome.present
         if outcome.autoreset is not None:
-            self._started = outcome.autoreset
+            state["_started"] = outcome.autoreset
         out = self._observed(outcome.reached)
         entries = out._data
         terminated, truncated = outcome.terminated, outcome.truncated

@@ -145,23 +145,13 @@ class StepMDP:
 
         A third of the time of walking along the trees of keys, which small environments notice.
         """
-        dropped, entries = self._dropped, {}
-        for name, value in tensordict._data.items():
-            if name not in dropped:
-                if type(value) is not ndarray:
-                    return None
-                entries[name] = value
-        following = tensordict._data.get("next")
+        dropped, following = self._dropped, tensordict._data.get("next")
         if type(following) is not TensorDict:
             return None
         source = following._data
-        for name in self._taken:
-            value = source.get(name)
-            if type(value) is ndarray:
-                entries[name] = value
-            elif value is not None:
-                return None
-        return tensordict._with(entries)
+        entries = {name: value for name, value in tensordict._data.items() if name not in dropped}
+        entries.update({name: source[name] for name in self._taken if name in source})
+        return tensordict._with(entries) if {*map(type, entries.values())} == {ndarray} else None
 
 
 def key_tree(keys: Iterable[NestedKey]) -> _Tree:

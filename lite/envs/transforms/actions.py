@@ -12,7 +12,7 @@ from lite import NestedKey, TensorDictBase, get_default_dtype
 from lite._arrays.public import belong_to
 from lite._arrays.types import is_symbolic
 from lite.envs.transforms.affine import in_common_dtype
-from lite.envs.transforms.base import Keys, Transform, apply_to_composite_inv
+from lite.envs.transforms.base import EnvironmentTransform, Keys, Transform, apply_to_composite_inv
 from lite.envs.transforms.resets import where_reset
 from lite.envs.transforms.spec_changes import mapped
 from lite.nn._modules.uninitialized import UninitializedBuffer
@@ -188,7 +188,7 @@ class ActionScaling(Transform):
         )
 
 
-class ActionMask(Transform):
+class ActionMask(EnvironmentTransform):
     """Lets random actions be those that are allowed: an entry is the mask of the spec of actions.
 
     Args:

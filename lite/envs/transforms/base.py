@@ -67,7 +67,7 @@ class Transform(TensorDictModuleBase):
     _transforms_reset: ClassVar[bool] = False
     # The attributes that `repr` shows; "keys" stands for `in_keys`.
     _shown: ClassVar[tuple[str, ...]] = ("keys",)
-    # What `forward` raises if it does nothing without an environment, and why. Graphs leave it out.
+    # What `forward` of an `EnvironmentTransform` raises, and why. Graphs leave it out.
     _needs_environment: ClassVar[tuple[type[Exception], str] | None] = None
 
     def __init__(
@@ -144,7 +144,7 @@ class Transform(TensorDictModuleBase):
 
     def set_missing_tolerance(self, mode: bool = False) -> None:
         """Set `missing_tolerance`."""
-        self._missing_tolerance = mode
+        self.__dict__["_missing_tolerance"] = mode
 
     # -- calls ----------------------------------------------------------------------------------
 
@@ -161,27 +161,24 @@ class Transform(TensorDictModuleBase):
             raise NotImplementedError(f"{type(self).__name__} must define _inv_apply_transform.")
         return state
 
-    def _call(self, tensordict: TensorDictBase, /) -> TensorDictBase:
-        """Transform what a step of an environment led to."""
-        return converted(self, tensordict)
-
-    @dispatch(source="in_keys", dest="out_keys")
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Transform the entries of a TensorDict, in place.
+    def _call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Transform the entries of a TensorDict, such as what a step of an environment led to, in place.
 
         Raises:
             KeyError: an entry is missing, and `missing_tolerance` is not set.
         """
-        if self._needs_environment is not None:
-            if is_graph(tensordict):
-                return tensordict
-            error, reason = self._needs_environment
-            raise error(f"{type(self).__name__} needs an environment, {reason}.")
-        return converted(self, tensordict)
+        state = self.__dict__
+        sources, targets = state["_in_keys"] or self.in_keys, state["_out_keys"] or self.out_keys
+        return converted(self, tensordict, self._apply_transform, sources, targets)
+
+    forward = dispatch(source="in_keys", dest="out_keys")(_call)
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Transform what goes into an environment."""
-        return converted(self, tensordict, True) if self.in_keys_inv else tensordict
+        targets = self.in_keys_inv
+        if not targets:
+            return tensordict
+        return converted(self, tensordict, self._inv_apply_transform, self.out_keys_inv, targets)
 
     @dispatch(source="out_keys_inv", dest="in_keys_inv")
     def inv(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -339,6 +336,19 @@ class Transform(TensorDictModuleBase):
         return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in values.items())})"
 
 
+class EnvironmentTransform(Transform):
+    """Base of transforms that do nothing without an environment, and say so where they are called."""
+
+    @dispatch(source="in_keys", dest="out_keys")
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Refuse the call; see the class."""
+        if is_graph(tensordict):
+            return tensordict
+        assert self._needs_environment is not None
+        error, reason = self._needs_environment
+        raise error(f"{type(self).__name__} needs an environment, {reason}.")
+
+
 class ObservationTransform(Transform):
     """A transform of observations: `in_keys` are "observation" and "pixels", unless given.
 
@@ -379,15 +389,14 @@ def key_list(keys: Keys) -> list[NestedKey] | None:
     return [unravel_key(key) for key in (keys if several else [keys])]
 
 
-def converted(transform: Transform, tensordict: TensorDictBase, inverse: bool = False) -> TensorDictBase:
+def converted(
+    transform: Transform,
+    tensordict: TensorDictBase,
+    function: Callable[[Any], Any],
+    sources: list[NestedKey],
+    targets: list[NestedKey],
+) -> TensorDictBase:
     """The TensorDict with the entries to write, made of those to read."""
-    state = transform.__dict__
-    if inverse:
-        sources, targets = transform.out_keys_inv, transform.in_keys_inv
-        function: Callable[[Any], Any] = transform._inv_apply_transform
-    else:
-        sources, targets = state["_in_keys"] or transform.in_keys, state["_out_keys"] or transform.out_keys
-        function = transform._apply_transform
     if len(sources) != len(targets):
         raise ValueError(
             f"{type(transform).__name__} needs as many keys to write as to read, got {targets} for {sources}."
@@ -401,7 +410,7 @@ def converted(transform: Transform, tensordict: TensorDictBase, inverse: bool = 
             value = tensordict.get(source, None)
         if value is not None:
             tensordict.set(targets[place], function(value))
-        elif not state["_missing_tolerance"] and not is_graph(tensordict):
+        elif not transform._missing_tolerance and not is_graph(tensordict):
             raise KeyError(
                 f"{type(transform).__name__} reads {source!r}, which is missing; there are "
                 f"{sorted(tensordict.keys(True, True), key=str)}."

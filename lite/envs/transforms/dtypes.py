@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 from lite import NestedKey, TensorDictBase
 from lite._arrays.dtypes import as_dtype
 from lite._arrays.public import belong_to
-from lite.envs.transforms.base import Keys, Transform, apply_to_composite, converted, key_list
+from lite.envs.transforms.base import Keys, Transform, apply_to_composite, key_list
 from lite.envs.transforms.spec_changes import mapped
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.specs.base import TensorSpec
@@ -124,7 +124,7 @@ class DTypeCastTransform(Transform):
         """Cast the entries, in place."""
         if self.__dict__["_in_keys"] is None and self.parent is None:
             return self._all_of(tensordict, "out_keys", self.dtype_in, self._apply_transform)
-        return converted(self, tensordict)
+        return Transform._call(self, tensordict)
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self._found("in_keys_inv", "full_action_spec", "full_state_spec") is None:

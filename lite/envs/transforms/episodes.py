@@ -10,14 +10,14 @@ import numpy as np
 from lite import NestedKey, TensorDictBase, unravel_key
 from lite._arrays.public import belong_to
 from lite._tree.keys import require_path
-from lite.envs.transforms.base import Transform
+from lite.envs.transforms.base import EnvironmentTransform
 from lite.kernels._integer import integer
 from lite.specs.arrays import Bounded, Unbounded
 from lite.specs.classes import Categorical
 from lite.specs.composite import Composite
 
 
-class EndOfLifeTransform(Transform):
+class EndOfLifeTransform(EnvironmentTransform):
     """Marks the steps that cost a life, as Atari games have them; episodes do not end there.
 
     Args:
@@ -90,7 +90,7 @@ class EndOfLifeTransform(Transform):
         loss_or_advantage.set_keys(done=self.eol_key, terminated=self.eol_key)
 
 
-class TrajCounter(Transform):
+class TrajCounter(EnvironmentTransform):
     """Numbers the episodes: each start of one counts, in all environments of the batch together.
 
     State dicts have the next number, which clones share. Processes count alone: number the episodes of a
@@ -150,7 +150,7 @@ class TrajCounter(Transform):
         return observation_spec
 
 
-class RandomTruncationTransform(Transform):
+class RandomTruncationTransform(EnvironmentTransform):
     """Truncates episodes after random numbers of steps, so that environments do not start together.
 
     It reads the count of a `StepCounter` before it. First episodes take from 1 to `max_horizon` steps; later

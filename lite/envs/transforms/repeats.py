@@ -7,12 +7,12 @@ import numpy as np
 from lite import TensorDictBase
 from lite._arrays.public import belong_to
 from lite.envs.mdp_steps import step_mdp
-from lite.envs.transforms.base import Transform
+from lite.envs.transforms.base import EnvironmentTransform, Transform
 
 _TRIALS = 10  # episodes that may end before the steps of NoopResetEnv are made
 
 
-class FrameSkipTransform(Transform):
+class FrameSkipTransform(EnvironmentTransform):
     """Repeats each action, and sums the rewards.
 
     Args:

@@ -8,7 +8,7 @@ import numpy as np
 
 from lite import NestedKey, TensorDictBase, get_default_dtype
 from lite._arrays.public import belong_to
-from lite.envs.transforms.base import Keys, Transform
+from lite.envs.transforms.base import EnvironmentTransform, Keys, Transform
 from lite.envs.transforms.resets import ResetKey, reset_mask, where_reset
 from lite.kernels import reward2go
 from lite.specs.arrays import Unbounded
@@ -17,7 +17,7 @@ from lite.specs.composite import Composite
 _MODES = ("reduce", "constant")
 
 
-class TargetReturn(Transform):
+class TargetReturn(EnvironmentTransform):
     """Observes the return that an episode is to have, less what it had so far.
 
     Args:

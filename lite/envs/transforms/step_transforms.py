@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from lite import NestedKey, TensorDict, TensorDictBase
 from lite._arrays.public import belong_to
 from lite._arrays.types import Path
-from lite._tree.keys import require_path
-from lite.envs.transforms.base import Keys, Transform, is_graph, key_list
+from lite._tree.keys import require_path, to_key
+from lite.envs.transforms.base import EnvironmentTransform, Keys, is_graph, key_list
 from lite.envs.transforms.resets import ResetKey, reset_mask, where_reset
 from lite.kernels._integer import integer
 from lite.specs.arrays import ArraySpec, Bounded, Unbounded
@@ -29,7 +29,7 @@ _ONE = np.ones((), np.int64)  # half the time of a Python number
 _FLAGS: tuple[Path, ...] = (("terminated",), ("truncated",), ("done",))
 
 
-class StepTransform(Transform, ABC):
+class StepTransform(EnvironmentTransform, ABC):
     """Base of transforms such as `StepCounter`, which compute entries of a step from those of the step
     before.
 
@@ -66,19 +66,23 @@ class StepTransform(Transform, ABC):
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         mask = reset_mask(self.reset_key, tensordict)
         for path, fresh in self.initial(mask.shape).items():
-            key = _as_key(path)
+            key = to_key(path)
             tensordict_reset.set(key, where_reset(mask, fresh, tensordict.get(key, None)))
         return tensordict_reset
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        following: dict[Path, Any] = {path: self._read(next_tensordict, path) for path in self._sources()}
-        entries, written = {}, self._paths()
-        for path in written:
-            before = tensordict.get(_as_key(path), None)
+        following: dict[Path, Any] = {}
+        for path in self._sources():
+            following[path] = self._read(next_tensordict, path)
+        entries, written = {}, []
+        for path in self._paths():
+            key = to_key(path)
+            before = tensordict.get(key, None)
             if before is None:
                 before = self.initial(tuple(tensordict.batch_size))[path]
-            entries[path] = np.asarray(before)
-            following[path] = np.empty_like(entries[path])
+            entries[path] = before = np.asarray(before)
+            following[path] = np.empty_like(before)
+            written.append((key, path))
         if self._changes_done:
             # Copies, as the environment may own the arrays.
             done = next_tensordict.get("done", None)
@@ -90,18 +94,17 @@ class StepTransform(Transform, ABC):
             for path in _FLAGS:
                 flag = next_tensordict.get(path[0], None)
                 following[path] = np.zeros_like(done) if flag is None else np.array(flag)
-                written.append(path)
+                written.append((path[0], path))
         self.step(entries, following)
-        for path in written:
-            key = _as_key(path)
+        for key, path in written:
             if not self._keeps_next or key not in next_tensordict:
                 next_tensordict.set(key, following[path])
         return next_tensordict
 
     def _read(self, td: TensorDictBase, path: Path) -> Any:
-        value = td.get(_as_key(path), None)
+        value = td.get(to_key(path), None)
         if value is None:
-            raise KeyError(f"{type(self).__name__} reads {_as_key(path)!r}, which is missing.")
+            raise KeyError(f"{type(self).__name__} reads {to_key(path)!r}, which is missing.")
         return value
 
     def _sources(self) -> list[Path]:
@@ -121,7 +124,7 @@ class StepTransform(Transform, ABC):
     def _with_specs(self, spec: Composite) -> Composite:
         spec = spec.clone()
         for path, added in self._specs(spec.shape).items():
-            spec[_as_key(path)] = added
+            spec[to_key(path)] = added
         return spec
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
@@ -293,7 +296,7 @@ class RewardSum(StepTransform):
         return ["reward"] if self.parent is None else list(self.parent.reward_keys)
 
     def _default_out_keys(self) -> list[NestedKey]:
-        return [_as_key(_episode(require_path(key))) for key in self.in_keys]
+        return [to_key(_episode(require_path(key))) for key in self.in_keys]
 
     @property
     def reset_keys(self) -> list[NestedKey]:
@@ -311,7 +314,7 @@ class RewardSum(StepTransform):
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         fresh = self.initial(tuple(tensordict_reset.batch_size))
         for reset_key, (path, zero) in zip(self.reset_keys, fresh.items(), strict=True):
-            key, mask = _as_key(path), reset_mask(reset_key, tensordict)
+            key, mask = to_key(path), reset_mask(reset_key, tensordict)
             tensordict_reset.set(key, where_reset(mask, zero, tensordict.get(key, None)))
         return tensordict_reset
 
@@ -333,7 +336,7 @@ class RewardSum(StepTransform):
         if parent is None:
             return {path: np.zeros((*batch, 1), np.float32) for _, path in self._pairs}
         lead = batch[: len(batch) - parent.ndim]
-        return {path: parent.full_reward_spec[_as_key(source)].zero(lead) for source, path in self._pairs}
+        return {path: parent.full_reward_spec[to_key(source)].zero(lead) for source, path in self._pairs}
 
     def step(self, entries: Entries, following: Entries) -> None:
         for source, path in self.__dict__.get("_paired") or self._pairs:
@@ -348,11 +351,9 @@ class RewardSum(StepTransform):
     def _specs(self, batch: tuple[int, ...]) -> dict[Path, TensorSpec]:
         specs = self.parent.full_reward_spec
         for source, _ in self._pairs:
-            if _as_key(source) not in specs:
-                raise ValueError(
-                    f"RewardSum sums {_as_key(source)!r}, of which there is no spec of a reward."
-                )
-        return {path: specs[_as_key(source)].clone() for source, path in self._pairs}
+            if to_key(source) not in specs:
+                raise ValueError(f"RewardSum sums {to_key(source)!r}, of which there is no spec of a reward.")
+        return {path: specs[to_key(source)].clone() for source, path in self._pairs}
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
         return observation_spec if self.reward_spec else self._with_specs(observation_spec)
@@ -513,7 +514,7 @@ class TensorDictPrimer(StepTransform):
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         if not self.call_before_env_reset:
             return super()._reset(tensordict, tensordict_reset)
-        for key in map(_as_key, self._by_path):
+        for key in map(to_key, self._by_path):
             if key not in tensordict_reset:
                 tensordict_reset.set(key, tensordict.get(key))
         return tensordict_reset
@@ -538,7 +539,7 @@ class TensorDictPrimer(StepTransform):
         if is_graph(tensordict):  # the values are inputs of a graph
             return tensordict
         for path, value in self.initial(tuple(tensordict.batch_size)).items():
-            tensordict.set(_as_key(path), value)
+            tensordict.set(to_key(path), value)
         return tensordict
 
     def _sources(self) -> list[Path]:
@@ -594,10 +595,6 @@ class gSDENoise(TensorDictPrimer):
 
 
 belong_to("lite.envs", StepTransform, StepCounter, RewardSum, InitTracker, TensorDictPrimer, gSDENoise)
-
-
-def _as_key(path: Path) -> NestedKey:
-    return path[0] if len(path) == 1 else path
 
 
 def _episode(path: Path) -> Path:

@@ -163,7 +163,8 @@ class TransformedEnv(EnvBase):
     @property
     def batch_locked(self) -> bool:
         """Whether the environment takes TensorDicts of its own batch size only."""
-        return self.base_env.batch_locked
+        locked: bool = self._modules["base_env"].batch_locked  # at each step: as an attribute it is slow
+        return locked
 
     @property
     def _supports_set_state(self) -> bool:  # type: ignore[override]
@@ -202,13 +203,14 @@ class TransformedEnv(EnvBase):
         Raises:
             RuntimeError: its class overrides it, and transforms change the specs of actions.
         """
-        if type(self.base_env).rand_action in (EnvBase.rand_action, TransformedEnv.rand_action):
+        base = self._modules["base_env"]
+        if type(base).rand_action in (EnvBase.rand_action, TransformedEnv.rand_action):
             return super().rand_action(tensordict)
-        if self.full_action_spec != self.base_env.full_action_spec:
+        if self.full_action_spec != base.full_action_spec:
             raise RuntimeError(
-                f"rand_action of {type(self.base_env).__name__} is of other actions: transforms change them."
+                f"rand_action of {type(base).__name__} is of other actions: transforms change them."
             )
-        return self.base_env.rand_action(tensordict)
+        return base.rand_action(tensordict)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seed the environment and random actions; see `EnvBase.set_seed`."""
