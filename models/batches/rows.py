@@ -122,9 +122,7 @@ def _has_content(turn: Mapping[str, Any]) -> bool:
     return isinstance(content, str) or (content is None and bool(turn.get("tool_calls")))
 
 
-def split_messages(
-    messages: list[dict[str, Any]], response: str | None
-) -> tuple[list[dict[str, Any]], str]:
+def split_messages(messages: list[dict[str, Any]], response: str | None) -> tuple[list[dict[str, Any]], str]:
     """The turns before a response, and the response: the given one, or else the assistant's last turn.
 
     Raises:

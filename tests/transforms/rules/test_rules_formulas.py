@@ -87,7 +87,7 @@ _CALLS: dict[Any, list[tuple[Any, ...]]] = {
         (_A, 1.5, [0.0, 1.0, 3.0, 3.5]),
         (_V, [0.0, 0.1, 0.5, 2.0, 3.0]),
         (np.uint8([3, 9, 1]),),
-    ],  # fmt: skip
+    ],
     np.ediff1d: [(_A,), (_V, _W, 2.0)],
     np.insert: [(_A, 1, _B.T, 1), (_A, [0, 2], 3.0), (_A, slice(0, 2), _A[:2], 0), (_V, -1, 9.0)],
     np.linalg.tensorinv: [(_T,)],
