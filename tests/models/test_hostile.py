@@ -165,14 +165,10 @@ def test_external_data_from_elsewhere_are_not_read(result: Callable[..., str]) -
 # -- JSON ----------------------------------------------------------------------------------------
 
 JSON: dict[str, Any] = {
-    "deep": '{"a":' + "[" * 200_000 + "]" * 200_000 + "}",
-    "cut": '{"a": [1,',
-    "long numbers": '{"eos_token_id": ' + "9" * 5000 + "}",
-    "no object": "[1]",
-    "empty": "",
-    "no text": bytes(range(256)),
-    "zeros": bytes(100),
-}
+    "deep": '{"a":' + "[" * 200_000 + "]" * 200_000 + "}", "cut": '{"a": [1,',
+    "long numbers": '{"eos_token_id": ' + "9" * 5000 + "}", "no object": "[1]", "empty": "",
+    "no text": bytes(range(256)), "zeros": bytes(100),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "kind"), list(zip([*CONFIGS, "tokenizer.json"], JSON, strict=False)))

@@ -83,13 +83,9 @@ def test_scores_of_what_was_written() -> None:
 
 def test_details_are_columns() -> None:
     options = {
-        **SAMPLED,
-        "logprobs": 2,
-        "sampled_log_probs": True,
-        "kept_ids": True,
-        "top_p": 0.9,
+        **SAMPLED, "logprobs": 2, "sampled_log_probs": True, "kept_ids": True, "top_p": 0.9,
         "entropy": True,
-    }
+    }  # fmt: skip
     out = GenerateBatches(LLAMA, generate_kwargs=options, threads=1)(batch(2))
     for i, tokens in enumerate(out["response_ids"]):
         assert len(out["sampled_log_probs"][i]) == len(out["entropy"][i]) == len(tokens)

@@ -34,13 +34,8 @@ FORMS: dict[str, dict[str, Any]] = {
         "object": "text_completion",
         "choices": [
             {
-                "index": 0,
-                "text": "ab",
-                "logprobs": COMPLETION,
-                "finish_reason": "stop",
-                "prompt_logprobs": None,
-                "token_ids": RESPONSE,
-                "prompt_token_ids": PROMPT,
+                "index": 0, "text": "ab", "logprobs": COMPLETION, "finish_reason": "stop",
+                "prompt_logprobs": None, "token_ids": RESPONSE, "prompt_token_ids": PROMPT,
             }
         ],
     },
@@ -99,7 +94,7 @@ FORMS: dict[str, dict[str, Any]] = {
         "completion_mask": [1, 1, 0],
     },
     "transformers, a batch": {"sequences": [PROMPT + RESPONSE], "transition_scores": [VALUES]},
-}
+}  # fmt: skip
 
 
 def write(tmp_path: Path, *lines: Any) -> Path:

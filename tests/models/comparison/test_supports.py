@@ -33,12 +33,8 @@ def test_the_fit_sums_differences_from_the_formulas() -> None:
         given = -rng.exponential(1, 40)
         given[3] = -9999.0
         some = (
-            WHOLE,
-            Support("top_k", 4),
-            Support("top_p", 0.8),
-            Support("min_p", 0.1),
-            Support("top_k", 96),
-        )
+            WHOLE, Support("top_k", 4), Support("top_p", 0.8), Support("min_p", 0.1), Support("top_k", 96),
+        )  # fmt: skip
         fit = SupportFit({temperature: some}, 10.0)
         for array in (logits, ids, given):
             array.flags.writeable = False

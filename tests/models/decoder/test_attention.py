@@ -76,17 +76,10 @@ SAME = [
     partial(size_of_past, start=0, end=1),  # the number of rows
 ]
 UNKNOWN = [
-    partial(window, length=10_000),
-    partial(scores_changed, kind="Tanh"),
-    other_values,
-    filler_by_id,
-    width_of_mask,
-    length_of_past,
-    partial(size_of_past, start=2, end=3),
-    partial(size_of_past, start=-2, end=3),
-    partial(size_of_past, start=0, end=-1),
-    half,
-]
+    partial(window, length=10_000), partial(scores_changed, kind="Tanh"), other_values, filler_by_id,
+    width_of_mask, length_of_past, partial(size_of_past, start=2, end=3),
+    partial(size_of_past, start=-2, end=3), partial(size_of_past, start=0, end=-1), half,
+]  # fmt: skip
 
 
 @pytest.mark.grid

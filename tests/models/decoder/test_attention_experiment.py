@@ -29,15 +29,10 @@ from lite.models.decoder.attention import Attention, AttentionShape, Experiment,
 from lite.models.decoder.attention_experiment import _new, succeeds, tried
 
 TRIED = [
-    partial(window, length=6),
-    partial(window, length=200),
-    everything,
-    itself_not,
-    no_filler,
+    partial(window, length=6), partial(window, length=200), everything, itself_not, no_filler,
     partial(scores_changed, kind="Mul", value=np.array([1, 2], np.float32).reshape(1, HEADS, 1, 1)),
-    farther_is_less,
-    cache_in_reverse,
-]
+    farther_is_less, cache_in_reverse,
+]  # fmt: skip
 
 
 @pytest.mark.grid

@@ -49,16 +49,10 @@ def callers(batcher: Any, *calls: tuple[Any, list[Any]]) -> Iterator[list[Future
 
 def test_sizes() -> None:
     cases: list[tuple[Any, Any]] = [
-        ((None, None, None), None),
-        ((False, None, None), None),
-        ((True, None, None), (1, None)),
-        ((True, None, 2), (1, 2)),
-        ((None, 3, None), (3, None)),
-        ((None, None, 5), (1, 5)),
-        ((None, 2, 5), (2, 5)),
-        ((True, 3, 3), (3, 3)),
-        ((None, 0, None), (0, None)),
-    ]
+        ((None, None, None), None), ((False, None, None), None), ((True, None, None), (1, None)),
+        ((True, None, 2), (1, 2)), ((None, 3, None), (3, None)), ((None, None, 5), (1, 5)),
+        ((None, 2, 5), (2, 5)), ((True, 3, 3), (3, 3)), ((None, 0, None), (0, None)),
+    ]  # fmt: skip
     for arguments, sizes in cases:
         assert BatchSizes.from_arguments(*arguments) == sizes, arguments
 
@@ -116,14 +110,9 @@ def test_rows_that_come_during_a_run_share_the_next() -> None:
     batcher = Batcher(run, BatchSizes(1, None), LONG)
     with callers(batcher, *[("t", [i]) for i in range(6)]) as futures:
         assert batcher.state() == {
-            "min_batch_size": 1,
-            "max_batch_size": None,
-            "queue_size": 5,
-            "processing": True,
-            "lock_state": "locked",
-            "pending_futures": 6,
-            "timeout": LONG,
-        }
+            "min_batch_size": 1, "max_batch_size": None, "queue_size": 5, "processing": True,
+            "lock_state": "locked", "pending_futures": 6, "timeout": LONG,
+        }  # fmt: skip
         run.gate.set()
         assert [f.result(20) for f in futures] == [[("t", i)] for i in range(6)]
     assert [rows for _, rows in run.batches] == [[0], [1, 2, 3, 4, 5]]

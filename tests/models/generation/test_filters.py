@@ -9,13 +9,9 @@ from lite.models import GenerationConfig
 from lite.models.generation.filters import filtered
 
 OPTIONS: list[dict[str, Any]] = [
-    {"temperature": 0.5},
-    {"top_k": 7},
-    {"top_p": 0.6},
-    {"min_p": 0.1},
-    {"typical_p": 0.4},
+    {"temperature": 0.5}, {"top_k": 7}, {"top_p": 0.6}, {"min_p": 0.1}, {"typical_p": 0.4},
     {"temperature": 1.7, "top_k": 20, "top_p": 0.9, "min_p": 0.01, "typical_p": 0.8},
-]
+]  # fmt: skip
 
 
 def scores(rows: int = 20, size: int = 33) -> np.ndarray:

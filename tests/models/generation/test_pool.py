@@ -50,12 +50,8 @@ def meeting(count: int) -> Callable[[Any, Sequence[int]], list[Any]]:
 
 def test_rows_are_spread_and_stay_in_order() -> None:
     cases: list[tuple[int, list[int]]] = [
-        (0, []),
-        (1, [0]),
-        (2, [0, 1]),
-        (3, [0, 1, 2]),
-        (7, [0, 0, 1, 1, 2, 2, 2]),
-    ]
+        (0, []), (1, [0]), (2, [0, 1]), (3, [0, 1, 2]), (7, [0, 0, 1, 1, 2, 2, 2]),
+    ]  # fmt: skip
     for count, parts in cases:
         pool = Pool.of(Model(), 3)
         assert pool.run(numbered, range(count), most=3) == list(zip(parts, range(count), strict=True))

@@ -25,12 +25,8 @@ def flatter(ids: Any, scores: Any) -> None:
 
 
 BASE = {
-    "do_sample": True,
-    "max_new_tokens": 6,
-    "eos_token_id": 2,
-    "sampled_log_probs": True,
-    "kept_ids": True,
-}
+    "do_sample": True, "max_new_tokens": 6, "eos_token_id": 2, "sampled_log_probs": True, "kept_ids": True,
+}  # fmt: skip
 OPTIONS: dict[str, dict[str, Any]] = {
     "greedy": {"do_sample": False, "temperature": 0.0},
     "temperature": {"temperature": 0.7},

@@ -15,14 +15,9 @@ pytestmark = [
 
 # What does no harm and fails nowhere.
 HARMLESS = {
-    "dates of any width",
-    "digits",
-    "nested generation and loops",
-    "many outputs",
-    "many names",
-    "a forged mark at the end",
-    "a forged mark",
-}
+    "dates of any width", "digits", "nested generation and loops", "many outputs", "many names",
+    "a forged mark at the end", "a forged mark",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

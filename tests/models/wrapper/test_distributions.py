@@ -261,14 +261,9 @@ def test_batch_shapes(judge: Make) -> None:
 
 
 METHODS = [
-    "get_dist",
-    "_get_dist_with_prompt_mask",
-    "_get_dist_with_assistant_mask",
-    "_get_dist_with_attention_mask",
-    "_get_sft_dist",
-    "_get_rlhf_dist",
-    "_get_generic_dist",
-]
+    "get_dist", "_get_dist_with_prompt_mask", "_get_dist_with_assistant_mask",
+    "_get_dist_with_attention_mask", "_get_sft_dist", "_get_rlhf_dist", "_get_generic_dist",
+]  # fmt: skip
 
 
 def test_generating_wrappers_have_no_distributions(wrap: Make) -> None:

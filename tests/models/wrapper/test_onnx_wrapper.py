@@ -71,15 +71,10 @@ def test_pad_that_is_also_end(wrap: Make, scripted_model: Make, byte_tokenizer: 
         tokenizer = byte_tokenizer(pad_token=None)
         model = scripted_model(
             {
-                (72, 87): 64,
-                (72, 64): 65,
-                (72, 65): 256,
-                (68, 78): 64,
-                (68, 64): 65,
-                (68, 65): 66,
+                (72, 87): 64, (72, 64): 65, (72, 65): 256, (68, 78): 64, (68, 64): 65, (68, 65): 66,
                 (68, 66): 67,
             }
-        )
+        )  # fmt: skip
         prompt = [39, 72, 256, 87]
         dense = Tokens(prompt=np.array([[256, *prompt], HELLO]), batch_size=[2])
         td = text_td("Hi<eos>x", "Hello") if mode == "text" else TensorDict({"tokens": dense}, batch_size=[2])

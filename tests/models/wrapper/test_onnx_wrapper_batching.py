@@ -89,15 +89,9 @@ def test_state_and_cleanup(wrap: Make) -> None:
     wrapper = wrap("text", min_batch_size=3, max_batch_size=8, batching_timeout=LONG)
     assert wrapper.batching is True
     initial = {
-        "batching_enabled": True,
-        "min_batch_size": 3,
-        "max_batch_size": 8,
-        "queue_size": 0,
-        "processing": False,
-        "lock_state": "unlocked",
-        "pending_futures": 0,
-        "timeout": LONG,
-    }
+        "batching_enabled": True, "min_batch_size": 3, "max_batch_size": 8, "queue_size": 0,
+        "processing": False, "lock_state": "unlocked", "pending_futures": 0, "timeout": LONG,
+    }  # fmt: skip
     assert wrapper.get_batching_state() == initial
     td = text_td("Hi")
     with ThreadPoolExecutor(1) as pool:

@@ -15,49 +15,24 @@ MODEL = MODELS / "optimum-llama"
 
 
 EVERY: dict[str, Any] = {
-    "input_mode": "tokens",
-    "input_key": ("in", "ids"),
-    "attention_mask_key": "am",
+    "input_mode": "tokens", "input_key": ("in", "ids"), "attention_mask_key": "am",
     "generate_kwargs": {"max_new_tokens": 3, "temperature": 0.5},
-    "tokenizer_kwargs": {"add_special_tokens": False},
-    "pad_output": True,
-    "inplace": False,
-    "device": "cpu",
-    "layout": "strided",
-    "num_samples": 2,
-    "chat_template_name": "qwen",
-    "chat_template": "{{ messages }}",
-    "chat_template_kwargs": {"enable_thinking": False},
-    "return_log_probs": False,
-    "zero_first_log_prob": True,
-    "history_key": "h",
-    "text_key": "x",
-    "tokens_key": "t",
-    "masks_key": "m",
-    "log_probs_key": "l",
-    "sampling_key": "own_sampling",
-    "batching": True,
-    "min_batch_size": 2,
-    "max_batch_size": 4,
-    "batching_timeout": 1.5,
-    "prefer_tokens": True,
-    "seed": 3,
-    "sessions": 2,
-}
+    "tokenizer_kwargs": {"add_special_tokens": False}, "pad_output": True, "inplace": False,
+    "device": "cpu", "layout": "strided", "num_samples": 2, "chat_template_name": "qwen",
+    "chat_template": "{{ messages }}", "chat_template_kwargs": {"enable_thinking": False},
+    "return_log_probs": False, "zero_first_log_prob": True, "history_key": "h", "text_key": "x",
+    "tokens_key": "t", "masks_key": "m", "log_probs_key": "l", "sampling_key": "own_sampling",
+    "batching": True, "min_batch_size": 2, "max_batch_size": 4, "batching_timeout": 1.5,
+    "prefer_tokens": True, "seed": 3, "sessions": 2,
+}  # fmt: skip
 
 
 def test_every_argument_is_carried(scripted_model: Make, byte_tokenizer: Make) -> None:
     parameters = set(inspect.signature(OnnxWrapper).parameters)
     special = {"model", "tokenizer", "generate", "pad_model_input", "num_threads", "score_kwargs"}
     of_real_models = {
-        "max_rows",
-        "prefix_cache",
-        "assistant_model",
-        "variant",
-        "adapters",
-        "adapter",
-        "runtime",
-    }
+        "max_rows", "prefix_cache", "assistant_model", "variant", "adapters", "adapter", "runtime",
+    }  # fmt: skip
     assert parameters == {*special, *of_real_models, *EVERY}
     wrapper = OnnxWrapper(scripted_model(), tokenizer=byte_tokenizer(), **EVERY)
     new = wrapper.get_new_version()
