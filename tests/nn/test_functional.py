@@ -27,21 +27,12 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "poisson_nll_loss": (X, P),
     **dict.fromkeys(
         (
-            "relu",
-            "tanh",
-            "sigmoid",
-            "silu",
-            "mish",
-            "leaky_relu",
-            "elu",
-            "softplus",
-            "gelu",
-            "softmax",
+            "relu", "tanh", "sigmoid", "silu", "mish", "leaky_relu", "elu", "softplus", "gelu", "softmax",
             "log_softmax",
         ),
         (X,),
     ),
-}
+}  # fmt: skip
 
 
 def test_every_function_is_called_here() -> None:

@@ -207,15 +207,10 @@ def test_parameters_are_broadcast_and_numbers_follow_arrays() -> None:
 def test_dtypes_are_kept(dtype: str) -> None:
     loc, scale = np.zeros((2, 3), dtype), np.ones((2, 3), dtype)
     dists = [
-        d.Normal(loc, scale),
-        d.IndependentNormal(loc, scale),
-        d.TanhNormal(loc, scale),
-        d.TruncatedNormal(loc, scale),
-        d.Uniform(loc, scale),
-        d.Bernoulli(probs=scale),
-        d.Delta(loc),
+        d.Normal(loc, scale), d.IndependentNormal(loc, scale), d.TanhNormal(loc, scale),
+        d.TruncatedNormal(loc, scale), d.Uniform(loc, scale), d.Bernoulli(probs=scale), d.Delta(loc),
         d.TanhDelta(loc),
-    ]
+    ]  # fmt: skip
     for dist in dists:
         assert dist.sample((2,), rng=0).dtype == dtype
         assert dist.log_prob(loc).dtype == dtype

@@ -11,19 +11,12 @@ from helpers.graphs import numbers, open_graph, operators_of, run_graph
 from lite import nn
 
 LAYERS = [
-    (nn.ReLU(), ["Relu"]),
-    (nn.Tanh(), ["Tanh"]),
-    (nn.Sigmoid(), ["Sigmoid"]),
-    (nn.SiLU(), ["Sigmoid", "Mul"]),
-    (nn.LeakyReLU(0.2), ["LeakyRelu"]),
-    (nn.ELU(0.5), ["Elu"]),
-    (nn.GELU(), ["Gelu"]),
-    (nn.GELU("tanh"), ["Gelu"]),
-    (nn.Softplus(), ["Softplus"]),
-    (nn.Softplus(2.0), ["Mul", "Softplus", "Div"]),
-    (nn.Softmax(-1), ["Softmax"]),
+    (nn.ReLU(), ["Relu"]), (nn.Tanh(), ["Tanh"]), (nn.Sigmoid(), ["Sigmoid"]),
+    (nn.SiLU(), ["Sigmoid", "Mul"]), (nn.LeakyReLU(0.2), ["LeakyRelu"]), (nn.ELU(0.5), ["Elu"]),
+    (nn.GELU(), ["Gelu"]), (nn.GELU("tanh"), ["Gelu"]), (nn.Softplus(), ["Softplus"]),
+    (nn.Softplus(2.0), ["Mul", "Softplus", "Div"]), (nn.Softmax(-1), ["Softmax"]),
     (nn.LogSoftmax(0), ["LogSoftmax"]),
-]
+]  # fmt: skip
 
 
 @each_case(("layer", "wanted"), LAYERS, ids=[repr(layer) for layer, _ in LAYERS])

@@ -125,13 +125,8 @@ def test_every_layer_is_tested() -> None:
     # Tested elsewhere: what becomes one of the others at its first call (test_tracing.py), what makes scales
     # (below), and what is a base of others.
     elsewhere = {
-        nn.Module,
-        nn.LazyModuleMixin,
-        nn.LazyLinear,
-        nn.LazyConv1d,
-        nn.LazyConv2d,
-        nn.LazyBatchNorm1d,
-    }
+        nn.Module, nn.LazyModuleMixin, nn.LazyLinear, nn.LazyConv1d, nn.LazyConv2d, nn.LazyBatchNorm1d,
+    }  # fmt: skip
     elsewhere |= {nn.NormalParamExtractor, nn.AddStateIndependentNormalScale, nn.biased_softplus}
     elsewhere |= {nn.ModuleList, nn.ModuleDict, nn.TensorDictParams, nn.TensorClassModuleBase}
     elsewhere |= {nn.GraphModule}  # what a file says (tests/nn/import)

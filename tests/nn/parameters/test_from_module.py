@@ -14,14 +14,9 @@ def test_from_module_gives_the_modules_own_objects_in_order() -> None:
     module = Parent()
     params = TensorDict.from_module(module)
     assert list(params.keys(True, True)) == [
-        ("first", "weight"),
-        ("first", "bias"),
-        ("second", "weight"),
-        ("second", "bias"),
-        ("counter", "scale"),
-        ("counter", "steps"),
-        ("counter", "scratch"),
-    ]
+        ("first", "weight"), ("first", "bias"), ("second", "weight"), ("second", "bias"),
+        ("counter", "scale"), ("counter", "steps"), ("counter", "scratch"),
+    ]  # fmt: skip
     assert params["first", "weight"] is module.first.weight
     assert params["second", "bias"] is module.first.bias
     assert params["counter", "steps"] is module.counter.steps

@@ -32,12 +32,8 @@ def test_noise_without_chance() -> None:
 
 def test_chance() -> None:
     options: dict[str, Any] = {
-        "theta": 0.0,
-        "sigma": 0.4,
-        "dt": 0.25,
-        "sigma_min": 0.2,
-        "n_steps_annealing": 1,
-    }
+        "theta": 0.0, "sigma": 0.4, "dt": 0.25, "sigma_min": 0.2, "n_steps_annealing": 1,
+    }  # fmt: skip
     module = nn.OrnsteinUhlenbeckProcessModule(WIDE, **options, generator=0)
     td = TensorDict(action=np.zeros((20000, 1)), batch_size=[20000])
     first = module(td)["_ou_prev_noise"]
