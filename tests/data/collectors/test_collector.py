@@ -16,15 +16,9 @@ from lite.data import Collector, StepCounter
 from lite.envs import GymEnv
 
 KEYS = {
-    "observation",
-    "action",
-    "step_count",
-    "done",
-    "terminated",
-    "truncated",
-    ("collector", "traj_ids"),
+    "observation", "action", "step_count", "done", "terminated", "truncated", ("collector", "traj_ids"),
     *(("next", key) for key in ("observation", "reward", "step_count", "done", "terminated", "truncated")),
-}
+}  # fmt: skip
 
 
 def cartpoles(count=2, **keywords):
@@ -329,14 +323,9 @@ def test_without_ids():
 def test_statistics():
     collector = Collector(SyncVectorEnv(makers([(4,), (2, 6)])), frames_per_batch=20, total_frames=80)
     assert collector.stats() == {
-        "frames": 0,
-        "batches": 0,
-        "requested_frames_per_batch": 20,
-        "policy_version": 0,
-        "total_frames": 80,
-        "completed": False,
-        "episodes": 0,
-    }
+        "frames": 0, "batches": 0, "requested_frames_per_batch": 20, "policy_version": 0,
+        "total_frames": 80, "completed": False, "episodes": 0,
+    }  # fmt: skip
     for _ in collector:
         pass
     stats = collector.stats()

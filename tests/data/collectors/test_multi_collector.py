@@ -92,14 +92,9 @@ def test_a_state_goes_on_where_it_was():
         np.testing.assert_allclose(last["action"], last["observation"] @ policy.module.weight.data.T + 1)
         assert not set(last["collector", "traj_ids"].tolist()) & set(range(states[1]["worker0"]["traj_ids"]))
         assert resumed.stats() == {
-            "frames": 12,
-            "batches": 3,
-            "requested_frames_per_batch": 4,
-            "policy_version": 2,
-            "workers": 1,
-            "total_frames": 12,
-            "completed": True,
-        }
+            "frames": 12, "batches": 3, "requested_frames_per_batch": 4, "policy_version": 2, "workers": 1,
+            "total_frames": 12, "completed": True,
+        }  # fmt: skip
         assert resumed.next() is None
         with pytest.raises(ValueError, match="1 processes, got 0"):
             resumed.load_state_dict({"frames": 0, "iter": 0, "policy_version": 0})

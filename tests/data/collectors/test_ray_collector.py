@@ -341,14 +341,9 @@ def test_versions_are_those_of_the_weights(collected: Any) -> None:
 def test_a_killed_actor_loses_a_batch_whole_and_doubles_nothing(collected: Any) -> None:
     assert collected["died"]
     assert collected["async stats"] == {
-        "frames": 100,
-        "requested_frames_per_batch": 10,
-        "policy_version": 10,
-        "workers": 2,
-        "restarts": 1,
-        "total_frames": 100,
-        "completed": True,
-    }
+        "frames": 100, "requested_frames_per_batch": 10, "policy_version": 10, "workers": 2, "restarts": 1,
+        "total_frames": 100, "completed": True,
+    }  # fmt: skip
     assert [len(batch) for batch in collected["async"]] == [10] * 10
     assert_nothing_is_doubled(collected["async"])
 

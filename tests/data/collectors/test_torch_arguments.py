@@ -6,20 +6,11 @@ from helpers.counting_env import CountingEnv
 from lite.data import Collector, MultiSyncCollector
 
 TAKEN = {
-    "device": "cpu",
-    "storing_device": "cpu",
-    "policy_device": None,
-    "env_device": "cpu",
-    "compile_policy": False,
-    "cudagraph_policy": None,
-    "trust_policy": True,
-    "no_cuda_sync": True,
-    "use_buffers": False,
-    "num_threads": 2,
-    "num_sub_threads": 1,
-    "extend_buffer": True,
+    "device": "cpu", "storing_device": "cpu", "policy_device": None, "env_device": "cpu",
+    "compile_policy": False, "cudagraph_policy": None, "trust_policy": True, "no_cuda_sync": True,
+    "use_buffers": False, "num_threads": 2, "num_sub_threads": 1, "extend_buffer": True,
     "reset_when_done": True,
-}
+}  # fmt: skip
 REFUSED = [
     ({"device": "cuda:0"}, ValueError, "device must be None or 'cpu', got 'cuda:0'"),
     ({"storing_device": "cuda"}, ValueError, "storing_device"),

@@ -53,13 +53,9 @@ def test_what_it_passes_on(logger: TensorboardLogger, tmp_path: Path) -> None:
     logger.log_histogram("h", np.zeros(5))
     logger.close()
     assert logger.experiment.seen == [
-        ("a", 1.0, 3),
-        ("v", (1, 2, 3, 4, 4), 4, 9),
-        ({"lr": 0.1}, {}),
-        ("h", 5, 5, "auto", None),
-        ("h", 5, None, "tensorflow", None),
-        "flush",
-    ]
+        ("a", 1.0, 3), ("v", (1, 2, 3, 4, 4), 4, 9), ({"lr": 0.1}, {}), ("h", 5, 5, "auto", None),
+        ("h", 5, None, "tensorflow", None), "flush",
+    ]  # fmt: skip
     assert logger.experiment.logdir == logger.log_dir == str(tmp_path / "run")
     assert logger.state_dict() == {"exp_name": "run", "log_dir": str(tmp_path)}
 

@@ -37,12 +37,8 @@ def test_what_it_passes_on(seen: list[Any]) -> None:
     np.testing.assert_array_equal(padded[:, :5, 7], frames[:, :, 6])
     assert words.pop("output_params") == ["-crf", "20", "-preset", "slow"]
     assert words == {
-        "plugin": "FFMPEG",
-        "fps": 12,
-        "codec": "libx265",
-        "pixelformat": "yuv444p",
-        "macro_block_size": 2,
-    }
+        "plugin": "FFMPEG", "fps": 12, "codec": "libx265", "pixelformat": "yuv444p", "macro_block_size": 2,
+    }  # fmt: skip
     np.testing.assert_array_equal(even, frames[:, :4, :6])
     assert (plain["fps"], plain["codec"], plain["pixelformat"]) == (30, "libx264", "yuv420p")
     assert (path, gif["duration"], gif["loop"]) == (Path("c.gif"), 50, 0)

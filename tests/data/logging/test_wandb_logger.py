@@ -28,14 +28,9 @@ def test_how_a_run_starts(calls: Calls, tmp_path: Path) -> None:
     assert settings == ("Settings", [], {"base_url": "https://w"})
     assert (name, words.pop("settings")) == ("init", [*settings])
     assert words == {
-        "name": "run",
-        "dir": str(tmp_path / "here"),
-        "id": None,
-        "project": "p",
-        "resume": "allow",
-        "group": "g",
-        "mode": "offline",
-    }
+        "name": "run", "dir": str(tmp_path / "here"), "id": None, "project": "p", "resume": "allow",
+        "group": "g", "mode": "offline",
+    }  # fmt: skip
     assert (tmp_path / "here").is_dir()
     assert "numpy" in config[1][0]["env"]["packages"]
     assert (logger.exp_name, logger.log_dir) == ("run", str(tmp_path / "here"))
