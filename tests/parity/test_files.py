@@ -225,13 +225,9 @@ def test_h5_both_ways(folder):
 def test_parquet_of_others(folder):
     moment = datetime.datetime(1970, 1, 2)
     columns = {
-        "float": [1.5, None, 2.5],
-        "int": [1, None, 3],
-        "flag": [True, None, False],
-        "list": [[0, 1], [2, 3], [4, 5]],
-        "nested": [[[0], [1]]] * 3,
-        "time": [moment, None, moment],
-    }
+        "float": [1.5, None, 2.5], "int": [1, None, 3], "flag": [True, None, False],
+        "list": [[0, 1], [2, 3], [4, 5]], "nested": [[[0], [1]]] * 3, "time": [moment, None, moment],
+    }  # fmt: skip
     path = folder(".parquet")
     pyarrow.parquet.write_table(pyarrow.table(columns), path)
     found, mine = tensordict.TensorDict.from_parquet(path), lite.TensorDict.from_parquet(path)

@@ -163,14 +163,9 @@ def test_beams_that_are_drawn(seed, beams, eos, options, monkeypatch):
     """With equal noise the same beams, the same scores, and the same log-prob of each token."""
     model = TableModel.random(seed + 3 * beams, vocab_size=14, spread=1.0 + seed)
     common = {
-        "num_beams": beams,
-        "num_return_sequences": beams,
-        "do_sample": True,
-        "eos_token_id": eos,
-        "max_new_tokens": 8,
-        "length_penalty": [1.0, 0.3][seed],
-        **options,
-    }
+        "num_beams": beams, "num_return_sequences": beams, "do_sample": True, "eos_token_id": eos,
+        "max_new_tokens": 8, "length_penalty": [1.0, 0.3][seed], **options,
+    }  # fmt: skip
     if eos is None:
         common.pop("min_new_tokens", None)
     monkeypatch.setattr(torch, "multinomial", Multinomial(seed + 70))

@@ -69,12 +69,8 @@ def without(names):
 
 # The derivatives of the last are not those of its draws.
 LEFT_OUT = (
-    "Delta",
-    "TanhDelta",
-    "MultivariateNormal, precision",
-    "OneHotCategorical, torch",
-    "OneHotCategoricalS",
-)
+    "Delta", "TanhDelta", "MultivariateNormal, precision", "OneHotCategorical, torch", "OneHotCategoricalS",
+)  # fmt: skip
 CASES = without(LEFT_OUT) | {
     "MaskedCategorical": masked("MaskedCategorical", lambda r, s: MASK.argmax(-1)),
     "MaskedCategorical, indices": Case(

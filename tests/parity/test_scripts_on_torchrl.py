@@ -32,13 +32,9 @@ SHORT: dict[str, dict[str, Any]] = {
     "discrete_iql": {"total_frames": 60, "frames_per_batch": 10, "init_random_frames": 60},
     "dqn_cartpole": {"total_frames": 60, "frames_per_batch": 20, "init_random_frames": 40, "num_updates": 2},
     "mappo_ippo": {
-        "total_frames": 60,
-        "frames_per_batch": 60,
-        "max_steps": 10,
-        "epochs": 1,
-        "minibatch_size": 30,
+        "total_frames": 60, "frames_per_batch": 60, "max_steps": 10, "epochs": 1, "minibatch_size": 30,
     },
-}
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -139,14 +139,8 @@ OBSERVATIONS = {
     **{
         name: MODULES[name][0]
         for name in [
-            "norm",
-            "norm of arrays",
-            "norm to another key",
-            "clip low",
-            "squeeze of another size",
-            "unsqueeze",
-            "unsqueeze in front",
-            "image",
+            "norm", "norm of arrays", "norm to another key", "clip low", "squeeze of another size",
+            "unsqueeze", "unsqueeze in front", "image",
         ]
     },
     "grey": lambda b: b.e.GrayScale(["planes"]),
@@ -159,7 +153,7 @@ OBSERVATIONS = {
     "sign": lambda b: b.e.SignTransform(["y"], ["z"]),
     "frames": lambda b: b.e.CatFrames(3, -1, ["x"], ["z"]),
     "cast": lambda b: b.e.DTypeCastTransform(b.dtype("float32"), b.dtype("float64"), ["x"]),
-}
+}  # fmt: skip
 
 
 @each_case("name", OBSERVATIONS)
