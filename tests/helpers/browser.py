@@ -16,15 +16,9 @@ import pytest
 
 # Flags without which it needs a screen, a sandbox that containers lack, or asks servers of its own.
 _FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
 _SECONDS = 240  # that a script may take, on a machine that is busy with other tests
 
 

@@ -156,19 +156,8 @@ def _axis(draw: Draw, ndim: int, several: bool = True) -> Any:
 
 
 REDUCTIONS = (
-    "sum",
-    "mean",
-    "max",
-    "min",
-    "prod",
-    "var",
-    "std",
-    "median",
-    "ptp",
-    "nansum",
-    "nanmean",
-    "nanmax",
-)
+    "sum", "mean", "max", "min", "prod", "var", "std", "median", "ptp", "nansum", "nanmean", "nanmax",
+)  # fmt: skip
 
 
 def reduction(draw: Draw, arrays: list[Any]) -> Any:
@@ -459,19 +448,8 @@ def added(draw: Draw, arrays: list[Any]) -> Any:
 
 STEPS = [
     *(
-        elementwise,
-        binary,
-        reduction,
-        reduction,
-        quantile,
-        scan,
-        scan,
-        reshape,
-        moved,
-        moved,
-        widened,
-        joined,
-        split,
+        elementwise, binary, reduction, reduction, quantile, scan, scan, reshape, moved, moved, widened,
+        joined, split,
     ),
     *(product, product, matrices, read, read, taken, written, written, through_view, through_view, added),
-]
+]  # fmt: skip

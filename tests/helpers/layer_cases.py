@@ -87,12 +87,8 @@ def _mlp(nn: Any) -> Any:
 
 
 _IMAGES: dict[str, Any] = {
-    "in_features": 3,
-    "num_cells": [4, 4],
-    "kernel_sizes": [3, 2],
-    "strides": 2,
-    "paddings": 0,
-}
+    "in_features": 3, "num_cells": [4, 4], "kernel_sizes": [3, 2], "strides": 2, "paddings": 0,
+}  # fmt: skip
 _HEAD = {"in_features": 16, "num_cells": [5]}
 
 
@@ -167,17 +163,9 @@ CASES: list[Case] = [
             ((5, 3),),
         )
         for name, options in (
-            ("ReLU", {}),
-            ("LeakyReLU", {"negative_slope": 0.2}),
-            ("ELU", {"alpha": 0.5}),
-            ("GELU", {}),
-            ("GELU", {"approximate": "tanh"}),
-            ("SiLU", {"inplace": True}),
-            ("Mish", {}),
-            ("Tanh", {}),
-            ("Sigmoid", {}),
-            ("Softplus", {"beta": 2.0}),
-            ("Softmax", {"dim": -1}),
+            ("ReLU", {}), ("LeakyReLU", {"negative_slope": 0.2}), ("ELU", {"alpha": 0.5}), ("GELU", {}),
+            ("GELU", {"approximate": "tanh"}), ("SiLU", {"inplace": True}), ("Mish", {}), ("Tanh", {}),
+            ("Sigmoid", {}), ("Softplus", {"beta": 2.0}), ("Softmax", {"dim": -1}),
             ("LogSoftmax", {"dim": 0}),
         )
     ),
@@ -293,5 +281,5 @@ CASES: list[Case] = [
         ((5, 3),),
     ),
     Case("ParameterList and ParameterDict", _held_parameters, ((5, 3),)),
-]
+]  # fmt: skip
 TITLES = [case.title for case in CASES]

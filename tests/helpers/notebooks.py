@@ -26,13 +26,9 @@ def execute(notebook: dict[str, Any], folder: Path) -> dict[str, Any]:
     homes = {
         name: str(folder / name.lower())
         for name in (
-            "IPYTHONDIR",
-            "JUPYTER_CONFIG_DIR",
-            "JUPYTER_DATA_DIR",
-            "JUPYTER_RUNTIME_DIR",
-            "MPLCONFIGDIR",
+            "IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR",
         )
-    }
+    }  # fmt: skip
     done = subprocess.run(
         [sys.executable, __file__, str(source), str(target), str(folder)],
         env={**os.environ, **homes, "PYTHONPATH": path, "JUPYTER_PLATFORM_DIRS": "1"},

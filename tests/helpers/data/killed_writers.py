@@ -35,14 +35,9 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case(64, 0, False, 9),
-    Case(64, 0, True, 9),
-    Case(100, 3, False, 7),
-    Case(50, 0, False, 70),
-    Case(50, 0, True, 70),
-    Case(1000, 2, False, 1),
-    Case(37, 0, True, 1),
-]
+    Case(64, 0, False, 9), Case(64, 0, True, 9), Case(100, 3, False, 7), Case(50, 0, False, 70),
+    Case(50, 0, True, 70), Case(1000, 2, False, 1), Case(37, 0, True, 1),
+]  # fmt: skip
 
 
 def frames(start: int, stop: int) -> Any:

@@ -26,17 +26,10 @@ from helpers.fuzz.register import Call, Var, calls, operation
 from helpers.fuzz.writes import write
 
 UNARY: dict[str, Callable[[Array], Any]] = {
-    "exp": np.exp,
-    "abs": np.abs,
-    "neg": np.negative,
-    "sign": np.sign,
-    "floor": np.floor,
-    "isfinite": np.isfinite,
-    "sqrt": np.sqrt,
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "logical_not": np.logical_not,
-    "tanh": np.tanh,
-}
+    "exp": np.exp, "abs": np.abs, "neg": np.negative, "sign": np.sign, "floor": np.floor,
+    "isfinite": np.isfinite, "sqrt": np.sqrt, "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "logical_not": np.logical_not, "tanh": np.tanh,
+}  # fmt: skip
 CASTS = {"double": np.float64, "float": np.float32, "bool": np.bool_, "int": np.int32}
 BINARY = ("add", "sub", "mul", "truediv", "eq", "ne", "lt", "ge")
 COMPARE = ("eq", "ne", "lt", "ge")

@@ -59,17 +59,10 @@ NAMES = {
     "handmade-slots-int4": Form("slots", stored="uint8"),
 }
 CONFIG = {
-    "architectures": ["GPT2LMHeadModel"],
-    "bos_token_id": 0,
-    "eos_token_id": 2,
-    "model_type": "gpt2",
-    "n_embd": 32,
-    "n_head": HEADS,
-    "n_layer": LAYERS,
-    "n_positions": CONTEXT,
-    "pad_token_id": 3,
+    "architectures": ["GPT2LMHeadModel"], "bos_token_id": 0, "eos_token_id": 2, "model_type": "gpt2",
+    "n_embd": 32, "n_head": HEADS, "n_layer": LAYERS, "n_positions": CONTEXT, "pad_token_id": 3,
     "vocab_size": VOCABULARY,
-}
+}  # fmt: skip
 
 
 def weights(form: Form) -> Weights:
@@ -147,18 +140,12 @@ def graph(form: Form) -> Any:
 
     nodes: list[Any] = []
     constants: dict[str, Any] = weights(form) | {
-        "ones": np.ones(form.width, np.float32),
-        "scale": np.float32(form.size**-0.5),
-        "lowest": np.float32(-3e38),
-        "heads": np.array([0, 0, HEADS, form.size]),
-        "flat": np.array([0, 0, form.width]),
-        "zero": np.array(0),
-        "one": np.array(1),
-        "before": np.array([-1]),
-        "axis.1": np.array([1]),
-        "axes.12": np.array([1, 2]),
+        "ones": np.ones(form.width, np.float32), "scale": np.float32(form.size**-0.5),
+        "lowest": np.float32(-3e38), "heads": np.array([0, 0, HEADS, form.size]),
+        "flat": np.array([0, 0, form.width]), "zero": np.array(0), "one": np.array(1),
+        "before": np.array([-1]), "axis.1": np.array([1]), "axes.12": np.array([1, 2]),
         "end": np.array([2**31]),
-    }
+    }  # fmt: skip
 
     def add(kind: str, *inputs: str, result: str = "", **attributes: Any) -> str:
         name = result or f"{kind}_{len(nodes)}"

@@ -18,12 +18,8 @@ EXPECTED: dict[str, Any] = {
 }
 # One export of each convention.
 STANDING = [
-    "optimum-llama",
-    "exporter-llama-static",
-    "genai-lfm2",
-    "handmade-slots-int8",
-    "handmade-no-cache",
-]
+    "optimum-llama", "exporter-llama-static", "genai-lfm2", "handmade-slots-int8", "handmade-no-cache",
+]  # fmt: skip
 each_export = pytest.mark.parametrize(
     "name", standing_for_all([*STANDING, *sorted(EXPECTED.keys() - set(STANDING))], len(STANDING))
 )
