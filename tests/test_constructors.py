@@ -27,17 +27,9 @@ def test_make_tensordict() -> None:
 
 
 NAMES = [
-    "any",
-    "dataclass",
-    "dict",
-    "dlpack",
-    "modules",
-    "namedtuple",
-    "pytree",
-    "struct_array",
-    "torch",
+    "any", "dataclass", "dict", "dlpack", "modules", "namedtuple", "pytree", "struct_array", "torch",
     "tuple",
-]
+]  # fmt: skip
 
 
 @each_case("name", NAMES)

@@ -193,13 +193,7 @@ REFUSALS: list[tuple[set[str], set[str], str]] = [
     ),
     (
         {
-            *TABLES,
-            "h5",
-            "to_struct_array",
-            "to_dict",
-            "numpy",
-            "state_dict",
-            "make_memmap_from_tensor",
+            *TABLES, "h5", "to_struct_array", "to_dict", "numpy", "state_dict", "make_memmap_from_tensor",
             "TensorDictMaxValueWriter",
         },
         RAGGED,
@@ -218,7 +212,7 @@ REFUSALS: list[tuple[set[str], set[str], str]] = [
         "takes TensorDicts, got Row",
     ),
     ({"TensorDictMaxValueWriter"}, {"nested tensorclass"}, "Rank key x not found"),
-]
+]  # fmt: skip
 REFUSED = {
     (writer, kind): message for writers, kinds, message in REFUSALS for writer in writers for kind in kinds
 }

@@ -209,11 +209,7 @@ CASES: dict[str, list[Operation]] = {
         lambda t: t.repeat(2).repeat_interleave(2, dim=0),
     ],
     "indices": [
-        lambda t: t[1],
-        lambda t: t[1:],
-        lambda t: t[[0, 2]],
-        lambda t: t[ROWS],
-        lambda t: t[:, None],
+        lambda t: t[1], lambda t: t[1:], lambda t: t[[0, 2]], lambda t: t[ROWS], lambda t: t[:, None],
     ],
     "joins": [
         lambda t: cat([*t.split(2), *t.chunk(3), stack(t.unbind(0))]),
@@ -255,7 +251,7 @@ CASES: dict[str, list[Operation]] = {
         lambda t: lazy_stack([t, t + 1]).set("a", stack([t, t])["a"]),
         lambda t: lazy_stack([t.clone(), t + 1]).set_at_("a", 1.0, 0),
     ],
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -30,19 +30,10 @@ def config(model: LoadedModel, *flags: str, chat: bool = False, samples: int = 1
 
 def test_each_flag_is_the_option_of_its_name(model: LoadedModel) -> None:
     cases: list[tuple[str, Any]] = [
-        ("max_new_tokens", 7),
-        ("temperature", 0.5),
-        ("top_k", 5),
-        ("top_p", 0.9),
-        ("min_p", 0.1),
-        ("repetition_penalty", 1.2),
-        ("no_repeat_ngram_size", 2),
-        ("bad_words_ids", ((5, 6), (7,))),
-        ("logit_bias", ((5, -2.0),)),
-        ("num_beams", 3),
-        ("early_stopping", "never"),
-        ("entropy", True),
-    ]
+        ("max_new_tokens", 7), ("temperature", 0.5), ("top_k", 5), ("top_p", 0.9), ("min_p", 0.1),
+        ("repetition_penalty", 1.2), ("no_repeat_ngram_size", 2), ("bad_words_ids", ((5, 6), (7,))),
+        ("logit_bias", ((5, -2.0),)), ("num_beams", 3), ("early_stopping", "never"), ("entropy", True),
+    ]  # fmt: skip
     for flag, value in cases:
         text = {"bad_words_ids": "[[5, 6], [7]]", "logit_bias": '{"5": -2}'}.get(flag, str(value))
         got = config(model, f"--{flag.replace('_', '-')}", *([] if value is True else [text]))

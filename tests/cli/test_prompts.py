@@ -55,14 +55,9 @@ def test_json_lines(tmp_path: Path) -> None:
 
 def test_a_line_of_another_kind_is_named(tmp_path: Path) -> None:
     cases = [
-        "{",
-        "[1]",
-        '{"prompt": 3}',
-        '{"messages": []}',
-        '{"messages": [{"role": "user"}]}',
-        "[" * 100_000,
+        "{", "[1]", '{"prompt": 3}', '{"messages": []}', '{"messages": [{"role": "user"}]}', "[" * 100_000,
         "a",
-    ]
+    ]  # fmt: skip
     for line in cases:
         file = tmp_path / "prompts.jsonl"
         file.write_text('{"prompt": "a"}\n\n' + line)

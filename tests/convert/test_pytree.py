@@ -18,13 +18,9 @@ X = np.arange(6.0).reshape(3, 2)
 
 def test_trees_both_ways() -> None:
     tree = {
-        "list": [X, (X, "text")],
-        3: X,
-        (1, "k"): {"deep": [None]},
-        "pair": Pair(X, {}),
-        "empty": [],
+        "list": [X, (X, "text")], 3: X, (1, "k"): {"deep": [None]}, "pair": Pair(X, {}), "empty": [],
         "ordered": OrderedDict(a=X),
-    }
+    }  # fmt: skip
     td = TensorDict.from_pytree(tree)
     assert td["list", "1", "0"] is X
     back = td.to_pytree()

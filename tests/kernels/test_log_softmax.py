@@ -179,16 +179,10 @@ def hard_rows(size: int) -> np.ndarray:
     one = np.arange(size) == size // 3
     return np.stack(
         [
-            np.where(one, 30.0, 0.0),
-            np.where(one, 99.0, 0.0),
-            np.full(size, -12.5),
-            np.full(size, 1e5),
-            ramp,
-            ramp[::-1],
-            np.linspace(-1e-6, 1e-6, size),
-            np.where(one, 0.0, -17.3),
+            np.where(one, 30.0, 0.0), np.where(one, 99.0, 0.0), np.full(size, -12.5), np.full(size, 1e5),
+            ramp, ramp[::-1], np.linspace(-1e-6, 1e-6, size), np.where(one, 0.0, -17.3),
         ]
-    ).astype(np.float32)
+    ).astype(np.float32)  # fmt: skip
 
 
 @pytest.mark.parametrize("size", [2, 40_000] if COMPILED else [2, 300])

@@ -182,13 +182,9 @@ def test_any_leading_shape(rng):
 
 def test_layouts(rng):
     views = [
-        lambda a: a[:, 1:],
-        lambda a: a[::-1, ::2],
-        lambda a: a.swapaxes(0, 1),
-        lambda a: a[..., ::-1],
-        lambda a: a[..., 3:9],
-        lambda a: np.broadcast_to(a[0, 0], a.shape),
-    ]
+        lambda a: a[:, 1:], lambda a: a[::-1, ::2], lambda a: a.swapaxes(0, 1), lambda a: a[..., ::-1],
+        lambda a: a[..., 3:9], lambda a: np.broadcast_to(a[0, 0], a.shape),
+    ]  # fmt: skip
     if not ON_DEVICE:
         views.append(lambda a: a.astype(a.dtype.newbyteorder()))
     for view in views:

@@ -81,12 +81,8 @@ def test_separates_missing_keys():
 def test_kinds_of_entries():
     td = tree()
     assert [td.entry_class(key) for key in ("a", "s", "r", ("n", "b"), "n")] == [
-        np.ndarray,
-        NonTensorData,
-        NonTensorStack,
-        np.ndarray,
-        TensorDict,
-    ]
+        np.ndarray, NonTensorData, NonTensorStack, np.ndarray, TensorDict,
+    ]  # fmt: skip
     assert (td.is_non_tensor("s"), td.is_non_tensor("a")) == (True, False)
     for ask in (td.entry_class, td.is_non_tensor):
         with pytest.raises(KeyError):

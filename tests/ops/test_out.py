@@ -69,16 +69,9 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
 # What refuses a locked `out` in the reference, where these replace entries.
 UNLOCKED = {"norm", "logsumexp", "where", "lite.where"}
 SAME_SHAPE = [
-    "clamp",
-    "clip",
-    "where",
-    "lite.where",
-    "np.add",
-    "np.add reflected",
-    "np.multiply",
-    "np.exp",
+    "clamp", "clip", "where", "lite.where", "np.add", "np.add reflected", "np.multiply", "np.exp",
     "np.clip",
-]
+]  # fmt: skip
 
 
 def _parameters(value: Any) -> Any:

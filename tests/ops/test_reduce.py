@@ -8,16 +8,9 @@ from helpers.trees import unchanged
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack
 
 SIMPLE = {
-    "sum": np.sum,
-    "prod": np.prod,
-    "mean": np.mean,
-    "nansum": np.nansum,
-    "nanmean": np.nanmean,
-    "amax": np.max,
-    "amin": np.min,
-    "argmax": np.argmax,
-    "argmin": np.argmin,
-}
+    "sum": np.sum, "prod": np.prod, "mean": np.mean, "nansum": np.nansum, "nanmean": np.nanmean,
+    "amax": np.max, "amin": np.min, "argmax": np.argmax, "argmin": np.argmin,
+}  # fmt: skip
 
 
 def floats(*shape: int) -> np.ndarray:

@@ -150,17 +150,11 @@ SHORT = {
 }
 COMPILED = (
     *(
-        "a2c",
-        "crossq",
-        "ddpg",
-        "discrete_iql",
-        "discrete_sac",
-        "dqn_cartpole",
-        "mappo_ippo",
+        "a2c", "crossq", "ddpg", "discrete_iql", "discrete_sac", "dqn_cartpole", "mappo_ippo",
         "ppo_continuous",
     ),
     *("redq", "sac", "td3"),
-)
+)  # fmt: skip
 OFFLINE = {
     "iql": (QVALUE, VALUE, ACTOR),
     "cql": (QVALUE, ACTOR),

@@ -182,14 +182,10 @@ def test_view_of_a_dtype() -> None:
 
 
 SIZES = {
-    "reshape": ("size", (6,)),
-    "view": ("size", (6,)),
-    "expand": ("size", (4, 2, 3)),
-    "permute": ("dims", (1, 0)),
-    "flip": ("dims", (1,)),
-    "tile": ("dims", (2, 1)),
+    "reshape": ("size", (6,)), "view": ("size", (6,)), "expand": ("size", (4, 2, 3)),
+    "permute": ("dims", (1, 0)), "flip": ("dims", (1,)), "tile": ("dims", (2, 1)),
     "broadcast_to": ("shape", (4, 2, 3)),
-}
+}  # fmt: skip
 
 
 @each_case("lazy", [False, True])

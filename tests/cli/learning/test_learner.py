@@ -38,12 +38,8 @@ def test_responses_are_the_models_own_whatever_its_files_say_of_sampling(
     own = tmp_path / "model"
     shutil.copytree(embedded_model_path(), own)
     options = {
-        "do_sample": True,
-        "temperature": 1.7,
-        "top_k": 1,
-        "repetition_penalty": 1.9,
-        "eos_token_id": 2,
-    }
+        "do_sample": True, "temperature": 1.7, "top_k": 1, "repetition_penalty": 1.9, "eos_token_id": 2,
+    }  # fmt: skip
     (own / "generation_config.json").write_text(json.dumps(options), encoding="utf-8")
     learn = ["learn", str(rows), *SMALL, "--steps", "1", "--json", "--held-out", str(rows)]
     told = [
@@ -69,18 +65,8 @@ def test_preferences_are_learnt_from_the_model_as_it_was(rows: Path, tmp_path: P
         scored = ({"prompt": row["prompt"], "response": texts[name][i]} for i, row in enumerate(given))
         file.write_text("\n".join(map(json.dumps, scored)), encoding="utf-8")
     learn = [
-        "learn",
-        str(pairs),
-        "--method",
-        "dpo",
-        "--beta",
-        "0.5",
-        "--lr",
-        "1e-2",
-        "--prompts",
-        "7",
-        "--json",
-    ]
+        "learn", str(pairs), "--method", "dpo", "--beta", "0.5", "--lr", "1e-2", "--prompts", "7", "--json",
+    ]  # fmt: skip
     learn += ["--quiet", "--output", str(output), "--held-out", str(held_out), "--batch-size", "8"]
     before, first = run([*learn, "--steps", "1"]).rows
     assert (before["held_out"], first["rewards_accuracies"], first["rewards_margins"]) == (0, 0, 0)

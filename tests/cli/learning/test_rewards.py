@@ -29,17 +29,8 @@ def test_built_in_rewards() -> None:
 
 def test_a_name_that_is_none_is_told_first() -> None:
     cases = [
-        "exakt",
-        "os.system",
-        "a:b:c",
-        "a/b:c",
-        "../mine:score",
-        ":score",
-        "mine:",
-        "mine:a.b",
-        "m:f()",
-        "",
-    ]
+        "exakt", "os.system", "a:b:c", "a/b:c", "../mine:score", ":score", "mine:", "mine:a.b", "m:f()", "",
+    ]  # fmt: skip
     for name in cases:
         with pytest.raises(argparse.ArgumentError, match="module:function"):
             check_reward(name)

@@ -102,19 +102,15 @@ CASES = {
     **{
         f"images, {mode}": (
             lambda mode=mode: [
-                ToTensorImage(in_keys=["x"]),
-                GrayScale(["x"]),
-                CenterCrop(10, 8, ["x"]),
-                Resize(5, 4, mode, ["x"]),
-                Crop(6, 4, in_keys=["x"]),
-                FlattenObservation(-3, -1, ["x"]),
+                ToTensorImage(in_keys=["x"]), GrayScale(["x"]), CenterCrop(10, 8, ["x"]),
+                Resize(5, 4, mode, ["x"]), Crop(6, 4, in_keys=["x"]), FlattenObservation(-3, -1, ["x"]),
             ],
             {"x": IMAGE},
             24,
         )
         for mode in ("nearest", "bilinear", "bicubic")
     },
-}
+}  # fmt: skip
 
 
 def runner(path):

@@ -10,15 +10,8 @@ def test_the_size_that_most_inputs_share_is_the_batch() -> None:
     outputs = [("y", (None, 2)), ("new", (2, "lost", 8)), ("times", ("time", "time")), ("loss", ())]
     found = batch_axes(inputs, outputs, {"table": None})
     expected = {
-        "x": 0,
-        "state": 1,
-        "lengths": None,
-        "table": None,
-        "y": 0,
-        "new": 1,
-        "times": None,
-        "loss": None,
-    }
+        "x": 0, "state": 1, "lengths": None, "table": None, "y": 0, "new": 1, "times": None, "loss": None,
+    }  # fmt: skip
     np.testing.assert_equal(found, expected)
 
 

@@ -11,14 +11,8 @@ from helpers.kernels.every_call import ENTRIES, answer, call_everything
 from lite.kernels.prebuild.signatures import SIGNATURES
 
 _LETTERS = {
-    "bool": "?",
-    "float32": "f",
-    "float64": "d",
-    "int32": "i",
-    "int64": "q",
-    "uint64": "Q",
-    "uint16": "H",
-}
+    "bool": "?", "float32": "f", "float64": "d", "int32": "i", "int64": "q", "uint64": "Q", "uint16": "H",
+}  # fmt: skip
 
 
 def described(value: Any) -> str:

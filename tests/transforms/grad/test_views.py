@@ -80,16 +80,10 @@ def blocks(x: Any) -> Any:
 CASES: list[Case] = [
     (fn.__name__, fn, (f(2, 3),))
     for fn in (
-        through_a_view,
-        seen_in_views,
-        seen_beside,
-        views_of_views,
-        kept_values,
-        overlapping,
-        swapped,
+        through_a_view, seen_in_views, seen_beside, views_of_views, kept_values, overlapping, swapped,
         blocks,
     )
-]
+]  # fmt: skip
 
 test_derivatives, test_graphs_of_derivatives = of_derivatives(CASES)
 

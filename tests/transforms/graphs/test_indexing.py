@@ -8,23 +8,10 @@ from helpers.graphs import check, numbers
 
 X = numbers(5, 6, 4)
 BASIC = [
-    np.s_[0],
-    np.s_[-1],
-    np.s_[:, 2],
-    np.s_[:, -2, 1],
-    np.s_[:, 1:4],
-    np.s_[:, ::2],
-    np.s_[:, ::-1],
-    np.s_[:, 4:1:-1],
-    np.s_[:, -3:-1],
-    np.s_[..., 1],
-    np.s_[None],
-    np.s_[:, None, ..., None],
-    np.s_[:, 5:2],
-    np.s_[::-1],
-    np.s_[...],
-    np.s_[:, :, 10:],
-]
+    np.s_[0], np.s_[-1], np.s_[:, 2], np.s_[:, -2, 1], np.s_[:, 1:4], np.s_[:, ::2], np.s_[:, ::-1],
+    np.s_[:, 4:1:-1], np.s_[:, -3:-1], np.s_[..., 1], np.s_[None], np.s_[:, None, ..., None], np.s_[:, 5:2],
+    np.s_[::-1], np.s_[...], np.s_[:, :, 10:],
+]  # fmt: skip
 
 
 def test_basic() -> None:
@@ -32,18 +19,10 @@ def test_basic() -> None:
 
 
 ARRAYS = [
-    np.s_[[0, 2]],
-    np.s_[:, [1, 3, -1]],
-    np.s_[:, np.array([[0, 1], [2, 3]])],
-    np.s_[:, [1, 2], [3, 0]],
-    np.s_[:, [1, 2], 3],
-    np.s_[:, 1, [0, 2]],
-    np.s_[1, :, [0, 2]],
-    np.s_[[0, 2], :, [1, 3]],
-    np.s_[[[0], [2]], 1:, [1, 3]],
-    np.s_[np.array([0, 1]), :, 2],
-    np.s_[..., np.array(2)],
-]
+    np.s_[[0, 2]], np.s_[:, [1, 3, -1]], np.s_[:, np.array([[0, 1], [2, 3]])], np.s_[:, [1, 2], [3, 0]],
+    np.s_[:, [1, 2], 3], np.s_[:, 1, [0, 2]], np.s_[1, :, [0, 2]], np.s_[[0, 2], :, [1, 3]],
+    np.s_[[[0], [2]], 1:, [1, 3]], np.s_[np.array([0, 1]), :, 2], np.s_[..., np.array(2)],
+]  # fmt: skip
 
 
 def test_arrays_of_integers() -> None:

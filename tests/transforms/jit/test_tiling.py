@@ -59,12 +59,8 @@ def test_a_layer_learns_in_tiles() -> None:
     assert [node.op for node in turned.nodes].count("MatMul") == 3
     # The product is one of tiles, too, of parts of what is small.
     assert [node.op for node in graph.nodes] == [
-        "Transpose",
-        "Split",
-        *["MatMul"] * 3,
-        *["Mul"] * 3,
-        *["Sub"] * 3,
-    ]
+        "Transpose", "Split", *["MatMul"] * 3, *["Mul"] * 3, *["Sub"] * 3,
+    ]  # fmt: skip
     assert [x.name for x in graph.inputs] == [*tiles[-1].parts, "x", "g", "rate"]
 
 

@@ -115,13 +115,9 @@ def test_functions_with_a_zero_gradient_do_not_change_where_their_argument_does(
         *(np.shares_memory, np.may_share_memory),
     )
     second = {
-        np.isin: [5.0],
-        np.searchsorted: [0.0, 1.0],
-        np.digitize: [0.0, 1.0],
-        np.can_cast: np.float64,
-        **dict.fromkeys(of_two, np.arange(3.0)),
-        np.argpartition: 1,
-    }
+        np.isin: [5.0], np.searchsorted: [0.0, 1.0], np.digitize: [0.0, 1.0], np.can_cast: np.float64,
+        **dict.fromkeys(of_two, np.arange(3.0)), np.argpartition: 1,
+    }  # fmt: skip
 
     def run(function: Any, x: Any) -> Any:
         if function in of_matrices:

@@ -51,17 +51,9 @@ OPERATORS = [ufunc for ufunc, row in UFUNCS.items() if row.onnx]
 POSITIVE = np.abs(numbers(5, 3)) + np.float32(0.1)
 SMALL = np.tanh(numbers(5, 3)) * np.float32(0.9)
 DOMAINS = {
-    np.log: POSITIVE,
-    np.log2: POSITIVE,
-    np.log10: POSITIVE,
-    np.sqrt: POSITIVE,
-    np.arcsin: SMALL,
-    np.arccos: SMALL,
-    np.arctanh: SMALL,
-    np.log1p: SMALL,
-    np.arccosh: POSITIVE + 1,
-    np.reciprocal: POSITIVE,
-}
+    np.log: POSITIVE, np.log2: POSITIVE, np.log10: POSITIVE, np.sqrt: POSITIVE, np.arcsin: SMALL,
+    np.arccos: SMALL, np.arctanh: SMALL, np.log1p: SMALL, np.arccosh: POSITIVE + 1, np.reciprocal: POSITIVE,
+}  # fmt: skip
 ONE = [ufunc for ufunc in OPERATORS if ufunc.nin == 1 and ufunc is not np.invert]
 TWO = [ufunc for ufunc in OPERATORS if ufunc.nin == 2]
 OF_INTEGERS = (np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift)

@@ -77,13 +77,8 @@ def test_attributes_are_those_of_an_element() -> None:
     vmap(look)(rows().astype(np.float32))
     assert seen.pop("text").startswith("BatchedArray(shape=(2,), dtype=float32, size=3, level=")
     assert seen == {
-        "shape": (2,),
-        "ndim": 1,
-        "size": 2,
-        "dtype": np.dtype(np.float32),
-        "nbytes": 8,
-        "length": 2,
-    }
+        "shape": (2,), "ndim": 1, "size": 2, "dtype": np.dtype(np.float32), "nbytes": 8, "length": 2,
+    }  # fmt: skip
 
 
 def test_writes_into_a_mapped_argument_reach_it_as_in_a_loop() -> None:
