@@ -8,12 +8,15 @@ import pytest
 from helpers.cases import each_case
 from helpers.nn.transitions import categorical, critic, gaussian, q_network
 
+import lite
 from lite import data, envs, nn, optim
 from lite.models import GenerationConfig
 from lite.nn import functional, losses
 
 LITTLE = 1e-6
 X = np.ones((2, 3), np.float32)
+PAIR, GRID = lite.TensorDict({"a": X}, [2]), lite.TensorDict({"a": X}, [2, 3])
+REFUSALS = (ValueError, RuntimeError, AssertionError, IndexError)
 
 
 def sgd() -> Any:
@@ -31,6 +34,11 @@ def collector(frames_per_batch: int = 4) -> Any:
 
 def her(her_ratio: float) -> Any:
     return data.HERReplayBuffer(abs, storage=data.LazyTensorStorage(4), her_ratio=her_ratio)
+
+
+def ensemble(**options: Any) -> Any:
+    buffers = [data.ReplayBuffer(storage=data.ListStorage(2)) for _ in range(2)]
+    return data.ReplayBufferEnsemble(*buffers, **options)
 
 
 def generation(name: str) -> Callable[[Any], Any]:
@@ -138,6 +146,93 @@ BOUNDS: dict[str, tuple[Callable[[Any], Any], Sequence[Any], Sequence[Any]]] = {
     "target_kl": (lambda x: optim.KLAdaptiveLR(sgd(), x), [LITTLE], [0, np.inf]),
     "factor of KLAdaptiveLR": (lambda x: optim.KLAdaptiveLR(sgd(), 0.1, factor=x), [1 + LITTLE], [1, np.inf]),
     "min_lr": (lambda x: optim.KLAdaptiveLR(sgd(), 0.1, min_lr=x), [LITTLE, 0.01], [0, 0.01 + LITTLE]),
+    "a of uniform_": (lambda x: nn.init.uniform_(np.zeros(2), x, 1.0), [1], [1 + LITTLE]),
+    "a of trunc_normal_": (lambda x: nn.init.trunc_normal_(np.zeros(2), a=x, b=0.5), [0], [0.5 + LITTLE]),
+    "padding_idx": (lambda x: nn.Embedding(3, 2, padding_idx=x), [-3, 2], [-4, 3]),
+    "dim of Softmax": (lambda x: nn.Softmax(x)(X), [-2, 1], [-3, 2]),
+    "dim of Unflatten": (lambda x: nn.Unflatten(x, (1, -1))(X), [-2, 1], [-3, 2]),
+    "dim of a spec": (lambda x: data.Unbounded((2, 3)).unsqueeze(x), [-3, 2], [-4, 3]),
+    "argnums": (lambda x: lite.grad(lambda a: (a * a).sum(), argnums=x)(X), [-1, 0], [-2, 1]),
+    "out_dims": (lambda x: lite.vmap(lambda a: a, out_dims=x)(X), [-2, 1], [-3, 2]),
+    "chunk_size": (lambda x: lite.jacrev(lambda a: a * a, chunk_size=x)(X[0]), [1], [0]),
+    "dim of gather": (lambda x: PAIR.gather(x, np.array([0])), [-1, 0], [-2, 1]),
+    "start": (lambda x: PAIR.narrow(0, *x), [(0, 2), (-2, 1), (2, 0)], [(-3, 1), (1, 2), (0, -1)]),
+    "split": (lambda x: PAIR.split(x), [[0, 2]], [[-1, 3]]),
+    "output_size of repeat_interleave": (lambda x: PAIR.repeat_interleave(3, output_size=x), [6], [5]),
+    "stack_dim": (lambda x: lite.lazy_stack([PAIR, PAIR], x), [-2, 1], [-3, 2]),
+    "clip_epsilon": (
+        lambda x: losses.ClipPPOLoss(gaussian(), critic(), clip_epsilon=x),
+        [(0, 0), (1 - LITTLE, 2)],
+        [(-LITTLE, 0), (1, 0), (0, -LITTLE)],
+    ),
+    "max_alpha": (
+        lambda x: losses.SACLoss(gaussian(), q_network(), target_entropy=-1.0, min_alpha=0.5, max_alpha=x),
+        [0.5 + LITTLE],
+        [0.5],
+    ),
+    "update_fraction": (
+        lambda x: losses.RNDLoss(nn.Linear(1, 1), nn.Linear(1, 1), update_fraction=x),
+        [0, 1],
+        [-LITTLE, 1 + LITTLE],
+    ),
+    "replan_interval": (
+        lambda x: nn.MultiStepActorWrapper(gaussian(), n_steps=3, replan_interval=x),
+        [1, 3],
+        [0, 4],
+    ),
+    "p of an ensemble": (lambda x: ensemble(p=x), [(0, 1)], [(0, 0), (-LITTLE, 1), (1, np.inf)]),
+    "num_buffer_sampled": (lambda x: ensemble(num_buffer_sampled=x), [1], [0]),
+    "low": (lambda x: envs.ClipTransform(low=x, high=1.0), [1 - LITTLE], [1]),
+    "offline_fraction": (
+        lambda x: data.OfflineToOnlineReplayBuffer(
+            data.ReplayBuffer(storage=data.ListStorage(2)), online_capacity=2, offline_fraction=x
+        ),
+        [LITTLE, 1 - LITTLE],
+        [0, 1],
+    ),
+    "index": (lambda x: envs.Compose(envs.StepCounter()).insert(x, envs.InitTracker()), [-1, 1], [-2, 2]),
+    "feature_dims": (lambda x: data.NonTensor((2, 3), feature_dims=x), [0, 2], [-1, 3]),
+    "keep_return_bounds": (
+        lambda x: data.MCAdvantage(2, trajectory_return="sum", keep_return_bounds=x),
+        [(0, LITTLE)],
+        [(0, 0)],
+    ),
+    "pct_start": (
+        lambda x: optim.OneCycleLR(sgd(), 0.2, total_steps=4, pct_start=x),
+        [0, 1],
+        [-LITTLE, 1 + LITTLE],
+    ),
+    "total_steps": (lambda x: optim.OneCycleLR(sgd(), 0.2, total_steps=x), [1], [0, 1.5]),
+    "epoch": (lambda x: optim.CosineAnnealingWarmRestarts(sgd(), 4).step(x), [0], [-LITTLE]),
+    "factor of ReduceLROnPlateau": (lambda x: optim.ReduceLROnPlateau(sgd(), factor=x), [1 - LITTLE], [1]),
+    "num_prints": (lambda x: data.timeit.printevery(x, 1), [1], [0]),
+    "stride": (lambda x: nn.Conv1d(2, 2, 1, stride=x)(X), [1], [0]),
+    "output_padding": (lambda x: nn.ConvTranspose1d(2, 2, 3, stride=2, output_padding=x)(X), [0, 1], [2]),
+    "divisor_override": (lambda x: nn.AvgPool2d(1, divisor_override=x)(X[None]), [1], [0]),
+    "hidden_size": (lambda x: nn.GRU(2, x), [1], [0]),
+    "var": (lambda x: functional.gaussian_nll_loss(X, X, X * x), [0], [-LITTLE]),
+    "ids": (lambda x: functional.cross_entropy(X, np.array([0, x])), [2], [-1, 3]),
+    "index of a ParameterList": (lambda x: nn.ParameterList([X, X])[x], [-2, 1], [-3, 2]),
+    "nvec": (lambda x: data.MultiCategorical([2, x]), [1], [0]),
+    "chunks": (lambda x: PAIR.chunk(x), [1], [0]),
+    "dim0": (lambda x: GRID.transpose(x, 0), [-2, 1], [-3, 2]),
+    "dims": (lambda x: GRID.permute(x, 0), [-1, 1], [-3, 2]),
+    "batch_size": (lambda x: lite.TensorDict({}, [x]), [0], [-1]),
+    "index of a TensorDict": (lambda x: PAIR[x], [-2, 1], [-3, 2]),
+    "order": (lambda x: lite.vmap(lambda a: np.diff(a, x))(X), [0], [-1]),
+    "ind": (lambda x: lite.vmap(lambda a: np.linalg.tensorinv(a, x))(np.eye(3)[None]), [1], [0]),
+    "max_lr": (lambda x: optim.KLAdaptiveLR(sgd(), 0.1, max_lr=x), [1], [np.inf]),
+    "num_workers of a collector": (
+        lambda x: data.MultiSyncCollector([sgd], None, total_frames=4, frames_per_batch=2, num_workers=x),
+        [],
+        [0],
+    ),
+    "top_k": (generation("top_k"), [1, 0, -1], [-2]),
+    "agents": (
+        lambda x: nn.MultiAgentMLP(1, 1, 2, centralized=False, share_params=True)(np.ones(x)),
+        [(2, 1)],
+        [(2,), (1, 1)],
+    ),
     "temperature": (generation("temperature"), [0], [-LITTLE]),
     "top_p": (generation("top_p"), [0, 1], [-LITTLE, 1 + LITTLE]),
     "min_p": (generation("min_p"), [0, 1], [-LITTLE, 1 + LITTLE]),
@@ -158,5 +253,5 @@ def test_the_last_that_are_taken_and_the_first_that_are_not(argument: str) -> No
     for number in taken:
         call(number)
     for number in refused:
-        with pytest.raises((ValueError, RuntimeError, AssertionError), match=f"(?i){argument.split()[0]}"):
+        with pytest.raises(REFUSALS, match=f"(?i){argument.split()[0]}"):
             call(number)
