@@ -1,5 +1,6 @@
 """VideoRecorder: which frames it keeps, and what a logger gets."""
 
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from helpers.drawn_env import DrawnEnv
 
 from lite import TensorDict
 from lite.data import CSVLogger, Logger, PixelRenderTransform, VideoRecorder
+from lite.data.logging.video_recorder import _with_colours_first
 from lite.envs import Compose, GymEnv, TransformedEnv
 
 
@@ -127,11 +129,21 @@ def test_animations(monkeypatch: pytest.MonkeyPatch) -> None:
     raises(ImportError, lambda: recorder.to_animation(), "animations need matplotlib: pip install")
 
 
+def test_which_dimension_has_the_colours() -> None:
+    first, last = [(1, 4, 5), (3, 4, 5), (2, 3, 4, 4)], [(4, 5, 1), (4, 5, 3), (3, 4, 3), (3, 3, 3)]
+    for shape in (*first, *last):
+        images = np.arange(math.prod(shape)).reshape(shape)
+        wanted = images if shape in first else images.transpose(2, 0, 1)
+        wanted = np.broadcast_to(wanted, (*wanted.shape[:-3], 3, *wanted.shape[-2:]))
+        np.testing.assert_array_equal(_with_colours_first(images), wanted)
+    for shape in ((3, 3, 4), (3, 4, 2), (4, 4, 2), (4,)):
+        with pytest.raises(RuntimeError, match="1 or 3 colours, first or last"):
+            _with_colours_first(np.zeros(shape))
+
+
 def test_errors() -> None:
     with pytest.raises(ValueError, match="max_frames must be at least 1, got 0"):
         VideoRecorder(None, None, max_frames=0)
-    with pytest.raises(RuntimeError, match=r"1 or 3 colours, first or last, got the shape \(4, 4, 2\)"):
-        VideoRecorder(None, None)(TensorDict(pixels=np.zeros((4, 4, 2))))
     with pytest.raises(RuntimeError, match=r"got the shape \(2, 8, 8\)"):
         VideoRecorder(None, None)(TensorDict(pixels=np.zeros((2, 8, 8))))
     raises(KeyError, lambda: VideoRecorder(None, None)(TensorDict(x=np.zeros(3))), "pixels")

@@ -165,6 +165,13 @@ def test_a_mean_over_agents_warns() -> None:
     np.testing.assert_allclose(loss(shift)["loss_objective"], loss(td)["loss_objective"], rtol=1e-4)
 
 
+def test_advantages_are_normalised_apart() -> None:
+    valid = np.array([[True, True, False], [False, False, False]])
+    found = _normalized(np.array([[1.0, 3, 9], [5, 5, 5]]), (0,), valid)
+    np.testing.assert_allclose(found, [[-1, 1, 7], [5e4, 5e4, 5e4]])
+    np.testing.assert_array_equal(_normalized(np.ones((2, 1)), (0,), None), np.zeros((2, 1)))  # one each
+
+
 def test_effective_sample_sizes() -> None:
     assert effective_sample_size(np.zeros(5)) == 5
     np.testing.assert_allclose(effective_sample_size(np.array([1000.0, 0.0])), 1)
