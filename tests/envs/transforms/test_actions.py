@@ -72,10 +72,19 @@ def test_bounds_are_asked_for_when_they_are_needed():
 
 
 def test_scaling_from_statistics():
-    scaling = ActionScaling.from_stats(low=[0, 0], high=[2, 0])
-    np.testing.assert_allclose(scaling.scale, [1, 1e-6])
-    raises(ValueError, lambda: ActionScaling.from_stats(), "give mean and std, or low and high")
-    raises(ValueError, lambda: ActionScaling.from_stats(mean=[0, 0], std=1), "shapes must be the same")
+    scaling = ActionScaling.from_stats(low=[2, 0], high=[4, 0])
+    np.testing.assert_allclose([scaling.loc, scaling.scale], [[3, 0], [1, 1e-6]])
+    np.testing.assert_array_equal(scaling.normalize(np.float32([[3, 0], [4, 0], [2, 0]]))[:, 0], [0, 1, -1])
+    for shape in ((), (2, 3)):
+        with pytest.raises(ValueError, match="the action must end with 2, the size of loc"):
+            scaling.normalize(np.zeros(shape, np.float32))
+    for pair in ({"mean": 0}, {"std": 1}, {"low": 0}, {"high": 1}):
+        with pytest.raises(ValueError, match="are given together"):
+            ActionScaling.from_stats(**pair)
+    with pytest.raises(ValueError, match="give mean and std, or low and high"):
+        ActionScaling.from_stats()
+    with pytest.raises(ValueError, match="shapes must be the same"):
+        ActionScaling.from_stats(mean=[0, 0], std=1)
 
 
 def test_parts_of_each_dimension():
@@ -92,8 +101,15 @@ def test_parts_of_each_dimension():
     assert (np.ptp(values, 0) > [0.5, 1.5]).all()
     assert (np.min(values, 0) >= [0, 0]).all()
     assert (np.max(values, 0) <= [1, 3]).all()
+    high = TransformedEnv(Acts(spec), ActionDiscretizer(2, sampling=strategy.HIGH, categorical=False))
+    assert isinstance(high.action_spec, MultiOneHot)
+    rows = np.eye(2)[[[0, 0], [0, 1], [1, 0]]].reshape(3, 4)
+    ends = high.transform.inv(TensorDict({"action": rows}, [3]))["action"]
+    np.testing.assert_array_equal(ends, [[0, 3], [0, 6], [1, 3]])
     one = TransformedEnv(Acts(Bounded(0, 4, ())), ActionDiscretizer(4, categorical=False))
     assert isinstance(one.action_spec, OneHot)
+    middles = one.transform.inv(TensorDict({"action": np.eye(4)[[2, 0]]}, [2]))["action"]
+    np.testing.assert_array_equal(middles, [2.5, 0.5])
     assert stepped(one, "action", np.array([0, 0, 1, 0])) == 2.5
     apart = TransformedEnv(Acts(spec), ActionDiscretizer(2, out_action_key="part", sampling=strategy.LOW))
     assert (list(apart.full_action_spec.keys()), list(apart.full_state_spec.keys())) == (["part"], ["action"])
@@ -105,8 +121,8 @@ def test_parts_of_each_dimension():
 
 def test_projection_draws_for_classes_that_are_not_there():
     projection = DiscreteActionProjection(2, 4, generator=0)
-    td = projection.inv(TensorDict({"action": np.eye(4, dtype=np.int64)}, [4]))
-    np.testing.assert_array_equal(td["action"][:2], np.eye(2))
+    td = projection.inv(TensorDict({"action": np.eye(4, dtype=np.int64)[[1, 0, 1, 2, 3]]}, [5]))
+    np.testing.assert_array_equal(td["action"][:3], np.eye(2)[[1, 0, 1]])
     np.testing.assert_array_equal(td["action"].sum(-1), 1)
     env = TransformedEnv(Acts(OneHot(2)), projection)
     assert env.action_spec.n == 4
