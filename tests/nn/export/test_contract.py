@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from helpers.cases import each_case, raises
 
+from lite.nn._export import contract
 from lite.nn._export.contract import (
     DIGEST,
     MAX_BYTES,
@@ -91,6 +92,19 @@ HOSTILE = [
     (changed(batch=3), "batch must be a string"),
     (changed(opset="20"), "opset must be an integer"),
 ]
+
+
+def test_the_largest_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    tensor = {**TENSOR, "name": "x" * 1024, "key": ["x"] * 32, "shape": [0, 2**63 - 1, "n" * 1024, *[1] * 29]}
+    (found,) = parse(changed(outputs=[tensor], states={})).outputs
+    np.testing.assert_equal(
+        [found.name, [*found.key], [*found.shape]], [tensor[k] for k in ("name", "key", "shape")]
+    )
+    for size in (2**63, "n" * 1025):
+        with pytest.raises(ValueError, match="must have sizes and names"):
+            parse(changed(outputs=[{**TENSOR, "shape": [size]}]))
+    monkeypatch.setattr(contract, "_MAX_TENSORS", 2)
+    np.testing.assert_equal(len(parse(CONTRACT.to_bytes()).inputs), 2)
 
 
 @each_case(("content", "message"), HOSTILE, ids=range(len(HOSTILE)))
