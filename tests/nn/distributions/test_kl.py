@@ -93,6 +93,27 @@ def test_shares() -> None:
         d.kl_divergence(*(d.Beta(*c) for c in two)),
         rtol=1e-12,
     )
+    of_rows = [d.kl_divergence(d.Dirichlet(a), d.Dirichlet(b)) for a, b in (two, two[::-1])]
+    batch = d.Dirichlet(np.stack(two)), d.Dirichlet(np.stack(two[::-1]))
+    np.testing.assert_allclose(d.kl_divergence(*batch), of_rows, rtol=1e-12)
+
+
+def test_bounds_that_meet() -> None:
+    beta, pareto, least = d.Beta(2.0, 3.0), d.Pareto(0.5, 2.0), d.Exponential(1.0)
+    finite = [
+        (d.Uniform(0.0, 1.0), beta),
+        (beta, d.Uniform(0.0, 1.0)),
+        (d.Uniform(0.5, 1.0), pareto),
+        (d.Uniform(0.0, 1.0), least),
+    ]
+    infinite = [
+        *((d.Uniform(*ends), beta) for ends in ((-0.1, 1.0), (0.0, 1.1))),
+        *((beta, d.Uniform(*ends)) for ends in ((0.1, 1.0), (0.0, 0.9))),
+        (d.Uniform(0.4, 1.0), pareto),
+        (d.Uniform(-0.1, 1.0), least),
+    ]
+    for p, q in (*finite, *infinite):
+        assert np.isfinite(d.kl_divergence(p, q)) == ((p, q) in finite), (p, q)
 
 
 def test_vectors() -> None:

@@ -89,3 +89,10 @@ def test_a_dimension_that_is_not_given():
         assert nn.LogSoftmax(dim)(np.float64(3.0)) == 0
     with pytest.raises(IndexError, match="dim must be 0 or -1 for an input without dimensions, got 1"):
         nn.Softmax(1)(np.float64(3.0))
+
+
+def test_gradients_where_the_slope_changes() -> None:
+    """As torch: that of the lower side."""
+    for layer, slope in ((nn.ReLU(), 0), (nn.LeakyReLU(0.1), 0.1), (nn.ELU(2.0), 2)):
+        found = grad(lambda x, layer=layer: layer(x).sum())(np.float32([0, -1e-9, 1]))
+        np.testing.assert_allclose(found, [slope, slope, 1], rtol=1e-6)
