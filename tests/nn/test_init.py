@@ -95,4 +95,6 @@ def test_errors(call: Callable[[], Any], error: type[Exception], message: str) -
 
 def test_gain_of_what_is_linear_and_empty_matrices() -> None:
     assert [init.calculate_gain(name) for name in ("linear", "conv1d", "sigmoid")] == [1, 1, 1]
+    gains = [init.calculate_gain("leaky_relu", slope) for slope in (None, 0.5, 1)]
+    np.testing.assert_allclose(gains, np.sqrt([2 / 1.0001, 1.6, 1]))
     assert init.orthogonal_(nn.Parameter(np.zeros((0, 3)))).shape == (0, 3)

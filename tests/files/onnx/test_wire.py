@@ -22,3 +22,6 @@ def test_fields() -> None:
     assert (a[:2], data[a[2] : a[3]].decode()) == ((3, 2), "ü" * 100)
     assert b[:2] == (20, 0)
     assert (c[:2], data[c[2] : c[3]]) == ((2, 5), b"\x00\x00\xc0?")
+    data = text(15, "a" * 127) + text(1, "a" * 128) + integer(16, 1) + varint(4 << 3 | 1) + bytes(8)
+    found = [(number, wire, stop - start) for number, wire, start, stop in fields(data, 0, len(data))]
+    assert found == [(15, 2, 127), (1, 2, 128), (16, 0, 1), (4, 1, 8)]

@@ -27,6 +27,19 @@ def test_numbers() -> None:
             call()
 
 
+def test_vectors_are_mixed_as_a_whole() -> None:
+    loc, scale = np.array([[0.0, 10, 20], [3, 13, 23]]), np.array([[0.1, 0.2, 0.3], [0.2, 0.1, 0.4]])
+    weights = d.Categorical(probs=P)
+    dist = d.MixtureSameFamily(weights, d.Independent(d.Normal(loc, scale), 1))
+    each = [d.MixtureSameFamily(weights, d.Normal(loc[:, j], scale[:, j])) for j in range(3)]
+    np.testing.assert_allclose(dist.mean, [one.mean for one in each])
+    np.testing.assert_allclose(dist.variance, [one.variance for one in each])
+    draws = dist.sample((50,), rng=0)
+    assert set((draws > [1.5, 11.5, 21.5]).sum(-1)) == {0, 3}
+    parts = [d.Normal(*pair).log_prob(draws).sum(-1) for pair in zip(loc, scale, strict=True)]
+    np.testing.assert_allclose(np.exp(dist.log_prob(draws)), P @ np.exp(parts))
+
+
 def test_errors() -> None:
     parts, weights = d.Normal(np.zeros((3, 2)), 1.0), d.Categorical(probs=P)
     for make, message in (

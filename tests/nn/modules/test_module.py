@@ -70,8 +70,8 @@ def test_repr():
     )
     assert repr(nn.Module()) == "Module()"
     assert repr(nn.ModuleList()) == "ModuleList()"
-    assert repr(nn.ModuleList([nn.ReLU(), nn.ReLU(), nn.Tanh()])) == (
-        "ModuleList(\n  (0-1): 2 x ReLU()\n  (2): Tanh()\n)"
+    assert repr(nn.ModuleList([nn.Tanh(), nn.ReLU(), nn.ReLU(), nn.ReLU()])) == (
+        "ModuleList(\n  (0): Tanh()\n  (1-3): 3 x ReLU()\n)"
     )
 
 

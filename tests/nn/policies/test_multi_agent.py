@@ -24,7 +24,7 @@ def test_one_agent_after_the_other() -> None:
     for share_params, centralized in itertools.product([False, True], [False, True]):
         with noting(share_params, centralized):
             module = made(centralized, share_params)
-            got = module(X)
+            got = module(X[..., :1], X[..., 1:])  # as of several keys
             net = nn.MLP(12 if centralized else 3, 2, num_cells=[6])
             for agent in range(4):
                 params = module.params.data if share_params else module.params.data[agent]

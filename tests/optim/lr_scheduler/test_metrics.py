@@ -29,6 +29,19 @@ def test_a_metric_is_a_number_or_an_array_of_one():
     np.testing.assert_allclose(schedule.get_last_lr(), [0.01])
 
 
+def test_what_is_better_and_when_a_rate_is_cut_again():
+    limits = {("max", "rel"): 3, ("min", "rel"): 1, ("max", "abs"): 2.5, ("min", "abs"): 1.5}
+    for (mode, kind), limit in limits.items():
+        options = {"patience": 0, "threshold": 0.5, "threshold_mode": kind, "cooldown": 1}
+        schedule = optim.ReduceLROnPlateau(sgd(), mode, **options)
+        rates = [schedule.step(metric) or schedule.get_last_lr()[0] for metric in (2.0, *[limit] * 4)]
+        np.testing.assert_allclose(rates, [0.1, 0.01, 0.01, 0.001, 0.001])
+        schedule = optim.ReduceLROnPlateau(sgd(), mode, **options)
+        for metric in (2.0, limit + (0.25 if mode == "max" else -0.25)):
+            schedule.step(metric)
+            assert (schedule.best, schedule.get_last_lr()) == (metric, [0.1])
+
+
 @each_case("several", [False, True])
 def test_groups_that_are_added_to_a_plateau(several):
     optimizer = sgd()

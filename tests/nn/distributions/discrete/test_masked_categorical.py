@@ -22,6 +22,17 @@ def test_indices_in_place_of_a_mask() -> None:
     np.testing.assert_allclose(dist.log_prob(np.array(2)), np.log(0.75))
 
 
+def test_indices_of_a_batch_may_be_padded() -> None:
+    logits, indices = np.stack([LOGITS, LOGITS[::-1]]), np.array([[3, 1], [2, -1]])
+    mask = np.array([[False, True, False, True], [False, False, True, False]])
+    for table in (logits, LOGITS):  # of a batch, or of the indices alone
+        dist = MaskedCategorical(logits=table, indices=indices, padding_value=-1)
+        of_mask = MaskedCategorical(logits=np.broadcast_to(table, (2, 4)), mask=mask)
+        for classes in ([3, 2], [1, 2]):
+            np.testing.assert_allclose(dist.log_prob(np.array(classes)), of_mask.log_prob(np.array(classes)))
+        assert (dist.sample((20,), rng=0)[:, 1] == 2).all()
+
+
 def test_errors() -> None:
     raises(ValueError, lambda: MaskedCategorical(logits=LOGITS, mask=MASK, indices=np.array([0])))
     raises(ValueError, lambda: MaskedCategorical(logits=LOGITS))
