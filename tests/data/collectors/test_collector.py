@@ -106,6 +106,11 @@ def test_a_batch_is_good_until_the_next_but_one():
     assert not np.shares_memory(first["observation"], second["observation"])
 
 
+def test_as_many_batches_as_the_frames_take():
+    for total, batches in ((0, 0), (1, 1), (6, 1), (7, 2)):
+        assert len(list(Collector(cartpoles(3), frames_per_batch=6, total_frames=total))) == batches
+
+
 def test_seeds():
     runs = [
         list(Collector(cartpoles(), frames_per_batch=40, total_frames=120, seed=seed, copy=True))

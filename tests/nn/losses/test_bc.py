@@ -22,6 +22,8 @@ def test_classes() -> None:
     td = transitions(6, action=np.arange(6) % 3)
     log_probs = nn.LogSoftmax(-1)(linear(4, 3)(td["observation"]))
     np.testing.assert_allclose(BCLoss(scores)(td)["loss_bc"], -log_probs[np.arange(6), td["action"]].mean())
+    rows = td.reshape(3, 2).copy()  # episodes of two steps
+    np.testing.assert_allclose(BCLoss(scores)(rows)["loss_bc"], BCLoss(scores)(td)["loss_bc"], rtol=1e-6)
     with pytest.raises(RuntimeError, match="ids must be one for each row of scores"):
         BCLoss(scores)(td.set("action", np.zeros((6, 2), int)))
 

@@ -13,3 +13,5 @@ def test_density_is_the_normal_one_over_the_probability_inside() -> None:
     value = np.array([0.1])
     expected = Independent(normal, 1).log_prob(value) - np.log(inside)
     np.testing.assert_allclose(dist.log_prob(value), expected, rtol=1e-5)
+    at = np.array([[-1.0], [0.5], [-1 - 1e-6], [0.5 + 1e-6]])  # the bounds belong to it
+    assert np.isfinite(dist.log_prob(at)).tolist() == [True, True, False, False]
