@@ -204,7 +204,7 @@ CASES: list[Case] = [
     ),
     Case(
         "MaxPool2d with positions",
-        lambda nn: nn.MaxPool2d((2, 3), dilation=2, return_indices=True),
+        lambda nn: nn.MaxPool2d((2, 3), 2, 1, 2, True, True),
         ((3, 8, 8),),
     ),
     Case(
@@ -213,7 +213,7 @@ CASES: list[Case] = [
         ((5, 3, 8, 8),),
     ),
     Case("AdaptiveAvgPool2d", lambda nn: nn.AdaptiveAvgPool2d((3, 2)), ((2, 3, 8, 7),)),
-    Case("AvgPool2d by a number", lambda nn: nn.AvgPool2d(2, divisor_override=3), ((3, 8, 8),)),
+    Case("AvgPool2d by a number", lambda nn: nn.AvgPool2d(2, 3, 0, True, divisor_override=3), ((3, 5, 8),)),
     Case("RNNCell", lambda nn: nn.RNNCell(3, 4), ((5, 3), (5, 4))),
     Case("RNNCell with relu", lambda nn: nn.RNNCell(3, 4, bias=False, nonlinearity="relu"), ((3,),)),
     Case("GRUCell", lambda nn: nn.GRUCell(3, 4), ((5, 3), (5, 4))),
@@ -229,7 +229,9 @@ CASES: list[Case] = [
     Case("GRU", lambda nn: nn.GRU(3, 4, num_layers=2, bidirectional=True), ((6, 5, 3), (4, 5, 4))),
     Case("GRU of a sequence", lambda nn: nn.GRU(3, 4, bias=False), ((6, 3), (1, 4))),
     Case("LSTM", lambda nn: nn.LSTM(3, 4, batch_first=True, bidirectional=True), ((5, 6, 3),)),
-    Case("LSTM with a projection", lambda nn: nn.LSTM(3, 4, 2, proj_size=2), ((6, 3), ((2, 2), (2, 4)))),
+    Case(
+        "LSTM with a projection", lambda nn: nn.LSTM(3, 4, 2, False, proj_size=2), ((6, 3), ((2, 2), (2, 4)))
+    ),
     Case("MultiheadAttention", lambda nn: nn.MultiheadAttention(8, 2), ((4, 5, 8), (6, 5, 8), (6, 5, 8))),
     Case(
         "MultiheadAttention of sequences",
