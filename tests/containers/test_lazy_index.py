@@ -47,6 +47,19 @@ def test_assignment_is_that_of_the_dense_stack(index, dim):
     assert_same(ls, dense)
 
 
+def test_parts_without_elements_are_no_ragged_ones():
+    ls = regular((2, 3, 0), 0)
+    dense = ls.contiguous().clone()
+    assert_same(ls.densify(), dense)
+    assert_same(ls.reshape(3, 2, 0), dense.reshape(3, 2, 0))
+    for index in (0, slice(1, None), [1, 0], (slice(None), 1), None, (slice(None), [2, 0]), ([0, 1], [2, 1])):
+        assert_same(ls[index], dense[index])
+        ls[index] = value = dense[index].clone()
+        with pytest.raises(RuntimeError):
+            ls[index] = value.expand(5, *value.batch_size)
+    assert_same(ls, dense)
+
+
 @each_case(
     ("index", "error"),
     [
