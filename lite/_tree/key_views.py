@@ -42,10 +42,6 @@ def walk(
         separator: joins the parts of a path, instead of tuples; needs `start=None`.
     """
     found: list[tuple[Any, Any]] = []
-    # the most frequent case
-    if nested and leaves_only and is_leaf is None and separator is None and not peek:
-        leaf_pairs(node._items(), start, found)
-        return found
     # for both predicates arrays are leaves and containers are not
     known = is_leaf is None or is_leaf is is_leaf_nontensor
     how = (nested, leaves_only, is_leaf or default_is_leaf, known, peek, separator)

@@ -32,15 +32,11 @@ def call_function(func: Function, args: Any, kwargs: Any) -> Any:
         result = rule(*args, **kwargs)
     except NoRule as error:
         raise no_gradient(name_of(func), str(error)) from None
-    if out is None:
+    target = out[0] if isinstance(out, tuple) else out  # of one result: ufuncs are not called here
+    if target is None:
         return result
-    if not isinstance(out, tuple):
-        write(out, result, "unsafe", name_of(func))
-        return out
-    for target, value in zip(out, result if isinstance(result, tuple) else (result,), strict=True):
-        if target is not None:
-            write(target, value, "unsafe", name_of(func))
-    return out[0] if len(out) == 1 else out
+    write(target, result, "unsafe", name_of(func))
+    return target
 
 
 rules.ufunc = call_ufunc

@@ -36,6 +36,7 @@ def test_out(position: bool) -> None:
     def loss(x: Any) -> Any:
         out = np.zeros_like(x, shape=2)
         done = np.sum(x, 1, None, out) if position else np.sum(x, 1, out=out)
+        assert np.sum(x, 1, out=(out,)) is out
         assert done is out
         return (out * out).sum()
 
