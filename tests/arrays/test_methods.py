@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from helpers.cases import each_case
 
+from lite._arrays.device import DeviceArray
 from lite._arrays.methods import ArrayMethods
+from lite._arrays.namespace import NamespaceArray
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.graphs.array import GraphArray
+from lite._transforms.vmap.array import BatchedArray
+from lite.nn._modules.meta import MetaArray
 
 
 class Plain(ArrayMethods):
@@ -83,3 +92,19 @@ def test_methods_that_write(write: Any) -> None:
     write(got)
     write(expected)
     np.testing.assert_array_equal(got.value, expected)
+
+
+def test_defaults_are_those_of_ndarray() -> None:
+    """NumPy tells them from 2.4 on."""
+    kinds = (ArrayMethods, NamespaceArray, DeviceArray, TracedArray, BatchedArray, GraphArray, MetaArray)
+    for kind, name in itertools.product(kinds, dir(np.ndarray)):
+        own = inspect.getattr_static(kind, name, None)
+        with suppress(ValueError):
+            theirs = (
+                inspect.signature(getattr(np.ndarray, name)).parameters if inspect.isfunction(own) else {}
+            )
+            for parameter in inspect.signature(own).parameters.values() if theirs else ():
+                if parameter.default is not parameter.empty and parameter.name in theirs:
+                    wanted = theirs[parameter.name].default
+                    pair = type(wanted), wanted
+                    assert (type(parameter.default), parameter.default) == pair, (kind, name, parameter)

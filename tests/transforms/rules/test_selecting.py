@@ -147,6 +147,11 @@ VMAP_CASES: list[Case] = [
 ]
 
 
+def test_places_of_numbers_that_are_not_zero() -> None:
+    rows = np.array([[0.0, 2, 1], [3, 0, 1]])
+    np.testing.assert_array_equal(lite.vmap(lambda x: np.nonzero(x)[0])(rows), [[1, 2], [0, 2]])
+
+
 def test_maps_equal_loops() -> None:
     for_each(check_mapped, VMAP_CASES)
 
