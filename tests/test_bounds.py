@@ -11,6 +11,7 @@ from helpers.nn.transitions import categorical, critic, gaussian, q_network
 import lite
 from lite import data, envs, nn, optim
 from lite.models import GenerationConfig
+from lite.models.decoder.scoring import checked_sampling
 from lite.nn import functional, losses
 
 LITTLE = 1e-6
@@ -232,6 +233,11 @@ BOUNDS: dict[str, tuple[Callable[[Any], Any], Sequence[Any], Sequence[Any]]] = {
         lambda x: nn.MultiAgentMLP(1, 1, 2, centralized=False, share_params=True)(np.ones(x)),
         [(2, 1)],
         [(2,), (1, 1)],
+    ),
+    "temperature of score": (
+        lambda x: checked_sampling(x, None, [1], 4),
+        [2.0**-126, 2.0**100],
+        [2.0**-127, 2.0**101],
     ),
     "temperature": (generation("temperature"), [0], [-LITTLE]),
     "top_p": (generation("top_p"), [0, 1], [-LITTLE, 1 + LITTLE]),

@@ -73,11 +73,11 @@ def test_the_highest_priority_that_is_stored_now():
 
 def test_negative_indices_are_left_out():
     sampler = PrioritizedSampler(4, 1.0, 1.0, eps=0.0)
-    sampler.update_priority([-1, 1, -1], [9.0, 2.0, 9.0])
+    sampler.update_priority([-1, 0, 1, -1], [9.0, 1.0, 2.0, 9.0])
     sampler.update_priority([-1], 9.0)
     sampler.update_priority(-1, 9.0)
     sampler.update_priority([], [])
-    np.testing.assert_array_equal(sampler._leaves(), [0, 2, 0, 0])
+    np.testing.assert_array_equal(sampler._leaves(), [1, 2, 0, 0])
     assert sampler.default_priority == 2.0
 
 
@@ -101,8 +101,8 @@ def test_priorities_that_are_none_are_refused_and_change_nothing():
     for bad in (np.nan, -1.0, np.inf):
         sampler = made([1.0, 2.0, 3.0])
         before = pickle.dumps(sampler.state_dict())
-        for index, priority in (([0, 1], [5.0, bad]), (1, bad), ([0, 1], bad)):
-            with pytest.raises(ValueError, match="priority must be finite and at least 0, got "):
+        for index, priority in (([0, 1], [0.0, bad]), (1, bad), ([0, 1], bad)):
+            with pytest.raises(ValueError, match=f"priority must be finite and at least 0, got {bad}"):
                 sampler.update_priority(index, priority)
         assert pickle.dumps(sampler.state_dict()) == before
 

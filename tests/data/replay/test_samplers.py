@@ -73,8 +73,10 @@ def test_without_replacement_can_drop_the_last_batch():
         second = sampler.sample(storage, 4)[0]
         assert sampler.ran_out
         assert len(set(first) | set(second)) == 8
-    assert not sampler.can_sample(storage, 11)
-    raises(ValueError, lambda: sampler.sample(storage, 11), "batch_size must be at most")
+    assert len(set(sampler.sample(storage, 10)[0])) == 10
+    assert [sampler.can_sample(storage, size) for size in (10, 11)] == [True, False]
+    with pytest.raises(ValueError, match="batch_size must be at most"):
+        sampler.sample(storage, 11)
 
 
 def test_without_replacement_and_shuffling_goes_in_order():
@@ -183,6 +185,9 @@ def test_versions_and_errors():
     other.load_state_dict(sampler.state_dict())
     assert (other.consumer_version, other.max_staleness) == (1, 1)
     assert repr(other) == "StalenessAwareSampler(consumer_version=1, max_staleness=1)"
+    of_now = StalenessAwareSampler(max_staleness=0)
+    of_now.consumer_version = 2
+    assert set(of_now.sample(versioned([0, 2, 1, 2]), 20)[0].tolist()) == {1, 3}
     sampler.consumer_version = 9
     with pytest.raises(RuntimeError, match="all 3 entries are staler than max_staleness=1"):
         sampler.sample(versioned([0, 1, 2]), 2)

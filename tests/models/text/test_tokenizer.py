@@ -151,6 +151,9 @@ def test_genai_config_names_tokens(tokenizer_folder: Callable[..., Path]) -> Non
     folder = tokenizer_folder(genai_config={"model": {"eos_token_id": [256, 0], "pad_token_id": 259}})
     tokenizer = Tokenizer.from_pretrained(folder / "tokenizer.json")
     assert (tokenizer.eos_token, tokenizer.pad_token) == ("<eos>", "<pad>")
+    for number, token in ((0, "!"), (-1, None), (2**31 - 1, None), (2**31, None), (2**70, None), ("0", None)):
+        (folder / "genai_config.json").write_text(json.dumps({"model": {"pad_token_id": number}}))
+        assert Tokenizer.from_pretrained(folder / "tokenizer.json").pad_token == token
 
 
 def test_looks_above_an_onnx_folder(tokenizer_folder: Callable[..., Path]) -> None:
