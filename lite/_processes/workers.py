@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import pickle
 import random
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -13,7 +14,23 @@ from typing import Any
 
 import numpy as np
 
-from lite._processes.sending import pickled
+
+def pickled(value: Any) -> bytes:
+    """A pickle for another process.
+
+    A pickle names functions and classes by their module, and a new process imports the file of `__main__`.
+    A notebook or a prompt has none: there, what is written in it goes by value, if cloudpickle is installed.
+    """
+    sent: bytes = pickle.dumps(value)  # so that what a script cannot send is refused everywhere
+    main = sys.modules["__main__"]
+    if b"__main__" in sent and not getattr(main, "__file__", None) and not getattr(main, "__spec__", None):
+        try:
+            import cloudpickle
+        except ImportError:
+            return sent
+        sent = cloudpickle.dumps(value)
+    return sent
+
 
 _AHEAD = 2  # calls per worker that wait in the queue, so that no worker runs dry
 

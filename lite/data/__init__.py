@@ -48,14 +48,9 @@ if TYPE_CHECKING:
     from lite.data.replay.her_replay_buffer import HERReplayBuffer as HERReplayBuffer
     from lite.data.replay.her_replay_buffer import HindsightStrategy as HindsightStrategy
     from lite.data.replay.mapped_storage import LazyMemmapStorage as LazyMemmapStorage
-    from lite.data.replay.max_value_writer import TensorDictMaxValueWriter as TensorDictMaxValueWriter
     from lite.data.replay.prefill import prefill_replay_buffer as prefill_replay_buffer
-    from lite.data.replay.prioritized_replay_buffer import PrioritizedReplayBuffer as PrioritizedReplayBuffer
-    from lite.data.replay.prioritized_replay_buffer import (
-        TensorDictPrioritizedReplayBuffer as TensorDictPrioritizedReplayBuffer,
-    )
     from lite.data.replay.prioritized_sampler import PrioritizedSampler as PrioritizedSampler
-    from lite.data.replay.prioritized_slice_sampler import PrioritizedSliceSampler as PrioritizedSliceSampler
+    from lite.data.replay.prioritized_sampler import PrioritizedSliceSampler as PrioritizedSliceSampler
     from lite.data.replay.ray_replay_buffer import RayReplayBuffer as RayReplayBuffer
     from lite.data.replay.replay_buffer import ReplayBuffer as ReplayBuffer
     from lite.data.replay.replay_buffer_ensemble import ReplayBufferEnsemble as ReplayBufferEnsemble
@@ -72,16 +67,21 @@ if TYPE_CHECKING:
     from lite.data.replay.storages import Storage as Storage
     from lite.data.replay.tensor_storage import LazyTensorStorage as LazyTensorStorage
     from lite.data.replay.tensor_storage import TensorStorage as TensorStorage
+    from lite.data.replay.tensordict_replay_buffer import PrioritizedReplayBuffer as PrioritizedReplayBuffer
+    from lite.data.replay.tensordict_replay_buffer import (
+        TensorDictPrioritizedReplayBuffer as TensorDictPrioritizedReplayBuffer,
+    )
     from lite.data.replay.tensordict_replay_buffer import TensorDictReplayBuffer as TensorDictReplayBuffer
     from lite.data.replay.writers import ImmutableDatasetWriter as ImmutableDatasetWriter
     from lite.data.replay.writers import RoundRobinWriter as RoundRobinWriter
+    from lite.data.replay.writers import TensorDictMaxValueWriter as TensorDictMaxValueWriter
     from lite.data.replay.writers import TensorDictRoundRobinWriter as TensorDictRoundRobinWriter
     from lite.data.replay.writers import Writer as Writer
     from lite.data.tables.row_seeds import row_seeds as row_seeds
     from lite.data.tables.transform_batches import TransformBatches as TransformBatches
     from lite.data.trajectories.densify_reward import DensifyReward as DensifyReward
-    from lite.data.trajectories.multistep import MultiStep as MultiStep
     from lite.data.trajectories.multistep_transform import MultiStepTransform as MultiStepTransform
+    from lite.data.trajectories.n_step import MultiStep as MultiStep
     from lite.data.trajectories.split_trajectories import split_trajectories as split_trajectories
     from lite.data.trajectories.token_transitions import TokenTransitions as TokenTransitions
     from lite.data.values.group_advantages import GroupAdvantage as GroupAdvantage
@@ -108,10 +108,10 @@ if TYPE_CHECKING:
     from lite.specs.arrays import Unbounded as Unbounded
     from lite.specs.arrays import UnboundedContinuous as UnboundedContinuous
     from lite.specs.arrays import UnboundedDiscrete as UnboundedDiscrete
+    from lite.specs.base import BoxList as BoxList
+    from lite.specs.base import CategoricalBox as CategoricalBox
+    from lite.specs.base import ContinuousBox as ContinuousBox
     from lite.specs.base import TensorSpec as TensorSpec
-    from lite.specs.boxes import BoxList as BoxList
-    from lite.specs.boxes import CategoricalBox as CategoricalBox
-    from lite.specs.boxes import ContinuousBox as ContinuousBox
     from lite.specs.classes import Binary as Binary
     from lite.specs.classes import Categorical as Categorical
     from lite.specs.classes import OneHot as OneHot
@@ -146,11 +146,8 @@ _NAMES = {
     "logging.wandb_logger": "WandbLogger",
     "replay.her_replay_buffer": "HERReplayBuffer HindsightStrategy",
     "replay.mapped_storage": "LazyMemmapStorage",
-    "replay.max_value_writer": "TensorDictMaxValueWriter",
     "replay.prefill": "prefill_replay_buffer",
-    "replay.prioritized_replay_buffer": "PrioritizedReplayBuffer TensorDictPrioritizedReplayBuffer",
-    "replay.prioritized_sampler": "PrioritizedSampler",
-    "replay.prioritized_slice_sampler": "PrioritizedSliceSampler",
+    "replay.prioritized_sampler": "PrioritizedSampler PrioritizedSliceSampler",
     "replay.ray_replay_buffer": "RayReplayBuffer",
     "replay.replay_buffer": "ReplayBuffer",
     "replay.replay_buffer_ensemble": "ReplayBufferEnsemble",
@@ -158,11 +155,12 @@ _NAMES = {
     "replay.slice_sampler": "SliceSampler SliceSamplerWithoutReplacement",
     "replay.storages": "LazyStackStorage ListStorage Storage",
     "replay.tensor_storage": "LazyTensorStorage TensorStorage",
-    "replay.tensordict_replay_buffer": "TensorDictReplayBuffer",
-    "replay.writers": "ImmutableDatasetWriter RoundRobinWriter TensorDictRoundRobinWriter Writer",
+    "replay.tensordict_replay_buffer": "PrioritizedReplayBuffer TensorDictPrioritizedReplayBuffer "
+    "TensorDictReplayBuffer",
+    "replay.writers": "ImmutableDatasetWriter RoundRobinWriter TensorDictMaxValueWriter "
+    "TensorDictRoundRobinWriter Writer",
     ".specs.arrays": "Bounded BoundedContinuous Unbounded UnboundedContinuous UnboundedDiscrete",
-    ".specs.base": "TensorSpec",
-    ".specs.boxes": "BoxList CategoricalBox ContinuousBox",
+    ".specs.base": "BoxList CategoricalBox ContinuousBox TensorSpec",
     ".specs.classes": "Binary Categorical OneHot",
     ".specs.composite": "Composite",
     ".specs.multi_categorical": "MultiCategorical MultiOneHot",
@@ -170,7 +168,7 @@ _NAMES = {
     "tables.row_seeds": "row_seeds",
     "tables.transform_batches": "TransformBatches",
     "trajectories.densify_reward": "DensifyReward",
-    "trajectories.multistep": "MultiStep",
+    "trajectories.n_step": "MultiStep",
     "trajectories.multistep_transform": "MultiStepTransform",
     "trajectories.split_trajectories": "split_trajectories",
     "trajectories.token_transitions": "TokenTransitions",

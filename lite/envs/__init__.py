@@ -4,11 +4,11 @@
   loops, `done_states` what ends and restarts, `mdp_steps` the way from one step to the next
 - `spec_checks`: whether an environment gives what its specs say
 - `exploration`: TorchRL's names of the interaction type
-- `gym`: gymnasium's environments as `EnvBase`; `environments` is one face for single ones and vectors,
-  `info_readers` has what they tell besides, `spaces` and `encodings` have their spaces as specs,
-  `recording` and `encoded_environments` are for faster loops
-- `serial_env`, `parallel_env`: many environments, in this process or in others, which run `env_worker`;
-  `batched_env` is what both share; `env_creator` has environments share their running statistics
+- `gym`: gymnasium's environments as `EnvBase`; `environments` is one face for single ones, vectors and encoded
+  ones, `info_readers` has what they tell besides, `spaces` their spaces as specs and encodings, `recording`
+  is for faster loops
+- `batched_env`: many environments in this process, and what they share with `parallel_env`, whose are in
+  other processes, which run `env_worker`; `env_creator` has environments share their running statistics
 
 Names are loaded on first use, so that importing this package costs next to nothing.
 """
@@ -22,6 +22,7 @@ from lite.envs import transforms
 
 if TYPE_CHECKING:
     from lite.envs.base import EnvBase as EnvBase
+    from lite.envs.batched_env import SerialEnv as SerialEnv
     from lite.envs.done_states import terminated_or_truncated as terminated_or_truncated
     from lite.envs.env_creator import EnvCreator as EnvCreator
     from lite.envs.environments import EnvError as EnvError
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from lite.envs.info_readers import default_info_dict_reader as default_info_dict_reader
     from lite.envs.mdp_steps import step_mdp as step_mdp
     from lite.envs.parallel_env import ParallelEnv as ParallelEnv
-    from lite.envs.serial_env import SerialEnv as SerialEnv
     from lite.envs.spec_checks import check_env_specs as check_env_specs
     from lite.envs.spec_checks import make_composite_from_td as make_composite_from_td
     from lite.envs.transforms import *  # noqa: F403
@@ -53,7 +53,7 @@ _NAMES = {
     "mdp_steps": "step_mdp",
     "parallel_env": "ParallelEnv",
     "rollouts": "RandomPolicy",
-    "serial_env": "SerialEnv",
+    "batched_env": "SerialEnv",
     "spec_checks": "check_env_specs make_composite_from_td",
     "transforms": " ".join(transforms.__all__),
 }

@@ -12,7 +12,7 @@ import numpy as np
 
 from lite import NestedKey, TensorDict
 from lite._processes.orphans import end_with_parent
-from lite._processes.sending import pickled
+from lite._processes.workers import pickled
 
 # Commands, one byte each; what follows is a pickle.
 RESET, STEP, STEP_AND_RESET, SEED, CLOSE, READ = b"r", b"s", b"m", b"d", b"c", b"a"

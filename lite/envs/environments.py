@@ -1,9 +1,9 @@
-"""One face for gymnasium's environments: single ones and vectors, and how they restart and fail."""
+"""One face for gymnasium's environments: single ones, vectors, encoded ones; how they restart and fail."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 from lite._arrays.public import belong_to
 from lite._processes.watchdog import Watchdog
 from lite._transforms.vmap.running import reads
-from lite.envs.spaces import Layout
+from lite._tree.keys import to_path
+from lite.envs.spaces import Encoding, Layout, specs_of_batch
+from lite.specs.arrays import ArraySpec
+from lite.specs.composite import Composite
 
 _NUMBERS = (float, np.floating, int)
 _PER_STEP = ("rewards", "terminations", "truncations")
@@ -54,9 +57,6 @@ class EnvError(RuntimeError):
 
     def __reduce__(self) -> Any:
         return type(self), (str(self), self.index, self.step, self.frames)
-
-
-belong_to("lite.data", EnvError)
 
 
 class Outcome(NamedTuple):
@@ -325,3 +325,72 @@ def _is_envpool(base: Any) -> bool:
     rows.
     """
     return any(cls.__module__.startswith("envpool.") for cls in type(base).__mro__)
+
+
+class EncodedLeaf(NamedTuple):
+    """One entry: its path, and the spec of one environment's array."""
+
+    path: tuple[str, ...]
+    spec: ArraySpec
+
+
+class EncodedLayout:
+    """The entries of observations or actions.
+
+    Attributes:
+        leaves: each entry.
+        encodings: how values are entries, in the same order.
+    """
+
+    def __init__(self, encodings: Sequence[Encoding]) -> None:
+        self.encodings = list(encodings)
+        self.leaves = [EncodedLeaf(to_path(part.key), part.spec) for part in encodings]
+
+    def spec(self, batch: tuple[int, ...]) -> Composite:
+        """The specs of the entries of a batch."""
+        return specs_of_batch(((leaf.path, leaf.spec) for leaf in self.leaves), batch)
+
+
+class EncodedEnvironments:
+    """`Environments` whose arrays are entries: classes as one-hot vectors, say.
+
+    Args:
+        environments: the environments.
+        observations, actions: the encodings of their leaves.
+    """
+
+    def __init__(
+        self, environments: Environments, observations: Sequence[Encoding], actions: Sequence[Encoding]
+    ) -> None:
+        self.inner = environments
+        self.env = environments.env
+        self.batch, self.count = environments.batch, environments.count
+        self.skips, self.resets_some = environments.skips, environments.resets_some
+        self.observation, self.action = EncodedLayout(observations), EncodedLayout(actions)
+
+    def reset(self, seed: int | list[int] | None = None) -> list[NDArray[Any]]:
+        """Reset all; returns what they observe."""
+        return self._entries(self.inner.reset(seed))
+
+    def reset_some(self, ended: Any) -> list[NDArray[Any]]:
+        """Reset some, of shape `batch`; returns what these observe."""
+        return self._entries(self.inner.reset_some(ended))
+
+    def step(self, actions: list[NDArray[Any]]) -> Outcome:
+        """Take one step with an array for each entry of the actions."""
+        values = [part.value(array) for part, array in zip(self.action.encodings, actions, strict=True)]
+        outcome = self.inner.step(values)
+        reached = self._entries(outcome.reached)
+        present = reached if outcome.present is outcome.reached else self._entries(outcome.present)
+        return outcome._replace(reached=reached, present=present)
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.inner.close()
+
+    def _entries(self, arrays: list[Any]) -> list[NDArray[Any]]:
+        pairs = zip(self.observation.encodings, arrays, strict=True)
+        return [array if part.plain else part.entry(array) for part, array in pairs]
+
+
+belong_to("lite.data", EnvError)

@@ -13,12 +13,10 @@ from lite import TensorDict
 from lite._arrays.public import belong_to
 from lite._arrays.types import stored
 from lite.envs.base import EnvBase
-from lite.envs.encoded_environments import EncodedEnvironments
-from lite.envs.encodings import Encoding
-from lite.envs.environments import EnvError, Environments, Fault
+from lite.envs.environments import EncodedEnvironments, EnvError, Environments, Fault
 from lite.envs.info_readers import BaseInfoDictReader, default_info_dict_reader
 from lite.envs.recording import FLAGS, acted, recorded
-from lite.envs.spaces import specs_of_batch
+from lite.envs.spaces import Encoding, specs_of_batch
 from lite.envs.spec_checks import check_env_specs
 from lite.kernels._install import install, needed
 from lite.kernels._integer import integer

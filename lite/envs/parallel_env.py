@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from lite import TensorDict, is_leaf_nontensor, stack
 from lite._arrays.public import belong_to
 from lite._processes.workers import safe_start_method
-from lite.envs.batched_env import BatchedEnvBase
+from lite.envs.batched_env import BatchedEnvBase, SerialEnv
 from lite.envs.env_worker import CLOSE, DONE, FAILED, READ, RESET, SEED, STEP, STEP_AND_RESET, packed, serve
 from lite.envs.environments import EnvError
-from lite.envs.serial_env import SerialEnv
 
 
 class ParallelEnv(BatchedEnvBase):

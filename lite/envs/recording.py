@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import TensorDict, stack
-from lite.envs.encodings import Encoding
 from lite.envs.environments import Environments, Fault, Outcome
+from lite.envs.spaces import Encoding
 
 FLAGS = ("done", "terminated", "truncated")
 

@@ -142,25 +142,23 @@ if TYPE_CHECKING:
     from lite.nn.policies.distributional import DistributionalQValueModule as DistributionalQValueModule
     from lite.nn.policies.dueling import DuelingCnnDQNet as DuelingCnnDQNet
     from lite.nn.policies.dueling import DuelingMlpDQNet as DuelingMlpDQNet
-    from lite.nn.policies.egreedy import EGreedyModule as EGreedyModule
-    from lite.nn.policies.gaussian import AdditiveGaussianModule as AdditiveGaussianModule
-    from lite.nn.policies.gsde import LazygSDEModule as LazygSDEModule
-    from lite.nn.policies.gsde import gSDEModule as gSDEModule
+    from lite.nn.policies.exploration import AdditiveGaussianModule as AdditiveGaussianModule
+    from lite.nn.policies.exploration import EGreedyModule as EGreedyModule
+    from lite.nn.policies.exploration import OrnsteinUhlenbeckProcessModule as OrnsteinUhlenbeckProcessModule
     from lite.nn.policies.hooks import DistributionalQValueHook as DistributionalQValueHook
     from lite.nn.policies.hooks import QValueHook as QValueHook
     from lite.nn.policies.modes import recurrent_mode as recurrent_mode
     from lite.nn.policies.modes import set_recurrent_mode as set_recurrent_mode
     from lite.nn.policies.multi_agent import MultiAgentMLP as MultiAgentMLP
     from lite.nn.policies.multi_step_actor import MultiStepActorWrapper as MultiStepActorWrapper
+    from lite.nn.policies.noisy import LazygSDEModule as LazygSDEModule
     from lite.nn.policies.noisy import NoisyLazyLinear as NoisyLazyLinear
     from lite.nn.policies.noisy import NoisyLinear as NoisyLinear
+    from lite.nn.policies.noisy import gSDEModule as gSDEModule
     from lite.nn.policies.noisy import reset_noise as reset_noise
     from lite.nn.policies.operators import ActorCriticOperator as ActorCriticOperator
     from lite.nn.policies.operators import ActorCriticWrapper as ActorCriticWrapper
     from lite.nn.policies.operators import ActorValueOperator as ActorValueOperator
-    from lite.nn.policies.ornstein_uhlenbeck import (
-        OrnsteinUhlenbeckProcessModule as OrnsteinUhlenbeckProcessModule,
-    )
     from lite.nn.policies.random_policy import RandomPolicy as RandomPolicy
     from lite.nn.policies.recurrent import GRUModule as GRUModule
     from lite.nn.policies.recurrent import LSTMModule as LSTMModule
@@ -247,16 +245,13 @@ _NAMES = {
     "policies.consistent_dropout": "ConsistentDropout ConsistentDropoutModule",
     "policies.distributional": "DistributionalDQNnet DistributionalQValueActor DistributionalQValueModule",
     "policies.dueling": "DuelingCnnDQNet DuelingMlpDQNet",
-    "policies.egreedy": "EGreedyModule",
-    "policies.gaussian": "AdditiveGaussianModule",
-    "policies.gsde": "LazygSDEModule gSDEModule",
+    "policies.exploration": "AdditiveGaussianModule EGreedyModule OrnsteinUhlenbeckProcessModule",
     "policies.hooks": "DistributionalQValueHook QValueHook",
     "policies.modes": "recurrent_mode set_recurrent_mode",
     "policies.multi_agent": "MultiAgentMLP",
     "policies.multi_step_actor": "MultiStepActorWrapper",
-    "policies.noisy": "NoisyLazyLinear NoisyLinear reset_noise",
+    "policies.noisy": "LazygSDEModule NoisyLazyLinear NoisyLinear gSDEModule reset_noise",
     "policies.operators": "ActorCriticOperator ActorCriticWrapper ActorValueOperator",
-    "policies.ornstein_uhlenbeck": "OrnsteinUhlenbeckProcessModule",
     "policies.random_policy": "RandomPolicy",
     "policies.recurrent": "GRUModule LSTMModule",
     "policies.safe": "SafeModule SafeProbabilisticModule SafeProbabilisticTensorDictSequential "

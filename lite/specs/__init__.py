@@ -3,6 +3,6 @@
 A size of -1 is not known, or differs between rows: any size is in, and values that a spec makes have 1 there.
 Values may have further dimensions in front of a spec's.
 
-`base` has what all specs share; `arrays`, `classes`, `multi_categorical`, `objects` and `composite` have one
-kind each, `boxes` the values that are allowed.
+`base` has what all specs share, and the values that are allowed; `arrays`, `classes`, `multi_categorical`,
+`objects` and `composite` have one kind each.
 """

@@ -12,8 +12,7 @@ from lite import get_default_dtype, is_tensor_collection
 from lite._arrays.dtypes import as_dtype
 from lite._arrays.public import belong_to
 from lite._arrays.types import as_array, stored
-from lite.specs.base import Shape, TensorSpec, as_size, known
-from lite.specs.boxes import ContinuousBox
+from lite.specs.base import ContinuousBox, Shape, TensorSpec, as_size, known
 
 
 class ArraySpec(TensorSpec):

@@ -1,17 +1,73 @@
-"""`TensorSpec`: what all specs have, and shapes some of whose sizes are not known."""
+"""`TensorSpec`: what all specs have, shapes some of whose sizes are not known, values that are allowed."""
 
 from __future__ import annotations
 
 import copy
 import operator
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lite._arrays.device import is_cpu
 from lite._arrays.dtypes import as_dtype
 from lite._arrays.public import belong_to
+
+
+@dataclass(frozen=True, eq=False)
+class ContinuousBox:
+    """Numbers from `low` to `high`, arrays of the spec's shape and dtype.
+
+    Example:
+        >>> from lite.data import Bounded
+        >>> Bounded(-1, 1, (2,)).space.high
+        array([1., 1.], dtype=float32)
+    """
+
+    low: NDArray[Any]
+    high: NDArray[Any]
+
+    def __iter__(self) -> Any:
+        yield self.low
+        yield self.high
+
+
+@dataclass(frozen=True)
+class CategoricalBox:
+    """The classes 0 to n - 1.
+
+    Example:
+        >>> from lite.data import OneHot
+        >>> OneHot(4).space.n
+        4
+    """
+
+    n: int
+
+
+@dataclass(frozen=True)
+class BoxList:
+    """One box after the other, along the last dimension.
+
+    Example:
+        >>> from lite.data import MultiCategorical
+        >>> [box.n for box in MultiCategorical([2, 3]).space]
+        [2, 3]
+    """
+
+    boxes: list[Any]
+
+    def __iter__(self) -> Any:
+        return iter(self.boxes)
+
+    def __len__(self) -> int:
+        return len(self.boxes)
+
+    def __getitem__(self, item: Any) -> Any:
+        return self.boxes[item]
+
 
 Shape = tuple[int, ...]
 
@@ -255,9 +311,6 @@ class TensorSpec(ABC):
         )
 
 
-belong_to("lite.data", TensorSpec)
-
-
 def checked_device(device: Any) -> str:
     """The CPU's name; ValueError for any other device."""
     if not is_cpu(device):
@@ -303,3 +356,6 @@ def indexed_shape(shape: Shape, index: Any, dims: int) -> Shape:
     if not dims:
         raise IndexError(f"a spec of shape {shape} has no dimension to index, got {index!r}")
     return (*np.broadcast_to(np.int8(0), shape[:dims])[index].shape, *shape[dims:])
+
+
+belong_to("lite.data", TensorSpec, ContinuousBox, CategoricalBox, BoxList)

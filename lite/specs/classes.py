@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from lite._arrays.public import belong_to
 from lite.kernels._integer import integer
 from lite.specs.arrays import ArraySpec
-from lite.specs.base import Shape, as_size, known
-from lite.specs.boxes import CategoricalBox
+from lite.specs.base import CategoricalBox, Shape, as_size, known
 
 
 class _ClassSpec(ArraySpec):

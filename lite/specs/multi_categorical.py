@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from lite._arrays.public import belong_to
 from lite.specs.arrays import ArraySpec
-from lite.specs.base import Shape, known
-from lite.specs.boxes import BoxList, CategoricalBox
+from lite.specs.base import BoxList, CategoricalBox, Shape, known
 from lite.specs.classes import checked_classes, ends_with, one_hot
 
 

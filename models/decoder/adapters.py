@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite._arrays.dtypes import as_dtype, is_inexact
 from lite._files.onnx.adapters import MAX_BYTES, read_adapter
-from lite._files.onnx.external import check_links
+from lite._files.onnx.arrays import check_links
 from lite.models.decoder.conventions import optional_inputs
 from lite.models.graph.session import NodeArg, SessionLike
 from lite.models.graph.tensors import ELEMENT_TYPES

@@ -6,7 +6,7 @@
 - `response`: a response while it is written
 - `stops`: texts that end a response
 - `sampling`: the next token of every open response
-- `filters`, `beams`: beam search, and beams that are drawn
+- `beams`: beam search, and beams that are drawn
 - `prefix_cache`, `rows`: rows kept after a call; rows filled so that what they share runs once
 - `speculation`: guessed tokens
 - `run`: rows are filled, drawn for and stepped, and replaced when they have ended

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lite._files.onnx.external import check_links
+from lite._files.onnx.arrays import check_links
 
 MAX_CONFIG_BYTES = 16 << 20
 MAX_TOKENIZER_BYTES = 256 << 20

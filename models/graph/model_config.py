@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from lite._files.onnx.external import check_external_files, check_links
+from lite._files.onnx.arrays import check_external_files, check_links
 from lite.models.graph.json_files import MAX_TOKENIZER_BYTES, read_json_object
 from lite.models.graph.summary import GraphSummary, scan
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol, cast
 
 from numpy.typing import NDArray
 
-from lite._files.onnx.external import check_external_files
+from lite._files.onnx.arrays import check_external_files
 from lite._files.onnx.rewriting import with_external_files, with_named_weights_outside
 from lite.kernels._install import install
 from lite.kernels._integer import integer

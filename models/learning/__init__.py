@@ -1,7 +1,6 @@
 """Decoders as modules that learn: log-probs of tokens that are differentiable by the graph's weights.
 
 - `output_layer`: the product that makes the logits, which is left out of the graph
-- `row_inputs`: what a graph is given to read whole rows, whatever its convention
 - `recorded`: log-probs among the ids that tokens were drawn from
-- `token_log_probs`: the module of these, on rows of tokens
+- `token_log_probs`: the module of these, on rows of tokens, which it lays out as the graph reads them
 """

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lite._files.onnx.external import check_links
+from lite._files.onnx.arrays import check_links
 from lite.models.graph.json_files import MAX_TOKENIZER_BYTES, read_json_object, read_text
 from lite.models.text.builtin_templates import has_generation_block, own_template
 from lite.models.text.chat import span_mask

@@ -4,7 +4,7 @@
 - `loading`: the model and the tokenizer
 - `input`: the entry that is read, brought to rows of tokens
 - `output`: the data classes that are written, and where
-- `scored`: what scoring writes beside log-probs
+- `sampled`: what is written of responses and of scores
 - `distributions`: distributions over the vocabulary, by mask
 - `collected`: what collectors ask beyond a call
 - `versions`: the arguments of a wrapper made from another one

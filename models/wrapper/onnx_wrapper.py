@@ -40,8 +40,7 @@ from lite.models.wrapper.options import (
 )
 from lite.models.wrapper.output import Layout, assistant_turn, choose_target, sampling_fields, write
 from lite.models.wrapper.row_options import given_seeds, options_of_rows
-from lite.models.wrapper.sampled import per_row, read_sampled
-from lite.models.wrapper.scored import rows_with_tokens, scored_entries
+from lite.models.wrapper.sampled import per_row, read_sampled, rows_with_tokens, scored_entries
 from lite.models.wrapper.versions import new_arguments
 from lite.nn.settings import dispatching
 

@@ -21,8 +21,7 @@ from lite.models.text.rows import TokenRows
 from lite.models.wrapper.distributions import DistributionMethods
 from lite.models.wrapper.options import SCORE_OPTIONS
 from lite.models.wrapper.output import Layout, choose_target, write
-from lite.models.wrapper.sampled import read_sampled
-from lite.models.wrapper.scored import rows_with_tokens, scored_entries
+from lite.models.wrapper.sampled import read_sampled, rows_with_tokens, scored_entries
 from lite.nn import LoraModule, from_onnx
 
 _OPTIONS = SCORE_OPTIONS | {"assistant_only"}

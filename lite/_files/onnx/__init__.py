@@ -3,6 +3,6 @@
 - `wire`: integers and fields of protobuf;
 - `writer`: models, nodes, tensors;
 - `reader`: the nodes of a model, its constants;
-- `order`: nodes in an order in which they can run;
+- `model`: a graph with its weights, its nodes in an order in which they can run;
 - `rewriting`: copies with other places of their weights.
 """

@@ -10,7 +10,7 @@ import numpy as np
 from lite._show import page as html
 from lite._show.page import bars, escape, heading, svg, table
 from lite.models import Mismatch
-from lite.models.comparison.differences import EDGES, Group
+from lite.models.comparison.mismatch import EDGES, Group
 
 _POINTS, _ROWS = 4000, 200  # most points and rows to show
 

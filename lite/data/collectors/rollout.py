@@ -12,8 +12,7 @@ from lite import TensorDict, TensorDictBase, is_leaf_nontensor, is_non_tensor
 from lite._arrays.types import Path, stored
 from lite._tree.keys import require_path
 from lite.data.collectors.episode_statistics import EpisodeStatistics
-from lite.envs.encoded_environments import EncodedEnvironments
-from lite.envs.environments import RESERVED, EnvError, Environments, Fault
+from lite.envs.environments import RESERVED, EncodedEnvironments, EnvError, Environments, Fault
 from lite.envs.transforms.step_transforms import StepTransform, TensorDictPrimer
 
 FLAGS = ("terminated", "truncated", "done")

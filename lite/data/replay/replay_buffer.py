@@ -24,13 +24,12 @@ from lite._files.commit import finish, replace_tree
 from lite._transforms.vmap.running import reads
 from lite.data.replay.columns import is_container
 from lite.data.replay.mapped_storage import LazyMemmapStorage
-from lite.data.replay.max_value_writer import TensorDictMaxValueWriter
 from lite.data.replay.samplers import RandomSampler, Sampler, Seed
 from lite.data.replay.storages import ListStorage, PathLike, Storage, copied, read_json, stacked, write_json
 from lite.data.replay.tensor_storage import TensorStorage
 from lite.data.replay.transforms import Transforms, as_frames
 from lite.data.replay.trees import is_tree, mapped
-from lite.data.replay.writers import RoundRobinWriter, Writer
+from lite.data.replay.writers import RoundRobinWriter, TensorDictMaxValueWriter, Writer
 
 _ABOUT = "buffer_metadata.json"
 

@@ -1,5 +1,5 @@
 """Transforms of trajectories and transitions.
 
-`n_step` is what `multistep` and `multistep_transform` share;
+`n_step` has `MultiStep` and what it shares with `multistep_transform`;
 `densify_reward`, `split_trajectories` and `token_transitions` are one transform each.
 """

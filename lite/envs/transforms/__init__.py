@@ -3,7 +3,7 @@
 - `base`: `Transform`, the base class; `compose`: sequences of transforms; `transformed_env`: environments
   with transforms; `resets`: masks of episodes that start; `spec_changes`: changes of specs
 - numbers: `affine`, `vec_norm`, `vec_norm_v2`, `clipping`, `dtypes`
-- entries and shapes: `keys`, `shapes`, `cat_tensors`, `cat_frames`, `images`, `resize`
+- entries and shapes: `keys`, `shapes`, `cat_tensors`, `cat_frames`, `images`
 - actions: `actions`
 - episodes: `step_transforms`, which collectors take, too; `repeats`, `episodes`, `returns`, `time_max_pool`
 - `sequences` of buffers, and `module_transform`
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from lite.envs.transforms.images import CenterCrop as CenterCrop
     from lite.envs.transforms.images import Crop as Crop
     from lite.envs.transforms.images import GrayScale as GrayScale
+    from lite.envs.transforms.images import Resize as Resize
     from lite.envs.transforms.images import ToTensorImage as ToTensorImage
     from lite.envs.transforms.keys import ExcludeTransform as ExcludeTransform
     from lite.envs.transforms.keys import RenameTransform as RenameTransform
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from lite.envs.transforms.module_transform import ModuleTransform as ModuleTransform
     from lite.envs.transforms.repeats import FrameSkipTransform as FrameSkipTransform
     from lite.envs.transforms.repeats import NoopResetEnv as NoopResetEnv
-    from lite.envs.transforms.resize import Resize as Resize
     from lite.envs.transforms.returns import Reward2GoTransform as Reward2GoTransform
     from lite.envs.transforms.returns import TargetReturn as TargetReturn
     from lite.envs.transforms.sequences import BurnInTransform as BurnInTransform
@@ -78,11 +78,10 @@ _NAMES = {
     "compose": "Compose",
     "dtypes": "DTypeCastTransform DoubleToFloat",
     "episodes": "EndOfLifeTransform RandomTruncationTransform TrajCounter",
-    "images": "CenterCrop Crop GrayScale ToTensorImage",
+    "images": "CenterCrop Crop GrayScale Resize ToTensorImage",
     "keys": "ExcludeTransform RenameTransform SelectTransform",
     "module_transform": "ModuleTransform",
     "repeats": "FrameSkipTransform NoopResetEnv",
-    "resize": "Resize",
     "returns": "Reward2GoTransform TargetReturn",
     "sequences": "BurnInTransform RandomCropTensorDict",
     "shapes": "BatchSizeTransform FlattenObservation PermuteTransform SqueezeTransform UnsqueezeTransform",

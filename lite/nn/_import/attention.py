@@ -14,8 +14,7 @@ from lite.nn import functional
 from lite.nn._import.integers import integers
 from lite.nn._import.operators import MICROSOFT, Run, Spec, Unsupported, operator
 from lite.nn._import.quantized import nibbles
-from lite.nn.layers.masked_attention import key_ranges, masked_attention
-from lite.nn.layers.row_attention import Seen, Turn, row_attention
+from lite.nn.layers.masked_attention import Seen, Turn, key_ranges, masked_attention, row_attention
 
 # -- rotations ---------------------------------------------------------------------------------------------
 

@@ -18,8 +18,7 @@ from lite._arrays.public import belong_to
 from lite._arrays.types import HostArray, is_array
 from lite._files.onnx.arrays import dtype_of
 from lite._files.onnx.batch_axes import batch_axes, from_rows, to_rows
-from lite._files.onnx.model import Operation, OperationGraph, Value, read_model
-from lite._files.onnx.order import in_order, reads_of
+from lite._files.onnx.model import Operation, OperationGraph, Value, in_order, read_model, reads_of
 from lite._files.onnx.reader import read_tensor
 from lite._transforms.grad.running import state as grad_state
 from lite.nn._import.program import compiled

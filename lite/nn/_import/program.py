@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite._arrays.types import is_symbolic
-from lite._files.onnx.model import MAX_NODES, Model, Operation, OperationGraph, Reference
-from lite._files.onnx.order import in_order, reads_of
+from lite._files.onnx.model import MAX_NODES, Model, Operation, OperationGraph, Reference, in_order, reads_of
 from lite._files.onnx.reader import MAX_DEPTH
 from lite.nn._import.integers import array_of
 from lite.nn._import.joining import join

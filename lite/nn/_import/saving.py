@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite._files.commit import new_file
-from lite._files.onnx.arrays import dtype_of
-from lite._files.onnx.external import check_external_files
+from lite._files.onnx.arrays import check_external_files, dtype_of
 from lite._files.onnx.model import Operation, OperationGraph, Weight
 from lite._files.onnx.reader import read_tensor
 from lite._files.onnx.wire import Buffer, fields

@@ -19,8 +19,8 @@ from lite._files.commit import new_file
 from lite._files.flat import read_safetensors, write_safetensors
 from lite._files.mapping import read_file
 from lite._files.onnx.adapters import MAX_BYTES, adapter_bytes, read_adapter
-from lite._files.onnx.external import check_links
-from lite.nn._lora.low_rank import Adapter, matrices
+from lite._files.onnx.arrays import check_links
+from lite.nn._lora.linear import Adapter, matrices
 from lite.nn._lora.projections import peft_name
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"

@@ -17,7 +17,7 @@ from lite._files.onnx.reader import Span, read_tensor
 from lite.nn._import.module import GraphModule, Source
 from lite.nn._import.operators import Run, Spec, operator
 from lite.nn._import.program import compiled
-from lite.nn._lora.low_rank import Adapter, low_rank, matrices
+from lite.nn._lora.linear import Adapter, low_rank, matrices
 from lite.nn._lora.projections import Projection
 from lite.nn._modules.parameter import Parameter
 

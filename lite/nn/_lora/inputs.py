@@ -13,15 +13,14 @@ import numpy as np
 
 from lite._files.commit import new_file
 from lite._files.onnx import writer
-from lite._files.onnx.arrays import dtype_of
-from lite._files.onnx.external import check_external_files
+from lite._files.onnx.arrays import check_external_files, dtype_of
 from lite._files.onnx.model import Operation, OperationGraph, read_model
 from lite._files.onnx.rewriting import with_nodes
 from lite._files.onnx.wire import Buffer, field, fields, text, varint
 from lite.nn._export.contract import contract_path
 from lite.nn._import.module import mapped
 from lite.nn._import.saving import external_files, nodes_of
-from lite.nn._lora.low_rank import matrices
+from lite.nn._lora.linear import matrices
 from lite.nn._lora.projections import Projection, chosen, projections
 
 

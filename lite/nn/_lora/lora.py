@@ -17,8 +17,7 @@ from lite._arrays.public import belong_to
 from lite.nn._import.module import GraphModule
 from lite.nn._lora import files, graph
 from lite.nn._lora.graph import AdaptedSource
-from lite.nn._lora.linear import LoraLinear
-from lite.nn._lora.low_rank import Adapter, matrices
+from lite.nn._lora.linear import Adapter, LoraLinear, matrices
 from lite.nn._lora.projections import chosen, projections
 from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module

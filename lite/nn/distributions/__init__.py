@@ -15,29 +15,25 @@ from lite.nn.distributions.continuous.delta import Delta, TanhDelta
 from lite.nn.distributions.continuous.dirichlet import Beta, Dirichlet
 from lite.nn.distributions.continuous.extreme_values import Gumbel, Pareto, Weibull
 from lite.nn.distributions.continuous.gamma import Chi2, Exponential, Gamma
-from lite.nn.distributions.continuous.heavy_tails import Cauchy, StudentT
-from lite.nn.distributions.continuous.laplace import Laplace
-from lite.nn.distributions.continuous.log_normal import LogNormal
+from lite.nn.distributions.continuous.heavy_tails import Cauchy, Laplace, StudentT
 from lite.nn.distributions.continuous.multivariate_normal import MultivariateNormal
-from lite.nn.distributions.continuous.normal import HalfNormal, IndependentNormal, Normal
+from lite.nn.distributions.continuous.normal import HalfNormal, IndependentNormal, LogNormal, Normal
 from lite.nn.distributions.continuous.relaxed_one_hot_categorical import RelaxedOneHotCategorical
 from lite.nn.distributions.continuous.tanh_normal import TanhNormal
 from lite.nn.distributions.continuous.truncated_normal import TruncatedNormal
 from lite.nn.distributions.continuous.uniform import Uniform
 from lite.nn.distributions.continuous.von_mises import VonMises
-from lite.nn.distributions.discrete.bernoulli import Bernoulli
-from lite.nn.distributions.discrete.binomial import Binomial, Multinomial
-from lite.nn.distributions.discrete.categorical import Categorical
-from lite.nn.distributions.discrete.geometric import Geometric, NegativeBinomial
-from lite.nn.distributions.discrete.llm_masked_categorical import LLMMaskedCategorical
+from lite.nn.distributions.discrete.binomial import Binomial, Multinomial, Poisson
+from lite.nn.distributions.discrete.categorical import Categorical, LLMMaskedCategorical
+from lite.nn.distributions.discrete.geometric import Bernoulli, Geometric, NegativeBinomial
 from lite.nn.distributions.discrete.masked_categorical import MaskedCategorical, MaskedOneHotCategorical
 from lite.nn.distributions.discrete.one_hot_categorical import (
     OneHotCategorical,
     OneHotCategoricalStraightThrough,
+    OneHotOrdinal,
+    Ordinal,
     rand_one_hot,
 )
-from lite.nn.distributions.discrete.ordinal import OneHotOrdinal, Ordinal
-from lite.nn.distributions.discrete.poisson import Poisson
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.independent import Independent
 from lite.nn.distributions.kl import kl_divergence, register_kl

@@ -23,17 +23,14 @@ from lite.nn.distributions.arrays import sum_rightmost
 from lite.nn.distributions.continuous.dirichlet import Beta, Dirichlet
 from lite.nn.distributions.continuous.extreme_values import Gumbel, Pareto
 from lite.nn.distributions.continuous.gamma import Exponential, Gamma
-from lite.nn.distributions.continuous.heavy_tails import Cauchy
-from lite.nn.distributions.continuous.laplace import Laplace
+from lite.nn.distributions.continuous.heavy_tails import Cauchy, Laplace
 from lite.nn.distributions.continuous.multivariate_normal import MultivariateNormal, log_diagonal
 from lite.nn.distributions.continuous.normal import HalfNormal, Normal
 from lite.nn.distributions.continuous.tanh_normal import TanhNormal
 from lite.nn.distributions.continuous.uniform import Uniform
-from lite.nn.distributions.discrete.bernoulli import Bernoulli
-from lite.nn.distributions.discrete.binomial import Binomial
+from lite.nn.distributions.discrete.binomial import Binomial, Poisson
 from lite.nn.distributions.discrete.categorical import Categorical
-from lite.nn.distributions.discrete.geometric import Geometric
-from lite.nn.distributions.discrete.poisson import Poisson
+from lite.nn.distributions.discrete.geometric import Bernoulli, Geometric
 from lite.nn.distributions.distribution import EULER, HALF_LOG_2PI, Distribution
 from lite.nn.distributions.independent import Independent
 from lite.nn.distributions.transformed import TransformedDistribution

@@ -9,20 +9,19 @@ policies    functions of a policy's distribution
 ppo         a policy that stays near the one that acted, or several; kl_ppo, with a penalty instead of a limit
 ensembles   several networks of one form, called at once
 alpha       the weight of entropy, learned or fixed
-sac         soft actor-critic; discrete_sac, for a few actions; redq, with many critics
-ddpg        a deterministic policy that follows its critic; td3, that follows several
+sac         soft actor-critic, also for a few actions; redq, with many critics
+ddpg        a deterministic policy that follows its critic, or several (TD3)
 offline     policies that learn from recorded data alone: conservative and implicit Q-learning, TD3+BC
-a2c         log-probs weighted by advantages; reinforce, without a bonus for entropy
+a2c         log-probs weighted by advantages, and REINFORCE, without a bonus for entropy
 bc          behaviour cloning; rnd, a measure of how new observations are
 language    losses of language models: GRPO and its kin, supervised fine-tuning, DPO
 """
 
 from lite._arrays.public import belong_here as _belong_here
-from lite.nn.losses.a2c import A2CLoss
+from lite.nn.losses.a2c import A2CLoss, ReinforceLoss
 from lite.nn.losses.base import LossModule
 from lite.nn.losses.bc import BCLoss
-from lite.nn.losses.ddpg import DDPGLoss
-from lite.nn.losses.discrete_sac import DiscreteSACLoss
+from lite.nn.losses.ddpg import DDPGLoss, TD3Loss
 from lite.nn.losses.dqn import DistributionalDQNLoss, DQNLoss
 from lite.nn.losses.estimators import ValueEstimators, default_value_kwargs
 from lite.nn.losses.kl_ppo import KLPENPPOLoss
@@ -44,10 +43,8 @@ from lite.nn.losses.offline.td3_bc import TD3BCLoss
 from lite.nn.losses.ppo import ClipPPOLoss, IPPOLoss, MAPPOLoss, PPOLoss
 from lite.nn.losses.redq import REDQLoss
 from lite.nn.losses.reduction import distance_loss
-from lite.nn.losses.reinforce import ReinforceLoss
 from lite.nn.losses.rnd import RNDLoss
-from lite.nn.losses.sac import CrossQLoss, SACLoss
-from lite.nn.losses.td3 import TD3Loss
+from lite.nn.losses.sac import CrossQLoss, DiscreteSACLoss, SACLoss
 from lite.nn.losses.updates import HardUpdate, SoftUpdate, TargetNetUpdater
 
 __all__ = [

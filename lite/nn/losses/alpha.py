@@ -15,7 +15,7 @@ from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.log_prob_names import set_composite_lp_aggregate
 from lite.nn.losses.ensembles import EnsembleLoss
 from lite.nn.losses.policies import drawn
-from lite.nn.values.detached import detached
+from lite.nn.values.entries import detached
 
 
 class EntropyWeightedLoss(EnsembleLoss):

@@ -30,7 +30,7 @@ from lite.nn.losses.reduction import expanded, reduced, require_loss_function, r
 from lite.nn.settings import InteractionType, set_interaction_type
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.values.base import ValueEstimatorBase
-from lite.nn.values.detached import detached
+from lite.nn.values.entries import detached
 from lite.nn.values.value_norm import require_norm
 
 # Keys of padding masks: of a slice sampler, and of steps that a shifted estimator could not compute.

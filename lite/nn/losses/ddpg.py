@@ -1,18 +1,24 @@
-"""DDPGLoss: a deterministic policy that follows the gradient of its critic."""
+"""DDPGLoss and TD3Loss: a deterministic policy that follows the gradient of its critic, or of several."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lite import NestedKey, TensorDict, TensorDictBase
+import numpy as np
+
+from lite import NestedKey, TensorDict, TensorDictBase, get_default_dtype
 from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
+from lite.nn.distributions.arrays import standard_normal
 from lite.nn.losses.base import LossModule, TransitionKeys
+from lite.nn.losses.ensembles import EnsembleLoss
 from lite.nn.losses.estimators import OF_RETURNS, ValueEstimators
 from lite.nn.losses.reduction import distance_loss
 from lite.nn.tensordict_modules.dispatch import dispatch
-from lite.nn.values.detached import detached
+from lite.nn.values.entries import detached
 
 
 @dataclass
@@ -149,3 +155,157 @@ class DDPGLoss(LossModule):
             td = self.actor_network(td)
         with value_params.to_module(self.value_network):
             return self._entry(self.value_network(td), self.tensor_keys.state_action_value)
+
+
+@dataclass
+class TD3Keys(TransitionKeys):
+    """The keys that `TD3Loss` reads and writes."""
+
+    action: NestedKey = "action"
+    state_action_value: NestedKey = "state_action_value"
+
+
+class TD3Loss(EnsembleLoss):
+    """Values of actions from the least of several critics, and a policy whose actions are worth most.
+
+    Reads observations, "action", and under "next" observations, "reward", (*batch, 1), "done" and
+    "terminated". Returns "loss_actor", "loss_qvalue", and to log "pred_value", "state_action_value_actor",
+    (critics, *batch), "next_state_value" and "target_value", (*batch). Writes the greatest squared error to
+    "td_error", (*batch).
+
+    Args:
+        actor_network: writes "action".
+        qvalue_network: gives "state_action_value", (*batch, 1), of observations and "action"; one, of which
+            `num_qvalue_nets` are made whose parameters are redrawn, or a list of so many.
+        action_spec: a `lite.data.Bounded`, the bounds of actions; or
+        bounds: these bounds, two numbers or arrays.
+        num_qvalue_nets: how many critics.
+        policy_noise, noise_clip: deviation of the noise of next actions, and its limit.
+        loss_function: "l2", "l1" or "smooth_l1"; see `distance_loss`.
+        delay_actor, delay_qvalue: keep copies that value next states.
+        separate_losses: parameters that the networks share do not learn from "loss_qvalue".
+        reduction: "mean", "sum" or "none".
+        deactivate_vmap: call the critics one after the other.
+        use_prioritized_weights: see `LossModule`.
+        generator: seed or `numpy.random.Generator` for the noise and for redrawn parameters.
+
+    Raises:
+        ValueError: both or none of `action_spec` and `bounds`, wrong bounds, unknown names.
+
+    Source:
+        Fujimoto et al. (2018), Addressing function approximation error in actor-critic methods
+        (arXiv:1802.09477); torchrl.objectives.TD3Loss.
+
+    Example:
+        >>> from lite import nn
+        >>> from lite.nn.losses import SoftUpdate, TD3Loss
+        >>> actor = nn.TensorDictModule(nn.MLP(4, 2, num_cells=[8]), ["observation"], ["action"])
+        >>> critic = nn.ValueOperator(nn.MLP(6, 1, num_cells=[8]), in_keys=["observation", "action"])
+        >>> loss = TD3Loss(actor, critic, bounds=(-1.0, 1.0), generator=0)
+        >>> target = SoftUpdate(loss, tau=0.005)
+        >>> loss.qvalue_network_params["module", "0", "weight"].shape
+        (2, 8, 6)
+    """
+
+    _AcceptedKeys = TD3Keys
+    tensor_keys: TD3Keys
+
+    def __init__(
+        self,
+        actor_network: Module,
+        qvalue_network: Module | Sequence[Module],
+        *,
+        action_spec: Any = None,
+        bounds: tuple[Any, Any] | None = None,
+        num_qvalue_nets: int = 2,
+        policy_noise: float = 0.2,
+        noise_clip: float = 0.5,
+        loss_function: str = "smooth_l1",
+        delay_actor: bool = True,
+        delay_qvalue: bool = True,
+        separate_losses: bool = False,
+        reduction: str | None = None,
+        deactivate_vmap: bool = False,
+        use_prioritized_weights: str | bool = "auto",
+        generator: Rng = None,
+    ) -> None:
+        super().__init__()
+        if (action_spec is None) == (bounds is None):
+            raise ValueError("one of action_spec and bounds must be given.")
+        if bounds is None:
+            bounds = action_spec.low, action_spec.high
+        dtype = get_default_dtype()
+        low, high = (b if isinstance(b, np.ndarray) else np.asarray(b, dtype) for b in bounds)
+        if (low > high).any():
+            raise ValueError(f"the low bound must not be above the high one, got {low} and {high}.")
+        self._set_networks(
+            actor_network,
+            qvalue_network,
+            generator,
+            list(actor_network.parameters()) if separate_losses else [],
+            delay_actor=delay_actor,
+            delay_qvalue=delay_qvalue,
+            num_qvalue_nets=num_qvalue_nets,
+            reduction=reduction,
+            loss_function=loss_function,
+            use_prioritized_weights=use_prioritized_weights,
+            deactivate_vmap=deactivate_vmap,
+            policy_noise=policy_noise,
+            noise_clip=noise_clip,
+        )
+        self.register_buffer("max_action", high.copy())
+        self.register_buffer("min_action", low.copy())
+        self.out_keys = [
+            "loss_actor", "loss_qvalue", "pred_value", "state_action_value_actor", "next_state_value",
+            "target_value",
+        ]  # fmt: skip
+        self._set_in_keys()
+
+    def _estimator_keys(self) -> dict[str, Any]:
+        return {**super()._estimator_keys(), "value": self.tensor_keys.state_action_value}
+
+    @dispatch
+    def forward(self, tensordict: TensorDictBase) -> Any:
+        """The losses of a batch, and its "td_error"; arguments and errors are those of `DQNLoss.forward`."""
+        td = self._batch(tensordict)
+        loss_actor, known = self.actor_loss(td)
+        loss_qvalue, more = self.value_loss(td)
+        error = more.pop("td_error")
+        out = TensorDict({"loss_actor": loss_actor, "loss_qvalue": loss_qvalue, **known, **more})
+        self._write_priority(tensordict, error.max(0))
+        return out
+
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+        """The policy's reduced loss, and values to log."""
+        weights = self._maybe_get_priority_weight(tensordict)
+        inputs = [*self.actor_network.in_keys, *self.qvalue_network.in_keys]
+        td = tensordict.select(*inputs, strict=False)
+        with self.actor_network_params.to_module(self.actor_network):
+            td = self.actor_network(td)
+        values = self._values(detached(self.qvalue_network_params), td)
+        loss = self._reduce_loss(-values[0], tensordict, weights=weights)
+        return loss, {"state_action_value_actor": detached(values)}
+
+    def value_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+        """The critics' reduced loss, and values to log."""
+        weights = self._maybe_get_priority_weight(tensordict)
+        taken = self._entry(tensordict, self.tensor_keys.action)
+        noise = standard_normal(self._generator, taken.shape, taken.dtype) * self.policy_noise
+        following = tensordict.get("next").copy()
+        with self.target_actor_network_params.to_module(self.actor_network):
+            action = self.actor_network(following.copy()).get(self.tensor_keys.action)
+        action = detached(action) + np.clip(noise, -self.noise_clip, self.noise_clip)
+        low, high = (detached(bound).astype(action.dtype) for bound in (self.min_action, self.max_action))
+        following.set(self.tensor_keys.action, np.clip(action, low, high))
+        ahead = detached(self._values(self.target_qvalue_network_params, following)).min(0)
+        target = self._target_of(tensordict.copy(), ahead)
+        values = self._values(self.qvalue_network_params, tensordict)
+        loss = self._distance(values, target)
+        known = detached(values)
+        metadata = {
+            "td_error": (known - target) ** 2,
+            "next_state_value": ahead,
+            "pred_value": known,
+            "target_value": target,
+        }
+        return self._reduce_loss(loss, tensordict, weights=weights), metadata

@@ -17,7 +17,7 @@ from lite.nn.losses.reduction import distance_loss
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.tensordict_modules.q_value import QValueActor, action_space_of, value_of_action
-from lite.nn.values.detached import detached
+from lite.nn.values.entries import detached
 
 
 @dataclass

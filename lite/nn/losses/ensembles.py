@@ -18,7 +18,7 @@ from lite.nn.losses.base import LossModule, TransitionKeys
 from lite.nn.losses.estimators import OF_RETURNS, ValueEstimators
 from lite.nn.losses.reduction import distance_loss
 from lite.nn.tensordict_modules.q_value import value_of_action
-from lite.nn.values.detached import detached
+from lite.nn.values.entries import detached
 
 
 class EnsembleLoss(LossModule):

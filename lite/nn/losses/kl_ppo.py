@@ -15,7 +15,7 @@ from lite.nn.distributions.log_prob_names import set_composite_lp_aggregate
 from lite.nn.losses.policies import drawn, total
 from lite.nn.losses.ppo import PPOLoss
 from lite.nn.tensordict_modules.dispatch import dispatch
-from lite.nn.values.detached import detached
+from lite.nn.values.entries import detached
 
 
 class KLPENPPOLoss(PPOLoss):

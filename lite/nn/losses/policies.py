@@ -15,7 +15,7 @@ from lite.nn.distributions.arrays import sum_rightmost
 from lite.nn.distributions.composite import CompositeDistribution
 from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.log_prob_names import composite_lp_aggregate, set_composite_lp_aggregate
-from lite.nn.values.detached import detached
+from lite.nn.values.entries import detached
 
 Keys = NestedKey | list[Any]
 

@@ -24,7 +24,7 @@ from lite.nn.losses.estimators import ValueEstimators
 from lite.nn.losses.policies import entries, entropy_of, log_prob_of, total
 from lite.nn.losses.reduction import squeezed
 from lite.nn.tensordict_modules.dispatch import dispatch
-from lite.nn.values.detached import detached
+from lite.nn.values.entries import detached
 from lite.nn.values.value_norm import ValueNorm
 
 

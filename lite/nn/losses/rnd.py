@@ -13,7 +13,7 @@ from lite.nn._modules.module import Module
 from lite.nn.distributions.arrays import uniform
 from lite.nn.losses.base import LossModule
 from lite.nn.tensordict_modules.dispatch import dispatch
-from lite.nn.values.detached import detached
+from lite.nn.values.entries import detached
 
 
 @dataclass

@@ -18,8 +18,7 @@ from lite.nn._modules.module import Module
 from lite.nn.distributions.log_prob_names import composite_lp_aggregate
 from lite.nn.settings import set_skip_existing
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
-from lite.nn.values.detached import detached
-from lite.nn.values.entries import require_array, require_tensordict
+from lite.nn.values.entries import detached, require_array, require_tensordict
 from lite.nn.values.network_calls import NetworkCalls, Values, expand_to, last_valid
 
 Array = NDArray[Any]

@@ -13,8 +13,7 @@ from lite import NestedKey, TensorDictBase
 from lite._arrays.types import HostArray, Path
 from lite._tree.keys import require_path
 from lite.nn._modules.module import Module
-from lite.nn.values.detached import detached
-from lite.nn.values.entries import require_array
+from lite.nn.values.entries import detached, require_array
 
 Array = NDArray[Any]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from lite import get_default_dtype
 from lite._arrays.public import belong_to
 from lite.nn._modules.module import Module
-from lite.nn.values.detached import detached
+from lite.nn.values.entries import detached
 
 Array = NDArray[Any]
 

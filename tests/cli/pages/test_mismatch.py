@@ -9,7 +9,7 @@ import numpy as np
 from lite.cli.pages.mismatch import page
 from lite.models import LoggedResponse, Mismatch
 from lite.models.comparison.causes import Cause
-from lite.models.comparison.differences import by_position, by_probability, estimates, first_beyond
+from lite.models.comparison.mismatch import by_position, by_probability, estimates, first_beyond
 
 
 def found(rows: int = 3, tokens: int = 20, *, tried: bool = True) -> Mismatch:

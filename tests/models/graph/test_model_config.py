@@ -9,7 +9,7 @@ import pytest
 from helpers.cases import raises
 from helpers.models.real_models import MODELS
 
-from lite._files.onnx.external import check_external_files
+from lite._files.onnx.arrays import check_external_files
 from lite.models import ModelConfig
 from lite.models.graph.model_config import find_graph
 

@@ -1,6 +1,6 @@
 """Distributions of classes and counts.
 
-In reading order: `categorical`, `one_hot_categorical`, `ordinal`, `masked_categorical` and
-`llm_masked_categorical`; `probs_or_logits` (what those of zeros and ones share), `bernoulli`, `binomial` with
-the multinomial one, `geometric`, `poisson`.
+In reading order: `categorical`, also masked over a large vocabulary; `one_hot_categorical` with the ordinal
+ones, `masked_categorical`; `probs_or_logits` (what those of zeros and ones share), `geometric` with
+Bernoulli's, `binomial` with the multinomial and Poisson's.
 """

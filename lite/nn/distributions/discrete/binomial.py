@@ -1,18 +1,18 @@
-"""Counts among a given number of draws: binomial of ones, multinomial of each class."""
+"""Counts: binomial of ones, multinomial of each class among a number of draws, and Poisson's."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from lite._arrays.formulas import log_gamma
-from lite._arrays.special import log_beta
+from lite._arrays.special import log_beta, replaced, xlogy
 from lite._arrays.types import Array
 from lite._transforms.vmap.running import everything
 from lite.nn._modules.initial import Rng
 from lite.nn.distributions.arrays import Numbers, ShapeLike, as_value, drawn, in_double, multinomial, require
 from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.discrete.probs_or_logits import ProbsOrLogits, fails, log_likelihood
-from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.distribution import Distribution, Elementwise
 from lite.nn.distributions.support import Counts, IntegerInterval, Support
 
 _COUNTS = IntegerInterval(0, np.inf)
@@ -220,3 +220,56 @@ class Multinomial(Distribution):
     def support(self) -> Support:
         """Counts with the sum `total_count`."""
         return Counts(self.total_count)
+
+
+class Poisson(Elementwise):
+    """Poisson distributions, one for each count; counts are floats.
+
+    Args:
+        rate: mean counts, not negative.
+        validate_args: False leaves `rate` unchecked.
+
+    Raises:
+        ValueError: a `rate` is negative.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.distributions import Poisson
+        >>> dist = Poisson(np.array([0.0, 2.5]))
+        >>> dist.mode, dist.log_prob(np.array([0.0, 1.0])).round(4)
+        (array([0., 2.]), array([ 0.    , -1.5837]))
+
+    Source:
+        torch.distributions.Poisson.
+    """
+
+    _batched = ("rate",)
+    support = IntegerInterval(0, np.inf)
+
+    def __init__(self, rate: Numbers, validate_args: bool | None = None) -> None:
+        (self.rate,) = self._parameters(validate_args, rate)
+        if validate_args is not False:
+            require(self.rate >= 0, "rate must not be negative", self.rate)
+
+    def sample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
+        """Draw counts; see `Distribution.sample`."""
+        counts = drawn(rng, "poisson", sample_shape, self.rate.astype(np.float64))
+        return counts.astype(self.rate.dtype)
+
+    @staticmethod
+    def _log_density(k: Array, rate: Array) -> Array:
+        return replaced(fails(k), -np.inf, xlogy(k, rate) - rate - log_gamma(k + 1))
+
+    @property
+    def mean(self) -> Array:
+        """`rate`, which is the variance, too."""
+        return self.rate
+
+    variance = mean
+
+    @property
+    def mode(self) -> Array:
+        """The rate, rounded down."""
+        return np.floor(self.rate)
+
+    deterministic_sample = mode

@@ -1,4 +1,4 @@
-"""OneHotCategorical: one of V classes as a vector with a single 1, also with straight-through gradients."""
+"""One of V classes as a vector with a single 1, also with straight-through gradients; ordinal classes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from lite._arrays.formulas import softmax
 from lite._arrays.types import Array, as_array, computed, stored
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import ShapeLike
+from lite.nn.distributions.arrays import Numbers, ShapeLike, as_float
 from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.support import OneHot
 
@@ -165,3 +165,52 @@ def rand_one_hot(values: ArrayLike, do_softmax: bool = True, *, rng: Rng = None)
     if do_softmax:
         probs = softmax(probs, -1)
     return OneHotCategorical(probs=probs).sample(rng=rng)
+
+
+class Ordinal(Categorical):
+    """Draws one of V classes in order, such as the steps of a range that was cut in V.
+
+    Each score says how probable it is to pass its class; the logit of class k is the sum of the log-probs of
+    passing the classes up to k, and of not passing those after it.
+
+    Args:
+        scores: floats (*batch, V).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.distributions import Ordinal
+        >>> Ordinal(np.array([3.0, 0.0, -3.0])).probs.round(3)
+        array([0.488, 0.488, 0.024])
+
+    Source:
+        torchrl.modules.Ordinal; Tang and Agrawal (2020), Discretizing Continuous Action Space for On-Policy
+        Optimization (arXiv:1901.10500), section 5.
+    """
+
+    def __init__(self, scores: Numbers) -> None:
+        super().__init__(logits=_logits(scores))
+
+
+class OneHotOrdinal(OneHotCategorical):
+    """`Ordinal` with one-hot vectors for classes.
+
+    Args:
+        scores: floats (*batch, V).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn.distributions import OneHotOrdinal
+        >>> OneHotOrdinal(np.array([3.0, 1.0, -3.0])).mode
+        array([0, 1, 0])
+
+    Source:
+        torchrl.modules.OneHotOrdinal.
+    """
+
+    def __init__(self, scores: Numbers) -> None:
+        super().__init__(logits=_logits(scores))
+
+
+def _logits(scores: Numbers) -> Array:
+    # the log-odds of passing a class are its score: up to a constant, what is left are running sums
+    return np.cumsum(as_float(scores), -1)

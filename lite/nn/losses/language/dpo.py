@@ -22,7 +22,7 @@ from lite.nn.losses.language.token_scores import (
     scored,
 )
 from lite.nn.losses.reduction import reduced, require_reduction
-from lite.nn.values.detached import detached
+from lite.nn.values.entries import detached
 
 
 class _Pairs(NamedTuple):

@@ -14,7 +14,7 @@ from lite import TensorDict
 from lite._arrays.dtypes import Dtype
 from lite._arrays.types import Array, as_array
 from lite.nn.losses.ppo import clip_bounds, log_bounds
-from lite.nn.values.detached import detached
+from lite.nn.values.entries import detached
 
 _AGGREGATIONS = ("token_mean", "prompt_mean", "constant", "none")
 _OBJECTIVES = ("clip", "cispo")

@@ -15,7 +15,7 @@ from lite.nn.losses.base import LossModule
 from lite.nn.losses.language.grpo import aggregate_tokens, kept_log_probs, kl_penalty
 from lite.nn.losses.language.token_scores import TokenScores, child_key, layout_of, moved, padded_rows, scored
 from lite.nn.losses.reduction import reduced, require_reduction
-from lite.nn.values.detached import detached
+from lite.nn.values.entries import detached
 
 _TEMPLATE_OPTIONS = {
     "return_assistant_tokens_mask": True,

@@ -22,7 +22,7 @@ from lite.nn.losses.policies import require_policy
 from lite.nn.losses.reduction import distance_loss
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.tensordict_modules.q_value import value_of_action
-from lite.nn.values.detached import detached
+from lite.nn.values.entries import detached
 
 
 @dataclass

@@ -22,7 +22,7 @@ from lite.nn.losses.ensembles import EnsembleLoss, values_taken
 from lite.nn.losses.policies import require_policy
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.tensordict_modules.q_value import action_space_of
-from lite.nn.values.detached import detached
+from lite.nn.values.entries import detached
 
 _MOST = math.log(100)  # of the logarithm of a weight
 

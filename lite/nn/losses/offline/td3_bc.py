@@ -11,8 +11,8 @@ from lite import TensorDictBase
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
-from lite.nn.losses.td3 import TD3Loss
-from lite.nn.values.detached import detached
+from lite.nn.losses.ddpg import TD3Loss
+from lite.nn.values.entries import detached
 
 
 class TD3BCLoss(TD3Loss):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from helpers.cases import each_case, raises
 
-from lite._files.onnx.external import check_external_files, check_links
+from lite._files.onnx.arrays import check_external_files, check_links
 
 
 @each_case("name", ["", "../x", "a/../../x", "/etc/passwd", "C:\\x", "a\\..\\x"])

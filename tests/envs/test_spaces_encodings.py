@@ -4,8 +4,7 @@ import numpy as np
 from gymnasium import spaces
 
 from lite.data import Bounded, Categorical, MultiCategorical, MultiOneHot, OneHot
-from lite.envs.encodings import Encoding
-from lite.envs.spaces import Layout
+from lite.envs.spaces import Encoding, Layout
 
 
 def test_there_and_back():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lite.models.comparison.differences import EDGES, by_position, by_probability, estimates, first_beyond
+from lite.models.comparison.mismatch import EDGES, by_position, by_probability, estimates, first_beyond
 
 
 def test_estimates_are_their_definitions() -> None:

@@ -7,7 +7,7 @@ from lite.models.text.rows import TokenRows
 from lite.models.wrapper.input import Inputs
 from lite.models.wrapper.options import WrapperOptions
 from lite.models.wrapper.output import Layout
-from lite.models.wrapper.scored import rows_with_tokens, scored_entries
+from lite.models.wrapper.sampled import rows_with_tokens, scored_entries
 
 ROWS = TokenRows.left_padded([[1, 2], [], [3]], 0)
 

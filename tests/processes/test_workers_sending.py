@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from lite._processes.sending import pickled
+from lite._processes.workers import pickled
 
 CELL = """
 class Counter:

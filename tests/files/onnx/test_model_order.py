@@ -5,8 +5,7 @@ from helpers.onnx_nodes import model_of
 
 from lite import nn
 from lite._files.onnx import writer
-from lite._files.onnx.model import Operation, read_model
-from lite._files.onnx.order import in_order, reads_of
+from lite._files.onnx.model import Operation, in_order, read_model, reads_of
 
 X = np.array([1.0, 2.0], np.float32)
 

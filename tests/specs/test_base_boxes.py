@@ -12,7 +12,7 @@ from lite.data import (
     OneHot,
     Unbounded,
 )
-from lite.specs.boxes import BoxList, CategoricalBox
+from lite.specs.base import BoxList, CategoricalBox
 
 
 def test_classes():

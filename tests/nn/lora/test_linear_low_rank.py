@@ -3,7 +3,7 @@
 import numpy as np
 
 from lite import nn
-from lite.nn._lora.low_rank import Adapter, low_rank
+from lite.nn._lora.linear import Adapter, low_rank
 
 
 def test_the_sum_of_both_ways(rng: np.random.Generator) -> None:

@@ -6,7 +6,7 @@ import pytest
 from lite import TensorDict
 from lite.nn import ProbabilisticTensorDictModule
 from lite.nn.distributions import Normal, TanhNormal
-from lite.nn.tensordict_modules.distribution_class import distribution_of
+from lite.nn.tensordict_modules.probabilistic import distribution_of
 
 
 def test_by_class_or_name() -> None:

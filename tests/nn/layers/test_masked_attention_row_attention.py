@@ -8,7 +8,7 @@ import pytest
 from lite import value_and_grad, vmap
 from lite.kernels.backends.choice import backend
 from lite.nn._import.attention import apply_rotary, grouped_attention, mask_bias, split_heads
-from lite.nn.layers.row_attention import Seen, Turn, row_attention
+from lite.nn.layers.masked_attention import Seen, Turn, row_attention
 
 N, TIMES, HEADS, GROUPS, WIDTH = 2, 90, 4, 2, 48
 rng = np.random.default_rng(0)

@@ -4,7 +4,7 @@ import numpy as np
 from helpers.models.real_models import MODELS, open_model
 
 from lite._files.onnx.model import read_model
-from lite.models.learning.row_inputs import row_inputs
+from lite.models.learning.token_log_probs import row_inputs
 
 ROWS = [np.array([7, 8, 9]), np.array([5])]
 

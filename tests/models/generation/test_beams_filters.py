@@ -6,7 +6,7 @@ import numpy as np
 
 from lite.kernels import SamplingPlan, masked_log_softmax
 from lite.models import GenerationConfig
-from lite.models.generation.filters import filtered
+from lite.models.generation.beams import filtered
 
 OPTIONS: list[dict[str, Any]] = [
     {"temperature": 0.5}, {"top_k": 7}, {"top_p": 0.6}, {"min_p": 0.1}, {"typical_p": 0.4},

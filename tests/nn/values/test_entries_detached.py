@@ -3,7 +3,7 @@
 import numpy as np
 
 from lite import TensorDict, nn
-from lite.nn.values.detached import detached
+from lite.nn.values.entries import detached
 
 
 def test_arrays_stay_what_they_are() -> None:
