@@ -4,9 +4,9 @@
   loops, `done_states` what ends and restarts, `mdp_steps` the way from one step to the next
 - `spec_checks`: whether an environment gives what its specs say
 - `exploration`: TorchRL's names of the interaction type
-- `gym`: gymnasium's environments as `EnvBase`; `environments` is one face for single ones, vectors and encoded
-  ones, `info_readers` has what they tell besides, `spaces` their spaces as specs and encodings, `recording`
-  is for faster loops
+- `gym`: gymnasium's environments as `EnvBase`; `environments` is one face for single ones, vectors
+  and encoded ones, `info_readers` has what they tell besides, `spaces` their spaces as specs and encodings,
+  `recording` is for faster loops
 - `batched_env`: many environments in this process, and what they share with `parallel_env`, whose are in
   other processes, which run `env_worker`; `env_creator` has environments share their running statistics
 
