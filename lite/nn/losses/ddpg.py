@@ -238,21 +238,7 @@ class TD3Loss(EnsembleLoss):
         low, high = (b if isinstance(b, np.ndarray) else np.asarray(b, dtype) for b in bounds)
         if (low > high).any():
             raise ValueError(f"the low bound must not be above the high one, got {low} and {high}.")
-        self._set_networks(
-            actor_network,
-            qvalue_network,
-            generator,
-            list(actor_network.parameters()) if separate_losses else [],
-            delay_actor=delay_actor,
-            delay_qvalue=delay_qvalue,
-            num_qvalue_nets=num_qvalue_nets,
-            reduction=reduction,
-            loss_function=loss_function,
-            use_prioritized_weights=use_prioritized_weights,
-            deactivate_vmap=deactivate_vmap,
-            policy_noise=policy_noise,
-            noise_clip=noise_clip,
-        )
+        self._set_networks(locals())
         self.register_buffer("max_action", high.copy())
         self.register_buffer("min_action", low.copy())
         self.out_keys = [

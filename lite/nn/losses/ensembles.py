@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -10,15 +10,21 @@ import numpy as np
 
 from lite import NestedKey, TensorDictBase
 from lite._arrays.types import Array
-from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
-from lite.nn._modules.parameter import Parameter
 from lite.nn._parameters.params import TensorDictParams
 from lite.nn.losses.base import LossModule, TransitionKeys
 from lite.nn.losses.estimators import OF_RETURNS, ValueEstimators
 from lite.nn.losses.reduction import distance_loss
 from lite.nn.tensordict_modules.q_value import value_of_action
 from lite.nn.values.entries import detached
+
+# Arguments of constructors that are attributes of the loss.
+_OPTIONS = (
+    "delay_actor", "delay_qvalue", "num_qvalue_nets", "reduction", "loss_function", "deactivate_vmap",
+    "use_prioritized_weights", "skip_done_states", "temperature", "expectile", "policy_noise", "noise_clip",
+    "sub_sample_len", "gSDE", "min_q_weight", "max_q_backup", "deterministic_backup", "num_random",
+    "with_lagrange",
+)  # fmt: skip
 
 
 class EnsembleLoss(LossModule):
@@ -33,29 +39,22 @@ class EnsembleLoss(LossModule):
     )
     _estimator_options: Mapping[str, Any] = MappingProxyType({"value_network": None})
 
-    def _set_networks(
-        self,
-        actor_network: Module,
-        qvalue_network: Module | Sequence[Module],
-        generator: Rng,
-        shared: Iterable[Parameter],
-        *,
-        delay_actor: bool,
-        delay_qvalue: bool,
-        num_qvalue_nets: int | None,
-        **options: Any,
-    ) -> None:
-        """Set options, and convert the networks; critics do not learn by the parameters in `shared`.
+    def _set_networks(self, given: Mapping[str, Any], **others: Any) -> None:
+        """Keep options and convert the networks; with separate losses, critics do not learn what others do.
 
-        `num_qvalue_nets=None` is a single critic, whose parameters are not stacked.
+        Args:
+            given: arguments of the constructor, as `locals()` has them.
+            others: what is in place of them. `num_qvalue_nets=None` is a single critic, whose parameters are
+                not stacked.
         """
-        self._keep(_generator=generator)
-        self._keep(
-            delay_actor=delay_actor, delay_qvalue=delay_qvalue, num_qvalue_nets=num_qvalue_nets, **options
-        )
-        self.convert_to_functional(actor_network, "actor_network", create_target_params=delay_actor)
+        given = {"delay_actor": False, **given, **others}
+        self._keep(_generator=given["generator"], **{name: given[name] for name in _OPTIONS if name in given})
+        actor, delay = given["actor_network"], given["delay_qvalue"]
+        self.convert_to_functional(actor, "actor_network", create_target_params=given["delay_actor"])
+        learners = [actor, given.get("value_network")] if given["separate_losses"] else []
+        shared = [parameter for one in learners if one is not None for parameter in one.parameters()]
         self.convert_to_functional(
-            qvalue_network, "qvalue_network", num_qvalue_nets, delay_qvalue, compare_against=shared
+            given["qvalue_network"], "qvalue_network", self.num_qvalue_nets, delay, compare_against=shared
         )
 
     def _set_in_keys(self) -> None:

@@ -100,20 +100,7 @@ class REDQLoss(EntropyWeightedLoss):
     ) -> None:
         super().__init__()
         require_policy(actor_network)
-        self._set_networks(
-            actor_network,
-            qvalue_network,
-            generator,
-            list(actor_network.parameters()) if separate_losses else [],
-            delay_actor=False,
-            delay_qvalue=delay_qvalue,
-            num_qvalue_nets=num_qvalue_nets,
-            reduction=reduction,
-            loss_function=loss_function,
-            deactivate_vmap=deactivate_vmap,
-            gSDE=gSDE,
-            sub_sample_len=max(1, min(sub_sample_len, num_qvalue_nets - 1)),
-        )
+        self._set_networks(locals(), sub_sample_len=max(1, min(sub_sample_len, num_qvalue_nets - 1)))
         self._set_alpha(alpha_init, min_alpha, max_alpha, fixed_alpha)
         self.out_keys += [
             "state_action_value_actor", "action_log_prob_actor", "next.state_value", "target_value"

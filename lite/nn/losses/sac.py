@@ -106,21 +106,7 @@ class SACLoss(EntropyWeightedLoss):
         super().__init__()
         require_policy(actor_network)
         shared = list(actor_network.parameters()) if separate_losses else []
-        inner = value_network.parameters() if value_network is not None and separate_losses else []
-        self._set_networks(
-            actor_network,
-            qvalue_network,
-            generator,
-            [*shared, *inner],
-            delay_actor=delay_actor,
-            delay_qvalue=delay_qvalue,
-            num_qvalue_nets=num_qvalue_nets,
-            reduction=reduction,
-            loss_function=loss_function,
-            use_prioritized_weights=use_prioritized_weights,
-            skip_done_states=skip_done_states,
-            deactivate_vmap=deactivate_vmap,
-        )
+        self._set_networks(locals())
         self._set_alpha(alpha_init, min_alpha, max_alpha, fixed_alpha)
         if value_network is None:
             self._keep(value_network=None, value_network_params=None, target_value_network_params=None)
@@ -317,18 +303,7 @@ class CrossQLoss(EntropyWeightedLoss):
     ) -> None:
         super().__init__()
         require_policy(actor_network)
-        self._set_networks(
-            actor_network,
-            qvalue_network,
-            generator,
-            list(actor_network.parameters()) if separate_losses else [],
-            delay_actor=False,
-            delay_qvalue=False,
-            num_qvalue_nets=num_qvalue_nets,
-            reduction=reduction,
-            loss_function=loss_function,
-            deactivate_vmap=deactivate_vmap,
-        )
+        self._set_networks(locals(), delay_qvalue=False)
         self._set_alpha(alpha_init, min_alpha, max_alpha, fixed_alpha)
         self._set_target_entropy("_target_entropy", target_entropy, action_spec)
         self._set_in_keys()
@@ -467,20 +442,7 @@ class DiscreteSACLoss(EntropyWeightedLoss):
             if num_actions is None:
                 raise ValueError("num_actions must be given for target_entropy='auto'.")
             target_entropy = math.log(num_actions) * target_entropy_weight
-        self._set_networks(
-            actor_network,
-            qvalue_network,
-            generator,
-            list(actor_network.parameters()) if separate_losses else [],
-            delay_actor=False,
-            delay_qvalue=delay_qvalue,
-            num_qvalue_nets=num_qvalue_nets,
-            reduction=reduction,
-            loss_function=loss_function,
-            use_prioritized_weights=use_prioritized_weights,
-            skip_done_states=skip_done_states,
-            deactivate_vmap=deactivate_vmap,
-        )
+        self._set_networks(locals())
         self._set_alpha(alpha_init, min_alpha, max_alpha, fixed_alpha)
         self.register_buffer("target_entropy", np.asarray(target_entropy, get_default_dtype()))
         self._set_in_keys()

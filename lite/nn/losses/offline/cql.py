@@ -113,24 +113,7 @@ class CQLLoss(EntropyWeightedLoss):
     ) -> None:
         super().__init__()
         require_policy(actor_network)
-        self._set_networks(
-            actor_network,
-            qvalue_network,
-            generator,
-            list(actor_network.parameters()),
-            delay_actor=delay_actor,
-            delay_qvalue=delay_qvalue,
-            num_qvalue_nets=2,
-            reduction=reduction,
-            loss_function=loss_function,
-            deactivate_vmap=deactivate_vmap,
-            temperature=temperature,
-            min_q_weight=min_q_weight,
-            max_q_backup=max_q_backup,
-            deterministic_backup=deterministic_backup,
-            num_random=num_random,
-            with_lagrange=with_lagrange,
-        )
+        self._set_networks(locals(), num_qvalue_nets=2, separate_losses=True)
         self._set_alpha(alpha_init, min_alpha, max_alpha, fixed_alpha)
         self._set_target_entropy("target_entropy_buffer", target_entropy, action_spec)
         first, *others = self.out_keys

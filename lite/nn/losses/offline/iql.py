@@ -101,24 +101,10 @@ class IQLLoss(EnsembleLoss):
         super().__init__()
         require_policy(actor_network)
         shared = list(actor_network.parameters()) if separate_losses else []
-        inner = list(value_network.parameters()) if separate_losses else []
         single = num_qvalue_nets == 1
         if single and isinstance(qvalue_network, list | tuple) and len(qvalue_network) == 1:
             qvalue_network = qvalue_network[0]
-        self._set_networks(
-            actor_network,
-            qvalue_network,
-            generator,
-            [*shared, *inner],
-            delay_actor=False,
-            delay_qvalue=True,
-            num_qvalue_nets=None if single else num_qvalue_nets,
-            reduction=reduction,
-            loss_function=loss_function,
-            deactivate_vmap=deactivate_vmap,
-            temperature=temperature,
-            expectile=expectile,
-        )
+        self._set_networks(locals(), delay_qvalue=True, num_qvalue_nets=None if single else num_qvalue_nets)
         self.num_qvalue_nets = num_qvalue_nets
         self.convert_to_functional(value_network, "value_network", compare_against=shared)
         logged = [] if self.reduction == "none" else ["entropy"]
