@@ -238,16 +238,9 @@ def _short(reward: Any, value: Any, done: Any, ends: Any, gamma: Any, lmbda: Any
     n = reward.size
     out, memory = np.empty(n, reward.dtype), np.empty(4 * n + n // time)
     compiled().short_lambda_returns(
-        reward.ravel(),
-        value.ravel(),
-        done.ravel(),
-        ends.ravel(),
-        float(gamma),
-        float(lmbda),
-        out,
-        memory,
+        reward.ravel(), value.ravel(), done.ravel(), ends.ravel(), float(gamma), float(lmbda), out, memory,
         time,
-    )
+    )  # fmt: skip
     return out.reshape(reward.shape)
 
 

@@ -212,16 +212,8 @@ def _run(plan: Plan, x: Floats, matrix: Floats, bias: Floats, out: Floats) -> No
     def units(start: int, stop: int) -> None:
         memory = np.zeros(plan.planes, np.float32), np.empty(plan.sums * tiles * eight, np.float32)
         kernels.convolve(
-            source,
-            packed.reshape(-1),
-            bias,
-            plan.table,
-            plan.starts,
-            plan.sizes,
-            result,
-            *memory,
-            start,
+            source, packed.reshape(-1), bias, plan.table, plan.starts, plan.sizes, result, *memory, start,
             stop,
-        )
+        )  # fmt: skip
 
     for_rows(units, plan.units, max(1, -(-plan.units // 16)))

@@ -28,27 +28,13 @@ from lite._arrays.types import (
 
 _PLAIN = (*HOST_LEAVES, np.generic)
 _OPERATORS: dict[np.ufunc, Callable[..., Any]] = {
-    np.absolute: operator.abs,
-    np.add: operator.add,
-    np.bitwise_and: operator.and_,
-    np.bitwise_or: operator.or_,
-    np.bitwise_xor: operator.xor,
-    np.equal: operator.eq,
-    np.floor_divide: operator.floordiv,
-    np.greater: operator.gt,
-    np.greater_equal: operator.ge,
-    np.invert: operator.invert,
-    np.less: operator.lt,
-    np.less_equal: operator.le,
-    np.matmul: operator.matmul,
-    np.multiply: operator.mul,
-    np.negative: operator.neg,
-    np.not_equal: operator.ne,
-    np.power: operator.pow,
-    np.remainder: operator.mod,
-    np.subtract: operator.sub,
-    np.true_divide: operator.truediv,
-}
+    np.absolute: operator.abs, np.add: operator.add, np.bitwise_and: operator.and_,
+    np.bitwise_or: operator.or_, np.bitwise_xor: operator.xor, np.equal: operator.eq,
+    np.floor_divide: operator.floordiv, np.greater: operator.gt, np.greater_equal: operator.ge,
+    np.invert: operator.invert, np.less: operator.lt, np.less_equal: operator.le, np.matmul: operator.matmul,
+    np.multiply: operator.mul, np.negative: operator.neg, np.not_equal: operator.ne, np.power: operator.pow,
+    np.remainder: operator.mod, np.subtract: operator.sub, np.true_divide: operator.truediv,
+}  # fmt: skip
 
 
 def parse_device(device: Any) -> str | None:

@@ -21,21 +21,11 @@ Dtype: TypeAlias = np.dtype[Any]
 _default: Setting[Dtype] = Setting("lite.default_dtype", np.dtype(np.float32), per_thread=False)
 
 _PLAIN = {
-    "torch.bool": "?",
-    "torch.uint8": "u1",
-    "torch.uint16": "<u2",
-    "torch.uint32": "<u4",
-    "torch.uint64": "<u8",
-    "torch.int8": "i1",
-    "torch.int16": "<i2",
-    "torch.int32": "<i4",
-    "torch.int64": "<i8",
-    "torch.float16": "<f2",
-    "torch.float32": "<f4",
-    "torch.float64": "<f8",
-    "torch.complex64": "<c8",
-    "torch.complex128": "<c16",
-}
+    "torch.bool": "?", "torch.uint8": "u1", "torch.uint16": "<u2", "torch.uint32": "<u4",
+    "torch.uint64": "<u8", "torch.int8": "i1", "torch.int16": "<i2", "torch.int32": "<i4",
+    "torch.int64": "<i8", "torch.float16": "<f2", "torch.float32": "<f4", "torch.float64": "<f8",
+    "torch.complex64": "<c8", "torch.complex128": "<c16",
+}  # fmt: skip
 # NumPy has these through ml_dtypes, under the same names.
 _EXTENSION = frozenset(
     {"bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"}

@@ -323,13 +323,9 @@ def from_dict_instance(
     """
 
     out = class_registry.dense.from_dict(
-        _cast(td, input_dict),
-        auto_batch_size=auto_batch_size,
-        batch_size=batch_size,
-        device=device,
-        batch_dims=batch_dims,
-        names=names,
-    )
+        _cast(td, input_dict), auto_batch_size=auto_batch_size, batch_size=batch_size, device=device,
+        batch_dims=batch_dims, names=names,
+    )  # fmt: skip
     return _like_structure(td, out)
 
 

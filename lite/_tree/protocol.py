@@ -60,15 +60,8 @@ class Container(BatchShape):
     """A mapping from keys to entries, which are arrays or `TensorCollection`s of one batch size."""
 
     __slots__ = (
-        "__weakref__",
-        "_before",
-        "_contexts",
-        "_lock_parents",
-        "_locked",
-        "_names",
-        "_origin",
-        "_source",
-    )
+        "__weakref__", "_before", "_contexts", "_lock_parents", "_locked", "_names", "_origin", "_source",
+    )  # fmt: skip
     _converts: ClassVar[bool] = False  # whether a subclass converts arrays when they are stored
     _names: Names
     _data: dict[str, Any]  # the entries of a dense container; empty for a lazy stack

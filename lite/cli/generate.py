@@ -145,14 +145,9 @@ class _Rows:
 def _run_on_ray(args: argparse.Namespace, prompts: Sequence[Prompt], rows: _Rows) -> int:
     """Let the actors of a Ray cluster write the responses."""
     job = {
-        "generate_kwargs": options_of(args),
-        "num_samples": args.samples,
-        "seed": args.seed,
-        "system": args.system,
-        "raw": args.raw,
-        "max_rows": args.batch_size,
-        "id_key": "prompt_number",
-    }
+        "generate_kwargs": options_of(args), "num_samples": args.samples, "seed": args.seed,
+        "system": args.system, "raw": args.raw, "max_rows": args.batch_size, "id_key": "prompt_number",
+    }  # fmt: skip
     if args.assistant_model is not None:
         job["assistant_model"] = str(Path(args.assistant_model).absolute())
     given = [

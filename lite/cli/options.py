@@ -17,14 +17,9 @@ if TYPE_CHECKING:  # options are checked before the import of the runtime
 
 # Fields without a flag: other flags set them, or the model, or the output of the command.
 _NO_FLAG = {
-    "do_sample",
-    "eos_token_ids",
-    "max_new_tokens",
-    "num_return_sequences",
-    "pad_token_id",
-    "skip_special_tokens",
-    "stop_sequences",
-}
+    "do_sample", "eos_token_ids", "max_new_tokens", "num_return_sequences", "pad_token_id",
+    "skip_special_tokens", "stop_sequences",
+}  # fmt: skip
 _DETAILS = ("logprobs", "sampled_log_probs", "kept_ids", "entropy")
 _NUMBERS = {"int": int, "int | None": int, "float": float, "float | None": float}
 NEW_TOKENS, NEW_TOKENS_OF_CHAT = 64, 512

@@ -57,14 +57,9 @@ class RMSprop(Optimizer):
         maximize: bool = False,
     ) -> None:
         defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "alpha": alpha,
-            "eps": eps,
-            "centered": centered,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-        }
+            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
+            "weight_decay": weight_decay, "maximize": maximize,
+        }  # fmt: skip
         super().__init__(params, defaults, 1e-2)
 
     def _numbers(self, options: Options, lr: float, step: int) -> tuple[float, ...]:

@@ -62,13 +62,9 @@ class SGD(Optimizer):
         fused: bool | None = None,
     ) -> None:
         defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-        }
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
+            "nesterov": nesterov, "maximize": maximize,
+        }  # fmt: skip
         super().__init__(params, defaults, 1e-3)
 
     def _check(self, options: Options) -> None:

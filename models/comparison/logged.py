@@ -28,14 +28,9 @@ _LOG_PROB_NAMES = (
 _PROMPT_MASKS = ("prompt_mask", "attention_mask")
 _RESPONSE_MASKS = ("completion_mask", "response_mask")
 _COLUMNS = (
-    *_CONTEXT_NAMES,
-    *_RESPONSE_NAMES,
-    "sequences",
-    *_LOG_PROB_NAMES,
-    "logprob_token_ids",
-    *_PROMPT_MASKS,
+    *_CONTEXT_NAMES, *_RESPONSE_NAMES, "sequences", *_LOG_PROB_NAMES, "logprob_token_ids", *_PROMPT_MASKS,
     *_RESPONSE_MASKS,
-)
+)  # fmt: skip
 _TOKEN_ID = re.compile(r"token_id:(\d{1,10})")
 
 

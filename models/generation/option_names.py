@@ -79,13 +79,9 @@ _LACKING = _names(
     """
 )
 _NEUTRAL = {
-    "encoder_repetition_penalty": 1.0,
-    "guidance_scale": 1.0,
-    "num_beam_groups": 1,
-    "num_return_sequences": 1,
-    "best_of": 1,
-    "include_stop_str_in_output": True,
-}
+    "encoder_repetition_penalty": 1.0, "guidance_scale": 1.0, "num_beam_groups": 1, "num_return_sequences": 1,
+    "best_of": 1, "include_stop_str_in_output": True,
+}  # fmt: skip
 
 
 def changes_nothing(name: str, value: Any) -> bool:

@@ -272,17 +272,9 @@ def _warn_once(message: str) -> None:
 
 
 _NUMBERS = (
-    "temperature",
-    "top_p",
-    "min_p",
-    "repetition_penalty",
-    "top_k",
-    "num_beams",
-    "typical_p",
-    "presence_penalty",
-    "frequency_penalty",
-    "length_penalty",
-)
+    "temperature", "top_p", "min_p", "repetition_penalty", "top_k", "num_beams", "typical_p",
+    "presence_penalty", "frequency_penalty", "length_penalty",
+)  # fmt: skip
 
 
 def _validate(given: Mapping[str, Any]) -> None:
@@ -308,16 +300,10 @@ def _validate(given: Mapping[str, Any]) -> None:
 
 
 _LEAST = {
-    "max_new_tokens": 0,
-    "min_new_tokens": 0,
-    "no_repeat_ngram_size": 0,
-    "num_return_sequences": 1,
-    "num_beams": 1,
-    "top_k": 1,
-    "prompt_lookup_num_tokens": 1,
-    "max_matching_ngram_size": 1,
+    "max_new_tokens": 0, "min_new_tokens": 0, "no_repeat_ngram_size": 0, "num_return_sequences": 1,
+    "num_beams": 1, "top_k": 1, "prompt_lookup_num_tokens": 1, "max_matching_ngram_size": 1,
     "num_assistant_tokens": 1,
-}
+}  # fmt: skip
 _RANGES = {"min_p": (0.0, 1.0), "presence_penalty": (-2.0, 2.0), "frequency_penalty": (-2.0, 2.0)}
 
 

@@ -38,23 +38,9 @@ class Response:
     """
 
     __slots__ = (
-        "_end",
-        "_ids",
-        "accepted",
-        "config",
-        "count",
-        "drafted",
-        "draws",
-        "found",
-        "limit",
-        "longest",
-        "number",
-        "processors",
-        "prompt",
-        "reason",
-        "samples",
-        "seed",
-    )
+        "_end", "_ids", "accepted", "config", "count", "drafted", "draws", "found", "limit", "longest",
+        "number", "processors", "prompt", "reason", "samples", "seed",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -24,14 +24,9 @@ GRAPH_NAMES = ("model", "decoder_model_merged", "decoder_with_past_model", "deco
 # What reads prompts, where that is a graph of its own.
 PROMPTS_NAMES = {"decoder_with_past_model": "decoder_model", "decode": "prefill"}
 _DECIDING = (
-    "config.json",
-    "genai_config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "chat_template.jinja",
-)
+    "config.json", "genai_config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
+    "special_tokens_map.json", "chat_template.jinja",
+)  # fmt: skip
 _NAME = re.compile(
     rf"({'|'.join(sorted({*GRAPH_NAMES, *PROMPTS_NAMES.values()}, reverse=True))})(?:[_-](.+))?"
 )

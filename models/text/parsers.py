@@ -174,10 +174,6 @@ def _dialogpt(text: str, eos_token: str) -> Messages:
 
 
 _BUILT_IN: dict[str, Callable[..., Messages]] = {
-    "chatml_format": _chatml,
-    "qwen": _qwen,
-    "llama": _llama,
-    "deepseek": _deepseek,
-    "falcon": _falcon,
+    "chatml_format": _chatml, "qwen": _qwen, "llama": _llama, "deepseek": _deepseek, "falcon": _falcon,
     "dialogpt": _dialogpt,
-}
+}  # fmt: skip

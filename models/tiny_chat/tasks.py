@@ -121,30 +121,20 @@ def _pick(rng: np.random.Generator, *phrasings: str) -> str:
 def _addition(rng: np.random.Generator) -> Drawn:
     a, b = rng.integers(0, 100, 2).tolist()
     prompt = _pick(
-        rng,
-        "What is {a} + {b}?",
-        "What is {a}+{b}?",
-        "{a} + {b} = ?",
-        "Add {a} and {b}.",
-        "{a} plus {b} equals?",
-        "Compute the sum of {a} and {b}.",
+        rng, "What is {a} + {b}?", "What is {a}+{b}?", "{a} + {b} = ?", "Add {a} and {b}.",
+        "{a} plus {b} equals?", "Compute the sum of {a} and {b}.",
         "I have {a} apples and get {b} more. How many apples do I have?",
-    )
+    )  # fmt: skip
     return prompt.format(a=a, b=b), str(a + b), f"{min(a, b)} {max(a, b)}"
 
 
 def _subtraction(rng: np.random.Generator) -> Drawn:
     b, a = sorted(rng.integers(0, 100, 2).tolist())
     prompt = _pick(
-        rng,
-        "What is {a} - {b}?",
-        "What is {a}-{b}?",
-        "{a} - {b} = ?",
-        "Subtract {b} from {a}.",
-        "{a} minus {b} equals?",
-        "Take {b} away from {a}.",
+        rng, "What is {a} - {b}?", "What is {a}-{b}?", "{a} - {b} = ?", "Subtract {b} from {a}.",
+        "{a} minus {b} equals?", "Take {b} away from {a}.",
         "I have {a} apples and give away {b}. How many apples are left?",
-    )
+    )  # fmt: skip
     return prompt.format(a=a, b=b), str(a - b), f"{a} {b}"
 
 
@@ -220,13 +210,8 @@ def _spaced(items: list[int] | list[str]) -> str:
 
 
 _MAKERS: dict[str, Callable[[np.random.Generator], Drawn]] = {
-    "addition": _addition,
-    "subtraction": _subtraction,
-    "comparison": _comparison,
-    "sorting": _sorting,
-    "counting": _counting,
-    "reversing": _reversing,
-    "copying": _copying,
-}
+    "addition": _addition, "subtraction": _subtraction, "comparison": _comparison, "sorting": _sorting,
+    "counting": _counting, "reversing": _reversing, "copying": _copying,
+}  # fmt: skip
 
 TASKS = tuple(_MAKERS)

@@ -154,14 +154,9 @@ class OnnxWrapper(DistributionMethods):
         self.options = options
         self.layout = layout
         self.model = load_model(
-            model,
-            device,
-            sessions=sessions,
-            num_threads=num_threads,
-            variant=variant,
-            adapters=adapters,
+            model, device, sessions=sessions, num_threads=num_threads, variant=variant, adapters=adapters,
             runtime=runtime,
-        )
+        )  # fmt: skip
         check_adapter(self.model, adapter)
         self.assistant_model = assistant_model
         if assistant_model is not None:
@@ -453,15 +448,9 @@ class OnnxWrapper(DistributionMethods):
         from lite.models.wrapper.trainable import trainable_policy  # loads all rules of operators
 
         return trainable_policy(
-            self,
-            trainable=trainable,
-            lora=lora,
-            adapter=adapter,
-            assistant_only=assistant_only,
-            max_tokens=max_tokens,
-            checkpoint=checkpoint,
-            changes=changes,
-        )
+            self, trainable=trainable, lora=lora, adapter=adapter, assistant_only=assistant_only,
+            max_tokens=max_tokens, checkpoint=checkpoint, changes=changes,
+        )  # fmt: skip
 
     @property
     def adapter(self) -> str | None:

@@ -59,14 +59,8 @@ _NAMES = {number: name for name, number in ELEMENT_TYPES.items()} | _COMPLEX | _
 PACKED = {21: (4, False), 22: (4, True), 25: (2, False), 26: (2, True)}  # bits of a number, and its sign
 # Fields that hold the numbers one by one: their field, and the type in which they are written there.
 _FIELD = {
-    "float32": 4,
-    "complex64": 4,
-    "int64": 7,
-    "float64": 10,
-    "complex128": 10,
-    "uint32": 11,
-    "uint64": 11,
-}
+    "float32": 4, "complex64": 4, "int64": 7, "float64": 10, "complex128": 10, "uint32": 11, "uint64": 11,
+}  # fmt: skip
 MAX_ITEMS = 1 << 48
 
 

@@ -11,20 +11,9 @@ from lite._files.onnx.wire import field, integer, single, text
 
 # The element types of ONNX by NumPy's names.
 ELEMENT_TYPES = {
-    "float32": 1,
-    "uint8": 2,
-    "int8": 3,
-    "uint16": 4,
-    "int16": 5,
-    "int32": 6,
-    "int64": 7,
-    "bool": 9,
-    "float16": 10,
-    "float64": 11,
-    "uint32": 12,
-    "uint64": 13,
-    "bfloat16": 16,
-}
+    "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9,
+    "float16": 10, "float64": 11, "uint32": 12, "uint64": 13, "bfloat16": 16,
+}  # fmt: skip
 # The format that came with each version of the operators, so that no older runtime refuses the file for it.
 _IR_VERSIONS = {20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13}
 

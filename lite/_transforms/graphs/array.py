@@ -34,17 +34,8 @@ class GraphArray(NumberlessArray):
     """
 
     __slots__ = (
-        "__weakref__",
-        "_dtype",
-        "_name",
-        "_shape",
-        "_stale",
-        "base",
-        "graph",
-        "index",
-        "views",
-        "weak",
-    )
+        "__weakref__", "_dtype", "_name", "_shape", "_stale", "base", "graph", "index", "views", "weak",
+    )  # fmt: skip
     __array_priority__ = 3000
     rules = rules
     layered: ClassVar[bool] = False

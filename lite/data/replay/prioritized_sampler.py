@@ -383,16 +383,9 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
             )
             self.span = (False, self.span[1])
         PrioritizedSampler.__init__(
-            self,
-            max_capacity,
-            alpha,
-            beta,
-            eps,
-            dtype,
-            reduction,
-            max_priority_within_buffer,
+            self, max_capacity, alpha, beta, eps, dtype, reduction, max_priority_within_buffer,
             generator=generator,
-        )
+        )  # fmt: skip
 
     def _empty(self) -> None:
         SliceSampler._empty(self)

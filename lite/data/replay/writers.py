@@ -354,10 +354,6 @@ class TensorDictMaxValueWriter(Writer):
 
 
 belong_to(
-    "lite.data",
-    Writer,
-    ImmutableDatasetWriter,
-    RoundRobinWriter,
-    TensorDictRoundRobinWriter,
+    "lite.data", Writer, ImmutableDatasetWriter, RoundRobinWriter, TensorDictRoundRobinWriter,
     TensorDictMaxValueWriter,
-)
+)  # fmt: skip

@@ -24,18 +24,10 @@ _SMALLEST = 1e-6  # deviation of rewards
 _GROUP_IDS = ("collector", "group_ids")
 _LOGGER = logging.getLogger("lite")
 _STATS = (
-    "completed_trajectories",
-    "completed_decisions",
-    "trajectory_return_sum",
-    "trajectory_return_max",
-    "successful_trajectories",
-    "completed_groups",
-    "written_groups",
-    "dropped_groups",
-    "rescued_groups",
-    "selected_trajectories",
-    "unselected_trajectories",
-)
+    "completed_trajectories", "completed_decisions", "trajectory_return_sum", "trajectory_return_max",
+    "successful_trajectories", "completed_groups", "written_groups", "dropped_groups", "rescued_groups",
+    "selected_trajectories", "unselected_trajectories",
+)  # fmt: skip
 _RETURNS: dict[str, Any] = {"sum": np.sum, "max": np.max, "mean": np.mean}
 
 

@@ -311,13 +311,9 @@ class BatchSizeTransform(Transform):
 
 
 belong_to(
-    "lite.envs",
-    UnsqueezeTransform,
-    SqueezeTransform,
-    PermuteTransform,
-    FlattenObservation,
+    "lite.envs", UnsqueezeTransform, SqueezeTransform, PermuteTransform, FlattenObservation,
     BatchSizeTransform,
-)
+)  # fmt: skip
 
 
 def _from_start(transform: Transform, dim: int) -> int:

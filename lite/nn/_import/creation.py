@@ -25,13 +25,9 @@ def _constant(spec: Spec) -> Run:
 
 
 _KINDS: dict[str, Any] = {
-    "value_float": np.float32,
-    "value_floats": np.float32,
-    "value_int": np.int64,
-    "value_ints": np.int64,
-    "value_string": object,
-    "value_strings": object,
-}
+    "value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64,
+    "value_string": object, "value_strings": object,
+}  # fmt: skip
 
 
 @operator("ConstantOfShape")

@@ -43,14 +43,9 @@ _SCALED = {"Mul": frozenset({0, 1}), "Div": frozenset({0, 1})}
 _LOWEST = -65504.0  # of float16: no weight, but what a mask adds
 # Inputs whose numbers say what is computed, such as a size.
 _SETTINGS: dict[str, frozenset[int]] = {
-    "Clip": frozenset({1, 2}),
-    "Dropout": frozenset({1}),
-    "Pad": frozenset({2}),
-    "Pow": frozenset({1}),
-    "Range": frozenset({0, 1, 2}),
-    "Resize": frozenset({1, 2}),
-    "Upsample": frozenset({1}),
-}
+    "Clip": frozenset({1, 2}), "Dropout": frozenset({1}), "Pad": frozenset({2}), "Pow": frozenset({1}),
+    "Range": frozenset({0, 1, 2}), "Resize": frozenset({1, 2}), "Upsample": frozenset({1}),
+}  # fmt: skip
 
 
 class Source:

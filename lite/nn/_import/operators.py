@@ -28,22 +28,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _RULES: dict[tuple[str, str], Build] = {}
 _FAMILIES = (
-    "elementwise",
-    "creation",
-    "shapes",
-    "selecting",
-    "reductions",
-    "products",
-    "convolution",
-    "pooling",
-    "images",
-    "normalization",
-    "recurrent",
-    "attention",
-    "quantized",
-    "control",
-    "sequences",
-)
+    "elementwise", "creation", "shapes", "selecting", "reductions", "products", "convolution", "pooling",
+    "images", "normalization", "recurrent", "attention", "quantized", "control", "sequences",
+)  # fmt: skip
 
 
 class Unsupported(Exception):

@@ -308,15 +308,10 @@ class TransformerDecoder(Module):
         """Decode tgt, given memory; masks as `attn_mask` and `key_padding_mask` of `MultiheadAttention`."""
         for layer in self.layers:
             tgt = layer(
-                tgt,
-                memory,
-                tgt_mask=tgt_mask,
-                memory_mask=memory_mask,
-                tgt_key_padding_mask=tgt_key_padding_mask,
-                memory_key_padding_mask=memory_key_padding_mask,
-                tgt_is_causal=bool(tgt_is_causal),
-                memory_is_causal=memory_is_causal,
-            )
+                tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
+                tgt_key_padding_mask=tgt_key_padding_mask, memory_key_padding_mask=memory_key_padding_mask,
+                tgt_is_causal=bool(tgt_is_causal), memory_is_causal=memory_is_causal,
+            )  # fmt: skip
         return tgt if self.norm is None else self.norm(tgt)
 
 
@@ -432,15 +427,10 @@ class Transformer(Module):
             src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
         )
         return self.decoder(
-            tgt,
-            memory,
-            tgt_mask=tgt_mask,
-            memory_mask=memory_mask,
-            tgt_key_padding_mask=tgt_key_padding_mask,
-            memory_key_padding_mask=memory_key_padding_mask,
-            tgt_is_causal=tgt_is_causal,
-            memory_is_causal=memory_is_causal,
-        )
+            tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask, memory_key_padding_mask=memory_key_padding_mask,
+            tgt_is_causal=tgt_is_causal, memory_is_causal=memory_is_causal,
+        )  # fmt: skip
 
     @staticmethod
     def generate_square_subsequent_mask(
@@ -472,10 +462,6 @@ def _copies(module: Module, count: int) -> ModuleList:
 
 
 belong_to(
-    "lite.nn",
-    Transformer,
-    TransformerDecoder,
-    TransformerDecoderLayer,
-    TransformerEncoder,
+    "lite.nn", Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder,
     TransformerEncoderLayer,
-)
+)  # fmt: skip

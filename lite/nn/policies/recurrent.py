@@ -253,16 +253,9 @@ class LSTMModule(_RecurrentModule):
         super().__init__()
         if lstm is None:
             lstm = LSTM(
-                *_sizes(input_size, hidden_size),
-                num_layers,
-                bias,
-                batch_first,
-                dropout,
-                bidirectional,
-                proj_size,
-                device,
-                rng=rng,
-            )
+                *_sizes(input_size, hidden_size), num_layers, bias, batch_first, dropout, bidirectional,
+                proj_size, device, rng=rng,
+            )  # fmt: skip
         elif (input_size, hidden_size) != (None, None):
             raise ValueError("lstm takes the place of input_size and hidden_size, which were given, too.")
         self._take(lstm, in_key, in_keys, out_key, out_keys, default_recurrent_mode)
@@ -333,15 +326,9 @@ class GRUModule(_RecurrentModule):
         super().__init__()
         if gru is None:
             gru = GRU(
-                *_sizes(input_size, hidden_size),
-                num_layers,
-                bias,
-                batch_first,
-                dropout,
-                bidirectional,
-                device,
-                rng=rng,
-            )
+                *_sizes(input_size, hidden_size), num_layers, bias, batch_first, dropout, bidirectional,
+                device, rng=rng,
+            )  # fmt: skip
         elif (input_size, hidden_size) != (None, None):
             raise ValueError("gru takes the place of input_size and hidden_size, which were given, too.")
         self._take(gru, in_key, in_keys, out_key, out_keys, default_recurrent_mode)

@@ -19,17 +19,10 @@ from lite.specs.base import TensorSpec
 from lite.specs.composite import Composite
 
 _SPACES = {
-    "one_hot": "one_hot",
-    "one-hot": "one_hot",
-    "categorical": "categorical",
-    "mult_one_hot": "mult_one_hot",
-    "mult-one-hot": "mult_one_hot",
-    "multi_one_hot": "mult_one_hot",
-    "multi-one-hot": "mult_one_hot",
-    "OneHot": "one_hot",
-    "Categorical": "categorical",
-    "MultiOneHot": "mult_one_hot",
-}
+    "one_hot": "one_hot", "one-hot": "one_hot", "categorical": "categorical", "mult_one_hot": "mult_one_hot",
+    "mult-one-hot": "mult_one_hot", "multi_one_hot": "mult_one_hot", "multi-one-hot": "mult_one_hot",
+    "OneHot": "one_hot", "Categorical": "categorical", "MultiOneHot": "mult_one_hot",
+}  # fmt: skip
 
 
 def action_space_of(space: Any, argument: str = "action_space") -> str:
