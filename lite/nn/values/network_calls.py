@@ -80,8 +80,8 @@ class NetworkCalls:
             if following.get(path, None) is None:
                 following.set(path, root.get(path))
         root, following = root.transpose(time_dim, -1), following.transpose(time_dim, -1)
-        done, terminated = (_per_step(flag, tensordict).swapaxes(time_dim, -1) for flag in flags)
-        cut = done & ~terminated
+        done, terminated = flags
+        cut = _per_step(done & ~terminated, tensordict).swapaxes(time_dim, -1)
         steps = cut.shape[-1]
         before: NDArray[np.intp] = np.cumsum(cut, -1) - cut
         place = np.arange(steps) + before
@@ -168,7 +168,7 @@ def _paths(td: TensorDictBase) -> list[Path]:
 
 
 def _per_step(flag: Array, td: TensorDictBase) -> NDArray[np.bool_]:
-    """A flag of the shape of the batch: that of several agents is theirs together."""
+    """A flag of the shape of the batch: where it is True of any agent."""
     return np.asarray(flag.any(axis=tuple(range(td.ndim, flag.ndim))))
 
 

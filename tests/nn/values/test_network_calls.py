@@ -176,6 +176,16 @@ def test_one_call_gives_what_two_give():
             one_call_gives_what_two_give(batch, more)
 
 
+def test_one_call_of_agents_of_whom_one_terminated_before_the_episode_was_cut_off():
+    net, td = Counted(), rollout((1, 6), (2, 1), rate=0.0)
+    td["next", "done"][0, 2], td["next", "terminated"][0, 2, 1] = True, True
+    td["next", "obs"][0, 2] = 100
+    agents = TensorDictModule(lambda obs: net._value(obs)[..., None] * [[1.0], [2]], ["obs"], ["state_value"])
+    expected = GAE(gamma=0.9, lmbda=0.8, value_network=agents)(td.clone())["advantage"]
+    out = GAE(gamma=0.9, lmbda=0.8, value_network=agents, shifted=True, shifted_budget=2)(td)
+    np.testing.assert_allclose(out["advantage"], expected, rtol=1e-5, atol=1e-5)
+
+
 def test_steps_without_room_are_told_and_get_nothing():
     net, td = Counted(), rollout((1, 6), rate=0.0)
     td["next", "done"][0, 2] = True  # cut off: its next observation takes the place of the last step's
