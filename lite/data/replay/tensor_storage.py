@@ -522,7 +522,9 @@ class LazyTensorStorage(TensorStorage):
     def _make(self, table: Any) -> None:
         apart = not isinstance(table, np.ndarray) and table.get(APART, None) is not None
         if apart != self.compress_next:
-            raise RuntimeError("what is loaded was stored with another compress_next.")
+            raise RuntimeError(
+                f"compress_next must be {apart}, as what is loaded was stored with; got {self.compress_next}."
+            )
         rows = self._rows_for(table, True)
         if rows != table.shape[0]:
             raise RuntimeError(

@@ -115,7 +115,11 @@ def test_folders_that_are_damaged(tmp_path) -> None:
         with pytest.raises(ValueError, match=r"damaged|cannot be filled"):
             other.loads(tmp_path / "s")
     (tmp_path / "s" / "storage_metadata.json").write_text('{"len": 4}')
-    raises(RuntimeError, lambda: filled(9).loads(tmp_path / "s"), "shape")
+    with pytest.raises(RuntimeError, match="shape"):
+        filled(9).loads(tmp_path / "s")
+    filled(4).dumps(tmp_path / "plain")
+    with pytest.raises(RuntimeError, match=r"compress_next must be False, .* got True"):
+        LazyTensorStorage(4, compress_next=True).loads(tmp_path / "plain")
 
 
 def test_what_no_array_holds() -> None:
