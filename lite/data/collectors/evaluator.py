@@ -45,7 +45,7 @@ class Evaluator:
         frames_per_batch: how many frames are stepped at a time; `max_steps`, or 1000, if None.
         collector_kwargs, log_prefix: more for the `Collector`; the start of the names of results.
         reward_keys: the reward, which is summed unless there is ("next", "episode_reward"), as `RewardSum`
-            writes it.
+            writes it; of agents, such as ("next", "agents", "reward"), it is that of all of them.
         done_keys: TorchRL's, without effect: episodes end where "done" says so.
         exploration_type: the interaction type of probabilistic policies.
         metrics_fn: gives more results by name, from all episodes, padded, with a mask ("collector", "mask").
@@ -385,12 +385,14 @@ class Evaluator:
         mask = episodes["collector", "mask"]
         counts = mask.sum(-1)
         last = (np.arange(len(counts)), counts - 1)
-        summed = episodes.get(("next", "episode_reward"), None)
+        summed, reward = episodes.get(("next", "episode_reward"), None), episodes.get(self.reward_keys, None)
         if summed is not None:
-            rewards = np.asarray(summed[last]).reshape(len(counts), -1)[:, 0]
+            rewards = np.asarray(summed[last]).reshape(len(counts), -1).sum(-1)
+        elif reward is not None:
+            rewards = np.where(mask, np.asarray(reward).reshape(*mask.shape, -1).sum(-1), 0).sum(-1)
         else:
-            reward = np.asarray(episodes.get(self.reward_keys)).reshape(*mask.shape, -1)[..., 0]
-            rewards = np.where(mask, reward, 0).sum(-1)
+            found = sorted(map(str, episodes["next"].keys(True, True)))
+            raise KeyError(f"reward_keys must name the reward, got {self.reward_keys!r}; 'next' has {found}.")
         steps = episodes.get(("next", "step_count"), None)
         lengths = counts if steps is None else np.asarray(steps[last]).reshape(-1)
         prefix, frames = self.log_prefix, int(counts.sum())

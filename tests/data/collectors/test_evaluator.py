@@ -8,6 +8,7 @@ import pytest
 from helpers.cases import raises
 from helpers.drawn_env import DrawnEnv
 from helpers.evaluated import policy
+from helpers.teams_env import Teams
 
 from lite import TensorDict, nn
 from lite.data import Collector, Evaluator, Logger, PixelRenderTransform, VideoRecorder
@@ -58,6 +59,16 @@ def test_truncated_episodes_and_sums_of_rewards() -> None:
         assert result["test/reward"] == 3.0
         assert result["test/reward_std"] == 0.0
         assert (result["test/episode_length"], result["test/step"], result["test/n"]) == (6.0, 9, 12)
+
+
+def test_rewards_of_all_agents_count() -> None:
+    reward = ("agents", "reward")
+    summed = TransformedEnv(Teams(), RewardSum(in_keys=[reward], out_keys=["episode_reward"]))
+    for env, options in ((Teams(), {"reward_keys": ("next", *reward)}), (summed, {})):
+        evaluator = Evaluator(
+            env, lambda td: td.set("action", np.zeros((3, 1), np.float32)), **SHORT, **options
+        )
+        assert evaluator.evaluate()["eval/reward"] == 4.0  # two steps of two agents
 
 
 def test_weights_and_modes() -> None:
@@ -242,6 +253,8 @@ def test_gymnasium() -> None:
 
 
 def test_errors() -> None:
+    with pytest.raises(KeyError, match=r"reward_keys must name the reward, got .*; .*agents.*reward"):
+        Evaluator(Teams(), lambda td: td.set("action", np.zeros((3, 1), np.float32)), **SHORT).evaluate()
     for words, message in (
         ({"busy_policy": "wait"}, "busy_policy must be one of"),
         ({"backend": "ray"}, "backend must be 'thread' or 'process', got 'ray'"),
