@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.data.tables.columns import id_row
-from lite.models.text.assistant_spans import turn_end
-from lite.models.text.chat import encode_messages
-from lite.models.text.tokenizer import Tokenizer
+from lite.models.text.assistant_spans import around_content
+from lite.models.text.chat import EncodedChat, encode_messages
+from lite.models.text.tokenizer import Tokenizer, encode_after, encode_inside
 
 
 class Loaded(Protocol):
@@ -31,13 +31,18 @@ def prompt_ids(
     tokenizer: Tokenizer, prompt: str, *, raw: bool, system: str | None = None
 ) -> NDArray[np.int64]:
     """Token ids of a prompt, as one user turn of the chat template unless `raw` or there is none."""
+    return _prompt(tokenizer, prompt, raw, system).ids
+
+
+def _prompt(tokenizer: Tokenizer, prompt: str, raw: bool, system: str | None) -> EncodedChat:
+    """`prompt_ids`, and the text that has them."""
     if raw or tokenizer.chat_template is None:
         text = prompt if system is None else f"{system}\n{prompt}"
-        return np.asarray(tokenizer.encode(text), np.int64)
+        return EncodedChat(text, np.asarray(tokenizer.encode(text), np.int64), None)
     messages = [{"role": "user", "content": prompt}]
     if system is not None:
         messages.insert(0, {"role": "system", "content": system})
-    return chat_ids(tokenizer, messages)
+    return _chat(tokenizer, messages)
 
 
 def chat_ids(
@@ -53,9 +58,14 @@ def chat_ids(
     Raises:
         ValueError: `tools` are something else, or the template refuses the conversation.
     """
+    return _chat(tokenizer, messages, tools).ids
+
+
+def _chat(tokenizer: Tokenizer, messages: Sequence[Mapping[str, Any]], tools: Any = None) -> EncodedChat:
+    """`chat_ids`, and the text that has them."""
     template = tokenizer.chat_template
     options: dict[str, Any] = {"add_generation_prompt": True, "tools": tools_of(tools)}
-    return encode_messages(messages, tokenizer=tokenizer, chat_template=template, **options).ids
+    return encode_messages(messages, tokenizer=tokenizer, chat_template=template, **options)
 
 
 def tools_of(tools: Any) -> list[Any] | None:
@@ -71,33 +81,39 @@ def tools_of(tools: Any) -> list[Any] | None:
     return tools
 
 
-def end_ids(model: Loaded, messages: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Token ids that end an assistant's turn after `messages`, as the model was trained to write them.
+def around_turn(
+    model: Loaded, messages: Sequence[Mapping[str, Any]], prompt: str = "", tools: Any = None
+) -> tuple[str, list[int]]:
+    """The blanks before an assistant's turn after `messages`, and the token ids that end it.
 
-    They are the text that the chat template writes after a content, up to the first token that ends a
-    response, or else to the first special token. Without a template or such a token: the tokenizer's end
-    token.
+    As the model was trained to write them: what the chat template writes behind `prompt`, the text of
+    `messages`, if it is blank; and what it writes behind a content, up to the first token that ends a
+    response, or else to the first special token. Without a template or such a token: the tokenizer's end.
     """
     tokenizer = model.tokenizer
     eos = tokenizer.eos_token_id
     fallback = [] if eos is None else [eos]
     if tokenizer.chat_template is None:
-        return fallback
+        return "", fallback
 
     def render(turns: Sequence[Mapping[str, Any]], **options: Any) -> str:
-        return tokenizer.apply_chat_template(turns, tokenize=False, **options)
+        return tokenizer.apply_chat_template(turns, tools=tools_of(tools), tokenize=False, **options)
 
     try:
-        tail = tokenizer.encode(turn_end(render, messages), add_special_tokens=False)
+        before, behind = around_content(render, messages)
+        tail = encode_inside(tokenizer, behind)
     except ValueError:  # the template refuses or changes the turn of the assistant
-        return fallback
+        return "", fallback
+    lead = before.removeprefix(prompt)
+    if lead.strip():
+        lead = ""
     added = tokenizer.backend.get_added_tokens_decoder()
     ends = {*fallback, *(model.decoder.config.eos_token_ids if model.decoder.config else ())}
     special = {index for index, token in added.items() if token.special}
     for wanted in (ends, special):
         if (at := next((i for i, index in enumerate(tail) if index in wanted), None)) is not None:
-            return tail[: at + 1]
-    return fallback
+            return lead, tail[: at + 1]
+    return lead, fallback
 
 
 def is_messages(value: Any) -> bool:
@@ -159,10 +175,10 @@ def row_of(
             to be taken `raw`.
     """
     if all(record.get(name) is not None for name in ("prompt_ids", "response_ids")):
-        prompt, response = id_row(record["prompt_ids"]), id_row(record["response_ids"])
-        if not len(prompt):
+        given, answer = id_row(record["prompt_ids"]), id_row(record["response_ids"])
+        if not len(given):
             raise ValueError("prompt_ids must have a token")
-        return np.concatenate([prompt, response]), len(prompt)
+        return np.concatenate([given, answer]), len(given)
     tokenizer = model.tokenizer
     first = [] if system is None else [{"role": "system", "content": system}]
     if record.get("messages") is not None:
@@ -170,16 +186,20 @@ def row_of(
         if raw:
             raise ValueError("raw takes prompts as they are, and messages are no text")
         before = [*first, *before]
-        prompt = chat_ids(tokenizer, before, record.get("tools"))
+        prompt = _chat(tokenizer, before, record.get("tools"))
     else:
         before, text = [*first, {"role": "user", "content": record["prompt"]}], record["response"]
-        prompt = prompt_ids(tokenizer, record["prompt"], raw=raw, system=system)
-    response = np.asarray(tokenizer.encode(text, add_special_tokens=False), np.int64)
-    if not raw:
-        # The end of the turn is a part of a chat response, and is scored, too.
-        response = np.append(response, np.asarray(end_ids(model, before), np.int64))
-    if not response.size:
+        prompt = _prompt(tokenizer, record["prompt"], raw, system)
+    # The end of the turn is a part of a chat response, and is scored, too.
+    lead, end = ("", []) if raw else around_turn(model, before, prompt.text, record.get("tools"))
+    lead *= not text.startswith(lead)
+    bare = record.get("messages") is None and (raw or tokenizer.chat_template is None)
+    gone, response = encode_after(tokenizer, prompt.text, prompt.ids, lead + text, special=bare)
+    if gone >= len(prompt.ids):
+        gone, response = 0, encode_inside(tokenizer, lead + text)
+    start = len(prompt.ids) - gone
+    if not (response or end):
         raise ValueError("the response has no token to score")
-    if not len(prompt):
+    if not start:
         raise ValueError("the prompt has no token to come before it")
-    return np.concatenate([prompt, response]), len(prompt)
+    return np.concatenate([prompt.ids[:start], np.asarray([*response, *end], np.int64)]), start

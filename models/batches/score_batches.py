@@ -39,8 +39,8 @@ class ScoreBatches:
     response as "prompt_ids" and "response_ids" (lists of integers), else as "messages" (a conversation that
     ends with an assistant's turn, or that the text "response" answers, and of which "tools" are told), else
     as the texts "prompt" and "response". Texts are put into the model's chat template, with the end of the
-    turn, which is scored as well. Up to rounding, results do not depend on other rows. They are the batch's
-    columns and
+    turn, which is scored as well; a response has the tokens that it has in the whole text. Up to rounding,
+    results do not depend on other rows. They are the batch's columns and
 
     - "logprobs", the log-prob of each token of the response under the raw model distribution; their sum
       "log_prob" and "mean_log_prob", float64; their number "tokens", int64;

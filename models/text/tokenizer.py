@@ -368,6 +368,50 @@ class Tokenizer:
         )
 
 
+def common_start(first: Sequence[Any] | NDArray[Any], second: Sequence[Any] | NDArray[Any]) -> int:
+    """How many elements two sequences begin with alike."""
+    both = enumerate(zip(first, second, strict=False))
+    return next((i for i, (a, b) in both if a != b), min(len(first), len(second)))
+
+
+def encode_after(
+    tokenizer: Any, before: str, ids: Sequence[int] | NDArray[Any], text: str, special: bool = False
+) -> tuple[int, list[int]]:
+    """The tokens of a text that follows another, which may differ from those of the text by itself.
+
+    SentencePiece puts a space before a text, and a token may hold the end of one and the start of the next.
+
+    Args:
+        tokenizer: has the method `encode` of `Tokenizer`.
+        before, ids: the other text and its token ids.
+        text: what follows.
+        special: add special tokens to the whole, as in `ids`.
+
+    Returns:
+        How many tokens at the end of `ids` go, and the ids that come behind the others.
+
+    Example:
+        >>> from lite.models import Tokenizer, embedded_model_path
+        >>> tokenizer = Tokenizer.from_pretrained(embedded_model_path())
+        >>> before, whole = tokenizer.encode("Copy: "), tokenizer.encode("Copy: sun")
+        >>> gone, ids = encode_after(tokenizer, "Copy: ", before, "sun")
+        >>> gone, before[:-gone] + ids == whole
+        (1, True)
+    """
+    whole = tokenizer.encode(before + text, add_special_tokens=special)
+    if common_start(ids, whole) < len(ids):  # or users wrote names of special tokens, spelt out in the ids
+        ids = tokenizer.encode(before, add_special_tokens=special)
+    kept = common_start(ids, whole)
+    return len(ids) - kept, list(whole[kept:])
+
+
+def encode_inside(tokenizer: Any, text: str) -> list[int]:
+    """The tokens of a text within another, where those before it stay as they are."""
+    line = tokenizer.encode("\n", add_special_tokens=False)
+    gone, ids = encode_after(tokenizer, "\n", line, text)
+    return list(tokenizer.encode(text, add_special_tokens=False)) if gone else ids
+
+
 def _ids(ids: int | Sequence[int] | NDArray[Any]) -> list[int]:
     array = np.array(ids, ndmin=1, copy=None)
     if array.size == 0:

@@ -25,6 +25,7 @@ from lite.models.generation.options import GenerationConfig
 from lite.models.text.data import LogProbs, Masks, Sampling, Tokens
 from lite.models.text.nesting import nest
 from lite.models.text.rows import TokenRows
+from lite.models.text.tokenizer import encode_inside
 from lite.models.wrapper.collected import input_of, truncated_responses
 from lite.models.wrapper.distributions import DistributionMethods
 from lite.models.wrapper.entries import as_tensordict, is_entry
@@ -619,7 +620,7 @@ class OnnxWrapper(DistributionMethods):
         """Log-probs of given continuations of the prompts, under the raw model distribution.
 
         A prompt is run once, whatever the number of choices. The ids of a choice follow those of the prompt:
-        a text is encoded by itself, without special tokens around it, so write the space that the model would
+        a text is encoded without special tokens or a space before it, so write the space that the model would
         write (" yes"), and the end of the turn if that is a part of the question ("yes<|im_end|>").
 
         Args:
@@ -665,7 +666,7 @@ class OnnxWrapper(DistributionMethods):
             return np.asarray(choice)
         if self.tokenizer is None:
             raise ValueError(f"choices must be ids without a tokenizer, got {choice!r}")
-        return np.asarray(self.tokenizer([choice], add_special_tokens=False)["input_ids"][0], np.int64)
+        return np.asarray(encode_inside(self.tokenizer, choice), np.int64)
 
 
 def generator_of(seed: int | np.random.Generator | None) -> np.random.Generator:

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.cli.learning.rows import Row, common_start, pair_of
+from lite.cli.learning.rows import Row, pair_of
 from lite.models.batches.rows import Loaded, chat_ids, is_messages, row_of, tools_of
 from lite.models.text.chat import encode_messages
+from lite.models.text.tokenizer import common_start
 
 Turns = list[dict[str, Any]]
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lite.cli.learning.rewards import BUILT_IN
 from lite.cli.prompts import prompt_of, with_own_names
 from lite.data.tables.json_lines import json_lines
 from lite.models.batches.rows import is_messages, split_messages
+from lite.models.text.tokenizer import common_start
 
 Row = Mapping[str, Any]
 _RAW_CHAT = "--raw takes prompts as they are, and 'messages' are no text"
@@ -121,12 +121,6 @@ def pair_of(row: Row) -> tuple[Any, Any, Any]:
     if not common:
         raise ValueError("'chosen' and 'rejected' begin otherwise, and there is no 'prompt' beside them")
     return chosen[:common], chosen[common:], rejected[common:]
-
-
-def common_start(first: Sequence[Any] | NDArray[Any], second: Sequence[Any] | NDArray[Any]) -> int:
-    """How many elements two sequences begin with alike."""
-    both = enumerate(zip(first, second, strict=False))
-    return next((i for i, (a, b) in both if a != b), min(len(first), len(second)))
 
 
 def digest(name: str) -> dict[str, str]:

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.models.real_models import MODELS
+from helpers.models.sentencepiece import sentencepiece
 
 from lite.models import GenerateBatches, ScoreBatches, Tokenizer
 from lite.models.batches.opening import OpenModel
-from lite.models.batches.rows import chat_ids, end_ids, is_messages, prompt_ids, row_of
+from lite.models.batches.rows import around_turn, chat_ids, is_messages, prompt_ids, row_of
 
 
 def test_prompts_are_a_turn_of_the_template_unless_raw() -> None:
@@ -40,9 +41,9 @@ def test_the_end_of_a_turn() -> None:
         tokenizer = model.tokenizer
         tokenizer.chat_templates["default"] = "{% for m in messages %}{{ " + turn + " }}{% endfor %}"
         ids = [i for text in expected for i in tokenizer.encode(text, add_special_tokens=False)]
-        assert end_ids(model, [{"role": "user", "content": "a"}]) == ids, turn
+        assert around_turn(model, [{"role": "user", "content": "a"}])[1] == ids, turn
         tokenizer.chat_templates.clear()
-        assert end_ids(model, []) == [tokenizer.eos_token_id], turn
+        assert around_turn(model, []) == ("", [tokenizer.eos_token_id]), turn
 
 
 def test_a_row_is_prompt_and_response() -> None:
@@ -70,6 +71,33 @@ def test_a_row_is_prompt_and_response() -> None:
         row_of(model, {"prompt": "hi", "response": ""}, raw=True)
 
 
+def test_a_response_has_the_tokens_of_the_whole_text() -> None:
+    """SentencePiece puts a space before a text, and a token may hold the end of a prompt."""
+    model = OpenModel(MODELS / "optimum-llama", tokenizer=sentencepiece(), threads=1)
+    tokenizer = model.tokenizer
+    cases = [("no", " und", 2), ("no", "no", 2), ("no ", "und", 2), ("no \n", "no", 4)]
+    for prompt, response, wanted in cases:
+        ids, start = row_of(model, {"prompt": prompt, "response": response}, raw=True)
+        np.testing.assert_array_equal(ids, tokenizer.encode(prompt + response))
+        assert start == wanted, (prompt, response)
+    ids, start = row_of(
+        OpenModel(MODELS / "optimum-llama", threads=1), {"prompt": "t", "response": "he"}, raw=True
+    )
+    assert (start, len(ids)) == (1, 2)  # "the" is one token, which would have nothing before it
+    for blank, end in ((" ", " <eos>"), ("", "\n<eos>"), ("<s>", "<eos>")):
+        tokenizer.chat_templates["default"] = (
+            "{% for m in messages %}{{ '[' + m.content + ']' if m.role == 'user' else "
+            f"{blank!r} + m.content + {end!r} }}}}{{% endfor %}}"
+        )
+        turns = [{"role": "user", "content": "no <eos>"}, {"role": "assistant", "content": "12 fin"}]
+        before = chat_ids(tokenizer, turns[:1])
+        ids, start = row_of(model, {"messages": turns}, raw=False)
+        np.testing.assert_array_equal(ids[:start], before)
+        # what is no blank, such as an empty thought, is the model's to write
+        said = f"{blank if blank.isspace() else ''}12 fin{end}"
+        np.testing.assert_array_equal(ids[start:], tokenizer.encode(f"]{said}")[2:])
+
+
 CALLS = [
     {"role": "user", "content": "hi"},
     {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": {"name": "add"}}]},
@@ -83,7 +111,7 @@ def test_calls_and_tools_reach_the_template() -> None:
     model = OpenModel(MODELS / "optimum-llama", threads=1)
     model.tokenizer.chat_templates["default"] = (
         "{{ tools | tojson if tools }}{% for m in messages %}"
-        "{{ m.role ~ m.content ~ m.tool_call_id ~ (m.tool_calls | tojson if m.tool_calls) }}{% endfor %}"
+        "{{ m.role ~ m.content ~ m.tool_call_id ~ (m.tool_calls | tojson if m.tool_calls) }}\n\n{% endfor %}"
     )
     wanted = model.tokenizer.apply_chat_template(CALLS[:3], tools=TOOLS)["input_ids"]
     for tools in (TOOLS, json.dumps(TOOLS)):

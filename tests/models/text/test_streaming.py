@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tokenizers
+from helpers.models.sentencepiece import sentencepiece
 
 from lite.models import TextIteratorStreamer, TextStreamer, Tokenizer
 from lite.models.text.streaming import TextStream
@@ -19,26 +20,6 @@ def byte_level() -> Tokenizer:
     backend = tokenizers.Tokenizer(tokenizers.models.BPE({c: i for i, c in enumerate(alphabet)}, []))
     backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = tokenizers.decoders.ByteLevel()
-    return Tokenizer(backend, special_tokens={"eos_token": "<eos>"})
-
-
-def sentencepiece() -> Tokenizer:
-    """As Llama 2: a space before words, bytes for unknown characters."""
-    pieces = ["<unk>", *(f"<0x{i:02X}>" for i in range(256)), "▁", "▁und", "▁fin", "f", "ü", "r", "▁12", "no"]
-    vocabulary = [(piece, -1.0) for piece in pieces]
-    model: Any = tokenizers.models.Unigram(vocabulary, unk_id=0, byte_fallback=True)
-    backend = tokenizers.Tokenizer(model)
-    backend.normalizer = tokenizers.normalizers.Sequence(
-        [tokenizers.normalizers.Prepend("▁"), tokenizers.normalizers.Replace(" ", "▁")]
-    )
-    backend.decoder = tokenizers.decoders.Sequence(
-        [
-            tokenizers.decoders.Replace("▁", " "),
-            tokenizers.decoders.ByteFallback(),
-            tokenizers.decoders.Fuse(),
-            tokenizers.decoders.Strip(" ", 1, 0),
-        ]
-    )
     return Tokenizer(backend, special_tokens={"eos_token": "<eos>"})
 
 

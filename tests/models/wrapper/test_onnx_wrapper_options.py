@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from helpers.cases import raises
 from helpers.models.prompts import HELLO, HI, MODES, Make, prompts, rows, text_td, token_td
+from helpers.models.real_models import open_model
+from helpers.models.sentencepiece import sentencepiece
 
 from lite import LazyStackedTensorDict, TensorDict
 from lite.models import ChatHistory, History, OnnxWrapper, Tokens
@@ -170,6 +172,14 @@ def test_choices_follow_the_prompt(wrap: Make, scripted_model: Make, mode: str, 
             np.testing.assert_allclose(got.token_log_probs[i][j], want, rtol=1e-5)
             np.testing.assert_allclose(got.log_probs[i, j], sum(want), rtol=1e-5)
     np.testing.assert_allclose(got.probabilities.sum(1), 1)
+
+
+def test_a_choice_follows_without_the_space_of_a_beginning() -> None:
+    tokenizer = sentencepiece()
+    wrapper = OnnxWrapper(open_model("optimum-llama"), tokenizer=tokenizer, input_mode="text")
+    ids = [tokenizer.convert_tokens_to_ids(pieces) for pieces in (["▁und"], ["no", "no"], ["<0x0A>"])]
+    got, wanted = (wrapper.score_choices(prompts("text"), each) for each in ([" und", "nono", "\n"], ids))
+    np.testing.assert_array_equal(got.log_probs, wanted.log_probs)
 
 
 def test_relative_scores(wrap: Make) -> None:
