@@ -23,6 +23,7 @@ from lite.data.tables.columns import (
 from lite.kernels._integer import integer
 from lite.models.batches.opening import OpenModel
 from lite.models.batches.rows import is_messages, row_of
+from lite.models.decoder.protocol import checked_given
 from lite.models.decoder.scoring import score, score_with_alternatives
 
 _READ = ("prompt_ids", "response_ids", "messages", "tools", "prompt", "response")
@@ -147,7 +148,7 @@ class ScoreBatches:
             elif not (isinstance(record.get("prompt"), str) and isinstance(record.get("response"), str)):
                 raise ValueError(f"a row needs {_FORMS}; got {sorted(record) or 'none of them'}")
         row, start = row_of(self.model, record, self.raw)
-        return self.model.decoder.check_ids(row), start
+        return checked_given(self.model.decoder, row), start
 
     def _scores(self, rows: list[tuple[NDArray[np.int64], int]]) -> list[tuple[NDArray[Any], ...]]:
         """Log-probs of the responses and their other results; rows of similar lengths are scored together."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lite.models.comparison.causes import Cause, find_causes
 from lite.models.comparison.logged import LoggedResponse
-from lite.models.decoder.protocol import Decoder, check_decoder
+from lite.models.decoder.protocol import Decoder, check_decoder, checked_given
 from lite.models.decoder.scoring import score
 
 NEAR = (0.9, 1.1)  # importance ratios that are acceptable for training
@@ -329,7 +329,7 @@ def _scored(decoder: Decoder, rows: Sequence[LoggedResponse]) -> list[NDArray[np
     """Log-probs of each response under a model."""
     for i, row in enumerate(rows):
         try:
-            decoder.check_ids(row.ids)
+            checked_given(decoder, row.ids)
         except ValueError as error:
             raise ValueError(f"{row.where or f'row {i}'}: {error}") from None
     scores = score(decoder, [row.ids for row in rows])

@@ -133,7 +133,7 @@ def _check(decoder: Decoder, prompt: NDArray[np.int64], choice: NDArray[Any], na
         raise ValueError(
             f"{name} must be at least one token id, in one dimension; got {choice.dtype} {choice.shape}"
         )
-    checked_row(decoder, name, np.concatenate([prompt, choice]))
+    checked_row(decoder, name, np.concatenate([prompt, choice]), given=True)
 
 
 def _score_group(

@@ -145,10 +145,18 @@ def require_rewindable(model: Any, name: str, purpose: str) -> RewindableDecoder
     return found
 
 
-def checked_row(decoder: Decoder, name: str, ids: ArrayLike) -> NDArray[np.int64]:
-    """`check_ids` for one row of several; its error says which by ``name``."""
+def checked_given(decoder: Decoder, ids: ArrayLike) -> NDArray[np.int64]:
+    """`check_ids` for a row to score: its last token is not read, and may stand behind a full context."""
+    row = np.asarray(ids)
+    if row.ndim == 1 and len(row) - 1 == decoder.context_length:
+        return np.concatenate([decoder.check_ids(row[:-1]), decoder.check_ids(row[-1:])])
+    return decoder.check_ids(row)
+
+
+def checked_row(decoder: Decoder, name: str, ids: ArrayLike, *, given: bool = False) -> NDArray[np.int64]:
+    """`check_ids` for one row of several, or `checked_given`; its error says which by ``name``."""
     try:
-        return decoder.check_ids(ids)
+        return checked_given(decoder, ids) if given else decoder.check_ids(ids)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
 

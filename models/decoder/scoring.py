@@ -42,8 +42,8 @@ def score(
 
     Args:
         decoder: the model; its rows are left as they are.
-        rows: token ids, one integer array (L_i,) per row, each at least one token and at most the model's
-            context.
+        rows: token ids, one integer array (L_i,) per row, each at least one token and at most one more than
+            the model's context: the last one is not read.
         temperature: divides the logits; one number, or one per row.
         supports: for each row the kept ids of its last n tokens, or None if nothing was recorded:
             `(offsets, ids)`, integers (n + 1,) and (m,); token j of these n was drawn from
@@ -56,7 +56,7 @@ def score(
         not in its support has the probability 0 and scores -inf.
 
     Raises:
-        ValueError: for an empty row, one longer than the context, ids outside the vocabulary, a temperature
+        ValueError: for an empty row, one that is too long, ids outside the vocabulary, a temperature
             that is not positive and finite, or supports that do not fit the rows.
         TypeError: for supports that are no pairs of integers, or a temperature that is no number.
 
@@ -222,8 +222,7 @@ def full_logits(
     """
     out = [np.zeros((len(row), decoder.vocab_size), np.float32) for row in rows]
     for i, start, logits in _chunks(decoder, rows, equal_lengths):
-        stop = min(start + len(logits), len(rows[i]) - 1)
-        out[i][start + 1 : stop + 1] = logits[: stop - start]
+        out[i][start + 1 : start + 1 + len(logits)] = logits
     return out
 
 
@@ -240,14 +239,13 @@ def _run(
     lengths = [len(row) for row in rows]
     temperatures, kept = checked_sampling(temperature, supports, lengths, decoder.vocab_size)
     for i, start, logits in _chunks(decoder, rows, equal_lengths):
-        stop = min(start + len(logits), len(rows[i]) - 1)  # the last logits score a token that is not given
-        if stop > start:
-            sampled: dict[str, Any] = {"temperature": float(temperatures[i])}
-            if (support := kept[i]) is not None:
-                offsets, ids = support
-                here = offsets[start + 1 : stop + 2]
-                sampled["support"] = here - here[0], ids[here[0] : here[-1]]
-            note(i, slice(start + 1, stop + 1), logits[: stop - start], sampled)
+        stop = start + len(logits)
+        sampled: dict[str, Any] = {"temperature": float(temperatures[i])}
+        if (support := kept[i]) is not None:
+            offsets, ids = support
+            here = offsets[start + 1 : stop + 2]
+            sampled["support"] = here - here[0], ids[here[0] : here[-1]]
+        note(i, slice(start + 1, stop + 1), logits, sampled)
         del logits  # the next run needs as much memory
 
 
@@ -296,8 +294,11 @@ def _whole(
 def _chunks(
     decoder: Decoder, rows: Sequence[NDArray[np.int64]], equal_lengths: bool
 ) -> Iterator[tuple[int, int, Logits]]:
-    """Run all rows through the model; yields (index in `rows`, first position, logits of some positions)."""
-    arrays = [checked_row(decoder, f"row {i}", row) for i, row in enumerate(rows)]
+    """Run all rows through the model; yields (index in `rows`, first position, logits of some positions).
+
+    Their last tokens are not read: nothing that is given follows these.
+    """
+    arrays = [checked_row(decoder, f"row {i}", row, given=True)[:-1] for i, row in enumerate(rows)]
     for batch in _batches(decoder, [len(ids) for ids in arrays], equal_lengths):
         held = decoder.acquire(len(batch))
         try:
@@ -319,7 +320,7 @@ def _batches(decoder: Decoder, lengths: list[int], equal: bool) -> Iterator[list
     No more than leave the chunks as long as a row needs them: more would cut long rows into more pieces, each
     of which reads the past again.
     """
-    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    order = sorted([i for i, length in enumerate(lengths) if length], key=lengths.__getitem__)
     groups = [list(group) for _, group in groupby(order, key=lengths.__getitem__)] if equal else [order]
     most, single = decoder.rows_per_run, decoder.chunk_length(1)
     for group in groups:

@@ -130,7 +130,7 @@ def test_errors_name_the_argument() -> None:
         ([[1], [2]], [[[1]], []], r"choices\[1\] must hold at least one choice"),
         ([[]], [[1]], "ids must"),
         ([[1, 99]], [[1]], "ids must be between 0 and 22"),
-        ([[1] * 60], [[1], [1] * 5], r"choices\[1\] of prompt 0: .*context"),
+        ([[1] * 60], [[1] * 5, [1] * 6], r"choices\[1\] of prompt 0: .*context"),
     ]
     for prompts, choices, words in cases:
         decoder, session, _ = make("slots")

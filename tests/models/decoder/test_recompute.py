@@ -40,9 +40,9 @@ def test_scoring_runs_each_row_once() -> None:
         sizes(session)
         rows = [np.arange(length) % VOCABULARY for length in (9, 40, 64)]
         score(decoder, rows)
-        assert sizes(session) == [(3, 64)], name
+        assert sizes(session) == [(3, 63)], name
         full_logits(decoder, rows, equal_lengths=True)
-        assert sizes(session) == [(1, 9), (1, 40), (1, 64)], name
+        assert sizes(session) == [(1, 8), (1, 39), (1, 63)], name
 
 
 def test_generation_runs_each_row_once_a_token() -> None:
@@ -73,7 +73,7 @@ def test_long_scores_run_in_chunks_where_that_saves_logits(monkeypatch: pytest.M
     monkeypatch.setattr("lite.models.decoder.decoder.MAX_LOGITS_BYTES", 4 * VOCABULARY * 24)
     rows = [np.arange(length) % VOCABULARY for length in (30, 60)]
     scores = []
-    for name, runs in (("no cache", [(1, 30), (1, 60)]), ("no cache, gather", [(1, 24), (1, 30), (1, 24)])):
+    for name, runs in (("no cache", [(1, 29), (1, 59)]), ("no cache, gather", [(1, 24), (1, 29), (1, 24)])):
         decoder, session, _ = make(name)
         sizes(session)
         scores.append(score(decoder, rows))

@@ -7,7 +7,7 @@ import pytest
 from helpers.models.real_models import open_model
 from numpy.typing import NDArray
 
-from lite.models import OnnxDecoder, full_logits, score
+from lite.models import LoggedResponse, OnnxDecoder, ScoreBatches, full_logits, mismatch, score
 from lite.models.decoder.scoring import score_with_alternatives
 
 
@@ -131,10 +131,28 @@ def test_the_decoder_scores_positions(decoder: OnnxDecoder, rng: np.random.Gener
 @pytest.mark.parametrize("decoder", ["optimum-llama"], indirect=True)
 def test_bad_rows(decoder: OnnxDecoder) -> None:
     assert score(decoder, []) == []
-    for row, message in (([], "empty"), ([1, 999], "got 999"), (np.ones(257, np.int64), "context of 256")):
+    for row, message in (
+        ([], "empty"), ([1, 999], "got 999"), (np.ones(258, np.int64), "258 tokens .* context of 256"),
+        ([*[1] * 256, 999], "got 999"),
+    ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             score(decoder, [np.array([1, 2]), np.array(row, np.int64)])
     assert (decoder.lengths == 0).all()
+
+
+@pytest.mark.parametrize("decoder", ["optimum-llama"], indirect=True)
+def test_a_token_behind_a_full_context_is_scored(decoder: OnnxDecoder, rng: np.random.Generator) -> None:
+    """The last token is not read: a window of the whole context tells of the token behind it, too."""
+    row = rng.integers(0, 512, 257)
+    (found,), (logits,) = score(decoder, [row]), full_logits(decoder, [row])
+    np.testing.assert_allclose(found[:256], score(decoder, [row[:256]])[0], atol=1e-5)
+    last = decoder.prefill(0, row[:256]).astype(np.float64)
+    np.testing.assert_allclose(logits[256], last, atol=1e-4)
+    np.testing.assert_allclose(found[256], last[row[256]] - np.log(np.exp(last).sum()), atol=1e-5)
+    (batch,) = ScoreBatches(decoder)({"prompt_ids": [row[:200]], "response_ids": [row[200:]]})["logprobs"]
+    np.testing.assert_allclose(batch, found[200:], atol=1e-5)
+    logged = [LoggedResponse(row[:200], row[200:], found[200:].astype(float))]
+    assert mismatch(decoder, logged).estimates.max_abs < 1e-5
 
 
 def test_equal_lengths_on_a_real_graph() -> None:
