@@ -482,7 +482,7 @@ COMMANDS = {
         (
             "lite info                             # of the embedded model",
             "lite info --model DIR --variant q4",
-            "lite info rollouts.tdz                # or a folder, policy.onnx, step.onnx",
+            "lite info rollouts.tdz                # or a folder, policy.onnx, scored.jsonl",
             "lite info PATH --json",
         ),
         _check_info,

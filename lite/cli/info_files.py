@@ -16,6 +16,9 @@ from lite._files.mapping import read_file
 from lite._files.onnx.arrays import dtype_of
 from lite._files.onnx.model import Value, read_model
 from lite._tree.protocol import Container
+from lite.cli.prompts import with_own_names
+from lite.data.tables.json_lines import json_lines
+from lite.models.batches.rows import is_messages
 from lite.nn._export.contract import contract_path, read_contract
 from lite.nn._lora.files import read
 
@@ -26,6 +29,14 @@ _READERS = {
     ".parquet": "from_parquet",
     ".csv": "from_csv",
     ".json": "from_json",
+}
+_KINDS = {str: "text", bool: "boolean", int: "number", float: "number", list: "list", dict: "object"}
+_TAKES = {  # rows with one of these sets of columns
+    "lite generate --file {}": ({"prompt"}, {"messages"}),
+    "lite score {}": ({"prompt", "response"}, {"messages", "response"}, {"prompt_ids", "response_ids"}),
+    "lite mismatch DIR {}": ({"response_ids", "logprobs"},),
+    "lite learn {} --method sft --output DIR": ({"prompt", "response"}, {"messages", "response"}, {"text"}),
+    "lite learn {} --method dpo --output DIR": ({"chosen", "rejected"},),
 }
 _ADAPTERS = ("adapter.onnx_adapter", "adapter_model.safetensors")  # of `lite learn`, of PEFT
 
@@ -52,6 +63,8 @@ def _file(path: Path) -> dict[str, Any] | None:
         return _graph(path.with_suffix("") if path.suffix == ".json" else path)
     if path.suffix == ".onnx_adapter" or path.name in _ADAPTERS:
         return _adapter(path)
+    if path.suffix == ".jsonl":
+        return _rows(path)
     if path.suffix in _READERS:
         name = _READERS[path.suffix]
         return _tree(path, getattr(lite, name)(path), f"lite.{name}")
@@ -64,6 +77,44 @@ def _file(path: Path) -> dict[str, Any] | None:
         return _tree(path, lite.from_consolidated(path), "lite.from_consolidated")
     except ValueError:
         raise ValueError(f"{str(path)!r} is no file that lite reads, or it is damaged") from None
+
+
+def _rows(path: Path) -> dict[str, Any]:
+    """The facts of rows that the commands for language models read or write."""
+    columns: dict[str, Counter[str]] = {}
+    made: dict[str, Any] = {}
+    ways: list[str] = []
+    rows = scored = tokens = 0
+    log_prob = 0.0
+    with path.open(encoding="utf-8-sig") as file:
+        for number, text, value in json_lines(file):
+            if not isinstance(value, dict):
+                raise ValueError(f"{path}, line {number}: expected an object, got {text.strip()[:80]}")
+            if not rows:
+                if isinstance(value.get("run"), dict):  # what made the file, in its first line
+                    made = value.pop("run")
+                row = with_own_names(value)
+                has = {name for name, item in row.items() if item is not None}
+                if is_messages(row.get("messages")) and row["messages"][-1]["role"] == "assistant":
+                    has.add("response")
+                ways = [way for way, sets in _TAKES.items() if any(map(has.issuperset, sets))]
+            rows += 1
+            for name, item in value.items():
+                columns.setdefault(name, Counter())[_KINDS.get(type(item), "null")] += 1
+            if all(type(value.get(name)) in (int, float) for name in ("log_prob", "tokens")):
+                scored, log_prob, tokens = scored + 1, log_prob + value["log_prob"], tokens + value["tokens"]
+    facts: dict[str, Any] = {"json lines": str(path), "rows": rows}
+    facts["columns"] = {
+        name: " or ".join(kinds) + (f", in {kinds.total()}" if kinds.total() < rows else "")
+        for name, kinds in columns.items()
+    }
+    if made:
+        facts["run"] = made
+    if tokens > 0 and scored == rows:
+        facts |= {"tokens": tokens, "perplexity": float(np.exp(-log_prob / tokens))}
+    if ways:
+        facts["open"] = "; ".join(way.format(path) for way in ways)
+    return facts
 
 
 def _folder(path: Path) -> dict[str, Any] | None:

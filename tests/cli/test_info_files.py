@@ -1,5 +1,6 @@
 """`lite info PATH` of what is no language model."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import lite
 from lite import TensorDict, nn
 from lite.cli import main
 from lite.data import LazyTensorStorage, ReplayBufferEnsemble, TensorDictReplayBuffer
+from lite.models import read_log_probs
 
 TD = TensorDict(
     {"obs": np.zeros((5, 4), np.float32), "next": {"reward": np.ones((5, 1))}, "name": list("abcde")}, [5]
@@ -125,6 +127,44 @@ def test_an_adapter(run: Run) -> None:
         assert out["scales"] == ([2.0] if path == "peft" else "in the matrices")
 
 
+def test_rows_of_json(run: Run) -> None:
+    """Rows that commands read and write: columns, what made them, what takes them, and their perplexity."""
+    turns = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
+    both = ["generate --file {}", "score {}", "learn {} --method sft --output DIR"]
+    rows = [{"prompt": "hi", "response": "ho", "n": 1}, {"prompt": turns, "completion": None, "n": 2.5}]
+    cases: list[Any] = [
+        (
+            rows,
+            {"prompt": "text or list", "response": "text, in 1", "n": "number", "completion": "null, in 1"},
+            both,
+        ),
+        ([{"messages": turns}], {"messages": "list"}, both),
+        ([{"messages": turns[:1]}], {"messages": "list"}, both[:1]),
+        (
+            [{"chosen": "a", "rejected": "b"}],
+            {"chosen": "text", "rejected": "text"},
+            ["learn {} --method dpo --output DIR"],
+        ),
+        ([{"tokens": 3, "kl": True, "run": {}}], {"tokens": "number", "kl": "boolean"}, []),
+        ([{"tokens": 3, "log_prob": "x"}], {"tokens": "number", "log_prob": "text"}, []),
+    ]
+    for given, columns, commands in cases:
+        Path("rows.jsonl").write_text("\n\n".join(map(json.dumps, given)), encoding="utf-8")
+        out = run(["info", "rows.jsonl", "--json"]).json
+        opened = {"open": "; ".join(f"lite {c.format('rows.jsonl')}" for c in commands)} if commands else {}
+        assert out == {"json lines": "rows.jsonl", "rows": len(given), "columns": columns, **opened}
+    Path("rows.jsonl").write_text('{"prompt": "hi", "response": "ho"}\n' * 2)
+    run(["score", "rows.jsonl", "--output", "scored.jsonl"])
+    out, scored = run(["info", "scored.jsonl", "--json"]).json, read_log_probs("scored.jsonl")
+    assert (out["run"]["command"], "run" in out["columns"]) == ("score", False)
+    assert out["open"].endswith(
+        "lite mismatch DIR scored.jsonl; lite learn scored.jsonl --method sft --output DIR"
+    )
+    assert out["tokens"] == sum(len(row.response_ids) for row in scored)
+    mean = np.mean(np.concatenate([row.log_probs for row in scored]))
+    np.testing.assert_allclose(out["perplexity"], np.exp(-mean))
+
+
 def test_a_language_model_by_its_path(run: Run) -> None:
     model = str(MODELS / "optimum-llama")
     by_path, by_option = (run(["info", *words, model, "--json"]).json for words in ([], ["--model"]))
@@ -137,12 +177,14 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     Path("x.txt").write_text("plain")
     Path("empty").mkdir()
     Path("x.json").write_bytes(b"\xff")
+    Path("x.jsonl").write_text("{}\n[1]\n")
     TD.memmap("folder")
     Path("folder/meta.json").write_text("{")
     cases = [
         ("x.pt", "It is a pickle"),
         ("x.txt", "'x.txt' is no file that lite reads"),
         ("x.json", "x.json: "),
+        ("x.jsonl", "x.jsonl, line 2: expected an object, got [1]"),
         ("empty", "holds no .onnx file"),
         ("absent", "there is no file or folder 'absent'"),
         ("folder", "meta.json"),
