@@ -164,6 +164,7 @@ def _score(parser: argparse.ArgumentParser) -> None:
     _add_text(parser, "--output", "FILE", "append JSON lines here, skipping those done before")
     _add_text(parser, "--html", "FILE", "write a page that colours each token by its log-prob, too")
     _add_number(parser, "--batch-size", _positive, 8, "rows per batch")
+    _add_number(parser, "--logprobs", _not_negative, 0, _MOST_PROBABLE)
     _add_model(parser)
     _add_threads(parser)
     _add_ray(parser)
@@ -331,6 +332,7 @@ def _footprint(parser: argparse.ArgumentParser) -> None:
 # -- arguments of several commands --------------------------------------------------------------------------
 
 
+_MOST_PROBABLE = "tell the N most probable tokens in the place of each, with their log-probs"
 _RAW = "use prompts as they are, without chat template"
 _SYSTEM = "system message put before the prompt"
 

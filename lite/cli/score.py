@@ -27,13 +27,15 @@ _IDS = ("prompt_ids", "response_ids")
 _READ = (*_IDS, "messages", "tools", "prompt", "response")
 _NAMED = ("id", "sample")  # how rows are told apart
 _WRITTEN = (*_IDS, "logprobs", "log_prob", "tokens", "mean_log_prob")
+_TOP = ("top_ids", "top_log_probs")
 
 
 def run(args: argparse.Namespace) -> int:
     """Score every line of a JSON-lines file; `--output` makes the run resumable."""
     check_file("--output", args.output, args.file)
     check_file("--html", args.html, args.file, args.output)
-    made = {} if args.output is None else made_with(args)
+    told = {"logprobs": args.logprobs} if args.logprobs else {}
+    made = {} if args.output is None else made_with(args) | told
     empty: list[int] = []
     unknown: list[int] = []
     with _open(args.file) as source:
@@ -148,6 +150,7 @@ def _results(
 ) -> Iterator[dict[str, Any]]:
     """The row of each record, in order. The model is opened here, unless Ray's actors open it."""
     options = {"raw": args.raw, "max_rows": args.batch_size, "id_key": "line", "token_ids": True}
+    options |= {"logprobs": args.logprobs}
     if args.ray is not None:
         path = model_path(args)
         given = list(_in_these_tokens(records, Tokenizer.from_pretrained(path)))
@@ -160,7 +163,7 @@ def _results(
         if page is not None:
             pairs = page.noting(model, pairs)
     for record, row in pairs:
-        yield record | {name: plain(row[name]) for name in _WRITTEN}
+        yield record | {name: plain(row[name]) for name in (*_WRITTEN, *(_TOP if args.logprobs else ()))}
 
 
 def _in_these_tokens(records: Iterator[dict[str, Any]], tokenizer: Tokenizer) -> Iterator[dict[str, Any]]:
@@ -197,8 +200,9 @@ def _columns(record: Mapping[str, Any]) -> dict[str, Any]:
 def _in_batches(
     judge: ScoreBatches, records: Iterator[dict[str, Any]], size: int, page: ScorePage | None
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    asked = judge.logprobs
     while batch := list(islice(records, size)):
-        judge.logprobs = _ALTERNATIVES if page is not None and page.has_room else 0
+        judge.logprobs = asked or (_ALTERNATIVES if page is not None and page.has_room else 0)
         scored = judge({name: [record.get(name) for record in batch] for name in _columns({})})
         for i, record in enumerate(batch):
             yield record, {name: column[i] for name, column in scored.items()}

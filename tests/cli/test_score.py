@@ -11,7 +11,7 @@ from helpers.commands import Run
 from helpers.models.real_models import MODELS
 
 from lite.cli import main
-from lite.models import OnnxDecoder, Tokenizer, score
+from lite.models import OnnxDecoder, ScoreBatches, Tokenizer, score
 
 MODEL = MODELS / "optimum-llama"
 SCORE = ["score", "--model", str(MODEL)]
@@ -26,6 +26,13 @@ def test_score_gives_the_log_prob_of_the_response(run: Run, tmp_path: Path) -> N
     (log_probs,) = score(OnnxDecoder(MODEL), [np.array(prompt + response)])
     assert out["tokens"] == len(response)
     np.testing.assert_allclose(out["log_prob"], log_probs[len(prompt) :].sum(), rtol=1e-5)
+    told = run(
+        [*SCORE, "--raw", "--json", "--logprobs", "2", str(file), "--html", str(tmp_path / "page")]
+    ).json
+    assert told | out == told
+    best = ScoreBatches(MODEL, logprobs=2, raw=True)({"prompt": ["hello"], "response": [" world"]})
+    np.testing.assert_array_equal(told["top_ids"], best["top_ids"][0])
+    np.testing.assert_allclose(told["top_log_probs"], best["top_log_probs"][0], rtol=1e-5)
 
 
 def test_tools_and_their_calls_are_a_part_of_the_prompt(run: Run, tmp_path: Path) -> None:
@@ -160,6 +167,7 @@ CHANGES: list[tuple[list[str], dict[str, object] | None, str]] = [
     ([], {}, ""),
     (["--batch-size", "1", "--threads", "1"], {}, ""),  # no row shows them
     (["--raw"], {}, "raw was false and is true."),
+    (["--logprobs", "2"], {}, "logprobs was not given and is 2."),
     (["--model", str(MODELS / "genai-llama-fp32")], {}, "model was {"),
     (["--adapter", str(MODELS / "handmade-lora" / "casual.onnx_adapter")], {}, "adapter was not given and"),
     ([], {"response": "C"}, 'line 2: response is "c", and "C" in the input'),
