@@ -14,7 +14,8 @@ import struct
 import time
 import zipfile
 import zlib
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -44,6 +45,7 @@ _PAD = struct.Struct("<HH")
 _PAD_ID = 0x6474
 _ZIP64_EXTRA = 20  # bytes that zipfile adds to a header with force_zip64
 _CHUNK = 1 << 24
+_TEXT = 1 << 23  # bytes that a packed text may have, however small it is packed
 # Errors of the system for names and offsets in damaged archives.
 _BAD_NAMES = (errno.EINVAL, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
 _COMPRESSION = {
@@ -104,7 +106,7 @@ class Archive:
             os.close(descriptor)
         self._zip = zipfile.ZipFile(path)
         self._entries = {i.filename: i for i in self._zip.infolist() if not i.filename.endswith("/")}
-        self._folders = {name[:at] for name in self._entries for at in range(len(name)) if name[at] == "/"}
+        self._sorted = sorted(self._entries)
 
     def close(self) -> None:
         """Close the zip file; mapped arrays stay valid."""
@@ -125,9 +127,8 @@ class Archive:
 
     def _unpacks(self, info: zipfile.ZipInfo) -> bool:
         try:
-            with self._zip.open(info) as file:
-                while file.read(1 << 20):  # raises at the end if the checksum differs
-                    pass
+            for _ in _pieces(self._zip, info):  # raises at the end if the checksum differs
+                pass
         except (*_BAD_ZIP, RuntimeError):
             return False
         return True
@@ -135,7 +136,11 @@ class Archive:
     def text(self, path: str) -> bytes | None:
         """The content of a small entry, None if there is none."""
         info = self._entries.get(path)
-        return None if info is None else self._read(info, MAX_BYTES)
+        if info is None:
+            return None
+        # A text that repeats itself packs to a thousandth, and what is read of it may take 20 times its size.
+        packed = info.compress_type != zipfile.ZIP_STORED
+        return self._read(info, min(MAX_BYTES, _TEXT + 32 * info.compress_size) if packed else MAX_BYTES)
 
     def leaf(self, path: str, dtype: np.dtype[Any], shape: Shape) -> Array | None:
         """An array over the archive itself; a copy if the entry is compressed or out of line."""
@@ -168,7 +173,8 @@ class Archive:
 
     def is_folder(self, path: str) -> bool:
         """Whether a path is a folder with entries."""
-        return path in self._folders
+        at = bisect_left(self._sorted, f"{path}/")
+        return at < len(self._sorted) and self._sorted[at].startswith(f"{path}/")
 
     def leaves(self, path: str) -> set[str]:
         """Empty, as the archive lists all of its files."""
@@ -179,11 +185,10 @@ class Archive:
 
     def _read(self, info: zipfile.ZipInfo, limit: int) -> bytes:
         try:
-            with self._zip.open(info) as file:
-                data = file.read(limit + 1)
+            data = b"".join(_pieces(self._zip, info)) if info.file_size <= limit else b""
         except (*_BAD_ZIP, RuntimeError) as error:
             raise ValueError(f"{self.where} is damaged or encrypted: entry {info.filename!r}.") from error
-        if len(data) > limit or len(data) != info.file_size:
+        if len(data) != info.file_size:
             raise ValueError(
                 f"{self.where}: the entry {info.filename!r} is not as long as it says, or too long."
             )
@@ -194,6 +199,35 @@ class Archive:
             raise RuntimeError(
                 f"cannot open {self.where} with mode='r+': {reason}, so that writes could not reach the file."
             )
+
+
+def _pieces(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
+    """The content of an entry, up to the size that it says.
+
+    zipfile unpacks all that it has read at once, but for deflate: of LZMA, 4 kB become 30 MB at most; of
+    bzip2, 1 kB may become a gigabyte.
+    """
+    if info.compress_type == zipfile.ZIP_BZIP2:
+        yield from _of_bzip2(archive, info)
+        return
+    size = 1 << 12 if info.compress_type == zipfile.ZIP_LZMA else 1 << 20
+    with archive.open(info) as file:
+        while piece := file.read(size):
+            yield piece
+
+
+def _of_bzip2(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
+    from bz2 import BZ2Decompressor  # Python may have been built without it
+
+    file: Any = archive.fp
+    file.seek(payload_offset(file, info, str(archive.filename)))
+    packed = file.read(min(info.compress_size, os.fstat(file.fileno()).st_size))
+    unpacker, left, checksum = BZ2Decompressor(), info.file_size, 0
+    while left and (piece := unpacker.decompress(packed, min(left, 1 << 20))):
+        packed, left, checksum = b"", left - len(piece), zlib.crc32(piece, checksum)
+        yield piece
+    if left or checksum != info.CRC:
+        raise zipfile.BadZipFile(f"Bad CRC-32 for file {info.filename!r}")
 
 
 # -- writing ---------------------------------------------------------------------------------------
@@ -307,7 +341,12 @@ def unpack(path: Path, root: Path) -> Path:
 
 def _extract(archive: zipfile.ZipFile, folder: str, path: Path) -> None:
     try:
-        archive.extractall(folder)
+        for info in archive.infolist():
+            target = os.path.join(folder, info.filename)
+            os.makedirs(target if info.is_dir() else os.path.dirname(target), exist_ok=True)
+            if not info.is_dir():
+                with open(target, "wb") as out:
+                    out.writelines(_pieces(archive, info))
     except (*_BAD_ZIP, RuntimeError) as error:
         if isinstance(error, OSError) and error.errno not in _BAD_NAMES:
             raise  # an error of the disk, not of the archive

@@ -191,6 +191,9 @@ def read_npz(path: str) -> tuple[dict[str, Array], str | None]:
     """
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            for info in archive.zip.infolist():  # zipfile unpacks all of bzip2 and LZMA at once
+                if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise ValueError(f"{info.filename!r} is packed as np.load's files are not.")
             found: dict[str, Any] = {name: archive[name] for name in archive.files}
     except _DAMAGE as error:
         raise ValueError(f"{path} is damaged or foreign: {error}") from error

@@ -187,7 +187,10 @@ class Reader:
         if "data" in node:
             extra: Any = node.get("_metadata")
             tagged = isinstance(extra, dict) and "lite" in extra
-            return payload.from_tagged(extra["lite"]) if tagged else node["data"]
+            try:
+                return payload.from_tagged(extra["lite"]) if tagged else node["data"]
+            except ValueError as error:
+                raise ValueError(f"{where} is damaged or foreign: {error}") from error
         return self._unpickled(at, "other.pickle", where)["data"]
 
     def _objects(self, at: str, node: meta.Json, where: str) -> Array:

@@ -3,11 +3,10 @@
 import io
 import json
 import math
-import shutil
 import struct
 import zipfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -214,24 +213,60 @@ def test_changed_descriptions(change, data, tmp_path_factory):
     reads_or_refuses(root, change(root, data))
 
 
-def test_a_description_that_needs_much_memory(tmp_path):
-    """What a file claims is checked against its size before anything is allocated."""
+@contextmanager
+def little_memory() -> Iterator[None]:
+    """What the process has, and 96 MB."""
     resource = pytest.importorskip("resource")
     status = Path("/proc/self/statm")
     if not status.exists():
         pytest.skip("needs /proc")
     size = int(status.read_text().split()[0]) * resource.getpagesize()
     before = resource.getrlimit(resource.RLIMIT_AS)
-    root = tmp_path / "td"
-    TensorDict({"a": np.arange(3)}, [3]).memmap(root)
-    resource.setrlimit(resource.RLIMIT_AS, (size + (256 << 20), before[1]))
+    resource.setrlimit(resource.RLIMIT_AS, (size + (96 << 20), before[1]))
     try:
-        for shape in ([2**40], [2**31, 2**31], [2**20, 2**20, 3]):
-            member = {"dtype": "torch.int64", "shape": shape}
-            node = {**json.loads((root / "meta.json").read_text()), "a": member, "shape": []}
-            (root / "meta.json").write_text(json.dumps(node))
-            with pytest.raises(ValueError, match="has 24 bytes, expected"):
-                TensorDict.load_memmap(root)
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
-    shutil.rmtree(root)
+
+
+def test_a_description_that_needs_much_memory(tmp_path):
+    """What a file claims is checked against its size before anything is allocated."""
+    root = tmp_path / "td"
+    TensorDict({"a": np.arange(3)}, [3]).memmap(root)
+    for shape in ([2**40], [2**31, 2**31], [2**20, 2**20, 3]):
+        member = {"dtype": "torch.int64", "shape": shape}
+        node = {**json.loads((root / "meta.json").read_text()), "a": member, "shape": []}
+        (root / "meta.json").write_text(json.dumps(node))
+        with little_memory(), pytest.raises(ValueError, match="has 24 bytes, expected"):
+            TensorDict.load_memmap(root)
+
+
+def test_a_small_archive_that_unpacks_to_much(tmp_path):
+    """The size that it says is a lie, too."""
+    path, size = tmp_path / "td.tdz", 112 << 20
+    TensorDict({"a": np.arange(3)}, [3]).save(path)
+    with zipfile.ZipFile(path) as old:
+        meta = {"meta.json": old.read("meta.json")}
+    for kind, name, content, others in (
+        (zipfile.ZIP_BZIP2, "a.memmap", bytes(size), meta),
+        (zipfile.ZIP_LZMA, "a.memmap", bytes(size), meta),
+        (zipfile.ZIP_DEFLATED, "meta.json", b"[" + b"[]," * 6_000_000 + b"0]", {}),
+        (zipfile.ZIP_STORED, "n" + "/n" * 30_000, b"x", meta),  # each folder of it has a name of its own
+    ):
+        with zipfile.ZipFile(path, "w") as archive:
+            for other, text in others.items():
+                archive.writestr(other, text)
+            archive.writestr(name, content, kind)
+        whole = path.read_bytes()
+        for written in (whole, whole.replace(struct.pack("<I", size), struct.pack("<I", 24))):
+            path.write_bytes(written)
+            with little_memory():
+                with pytest.raises(REFUSED, match=r"td\.tdz"):
+                    TensorDict.load(path)
+                if kind == zipfile.ZIP_BZIP2 and written is not whole:
+                    with pytest.raises(ValueError, match="damaged or encrypted: Bad CRC-32"):
+                        lite.unpack_memmap(path, tmp_path / "out")
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("a.npy", bytes(size))
+    with little_memory(), pytest.raises(ValueError, match=r"a\.npz is damaged or foreign: 'a.npy' is packed"):
+        TensorDict.load(tmp_path / "a.npz")
