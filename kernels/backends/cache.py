@@ -13,6 +13,7 @@ one, or a level that it has (see `portable`).
 import functools
 import importlib
 import os
+import stat
 import sys
 import warnings
 from collections.abc import Iterator
@@ -99,13 +100,38 @@ class KernelCache(caching.FunctionCache):  # type: ignore[misc]
 
 @functools.cache
 def folders() -> tuple[Path, ...]:
-    """All that may hold compiled kernels of these sources."""
+    """All that may hold compiled kernels of these sources, but for those that any user may write."""
     roots = [Path(config.CACHE_DIR).absolute()] if config.CACHE_DIR else []
     roots.append(_BESIDE)
     of_the_user = Path(appdirs.AppDirs(appname="numba", appauthor=False).user_cache_dir)
     if of_the_user.is_absolute():  # not without a home
         roots.append(of_the_user)
-    return tuple(root / f"lite_kernels_{sources.digest()}" for root in roots)
+    found = {root: root / f"lite_kernels_{sources.digest()}" for root in roots}
+    return tuple(folder for root, folder in found.items() if root == _BESIDE or _trusted(folder))
+
+
+def _trusted(folder: Path) -> bool:
+    """Whether nobody else can have put into a folder what is there, which would be run.
+
+    The folder beside the package is trusted as the package is.
+    """
+    try:
+        status = folder.stat()
+    except OSError:  # is not there yet, or may not be read
+        return True
+    if os.name != "posix":  # where the modes of folders say nothing
+        return True
+    owners = {0, os.geteuid(), _TOP.stat().st_uid}
+    anybody = status.st_mode | (0 if status.st_uid in owners else folder.parent.stat().st_mode)
+    if anybody & stat.S_IWOTH:
+        warnings.warn(
+            f"the cache of kernels {folder} is not used, because any user may have written what it holds: "
+            "give NUMBA_CACHE_DIR a folder of your own",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        return False
+    return True
 
 
 @functools.cache

@@ -70,7 +70,10 @@ def is_archive(path: str) -> bool:
 
 def payload_offset(file: BinaryIO | mmap.mmap, info: zipfile.ZipInfo, where: str) -> int:
     """The offset of the bytes of an entry, which only its local header has."""
-    file.seek(info.header_offset)
+    try:
+        file.seek(info.header_offset)
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{where} is damaged: the place of the entry {info.filename!r}: {error}.") from error
     header = file.read(_LOCAL_HEADER.size)
     if len(header) != _LOCAL_HEADER.size or header[:4] != _LOCAL_SIGNATURE:
         raise ValueError(f"{where} is damaged: no header where the entry {info.filename!r} should be.")

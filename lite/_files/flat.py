@@ -197,6 +197,9 @@ def read_npz(path: str) -> tuple[dict[str, Array], str | None]:
             found: dict[str, Any] = {name: archive[name] for name in archive.files}
     except _DAMAGE as error:
         raise ValueError(f"{path} is damaged or foreign: {error}") from error
+    for name, array in found.items():
+        if not isinstance(array, np.ndarray):  # NumPy gives the bytes of what is no array
+            raise ValueError(f"{path} is damaged or foreign: its entry {name!r} is no array.")
     text = found.pop(_DESCRIPTION, None)
     if text is None:
         return found, None

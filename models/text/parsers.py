@@ -96,7 +96,7 @@ def without_spelled_calls(message: Mapping[str, Any]) -> Mapping[str, Any]:
 def _call(block: str) -> dict[str, Any] | None:
     try:
         call = json.loads(block)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # no JSON, or a number of thousands of digits
         return None
     return call if isinstance(call, dict) else None
 

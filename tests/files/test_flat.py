@@ -1,6 +1,7 @@
 """Files of arrays by name: .npz and .safetensors."""
 
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -69,3 +70,13 @@ def test_missing_packages_are_named(package, use, tmp_path, monkeypatch):
     with pytest.raises(ImportError, match=r'pip install -e "\.\[files\]"'):
         use(TensorDict({"a": np.ones(2)}, [2]), tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_what_is_no_array_in_npz(tmp_path):
+    """NumPy gives the bytes of such an entry."""
+    path = tmp_path / "td.npz"
+    for name in ("notes.txt", "%lite.npy"):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(name, b"text")
+        with pytest.raises(ValueError, match=rf"td\.npz is damaged or foreign: its entry '{name[:5]}"):
+            TensorDict.load(path)

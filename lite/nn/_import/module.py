@@ -74,10 +74,10 @@ class Source:
         )
         try:
             self.model = read_model(self.bytes, None if path is None else path.parent)
+            self.graph = _chosen(self.model.graph, outputs)
+            self.weights = _float_weights(self.graph) if weights is None else weights
         except ValueError as error:
             raise ValueError(f"{path or 'the model'}: {error}") from None
-        self.graph = _chosen(self.model.graph, outputs)
-        self.weights = _float_weights(self.graph) if weights is None else weights
         self.inputs = tuple(x for x in self.graph.inputs if x.name not in self.graph.weights)
         self.program = compiled(self.model, self.graph, self.weights, compute_dtype, str(path or "the model"))
         self.axes = batch_axes(_sizes(self.inputs), _sizes(self.graph.outputs))
@@ -317,7 +317,10 @@ def graph_module(source: Source, trainable: Selection) -> GraphModule:
     fixed = _fixed(source.graph)
     for name in source.weights:
         train = _is_trained(trainable, name, name not in fixed)
-        array = source.graph.weights[name].array()
+        try:
+            array = source.graph.weights[name].array()
+        except (ValueError, FileNotFoundError) as error:
+            raise type(error)(f"{source.path or 'the model'}: the weight {name!r}: {error}") from None
         if source.compute_dtype is not None and array.dtype.name in ("float16", "bfloat16"):
             array = array.astype(source.compute_dtype)
         elif train:
@@ -346,7 +349,7 @@ def mapped(path: Path) -> mmap.mmap:
     with open(path, "rb") as file:
         try:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except ValueError as error:  # an empty file
+        except (ValueError, OSError) as error:  # an empty file, or one that is too large
             raise ValueError(f"{path}: {error}") from None
 
 

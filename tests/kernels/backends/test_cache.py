@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -91,6 +93,31 @@ def test_who_asks_for_a_processor_gets_no_code_for_another(monkeypatch: pytest.M
         monkeypatch.setattr(cache.portable, "fits", lambda features: True)
         monkeypatch.setattr(cache.config, "CPU_NAME", name)
         assert cache._level.__wrapped__() == level
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of folders are those of POSIX")
+def test_what_any_user_may_write_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What a cache holds is run."""
+    monkeypatch.setattr(cache.config, "CACHE_DIR", str(tmp_path))
+    folder, owner = tmp_path / f"lite_kernels_{cache.sources.digest()}", os.getuid()
+    for mine, above, mode, used in (
+        (True, 0o755, 0o755, True),
+        (True, 0o777, 0o755, True),
+        (True, 0o755, 0o777, False),
+        (False, 0o755, 0o755, True),
+        (False, 0o1777, 0o755, False),  # somebody may have made it first
+    ):
+        other = SimpleNamespace(st_uid=owner if mine else 12345, st_mode=mode)
+        cache.folders.cache_clear()
+        with monkeypatch.context() as patch, warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            own = SimpleNamespace(st_uid=owner, st_mode=0o755)
+            fake = {folder: other, tmp_path: SimpleNamespace(st_mode=above)}
+            patch.setattr(cache, "_BESIDE", tmp_path / "beside")
+            patch.setattr(Path, "stat", lambda self, fake=fake, own=own: fake.get(self, own))
+            assert (folder in cache.folders()) is used
+        assert ["any user may have written" in str(one.message) for one in said] == [True] * (not used)
+    cache.folders.cache_clear()
 
 
 def test_the_folders_in_their_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

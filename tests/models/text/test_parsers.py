@@ -66,7 +66,8 @@ def test_tool_turns_survive_the_round_trip() -> None:
 
 
 def test_what_is_no_call_stays_text() -> None:
-    for block in ("<tool_call>\n{not json\n</tool_call>", "<tool_call>\n[1]\n</tool_call>"):
+    for content in ("{not json", "[1]", '{"name": ' + "1" * 5000 + "}"):
+        block = f"<tool_call>\n{content}\n</tool_call>"
         (turn,) = parse_chat(f"<|im_start|>assistant\n{block}<|im_end|>\n", "qwen")
         assert turn == {"role": "assistant", "content": block, "is_complete": True}
 

@@ -82,3 +82,18 @@ def test_an_exported_actor_goes_on_learning_in_a_graph(tmp_path: Path) -> None:
     assert plain[-1] < plain[0]
     np.testing.assert_allclose(learned(nn.from_onnx(path), lambda fn: fn), plain, rtol=1e-5)
     np.testing.assert_allclose(learned(nn.from_onnx(path), jit), plain, rtol=1e-4)
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    """Also where the damage is met late: in a node, or in the numbers of a weight."""
+    file = nn.Linear(64, 64).to_onnx(tmp_path / "net.onnx", np.zeros((1, 64), np.float32), contract=False)
+    whole, rng = Path(file).read_bytes(), np.random.default_rng(0)
+    for at in rng.integers(0, 600, 300):
+        at = int(at) if at < 300 else len(whole) - int(at)
+        Path(file).write_bytes(whole[:at] + bytes([whole[at] ^ 1 << int(rng.integers(8))]) + whole[at + 1 :])
+        said = "net.onnx"
+        try:
+            nn.from_onnx(file)
+        except (ValueError, NotImplementedError, FileNotFoundError) as error:
+            said = str(error)
+        assert "net.onnx" in said, at
