@@ -354,13 +354,9 @@ def _like_structure(model: Container, td: Container) -> Container:
 
 
 def _build(
-    values: Mapping[Any, Any],
-    name: str,
-    auto_batch_size: bool,
-    batch_dims: int | None,
-    device: Device,
+    values: Mapping[Any, Any], name: str, auto_batch_size: bool, batch_dims: int | None, device: Device,
     batch_size: Size,
-) -> Any:
+) -> Any:  # fmt: skip
     refuse_two_sizes(name, auto_batch_size, batch_size)
     out = class_registry.dense(values, batch_size, device)
     if batch_size is None and (auto_batch_size or batch_dims is not None):

@@ -171,15 +171,9 @@ class Reference:
 
 
 def _from_file(
-    path: str,
-    inode: int,
-    size: int,
-    dtype: np.dtype[Any],
-    shape: Shape,
-    offset: int,
-    strides: Shape,
+    path: str, inode: int, size: int, dtype: np.dtype[Any], shape: Shape, offset: int, strides: Shape,
     writeable: bool,
-) -> Array:
+) -> Array:  # fmt: skip
     try:
         descriptor, private, status = open_to_map(path)
     except FileNotFoundError as error:

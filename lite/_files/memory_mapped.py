@@ -204,16 +204,9 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
 
     @classmethod
     def _filled(
-        cls,
-        value: Any,
-        sizes: tuple[Any, ...],
-        *,
-        shape: Any = None,
-        dtype: DTypeLike | None = None,
-        device: Device = None,
-        filename: _PathLike | None = None,
-        existsok: bool = False,
-    ) -> Self:
+        cls, value: Any, sizes: tuple[Any, ...], *, shape: Any = None, dtype: DTypeLike | None = None,
+        device: Device = None, filename: _PathLike | None = None, existsok: bool = False,
+    ) -> Self:  # fmt: skip
         _require_host(device)
         if not sizes and shape is None:
             raise TypeError("Could not find the shape argument in the arguments.")

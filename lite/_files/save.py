@@ -60,16 +60,9 @@ def save_tree(
 
 
 def _save_archive(
-    td: Any,
-    path: str,
-    compression: str | int | None,
-    like: bool,
-    copy_existing: bool,
-    existsok: bool,
-    robust: bool,
-    allow_pickle: bool,
-    checksums: bool,
-) -> Any:
+    td: Any, path: str, compression: str | int | None, like: bool, copy_existing: bool, existsok: bool,
+    robust: bool, allow_pickle: bool, checksums: bool,
+) -> Any:  # fmt: skip
     if not existsok and os.path.exists(path):
         raise RuntimeError(f"The file {path} already exists.")
     plan = FolderPlan(robust, allow_pickle)

@@ -164,15 +164,9 @@ def named_apply(
 
 
 def _apply_root(
-    td: Container,
-    call: _Call,
-    others: Sequence[Any],
-    device: Any,
-    names: Sequence[str | None] | None,
-    propagate_lock: bool,
-    out: Any,
-    num_threads: int,
-) -> Any:
+    td: Container, call: _Call, others: Sequence[Any], device: Any, names: Sequence[str | None] | None,
+    propagate_lock: bool, out: Any, num_threads: int,
+) -> Any:  # fmt: skip
     nodes = [td._as_node(other) for other in others]
     if None in nodes:
         raise TypeError(f"others must be TensorDicts, got {[type(other).__name__ for other in others]}.")

@@ -217,15 +217,9 @@ def _documented(method: Any, name: str, what: str, option: str = "") -> AnyMetho
 
 
 def _run(
-    td: Container,
-    name: str,
-    fn: Reducer,
-    dim: object,
-    keepdim: bool,
-    reduce: bool | None,
-    key_transform: Callable[[Any], Any] | None = None,
-    lead: Shape = (),
-) -> Any:
+    td: Container, name: str, fn: Reducer, dim: object, keepdim: bool, reduce: bool | None,
+    key_transform: Callable[[Any], Any] | None = None, lead: Shape = (),
+) -> Any:  # fmt: skip
     if reduce:
         return _run_joined(td, name, fn, dim, keepdim)
     out = reduced(td, name, fn, scope_of(td, dim, keepdim, lead))

@@ -383,13 +383,9 @@ def _add_text(
 
 
 def _add_number(
-    parser: argparse.ArgumentParser,
-    flag: str,
-    kind: Callable[[str], float],
-    default: float,
-    text: str,
+    parser: argparse.ArgumentParser, flag: str, kind: Callable[[str], float], default: float, text: str,
     also: str = "",
-) -> None:
+) -> None:  # fmt: skip
     metavar = "N" if isinstance(default, int) else "X"
     _add_text(parser, flag, metavar, f"{text} ({default})", also=also, type=kind, default=default)
 

@@ -170,13 +170,9 @@ def _checked(model: LoadedModel, ids: NDArray[np.int64], number: int) -> NDArray
 
 
 def _replies(
-    model: LoadedModel,
-    ids: Sequence[NDArray[np.int64]],
-    config: GenerationConfig,
-    seeds: NDArray[np.uint64],
-    args: argparse.Namespace,
-    assistant: OnnxDecoder | None,
-) -> Iterator[Reply]:
+    model: LoadedModel, ids: Sequence[NDArray[np.int64]], config: GenerationConfig, seeds: NDArray[np.uint64],
+    args: argparse.Namespace, assistant: OnnxDecoder | None,
+) -> Iterator[Reply]:  # fmt: skip
     """Responses in the order of their prompts, each as soon as it and those before it have ended."""
     options: dict[str, Any] = {
         "num_samples": args.samples,

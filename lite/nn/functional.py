@@ -129,13 +129,9 @@ def huber_loss(
 
 
 def _distance(
-    formula: Callable[[Any], Any],
-    input: Any,
-    target: Any,
-    reduction: str,
-    weight: Array | None = None,
+    formula: Callable[[Any], Any], input: Any, target: Any, reduction: str, weight: Array | None = None,
     by_weight: bool = True,
-) -> Any:
+) -> Any:  # fmt: skip
     def loss(x: Array, y: Array) -> Array:
         if x.shape != y.shape:
             warnings.warn(

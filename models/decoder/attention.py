@@ -384,14 +384,9 @@ def _form(model: bytes, graph: Graph, nodes: Sequence[Node], one: Attention) -> 
 
 
 def _experiment(
-    model: bytes,
-    graph: Graph,
-    caches: Mapping[bytes, tuple[bytes, bytes]],
-    nodes: Sequence[Node],
-    leaves: Sequence[bytes],
-    one: Attention,
-    shape: AttentionShape,
-) -> Experiment | None:
+    model: bytes, graph: Graph, caches: Mapping[bytes, tuple[bytes, bytes]], nodes: Sequence[Node],
+    leaves: Sequence[bytes], one: Attention, shape: AttentionShape,
+) -> Experiment | None:  # fmt: skip
     """The experiment for an attention; None if it depends on too much to make one."""
     domains = {node.domain for node in nodes}
     if len(nodes) > MAX_NODES or domains - _DOMAINS or _nested(model, nodes) or _reads_ids(nodes):

@@ -137,13 +137,9 @@ def _check(decoder: Decoder, prompt: NDArray[np.int64], choice: NDArray[Any], na
 
 
 def _score_group(
-    decoder: Decoder,
-    prompts: Sequence[NDArray[np.int64]],
-    choices: Sequence[Sequence[NDArray[np.int64]]],
-    out: list[list[NDArray[np.float32]]],
-    group: Sequence[int],
-    relative: bool,
-) -> None:
+    decoder: Decoder, prompts: Sequence[NDArray[np.int64]], choices: Sequence[Sequence[NDArray[np.int64]]],
+    out: list[list[NDArray[np.float32]]], group: Sequence[int], relative: bool,
+) -> None:  # fmt: skip
     """Score the choices of prompts that run together, into `out`."""
     longer = [(i, j) for i in group for j, choice in enumerate(choices[i]) if len(choice) > 1]
     held = decoder.acquire(len(group) + min(len(longer), _TOGETHER))

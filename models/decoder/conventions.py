@@ -221,14 +221,9 @@ class GraphSpec:
 
 
 def _detect(
-    inputs: Mapping[str, NodeArg],
-    outputs: Mapping[str, NodeArg],
-    config: ModelConfig | None,
-    prompts: bool,
-    static_length: int | None,
-    given: Sequence[StateTensor],
-    in_place: bool,
-) -> GraphSpec:
+    inputs: Mapping[str, NodeArg], outputs: Mapping[str, NodeArg], config: ModelConfig | None, prompts: bool,
+    static_length: int | None, given: Sequence[StateTensor], in_place: bool,
+) -> GraphSpec:  # fmt: skip
     ids = inputs.get(_IDS)
     if ids is None:
         raise ValueError("the graph has no input named input_ids")

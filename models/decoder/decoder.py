@@ -674,14 +674,9 @@ class OnnxDecoder:
         return self._read(self._cache, rows, ids, last=last, hidden=hidden)
 
     def _read(
-        self,
-        cache: KVCache,
-        rows: list[int],
-        ids: list[NDArray[np.int64]],
-        *,
-        last: bool,
+        self, cache: KVCache, rows: list[int], ids: list[NDArray[np.int64]], *, last: bool,
         hidden: bool = False,
-    ) -> list[Logits]:
+    ) -> list[Logits]:  # fmt: skip
         if self.spec.padding in (Padding.SLOTS, Padding.RIGHT):  # these say themselves which rows share a run
             return _in_chunks(cache, rows, ids, last, hidden, self._chunk(len(rows), last))
         out: list[Logits] = [np.empty(0, np.float32)] * len(rows)

@@ -332,15 +332,9 @@ def _searched(response: Response) -> list[Generated]:
 
 
 def _checked(
-    decoder: Decoder,
-    prompts: Sequence[ArrayLike],
-    config: GenerationConfig | Sequence[GenerationConfig],
-    seeds: NDArray[np.uint64] | None,
-    num_samples: int,
-    decode_text: DecodeText | None,
-    *,
-    beams: bool = True,
-) -> list[Response]:
+    decoder: Decoder, prompts: Sequence[ArrayLike], config: GenerationConfig | Sequence[GenerationConfig],
+    seeds: NDArray[np.uint64] | None, num_samples: int, decode_text: DecodeText | None, *, beams: bool = True,
+) -> list[Response]:  # fmt: skip
     """All responses of a call, with checked arguments; beam searches are allowed if `beams`."""
     refuse_path(decoder, "decoder")
     _check_count("num_samples", num_samples)
@@ -359,15 +353,9 @@ def _checked(
 
 
 def _responses(
-    decoder: Decoder,
-    prompts: Iterable[ArrayLike],
-    config: GenerationConfig | Iterable[GenerationConfig],
-    seeds: Iterable[Any] | None,
-    num_samples: int,
-    decode_text: DecodeText | None,
-    *,
-    beams: bool = True,
-) -> Iterator[Response]:
+    decoder: Decoder, prompts: Iterable[ArrayLike], config: GenerationConfig | Iterable[GenerationConfig],
+    seeds: Iterable[Any] | None, num_samples: int, decode_text: DecodeText | None, *, beams: bool = True,
+) -> Iterator[Response]:  # fmt: skip
     """The responses, made lazily; a beam search is one response for all its samples."""
     room = decoder.context_length or _ENDLESS
     configs = repeat(config) if isinstance(config, GenerationConfig) else iter(config)
@@ -428,13 +416,9 @@ def _check_count(name: str, count: int | None) -> None:
 
 
 def _run(
-    decoder: Decoder,
-    responses: Iterable[Response],
-    max_rows: int | None,
-    decode_text: DecodeText | None,
-    prefix_cache: PrefixCache | None,
-    assistant_model: Decoder | None,
-) -> Run:
+    decoder: Decoder, responses: Iterable[Response], max_rows: int | None, decode_text: DecodeText | None,
+    prefix_cache: PrefixCache | None, assistant_model: Decoder | None,
+) -> Run:  # fmt: skip
     """The run of responses; for a list, their number and greatest length are known in advance."""
     _check_count("max_rows", max_rows)
     if prefix_cache is not None and prefix_cache.decoder is not decoder:

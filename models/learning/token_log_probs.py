@@ -177,13 +177,9 @@ class TokenLogProbs(Module):
         return self._of_runs(self._logits, rows, None, None, None)
 
     def _of_runs(
-        self,
-        compute: Any,
-        rows: Sequence[NDArray[np.int64]],
-        wanted: Sequence[NDArray[np.bool_]] | None,
-        temperatures: Sequence[float] | None,
-        supports: Sequence[Support] | None,
-    ) -> tuple[Any, list[NDArray[np.int64]]]:
+        self, compute: Any, rows: Sequence[NDArray[np.int64]], wanted: Sequence[NDArray[np.bool_]] | None,
+        temperatures: Sequence[float] | None, supports: Sequence[Support] | None,
+    ) -> tuple[Any, list[NDArray[np.int64]]]:  # fmt: skip
         places = [np.zeros(len(row), np.int64) for row in rows]
         found: list[Any] = []
         count = 1
@@ -259,13 +255,9 @@ class TokenLogProbs(Module):
             first = first if limit is None else limit + 1
 
     def _log_probs(
-        self,
-        inputs: dict[str, Any],
-        targets: NDArray[np.int64],
-        mask: NDArray[np.bool_],
-        warmth: float,
+        self, inputs: dict[str, Any], targets: NDArray[np.int64], mask: NDArray[np.bool_], warmth: float,
         kept: Recorded | None,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         """Log-probs (n, S) of the targets, 0 where the mask is False."""
         layer = self._layer
         if layer is None:

@@ -143,15 +143,10 @@ class DistributionMethods(LLMWrapperBase):
         return self._masked(scored, mask, padding_side, fill=padding_value or 0.0)
 
     def _get_dist_with_prompt_mask(
-        self,
-        tensordict: Any,
-        tokens_key: NestedKey | None = None,
-        logits_key: NestedKey = "logits",
-        assistant_mask_key: NestedKey | None = None,
-        attention_mask_key: NestedKey | None = None,
-        padding_side: str = "left",
-        **kwargs: Any,
-    ) -> LLMMaskedCategorical:
+        self, tensordict: Any, tokens_key: NestedKey | None = None, logits_key: NestedKey = "logits",
+        assistant_mask_key: NestedKey | None = None, attention_mask_key: NestedKey | None = None,
+        padding_side: str = "left", **kwargs: Any,
+    ) -> LLMMaskedCategorical:  # fmt: skip
         """The distributions of responses: of all but the tokens of the input's ``(tokens_key, "prompt")``.
 
         Without these tokens, what the assistant mask marks.
@@ -175,13 +170,9 @@ class DistributionMethods(LLMWrapperBase):
         return self._masked(scored, mask, padding_side)
 
     def _get_dist_with_assistant_mask(
-        self,
-        tensordict: Any,
-        assistant_mask_key: NestedKey | None = None,
-        logits_key: NestedKey = "logits",
-        padding_side: str = "left",
-        **kwargs: Any,
-    ) -> LLMMaskedCategorical:
+        self, tensordict: Any, assistant_mask_key: NestedKey | None = None, logits_key: NestedKey = "logits",
+        padding_side: str = "left", **kwargs: Any,
+    ) -> LLMMaskedCategorical:  # fmt: skip
         """The distributions of the assistants' tokens, over all turns.
 
         The tokens that were scored are written to ``(tokens_key, "full")`` of the input, so that they can
@@ -205,26 +196,18 @@ class DistributionMethods(LLMWrapperBase):
         return dist
 
     def _get_dist_with_attention_mask(
-        self,
-        tensordict: Any,
-        attention_mask_key: NestedKey | None = None,
-        logits_key: NestedKey = "logits",
-        padding_side: str = "left",
-        **kwargs: Any,
-    ) -> LLMMaskedCategorical:
+        self, tensordict: Any, attention_mask_key: NestedKey | None = None, logits_key: NestedKey = "logits",
+        padding_side: str = "left", **kwargs: Any,
+    ) -> LLMMaskedCategorical:  # fmt: skip
         """The distributions of all real tokens. Raises NotImplementedError with ``generate=True``."""
         scored = self._scored(tensordict, "get_dist_with_attention_mask", logits_key)
         mask = self._mask(tensordict, scored, attention_mask_key)
         return self._masked(scored, mask, padding_side)
 
     def _get_dist_with_custom_mask(
-        self,
-        tensordict: Any,
-        mask: Any,
-        logits_key: NestedKey = "logits",
-        padding_side: str = "left",
+        self, tensordict: Any, mask: Any, logits_key: NestedKey = "logits", padding_side: str = "left",
         **kwargs: Any,
-    ) -> LLMMaskedCategorical:
+    ) -> LLMMaskedCategorical:  # fmt: skip
         """The distributions at positions that a mask (*batch, T) of the padded batch picks.
 
         Raises:

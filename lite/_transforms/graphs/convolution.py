@@ -111,14 +111,9 @@ def _by_patches(g: GraphArray, x: GraphArray, shape: Shape, how: Geometry) -> Gr
 
 
 def _emit(
-    graph: Graph,
-    op: str,
-    inputs: Sequence[GraphArray],
-    shape: Sequence[int],
-    kernel: Shape,
-    how: Geometry,
+    graph: Graph, op: str, inputs: Sequence[GraphArray], shape: Sequence[int], kernel: Shape, how: Geometry,
     **attributes: Sequence[int],
-) -> GraphArray:
+) -> GraphArray:  # fmt: skip
     if math.prod(map(int, kernel)) == 0:
         graph.fail("convolves with an empty window")
     # A kernel whose size is dynamic (the rows of a batch) is known to the operator from its operand.

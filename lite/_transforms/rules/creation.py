@@ -33,15 +33,9 @@ def _grad_like(function: Function, a: ArrayLike, *args: Any, **kwargs: Any) -> A
 
 @VMAP.rule_of_each(np.zeros_like, np.ones_like, np.empty_like)
 def _vmap_like(
-    function: Any,
-    level: Level,
-    a: Any,
-    dtype: Any = None,
-    order: str = "K",
-    subok: bool = True,
-    shape: Any = None,
-    **kwargs: Any,
-) -> Array:
+    function: Any, level: Level, a: Any, dtype: Any = None, order: str = "K", subok: bool = True,
+    shape: Any = None, **kwargs: Any,
+) -> Array:  # fmt: skip
     return level.wrap(function(a.value, dtype, "C", shape=(level.size, *_sizes(a, shape))))
 
 
@@ -52,14 +46,9 @@ def _onnx_like(function: Function, graph: Graph, a: ArrayLike, *args: Any, **kwa
 
 @GRAD.rule(np.full_like)
 def _grad_full_like(
-    a: Array,
-    fill_value: Array | float,
-    dtype: DtypeLike = None,
-    order: str = "K",
-    subok: bool = True,
-    shape: IntOrInts | None = None,
-    **kwargs: Any,
-) -> Array:
+    a: Array, fill_value: Array | float, dtype: DtypeLike = None, order: str = "K", subok: bool = True,
+    shape: IntOrInts | None = None, **kwargs: Any,
+) -> Array:  # fmt: skip
     filled = np.ones_like(a, shape=shape) * fill_value
     return filled.astype(a.dtype if dtype is None else dtype, copy=False)
 
@@ -73,31 +62,18 @@ def _vmap_full_like(a: ArrayLike, fill_value: ArrayLike, *args: Any, **kwargs: A
 
 @ONNX.rule(np.full_like)
 def _onnx_full_like(
-    graph: Graph,
-    a: Any,
-    fill_value: ArrayLike,
-    dtype: DtypeLike = None,
-    order: str = "K",
-    subok: bool = True,
-    shape: Any = None,
-    **kwargs: Any,
-) -> GraphArray:
+    graph: Graph, a: Any, fill_value: ArrayLike, dtype: DtypeLike = None, order: str = "K",
+    subok: bool = True, shape: Any = None, **kwargs: Any,
+) -> GraphArray:  # fmt: skip
     filler = graph.operand(fill_value, a.dtype if dtype is None else dtype)
     return graph.expand(filler, _sizes(a, shape)).copy()
 
 
 @GRAD.rule(np.linspace)
 def _grad_linspace(
-    start: Array | float,
-    stop: ArrayLike,
-    num: int = 50,
-    endpoint: bool = True,
-    retstep: bool = False,
-    dtype: DtypeLike = None,
-    axis: int = 0,
-    *,
-    device: Any = None,
-) -> Any:
+    start: Array | float, stop: ArrayLike, num: int = 50, endpoint: bool = True, retstep: bool = False,
+    dtype: DtypeLike = None, axis: int = 0, *, device: Any = None,
+) -> Any:  # fmt: skip
     parts = num - 1 if endpoint else num
     difference = np.subtract(stop, start)
     step = difference / parts if parts > 0 else difference * np.nan
@@ -113,14 +89,9 @@ def _grad_linspace(
 
 @GRAD.rule(np.logspace)
 def _grad_logspace(
-    start: Array | float,
-    stop: Array | float,
-    num: int = 50,
-    endpoint: bool = True,
-    base: Any = 10.0,
-    dtype: DtypeLike = None,
-    axis: int = 0,
-) -> Array:
+    start: Array | float, stop: Array | float, num: int = 50, endpoint: bool = True, base: Any = 10.0,
+    dtype: DtypeLike = None, axis: int = 0,
+) -> Array:  # fmt: skip
     if np.ndim(base):
         raise NoRule
     out = np.power(base, np.linspace(start, stop, num, endpoint, axis=axis))
@@ -129,13 +100,9 @@ def _grad_logspace(
 
 @GRAD.rule(np.geomspace)
 def _grad_geomspace(
-    start: Array | float,
-    stop: ArrayLike,
-    num: int = 50,
-    endpoint: bool = True,
-    dtype: DtypeLike = None,
+    start: Array | float, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: DtypeLike = None,
     axis: int = 0,
-) -> Array:
+) -> Array:  # fmt: skip
     ratio = np.true_divide(stop, start)
     places = np.linspace(0.0, 1.0, num, endpoint).reshape(-1, *[1] * np.ndim(ratio))
     out = np.moveaxis(start * np.power(ratio, places), 0, axis)
@@ -144,14 +111,9 @@ def _grad_geomspace(
 
 @VMAP.rule_of_each(np.linspace, np.logspace, np.geomspace)
 def _vmap_spaced(
-    function: Function,
-    level: Level,
-    start: ArrayLike,
-    stop: ArrayLike,
-    *args: Any,
-    axis: int = 0,
+    function: Function, level: Level, start: ArrayLike, stop: ArrayLike, *args: Any, axis: int = 0,
     **kwargs: Any,
-) -> Array:
+) -> Array:  # fmt: skip
     if batched_in((args, kwargs), []):
         raise NoRule
     ndim = max(ndim_of(start), ndim_of(stop))

@@ -108,15 +108,9 @@ def _count(mask: Operand, x: Array, axis: Axes) -> Array:
 
 @GRAD.rule_of_each(np.var, np.std)
 def _grad_variance(
-    function: Function,
-    a: ArrayLike,
-    axis: Any = None,
-    dtype: DtypeLike = None,
-    *,
-    ddof: Any = 0,
-    correction: Any = None,
-    **options: Any,
-) -> Array:
+    function: Function, a: ArrayLike, axis: Any = None, dtype: DtypeLike = None, *, ddof: Any = 0,
+    correction: Any = None, **options: Any,
+) -> Array:  # fmt: skip
     if _is_given(options.pop("mean", None)):
         raise NoRule  # it might depend on the array, or might not
     free = correction if _is_given(correction) else ddof
@@ -208,16 +202,9 @@ def _vmap_quantile(function: Function, level: Level, *args: Any, **kwargs: Any) 
 
 @GRAD.rule_of_each(np.quantile, np.percentile, np.nanquantile, np.nanpercentile)
 def _grad_quantile(
-    function: Function,
-    a: Array,
-    q: Array,
-    axis: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Operand = None,
-) -> Array:
+    function: Function, a: Array, q: Array, axis: Any = None, overwrite_input: bool = False,
+    method: str = "linear", keepdims: bool = False, *, weights: Operand = None,
+) -> Array:  # fmt: skip
     parts = 100 if function in (np.percentile, np.nanpercentile) else 1
     skips = function in (np.nanquantile, np.nanpercentile)
     options = given(keepdims=keepdims)
@@ -361,14 +348,9 @@ def _onnx_count_nonzero(graph: Graph, a: ArrayLike, axis: Axes = None, *, keepdi
 
 @ONNX.rule(np.mean)
 def _onnx_mean(
-    graph: Graph,
-    a: ArrayLike,
-    axis: Any = None,
-    dtype: Any = None,
-    keepdims: Any = False,
-    *,
+    graph: Graph, a: ArrayLike, axis: Any = None, dtype: Any = None, keepdims: Any = False, *,
     where: Any = True,
-) -> Array | GraphArray:
+) -> Array | GraphArray:  # fmt: skip
     x = graph.operand(a)
     if where is not True and where is not NOT_GIVEN:
         chosen = graph.cast(graph.expand(graph.operand(where), x.shape), x.dtype)
@@ -384,17 +366,10 @@ def _onnx_mean(
 
 @ONNX.rule(np.var)
 def _onnx_var(
-    graph: Graph,
-    a: ArrayLike,
-    axis: Axes = None,
-    dtype: DtypeLike = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    *,
-    where: ArrayLike = True,
-    mean: ArrayLike = NOT_GIVEN,
+    graph: Graph, a: ArrayLike, axis: Axes = None, dtype: DtypeLike = None, ddof: float = 0,
+    keepdims: bool = False, *, where: ArrayLike = True, mean: ArrayLike = NOT_GIVEN,
     correction: Any = NOT_GIVEN,
-) -> GraphArray:
+) -> GraphArray:  # fmt: skip
     ddof = ddof if correction is NOT_GIVEN else correction
     x = graph.operand(a)
     if where is not True and where is not NOT_GIVEN:
@@ -431,17 +406,9 @@ def _onnx_nanextreme(
 
 @ONNX.rule_of_each(np.quantile, np.percentile)
 def _onnx_quantile(
-    function: Function,
-    graph: Graph,
-    a: ArrayLike,
-    q: Any,
-    axis: Axes = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Operand = None,
-) -> Any:
+    function: Function, graph: Graph, a: ArrayLike, q: Any, axis: Axes = None, overwrite_input: bool = False,
+    method: str = "linear", keepdims: bool = False, *, weights: Operand = None,
+) -> Any:  # fmt: skip
     x: Any = graph.operand(a)
     rows = Rows(x.shape, axis)
     if weights is not None or method not in _POSITIONS or graph.size(rows.length) is not None:
@@ -536,16 +503,9 @@ def _average(
 
 @formula(np.cov)
 def _cov(
-    m: ArrayLike,
-    y: Operand = None,
-    rowvar: bool = True,
-    bias: bool = False,
-    ddof: int | None = None,
-    fweights: Operand = None,
-    aweights: Operand = None,
-    *,
-    dtype: DtypeLike = None,
-) -> Array:
+    m: ArrayLike, y: Operand = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
+    fweights: Operand = None, aweights: Operand = None, *, dtype: DtypeLike = None,
+) -> Array:  # fmt: skip
     if fweights is not None or aweights is not None:
         raise NoRule("weights")
     given = as_arrays([m] if y is None else [m, y])

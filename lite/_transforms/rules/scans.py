@@ -152,14 +152,9 @@ def _taken(table: Any, i: Any) -> Any:
 
 @ONNX.rule(np.interp)
 def _onnx_interp(
-    graph: Graph,
-    x: ArrayLike,
-    xp: ArrayLike,
-    fp: ArrayLike,
-    left: Operand = None,
-    right: Operand = None,
+    graph: Graph, x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Operand = None, right: Operand = None,
     period: Any = None,
-) -> Any:
+) -> Any:  # fmt: skip
     places, points, values = [graph.cast(graph.operand(given), np.float64) for given in (x, xp, fp)]
     if period is not None or graph.size(points.shape[0]) is not None or points.shape[0] == 1:
         raise NoRule

@@ -61,14 +61,9 @@ def _size(a: Array, axis: Axes = None) -> Any:
 
 @GRAD.rule(np.reshape)
 def _grad_reshape(
-    a: ArrayLike,
-    /,
-    shape: Shape | None = None,
-    order: str = "C",
-    *,
-    newshape: Any = None,
+    a: ArrayLike, /, shape: Shape | None = None, order: str = "C", *, newshape: Any = None,
     copy: bool | None = None,
-) -> Array:
+) -> Array:  # fmt: skip
     if order == "A":
         raise NoRule  # an order of memory that the derivative need not have
     held = value_of(a)
@@ -80,15 +75,9 @@ def _grad_reshape(
 
 @VMAP.rule(np.reshape)
 def _vmap_reshape(
-    level: Level,
-    a: BatchedArray,
-    /,
-    shape: Any = None,
-    order: str = "C",
-    *,
-    newshape: Any = None,
+    level: Level, a: BatchedArray, /, shape: Any = None, order: str = "C", *, newshape: Any = None,
     copy: bool | None = None,
-) -> Array:
+) -> Array:  # fmt: skip
     if order not in ("C", "F", None):
         raise NoRule
     sizes = newshape if shape is None else shape
@@ -382,14 +371,9 @@ def _grad_windows(
 
 @VMAP.rule(sliding_window_view)
 def _vmap_windows(
-    level: Level,
-    x: BatchedArray,
-    window_shape: Any,
-    axis: Axes = None,
-    *,
-    subok: bool = False,
+    level: Level, x: BatchedArray, window_shape: Any, axis: Axes = None, *, subok: bool = False,
     writeable: bool = False,
-) -> Array:
+) -> Array:  # fmt: skip
     ndim = x.ndim
     windows = window_shape if isinstance(window_shape, tuple | list) else (window_shape,)
     axes = range(ndim) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
@@ -441,14 +425,9 @@ def _vmap_pad(level: Level, array: Any, pad_width: Any, mode: Any = "constant", 
 
 @ONNX.rule(np.pad)
 def _onnx_pad(
-    graph: Graph,
-    array: GraphArray,
-    pad_width: Any,
-    mode: str = "constant",
-    *,
-    constant_values: Any = 0,
+    graph: Graph, array: GraphArray, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0,
     **kwargs: Any,
-) -> GraphArray:
+) -> GraphArray:  # fmt: skip
     if kwargs or mode not in ("constant", "edge", "reflect", "wrap") or np.ndim(constant_values):
         raise NoRule
     return graph.pad(array, _pairs(pad_width, array.ndim), mode, constant_values)

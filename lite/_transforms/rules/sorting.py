@@ -141,14 +141,9 @@ def _vmap_isin(level: Level, element: BatchedArray, test_elements: ArrayLike, **
 
 @ONNX.rule(np.isin)
 def _onnx_isin(
-    graph: Graph,
-    element: ArrayLike,
-    test_elements: ArrayLike,
-    assume_unique: bool = False,
-    invert: bool = False,
-    *,
-    kind: str | None = None,
-) -> Array:
+    graph: Graph, element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False,
+    invert: bool = False, *, kind: str | None = None,
+) -> Array:  # fmt: skip
     values = graph.operand(element)
     found = (graph.unsqueeze(values, values.ndim) == np.ravel(test_elements)).any(-1)
     return ~found if invert else found

@@ -59,14 +59,9 @@ def dpo_lessons(model: Loaded, row: Row, args: argparse.Namespace) -> tuple[Less
 
 
 def _answered(
-    model: Loaded,
-    row: Row,
-    prompt: str | Turns,
-    response: str | Turns | None,
-    args: argparse.Namespace,
-    assistant_only: bool = False,
-    whole: bool = False,
-) -> Lesson:
+    model: Loaded, row: Row, prompt: str | Turns, response: str | Turns | None, args: argparse.Namespace,
+    assistant_only: bool = False, whole: bool = False,
+) -> Lesson:  # fmt: skip
     """A prompt and a response, which learns; with `whole`, both do."""
     if isinstance(response, list):
         turns = [*prompt, *response] if isinstance(prompt, list) else response

@@ -195,14 +195,9 @@ class SliceSampler(Sampler):
         )
 
     def _batch(
-        self,
-        storage: StorageView,
-        trajectories: TrajectoryIndex,
-        first: Ints,
-        taken: int | Ints,
-        lane: Ints,
+        self, storage: StorageView, trajectories: TrajectoryIndex, first: Ints, taken: int | Ints, lane: Ints,
         length: int,
-    ) -> tuple[Index, dict[Any, Any]]:
+    ) -> tuple[Index, dict[Any, Any]]:  # fmt: skip
         """The index and the flags of slices, by their first rows, lengths and lanes; `length` when padded."""
         info: dict[Any, Any] = {}
         if self.pad_output:

@@ -289,13 +289,9 @@ def _is_nothing(step: Step, constants: Mapping[int, Any]) -> bool:
 
 
 def _attended(
-    inner: Sequence[Step],
-    last: Step,
-    path: Sequence[PathNode[int]],
-    outer: tuple[int, ...],
-    run_steps: Runs,
+    inner: Sequence[Step], last: Step, path: Sequence[PathNode[int]], outer: tuple[int, ...], run_steps: Runs,
     product: Step,
-) -> Run:
+) -> Run:  # fmt: skip
     """Attention of the values that `outer` numbers, first the ranges of keys, or 0 where all are seen."""
     by_output = {one.outputs: one for one in inner}
     query, key = product.inputs

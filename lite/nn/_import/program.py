@@ -288,13 +288,9 @@ class Compiler:
         return run
 
     def _rule(
-        self,
-        node: Operation,
-        label: str,
-        attributes: dict[str, Any],
-        bodies: dict[str, Program],
+        self, node: Operation, label: str, attributes: dict[str, Any], bodies: dict[str, Program],
         constants: tuple[Any, ...],
-    ) -> Run:
+    ) -> Run:  # fmt: skip
         build = rule_of(node.domain, node.op)
         if build is None:
             domain = f" of {node.domain}" if node.domain else ""

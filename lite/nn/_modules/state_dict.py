@@ -204,16 +204,9 @@ class StateDictMethods(Registry, Hooks):
         return restore
 
     def _plan_load(
-        self,
-        entries: dict[str, Any],
-        prefix: str,
-        metadata: Mapping[str, Any],
-        assign: bool,
-        keys: IncompatibleKeys,
-        errors: list[str],
-        pending: _Pending,
-        visited: list[StateDictMethods],
-    ) -> None:
+        self, entries: dict[str, Any], prefix: str, metadata: Mapping[str, Any], assign: bool,
+        keys: IncompatibleKeys, errors: list[str], pending: _Pending, visited: list[StateDictMethods],
+    ) -> None:  # fmt: skip
         """Check this module's entries and its children's, collecting the writes to make."""
         local_metadata = dict(metadata.get(prefix[:-1], {}))
         local_metadata["assign_to_params_buffers"] = assign
@@ -233,15 +226,9 @@ class StateDictMethods(Registry, Hooks):
         visited.append(self)
 
     def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
+        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
         """Load this module's own entries, without its children's; subclasses may override it.
 
         Writes are queued in `local_metadata` and run once the whole dict has been checked.
@@ -314,14 +301,9 @@ class StateDictMethods(Registry, Hooks):
             self._set_buffer(name, value.copy())
 
     def _plan_extra_state(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        pending: _Pending,
-    ) -> None:
+        self, state_dict: dict[str, Any], prefix: str, strict: bool, missing_keys: list[str],
+        unexpected_keys: list[str], pending: _Pending,
+    ) -> None:  # fmt: skip
         key = prefix + EXTRA_STATE
         if self._has_extra_state("set_extra_state"):
             if key in state_dict:

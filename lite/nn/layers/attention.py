@@ -243,14 +243,9 @@ class MultiheadAttention(Module):
         return None if not masks else masks[0] if len(masks) == 1 else masks[0] + masks[1]
 
     def _check(
-        self,
-        query: Array,
-        key: Array,
-        value: Array,
-        key_padding_mask: Array | None,
-        attn_mask: Array | None,
+        self, query: Array, key: Array, value: Array, key_padding_mask: Array | None, attn_mask: Array | None,
         is_causal: bool,
-    ) -> None:
+    ) -> None:  # fmt: skip
         dims = query.ndim
         if dims not in (2, 3) or key.ndim != dims or value.ndim != dims:
             raise AssertionError(

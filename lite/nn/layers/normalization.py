@@ -581,13 +581,9 @@ def rms_norm(x: Array, shape: tuple[int, ...], weight: Any, eps: float) -> Array
 
 
 def _record(
-    out: Array,
-    state: Callable[[], tuple[Any, Any]],
-    parents: tuple[Any, Any, Any],
-    axes: tuple[int, ...] | None,
-    centres: bool,
-    row: tuple[int, ...] | None = None,
-) -> Array:
+    out: Array, state: Callable[[], tuple[Any, Any]], parents: tuple[Any, Any, Any],
+    axes: tuple[int, ...] | None, centres: bool, row: tuple[int, ...] | None = None,
+) -> Array:  # fmt: skip
     """The node of a normalisation.
 
     Args:

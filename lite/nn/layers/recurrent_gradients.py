@@ -412,13 +412,9 @@ def _with_back_of_each(
 
 
 def _noted(
-    outputs: Any,
-    last: State,
-    parents: Sequence[Any],
-    vjp: Callable[[Any, State], tuple[Any, ...]],
-    reverse: bool,
-    axis: int = 0,
-) -> tuple[Any, State]:
+    outputs: Any, last: State, parents: Sequence[Any], vjp: Callable[[Any, State], tuple[Any, ...]],
+    reverse: bool, axis: int = 0,
+) -> tuple[Any, State]:  # fmt: skip
     """Traced outputs and last states; `axis` is that of time."""
     end = (slice(None),) * axis + (0 if reverse else -1,)
     none = np.zeros_like(last[0])

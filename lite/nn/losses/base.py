@@ -445,14 +445,9 @@ class LossModule(TensorDictModuleBase):
         self._loss_mask_key = value
 
     def _reduce_loss(
-        self,
-        loss: Array,
-        tensordict: TensorDictBase | None,
-        *,
-        mask: Array | None = None,
-        reduction: str | None = None,
-        weights: Array | None = None,
-    ) -> Array:
+        self, loss: Array, tensordict: TensorDictBase | None, *, mask: Array | None = None,
+        reduction: str | None = None, weights: Array | None = None,
+    ) -> Array:  # fmt: skip
         """Reduce a loss per element to one number, without masked elements; unchanged for "none"."""
         if mask is not None:
             mask = expanded(mask, loss)

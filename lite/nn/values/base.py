@@ -253,13 +253,9 @@ class ValueEstimatorBase(TensorDictModuleBase):
                 yield
 
     def _values(
-        self,
-        tensordict: TensorDictBase,
-        time_dim: int,
-        params: TensorDictBase | None = None,
-        target_params: TensorDictBase | None = None,
-        keys: Sequence[NestedKey] | None = None,
-    ) -> tuple[Values, Writes]:
+        self, tensordict: TensorDictBase, time_dim: int, params: TensorDictBase | None = None,
+        target_params: TensorDictBase | None = None, keys: Sequence[NestedKey] | None = None,
+    ) -> tuple[Values, Writes]:  # fmt: skip
         """Values of the observations and of the next ones, from the network or the TensorDict.
 
         `keys` says which of the network's outputs these are: the value, unless the two are different.

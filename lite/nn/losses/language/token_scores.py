@@ -178,14 +178,9 @@ def child_key(key: NestedKey, name: str) -> NestedKey:
 
 
 def _counted(
-    strategy: str,
-    tensordict: TensorDictBase,
-    out: TensorDictBase,
-    given: Array | None,
-    real: Array,
-    tokens_key: NestedKey,
-    masks_key: NestedKey,
-) -> Array:
+    strategy: str, tensordict: TensorDictBase, out: TensorDictBase, given: Array | None, real: Array,
+    tokens_key: NestedKey, masks_key: NestedKey,
+) -> Array:  # fmt: skip
     """Mask of the tokens that count, by the strategy; it may be True on padding."""
     if strategy == "generic":
         return real
