@@ -148,13 +148,9 @@ def load_state_dict(
 
 
 def load_into(
-    owner: object,
-    td: Container,
-    state_dict: Mapping[str, Any] | Container,
-    strict: bool,
-    assign: bool,
+    owner: object, td: Container, state_dict: Mapping[str, Any] | Container, strict: bool, assign: bool,
     from_flatten: bool | None,
-) -> None:
+) -> None:  # fmt: skip
     """`load_state_dict` of a container that is the `owner` itself, or in it if that is a tensorclass."""
     given: Any = state_dict if td._as_node(state_dict) is None else _mapping(td, state_dict)
     metadata = getattr(given, "_metadata", None)

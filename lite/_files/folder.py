@@ -174,17 +174,9 @@ def _stack_pickled(entry: NonTensorBase) -> meta.Json:
 
 
 def write_folder(
-    entry: Any,
-    root: str | None,
-    *,
-    like: bool,
-    copy_existing: bool,
-    existsok: bool,
-    robust: bool,
-    allow_pickle: bool,
-    checksums: bool,
-    threads: int,
-) -> tuple[FolderPlan, list[Array]]:
+    entry: Any, root: str | None, *, like: bool, copy_existing: bool, existsok: bool, robust: bool,
+    allow_pickle: bool, checksums: bool, threads: int,
+) -> tuple[FolderPlan, list[Array]]:  # fmt: skip
     """Write a container as the folder `root` (None: to shared memory); returns the plan and the mapped
     leaves.
 
@@ -310,13 +302,9 @@ def _with_count(plan: FolderPlan, root: str, path: str, content: bytes) -> bytes
 
 
 def with_leaves(
-    entry: Any,
-    arrays: Iterator[Array],
-    folders: Iterator[str],
-    root: str | None,
-    inplace: bool,
+    entry: Any, arrays: Iterator[Array], folders: Iterator[str], root: str | None, inplace: bool,
     to_cpu: bool = True,
-) -> Any:
+) -> Any:  # fmt: skip
     """The container with its leaves replaced, in the order of the plan; self if `inplace`.
 
     The traversal is separate, as it also sets the folder of each container, and may work in place.

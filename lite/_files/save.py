@@ -24,17 +24,9 @@ SUFFIX = ".tdz"
 
 
 def save_tree(
-    td: Any,
-    prefix: str | os.PathLike[str] | None,
-    threads: int,
-    return_early: bool,
-    archive: bool | None,
-    compression: str | int | None,
-    *,
-    inplace: bool = False,
-    like: bool = False,
-    **options: Any,
-) -> Any:
+    td: Any, prefix: str | os.PathLike[str] | None, threads: int, return_early: bool, archive: bool | None,
+    compression: str | int | None, *, inplace: bool = False, like: bool = False, **options: Any,
+) -> Any:  # fmt: skip
     """Write a container and return it mapped and locked, or a future of that; see `TensorDict.memmap`."""
     path = None if prefix is None else os.path.abspath(prefix)
     if archive is None:

@@ -133,13 +133,9 @@ _OPERANDS = """        Args:
 
 
 def run(
-    td: Container,
-    name: str,
-    fn: Pointwise,
-    *others: object,
-    default: object = None,
+    td: Container, name: str, fn: Pointwise, *others: object, default: object = None,
     objects: Objects | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """The result of a method. Raises TypeError if an operand's type is not supported."""
     wanted = MISSING if default is None else default
     return _accepted(elementwise(td, fn, others, wanted, objects), name, others)

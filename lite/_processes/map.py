@@ -195,15 +195,9 @@ class ChunkPlan:
         return maybe_dense_stack(results, self.dim) if self.single else cat(results, self.dim)
 
     def run(
-        self,
-        pieces: Any,
-        fn: Mapped,
-        how: WorkerOptions,
-        generator: np.random.Generator | int | None,
-        *,
-        ordered: bool = True,
-        pbar: bool = False,
-    ) -> Iterator[Any]:
+        self, pieces: Any, fn: Mapped, how: WorkerOptions, generator: np.random.Generator | int | None, *,
+        ordered: bool = True, pbar: bool = False,
+    ) -> Iterator[Any]:  # fmt: skip
         from lite._processes.workers import call_all, call_given, new_pool
 
         entropy = int(np.random.default_rng(generator).integers(2**63))

@@ -82,13 +82,9 @@ def _sendable(fn: Callable[[Any], Any]) -> bytes:
 
 
 def new_pool(
-    fn: Callable[[Any], Any],
-    num_workers: int,
-    entropy: int,
-    threads: int,
-    max_tasks: int | None,
+    fn: Callable[[Any], Any], num_workers: int, entropy: int, threads: int, max_tasks: int | None,
     start_method: str | None,
-) -> ProcessPoolExecutor:
+) -> ProcessPoolExecutor:  # fmt: skip
     """A pool whose workers hold `fn` and are seeded by `SeedSequence(entropy).spawn`."""
     method = safe_start_method() if start_method is None else start_method
     context = multiprocessing.get_context(method)

@@ -21,15 +21,9 @@ _NAMES = (False, False, None, False)  # what is listed unless one asks for more
 
 
 def walk(
-    node: Container,
-    nested: bool,
-    leaves_only: bool,
-    is_leaf: Callable[[type], bool] | None,
-    peek: bool = False,
-    *,
-    start: Path | None = (),
-    separator: str | None = None,
-) -> list[tuple[Any, Any]]:
+    node: Container, nested: bool, leaves_only: bool, is_leaf: Callable[[type], bool] | None,
+    peek: bool = False, *, start: Path | None = (), separator: str | None = None,
+) -> list[tuple[Any, Any]]:  # fmt: skip
     """(path, entry) pairs: leaves in insertion order, a node after its content.
 
     Args:

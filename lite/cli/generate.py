@@ -99,14 +99,9 @@ class _Rows:
         return {"line": prompt + 1, "sample": sample, **self._prompts[prompt].record}
 
     def written(
-        self,
-        responses: Iterator[dict[str, Any]],
-        start: float,
-        model: Path,
-        ready: float,
-        *,
+        self, responses: Iterator[dict[str, Any]], start: float, model: Path, ready: float, *,
         streamed: bool = False,
-    ) -> int:
+    ) -> int:  # fmt: skip
         """Print or write responses as they come, or JSON of all rows, and say the speed since `start`."""
         args, tokens, reason = self._args, 0, None
         # Text that a terminal shows as it comes is its own progress.

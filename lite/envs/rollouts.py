@@ -52,13 +52,9 @@ def given_actions(actions: Iterable[Any], key: NestedKey) -> Policy:
 
 
 def until_done(
-    env: Any,
-    tensordict: Any,
-    policy: Policy,
-    max_steps: int,
-    callback: Callable[[Any, Any], Any] | None,
+    env: Any, tensordict: Any, policy: Policy, max_steps: int, callback: Callable[[Any, Any], Any] | None,
     all_done: bool,
-) -> list[Any]:
+) -> list[Any]:  # fmt: skip
     """The steps until any environment, or all, ended; those that ended before stand still."""
     steps: list[Any] = []
     running: Any = None

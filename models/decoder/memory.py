@@ -94,15 +94,9 @@ class _GpuMemory:
 
 
 def copy_runs(
-    source: DeviceBuffer,
-    source_offset: int,
-    source_pitch: int,
-    target: DeviceBuffer,
-    target_offset: int,
-    target_pitch: int,
-    width: int,
-    height: int,
-) -> None:
+    source: DeviceBuffer, source_offset: int, source_pitch: int, target: DeviceBuffer, target_offset: int,
+    target_pitch: int, width: int, height: int,
+) -> None:  # fmt: skip
     """Copy `height` runs of `width` bytes, each beginning `pitch` bytes after the one before it.
 
     This is how one row of a cache (heads x length x head size) moves between buffers of different capacity.

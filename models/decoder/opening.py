@@ -66,16 +66,9 @@ class Opening:
 
     @classmethod
     def on(
-        cls,
-        config: ModelConfig | None,
-        device: str,
-        num_threads: int | None,
-        *,
-        given: bool,
-        cuda_graphs: bool,
-        cache_in_place: bool,
-        runtime: str,
-    ) -> Opening:
+        cls, config: ModelConfig | None, device: str, num_threads: int | None, *, given: bool,
+        cuda_graphs: bool, cache_in_place: bool, runtime: str,
+    ) -> Opening:  # fmt: skip
         """The options, checked; on a GPU with a new stream, unless sessions are given.
 
         Raises:

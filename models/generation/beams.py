@@ -137,13 +137,9 @@ class _Beams(NamedTuple):
         return _Beams._make(part[which] for part in self)
 
     def continued(
-        self,
-        parents: NDArray[np.int64],
-        tokens: NDArray[np.int64],
-        log_probs: NDArray[np.float32],
-        sampled: NDArray[np.float64],
-        scores: NDArray[np.float32],
-    ) -> _Beams:
+        self, parents: NDArray[np.int64], tokens: NDArray[np.int64], log_probs: NDArray[np.float32],
+        sampled: NDArray[np.float64], scores: NDArray[np.float32],
+    ) -> _Beams:  # fmt: skip
         """Some of these beams, with a token more."""
         before = (part[parents] for part in (self.tokens, self.log_probs, self.sampled, self.parents))
         new = (part[:, None] for part in (tokens, log_probs, sampled, parents))

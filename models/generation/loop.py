@@ -387,13 +387,9 @@ def _check_config(given: Any, kind: Any) -> None:
 
 
 def check_options(
-    config: GenerationConfig,
-    decoder: Decoder,
-    decode_text: DecodeText | None,
-    num_samples: int,
-    *,
+    config: GenerationConfig, decoder: Decoder, decode_text: DecodeText | None, num_samples: int, *,
     beams: bool = True,
-) -> None:
+) -> None:  # fmt: skip
     """Raise ValueError if options do not fit the model or the call; `beams` says if it allows a search."""
     if config.stop_sequences and decode_text is None:
         raise ValueError("stop_sequences need decode_text, the function that turns tokens into text")

@@ -220,14 +220,9 @@ class NumpyBinding:
         self.inputs[name] = _view(element_type, shape, pointer)
 
     def bind_output(
-        self,
-        name: str,
-        device: str,
-        index: int,
-        element_type: Any = None,
-        shape: Sequence[int] = (),
+        self, name: str, device: str, index: int, element_type: Any = None, shape: Sequence[int] = (),
         pointer: int | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.outputs[name] = None if pointer is None else _view(element_type, shape, pointer)
 
     def get_outputs(self) -> list[NumpyValue]:

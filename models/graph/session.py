@@ -84,15 +84,9 @@ class PointerBinding:
         self._binding.bind_output(name, *device, element_type, shape, pointer)
 
     def bind_pairs(
-        self,
-        names: Sequence[tuple[str, str]],
-        device: Device,
-        element_type: Any,
-        sources: Sequence[int],
-        source_shape: list[int],
-        targets: Sequence[int],
-        target_shape: list[int],
-    ) -> None:
+        self, names: Sequence[tuple[str, str]], device: Device, element_type: Any, sources: Sequence[int],
+        source_shape: list[int], targets: Sequence[int], target_shape: list[int],
+    ) -> None:  # fmt: skip
         """Bind inputs of one shape and outputs of another: what some graphs need for every single token."""
         bind_input, bind_output = self._binding.bind_input, self._binding.bind_output
         for (name, output), source, target in zip(names, sources, targets, strict=True):
@@ -240,21 +234,12 @@ def _cgroup_quota() -> int | None:
 
 
 def open_session(
-    graph: str | Path,
-    *,
-    device: str = "cpu",
-    num_threads: int | None = None,
-    flash_attention: bool = True,
-    content: bytes | None = None,
-    providers: Sequence[Any] | None = None,
-    stream: CudaStream | None = None,
-    cuda_graphs: bool = False,
-    memory_pattern: bool = False,
-    spinning: bool = True,
-    disabled_optimizers: Sequence[str] = (),
-    weights: Mapping[str, NDArray[Any]] | None = None,
+    graph: str | Path, *, device: str = "cpu", num_threads: int | None = None, flash_attention: bool = True,
+    content: bytes | None = None, providers: Sequence[Any] | None = None, stream: CudaStream | None = None,
+    cuda_graphs: bool = False, memory_pattern: bool = False, spinning: bool = True,
+    disabled_optimizers: Sequence[str] = (), weights: Mapping[str, NDArray[Any]] | None = None,
     runtime: str = "onnxruntime",
-) -> SessionLike:
+) -> SessionLike:  # fmt: skip
     """Create the session of `graph`.
 
     Args:

@@ -298,14 +298,9 @@ class TokenLogProbs(Module):
 
 
 def token_log_probs_of(
-    config: ModelConfig,
-    spec: GraphSpec,
-    *,
-    trainable: Any = None,
-    lora: Mapping[str, Any] | None = None,
-    max_tokens: int = MAX_TOKENS,
-    checkpoint: bool | int = False,
-) -> TokenLogProbs:
+    config: ModelConfig, spec: GraphSpec, *, trainable: Any = None, lora: Mapping[str, Any] | None = None,
+    max_tokens: int = MAX_TOKENS, checkpoint: bool | int = False,
+) -> TokenLogProbs:  # fmt: skip
     """The module of a model's graph, with its weights as they are in the file.
 
     Args:

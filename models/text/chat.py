@@ -42,16 +42,10 @@ class EncodedChat(NamedTuple):
 
 
 def render_messages(
-    messages: Turns,
-    *,
-    tokenizer: Any = None,
-    chat_template: str | None = None,
-    chat_template_name: str | None = None,
-    spans: bool = False,
-    specials: re.Pattern[str] | None = None,
-    probe: bool = False,
-    **options: Any,
-) -> Rendered:
+    messages: Turns, *, tokenizer: Any = None, chat_template: str | None = None,
+    chat_template_name: str | None = None, spans: bool = False, specials: re.Pattern[str] | None = None,
+    probe: bool = False, **options: Any,
+) -> Rendered:  # fmt: skip
     """Render one conversation with the template chosen by `find_chat_template`.
 
     Tool calls that a message's content spells out, as it does after parsing, reach the template once.
@@ -197,14 +191,9 @@ def encode_messages(messages: Turns, *, tokenizer: Any, mask: bool = False, **op
 
 
 def encode_chats(
-    chats: Sequence[Turns],
-    *,
-    tokenizer: Any,
-    mask: bool = False,
-    end_ids: Collection[int] = (),
-    split_special_tokens: bool = True,
-    **options: Any,
-) -> list[EncodedChat]:
+    chats: Sequence[Turns], *, tokenizer: Any, mask: bool = False, end_ids: Collection[int] = (),
+    split_special_tokens: bool = True, **options: Any,
+) -> list[EncodedChat]:  # fmt: skip
     """`encode_messages` for several conversations, in one call of the tokenizer.
 
     With ``end_ids``, those that end a response, the mask has all that the model has to write: what follows

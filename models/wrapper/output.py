@@ -161,13 +161,9 @@ def choose_target(td: Any, out: Any, shape: tuple[int, ...], inplace: Inplace) -
 
 
 def write(
-    target: Any,
-    written: Mapping[NestedKey, Any],
-    *,
-    replaced: Iterable[NestedKey],
-    keys: Iterable[NestedKey],
-    owned: bool,
-) -> Any:
+    target: Any, written: Mapping[NestedKey, Any], *, replaced: Iterable[NestedKey],
+    keys: Iterable[NestedKey], owned: bool,
+) -> Any:  # fmt: skip
     """Remove the ``replaced`` entries and write those of ``keys``; returns the TensorDict that has them.
 
     Args:

@@ -322,16 +322,9 @@ class TrainablePolicy(DistributionMethods):
 
 
 def trainable_policy(
-    wrapper: Any,
-    *,
-    trainable: Any,
-    lora: int | Mapping[str, Any] | None,
-    adapter: str,
-    assistant_only: bool,
-    max_tokens: int,
-    checkpoint: bool | int,
-    changes: Mapping[str, Any],
-) -> TrainablePolicy:
+    wrapper: Any, *, trainable: Any, lora: int | Mapping[str, Any] | None, adapter: str, assistant_only: bool,
+    max_tokens: int, checkpoint: bool | int, changes: Mapping[str, Any],
+) -> TrainablePolicy:  # fmt: skip
     """See `OnnxWrapper.trainable`."""
     decoder = wrapper.model
     if not isinstance(decoder, OnnxDecoder) or decoder.config is None:

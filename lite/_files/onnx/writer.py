@@ -77,13 +77,9 @@ def graph(
 
 
 def node(
-    op: str,
-    name: str | bytes,
-    inputs: Sequence[str | bytes],
-    outputs: Sequence[str | bytes],
-    attributes: Mapping[str, Any],
-    domain: str = "",
-) -> bytes:
+    op: str, name: str | bytes, inputs: Sequence[str | bytes], outputs: Sequence[str | bytes],
+    attributes: Mapping[str, Any], domain: str = "",
+) -> bytes:  # fmt: skip
     """An operator with its attributes: numbers, texts, dtypes, arrays, lists of them, and graphs as bytes."""
     parts = [text(1, value) for value in inputs]
     parts += [text(2, value) for value in outputs]

@@ -276,13 +276,9 @@ class Graph:
     # -- nodes -------------------------------------------------------------------------------------------
 
     def emit(
-        self,
-        op: str,
-        inputs: Sequence[GraphArray | None],
-        shape: Sequence[int],
-        dtype: DtypeLike,
+        self, op: str, inputs: Sequence[GraphArray | None], shape: Sequence[int], dtype: DtypeLike,
         **attributes: Any,
-    ) -> GraphArray:
+    ) -> GraphArray:  # fmt: skip
         """Add a node of one output."""
         return self.emit_all(op, inputs, [(shape, dtype)], **attributes)[0]
 

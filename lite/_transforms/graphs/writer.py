@@ -13,13 +13,9 @@ OPSET = 20  # the first that has Gelu; onnxruntime knows it since 1.17
 
 
 def model_bytes(
-    traced: Traced,
-    name: str = "step",
-    opset: int = OPSET,
-    metadata: Mapping[str, str] | None = None,
-    producer: tuple[str, str] = ("lite", ""),
-    tensors: Iterable[bytes] | None = None,
-) -> bytes:
+    traced: Traced, name: str = "step", opset: int = OPSET, metadata: Mapping[str, str] | None = None,
+    producer: tuple[str, str] = ("lite", ""), tensors: Iterable[bytes] | None = None,
+) -> bytes:  # fmt: skip
     """The model with its arrays.
 
     Args:

@@ -13,13 +13,9 @@ from lite.kernels._install import install, needed
 
 
 def write_video(
-    path: str | os.PathLike[str],
-    frames: Any,
-    *,
-    fps: float = 30,
-    video_codec: str | None = None,
+    path: str | os.PathLike[str], frames: Any, *, fps: float = 30, video_codec: str | None = None,
     options: Mapping[str, Any] | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Write frames to a file, by imageio (extra `video`).
 
     Args:

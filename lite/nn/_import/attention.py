@@ -130,22 +130,12 @@ def _group_query_attention(spec: Spec) -> Run:
     in_rows = not (bits or softcap or interleaved or spec.uses_output(1) or spec.uses_output(2))
 
     def run(
-        query: Array,
-        key: Array | None,
-        value: Array | None,
-        past_key: Array | None,
-        past_value: Array | None,
-        seqlens_k: Array,
-        total_length: Array,
-        cos: Array | None = None,
-        sin: Array | None = None,
-        position_ids: Array | None = None,
-        bias: Array | None = None,
-        sink: Array | None = None,
-        key_scale: Array | None = None,
-        value_scale: Array | None = None,
+        query: Array, key: Array | None, value: Array | None, past_key: Array | None,
+        past_value: Array | None, seqlens_k: Array, total_length: Array, cos: Array | None = None,
+        sin: Array | None = None, position_ids: Array | None = None, bias: Array | None = None,
+        sink: Array | None = None, key_scale: Array | None = None, value_scale: Array | None = None,
         *rest: Any,
-    ) -> tuple[Array, Array | None, Array | None]:
+    ) -> tuple[Array, Array | None, Array | None]:  # fmt: skip
         times = query.shape[1]
         parts = [query] if key is None or value is None else [query, key, value]
         if key is None or value is None:
@@ -295,14 +285,9 @@ def _attention(spec: Spec) -> Run:
     left, right = spec.get("left_window_size", -1), spec.get("right_window_size", -1)
 
     def run(
-        q: Array,
-        k: Array,
-        v: Array,
-        mask: Array | None = None,
-        past_key: Array | None = None,
-        past_value: Array | None = None,
-        lengths: Array | None = None,
-    ) -> Any:
+        q: Array, k: Array, v: Array, mask: Array | None = None, past_key: Array | None = None,
+        past_value: Array | None = None, lengths: Array | None = None,
+    ) -> Any:  # fmt: skip
         flat = q.ndim == 3
         if flat:
             q = split_heads(q, spec.get("q_num_heads"))
@@ -430,13 +415,9 @@ def _linear_attention(spec: Spec) -> Run:
     rule = spec.get("update_rule", "gated_delta")
 
     def run(
-        query: Array,
-        key: Array,
-        value: Array,
-        past: Array | None = None,
-        decay: Array | None = None,
+        query: Array, key: Array, value: Array, past: Array | None = None, decay: Array | None = None,
         beta: Array | None = None,
-    ) -> tuple[Array, Array]:
+    ) -> tuple[Array, Array]:  # fmt: skip
         q, k, v = split_heads(query, heads), split_heads(key, kv_heads), split_heads(value, kv_heads)
         scale = spec.get("scale", 0.0) or 1 / math.sqrt(int(q.shape[-1]))
         n, times = q.shape[0], int(q.shape[2])

@@ -62,13 +62,9 @@ class _Mask(NamedTuple):
 
 
 def join(
-    steps: list[Step],
-    outputs: Sequence[int],
-    constants: Mapping[int, Any],
-    run: Runs,
-    weights: Collection[int],
-    fresh: Callable[[], int],
-) -> None:
+    steps: list[Step], outputs: Sequence[int], constants: Mapping[int, Any], run: Runs,
+    weights: Collection[int], fresh: Callable[[], int],
+) -> None:  # fmt: skip
     """Join what can be, in place: gates, x * sigmoid(x) * y, and attention between its two products.
 
     Args:

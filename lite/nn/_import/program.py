@@ -167,13 +167,9 @@ class Compiler:
         self.count = 1
 
     def program(
-        self,
-        nodes: Iterable[Operation],
-        inputs: Sequence[str],
-        outputs: Sequence[str],
-        constants: Mapping[str, NDArray[Any]],
-        weights: Sequence[str] = (),
-    ) -> Program:
+        self, nodes: Iterable[Operation], inputs: Sequence[str], outputs: Sequence[str],
+        constants: Mapping[str, NDArray[Any]], weights: Sequence[str] = (),
+    ) -> Program:  # fmt: skip
         """The steps of nodes, in an order in which they can run.
 
         Raises:
@@ -351,15 +347,9 @@ class Compiler:
 
 
 def compiled(
-    model: Model,
-    graph: OperationGraph,
-    weights: Sequence[str],
-    compute_dtype: str | None,
-    place: str,
-    *,
-    memory: Memory | None = None,
-    as_runtime: bool = False,
-) -> Program:
+    model: Model, graph: OperationGraph, weights: Sequence[str], compute_dtype: str | None, place: str, *,
+    memory: Memory | None = None, as_runtime: bool = False,
+) -> Program:  # fmt: skip
     """The program of a model's graph.
 
     Args:

@@ -171,13 +171,9 @@ def _matmul_bits(spec: Spec) -> Run:
         return floats
 
     def run(
-        x: Array,
-        weight: Array,
-        scales: Array,
-        zeros: Array | None = None,
-        order: Array | None = None,
+        x: Array, weight: Array, scales: Array, zeros: Array | None = None, order: Array | None = None,
         bias: Array | None = None,
-    ) -> Array:
+    ) -> Array:  # fmt: skip
         if order is not None:
             raise NotImplementedError("MatMulNBits with g_idx")
         if weight.size != size:

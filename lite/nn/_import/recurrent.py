@@ -138,13 +138,9 @@ def _recurrent(spec: Spec) -> Run:
     batch_first = spec.get("layout", 0)
 
     def run(
-        x: Array,
-        w: Array,
-        r: Array,
-        b: Array | None = None,
-        lengths: Array | None = None,
+        x: Array, w: Array, r: Array, b: Array | None = None, lengths: Array | None = None,
         *given: Array | None,
-    ) -> tuple[Array, ...]:
+    ) -> tuple[Array, ...]:  # fmt: skip
         if batch_first:
             x = x.swapaxes(0, 1)
         given = (*given, *[None] * (3 - len(given)))

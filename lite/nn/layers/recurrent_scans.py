@@ -119,15 +119,9 @@ CELLS: dict[Step, Cell] = {
 
 
 def scanned_walk(
-    step: Step,
-    x: Array,
-    state: State,
-    weight: Array,
-    bias: Any,
-    projection: Any,
-    reverse: bool,
+    step: Step, x: Array, state: State, weight: Array, bias: Any, projection: Any, reverse: bool,
     restarts: State = (),
-) -> tuple[tuple[Any, ...], State]:
+) -> tuple[tuple[Any, ...], State]:  # fmt: skip
     """Outputs (T, N, size) and last states, as one operator with its derivative.
 
     Args:

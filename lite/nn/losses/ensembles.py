@@ -93,15 +93,9 @@ def values_taken(values: Array, action: Array, space: str) -> Array:
 
 
 def values_of_each(
-    network: Module,
-    params: TensorDictParams,
-    data: TensorDictBase,
-    key: NestedKey,
-    *,
-    each: bool = False,
-    loop: bool = False,
-    randomness: str = "error",
-) -> Array:
+    network: Module, params: TensorDictParams, data: TensorDictBase, key: NestedKey, *, each: bool = False,
+    loop: bool = False, randomness: str = "error",
+) -> Array:  # fmt: skip
     """The results of each set of parameters, on the same or on separate data: (networks, *batch, ...).
 
     Args:

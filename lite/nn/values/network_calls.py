@@ -64,13 +64,9 @@ class NetworkCalls:
             return self._call(following, self._following)[0]
 
     def once(
-        self,
-        tensordict: TensorDictBase,
-        time_dim: int,
-        flags: Sequence[Array],
-        budget: int,
+        self, tensordict: TensorDictBase, time_dim: int, flags: Sequence[Array], budget: int,
         params: TensorDictBase | None,
-    ) -> Values:
+    ) -> Values:  # fmt: skip
         """Both from one sequence: observations, with the next one after each truncation and after the last.
 
         The sequence has `budget` steps more than the rollout. What does not fit is not valid.

@@ -11,14 +11,9 @@ _SPREAD = 4  # the largest range of integer ids for each value that is indexed w
 
 
 def standardized(
-    values: NDArray[Any],
-    groups: NDArray[Any] | None = None,
-    mask: NDArray[np.bool_] | None = None,
-    *,
-    smallest: float,
-    divide: bool = True,
-    unbiased: bool = True,
-) -> NDArray[Any]:
+    values: NDArray[Any], groups: NDArray[Any] | None = None, mask: NDArray[np.bool_] | None = None, *,
+    smallest: float, divide: bool = True, unbiased: bool = True,
+) -> NDArray[Any]:  # fmt: skip
     """Values with mean 0 and standard deviation 1 in each group; 0 in a group without deviation.
 
     NaN and infinity are ignored by means and deviations, and give NaN.
