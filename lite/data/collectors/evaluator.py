@@ -391,7 +391,7 @@ class Evaluator:
         elif reward is not None:
             rewards = np.where(mask, np.asarray(reward).reshape(*mask.shape, -1).sum(-1), 0).sum(-1)
         else:
-            found = sorted(map(str, episodes["next"].keys(True, True)))
+            found = sorted(map(str, episodes.get("next").keys(True, True)))
             raise KeyError(f"reward_keys must name the reward, got {self.reward_keys!r}; 'next' has {found}.")
         steps = episodes.get(("next", "step_count"), None)
         lengths = counts if steps is None else np.asarray(steps[last]).reshape(-1)
