@@ -41,6 +41,8 @@ class StepTransform(EnvironmentTransform, ABC):
     _is_state: ClassVar[bool] = True  # whether the next step reads the entries
     _changes_done: ClassVar[bool] = True  # whether `step` may write done entries
     _keeps_next: ClassVar[bool] = False  # whether entries that the policy wrote to "next" are kept
+    _own_flags: ClassVar[list[Path]] = []  # done entries of its own
+    _at_root: ClassVar[bool] = False  # whether keys are those of the root where agents alone are done, too
     reset_key = ResetKey()
 
     @abstractmethod
@@ -63,17 +65,31 @@ class StepTransform(EnvironmentTransform, ABC):
 
     # -- in an environment ----------------------------------------------------------------------
 
+    @property
+    def _nodes(self) -> list[Path]:
+        """The nodes whose done entries decide: the root or, without any there, those of agents."""
+        if self._at_root or self.parent is None:
+            return [()]
+        return [require_path(key)[:-1] for key in self.parent._filtered_reset_keys]
+
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        mask = reset_mask(self.reset_key, tensordict)
-        for path, fresh in self.initial(mask.shape).items():
-            key = to_key(path)
-            tensordict_reset.set(key, where_reset(mask, fresh, tensordict.get(key, None)))
+        for node in self._nodes:
+            made = tensordict_reset.get(node) if node else tensordict_reset
+            given = tensordict.get(node, made.empty()) if node else tensordict
+            mask = reset_mask("_reset" if node else self.reset_key, given)
+            for path, fresh in self.initial(mask.shape).items():
+                key = to_key(path)
+                made.set(key, where_reset(mask, fresh, given.get(key, None)))
         return tensordict_reset
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        following: dict[Path, Any] = {}
-        for path in self._sources():
-            following[path] = self._read(next_tensordict, path)
+        for node in self._nodes:
+            pair = (tensordict, next_tensordict)
+            self._step_of(*((td.get(node) for td in pair) if node else pair))
+        return next_tensordict
+
+    def _step_of(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> None:
+        following: dict[Path, Any] = {path: self._read(next_tensordict, path) for path in self._sources()}
         entries, written = {}, []
         for path in self._paths():
             key = to_key(path)
@@ -85,12 +101,7 @@ class StepTransform(EnvironmentTransform, ABC):
             written.append((key, path))
         if self._changes_done:
             # Copies, as the environment may own the arrays.
-            done = next_tensordict.get("done", None)
-            if done is None:
-                raise KeyError(
-                    f"{type(self).__name__} ends episodes by a 'done' at the root, as for max_steps; the "
-                    "environment has none there."
-                )
+            done = next_tensordict.get("done")
             for path in _FLAGS:
                 flag = next_tensordict.get(path[0], None)
                 following[path] = np.zeros_like(done) if flag is None else np.array(flag)
@@ -99,7 +110,6 @@ class StepTransform(EnvironmentTransform, ABC):
         for key, path in written:
             if not self._keeps_next or key not in next_tensordict:
                 next_tensordict.set(key, following[path])
-        return next_tensordict
 
     def _read(self, td: TensorDictBase, path: Path) -> Any:
         value = td.get(to_key(path), None)
@@ -123,8 +133,10 @@ class StepTransform(EnvironmentTransform, ABC):
 
     def _with_specs(self, spec: Composite) -> Composite:
         spec = spec.clone()
-        for path, added in self._specs(spec.shape).items():
-            spec[to_key(path)] = added
+        for node in self._nodes:
+            shape = self.parent.full_done_spec[node].shape if node else spec.shape
+            for path, added in self._specs(shape).items():
+                spec[to_key((*node, *path))] = added
         return spec
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
@@ -137,9 +149,11 @@ class StepTransform(EnvironmentTransform, ABC):
         if not self._changes_done:
             return done_spec
         done_spec = done_spec.clone()
-        for path in _FLAGS:
-            if path[0] not in done_spec:
-                done_spec[path[0]] = Categorical(2, (*done_spec.shape, 1), dtype=np.bool_)
+        for node in self._nodes:
+            beside = done_spec[node] if node else done_spec
+            for (name,) in (*_FLAGS, *self._own_flags):
+                if name not in beside:
+                    beside[name] = Categorical(2, (*beside.shape, 1), dtype=np.bool_)
         return done_spec
 
 
@@ -147,7 +161,8 @@ class StepCounter(StepTransform):
     """Counts the steps of an episode, and truncates the episode after `max_steps`.
 
     `"step_count"`, int64 of shape (*batch, 1), is 0 at the first step of an episode, and one more in
-    `"next"`. Every `Collector` has a counter, unless it is given one.
+    `"next"`. Every `Collector` has a counter, unless it is given one. In an environment whose agents alone
+    are done, counts and flags are beside theirs, as `("agents", "step_count")`.
 
     Args:
         max_steps: number of steps after which an episode is truncated; None for never.
@@ -190,10 +205,8 @@ class StepCounter(StepTransform):
         self.update_done = update_done
 
     def initial(self, batch: tuple[int, ...]) -> dict[Path, NDArray[Any]]:
-        first: dict[Path, NDArray[Any]] = {(self.step_count_key,): np.zeros((*batch, 1), np.int64)}
-        if self._has_own_key:
-            first[self.truncated_key,] = np.zeros((*batch, 1), np.bool_)
-        return first
+        flags = {path: np.zeros((*batch, 1), np.bool_) for path in self._own_flags}
+        return {(self.step_count_key,): np.zeros((*batch, 1), np.int64), **flags}
 
     def step(self, entries: Entries, following: Entries) -> None:
         count = following[self.step_count_key,]
@@ -215,18 +228,19 @@ class StepCounter(StepTransform):
         ends = (self.truncated_key, "done")[: 1 + self.update_done]
         for key in self.parent.done_keys if self.max_steps is not None else ():
             *nodes, name = require_path(key)
-            if nodes and name in ends:
+            if nodes and name in ends and name in next_tensordict:  # not where agents alone are done
                 flag, whole = next_tensordict.get(key), next_tensordict.get(name)
                 agents = tuple(range(whole.ndim - 1, flag.ndim - 1))
                 next_tensordict.set(key, flag | np.expand_dims(whole, agents))
         return next_tensordict
 
     def _paths(self) -> list[Path]:
-        return [(self.step_count_key,), *([(self.truncated_key,)] if self._has_own_key else ())]
+        return [(self.step_count_key,), *self._own_flags]
 
     @property
-    def _has_own_key(self) -> bool:
-        return self.max_steps is not None and self.truncated_key != "truncated"
+    def _own_flags(self) -> list[Path]:  # type: ignore[override]
+        named = self.max_steps is not None and self.truncated_key != "truncated"
+        return [(self.truncated_key,)] if named else []
 
     @property
     def _changes_done(self) -> bool:  # type: ignore[override]
@@ -238,12 +252,6 @@ class StepCounter(StepTransform):
     def _specs(self, batch: tuple[int, ...]) -> dict[Path, TensorSpec]:
         most = np.iinfo(np.int64).max
         return {(self.step_count_key,): Bounded(0, most, (*batch, 1), dtype=np.int64)}
-
-    def transform_done_spec(self, done_spec: Composite) -> Composite:
-        done_spec = super().transform_done_spec(done_spec)
-        if self._has_own_key:
-            done_spec[self.truncated_key] = Categorical(2, (*done_spec.shape, 1), dtype=np.bool_)
-        return done_spec
 
 
 class RewardSum(StepTransform):
@@ -275,6 +283,7 @@ class RewardSum(StepTransform):
     """
 
     _changes_done = False
+    _at_root = True
 
     def __init__(
         self,
@@ -401,7 +410,6 @@ class InitTracker(StepTransform):
         if not isinstance(init_key, str):
             raise ValueError(f"init_key must be a string, got {init_key!r}.")
         self.init_key = init_key
-        self.out_keys = [init_key]
 
     def initial(self, batch: tuple[int, ...]) -> dict[Path, NDArray[Any]]:
         return {(self.init_key,): np.ones((*batch, 1), np.bool_)}
@@ -461,6 +469,7 @@ class TensorDictPrimer(StepTransform):
 
     _changes_done = False
     _keeps_next = True
+    _at_root = True
 
     def __init__(
         self,

@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 from helpers.teams_env import Teams
 
 from lite import TensorDict
@@ -41,18 +40,42 @@ def test_masks_below_another_follow_it():
     assert steps[total][..., 1, 0].tolist() == counts
 
 
-def test_steps_are_not_limited_without_a_done_entry_at_the_root():
-    class Agents(Teams):
-        def __init__(self):
-            super().__init__()
-            self.done_spec = Composite(agents=self.full_done_spec["agents"], shape=(3,))
+class Agents(Teams):
+    """Whose done entries are those of agents alone."""
 
-        def _step(self, tensordict):
-            return super()._step(tensordict).exclude("done", "terminated")
+    def __init__(self):
+        super().__init__()
+        self.done_spec = Composite(agents=self.full_done_spec["agents"], shape=(3,))
 
-    check_env_specs(TransformedEnv(Agents(), StepCounter()))
-    with pytest.raises(KeyError, match="'done' at the root, as for max_steps"):
-        TransformedEnv(Agents(), StepCounter(5)).rollout(2)
+    def _reset(self, tensordict, **kwargs):
+        mask = None if tensordict is None else tensordict.get(("agents", "_reset"), None)
+        given = None if mask is None else TensorDict({"_reset": mask.all(1)}, [3])
+        return super()._reset(given, **kwargs)
+
+    def _step(self, tensordict):
+        return super()._step(tensordict).exclude("done", "terminated")
+
+
+def test_agents_are_counted_and_cut_off_where_they_alone_are_done():
+    transforms = Compose(StepCounter(2), InitTracker("first"), RewardSum())
+    env = TransformedEnv(Agents(), transforms)
+    check_env_specs(env)
+    assert set(env.full_done_spec["agents"].keys()) == {"done", "terminated", "truncated"}
+    steps = env.rollout(5, break_when_any_done=False)
+    assert "step_count" not in steps
+    assert "truncated" not in steps["next"]
+    count, following = steps["agents", "step_count"], steps["next", "agents"]
+    assert count.shape == (3, 5, 2, 1)
+    for agent in range(2):
+        assert count[2, :, agent, 0].tolist() == [0, 1, 0, 1, 0]
+        assert steps["agents", "first"][2, :, agent, 0].tolist() == [True, False, True, False, True]
+        assert following["step_count"][2, :, agent, 0].tolist() == [1, 2, 1, 2, 1]
+        assert following["truncated"][2, :, agent, 0].tolist() == [False, True, False, True, False]
+        assert following["done"][2, :, agent, 0].tolist() == [False, True, False, True, False]
+        assert following["episode_reward"][2, :, agent, 0].tolist() == [1, 2, 1, 2, 1]
+    late = TransformedEnv(Agents(), StepCounter(1, truncated_key="late"))
+    check_env_specs(late)
+    assert late.rollout(1)["next", "agents", "late"].all()
 
 
 def test_the_key_of_resets_without_an_environment() -> None:
