@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.kernels._arrays import contiguous
+from lite.kernels._arrays import Memory, contiguous
 from lite.kernels._threads import for_rows
 from lite.kernels.cpu import attention as kernels
 from lite.kernels.cpu import layers
@@ -114,21 +114,44 @@ def _normalized(x: Floats, weight: Floats | None, size: int) -> tuple[Floats, Fl
 
 
 def swiglu(x: Floats, y: Floats) -> Floats:
-    """silu(x) * y of float32 numbers."""
+    """silu(x) * y of float32 numbers; x and y may be halves of the rows of one array."""
+    width = x.shape[-1]
     out = np.empty(x.shape, np.float32)
-    flat = [contiguous(a, np.float32).reshape(-1) for a in (x, y, out)]
-    for_rows(lambda start, stop: layers.swiglu(*(a[start:stop] for a in flat)), out.size, _chunk(out.size))
+    (left, row_x), (right, row_y), target = _in_rows(x), _in_rows(y), out.reshape(-1, width)
+
+    def rows(start: int, stop: int) -> None:
+        layers.swiglu(left[start * row_x :], row_x, right[start * row_y :], row_y, target[start:stop])
+
+    for_rows(rows, len(target), max(1, _chunk(x.size) // width))
     return out
 
 
 def swiglu_gradients(x: Floats, y: Floats, g: Floats) -> tuple[Floats, Floats]:
     """The derivatives of `swiglu` by x and by y."""
+    width = x.shape[-1]
     out = np.empty(x.shape, np.float32), np.empty(x.shape, np.float32)
-    flat = [contiguous(a, np.float32).reshape(-1) for a in (x, y, g, *out)]
-    for_rows(
-        lambda start, stop: layers.swiglu_gradients(*(a[start:stop] for a in flat)), x.size, _chunk(x.size)
-    )
+    (left, row_x), (right, row_y) = _in_rows(x), _in_rows(y)
+    given, by_x, by_y = (contiguous(a, np.float32).reshape(-1, width) for a in (g, *out))
+
+    def rows(start: int, stop: int) -> None:
+        part = slice(start, stop)
+        layers.swiglu_gradients(
+            left[start * row_x :], row_x, right[start * row_y :], row_y, given[part], by_x[part], by_y[part]
+        )
+
+    for_rows(rows, len(given), max(1, _chunk(x.size) // width))
     return out
+
+
+def _in_rows(x: Floats) -> tuple[Floats, int]:
+    """The memory from the first number of x to its last, and how far apart rows are; a copy if need be."""
+    rows = x.reshape(-1, x.shape[-1])
+    apart, together = rows.strides
+    if together != rows.itemsize or apart < 0 or apart % rows.itemsize or x.dtype != np.float32:
+        rows = contiguous(x, np.float32).reshape(rows.shape)
+    row = rows.strides[0] // rows.itemsize
+    memory = Memory(rows, rows.ctypes.data, ((len(rows) - 1) * row + rows.shape[1],), rows.dtype)
+    return np.asarray(memory), row
 
 
 def rotate(x: Floats, cos: Floats, sin: Floats, heads: int, width: int, back: bool) -> None:
@@ -221,4 +244,4 @@ def attention_gradients(
 
 
 def _scratch(length: int, rows: int) -> Floats:
-    return np.empty(-(-length // 32) * 32 * rows, np.float32)
+    return np.empty(kernels.pitch_of(length) * rows, np.float32)

@@ -167,22 +167,30 @@ def rms_norm_gradients(
 
 
 @jit(entry=True)
-def swiglu(x: Floats, y: Floats, out: Floats) -> None:
-    """x / (1 + exp(-x)) * y."""
+def swiglu(x: Floats, row_x: int, y: Floats, row_y: int, out: Floats) -> None:
+    """x / (1 + exp(-x)) * y; row r of x begins at r * row_x, and likewise of y."""
     full_width()
-    for i in range(x.size):
-        out[i] = _gated(x[i], -x[i]) * y[i]
+    for r in range(out.shape[0]):
+        target = out[r]
+        left, right = x[r * row_x : r * row_x + target.size], y[r * row_y : r * row_y + target.size]
+        for i in range(target.size):
+            target[i] = _gated(left[i], -left[i]) * right[i]
 
 
 @jit(entry=True)
-def swiglu_gradients(x: Floats, y: Floats, g: Floats, by_x: Floats, by_y: Floats) -> None:
-    """Derivatives of `swiglu` by x and by y, which may be written over `g`."""
+def swiglu_gradients(
+    x: Floats, row_x: int, y: Floats, row_y: int, g: Floats, by_x: Floats, by_y: Floats
+) -> None:
+    """Derivatives of `swiglu` by x and by y."""
     full_width()
-    for i in range(x.size):
-        share = _gated(_ONE, -x[i])
-        silu, given = x[i] * share, g[i]
-        by_x[i] = given * y[i] * (share + silu * (_ONE - share))
-        by_y[i] = given * silu
+    for r in range(g.shape[0]):
+        given, into_x, into_y = g[r], by_x[r], by_y[r]
+        left, right = x[r * row_x : r * row_x + given.size], y[r * row_y : r * row_y + given.size]
+        for i in range(given.size):
+            share = _gated(_ONE, -left[i])
+            silu = left[i] * share
+            into_x[i] = given[i] * right[i] * (share + silu * (_ONE - share))
+            into_y[i] = given[i] * silu
 
 
 @jit(entry=True)

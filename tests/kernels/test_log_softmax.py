@@ -1,5 +1,3 @@
-import tracemalloc
-
 import numpy as np
 import pytest
 from helpers import reference
@@ -12,6 +10,7 @@ from helpers.kernels_under_test import (
     token_log_probs,
     token_log_probs_and_entropy,
 )
+from helpers.peaks import peak_of
 from helpers.tiers import standing_for_all
 
 from lite.kernels.backends.choice import backend
@@ -278,12 +277,7 @@ def test_no_array_of_the_logits_size_is_made():
         log_softmax_stats(logits)
         masked_log_softmax(logits, mask, out=out)
 
-    work()  # compiled
-    tracemalloc.start()
-    work()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 60_000 < mask.size
+    assert peak_of(work) < 60_000 < mask.size
 
 
 def test_errors_name_the_argument():

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from helpers.peaks import peak_of
 
 from lite.kernels import _layers
 from lite.kernels._layers import pointwise
@@ -40,12 +41,23 @@ def test_rms_norm_and_its_derivatives(rng):
 
 
 def test_swiglu_and_its_derivatives(rng):
-    x, y, g = (numbers(rng, 5, 9) for _ in range(3))
-    share = 1 / (1 + np.exp(-x.astype(float)))
-    np.testing.assert_allclose(_layers.swiglu(x, y), x * share * y, rtol=1e-5, atol=1e-6)
-    by_x, by_y = _layers.swiglu_gradients(x, y, g)
-    np.testing.assert_allclose(by_x, g * y * share * (1 + x * (1 - share)), rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(by_y, g * x * share, rtol=1e-4, atol=1e-6)
+    both, g = numbers(rng, 2, 5, 18), numbers(rng, 2, 5, 9)
+    both.flags.writeable = False
+    left, right = both[..., :9], both[..., 9:]
+    for x, y in ((left, right), (left.copy(), right), (left.T.copy().T, right)):
+        share = 1 / (1 + np.exp(-x.astype(float)))
+        np.testing.assert_allclose(_layers.swiglu(x, y), x * share * y, rtol=1e-5, atol=1e-6)
+        by_x, by_y = _layers.swiglu_gradients(x, y, g)
+        np.testing.assert_allclose(by_x, g * y * share * (1 + x * (1 - share)), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(by_y, g * x * share, rtol=1e-4, atol=1e-6)
+
+
+def test_halves_of_rows_are_read_where_they_are(rng):
+    both = numbers(rng, 64, 1024)
+    x, y = np.split(both, 2, -1)
+    g = np.ascontiguousarray(x)
+    for call, results in ((lambda: _layers.swiglu(x, y), 1), (lambda: _layers.swiglu_gradients(x, y, g), 2)):
+        assert peak_of(call) < (results + 0.5) * x.nbytes
 
 
 def test_rotations_turn_the_first_heads_and_back(rng):

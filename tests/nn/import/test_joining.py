@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from helpers.cases import each_case
 from helpers.onnx_nodes import model_of
+from helpers.peaks import peak_of
 
 from lite import jit, nn, value_and_grad, vmap
 from lite._files.onnx import writer
@@ -212,13 +212,8 @@ def test_attention_in_maps_and_traces_is_its_nodes() -> None:
 def test_the_gradient_holds_no_scores() -> None:
     net, constants = attention(SPELLINGS["causal, lowest number"])
     loss, parts = value_and_grad(loss_of(net, constants)), [QUERY, KEY, VALUE]
-    loss(parts)
-    tracemalloc.start()
-    loss(parts)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
     scores = N * HEADS * TIMES * TIMES * 4
-    assert peak < 12 * QUERY.nbytes + scores / 2, peak
+    assert peak_of(loss, parts) < 12 * QUERY.nbytes + scores / 2
 
 
 @pytest.mark.parametrize("choice", ["shown zero low", "hidden low zero"])
