@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import maybe_dense_stack
-from lite._tree.keys import to_path
 from lite.data.collectors.episode_statistics import EpisodeStatistics
 from lite.envs.base import EnvBase
 from lite.envs.environments import EnvError, Environments
@@ -103,24 +102,23 @@ class EnvRollout:
             for key, value in self._unset.items():
                 td.set(key, value.copy())
         stepped, following = env.step_and_maybe_reset(td)
-        ended = self._ended(stepped.get("next"))
+        reached, ids = stepped.get("next"), self._ids
+        ended = self._ended(reached)
         self._steps.append(stepped)
-        self._id_rows.append(self._ids.copy())
+        self._id_rows.append(ids.copy())
         self._td = following
         self.filled += 1
         self.steps += 1
-        reward = (
-            stepped.get(("next", *to_path(env.reward_keys[0])))
-            if env.reward_keys
-            else np.zeros(env.batch_size)
-        )
-        self.statistics.add(reward.reshape(*env.batch_size, -1).sum(-1))
-        if ended.any():
+        keys = env.reward_keys
+        reward = reached.get(keys[0]) if keys else np.zeros(ids.shape)
+        each = reward.size == ids.size
+        self.statistics.add(reward.reshape(ids.shape) if each else reward.reshape(*ids.shape, -1).sum(-1))
+        if np.count_nonzero(ended):
             self.statistics.end(ended, self.steps)
             self._start(ended)
 
     def _ended(self, td: Any) -> NDArray[np.bool_]:
-        batch = self.env.batch_size
+        batch = self._ids.shape
         ended = self.env.done_states.ended(td)
         if ended is None:  # its done entries are below the root: an episode ends with all of them
             done = [td.get(key).reshape(*batch, -1).all(-1) for key in self.env.done_keys if "done" in key]

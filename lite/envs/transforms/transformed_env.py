@@ -148,11 +148,12 @@ class TransformedEnv(EnvBase):
     @property
     def batch_size(self) -> Shape:
         """The number of environments that step at once, as a shape."""
-        before: Shape = self._modules["base_env"].batch_size
-        found = self.__dict__["_cache"].get("batch_size")
+        state = self.__dict__
+        before: Shape = state["_modules"]["base_env"].batch_size
+        found = state["_cache"].get("batch_size")
         if found is None or found[0] != before:
             found = before, self.transform.transform_env_batch_size(before)
-            self.__dict__["_cache"]["batch_size"] = found
+            state["_cache"]["batch_size"] = found
         size: Shape = found[1]
         return size
 

@@ -160,13 +160,14 @@ def linear(x: Array, weight: Array, bias: Array | None) -> Array:
     plain = type(weight) is np.ndarray and type(x) is np.ndarray and type(bias) in _PLAIN
     if plain and _fits(x, weight):
         # Half of what `matmul` takes for one row. More dimensions take a loop: they are joined.
-        out = (x if x.ndim == 2 else x.reshape(-1, x.shape[-1])).dot(weight.T)
+        flat = x.ndim < 3
+        out = (x if flat else x.reshape(-1, x.shape[-1])).dot(weight.T)
         if bias is not None:
             if bias.dtype == out.dtype:
                 out += bias
             else:
                 out = out + bias
-        return out if x.ndim == 2 else out.reshape(*x.shape[:-1], -1)
+        return out if flat else out.reshape(*x.shape[:-1], -1)
     if not plain and is_traced(x, weight, bias):
         return _recorded_linear(x, weight, bias)
     if not plain and _is_ensemble(x, weight, bias):
@@ -197,7 +198,7 @@ def linear(x: Array, weight: Array, bias: Array | None) -> Array:
 
 def _fits(x: Array, weight: Array) -> bool:
     """Whether a matrix and rows are of one dtype, which nothing is to be done to before their product."""
-    if weight.ndim != 2 or x.ndim < 2 or not x.size or x.shape[-1] != weight.shape[1] or not len(weight):
+    if weight.ndim != 2 or not x.ndim or not x.size or x.shape[-1] != weight.shape[1] or not len(weight):
         return False
     return x.dtype == weight.dtype and x.dtype.char in "fd"
 
