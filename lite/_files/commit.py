@@ -77,7 +77,8 @@ def _replaced(root: str, write: Callable[[str, Listing], T]) -> T:
             result = write(f"{stage}/{subfolder}", listed(root)) if subfolder else write(stage, there)
             while not _renamed(stage, f"{top}/{COMMIT}"):
                 finish(top)
-        finish(top)
+                there = listed(top)
+        finish(top, there)
     return result
 
 
@@ -242,12 +243,17 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def finish(root: str) -> None:
-    """Move the files of a valid new tree to their final places; several processes may do it at once."""
-    _move(f"{root}/{COMMIT}", root)
+def finish(root: str, there: Listing | None = None) -> None:
+    """Move the files of a valid new tree to their final places; several processes may do it at once.
+
+    Args:
+        root: the folder.
+        there: what it holds, if that is known.
+    """
+    _move(f"{root}/{COMMIT}", root, there)
 
 
-def _move(source: str, target: str) -> None:
+def _move(source: str, target: str, before: Listing | None = None) -> None:
     entries = listed(source)
     folders = [name for name, entry in entries.items() if entry.is_dir(follow_symlinks=False)]
     files = entries.keys() - folders
@@ -261,7 +267,9 @@ def _move(source: str, target: str) -> None:
         if kept:
             # While a pickle is still here, the meta.json in place must not say that there is none.
             order.sort(key=lambda name: name != meta.NAME)
-        there = listed(target).keys() - files  # mostly nothing, as a tree is written over by one like it
+        if before is None:
+            before = listed(target)
+        there = before.keys() - files  # mostly nothing, as a tree is written over by one like it
         stale = there.intersection(meta.PICKLES)
         if any(name.endswith(".memmap") for name in there):
             stale |= _leaves(f"{target}/{meta.NAME}") - _leaves(f"{source}/{meta.NAME}")

@@ -259,10 +259,10 @@ def _check_targets(plan: FolderPlan, root: str, there: Listing, existsok: bool, 
         entry = known[folder].get(name)
         if entry is None:
             continue
-        if entry.is_symlink():
-            raise RuntimeError(f"refusing to write through the symbolic link {root}/{path}.")
         is_there = entry.is_dir if what == "folder" else entry.is_file
         if not is_there(follow_symlinks=False):
+            if entry.is_symlink():
+                raise RuntimeError(f"refusing to write through the symbolic link {root}/{path}.")
             raise FileExistsError(f"{root}/{path} exists and is not a {what}.")
         if what == "file" and not existsok:
             raise RuntimeError(f"The file {root}/{path} already exists.")
