@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from helpers.cases import raises
 from helpers.counting_env import CountingEnv
+from helpers.teams_env import Teams
 
 from lite import TensorDict
 from lite.data import Bounded, Composite, Unbounded
@@ -166,7 +167,14 @@ def test_errors_name_the_argument():
     checked = CountingEnv()
     checked.run_type_checks = True
     checked.reward_spec = Unbounded((1,), dtype=np.float64)
-    raises(TypeError, lambda: checked.rollout(1), "reward")
+    with pytest.raises(TypeError, match="reward"):
+        checked.rollout(1)
+    teams = Teams()
+    teams.run_type_checks = True
+    wide = Composite(reward=Unbounded((3, 2, 1), dtype=np.float64), shape=(3, 2))
+    teams.reward_spec = Composite(agents=wide, shape=(3,))
+    with pytest.raises(TypeError, match=r"\('agents', 'reward'\) must have dtype float64, got float32"):
+        teams.rollout(1)
 
 
 def test_rewards_of_a_wrong_shape_are_reshaped_and_missing_ends_filled():

@@ -53,8 +53,12 @@ def test_all_arrays_in_one():
     np.testing.assert_array_equal(td.stack_from_tensordict(sorted=[("n", "a"), "b"])[0], np.ones((2, 3)))
     out = np.empty((4, 3))
     assert td.cat_from_tensordict(sorted=True, out=out) is out
-    raises(ValueError, lambda: TensorDict().cat_from_tensordict(), "at least one")
-    raises(KeyError, lambda: td.cat_from_tensordict(sorted=["q"]))
+    later = TensorDict({"n": {"a": np.ones(2)}, "b": np.zeros(2)})
+    np.testing.assert_array_equal(later.cat_from_tensordict(sorted=True), [0, 0, 1, 1])
+    with pytest.raises(ValueError, match="at least one"):
+        TensorDict().cat_from_tensordict()
+    with pytest.raises(KeyError):
+        td.cat_from_tensordict(sorted=["q"])
 
 
 def test_separates():

@@ -20,7 +20,12 @@ def frames(start: int, stop: int, every: int = 5, dtype: object = np.float32) ->
         end[:, None], np.stack([step + 100, step], 1), np.stack([step + 1, -step - 1], 1)
     ).astype(dtype)
     return TensorDict(
-        {"obs": obs, "next": {"obs": after, "reward": step / 2, "done": end}, "flag": step % 2 == 0},
+        {
+            "obs": obs,
+            "n": {"y": obs[:, :1]},
+            "next": {"obs": after, "n": {"y": after[:, :1]}, "reward": step / 2, "done": end},
+            "flag": step % 2 == 0,
+        },
         [len(step)],
     )
 

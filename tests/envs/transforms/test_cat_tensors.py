@@ -31,11 +31,13 @@ def test_entries_of_the_environment():
     class Two(EnvBase):
         def __init__(self):
             super().__init__()
-            self.observation_spec = Composite(b=Unbounded((2,)), a=Unbounded((1,)), image=Unbounded((2, 2)))
+            self.observation_spec = Composite(
+                n=Composite(b=Unbounded((2,))), a=Unbounded((1,)), image=Unbounded((2, 2))
+            )
             self.action_spec = self.reward_spec = Unbounded((1,))
 
         def _reset(self, tensordict, **kwargs):
-            return TensorDict(b=np.array([2.0, 3.0]), a=np.ones(1), image=np.zeros((2, 2)))
+            return TensorDict(n={"b": np.array([2.0, 3.0])}, a=np.ones(1), image=np.zeros((2, 2)))
 
         def _step(self, tensordict):
             return self._reset(None).update({"reward": np.zeros(1), "done": np.zeros(1, bool)})
@@ -47,8 +49,8 @@ def test_entries_of_the_environment():
     assert cat.in_keys == []
     td = TransformedEnv(Two(), cat).rollout(1)
     np.testing.assert_array_equal(td["x"], [[1, 2, 3]])
-    assert sorted(td["next"].keys()) == ["done", "image", "reward", "terminated", "x"]
-    assert repr(cat) == "CatTensors(in_keys=['a', 'b'], out_key=x)"
+    assert sorted(td["next"].keys()) == ["done", "image", "n", "reward", "terminated", "x"]
+    assert repr(cat) == "CatTensors(in_keys=['a', ('n', 'b')], out_key=x)"
 
 
 def test_arguments():

@@ -17,6 +17,7 @@ SPEC = Bounded(-1, 1, (2,))
 def test_by_key() -> None:
     assert specs_by_key(None, ["a"], None).is_empty()
     assert specs_by_key(SPEC, [("a", "b")], None)["a", "b"] == SPEC
+    assert specs_by_key(Composite(a=Composite(b=SPEC)), [("a", "b")], None)["a", "b"] == SPEC
     given = Composite(a=SPEC)
     assert specs_by_key(given, ["a", "b"], None) == given
     assert specs_by_key(given, ["a", "b"], None) is not given
