@@ -73,3 +73,11 @@ def test_norms_extremes_and_quantiles() -> None:
     assert reductions.quantile([0.5], "linear")(X, 1, False).tolist() == [[2, 1]]
     assert reductions.every(X, 0, False).tolist() == [True, True, False]
     assert reductions.some(X, None, True).shape == (1, 1)
+
+
+def test_variances_of_complex_numbers() -> None:
+    z = X + 1j * X[::-1, ::-1]
+    for root, numpy in ((False, np.var), (True, np.std)):
+        found = reductions.variance(1, root)(z, 1, True)
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found, numpy(z, 1, ddof=1, keepdims=True))

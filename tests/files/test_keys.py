@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lite import TensorDict
-from lite._files.keys import encode_key
+from lite._files.keys import encode_key, is_plain
 
 
 @settings(max_examples=40)
@@ -20,6 +20,13 @@ def test_key_codec(a, b):
     assert (encode_key(a) == encode_key(b)) == (a == b)
     assert encode_key(a) not in ("", ".", "..")
     assert not set(encode_key(a)) & set('/<>:"|?*\\ \0')
+
+
+def test_what_is_a_file_name_as_it_is():
+    plain = {"a", "ab:", "1:b", ":a", ":", "a.", "..."}
+    assert {
+        key for key in (*plain, "", ".", "..", "a:", "c:b", "a/b", "a\\b", "a\0") if is_plain(key)
+    } == plain
 
 
 def test_keys_that_cannot_be_files(tmp_path):

@@ -103,6 +103,11 @@ def test_options_of_losses() -> None:
         (F.smooth_l1_loss(X, Y, beta=0), np.abs(d).mean()),
         (F.kl_div(X, Y, log_target=True), (np.exp(Y) * (Y - X)).mean()),
         (F.kl_div(X, Q, reduction="batchmean"), (Q * (np.log(Q) - X)).sum() / 3),
+        (F.kl_div(X[0], 0 * X[0], reduction="sum"), 0),
+        (
+            F.binary_cross_entropy_with_logits(X, Q, pos_weight=np.array(3.0)),
+            (3 * Q * np.log1p(np.exp(-X)) + (1 - Q) * np.log1p(np.exp(X))).mean(),
+        ),
         (F.poisson_nll_loss(X, counts), poisson.mean()),
         (F.poisson_nll_loss(X, counts, full=True), (poisson + np.take(stirling, counts.astype(int))).mean()),
         (F.poisson_nll_loss(P, Q, log_input=False, eps=0.5), (P - Q * np.log(P + 0.5)).mean()),

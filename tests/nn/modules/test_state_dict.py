@@ -66,6 +66,10 @@ def test_prefix_destination_and_metadata():
     assert state._metadata == {"": {"version": 1}, "child": {"version": 1}, "linear": {"version": 1}}
     with pytest.warns(FutureWarning, match="keyword"):
         assert m.state_dict({}, "p.")["p.own"] is m.own.data
+    for count, kind in ((2, np.ndarray), (3, nn.Parameter)):
+        with pytest.warns(FutureWarning, match="keyword"):
+            found = m.state_dict(*({}, "net.", True)[:count])
+        assert (list(found), type(found["net.own"])) == (list(target), kind)
 
 
 def test_load_copies_into_the_arrays():

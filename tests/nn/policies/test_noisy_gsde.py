@@ -68,6 +68,11 @@ def test_a_lazy_module_scales_noise_by_the_states() -> None:
         _, _, action, _ = module(np.zeros((2000, 2), np.float32), states, None)
     assert type(module) is nn.gSDEModule
     np.testing.assert_allclose(action.std(0), 0.5, rtol=0.1)
+    alone = nn.LazygSDEModule(sigma_init=0.5, rng=0)
+    with nn.set_interaction_type("random"):
+        alone(np.zeros(2, np.float32), states[0], None)
+    of_one = np.log(np.expm1(0.5 / np.sqrt(3)))  # whose squares are not looked at
+    np.testing.assert_allclose(alone.sigma_init, [of_one], rtol=1e-5)
 
 
 def test_errors_name_the_shapes() -> None:
