@@ -130,3 +130,42 @@ def test_multiples_share_their_modules():
         with pytest.raises(error, match=r"multiplied by a"):
             net * times
     assert len(net) == 6
+
+
+def test_parameters_are_lists_and_dicts():
+    a, b, c = (np.full(n, float(n)) for n in (1, 2, 3))
+    row = nn.ParameterList([a])
+    assert row.append(b).extend([c, "text"]) is row
+    row[-1] = 2 * a
+    row += [b]
+    assert [len(value) for value in row] == [1, 2, 3, 1, 2]
+    assert (len(row), type(row[1:3]), [len(value) for value in row[1:3]]) == (5, nn.ParameterList, [2, 3])
+    assert repr(nn.ParameterList([a, 3])) == (
+        "ParameterList(\n    (0): Parameter containing: [float64 of size 1]\n    (1): Object of type: int\n)"
+    )
+    one, plain = (
+        nn.ParameterDict({"z": a, "b": b}),
+        {"b": b, "z": a},
+    )  # a mapping is sorted by name, as torch's
+    for each in (one, plain):
+        each["a"] = c
+        each.setdefault("a", a)
+        each.setdefault("d", a)
+        each.update({"e": b, "f": a})
+        del each["z"]
+        assert len(each.pop("b")) == 2
+        assert each.popitem()[0] == "f"
+        each |= {"g": a}
+    assert [(name, len(value)) for name, value in one.items()] == [(k, len(v)) for k, v in plain.items()]
+    assert [*map(len, one.values())] == [*map(len, plain.values())]
+    assert (list(one), list(one.keys()), len(one)) == (list(plain), list(plain), len(plain))
+    assert (list(reversed(one)), "a" in one, "b" in one) == (list(reversed(plain)), True, False)
+    assert (one.get("b"), one.get("b", 3), one.get("a") is one["a"]) == (None, 3, True)
+    assert list((one | {"y": a, "x": b}).keys()) == [*plain, "x", "y"]
+    assert list(nn.ParameterDict(OrderedDict(z=a, b=b)).keys()) == ["z", "b"]
+    assert one.copy()["a"] is one["a"]
+    assert [*one.fromkeys(["p", "q"], a)["q"]] == [1]
+    one.clear()
+    assert (len(one), one.state_dict()) == (0, OrderedDict())
+    with pytest.raises(RuntimeError, match="a ParameterDict is not called"):
+        one(a)

@@ -9,6 +9,7 @@ from helpers.cases import each_case
 from lite import grad, nn, value_and_grad, vmap
 from lite.kernels import backend
 from lite.kernels.networks import convolution
+from lite.nn.layers import convolution as layers
 from lite.nn.layers import large_arrays
 
 
@@ -69,6 +70,24 @@ def test_large_ones_run_compiled(rng: np.random.Generator, monkeypatch: Any, sha
     mapped = vmap(grad(lambda w, x: layer._convolved(x, w, None).sum()), (None, 0))(layer.weight.data, x)
     each = [grad(lambda w, one=one: layer._convolved(one, w, None).sum())(layer.weight.data) for one in x]
     np.testing.assert_allclose(mapped, each, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.compiled
+def test_large_transposes_run_compiled(rng: np.random.Generator, monkeypatch: Any) -> None:
+    layer, seen = nn.ConvTranspose2d(4, 6, 3, 2, 1, 1, groups=2, rng=0), []
+    x = rng.normal(size=(3, 4, 6, 5)).astype(np.float32)
+
+    def found() -> list[Any]:
+        return [layer(x), *value_and_grad(lambda x: (layer(x) ** 3).sum())(x)]
+
+    monkeypatch.setattr(large_arrays, "_SOME", 1 << 60)
+    expected = found()
+    monkeypatch.setattr(large_arrays, "_MUCH", 0)
+    how = layers._compiled_transpose
+    monkeypatch.setattr(layers, "_compiled_transpose", lambda *given: seen.append(how(*given)) or seen[-1])
+    for a, b in zip(found(), expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
+    assert sum(each is not None for each in seen) == (0 if backend() == "numpy" else 2)
 
 
 @each_case(("stride", "pad", "step", "more"), [(1, 0, 1, 0), (2, 1, 1, 1), (3, 2, 2, 0), (4, 0, 1, 3)])
