@@ -15,6 +15,8 @@ def test_order_and_dims():
     assert "a" in unsorted
     td = TensorDict(a=np.zeros((2, 3)), b=np.ones(3))
     assert CatTensors(["a", "b"], "x", -2, unsqueeze_if_oor=True)(td)["x"].shape == (3, 3)
+    td = TensorDict(a=np.zeros((3, 2)), b=np.ones(3))
+    assert CatTensors(["a", "b"], "x", 1, unsqueeze_if_oor=True)(td)["x"].tolist() == [[0, 0, 1]] * 3
 
 
 def test_specs():

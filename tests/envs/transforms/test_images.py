@@ -17,6 +17,8 @@ def test_to_tensor_image():
     assert (out.shape, out.dtype) == ((1, 3, 4, 5), np.float32)
     np.testing.assert_array_equal(out, np.float32(51) / np.float32(255))
     assert applied(ToTensorImage(shape_tolerant=True), IMAGE).shape == (1, 6, 6)
+    for shape, moved in (((3, 4, 5), (3, 4, 5)), ((4, 5, 3), (3, 4, 5)), ((5, 6, 4), (5, 6, 4))):
+        assert applied(ToTensorImage(shape_tolerant=True), np.zeros(shape, np.uint8)).shape == moved
     assert applied(ToTensorImage(from_int=False), image).max() == 51
 
 

@@ -398,3 +398,9 @@ def test_a_name_that_changes_at_each_call_is_told() -> None:
             step(X)
     (warning,) = found
     assert "for the 8th time as rate is: make it an argument" in str(warning.message)
+
+
+@each_case(("axis", "label"), [("0", "n"), (-1, "n"), (0, 3), (0, "")])
+def test_axes_are_named_by_number_and_text(axis: Any, label: Any) -> None:
+    with pytest.raises(ValueError, match=r"dynamic_axes\['x'\] must name axes from 0 on"):
+        lite.jit(lambda x: x, dynamic_axes={"x": {axis: label}})(np.ones(2))

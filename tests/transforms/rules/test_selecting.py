@@ -147,6 +147,20 @@ VMAP_CASES: list[Case] = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:vmap has no batching rule for this call of numpy.fill_diagonal")
+def test_diagonals_that_are_filled_one_by_one() -> None:
+    for shape, value, wrap in (((5, 2), 3.0, True), ((2, 2, 2), 3.0, False), ((3, 2), [1.0, 2, 3], False)):
+        for new in (value, np.reshape(value, (1, -1))):
+
+            def filled(x: Any, new: Any = new, wrap: bool = wrap) -> Any:
+                x = x.copy()
+                np.fill_diagonal(x, new, wrap=wrap)
+                return x
+
+            rows = np.zeros((2, *shape))
+            np.testing.assert_array_equal(lite.vmap(filled)(rows), [filled(row) for row in rows])
+
+
 def test_places_of_numbers_that_are_not_zero() -> None:
     rows = np.array([[0.0, 2, 1], [3, 0, 1]])
     np.testing.assert_array_equal(lite.vmap(lambda x: np.nonzero(x)[0])(rows), [[1, 2], [0, 2]])
