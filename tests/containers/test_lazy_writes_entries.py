@@ -37,7 +37,7 @@ def test_exclusive_keys_cannot_be_set_in_place_or_selected():
             call()
     raises(KeyError, lambda: ls.rename_key_("only", "x"), "only")
     assert list(ls.select("a", "only", strict=False).keys()) == ["a"]
-    ls.del_("only")
+    assert ls.del_("only") is ls
     assert "only" not in ls[0]
     raises(KeyError, lambda: ls.del_("only"), "only")
 

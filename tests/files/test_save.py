@@ -17,7 +17,7 @@ def test_like_as_an_archive(tmp_path):
     assert out["s"] == "text"
     out["a"][...] = 3
     assert (TensorDict.load_memmap(tmp_path / "td.tdz")["a"] == 3).all()
-    td.memmap_like(tmp_path / "other", archive=True)
+    td.memmap(tmp_path / "mapped").memmap_like(tmp_path / "other", archive=True)
     assert lite.is_memmap_archive(tmp_path / "other")
 
 

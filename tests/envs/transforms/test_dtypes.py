@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
+from helpers.teams_env import Teams
 
 from lite import TensorDict
 from lite.data import Composite, Unbounded
-from lite.envs import DoubleToFloat, DTypeCastTransform
+from lite.envs import DoubleToFloat, DTypeCastTransform, TransformedEnv
 
 
 def test_all_entries_of_a_dtype():
@@ -13,6 +14,16 @@ def test_all_entries_of_a_dtype():
     assert cast.inv(td)["n", "y"].dtype == np.float64
     with pytest.raises(ValueError, match="out_keys need in_keys"):
         DoubleToFloat(out_keys=["x"])(td)
+
+
+def test_all_entries_of_an_environment():
+    env = Teams()
+    env.observation_spec = Composite(
+        a=Composite(x=Unbounded((3, 1), dtype=np.float64), shape=(3,)), shape=(3,)
+    )
+    whole = TransformedEnv(env, cast := DoubleToFloat())
+    assert whole.observation_spec["a", "x"].dtype == np.float32
+    assert (cast.in_keys, cast.in_keys_inv) == ([("a", "x")], [])
 
 
 def test_given_keys_go_one_way():
