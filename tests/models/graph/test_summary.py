@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lite._files.onnx.reader import MAX_DEPTH
-from lite._files.onnx.wire import field
+from lite._files.onnx.wire import field, varint
 from lite.models.graph.summary import scan, scan_bytes
 
 
@@ -119,7 +119,7 @@ def test_weights_of_half_precision_are_counted() -> None:
 def test_windows_and_biases_of_attention() -> None:
     def attention(window: int, names: int, windowed: int = 0) -> bytes:
         attributes = b"".join(
-            field(5, field(1, name) + bytes([3 << 3, value]))
+            field(5, field(1, name) + bytes([3 << 3]) + varint(value))
             for name, value in ((b"local_window_size", window), (b"sliding_window_cache", windowed))
         )
         inputs = (
@@ -135,3 +135,14 @@ def test_windows_and_biases_of_attention() -> None:
         scan_bytes(field(7, attention(40, 7, 1) + attention(16, 7, 1) + attention(50, 7))).windowed_cache
         == 40
     )
+    for window, fits in ((1, True), (2**31 - 1, True), (2**31, False), (-1, False)):
+        summary = scan_bytes(field(7, attention(window, 7, 1)))
+        assert (summary.window, summary.windowed_cache) == ((window, window) if fits else (None, 0))
+
+
+def test_lists_in_attributes_are_looked_into() -> None:
+    graphs = field(1, field(5, field(11, field(1, field(4, b"Loop")))) + field(4, b"Scan"))
+    place = field(13, field(1, b"location") + field(2, b"weights"))
+    summary = scan_bytes(field(7, graphs + field(1, field(5, field(10, place)) + field(4, b"Constant"))))
+    assert summary.op_types == {"Scan", "Loop", "Constant"}
+    assert summary.external_files == {"weights"}
