@@ -63,6 +63,13 @@ def test_what_consolidation_refuses(tmp_path):
     assert not path.exists()
 
 
+def test_names_of_a_lazy_stack(tmp_path):
+    stack = lite.lazy_stack([TensorDict(a=np.full(2, i), batch_size=[2]) for i in range(3)], 1)
+    stack.names = ["x", "t"]
+    stack.consolidate(tmp_path / "td")
+    assert TensorDict.from_consolidated(tmp_path / "td").names == ["x", "t"]
+
+
 def test_empty_consolidated(tmp_path):
     TensorDict({"n": {}, "s": "x"}, [2]).consolidate(tmp_path / "td")
     out = lite.from_consolidated(tmp_path / "td")

@@ -323,3 +323,4 @@ def test_small_integers_do_not_wrap_around() -> None:
     x = np.uint8([[200, 3, 7], [90, 255, 0]])
     check_graph(lambda x: (np.linalg.norm(x), np.linalg.norm(x, 1, 1), np.gradient(x, axis=1)), x)
     check_graph(lambda x: (np.var(x > 5, where=x > 4), np.nanvar(x > 100)), x)
+    check_graph(lambda x: np.var(x[:1], 1, where=x[:1] > 3), x)

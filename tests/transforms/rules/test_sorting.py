@@ -51,6 +51,11 @@ VMAP_CASES: list[Case] = [
     ("argsort", lambda x: x.argsort(0), (f(5, 2),)),
     ("argpartition", lambda x: np.take_along_axis(x, np.argpartition(x, 2), -1)[..., 2], (f(2, 5),)),
     ("searchsorted", lambda x, y: np.searchsorted(x, y), (ordered(5), f(3, 2))),
+    (
+        "searchsorted, ties",
+        lambda x: np.searchsorted(x, x) + 9 * np.searchsorted(x, x, "right"),
+        (ordered(5),),
+    ),
     ("searchsorted, right", lambda x, y: np.searchsorted(x, y, "right"), (ordered(5), f())),
     ("searchsorted, sorter", lambda x, y: np.searchsorted(x, y, sorter=np.argsort(x)), (f(5), f(3))),
     ("lexsort", lambda x, y: np.lexsort((x, y)), (f(5), i(5))),
