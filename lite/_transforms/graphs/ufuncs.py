@@ -79,6 +79,14 @@ def _call(graph: Graph, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[s
     if kwargs or where is not True:
         raise NoRule
     loop = list(resolved(ufunc, inputs, wanted))
+    for number, dtype in zip(inputs, loop, strict=False):
+        if type(number) is int and dtype.kind in "iu":
+            limits = np.iinfo(dtype)
+            if not limits.min <= number <= limits.max:
+                # Comparisons are the same for all integers of the dtype; for other ufuncs NumPy raises.
+                alike = ufunc(*[x if x is number else dtype.type(0) for x in inputs])
+                shape = graph.broadcast([np.shape(x) for x in inputs])
+                return graph.expand(graph.operand(alike), shape)
     arrays = [graph.operand(x, dtype) for x, dtype in zip(inputs, loop, strict=False)]
     result = loop[len(inputs)]
     row = UFUNCS.get(ufunc)

@@ -172,6 +172,11 @@ def _onnx_clip(
     a: ArrayLike, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None, **kwargs: Any
 ) -> Any:
     low, high = _bounds(a_min, a_max, min, max)
+    dtype = np.result_type(a)
+    if dtype.kind in "iu":  # numbers beyond the dtype bound nothing
+        limits = np.iinfo(dtype)
+        low = None if type(low) is int and low <= limits.min else low
+        high = None if type(high) is int and high >= limits.max else high
     out = a if low is None else np.maximum(a, low, **kwargs)
     if high is not None:
         out = np.minimum(out, high, **kwargs)
