@@ -64,6 +64,8 @@ def test_by_hand() -> None:
                 np.testing.assert_allclose(loss(td).loss_sft, expected)
             loss = SFTLoss(Scorer(written), kl_to_ref_coeff=0.5)
             loss.set_keys(ref_log_prob="reference")
+            assert [key if isinstance(key, str) else key[-1] for key in loss.in_keys][1:] == ["reference"]
+            assert len(SFTLoss(Scorer(written)).in_keys) == 1
             out = loss(td)
             d = np.concatenate(others) - np.concatenate(rows)
             np.testing.assert_allclose(
