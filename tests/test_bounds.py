@@ -9,10 +9,15 @@ from helpers.cases import each_case
 from helpers.nn.transitions import categorical, critic, gaussian, q_network
 
 import lite
-from lite import data, envs, nn, optim
+from lite import NonTensorData, data, envs, nn, optim
+from lite.cli import output_files, score
 from lite.models import GenerationConfig
+from lite.models.comparison import logged
 from lite.models.decoder.scoring import checked_sampling
+from lite.models.text import to_html
 from lite.nn import functional, losses
+from lite.nn._export import contract
+from lite.nn._lora import projections
 
 LITTLE = 1e-6
 X = np.ones((2, 3), np.float32)
@@ -261,3 +266,17 @@ def test_the_last_that_are_taken_and_the_first_that_are_not(argument: str) -> No
     for number in refused:
         with pytest.raises(REFUSALS, match=f"(?i){argument.split()[0]}"):
             call(number)
+
+
+def test_texts_are_cut_where_they_get_too_long() -> None:
+    for shown, longest, around in (
+        (output_files._short, 160, 2),
+        (score._short, 80, 2),
+        (logged._short, 40, 2),
+        (contract._shown, 80, 2),
+        (to_html._text, 2000, 0),
+        (lambda text: repr(NonTensorData(text)), 200, 0),
+        (lambda text: projections._listing([f"x{i}" for i in range(len(text))]), 40, 0),
+    ):
+        assert "..." not in shown("x" * (longest - around))
+        assert "..." in shown("x" * (longest - around + 1))
