@@ -63,6 +63,20 @@ def test_what_consolidation_refuses(tmp_path):
     assert not path.exists()
 
 
+def test_what_is_too_short_to_describe_itself(tmp_path):
+    for text, length, message in (
+        (b"", None, "it has 0 bytes"),
+        (b"{", 1, "it has 9 bytes"),
+        (b"{} ", 1, "no description of 1 bytes"),
+        (b"{}", 3, "no description of 3 bytes"),
+        (b"{}", 2, "'cls_metadata'"),  # a description, of nothing
+    ):
+        path = tmp_path / "x"
+        path.write_bytes(text + (b"" if length is None else length.to_bytes(8, "little")))
+        with pytest.raises(ValueError, match=f"is damaged or foreign: {message}"):
+            TensorDict.from_consolidated(path)
+
+
 def test_names_of_a_lazy_stack(tmp_path):
     stack = lite.lazy_stack([TensorDict(a=np.full(2, i), batch_size=[2]) for i in range(3)], 1)
     stack.names = ["x", "t"]
