@@ -227,3 +227,12 @@ def _take(node: _Node, index: NDArray[np.int64], size: Shape) -> Any:
     names = node.names and [*(None,) * len(size), *node.names]
     out = TensorDict._make(data, size + node.batch, "cpu", names)
     return out if node.wrap is None else node.wrap(out)
+
+
+def reduced(values: Any, count: int, reduction: str) -> Array:
+    """One number for each of `count` rows; the median of an even number is the lower one, as torch's."""
+    flat = np.asarray(values).reshape(count, -1)
+    if reduction == "median":
+        return np.sort(flat, 1)[:, (flat.shape[1] - 1) // 2]
+    found: Array = getattr(np, reduction)(flat, axis=1)
+    return found

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 from lite import NestedKey, TensorDictBase
 from lite._arrays.public import belong_to
 from lite._arrays.types import stored
-from lite.data.replay.columns import is_container
+from lite.data.replay.columns import is_container, reduced
 from lite.data.replay.prioritized_sampler import PrioritizedSampler
 from lite.data.replay.replay_buffer import ReplayBuffer
 from lite.data.replay.storages import ListStorage, Storage
@@ -98,16 +98,9 @@ class TensorDictReplayBuffer(ReplayBuffer):
     def _set_priorities(self, index: Any, priority: Any, data: Any) -> None:
         """Set the priorities of elements, with any dimensions after those of the storage."""
         count = 1 if isinstance(index, int) else len(index)
-        self.update_priority(index, self._reduced(priority, count))
-
-    def _reduced(self, priority: Any, count: int) -> Any:
-        flat = np.asarray(stored(priority)).reshape(count, -1)
-        if flat.shape[1] == 1:
-            return flat[:, 0]
-        reduction = getattr(self._sampler, "reduction", "max")
-        if reduction == "median":
-            return np.sort(flat, 1)[:, (flat.shape[1] - 1) // 2]
-        return getattr(np, reduction)(flat, axis=1)
+        self.update_priority(
+            index, reduced(stored(priority), count, getattr(self._sampler, "reduction", "max"))
+        )
 
     def update_tensordict_priority(self, data: Any) -> None:
         """Give elements the priorities that a batch has for them; nothing without a prioritized sampler.
@@ -128,7 +121,9 @@ class TensorDictReplayBuffer(ReplayBuffer):
         priority = data.get(self.priority_key, None)
         if priority is None:
             priority = np.full(len(index), self._sampler.default_priority, np.float32)
-        self.update_priority(index, self._reduced(priority, len(index)))
+        self.update_priority(
+            index, reduced(stored(priority), len(index), getattr(self._sampler, "reduction", "max"))
+        )
 
     def _draw(self, size: int) -> tuple[Any, dict[Any, Any]]:
         """What `sample` gives: the batch has `"index"`, too, and what the sampler tells.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lite import NestedKey
 from lite._arrays.public import belong_to
 from lite._arrays.types import stored
-from lite.data.replay.columns import is_container
+from lite.data.replay.columns import is_container, reduced
 from lite.data.replay.storages import PathLike, Storage, read_json, stacked, write_json
 
 _METADATA = "metadata.json"
@@ -213,7 +213,7 @@ def _without_index(data: Any) -> Any:
     return data.exclude("index") if is_container(data) and node._get_entry("index") is not None else data
 
 
-_REDUCTIONS: dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min, "mean": np.mean}
+_REDUCTIONS = ("sum", "max", "min", "mean", "median")
 
 
 class TensorDictMaxValueWriter(Writer):
@@ -245,8 +245,8 @@ class TensorDictMaxValueWriter(Writer):
 
     def __init__(self, rank_key: NestedKey | None = None, reduction: str = "sum") -> None:
         super().__init__()
-        if reduction not in (*_REDUCTIONS, "median"):
-            raise ValueError(f"reduction must be one of {[*_REDUCTIONS, 'median']}, got {reduction!r}.")
+        if reduction not in _REDUCTIONS:
+            raise ValueError(f"reduction must be one of {[*_REDUCTIONS]}, got {reduction!r}.")
         self._rank_key = ("next", "reward") if rank_key is None else rank_key
         self._reduction = reduction
         self._heap: list[tuple[float, int]] = []
@@ -272,10 +272,7 @@ class TensorDictMaxValueWriter(Writer):
         entry = data.get(self._rank_key, None)
         if entry is None:
             raise KeyError(f"Rank key {self._rank_key} not found in data.")
-        flat = np.asarray(stored(entry)).reshape(data.shape[0], -1)
-        if self._reduction == "median":
-            return np.sort(flat, 1)[:, (flat.shape[1] - 1) // 2]
-        return _REDUCTIONS[self._reduction](flat, axis=1)
+        return reduced(stored(entry), data.shape[0], self._reduction)
 
     def get_insert_index(self, data: Any) -> int | None:
         """The index that one element would be written to; None if it would be discarded. Nothing changes."""
