@@ -235,7 +235,7 @@ class EGreedyModule(ExplorationModule):
         spec = self._action_spec()
         rng = self._generator()
         batch = tuple(tensordict.batch_size)
-        chosen = rng.random(batch) < self.__dict__["_buffers"]["eps"]  # an attribute is found last of all
+        chosen = rng.random(batch) < self.eps
         chosen = chosen.reshape(batch + (1,) * (action.ndim - len(batch)))
         drawn = self._drawn(tensordict, action, spec, rng)
         explored = np.where(chosen, drawn.astype(action.dtype, copy=False), action)
