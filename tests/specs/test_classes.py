@@ -21,3 +21,12 @@ def test_classes() -> None:
         Binary(3, (2, 4))
     with pytest.raises(ValueError, match="shape"):
         Binary()
+
+
+def test_masks_are_those_of_their_classes() -> None:
+    one = Categorical(3, mask=[True, False, True])
+    assert [one.enumerate(use_mask=masked).tolist() for masked in (False, True)] == [[0, 1, 2], [0, 2]]
+    assert Categorical(3).enumerate(use_mask=True).tolist() == [0, 1, 2]
+    rows = Categorical(3, (2,), mask=[[True, False, True], [False, True, True]])
+    assert rows.unsqueeze(0).mask.tolist() == [rows.mask.tolist()]
+    assert one.expand(2).unsqueeze(0).mask.tolist() == one.mask.tolist()
