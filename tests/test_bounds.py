@@ -268,6 +268,48 @@ def test_the_last_that_are_taken_and_the_first_that_are_not(argument: str) -> No
             call(number)
 
 
+def attention(*shapes: tuple[int, ...]) -> Any:
+    return nn.MultiheadAttention(3, 1)(*map(np.ones, shapes))
+
+
+# What is said: calls of which each is wrong in another way.
+WRONG: dict[str, Sequence[Callable[[], Any]]] = {
+    "query, key and value must all have 3 dimensions": (
+        lambda: attention((2, 3), (1, 2, 3), (2, 3)),
+        lambda: attention((1, 2, 3), (1, 2, 3), (2, 3)),
+        lambda: attention(*[(1, 1, 2, 3)] * 3),
+    ),
+    "input1 and input2 must have dimensions and agree": (
+        lambda: nn.Bilinear(3, 3, 1)(X[0, 0], X),
+        lambda: nn.Bilinear(3, 3, 1)(X, X[0, 0]),
+        lambda: nn.Bilinear(3, 3, 1)(X, X[:1]),
+    ),
+    "the input must be .*C, H, W": [
+        lambda shape=shape: nn.MaxPool2d(1)(np.ones(shape)) for shape in ((2, 3), (1, 0, 2), (1,) * 5)
+    ],
+    "dropout must be a probability": [lambda p=p: nn.LSTM(2, 2, 2, dropout=p) for p in (True, "0.5")],
+    "ids of classes must be integers": [
+        lambda ids=ids: functional.nll_loss(X, np.array(ids)) for ids in ([0.0, 1.0], [0])
+    ],
+    "in_keys and out_keys must be those of the input and the mask": [
+        lambda keys=keys: nn.ConsistentDropoutModule(0.5, *map(list, keys))
+        for keys in (("a", "ab"), ("ab", "abc"))
+    ],
+    "nvec must have integers of at least 1": [
+        lambda sizes=sizes: data.MultiCategorical(sizes) for sizes in ([1.5], [], [0])
+    ],
+    "value holds 3": (lambda: nn.distributions.Categorical(logits=X).log_prob(np.array([0, 3])),),
+    "value holds -1": (lambda: nn.distributions.Categorical(logits=X).log_prob(np.array([-1, 2])),),
+}
+
+
+@each_case("said", WRONG)
+def test_every_way_to_be_wrong_is_refused(said: str) -> None:
+    for call in WRONG[said]:
+        with pytest.raises(REFUSALS, match=said):
+            call()
+
+
 def test_texts_are_cut_where_they_get_too_long() -> None:
     for shown, longest, around in (
         (output_files._short, 160, 2),
