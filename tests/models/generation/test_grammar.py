@@ -75,18 +75,12 @@ def test_models_with_other_numbers_of_ids(spelling: Any) -> None:
     ("grammar", "fits", "options"),
     [
         ({"regex": "(ab|c)+d"}, lambda text: re.fullmatch("(ab|c)+d", text), {}),
-        (
-            JSON,
-            lambda text: json.loads(text)["name"] in ("ab", "c") and 0 <= json.loads(text)["n"] < 100,
-            {"temperature": 0.8, "top_p": 0.9},
-        ),
-        (
-            {"lark": 'start: "x" num\nnum: /[0-9]{1,3}/'},
-            lambda text: re.fullmatch("x[0-9]{1,3}", text),
-            {"num_beams": 3},
-        ),
+        (JSON, lambda text: json.loads(text)["name"] in ("ab", "c") and 0 <= json.loads(text)["n"] < 100,
+            {"temperature": 0.8, "top_p": 0.9}),
+        ({"lark": 'start: "x" num\nnum: /[0-9]{1,3}/'}, lambda text: re.fullmatch("x[0-9]{1,3}", text),
+            {"num_beams": 3}),
     ],
-)
+)  # fmt: skip
 def test_responses(
     grammar: Any, fits: Any, options: dict[str, Any], scripted_model: Any, spelling: Any
 ) -> None:

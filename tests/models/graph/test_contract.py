@@ -50,19 +50,13 @@ def test_keys_that_are_given_win(folder: Path) -> None:
 OTHERS: list[tuple[dict[str, Any], str]] = [
     ({"inputs": []}, r"the inputs are \[\], those of the graph \['observation', 'hidden'\]"),
     ({"format": "x"}, "must have the format"),
-    (
-        {"outputs": [{**of_policy()["outputs"][0], "dtype": "float64"}, *of_policy()["outputs"][1:]]},
-        r"'action' is float64\['batch', 3\], in the graph float32",
-    ),
-    (
-        {"outputs": [{**of_policy()["outputs"][0], "shape": ["batch", 4]}, *of_policy()["outputs"][1:]]},
-        r"'action' is float32\['batch', 4\], in the graph",
-    ),
-    (
-        {"outputs": [{**of_policy()["outputs"][0], "shape": [3]}, *of_policy()["outputs"][1:]]},
-        r"'action' is float32\[3\], in the graph",
-    ),
-]
+    ({"outputs": [{**of_policy()["outputs"][0], "dtype": "float64"}, *of_policy()["outputs"][1:]]},
+        r"'action' is float64\['batch', 3\], in the graph float32"),
+    ({"outputs": [{**of_policy()["outputs"][0], "shape": ["batch", 4]}, *of_policy()["outputs"][1:]]},
+        r"'action' is float32\['batch', 4\], in the graph"),
+    ({"outputs": [{**of_policy()["outputs"][0], "shape": [3]}, *of_policy()["outputs"][1:]]},
+        r"'action' is float32\[3\], in the graph"),
+]  # fmt: skip
 
 
 def test_a_contract_of_another_graph_is_refused(folder: Path) -> None:

@@ -61,25 +61,16 @@ def test_without_a_handle_the_device_is_waited_for(runtime: HostRuntime) -> None
 
 ERRORS_SAY_WHAT_FAILED: list[tuple[str, str, Callable[[], Any]]] = [
     ("cudaStreamCreate", "cannot make a stream on GPU 3: CUDA error 2", lambda: CudaStream.create(3)),
-    (
-        "cudaMemcpyAsync",
-        "copying 1,234 bytes of keys from the GPU to the host failed: CUDA error 2",
-        lambda: CudaStream(3, 100).copy(0, 0, 1234, TO_HOST, "keys"),
-    ),
-    (
-        "cudaMemcpy2DAsync",
-        "copying 6 bytes of keys on the GPU failed: CUDA error 2",
-        lambda: CudaStream(3, 100).copy_2d(0, 4, 0, 4, 3, 2, "keys"),
-    ),
+    ("cudaMemcpyAsync", "copying 1,234 bytes of keys from the GPU to the host failed: CUDA error 2",
+        lambda: CudaStream(3, 100).copy(0, 0, 1234, TO_HOST, "keys")),
+    ("cudaMemcpy2DAsync", "copying 6 bytes of keys on the GPU failed: CUDA error 2",
+        lambda: CudaStream(3, 100).copy_2d(0, 4, 0, 4, 3, 2, "keys")),
     ("cudaStreamSynchronize", "waiting for the GPU failed", lambda: CudaStream(3, 100).finish()),
     ("cudaDeviceSynchronize", "waiting for the GPU failed", lambda: CudaStream(3).finish()),
-    (
-        "cudaMemsetAsync",
-        "clearing 9 bytes of keys on the GPU failed: CUDA error 2",
-        lambda: CudaStream(3, 100).clear(0, 9, "keys"),
-    ),
+    ("cudaMemsetAsync", "clearing 9 bytes of keys on the GPU failed: CUDA error 2",
+        lambda: CudaStream(3, 100).clear(0, 9, "keys")),
     ("cudaSetDevice", "choosing the GPU failed", lambda: CudaStream(3, 100).clear(0, 9, "keys")),
-]
+]  # fmt: skip
 
 
 def test_errors_say_what_failed(runtime: HostRuntime, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,76 +49,37 @@ def template(*pieces: Any, ids: int = 1) -> dict[str, Any]:
 REAL = {
     "bert": {"normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}},
     "gpt2": {"pre_tokenizer": BYTE_LEVEL, "decoder": BYTE_LEVEL, "post_processor": BYTE_LEVEL},
-    "qwen": {
-        "normalizer": {"type": "NFC"},
-        "pre_tokenizer": sequence(SPLIT, BYTE_LEVEL, key="pretokenizers"),
-    },
-    "llama": {
-        "normalizer": sequence({"type": "Prepend", "prepend": "▁"}, replace(" ", "▁")),
-        "post_processor": template(TOKEN, TEXT),
-        "decoder": sequence(
-            replace("▁", " "),
-            {"type": "ByteFallback"},
-            {"type": "Fuse"},
-            {"type": "Strip", "content": " ", "start": 1, "stop": 0},
-            key="decoders",
-        ),
-    },
-    "llama3": {
-        "pre_tokenizer": sequence(SPLIT, BYTE_LEVEL, key="pretokenizers"),
-        "post_processor": {"type": "Sequence", "processors": [BYTE_LEVEL, template(TOKEN, TEXT)]},
-    },
+    "qwen": {"normalizer": {"type": "NFC"},
+        "pre_tokenizer": sequence(SPLIT, BYTE_LEVEL, key="pretokenizers")},
+    "llama": {"normalizer": sequence({"type": "Prepend", "prepend": "▁"}, replace(" ", "▁")),
+        "post_processor": template(TOKEN, TEXT), "decoder": sequence(replace("▁", " "),
+        {"type": "ByteFallback"}, {"type": "Fuse"},
+        {"type": "Strip", "content": " ", "start": 1, "stop": 0}, key="decoders")},
+    "llama3": {"pre_tokenizer": sequence(SPLIT, BYTE_LEVEL, key="pretokenizers"),
+        "post_processor": {"type": "Sequence", "processors": [BYTE_LEVEL, template(TOKEN, TEXT)]}},
     "t5": {"normalizer": sequence(UNICODE, replace(" {2,}", "▁", regex=True)), "pre_tokenizer": METASPACE},
-    "albert": {
-        "normalizer": sequence(
-            replace("``", '"'),
-            replace("''", '"'),
-            {"type": "NFKD"},
-            {"type": "StripAccents"},
-            {"type": "Lowercase"},
-            UNICODE,
-            replace(" {2,}", " ", regex=True),
-        ),
-        "pre_tokenizer": METASPACE,
-    },
-    "clip": {
-        "normalizer": sequence({"type": "NFC"}, replace(r"\s+", " ", regex=True), {"type": "Lowercase"})
-    },
+    "albert": {"normalizer": sequence(replace("``", '"'), replace("''", '"'), {"type": "NFKD"},
+        {"type": "StripAccents"}, {"type": "Lowercase"}, UNICODE, replace(" {2,}", " ", regex=True)),
+        "pre_tokenizer": METASPACE},
+    "clip": {"normalizer": sequence({"type": "NFC"}, replace(r"\s+", " ", regex=True),
+        {"type": "Lowercase"})},
     "deberta": {"normalizer": sequence({"type": "Strip"}, UNICODE, replace(r"[\n\r\t]", " ", regex=True))},
-    "deepseek": {
-        "pre_tokenizer": sequence(
-            SPLIT,
-            SPLIT,
-            SPLIT,
-            {"type": "Digits", "individual_digits": True},
-            BYTE_LEVEL,
-            key="pretokenizers",
-        )
-    },
-    "cleaning": {
-        "normalizer": sequence(
-            *[replace(bad, "'") for bad in "\u2018\u2019\u201a\u201b`"],
-            *[replace(c, "") for c in "\u200b\ufeff"],
-        )
-    },
-}
+    "deepseek": {"pre_tokenizer": sequence(SPLIT, SPLIT, SPLIT,
+        {"type": "Digits", "individual_digits": True}, BYTE_LEVEL, key="pretokenizers")},
+    "cleaning": {"normalizer": sequence(*[replace(bad, "'") for bad in "\u2018\u2019\u201a\u201b`"],
+        *[replace(c, "") for c in "\u200b\ufeff"])},
+}  # fmt: skip
 
 HOSTILE = {
-    "twelve times eight": (
-        {"normalizer": sequence(*[replace("l", "l" * 8)] * 12)},
-        "normalizer makes up to 512",
-    ),
-    "nested": (
-        {"normalizer": sequence(sequence(*[replace("l", "l" * 8)] * 6), replace("l", "l" * 8))},
-        "normalizer",
-    ),
+    "twelve times eight": ({"normalizer": sequence(*[replace("l", "l" * 8)] * 12)},
+        "normalizer makes up to 512"),
+    "nested": ({"normalizer": sequence(sequence(*[replace("l", "l" * 8)] * 6), replace("l", "l" * 8))},
+        "normalizer"),
     "expressions": ({"normalizer": sequence(*[replace(".", "xx", regex=True)] * 8)}, "normalizer makes"),
     "nothing": ({"normalizer": sequence(*[replace("", "x")] * 8)}, "normalizer makes"),
     "a long one": ({"normalizer": replace("l", "x" * 10**6)}, "makes up to 1000000 characters of one"),
-    "before": (
-        {"normalizer": sequence(*[{"type": "Prepend", "prepend": "x" * 1000}] * 5)},
-        "writes up to 5000",
-    ),
+    "before": ({"normalizer": sequence(*[{"type": "Prepend", "prepend": "x" * 1000}] * 5)},
+        "writes up to 5000"),
     "before, multiplied": (
         {"normalizer": sequence({"type": "Prepend", "prepend": "x" * 1000}, replace("x", "x" * 8))},
         "writes up to 8000",
@@ -139,23 +100,18 @@ HOSTILE = {
     "a map that is cut": ({"normalizer": charsmap(b"a", trie=2**32 - 4)}, "a map of 4294967292"),
     "a map of odd length": ({"normalizer": charsmap(b"a", trie=7)}, "a map of 7"),
     "no base64": ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "é"}}, "not base64"),
-    "many ids": ({"post_processor": template(*[TOKEN] * 50, TEXT, ids=50)}, "post_processor adds up to 2550"),
-    "many rules": (
-        {"decoder": sequence(*[{"type": "Fuse"}] * 20_000, key="decoders")},
-        "more than 20000 parts",
-    ),
-    "an id of 32 bits": (
-        {"added_tokens": [{"id": 2**32 - 1, "content": "z"}]},
-        "ids must be at most .* added_tokens",
-    ),
+    "many ids": ({"post_processor": template(*[TOKEN] * 50, TEXT, ids=50)},
+        "post_processor adds up to 2550"),
+    "many rules": ({"decoder": sequence(*[{"type": "Fuse"}] * 20_000, key="decoders")},
+        "more than 20000 parts"),
+    "an id of 32 bits": ({"added_tokens": [{"id": 2**32 - 1, "content": "z"}]},
+        "ids must be at most .* added_tokens"),
     "an id of 31 bits": ({"added_tokens": [{"id": 2**31, "content": "z"}]}, "ids must be at most"),
-    "an id of a template": (
-        {"post_processor": {"type": "BertProcessing", "sep": ["s", 2**32 - 1]}},
-        "post_processor",
-    ),
+    "an id of a template": ({"post_processor": {"type": "BertProcessing", "sep": ["s", 2**32 - 1]}},
+        "post_processor"),
     "an id of padding": ({"padding": {"pad_id": 2**32 - 1}}, "padding"),
     "many tokens": ({"added_tokens": [0] * (2**17 + 1)}, "131073 added tokens"),
-}
+}  # fmt: skip
 
 
 def deep(depth: int) -> Any:
