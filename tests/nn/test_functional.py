@@ -175,37 +175,29 @@ def test_what_does_not_count() -> None:
 @each_case(
     ("call", "error", "message"),
     [
-        (
-            lambda: F.mse_loss(X, Y, reduction="max"),
-            ValueError,
-            "reduction must be one of .*'none'.*got 'max'",
-        ),
+        (lambda: F.mse_loss(X, Y, reduction="max"), ValueError,
+            "reduction must be one of .*'none'.*got 'max'"),
         (lambda: F.mse_loss(X, Y, weight=X[0]), ValueError, r"weight must have input's shape \(3, 4, 5\)"),
         (lambda: F.smooth_l1_loss(X, Y, beta=-1), ValueError, "beta must not be negative, got -1"),
         (lambda: F.huber_loss(X, Y, delta=0), ValueError, "delta must be positive, got 0"),
         (lambda: F.cross_entropy(X[0], IDS[0] + 3), IndexError, "ids must be from 0 to 4, got "),
         (lambda: F.nll_loss(X[0], -1 - IDS[0]), IndexError, "ids must be from 0 to 4, got -"),
-        (
-            lambda: F.cross_entropy(X[0], IDS),
-            ValueError,
-            r"integers of the shape \(4,\), got int64 of \(3, 4\)",
-        ),
+        (lambda: F.cross_entropy(X[0], IDS), ValueError,
+            r"integers of the shape \(4,\), got int64 of \(3, 4\)"),
         (lambda: F.cross_entropy(X[0], X), ValueError, "probabilities of classes must have the shape"),
         (lambda: F.nll_loss(X[0], X[0]), ValueError, "ids of classes must be integers"),
         (lambda: F.nll_loss(X[0], IDS[0], np.ones(4)), ValueError, r"weight must have the shape \(5,\)"),
-        (lambda: F.cross_entropy(np.float64(1), IDS), ValueError, "input must have a dimension of classes"),
-        (
-            lambda: F.cross_entropy(X[0], IDS[0], label_smoothing=2),
-            ValueError,
-            "label_smoothing must be from",
-        ),
+        (lambda: F.cross_entropy(np.float64(1), IDS), ValueError,
+            "input must have a dimension of classes"),
+        (lambda: F.cross_entropy(X[0], IDS[0], label_smoothing=2), ValueError,
+            "label_smoothing must be from"),
         (lambda: F.binary_cross_entropy(P, Q[0]), ValueError, "target must have the shape of input"),
         (lambda: F.binary_cross_entropy(P + 1, Q), ValueError, "input must be from 0 to 1, got 1"),
         (lambda: F.binary_cross_entropy_with_logits(X, Q[0]), ValueError, "target must have the shape"),
         (lambda: F.gaussian_nll_loss(X, Y, -P), ValueError, "var must not be negative, got -"),
         (lambda: F.mse_loss(TensorDict(a=X), TensorDict(b=X)), KeyError, "a"),
     ],
-)
+)  # fmt: skip
 def test_errors(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()

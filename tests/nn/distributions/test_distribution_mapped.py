@@ -29,34 +29,23 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], Any]] = {
     "HalfNormal": (d.HalfNormal, (POSITIVE,), VALUES),
     "Laplace": (d.Laplace, (LOC, POSITIVE), VALUES),
     "LogNormal": (d.LogNormal, (LOC, POSITIVE), VALUES),
-    "MixtureSameFamily": (
-        lambda w, m, s: d.MixtureSameFamily(d.Categorical(logits=w), d.Normal(m, s)),
-        (LOC, LOC, POSITIVE),
-        VALUES[:, 0],
-    ),
-    "Multinomial": (
-        lambda w: d.Multinomial(6, logits=w),
-        (LOC,),
-        R.multinomial(6, np.full(4, 0.25), 5) * 1.0,
-    ),
+    "MixtureSameFamily": (lambda w, m, s: d.MixtureSameFamily(d.Categorical(logits=w), d.Normal(m, s)),
+        (LOC, LOC, POSITIVE), VALUES[:, 0]),
+    "Multinomial": (lambda w: d.Multinomial(6, logits=w), (LOC,),
+        R.multinomial(6, np.full(4, 0.25), 5) * 1.0),
     "MultivariateNormal": (d.MultivariateNormal, (LOC, COVARIANCES), VALUES),
     "NegativeBinomial": (lambda n, w: d.NegativeBinomial(n, logits=w), (POSITIVE, LOC), COUNTS),
     "Pareto": (d.Pareto, (SHARES, POSITIVE), VALUES + 1),
     "Poisson": (d.Poisson, (POSITIVE,), COUNTS),
-    "RelaxedOneHotCategorical": (
-        lambda t, w: d.RelaxedOneHotCategorical(t, logits=w),
-        (POSITIVE[:, 0], LOC),
-        VALUES / VALUES.sum(-1, keepdims=True),
-    ),
+    "RelaxedOneHotCategorical": (lambda t, w: d.RelaxedOneHotCategorical(t, logits=w),
+        (POSITIVE[:, 0], LOC), VALUES / VALUES.sum(-1, keepdims=True)),
     "StudentT": (d.StudentT, (POSITIVE, LOC, SHARES), VALUES),
-    "TransformedDistribution": (
-        lambda m, s: d.TransformedDistribution(d.Normal(m, s), [d.TanhTransform(), d.AffineTransform(m, s)]),
-        (LOC, POSITIVE),
-        LOC + 0.1,
-    ),
+    "TransformedDistribution": (lambda m,
+        s: d.TransformedDistribution(d.Normal(m, s), [d.TanhTransform(), d.AffineTransform(m, s)]),
+        (LOC, POSITIVE), LOC + 0.1),
     "VonMises": (d.VonMises, (LOC, POSITIVE), VALUES),
     "Weibull": (d.Weibull, (POSITIVE, SHARES), VALUES),
-}
+}  # fmt: skip
 # Of these the random numbers that a draw takes depend on the parameters.
 REJECTING = (
     *("Beta", "Binomial", "Chi2", "Dirichlet", "Gamma", "Multinomial", "NegativeBinomial", "Poisson"),

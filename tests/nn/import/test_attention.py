@@ -12,12 +12,8 @@ from lite._files.onnx import writer
 
 _TABLES = [numbers(8, 2), numbers(8, 2, seed=1)]
 CASES = [
-    Case(
-        "Attention",
-        [numbers(2, 4, 3, 6), numbers(2, 2, 5, 6, seed=1), numbers(2, 2, 5, 6, seed=2)],
-        {"is_causal": 1, "softcap": 2.0},
-        opset=23,
-    ),
+    Case("Attention", [numbers(2, 4, 3, 6), numbers(2, 2, 5, 6, seed=1), numbers(2, 2, 5, 6, seed=2)],
+        {"is_causal": 1, "softcap": 2.0}, opset=23),
     Case(
         "GroupQueryAttention",
         [
@@ -35,33 +31,17 @@ CASES = [
         outputs=3,
         has_values=False,
     ),
-    Case(
-        "GroupQueryAttention",
-        [
-            *(numbers(2, 1, 32), None, None, numbers(2, 2, 5, 4, seed=1), numbers(2, 2, 5, 4, seed=2)),
-            *(np.array([3, 5], np.int32), np.array(6, np.int32)),
-        ],
-        {"num_heads": 4, "kv_num_heads": 2, "local_window_size": 3},
-        "com.microsoft",
-        outputs=3,
-        has_values=False,
-    ),
-    Case(
-        "RotaryEmbedding",
+    Case("GroupQueryAttention",
+        [*(numbers(2, 1, 32), None, None, numbers(2, 2, 5, 4, seed=1), numbers(2, 2, 5, 4, seed=2)),
+        *(np.array([3, 5], np.int32), np.array(6, np.int32))], {"num_heads": 4, "kv_num_heads": 2,
+        "local_window_size": 3}, "com.microsoft", outputs=3, has_values=False),
+    Case("RotaryEmbedding",
         [numbers(2, 3, 3, 4), np.array([[0, 1, 2], [3, 4, 5]]), numbers(8, 2), numbers(8, 2, seed=1)],
-        {"interleaved": 1},
-        "com.microsoft",
-    ),
+        {"interleaved": 1}, "com.microsoft"),
     Case("RotaryEmbedding", [numbers(2, 3, 12), np.array([1]), *_TABLES], domain="com.microsoft"),
-    Case(
-        "CausalConvWithState",
-        [numbers(2, 3, 4), numbers(3, 1, 3, seed=1)],
-        {"activation": "silu"},
-        outputs=2,
-        opset=27,
-        has_values=False,
-    ),
-]
+    Case("CausalConvWithState", [numbers(2, 3, 4), numbers(3, 1, 3, seed=1)], {"activation": "silu"},
+        outputs=2, opset=27, has_values=False),
+]  # fmt: skip
 
 
 def test_gradients_maps_and_graphs() -> None:

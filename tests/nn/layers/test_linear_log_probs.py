@@ -25,18 +25,12 @@ for array in (WEIGHT, IDS, MASK, HIDDEN, DEGREES):
     array.flags.writeable = False
 
 CASES: list[Case] = [
-    (
-        "frozen head",
-        lambda x: F.linear_log_probs(x, WEIGHT, IDS, mask=MASK, temperature=0.7),
-        (Spec(2, 3, 4),),
-    ),
-    (
-        "all",
-        lambda x, w, b, ids: F.linear_log_probs(x, w.T, ids % 7, b, mask=MASK, temperature=DEGREES),
-        (Spec(2, 3, 4), Spec(4, 7), Spec(7), Spec(2, 3, kind="i")),
-    ),
+    ("frozen head", lambda x: F.linear_log_probs(x, WEIGHT, IDS, mask=MASK, temperature=0.7),
+        (Spec(2, 3, 4),)),
+    ("all", lambda x, w, b, ids: F.linear_log_probs(x, w.T, ids % 7, b, mask=MASK, temperature=DEGREES),
+        (Spec(2, 3, 4), Spec(4, 7), Spec(7), Spec(2, 3, kind="i"))),
     ("weight of one row", lambda w: F.linear_log_probs(HIDDEN[0, 0], w, np.array(6)), (Spec(7, 4),)),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("check", CHECKS)

@@ -102,23 +102,14 @@ def test_shapes_of_advantages(advantage: Any, ratios: Any, expected: Any) -> Non
         (lambda td: td.pop("action_log_prob"), KeyError, "reads the entry 'action_log_prob'"),
         (lambda td: td.pop("value_target"), KeyError, "reads the entry 'value_target'"),
         (lambda td: td.set("advantage", np.ones(6)), ValueError, r"advantage has the shape \(6,\)"),
-        (
-            lambda td: td.set("action_log_prob", np.ones((6, 1))),
-            ValueError,
-            r"the shape \(6,\), got \(6, 1\)",
-        ),
-        (
-            lambda td: td.set("value_target", np.ones(6)),
-            RuntimeError,
-            "values and targets must have one shape",
-        ),
-        (
-            lambda td: td.set("advantage", np.full((6, 1), np.nan)),
-            ValueError,
-            r"NaN in the entries \['advantage'\]",
-        ),
+        (lambda td: td.set("action_log_prob", np.ones((6, 1))), ValueError,
+            r"the shape \(6,\), got \(6, 1\)"),
+        (lambda td: td.set("value_target", np.ones(6)), RuntimeError,
+            "values and targets must have one shape"),
+        (lambda td: td.set("advantage", np.full((6, 1), np.nan)), ValueError,
+            r"NaN in the entries \['advantage'\]"),
     ],
-)
+)  # fmt: skip
 def test_errors(change: Any, error: Any, message: str) -> None:
     td = acted()
     change(td)

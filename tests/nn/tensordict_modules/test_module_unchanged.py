@@ -19,32 +19,24 @@ def add(x: Any) -> Any:
 
 CALLS: dict[str, tuple[Any, type[Exception], str]] = {
     "function": (Mod(fail, ["x"], ["y"]), Hit, "inside"),
-    "more results": (Mod(lambda x: (x, x), ["x"], ["y"]), RuntimeError, r"more results \(2\) than out_keys"),
+    "more results": (Mod(lambda x: (x, x), ["x"], ["y"]), RuntimeError,
+        r"more results \(2\) than out_keys"),
     "fewer results": (Mod(add, ["x"], ["y", "z"]), RuntimeError, r"fewer results \(1\) than out_keys"),
     "no result": (Mod(lambda x: None, ["x"], ["y"]), RuntimeError, r"fewer results \(0\) than out_keys"),
     "batch size": (Mod(lambda x: x[:2], ["x"], ["y"]), RuntimeError, "batch dimension mismatch"),
-    "second result": (
-        Mod(lambda x: (x, x[:2]), ["x"], ["y", ("n", "z")]),
-        RuntimeError,
-        "batch dimension mismatch",
-    ),
+    "second result": (Mod(lambda x: (x, x[:2]), ["x"], ["y", ("n", "z")]), RuntimeError,
+        "batch dimension mismatch"),
     "missing key": (Mod(lambda x, q: x + q, ["x", "q"], ["y"]), KeyError, r"inputs are None: \['q'\]"),
     "missing key, strict": (Mod(add, ["q"], ["y"], strict=True), KeyError, "q"),
     "method": (Mod(3, ["x"], ["y"], method="nope"), AttributeError, "nope"),
     "unknown keyword": (lambda td: Mod(add, ["x"], ["y"])(td, q=1), TypeError, "'q'"),
     "more arguments": (lambda td: Mod(add, ["x"], ["y"])(td, 1), ValueError, "got 1 more arguments"),
     "keyword of a sequence": (lambda td: Seq(Mod(add, ["x"], ["y"]))(td, q=1), RuntimeError, "'q'"),
-    "selection of a sequence": (
-        Seq(Mod(add, ["x"], ["y"]), Mod(fail, ["y"], ["z"])).select_out_keys("z"),
-        Hit,
-        "inside",
-    ),
-    "other output": (
-        lambda td: Seq(Mod(add, ["x"], ["y"]), Mod(fail, ["y"], ["z"]))(td, TensorDict()),
-        Hit,
-        "inside",
-    ),
-}
+    "selection of a sequence": (Seq(Mod(add, ["x"], ["y"]), Mod(fail, ["y"], ["z"])).select_out_keys("z"),
+        Hit, "inside"),
+    "other output": (lambda td: Seq(Mod(add, ["x"], ["y"]), Mod(fail, ["y"], ["z"]))(td, TensorDict()),
+        Hit, "inside"),
+}  # fmt: skip
 
 
 def test_tensordicts() -> None:
