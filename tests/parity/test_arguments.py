@@ -59,18 +59,15 @@ ACTIONS = {
     "where into an out that lacks a key": lambda s: chosen_into(s, ["a", "n"], ["a", "n"], filled=True),
     "where with a pad into an empty out": lambda s: chosen_into(s, ["a"], ["a", "n"], pad=1.0),
     "where with a pad into an out": lambda s: chosen_into(s, ["a", "n"], ["a"], pad=1.0, filled=True),
-    "where with a pad for bools and integers": lambda s: s.lib.TensorDict(
-        {"a": s.leaf(np.arange(3))}, [3]
-    ).where(
-        s.leaf(np.array([True, False, True])),
-        s.lib.TensorDict({"b": s.leaf(np.array([True, False, True]))}, [3]),
-        pad=1.5,
-    ),
+    "where with a pad for bools and integers": lambda s: s.lib.TensorDict({"a": s.leaf(np.arange(3))},
+        [3]).where(s.leaf(np.array([True, False, True])),
+        s.lib.TensorDict({"b": s.leaf(np.array([True, False, True]))}, [3]), pad=1.5),
     "where without a pad into an out": lambda s: chosen_into(s, ["a", "n"], ["a"], filled=True),
     "roll in place": lambda s: s.build(tree()).roll(1, 0, inplace=True).exclude(("n", "s")),
     "rsub alpha": lambda s: s.build(tree()).select("a").rsub(s.build(tree(3, 5.0)).select("a"), alpha=2.0),
     "add positional alpha": lambda s: s.build(tree()).exclude(("n", "s")).sub_(1.0, 3.0),
-    "clamp_min default": lambda s: s.build(tree()).select("a").clamp_min(s.build(tree()).select("a"), None),
+    "clamp_min default": lambda s: s.build(tree()).select("a").clamp_min(s.build(tree()).select("a"),
+        None),
     "select as tensordict": lambda s: s.build(tree()).select("a", as_tensordict=True),
     "split_keys keeps the tree": lambda s: [
         sorted(map(str, part.keys(True)))
@@ -94,9 +91,8 @@ ACTIONS = {
             *[s.build(tree()) for _ in range(2)], stack_dim=1, stack_dim_name="t"
         ).names
     ),
-    "batch size of a stack": lambda s: (
-        s.lib.LazyStackedTensorDict(s.build(tree()), batch_size=(1, 3)).batch_size == (1, 3)
-    ),
+    "batch size of a stack": lambda s: (s.lib.LazyStackedTensorDict(s.build(tree()),
+        batch_size=(1, 3)).batch_size == (1, 3)),
     "wrong batch size of a stack": lambda s: s.lib.LazyStackedTensorDict(s.build(tree()), batch_size=(4,)),
     "lazy from_dict": lambda s: s.lib.LazyStackedTensorDict.from_dict(
         [{"a": s.leaf(np.ones(n))} for n in (2, 2)], auto_batch_size=True, stack_dim_name="t", stack_dim=1
@@ -104,16 +100,14 @@ ACTIONS = {
     "lazy from_dict of a dict": lambda s: s.lib.LazyStackedTensorDict.from_dict(
         {"0": {"a": s.leaf(np.ones(2))}, "1": {"a": s.leaf(np.zeros(2))}}
     ),
-    "lazy from_dict with both names": lambda s: s.lib.LazyStackedTensorDict.from_dict(
-        [{}], stack_dim_name="t", names=["t"]
-    ),
+    "lazy from_dict with both names": lambda s: s.lib.LazyStackedTensorDict.from_dict([{}],
+        stack_dim_name="t", names=["t"]),
     "auto_batch_size_": lambda s: s.build(tree()).auto_batch_size_(),
     "another batch size": lambda s: (td := s.build(tree()), setattr(td, "batch_size", []), td)[2],
     "a wrong batch size": lambda s: setattr(s.build(tree()), "batch_size", [7]),
     "new_zeros": lambda s: s.build(tree()).select("a").new_zeros(2),
-    "named_apply": lambda s: s.build(tree()).named_apply(
-        lambda k, x: x if "a" in k else None, nested_keys=True
-    ),
+    "named_apply": lambda s: s.build(tree()).named_apply(lambda k, x: x if "a" in k else None,
+        nested_keys=True),
     "apply to nothing": lambda s: s.build(tree()).apply(lambda x: None),
     "apply to nothing, filtered": lambda s: s.build(tree()).apply(lambda x: None, filter_empty=True),
     "clamp": lambda s: s.build(tree()).select("a").clamp(1, 2),
@@ -130,7 +124,7 @@ ACTIONS = {
     "assert_close": lambda s: s.lib.assert_allclose_td(s.build(tree()), s.build(tree(3, 2.0))),
     "is_tensorclass": lambda s: s.lib.is_tensorclass(s.lib.TensorDict),
     "defaults": lambda s: s.lib.get_defaults_to_none(),
-}
+}  # fmt: skip
 
 
 @each_case("name", sorted(ACTIONS))

@@ -164,17 +164,11 @@ def test_masks_of_episodes() -> None:
         return np.asarray(env.rollout(6, policy, break_when_any_done=False)[dropping.in_keys[1]])
 
     found = [
-        rollout(
-            torchrl.envs,
-            ConsistentDropoutModule,
-            torch.nn.Linear,
-            tnn.TensorDictModule,
-            tnn.TensorDictSequential,
-        ),
-        rollout(
-            lite.envs, nn.ConsistentDropoutModule, nn.Linear, nn.TensorDictModule, nn.TensorDictSequential
-        ),
-    ]
+        rollout(torchrl.envs, ConsistentDropoutModule, torch.nn.Linear, tnn.TensorDictModule,
+            tnn.TensorDictSequential),
+        rollout(lite.envs, nn.ConsistentDropoutModule, nn.Linear, nn.TensorDictModule,
+            nn.TensorDictSequential),
+    ]  # fmt: skip
     assert found[0].shape == found[1].shape == (2, 6, 20)
     for masks in found:
         for row, length in enumerate((3, 4)):

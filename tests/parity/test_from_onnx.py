@@ -82,47 +82,32 @@ def residual() -> Any:
 FLAT, PICTURE, LINE, TIMES = (5, 6), (2, 3, 12, 12), (2, 3, 16), (7, 2, 6)
 NETWORKS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "tanh": (lambda: T.Sequential(T.Linear(6, 8), T.Tanh(), T.Linear(8, 3)), FLAT),
-    "relu": (
-        lambda: T.Sequential(T.Linear(6, 8), T.ReLU(), T.LayerNorm(8), T.Linear(8, 3, bias=False)),
-        FLAT,
-    ),
+    "relu": (lambda: T.Sequential(T.Linear(6, 8), T.ReLU(), T.LayerNorm(8), T.Linear(8, 3, bias=False)),
+        FLAT),
     "gelu": (lambda: T.Sequential(T.Linear(6, 8), T.GELU(), T.Linear(8, 3), T.Softmax(-1)), FLAT),
     "silu": (lambda: T.Sequential(T.Linear(6, 8), T.SiLU(), T.Linear(8, 3), T.LogSoftmax(-1)), FLAT),
-    "elu": (
-        lambda: T.Sequential(T.Linear(6, 8), T.ELU(), T.Linear(8, 8), T.LeakyReLU(), T.Linear(8, 3)),
-        FLAT,
-    ),
-    "mish": (
-        lambda: T.Sequential(T.Linear(6, 8), T.Mish(), T.Linear(8, 8), T.Hardswish(), T.Linear(8, 3)),
-        FLAT,
-    ),
+    "elu": (lambda: T.Sequential(T.Linear(6, 8), T.ELU(), T.Linear(8, 8), T.LeakyReLU(), T.Linear(8, 3)),
+        FLAT),
+    "mish": (lambda: T.Sequential(T.Linear(6, 8), T.Mish(), T.Linear(8, 8), T.Hardswish(), T.Linear(8, 3)),
+        FLAT),
     "prelu": (lambda: T.Sequential(T.Linear(6, 8), T.PReLU(8), T.Linear(8, 3), T.Softplus()), FLAT),
-    "batchnorm": (lambda: T.Sequential(T.Linear(6, 8), T.BatchNorm1d(8), T.Sigmoid(), T.Linear(8, 3)), FLAT),
+    "batchnorm": (lambda: T.Sequential(T.Linear(6, 8), T.BatchNorm1d(8), T.Sigmoid(), T.Linear(8, 3)),
+        FLAT),
     "dropout": (lambda: T.Sequential(T.Linear(6, 8), T.Dropout(0.5), T.ReLU6(), T.Linear(8, 3)), FLAT),
     "dueling": (Dueling, FLAT),
     "gaussian": (Gaussian, FLAT),
     "words": (Words, FLAT),
-    "atari": (
-        lambda: T.Sequential(T.Conv2d(3, 4, 4, 2), T.ReLU(), T.Conv2d(4, 4, 3), T.Flatten(), T.Linear(36, 3)),
-        PICTURE,
-    ),
+    "atari": (lambda: T.Sequential(T.Conv2d(3, 4, 4, 2), T.ReLU(), T.Conv2d(4, 4, 3), T.Flatten(),
+        T.Linear(36, 3)), PICTURE),
     "residual": (residual, PICTURE),
-    "groups": (
-        lambda: T.Sequential(T.Conv2d(3, 6, 3, groups=3, dilation=2), T.GroupNorm(2, 6), T.SiLU()),
-        PICTURE,
-    ),
-    "instance": (
-        lambda: T.Sequential(T.Conv2d(3, 4, 3, bias=False), T.InstanceNorm2d(4, affine=True), T.AvgPool2d(2)),
-        PICTURE,
-    ),
-    "transposed": (
-        lambda: T.Sequential(T.ConvTranspose2d(3, 4, 3, 2, 1, 1), T.ReLU(), T.Conv2d(4, 2, 1)),
-        PICTURE,
-    ),
-    "upsample": (
-        lambda: T.Sequential(T.Upsample(scale_factor=2, mode="bilinear"), T.Conv2d(3, 2, 3)),
-        PICTURE,
-    ),
+    "groups": (lambda: T.Sequential(T.Conv2d(3, 6, 3, groups=3, dilation=2), T.GroupNorm(2, 6), T.SiLU()),
+        PICTURE),
+    "instance": (lambda: T.Sequential(T.Conv2d(3, 4, 3, bias=False), T.InstanceNorm2d(4, affine=True),
+        T.AvgPool2d(2)), PICTURE),
+    "transposed": (lambda: T.Sequential(T.ConvTranspose2d(3, 4, 3, 2, 1, 1), T.ReLU(), T.Conv2d(4, 2, 1)),
+        PICTURE),
+    "upsample": (lambda: T.Sequential(T.Upsample(scale_factor=2, mode="bilinear"), T.Conv2d(3, 2, 3)),
+        PICTURE),
     "nearest": (lambda: T.Sequential(T.Conv2d(3, 2, 3), T.Upsample(scale_factor=2)), PICTURE),
     "padding": (lambda: T.Sequential(T.ReflectionPad2d(1), T.Conv2d(3, 4, 3, padding="same")), PICTURE),
     "shuffle": (lambda: T.Sequential(T.Conv2d(3, 8, 3), T.PixelShuffle(2)), PICTURE),
@@ -134,15 +119,11 @@ NETWORKS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "both ways": (lambda: Sequence(T.LSTM, bidirectional=True), TIMES),
     "gru both ways": (lambda: Sequence(T.GRU, bidirectional=True), TIMES),
     "attention": (lambda: T.TransformerEncoderLayer(6, 2, 8, 0.0, batch_first=True), TIMES),
-    "encoder": (
-        lambda: T.TransformerEncoder(T.TransformerEncoderLayer(6, 1, 8, 0.0), 2, enable_nested_tensor=False),
-        TIMES,
-    ),
-    "bilinear": (
-        lambda: T.Sequential(T.Linear(6, 6), T.Unflatten(1, (2, 3)), T.Flatten(), T.Linear(6, 2)),
-        FLAT,
-    ),
-}
+    "encoder": (lambda: T.TransformerEncoder(T.TransformerEncoderLayer(6, 1, 8, 0.0), 2,
+        enable_nested_tensor=False), TIMES),
+    "bilinear": (lambda: T.Sequential(T.Linear(6, 6), T.Unflatten(1, (2, 3)), T.Flatten(), T.Linear(6, 2)),
+        FLAT),
+}  # fmt: skip
 
 
 def exported(net: Any, x: np.ndarray, dynamo: bool) -> bytes:

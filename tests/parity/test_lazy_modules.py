@@ -12,33 +12,20 @@ pytestmark = QUIET
 
 LAYERS = {
     "LazyLinear": (lambda lib: lib.nn.LazyLinear(4), lambda lib, n: lib.nn.Linear(n, 4), (2, 6)),
-    "LazyLinear without bias": (
-        lambda lib: lib.nn.LazyLinear(4, bias=False),
-        lambda lib, n: lib.nn.Linear(n, 4, bias=False),
-        (6,),
-    ),
-    "LazyConv1d": (
-        lambda lib: lib.nn.LazyConv1d(4, 3, padding=1, groups=2),
-        lambda lib, n: lib.nn.Conv1d(n, 4, 3, padding=1, groups=2),
-        (2, 6, 5),
-    ),
-    "LazyConv1d of one": (
-        lambda lib: lib.nn.LazyConv1d(4, 3, stride=2),
-        lambda lib, n: lib.nn.Conv1d(n, 4, 3, stride=2),
-        (6, 5),
-    ),
-    "LazyConv2d": (
-        lambda lib: lib.nn.LazyConv2d(4, (3, 2), bias=False),
-        lambda lib, n: lib.nn.Conv2d(n, 4, (3, 2), bias=False),
-        (2, 6, 5, 5),
-    ),
-    "LazyBatchNorm1d": (lambda lib: lib.nn.LazyBatchNorm1d(), lambda lib, n: lib.nn.BatchNorm1d(n), (4, 6)),
-    "LazyBatchNorm1d without statistics": (
-        lambda lib: lib.nn.LazyBatchNorm1d(affine=False, track_running_stats=False),
-        lambda lib, n: lib.nn.BatchNorm1d(n, affine=False, track_running_stats=False),
-        (4, 6, 2),
-    ),
-}
+    "LazyLinear without bias": (lambda lib: lib.nn.LazyLinear(4, bias=False), lambda lib,
+        n: lib.nn.Linear(n, 4, bias=False), (6,)),
+    "LazyConv1d": (lambda lib: lib.nn.LazyConv1d(4, 3, padding=1, groups=2), lambda lib,
+        n: lib.nn.Conv1d(n, 4, 3, padding=1, groups=2), (2, 6, 5)),
+    "LazyConv1d of one": (lambda lib: lib.nn.LazyConv1d(4, 3, stride=2), lambda lib,
+        n: lib.nn.Conv1d(n, 4, 3, stride=2), (6, 5)),
+    "LazyConv2d": (lambda lib: lib.nn.LazyConv2d(4, (3, 2), bias=False), lambda lib,
+        n: lib.nn.Conv2d(n, 4, (3, 2), bias=False), (2, 6, 5, 5)),
+    "LazyBatchNorm1d": (lambda lib: lib.nn.LazyBatchNorm1d(), lambda lib, n: lib.nn.BatchNorm1d(n),
+        (4, 6)),
+    "LazyBatchNorm1d without statistics": (lambda lib: lib.nn.LazyBatchNorm1d(affine=False,
+        track_running_stats=False), lambda lib, n: lib.nn.BatchNorm1d(n, affine=False,
+        track_running_stats=False), (4, 6, 2)),
+}  # fmt: skip
 
 
 def data(lib, shape):
@@ -121,45 +108,29 @@ PROGRAMS = {
     "half": lambda lib: str(lib.nn.LazyLinear(3).half().weight.dtype).removeprefix("torch."),
     "no bias": lambda lib: lib.nn.LazyLinear(3, bias=False).bias,
     "reset": lambda lib: lib.nn.LazyLinear(3).reset_parameters(),
-    "materialize": lambda lib: (p := lib.nn.UninitializedParameter(), p.materialize((2, 1)), tuple(p.shape))[
-        2
-    ],
-    "what it becomes": lambda lib: (
-        p := lib.nn.UninitializedParameter(),
-        p.materialize((2, 1)),
-        (type(p).__name__, p.requires_grad),
-    )[2],
-    "without requires_grad": lambda lib: (
-        p := lib.nn.UninitializedParameter(requires_grad=False),
-        p.materialize((2,)),
-        p.requires_grad,
-    )[2],
-    "by hand": lambda lib: (
-        m := lib.nn.LazyLinear(4),
-        m.initialize_parameters(lib.ones(2, 3)),
-        (type(m).__name__, m.in_features, tuple(m.weight.shape), tuple(m(lib.ones(2, 3)).shape)),
-    )[2],
+    "materialize": lambda lib: (p := lib.nn.UninitializedParameter(), p.materialize((2, 1)),
+        tuple(p.shape))[2],
+    "what it becomes": lambda lib: (p := lib.nn.UninitializedParameter(), p.materialize((2, 1)),
+        (type(p).__name__, p.requires_grad))[2],
+    "without requires_grad": lambda lib: (p := lib.nn.UninitializedParameter(requires_grad=False),
+        p.materialize((2,)), p.requires_grad)[2],
+    "by hand": lambda lib: (m := lib.nn.LazyLinear(4), m.initialize_parameters(lib.ones(2, 3)),
+        (type(m).__name__, m.in_features, tuple(m.weight.shape), tuple(m(lib.ones(2, 3)).shape)))[2],
     "by keyword": lambda lib: tuple(lib.nn.LazyLinear(4)(input=lib.ones(2, 3)).shape),
     "another size": lambda lib: (m := lib.nn.LazyLinear(4), m(lib.ones(2, 3)), m(lib.ones(2, 5))),
     "channels of groups": lambda lib: lib.nn.LazyConv1d(4, 1, groups=4)(lib.ones(1, 6, 3)),
     "too few dimensions": lambda lib: lib.nn.LazyConv1d(4, 1)(lib.ones(3)),
     "a tree": lambda lib: sorted(lib.TD.from_module(lib.nn.LazyLinear(4)).keys()),
-    "a tree as a module": lambda lib: [
-        name for name, _ in lib.TD.from_module(lib.nn.LazyLinear(4), as_module=True).named_parameters()
-    ],
+    "a tree as a module": lambda lib: [name for name,
+        _ in lib.TD.from_module(lib.nn.LazyLinear(4), as_module=True).named_parameters()],
     "copying a tree": lambda lib: lib.TD.from_module(lib.nn.LazyLinear(4)).clone(),
-    "a lazy stack of trees": lambda lib: lib.TD.from_modules(
-        lib.nn.LazyLinear(4), lib.nn.LazyLinear(4), lazy_stack=True
-    ),
-    "an ensemble": lambda lib: lib.tdnn.EnsembleModule(
-        lib.tdnn.TensorDictModule(lib.nn.LazyLinear(4), ["a"], ["b"]), 2
-    ),
-    "a sequence": lambda lib: (
-        m := lib.nn.Sequential(lib.nn.LazyLinear(2), lib.nn.LazyBatchNorm1d()),
-        m(lib.ones(3, 4)),
-        list(map(repr, m)),
-    )[2],
-}
+    "a lazy stack of trees": lambda lib: lib.TD.from_modules(lib.nn.LazyLinear(4), lib.nn.LazyLinear(4),
+        lazy_stack=True),
+    "an ensemble": lambda lib: lib.tdnn.EnsembleModule(lib.tdnn.TensorDictModule(lib.nn.LazyLinear(4),
+        ["a"], ["b"]), 2),
+    "a sequence": lambda lib: (m := lib.nn.Sequential(lib.nn.LazyLinear(2), lib.nn.LazyBatchNorm1d()),
+        m(lib.ones(3, 4)), list(map(repr, m)))[2],
+}  # fmt: skip
 
 
 @each_case("name", PROGRAMS)

@@ -16,30 +16,20 @@ SIZE, MORE = 1.1, 256  # how much larger than torch's a graph may be; the digest
 
 # What makes the module of a library, shapes of its inputs, the axis of the batch in each.
 MODULES = {
-    "MLP": (
-        lambda n: n.Sequential(n.Linear(8, 64), n.Tanh(), n.Linear(64, 64), n.ReLU(), n.Linear(64, 4)),
-        [(5, 8)],
-        [0],
-    ),
+    "MLP": (lambda n: n.Sequential(n.Linear(8, 64), n.Tanh(), n.Linear(64, 64), n.ReLU(), n.Linear(64, 4)),
+        [(5, 8)], [0]),
     "GRU": (lambda n: n.GRU(16, 64), [(6, 5, 16), (1, 5, 64)], [1, 1]),
-    "GRU of two layers": (lambda n: n.GRU(8, 32, 2, batch_first=True, bidirectional=True), [(5, 6, 8)], [0]),
+    "GRU of two layers": (lambda n: n.GRU(8, 32, 2, batch_first=True, bidirectional=True), [(5, 6, 8)],
+        [0]),
     "LSTM": (lambda n: n.LSTM(16, 64, 2), [(6, 5, 16)], [1]),
     "RNN": (lambda n: n.RNN(16, 64, nonlinearity="relu"), [(6, 5, 16)], [1]),
-    "convolutions": (
-        lambda n: n.Sequential(
-            n.Conv2d(3, 8, 4, 2), n.ReLU(), n.MaxPool2d(2), n.Conv2d(8, 8, 2), n.Flatten(), n.Linear(32, 4)
-        ),
-        [(5, 3, 14, 14)],
-        [0],
-    ),
-    "normalisations": (
-        lambda n: n.Sequential(n.Linear(8, 64), n.LayerNorm(64), n.GELU(), n.BatchNorm1d(64), n.Softmax(-1)),
-        [(5, 8)],
-        [0],
-    ),
+    "convolutions": (lambda n: n.Sequential(n.Conv2d(3, 8, 4, 2), n.ReLU(), n.MaxPool2d(2),
+        n.Conv2d(8, 8, 2), n.Flatten(), n.Linear(32, 4)), [(5, 3, 14, 14)], [0]),
+    "normalisations": (lambda n: n.Sequential(n.Linear(8, 64), n.LayerNorm(64), n.GELU(),
+        n.BatchNorm1d(64), n.Softmax(-1)), [(5, 8)], [0]),
     "attention": (lambda n: n.MultiheadAttention(16, 4, batch_first=True), [(5, 6, 16)] * 3, [0, 0, 0]),
     "embedding": (lambda n: n.Sequential(n.Embedding(11, 8), n.Linear(8, 4)), [(5, 3)], [0]),
-}
+}  # fmt: skip
 # torch.onnx has no operator for its own fused encoder layer.
 UNKNOWN_TO_TORCH = {
     "encoder layer": (

@@ -106,26 +106,19 @@ def written(lib, keys, params, **options):
 
 ERRORS = [
     (ValueError, lambda lib: lib.nn.ProbabilisticTensorDictModule({1: "a"}, ["x"])),
-    (RuntimeError, lambda lib: lib.nn.ProbabilisticTensorDictModule(["loc"], ["x", "y"], log_prob_key="lp")),
-    (
-        ValueError,
-        lambda lib: lib.nn.ProbabilisticTensorDictModule(["a"], ["x"], default_interaction_type="no"),
-    ),
-    (
-        KeyError,
-        lambda lib: lib.nn.ProbabilisticTensorDictModule(["a"], distribution_class=lib.CompositeDistribution),
-    ),
+    (RuntimeError,
+        lambda lib: lib.nn.ProbabilisticTensorDictModule(["loc"], ["x", "y"], log_prob_key="lp")),
+    (ValueError,
+        lambda lib: lib.nn.ProbabilisticTensorDictModule(["a"], ["x"], default_interaction_type="no")),
+    (KeyError, lambda lib: lib.nn.ProbabilisticTensorDictModule(["a"],
+        distribution_class=lib.CompositeDistribution)),
     (TypeError, lambda lib: written(lib, ["loc", "foo"], ["loc", "foo"], distribution_class=lib.Normal)),
     (TypeError, lambda lib: written(lib, ["loc"], ["loc"], distribution_class=lib.Normal)),
     (TypeError, lambda lib: written(lib, ["a"], ["a"], distribution_class=lambda a: a)),
-    (
-        RuntimeError,
-        lambda lib: lib.nn.ProbabilisticTensorDictModule(["loc", "scale"], ["x", "y"]).log_prob_key,
-    ),
-    (
-        RuntimeError,
-        lambda lib: lib.nn.ProbabilisticTensorDictModule(["param"], ["x"])(lib.td(param=LOC).lock_()),
-    ),
+    (RuntimeError,
+        lambda lib: lib.nn.ProbabilisticTensorDictModule(["loc", "scale"], ["x", "y"]).log_prob_key),
+    (RuntimeError,
+        lambda lib: lib.nn.ProbabilisticTensorDictModule(["param"], ["x"])(lib.td(param=LOC).lock_())),
     (ValueError, lambda lib: lib.nn.ProbabilisticTensorDictSequential()),
     (
         TypeError,
@@ -133,7 +126,7 @@ ERRORS = [
             lib.nn.TensorDictModule(lambda x: x, ["a"], ["b"]), return_composite=False
         ),
     ),
-]
+]  # fmt: skip
 
 
 @each_case(("error", "make"), ERRORS)

@@ -113,35 +113,28 @@ CALLS = {
     "missing input": lambda lib: module(lib, lambda x: x + 1, ["z"], ["b"])(lib.TD({})),
     "missing input, strict": lambda lib: module(lib, abs, ["z"], ["b"], strict=True)(lib.TD({})),
     "missing input, ignored": lambda lib: module(lib, lambda x: 1.0, ["z"], ["b"])(lib.TD({})),
-    "missing nested input": lambda lib: module(lib, lambda x: x + 1, [("n", "z")], ["b"])(lib.TD({"n": {}})),
+    "missing nested input": lambda lib: module(lib, lambda x: x + 1, [("n", "z")],
+        ["b"])(lib.TD({"n": {}})),
     "payload raises": lambda lib: module(lib, lambda x: 1 / 0, ["a"], ["b"])(lib.TD({"a": 1.0})),
     "extra positional": lambda lib: module(lib, abs, ["a"], ["b"])(lib.TD({"a": 1.0}), 3),
     "extra keyword": lambda lib: module(lib, lambda x, k: x + k, ["a"], ["b"])(lib.TD({"a": 1.0}), k=2),
     "unknown keyword": lambda lib: module(lib, lambda x: x, ["a"], ["b"])(lib.TD({"a": 1.0}), k=2),
-    "batch mismatch": lambda lib: module(lib, lambda x: x[:2], ["a"], ["b"])(
-        lib.TD({"a": lib.arange(3)}, [3])
-    ),
+    "batch mismatch": lambda lib: module(lib, lambda x: x[:2], ["a"],
+        ["b"])(lib.TD({"a": lib.arange(3)}, [3])),
     "locked": lambda lib: module(lib, lambda x: x, ["a"], ["b"])(lib.TD({"a": 1.0}).lock_()),
-    "a list of paths": lambda lib: module(lib, lambda x, y: x - y, [("n", ("c",)), ("n", "m", "d")], ["out"])(
-        lib.TD({"n": {"c": 3.0, "m": {"d": 4.0}}})
-    ),
+    "a list of paths": lambda lib: module(lib, lambda x, y: x - y, [("n", ("c",)), ("n", "m", "d")],
+        ["out"])(lib.TD({"n": {"c": 3.0, "m": {"d": 4.0}}})),
     "a key twice": lambda lib: module(lib, lambda x, y: x - y, ["a", "a"], ["out"])(lib.TD({"a": 1.0})),
-    "non-tensor stack": lambda lib: (
-        seen := [],
-        module(lib, lambda s: seen.append(list(s)) or 0, ["s"], ["_"])(
-            lib.base.stack([lib.TD({"s": "a"}, []), lib.TD({"s": "b"}, [])])
-        ),
-        seen,
-    )[2],
+    "non-tensor stack": lambda lib: (seen := [], module(lib, lambda s: seen.append(list(s)) or 0, ["s"],
+        ["_"])(lib.base.stack([lib.TD({"s": "a"}, []), lib.TD({"s": "b"}, [])])), seen)[2],
     "on a tensorclass": lambda lib: on_tensorclass(lib),
     "forwarded method": lambda lib: module(lib, lib.nn.Linear(2, 3), ["a"], ["b"]).extra_repr(),
     "non-tensor": lambda lib: module(lib, lambda s: s + "!", ["s"], ["t"])(lib.TD({"s": "x"}))["t"],
-    "method": lambda lib: module(lib, "a-b", [], ["t"], method="split", method_kwargs={"sep": "-"})(
-        lib.TD({})
-    )["t"],
+    "method": lambda lib: module(lib, "a-b", [], ["t"], method="split",
+        method_kwargs={"sep": "-"})(lib.TD({}))["t"],
     "missing method": lambda lib: module(lib, "a", [], ["t"], method="nope")(lib.TD({})),
     "path through an array": lambda lib: module(lib, abs, ["a"], [("a", "b")])(lib.TD({"a": 1.0})),
-}
+}  # fmt: skip
 
 
 def on_tensorclass(lib):

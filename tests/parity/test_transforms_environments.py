@@ -14,23 +14,19 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 ENVIRONMENTS = {
     "none": lambda b: None,
     "norm": lambda b: b.e.ObservationNorm(1.0, 2.0, ["x"], ["z"]),
-    "norm of actions": lambda b: b.e.ObservationNorm(
-        0.5, 2.0, [], in_keys_inv=["action"], out_keys_inv=["action"], standard_normal=True
-    ),
+    "norm of actions": lambda b: b.e.ObservationNorm(0.5, 2.0, [], in_keys_inv=["action"],
+        out_keys_inv=["action"], standard_normal=True),
     "rewards": lambda b: b.e.Compose(b.e.RewardScaling(1, 2), b.e.RewardClipping(-3, 3), b.e.RewardSum()),
     "float": lambda b: b.e.DoubleToFloat(),
-    "float of actions": lambda b: b.e.DTypeCastTransform(
-        b.dtype("float32"), b.dtype("float64"), ["x"], in_keys_inv=["action"]
-    ),
+    "float of actions": lambda b: b.e.DTypeCastTransform(b.dtype("float32"), b.dtype("float64"), ["x"],
+        in_keys_inv=["action"]),
     "rename": lambda b: b.e.RenameTransform(["x", "reward"], ["z", "r"], ["action"], ["a"]),
     "exclude": lambda b: b.e.ExcludeTransform("pixels", "y"),
     "select": lambda b: b.e.SelectTransform("x"),
-    "unsqueeze": lambda b: b.e.Compose(
-        b.e.UnsqueezeTransform(-1, in_keys=["x", "reward"]), b.e.SqueezeTransform(-1, in_keys=["y"])
-    ),
-    "images": lambda b: b.e.Compose(
-        b.e.ToTensorImage(), b.e.GrayScale(), b.e.CatFrames(3, -3), b.e.FlattenObservation(-2, -1)
-    ),
+    "unsqueeze": lambda b: b.e.Compose(b.e.UnsqueezeTransform(-1, in_keys=["x", "reward"]),
+        b.e.SqueezeTransform(-1, in_keys=["y"])),
+    "images": lambda b: b.e.Compose(b.e.ToTensorImage(), b.e.GrayScale(), b.e.CatFrames(3, -3),
+        b.e.FlattenObservation(-2, -1)),
     "permute": lambda b: b.e.PermuteTransform((-1, -3, -2), ["pixels"]),
     "cat": lambda b: b.e.Compose(b.e.DoubleToFloat(["y"]), b.e.CatTensors(["x", "y"], "z")),
     "frames": lambda b: b.e.CatFrames(3, -1, ["x"], ["z"]),
@@ -44,21 +40,17 @@ ENVIRONMENTS = {
     "numbers": lambda b: b.e.TrajCounter(),
     "numbers of truncated ones": lambda b: b.e.Compose(b.e.StepCounter(2), b.e.TrajCounter("episode")),
     "truncated at once": lambda b: b.e.Compose(b.e.StepCounter(), b.e.RandomTruncationTransform(1, 1)),
-    "truncated elsewhere": lambda b: b.e.Compose(
-        b.e.StepCounter(step_count_key="steps"),
-        b.e.RandomTruncationTransform(1, 1, 1.0, step_count_key="steps", truncated_key="late"),
-    ),
-    "primer": lambda b: b.e.TensorDictPrimer(
-        {"memory": b.d.Unbounded((3,), dtype=b.dtype("float32"))}, default_value=2.0, expand_specs=True
-    ),
+    "truncated elsewhere": lambda b: b.e.Compose(b.e.StepCounter(step_count_key="steps"),
+        b.e.RandomTruncationTransform(1, 1, 1.0, step_count_key="steps", truncated_key="late")),
+    "primer": lambda b: b.e.TensorDictPrimer({"memory": b.d.Unbounded((3,), dtype=b.dtype("float32"))},
+        default_value=2.0, expand_specs=True),
     "clip": lambda b: b.e.Compose(b.e.ClipTransform(["x"], low=-2), b.e.SignTransform(["reward"])),
     "target": lambda b: b.e.TargetReturn(20.0),
     "target constant": lambda b: b.e.TargetReturn(20.0, mode="constant", out_keys=["goal"]),
     "finite": lambda b: b.e.FiniteTensorDictCheck(),
     "skip": lambda b: b.e.Compose(b.e.RewardScaling(1, 2), b.e.FrameSkipTransform(2)),
-    "skip of frames": lambda b: b.e.Compose(
-        b.e.CatFrames(3, -1, ["x"], ["z"]), b.e.TimeMaxPool(["y"], T=2), b.e.FrameSkipTransform(2)
-    ),
+    "skip of frames": lambda b: b.e.Compose(b.e.CatFrames(3, -1, ["x"], ["z"]),
+        b.e.TimeMaxPool(["y"], T=2), b.e.FrameSkipTransform(2)),
     "max pool": lambda b: b.e.TimeMaxPool(["x"], ["z"], T=2),
     "scaled actions": lambda b: b.e.ActionScaling(standard_normal=False),
     "scaled actions by numbers": lambda b: b.e.ActionScaling(loc=0.5, scale=2.0),
@@ -66,7 +58,7 @@ ENVIRONMENTS = {
     "vec norm v2": lambda b: b.e.VecNormV2(["x", "reward"], ["z", "reward"], decay=0.9),
     "vec norm v2 of all": lambda b: b.e.VecNormV2(["x"], decay=1.0, reduce_batch_dims=True),
     "vec norm v2 of batches": lambda b: b.e.VecNormV2(["x"], decay=0.8, reduce_batch_dims=True),
-}
+}  # fmt: skip
 # What is another on purpose: the dtype of a spec is that of the values.
 OTHER_SPECS = {"clip"}
 

@@ -16,17 +16,15 @@ ERRORS = {
     "rename of two to one": lambda b: b.e.RenameTransform(["a", "b"], ["c"]),
     "target": lambda b: b.e.TargetReturn(1.0, mode="x"),
     "target alone": lambda b: b.e.TargetReturn(1.0, in_keys=["reward"])(batch(b, {"reward": REWARD})),
-    "to go without an end": lambda b: b.e.Reward2GoTransform().inv(
-        batch(b, {"next": {"reward": REWARD, "done": REWARD > 9}})
-    ),
+    "to go without an end": lambda b: b.e.Reward2GoTransform().inv(batch(b,
+        {"next": {"reward": REWARD, "done": REWARD > 9}})),
     "to go in an environment": lambda b: b.e.TransformedEnv(counting(b), b.e.Reward2GoTransform()),
     "not finite": lambda b: b.e.FiniteTensorDictCheck()(batch(b, {"n": {"x": OBS / 0}})),
     "skip": lambda b: b.e.FrameSkipTransform(0),
     "skip alone": lambda b: b.e.FrameSkipTransform(2)(batch(b, {"x": OBS})),
     "no-ops of two": lambda b: b.e.TransformedEnv(counting(b, (2,)), b.e.NoopResetEnv()).reset(),
-    "no-ops of too many": lambda b: b.e.TransformedEnv(
-        counting(b), b.e.NoopResetEnv(9, random=False)
-    ).reset(),
+    "no-ops of too many": lambda b: b.e.TransformedEnv(counting(b),
+        b.e.NoopResetEnv(9, random=False)).reset(),
     "mask": lambda b: b.e.ActionMask(action_key=1),
     "mask alone": lambda b: b.e.ActionMask()(batch(b, {"action_mask": OBS > 0})),
     "mask of numbers": lambda b: b.e.TransformedEnv(counting(b), b.e.ActionMask(mask_key="x")).reset(),
@@ -34,14 +32,12 @@ ERRORS = {
     "scaling of two": lambda b: b.e.ActionScaling(["a", "b"]),
     "scaling by zero": lambda b: b.e.ActionScaling(loc=1.0, scale=0.0),
     "scaling alone": lambda b: b.e.ActionScaling().inv(batch(b, {"action": OBS})),
-    "scaling of another size": lambda b: b.e.ActionScaling(loc=b.of(LOC), scale=b.of(LOC + 2)).inv(
-        batch(b, {"action": OBS[:, :2]})
-    ),
+    "scaling of another size": lambda b: b.e.ActionScaling(loc=b.of(LOC),
+        scale=b.of(LOC + 2)).inv(batch(b, {"action": OBS[:, :2]})),
     "scaling of both statistics": lambda b: b.e.ActionScaling.from_stats(mean=0, std=1, low=0, high=1),
     "projection": lambda b: b.e.DiscreteActionProjection(3, 2),
-    "projection of another size": lambda b: b.e.DiscreteActionProjection(2, 3).inv(
-        batch(b, {"action": OBS[:, :2]})
-    ),
+    "projection of another size": lambda b: b.e.DiscreteActionProjection(2,
+        3).inv(batch(b, {"action": OBS[:, :2]})),
     "discretizer alone": lambda b: b.e.ActionDiscretizer(3).inv(batch(b, {"action": OBS})),
     "crop of none": lambda b: b.e.RandomCropTensorDict(2)(batch(b, {"x": OBS}, ())),
     "burn in a number": lambda b: b.e.BurnInTransform([3], 1),
@@ -65,13 +61,11 @@ ERRORS = {
     "compose with words": lambda b: b.e.Compose(b.e.RewardSum(), other=1),
     "insert too far": lambda b: b.e.Compose().insert(2, b.e.RewardSum()),
     "transform is no transform": lambda b: b.e.TransformedEnv(counting(b), 3),
-    "in two environments": lambda b: [
-        b.e.TransformedEnv(env, t) for t in [b.e.RewardSum()] for env in [counting(b), counting(b)]
-    ],
-    "a key without a spec": lambda b: (
-        b.e.TransformedEnv(counting(b), b.e.Transform(["x"], ["z"])).output_spec
-    ),
-}
+    "in two environments": lambda b: [b.e.TransformedEnv(env,
+        t) for t in [b.e.RewardSum()] for env in [counting(b), counting(b)]],
+    "a key without a spec": lambda b: (b.e.TransformedEnv(counting(b),
+        b.e.Transform(["x"], ["z"])).output_spec),
+}  # fmt: skip
 
 
 @each_case("name", ERRORS)

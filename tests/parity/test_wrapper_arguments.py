@@ -39,38 +39,27 @@ def both():
     ("options", "message"),
     [
         ({"input_mode": "words"}, "input_mode must be one of"),
-        (
-            {"generate": False, "return_log_probs": False},
-            "return_log_probs must be True when generate=False.",
-        ),
+        ({"generate": False, "return_log_probs": False},
+            "return_log_probs must be True when generate=False."),
         ({"num_samples": 2, "inplace": True}, r"inplace must be False \(or None\)"),
-        (
-            {"num_samples": 2, "generate_kwargs": {"n": 3}},
-            r"num_samples differs from generate_kwargs\['n'\]\.",
-        ),
-        (
-            {"generate_kwargs": {"do_sample": False, "temperature": 0.7}},
-            r"When do_sample=False \(greedy decoding\), temperature must be 0. Got temperature=0.7",
-        ),
+        ({"num_samples": 2, "generate_kwargs": {"n": 3}},
+            r"num_samples differs from generate_kwargs\['n'\]\."),
+        ({"generate_kwargs": {"do_sample": False, "temperature": 0.7}},
+            r"When do_sample=False \(greedy decoding\), temperature must be 0. Got temperature=0.7"),
         ({"generate_kwargs": {"temperature": -0.5}}, "Temperature must be non-negative, got -0.5"),
-        (
-            {"generate_kwargs": {"do_sample": False, "temperature": -1}},
-            r"When do_sample=False \(greedy decoding\)",
-        ),
+        ({"generate_kwargs": {"do_sample": False, "temperature": -1}},
+            r"When do_sample=False \(greedy decoding\)"),
         ({"generate_kwargs": {"top_p": 1.5}}, "top_p must be between 0 and 1, got 1.5"),
         ({"generate_kwargs": {"top_k": -2}}, "top_k must be positive.*, got -2"),
         ({"generate_kwargs": {"repetition_penalty": 0}}, "repetition_penalty must be positive, got 0"),
-        (
-            {"batching": False, "min_batch_size": 2},
-            "min_batch_size and max_batch_size must be None if batching is False.",
-        ),
-        (
-            {"batching": False, "max_batch_size": 2},
-            "min_batch_size and max_batch_size must be None if batching is False.",
-        ),
-        ({"min_batch_size": 5, "max_batch_size": 2}, r"min_batch_size \(5\) must be <= max_batch_size \(2\)"),
+        ({"batching": False, "min_batch_size": 2},
+            "min_batch_size and max_batch_size must be None if batching is False."),
+        ({"batching": False, "max_batch_size": 2},
+            "min_batch_size and max_batch_size must be None if batching is False."),
+        ({"min_batch_size": 5, "max_batch_size": 2},
+            r"min_batch_size \(5\) must be <= max_batch_size \(2\)"),
     ],
-)
+)  # fmt: skip
 def test_the_same_messages(both, options, message):
     for make in both:
         with pytest.raises(ValueError, match=message):
