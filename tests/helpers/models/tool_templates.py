@@ -163,18 +163,12 @@ THINKING = r"""
 TOOLS = [
     {
         "type": "function",
-        "function": {
-            "name": "add",
-            "description": "Adds, é and all.",
-            "parameters": {
-                "type": "object",
-                "properties": {"a": {"type": "number"}, "b": {"type": "number", "enum": [1, 2.5]}},
-                "required": ["a", "b"],
-            },
-        },
+        "function": {"name": "add", "description": "Adds, é and all.", "parameters": {"type": "object",
+            "properties": {"a": {"type": "number"}, "b": {"type": "number", "enum": [1, 2.5]}},
+            "required": ["a", "b"]}},
     },
     {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
-]
+]  # fmt: skip
 
 CONVERSATION = [
     {"role": "user", "content": "What is 1 + 2.5?"},
