@@ -95,21 +95,15 @@ def test_formulas_meet_where_they_change(edge: float) -> None:
     [
         (special.digamma(np.array([0.0, -1.5, np.nan, np.inf])), [-np.inf, np.nan, np.nan, np.inf]),
         (special.log_beta(np.array([0.0, np.nan]), np.ones(2)), [np.inf, np.nan]),
-        (
-            special.gamma_below(
-                np.array([0, 1, 1, 1, 2, -1, np.nan]), np.array([1, 0, np.inf, -1, np.nan, 1, 1.0])
-            ),
-            [1, 0, 1, np.nan, np.nan, np.nan, np.nan],
-        ),
+        (special.gamma_below(np.array([0, 1, 1, 1, 2, -1, np.nan]),
+            np.array([1, 0, np.inf, -1, np.nan, 1, 1.0])), [1, 0, 1, np.nan, np.nan, np.nan, np.nan]),
         (special.gamma_below(np.array([]), np.array([])), []),
         (special.bessel_ratio(np.zeros(1)), [0]),
         (special.log_i0(np.array([0.0, -2.0, 2.0])), [0, *np.log(np.i0([2.0, 2.0]))]),
-        (
-            special.xlogy(np.array([0, 0, 1, np.nan]), np.array([0, np.nan, 0, 1])),
-            [0, np.nan, -np.inf, np.nan],
-        ),
+        (special.xlogy(np.array([0, 0, 1, np.nan]), np.array([0, np.nan, 0, 1])),
+            [0, np.nan, -np.inf, np.nan]),
         (special.xlog1py(np.array([0, 0, 1.0]), np.array([-1, np.nan, -1.0])), [0, np.nan, -np.inf]),
     ],
-)
+)  # fmt: skip
 def test_ends(got: Any, expected: Any) -> None:
     np.testing.assert_array_equal(got, expected)

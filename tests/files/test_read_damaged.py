@@ -41,28 +41,17 @@ def read(td: Any) -> Any:
 FORMATS: dict[str, tuple[Any, Any, str, bool]] = {
     "folder, meta.json": (lambda at: tree().memmap(at), TensorDict.load_memmap, "meta.json", True),
     "folder, arrays": (lambda at: tree().memmap(at), TensorDict.load_memmap, "*.memmap", False),
-    "folder, verify=True": (
-        lambda at: tree().memmap(at, checksums=True),
-        lambda at: TensorDict.load_memmap(at, verify=True),
-        "*",
-        True,
-    ),
-    "archive": (lambda at: tree().save(at / "td.tdz"), lambda at: TensorDict.load(at / "td.tdz"), "*", True),
-    "archive, mapped": (
-        lambda at: tree().save(at / "td.tdz"),
-        lambda at: TensorDict.load_memmap(at / "td.tdz"),
-        "*",
-        False,
-    ),
+    "folder, verify=True": (lambda at: tree().memmap(at, checksums=True),
+        lambda at: TensorDict.load_memmap(at, verify=True), "*", True),
+    "archive": (lambda at: tree().save(at / "td.tdz"), lambda at: TensorDict.load(at / "td.tdz"), "*",
+        True),
+    "archive, mapped": (lambda at: tree().save(at / "td.tdz"),
+        lambda at: TensorDict.load_memmap(at / "td.tdz"), "*", False),
     "npz": (lambda at: tree().save(at / "td.npz"), lambda at: TensorDict.load(at / "td.npz"), "*", True),
-    "safetensors": (
-        lambda at: tree().save(at / "td.safetensors"),
-        lambda at: TensorDict.load(at / "td.safetensors"),
-        "*",
-        False,
-    ),
+    "safetensors": (lambda at: tree().save(at / "td.safetensors"),
+        lambda at: TensorDict.load(at / "td.safetensors"), "*", False),
     "buffer, verify=True": (_buffer, _load_buffer, "storage/**/*", True),
-}
+}  # fmt: skip
 
 
 def damage(path: Path, rng: random.Random) -> None:

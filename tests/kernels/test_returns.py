@@ -226,35 +226,26 @@ ONE, DONE = np.ones((2, 3)), np.zeros((2, 3), bool)
 
 def test_errors_name_the_argument():
     for call, error, words in [
-        (
-            lambda: gae(ONE, ONE[:1], ONE, DONE, gamma=0.9, lmbda=0.9),
-            ValueError,
-            r"value.*\(1, 3\).*\(2, 3\)",
-        ),
-        (lambda: gae(ONE, ONE, ONE, DONE[:1], gamma=0.9, lmbda=0.9), ValueError, r"done.*\(2, 3\).*\(1, 3\)"),
+        (lambda: gae(ONE, ONE[:1], ONE, DONE, gamma=0.9, lmbda=0.9), ValueError,
+            r"value.*\(1, 3\).*\(2, 3\)"),
+        (lambda: gae(ONE, ONE, ONE, DONE[:1], gamma=0.9, lmbda=0.9), ValueError,
+            r"done.*\(2, 3\).*\(1, 3\)"),
         (lambda: gae(ONE, ONE, ONE, DONE, ONE, gamma=0.9, lmbda=0.9), TypeError, "terminated.*float64"),
         (lambda: gae(ONE, ONE, ONE, DONE, gamma=1.1, lmbda=0.9), ValueError, r"gamma must be in \[0, 1\]"),
-        (lambda: gae(ONE, ONE, ONE, DONE, gamma=0.9, lmbda=np.nan), ValueError, r"lmbda must be in \[0, 1\]"),
-        (
-            lambda: reward_to_go(ONE, DONE, gamma=np.ones(2)),
-            ValueError,
-            r"gamma.*broadcast.*\(2,\).*\(2, 3\)",
-        ),
+        (lambda: gae(ONE, ONE, ONE, DONE, gamma=0.9, lmbda=np.nan), ValueError,
+            r"lmbda must be in \[0, 1\]"),
+        (lambda: reward_to_go(ONE, DONE, gamma=np.ones(2)), ValueError,
+            r"gamma.*broadcast.*\(2,\).*\(2, 3\)"),
         (lambda: reward_to_go(ONE, DONE, gamma=0.9, time_dim=2), ValueError, "time_dim 2 is out of range"),
         (lambda: reward_to_go(ONE * 1j, DONE, gamma=0.9), TypeError, "reward.*complex128"),
         (lambda: reward_to_go(np.array(1.0), np.array(True), gamma=0.9), ValueError, "time_dim -1"),
         (lambda: td_lambda_return(ONE, ONE, ONE, gamma=0.9, lmbda=0.9), TypeError, "done.*float64"),
-        (lambda: discounted_return(ONE, DONE, ONE, gamma=0.9), ValueError, r"last_value.*\(2,\).*\(2, 3\)"),
-        (
-            lambda: vtrace(ONE, ONE[:1], ONE, ONE, ONE, DONE, gamma=0.9),
-            ValueError,
-            r"log_mu.*\(1, 3\).*\(2, 3\)",
-        ),
-        (
-            lambda: vtrace(ONE, ONE, ONE, ONE, ONE, DONE, gamma=0.9, rho_thresh=-1),
-            ValueError,
-            "rho_thresh must not be negative",
-        ),
-    ]:
+        (lambda: discounted_return(ONE, DONE, ONE, gamma=0.9), ValueError,
+            r"last_value.*\(2,\).*\(2, 3\)"),
+        (lambda: vtrace(ONE, ONE[:1], ONE, ONE, ONE, DONE, gamma=0.9), ValueError,
+            r"log_mu.*\(1, 3\).*\(2, 3\)"),
+        (lambda: vtrace(ONE, ONE, ONE, ONE, ONE, DONE, gamma=0.9, rho_thresh=-1), ValueError,
+            "rho_thresh must not be negative"),
+    ]:  # fmt: skip
         with pytest.raises(error, match=words):
             call()

@@ -411,17 +411,11 @@ def test_arguments():
         ({"seed": -1}, ValueError, "seed must be at least 0, got -1"),
         ({"timeout": 0}, ValueError, "timeout must be above 0"),
         ({"transforms": [3]}, TypeError, "must be StepTransforms, got int"),
-        (
-            {"max_frames_per_traj": 3, "transforms": [StepCounter()]},
-            ValueError,
-            "give max_frames_per_traj or a StepCounter",
-        ),
-        (
-            {"create_env_fn": NativeCounting(AutoresetMode.NEXT_STEP), "max_frames_per_traj": 3},
-            ValueError,
-            "max_frames_per_traj needs environments that restart one by one",
-        ),
-    ):
+        ({"max_frames_per_traj": 3, "transforms": [StepCounter()]}, ValueError,
+            "give max_frames_per_traj or a StepCounter"),
+        ({"create_env_fn": NativeCounting(AutoresetMode.NEXT_STEP), "max_frames_per_traj": 3}, ValueError,
+            "max_frames_per_traj needs environments that restart one by one"),
+    ):  # fmt: skip
         with pytest.raises(kind, match=message):
             Collector(**{"create_env_fn": Counting(), "frames_per_batch": 2} | options)
 

@@ -79,23 +79,17 @@ def test_a_list_of_rows_and_a_tuple_of_arrays():
 def test_rows_that_differ_change_nothing():
     buffer = filled()
     for data, error, message in [
-        (
-            (np.zeros((2, 2)),),
-            TypeError,
-            r"holds rows like \{'obs': \*, 'more': tuple\(\*, list\(\*\)\), 7: Step",
-        ),
+        ((np.zeros((2, 2)),), TypeError,
+            r"holds rows like \{'obs': \*, 'more': tuple\(\*, list\(\*\)\), 7: Step"),
         (TensorDict({"obs": np.zeros((2, 2))}, [2]), TypeError, "got rows that are arrays or TensorDicts"),
-        (
-            {**rows(0, 2), "obs": np.zeros((3, 2))},
-            RuntimeError,
-            r"must have one first dimension, got \[2, 3\]",
-        ),
+        ({**rows(0, 2), "obs": np.zeros((3, 2))}, RuntimeError,
+            r"must have one first dimension, got \[2, 3\]"),
         ({**rows(0, 2), "obs": np.zeros((2, 3), np.float32)}, RuntimeError, "rows of shape"),
         ({**rows(0, 2), "obs": np.float32(1)}, TypeError, "a first dimension of each array"),
         ({**rows(0, 2), "obs": np.array(["a", None])}, TypeError, "needs arrays and numbers"),
         ({"obs": np.zeros(2), b"x": np.zeros(2)}, TypeError, "strings or integers, got b'x'"),
         ({"7": np.zeros(2), 7: np.zeros(2)}, KeyError, "written '7'"),
-    ]:
+    ]:  # fmt: skip
         with pytest.raises(error, match=message):
             buffer.extend(data)
     raises(TypeError, lambda: buffer.extend([(np.zeros(2),), {"a": np.zeros(2)}]), "must be nested alike")

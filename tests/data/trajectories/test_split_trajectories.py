@@ -114,22 +114,14 @@ def test_errors():
     for td, keywords, error, message in (
         ({"obs": 1}, {}, TypeError, "split_trajectories needs a TensorDict, got dict"),
         (rollout(()), {}, ValueError, r"with a time dimension, got batch_size=\(\)"),
-        (
-            rollout().exclude(("next", "done")),
-            {},
-            KeyError,
-            r"ids from \('traj_ids',\) or done from \('next', 'done'\); the TensorDict has neither",
-        ),
+        (rollout().exclude(("next", "done")), {}, KeyError,
+            r"ids from \('traj_ids',\) or done from \('next', 'done'\); the TensorDict has neither"),
         (rollout(), {"done_key": "over"}, KeyError, r"done from \('next', 'over'\)"),
         (rollout(traj_ids=np.zeros((3, 10))), {}, TypeError, "must be integers, got float64"),
-        (
-            rollout(traj_ids=np.zeros((3, 10, 2), int)),
-            {},
-            RuntimeError,
-            r"\('traj_ids',\) must have the shape \(3, 10\), got \(3, 10, 2\)",
-        ),
+        (rollout(traj_ids=np.zeros((3, 10, 2), int)), {}, RuntimeError,
+            r"\('traj_ids',\) must have the shape \(3, 10\), got \(3, 10, 2\)"),
         (rollout(), {"done_key": "reward"}, TypeError, "must be boolean or integers, got float32"),
         (rollout(), {"as_nested": "jagged"}, TypeError, "as_nested must be True or False, got 'jagged'"),
-    ):
+    ):  # fmt: skip
         with pytest.raises(error, match=message):
             split_trajectories(td, **keywords)

@@ -24,25 +24,17 @@ def sgd(lr=0.1):
         (lambda: optim.StepLR(sgd(), 0), ValueError, "step_size must be at least 1, got 0"),
         (lambda: optim.StepLR(sgd(), 1.5), TypeError, "step_size must be an integer, got 1.5"),
         (lambda: optim.SequentialLR(sgd(), [], []), ValueError, "schedulers must not be empty"),
-        (
-            lambda: optim.SequentialLR(None, [optim.LinearLR(1.0)], [3]),
-            ValueError,
-            "one less than schedulers, 0",
-        ),
-        (lambda: optim.SequentialLR(sgd(), [optim.LinearLR(sgd())], []), ValueError, "not of the optimiser"),
+        (lambda: optim.SequentialLR(None, [optim.LinearLR(1.0)], [3]), ValueError,
+            "one less than schedulers, 0"),
+        (lambda: optim.SequentialLR(sgd(), [optim.LinearLR(sgd())], []), ValueError,
+            "not of the optimiser"),
         (lambda: optim.SequentialLR(None, [abs], []), TypeError, r"schedulers\[0\] must be a schedule"),
-        (
-            lambda: optim.LinearLR(0.1).step(),
-            RuntimeError,
-            "has no optimiser: call it with the step's number",
-        ),
-        (
-            lambda: optim.SequentialLR(None, [optim.LinearLR(1.0)], []).step(),
-            RuntimeError,
-            "has no optimiser",
-        ),
+        (lambda: optim.LinearLR(0.1).step(), RuntimeError,
+            "has no optimiser: call it with the step's number"),
+        (lambda: optim.SequentialLR(None, [optim.LinearLR(1.0)], []).step(), RuntimeError,
+            "has no optimiser"),
     ],
-)
+)  # fmt: skip
 def test_errors(make, error, message):
     with pytest.raises(error, match=message):
         make()

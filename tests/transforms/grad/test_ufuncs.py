@@ -11,15 +11,13 @@ from helpers.vmap_cases import add_in_place, b, f
 import lite
 
 CASES: list[Case] = [
-    (
-        "operators",
-        lambda x, y: -x + 2 * y - x / y + (1 - x) * (3 / y) + x**2 + abs(x) ** 1.5,
-        (f(2, 3), f(3)),
-    ),
+    ("operators", lambda x, y: -x + 2 * y - x / y + (1 - x) * (3 / y) + x**2 + abs(x) ** 1.5,
+        (f(2, 3), f(3))),
     ("powers", lambda x: [x**0, x**1, x**3, (x * x + 1) ** -1, 2.0**x, np.power(x, 2)], (f(3),)),
     ("power of integers", lambda x: x ** np.array([0, 1, 2]), (f(3),)),
     ("numbers of the left", lambda x: [np.float64(2.0) - x, 1 / (x * x + 1), np.ones(3) * x], (f(3),)),
-    ("lists", lambda x: [x * [1.0, 2.0], np.maximum((0.1, 0.2), x), np.power(np.abs(x), [2, 3])], (f(3, 2),)),
+    ("lists", lambda x: [x * [1.0, 2.0], np.maximum((0.1, 0.2), x), np.power(np.abs(x), [2, 3])],
+        (f(3, 2),)),
     ("without dimensions", lambda x, y: x * y + np.exp(x), (f(), f(2, 3))),
     ("divmod", lambda x, y: np.divmod(x, np.abs(y) + 0.7), (f(3), f(3))),
     ("modf", lambda x: np.modf(x), (f(3),)),
@@ -31,24 +29,18 @@ CASES: list[Case] = [
     ("in place", lambda x, y: add_in_place(x + 0 * y, y), (f(2, 3), f(3))),
     ("out", lambda x, y: np.multiply(x, y, out=np.empty_like(x + y)), (f(2, 3), f(3))),
     ("where", lambda x, m: np.exp(x, where=m, out=x * x + 0 * m), (f(3), b(3))),
-    (
-        "where of two",
-        lambda x, y, m: np.multiply(x, y, where=m, out=np.zeros_like(x + y + m)),
-        (f(3), f(3), b(3)),
-    ),
+    ("where of two", lambda x, y, m: np.multiply(x, y, where=m, out=np.zeros_like(x + y + m)),
+        (f(3), f(3), b(3))),
     ("dtype", lambda x: np.exp(x, dtype=np.float64) + np.add(x, 1, dtype=np.float64), (f(3),)),
     ("outer", lambda x, y: np.subtract.outer(x, y) ** 2, (f(2), f(3, 2))),
     ("add.at", lambda x, y: added(x, np.array([0, 2, 0]), y), (f(4), f(3))),
     ("add.at of one", lambda x, y: added(x, np.array([0, 2, 0]), y), (f(4, 2), f(2))),
-    (
-        "add.reduce",
-        lambda x: [np.add.reduce(x), np.add.reduce(x, axis=None), np.add.reduce(x, 1)],
-        (f(2, 3),),
-    ),
+    ("add.reduce", lambda x: [np.add.reduce(x), np.add.reduce(x, axis=None), np.add.reduce(x, 1)],
+        (f(2, 3),)),
     ("multiply.reduce", lambda x: np.multiply.reduce(x, -1, keepdims=True), (f(2, 3),)),
     ("maximum.reduce", lambda x: np.maximum.reduce(x) + np.minimum.reduce(x, initial=0.1), (f(2, 3),)),
     ("accumulate", lambda x: np.add.accumulate(x, 1) * np.multiply.accumulate(x), (f(2, 3),)),
-]
+]  # fmt: skip
 
 
 def added(x: Any, places: Any, y: Any) -> Any:

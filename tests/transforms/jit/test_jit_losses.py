@@ -66,52 +66,32 @@ def two_actions(n: int) -> TensorDict:
 
 
 LOSSES: dict[str, Callable[[], Made]] = {
-    "double dqn": lambda: (
-        losses.DQNLoss(linear(4, 3), action_space="categorical", double_dqn=True, loss_function="smooth_l1"),
-        choices,
-    ),
+    "double dqn": lambda: (losses.DQNLoss(linear(4, 3), action_space="categorical", double_dqn=True,
+        loss_function="smooth_l1"), choices),
     "distributional dqn": lambda: (losses.DistributionalDQNLoss(Returns(), gamma=0.9), choices),
     "ddpg": lambda: (losses.DDPGLoss(deterministic(), q_network(), delay_actor=True), actions),
-    "td3": lambda: (losses.TD3Loss(deterministic(), q_network(), bounds=(-1.0, 1.0), generator=RNG), actions),
-    "discrete sac": lambda: (
-        losses.DiscreteSACLoss(
-            categorical(),
-            nn.ValueOperator(linear(4, 3), ["observation"], ["action_value"]),
-            num_actions=3,
-            action_space="categorical",
-            target_entropy=-0.5,
-        ),
-        choices,
-    ),
-    "crossq": lambda: (
-        losses.CrossQLoss(gaussian(True), q_network(), target_entropy=-2.0, generator=RNG),
-        actions,
-    ),
-    "redq": lambda: (
-        losses.REDQLoss(gaussian(True), q_network(), num_qvalue_nets=4, target_entropy=-2.0, generator=RNG),
-        actions,
-    ),
-    "cql": lambda: (
-        losses.CQLLoss(gaussian(True), q_network(), target_entropy=-2.0, num_random=2, generator=RNG),
-        actions,
-    ),
+    "td3": lambda: (losses.TD3Loss(deterministic(), q_network(), bounds=(-1.0, 1.0), generator=RNG),
+        actions),
+    "discrete sac": lambda: (losses.DiscreteSACLoss(categorical(),
+        nn.ValueOperator(linear(4, 3), ["observation"], ["action_value"]), num_actions=3,
+        action_space="categorical", target_entropy=-0.5), choices),
+    "crossq": lambda: (losses.CrossQLoss(gaussian(True), q_network(), target_entropy=-2.0, generator=RNG),
+        actions),
+    "redq": lambda: (losses.REDQLoss(gaussian(True), q_network(), num_qvalue_nets=4, target_entropy=-2.0,
+        generator=RNG), actions),
+    "cql": lambda: (losses.CQLLoss(gaussian(True), q_network(), target_entropy=-2.0, num_random=2,
+        generator=RNG), actions),
     "discrete cql": lambda: (losses.DiscreteCQLLoss(linear(4, 3), action_space="categorical"), choices),
     "iql": lambda: (losses.IQLLoss(gaussian(), q_network(), critic()), actions),
-    "multi-agent ppo": lambda: (
-        losses.MAPPOLoss(categorical(), critic(), normalize_advantage_exclude_dims=()),
-        estimated,
-    ),
+    "multi-agent ppo": lambda: (losses.MAPPOLoss(categorical(), critic(),
+        normalize_advantage_exclude_dims=()), estimated),
     "reinforce": lambda: (losses.ReinforceLoss(categorical(), critic()), estimated),
-    "clipped ppo of numbers": lambda: (
-        losses.ClipPPOLoss(gaussian(), critic(), clip_value=True),
-        lambda n: estimated(n, actions),
-    ),
-    "kl ppo": lambda: (
-        losses.KLPENPPOLoss(categorical(), critic()),
-        lambda n: estimated(n).set("logits", np.random.default_rng(n).normal(size=(n, 3))),
-    ),
+    "clipped ppo of numbers": lambda: (losses.ClipPPOLoss(gaussian(), critic(), clip_value=True),
+        lambda n: estimated(n, actions)),
+    "kl ppo": lambda: (losses.KLPENPPOLoss(categorical(), critic()),
+        lambda n: estimated(n).set("logits", np.random.default_rng(n).normal(size=(n, 3)))),
     "ppo of two actions": lambda: (losses.ClipPPOLoss(composite(), critic()), two_actions),
-}
+}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore")

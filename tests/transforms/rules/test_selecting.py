@@ -34,52 +34,36 @@ CASES: list[Case] = [
     ("where of floats", lambda x: np.where(x, x * x, 0), (f(3),)),
     ("take", lambda x, k: np.take(x, k % 2, 0), (f(2, 3), i(2, 2))),
     ("take of all", lambda x: np.take(x, [[0, -1], [2, 2]]) * x.take(0), (f(2, 3),)),
-    (
-        "take, wrap",
-        lambda x: np.take(x, [5, -7], 1, mode="wrap") * np.take(x, [5, -7], 1, mode="clip"),
-        (f(2, 3),),
-    ),
+    ("take, wrap", lambda x: np.take(x, [5, -7], 1, mode="wrap") * np.take(x, [5, -7], 1, mode="clip"),
+        (f(2, 3),)),
     ("take_along_axis", lambda x, k: np.take_along_axis(x, k % 3, -1), (f(2, 3), i(2, 1))),
     ("take_along_axis, several", lambda x, k: np.take_along_axis(x, k % 3, -1), (f(2, 3), i(2, 5))),
     ("take_along_axis, first", lambda x, k: np.take_along_axis(x, k % 2, 0), (f(2, 3), i(4, 3))),
     ("take_along_axis of all", lambda x: np.take_along_axis(x, np.array([5, 0, 0]), None), (f(2, 3),)),
-    (
-        "put_along_axis",
-        written(lambda out, y: np.put_along_axis(out, np.array([[1], [2]]), y, 1)),
-        (f(2, 3), f(2, 1)),
-    ),
+    ("put_along_axis", written(lambda out, y: np.put_along_axis(out, np.array([[1], [2]]), y, 1)),
+        (f(2, 3), f(2, 1))),
     ("copyto", written(lambda out, y: np.copyto(out, y)), (f(2, 3), f(3))),
-    (
-        "copyto, where",
-        written(lambda out, y: np.copyto(out, y, where=np.array([True, False, True]))),
-        (f(2, 3), f(3)),
-    ),
+    ("copyto, where", written(lambda out, y: np.copyto(out, y, where=np.array([True, False, True]))),
+        (f(2, 3), f(3))),
     ("fill_diagonal", written(lambda out, y: np.fill_diagonal(out, y)), (f(3, 2), f())),
     ("choose", lambda x, y: np.choose(np.array([0, 1, 1]), [x, y]), (f(3), f(3))),
     ("select", lambda x, y: np.select([x > 0.5, x > 0], [x * y, y], x * x), (f(5), f(5))),
     ("compress", lambda x: np.compress([True, False, True], x, 1) ** 2, (f(2, 3),)),
     ("extract", lambda x: np.extract(np.array([True, False, True]), x) ** 2, (f(3),)),
-]
+]  # fmt: skip
 # A map of these is a loop, of which vmap warns.
 LOOPED: list[Case] = [
-    (
-        "piecewise",
-        lambda x, y: np.piecewise(
-            x, [x < 0, x > 0.5], [lambda v, n: v * v.sum() * n, lambda v, n: v * v, 7], y
-        ),
-        (f(9), f()),
-    ),
+    ("piecewise", lambda x,
+        y: np.piecewise(x, [x < 0, x > 0.5], [lambda v, n: v * v.sum() * n, lambda v, n: v * v, 7], y),
+        (f(9), f())),
     ("piecewise of one condition", lambda x, y: np.piecewise(x, x < 0, [y, lambda v: 3 * v]), (f(9), f())),
-    (
-        "put_along_axis of all",
-        written(lambda out, y: np.put_along_axis(out, np.array([5, 0]), y, None)),
-        (f(2, 3), f(2)),
-    ),
+    ("put_along_axis of all", written(lambda out, y: np.put_along_axis(out, np.array([5, 0]), y, None)),
+        (f(2, 3), f(2))),
     ("put", written(lambda out, y: np.put(out, [1, -1, 2], y)), (f(2, 3), f(2))),
     ("place", written(lambda out, y: np.place(out, np.eye(3, dtype=bool), y)), (f(3, 3), f(2))),
     ("putmask", written(lambda out, y: np.putmask(out, np.eye(3, dtype=bool), y)), (f(3, 3), f(4))),
     ("fill_diagonal, wrap", written(lambda out, y: np.fill_diagonal(out, y, wrap=True)), (f(5, 2), f(2))),
-]
+]  # fmt: skip
 
 
 def test_derivatives() -> None:
@@ -125,16 +109,10 @@ VMAP_CASES: list[Case] = [
     ("unravel_index", lambda k: np.stack(np.unravel_index(k % 12, (2, 3, 2))), (i(5),)),
     ("unravel_index by columns", lambda k: np.unravel_index(k % 12, (4, 3), order="F")[0], (i(),)),
     ("ravel_multi_index", lambda k, n: np.ravel_multi_index((k % 4, n % 5), (4, 5)), (i(3), i())),
-    (
-        "ravel_multi_index, modes",
-        lambda k, n: np.ravel_multi_index((k, n), (2, 3), ("wrap", "clip"), "F"),
-        (i(3, high=9), i(3, high=9)),
-    ),
-    (
-        "put_along_axis",
-        written_to_copy(lambda x, k, y: np.put_along_axis(x, k, y, 1)),
-        (f(2, 5), i(2, 1), f(2, 1)),
-    ),
+    ("ravel_multi_index, modes", lambda k, n: np.ravel_multi_index((k, n), (2, 3), ("wrap", "clip"), "F"),
+        (i(3, high=9), i(3, high=9))),
+    ("put_along_axis", written_to_copy(lambda x, k, y: np.put_along_axis(x, k, y, 1)),
+        (f(2, 5), i(2, 1), f(2, 1))),
     ("take, clip", lambda x, k: np.take(x, k, 0, mode="clip"), (f(5), i(3, high=9))),
     ("choose, clip", lambda k, x, y: np.choose(k, [x, y], mode="clip"), (i(3, high=9), f(3), f(2, 3))),
     ("choose", lambda k, x, y: np.choose(k, [x, y], mode="wrap"), (i(3, high=9), f(3), f(2, 3))),
@@ -144,7 +122,7 @@ VMAP_CASES: list[Case] = [
     ("put", written(lambda x, k, y: np.put(x, k, y)), (f(2, 3), i(2), f(2))),
     ("put into a view", written(lambda x, y: np.put(x.T, np.array([0, 3]), y)), (f(2, 3), f(2))),
     ("putmask", written_to_copy(lambda x, m: np.putmask(x, m, 3.0)), (f(2, 3), b(2, 3))),
-]
+]  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:vmap has no batching rule for this call of numpy.fill_diagonal")
