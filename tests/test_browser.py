@@ -92,14 +92,10 @@ def test_what_is_installed_there_needs_no_compiler() -> None:
 
 
 READMES = [
-    ("README.md", 3, 5),
-    ("lite/README.md", 1, 3),
-    ("lite/guides/tensordicts/what-it-is.md", 1, 3),
-    ("lite/guides/tensordicts/porting.md", 2, 7),
-    ("lite/guides/data/replay-buffers.md", 1, 1),
-    ("lite/guides/data/specs.md", 1, 4),
-    ("kernels/README.md", 1, 0),
-]
+    ("README.md", 3, 5), ("lite/README.md", 1, 3), ("lite/guides/tensordicts/what-it-is.md", 1, 3),
+    ("lite/guides/tensordicts/porting.md", 2, 7), ("lite/guides/data/replay-buffers.md", 1, 1),
+    ("lite/guides/data/specs.md", 1, 4), ("kernels/README.md", 1, 0),
+]  # fmt: skip
 
 
 def check_results(results: list[dict[str, Any]], run: int, values: int) -> None:

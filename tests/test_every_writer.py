@@ -171,12 +171,9 @@ WRITERS: dict[str, Writer] = {
 }
 
 LISTS = {
-    "ListStorage",
-    "LazyStackStorage",
-    "TensorDictReplayBuffer of lists",
-    "state of a buffer",
+    "ListStorage", "LazyStackStorage", "TensorDictReplayBuffer of lists", "state of a buffer",
     "pickled buffer",
-}
+}  # fmt: skip
 TABLES = {"parquet", "to_pandas"}
 RAGGED = {"ragged", "ragged traced"}
 NUMBERS = {"0-d", "0-d traced"}

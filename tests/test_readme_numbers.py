@@ -142,16 +142,13 @@ NOT_HELD = [
     ("- It takes 0.38 ms ([other](results/other.md)).\n- See [kernels](results/kernels.md).", ["0.38 ms"]),
     ('It takes 341 ms ([kernels](results/kernels.md "gae 64x1000")).', ["341 ms"]),
     ("NumPy 71.3 MB, 2.4 MB and 2.4 times: results/kernels.md", ["71.3 MB", "2.4 MB", "2.4 times"]),
-    ("350 ms, 38 % and 7 tokens per second: results/kernels.md", ["350 ms", "38 %", "7 tokens per second"]),
-    (
-        "3x as fast, 7 hours, 8 GB/s, 9 tokens/s: results/kernels.md",
-        ["3x", "7 hours", "8 GB/s", "9 tokens/s"],
-    ),
-    (
-        "half a microsecond, ten minutes, three times faster",
-        ["half a microsecond", "ten minutes", "three times"],
-    ),
-]
+    ("350 ms, 38 % and 7 tokens per second: results/kernels.md",
+        ["350 ms", "38 %", "7 tokens per second"]),
+    ("3x as fast, 7 hours, 8 GB/s, 9 tokens/s: results/kernels.md",
+        ["3x", "7 hours", "8 GB/s", "9 tokens/s"]),
+    ("half a microsecond, ten minutes, three times faster",
+        ["half a microsecond", "ten minutes", "three times"]),
+]  # fmt: skip
 
 
 @pytest.mark.usefixtures("made_up")

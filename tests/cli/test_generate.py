@@ -183,20 +183,16 @@ def test_another_file_is_left_as_it_is(run: Run, tmp_path: Path) -> None:
     assert main([*command, "one", "two"]) == 0
     whole = output.read_bytes()
     for other, said in (
-        (
-            ["one", "other"],
-            f'{output}, line 2: prompt is "two", and "other" in the input: give another file.',
-        ),
+        (["one", "other"],
+            f'{output}, line 2: prompt is "two", and "other" in the input: give another file.'),
         (["one"], "line 2: the input has 1 rows"),
         (["one", "two", "--samples", "2"], "was made otherwise: samples was 1 and is 2; "),
         (["one", "two", "--seed", "7"], "seed was 0 and is 7."),
-        (
-            ["one", "two", "--raw", "--system", "x"],
-            'raw was false and is true; system was not given and is "x".',
-        ),
+        (["one", "two", "--raw", "--system", "x"],
+            'raw was false and is true; system was not given and is "x".'),
         (["one", "two", "--temperature", "0.5"], "temperature was not given and is 0.5"),
         (["one", "two", "--model", str(MODELS / "genai-llama-fp32")], "model was {"),
-    ):
+    ):  # fmt: skip
         assert said in run([*command, *other], 1).err
         assert output.read_bytes() == whole
     for wrong, said in (

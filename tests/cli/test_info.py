@@ -63,23 +63,15 @@ PLANS: list[tuple[str, dict[str, Any]]] = [
     ),
     (
         "genai-qwen2-int4",
-        {
-            "attention": "GroupQueryAttention, past and present in one buffer",
-            "weights": "MatMulNBits",
-            "padding": "slots",
-            "cache_bytes_per_token": 512,
-        },
+        {"attention": "GroupQueryAttention, past and present in one buffer", "weights": "MatMulNBits",
+            "padding": "slots", "cache_bytes_per_token": 512},
     ),
     (
         "handmade-no-cache",
-        {
-            "attention": "no cache: whole rows run again for each token",
-            "padding": "right",
-            "cache_type": None,
-            "cache_bytes_per_token": 0,
-        },
+        {"attention": "no cache: whole rows run again for each token", "padding": "right",
+            "cache_type": None, "cache_bytes_per_token": 0},
     ),
-]
+]  # fmt: skip
 
 
 def test_info_has_the_run_plan(run: Run) -> None:

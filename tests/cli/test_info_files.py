@@ -87,15 +87,11 @@ def test_graphs_of_lite(run: Run) -> None:
         by_contract
         == run(["info", "policy.onnx", "--json"]).json
         == {
-            "policy": "policy.onnx",
-            "inputs": {"obs": "float32['batch', 4]"},
-            "outputs": {"action": "float32['batch', 2]"},
-            "states": {},
-            "interaction_type": "deterministic",
-            "opset": 20,
-            "open": 'lite.models.OnnxModule("policy.onnx")',
+            "policy": "policy.onnx", "inputs": {"obs": "float32['batch', 4]"},
+            "outputs": {"action": "float32['batch', 2]"}, "states": {}, "interaction_type": "deterministic",
+            "opset": 20, "open": 'lite.models.OnnxModule("policy.onnx")',
         }
-    )
+    )  # fmt: skip
 
     def step(w: Any, x: Any) -> Any:
         return w - lite.grad(lambda w: ((w * x) ** 2).sum())(w)
@@ -188,7 +184,7 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         ("empty", "holds no .onnx file"),
         ("absent", "there is no file or folder 'absent'"),
         ("folder", "meta.json"),
-    ]
+    ]  # fmt: skip
     for path, said in cases:
         assert main(["info", path]) == 1
         assert said in capsys.readouterr().err, path

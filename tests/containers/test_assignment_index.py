@@ -37,16 +37,13 @@ def test_assignment_writes_every_entry_there(index: Any) -> None:
 @each_case(
     ("index", "source", "message"),
     [
-        (
-            slice(0, 2),
-            TensorDict({"a": np.ones((3, 2))}, batch_size=[3]),
-            "differs from the source batch size",
-        ),
+        (slice(0, 2), TensorDict({"a": np.ones((3, 2))}, batch_size=[3]),
+            "differs from the source batch size"),
         (0, TensorDict({"n": {"b": 1}, "a": np.ones(5)}), "shape mismatch at key 'a'"),
         (0, TensorDict({"a": {"x": 1}}), "cannot write"),
         (0, TensorDict({"n": 1}), "cannot write"),
     ],
-)
+)  # fmt: skip
 def test_a_failed_assignment_writes_nothing(index: Any, source: TensorDict, message: str) -> None:
     td = writable()
     with unchanged(td), pytest.raises(RuntimeError, match=message):

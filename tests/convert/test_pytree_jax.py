@@ -29,15 +29,12 @@ def tree() -> TensorDict:
     node = TensorDict({"c": np.ones((3, 2, 5), np.float32)}, [3, 2])
     return TensorDict(
         {
-            "b": np.arange(3, dtype=np.float32),
-            "a": np.arange(12, dtype=np.float32).reshape(3, 4),
-            "n": node,
-            "empty": TensorDict({}, [3, 7]),
-            "p": Point(xy=np.ones((3, 2), np.float32), label="l", batch_size=[3]),
-            "s": "text",
+            "b": np.arange(3, dtype=np.float32), "a": np.arange(12, dtype=np.float32).reshape(3, 4),
+            "n": node, "empty": TensorDict({}, [3, 7]),
+            "p": Point(xy=np.ones((3, 2), np.float32), label="l", batch_size=[3]), "s": "text",
         },
         [3],
-    )
+    )  # fmt: skip
 
 
 SIZES = ((3,), (3, 2), (3, 7), (3,))

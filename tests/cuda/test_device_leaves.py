@@ -104,31 +104,17 @@ def test_a_bound_device_moves_what_is_set() -> None:
 
 
 VIEWS = {
-    "int": lambda td: td[1],
-    "negative int": lambda td: td[-1],
-    "slice": lambda td: td[1:],
-    "step": lambda td: td[::2, 1],
-    "reversed": lambda td: td[::-1],
-    "none": lambda td: td[None, :, 2],
-    "ellipsis": lambda td: td[..., 1:3],
-    "both": lambda td: td[2, 3],
-    "reshape": lambda td: td.reshape(12),
-    "view": lambda td: td.view(2, 6),
-    "flatten": lambda td: td.flatten(0, 1),
-    "unflatten": lambda td: td.unflatten(1, (2, 2)),
-    "unsqueeze": lambda td: td.unsqueeze(1),
-    "squeeze": lambda td: td.unsqueeze(0).squeeze(0),
-    "permute": lambda td: td.permute(1, 0),
-    "transpose of a slice": lambda td: td[1:, ::2].transpose(0, 1),
-    "expand": lambda td: td.expand(5, 3, 4),
-    "split": lambda td: td.split([1, 2], 0)[1],
-    "chunk": lambda td: td.chunk(2, 1)[0],
-    "unbind": lambda td: td.unbind(1)[2],
-    "narrow": lambda td: td.narrow(1, 1, 2),
-    "flip": lambda td: td.flip(0, 1),
-    "iteration": lambda td: list(td)[2],
-    "empty slice": lambda td: td[3:],
-}
+    "int": lambda td: td[1], "negative int": lambda td: td[-1], "slice": lambda td: td[1:],
+    "step": lambda td: td[::2, 1], "reversed": lambda td: td[::-1], "none": lambda td: td[None, :, 2],
+    "ellipsis": lambda td: td[..., 1:3], "both": lambda td: td[2, 3], "reshape": lambda td: td.reshape(12),
+    "view": lambda td: td.view(2, 6), "flatten": lambda td: td.flatten(0, 1),
+    "unflatten": lambda td: td.unflatten(1, (2, 2)), "unsqueeze": lambda td: td.unsqueeze(1),
+    "squeeze": lambda td: td.unsqueeze(0).squeeze(0), "permute": lambda td: td.permute(1, 0),
+    "transpose of a slice": lambda td: td[1:, ::2].transpose(0, 1), "expand": lambda td: td.expand(5, 3, 4),
+    "split": lambda td: td.split([1, 2], 0)[1], "chunk": lambda td: td.chunk(2, 1)[0],
+    "unbind": lambda td: td.unbind(1)[2], "narrow": lambda td: td.narrow(1, 1, 2),
+    "flip": lambda td: td.flip(0, 1), "iteration": lambda td: list(td)[2], "empty slice": lambda td: td[3:],
+}  # fmt: skip
 
 
 def test_views(td: TensorDict, cpu: TensorDict) -> None:

@@ -20,12 +20,9 @@ METHODS = [m for m in ("fork", "forkserver", "spawn") if m in multiprocessing.ge
 
 
 _VIEWS: dict[str, Callable[[TensorDict], Any]] = {
-    "whole": lambda td: td,
-    "row": lambda td: td.unbind(0)[0],
-    "slice": lambda td: td[1:],
-    "nested": lambda td: td["n"],
-    "column": lambda td: td.transpose(0, 1)[0],
-}
+    "whole": lambda td: td, "row": lambda td: td.unbind(0)[0], "slice": lambda td: td[1:],
+    "nested": lambda td: td["n"], "column": lambda td: td.transpose(0, 1)[0],
+}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork:RuntimeWarning")

@@ -56,11 +56,8 @@ def test_lazy_stacks(dim, tmp_path):
     for out in (mapped, TensorDict.load_memmap(tmp_path / "td")):
         assert isinstance(out, LazyStackedTensorDict)
         assert (out.stack_dim, out.batch_size, out.is_memmap(), out.is_locked) == (
-            dim,
-            stack.batch_size,
-            True,
-            True,
-        )
+            dim, stack.batch_size, True, True,
+        )  # fmt: skip
         for part, other in zip(out.tensordicts, parts, strict=True):
             same_content(part, other)
     raises(RuntimeError, lambda: mapped.make_memmap("x", (2,)), "lazy stack")

@@ -53,11 +53,8 @@ def test_a_run_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
         )
         collector = Collector(env, frames_per_batch=20, total_frames=400, seed=0)
         return {
-            "net": net,
-            "adam": adam,
-            "collector": collector,
-            "schedule": optim.CosineAnnealingLR(adam, 10),
-        }
+            "net": net, "adam": adam, "collector": collector, "schedule": optim.CosineAnnealingLR(adam, 10),
+        }  # fmt: skip
 
     def learn(net: Any, adam: Any, collector: Any, schedule: Any) -> None:
         with lite.enable_grad():

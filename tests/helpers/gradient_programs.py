@@ -97,28 +97,15 @@ def _appended(name: str, i: int, fn: Callable[[Any], Any]) -> tuple[str, Step]:
 
 
 ELEMENTWISE: dict[str, Callable[[Any], Any]] = {
-    "tanh": np.tanh,
-    "sin": np.sin,
-    "exp": lambda x: np.exp(-x * x),
-    "square": np.square,
-    "abs": np.abs,
-    "log1p": lambda x: np.log1p(x * x),
-    "sqrt": lambda x: np.sqrt(x * x + 0.5),
-    "reciprocal": lambda x: np.reciprocal(1.5 + np.cos(x)),
-    "arctan": np.arctan,
-    "relu": lambda x: np.maximum(x, 0.1),
-    "clip": lambda x: np.clip(x, -0.7, 0.8),
-    "where": lambda x: np.where(x > 0.2, x * 2, -x),
-    "negative": lambda x: -x,
-    "sinc": np.sinc,
-    "power": lambda x: (x + 0.1) ** 3,
-    "expm1": np.expm1,
-    "logistic": lambda x: 1 / (1 + np.exp(-x)),
-    "nan_to_num": np.nan_to_num,
-    "select": lambda x: np.select([x > 0.5, x > 0], [x, x * x], 0.3),
-    "floor": lambda x: x - np.floor(x + 0.123),
-    "copy": lambda x: x.copy(),
-}
+    "tanh": np.tanh, "sin": np.sin, "exp": lambda x: np.exp(-x * x), "square": np.square, "abs": np.abs,
+    "log1p": lambda x: np.log1p(x * x), "sqrt": lambda x: np.sqrt(x * x + 0.5),
+    "reciprocal": lambda x: np.reciprocal(1.5 + np.cos(x)), "arctan": np.arctan,
+    "relu": lambda x: np.maximum(x, 0.1), "clip": lambda x: np.clip(x, -0.7, 0.8),
+    "where": lambda x: np.where(x > 0.2, x * 2, -x), "negative": lambda x: -x, "sinc": np.sinc,
+    "power": lambda x: (x + 0.1) ** 3, "expm1": np.expm1, "logistic": lambda x: 1 / (1 + np.exp(-x)),
+    "nan_to_num": np.nan_to_num, "select": lambda x: np.select([x > 0.5, x > 0], [x, x * x], 0.3),
+    "floor": lambda x: x - np.floor(x + 0.123), "copy": lambda x: x.copy(),
+}  # fmt: skip
 
 
 def elementwise(draw: Draw, arrays: list[Any]) -> Any:
@@ -127,18 +114,12 @@ def elementwise(draw: Draw, arrays: list[Any]) -> Any:
 
 
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "add": np.add,
-    "subtract": lambda x, y: x - y,
-    "multiply": np.multiply,
-    "divide": lambda x, y: x / (1 + y * y),
-    "maximum": np.maximum,
-    "minimum": lambda x, y: np.minimum(x, y),
-    "arctan2": lambda x, y: np.arctan2(x, 2 + y * y),
-    "hypot": lambda x, y: np.hypot(x, y + 0.5),
-    "logaddexp": np.logaddexp,
-    "power": lambda x, y: np.power(x * x + 0.5, y),
+    "add": np.add, "subtract": lambda x, y: x - y, "multiply": np.multiply,
+    "divide": lambda x, y: x / (1 + y * y), "maximum": np.maximum, "minimum": lambda x, y: np.minimum(x, y),
+    "arctan2": lambda x, y: np.arctan2(x, 2 + y * y), "hypot": lambda x, y: np.hypot(x, y + 0.5),
+    "logaddexp": np.logaddexp, "power": lambda x, y: np.power(x * x + 0.5, y),
     "where": lambda x, y: np.where(x > y, x * y, y),
-}
+}  # fmt: skip
 
 
 def binary(draw: Draw, arrays: list[Any]) -> Any:
@@ -385,16 +366,11 @@ def written(draw: Draw, arrays: list[Any]) -> Any:
 
 
 VIEWS: dict[str, Callable[[Any], Any]] = {
-    "T": lambda x: x.T,
-    "reshape": lambda x: x.reshape(-1),
-    "flip": lambda x: np.flip(x, 0),
-    "slice": lambda x: x[1:],
-    "row": lambda x: x[0] if x.ndim > 1 else x[:1],
-    "new axis": lambda x: x[None],
-    "moveaxis": lambda x: np.moveaxis(x, -1, 0),
-    "squeeze": lambda x: np.squeeze(x),
+    "T": lambda x: x.T, "reshape": lambda x: x.reshape(-1), "flip": lambda x: np.flip(x, 0),
+    "slice": lambda x: x[1:], "row": lambda x: x[0] if x.ndim > 1 else x[:1], "new axis": lambda x: x[None],
+    "moveaxis": lambda x: np.moveaxis(x, -1, 0), "squeeze": lambda x: np.squeeze(x),
     "of a view": lambda x: x.T[..., ::-1],
-}
+}  # fmt: skip
 
 
 def through_view(draw: Draw, arrays: list[Any]) -> Any:

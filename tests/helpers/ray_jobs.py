@@ -20,12 +20,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 QUIET = {
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_BACKEND_LOG_LEVEL": "fatal",
-    "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
-    "RAY_TRAIN_V2_ENABLED": "0",
-    "RAY_USAGE_STATS_ENABLED": "0",
-}
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_BACKEND_LOG_LEVEL": "fatal",
+    "RAY_DATA_DISABLE_PROGRESS_BARS": "1", "RAY_TRAIN_V2_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0",
+}  # fmt: skip
 _START = """
 import logging, os, sys
 import ray, ray.data

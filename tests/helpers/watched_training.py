@@ -47,12 +47,9 @@ class Training:
                     yield data
 
         made = {
-            LossModule: self._loss,
-            Adam: self._optimizer,
-            TargetNetUpdater: self._updater,
-            TensorDictReplayBuffer: self.buffers.append,
-            ExplorationModule: self.explorations.append,
-        }
+            LossModule: self._loss, Adam: self._optimizer, TargetNetUpdater: self._updater,
+            TensorDictReplayBuffer: self.buffers.append, ExplorationModule: self.explorations.append,
+        }  # fmt: skip
         for name, found in list(vars(script).items()):
             if found is Collector:
                 monkeypatch.setattr(script, name, Noted)

@@ -224,11 +224,8 @@ def test_errors_name_the_argument():
         ({"hidden": np.ones((2, 3), int)}, TypeError, "hidden must be float16.*int64"),
         ({"weight": np.ones((5, 3), int)}, TypeError, "weight must be float16.*int64"),
         ({"bias": np.ones(5, int)}, TypeError, "bias must be float16.*int64"),
-        (
-            {"weight": np.ones(3)},
-            ValueError,
-            r"weight must have the shape \(vocabulary, features\), got \(3,\)",
-        ),
+        ({"weight": np.ones(3)}, ValueError,
+            r"weight must have the shape \(vocabulary, features\), got \(3,\)"),
         ({"hidden": np.ones((2, 4))}, ValueError, r"features of weight \(5, 3\) last, got \(2, 4\)"),
         ({"hidden": np.float32(1)}, ValueError, r"features of weight \(5, 3\) last, got \(\)"),
         ({"bias": np.ones(4)}, ValueError, r"bias must have the shape \(5,\), got \(4,\)"),
@@ -241,7 +238,7 @@ def test_errors_name_the_argument():
         ({"temperature": 0.0}, ValueError, "temperature must be positive.*0.0"),
         ({"temperature": np.ones(3)}, ValueError, r"one of each row, of shape \(2,\), got \(3,\)"),
         ({"block_bytes": 0}, ValueError, "block_bytes must be positive, got 0"),
-    ]:
+    ]:  # fmt: skip
         given = {"hidden": np.ones((2, 3)), "weight": np.ones((5, 3)), "ids": np.zeros(2, int)}
         with pytest.raises(error, match=words):
             linear_log_probs(**{**given, **changes})

@@ -22,12 +22,9 @@ FLOATS = standing_for_all(["float32", "float16", "float64"])
 
 
 LAYOUTS = [
-    lambda a: a[:, 1:],
-    lambda a: a[::-1, ::2],
-    lambda a: a.swapaxes(0, 1),
-    lambda a: a[..., 3:9],
+    lambda a: a[:, 1:], lambda a: a[::-1, ::2], lambda a: a.swapaxes(0, 1), lambda a: a[..., 3:9],
     lambda a: np.broadcast_to(a[0, 0], a.shape),
-]
+]  # fmt: skip
 if not ON_DEVICE:
     LAYOUTS.append(lambda a: a.astype(a.dtype.newbyteorder()))
 

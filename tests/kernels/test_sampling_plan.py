@@ -14,11 +14,8 @@ COMPILED = backend() != "numpy"
 def test_a_plan_draws_what_sample_tokens_does(rng: Any) -> None:
     rows, size = 4, 200
     options = {
-        "temperature": np.array([0, 0.5, 1, 2.0]),
-        "top_k": 20,
-        "top_p": 0.9,
-        "repetition_penalty": 1.2,
-    }
+        "temperature": np.array([0, 0.5, 1, 2.0]), "top_k": 20, "top_p": 0.9, "repetition_penalty": 1.2,
+    }  # fmt: skip
     plan = SamplingPlan((rows, size), np.arange(rows), **options)
     for step in range(6):
         logits = rng.normal(size=(rows, size)).astype(np.float32)

@@ -182,17 +182,13 @@ def test_threads_call_the_function(threads: int, lazy: bool) -> None:
     for out, expected in (
         (td.apply(noting, num_threads=threads), td.apply(lambda x: x * 2)),
         (td.apply(lambda x, y: x * y, td, num_threads=threads), td.apply(lambda x, y: x * y, td)),
-        (
-            td.named_apply(lambda name, x: np.array(len(name)) + x, nested_keys=True, num_threads=threads),
-            td.named_apply(lambda name, x: np.array(len(name)) + x, nested_keys=True),
-        ),
-        (
-            td.apply(lambda x: None if x.dtype == np.bool_ else x, num_threads=threads),
-            td.apply(lambda x: None if x.dtype == np.bool_ else x),
-        ),
+        (td.named_apply(lambda name, x: np.array(len(name)) + x, nested_keys=True, num_threads=threads),
+            td.named_apply(lambda name, x: np.array(len(name)) + x, nested_keys=True)),
+        (td.apply(lambda x: None if x.dtype == np.bool_ else x, num_threads=threads),
+            td.apply(lambda x: None if x.dtype == np.bool_ else x)),
         (td.clone().apply_(lambda x: x + x, num_threads=threads), td.clone().apply_(lambda x: x + x)),
         (td.apply(noting, out=td.clone(), num_threads=threads), td.apply(lambda x: x * 2, out=td.clone())),
-    ):
+    ):  # fmt: skip
         assert set(out.keys(True, True)) == set(expected.keys(True, True))
         assert (out == expected).all()
     assert threading.current_thread().name not in seen

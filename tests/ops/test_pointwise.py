@@ -31,15 +31,10 @@ UNARY = {name: op.fn for name, op in OPS.items() if not op.operands and op.inpla
 PREDICATES = {name: op.fn for name, op in OPS.items() if name.startswith("is")}
 BINARY = {name: op.fn for name, op in OPS.items() if op.operands == 1 and op.inplace}
 REFERENCE: dict[str, Callable[[Any], Any]] = {
-    "reciprocal": lambda x: 1 / x,
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "relu": lambda x: x * (x > 0),
-    "rsqrt": lambda x: x**-0.5,
-    "frac": lambda x: x - np.trunc(x),
-    "erf": np.vectorize(math.erf),
-    "erfc": np.vectorize(math.erfc),
-    "lgamma": np.vectorize(math.lgamma),
-}
+    "reciprocal": lambda x: 1 / x, "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "relu": lambda x: x * (x > 0),
+    "rsqrt": lambda x: x**-0.5, "frac": lambda x: x - np.trunc(x), "erf": np.vectorize(math.erf),
+    "erfc": np.vectorize(math.erfc), "lgamma": np.vectorize(math.lgamma),
+}  # fmt: skip
 
 
 @each_case("name", sorted(set(UNARY) - {"logical_not", "bitwise_not", "acosh"}))

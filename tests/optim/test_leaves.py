@@ -20,13 +20,9 @@ def layouts(shape):
     shifted = np.zeros(base.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(shape)
     shifted[...] = base
     return {
-        "plain": base.copy(),
-        "columns": np.asfortranarray(base),
-        "every second": wide[..., ::2],
-        "backwards": base[::-1].copy()[::-1],
-        "not aligned": shifted,
-        "foreign order": base.astype(">f4"),
-    }
+        "plain": base.copy(), "columns": np.asfortranarray(base), "every second": wide[..., ::2],
+        "backwards": base[::-1].copy()[::-1], "not aligned": shifted, "foreign order": base.astype(">f4"),
+    }  # fmt: skip
 
 
 @pytest.mark.compiled

@@ -74,18 +74,13 @@ def test_what_belongs_to_the_other_way():
         (lambda: optim.Adam(-0.1), ValueError, "lr must be at least 0, got -0.1"),
         (lambda: optim.Adam(float("nan")), ValueError, "lr must be at least 0, got nan"),
         (lambda: optim.Adam(lr="1e-3"), TypeError, "lr must be a number, got str"),
-        (lambda: optim.Adam(True), TypeError, "params must be a learning rate, Parameters, or dicts of them"),
+        (lambda: optim.Adam(True), TypeError,
+            "params must be a learning rate, Parameters, or dicts of them"),
         (lambda: optim.Adam(nn.Linear(1, 1)), TypeError, r"got a Linear: pass its parameters\(\)"),
-        (
-            lambda: optim.Adam(TensorDict(a=np.ones(1))),
-            TypeError,
-            "got a TensorDict: make the optimiser with",
-        ),
-        (
-            lambda: optim.Adam(nn.TensorDictParams({"a": np.ones(1)})),
-            TypeError,
-            r"or pass its parameters\(\)",
-        ),
+        (lambda: optim.Adam(TensorDict(a=np.ones(1))), TypeError,
+            "got a TensorDict: make the optimiser with"),
+        (lambda: optim.Adam(nn.TensorDictParams({"a": np.ones(1)})), TypeError,
+            r"or pass its parameters\(\)"),
         (lambda: optim.Adam([]), ValueError, "params must not be empty"),
         (lambda: optim.Adam(parameters(), lr=lambda step: 0.1), TypeError, "schedules such as LambdaLR"),
         (lambda: optim.Adam([np.ones(2)]), TypeError, "takes Parameters, got ndarray"),
@@ -96,7 +91,7 @@ def test_what_belongs_to_the_other_way():
         (lambda: optim.Adam(0.1, betas=(0.9,)), ValueError, "betas must be two numbers"),
         (lambda: optim.SGD(0.1, nesterov=True), ValueError, "nesterov needs a momentum above 0"),
     ],
-)
+)  # fmt: skip
 def test_errors_name_the_argument(make, error, message):
     raises(error, make, message)
 

@@ -18,25 +18,21 @@ def test_gradients_that_do_not_fit():
     for (grads, message), inplace in itertools.product(
         [
             (TensorDict({"a": np.ones(2)}), r"grads must have a TensorDict at 'n', as params has"),
-            (
-                TensorDict({"a": np.ones(2), "n": {}}),
-                r"grads must have an array at \('n', 'b'\), as params has",
-            ),
+            (TensorDict({"a": np.ones(2), "n": {}}),
+                r"grads must have an array at \('n', 'b'\), as params has"),
             (tree(c=np.ones(1)), r"grads has the entry 'c', which params does not have"),
-            (
-                TensorDict({"a": np.ones(3), "n": {"b": np.ones((2, 1))}}),
-                r"grads has the shape \(3,\) at 'a'",
-            ),
-            (TensorDict({"a": np.ones(2), "n": {"b": np.ones((1, 2))}}), r"shape \(1, 2\) at \('n', 'b'\)"),
-            (
-                TensorDict({"a": np.ones(2, int), "n": {"b": np.ones((2, 1))}}),
-                r"floating numbers, got int64 at 'a'",
-            ),
-            (TensorDict({"a": {"x": np.ones(2)}, "n": {"b": np.ones((2, 1))}}), r"must have an array at 'a'"),
+            (TensorDict({"a": np.ones(3), "n": {"b": np.ones((2, 1))}}),
+                r"grads has the shape \(3,\) at 'a'"),
+            (TensorDict({"a": np.ones(2), "n": {"b": np.ones((1, 2))}}),
+                r"shape \(1, 2\) at \('n', 'b'\)"),
+            (TensorDict({"a": np.ones(2, int), "n": {"b": np.ones((2, 1))}}),
+                r"floating numbers, got int64 at 'a'"),
+            (TensorDict({"a": {"x": np.ones(2)}, "n": {"b": np.ones((2, 1))}}),
+                r"must have an array at 'a'"),
             (TensorDict({"a": np.ones(2), "n": np.ones(2)}), r"must have a TensorDict at 'n'"),
         ],
         [False, True],
-    ):
+    ):  # fmt: skip
         with noting(grads, message, inplace):
             params = tree()
             adam = optim.Adam(0.1)

@@ -246,9 +246,8 @@ def locked(fn):
 
 # Each is called with a dense grid and with a lazy stack of its rows.
 CALLS = {
-    "gather with out and inplace": lambda s, td: td.gather(
-        0, s.leaf(ROWS), out=grid(s, (2, 4)), inplace=True
-    ),
+    "gather with out and inplace": lambda s, td: td.gather(0, s.leaf(ROWS), out=grid(s, (2, 4)),
+        inplace=True),
     "gather inplace": lambda s, td: td.gather(0, s.leaf(ROWS), inplace=True),
     "gather inplace, locked": locked(lambda s, td: td.gather(0, s.leaf(ROWS), inplace=True)),
     "gather by nothing": lambda s, td: td.gather(0, s.leaf(np.zeros((0, 4), int))),
@@ -281,9 +280,8 @@ CALLS = {
     "repeat_interleave inplace": lambda s, td: td.repeat_interleave(2, dim=1, inplace=True),
     "repeat_interleave inplace of everything": lambda s, td: td.repeat_interleave(2, inplace=True),
     "repeat_interleave to a size": lambda s, td: td.repeat_interleave(2, dim=1, output_size=8),
-    "repeat_interleave to another size": lambda s, td: td.repeat_interleave(
-        s.leaf(np.array([1, 1, 1, 1])), dim=1, output_size=9
-    ),
+    "repeat_interleave to another size": lambda s, td: td.repeat_interleave(s.leaf(np.array([1, 1, 1, 1])),
+        dim=1, output_size=9),
     "roll by too many": lambda s, td: td.roll((1, 2), 0),
     "roll by several without dims": lambda s, td: td.roll((1, 2)),
     "contiguous inplace": lambda s, td: td.contiguous(inplace=True),
@@ -331,9 +329,8 @@ CALLS = {
     "logsumexp out of another size": lambda s, td: td.logsumexp(dim=0, out=blank(s, (5,))),
     "logsumexp out, empty": lambda s, td: td.logsumexp(dim=0, out=blank(s, (4,))),
     "where with a pad": lambda s, td: td.where(s.leaf(MASK), grid(s).exclude("a"), pad=1),
-    "where with a pad and out": lambda s, td: td.where(
-        s.leaf(MASK), grid(s).exclude("a"), pad=1, out=blank(s, (3, 4))
-    ),
+    "where with a pad and out": lambda s, td: td.where(s.leaf(MASK), grid(s).exclude("a"), pad=1,
+        out=blank(s, (3, 4))),
     "where without a pad": lambda s, td: td.where(s.leaf(MASK), grid(s).exclude("a")),
     "where out, locked": lambda s, td: td.where(s.leaf(MASK), grid(s) * 2, out=grid(s).lock_()),
     "split below 0": lambda s, td: td.split(-1),
@@ -343,14 +340,13 @@ CALLS = {
     "rot90 of one dim": lambda s, td: td.rot90(1, (0, 0)),
     "stack out of another size": lambda s, td: s.lib.TensorDict.stack([td, td], out=grid(s)),
     "cat out of another size": lambda s, td: s.lib.TensorDict.cat([td, td], out=grid(s)),
-    "arrays joined into one": lambda s, td: td.select("a").cat_from_tensordict(
-        out=s.leaf(np.zeros((3, 4, 2), "float32"))
-    ),
+    "arrays joined into one": lambda s,
+        td: td.select("a").cat_from_tensordict(out=s.leaf(np.zeros((3, 4, 2), "float32"))),
     "quantile with keepdim": lambda s, td: td.quantile(0.5, dim=0, keepdim=True),
     "make_tensordict of two": lambda s, td: s.lib.make_tensordict({"a": td["a"]}, a=td["a"] * 2),
     "make_tensordict of a tree": lambda s, td: s.lib.make_tensordict(grid(s), auto_batch_size=True),
     "TensorDict of two": lambda s, td: s.lib.TensorDict({"a": td["a"]}, a=td["a"]),
-}
+}  # fmt: skip
 
 # What differs on purpose, as lite/DIFFERENCES.md says.
 DENSE_ONLY = {

@@ -30,13 +30,10 @@ def convolutions(draw, dims):
     channels = [groups * draw(st.integers(1, 2)) for _ in range(2)]
     padding = draw(st.sampled_from(["same", "valid"]) | one_or(dims, 0, 3))
     options = {
-        "stride": 1 if padding == "same" else draw(one_or(dims, 1, 3)),
-        "padding": padding,
-        "dilation": draw(one_or(dims, 1, 2)),
-        "groups": groups,
-        "bias": draw(st.booleans()),
+        "stride": 1 if padding == "same" else draw(one_or(dims, 1, 3)), "padding": padding,
+        "dilation": draw(one_or(dims, 1, 2)), "groups": groups, "bias": draw(st.booleans()),
         "padding_mode": draw(st.sampled_from(MODES)),
-    }
+    }  # fmt: skip
     batch = draw(st.sampled_from([(), (0,), (1,), (3,)]))
     shape = (*batch, channels[0], *[draw(st.integers(1, 8)) for _ in range(dims)])
     return (*channels, draw(one_or(dims, 1, 3))), options, shape

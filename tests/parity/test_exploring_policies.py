@@ -51,12 +51,9 @@ def same_error(mine: Any, theirs: Any) -> None:
 
 MU, STATE, EPSILON = normal(5, 2), normal(5, 3), normal(5, 2, 3)
 OPTIONS: list[dict[str, Any]] = [
-    {},
-    {"learn_sigma": False},
-    {"sigma_init": 0.5, "scale_min": 0.8},
-    {"sigma_init": 0.5, "scale_max": 0.3, "learn_sigma": False},
-    {"sigma_init": 0.0},
-]
+    {}, {"learn_sigma": False}, {"sigma_init": 0.5, "scale_min": 0.8},
+    {"sigma_init": 0.5, "scale_max": 0.3, "learn_sigma": False}, {"sigma_init": 0.0},
+]  # fmt: skip
 
 
 @each_case("kind", ["random", "mode", "mean", "deterministic"])

@@ -27,11 +27,8 @@ def test_tokens_and_log_probs(tmp_path):
 
     torch.manual_seed(0)
     rope = {
-        "rope_type": "longrope",
-        "rope_theta": 1e4,
-        "short_factor": [1.0] * 4,
-        "long_factor": [8, 4, 9, 20],
-    }
+        "rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [8, 4, 9, 20],
+    }  # fmt: skip
     sizes = {**SIZES, "original_max_position_embeddings": 16, "pad_token_id": 0}
     model = transformers.Phi3ForCausalLM(transformers.Phi3Config(**sizes, rope_parameters=rope)).eval()
     for weight in model.parameters():

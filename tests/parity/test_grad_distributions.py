@@ -73,23 +73,19 @@ LEFT_OUT = (
 )  # fmt: skip
 CASES = without(LEFT_OUT) | {
     "MaskedCategorical": masked("MaskedCategorical", lambda r, s: MASK.argmax(-1)),
-    "MaskedCategorical, indices": Case(
-        lambda **p: ours.MaskedCategorical(**p, indices=np.array([0, 2, 3])),
-        lambda **p: rl.MaskedCategorical(**p, indices=torch.tensor([0, 2, 3])),
-        lambda r, s: {"logits": logits(r, (4,))},
-        lambda r, s: np.array(2),
-    ),
-    "MaskedOneHotCategorical": masked(
-        "MaskedOneHotCategorical", lambda r, s: np.eye(4, dtype=np.int64)[MASK.argmax(-1)]
-    ),
-    "MixtureSameFamily": Case(
-        mixture(ours), mixture(D), each(logits=last(logits), loc=last(real), scale=last(positive)), real
-    ),
+    "MaskedCategorical, indices": Case(lambda **p: ours.MaskedCategorical(**p,
+        indices=np.array([0, 2, 3])), lambda **p: rl.MaskedCategorical(**p,
+        indices=torch.tensor([0, 2, 3])), lambda r, s: {"logits": logits(r, (4,))}, lambda r,
+        s: np.array(2)),
+    "MaskedOneHotCategorical": masked("MaskedOneHotCategorical", lambda r,
+        s: np.eye(4, dtype=np.int64)[MASK.argmax(-1)]),
+    "MixtureSameFamily": Case(mixture(ours), mixture(D),
+        each(logits=last(logits), loc=last(real), scale=last(positive)), real),
     "TransformedDistribution, tanh": transformed("TanhTransform", values=between(-0.9, 0.9)),
     "TransformedDistribution, exp": transformed("ExpTransform", values=positive),
     "TransformedDistribution, sigmoid": transformed("SigmoidTransform", values=shares),
     "TransformedDistribution, softplus": transformed("SoftplusTransform", values=positive),
-}
+}  # fmt: skip
 # Without an entropy in one of the libraries, or without its gradient.
 NO_ENTROPY = (
     *("Binomial", "Masked", "Mixture", "Multinomial", "NegativeBinomial", "Poisson", "Relaxed", "Tanh"),

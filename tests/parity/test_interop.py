@@ -82,11 +82,8 @@ def test_names_devices_and_deeper_batches():
     source.names = ["time"]
     td = TensorDict.from_torch(source)
     assert (td.names, td.device, td["n"].batch_size, td["n"].names) == (
-        ["time"],
-        "cpu",
-        (3, 4),
-        ["time", None],
-    )
+        ["time"], "cpu", (3, 4), ["time", None],
+    )  # fmt: skip
     back = td.to_torch()
     assert back.names == ["time"]
     assert back.device == torch.device("cpu")
@@ -191,13 +188,10 @@ def test_copies_only_where_torch_cannot_share():
     fixed = np.arange(4.0)
     fixed.flags.writeable = False
     leaves = {
-        "plain": np.arange(4.0),
-        "strided": np.arange(8.0)[::2],
-        "broadcast": np.broadcast_to(np.ones(1), (4,)),
-        "fixed": fixed,
-        "reversed": np.arange(4.0)[::-1],
+        "plain": np.arange(4.0), "strided": np.arange(8.0)[::2],
+        "broadcast": np.broadcast_to(np.ones(1), (4,)), "fixed": fixed, "reversed": np.arange(4.0)[::-1],
         "swapped": np.arange(4, dtype=">f8"),
-    }
+    }  # fmt: skip
     td = TensorDict(leaves, batch_size=[4])
     out = td.to_torch()
     for key, leaf in leaves.items():
@@ -321,11 +315,8 @@ OPTIONS = [
 @each_case("options", OPTIONS, ids=str)
 def test_print_options_give_the_text_of_the_reference(options):
     entries = {
-        "b": array((3, 2), 1),
-        "a": array((3,), 2, "float32"),
-        "s": "hello",
-        "z": array((3,), 0, "bool"),
-    }
+        "b": array((3, 2), 1), "a": array((3,), 2, "float32"), "s": "hello", "z": array((3,), 0, "bool"),
+    }  # fmt: skip
     tree = (
         "dense",
         [3],

@@ -42,18 +42,12 @@ LEFT_OUT = {
 }  # fmt: skip
 # There, too, and not called here.
 NOT_CALLED = {
-    **dict.fromkeys(("map", "map_iter", "share_memory_"), PROCESSES),
-    "cuda": "needs a GPU",
-    "load": "called with memmap",
-    "load_": "called with memmap",
-    "load_memmap": "called with memmap",
+    **dict.fromkeys(("map", "map_iter", "share_memory_"), PROCESSES), "cuda": "needs a GPU",
+    "load": "called with memmap", "load_": "called with memmap", "load_memmap": "called with memmap",
     "load_memmap_": "called with memmap",
-    "from_list": "has cases below; on a NonTensorData it makes a TensorDict",
-    "to_h5": "writes a file",
-    "to_csv": "writes a file",
-    "to_json": "writes a file",
-    "to_parquet": "writes a file",
-}
+    "from_list": "has cases below; on a NonTensorData it makes a TensorDict", "to_h5": "writes a file",
+    "to_csv": "writes a file", "to_json": "writes a file", "to_parquet": "writes a file",
+}  # fmt: skip
 
 # What follows the name, where it is not `()`: x is the object, other another one of its class.
 CALLS = {

@@ -32,12 +32,9 @@ MODULES = {
 }  # fmt: skip
 # torch.onnx has no operator for its own fused encoder layer.
 UNKNOWN_TO_TORCH = {
-    "encoder layer": (
-        lambda n: n.TransformerEncoderLayer(16, 4, 32, batch_first=True, activation="gelu"),
-        [(5, 6, 16)],
-        [0],
-    )
-}
+    "encoder layer": (lambda n: n.TransformerEncoderLayer(16, 4, 32, batch_first=True, activation="gelu"),
+        [(5, 6, 16)], [0]),
+}  # fmt: skip
 
 
 def both(name):

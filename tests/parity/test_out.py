@@ -164,27 +164,14 @@ def test_lite_has_out_where_tensordict_has():
 
 
 OPERATIONS = {
-    "+": lambda x, y: x + y,
-    "-": lambda x, y: x - y,
-    "*": lambda x, y: x * y,
-    "/": lambda x, y: x / y,
-    "==": lambda x, y: x == y,
-    "!=": lambda x, y: x != y,
-    "<": lambda x, y: x < y,
-    ">=": lambda x, y: x >= y,
-    "maximum": lambda x, y: x.maximum(y),
-    "minimum": lambda x, y: x.minimum(y),
-    "pow": lambda x, y: x.pow(y),
-    "sub": lambda x, y: x.sub(y),
-    "lerp": lambda x, y: x.lerp(y, 0.5),
-    "lerp between trees": lambda x, y: x.lerp(y, y),
-    "addcmul": lambda x, y: x.addcmul(y, y),
-    "addcdiv": lambda x, y: x.addcdiv(y, y),
-    "clamp": lambda x, y: x.clamp(y, y + 1),
-    "add_": lambda x, y: x.add_(y),
-    "mul_": lambda x, y: x.mul_(y),
-    "+=": lambda x, y: x.__iadd__(y),
-}
+    "+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y, "/": lambda x, y: x / y,
+    "==": lambda x, y: x == y, "!=": lambda x, y: x != y, "<": lambda x, y: x < y,
+    ">=": lambda x, y: x >= y, "maximum": lambda x, y: x.maximum(y), "minimum": lambda x, y: x.minimum(y),
+    "pow": lambda x, y: x.pow(y), "sub": lambda x, y: x.sub(y), "lerp": lambda x, y: x.lerp(y, 0.5),
+    "lerp between trees": lambda x, y: x.lerp(y, y), "addcmul": lambda x, y: x.addcmul(y, y),
+    "addcdiv": lambda x, y: x.addcdiv(y, y), "clamp": lambda x, y: x.clamp(y, y + 1),
+    "add_": lambda x, y: x.add_(y), "mul_": lambda x, y: x.mul_(y), "+=": lambda x, y: x.__iadd__(y),
+}  # fmt: skip
 
 
 def tree_operands(s, seed, size):

@@ -161,13 +161,10 @@ def test_adversarial_rows_of_256k():
     size = 256_000
     rows = np.stack(
         [
-            np.zeros(size),
-            np.where(np.arange(size) == 7, 60.0, 0.0),
-            np.linspace(-80, 0, size),
-            np.linspace(20, -20, size),
-            np.random.default_rng(0).normal(size=size) * 5,
+            np.zeros(size), np.where(np.arange(size) == 7, 60.0, 0.0), np.linspace(-80, 0, size),
+            np.linspace(20, -20, size), np.random.default_rng(0).normal(size=size) * 5,
         ]
-    ).astype(np.float32)
+    ).astype(np.float32)  # fmt: skip
     for token in (0, 7, 100_000, size - 1):
         tokens = np.full(5, token)
         got = token_log_probs(rows, tokens)

@@ -48,11 +48,8 @@ def test_torchrl_has_the_names_of_a_script(name: str, on_torchrl: Any) -> None:
     classes = [found for found in vars(module).values() if isinstance(found, type)]
     assert classes
     assert {found.__module__.partition(".")[0] for found in classes} <= {
-        name,
-        "torch",
-        "torchrl",
-        "tensordict",
-    }
+        name, "torch", "torchrl", "tensordict",
+    }  # fmt: skip
     mine = [
         found for found in vars(on_torchrl.script(name, torchrl=False)).values() if isinstance(found, type)
     ]

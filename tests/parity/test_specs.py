@@ -239,19 +239,13 @@ def _values_of_specs(lib):
     integer = np.int64 if lib is data else torch.int64
     array = np.array if lib is data else torch.tensor
     specs = [
-        lib.Bounded(0, 3, (2,), dtype=integer),
-        lib.Unbounded(2),
-        lib.NonTensor((2,)),
-        lib.Categorical(3, (2,)),
-        lib.Categorical(3, mask=array([True, False, True])),
-        lib.OneHot(3, shape=(2, 3)),
-        lib.MultiCategorical([2, 3], (4, 2)),
-        lib.MultiOneHot([2, 3]),
-        lib.Binary(3, (2, 3)),
-        lib.Composite(),
+        lib.Bounded(0, 3, (2,), dtype=integer), lib.Unbounded(2), lib.NonTensor((2,)),
+        lib.Categorical(3, (2,)), lib.Categorical(3, mask=array([True, False, True])),
+        lib.OneHot(3, shape=(2, 3)), lib.MultiCategorical([2, 3], (4, 2)), lib.MultiOneHot([2, 3]),
+        lib.Binary(3, (2, 3)), lib.Composite(),
         lib.Composite({"a": lib.Categorical(3), "n": {"b": lib.OneHot(2)}}),
         lib.Composite(a=lib.Categorical(3, (4,)), b=lib.OneHot(2, shape=(4, 2)), shape=(4,)),
-    ]
+    ]  # fmt: skip
     found = []
     for spec in specs:
         for call in (

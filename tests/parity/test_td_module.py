@@ -43,17 +43,13 @@ CONSTRUCTION = {
     "missing attribute": lambda lib: module(lib, lib.nn.Linear(2, 3), ["a"], ["b"]).nope,
     "base without keys": lambda lib: lib.tdnn.TensorDictModuleBase().in_keys,
     "name": lambda lib: module(lib, abs, ["a"], ["b"]).__name__,
-    "keys in another sequence": lambda lib: (
-        module(lib, abs, UserList(["a", ("b", "c")]), UserList("d")).in_keys
-    ),
-    "deepcopy": lambda lib: (
-        m := module(lib, lib.nn.Linear(1, 1), ["a"], ["b"]),
-        copy.deepcopy(m).module is m.module,
-        copy.deepcopy(m).in_keys,
-    )[1:],
+    "keys in another sequence": lambda lib: (module(lib, abs, UserList(["a", ("b", "c")]),
+        UserList("d")).in_keys),
+    "deepcopy": lambda lib: (m := module(lib, lib.nn.Linear(1, 1), ["a"], ["b"]),
+        copy.deepcopy(m).module is m.module, copy.deepcopy(m).in_keys)[1:],
     "repr of a function": lambda lib: repr(module(lib, abs, [("a", "b")], ["c"])),
     "repr": lambda lib: repr(module(lib, lib.nn.Linear(2, 3), ["a", ("b", "c")], ["d"])),
-}
+}  # fmt: skip
 
 
 @each_case("name", CONSTRUCTION)

@@ -14,14 +14,10 @@ from lite.models import ChatHistory, History, OnnxWrapper, Tokenizer
 FOLDER = Path(__file__).parents[1] / "models" / "exports" / "optimum-llama"
 TEMPLATES = {"tools": TOOLS_AND_SYSTEM, "thinking": THINKING}
 VARIABLES = [
-    {},
-    {"tools": TOOLS},
-    {"tools": []},
+    {}, {"tools": TOOLS}, {"tools": []},
     {"tools": TOOLS[:1], "documents": [{"title": "A", "text": "b"}, {"title": "C", "text": "d"}]},
-    {"enable_thinking": False},
-    {"enable_thinking": True},
-    {"enable_thinking": False, "tools": TOOLS},
-]
+    {"enable_thinking": False}, {"enable_thinking": True}, {"enable_thinking": False, "tools": TOOLS},
+]  # fmt: skip
 CHATS = {
     "one turn": CONVERSATION[:1],
     "a call": CONVERSATION[:2],

@@ -236,20 +236,12 @@ def shown(value):
 
 
 VALUES = {
-    "dict": lambda s: {"text": "t"},
-    "str": lambda s: "5",
-    "int": lambda s: 3,
-    "float": lambda s: 2.5,
-    "bool": lambda s: True,
-    "array": lambda s: s.leaf(np.ones(2)),
-    "number": lambda s: s.leaf(np.ones(())),
-    "list": lambda s: [1, 2],
-    "tuple": lambda s: (1, 2),
-    "texts": lambda s: ["a", "b"],
-    "set": lambda s: {1},
-    "TensorDict": lambda s: s.lib.TensorDict({"text": "t"}, []),
+    "dict": lambda s: {"text": "t"}, "str": lambda s: "5", "int": lambda s: 3, "float": lambda s: 2.5,
+    "bool": lambda s: True, "array": lambda s: s.leaf(np.ones(2)), "number": lambda s: s.leaf(np.ones(())),
+    "list": lambda s: [1, 2], "tuple": lambda s: (1, 2), "texts": lambda s: ["a", "b"],
+    "set": lambda s: {1}, "TensorDict": lambda s: s.lib.TensorDict({"text": "t"}, []),
     "instance": lambda s: CLASSES[s]["Typed"](text="t"),
-}
+}  # fmt: skip
 # Where the reference calls the annotated class with whatever there is, or shows it as text, or fails inside.
 CALLED = {
     *[("own", value) for value in VALUES if value not in ("dict", "instance")],

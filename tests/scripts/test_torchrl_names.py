@@ -42,16 +42,13 @@ LEFT_OUT = {
     "Python's logging": ("VERBOSE", "logger"),
     "names for type hints, and former ones": (
         *(
-            "ACTIVATIONS",
-            "BaseCollector",
-            "REDQLoss_deprecated",
-            "sync_async_collector",
+            "ACTIVATIONS", "BaseCollector", "REDQLoss_deprecated", "sync_async_collector",
             "sync_sync_collector",
         ),
     ),
     "processes get copies of modules": ("TensorDictSequential.share_memory",),
     "private there: lite.envs.transforms.base has it": ("_apply_to_composite",),
-}
+}  # fmt: skip
 ABSENT = {name for names in LEFT_OUT.values() for name in names}
 LEFT_OUT_ARGUMENTS = {
     "Collector": {"compact_obs"}  # storages do this by compress_next=True

@@ -15,17 +15,14 @@ def check(td: object, text: str) -> None:
 def test_nested_fields_are_sorted_and_indented() -> None:
     td = TensorDict(
         {
-            "z": np.zeros(3, np.float32),
-            "s": "hello",
-            "n": {"b": np.zeros(3, bool), "m": {}},
-            "l": ["u", "v", "w"],
-            "a": np.zeros((3, 2), int),
+            "z": np.zeros(3, np.float32), "s": "hello", "n": {"b": np.zeros(3, bool), "m": {}},
+            "l": ["u", "v", "w"], "a": np.zeros((3, 2), int),
         },
         batch_size=[3],
         device="cpu",
         names=["t"],
         lock=True,
-    )
+    )  # fmt: skip
     check(
         td,
         """

@@ -21,19 +21,13 @@ from lite.data import (
 )
 
 SPECS: list[TensorSpec] = [
-    Unbounded((2, 3)),
-    Unbounded((2, -1), dtype=np.int64),
-    Unbounded(4, dtype=bool),
-    Unbounded((), dtype="uint8"),
-    Bounded(-1.0, 1.0, (2, -1)),
-    Bounded([0, 5], [3, 9], dtype=np.int32),
+    Unbounded((2, 3)), Unbounded((2, -1), dtype=np.int64), Unbounded(4, dtype=bool),
+    Unbounded((), dtype="uint8"), Bounded(-1.0, 1.0, (2, -1)), Bounded([0, 5], [3, 9], dtype=np.int32),
     Bounded(np.float16(-6e4), 6e4, (3,), dtype=np.float16),
-    Bounded(-(2**63), 2**63 - 1, (4,), dtype=np.int64),
-    Categorical(3, (2,)),
-    Binary(4),
+    Bounded(-(2**63), 2**63 - 1, (4,), dtype=np.int64), Categorical(3, (2,)), Binary(4),
     NonTensor((2,), example_data="s"),
     Composite({"a": Unbounded((2, 3)), "b": {"c": Categorical(5, (2,))}}, shape=(2,)),
-]
+]  # fmt: skip
 
 
 def safe(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -133,11 +133,8 @@ def test_shapes_of_composites_are_of_the_batch() -> None:
     spec = Composite({"a": Unbounded((2, 3)), "n": {"b": Unbounded((2, -1))}}, shape=2)
     wide = spec.unsqueeze(-1)
     assert (wide.batch_size, wide["a"].shape, wide["n"].shape, wide["n", "b"].shape) == (
-        (2, 1),
-        (2, 1, 3),
-        (2, 1),
-        (2, 1, -1),
-    )
+        (2, 1), (2, 1, 3), (2, 1), (2, 1, -1),
+    )  # fmt: skip
     assert wide.squeeze() == wide.reshape(2) == wide.flatten(0, 1) == spec
 
 

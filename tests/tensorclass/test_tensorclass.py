@@ -189,11 +189,8 @@ def test_from_dict_instance_casts_to_the_fields() -> None:
         out = out if model is step else out["step"]
         assert (out.count, out.rate, out.done) == (3, 0.1, True)
         assert [type(value) for value in (out.count, out.rate, out.done, out.x)] == [
-            int,
-            float,
-            bool,
-            np.ndarray,
-        ]
+            int, float, bool, np.ndarray,
+        ]  # fmt: skip
 
 
 def test_equal_to_its_dict() -> None:

@@ -165,11 +165,8 @@ def test_devices_of_several_are_that_of_each() -> None:
     on, off = NonTensorData("a", device="cpu"), NonTensorData("b")
     both = NonTensorStack(on, on)
     several = (
-        both,
-        lite.stack([on, on]),
-        lite.cat([both, both]),
-        NonTensorData("a", [2], "cpu").maybe_to_stack(),
-    )
+        both, lite.stack([on, on]), lite.cat([both, both]), NonTensorData("a", [2], "cpu").maybe_to_stack(),
+    )  # fmt: skip
     assert [stack.device for stack in several] == ["cpu"] * 4
     assert [NonTensorStack(on, off).device, NonTensorStack("a").device, lite.stack([off, on]).device] == [
         None

@@ -51,11 +51,8 @@ def test_iterables_begin_anew_and_iterators_end() -> None:
 def test_mappings_have_a_prompt_and_fields() -> None:
     td = TensorDict({"x": np.zeros(3)})
     given = [
-        {"prompt_ids": [1, 2], "prompt": "a", "n": 1},
-        td,
-        np.array([3]),
-        {"prompt": td, "messages": None},
-    ]
+        {"prompt_ids": [1, 2], "prompt": "a", "n": 1}, td, np.array([3]), {"prompt": td, "messages": None},
+    ]  # fmt: skip
     prompts = Prompts(given).take(4)
     assert [prompt.value for prompt in prompts[:2]] == [[1, 2], td]
     assert [prompt.fields for prompt in prompts] == [{"n": 1}, {}, {}, {}]

@@ -134,15 +134,11 @@ SPACES = {
     "discrete": (spaces.Discrete(7), spaces.Discrete(5, start=-2)),
     "multi": (spaces.MultiDiscrete([3, 4]), spaces.MultiBinary(3)),
     "binary": (spaces.MultiBinary([2, 2]), spaces.MultiDiscrete([[2, 3], [4, 5]])),
-    "dict": (
-        spaces.Dict({"a": spaces.Discrete(3), "b": spaces.Dict({"c": spaces.Box(-1, 1, (2,))})}),
-        spaces.Dict({"go": spaces.Discrete(3), "turn": spaces.Box(-1, 1, (2,))}),
-    ),
-    "tuple": (
-        spaces.Tuple((spaces.Discrete(3), spaces.Box(-1, 1, (2,)))),
-        spaces.Tuple((spaces.Discrete(3), spaces.Dict({"x": spaces.MultiBinary(2)}))),
-    ),
-}
+    "dict": (spaces.Dict({"a": spaces.Discrete(3), "b": spaces.Dict({"c": spaces.Box(-1, 1, (2,))})}),
+        spaces.Dict({"go": spaces.Discrete(3), "turn": spaces.Box(-1, 1, (2,))})),
+    "tuple": (spaces.Tuple((spaces.Discrete(3), spaces.Box(-1, 1, (2,)))),
+        spaces.Tuple((spaces.Discrete(3), spaces.Dict({"x": spaces.MultiBinary(2)})))),
+}  # fmt: skip
 
 
 def test_spaces():

@@ -44,16 +44,11 @@ def test_layout(tmp_path):
 def test_nested_entries_and_infos(tmp_path):
     steps = 4
     more = {
-        "observations": None,
-        "observations/image": np.arange(5 * 6, dtype=np.uint8).reshape(5, 2, 3),
-        "observations/arm/_index_0": np.arange(5, dtype=np.float32),
-        "actions": None,
-        "actions/_index_0": np.arange(4),
-        "infos/both": np.arange(5),
-        "infos/deep/after": np.arange(4.0),
-        "infos/text": np.array([b"x"] * 4),
-        "infos/one": np.float32(3),
-    }
+        "observations": None, "observations/image": np.arange(5 * 6, dtype=np.uint8).reshape(5, 2, 3),
+        "observations/arm/_index_0": np.arange(5, dtype=np.float32), "actions": None,
+        "actions/_index_0": np.arange(4), "infos/both": np.arange(5), "infos/deep/after": np.arange(4.0),
+        "infos/text": np.array([b"x"] * 4), "infos/one": np.float32(3),
+    }  # fmt: skip
     source = write(tmp_path / "source", {"episode_0": episode(steps, **more)})
     with pytest.warns(UserWarning, match=r"left out of .*\['infos/one', 'infos/text'\]"):
         td = minari_to_memmap(source / "data", tmp_path / "out")

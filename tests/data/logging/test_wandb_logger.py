@@ -61,12 +61,9 @@ def test_steps_of_each_group(calls: Calls) -> None:
     assert found == {"train/lr": 0.5, "reward": 3}
     told = [(args[0], words) for name, args, words in calls.seen if name == "define_metric"]
     assert dict(told) == {
-        "train/step": {},
-        "train/loss": {"step_metric": "train/step"},
-        "train/lr": {"step_metric": "train/step"},
-        "step": {},
-        "reward": {"step_metric": "step"},
-    }
+        "train/step": {}, "train/loss": {"step_metric": "train/step"},
+        "train/lr": {"step_metric": "train/step"}, "step": {}, "reward": {"step_metric": "step"},
+    }  # fmt: skip
     assert len(told) == 5
 
 

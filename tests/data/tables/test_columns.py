@@ -40,12 +40,9 @@ def test_lists_that_a_reader_made_arrays_of_are_lists_again() -> None:
     turns, ids = np.empty(2, object), np.empty(2, object)
     turns[0], ids[0], ids[1] = np.array([{"role": "user"}], object), np.array([1, 2]), np.array([3])
     batch = {
-        "turns": turns,
-        "ids": ids,
-        "text": np.array(["a", None], object),
-        "x": np.arange(2),
+        "turns": turns, "ids": ids, "text": np.array(["a", None], object), "x": np.arange(2),
         "list": [1, 2],
-    }
+    }  # fmt: skip
     for column in (turns, ids):
         column.setflags(write=False)
     out = passed_on(batch)

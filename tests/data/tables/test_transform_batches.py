@@ -44,13 +44,10 @@ def test_lists_of_any_lengths() -> None:
     log_probs = np.empty(2, object)
     log_probs[:] = [np.array([-1.0, -0.5, -0.25]), np.array([-2.0])]
     batch = {
-        "id": np.array([10, 11]),
-        "tokens.prompt": prompts,
-        "tokens.response": responses,
-        "log_probs.response": frozen(log_probs),
-        "masks.all_attention_mask": [[True] * 5, [True] * 2],
+        "id": np.array([10, 11]), "tokens.prompt": prompts, "tokens.response": responses,
+        "log_probs.response": frozen(log_probs), "masks.all_attention_mask": [[True] * 5, [True] * 2],
         "reward": np.array([1.0, 2.0], np.float32),
-    }
+    }  # fmt: skip
     out = TransformBatches(TokenTransitions())(batch)
     np.testing.assert_array_equal(out["action"], [[1, 2, 3], [4, 0, 0]])
     np.testing.assert_array_equal(out["next.reward"], [[0, 0, 1], [2, 0, 0]])

@@ -13,12 +13,9 @@ def ways(graph: dict[str, Any], start: str = "w") -> list[Any]:
 
 def test_a_way_names_its_nodes_from_the_last_one_on() -> None:
     graph = PRODUCT | {
-        "a": ("Div", ["s", "root"]),
-        "b": ("Add", ["mask", "a"]),
-        "p": ("Softmax", ["b"]),
-        "n": ("IsNaN", ["p"]),
-        "w": ("Where", ["n", "zero", "p"]),
-    }
+        "a": ("Div", ["s", "root"]), "b": ("Add", ["mask", "a"]), "p": ("Softmax", ["b"]),
+        "n": ("IsNaN", ["p"]), "w": ("Where", ["n", "zero", "p"]),
+    }  # fmt: skip
     assert ways(graph) == [("s", [("w", 2), ("p", 0), ("b", 1), ("a", 0)])]
 
 

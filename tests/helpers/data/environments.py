@@ -42,12 +42,9 @@ class Counting(gymnasium.Env):
         ended = self.count >= self.lengths[self.episode % len(self.lengths)]
         truncates = self.episode % 2 == 1
         return (
-            self.observe(),
-            10.0 * self.episode + self.count,
-            ended and not truncates,
-            ended and truncates,
+            self.observe(), 10.0 * self.episode + self.count, ended and not truncates, ended and truncates,
             {},
-        )
+        )  # fmt: skip
 
 
 def transitions(number: int, lengths: Sequence[int], frames: int) -> dict[str, np.ndarray]:
@@ -59,25 +56,18 @@ def transitions(number: int, lengths: Sequence[int], frames: int) -> dict[str, n
         ended = count + 1 == length
         rows.append(
             (
-                episode,
-                count,
-                10.0 * episode + count + 1,
-                ended and episode % 2 == 0,
+                episode, count, 10.0 * episode + count + 1, ended and episode % 2 == 0,
                 ended and episode % 2 == 1,
             )
-        )
+        )  # fmt: skip
         episode, count = (episode + 1, 0) if ended else (episode, count + 1)
     episodes, counts, reward, terminated, truncated = (np.array(column) for column in zip(*rows, strict=True))
     here = np.stack([np.full(frames, number), episodes, counts], -1).astype(np.float32)
     return {
-        "observation": here,
-        "next_observation": here + np.array([0, 0, 1], np.float32),
-        "reward": reward.astype(np.float32)[:, None],
-        "terminated": terminated[:, None],
-        "truncated": truncated[:, None],
-        "step_count": counts[:, None],
-        "episode": episodes,
-    }
+        "observation": here, "next_observation": here + np.array([0, 0, 1], np.float32),
+        "reward": reward.astype(np.float32)[:, None], "terminated": terminated[:, None],
+        "truncated": truncated[:, None], "step_count": counts[:, None], "episode": episodes,
+    }  # fmt: skip
 
 
 def makers(lengths: Sequence[Sequence[int]] = LENGTHS) -> list[Callable[[], Counting]]:

@@ -213,16 +213,10 @@ INTERNAL = ("AttributeError", "RecursionError", "UnboundLocalError", "AssertionE
 
 
 ACCIDENTS = (
-    "list index out of range",
-    "pop index out of range",
-    "object is not subscriptable",
-    "missing 1 required positional",
-    "items cannot be empty",
-    "tuple index out of range",
-    "zip() argument",
-    "Expected a TensorDictBase instance",
-    "Incompatible dim 0 for tensordict with shape torch.Size([])",
-)
+    "list index out of range", "pop index out of range", "object is not subscriptable",
+    "missing 1 required positional", "items cannot be empty", "tuple index out of range", "zip() argument",
+    "Expected a TensorDictBase instance", "Incompatible dim 0 for tensordict with shape torch.Size([])",
+)  # fmt: skip
 
 
 class Compared(Program):

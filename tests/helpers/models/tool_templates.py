@@ -172,16 +172,11 @@ TOOLS = [
 
 CONVERSATION = [
     {"role": "user", "content": "What is 1 + 2.5?"},
-    {
-        "role": "assistant",
-        "content": "<think>\nAdd them.\n</think>\n\nLet me see.",
-        "tool_calls": [
-            {"type": "function", "function": {"name": "add", "arguments": {"a": 1, "b": 2.5}}},
-            {"type": "function", "function": {"name": "now", "arguments": {}}},
-        ],
-    },
+    {"role": "assistant", "content": "<think>\nAdd them.\n</think>\n\nLet me see.",
+        "tool_calls": [{"type": "function", "function": {"name": "add", "arguments": {"a": 1, "b": 2.5}}},
+        {"type": "function", "function": {"name": "now", "arguments": {}}}]},
     {"role": "tool", "content": "3.5"},
     {"role": "tool", "content": "noon"},
     {"role": "assistant", "content": "<think>\nDone.\n</think>\n\n3.5, at noon."},
     {"role": "user", "content": "Thanks"},
-]
+]  # fmt: skip

@@ -317,11 +317,8 @@ def test_there_are_no_arguments_by_name(library: Library) -> None:
 
 def test_nothing_is_held_and_nothing_let_go(library: Library) -> None:
     search, tree, mass, nodes = (
-        library.entry("sum_tree.search", never),
-        tree_of(1, 2),
-        np.zeros(1),
-        NODES.copy(),
-    )
+        library.entry("sum_tree.search", never), tree_of(1, 2), np.zeros(1), NODES.copy(),
+    )  # fmt: skip
     before = [sys.getrefcount(x) for x in (tree, mass, nodes)]
     for _ in range(200):
         search(tree, mass, nodes)

@@ -16,11 +16,8 @@ def test_ranges_of_rows_on_threads(rng: Any, monkeypatch: Any) -> None:
         h, parts = recurrent.gru(x[..., :48], state, weight[:, :48], None)
         of_gru = [h, *recurrent.gru_gradients(parts, h, weight[:, :48], h[1:], state)]
         return [
-            all_h,
-            all_c,
-            *recurrent.lstm_gradients(gates, all_c, weight, all_h[1:], state, state),
-            *of_gru,
-        ]
+            all_h, all_c, *recurrent.lstm_gradients(gates, all_c, weight, all_h[1:], state, state), *of_gru,
+        ]  # fmt: skip
 
     whole, threads = run(), get_num_threads()
     monkeypatch.setattr(recurrent, "_SERIAL", 0)

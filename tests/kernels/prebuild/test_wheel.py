@@ -169,13 +169,10 @@ def test_targets_of_two_architectures_are_refused() -> None:
         ("windows-x86-64-v2,windows-x86-64-v3", "win_amd64", foreign.dll()),
         ("windows-armv8", "win_arm64", foreign.dll(machine=0xAA64)),
         ("macos-x86-64-v3", "macosx_11_0_x86_64", foreign.dylib(machine=0x01000007)),
-        (
-            "macos-armv8",
-            "macosx_11_0_arm64",
-            foreign.dylib(["/usr/lib/libSystem.B.dylib"], ["dyld_stub_binder"]),
-        ),
+        ("macos-armv8", "macosx_11_0_arm64",
+            foreign.dylib(["/usr/lib/libSystem.B.dylib"], ["dyld_stub_binder"])),
     ],
-)
+)  # fmt: skip
 def test_wheels_of_other_systems(
     libraries: Path, tmp_path: Path, names: str, platform: str, code: bytes
 ) -> None:

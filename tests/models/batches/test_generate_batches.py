@@ -126,13 +126,10 @@ def test_bad_rows_are_named() -> None:
     cases: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         ({"prompt": [3]}, {}, "id 7: a row needs 'prompt_ids', 'messages' or the text 'prompt'"),
         ({"messages": [[]]}, {}, "id 7: messages must be turns"),
-        (
-            {"messages": [[{"role": "user", "content": "a"}]]},
-            {"raw": True},
-            "id 7: raw takes prompts as they are",
-        ),
+        ({"messages": [[{"role": "user", "content": "a"}]]}, {"raw": True},
+            "id 7: raw takes prompts as they are"),
         ({"prompt_ids": [[]]}, {}, "id 7: "),
-    ]
+    ]  # fmt: skip
     for columns, options, message in cases:
         with pytest.raises(ValueError, match=message):
             GenerateBatches(LLAMA, threads=1, **options)({"id": [7], **columns})

@@ -103,11 +103,8 @@ def test_a_frame_of_pandas_is_a_batch(judge: Make) -> None:
     )
     assert out.keys() == same.keys()
     assert [out[key][0] for key in ("id", "response", "tokens", "log_prob")] == [
-        5,
-        "c",
-        1,
-        same["log_prob"][0],
-    ]
+        5, "c", 1, same["log_prob"][0],
+    ]  # fmt: skip
     assert pandas.DataFrame(out).log_prob.tolist() == same["log_prob"].tolist()
 
 

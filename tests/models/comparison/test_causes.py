@@ -77,11 +77,8 @@ def test_rows_too_short_to_be_shifted_are_not_blamed_on_a_shift(model: OnnxDecod
     assert all(c.explained == 0 for c in tried if "shift" in c.parameters)
     assert best is not None
     assert best.name in (
-        "unexplained",
-        "temperature",
-        "temperature and truncated support",
-        "truncated support",
-    )
+        "unexplained", "temperature", "temperature and truncated support", "truncated support",
+    )  # fmt: skip
 
 
 def test_prompts_that_fill_the_context_get_no_further_token(model: OnnxDecoder) -> None:

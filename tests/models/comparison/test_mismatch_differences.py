@@ -44,9 +44,6 @@ def test_groups() -> None:
     log_probs = np.log([0.005, 0.05, 0.5, 0.995, 1.0, 1e-300])
     groups = by_probability(log_probs, np.arange(6.0))
     assert [(g.low, g.high, g.tokens) for g in groups] == [
-        (0, 0.01, 2),
-        (0.01, 0.1, 1),
-        (0.5, 0.9, 1),
-        (0.99, 1, 2),
-    ]
+        (0, 0.01, 2), (0.01, 0.1, 1), (0.5, 0.9, 1), (0.99, 1, 2),
+    ]  # fmt: skip
     np.testing.assert_allclose([g.mean for g in groups], [2.5, 1, 2, 3.5])

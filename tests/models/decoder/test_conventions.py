@@ -68,11 +68,8 @@ def test_optimum() -> None:
     assert names(spec)[1] == (0, "value", "past_key_values.0.value", "present.0.value")
     assert (spec.num_heads, spec.head_size, spec.vocab_size) == (2, 16, 512)
     assert (spec.mask, spec.positions, spec.branch, spec.keep) == (
-        "attention_mask",
-        "position_ids",
-        None,
-        None,
-    )
+        "attention_mask", "position_ids", None, None,
+    )  # fmt: skip
     assert spec.padding is Padding.LEFT
     assert not spec.group_query
 
@@ -87,13 +84,8 @@ def test_single_facts() -> None:
     twelve = cache("past_key_values.{}.{}", 12), cache("present.{}.{}", 12)
     last = Arg("logits", ["batch", 1, 512], "tensor(float)")
     for inputs, outputs, settings, field, expected in (
-        (
-            [IDS, *PASTS, MASK, POSITIONS],
-            [*reversed(PRESENTS), LOGITS],
-            None,
-            "cache",
-            detect(whole, logits).cache,
-        ),
+        ([IDS, *PASTS, MASK, POSITIONS], [*reversed(PRESENTS), LOGITS], None, "cache",
+            detect(whole, logits).cache),
         (whole, logits, group, "padding", Padding.SLOTS),
         ([IDS, MASK, *PASTS], logits, None, "padding", Padding.EQUAL),
         ([IDS, POSITIONS, *PASTS], logits, None, "padding", Padding.EQUAL),
@@ -108,7 +100,7 @@ def test_single_facts() -> None:
         ([step, MASK, POSITIONS, *PASTS], logits, None, "one_row", False),
         ([alone, MASK, POSITIONS, *PASTS], logits, None, "one_token", False),
         ([alone, MASK, POSITIONS, *PASTS], logits, None, "one_row", True),
-    ):
+    ):  # fmt: skip
         assert getattr(detect(inputs, outputs, settings), field) == expected, (field, inputs)
     layers = [
         tensor.layer for tensor in detect([IDS, MASK, POSITIONS, *twelve[0]], [LOGITS, *twelve[1]]).cache
@@ -168,14 +160,9 @@ def test_symbolic_cache_dimensions() -> None:
         ),
         ({"raw": {"hidden_size": 64, "num_attention_heads": 4}}, (4, 16)),
         ({"raw": {"n_embd": 48, "n_head": 6}}, (6, 8)),
-        (
-            {
-                "genai": {"model": {"decoder": {"head_size": 5, "num_key_value_heads": 7}}},
-                "raw": {"head_dim": 9},
-            },
-            (7, 5),
-        ),
-    ]
+        ({"genai": {"model": {"decoder": {"head_size": 5, "num_key_value_heads": 7}}},
+            "raw": {"head_dim": 9}}, (7, 5)),
+    ]  # fmt: skip
     for values, expected in cases:
         pasts = cache("past_key_values.{}.{}", dims=["batch", "heads", "past", "size"])
         spec = detect([IDS, MASK, POSITIONS, *pasts], [LOGITS, *PRESENTS], config(**values))
@@ -206,17 +193,12 @@ UNKNOWN: list[tuple[list[Arg], list[Arg], str]] = [
     (BASE, [LOGITS, *PRESENTS], "prefill half"),
     ([*BASE, *PASTS], [LOGITS, *PRESENTS[:3]], "do not match"),
     ([*BASE, *PASTS[:3]], [LOGITS, *PRESENTS[:3]], "one key and one value"),
-    ([*BASE, *PASTS, real("past_conv.0", "b", 2)], [LOGITS, *PRESENTS], r"without a partner: \[\(0, 'conv'"),
-    (
-        [*BASE, *PASTS],
-        [LOGITS, *PRESENTS, real("present_conv.0", "b", 2)],
-        r"without a partner: \[\(0, 'conv'",
-    ),
-    (
-        [*BASE, *PASTS, real("past_conv.0", "b", "n")],
-        [LOGITS, *PRESENTS, real("present_conv.0", "b", "n")],
-        r"past_conv\.0 has type tensor\(float\) and shape \['b', 'n'\]; a state needs numbers of known",
-    ),
+    ([*BASE, *PASTS, real("past_conv.0", "b", 2)], [LOGITS, *PRESENTS],
+        r"without a partner: \[\(0, 'conv'"),
+    ([*BASE, *PASTS], [LOGITS, *PRESENTS, real("present_conv.0", "b", 2)],
+        r"without a partner: \[\(0, 'conv'"),
+    ([*BASE, *PASTS, real("past_conv.0", "b", "n")], [LOGITS, *PRESENTS, real("present_conv.0", "b", "n")],
+        r"past_conv\.0 has type tensor\(float\) and shape \['b', 'n'\]; a state needs numbers of known"),
     ([*BASE, *PASTS, real("inputs_embeds", "b", "s", 64)], [LOGITS, *PRESENTS], "inputs_embeds"),
     ([*BASE, *PASTS], [real("hidden", "b", "s", 64), *PRESENTS], "no output named logits"),
     ([*BASE, *PASTS], [Arg("logits", [1, 2, 9], "tensor(bfloat16)"), *PRESENTS], "logits has type"),
@@ -228,7 +210,7 @@ UNKNOWN: list[tuple[list[Arg], list[Arg], str]] = [
     ([*BASE, *odd("b", 2, 16)], [LOGITS, *PRESENTS], "3 dimensions"),
     ([*BASE, *odd("b", "h", "p", "d")], [LOGITS, *PRESENTS], "heads and head size"),
     ([*BASE, *PASTS, real("cache_key_0", "b", 2, "p", 16)], [LOGITS, *PRESENTS], "both look like"),
-]
+]  # fmt: skip
 
 
 def test_unknown_conventions_list_what_was_found() -> None:
@@ -339,15 +321,11 @@ def test_states_of_fixed_size() -> None:
     cases: list[tuple[tuple[str, str], tuple[str, str]]] = [
         (("past.0.conv", "past.2.conv"), ("present.0.conv", "present.2.conv")),
         (("past_conv.0", "past_conv.2"), ("present_conv.0", "present_conv.2")),
-        (
-            ("input.past_key_values.layers.0.conv_states.0", "input.past_key_values.layers.2.conv_states.0"),
-            (
-                "output.past_key_values.layers.0.conv_states.0",
-                "output.past_key_values.layers.2.conv_states.0",
-            ),
-        ),
+        (("input.past_key_values.layers.0.conv_states.0", "input.past_key_values.layers.2.conv_states.0"),
+            ("output.past_key_values.layers.0.conv_states.0",
+            "output.past_key_values.layers.2.conv_states.0")),
         (("past_recurrent.0", "past_ssm.1"), ("present_recurrent.0", "present_ssm.1")),
-    ]
+    ]  # fmt: skip
     for names, kinds in cases:
         sizes = ("batch", 8, "3"), ("batch", 2, 4, 5)
         inputs = [real(name, *size) for name, size in zip(names, sizes, strict=True)]

@@ -18,26 +18,16 @@ from lite.models import GenerationConfig, OnnxDecoder, Padding, generate, score
 
 Same = Callable[[NDArray[np.float32], NDArray[np.float32]], None]
 PADDING = {
-    "optimum-llama": Padding.SLOTS,
-    "optimum-gpt2": Padding.SLOTS,
-    "optimum-gpt2-nopos": Padding.EQUAL,
-    "genai-llama-fp32": Padding.SLOTS,
-    "genai-qwen2-int4": Padding.SLOTS,
-    "optimum-gpt2-pair": Padding.EQUAL,
-    "exporter-llama-pair": Padding.LEFT,
-    "exporter-llama-static": Padding.EQUAL,
-    "torch-phi3-longrope": Padding.SLOTS,
-    "genai-phi3-longrope": Padding.SLOTS,
-    "genai-lfm2": Padding.SLOTS,
-    "handmade-lora": Padding.LEFT,
-    "handmade-slots-window": Padding.SLOTS,
-    "handmade-slots-windowed": Padding.SLOTS,
-    "handmade-slots-half": Padding.SLOTS,
-    "handmade-slots-int8": Padding.SLOTS,
-    "handmade-slots-int4": Padding.SLOTS,
-    "handmade-last-logits": Padding.SLOTS,
+    "optimum-llama": Padding.SLOTS, "optimum-gpt2": Padding.SLOTS, "optimum-gpt2-nopos": Padding.EQUAL,
+    "genai-llama-fp32": Padding.SLOTS, "genai-qwen2-int4": Padding.SLOTS,
+    "optimum-gpt2-pair": Padding.EQUAL, "exporter-llama-pair": Padding.LEFT,
+    "exporter-llama-static": Padding.EQUAL, "torch-phi3-longrope": Padding.SLOTS,
+    "genai-phi3-longrope": Padding.SLOTS, "genai-lfm2": Padding.SLOTS, "handmade-lora": Padding.LEFT,
+    "handmade-slots-window": Padding.SLOTS, "handmade-slots-windowed": Padding.SLOTS,
+    "handmade-slots-half": Padding.SLOTS, "handmade-slots-int8": Padding.SLOTS,
+    "handmade-slots-int4": Padding.SLOTS, "handmade-last-logits": Padding.SLOTS,
     "handmade-no-cache": Padding.RIGHT,
-}
+}  # fmt: skip
 
 
 def full(decoder: OnnxDecoder, ids: list[int] | NDArray[np.int64]) -> NDArray[np.float32]:
@@ -131,13 +121,10 @@ def test_rows_are_acquired_and_released(decoder: OnnxDecoder) -> None:
 @pytest.mark.parametrize("name", ["optimum-llama"])
 def test_bad_prompts_change_nothing(same: Same, decoder: OnnxDecoder) -> None:
     cases: list[tuple[Any, str]] = [
-        ([], "empty"),
-        ([1, -1], "between 0 and 511 .*got -1"),
-        ([512], "between 0 and 511 .*got 512"),
-        ([0.5], "integers"),
-        ([[1, 2]], r"one dimension.*\(1, 2\)"),
+        ([], "empty"), ([1, -1], "between 0 and 511 .*got -1"), ([512], "between 0 and 511 .*got 512"),
+        ([0.5], "integers"), ([[1, 2]], r"one dimension.*\(1, 2\)"),
         (list(range(257)), "257 tokens is longer than the model's context of 256"),
-    ]
+    ]  # fmt: skip
     for ids, message in cases:
         decoder.prefill(0, [1, 2, 3])
         with pytest.raises(ValueError, match=message):

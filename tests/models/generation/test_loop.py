@@ -210,11 +210,8 @@ def test_a_streamer_is_told_the_prompt_and_each_token(options: dict[str, Any]) -
 
 def test_a_streamer_takes_one_response() -> None:
     cases: list[tuple[list[list[int]], dict[str, Any]]] = [
-        ([[1], [2]], {}),
-        ([[1]], {"num_samples": 2}),
-        ([[1]], {"num_beams": 2}),
-        ([], {}),
-    ]
+        ([[1], [2]], {}), ([[1]], {"num_samples": 2}), ([[1]], {"num_beams": 2}), ([], {}),
+    ]  # fmt: skip
     for prompts, options in cases:
         config = GenerationConfig(max_new_tokens=2, num_beams=options.pop("num_beams", 1))
         told = _Told()

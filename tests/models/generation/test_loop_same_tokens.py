@@ -116,12 +116,9 @@ def test_any_program(program: list[dict[str, Any]], rows_per_run: int, room: int
         count = len(texts) * samples
         seeds = np.arange(call["seed"], call["seed"] + count, dtype=np.uint64)
         more = {
-            "seeds": seeds,
-            "num_samples": samples,
-            "prefix_cache": cache if call["cached"] else None,
-            "assistant_model": assistant if call["assisted"] else None,
-            "decode_text": spelt,
-        }
+            "seeds": seeds, "num_samples": samples, "prefix_cache": cache if call["cached"] else None,
+            "assistant_model": assistant if call["assisted"] else None, "decode_text": spelt,
+        }  # fmt: skip
         form, max_rows = call["form"], call["max_rows"]
         expected = [
             one

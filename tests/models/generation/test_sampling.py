@@ -16,15 +16,11 @@ from lite.models.generation.processors import Processors
 
 ASKED = {"sampled_log_probs": True, "kept_ids": True, "entropy": True, "logprobs": 3}
 FILTERS = [
-    {},
-    {"temperature": 0.6},
-    {"temperature": 1.4, "top_k": 5},
-    {"top_p": 0.7, "temperature": 0.8},
-    {"min_p": 0.2},
-    {"typical_p": 0.5, "temperature": 1.2},
+    {}, {"temperature": 0.6}, {"temperature": 1.4, "top_k": 5}, {"top_p": 0.7, "temperature": 0.8},
+    {"min_p": 0.2}, {"typical_p": 0.5, "temperature": 1.2},
     {"bad_words_ids": [[1], [2, 3]], "no_repeat_ngram_size": 2, "top_k": 6},
     {"min_new_tokens": 4, "eos_token_id": [0, 3]},
-]
+]  # fmt: skip
 
 
 def log_softmax(scores: np.ndarray) -> np.ndarray:
@@ -111,11 +107,8 @@ def test_rows_with_and_without_processors() -> None:
         return -scores
 
     common: dict[str, Any] = {
-        "max_new_tokens": 8,
-        "temperature": 0.9,
-        "kept_ids": True,
-        "sampled_log_probs": True,
-    }
+        "max_new_tokens": 8, "temperature": 0.9, "kept_ids": True, "sampled_log_probs": True,
+    }  # fmt: skip
     options: list[dict[str, Any]] = [
         {},
         {"repetition_penalty": 1.8},

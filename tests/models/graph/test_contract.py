@@ -17,16 +17,13 @@ from lite.models import OnnxModule
 def of_policy(**entries: Any) -> dict[str, Any]:
     """A contract of the graph that torch exported, with nested keys."""
     tensors = {
-        "inputs": [
-            {"name": "observation", "key": ["agent", "obs"], "shape": ["batch", 4], "dtype": "float32"},
-            {"name": "hidden", "key": ["agent", "h"], "shape": [2, "batch", 16], "dtype": "float32"},
-        ],
-        "outputs": [
-            {"name": "action", "key": ["action"], "shape": ["batch", 3], "dtype": "float32"},
+        "inputs": [{"name": "observation", "key": ["agent", "obs"], "shape": ["batch", 4],
+            "dtype": "float32"}, {"name": "hidden", "key": ["agent", "h"], "shape": [2, "batch", 16],
+            "dtype": "float32"}],
+        "outputs": [{"name": "action", "key": ["action"], "shape": ["batch", 3], "dtype": "float32"},
             {"name": "value", "key": ["v"], "shape": ["batch", 1], "dtype": "float32"},
-            {"name": "new_hidden", "key": ["next", "h"], "shape": [2, "batch", 16], "dtype": "float32"},
-        ],
-    }
+            {"name": "new_hidden", "key": ["next", "h"], "shape": [2, "batch", 16], "dtype": "float32"}],
+    }  # fmt: skip
     top = {"format": "lite-onnx-contract", "version": 1, "batch": "batch"}
     return {**top, **tensors, **entries}
 

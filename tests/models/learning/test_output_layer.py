@@ -50,12 +50,9 @@ FOUND: list[Sequence[Node]] = [
     [("MatMul", ["hidden", "w"], "y"), ("Mul", ["two", "y"], "z"), ("Div", ["z", "two"], "logits")],
     [("MatMul", ["hidden", "w"], "y"), ("Div", ["y", "two"], "logits")],
     [("MatMul", ["hidden", "w"], "y"), ("Add", ["y", "bias"], "z"), ("Mul", ["z", "two"], "logits")],
-    [
-        ("Reshape", ["hidden", "flat"], "h"),
-        ("Gemm", ["h", "table", "bias"], "y", {"transB": 1}),
-        ("Reshape", ["y", "three"], "logits"),
-    ],
-]
+    [("Reshape", ["hidden", "flat"], "h"), ("Gemm", ["h", "table", "bias"], "y", {"transB": 1}),
+        ("Reshape", ["y", "three"], "logits")],
+]  # fmt: skip
 OTHERS: list[Sequence[Node]] = [
     [("MatMul", ["hidden", "w"], "y"), ("Tanh", ["y"], "logits")],
     [("MatMul", ["hidden", "w"], "y"), ("Mul", ["y", "minus"], "logits")],

@@ -60,19 +60,12 @@ def bot(content: Any, **fields: Any) -> dict[str, Any]:
 
 def test_what_the_template_leaves_out() -> None:
     cases: list[tuple[str, str, list[str]]] = [
-        (CHATML, " a\n", [" a\n"]),
-        (TRIMMED, " a\n", ["a"]),
-        (TRIMMED, "\n", []),
-        (TRIMMED, "\nassistant\n", ["assistant"]),
-        (LINES, "\n\n a \n", [" a \n"]),
-        (LINES, "\n\n", []),
-        (THINKING, "<think>\nhm\n</think>\n\na", ["a"]),
-        (THINKING, "<think>a</think>\n\n", []),
-        (THINKING, "a", ["a"]),
-        (CONDITIONAL, "a", ["a"]),
-        (CONDITIONAL, "", []),
+        (CHATML, " a\n", [" a\n"]), (TRIMMED, " a\n", ["a"]), (TRIMMED, "\n", []),
+        (TRIMMED, "\nassistant\n", ["assistant"]), (LINES, "\n\n a \n", [" a \n"]), (LINES, "\n\n", []),
+        (THINKING, "<think>\nhm\n</think>\n\na", ["a"]), (THINKING, "<think>a</think>\n\n", []),
+        (THINKING, "a", ["a"]), (CONDITIONAL, "a", ["a"]), (CONDITIONAL, "", []),
         ("{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}", "a", []),
-    ]
+    ]  # fmt: skip
     for source, content, expected in cases:
         assert said([user("a"), bot(content)], source) == expected, source
         assert said([user("a"), bot(content), user("\n"), bot(content)], source) == expected * 2, source

@@ -52,17 +52,11 @@ def test_token_row_refuses() -> None:
 
 
 MASKS: list[tuple[list[int], int | None, bool, list[int]]] = [
-    ([P, P, 1, 2], P, False, [0, 0, 1, 1]),
-    ([1, P, 2, P], P, False, [1, 0, 1, 0]),
-    ([1, 2], None, False, [1, 1]),
-    ([P, P, 1, 2], P, True, [0, 0, 1, 1]),
-    ([P, 1, P, 2], P, True, [0, 1, 1, 1]),
-    ([1, P], P, True, [1, 1]),
-    ([1, P, P, P], P, True, [1, 1, 0, 0]),
-    ([P, 1, P, 2, P, P], P, True, [0, 1, 1, 1, 1, 0]),
-    ([P, P], P, True, [0, 0]),
-    ([], P, True, []),
-]
+    ([P, P, 1, 2], P, False, [0, 0, 1, 1]), ([1, P, 2, P], P, False, [1, 0, 1, 0]),
+    ([1, 2], None, False, [1, 1]), ([P, P, 1, 2], P, True, [0, 0, 1, 1]),
+    ([P, 1, P, 2], P, True, [0, 1, 1, 1]), ([1, P], P, True, [1, 1]), ([1, P, P, P], P, True, [1, 1, 0, 0]),
+    ([P, 1, P, 2, P, P], P, True, [0, 1, 1, 1, 1, 0]), ([P, P], P, True, [0, 0]), ([], P, True, []),
+]  # fmt: skip
 
 
 def test_infer_mask() -> None:

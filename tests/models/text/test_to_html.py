@@ -80,11 +80,8 @@ def test_what_is_known_of_draws() -> None:
     html = known._repr_html_()
     seen = _Seen(html)
     assert [text for text in seen.texts if text in ("-0.50", "-0.25", "7", "9")] == [
-        "-0.50",
-        "-0.25",
-        "7",
-        "9",
-    ]
+        "-0.50", "-0.25", "7", "9",
+    ]  # fmt: skip
     assert "50.00% id 7\n25.00% id 8\n25.00% all tokens that are not listed" in seen.titles[2]
     assert "lite-td" in html  # all fields, as a tree
     assert "entropy" in seen.texts

@@ -185,12 +185,9 @@ def _tokenizer_files(backend: Any) -> dict[str, tuple[dict[str, Any], str]]:
     """Broken tokenizer.json files by what is wrong, each with when it shows."""
     whole = json.loads(backend.to_str())
     word_piece = {
-        "type": "WordPiece",
-        "vocab": {"a": 0},
-        "unk_token": "[UNK]",
-        "continuing_subword_prefix": "##",
+        "type": "WordPiece", "vocab": {"a": 0}, "unk_token": "[UNK]", "continuing_subword_prefix": "##",
         "max_input_chars_per_word": 100,
-    }
+    }  # fmt: skip
     words = {"type": "WordLevel", "unk_token": "a"}
     sequence = [{"SpecialToken": {"id": "[X]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
     charsmap = {"type": "Precompiled"}

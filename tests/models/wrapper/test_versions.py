@@ -50,11 +50,8 @@ def test_every_argument_is_carried(scripted_model: Make, byte_tokenizer: Make) -
 
 def test_arguments_can_be_changed(wrap: Make) -> None:
     cases: list[dict[str, Any]] = [
-        {"pad_output": False},
-        {"num_samples": 3},
-        {"tokens_key": "other"},
-        {"prefer_tokens": False},
-    ]
+        {"pad_output": False}, {"num_samples": 3}, {"tokens_key": "other"}, {"prefer_tokens": False},
+    ]  # fmt: skip
     for changes in cases:
         wrapper = wrap("text", pad_output=True, prefer_tokens=True)
         new = wrapper.get_new_version(**changes)

@@ -23,14 +23,11 @@ PARTS = np.array([-1.3, 0.0, 0.4, 2.0])
 REPARAMETRISED = {
     *("Beta", "Cauchy", "Chi2", "Dirichlet", "Exponential", "Gamma", "Gumbel", "HalfNormal", "Laplace"),
     *(
-        "MultivariateNormal",
-        "Normal",
-        "OneHotCategoricalStraightThrough",
-        "Pareto",
+        "MultivariateNormal", "Normal", "OneHotCategoricalStraightThrough", "Pareto",
         "RelaxedOneHotCategorical",
     ),
     *("StudentT", "TanhNormal", "TruncatedNormal", "Uniform", "Weibull"),
-}
+}  # fmt: skip
 
 
 def test_which_have_rsample() -> None:

@@ -44,14 +44,10 @@ def chi_square(counts: Any, probs: Any) -> float:
 
 CONTINUOUS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "Normal": (lambda loc: d.Normal(loc, 0.7), lambda loc: lambda x: phi((x - loc) / 0.7)),
-    "IndependentNormal": (
-        lambda loc: d.IndependentNormal(loc, 0.7),
-        lambda loc: lambda x: phi((x - loc) / 0.7),
-    ),
-    "TanhNormal": (
-        lambda loc: d.TanhNormal(loc, 0.7, low=-1.0, high=3.0),
-        lambda loc: lambda x: phi((np.arctanh((x - 1) / 2) - loc) / 0.7),
-    ),
+    "IndependentNormal": (lambda loc: d.IndependentNormal(loc, 0.7),
+        lambda loc: lambda x: phi((x - loc) / 0.7)),
+    "TanhNormal": (lambda loc: d.TanhNormal(loc, 0.7, low=-1.0, high=3.0),
+        lambda loc: lambda x: phi((np.arctanh((x - 1) / 2) - loc) / 0.7)),
     "TruncatedNormal": (
         lambda loc: d.TruncatedNormal(loc, 0.7, low=-1.0, high=0.5),
         lambda loc: (
@@ -62,7 +58,7 @@ CONTINUOUS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
         ),
     ),
     "Uniform": (lambda loc: d.Uniform(loc, loc + 2), lambda loc: lambda x: np.clip((x - loc) / 2, 0, 1)),
-}
+}  # fmt: skip
 
 
 def test_samples_follow_the_distribution_function() -> None:

@@ -168,14 +168,11 @@ def test_what_has_no_formula() -> None:
     squashed = [d.TransformedDistribution(normal, d.AffineTransform(0.0, s)) for s in (1.0, 2.0)]
     for p, q, message in (
         (normal, d.StudentT(1.0), "for a Normal and a StudentT; add one with register_kl"),
-        (
-            d.Independent(normal, 1),
-            d.Independent(normal, 0),
-            "reinterpreted_batch_ndims must be equal, got 1 and 0",
-        ),
+        (d.Independent(normal, 1), d.Independent(normal, 0),
+            "reinterpreted_batch_ndims must be equal, got 1 and 0"),
         (*squashed, "equal transforms and event shapes"),
         (d.TanhNormal(np.zeros(2), 1.0), d.TanhNormal(np.zeros(2), 1.0, high=2.0), "equal bounds"),
-    ):
+    ):  # fmt: skip
         with pytest.raises(NotImplementedError, match=message):
             d.kl_divergence(p, q)
     masked = [d.MaskedCategorical(np.zeros(3), indices=np.array(kept)) for kept in ([0, 1], [1, 2])]

@@ -43,18 +43,15 @@ def test_vectors_are_mixed_as_a_whole() -> None:
 def test_errors() -> None:
     parts, weights = d.Normal(np.zeros((3, 2)), 1.0), d.Categorical(probs=P)
     for make, message in (
-        (
-            lambda: d.MixtureSameFamily(parts, parts),
-            "mixture_distribution must be a Categorical, got a Normal",
-        ),
+        (lambda: d.MixtureSameFamily(parts, parts),
+            "mixture_distribution must be a Categorical, got a Normal"),
         (lambda: d.MixtureSameFamily(d.OneHotCategorical(probs=P), parts), "a Categorical, got a OneHot"),
-        (
-            lambda: d.MixtureSameFamily(weights, 1.0),
-            "component_distribution must be a Distribution, got float",
-        ),
+        (lambda: d.MixtureSameFamily(weights, 1.0),
+            "component_distribution must be a Distribution, got float"),
         (lambda: d.MixtureSameFamily(d.Categorical(probs=np.ones(3)), parts), r"\(3,\), got \(3, 2\)"),
-        (lambda: d.MixtureSameFamily(d.Categorical(probs=np.ones((4, 2))), parts), r"\(4, 2\), got \(3, 2\)"),
+        (lambda: d.MixtureSameFamily(d.Categorical(probs=np.ones((4, 2))), parts),
+            r"\(4, 2\), got \(3, 2\)"),
         (lambda: d.MixtureSameFamily(weights, d.Normal(0.0, 1.0)), r"got \(\)"),
-    ):
+    ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             make()

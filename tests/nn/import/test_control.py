@@ -72,11 +72,8 @@ def test_an_endless_loop_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_scan_walks_both_ways() -> None:
     inner = body([node("Add", "s x", "t"), node("Mul", "s x", "p")], ["s", "x"], ["t", "p"])
     attributes = {
-        "body": inner,
-        "num_scan_inputs": 1,
-        "scan_input_directions": [1],
-        "scan_output_directions": [1],
-    }
+        "body": inner, "num_scan_inputs": 1, "scan_input_directions": [1], "scan_output_directions": [1],
+    }  # fmt: skip
     scan = writer.node("Scan", "", ["s0", "xs"], ["s", "ps"], attributes)
     xs = np.arange(1.0, 4.0)[:, None]
     net = nn.from_onnx(model_of([scan], {"s0": np.zeros(1), "xs": xs}, ["s", "ps"]))

@@ -120,10 +120,7 @@ SPELLINGS = {
     ),
     "scores that are read elsewhere": Spelling(
         [
-            *MASKED[:-2],
-            ("Softmax", "b", "w"),
-            ("MatMul", "w v", "y"),
-            ("ReduceSum", "a", "r"),
+            *MASKED[:-2], ("Softmax", "b", "w"), ("MatMul", "w v", "y"), ("ReduceSum", "a", "r"),
             ("Add", "y r", "z"),
         ],
         joins=False,
@@ -134,10 +131,7 @@ SPELLINGS = {
     ),
     "double precision": Spelling(
         [
-            *SCALED,
-            ("Cast", "a", "c", {"to": 11}),
-            ("Softmax", "c", "p"),
-            ("Cast", "p", "w", {"to": 1}),
+            *SCALED, ("Cast", "a", "c", {"to": 11}), ("Softmax", "c", "p"), ("Cast", "p", "w", {"to": 1}),
             END[1],
         ],
         joins=False,
@@ -153,7 +147,7 @@ SPELLINGS = {
         [*START, ("Add", "s mask", "a"), ("Mul", "a scale", "b"), *END], added(CAUSAL, np.float32(-1e5))
     ),
     "chosen zeros": Spelling([*SCALED, ("Where", "mask a low", "b"), *END], CAUSAL, low=np.float32(0)),
-}
+}  # fmt: skip
 
 
 def attention(spelling: Spelling, outputs: str = "z") -> Any:

@@ -26,11 +26,8 @@ def test_what_a_node_says() -> None:
         "Op", "", "node", 13, attributes, (True, False), (False, True), compute_dtype=np.dtype(np.float32)
     )
     assert (spec.get("axis"), spec.get("other", 7), spec.ints("pads"), spec.ints("other")) == (
-        1,
-        7,
-        (1, 2),
-        None,
-    )
+        1, 7, (1, 2), None,
+    )  # fmt: skip
     assert [spec.has_input(i) for i in range(3)] == [True, False, False]
     assert [spec.uses_output(i) for i in range(3)] == [False, True, False]
     assert (spec.dtype(10), spec.dtype(11)) == (np.float32, np.float64)

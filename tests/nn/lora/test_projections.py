@@ -89,13 +89,10 @@ def test_which_nodes_are_products_with_a_constant_matrix() -> None:
     ]  # fmt: skip
     model = model_of(nodes, {"x": X, "z": X.T.copy(), "given": W}, list("abcdefghijk"), weights)
     assert [(x.name, x.inputs, x.outputs, x.turned, x.quantised, x.factor) for x in found(model)] == [
-        ("plain", 3, 4, False, False, 1.0),
-        ("turned", 3, 4, True, False, 2.0),
-        ("by default", 4, 3, True, False, 1.0),
-        ("twice", 3, 4, True, False, 1.0),
-        ("linear", 3, 4, False, True, 1.0),
-        ("bits", 3, 4, True, True, 1.0),
-    ]
+        ("plain", 3, 4, False, False, 1.0), ("turned", 3, 4, True, False, 2.0),
+        ("by default", 4, 3, True, False, 1.0), ("twice", 3, 4, True, False, 1.0),
+        ("linear", 3, 4, False, True, 1.0), ("bits", 3, 4, True, True, 1.0),
+    ]  # fmt: skip
 
 
 @each_case(

@@ -47,14 +47,11 @@ def test_double() -> None:
         (lambda td: td["next"].pop("reward"), KeyError, "reward"),
         (lambda td: td.set("action", np.zeros(6)), ValueError, "must be integers"),
         (lambda td: td.set("action", np.zeros((6, 2), int)), ValueError, r"ids of shape \(6,\)"),
-        (
-            lambda td: td.set(("next", "reward"), td["next", "reward"][:, 0]),
-            RuntimeError,
-            r"one shape, got values of \(6, 1\) and rewards of \(6,\)",
-        ),
+        (lambda td: td.set(("next", "reward"), td["next", "reward"][:, 0]), RuntimeError,
+            r"one shape, got values of \(6, 1\) and rewards of \(6,\)"),
         (lambda td: td.set("priority_weight", np.ones((6, 1))), ValueError, "priority weights must have"),
     ],
-)
+)  # fmt: skip
 def test_errors_leave_the_batch_as_it_was(change: Any, error: Any, message: str) -> None:
     td = transitions(6, action=np.arange(6) % 2)
     change(td)

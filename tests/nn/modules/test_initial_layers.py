@@ -16,14 +16,10 @@ LAYERS = [
     ("LSTMCell", (3, 4), {}, [(5, 3)]),
     ("GRU", (3, 4), {"num_layers": 2, "bidirectional": True}, [(6, 5, 3)]),
     ("LSTM", (3, 4), {"proj_size": 2}, [(6, 5, 3)]),
-    (
-        "MultiheadAttention",
-        (8, 2),
-        {"kdim": 3, "vdim": 4, "add_bias_kv": True},
-        [(6, 5, 8), (7, 5, 3), (7, 5, 4)],
-    ),
+    ("MultiheadAttention", (8, 2), {"kdim": 3, "vdim": 4, "add_bias_kv": True},
+        [(6, 5, 8), (7, 5, 3), (7, 5, 4)]),
     ("Transformer", (8, 2, 2, 1, 16), {}, [(6, 5, 8), (7, 5, 8)]),
-]
+]  # fmt: skip
 
 
 def flat(value):

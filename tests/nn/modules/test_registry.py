@@ -16,11 +16,8 @@ def test_assignment_registers_by_kind():
     net = Net()
     assert list(net._modules) == ["first", "second"]
     assert [name for name, _ in net.named_parameters()] == [
-        "first.weight",
-        "first.bias",
-        "second.1.weight",
-        "second.1.bias",
-    ]
+        "first.weight", "first.bias", "second.1.weight", "second.1.bias",
+    ]  # fmt: skip
     assert [name for name, _ in net.named_buffers()] == ["count", "scratch"]
     assert isinstance(net.first.weight, nn.Parameter)
 
@@ -136,11 +133,8 @@ def test_shared_modules_and_parameters_are_given_once():
     assert [name for name, _ in net.named_children()] == ["0"]
     assert [name for name, _ in net.named_parameters()] == ["0.weight", "0.bias"]
     assert [name for name, _ in net.named_parameters(remove_duplicate=False)] == [
-        "0.weight",
-        "0.bias",
-        "1.weight",
-        "1.bias",
-    ]
+        "0.weight", "0.bias", "1.weight", "1.bias",
+    ]  # fmt: skip
     tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
     tied[1].weight = tied[0].weight
     assert [name for name, _ in tied.named_parameters()] == ["0.weight", "0.bias", "1.bias"]

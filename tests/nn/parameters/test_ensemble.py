@@ -29,11 +29,8 @@ def test_copies_are_initialised_independently() -> None:
     assert ensemble.in_keys == ["a"]
     assert ensemble.out_keys == ["b"]
     assert [n for n, _ in ensemble.named_parameters()] == [
-        "module.module.weight",
-        "module.module.bias",
-        "params_td.module.weight",
-        "params_td.module.bias",
-    ]
+        "module.module.weight", "module.module.bias", "params_td.module.weight", "params_td.module.bias",
+    ]  # fmt: skip
     again = nn.EnsembleModule(linear(), 4, rng=0)
     np.testing.assert_array_equal(again.params_td["module", "weight"].data, weight.data)
 

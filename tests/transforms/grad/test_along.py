@@ -23,11 +23,8 @@ def test_options_that_were_given() -> None:
 
 def test_shapes_with_the_reduced_axes_kept() -> None:
     assert [kept_shape((2, 3, 4), axis) for axis in (None, 1, -1, (0, 2))] == [
-        (1, 1, 1),
-        (2, 1, 4),
-        (2, 3, 1),
-        (1, 3, 1),
-    ]
+        (1, 1, 1), (2, 1, 4), (2, 3, 1), (1, 3, 1),
+    ]  # fmt: skip
     np.testing.assert_array_equal(spread(np.array([1.0, 2.0]), (2, 3), 1), [[1, 1, 1], [2, 2, 2]])
     np.testing.assert_array_equal(spread(np.float64(3.0), (2,), None), [3, 3])
 

@@ -142,11 +142,8 @@ def test_modules() -> None:
 
 def test_what_is_no_loss() -> None:
     for fn, error, message in [
-        (
-            lambda x: x,
-            ValueError,
-            r"must be a single number, got the shape \(2,\); mean\(\) or sum\(\) makes one",
-        ),
+        (lambda x: x, ValueError,
+            r"must be a single number, got the shape \(2,\); mean\(\) or sum\(\) makes one"),
         (lambda x: x[:1], ValueError, r"got the shape \(1,\)"),
         (lambda x: 1.0, ValueError, "does not depend on the arguments"),
         (lambda x: x.detach().sum(), ValueError, "does not depend on the arguments"),
@@ -154,7 +151,7 @@ def test_what_is_no_loss() -> None:
         (lambda x: np.zeros_like(x).sum(), ValueError, "does not depend on the arguments"),
         (lambda x: "loss", TypeError, "must give an array, its loss, got a str"),
         (lambda x: None, TypeError, "got a NoneType"),
-    ]:
+    ]:  # fmt: skip
         with pytest.raises(error, match=message):
             lite.grad(fn)(np.ones(2))
 

@@ -154,30 +154,17 @@ def test_a_write_through_another_order_is_refused() -> None:
 
 
 VIEWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "reshape": lambda x: np.reshape(x, (9,)),
-    "ravel": np.ravel,
-    "transpose": np.transpose,
-    "swapaxes": lambda x: np.swapaxes(x, 0, 1),
-    "moveaxis": lambda x: np.moveaxis(x, 0, 1),
-    "rollaxis": lambda x: np.rollaxis(x, 1),
-    "expand_dims": lambda x: np.expand_dims(x, 0),
-    "squeeze": lambda x: np.squeeze(x[None]),
-    "diagonal": np.diagonal,
-    "linalg.diagonal": np.linalg.diagonal,
-    "diag": np.diag,
-    "atleast_3d": np.atleast_3d,
+    "reshape": lambda x: np.reshape(x, (9,)), "ravel": np.ravel, "transpose": np.transpose,
+    "swapaxes": lambda x: np.swapaxes(x, 0, 1), "moveaxis": lambda x: np.moveaxis(x, 0, 1),
+    "rollaxis": lambda x: np.rollaxis(x, 1), "expand_dims": lambda x: np.expand_dims(x, 0),
+    "squeeze": lambda x: np.squeeze(x[None]), "diagonal": np.diagonal,
+    "linalg.diagonal": np.linalg.diagonal, "diag": np.diag, "atleast_3d": np.atleast_3d,
     "broadcast_to": lambda x: np.broadcast_to(x, (2, 3, 3)),
     "broadcast_arrays": lambda x: np.broadcast_arrays(x, np.ones((2, 3, 3), np.float32))[0],
-    "flip": np.flip,
-    "rot90": np.rot90,
-    "split": lambda x: np.split(x, 3)[0],
-    "unstack": lambda x: np.unstack(x)[0],
-    "slice": lambda x: x[1:],
-    "step": lambda x: x[::-1],
-    "number": lambda x: x[0],
-    "new axis": lambda x: x[:, None],
-    "T": lambda x: x.T,
-}
+    "flip": np.flip, "rot90": np.rot90, "split": lambda x: np.split(x, 3)[0],
+    "unstack": lambda x: np.unstack(x)[0], "slice": lambda x: x[1:], "step": lambda x: x[::-1],
+    "number": lambda x: x[0], "new axis": lambda x: x[:, None], "T": lambda x: x.T,
+}  # fmt: skip
 
 
 def test_every_view_of_an_array_that_is_written_is_refused() -> None:

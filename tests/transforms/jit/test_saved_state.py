@@ -485,14 +485,11 @@ def test_a_state_of_another_step_is_refused(file: Path, tmp_path: Path) -> None:
     step = lite.load_step(file, threads=1)
     good = step.state.clone()
     for key, value, message in (
-        (
-            ("net", "0.bias"),
-            np.zeros(5, np.float32),
-            r"state\['net', '0.bias'\] must be float32 of shape \(4,\)",
-        ),
+        (("net", "0.bias"), np.zeros(5, np.float32),
+            r"state\['net', '0.bias'\] must be float32 of shape \(4,\)"),
         (("net", "0.bias"), np.zeros(4), r"state\['net', '0.bias'\] must be float32 .*, got float64"),
         (("optimizers.0", "state.0.step"), np.zeros(()), r"state.* must be int64"),
-    ):
+    ):  # fmt: skip
         folder = tmp_path / "-".join(key)
         good.clone().set(key, value).memmap(folder)
         step.state.load_memmap_(folder)
@@ -543,14 +540,11 @@ def test_damaged_states_are_refused(file: Path, tmp_path: Path) -> None:
         beside.write_bytes(part)
         raises(ValueError, lambda: lite.load_step(target), "damaged or foreign")
     for key, value, message in (
-        (
-            ("net", "0.bias"),
-            np.zeros((4, 1), np.float32),
-            r"state\['net', '0.bias'\] must be float32 of shape",
-        ),
+        (("net", "0.bias"), np.zeros((4, 1), np.float32),
+            r"state\['net', '0.bias'\] must be float32 of shape"),
         (("net", "0.bias"), np.array(["a"] * 4), "no contract of a step with this state"),
         ("net", np.zeros(3), "no contract of a step with this state"),
-    ):
+    ):  # fmt: skip
         state.clone().set(key, value).save(beside)
         raises(ValueError, lambda: lite.load_step(target), message)
     beside.unlink()

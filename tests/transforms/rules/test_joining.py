@@ -28,11 +28,8 @@ CASES: list[Case] = [
     ("hsplit and vsplit", lambda x: [np.hsplit(x, 2)[1] ** 2, np.vsplit(x, 2)[0]], (f(2, 2),)),
     ("dsplit", lambda x: np.dsplit(x, [1]), (f(2, 2, 3),)),
     ("unstack", lambda x: np.unstack(x, axis=1), (f(2, 3),)),
-    (
-        "delete",
-        lambda x: [np.delete(x, 1, 0), np.delete(x, [0, 2]), np.delete(x, slice(1, 3), 1)],
-        (f(3, 4),),
-    ),
+    ("delete", lambda x: [np.delete(x, 1, 0), np.delete(x, [0, 2]), np.delete(x, slice(1, 3), 1)],
+        (f(3, 4),)),
     ("insert", lambda x, y: np.insert(x, 1, y, 0), (f(3, 2), f(2))),
     ("insert at the end", lambda x, y: np.insert(x, -1, y), (f(3, 2), f())),
     ("insert many", lambda x, y: np.insert(x, [0, 3, 3], y), (f(4), f(3))),
@@ -40,7 +37,7 @@ CASES: list[Case] = [
     ("insert rows in one place", lambda x, y: np.insert(x, 1, y, 1), (f(2, 3), f(4, 2))),
     ("insert, slice", lambda x, y: np.insert(x, slice(0, 2), y), (f(4), f(2))),
     ("insert, mask", lambda x, y: np.insert(x, np.array([True, False, True]), y), (f(3), f(2))),
-]
+]  # fmt: skip
 test_derivatives, test_graphs, test_graphs_of_derivatives = of_rules(CASES)
 
 
@@ -95,13 +92,10 @@ def test_splits() -> None:
     check_graph(lambda x: np.split(x, 3, 1), x)
     check_graph(
         lambda x: (
-            np.hsplit(x, 2),
-            np.dsplit(x[:, None], 3),
-            np.vsplit(x.T, 2),
-            np.column_stack([x, x[:, 0]]),
+            np.hsplit(x, 2), np.dsplit(x[:, None], 3), np.vsplit(x.T, 2), np.column_stack([x, x[:, 0]]),
         ),
         x,
-    )
+    )  # fmt: skip
     check_graph(lambda x: np.split(x, [1, 4], 1), x)
     check_graph(lambda x: np.unstack(x, axis=1), x)
     with pytest.raises(NotImplementedError, match=r"numpy\.split .*a dynamic dimension"):

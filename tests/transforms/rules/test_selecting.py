@@ -182,12 +182,9 @@ def test_numbers_of_elements_and_their_indices() -> None:
     def places(k: Any, n: Any) -> Any:
         number = np.ravel_multi_index((k, n), (4, 5))
         return (
-            number,
-            *np.unravel_index(number, (4, 5)),
-            *np.unravel_index(number, (4, 5), order="F"),
-            np.unravel_index(k, 9)[0],
-            np.ravel_multi_index((2 * k, n - 2), (3, 2), ("wrap", "clip"), "F"),
-        )
+            number, *np.unravel_index(number, (4, 5)), *np.unravel_index(number, (4, 5), order="F"),
+            np.unravel_index(k, 9)[0], np.ravel_multi_index((2 * k, n - 2), (3, 2), ("wrap", "clip"), "F"),
+        )  # fmt: skip
 
     check_graph(places, k, n)
     check_graph(lambda x: np.unravel_index(np.argmax(x), x.shape), numbers(5, 4))

@@ -133,13 +133,10 @@ def test_writes_through_views_reach_what_they_are_of() -> None:
 
 VMAP_CASES: list[Case] = [
     ("reshape to one", lambda x: x.reshape(()), (f(1),)),
-    (
-        "moves",
-        lambda x: (x.swapaxes(0, -1), np.moveaxis(x, [0, 1], [-1, 0]), np.rollaxis(x, 2)),
-        (f(4, 3, 2),),
-    ),
+    ("moves", lambda x: (x.swapaxes(0, -1), np.moveaxis(x, [0, 1], [-1, 0]), np.rollaxis(x, 2)),
+        (f(4, 3, 2),)),
     ("sizes", lambda x: x * np.size(x) + np.size(x, 0) * np.ndim(x) + np.shape(x)[1], (f(4, 3),)),
-]
+]  # fmt: skip
 
 
 def test_maps_equal_loops() -> None:

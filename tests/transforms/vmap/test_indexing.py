@@ -34,14 +34,11 @@ CASES: list[Case] = [
     ("assign arrays apart", put(([0, 1], slice(None), [1, 0])), (f(3, 2, 4), f(2, 2))),
     ("assign at mapped", written(put_at), (f(3, 4), i(), f(4))),
     ("assign at mapped array", written(put_at), (f(9, 4), i(1), f(1, 4))),
-    (
-        "assign at mapped, second",
-        written(lambda x, k, y: put_at(x, (slice(None), k), y)),
-        (f(3, 4), i(), f(3)),
-    ),
+    ("assign at mapped, second", written(lambda x, k, y: put_at(x, (slice(None), k), y)),
+        (f(3, 4), i(), f(3))),
     ("assign number at mask", written(lambda x, m: put_at(x, m, 0.0)), (f(3, 4), b(3))),
     ("assign mapped number at mask", written(put_at), (f(3, 4), b(3, 4), f())),
-]
+]  # fmt: skip
 
 
 def test_maps_equal_loops() -> None:

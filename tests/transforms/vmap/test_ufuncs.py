@@ -25,18 +25,13 @@ CASES: list[Case] = [
     ("in place", add_in_place, (f(2, 3), f(3))),
     ("ufunc.outer", lambda x, y: np.subtract.outer(x, y), (f(2), f(3, 2))),
     ("ufunc.at", written(lambda x, k, y: np.add.at(x, k, y)), (f(4), i(3), f(3))),
-    (
-        "assign columns by ufunc.at",
-        written(lambda x, y: np.add.at(x, (slice(None), [1, 0, 1]), y)),
-        (f(2, 4), f(3)),
-    ),
-    (
-        "assign by ufunc.at, split",
-        written(lambda x, y: np.add.at(x, ([0, 0], ..., [1, 1]), y)),
-        (f(2, 4, 3), f(2, 4)),
-    ),
+    ("assign columns by ufunc.at", written(lambda x, y: np.add.at(x, (slice(None), [1, 0, 1]), y)),
+        (f(2, 4), f(3))),
+    ("assign by ufunc.at, split", written(lambda x, y: np.add.at(x, ([0, 0], ..., [1, 1]), y)),
+        (f(2, 4, 3), f(2, 4))),
     ("assign rows by ufunc.at", written(lambda x, k, y: np.add.at(x, k, y)), (f(4, 2), i(3), f(3, 2))),
-    ("assign rows by ufunc.at, of one", written(lambda x, k, y: np.add.at(x, k, y)), (f(4, 2), i(3), f(2))),
+    ("assign rows by ufunc.at, of one", written(lambda x, k, y: np.add.at(x, k, y)),
+        (f(4, 2), i(3), f(2))),
     ("add.reduce", lambda x: np.add.reduce(x), (f(3, 2),)),
     ("maximum.reduce of all", lambda x: np.maximum.reduce(x, axis=None), (f(3, 2),)),
     ("multiply.accumulate", lambda x: np.multiply.accumulate(x, 1), (f(3, 4),)),
@@ -48,7 +43,7 @@ CASES: list[Case] = [
     ("out of two results", lambda x, y: np.divmod(x, y, out=(None, np.zeros_like(x + y))), (f(3), f(3))),
     ("matvec", lambda x, y: np.matvec(x, y), (f(2, 3, 4), f(4))),
     ("vecmat", lambda x, y: np.vecmat(x, y), (f(2, 3), f(3, 4))),
-]
+]  # fmt: skip
 
 
 def test_maps_equal_loops() -> None:

@@ -89,10 +89,7 @@ def test_ratios_of_responses() -> None:
 )
 def test_errors(options: Any, message: str) -> None:
     arguments = {
-        "log_probs": log_probs(),
-        "sample_log_probs": log_probs(1),
-        "advantage": np.ones(2),
-        **options,
-    }
+        "log_probs": log_probs(), "sample_log_probs": log_probs(1), "advantage": np.ones(2), **options,
+    }  # fmt: skip
     with pytest.raises(ValueError, match=message):
         grpo_loss(**arguments)
