@@ -34,7 +34,7 @@ LEARN = {
 DEFAULTS: dict[str, dict[str, object]] = {
     "demo": {"prompts": 7, "samples": 4, "n_steps": 32, "gamma": 0.99, "temperature": 2.0},
     "generate": {"samples": 1, "batch_size": 8},
-    "score": {"batch_size": 8},
+    "score": {"batch_size": 8, "logprobs": 0},
     "learn": LEARN,
     "mismatch": {"samples": 4, "max_new_tokens": 64, "divergence": 0.1},
     "bench": {"rounds": 15},
