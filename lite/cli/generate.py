@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     assistant = load_assistant(args)
     config = config_of(args, model)
     one_by_one = args.stream or (one_by_one and config.num_beams == 1)
-    ids = [_checked(model, prompt.ids(model, args), i) for i, prompt in enumerate(prompts, 1)]
+    ids = [_ids(model, prompt, args, i) for i, prompt in enumerate(prompts, 1)]
     seeds = row_seeds(args.seed, range(1, len(prompts) + 1), args.samples).reshape(-1)
     warm = time.perf_counter()
     # The first step compiles the sampling kernel, or loads it from the cache: not part of the speed.
@@ -156,10 +156,10 @@ def _run_on_ray(args: argparse.Namespace, prompts: Sequence[Prompt], rows: _Rows
     return rows.written(responses, start, model, 0.0)
 
 
-def _checked(model: LoadedModel, ids: NDArray[np.int64], number: int) -> NDArray[np.int64]:
-    """The ids, if the model takes them: before anything runs, so that no work is lost to a prompt behind."""
+def _ids(model: LoadedModel, prompt: Prompt, args: argparse.Namespace, number: int) -> NDArray[np.int64]:
+    """Ids that the model takes: before anything runs, so that no work is lost to a prompt behind."""
     try:
-        return model.decoder.check_ids(ids)
+        return model.decoder.check_ids(prompt.ids(model, args))
     except ValueError as error:
         raise ValueError(f"prompt {number}: {error}") from None
 

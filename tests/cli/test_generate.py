@@ -121,10 +121,16 @@ def test_guesses_change_nothing(run: Run) -> None:
 
 def test_a_prompt_that_does_not_fit_is_named_before_anything_runs(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "prompts"
-    file.write_text("a\nb\n" + "word " * 400)
-    out, err = run([*GENERATE, "--file", str(file)], 1)
-    assert "prompt 3: ids: a prompt of " in err
-    assert out == ""
+    parts = {"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]}]}
+    cases = [
+        ("a\nb\n" + "word " * 400, 3, "ids: a prompt of "),
+        (json.dumps(parts), 1, "the chat template failed"),
+    ]
+    for text, number, said in cases:
+        file.write_text(text)
+        out, err = run([*GENERATE, "--file", str(file)], 1)
+        assert f"prompt {number}: {said}" in err
+        assert out == ""
 
 
 @pytest.mark.processes
