@@ -193,8 +193,7 @@ def row_of(
     # The end of the turn is a part of a chat response, and is scored, too.
     lead, end = ("", []) if raw else around_turn(model, before, prompt.text, record.get("tools"))
     lead *= not text.startswith(lead)
-    bare = record.get("messages") is None and (raw or tokenizer.chat_template is None)
-    gone, response = encode_after(tokenizer, prompt.text, prompt.ids, lead + text, special=bare)
+    gone, response = encode_after(tokenizer, prompt.text, prompt.ids, lead + text)
     if gone >= len(prompt.ids):
         gone, response = 0, encode_inside(tokenizer, lead + text)
     start = len(prompt.ids) - gone

@@ -375,7 +375,7 @@ def common_start(first: Sequence[Any] | NDArray[Any], second: Sequence[Any] | ND
 
 
 def encode_after(
-    tokenizer: Any, before: str, ids: Sequence[int] | NDArray[Any], text: str, special: bool = False
+    tokenizer: Any, before: str, ids: Sequence[int] | NDArray[Any], text: str
 ) -> tuple[int, list[int]]:
     """The tokens of a text that follows another, which may differ from those of the text by itself.
 
@@ -385,7 +385,6 @@ def encode_after(
         tokenizer: has the method `encode` of `Tokenizer`.
         before, ids: the other text and its token ids.
         text: what follows.
-        special: add special tokens to the whole, as in `ids`.
 
     Returns:
         How many tokens at the end of `ids` go, and the ids that come behind the others.
@@ -398,11 +397,14 @@ def encode_after(
         >>> gone, before[:-gone] + ids == whole
         (1, True)
     """
-    whole = tokenizer.encode(before + text, add_special_tokens=special)
-    if common_start(ids, whole) < len(ids):  # or users wrote names of special tokens, spelt out in the ids
-        ids = tokenizer.encode(before, add_special_tokens=special)
-    kept = common_start(ids, whole)
-    return len(ids) - kept, list(whole[kept:])
+    whole = list(tokenizer.encode(before + text, add_special_tokens=False))
+    head = np.asarray(ids).tolist()
+    if (
+        whole[: len(head)] != head
+    ):  # or special tokens are around it, or spelt out where users wrote their names
+        head = tokenizer.encode(before, add_special_tokens=False)
+    kept = common_start(head, whole)
+    return len(head) - kept, whole[kept:]
 
 
 def encode_inside(tokenizer: Any, text: str) -> list[int]:
