@@ -156,8 +156,8 @@ def _check_generate(args: argparse.Namespace) -> None:
 
 def _score(parser: argparse.ArgumentParser) -> None:
     rows = (
-        "JSON lines with 'prompt' and 'response', or chat 'messages', or what generate wrote with "
-        "--output or --json; '-' is standard input"
+        "JSON lines with 'prompt' and 'response', or chat 'messages', or a 'text', or what generate wrote "
+        "with --output or --json; '-' is standard input"
     )
     parser.add_argument("file", help=rows)
     _add_flag(parser, "--raw", _RAW)

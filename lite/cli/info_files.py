@@ -33,7 +33,12 @@ _READERS = {
 _KINDS = {str: "text", bool: "boolean", int: "number", float: "number", list: "list", dict: "object"}
 _TAKES = {  # rows with one of these sets of columns
     "lite generate --file {}": ({"prompt"}, {"messages"}),
-    "lite score {}": ({"prompt", "response"}, {"messages", "response"}, {"prompt_ids", "response_ids"}),
+    "lite score {}": (
+        {"prompt", "response"},
+        {"messages", "response"},
+        {"prompt_ids", "response_ids"},
+        {"text"},
+    ),
     "lite mismatch DIR {}": ({"response_ids", "logprobs"},),
     "lite learn {} --method sft --output DIR": ({"prompt", "response"}, {"messages", "response"}, {"text"}),
     "lite learn {} --method dpo --output DIR": ({"chosen", "rejected"},),

@@ -136,7 +136,10 @@ def _is_text(name: str) -> bool:
     return (
         isinstance(record, dict)
         and not isinstance(record.get("response_ids"), list)
-        and (isinstance(record.get("response"), str) or isinstance(record.get("messages"), list))
+        and (
+            isinstance(record.get("response", record.get("text")), str)
+            or isinstance(record.get("messages"), list)
+        )
     )
 
 

@@ -20,11 +20,11 @@ from lite.cli.prompts import with_own_names
 from lite.data.tables.columns import plain
 from lite.data.tables.json_lines import json_lines
 from lite.models import ScoreBatches, Tokenizer
-from lite.models.batches.rows import is_messages, split_messages
+from lite.models.batches.rows import is_answered, is_messages, split_messages
 
 _ALTERNATIVES = 5  # that a page tells of each token
 _IDS = ("prompt_ids", "response_ids")
-_READ = (*_IDS, "messages", "tools", "prompt", "response")
+_READ = (*_IDS, "messages", "tools", "prompt", "response", "text")
 _NAMED = ("id", "sample")  # how rows are told apart
 _WRITTEN = (*_IDS, "logprobs", "log_prob", "tokens", "mean_log_prob")
 _TOP = ("top_ids", "top_log_probs")
@@ -128,12 +128,12 @@ def _check(record: Any, name: str, number: int) -> dict[str, Any]:
             except ValueError as error:
                 raise ValueError(f"{where}{error}") from None
             return {"line": number, **row}
-        if "prompt" in row and "response" in row:
+        if is_answered(row) or isinstance(row.get("text"), str):
             return {"line": number, **row}
     raise ValueError(
         f"{where}expected an object with 'prompt' and 'response' strings, with 'messages' (role and content "
-        "each) that end with an assistant turn or have a 'response' beside them, or with 'prompt_ids' and "
-        "'response_ids'."
+        "each) that end with an assistant turn or have a 'response' beside them, with 'prompt_ids' and "
+        "'response_ids', or with a 'text'."
     )
 
 

@@ -138,6 +138,11 @@ def _has_content(turn: Mapping[str, Any]) -> bool:
     return isinstance(content, str) or (content is None and bool(turn.get("tool_calls")))
 
 
+def is_answered(record: Mapping[str, Any]) -> bool:
+    """Whether a record has a prompt and its response as texts."""
+    return isinstance(record.get("prompt"), str) and isinstance(record.get("response"), str)
+
+
 def split_messages(messages: list[dict[str, Any]], response: str | None) -> tuple[list[dict[str, Any]], str]:
     """The turns before a response, and the response: the given one, or else the assistant's last turn.
 
@@ -166,7 +171,8 @@ def row_of(
     Args:
         model: gives the tokenizer and its templates.
         record: token ids "prompt_ids" and "response_ids"; or "messages" that end with an assistant's turn, or
-            without it and a "response", and "tools" beside them; or the texts "prompt" and "response".
+            without it and a "response", and "tools" beside them; or the texts "prompt" and "response"; or a
+            "text" without them, whose first token is the prompt.
         raw: encode the prompt without a chat template.
         system: a message put before the prompt, but not before token ids.
 
@@ -180,6 +186,11 @@ def row_of(
             raise ValueError("prompt_ids must have a token")
         return np.concatenate([given, answer]), len(given)
     tokenizer = model.tokenizer
+    if record.get("messages") is None and not is_answered(record):
+        ids = np.asarray(tokenizer.encode(record["text"]), np.int64)
+        if len(ids) < 2:
+            raise ValueError("the text has no token to score behind its first")
+        return ids, 1
     first = [] if system is None else [{"role": "system", "content": system}]
     if record.get("messages") is not None:
         before, text = split_messages(record["messages"], record.get("response"))

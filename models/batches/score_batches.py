@@ -22,14 +22,14 @@ from lite.data.tables.columns import (
 )
 from lite.kernels._integer import integer
 from lite.models.batches.opening import OpenModel
-from lite.models.batches.rows import is_messages, row_of
+from lite.models.batches.rows import is_answered, is_messages, row_of
 from lite.models.decoder.protocol import checked_given
 from lite.models.decoder.scoring import score, score_with_alternatives
 
-_READ = ("prompt_ids", "response_ids", "messages", "tools", "prompt", "response")
+_READ = ("prompt_ids", "response_ids", "messages", "tools", "prompt", "response", "text")
 _FORMS = (
-    "'prompt_ids' and 'response_ids', 'messages' with an assistant's turn last or with 'response', or "
-    "'prompt' and 'response'"
+    "'prompt_ids' and 'response_ids', 'messages' with an assistant's turn last or with 'response', "
+    "'prompt' and 'response', or 'text'"
 )
 
 
@@ -39,9 +39,10 @@ class ScoreBatches:
     A batch is a dict of columns, arrays or lists, which may be read-only, or a pandas frame. A row has its
     response as "prompt_ids" and "response_ids" (lists of integers), else as "messages" (a conversation that
     ends with an assistant's turn, or that the text "response" answers, and of which "tools" are told), else
-    as the texts "prompt" and "response". Texts are put into the model's chat template, with the end of the
-    turn, which is scored as well; a response has the tokens that it has in the whole text. Up to rounding,
-    results do not depend on other rows. They are the batch's columns and
+    as the texts "prompt" and "response", else as a "text", which is scored but for its first token. Prompts
+    and responses are put into the model's chat template, with the end of the turn, which is scored as well; a
+    response has the tokens that it has in the whole text. Up to rounding, results do not depend on other
+    rows. They are the batch's columns and
 
     - "logprobs", the log-prob of each token of the response under the raw model distribution; their sum
       "log_prob" and "mean_log_prob", float64; their number "tokens", int64;
@@ -145,7 +146,7 @@ class ScoreBatches:
             if "messages" in record:
                 if not is_messages(record["messages"]):
                     raise ValueError("messages must be turns (role and content each)")
-            elif not (isinstance(record.get("prompt"), str) and isinstance(record.get("response"), str)):
+            elif not (is_answered(record) or isinstance(record.get("text"), str)):
                 raise ValueError(f"a row needs {_FORMS}; got {sorted(record) or 'none of them'}")
         row, start = row_of(self.model, record, self.raw)
         return checked_given(self.model.decoder, row), start

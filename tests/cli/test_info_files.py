@@ -149,7 +149,7 @@ def test_rows_of_json(run: Run) -> None:
         out = run(["info", "rows.jsonl", "--json"]).json
         opened = {"open": "; ".join(f"lite {c.format('rows.jsonl')}" for c in commands)} if commands else {}
         assert out == {"json lines": "rows.jsonl", "rows": len(given), "columns": columns, **opened}
-    Path("rows.jsonl").write_text('{"prompt": "hi", "response": "ho"}\n' * 2)
+    Path("rows.jsonl").write_text('{"prompt": "hi", "response": "ho"}\n{"text": "hi there"}')
     run(["score", "rows.jsonl", "--output", "scored.jsonl"])
     out, scored = run(["info", "scored.jsonl", "--json"]).json, read_log_probs("scored.jsonl")
     assert (out["run"]["command"], "run" in out["columns"]) == ("score", False)

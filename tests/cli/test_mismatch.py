@@ -69,9 +69,11 @@ def test_two_exports_on_given_tokens_and_texts(log: str, run: Run, tmp_path: Pat
     assert (found["rows"], found["tokens"], found["cause"]) == (8, 288, None)
     file = tmp_path / "texts.jsonl"
     turns = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
-    file.write_text(json.dumps({"messages": turns}) + "\n" + json.dumps({"prompt": "a", "response": "b c"}))
-    found = out(run, A, SAME, "--data", str(file))
-    assert (found["rows"], found["cause"]) == (2, None)
+    rows = [{"messages": turns}, {"prompt": "a", "response": "b c"}, {"text": "b c"}]
+    for first in rows:
+        file.write_text("\n".join(map(json.dumps, [first, *rows])))
+        found = out(run, A, SAME, "--data", str(file))
+        assert (found["rows"], found["cause"]) == (4, None), first
 
 
 def test_a_page_is_written(log: str, run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

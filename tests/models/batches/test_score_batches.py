@@ -9,7 +9,7 @@ import pandas
 import pytest
 from helpers.models.prompts import HELLO, HI, Make
 
-from lite.models import ScoreBatches, Tokenizer, embedded_model_path, score
+from lite.models import OnnxDecoder, ScoreBatches, Tokenizer, embedded_model_path, score
 from lite.models.batches.rows import row_of
 
 
@@ -92,6 +92,20 @@ def test_texts_are_a_turn_of_the_template_unless_raw() -> None:
     np.testing.assert_allclose(by_ids["log_prob"][0], out["log_prob"][0], rtol=1e-5)
     raw = ScoreBatches(path, raw=True, threads=1)({"prompt": ["Copy: sun"], "response": [" sun"]})
     assert raw["tokens"][0] == len(Tokenizer.from_pretrained(path).encode(" sun", add_special_tokens=False))
+
+
+def test_a_text_is_scored_behind_its_first_token() -> None:
+    """Which begins a text, where the tokenizer writes one. A prompt and its response come before it."""
+    out = ScoreBatches(embedded_model_path(), threads=1, token_ids=True)(
+        {"text": ["Copy: sun sea", "a"], "prompt": [None, "Copy: sun"], "response": [None, "sun"]}
+    )
+    ids = Tokenizer.from_pretrained(embedded_model_path()).encode("Copy: sun sea")
+    assert [*out["prompt_ids"][0], *out["response_ids"][0]] == ids
+    assert out["tokens"].tolist() == [len(ids) - 1, 2]
+    (wanted,) = score(OnnxDecoder(embedded_model_path()), [np.array(ids)])
+    np.testing.assert_allclose(out["log_prob"][0], wanted.sum(), rtol=1e-5)
+    with pytest.raises(ValueError, match="the text has no token to score behind its first"):
+        embedded()({"text": ["C"]})
 
 
 def test_a_frame_of_pandas_is_a_batch(judge: Make) -> None:
