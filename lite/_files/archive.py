@@ -59,10 +59,15 @@ _COMPRESSION = {
 
 def is_archive(path: str) -> bool:
     """See `is_memmap_archive`."""
-    if not os.path.isfile(path) or not zipfile.is_zipfile(path):
+    return os.path.isfile(path) and _is_archive(path)
+
+
+def _is_archive(source: Any) -> bool:
+    """Whether a file, or the file at a path, is an archive."""
+    if not zipfile.is_zipfile(source):
         return False
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(source) as archive:
             return NAME in archive.namelist()
     except _BAD_ZIP:
         return False
@@ -94,26 +99,32 @@ class Archive:
     """
 
     def __init__(self, path: str, writable: bool) -> None:
-        if not is_archive(path):
-            raise ValueError(
-                f"{path} is not a memory-mapped tensordict archive (a zip file with a meta.json)"
-                f"{if_pickled(path) or '.'}"
-            )
+        def opened(path: str, _: int) -> int:
+            return open_regular(path, os.O_RDWR if writable else os.O_RDONLY)[0]
+
+        # One file for all, as a writer may put another one in its place meanwhile.
+        self._file = open(os.path.realpath(path), "r+b" if writable else "rb", opener=opened)  # noqa: SIM115
+        try:
+            if not _is_archive(self._file):
+                raise ValueError(
+                    f"{path} is not a memory-mapped tensordict archive (a zip file with a meta.json)"
+                    f"{if_pickled(path) or '.'}"
+                )
+            access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_COPY
+            self._memory = mmap.mmap(self._file.fileno(), 0, access=access)
+            self._zip = zipfile.ZipFile(self._file)
+        except BaseException:
+            self._file.close()
+            raise
         self.where = path
         self._writable = writable
-        descriptor, _ = open_regular(os.path.realpath(path), os.O_RDWR if writable else os.O_RDONLY)
-        try:
-            access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_COPY
-            self._memory = mmap.mmap(descriptor, 0, access=access)
-        finally:
-            os.close(descriptor)
-        self._zip = zipfile.ZipFile(path)
         self._entries = {i.filename: i for i in self._zip.infolist() if not i.filename.endswith("/")}
         self._sorted = sorted(self._entries)
 
     def close(self) -> None:
         """Close the zip file; mapped arrays stay valid."""
         self._zip.close()
+        self._file.close()
 
     def verify(self) -> None:
         """Compare all entries with their checksums; ValueError names the first that differs."""

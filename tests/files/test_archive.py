@@ -1,5 +1,7 @@
 """Archives: round trips, modes, what they refuse."""
 
+import mmap
+import os
 import zipfile
 
 import numpy as np
@@ -82,3 +84,21 @@ def test_what_archives_refuse(tmp_path):
     (tmp_path / "td" / "link").symlink_to(tmp_path)
     raises(ValueError, lambda: lite.pack_memmap(tmp_path / "td", tmp_path / "x.tdz"), "symbolic link")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["folder.tdz", "td", "td.tdz"]
+
+
+def test_an_archive_that_is_replaced_while_it_is_opened(tmp_path, monkeypatch):
+    """All that is read is of one file."""
+    path, other = tmp_path / "td.tdz", tmp_path / "other.tdz"
+    TensorDict({"a": np.zeros(3)}).save(path)
+    TensorDict({"a": np.ones(5000), "b": np.ones(2)}).save(other)
+    mapped = mmap.mmap
+
+    def replaced(*args, **kwargs):
+        found = mapped(*args, **kwargs)
+        os.replace(other, path)
+        return found
+
+    monkeypatch.setattr(mmap, "mmap", replaced)
+    np.testing.assert_array_equal(TensorDict.load(path)["a"], np.zeros(3))
+    monkeypatch.undo()
+    np.testing.assert_array_equal(TensorDict.load(path)["a"], np.ones(5000))
