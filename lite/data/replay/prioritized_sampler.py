@@ -269,7 +269,11 @@ class PrioritizedSampler(Sampler):
             )
         alpha = _not_negative("alpha", float(state_dict["_alpha"]))
         beta = _not_negative("beta", float(state_dict["_beta"]))
-        eps, highest = float(state_dict["_eps"]), float(state_dict["_max_priority"])
+        eps, highest = _not_negative("eps", float(state_dict["_eps"])), float(state_dict["_max_priority"])
+        if not np.isfinite([alpha, beta, eps, highest]).all():
+            raise ValueError(
+                f"numbers must be finite, got {alpha=}, {beta=}, {eps=}, max_priority={highest}."
+            )
         place = int(state_dict["_max_index"])
         sums, least = sum_tree(self._max_capacity, self.dtype), min_tree(self._max_capacity, self.dtype)
         places = np.arange(self._max_capacity)

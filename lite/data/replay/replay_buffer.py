@@ -12,6 +12,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -691,10 +692,13 @@ class ReplayBuffer:
         root = Path(path).absolute()
         finish(str(root))
         about = read_json(root / _ABOUT)
+        size = about.get("batch_size", 0)
+        if size is not None and (type(size) is not int or size < 1):
+            raise ValueError(f"{root / _ABOUT} is damaged or foreign: its batch_size is {size!r:.80}.")
         of_torchrl = "rng" not in about
         content: Any = {} if of_torchrl else lite.load_memmap(root / "transforms")
         self._cancel()
-        with self._ahead_lock, self._storage.lock:
+        with self._ahead_lock, self._storage.lock, _damage_of(root):
             if verify:
                 lite.load_memmap(root / "storage" / self._storage.rows_file, verify=True)
             if of_torchrl and (root / "storage" / "index.memmap").exists():
@@ -704,7 +708,7 @@ class ReplayBuffer:
             self._writer.loads(root / "writer")
             if not of_torchrl or (root / "sampler").exists():  # there samplers without a state write nothing
                 self._sampler.loads(root / "sampler")
-            self._batch_size = about["batch_size"]
+            self._batch_size = size
             if of_torchrl:
                 return
             states = content.get("states", {})
@@ -714,10 +718,8 @@ class ReplayBuffer:
                     "withheld": content.get("withheld", None),
                 }
             )
-            try:
+            with _damage_of(root / _ABOUT):
                 self._rng.bit_generator.state = about["rng"]
-            except (KeyError, TypeError, ValueError) as error:
-                raise ValueError(f"{root / _ABOUT} is damaged or foreign: {error}.") from error
             self._keep(alone=True)
 
     def _load_rows(self, folder: Path) -> None:
@@ -797,6 +799,17 @@ def _listens(sampler: Sampler) -> bool:
 
 def _default_collate(storage: Storage) -> Callable[[Any], Any] | None:
     return stacked if isinstance(storage, ListStorage) else None
+
+
+@contextmanager
+def _damage_of(path: Path) -> Iterator[None]:
+    """Errors of what is read from a path as one that names it."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+        if str(path) in str(error):
+            raise
+        raise ValueError(f"{path} is damaged or foreign: {error}") from error
 
 
 def _plain(state: Any) -> Any:

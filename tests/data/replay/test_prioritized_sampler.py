@@ -179,7 +179,14 @@ def test_the_state_can_be_restored(tmp_path):
         sampler.update_priority(index[:10], 2.0)
     raises(RuntimeError, lambda: PrioritizedSampler(7, 1.0, 1.0).load_state_dict(state), "max_capacity is 7")
     before = pickle.dumps(sampler.state_dict())
-    for wrong in ({"_leaves": -state["_leaves"]}, {"_alpha": -1.0}, {"_alpha": np.nan}):
+    numbers = (
+        {"_alpha": -1.0},
+        {"_alpha": np.nan},
+        {"_eps": -1.0},
+        {"_beta": np.inf},
+        {"_max_priority": np.nan},
+    )
+    for wrong in ({"_leaves": -state["_leaves"]}, *numbers):
         with pytest.raises(ValueError):
             sampler.load_state_dict(state | wrong)
     assert pickle.dumps(sampler.state_dict()) == before

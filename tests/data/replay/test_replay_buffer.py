@@ -1,3 +1,4 @@
+import json
 import os
 import pickle
 import signal
@@ -306,8 +307,19 @@ def test_damaged_dumps(tmp_path) -> None:
     buffer.dumps(tmp_path / "b")
     raises(FileNotFoundError, lambda: filled().loads(tmp_path / "nothing"))
     (tmp_path / "b" / "buffer_metadata.json").write_text('{"batch_size": 3, "rng": {"bit_generator": "x"}}')
-    raises(ValueError, lambda: filled().loads(tmp_path / "b"), "buffer_metadata")
-    raises(NotImplementedError, lambda: ReplayBuffer().dumps(tmp_path / "list"))
+    with pytest.raises(ValueError, match="buffer_metadata"):
+        filled().loads(tmp_path / "b")
+    for size in (None, -1, 0, "4", 2.5, True):
+        state = {"rng": {}} if size is None else {"batch_size": size, "rng": {}}
+        (tmp_path / "b" / "buffer_metadata.json").write_text(json.dumps(state))
+        with pytest.raises(ValueError, match=r"buffer_metadata\.json is damaged or foreign: its batch_size"):
+            filled().loads(tmp_path / "b")
+    filled(sampler=SamplerWithoutReplacement()).dumps(tmp_path / "b")
+    TensorDict().memmap(tmp_path / "b" / "sampler")
+    with pytest.raises(ValueError, match="b is damaged or foreign: '_sample_list'"):
+        filled(sampler=SamplerWithoutReplacement()).loads(tmp_path / "b")
+    with pytest.raises(NotImplementedError):
+        ReplayBuffer().dumps(tmp_path / "list")
     assert not (tmp_path / "list").exists()
 
 
