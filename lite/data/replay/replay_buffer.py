@@ -26,7 +26,16 @@ from lite._transforms.vmap.running import reads
 from lite.data.replay.columns import is_container
 from lite.data.replay.mapped_storage import LazyMemmapStorage
 from lite.data.replay.samplers import RandomSampler, Sampler, Seed
-from lite.data.replay.storages import ListStorage, PathLike, Storage, copied, read_json, stacked, write_json
+from lite.data.replay.storages import (
+    ListStorage,
+    PathLike,
+    Storage,
+    copied,
+    read_json,
+    require_inside,
+    stacked,
+    write_json,
+)
 from lite.data.replay.tensor_storage import TensorStorage
 from lite.data.replay.transforms import Transforms, as_frames
 from lite.data.replay.trees import is_tree, mapped
@@ -691,6 +700,7 @@ class ReplayBuffer:
         """
         root = Path(path).absolute()
         finish(str(root))
+        require_inside(*(root / name for name in ("storage", "sampler", "writer", "transforms")))
         about = read_json(root / _ABOUT)
         size = about.get("batch_size", 0)
         if size is not None and (type(size) is not int or size < 1):

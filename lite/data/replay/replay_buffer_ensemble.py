@@ -16,7 +16,7 @@ from lite._files.commit import Listing, finish, replace_tree
 from lite.data.replay.columns import is_container
 from lite.data.replay.replay_buffer import ReplayBuffer
 from lite.data.replay.samplers import Seed
-from lite.data.replay.storages import PathLike, stacked
+from lite.data.replay.storages import PathLike, require_inside, stacked
 from lite.data.replay.transforms import Transforms
 
 
@@ -185,9 +185,11 @@ class ReplayBufferEnsemble:
 
     def loads(self, path: PathLike) -> None:
         """Read what `dumps` of as many buffers of the same parts wrote."""
+        folders = [Path(path) / str(i) for i in range(len(self._rbs))]
         finish(str(Path(path).absolute()))
-        for i, buffer in enumerate(self._rbs):
-            buffer.loads(Path(path) / str(i))
+        require_inside(*folders)
+        for folder, buffer in zip(folders, self._rbs, strict=True):
+            buffer.loads(folder)
 
     def state_dict(self) -> dict[str, Any]:
         """All that an ensemble of the same parts needs to go on like this one, as copies in memory."""

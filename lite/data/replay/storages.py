@@ -464,6 +464,13 @@ def read_json(path: Path) -> dict[str, Any]:
     return loads(read_file(str(path), MAX_JSON), str(path))
 
 
+def require_inside(*folders: Path) -> None:
+    """Raise ValueError for a folder of a dump that is a symbolic link, as it may show any other."""
+    for folder in folders:
+        if folder.is_symlink():
+            raise ValueError(f"refusing to follow the symbolic link {folder}.")
+
+
 def _count(name: str, value: Any) -> int:
     size = int(value)
     if size < 1:

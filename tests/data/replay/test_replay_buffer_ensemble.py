@@ -1,8 +1,9 @@
+import os
 import warnings
 
 import numpy as np
 import pytest
-from helpers.cases import raises
+from helpers.cases import each_case
 
 from lite import LazyStackedTensorDict, TensorDict, load, save
 from lite.data import (
@@ -114,6 +115,16 @@ def test_all_buffers_are_written_or_none(tmp_path) -> None:
     second.loads(tmp_path)
     for i in range(2):
         np.testing.assert_array_equal(second[i][:]["step"], first[i][:]["step"])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need rights elsewhere")
+@each_case("name", ["0", "1/storage", "0/sampler", "0/writer", "1/transforms"])
+def test_a_folder_that_is_a_link_is_not_read(name, tmp_path) -> None:
+    pair().dumps(tmp_path / "b")
+    (tmp_path / "b" / name).rename(tmp_path / "elsewhere")
+    (tmp_path / "b" / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match=rf"refusing to follow the symbolic link .*b/{name}"):
+        pair().loads(tmp_path / "b")
 
 
 def test_a_state_goes_on_with_the_same_draws(tmp_path) -> None:
