@@ -204,7 +204,10 @@ def read_npz(path: str) -> tuple[dict[str, Array], str | None]:
     if text is None:
         return found, None
     arrays = {name.replace("%00", "\0").replace("%25", "%"): array for name, array in found.items()}
-    return arrays, text.tobytes().decode()
+    try:
+        return arrays, text.tobytes().decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is damaged or foreign: its description: {error}") from error
 
 
 # -- .safetensors -----------------------------------------------------------------------------------

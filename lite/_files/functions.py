@@ -70,7 +70,12 @@ def load(
 ) -> Any:
     """Read what `save` wrote, a TensorDict or a dict; see `TensorDict.load`."""
     found = class_registry.dense.load(prefix, device, non_blocking, **options)
-    return state_dicts.to_state_dict(found) if state_dicts.is_state_dict(found) else found
+    if not state_dicts.is_state_dict(found):
+        return found
+    try:
+        return state_dicts.to_state_dict(found)
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(prefix)}: {error}") from None
 
 
 def load_memmap(

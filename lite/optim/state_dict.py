@@ -13,6 +13,7 @@ from lite.nn import Parameter
 
 Groups = list[dict[str, Any]]
 
+_MOST_STEPS = 1 << 62
 _NEWER = frozenset({"initial_lr", "maximize", "decoupled_weight_decay"})  # older versions of torch lack some
 
 
@@ -102,6 +103,10 @@ def _entries(
             continue
         array = from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
         if name == "step":
+            if array.ndim or not 0 <= array < _MOST_STEPS:
+                raise ValueError(
+                    f"'step' of parameter {number} in state_dict must be a number of steps, got {array}."
+                )
             out[name] = int(array)
             continue
         if array.shape != param.shape:

@@ -60,6 +60,8 @@ def changed(**entries):
         (changed(exp_avg=np.ones(5)), r"'exp_avg' of parameter 0 in state_dict has the shape \(5,\)"),
         (changed(momentum_buffer=np.ones(2)), r"has \['momentum_buffer'\]: it is not one of Adam"),
         (lambda saved: saved["state"][0].pop("step"), "lacks 'step': it is not one of Adam"),
+        (lambda saved: saved["state"][0].update(step=np.inf), "'step' of parameter 0 .* got inf"),
+        (lambda saved: saved["state"][0].update(step=-1), "'step' of parameter 0 .* got -1"),
     ],
 )
 def test_what_does_not_fit(spoil, message):

@@ -36,6 +36,7 @@ from lite._transforms.jit.view import GraphView
 _VERSION, _WITH_STATE = 1, 2
 _MOST = 1 << 24  # bytes of a contract
 _SIZES = 1 << 28  # elements of an array of the state
+_DAMAGE = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
 
 
 _DYNAMIC = (
@@ -318,9 +319,10 @@ def load_step(
         added = {(int(i), str(key)): forms[int(i), str(key)] for i, key in contract["added"]}
         name, options = str(contract["name"]), {"providers": providers, "threads": threads}
         plan = contract["state"] if contract["version"] == _WITH_STATE else None
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+        digest = contract["digest"]
+    except (*_DAMAGE, RecursionError) as error:
         raise ValueError(f"{beside} is no contract of a step: {error!r}.") from None
-    if contract["digest"] != hashlib.sha256(content).hexdigest():
+    if digest != hashlib.sha256(content).hexdigest():
         raise ValueError(f"{beside} is the contract of another graph than {file}.")
     held, count = None, sum(leaf_count(structure) for *_, structure in arguments)
     if plan is not None:
@@ -328,15 +330,17 @@ def load_step(
         state = load_from(f"{file}.npz")
         try:
             held = Loaded(plan, state)
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        except _DAMAGE as error:
             raise ValueError(f"{beside} is no contract of a step with this state: {error!r}.") from None
         count += len(held.names)
     if len(program.arguments) != count or (held is not None and program.structure[2:] != (held.given,)):
         raise ValueError(f"{beside} is no contract of a step: its arguments or results are not as many.")
     first = 0 if held is None else held.donated
-    step = Step(
-        Runner(program, pairs, places, options, (content, *layout), first), arguments, name, added, held
-    )
+    try:
+        runner = Runner(program, pairs, places, options, (content, *layout), first)
+    except (LookupError, OverflowError) as error:  # a name or a place that the graph does not have
+        raise ValueError(f"{beside} is no contract of the step {file}: {error!r}.") from None
+    step = Step(runner, arguments, name, added, held)
     if held is not None:
         held.arguments_now(step._check)  # raises for a state of another step
     return step
@@ -417,6 +421,9 @@ def _program(contract: dict[str, Any], generator: Any) -> Any:
     )
     if program.refuses and (NAN, (), np.dtype(bool)) not in outputs:
         raise ValueError("refuses without an output")
+    sizes, primes = {one.size for one in program.comparisons}, program.primes
+    if min(primes, default=2) < 2 or 0 in sizes or not program.labels.keys() >= set(primes.values()):
+        raise ValueError(f"the sizes {primes}")  # which `measured` would divide by without end
     pairs = {int(i): str(name) for i, name in contract["pairs"].items()}
     places = [None if place is None else (int(place[0]), str(place[1])) for place in contract["places"]]
     joined = tuple(

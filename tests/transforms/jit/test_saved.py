@@ -1,6 +1,7 @@
 """Steps as files: they compute what the function did, and hostile ones are refused."""
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -227,7 +228,8 @@ def test_hostile_contracts_are_refused(file: Path, tmp_path: Path) -> None:
         {"inputs": [["x", [-1], "float32"]]}, {"inputs": [["x", [1], "no dtype"]]}, {"result": ["td", 0]},
         {"draws": {"x": [None, "__reduce__", {}, None, "float32"]}}, {"result": ["static", "eval", "x"]},
         {"result": ["object"]}, {"places": [[0]]}, {"pairs": {"a": "b"}}, {"joined": [[]]},
-        {"tiles": [[]]},
+        {"tiles": [[]]}, {"tiles": [["x", [], [math.inf], True]]}, {"digest": None}, {"labels": {"x": [0, 0]},
+        "primes": {"1": "x"}}, {"primes": {"7": "x"}}, {"comparisons": [[0, "<", 1, True]]},
     ]  # fmt: skip
     for change in changes:
         text = change if isinstance(change, str) else json.dumps({**contract, **change})
