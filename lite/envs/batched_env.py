@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite import maybe_dense_stack
+from lite import NestedKey, maybe_dense_stack
 from lite._arrays.public import belong_to
 from lite.envs.base import EnvBase
 from lite.envs.env_worker import METHOD, MISSING, attribute
@@ -108,12 +108,12 @@ class BatchedEnvBase(EnvBase):
             self.__dict__[f"_{name}"] = whole[name]
         self.empty_cache()
 
-    def _asked(self, tensordict: Any, key: str) -> NDArray[np.bool_]:
-        """Which environments a "_reset" or "_step" entry names, (num_workers,); all without one."""
-        mask = None if tensordict is None else tensordict.get(key, None)
-        if mask is None:
+    def _asked(self, tensordict: Any, *keys: NestedKey) -> NDArray[np.bool_]:
+        """Which environments the "_reset" or "_step" entries name, (num_workers,); all without one."""
+        masks: list[Any] = [None if tensordict is None else tensordict.get(key, None) for key in keys]
+        if any(mask is None for mask in masks):
             return np.ones(self.num_workers, np.bool_)
-        return np.asarray(mask.reshape(self.num_workers, -1).any(-1))
+        return np.any([mask.reshape(self.num_workers, -1).any(-1) for mask in masks], 0)
 
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Close all environments, and end their processes.
@@ -183,14 +183,17 @@ class SerialEnv(BatchedEnvBase):
     def _reset(self, tensordict: Any, **kwargs: Any) -> Any:
         each = kwargs.pop("list_of_kwargs", [{}] * self.num_workers)
         wanted = [*self.full_observation_spec.keys(True, True), *self.done_keys]
-        asked = self._asked(tensordict, "_reset")
+        asked = self._asked(tensordict, *self._filtered_reset_keys)
         parts = []
         for i, env in enumerate(self._envs):
             given = None if tensordict is None else tensordict[i]
             if asked[i]:
                 if given is not None and not env.batch_size and env.reset_keys == ["_reset"]:
                     given = given.exclude("_reset")
-                self._started[i] = env.reset(given, **kwargs, **each[i]).select(*wanted)
+                made = env.reset(given, **kwargs, **each[i])
+                if self._started[i] is not None:  # where agents alone start anew, it has no other entries
+                    made = self._started[i].copy().update(made)
+                self._started[i] = made.select(*wanted)
             elif self._started[i] is None:
                 self._started[i] = env.fake_tensordict().select(*wanted)
             # Of those that go on it is not looked at, but by statistics, which zeros would spoil.

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
-
 from lite import NestedKey, TensorDict
 from lite._processes.orphans import end_with_parent
 from lite._processes.workers import pickled
@@ -118,11 +116,8 @@ def serve(connection: Any, made: bytes, index: int) -> None:
                 connection.send_bytes(DONE + _sent(attribute(env, name, arguments), arguments is None))
                 continue
             if command == RESET:
-                mask, kwargs = pickle.loads(rest)
-                if mask is None or np.all(mask):
-                    td = env.reset(**kwargs)
-                else:
-                    td = env.reset(td.set("_reset", mask), **kwargs)
+                masks, kwargs = pickle.loads(rest)
+                td = env.reset(None if masks is None or masks.all() else td.update(masks), **kwargs)
                 rows.write_root(td)
             else:
                 rows.read(inputs, td)

@@ -95,11 +95,12 @@ class ParallelEnv(BatchedEnvBase):
 
     def _reset(self, tensordict: Any, **kwargs: Any) -> Any:
         each = kwargs.pop("list_of_kwargs", None)
-        mask = None if tensordict is None else tensordict.get("_reset", None)
-        asked = self._asked(tensordict, "_reset")
+        keys = self._filtered_reset_keys
+        asked = self._asked(tensordict, *keys)
+        masks = None if tensordict is None else tensordict.select(*keys, strict=False)
         for i in np.flatnonzero(asked).tolist():
             own = kwargs if each is None else {**kwargs, **each[i]}
-            self._send(i, RESET + pickle.dumps((None if mask is None else mask[i], own)))
+            self._send(i, RESET + pickle.dumps((None if masks is None else masks[i], own)))
         self._replies(asked)
         return _copies(self._root, self._kept)
 

@@ -6,13 +6,14 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import closing
 from functools import partial
 
 import numpy as np
 import pytest
 from helpers.cases import raises
 from helpers.counting_env import CountingEnv, TalkingEnv, counted, failing, unmakeable
-from helpers.teams_env import Teams, counted_teams
+from helpers.teams_env import Pair, Teams, counted_teams
 
 from lite.envs import (
     Compose,
@@ -20,6 +21,7 @@ from lite.envs import (
     ObservationNorm,
     ParallelEnv,
     SerialEnv,
+    StepCounter,
     TransformedEnv,
     UnsqueezeTransform,
     check_env_specs,
@@ -48,6 +50,20 @@ def test_it_gives_what_they_give_one_after_the_other(env):
         assert set(td.keys(True, True)) == set(wanted.keys(True, True))
         for key in wanted.keys(True, True):
             np.testing.assert_array_equal(td[key], wanted[key], err_msg=str(key))
+
+
+def test_agents_that_alone_are_done_start_anew_one_by_one():
+    alone = Pair().rollout(9, break_when_any_done=False)["agents", "x"]
+    assert alone[..., 0].T.tolist() == [[0, 1] * 4 + [0], [0, 1, 2, 3] * 2 + [0]]
+    with closing(ParallelEnv(2, Pair)) as several:
+        for env in (several, SerialEnv(2, Pair)):
+            for whole in (env, TransformedEnv(env, StepCounter())):
+                found = whole.rollout(9, break_when_any_done=False)
+                np.testing.assert_array_equal(found["agents", "x"], [alone, alone])
+            td = env.step(env.rand_action(env.reset()))["next"]
+            td["agents", "_reset"] = np.array([[[0], [1]], [[0], [0]]], bool)
+            assert env.reset(td)["agents", "x"][..., 0].tolist() == [[1, 0], [1, 1]]
+            assert env.rand_step(td)["next", "agents", "x"][..., 0].tolist() == [[2, 1], [2, 2]]
 
 
 def test_specs_and_copies(env):

@@ -42,3 +42,34 @@ class Teams(EnvBase):
 def counted_teams():
     total = RewardSum(in_keys=[("agents", "reward")])
     return TransformedEnv(Teams(), Compose(total, StepCounter()))
+
+
+class Pair(EnvBase):
+    """Two agents, who alone are done: after two steps and after four, and each starts anew by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        flag = Categorical(2, (2, 1), dtype=np.bool_)
+        self.observation_spec = Composite(
+            agents=Composite(x=Unbounded((2, 1)), shape=(2,)), clock=Unbounded((1,))
+        )
+        self.action_spec = Unbounded((1,))
+        self.reward_spec = Composite(agents=Composite(reward=Unbounded((2, 1)), shape=(2,)))
+        self.done_spec = Composite(agents=Composite(done=flag, terminated=flag.clone(), shape=(2,)))
+        self.steps, self.clock = np.zeros((2, 1), np.float32), 0
+
+    def _seen(self, **more):
+        agents = TensorDict(x=self.steps, **more, batch_size=[2])
+        return TensorDict(agents=agents, clock=np.full(1, self.clock, np.float32))
+
+    def _reset(self, tensordict, **kwargs):
+        mask = None if tensordict is None else tensordict.get(("agents", "_reset"), None)
+        self.steps = np.where(True if mask is None else mask, np.float32(0), self.steps)
+        return self._seen()
+
+    def _step(self, tensordict):
+        self.steps, self.clock = self.steps + 1, self.clock + 1
+        return self._seen(reward=self.steps, done=self.steps >= [[2], [4]])
+
+    def _set_seed(self, seed):
+        pass

@@ -84,8 +84,7 @@ class StepTransform(EnvironmentTransform, ABC):
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         for node in self._nodes:
-            pair = (tensordict, next_tensordict)
-            self._step_of(*((td.get(node) for td in pair) if node else pair))
+            self._step_of(*(td.get(node) if node else td for td in (tensordict, next_tensordict)))
         return next_tensordict
 
     def _step_of(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> None:

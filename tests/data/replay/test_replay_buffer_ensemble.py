@@ -3,7 +3,7 @@ import warnings
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import LazyStackedTensorDict, TensorDict, load, save
 from lite.data import (

@@ -1,8 +1,7 @@
 import numpy as np
-from helpers.teams_env import Teams
+from helpers.teams_env import Pair, Teams
 
 from lite import TensorDict
-from lite.data import Composite
 from lite.envs import Compose, InitTracker, RewardSum, StepCounter, TransformedEnv, check_env_specs
 from lite.envs.transforms.resets import reset_mask, where_reset
 
@@ -40,40 +39,21 @@ def test_masks_below_another_follow_it():
     assert steps[total][..., 1, 0].tolist() == counts
 
 
-class Agents(Teams):
-    """Whose done entries are those of agents alone."""
-
-    def __init__(self):
-        super().__init__()
-        self.done_spec = Composite(agents=self.full_done_spec["agents"], shape=(3,))
-
-    def _reset(self, tensordict, **kwargs):
-        mask = None if tensordict is None else tensordict.get(("agents", "_reset"), None)
-        given = None if mask is None else TensorDict({"_reset": mask.all(1)}, [3])
-        return super()._reset(given, **kwargs)
-
-    def _step(self, tensordict):
-        return super()._step(tensordict).exclude("done", "terminated")
-
-
 def test_agents_are_counted_and_cut_off_where_they_alone_are_done():
-    transforms = Compose(StepCounter(2), InitTracker("first"), RewardSum())
-    env = TransformedEnv(Agents(), transforms)
+    env = TransformedEnv(Pair(), Compose(StepCounter(3), InitTracker("first"), RewardSum()))
     check_env_specs(env)
     assert set(env.full_done_spec["agents"].keys()) == {"done", "terminated", "truncated"}
-    steps = env.rollout(5, break_when_any_done=False)
+    steps = env.rollout(6, break_when_any_done=False)
     assert "step_count" not in steps
     assert "truncated" not in steps["next"]
-    count, following = steps["agents", "step_count"], steps["next", "agents"]
-    assert count.shape == (3, 5, 2, 1)
-    for agent in range(2):
-        assert count[2, :, agent, 0].tolist() == [0, 1, 0, 1, 0]
-        assert steps["agents", "first"][2, :, agent, 0].tolist() == [True, False, True, False, True]
-        assert following["step_count"][2, :, agent, 0].tolist() == [1, 2, 1, 2, 1]
-        assert following["truncated"][2, :, agent, 0].tolist() == [False, True, False, True, False]
-        assert following["done"][2, :, agent, 0].tolist() == [False, True, False, True, False]
-        assert following["episode_reward"][2, :, agent, 0].tolist() == [1, 2, 1, 2, 1]
-    late = TransformedEnv(Agents(), StepCounter(1, truncated_key="late"))
+    first, following = steps["agents"], steps["next", "agents"]
+    assert first["step_count"][..., 0].T.tolist() == [[0, 1, 0, 1, 0, 1], [0, 1, 2, 0, 1, 2]]
+    np.testing.assert_array_equal(first["first"], first["step_count"] == 0)
+    np.testing.assert_array_equal(following["step_count"], first["step_count"] + 1)
+    np.testing.assert_array_equal(following["truncated"], following["step_count"] == 3)
+    assert following["done"][..., 0].T.tolist() == [[False, True] * 3, [False, False, True] * 2]
+    assert following["episode_reward"][..., 0].T.tolist() == [[1, 3] * 3, [1, 3, 6] * 2]
+    late = TransformedEnv(Pair(), StepCounter(1, truncated_key="late"))
     check_env_specs(late)
     assert late.rollout(1)["next", "agents", "late"].all()
 
