@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from lite import NestedKey, TensorDict, TensorDictBase, get_default_dtype, unravel_key
+from lite import NestedKey, TensorDictBase, get_default_dtype, unravel_key
 from lite._arrays.types import Array, is_symbolic
 from lite._transforms.grad.running import state as grad_state
 from lite._tree.keys import require_path
@@ -308,7 +308,7 @@ class LossModule(TensorDictModuleBase):
 
     def _expanded(self, params: Any, count: int, shared: set[int]) -> TensorDictParams:
         rng = generator_of(self._generator)
-        out = TensorDict({}, batch_size=(count,))
+        out = params.data.expand(count)  # with the dimensions that nodes have, as those of agents
         for key, leaf in params.items(True, True):
             shape = (count, *leaf.shape)
             if not isinstance(leaf, Parameter):

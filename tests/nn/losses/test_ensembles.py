@@ -6,7 +6,7 @@ from helpers.cases import each_case
 from helpers.nn.transitions import q_network, transitions
 
 import lite
-from lite import from_modules, grad, nn
+from lite import TensorDict, from_modules, grad, nn
 from lite.nn import TensorDictModule
 from lite.nn.losses import TD3Loss
 from lite.nn.losses.ensembles import values_of_each
@@ -48,6 +48,22 @@ def test_gradients_of_the_data(loop: bool) -> None:
     chosen = values.argmin(0)[:, 0]
     weights = np.stack([net.module.linear.weight.data[0, 4:] for net in nets])
     np.testing.assert_allclose(found, weights[chosen])
+
+
+def test_critics_of_agents_with_parameters_of_their_own() -> None:
+    options = {"centralised": True, "share_params": False, "num_cells": [4]}
+    actor = TensorDictModule(nn.MultiAgentMLP(1, 2, 3, **options, rng=0), ["observation"], ["action"])
+    net = nn.MultiAgentMLP(3, 1, 3, **options, rng=1)
+    critic = TensorDictModule(net, ["observation", "action"], ["state_action_value"])
+    loss = TD3Loss(actor, critic, bounds=(-1.0, 1.0), generator=0)
+    params, rng = loss.qvalue_network_params, np.random.default_rng(0)
+    assert params["module", "params"].batch_size == (2, 3)
+    td = TensorDict(observation=rng.normal(size=(5, 3, 1)), action=rng.normal(size=(5, 3, 2)), batch_size=[5])
+    found, expected = (
+        values_of_each(critic, params, td, "state_action_value", loop=loop) for loop in (False, True)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert found.shape == (2, 5, 3, 1)
 
 
 class _Critic(nn.Module):
