@@ -167,9 +167,9 @@ class REDQLoss(EntropyWeightedLoss):
     def _some(self, params: TensorDictBase) -> Any:
         """The parameters of the critics that value next states, redrawn."""
         order = np.argsort(uniform(self._generator, (self.num_qvalue_nets,), np.dtype(np.float64)))
-        chosen, size = np.sort(order[: self.sub_sample_len]), (self.sub_sample_len,)
-        # Leaf by leaf, as a graph of lite.jit indexes no batch with what it has drawn.
-        return params.apply(lambda leaf: np.take(leaf, chosen, 0), batch_size=size)
+        chosen = np.sort(order[: self.sub_sample_len])
+        # Leaf by leaf, as a graph of lite.jit indexes no batch with what it draws; the first have its form.
+        return params[: self.sub_sample_len].apply(lambda _, leaf: np.take(leaf, chosen, 0), params)
 
     def _acted(self, data: TensorDictBase, params: TensorDictBase) -> tuple[TensorDictBase, Array]:
         """Inputs of the critics for some states with the policy's actions, and the actions' log-probs."""

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from helpers.nn.transitions import gaussian, q_network, transitions
 
-from lite import TensorDict, enable_grad
+from lite import TensorDict, enable_grad, nn
+from lite.nn import TensorDictModule
 from lite.nn.losses import REDQLoss
 
 
@@ -37,6 +38,17 @@ def test_a_few_critics_value_next_states() -> None:
     assert seen[0] > seen[1]
     assert made(sub_sample_len=9).sub_sample_len == 3
     assert len({float(made(generator=n, sub_sample_len=1)(batch())["loss_qvalue"]) for n in range(9)}) > 1
+
+
+def test_a_few_critics_of_agents_with_parameters_of_their_own() -> None:
+    net = nn.MultiAgentMLP(3, 1, 3, centralised=True, share_params=False, num_cells=[4], rng=0)
+    critic = TensorDictModule(net, ["observation", "action"], ["state_action_value"])
+    options = {"num_qvalue_nets": 4, "sub_sample_len": 2, "target_entropy": -2.0, "generator": 0}
+    loss = REDQLoss(gaussian(True), critic, **options)
+    key = ("module", "params", "0", "weight")
+    few, known = loss._some(loss.target_qvalue_network_params), loss.target_qvalue_network_params[key]
+    assert few["module", "params"].batch_size == (2, 3)
+    assert sum(bool((one == other).all()) for one in few[key] for other in known) == 2
 
 
 def test_alpha_learns_at_its_limits_where_it_is_not_moved_to() -> None:
