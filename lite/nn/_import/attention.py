@@ -14,7 +14,8 @@ from lite.nn import functional
 from lite.nn._import.integers import integers
 from lite.nn._import.operators import MICROSOFT, Run, Spec, Unsupported, operator
 from lite.nn._import.quantized import nibbles
-from lite.nn.layers.masked_attention import Seen, Turn, key_ranges, masked_attention, row_attention
+from lite.nn.layers.masked_attention import ScoreRule, attention_in_blocks, key_ranges, masked_attention
+from lite.nn.layers.row_attention import Seen, Turn, row_attention
 
 # -- rotations ---------------------------------------------------------------------------------------------
 
@@ -85,7 +86,7 @@ def _microsoft_rotary(spec: Spec) -> Run:
 
 
 def grouped_attention(
-    q: Array, k: Array, v: Array, scale: float, score_bias: Array | None, softcap: float = 0.0
+    q: Array, k: Array, v: Array, scale: float, score_bias: Array | None, rule: ScoreRule | None = None
 ) -> Array:
     """Means of values by the softmax of scores, where each head of k and v serves several of q.
 
@@ -94,16 +95,26 @@ def grouped_attention(
         k: (N, heads of keys, S, width).
         v: (N, heads of keys, S, width of values).
         scale: what scores are multiplied by.
-        added: what is added to them, broadcast to (N, heads, T, S); -inf hides a key.
-        softcap: if not zero, scores become softcap * tanh(score / softcap) before that.
+        score_bias: what is added to them, broadcast to (N, heads, T, S); -inf hides a key.
+        rule: what happens to them before that; nothing, unless given. Its ranges are (N, T).
     """
     n, heads, times, width = q.shape
     kv_heads, length = k.shape[1], k.shape[2]
     group_size = heads // kv_heads
-    grouped = (q * np.asarray(scale, q.dtype)).reshape(n, kv_heads, group_size * times, width)
+    rule = ScoreRule() if rule is None else rule
+    q = q * np.asarray(scale, q.dtype)
+    out = _in_blocks(q, k, v, score_bias, rule)
+    if out is not None:
+        return out
+    if rule.seen is not None:
+        keys = np.arange(length)
+        visible = (keys >= rule.seen.first[..., None]) & (keys < rule.seen.last[..., None])
+        low = np.where(visible, 0, rule.low).astype(q.dtype)[:, None]
+        score_bias = low if score_bias is None else low + score_bias
+    grouped = q.reshape(n, kv_heads, group_size * times, width)
     scores = np.matmul(grouped, k.swapaxes(-1, -2)).reshape(n, heads, times, length)
-    if softcap:
-        scores = softcap * functional.tanh(scores / softcap)
+    if rule.softcap:
+        scores = rule.softcap * functional.tanh(scores / rule.softcap)
     if score_bias is not None:
         scores = scores + score_bias.astype(scores.dtype, copy=False)
     weights = functional.softmax(scores, -1)
@@ -111,9 +122,24 @@ def grouped_attention(
     return out.reshape(n, heads, times, v.shape[-1])
 
 
-def mask_bias(visible: Array, dtype: np.dtype[Any]) -> Array:
-    """The bias of scores: 0 where a key is visible, the lowest number where it is masked."""
-    return np.where(visible, dtype.type(0), np.finfo(dtype).min).astype(dtype, copy=False)
+def _in_blocks(q: Array, k: Array, v: Array, score_bias: Array | None, rule: ScoreRule) -> Array | None:
+    """`grouped_attention` of plain arrays, whose queries have the scale; None for others."""
+    n, heads, times, width = q.shape
+    kv_heads = k.shape[1]
+    if type(value_of(q)) is not np.ndarray or heads % kv_heads:
+        return None
+    seen = rule.seen and Seen(*(x[:, None, None] for x in rule.seen))
+    grouped = q.reshape(n, kv_heads, heads // kv_heads, times, width)
+    bias = None if score_bias is None else _by_group(score_bias, heads, kv_heads)
+    out = attention_in_blocks(grouped, k[:, :, None], v[:, :, None], bias, rule._replace(seen=seen))
+    return None if out is None else out.reshape(n, heads, times, v.shape[-1])
+
+
+def _by_group(bias: Array, heads: int, kv_heads: int) -> Array:
+    """A bias that broadcasts to (N, heads, T, S), with the heads of queries that share one of keys apart."""
+    batch = (1,) * (4 - bias.ndim) + tuple(bias.shape[:-2])
+    repeats = (kv_heads, heads // kv_heads) if batch[1] > 1 else (1, 1)
+    return bias.reshape(batch[0], *repeats, *bias.shape[-2:])
 
 
 @operator("GroupQueryAttention", domain=MICROSOFT)
@@ -130,12 +156,22 @@ def _group_query_attention(spec: Spec) -> Run:
     in_rows = not (bits or softcap or interleaved or spec.uses_output(1) or spec.uses_output(2))
 
     def run(
-        query: Array, key: Array | None, value: Array | None, past_key: Array | None,
-        past_value: Array | None, seqlens_k: Array, total_length: Array, cos: Array | None = None,
-        sin: Array | None = None, position_ids: Array | None = None, bias: Array | None = None,
-        sink: Array | None = None, key_scale: Array | None = None, value_scale: Array | None = None,
+        query: Array,
+        key: Array | None,
+        value: Array | None,
+        past_key: Array | None,
+        past_value: Array | None,
+        seqlens_k: Array,
+        total_length: Array,
+        cos: Array | None = None,
+        sin: Array | None = None,
+        position_ids: Array | None = None,
+        bias: Array | None = None,
+        sink: Array | None = None,
+        key_scale: Array | None = None,
+        value_scale: Array | None = None,
         *rest: Any,
-    ) -> tuple[Array, Array | None, Array | None]:  # fmt: skip
+    ) -> tuple[Array, Array | None, Array | None]:
         times = query.shape[1]
         parts = [query] if key is None or value is None else [query, key, value]
         if key is None or value is None:
@@ -163,10 +199,7 @@ def _group_query_attention(spec: Spec) -> Run:
             if rotates and cos is not None and sin is not None:
                 at = positions if position_ids is None else position_ids
                 angles = Turn(*(np.broadcast_to(x[at], (*positions.shape, x.shape[-1])) for x in (cos, sin)))
-            seen = Seen(
-                np.maximum(positions - window + 1, 0) if window > 0 else np.zeros_like(positions),
-                positions + 1,
-            )
+            seen = Seen(starts_of(positions), positions + 1)
             out = row_attention(parts, seen, scale, heads, kv_heads, angles)
             if out is not None:
                 return out, None, None
@@ -200,17 +233,16 @@ def _group_query_attention(spec: Spec) -> Run:
             k, v = (_to_cache(x, s, bits) for x, s in zip((k, v), scales, strict=True))
         return out, k, v
 
+    def starts_of(positions: Array) -> Array:
+        """The first key that each token reads."""
+        return np.maximum(positions - window + 1, 0) if window > 0 else np.zeros_like(positions)
+
     def attend(q: Array, k: Array, v: Array, positions: Array, scale: float, bias: Array | None) -> Array:
         """What the new tokens, at positions (N, T), read of all."""
-        length = k.shape[2]
-        keys = np.arange(length)
-        visible = keys <= positions[..., None]  # (N, T, S)
-        if window > 0:
-            visible = visible & (keys > positions[..., None] - window)
-        score_bias = mask_bias(visible, q.dtype)[:, None]
-        if bias is not None:
-            score_bias = score_bias + bias[..., :length]
-        return _merge_heads(grouped_attention(q, k, v, scale, score_bias, softcap))
+        low = np.finfo(q.dtype).min
+        rule = ScoreRule(softcap, Seen(starts_of(positions), positions + 1), low)
+        bias = None if bias is None else bias[..., : k.shape[2]]
+        return _merge_heads(grouped_attention(q, k, v, scale, bias, rule))
 
     return run
 
@@ -285,9 +317,14 @@ def _attention(spec: Spec) -> Run:
     left, right = spec.get("left_window_size", -1), spec.get("right_window_size", -1)
 
     def run(
-        q: Array, k: Array, v: Array, mask: Array | None = None, past_key: Array | None = None,
-        past_value: Array | None = None, lengths: Array | None = None,
-    ) -> Any:  # fmt: skip
+        q: Array,
+        k: Array,
+        v: Array,
+        mask: Array | None = None,
+        past_key: Array | None = None,
+        past_value: Array | None = None,
+        lengths: Array | None = None,
+    ) -> Any:
         flat = q.ndim == 3
         if flat:
             q = split_heads(q, spec.get("q_num_heads"))
@@ -321,8 +358,11 @@ def _attention(spec: Spec) -> Run:
         scale = spec.get("scale") or 1 / math.sqrt(int(q.shape[-1]))
         out: Any = None
         seen: dict[int, Any] = {}
-        if not (softcap or asks_scores) and wide == q.dtype:
-            out = _without_scores(q, k, v, scale, score_bias)
+        if not asks_scores and wide == q.dtype:
+            out = None if softcap else _without_scores(q, k, v, scale, score_bias)
+            if out is None:
+                rule = ScoreRule(softcap, empty=1.0)
+                out = _in_blocks(q * np.asarray(scale, q.dtype), k, v, score_bias, rule)
         if out is None:
             root = np.asarray(math.sqrt(scale), q.dtype)
             group_size = q.shape[1] // k.shape[1]
@@ -339,10 +379,8 @@ def _attention(spec: Spec) -> Run:
             seen[3] = weights
             out = np.matmul(weights, v_all)
         out = _merge_heads(out) if flat else out
-        found: list[Any] = (
-            [out, k, v, seen.get(mode, scores)] if asks_scores or spec.uses_output(1) else [out]
-        )
-        found = [x.astype(narrow, copy=False) for x in found]
+        found: list[Any] = [out, k, v, seen.get(mode)] if asks_scores or spec.uses_output(1) else [out]
+        found = [x if x is None else x.astype(narrow, copy=False) for x in found]
         return tuple(found) if len(found) > 1 else found[0]
 
     return run
@@ -357,9 +395,7 @@ def _without_scores(q: Array, k: Array, v: Array, scale: float, score_bias: Arra
     q = q.reshape(n, kv_heads, heads // kv_heads, times, width)
     ranges = None
     if score_bias is not None:
-        batch = (1,) * (4 - score_bias.ndim) + tuple(score_bias.shape[:-2])
-        repeats = (kv_heads, heads // kv_heads) if batch[1] > 1 else (1, 1)
-        ranges = key_ranges([score_bias.reshape(batch[0], *repeats, *score_bias.shape[-2:])], True)
+        ranges = key_ranges([_by_group(score_bias, heads, kv_heads)], True)
         if ranges is None:
             return None
     out = masked_attention(q, k[:, :, None], v[:, :, None], scale, ranges)
@@ -415,9 +451,13 @@ def _linear_attention(spec: Spec) -> Run:
     rule = spec.get("update_rule", "gated_delta")
 
     def run(
-        query: Array, key: Array, value: Array, past: Array | None = None, decay: Array | None = None,
+        query: Array,
+        key: Array,
+        value: Array,
+        past: Array | None = None,
+        decay: Array | None = None,
         beta: Array | None = None,
-    ) -> tuple[Array, Array]:  # fmt: skip
+    ) -> tuple[Array, Array]:
         q, k, v = split_heads(query, heads), split_heads(key, kv_heads), split_heads(value, kv_heads)
         scale = spec.get("scale", 0.0) or 1 / math.sqrt(int(q.shape[-1]))
         n, times = q.shape[0], int(q.shape[2])

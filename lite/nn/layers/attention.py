@@ -18,11 +18,10 @@ from lite.nn._modules.initial import Rng, empty_parameter, fill, fill_normal, fi
 from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
 from lite.nn.layers.dropout import dropout, generator
-from lite.nn.layers.large_arrays import layers_for, softmax_shares
+from lite.nn.layers.large_arrays import softmax_shares
 from lite.nn.layers.linear import Linear, linear
+from lite.nn.layers.masked_attention import ScoreRule, attention_in_blocks, divided, powers_of
 from lite.nn.layers.windows import pad
-
-_BLOCK = 1 << 20  # scores in memory at once, if weights are not requested
 
 
 class NonDynamicallyQuantizableLinear(Linear):
@@ -313,27 +312,22 @@ def _floats(mask: Array, compute: Dtype) -> Array:
 
 
 def _attended(q: Array, k: Array, v: Array, mask: Array | None) -> Array:
-    """Means of values, a few elements of the batch at a time: scores are as many as all pairs."""
+    """Means of values; scores are as many as all pairs, and those of plain arrays exist for a block only."""
+    out = attention_in_blocks(q, k, v, mask, ScoreRule(empty=1.0))
+    if out is not None:
+        return out
     if is_traced(q, k, mask):
         return np.matmul(_weights(q, k, mask, 1.0), v)
-    step = max(1, _BLOCK // max(1, math.prod(q.shape[1:3]) * k.shape[2]))
-    if q.shape[0] <= step or not all(isinstance(x, np.ndarray) for x in (q, k, v)) or _is_mapped(mask):
-        powers, total = _powers(q, k, mask, 1.0)
-        return _divided(np.matmul(powers, v), total)  # fewer to divide than weights
-    out = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
-    for i in range(0, q.shape[0], step):
-        at = slice(i, i + step)
-        part = mask[at] if mask is not None and mask.ndim == 4 else mask
-        out[at] = _attended(q[at], k[at], v[at], part)
-    return out
+    powers, total = powers_of(_scores(q, k, mask), mask is not None, 1.0)
+    return divided(np.matmul(powers, v), total)  # fewer to divide than weights
 
 
 def _weights(q: Array, k: Array, mask: Array | None, empty: float) -> Array:
     """How much of each value a query gets, (N, heads, L, S); one node where arrays are traced."""
     if not is_traced(q, k, mask):
-        return _divided(*_powers(q, k, mask, empty))
+        return divided(*powers_of(_scores(q, k, mask), mask is not None, empty))
     a, b, added = value_of(q), value_of(k), value_of(mask)
-    weights = _divided(*_powers(a, b, added, empty))
+    weights = divided(*powers_of(_scores(a, b, added), added is not None, empty))
 
     def vjp(g: Array) -> tuple[Any, ...]:
         shares = softmax_shares(g, weights, -1)
@@ -343,39 +337,9 @@ def _weights(q: Array, k: Array, mask: Array | None, empty: float) -> Array:
     return with_vjp(weights, (q, k, mask), vjp)
 
 
-def _is_mapped(mask: Array | None) -> bool:
-    return mask is not None and not isinstance(mask, np.ndarray)
-
-
-def _divided(fresh: Array, total: Array | None) -> Array:
-    """The quotient; in place in `fresh`, an array without other references, if both are plain arrays."""
-    if total is None:
-        return fresh
-    if isinstance(fresh, np.ndarray) and isinstance(total, np.ndarray):
-        return np.divide(fresh, total, out=fresh)
-    return fresh / total
-
-
-def _powers(q: Array, k: Array, mask: Array | None, empty: float) -> tuple[Any, Any]:
-    """exp(score - largest score), and the sums over keys; `empty` for the sum of no key.
-
-    Compiled code gives the quotients instead, and None.
-    """
+def _scores(q: Array, k: Array, mask: Array | None) -> Array:
     scores = np.matmul(q, k.swapaxes(-1, -2))
-    if mask is not None:
-        scores = accumulate(scores, mask)
-    if scores.shape[-1] == 0:
-        return scores, np.full((*scores.shape[:-1], 1), empty, scores.dtype)
-    kernels = layers_for(scores)
-    if kernels is not None:
-        return kernels.softmax(scores, empty, scores), None
-    largest = scores.max(-1, keepdims=True)
-    if mask is not None:
-        largest = np.where(np.isfinite(largest), largest, scores.dtype.type(0))
-    scores -= largest
-    powers = np.exp(scores, out=scores if isinstance(scores, np.ndarray) else None)
-    total = powers.sum(-1, keepdims=True)
-    return powers, (total if mask is None else np.where(total == 0, scores.dtype.type(empty), total))
+    return scores if mask is None else accumulate(scores, mask)
 
 
 belong_to("lite.nn", MultiheadAttention)

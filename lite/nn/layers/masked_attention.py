@@ -1,118 +1,28 @@
-"""Attention of arrays with a dimension of heads, with masks that show each query one range of keys.
+"""Attention of arrays with a dimension of heads, whose scores exist for a block of queries only.
 
-Heads that share keys are folded into the time dimension of their queries, which copies nothing; then
-`row_attention` computes the result.
+Where masks show each query one range of keys, heads that share keys are folded into the time dimension of
+their queries, which copies nothing; then `row_attention` computes the result. All else that plain arrays may
+be asked for, `attention_in_blocks` computes.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lite._arrays.types import Array
-from lite._transforms.grad.tape import value_of, with_vjp
-from lite.nn.layers.large_arrays import layers_for
+from lite._transforms.grad.tape import unbroadcast, value_of, with_vjp
+from lite.nn.layers.large_arrays import layers_for, softmax_shares
 from lite.nn.layers.recorded import is_recorded
+from lite.nn.layers.row_attention import Seen, row_attention
 
-_LANES = 16  # what a head's width is a multiple of
-
-
-class Seen(NamedTuple):
-    """The range of keys that each query sees.
-
-    Attributes:
-        first: (sequences, queries), int64: its first key.
-        last: (sequences, queries), int64: the one after its last.
-    """
-
-    first: Array
-    last: Array
-
-
-class Turn(NamedTuple):
-    """Rotations of queries and keys.
-
-    Attributes:
-        cos: (sequences, queries, half), float32.
-        sin: likewise.
-    """
-
-    cos: Array
-    sin: Array
-
-
-def row_attention(
-    parts: Sequence[Array], seen: Seen, scale: float, heads: int, groups: int, turn: Turn | None = None
-) -> Array | None:
-    """Means of values by the softmax of scores, or None where the general formula is to compute.
-
-    Args:
-        parts: queries, keys and values side by side, (N, T, (heads + 2 * groups) * width); or the three,
-            (N, T, heads * width) and (N, S, groups * width).
-        seen: which keys each query sees.
-        scale: a factor of scores.
-        heads: number of heads of queries.
-        groups: heads of keys, each for several of queries.
-        turn: by which queries and keys are turned first, where there are as many of one as of the other.
-
-    Returns:
-        (N, T, heads * width).
-    """
-    values = [value_of(x) for x in parts]
-    kernels = layers_for(*values, *(turn or ()), few=False)
-    if kernels is None or any(type(x) is not np.ndarray for x in seen):
-        return None
-    width = values[0].shape[2] // (heads + 2 * groups if len(parts) == 1 else heads)
-    if width % _LANES:
-        return None
-    sizes = (values[0].shape[1], values[-1].shape[1], heads, groups, width)
-    counts = (heads, groups, groups) if len(parts) == 3 else (heads + 2 * groups,)
-    rows = [x.reshape(-1, x.shape[-1]) for x in values]
-    if turn is not None:
-        turn = Turn(*(np.ascontiguousarray(x.reshape(-1, x.shape[-1])) for x in turn))
-        rows = [x.copy() if i < 2 else x for i, x in enumerate(rows)]
-        _turn(kernels, rows, turn, heads, groups, width, False)
-    flat = [np.ascontiguousarray(x).reshape(-1) for x in rows]
-    q, k, v = _places(kernels, flat, counts, heads, groups, width)
-    out, logs = kernels.attention(q, k, v, *seen, scale, sizes)
-    if not is_recorded(*parts):
-        return out
-
-    def back(g: Array) -> tuple[Any, ...]:
-        found = [np.zeros(x.shape, np.float32) for x in values]
-        into = [x.reshape(-1) for x in found]
-        targets = tuple(into) if len(into) == 3 else (into[0],) * 3
-        kernels.attention_gradients(q, k, v, *seen, scale, sizes, out, logs, g, targets)
-        if turn is not None:
-            _turn(kernels, [x.reshape(-1, x.shape[-1]) for x in found], turn, heads, groups, width, True)
-        return tuple(found)
-
-    return with_vjp(out, parts, back)
-
-
-def _turn(
-    kernels: Any, rows: list[Array], turn: Turn, heads: int, groups: int, width: int, back: bool
-) -> None:
-    """Turn queries and keys in place."""
-    counts = (heads + groups,) if len(rows) == 1 else (heads, groups)
-    for x, count in zip(rows, counts, strict=False):
-        kernels.rotate(x, *turn, count, width, back)
-
-
-def _places(
-    kernels: Any, flat: list[Array], counts: tuple[int, ...], heads: int, groups: int, width: int
-) -> list[Any]:
-    """Where queries, keys and values stand."""
-    if len(flat) == 3:
-        return [kernels.Rows(x, 0, count * width) for x, count in zip(flat, counts, strict=True)]
-    row = counts[0] * width
-    return [kernels.Rows(flat[0], at * width, row) for at in (0, heads, heads + groups)]
-
-
+BLOCK = 1 << 17  # scores in memory at once, which a second-level cache holds
+Block = tuple[slice, ...]
 HIDDEN = -1e4  # a bias of this or less masks a key: exp of it is 0 beside any key that is not masked
 
 
@@ -218,3 +128,171 @@ def _shown(mask: Any) -> NDArray[np.bool_] | None:
         return None
     shown: NDArray[np.bool_] = mask == 0
     return shown if np.logical_or(shown, mask <= HIDDEN).all() else None
+
+
+# -- any scores ----------------------------------------------------------------------------------------------
+
+
+class ScoreRule(NamedTuple):
+    """What happens to scores before the softmax.
+
+    Attributes:
+        softcap: if not zero, they become softcap * tanh(score / softcap).
+        seen: the range of keys that each query sees, arrays that broadcast to the scores without their last
+            dimension; None for all.
+        low: what is added to the scores of all other keys.
+        empty: the sum of exponentials of a query whose scores are all -inf.
+    """
+
+    softcap: float = 0.0
+    seen: Seen | None = None
+    low: float = -np.inf
+    empty: float = np.nan
+
+
+def attention_in_blocks(
+    q: Array, k: Array, v: Array, bias: Array | None = None, rule: ScoreRule | None = None
+) -> Array | None:
+    """softmax(rule(q kᵀ) + bias) v of plain arrays, by themselves or traced; None for others.
+
+    The backward pass computes the weights again, block by block, unless there is one block.
+
+    Args:
+        q: (*B, T, width), which has the scale of scores.
+        k: (*C, S, width), where C is B, or B with a last 1: heads of queries that share keys.
+        v: (*C, S, width of values).
+        bias: as many dimensions, broadcasts to (*B, T, S).
+        rule: what happens to scores before `bias` is added; nothing, unless given.
+
+    Returns:
+        (*B, T, width of values).
+    """
+    rule = ScoreRule() if rule is None else rule
+    parents = (q, k, v) if bias is None else (q, k, v, bias)
+    values = [value_of(x) for x in parents]
+    if any(type(x) is not np.ndarray for x in (*values, *(rule.seen or ()))):
+        return None
+    traced = is_recorded(*parents)
+    shape = (*values[0].shape[:-1], values[1].shape[-2])
+    if not all(shape) or (not traced and any(x is not y for x, y in zip(parents, values, strict=True))):
+        return None
+    blocks = list(_blocks(shape))
+
+    def parts_of(block: Block) -> tuple[list[Array], Array, Any]:
+        """What it reads, its weights, and with a soft cap its tanh."""
+        parts = [_part(x, block, i in (1, 2)) for i, x in enumerate(values)]
+        return parts, *_weights(parts, rule, shape[:-1], block)
+
+    out = np.empty((*shape[:-1], values[2].shape[-1]), values[0].dtype)
+    for block in blocks:
+        found = parts_of(block)
+        out[block] = _product(found[1], found[0][2])
+    if not traced:
+        return out
+    kept = found if len(blocks) == 1 else None
+
+    def back(g: Array) -> Sequence[Array]:
+        if kept is not None or type(g) is not np.ndarray:  # of an outer `vmap`, which is not cut
+            return _shares(g, *(kept or parts_of((slice(None),) * len(shape[:-1]))), rule)
+        sums = [np.zeros(x.shape, x.dtype) for x in values]
+        for block in blocks:
+            for i, share in enumerate(_shares(g[block], *parts_of(block), rule)):
+                into = _part(sums[i], block, i in (1, 2))
+                into += share
+        return sums
+
+    return with_vjp(out, parents, back)
+
+
+def powers_of(scores: Array, masked: bool, empty: float) -> tuple[Any, Any]:
+    """exp(score - largest score), and the sums over keys; `empty` for the sum of no key.
+
+    Compiled code gives the quotients instead, and None. Plain scores are written over.
+    """
+    if scores.shape[-1] == 0:
+        return scores, np.full((*scores.shape[:-1], 1), empty, scores.dtype)
+    kernels = layers_for(scores)
+    if kernels is not None:
+        return kernels.softmax(scores, empty, scores), None
+    largest = scores.max(-1, keepdims=True)
+    if masked:
+        largest = np.where(np.isfinite(largest), largest, scores.dtype.type(0))
+    scores -= largest
+    powers = np.exp(scores, out=scores if isinstance(scores, np.ndarray) else None)
+    total = powers.sum(-1, keepdims=True)
+    return powers, (np.where(total == 0, scores.dtype.type(empty), total) if masked else total)
+
+
+def divided(fresh: Array, total: Array | None) -> Array:
+    """The quotient; in place in `fresh`, an array without other references, if both are plain arrays."""
+    if total is None:
+        return fresh
+    if isinstance(fresh, np.ndarray) and isinstance(total, np.ndarray):
+        return np.divide(fresh, total, out=fresh)
+    return fresh / total
+
+
+def _blocks(shape: tuple[int, ...]) -> Iterator[Block]:
+    """Parts of scores of a shape, without their last dimension."""
+    left = max(1, BLOCK // shape[-1])
+    steps: list[int] = []
+    for size in reversed(shape[:-1]):
+        steps.insert(0, min(size, left))
+        left = max(1, left // size)
+    starts = (range(0, size, step) for size, step in zip(shape[:-1], steps, strict=True))
+    for place in itertools.product(*starts):
+        yield tuple(slice(at, at + step) for at, step in zip(place, steps, strict=True))
+
+
+def _part(x: Array, block: Block, of_keys: bool) -> Array:
+    """What a block reads of an argument: of keys and values all that its heads have."""
+    sizes = x.shape[:-2] if of_keys else x.shape[:-1]
+    parts = (block[:-1] if of_keys else block)[-len(sizes) :] if sizes else ()
+    return x[tuple(slice(None) if size == 1 else part for size, part in zip(sizes, parts, strict=True))]
+
+
+def _weights(
+    parts: list[Array], rule: ScoreRule, shape: tuple[int, ...], block: Block
+) -> tuple[Array, Array | None]:
+    q, k, _, *bias = parts
+    scores, bent = _product(q, k.swapaxes(-1, -2)), None
+    number = scores.dtype.type
+    if rule.softcap:
+        scores /= number(rule.softcap)
+        bent = np.tanh(scores)
+        np.multiply(bent, number(rule.softcap), out=scores)
+    if rule.seen is not None:
+        keys = np.arange(scores.shape[-1])
+        first, last = (np.broadcast_to(x, shape)[block][..., None] for x in rule.seen)
+        np.add(scores, number(rule.low), out=scores, where=(keys < first) | (keys >= last))
+    for x in bias:
+        scores += x.astype(scores.dtype, copy=False)
+    return divided(*powers_of(scores, not np.isnan(rule.empty), rule.empty)), bent
+
+
+def _shares(
+    g: Array, parts: list[Array], weights: Array, bent: Array | None, rule: ScoreRule
+) -> Sequence[Array]:
+    """Derivatives by the parts of a block."""
+    q, k, v, *bias = parts
+    shares = softmax_shares(_product(g, v.swapaxes(-1, -2)), weights, -1)
+    of_bias = [unbroadcast(shares, x.shape) for x in bias]
+    if bent is not None:
+        shares = shares * (1 - bent * bent)
+    return _product(shares, k), _over_queries(shares, q, k), _over_queries(weights, g, v), *of_bias
+
+
+def _product(x: Array, y: Array) -> Array:
+    """x y, where heads of x may share one of y, as further rows of it."""
+    return np.matmul(_folded(x, y), y).reshape(*x.shape[:-1], y.shape[-1])
+
+
+def _over_queries(x: Array, y: Array, like: Array) -> Array:
+    """xᵀ y, summed over the heads that share one of `like`."""
+    return np.matmul(_folded(x, like).swapaxes(-1, -2), _folded(y, like))
+
+
+def _folded(x: Array, like: Array) -> Array:
+    if x.ndim < 3 or like.shape[-3] == x.shape[-3]:
+        return x
+    return x.reshape(*x.shape[:-3], 1, x.shape[-3] * x.shape[-2], x.shape[-1])

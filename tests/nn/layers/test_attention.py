@@ -7,7 +7,7 @@ import pytest
 from helpers.cases import each_case
 
 from lite import nn
-from lite.nn.layers import attention
+from lite.nn.layers import masked_attention
 
 
 def by_hand(layer: nn.MultiheadAttention, x: np.ndarray, allowed: np.ndarray) -> np.ndarray:
@@ -46,7 +46,7 @@ def test_batches_in_parts_are_what_they_are_whole(
     x, padded = rng.normal(size=(5, 3, 8)).astype(np.float32), np.arange(15).reshape(5, 3) % 4 == 1
     masks = [{}, {"attn_mask": np.triu(np.ones((3, 3), bool), 1)}, {"key_padding_mask": padded}]
     whole = [layer(x, x, x, need_weights=False, **mask)[0] for mask in masks]
-    monkeypatch.setattr(attention, "_BLOCK", 40)  # scores of two elements
+    monkeypatch.setattr(masked_attention, "BLOCK", 40)  # scores of two elements
     for mask, expected in zip(masks, whole, strict=True):
         np.testing.assert_allclose(layer(x, x, x, need_weights=False, **mask)[0], expected, 1e-5, 1e-6)
 
