@@ -39,8 +39,6 @@ ELSEWHERE = {
     "lite generate --file prompts.txt": "tests/cli/test_generate.py",
     "lite score drawn.jsonl": "scores what `lite generate` wrote; tests/cli/test_score.py",
     "lite mismatch DIR drawn.jsonl": "reads what `lite generate` wrote; tests/cli/test_generate.py",
-    "lite learn": "learns for a minute; tests/cli/test_learn.py",
-    "lite generate --adapter learnt": "runs what `lite learn` wrote; tests/cli/test_learn.py",
     "lite chat": "holds a conversation; tests/cli/test_chat.py",
     "lite generate --device cuda": "needs a GPU",
     "lite info --device cuda": "needs a GPU",
@@ -167,11 +165,30 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"prompt": "Copy: sun sea", "response": "sun sea"},
     ]
     logged = [{"prompt_ids": [10, 11, 12], "response_ids": [20, 21], "logprobs": [-0.5, -1.25]}]
+    backwards = {"prompt": "Write backwards: dog moon tree", "answer": "tree moon dog"}
+    turns = [{"role": "user", "content": "dog moon"}, {"role": "assistant", "content": "moon dog"}]
+    pair = {"prompt": "Write backwards: dog moon", "chosen": "moon dog", "rejected": "dog moon"}
     files = {"file": rows, "rows": rows, "rollouts": logged, "trainer": logged}
+    files |= dict.fromkeys(("prompts", "held_out", "more"), [backwards] * 3)
+    files |= {"chats": [{"messages": turns}] * 3, "pairs": [pair] * 3}
     for name, records in files.items():
         text = "".join(json.dumps(record) + "\n" for record in records)
         (made / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    (made / "mine.py").write_text("def score(response, row):\n    return float(len(response))\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(made)
+        learn(["lite", "learn", "prompts.jsonl", "--output", "learnt"])
     return made
+
+
+def learn(words: list[str]) -> int:
+    """The command, of one step; what another one has learnt is not in the way."""
+    from lite.cli.main import main
+
+    output = Path(words[words.index("--output") + 1])
+    if output.exists() and not any(word.startswith(f"{output}/") for word in words):
+        shutil.rmtree(output)
+    return main([*words[1:], "--steps", "1"])
 
 
 @pytest.mark.processes
@@ -187,7 +204,7 @@ def test_a_command_runs_as_printed(
     if words[0] == "lite":
         if words[1] == "bench":
             words += [] if "--list" in words else ["--rounds", "1"]
-        assert main(words[1:]) == 0
+        assert (learn(words) if words[1] == "learn" else main(words[1:])) == 0
         assert capsys.readouterr().out.strip()
         for flag, name in pairwise(words):
             if flag in ("--html", "--plot"):
