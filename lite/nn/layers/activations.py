@@ -54,8 +54,8 @@ class Identity(Module):
         return input
 
 
-_BLOCK = 1 << 14  # numbers
-_MANY = 1 << 13  # numbers, from which on a block of zeros pays
+_BLOCK = 1 << 15  # numbers
+_MANY = 1 << 11  # numbers, from which on a block of zeros pays
 
 
 @functools.cache
@@ -72,8 +72,11 @@ def _rectified(x: Array, out: Array | None = None) -> Array:
     """
     if type(x) is not np.ndarray or x.size < _MANY or x.dtype.char not in "fd" or not x.flags.c_contiguous:
         return np.maximum(x, 0) if out is None else np.maximum(x, 0, out=out)
+    zeros = _zeros(x.dtype.char)
+    if x.size <= _BLOCK:
+        return np.maximum(x, zeros[: x.size].reshape(x.shape), out=out)
     result = np.empty_like(x) if out is None else out
-    zeros, source, target = _zeros(x.dtype.char), x.reshape(-1), result.reshape(-1)
+    source, target = x.reshape(-1), result.reshape(-1)
     for start in range(0, x.size, _BLOCK):
         block = source[start : start + _BLOCK]
         np.maximum(block, zeros[: block.size], out=target[start : start + _BLOCK])
