@@ -7,7 +7,7 @@ calls a compiled half in `cpu/` or `cuda/`. `lite.nn` calls `_layers` and the de
 `linear_log_probs`, `lite.optim` calls `_optimizers`. `backends/` is what runs the compiled halves.
 
 What they share: `_device` says where arrays lie, `_arrays` makes plain memory of them, `_integer` reads whole
-numbers. `_estimates` checks what recursions in time take, `_sequences` lays it out; `_logits` checks logits
+numbers. `returns` checks what recursions in time take, `_sequences` lays it out; `_logits` checks logits
 and what they were drawn from, `_row_numbers` runs kernels over their rows, `_outcomes` names what becomes of
 a draw. `_threads` hands rows to threads.
 """

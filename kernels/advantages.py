@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite.kernels._arrays import Array
 from lite.kernels._device import gpu_of
-from lite.kernels._estimates import (
+from lite.kernels._sequences import work_dtype
+from lite.kernels.returns import (
     as_result,
     compiled,
     factor,
@@ -22,7 +23,6 @@ from lite.kernels._estimates import (
     short_time,
     with_features,
 )
-from lite.kernels._sequences import work_dtype
 
 
 class Advantage(NamedTuple):

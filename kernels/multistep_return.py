@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite.kernels._arrays import Array, as_array, contiguous, is_float, native
 from lite.kernels._device import gpu_of
-from lite.kernels._estimates import is_factor, short_time
 from lite.kernels._integer import integer
 from lite.kernels._threads import for_rows
+from lite.kernels.returns import is_factor, short_time
 
 _SERIAL = 100_000  # values: below, starting a thread costs more than it saves
 _CHUNK = 30_000  # values handed to a thread at a time

@@ -20,9 +20,8 @@ from lite._arrays.types import Array, Device, Shape, Size, stored
 from lite._convert.from_python import refuse_two_sizes
 from lite._files import read
 from lite._files.entries import add_leaf
-from lite._files.folder import saving, with_leaves
+from lite._files.folder import in_background, save_tree, saving, with_leaves
 from lite._files.mapping import source_of
-from lite._files.save import in_background, save_tree
 from lite._tree.keys import NestedKey
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, T

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from lite.nn._lora.inputs import add_adapter_inputs as add_adapter_inputs
     from lite.nn._lora.lora import LoraModule as LoraModule
     from lite.nn._lora.lora import lora as lora
+    from lite.nn._modules.initial import UninitializedBuffer as UninitializedBuffer
+    from lite.nn._modules.initial import UninitializedParameter as UninitializedParameter
     from lite.nn._modules.lazy import LazyModuleMixin as LazyModuleMixin
     from lite.nn._modules.load import load_safetensors as load_safetensors
     from lite.nn._modules.meta import MetaArray as MetaArray
     from lite.nn._modules.module import Module as Module
     from lite.nn._modules.parameter import Parameter as Parameter
-    from lite.nn._modules.uninitialized import UninitializedBuffer as UninitializedBuffer
-    from lite.nn._modules.uninitialized import UninitializedParameter as UninitializedParameter
     from lite.nn._parameters.ensemble import EnsembleModule as EnsembleModule
     from lite.nn._parameters.from_module import extract_weights_and_buffers as extract_weights_and_buffers
     from lite.nn._parameters.params import TensorDictParams as TensorDictParams
@@ -130,6 +130,8 @@ if TYPE_CHECKING:
     from lite.nn.policies.consistent_dropout import ConsistentDropout as ConsistentDropout
     from lite.nn.policies.consistent_dropout import ConsistentDropoutModule as ConsistentDropoutModule
     from lite.nn.policies.conv_net import ConvNet as ConvNet
+    from lite.nn.policies.conv_net import DuelingCnnDQNet as DuelingCnnDQNet
+    from lite.nn.policies.conv_net import DuelingMlpDQNet as DuelingMlpDQNet
     from lite.nn.policies.conv_net import SquashDims as SquashDims
     from lite.nn.policies.conv_net import Squeeze2dLayer as Squeeze2dLayer
     from lite.nn.policies.conv_net import SqueezeLayer as SqueezeLayer
@@ -140,8 +142,6 @@ if TYPE_CHECKING:
     from lite.nn.policies.distributional import DistributionalDQNnet as DistributionalDQNnet
     from lite.nn.policies.distributional import DistributionalQValueActor as DistributionalQValueActor
     from lite.nn.policies.distributional import DistributionalQValueModule as DistributionalQValueModule
-    from lite.nn.policies.dueling import DuelingCnnDQNet as DuelingCnnDQNet
-    from lite.nn.policies.dueling import DuelingMlpDQNet as DuelingMlpDQNet
     from lite.nn.policies.exploration import AdditiveGaussianModule as AdditiveGaussianModule
     from lite.nn.policies.exploration import EGreedyModule as EGreedyModule
     from lite.nn.policies.exploration import OrnsteinUhlenbeckProcessModule as OrnsteinUhlenbeckProcessModule
@@ -207,7 +207,7 @@ _NAMES = {
     "_modules.meta": "MetaArray",
     "_modules.module": "Module",
     "_modules.parameter": "Parameter",
-    "_modules.uninitialized": "UninitializedBuffer UninitializedParameter",
+    "_modules.initial": "UninitializedBuffer UninitializedParameter",
     "_parameters.ensemble": "EnsembleModule",
     "_import.from_onnx": "from_onnx",
     "_import.module": "GraphModule",
@@ -239,12 +239,11 @@ _NAMES = {
     "layers.transformer": "Transformer TransformerDecoder TransformerDecoderLayer "
     "TransformerEncoder TransformerEncoderLayer",
     "policies.actors": "Actor ProbabilisticActor",
-    "policies.conv_net": "ConvNet SquashDims Squeeze2dLayer SqueezeLayer",
+    "policies.conv_net": "ConvNet DuelingCnnDQNet DuelingMlpDQNet SquashDims Squeeze2dLayer SqueezeLayer",
     "policies.ddpg": "DdpgCnnActor DdpgCnnQNet DdpgMlpActor DdpgMlpQNet",
     "policies.batch_renorm": "BatchRenorm1d",
     "policies.consistent_dropout": "ConsistentDropout ConsistentDropoutModule",
     "policies.distributional": "DistributionalDQNnet DistributionalQValueActor DistributionalQValueModule",
-    "policies.dueling": "DuelingCnnDQNet DuelingMlpDQNet",
     "policies.exploration": "AdditiveGaussianModule EGreedyModule OrnsteinUhlenbeckProcessModule",
     "policies.hooks": "DistributionalQValueHook QValueHook",
     "policies.modes": "recurrent_mode set_recurrent_mode",

@@ -9,8 +9,8 @@
 - `binding`, `memory`: one run of a graph by pointers; buffers on the device
 - `device_logits`: logits that stay on a GPU
 - `gpu_binding`: runs on the stream of a GPU, and captured steps
-- `cache`: the interface of the two caches, and what they share
-- `slots`, `blocks`: the caches, for graphs that write in place and for graphs that concatenate
+- `cache`: the interface of the two caches, and the one for graphs that concatenate
+- `slots`: the one for graphs that write in place
 - `recompute`: what stands in for a cache where the graph has none
 - `probe`: what only a run shows of a graph
 - `opening`: from a model's files to its graphs; pairs of graphs

@@ -16,8 +16,7 @@ from lite.kernels._install import install
 from lite.models.decoder.attention import replace_attention
 from lite.models.decoder.attention_experiment import tried
 from lite.models.decoder.binding import PlacedGraph, Reopen
-from lite.models.decoder.blocks import BlockCache
-from lite.models.decoder.cache import KVCache
+from lite.models.decoder.cache import BlockCache, KVCache
 from lite.models.decoder.conventions import GraphSpec, Padding, has_own_switch, query_heads
 from lite.models.decoder.gather_logits import MAX_MODEL_BYTES, gather_before_projection
 from lite.models.decoder.output_rows import OutputRows, output_rows

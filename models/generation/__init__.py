@@ -7,7 +7,7 @@
 - `stops`: texts that end a response
 - `sampling`: the next token of every open response
 - `beams`: beam search, and beams that are drawn
-- `prefix_cache`, `rows`: rows kept after a call; rows filled so that what they share runs once
+- `prefix_cache`: rows kept after a call, and filled so that what they share runs once
 - `speculation`: guessed tokens
 - `run`: rows are filled, drawn for and stepped, and replaced when they have ended
 - `loop`: prompts in, tokens and their log-probs out

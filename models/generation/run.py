@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from lite.models.decoder.device_logits import Logits, stacked
 from lite.models.decoder.protocol import Decoder
 from lite.models.generation.beams import Beams
-from lite.models.generation.prefix_cache import PrefixCache
+from lite.models.generation.prefix_cache import PrefixCache, Rows
 from lite.models.generation.response import Response
-from lite.models.generation.rows import Rows
 from lite.models.generation.sampling import Drawn, Sampler
 from lite.models.generation.speculation import Speculation
 from lite.models.generation.stops import DecodeText, has_stopped

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from lite.models.decoder.device_logits import Logits, merged
 from lite.models.decoder.protocol import Decoder, RewindableDecoder, require_rewindable
 from lite.models.generation.options import GenerationConfig
-from lite.models.generation.prefix_cache import common_length
+from lite.models.generation.prefix_cache import Rows, common_length
 from lite.models.generation.response import RESERVED, Response
-from lite.models.generation.rows import Rows
 from lite.models.generation.sampling import Sampler
 
 # what a run costs beside a step of one row

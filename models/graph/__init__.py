@@ -1,6 +1,6 @@
 """Any ONNX graph: its files, its sessions, one call. In reading order:
 
-- `json_files`, `summary`: what the files beside a graph and the graph's own file say
+- `summary`: what the graph's own file says
 - `model_config`: the graph of a model folder, and what the folder tells of the model
 - `cuda_stream`: the stream of a GPU that a session shares with copies and kernels
 - `runtime`: what runs graphs, and where: onnxruntime or NumPy, devices

@@ -1,6 +1,6 @@
 """Conversations, texts and token ids, and the ways between them; nothing here runs a model. In reading order:
 
-- `template_budget`, `template_sandbox`, `template_rendering`: chat templates, untrusted, run within limits
+- `template_sandbox`, `template_rendering`: chat templates, untrusted, run within limits
 - `builtin_templates`, `parsers`: the known templates and the choice of one; their inverses
 - `chat`: messages to text to ids, and which parser reads a tokenizer's text
 - `columns`, `tokenizer`: rows of ids padded, cut, as lists or arrays; text to ids and back

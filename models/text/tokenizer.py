@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite._files.onnx.arrays import check_links
-from lite.models.graph.json_files import MAX_TOKENIZER_BYTES, read_json_object, read_text
+from lite.models.graph.model_config import MAX_TOKENIZER_BYTES, read_json_object, read_text
 from lite.models.text.builtin_templates import has_generation_block, own_template
 from lite.models.text.chat import span_mask
 from lite.models.text.columns import check_side, collate

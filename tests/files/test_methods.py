@@ -56,6 +56,8 @@ def test_saved_loaded_refreshed(kind: int, tmp_path: Path) -> None:
 
 
 def test_formats_are_imported_when_they_are_called() -> None:
-    script = "import sys, lite; print([name for name in ('json', 'lite._files.save') if name in sys.modules])"
+    script = (
+        "import sys, lite; print([name for name in ('json', 'lite._files.folder') if name in sys.modules])"
+    )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert found.strip() == "[]"

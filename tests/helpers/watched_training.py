@@ -12,7 +12,7 @@ import pytest
 
 from lite import TensorDict
 from lite.data import Collector, TensorDictReplayBuffer
-from lite.nn.distributions import arrays
+from lite.nn.distributions import distribution as arrays
 from lite.nn.losses import HardUpdate, LossModule, SoftUpdate
 from lite.nn.losses.updates import TargetNetUpdater
 from lite.nn.policies.exploration import ExplorationModule

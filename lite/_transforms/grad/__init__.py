@@ -4,7 +4,7 @@ In reading order:
 
 - `transform`: `grad`, `value_and_grad` and `vjp`, with `leaves` (arguments taken apart, put together again);
 - `array`: the arrays that a function sees in between; `tape`: what they note, and the walk back;
-- `dispatch`: from a call of a NumPy function to its rule (`rules/`), `ufuncs` from one of a ufunc; `indexing`
+- `ufuncs`: from a call of a NumPy function to its rule (`rules/`), and from one of a ufunc; `indexing`
   for brackets and writes, `views` for writes that other arrays see, `special` for functions that lite has and
   NumPy lacks; `along` for axes;
 - `custom`: derivatives that a user writes, and results computed again instead of kept;

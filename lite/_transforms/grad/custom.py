@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-import lite._transforms.grad.dispatch  # noqa: F401  # which gives traced arrays their rules
+import lite._transforms.grad.ufuncs  # noqa: F401  # which gives traced arrays their rules
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array, ArrayHolder, HostArray
 from lite._transforms.grad.array import TracedArray

@@ -1,4 +1,4 @@
-"""Derivatives of ufuncs, of their methods, and of changes of the dtype."""
+"""From a call of NumPy to its derivative: functions by their rules, ufuncs, their methods, other dtypes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+import lite._transforms.rules  # noqa: F401 - which registers them
 from lite._arrays.types import Array, ArrayHolder, DtypeLike, Function, HostArray
-from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.indexing import write
+from lite._transforms.grad.array import TracedArray, rules
+from lite._transforms.grad.indexing import get_index, look, set_index, write
 from lite._transforms.grad.running import leaf, nestings
+from lite._transforms.grad.special import elementwise
 from lite._transforms.grad.tape import (
     holds_traced,
     lifted,
@@ -23,7 +25,7 @@ from lite._transforms.grad.tape import (
     with_node,
 )
 from lite._transforms.levels import innermost
-from lite._transforms.registry import GRAD, ZERO_GRADIENT, NoRule, name_of
+from lite._transforms.registry import GRAD, ZERO_GRADIENT, NoRule, name_of, without_out
 from lite._transforms.rules.ufuncs import METHODS, UFUNCS
 from lite._tree.collection import TensorCollection
 
@@ -249,3 +251,36 @@ def _at(ufunc: np.ufunc, a: Any, indices: Array, *b: Any) -> None:
 def same(value: Array, x: TracedArray) -> Any:
     """A copy or cast of `x`, to which the derivative goes back as it is."""
     return with_node(value, (x, lambda g: g))
+
+
+def call_function(func: Function, args: Any, kwargs: Any) -> Any:
+    """Call a function on arguments with traced arrays, by its rule. The result is copied into `out`."""
+    rule = GRAD.rules.get(func)
+    if rule is None:
+        if func not in ZERO_GRADIENT:
+            raise no_gradient(name_of(func))
+        return func(*values_of(args), **values_of(kwargs))
+    if nestings[0]:
+        level = innermost((args, kwargs)).level
+    args, kwargs, out = without_out(func, args, kwargs)
+    if nestings[0]:
+        args, kwargs = lifted((args, kwargs), level)
+    try:
+        result = rule(*args, **kwargs)
+    except NoRule as error:
+        raise no_gradient(name_of(func), str(error)) from None
+    target = out[0] if isinstance(out, tuple) else out  # of one result: ufuncs are not called here
+    if target is None:
+        return result
+    write(target, result, "unsafe", name_of(func))
+    return target
+
+
+rules.ufunc = call_ufunc
+rules.function = call_function
+rules.get_index = get_index
+rules.look = look
+rules.set_index = set_index
+rules.binary = binary
+rules.same = same
+rules.elementwise = elementwise

@@ -5,7 +5,7 @@ In reading order:
 - `trace`: runs a function on symbolic arrays, and again with other sizes, so that nothing hangs on a size;
 - `array`: those arrays; `sizes`: integers that stand for a dynamic dimension;
 - `graph`: the nodes, constants and weights, and what a rule gets to work with;
-- `dispatch`: from a call of a NumPy function to its rule (`rules/`), `ufuncs` from one of a ufunc;
+- `ufuncs`: from a call of a NumPy function to its rule (`rules/`), and from one of a ufunc;
   `operators` that many rules write; `indexing` for brackets; `convolution` and `scan` (loops) for layers;
 - `writer`: the graph as the bytes of an ONNX model (`lite._files.onnx`).
 

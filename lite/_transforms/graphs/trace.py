@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-import lite._transforms.graphs.dispatch  # noqa: F401 - the rules
+import lite._transforms.graphs.ufuncs  # noqa: F401 - the rules
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import MOVED, Graph, Node
 from lite._transforms.graphs.sizes import Size, primes

@@ -18,8 +18,7 @@ from lite.data.collectors.collector import Collector
 from lite.data.collectors.evaluator_process import EvaluatorProcess
 from lite.envs.env_worker import packed
 from lite.envs.transforms.transformed_env import TransformedEnv
-from lite.envs.transforms.vec_norm import VecNorm
-from lite.envs.transforms.vec_norm_v2 import VecNormV2
+from lite.envs.transforms.vec_norm import VecNorm, VecNormV2
 from lite.kernels._integer import integer
 from lite.nn import InteractionType, Module
 

@@ -2,7 +2,7 @@
 
 - `base`: `Transform`, the base class; `compose`: sequences of transforms; `transformed_env`: environments
   with transforms; `resets`: masks of episodes that start; `spec_changes`: changes of specs
-- numbers: `affine`, `vec_norm`, `vec_norm_v2`, `clipping`, `dtypes`
+- numbers: `affine`, `vec_norm`, `clipping`, `dtypes`
 - entries and shapes: `keys`, `shapes`, `cat_tensors`, `cat_frames`, `images`
 - actions: `actions`
 - episodes: `step_transforms`, which collectors take, too; `repeats`, `episodes`, `returns`, `time_max_pool`
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from lite.envs.transforms.time_max_pool import TimeMaxPool as TimeMaxPool
     from lite.envs.transforms.transformed_env import TransformedEnv as TransformedEnv
     from lite.envs.transforms.vec_norm import VecNorm as VecNorm
-    from lite.envs.transforms.vec_norm_v2 import VecNormV2 as VecNormV2
+    from lite.envs.transforms.vec_norm import VecNormV2 as VecNormV2
 
 # The public names by what defines them.
 _NAMES = {
@@ -88,7 +88,6 @@ _NAMES = {
     "step_transforms": "InitTracker RewardSum StepCounter StepTransform TensorDictPrimer gSDENoise",
     "time_max_pool": "TimeMaxPool",
     "transformed_env": "TransformedEnv",
-    "vec_norm": "VecNorm",
-    "vec_norm_v2": "VecNormV2",
+    "vec_norm": "VecNorm VecNormV2",
 }
 __all__, __getattr__, __dir__ = import_on_first_use(globals(), _NAMES)

@@ -15,7 +15,7 @@ from lite.envs.transforms.affine import in_common_dtype
 from lite.envs.transforms.base import EnvironmentTransform, Keys, Transform, apply_to_composite_inv
 from lite.envs.transforms.resets import where_reset
 from lite.envs.transforms.spec_changes import mapped
-from lite.nn._modules.uninitialized import UninitializedBuffer
+from lite.nn._modules.initial import UninitializedBuffer
 from lite.specs.arrays import Bounded, Unbounded
 from lite.specs.base import TensorSpec
 from lite.specs.classes import Categorical, OneHot

@@ -14,7 +14,7 @@ from lite._arrays.public import belong_to
 from lite._arrays.types import is_symbolic
 from lite.envs.transforms.base import Keys, Transform, apply_to_composite
 from lite.envs.transforms.spec_changes import map_inputs, map_outputs
-from lite.nn._modules.uninitialized import UninitializedBuffer
+from lite.nn._modules.initial import UninitializedBuffer
 from lite.specs.arrays import Unbounded
 from lite.specs.base import TensorSpec
 

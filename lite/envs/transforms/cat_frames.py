@@ -20,7 +20,7 @@ from lite.envs.transforms.keys import ExcludeTransform
 from lite.envs.transforms.resets import ResetKey, reset_mask
 from lite.envs.transforms.spec_changes import mapped
 from lite.kernels._integer import integer
-from lite.nn._modules.uninitialized import UninitializedBuffer
+from lite.nn._modules.initial import UninitializedBuffer
 from lite.specs.base import TensorSpec
 
 _PADDING = ("same", "constant")

@@ -1,12 +1,11 @@
 """Modules as ONNX graphs: `Module.to_onnx`.
 
-- `to_onnx`: the whole way, from a module and its examples to the files;
+- `to_onnx`: the whole way, from a module and its examples to the files: runs a copy of the module on symbolic
+  arrays (`lite._transforms.graphs`), and writes what comes of it;
 - `example`: which inputs and outputs there are, what they are called, which sizes are dynamic;
-- `tracing`: runs a copy of the module on symbolic arrays (`lite._transforms.graphs`);
 - `native`: layers that are one operator, by the class of the layer; `linear`, `activations`, `normalization`,
   `convolution`, `recurrent` say how; all other modules are traced through;
-- `contract`: the JSON file beside the graph, written and read, also by `lite.models.OnnxModule`;
-- `files`: what is written, and in which order.
+- `contract`: the JSON file beside the graph, written and read, also by `lite.models.OnnxModule`.
 
 Nothing here is imported before it is used, and only what is written needs the onnx package.
 """

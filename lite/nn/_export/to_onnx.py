@@ -1,9 +1,14 @@
-"""`Module.to_onnx`: from a module and examples of its inputs to an ONNX graph and its contract."""
+"""`Module.to_onnx`: from a module and examples of its inputs, by a trace, to a graph and its contract."""
 
 from __future__ import annotations
 
+import copy
+import functools
+import hashlib
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -11,13 +16,24 @@ from typing import Any
 
 import numpy as np
 
+import lite.nn._export.activations
+import lite.nn._export.convolution
+import lite.nn._export.linear
+import lite.nn._export.normalization
+import lite.nn._export.recurrent  # noqa: F401 - each registers its layers
 from lite import NestedKey
+from lite._arrays.types import raw
+from lite._files.commit import new_file
+from lite._files.onnx.writer import tensor, tensor_elsewhere
+from lite._transforms.grad.running import state
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
-from lite._transforms.graphs.trace import Input, trace
+from lite._transforms.graphs.trace import Input, Traced, trace
+from lite._transforms.graphs.writer import model_bytes
+from lite._transforms.vmap.running import maps
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import unravel_key
-from lite.nn._export.contract import DIGEST, Contract, ContractTensor, digest
+from lite.nn._export.contract import DIGEST, Contract, ContractTensor, contract_path, digest
 from lite.nn._export.example import (
     Example,
     ExampleInput,
@@ -28,11 +44,203 @@ from lite.nn._export.example import (
     of_entries,
     of_tensordict,
 )
-from lite.nn._export.files import save
-from lite.nn._export.tracing import alone, arrays_of, symbolic
+from lite.nn._export.native import NATIVE, plain
+from lite.nn._modules.initial import UninitializedBuffer, UninitializedParameter
+from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.module import Module
 from lite.nn.settings import InteractionType, set_interaction_type, set_skip_existing
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
+
+
+def arrays_of(module: Module) -> dict[str, np.ndarray[Any, Any]]:
+    """Parameters and buffers by the names of the state dict; one that is shared, under its first name.
+
+    Buffers without a shape are left out.
+
+    Raises:
+        RuntimeError: a parameter has no data.
+    """
+    found: dict[str, np.ndarray[Any, Any]] = {}
+    for name, holder in (*module.named_parameters(), *module.named_buffers()):
+        array = raw(holder)
+        if isinstance(holder, UninitializedBuffer):
+            continue  # such as kept frames, which a graph has as a state; others raise where they are read
+        if isinstance(holder, UninitializedParameter):
+            raise RuntimeError(f"cannot be exported: {name!r} has no shape before the first call.")
+        if isinstance(array, MetaArray):
+            raise RuntimeError(f"cannot be exported: {name!r} is on the device 'meta' and has no numbers.")
+        if isinstance(array, np.ndarray):
+            found[name] = array
+    return found
+
+
+@contextmanager
+def alone(graph: Graph) -> Iterator[None]:
+    """Nothing but the trace: no derivatives by parameters, no random numbers, which would never change."""
+    leaf, state.leaf = state.leaf, None
+    maps.running.append(_NoDraws(graph))
+    try:
+        yield
+    finally:
+        maps.running.pop()
+        state.leaf = leaf
+
+
+class _NoDraws:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def generator(self, rng: Any) -> Any:
+        self.graph.fail("draws random numbers")
+
+    def reads(self, what: str) -> None:
+        self.graph.fail(f"reads {what}")
+
+
+def symbolic(graph: Graph, module: Module, prefix: str = "") -> Module:
+    """A copy of the module, in evaluation mode, whose parameters and buffers are weights of the graph.
+
+    Its modules say when they run, and those that are one operator write it. The module itself stays as it is,
+    so that other threads may go on using it.
+
+    Args:
+        graph: where nodes go.
+        module: the module to copy; the copy shares its arrays.
+        prefix: in front of the names of weights and modules.
+    """
+    arrays = arrays_of(module)
+    weights = {id(array): graph.weight(f"{prefix}{name}", array) for name, array in arrays.items()}
+    memo: dict[int, Any] = {id(array): array for array in arrays.values()}
+    try:
+        twin = copy.deepcopy(module, memo).eval()
+    except Exception as error:
+        raise RuntimeError(
+            f"cannot be exported: copying {type(module).__name__} failed ({error})."
+        ) from error
+    for (_, old), (_, new) in zip(module.named_parameters(), twin.named_parameters(), strict=True):
+        new.data = weights.get(id(raw(old)), new.data)
+    for old, new in zip(module.modules(), twin.modules(), strict=True):
+        for name, buffer in old._buffers.items():
+            if id(buffer) in weights:
+                new._buffers[name] = weights[id(buffer)]
+    for name, part in twin.named_modules():
+        part.__dict__["forward"] = _with_scope(graph, f"{prefix}{name}".rstrip("."), part)
+    return twin
+
+
+def _with_scope(graph: Graph, path: str, module: Module) -> Callable[..., Any]:
+    """`forward` of a module within the scope of its name, or the operator that replaces it."""
+    forward = type(module).forward
+    written = NATIVE.get(type(module))
+
+    @functools.wraps(forward)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with graph.running(path):
+            joined = args and isinstance(args[0], tuple | list)  # `forward` says that it takes an array
+            if written and not joined and plain(module) and _all_symbolic((*args, *kwargs.values())):
+                out = written(graph, module, *args, **kwargs)
+                if out is not NotImplemented:
+                    return out
+            return forward(module, *args, **kwargs)
+
+    return call
+
+
+def _all_symbolic(values: Any) -> bool:
+    return all(
+        value is None
+        or isinstance(value, GraphArray)
+        or (isinstance(value, tuple | list) and _all_symbolic(value))
+        for value in values
+    )
+
+
+# Protobuf takes messages of less than 2 GiB; the nodes need some of it, too.
+_LARGEST = (1 << 31) - (64 << 20)
+_SMALL = 1024  # bytes of an array that stays in the graph
+_PAGE = 4096  # onnxruntime maps large arrays into memory if they begin at a page
+
+
+def save(
+    path: Path, traced: Traced, about: Mapping[str, Any], contract: bytes | None, external_data: bool | None
+) -> None:
+    """Write all files; each takes its place at once, complete, and replaces the one that was there.
+
+    The weights have a name of their own for each content, so that the graph before keeps its own until the
+    new one is in its place; a contract that belongs to the other graph is refused when it is read.
+
+    Args:
+        path: path of the graph.
+        traced: the graph.
+        about: what else `model_bytes` takes.
+        contract: the content of its file; None for no such file.
+        external_data: whether arrays go into a file beside the graph; None for those that are too large.
+
+    Raises:
+        ValueError: arrays of more than 2 GB are to be in the graph.
+    """
+    arrays = traced.arrays
+    total = sum(array.nbytes for array in arrays.values())
+    if external_data is False and total > _LARGEST:
+        raise ValueError(f"external_data=False is for weights up to 2 GB, got {total} bytes.")
+    apart = total > _LARGEST if external_data is None else external_data
+    outside = {name: a for name, a in arrays.items() if apart and a.nbytes >= _SMALL}
+    data = f"{path.name}.{_digest(outside)}.data" if outside else ""
+    offset, tensors = 0, []
+    for name, array in arrays.items():
+        if name not in outside:
+            tensors.append(tensor(name, _plain(array)))
+            continue
+        start = offset + -offset % _PAGE
+        tensors.append(tensor_elsewhere(name, array.dtype, array.shape, data, start, array.nbytes))
+        offset = start + array.nbytes
+    if outside:
+        with new_file(str(path.with_name(data))) as file:
+            for array in outside.values():
+                file.write(b"\0" * (-file.tell() % _PAGE))
+                for part in _parts(array):
+                    file.write(part)
+    content = model_bytes(traced, **about, tensors=tensors)
+    with new_file(str(path)) as file:
+        file.write(content)
+    beside = contract_path(path)
+    if contract is None:
+        with suppress(FileNotFoundError):
+            beside.unlink()
+    else:
+        with new_file(str(beside)) as file:
+            file.write(contract)
+    _remove_others(path, data)
+
+
+def _remove_others(path: Path, kept: str) -> None:
+    """Drop weights of graphs that were in this place before."""
+    ours = re.compile(re.escape(path.name) + r"\.[0-9a-f]{16}\.data")
+    for name in os.listdir(path.parent):
+        if name != kept and ours.fullmatch(name):
+            with suppress(OSError):
+                (path.parent / name).unlink()
+
+
+def _digest(arrays: dict[str, np.ndarray[Any, Any]]) -> str:
+    found = hashlib.sha256()
+    for array in arrays.values():
+        for part in _parts(array):
+            found.update(part)
+    return found.hexdigest()[:16]
+
+
+def _parts(array: np.ndarray[Any, Any]) -> Iterator[memoryview]:
+    """The bytes of an array, little-endian and in order, without a copy of all where it has them so."""
+    flat = _plain(array).reshape(-1).view(np.uint8)
+    for start in range(0, flat.size, 1 << 26):
+        yield flat[start : start + (1 << 26)].data
+
+
+def _plain(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Contiguous and little-endian."""
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(array.shape)
+
 
 _OPSETS = (20, 25)  # 20 is the first that has Gelu; onnxruntime knows it since 1.17
 _FEW = 4096  # numbers of a normalisation that the contract repeats

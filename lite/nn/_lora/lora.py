@@ -19,10 +19,9 @@ from lite.nn._lora import files, graph
 from lite.nn._lora.graph import AdaptedSource
 from lite.nn._lora.linear import Adapter, LoraLinear, matrices
 from lite.nn._lora.projections import chosen, projections
-from lite.nn._modules.initial import Rng
+from lite.nn._modules.initial import Rng, is_uninitialized
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
-from lite.nn._modules.uninitialized import is_uninitialized
 from lite.nn.layers.linear import Linear
 
 

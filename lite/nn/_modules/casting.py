@@ -11,10 +11,10 @@ from numpy.typing import DTypeLike
 from lite._arrays.dtypes import as_dtype, extension_dtype, is_floating, is_inexact, is_numeric
 from lite._arrays.types import raw
 from lite._tree.collection import TensorCollection
+from lite.nn._modules.initial import UninitializedBuffer
 from lite.nn._modules.meta import Device, MetaArray, check_device
 from lite.nn._modules.parameter import Parameter
 from lite.nn._modules.registry import Registry
-from lite.nn._modules.uninitialized import UninitializedBuffer
 
 
 class Casting(Registry):

@@ -7,8 +7,8 @@ import threading
 from typing import Any, ClassVar
 
 from lite._arrays.public import belong_to
+from lite.nn._modules.initial import is_uninitialized
 from lite.nn._modules.module import Module
-from lite.nn._modules.uninitialized import is_uninitialized
 
 _turn = threading.RLock()  # two threads may call a module for the first time
 

@@ -15,9 +15,9 @@ from lite._arrays.namespace import NamespaceArray
 from lite._arrays.types import is_interpreted, is_symbolic
 from lite._transforms.handles import assignments
 from lite._tree.collection import TensorCollection
+from lite.nn._modules.initial import UninitializedBuffer
 from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.parameter import Parameter
-from lite.nn._modules.uninitialized import UninitializedBuffer
 
 _REGISTRIES = ("_modules", "_parameters", "_buffers")  # children are asked for most
 

@@ -20,10 +20,10 @@ from lite._transforms.handles import assignments
 from lite._tree.collection import TensorCollection
 from lite._tree.protocol import Container
 from lite.nn._modules.hooks import Hooks
+from lite.nn._modules.initial import UninitializedParameter, is_uninitialized
 from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.parameter import Parameter
 from lite.nn._modules.registry import Registry
-from lite.nn._modules.uninitialized import UninitializedParameter, is_uninitialized
 
 EXTRA_STATE = "_extra_state"
 _PENDING = "pending"

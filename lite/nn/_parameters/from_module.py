@@ -10,10 +10,10 @@ import numpy as np
 from lite import NestedKey, TensorDict, stack
 from lite import lazy_stack as lazily
 from lite._arrays.types import computed, is_array, raw
+from lite.nn._modules.initial import is_uninitialized
 from lite.nn._modules.meta import MetaArray
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
-from lite.nn._modules.uninitialized import is_uninitialized
 from lite.nn._parameters.params import TensorDictParams
 
 

@@ -12,10 +12,10 @@ from lite._arrays.dtypes import is_floating
 from lite._arrays.types import Array, Path, Unbatched, is_array, raw
 from lite._tree.collection import TensorCollection
 from lite._tree.walks import like_leaf, map_tree
+from lite.nn._modules.initial import UninitializedParameter, is_uninitialized
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
 from lite.nn._modules.state_dict import StateDictMethods, remember_values
-from lite.nn._modules.uninitialized import UninitializedParameter, is_uninitialized
 
 
 def as_parameter(leaf: Any) -> Any:

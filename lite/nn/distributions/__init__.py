@@ -1,7 +1,7 @@
 """Distributions on NumPy: log-probs, samples from a `numpy.random.Generator`, modes, entropies, divergences.
 
-In reading order: `arrays` makes arrays of parameters and is the only place that draws; `support` has the
-sets of values; `distribution` says what each distribution offers. Then the families, in `continuous` and
+In reading order: `support` has the sets of values; `distribution` says what each distribution offers, makes
+arrays of parameters and is the only place that draws. Then the families, in `continuous` and
 `discrete`. `transforms` and `number_transforms` are maps of values; `independent`, `transformed`, `mixture`
 and `composite` are made of other distributions; `log_prob_distribution` holds log-probs that are known, and
 `log_prob_names` says under which keys log-probs are written. `kl` has the divergences of pairs.

@@ -8,8 +8,13 @@ from typing import Any, Self
 from lite import NestedKey, TensorDict, unravel_key
 from lite._tree.collection import TensorCollection
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import as_shape, generator_of, sum_rightmost
-from lite.nn.distributions.distribution import Distribution, deterministic_sample
+from lite.nn.distributions.distribution import (
+    Distribution,
+    as_shape,
+    deterministic_sample,
+    generator_of,
+    sum_rightmost,
+)
 from lite.nn.distributions.log_prob_names import add_suffix, composite_lp_aggregate
 
 

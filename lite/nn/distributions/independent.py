@@ -6,8 +6,7 @@ from typing import Any
 
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import ShapeLike, sum_rightmost
-from lite.nn.distributions.distribution import Distribution, deterministic_sample
+from lite.nn.distributions.distribution import Distribution, ShapeLike, deterministic_sample, sum_rightmost
 from lite.nn.distributions.support import IndependentSupport, Support
 
 

@@ -19,7 +19,6 @@ import numpy as np
 from lite._arrays.formulas import erf, log_gamma
 from lite._arrays.special import digamma, log_beta, xlogy
 from lite._arrays.types import Array
-from lite.nn.distributions.arrays import sum_rightmost
 from lite.nn.distributions.continuous.dirichlet import Beta, Dirichlet
 from lite.nn.distributions.continuous.extreme_values import Gumbel, Pareto
 from lite.nn.distributions.continuous.gamma import Exponential, Gamma
@@ -31,7 +30,7 @@ from lite.nn.distributions.continuous.uniform import Uniform
 from lite.nn.distributions.discrete.binomial import Binomial, Poisson
 from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.discrete.geometric import Bernoulli, Geometric
-from lite.nn.distributions.distribution import EULER, HALF_LOG_2PI, Distribution
+from lite.nn.distributions.distribution import EULER, HALF_LOG_2PI, Distribution, sum_rightmost
 from lite.nn.distributions.independent import Independent
 from lite.nn.distributions.transformed import TransformedDistribution
 

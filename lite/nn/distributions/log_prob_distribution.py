@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite._arrays.types import as_array, computed
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import ShapeLike
-from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.distribution import Distribution, ShapeLike
 
 
 class LogProbDistribution(Distribution):

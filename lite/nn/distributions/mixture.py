@@ -9,9 +9,8 @@ import numpy as np
 from lite._arrays.formulas import log_softmax, log_sum_exp
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import ShapeLike, as_shape, as_value, generator_of
 from lite.nn.distributions.discrete.categorical import Categorical
-from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.distribution import Distribution, ShapeLike, as_shape, as_value, generator_of
 from lite.nn.distributions.support import Support
 
 

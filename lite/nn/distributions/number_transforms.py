@@ -8,8 +8,8 @@ import numpy as np
 
 from lite._arrays.formulas import sigmoid, softplus
 from lite._arrays.types import Array, computed
-from lite.nn.distributions.arrays import Numbers, as_float, limits, sum_rightmost
 from lite.nn.distributions.continuous.tanh import edge_of_tanh, log_derivative_of_tanh
+from lite.nn.distributions.distribution import Numbers, as_float, limits, sum_rightmost
 from lite.nn.distributions.support import GreaterThan, IndependentSupport, Interval, Real
 from lite.nn.distributions.transforms import Transform
 

@@ -9,8 +9,14 @@ import numpy as np
 
 from lite._arrays.types import Array, as_array
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import Numbers, ShapeLike, as_shape, as_value, sum_rightmost
-from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.distribution import (
+    Distribution,
+    Numbers,
+    ShapeLike,
+    as_shape,
+    as_value,
+    sum_rightmost,
+)
 from lite.nn.distributions.independent import Independent
 from lite.nn.distributions.support import IndependentSupport, Support
 from lite.nn.distributions.transforms import ComposeTransform, Transform

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from lite._arrays.types import Array
-from lite.nn.distributions.arrays import sum_rightmost
+from lite.nn.distributions.distribution import sum_rightmost
 from lite.nn.distributions.support import IndependentSupport, Real, Support
 
 _REAL = Real()

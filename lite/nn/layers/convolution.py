@@ -20,11 +20,10 @@ from lite._arrays.types import Array, is_symbolic
 from lite._transforms.grad.tape import value_of, with_node
 from lite._transforms.grad.transform import vjp
 from lite._tree.methods import LazyModule
-from lite.nn._modules.initial import Rng, empty_parameter, fill_uniform, reset
+from lite.nn._modules.initial import Rng, UninitializedParameter, empty_parameter, fill_uniform, reset
 from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
-from lite.nn._modules.uninitialized import UninitializedParameter
 from lite.nn.layers.large_arrays import convolutions_for
 from lite.nn.layers.recorded import is_in_graph, is_recorded
 from lite.nn.layers.windows import Sizes, blocks, offset_slices, pad, sizes, span

@@ -13,11 +13,10 @@ from lite._arrays.public import belong_to
 from lite._arrays.types import Array, HostArray
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import is_traced, unbroadcast, value_of, with_node
-from lite.nn._modules.initial import Rng, empty_parameter, fill_uniform, reset
+from lite.nn._modules.initial import Rng, UninitializedParameter, empty_parameter, fill_uniform, reset
 from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
-from lite.nn._modules.uninitialized import UninitializedParameter
 
 
 class Linear(Module):

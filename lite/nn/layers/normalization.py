@@ -19,11 +19,16 @@ from lite._arrays.public import belong_to
 from lite._arrays.types import Array, HostArray
 from lite._transforms.grad.tape import is_traced, unbroadcast, value_of, with_node, with_vjp
 from lite.kernels._integer import integer
-from lite.nn._modules.initial import empty_array, empty_parameter, fill
+from lite.nn._modules.initial import (
+    UninitializedBuffer,
+    UninitializedParameter,
+    empty_array,
+    empty_parameter,
+    fill,
+)
 from lite.nn._modules.lazy import LazyLayer
 from lite.nn._modules.meta import Device, MetaArray
 from lite.nn._modules.module import Module
-from lite.nn._modules.uninitialized import UninitializedBuffer, UninitializedParameter
 from lite.nn.layers.large_arrays import layers_for
 
 

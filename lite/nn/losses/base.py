@@ -17,12 +17,12 @@ from lite import NestedKey, TensorDictBase, get_default_dtype, unravel_key
 from lite._arrays.types import Array, is_symbolic
 from lite._transforms.grad.running import state as grad_state
 from lite._tree.keys import require_path
+from lite.nn._modules.initial import is_uninitialized
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
-from lite.nn._modules.uninitialized import is_uninitialized
 from lite.nn._parameters.from_module import from_module, from_modules
 from lite.nn._parameters.params import TensorDictParams
-from lite.nn.distributions.arrays import generator_of
+from lite.nn.distributions.distribution import generator_of
 from lite.nn.layers.dropout import Dropout
 from lite.nn.losses.coefficient import Coefficient
 from lite.nn.losses.estimators import ValueEstimators, made_for, named

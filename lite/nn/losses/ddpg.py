@@ -12,7 +12,7 @@ from lite import NestedKey, TensorDict, TensorDictBase, get_default_dtype
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
-from lite.nn.distributions.arrays import standard_normal
+from lite.nn.distributions.distribution import standard_normal
 from lite.nn.losses.base import LossModule, TransitionKeys
 from lite.nn.losses.ensembles import EnsembleLoss
 from lite.nn.losses.estimators import OF_RETURNS, ValueEstimators

@@ -11,9 +11,8 @@ from lite._arrays.types import Array
 from lite._transforms.vmap.running import everything
 from lite._tree.collection import TensorCollection
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import sum_rightmost
 from lite.nn.distributions.composite import CompositeDistribution
-from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.distribution import Distribution, sum_rightmost
 from lite.nn.distributions.log_prob_names import composite_lp_aggregate, set_composite_lp_aggregate
 from lite.nn.values.entries import detached
 

@@ -12,7 +12,7 @@ from lite import NestedKey, TensorDict, TensorDictBase, get_default_dtype
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
-from lite.nn.distributions.arrays import uniform
+from lite.nn.distributions.distribution import uniform
 from lite.nn.distributions.log_prob_names import default_log_prob_key
 from lite.nn.losses.alpha import EntropyWeightedLoss, require_shape
 from lite.nn.losses.base import UnweightedKeys

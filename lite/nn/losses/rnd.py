@@ -10,7 +10,7 @@ import numpy as np
 from lite import NestedKey, TensorDict, TensorDictBase, get_default_dtype
 from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
-from lite.nn.distributions.arrays import uniform
+from lite.nn.distributions.distribution import uniform
 from lite.nn.losses.base import LossModule
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.values.entries import detached

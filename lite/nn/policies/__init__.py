@@ -5,6 +5,6 @@ In reading order: `exploration` says when actions are explored, and adds noise t
 what they write, `actors` those that act, `operators` actors together with value networks, `distributional`
 actors over distributions of values, `hooks` actors that are hooks of networks, `multi_step_actor` those that
 plan, `tanh` bounds of actions. `modes` says whether a recurrent module is given single steps or sequences;
-`recurrent` has these modules, and `sequences` what they compute. `conv_net`, `dueling`, `ddpg` and
+`recurrent` has these modules, and `sequences` what they compute. `conv_net` (also dueling), `ddpg` and
 `multi_agent` are networks, `noisy` has layers that explore, `batch_renorm` a layer of some.
 """

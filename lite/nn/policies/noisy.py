@@ -15,11 +15,19 @@ from lite._arrays.formulas import softplus
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array, is_symbolic
 from lite._transforms.grad.tape import value_of
-from lite.nn._modules.initial import Rng, empty_array, empty_parameter, fill, fill_uniform, reset
+from lite.nn._modules.initial import (
+    Rng,
+    UninitializedBuffer,
+    UninitializedParameter,
+    empty_array,
+    empty_parameter,
+    fill,
+    fill_uniform,
+    reset,
+)
 from lite.nn._modules.lazy import LazyLayer, LazyModuleMixin
 from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
-from lite.nn._modules.uninitialized import UninitializedBuffer, UninitializedParameter
 from lite.nn.layers.dropout import generator
 from lite.nn.layers.linear import linear
 from lite.nn.layers.normal_params import inv_softplus

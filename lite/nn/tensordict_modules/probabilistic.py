@@ -13,8 +13,7 @@ from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, unwrap
 from lite.nn._modules.module import indented
 from lite.nn.distributions import CompositeDistribution, Delta, distributions_maps
-from lite.nn.distributions.arrays import as_shape
-from lite.nn.distributions.distribution import Distribution, deterministic_sample
+from lite.nn.distributions.distribution import Distribution, as_shape, deterministic_sample
 from lite.nn.distributions.log_prob_names import add_suffix, composite_lp_aggregate, log_prob_names
 from lite.nn.settings import SKIP_EXISTING, InteractionType, all_present, interaction_type
 from lite.nn.tensordict_modules.base import TensorDictModuleBase

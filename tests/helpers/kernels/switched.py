@@ -15,7 +15,7 @@ import pytest
 _CPU, _JIT = "lite.kernels.cpu", "lite.kernels.backends.jit"
 # What has asked for the backend once and for all.
 _CACHED = {
-    "lite.kernels.backends.choice": ("choice",), "lite.kernels._estimates": ("compiled",),
+    "lite.kernels.backends.choice": ("choice",), "lite.kernels.returns": ("compiled",),
     "lite.kernels._optimizers": ("_compiled",), "lite.kernels.multistep_return": ("_compiled",),
     "lite.kernels.sum_tree": ("_compiled",), "lite.nn.layers.large_arrays": ("_is_ready", "_kernels"),
 }  # fmt: skip

@@ -193,7 +193,7 @@ def _serve() -> None:
     from helpers.models.rewriting import remembered
 
     from lite.models.decoder import opening
-    from lite.models.text import template_budget
+    from lite.models.text import template_sandbox as template_budget
 
     template_budget.MAX_SECONDS = 0.5
     vars(opening).update(remembered())

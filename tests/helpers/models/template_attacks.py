@@ -211,7 +211,7 @@ def _rendered(source: str) -> str:
 
 def main() -> None:
     """Render all attacks, or those whose names hold the argument."""
-    from lite.models.text import template_budget
+    from lite.models.text import template_sandbox as template_budget
 
     template_budget.MAX_SECONDS = SECONDS
     _rendered("")  # imports jinja2 once, for all children

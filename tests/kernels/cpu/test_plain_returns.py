@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import lite.kernels as k
-from lite.kernels import _estimates
+from lite.kernels import returns as _estimates
 from lite.kernels.backends.jit import _quiet
 from lite.kernels.cpu import plain_returns, returns
 

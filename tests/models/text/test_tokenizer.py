@@ -12,7 +12,7 @@ from helpers.letters import LETTERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lite.models.graph import json_files
+from lite.models.graph import model_config as json_files
 from lite.models.text import tokenizer as tokenizer_module
 from lite.models.text.tokenizer import Tokenizer
 

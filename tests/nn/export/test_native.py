@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from helpers.graphs import numbers, open_graph, operators_of, run_graph
 
-import lite.nn._export.tracing  # noqa: F401 - all are registered
+import lite.nn._export.to_onnx  # noqa: F401 - all are registered
 from lite import nn
 from lite.nn._export.native import NATIVE, native, plain
 

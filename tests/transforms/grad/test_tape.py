@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lite
-import lite._transforms.grad.dispatch
+import lite._transforms.grad.ufuncs
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import (
     Node,

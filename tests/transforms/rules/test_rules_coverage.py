@@ -11,8 +11,7 @@ import pytest
 
 import lite
 import lite._transforms.vmap.dispatch
-from lite._transforms.grad.dispatch import call_function
-from lite._transforms.grad.ufuncs import call_ufunc
+from lite._transforms.grad.ufuncs import call_function, call_ufunc
 from lite._transforms.registry import GRAD, NOT_GIVEN, ONNX, VMAP, ZERO_GRADIENT, name_of
 from lite._transforms.rules.ufuncs import UFUNCS
 

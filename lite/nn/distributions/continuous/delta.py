@@ -8,9 +8,8 @@ import numpy as np
 
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import Numbers, ShapeLike, as_float, as_shape
 from lite.nn.distributions.continuous.tanh import TanhMap
-from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.distribution import Distribution, Numbers, ShapeLike, as_float, as_shape
 from lite.nn.distributions.support import Interval, Real, Support
 
 

@@ -8,7 +8,9 @@ from lite._arrays.formulas import log_gamma
 from lite._arrays.special import digamma, log_beta, replaced, xlog1py, xlogy
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import (
+from lite.nn.distributions.distribution import (
+    Distribution,
+    Elementwise,
     Numbers,
     ShapeLike,
     as_float,
@@ -19,7 +21,6 @@ from lite.nn.distributions.arrays import (
     limits,
     require,
 )
-from lite.nn.distributions.distribution import Distribution, Elementwise
 from lite.nn.distributions.support import Interval, Simplex
 
 

@@ -10,8 +10,16 @@ from lite._arrays.formulas import log_gamma
 from lite._arrays.special import replaced, xlogy
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import Numbers, ShapeLike, as_shape, in_double, standard_exponential
-from lite.nn.distributions.distribution import EULER, Elementwise, LocScale
+from lite.nn.distributions.distribution import (
+    EULER,
+    Elementwise,
+    LocScale,
+    Numbers,
+    ShapeLike,
+    as_shape,
+    in_double,
+    standard_exponential,
+)
 from lite.nn.distributions.support import GreaterThan, Interval, Support
 
 

@@ -8,7 +8,8 @@ from lite._arrays.formulas import log_gamma
 from lite._arrays.special import digamma, gamma_below, replaced, xlogy
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import (
+from lite.nn.distributions.distribution import (
+    Elementwise,
     Numbers,
     ShapeLike,
     as_float,
@@ -20,7 +21,6 @@ from lite.nn.distributions.arrays import (
     require,
     standard_exponential,
 )
-from lite.nn.distributions.distribution import Elementwise
 from lite.nn.distributions.support import Interval
 
 NOT_NEGATIVE = Interval(0, np.inf)

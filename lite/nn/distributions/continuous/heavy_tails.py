@@ -9,7 +9,9 @@ import numpy as np
 from lite._arrays.special import digamma, log_beta
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import (
+from lite.nn.distributions.distribution import (
+    Elementwise,
+    LocScale,
     Numbers,
     ShapeLike,
     as_shape,
@@ -19,7 +21,6 @@ from lite.nn.distributions.arrays import (
     in_double,
     uniform,
 )
-from lite.nn.distributions.distribution import Elementwise, LocScale
 from lite.nn.distributions.support import Real
 
 _HALF = np.array(0.5)

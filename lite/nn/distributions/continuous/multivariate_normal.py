@@ -11,7 +11,9 @@ from lite._arrays.types import Array
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.vmap.running import everything
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import (
+from lite.nn.distributions.distribution import (
+    HALF_LOG_2PI,
+    Distribution,
     Numbers,
     ShapeLike,
     as_float,
@@ -21,7 +23,6 @@ from lite.nn.distributions.arrays import (
     require,
     standard_normal,
 )
-from lite.nn.distributions.distribution import HALF_LOG_2PI, Distribution
 from lite.nn.distributions.support import IndependentSupport, Real
 
 _FORMS = ("covariance_matrix", "precision_matrix", "scale_tril")

@@ -12,7 +12,10 @@ from lite._arrays.formulas import erf, normal_cdf, normal_quantile
 from lite._arrays.types import Array
 from lite._transforms.grad.tape import is_traced, unbroadcast, value_of, with_node
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import (
+from lite.nn.distributions.distribution import (
+    HALF_LOG_2PI,
+    LOG_2,
+    Distribution,
     Numbers,
     ShapeLike,
     as_float,
@@ -23,7 +26,6 @@ from lite.nn.distributions.arrays import (
     require,
     standard_normal,
 )
-from lite.nn.distributions.distribution import HALF_LOG_2PI, LOG_2, Distribution
 from lite.nn.distributions.independent import Independent
 from lite.nn.distributions.number_transforms import ExpTransform
 from lite.nn.distributions.support import IndependentSupport, Interval, Real, Support

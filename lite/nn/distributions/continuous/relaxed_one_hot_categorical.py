@@ -9,7 +9,9 @@ import numpy as np
 from lite._arrays.formulas import log_softmax, softmax
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import (
+from lite.nn.distributions.discrete.categorical import Categorical
+from lite.nn.distributions.distribution import (
+    Distribution,
     Numbers,
     ShapeLike,
     as_float,
@@ -21,8 +23,6 @@ from lite.nn.distributions.arrays import (
     require,
     standard_exponential,
 )
-from lite.nn.distributions.discrete.categorical import Categorical
-from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import Simplex
 
 

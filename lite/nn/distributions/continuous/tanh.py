@@ -11,8 +11,7 @@ from lite._arrays.formulas import softplus
 from lite._arrays.types import Array, computed
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import value_of, with_node
-from lite.nn.distributions.arrays import Numbers, limits, require
-from lite.nn.distributions.distribution import LOG_2
+from lite.nn.distributions.distribution import LOG_2, Numbers, limits, require
 
 
 def bound(value: Numbers, dtype: np.dtype[Any]) -> Array:

@@ -9,9 +9,9 @@ import numpy as np
 
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import Numbers, ShapeLike, as_float, sum_rightmost
 from lite.nn.distributions.continuous.normal import BoundedNormal, Normal, bounded_loc, scale_for
 from lite.nn.distributions.continuous.tanh import TanhMap
+from lite.nn.distributions.distribution import Numbers, ShapeLike, as_float, sum_rightmost
 
 _NEWTON = 50  # steps; a dozen are enough unless the scale is near √½, where a second peak appears
 _MIN_SLOPE = 1e-9  # Newton's method stops at smaller derivatives

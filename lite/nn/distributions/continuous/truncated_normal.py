@@ -7,7 +7,10 @@ import numpy as np
 from lite._arrays.formulas import erf, normal_quantile
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import (
+from lite.nn.distributions.continuous.normal import BoundedNormal, bounded_loc
+from lite.nn.distributions.continuous.tanh import check_bounds
+from lite.nn.distributions.distribution import (
+    HALF_LOG_2PI,
     Numbers,
     ShapeLike,
     as_float,
@@ -16,9 +19,6 @@ from lite.nn.distributions.arrays import (
     sum_rightmost,
     uniform,
 )
-from lite.nn.distributions.continuous.normal import BoundedNormal, bounded_loc
-from lite.nn.distributions.continuous.tanh import check_bounds
-from lite.nn.distributions.distribution import HALF_LOG_2PI
 
 _EDGE = 1e-6  # the smallest probability and distance from the bounds that are distinguished
 

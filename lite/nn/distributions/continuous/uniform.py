@@ -6,7 +6,8 @@ import numpy as np
 
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import (
+from lite.nn.distributions.distribution import (
+    Distribution,
     Numbers,
     ShapeLike,
     as_float,
@@ -15,7 +16,6 @@ from lite.nn.distributions.arrays import (
     require,
     uniform,
 )
-from lite.nn.distributions.distribution import Distribution
 from lite.nn.distributions.support import Interval, Support
 
 

@@ -9,8 +9,7 @@ import numpy as np
 from lite._arrays.special import bessel_ratio, log_i0
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import Numbers, ShapeLike, drawn, in_double
-from lite.nn.distributions.distribution import Elementwise
+from lite.nn.distributions.distribution import Elementwise, Numbers, ShapeLike, drawn, in_double
 from lite.nn.distributions.support import Real
 
 

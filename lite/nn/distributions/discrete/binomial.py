@@ -9,10 +9,19 @@ from lite._arrays.special import log_beta, replaced, xlogy
 from lite._arrays.types import Array
 from lite._transforms.vmap.running import everything
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import Numbers, ShapeLike, as_value, drawn, in_double, multinomial, require
 from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.discrete.probs_or_logits import ProbsOrLogits, fails, log_likelihood
-from lite.nn.distributions.distribution import Distribution, Elementwise
+from lite.nn.distributions.distribution import (
+    Distribution,
+    Elementwise,
+    Numbers,
+    ShapeLike,
+    as_value,
+    drawn,
+    in_double,
+    multinomial,
+    require,
+)
 from lite.nn.distributions.support import Counts, IntegerInterval, Support
 
 _COUNTS = IntegerInterval(0, np.inf)

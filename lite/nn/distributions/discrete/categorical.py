@@ -16,8 +16,7 @@ from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import unbroadcast, value_of, with_node
 from lite._transforms.vmap.running import everything
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import ShapeLike, as_shape, generator_of, require
-from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.distribution import Distribution, ShapeLike, as_shape, generator_of, require
 from lite.nn.distributions.support import IntegerInterval, Support
 
 _BLOCK = 2**18  # numbers that are worked on at once, so that temporaries stay small

@@ -8,7 +8,8 @@ from lite._arrays.formulas import sigmoid
 from lite._arrays.special import log_beta, xlog1py
 from lite._arrays.types import Array, as_array
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import (
+from lite.nn.distributions.discrete.probs_or_logits import ProbsOrLogits, fails, log_likelihood
+from lite.nn.distributions.distribution import (
     Numbers,
     ShapeLike,
     as_shape,
@@ -19,7 +20,6 @@ from lite.nn.distributions.arrays import (
     standard_exponential,
     uniform,
 )
-from lite.nn.distributions.discrete.probs_or_logits import ProbsOrLogits, fails, log_likelihood
 from lite.nn.distributions.support import IntegerInterval
 
 _COUNTS = IntegerInterval(0, np.inf)

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite._arrays.types import as_array, computed
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import ShapeLike
 from lite.nn.distributions.discrete.categorical import Categorical
 from lite.nn.distributions.discrete.one_hot_categorical import OneHotMixin, one_hot
+from lite.nn.distributions.distribution import ShapeLike
 
 
 class MaskedCategorical(Categorical):

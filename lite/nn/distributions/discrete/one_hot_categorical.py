@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from lite._arrays.formulas import softmax
 from lite._arrays.types import Array, as_array, computed, stored
 from lite.nn._modules.initial import Rng
-from lite.nn.distributions.arrays import Numbers, ShapeLike, as_float
 from lite.nn.distributions.discrete.categorical import Categorical
+from lite.nn.distributions.distribution import Numbers, ShapeLike, as_float
 from lite.nn.distributions.support import OneHot
 
 

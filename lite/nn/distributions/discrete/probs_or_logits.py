@@ -10,8 +10,7 @@ import numpy as np
 from lite._arrays.dtypes import is_floating
 from lite._arrays.formulas import sigmoid, softplus
 from lite._arrays.types import Array, computed
-from lite.nn.distributions.arrays import Numbers, as_float, float_arrays, limits
-from lite.nn.distributions.distribution import Distribution
+from lite.nn.distributions.distribution import Distribution, Numbers, as_float, float_arrays, limits
 
 
 class ProbsOrLogits(Distribution):

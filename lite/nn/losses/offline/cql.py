@@ -14,7 +14,7 @@ from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
-from lite.nn.distributions.arrays import uniform
+from lite.nn.distributions.distribution import uniform
 from lite.nn.losses.alpha import EntropyWeightedLoss
 from lite.nn.losses.base import UnweightedKeys
 from lite.nn.losses.dqn import ValueNetworkLoss, acting_network

@@ -9,7 +9,7 @@ import pytest
 
 from lite import TensorDict
 from lite.data import LazyMemmapStorage, TensorDictReplayBuffer
-from lite.data.replay import disk_space
+from lite.data.replay import mapped_storage as disk_space
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="a system without posix_fallocate")
 

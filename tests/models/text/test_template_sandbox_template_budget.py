@@ -3,8 +3,8 @@
 import pytest
 from helpers.cases import raises
 
-from lite.models.text.template_budget import left_to_rendering
 from lite.models.text.template_rendering import render_chat
+from lite.models.text.template_sandbox import left_to_rendering
 
 USER = {"role": "user", "content": "Hi"}
 _WRITE_TWICE = "{% set y %}{{ ns.x }}{{ ns.x }}{% endset %}{% set ns.x = y %}"
@@ -43,7 +43,7 @@ def test_integers_are_limited() -> None:
     ],
 )
 def test_time_is_limited(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lite.models.text.template_budget.MAX_SECONDS", 0.05)
+    monkeypatch.setattr("lite.models.text.template_sandbox.MAX_SECONDS", 0.05)
     raises(ValueError, lambda: render_chat(source, [USER]), "chat template failed: it takes too long")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from helpers.cases import each_case
 
-from lite.models.graph.json_files import read_json_object, read_text
+from lite.models.graph.model_config import read_json_object, read_text
 
 
 def test_reads_an_object_or_nothing(tmp_path: Path) -> None:

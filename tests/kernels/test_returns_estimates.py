@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from lite.kernels import _estimates, _sequences, discounted_return, gae, reward_to_go, td_lambda_return
-from lite.kernels._estimates import is_factor, short_time
+from lite.kernels import _sequences, discounted_return, gae, reward_to_go, td_lambda_return
+from lite.kernels import returns as _estimates
+from lite.kernels.returns import is_factor, short_time
 
 FLOATS, FLAGS = np.ones((3, 8), np.float32), np.zeros((3, 8), bool)
 

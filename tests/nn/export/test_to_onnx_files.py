@@ -10,7 +10,7 @@ from helpers.graphs import numbers, open_graph, run_graph
 
 from lite import nn
 from lite.models import OnnxModule
-from lite.nn._export import files
+from lite.nn._export import to_onnx as files
 
 
 def names(folder: Path) -> list[str]:

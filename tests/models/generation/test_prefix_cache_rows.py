@@ -8,7 +8,7 @@ from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 from numpy.typing import NDArray
 
 from lite.models import GenerationConfig, generate
-from lite.models.generation.rows import Rows
+from lite.models.generation.prefix_cache import Rows
 
 ONE = GenerationConfig(max_new_tokens=1)
 

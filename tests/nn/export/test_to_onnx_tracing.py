@@ -12,7 +12,7 @@ from lite import nn
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
 from lite._transforms.vmap.running import generator_for
-from lite.nn._export.tracing import alone, arrays_of, symbolic
+from lite.nn._export.to_onnx import alone, arrays_of, symbolic
 
 
 def test_a_copy_has_symbolic_weights_and_shares_nothing_else() -> None:

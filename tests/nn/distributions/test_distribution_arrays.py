@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from lite.nn.distributions import Gamma, Normal
-from lite.nn.distributions.arrays import as_shape, as_value, float_arrays, in_double, require, sum_rightmost
+from lite.nn.distributions.distribution import (
+    as_shape,
+    as_value,
+    float_arrays,
+    in_double,
+    require,
+    sum_rightmost,
+)
 
 
 def test_one_dtype_and_shape() -> None:
