@@ -300,18 +300,9 @@ def _drawn(
             threads, slots, sums,
         )  # fmt: skip
         found = _picked(
-            scores,
-            base,
-            kept,
-            min_p,
-            options[6 * rows + row],
-            highest,
-            candidates,
-            thread,
-            threads,
-            slots,
+            scores, base, kept, min_p, options[6 * rows + row], highest, candidates, thread, threads, slots,
             sums,
-        )
+        )  # fmt: skip
     return result, found, highest, kept
 
 

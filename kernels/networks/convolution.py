@@ -138,14 +138,10 @@ def _plan(shape: Sizes, weight: Sizes, how: Convolution) -> Plan:
         *out, 0, 0,
     ]  # fmt: skip
     return Plan(
-        np.array(sizes, np.int64),
-        table.astype(np.int64),
-        np.array([0, table.size], np.int64),
-        np.arange(table.size),
-        channels * math.prod(stride) * tall * pitch + _SLACK,
-        band * pitch + _SLACK,
+        np.array(sizes, np.int64), table.astype(np.int64), np.array([0, table.size], np.int64),
+        np.arange(table.size), channels * math.prod(stride) * tall * pitch + _SLACK, band * pitch + _SLACK,
         count * groups * bands,
-    )
+    )  # fmt: skip
 
 
 @functools.lru_cache(256)
@@ -176,14 +172,10 @@ def _back_plan(shape: Sizes, weight: Sizes, how: Convolution) -> Plan:
         width, *how.before,
     ]  # fmt: skip
     return Plan(
-        np.array(sizes, np.int64),
-        np.array(table, np.int64),
-        starts.astype(np.int64),
-        np.array(order, np.int64),
-        channels * tall * pitch + _SLACK,
-        band * pitch + _SLACK,
+        np.array(sizes, np.int64), np.array(table, np.int64), starts.astype(np.int64),
+        np.array(order, np.int64), channels * tall * pitch + _SLACK, band * pitch + _SLACK,
         count * groups * bands,
-    )
+    )  # fmt: skip
 
 
 def _windows(size: int, kernel: int, stride: int, dilation: int) -> int:

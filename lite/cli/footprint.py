@@ -233,12 +233,8 @@ def _demo(repeat: int) -> Any:
 
 
 PARTS: dict[str, Callable[[int], Any]] = {
-    "installed": _installed,
-    "import": _import,
-    "memory": _memory,
-    "kernels": _kernels,
-    "demo": _demo,
-}
+    "installed": _installed, "import": _import, "memory": _memory, "kernels": _kernels, "demo": _demo,
+}  # fmt: skip
 
 
 def _child(program: str | None, settings: dict[str, str] | None = None) -> Any:

@@ -65,11 +65,6 @@ class RMSprop(Optimizer):
     def _numbers(self, options: Options, lr: float, step: int) -> tuple[float, ...]:
         alpha = float(options["alpha"])
         return (
-            -1.0 if options["maximize"] else 1.0,
-            float(options["weight_decay"]),
-            lr,
-            alpha,
-            1 - alpha,
-            float(options["eps"]),
-            float(options["momentum"]),
-        )
+            -1.0 if options["maximize"] else 1.0, float(options["weight_decay"]), lr, alpha, 1 - alpha,
+            float(options["eps"]), float(options["momentum"]),
+        )  # fmt: skip

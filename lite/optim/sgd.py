@@ -78,13 +78,9 @@ class SGD(Optimizer):
     def _numbers(self, options: Options, lr: float, step: int) -> tuple[float, ...]:
         momentum = float(options["momentum"])
         return (
-            -1.0 if options["maximize"] else 1.0,
-            float(options["weight_decay"]),
-            lr,
-            momentum,
-            _first(step, 1 - float(options["dampening"])),
-            momentum if options["nesterov"] else 0.0,
-        )
+            -1.0 if options["maximize"] else 1.0, float(options["weight_decay"]), lr, momentum,
+            _first(step, 1 - float(options["dampening"])), momentum if options["nesterov"] else 0.0,
+        )  # fmt: skip
 
 
 def _first(step: Any, otherwise: float) -> Any:

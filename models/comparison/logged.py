@@ -19,12 +19,8 @@ _ROUNDING = 1e-2  # above 0 by no more than half precision's rounding, a log-pro
 _CONTEXT_NAMES = ("prompt_ids", "prompt_token_ids", "input_ids")
 _RESPONSE_NAMES = ("response_ids", "completion_ids", "token_ids")
 _LOG_PROB_NAMES = (
-    "logprobs",
-    "log_probs",
-    "sampling_per_token_logps",
-    "old_per_token_logps",
-    "transition_scores",
-)
+    "logprobs", "log_probs", "sampling_per_token_logps", "old_per_token_logps", "transition_scores",
+)  # fmt: skip
 _PROMPT_MASKS = ("prompt_mask", "attention_mask")
 _RESPONSE_MASKS = ("completion_mask", "response_mask")
 _COLUMNS = (

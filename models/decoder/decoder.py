@@ -159,14 +159,9 @@ class OnnxDecoder:
         else:
             self.config = model
         opening = Opening.on(
-            self.config,
-            device,
-            num_threads,
-            given=session is not None,
-            cuda_graphs=cuda_graphs,
-            cache_in_place=cache_in_place,
-            runtime=self.runtime,
-        )
+            self.config, device, num_threads, given=session is not None, cuda_graphs=cuda_graphs,
+            cache_in_place=cache_in_place, runtime=self.runtime,
+        )  # fmt: skip
         placed = opening.graph(session, gather_logits=gather_logits)
         give_back_freed()
         summary = self.config.summary if self.config and self.runtime == "onnxruntime" else None

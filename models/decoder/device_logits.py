@@ -73,13 +73,9 @@ class DeviceLogits:
         self._buffer, self._start = buffer, start
         self.address = buffer.pointer + start
         self.__cuda_array_interface__ = {
-            "version": 3,
-            "shape": self.shape,
-            "typestr": dtype.str,
-            "data": (self.address, False),
-            "strides": None,
-            "stream": self.stream,
-        }
+            "version": 3, "shape": self.shape, "typestr": dtype.str, "data": (self.address, False),
+            "strides": None, "stream": self.stream,
+        }  # fmt: skip
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """A copy on the host, in float32 unless another type is asked for."""

@@ -123,13 +123,9 @@ _LLAMA = """\
 """
 
 BUILT_IN: dict[str, str] = {
-    "chatml_format": _TEXT + _CHATML,
-    "qwen": _TEXT + _QWEN,
-    "dialogpt": _TEXT + _DIALOGPT,
-    "falcon": _TEXT + _FALCON,
-    "deepseek": _TEXT + _DEEPSEEK,
-    "llama": _TEXT + _LLAMA,
-}
+    "chatml_format": _TEXT + _CHATML, "qwen": _TEXT + _QWEN, "dialogpt": _TEXT + _DIALOGPT,
+    "falcon": _TEXT + _FALCON, "deepseek": _TEXT + _DEEPSEEK, "llama": _TEXT + _LLAMA,
+}  # fmt: skip
 
 
 class _HasTemplate(Protocol):

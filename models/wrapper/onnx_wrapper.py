@@ -180,18 +180,13 @@ class OnnxWrapper(DistributionMethods):
 
     def _new_calls(self) -> ModelCalls:
         return ModelCalls(
-            self.model,
-            num_samples=self.options.num_samples or 1,
+            self.model, num_samples=self.options.num_samples or 1,
             decode_text=None if self.tokenizer is None else self.tokenizer.decode,
-            equal_lengths=self.options.pad_model_input is False,
-            sizes=self._batch_sizes,
-            timeout=self._arguments["batching_timeout"],
-            sessions=self._arguments["sessions"],
-            adapter=self._arguments["adapter"],
-            max_rows=self._arguments["max_rows"],
-            prefix_cache=self._arguments["prefix_cache"],
-            assistant_model=self.assistant_model,
-        )
+            equal_lengths=self.options.pad_model_input is False, sizes=self._batch_sizes,
+            timeout=self._arguments["batching_timeout"], sessions=self._arguments["sessions"],
+            adapter=self._arguments["adapter"], max_rows=self._arguments["max_rows"],
+            prefix_cache=self._arguments["prefix_cache"], assistant_model=self.assistant_model,
+        )  # fmt: skip
 
     # -- copies and pickles ----------------------------------------------------------------------
 

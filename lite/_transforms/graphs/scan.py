@@ -59,13 +59,9 @@ def scan(
         "scan_output_directions": [int(reverse)] * len(columns_out),
     }
     node = Node(
-        "Scan",
-        tuple(x.name for x in (*state, *columns)),
-        tuple(x.name for x in (*last, *columns_out)),
-        attributes,
-        graph.path,
-        body,
-    )
+        "Scan", tuple(x.name for x in (*state, *columns)), tuple(x.name for x in (*last, *columns_out)),
+        attributes, graph.path, body,
+    )  # fmt: skip
     graph.nodes.append(node)
     return last, columns_out
 

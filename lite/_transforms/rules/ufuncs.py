@@ -296,15 +296,10 @@ UFUNCS: dict[Any, Row] = {
 }
 # Methods of ufuncs that are functions of their own.
 METHODS: dict[tuple[np.ufunc, str], Function] = {
-    (np.add, "reduce"): np.sum,
-    (np.add, "accumulate"): np.cumsum,
-    (np.multiply, "reduce"): np.prod,
-    (np.multiply, "accumulate"): np.cumprod,
-    (np.maximum, "reduce"): np.max,
-    (np.minimum, "reduce"): np.min,
-    (np.logical_and, "reduce"): np.all,
-    (np.logical_or, "reduce"): np.any,
-}
+    (np.add, "reduce"): np.sum, (np.add, "accumulate"): np.cumsum, (np.multiply, "reduce"): np.prod,
+    (np.multiply, "accumulate"): np.cumprod, (np.maximum, "reduce"): np.max, (np.minimum, "reduce"): np.min,
+    (np.logical_and, "reduce"): np.all, (np.logical_or, "reduce"): np.any,
+}  # fmt: skip
 ZERO_GRADIENT.update(ufunc for ufunc, row in UFUNCS.items() if not row.derivatives)
 
 

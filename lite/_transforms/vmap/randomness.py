@@ -73,33 +73,15 @@ def _generators() -> tuple[Any, Any, Any]:
 
 # The parameters of each distribution, in order; size comes next.
 _DISTRIBUTIONS: dict[str, tuple[str, ...]] = {
-    "beta": ("a", "b"),
-    "binomial": ("n", "p"),
-    "chisquare": ("df",),
-    "exponential": ("scale",),
-    "gamma": ("shape", "scale"),
-    "geometric": ("p",),
-    "gumbel": ("loc", "scale"),
-    "integers": ("low", "high"),
-    "laplace": ("loc", "scale"),
-    "logistic": ("loc", "scale"),
-    "lognormal": ("mean", "sigma"),
-    "negative_binomial": ("n", "p"),
-    "normal": ("loc", "scale"),
-    "pareto": ("a",),
-    "poisson": ("lam",),
-    "random": (),
-    "rayleigh": ("scale",),
-    "standard_cauchy": (),
-    "standard_exponential": (),
-    "standard_gamma": ("shape",),
-    "standard_normal": (),
-    "standard_t": ("df",),
-    "triangular": ("left", "mode", "right"),
-    "uniform": ("low", "high"),
-    "vonmises": ("mu", "kappa"),
+    "beta": ("a", "b"), "binomial": ("n", "p"), "chisquare": ("df",), "exponential": ("scale",),
+    "gamma": ("shape", "scale"), "geometric": ("p",), "gumbel": ("loc", "scale"), "integers": ("low", "high"),
+    "laplace": ("loc", "scale"), "logistic": ("loc", "scale"), "lognormal": ("mean", "sigma"),
+    "negative_binomial": ("n", "p"), "normal": ("loc", "scale"), "pareto": ("a",), "poisson": ("lam",),
+    "random": (), "rayleigh": ("scale",), "standard_cauchy": (), "standard_exponential": (),
+    "standard_gamma": ("shape",), "standard_normal": (), "standard_t": ("df",),
+    "triangular": ("left", "mode", "right"), "uniform": ("low", "high"), "vonmises": ("mu", "kappa"),
     "weibull": ("a",),
-}
+}  # fmt: skip
 
 
 _EACH = (

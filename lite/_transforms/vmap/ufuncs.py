@@ -196,9 +196,5 @@ def _at_indices(level: Level, ufunc: np.ufunc, a: BatchedArray, indices: ArrayLi
 
 
 _METHODS: dict[str, Any] = {
-    "accumulate": _accumulate,
-    "at": _at_indices,
-    "outer": _outer,
-    "reduce": _reduce,
-    "reduceat": _reduceat,
-}
+    "accumulate": _accumulate, "at": _at_indices, "outer": _outer, "reduce": _reduce, "reduceat": _reduceat,
+}  # fmt: skip

@@ -10,16 +10,12 @@ from lite._show.page import WIDE, escape, heading, page, svg, table
 
 _HIGH, _LEFT, _RIGHT, _TOP, _BELOW = 170, 60, 14, 12, 34
 _CURVES = (
-    ("held_out", "Held-out rows"),
-    ("reward", "Mean reward of the responses"),
-    ("loss", "Loss"),
+    ("held_out", "Held-out rows"), ("reward", "Mean reward of the responses"), ("loss", "Loss"),
     ("rewards_accuracies", "Share of pairs whose chosen response gained more"),
-    ("rewards_margins", "By how much, beta times log-ratios"),
-    ("kl", "KL divergence"),
-    ("clip_fraction", "Share of clipped tokens"),
-    ("gradient_norm", "Norm of the gradient, before clipping"),
+    ("rewards_margins", "By how much, beta times log-ratios"), ("kl", "KL divergence"),
+    ("clip_fraction", "Share of clipped tokens"), ("gradient_norm", "Norm of the gradient, before clipping"),
     ("tokens_per_second", "Tokens per second"),
-)
+)  # fmt: skip
 _STYLE = "svg .curve{fill:none;stroke:var(--accent);stroke-width:2}"
 
 

@@ -58,16 +58,9 @@ class TokenTransitions(TensorDictModuleBase):
         super().__init__()
         self.in_keys = [tokens_key, prompt_key, log_probs_key, mask_key, reward_key]
         self.out_keys = [
-            "observation",
-            "action",
-            "action_log_prob",
-            ("next", "observation"),
-            ("next", "reward"),
-            ("next", "done"),
-            ("next", "terminated"),
-            ("next", "truncated"),
-            ("collector", "mask"),
-        ]
+            "observation", "action", "action_log_prob", ("next", "observation"), ("next", "reward"),
+            ("next", "done"), ("next", "terminated"), ("next", "truncated"), ("collector", "mask"),
+        ]  # fmt: skip
         self.truncated_key = truncated_key
 
     def forward(self, tensordict: TensorDictBase) -> TensorDict:

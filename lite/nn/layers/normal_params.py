@@ -100,13 +100,9 @@ def _none(x: Array) -> Array:
 
 
 _MAPPINGS: dict[str, Mapping] = {
-    "softplus": _softplus,
-    "exp": np.exp,
-    "relu": _relu,
-    "biased_softplus": biased_softplus(1.0),
-    "none": _none,
-    "expln": expln,
-}
+    "softplus": _softplus, "exp": np.exp, "relu": _relu, "biased_softplus": biased_softplus(1.0),
+    "none": _none, "expln": expln,
+}  # fmt: skip
 
 
 def mappings(key: str) -> Mapping:
