@@ -100,13 +100,9 @@ class FileMap:
             self.address = address
 
     def array(
-        self,
-        dtype: np.dtype[Any],
-        shape: Shape,
-        offset: int = 0,
-        strides: Shape | None = None,
+        self, dtype: np.dtype[Any], shape: Shape, offset: int = 0, strides: Shape | None = None,
         writeable: bool = True,
-    ) -> Array:
+    ) -> Array:  # fmt: skip
         """An array over the memory. It keeps the memory alive.
 
         Raises:

@@ -237,14 +237,9 @@ def _with_dtype(name: str, make: Callable[[Any], Reducer], what: str) -> AnyMeth
     plain = make(None)
 
     def method(
-        self: Any,
-        dim: object = MISSING,
-        keepdim: bool = False,
-        *,
-        dtype: DTypeLike | None = None,
-        reduce: bool | None = None,
-        key_transform: Callable[[Any], Any] | None = None,
-    ) -> Any:
+        self: Any, dim: object = MISSING, keepdim: bool = False, *, dtype: DTypeLike | None = None,
+        reduce: bool | None = None, key_transform: Callable[[Any], Any] | None = None,
+    ) -> Any:  # fmt: skip
         fn = plain if dtype is None else make(as_dtype(dtype))
         return _run(self, name, fn, dim, keepdim, reduce, key_transform)
 
@@ -255,14 +250,9 @@ def _with_correction(name: str, root: bool, what: str) -> AnyMethod:
     """Methods with an argument `correction`, which NumPy calls ddof."""
 
     def method(
-        self: Any,
-        dim: object = MISSING,
-        keepdim: bool = False,
-        *,
-        correction: float = 1,
-        reduce: bool | None = None,
-        key_transform: Callable[[Any], Any] | None = None,
-    ) -> Any:
+        self: Any, dim: object = MISSING, keepdim: bool = False, *, correction: float = 1,
+        reduce: bool | None = None, key_transform: Callable[[Any], Any] | None = None,
+    ) -> Any:  # fmt: skip
         return _run(self, name, over.variance(correction, root), dim, keepdim, reduce, key_transform)
 
     option = "correction: subtracted from the number of elements in the denominator.\n            "
@@ -273,13 +263,9 @@ def _plain(name: str, fn: Reducer, what: str) -> AnyMethod:
     """Methods without further arguments."""
 
     def method(
-        self: Any,
-        dim: object = MISSING,
-        keepdim: bool = False,
-        *,
-        reduce: bool | None = None,
+        self: Any, dim: object = MISSING, keepdim: bool = False, *, reduce: bool | None = None,
         key_transform: Callable[[Any], Any] | None = None,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         return _run(self, name, fn, dim, keepdim, reduce, key_transform)
 
     return _documented(method, name, what)
@@ -290,13 +276,9 @@ def _extremes(name: str, fns: tuple[Reducer, Reducer], what: str) -> AnyMethod:
     value, where = fns
 
     def method(
-        self: Any,
-        dim: object = MISSING,
-        keepdim: bool = False,
-        *,
-        reduce: bool | None = None,
+        self: Any, dim: object = MISSING, keepdim: bool = False, *, reduce: bool | None = None,
         return_indices: bool = True,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         values = _run(self, name, value, dim, keepdim, reduce)
         if dim is MISSING or dim is None or not return_indices:
             return values

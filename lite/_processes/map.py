@@ -147,14 +147,9 @@ class ChunkPlan:
     """How a TensorDict is cut into pieces, and where the calls run."""
 
     def __init__(
-        self,
-        td: Any,
-        dim: int,
-        num_workers: int | None,
-        chunksize: int | None,
-        num_chunks: int | None,
+        self, td: Any, dim: int, num_workers: int | None, chunksize: int | None, num_chunks: int | None,
         pool: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         ndim = td.ndim
         if not -ndim <= dim < ndim:
             raise ValueError(f"Got incompatible dimension {dim} for a tensordict of {ndim} batch dims.")

@@ -37,15 +37,9 @@ class OpenModel:
     """
 
     def __init__(
-        self,
-        model: Any,
-        *,
-        tokenizer: Any = None,
-        threads: int | None = None,
-        device: str = "cpu",
-        variant: str | None = None,
-        adapter: str | Path | None = None,
-    ) -> None:
+        self, model: Any, *, tokenizer: Any = None, threads: int | None = None, device: str = "cpu",
+        variant: str | None = None, adapter: str | Path | None = None,
+    ) -> None:  # fmt: skip
         start = time.perf_counter()
         if threads is None:
             threads = assigned_cpus()

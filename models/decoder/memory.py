@@ -37,13 +37,9 @@ class DeviceBuffer:
     """
 
     def __init__(
-        self,
-        size: int,
-        device: str = "cpu",
-        index: int = 0,
-        purpose: str = "key/value cache",
+        self, size: int, device: str = "cpu", index: int = 0, purpose: str = "key/value cache",
         stream: CudaStream | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.device = device
         self.size = size
         self.purpose = purpose

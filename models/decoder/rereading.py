@@ -51,15 +51,9 @@ class RereadingCache:
     """
 
     def __init__(
-        self,
-        cache: KVCache,
-        side: Side,
-        limits: Sequence[int],
-        read: Reader,
-        *,
-        reread: bool,
+        self, cache: KVCache, side: Side, limits: Sequence[int], read: Reader, *, reread: bool,
         states: States | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._cache = cache
         self._side = side
         self._bounds = [0, *limits, 2**63 - 1]

@@ -163,14 +163,9 @@ class Search:
     """
 
     def __init__(
-        self,
-        prompt: NDArray[np.int64],
-        config: GenerationConfig,
-        limit: int,
-        seed: np.uint64,
-        vocab_size: int,
-        decode_text: DecodeText | None,
-    ) -> None:
+        self, prompt: NDArray[np.int64], config: GenerationConfig, limit: int, seed: np.uint64,
+        vocab_size: int, decode_text: DecodeText | None,
+    ) -> None:  # fmt: skip
         self.prompt = prompt
         self.config = config
         self.limit = limit

@@ -43,14 +43,9 @@ class Response:
     )  # fmt: skip
 
     def __init__(
-        self,
-        number: int,
-        prompt: NDArray[np.int64],
-        config: GenerationConfig,
-        seed: np.uint64,
-        room: int,
+        self, number: int, prompt: NDArray[np.int64], config: GenerationConfig, seed: np.uint64, room: int,
         samples: int = 1,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.number = number
         self.prompt = prompt
         self.config = config

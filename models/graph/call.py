@@ -38,13 +38,9 @@ class GraphCall:
     """
 
     def __init__(
-        self,
-        session: SharedSession,
-        inputs: tuple[GraphTensor, ...],
-        outputs: tuple[GraphTensor, ...],
-        states: frozenset[str] = frozenset(),
-        start: int | None = None,
-    ) -> None:
+        self, session: SharedSession, inputs: tuple[GraphTensor, ...], outputs: tuple[GraphTensor, ...],
+        states: frozenset[str] = frozenset(), start: int | None = None,
+    ) -> None:  # fmt: skip
         self.session = session
         self.inputs = inputs
         self.outputs = outputs

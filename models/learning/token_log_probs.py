@@ -100,15 +100,9 @@ class TokenLogProbs(Module):
     """
 
     def __init__(
-        self,
-        graph: Module,
-        inputs: Sequence[Value],
-        spec: GraphSpec,
-        layer: OutputLayer | None,
-        *,
-        max_tokens: int = MAX_TOKENS,
-        checkpoint: bool = False,
-    ) -> None:
+        self, graph: Module, inputs: Sequence[Value], spec: GraphSpec, layer: OutputLayer | None, *,
+        max_tokens: int = MAX_TOKENS, checkpoint: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.graph = graph
         self.checkpoint = checkpoint

@@ -42,14 +42,9 @@ class GraphArray(NumberlessArray):
     symbolic: ClassVar[bool] = True
 
     def __init__(
-        self,
-        graph: Any,
-        name: str,
-        shape: Shape,
-        dtype: np.dtype[Any],
-        base: GraphArray | None = None,
+        self, graph: Any, name: str, shape: Shape, dtype: np.dtype[Any], base: GraphArray | None = None,
         index: Any = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.graph = graph
         self._name = name
         self._shape = shape

@@ -40,14 +40,9 @@ class Argument:
     )
 
     def __init__(
-        self,
-        value: Any,
-        name: str,
-        donated: bool,
-        static: bool = False,
-        axes: dict[int, str] | None = None,
+        self, value: Any, name: str, donated: bool, static: bool = False, axes: dict[int, str] | None = None,
         without: Mapping[tuple[int, str], Structure] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.value = value
         self.donated = donated
         self.number = -1

@@ -58,14 +58,9 @@ class Lowered:
     """
 
     def __init__(
-        self,
-        runner: Runner,
-        names: Sequence[str],
-        given: Sequence[Argument],
-        title: str,
-        added: Callable[[], list[tuple[int, str]]],
-        held: Callable[[], tuple[Any, Any]] | None = None,
-    ) -> None:
+        self, runner: Runner, names: Sequence[str], given: Sequence[Argument], title: str,
+        added: Callable[[], list[tuple[int, str]]], held: Callable[[], tuple[Any, Any]] | None = None,
+    ) -> None:  # fmt: skip
         self._runner = runner
         self._names = list(names)
         self._given = given

@@ -52,13 +52,9 @@ class Learner:
     """
 
     def __init__(
-        self,
-        path: Path,
-        args: argparse.Namespace,
-        rows: Sequence[Row],
-        reward: Reward | None,
+        self, path: Path, args: argparse.Namespace, rows: Sequence[Row], reward: Reward | None,
         run_state: RunState | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.args, self.reward = args, reward
         kind = AllWeights if args.full else Adapters
         self._learnt = kind(path, args, Path(args.output))

@@ -65,14 +65,9 @@ class Rollout:
     """
 
     def __init__(
-        self,
-        environments: Environments,
-        transforms: Sequence[StepTransform],
-        time: int,
-        *,
-        traj_ids: bool = True,
-        allow_nan: bool = False,
-    ) -> None:
+        self, environments: Environments, transforms: Sequence[StepTransform], time: int, *,
+        traj_ids: bool = True, allow_nan: bool = False,
+    ) -> None:  # fmt: skip
         batch = environments.batch
         self.environments = environments
         self.transforms = list(transforms)

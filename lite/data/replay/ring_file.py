@@ -294,14 +294,9 @@ class RingFile(Position):
             pass
 
     def commit(
-        self,
-        length: int,
-        cursor: int,
-        writes: int,
-        added: int = 0,
-        kept: tuple[int, int] | None = None,
+        self, length: int, cursor: int, writes: int, added: int = 0, kept: tuple[int, int] | None = None,
         paths: list[str] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Make the written rows valid, by one atomic store.
 
         Args:

@@ -60,13 +60,9 @@ class Source:
     """
 
     def __init__(
-        self,
-        path: Path | None,
-        content: bytes | None,
-        outputs: tuple[str, ...] | None,
-        compute_dtype: str | None,
-        weights: tuple[str, ...] | None = None,
-    ) -> None:
+        self, path: Path | None, content: bytes | None, outputs: tuple[str, ...] | None,
+        compute_dtype: str | None, weights: tuple[str, ...] | None = None,
+    ) -> None:  # fmt: skip
         self.path, self._content = path, content
         self.chosen, self.compute_dtype = outputs, compute_dtype
         self.bytes: bytes | mmap.mmap = (

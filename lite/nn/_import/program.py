@@ -149,13 +149,9 @@ class Compiler:
     """
 
     def __init__(
-        self,
-        options: Options,
-        opsets: Mapping[str, int],
-        around: frozenset[str] = frozenset(),
-        arguments: Mapping[str, Any] | None = None,
-        depth: int = 0,
-    ) -> None:
+        self, options: Options, opsets: Mapping[str, int], around: frozenset[str] = frozenset(),
+        arguments: Mapping[str, Any] | None = None, depth: int = 0,
+    ) -> None:  # fmt: skip
         if depth > MAX_DEPTH:
             raise ValueError(f"graphs and functions nested deeper than {MAX_DEPTH}")
         self.options, self.opsets, self.around = options, opsets, around

@@ -69,21 +69,11 @@ class _Convolution(Module):
     output_padding: Sizes = ()
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int | Iterable[int],
-        stride: int | Iterable[int] = 1,
-        padding: int | Iterable[int] | str = 0,
-        dilation: int | Iterable[int] = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        device: Device | None = None,
-        dtype: DTypeLike | None = None,
-        *,
-        rng: Rng = None,
-    ) -> None:
+        self, in_channels: int, out_channels: int, kernel_size: int | Iterable[int],
+        stride: int | Iterable[int] = 1, padding: int | Iterable[int] | str = 0,
+        dilation: int | Iterable[int] = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros",
+        device: Device | None = None, dtype: DTypeLike | None = None, *, rng: Rng = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         _check_groups(groups, in_channels, out_channels)
         if padding_mode not in _MODES:
@@ -537,22 +527,12 @@ class _ConvTranspose(_Convolution):
     _transposed = True
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int | Iterable[int],
-        stride: int | Iterable[int] = 1,
-        padding: int | Iterable[int] = 0,
-        output_padding: int | Iterable[int] = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: int | Iterable[int] = 1,
-        padding_mode: str = "zeros",
-        device: Device | None = None,
-        dtype: DTypeLike | None = None,
-        *,
-        rng: Rng = None,
-    ) -> None:
+        self, in_channels: int, out_channels: int, kernel_size: int | Iterable[int],
+        stride: int | Iterable[int] = 1, padding: int | Iterable[int] = 0,
+        output_padding: int | Iterable[int] = 0, groups: int = 1, bias: bool = True,
+        dilation: int | Iterable[int] = 1, padding_mode: str = "zeros", device: Device | None = None,
+        dtype: DTypeLike | None = None, *, rng: Rng = None,
+    ) -> None:  # fmt: skip
         if padding_mode != "zeros":
             raise ValueError(f"padding_mode must be 'zeros', got {padding_mode!r}")
         padding = sizes("padding", padding, self._dims)
@@ -695,20 +675,11 @@ class _LazyConvolution(LazyLayer, _Convolution):
     _size_name = "in_channels"
 
     def __init__(
-        self,
-        out_channels: int,
-        kernel_size: int | Iterable[int],
-        stride: int | Iterable[int] = 1,
-        padding: int | Iterable[int] | str = 0,
-        dilation: int | Iterable[int] = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        device: Device | None = None,
-        dtype: DTypeLike | None = None,
-        *,
-        rng: Rng = None,
-    ) -> None:
+        self, out_channels: int, kernel_size: int | Iterable[int], stride: int | Iterable[int] = 1,
+        padding: int | Iterable[int] | str = 0, dilation: int | Iterable[int] = 1, groups: int = 1,
+        bias: bool = True, padding_mode: str = "zeros", device: Device | None = None,
+        dtype: DTypeLike | None = None, *, rng: Rng = None,
+    ) -> None:  # fmt: skip
         # The channels of both sides are checked when the input has told one of them.
         super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
         self._rng = rng

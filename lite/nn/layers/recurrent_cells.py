@@ -25,15 +25,9 @@ class _Cell(Module):
     _gates: int
 
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Device | None = None,
-        dtype: DTypeLike | None = None,
-        *,
-        rng: Rng = None,
-    ) -> None:
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Device | None = None,
+        dtype: DTypeLike | None = None, *, rng: Rng = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.input_size = input_size
         self.hidden_size = hidden_size

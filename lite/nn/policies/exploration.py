@@ -35,14 +35,9 @@ class ExplorationModule(TensorDictModuleBase):
     _amount: str  # name of the buffer
 
     def __init__(
-        self,
-        spec: TensorSpec | None,
-        amounts: tuple[float, float],
-        annealing_num_steps: int,
-        action_key: NestedKey | None,
-        device: Any,
-        generator: Rng,
-    ) -> None:
+        self, spec: TensorSpec | None, amounts: tuple[float, float], annealing_num_steps: int,
+        action_key: NestedKey | None, device: Any, generator: Rng,
+    ) -> None:  # fmt: skip
         super().__init__()
         if device not in (None, "cpu"):
             raise ValueError(f"device must be None or 'cpu', got {device!r}.")
@@ -367,15 +362,9 @@ class _Process(Module):
     """The noise itself. A child, and with a buffer of nothing, as state dicts of TorchRL have both."""
 
     def __init__(
-        self,
-        theta: float,
-        mu: float,
-        sigma: float,
-        dt: float,
-        x0: Any,
-        sigma_min: float | None,
+        self, theta: float, mu: float, sigma: float, dt: float, x0: Any, sigma_min: float | None,
         n_steps_annealing: int,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         self.theta = theta
         self.mu = mu

@@ -22,15 +22,9 @@ class _OffPolicyEstimator(AdvantageEstimator):
     """Base of both estimators: log-probs of the actions under the learned policy and the behaviour policy."""
 
     def __init__(
-        self,
-        *,
-        gamma: ArrayLike,
-        actor_network: Module,
-        value_network: Module | None,
-        average_adv: bool = False,
-        time_dim: int | None = None,
-        **options: Unpack[Options],
-    ) -> None:
+        self, *, gamma: ArrayLike, actor_network: Module, value_network: Module | None,
+        average_adv: bool = False, time_dim: int | None = None, **options: Unpack[Options],
+    ) -> None:  # fmt: skip
         super().__init__(value_network=value_network, **options)
         self._factor("gamma", gamma)
         if self.gamma.ndim:

@@ -22,13 +22,9 @@ class _ReturnEstimator(ValueEstimatorBase):
     _smallest = 1e-5  # deviation of rewards
 
     def __init__(
-        self,
-        *,
-        gamma: ArrayLike,
-        value_network: Module | None,
-        average_rewards: bool = False,
+        self, *, gamma: ArrayLike, value_network: Module | None, average_rewards: bool = False,
         **options: Unpack[Options],
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(value_network=value_network, **options)
         self._factor("gamma", gamma)
         self.average_rewards = average_rewards
