@@ -71,12 +71,9 @@ def _run(
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         try:
             process = subprocess.Popen(
-                command,
-                env=os.environ | (environment or {}),
-                stdout=subprocess.PIPE,
-                stderr=errors,
+                command, env=os.environ | (environment or {}), stdout=subprocess.PIPE, stderr=errors,
                 text=True,
-            )
+            )  # fmt: skip
         except FileNotFoundError as error:
             raise BuildError(f"{what}: {command[0]} was not found") from error
         with process:

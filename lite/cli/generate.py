@@ -188,13 +188,10 @@ def _replies(
         while next_one in waiting:
             done = waiting.pop(next_one)
             yield Reply(
-                ids[next_one // args.samples].tolist(),
-                done.tokens.tolist(),
-                model.tokenizer.decode(done.tokens, skip_special_tokens=True),
-                done.log_probs.tolist(),
-                done.finish_reason,
-                _more(done),
-            )
+                ids[next_one // args.samples].tolist(), done.tokens.tolist(),
+                model.tokenizer.decode(done.tokens, skip_special_tokens=True), done.log_probs.tolist(),
+                done.finish_reason, _more(done),
+            )  # fmt: skip
             next_one += 1
 
 

@@ -28,13 +28,10 @@ from lite.models.batches.rows import prompt_ids, row_of
 
 # What B responds to where no data are given.
 _PROMPTS = (
-    "Write a short story about a lighthouse.",
-    "Explain why the sky is blue.",
-    "List five uses of a paper clip.",
-    "def quicksort(items):",
-    "Translate to French: the weather is fine today.",
-    "What is 17 * 23? Think step by step.",
-)
+    "Write a short story about a lighthouse.", "Explain why the sky is blue.",
+    "List five uses of a paper clip.", "def quicksort(items):",
+    "Translate to French: the weather is fine today.", "What is 17 * 23? Think step by step.",
+)  # fmt: skip
 _WIDTH = 40  # of the longest bar
 
 

@@ -534,11 +534,8 @@ def _raw(model: bytes, at: tuple[int, int, int, int]) -> bytes:
 
 
 def _node(
-    op: str,
-    inputs: Sequence[str | bytes],
-    outputs: Sequence[str | bytes],
-    domain: str = "",
+    op: str, inputs: Sequence[str | bytes], outputs: Sequence[str | bytes], domain: str = "",
     **attributes: Any,
-) -> bytes:
+) -> bytes:  # fmt: skip
     """A node, as a field of a graph."""
     return field(1, onnx.node(op, "", inputs, outputs, attributes, domain))

@@ -11,12 +11,9 @@ Arrays = Sequence[GraphArray]
 
 
 def scan(
-    graph: Graph,
-    step: Callable[[Arrays, Arrays], tuple[Arrays, Arrays]],
-    state: Arrays,
-    columns: Arrays,
+    graph: Graph, step: Callable[[Arrays, Arrays], tuple[Arrays, Arrays]], state: Arrays, columns: Arrays,
     reverse: bool = False,
-) -> tuple[list[GraphArray], list[GraphArray]]:
+) -> tuple[list[GraphArray], list[GraphArray]]:  # fmt: skip
     """Run a function for each row of some arrays.
 
     Args:

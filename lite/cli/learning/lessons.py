@@ -88,12 +88,9 @@ def _chat(
         ends = {tokenizer.eos_token_id, *(config.eos_token_ids if config else ())} - {None}
         options = {"mask": True, "end_ids": ends}
     chat = encode_messages(
-        [*_system(args), *turns],
-        tokenizer=tokenizer,
-        chat_template=tokenizer.chat_template,
-        tools=tools_of(row.get("tools")),
-        **options,
-    )
+        [*_system(args), *turns], tokenizer=tokenizer, chat_template=tokenizer.chat_template,
+        tools=tools_of(row.get("tools")), **options,
+    )  # fmt: skip
     return chat.ids, chat.assistant_mask
 
 

@@ -56,12 +56,9 @@ class AdvantageEstimator(ValueEstimatorBase):
         return found.value_target
 
     def _estimates(
-        self,
-        tensordict: TensorDictBase,
-        params: TensorDictBase | None,
-        target_params: TensorDictBase | None,
+        self, tensordict: TensorDictBase, params: TensorDictBase | None, target_params: TensorDictBase | None,
         time_dim: int | None,
-    ) -> tuple[Advantage, Array | None, Writes]:
+    ) -> tuple[Advantage, Array | None, Writes]:  # fmt: skip
         """Advantages and targets, which steps have values (None: all), and the values to be written."""
         raise NotImplementedError
 

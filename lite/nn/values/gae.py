@@ -85,12 +85,9 @@ class GAE(AdvantageEstimator):
         return self._normalize_advantage(advantage, valid, self._groups(tensordict))
 
     def _estimates(
-        self,
-        tensordict: TensorDictBase,
-        params: TensorDictBase | None,
-        target_params: TensorDictBase | None,
+        self, tensordict: TensorDictBase, params: TensorDictBase | None, target_params: TensorDictBase | None,
         time_dim: int | None,
-    ) -> tuple[Advantage, Array | None, Writes]:
+    ) -> tuple[Advantage, Array | None, Writes]:  # fmt: skip
         self._require_rollout(tensordict)
         time_dim = self._time(tensordict, time_dim)
         values, writes = self._values(tensordict, time_dim, params, target_params)
