@@ -1,6 +1,6 @@
 """The sandbox of chat templates: jinja2's own, with limits to what they build and to the time they take.
 
-`template_budget` says what values cost; here is where a template pays:
+`Budget` says what values cost, and where a template pays:
 
 - what it builds is charged by operators, calls and filters, and by what `_Meter` puts into its syntax tree;
 - every turn of a loop, filter and call looks at the clock, and none of them alone takes long;
