@@ -7,7 +7,7 @@ from helpers.counting_env import CountingEnv
 
 from lite import TensorDict
 from lite.data import Collector, StepCounter, TensorDictPrimer, Unbounded
-from lite.envs import EnvError, GymEnv, SerialEnv, TransformedEnv
+from lite.envs import EnvError, GymEnv, RenameTransform, SerialEnv, TransformedEnv
 
 
 def test_episodes_follow_each_other():
@@ -24,6 +24,15 @@ def test_episodes_follow_each_other():
     stats = collector.stats()
     assert (stats["frames"], stats["episodes"], stats["episode_length_mean"]) == (20, 5, pytest.approx(3.4))
     assert "step_count" not in one
+
+
+def test_what_an_environment_gives_stays_while_actions_are_random():
+    env = TransformedEnv(CountingEnv((2,)), RenameTransform(["observation"], [("n", "x")]))
+    policy = {"action": np.zeros((2, 1), np.float32), "value": np.ones((2, 1))}
+    collector = Collector(env, lambda td: td.update(policy), frames_per_batch=6, init_random_frames=6)
+    td = collector.next()
+    np.testing.assert_array_equal(td["n", "x"][..., 0], [[0, 1, 2], [0, 1, 2]])
+    assert not td["value"].any()
 
 
 def test_functions_make_environment_and_policy():
