@@ -69,6 +69,7 @@ def test_equal_objects_stay_one_when_they_are_concatenated_only() -> None:
     objects = [NonTensorData("x", (2,)), NonTensorData("x", (3,))]
     assert type(join_column(objects, CAT, 0)) is NonTensorData
     assert type(join_column(objects[:1] * 2, STACK, 0)) is NonTensorStack
+    assert join_column([NonTensorData("x", (2, 3))] * 2, CAT, 1).batch_size == (2, 6)
 
 
 def test_dims_count_from_the_end() -> None:

@@ -350,3 +350,4 @@ def test_out_is_what_comes_back(call: Any, kind: str) -> None:
     plain = TensorDict(x=np.zeros(2), batch_size=[2])
     out = {"dict": plain, "typed": Obs(plain, batch_size=[2]), "lazy": plain.to_lazystack()}[kind]
     assert call(Obs(x=np.ones(2), batch_size=[2]), out) is out
+    assert type(Obs(x=np.ones(2), batch_size=[2]).unsqueeze(dim=0)) is Obs

@@ -78,6 +78,7 @@ def test_by_hand() -> None:
                 loss = DPOLoss(actor, **options)
                 loss.set_keys(ref_log_probs="ref_log_probs")
                 out = loss(td)
+                assert loss.in_keys == [loss.tensor_keys.chosen, loss.tensor_keys.rejected]
                 assert isinstance(out, DPOLossOutput)
                 expected = dpo_loss(
                     *given, chosen_lengths=lengths, rejected_lengths=lengths[ORDER], **options

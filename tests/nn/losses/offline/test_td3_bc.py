@@ -21,7 +21,9 @@ def batch() -> Any:
 
 def test_by_hand() -> None:
     td = batch()
-    out = made(TD3BCLoss, alpha=1.5, reduction="none")(td)
+    loss = made(TD3BCLoss, alpha=1.5, reduction="none")
+    out = loss(td)
+    assert set(loss.out_keys) == set(out.keys())
     acted = td.copy().set("action", linear(4, 2)(td["observation"]))
     value = q_network()(acted.copy())["state_action_value"][:, 0]
     distance = ((acted["action"] - td["action"]) ** 2).mean()
