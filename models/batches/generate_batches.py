@@ -61,7 +61,7 @@ class GenerateBatches:
         assistant_model: a smaller model that guesses tokens, a path or a `Decoder`.
         threads: to run the model with; default: `num_cpus` of Ray's actor, or else as `OnnxDecoder`.
         device, variant: see `OnnxDecoder`.
-        adapter: file of a LoRA adapter to run the model with.
+        adapter: file or folder of a LoRA adapter to run the model with.
 
     Raises:
         ValueError, TypeError: an argument, see `OnnxDecoder`; in a call, a row without a prompt or needed id.

@@ -23,7 +23,7 @@ class OpenModel:
             `OnnxDecoder` takes anywhere else.
         device: "cpu", "cuda" or "cuda:N".
         variant: which of the folder's graphs.
-        adapter: file of a LoRA adapter to run with.
+        adapter: file or folder of a LoRA adapter to run with.
 
     Attributes:
         decoder: the model.

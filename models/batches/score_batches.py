@@ -61,7 +61,7 @@ class ScoreBatches:
         prefix: begins the names of the result's columns, for scores by several models.
         threads: to run the model with; default: `num_cpus` of Ray's actor, or else as `OnnxDecoder`.
         device, variant: see `OnnxDecoder`.
-        adapter: file of a LoRA adapter to run the model with.
+        adapter: file or folder of a LoRA adapter to run the model with.
 
     Raises:
         ValueError, TypeError: an argument, see `OnnxDecoder`; in a call, a row that cannot be scored.

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from helpers.models.sentencepiece import sentencepiece
 
 from lite.models.generation.stops import has_stopped
 
@@ -29,3 +30,12 @@ def test_has_stopped() -> None:
         tokens = np.frombuffer(text.encode(), np.uint8).astype(np.int64)
         assert has_stopped(tokens, stops, counting) is expected, text
         assert seen[0] <= max(len(stop.encode()) for stop in stops) + 8, text
+
+
+def test_the_space_that_a_response_begins_with_counts() -> None:
+    """It is of the response, as in transformers, though a decoder leaves it out at the start of a text."""
+    tokenizer = sentencepiece()
+    cases = [("▁und", [" u"], True), ("no", [" n"], False), ("▁", [" "], True), ("no no", ["nono"], False)]
+    for pieces, stops, expected in cases:  # one token is no two of its kind
+        tokens = np.array(tokenizer.convert_tokens_to_ids(pieces.split()))
+        assert has_stopped(tokens[:1], stops, tokenizer.decode) is expected, pieces
