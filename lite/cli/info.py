@@ -209,7 +209,9 @@ def _print(facts: dict[str, Any]) -> None:
                 elif isinstance(item, dict):
                     item = ", ".join(f"{name}={told}" for name, told in item.items())
                 elif isinstance(item, list):
-                    item = ", ".join(" ".join(one) if isinstance(one, list) else str(one) for one in item)
+                    item = ", ".join(
+                        " ".join(map(str, one)) if isinstance(one, list) else str(one) for one in item
+                    )
                 print(_wrapped(f"  {key}: {'none' if item in (None, '') else item}"))
             if len(value) > _MOST:
                 print(f"  and {len(value) - _MOST} more: --json has them")

@@ -159,6 +159,8 @@ def test_rows_of_json(run: Run) -> None:
     assert out["tokens"] == sum(len(row.response_ids) for row in scored)
     mean = np.mean(np.concatenate([row.log_probs for row in scored]))
     np.testing.assert_allclose(out["perplexity"], np.exp(-mean))
+    Path("rows.jsonl").write_text('{"prompt": "a", "run": {"bad_words_ids": [[5], [6, 7]]}}')
+    assert "  bad_words_ids: 5, 6 7\n" in run(["info", "rows.jsonl"]).out
 
 
 def test_a_language_model_by_its_path(run: Run) -> None:
