@@ -388,9 +388,8 @@ def encode_after(
     """
     whole = list(tokenizer.encode(before + text, add_special_tokens=False))
     head = np.asarray(ids).tolist()
-    if (
-        whole[: len(head)] != head
-    ):  # or special tokens are around it, or spelt out where users wrote their names
+    # A token may reach over the border; or special tokens are around `ids`, or users wrote their names.
+    if whole[: len(head)] != head:
         head = tokenizer.encode(before, add_special_tokens=False)
     kept = common_start(head, whole)
     return len(head) - kept, whole[kept:]
