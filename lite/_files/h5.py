@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from types import ModuleType
 from typing import Any
@@ -14,6 +15,8 @@ from lite._tree.keys import require_utf8
 from lite._tree.nontensor import NonTensorData
 from lite._tree.protocol import class_registry
 from lite.kernels._install import install, needed
+
+_SMALL = 1 << 26  # bytes that a data set may claim in a file of any size
 
 
 def _package() -> ModuleType:
@@ -60,12 +63,14 @@ def read_h5(filename: str, batch_size: Size) -> Any:
         raise FileNotFoundError(f"{filename} is missing.")
     try:
         with package.File(filename, "r") as group:
-            return _read(package, group, batch_size)
-    except (OSError, KeyError, RuntimeError, TypeError) as error:
+            return _read(package, group, batch_size, set())
+    except (OSError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        if isinstance(error, ValueError) and filename in str(error):
+            raise
         raise ValueError(f"{filename} is damaged or foreign: {error}") from error
 
 
-def _read(package: Any, group: Any, batch_size: Size) -> Any:
+def _read(package: Any, group: Any, batch_size: Size, seen: set[Any]) -> Any:
 
     size = group.attrs.get("batch_size", ()) if batch_size is None else batch_size
     out = class_registry.dense({}, size)
@@ -73,10 +78,25 @@ def _read(package: Any, group: Any, batch_size: Size) -> Any:
         if isinstance(group.get(key, getlink=True), package.ExternalLink | package.SoftLink):
             raise ValueError(f"refusing to follow the link {key!r} of {group.file.filename}.")
         item = group[key]
+        about = package.h5o.get_info(item.id)
+        if (about.fileno, about.addr) in seen:  # it could be there twice at each of any number of levels
+            raise ValueError(f"refusing to read {item.name!r} of {group.file.filename} twice, by two names.")
+        seen.add((about.fileno, about.addr))
         if isinstance(item, package.Group):
-            value: Any = _read(package, item, batch_size)
+            value: Any = _read(package, item, batch_size, seen)
         else:
+            _check(item, group.file.filename)
             value = item[()]
             value = value.decode() if isinstance(value, bytes) else np.asarray(value)
         out._put(key, out._convert(value))
     return out
+
+
+def _check(data: Any, filename: str) -> None:
+    """Raise ValueError for a data set that is in other files, or that claims much more than the file has."""
+    if data.is_virtual or data.external:
+        raise ValueError(f"refusing to follow {data.name!r} of {filename} to other files.")
+    chunk = math.prod(data.chunks or ()) * data.dtype.itemsize
+    # What repeats itself is packed to a thousandth.
+    if max(data.nbytes, chunk) > max(_SMALL, 1100 * os.path.getsize(filename)):
+        raise ValueError(f"{data.name!r} of {filename} claims {data.nbytes} bytes, in chunks of {chunk}.")

@@ -36,3 +36,37 @@ def test_h5(tmp_path):
     assert TensorDict.from_h5(path, auto_batch_size=True, batch_dims=0).batch_size == ()
     with pytest.raises(TypeError, match="Conflicting batch sizes in from_h5"):
         TensorDict.from_h5(path, auto_batch_size=True, batch_size=[3])
+
+
+def test_hostile_files(tmp_path):
+    """What is in other files, what is there by many names, and what claims more than there is."""
+    (tmp_path / "secret").write_bytes(b"secret")
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["x"] = np.arange(5)
+
+    def outside(file):
+        file.create_dataset("a", (6,), "u1", external=[(str(tmp_path / "secret"), 0, 6)])
+
+    def virtual(file):
+        layout = h5py.VirtualLayout((5,), "i8")
+        layout[:] = h5py.VirtualSource(str(tmp_path / "other.h5"), "x", (5,))
+        file.create_virtual_dataset("a", layout)
+
+    def doubled(file):
+        for _ in range(40):
+            inner = file.create_group("a")
+            file["b"], file = inner, inner
+
+    for write, message in (
+        (outside, "refusing to follow '/a' of .* to other files"),
+        (virtual, "refusing to follow '/a' of .* to other files"),
+        (lambda file: file.__setitem__("a", h5py.SoftLink("/b")), "refusing to follow the link 'a'"),
+        (doubled, "twice, by two names"),
+        (lambda file: file.create_dataset("a", (1 << 40,), "u1", chunks=(1 << 10,)), "claims 1099511627776"),
+        (lambda file: file.attrs.__setitem__("batch_size", [-3]), "damaged or foreign: batch_size"),
+    ):
+        with h5py.File(tmp_path / "td.h5", "w") as file:
+            write(file)
+        with pytest.raises(ValueError, match=message) as caught:
+            TensorDict.from_h5(tmp_path / "td.h5")
+        assert "td.h5" in str(caught.value)

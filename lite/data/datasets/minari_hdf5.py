@@ -58,8 +58,8 @@ class Hdf5File:
 
     def read(self, number: int) -> dict[str, list[tuple[Path, Any]]]:
         """The entries of an episode: h5py's data sets, which are read where they are indexed."""
-        group = self._episodes[number]
-        return {name: list(self._leaves(self._child(group, name), ())) for name in group}
+        group, seen = self._episodes[number], set[Any]()
+        return {name: list(self._leaves(self._child(group, name), (), seen)) for name in group}
 
     def numeric(self, data: Any, where: str) -> Any:
         """`data`, if it is plain numbers in this file, in pieces of a reasonable size."""
@@ -79,11 +79,15 @@ class Hdf5File:
             raise ValueError(f"refusing to follow the link {name!r} of {self.path}.")
         return group[name]
 
-    def _leaves(self, item: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    def _leaves(self, item: Any, path: Path, seen: set[Any]) -> Iterator[tuple[Path, Any]]:
+        about = self._h5py.h5o.get_info(item.id)
+        if (about.fileno, about.addr) in seen:  # it could be there twice at each level
+            raise ValueError(f"refusing to read {item.name!r} of {self.path} twice, by two names.")
+        seen.add((about.fileno, about.addr))
         if not isinstance(item, self._h5py.Group):
             yield path, item
             return
         if len(path) > DEEPEST:
             raise ValueError(f"{self.path} nests groups deeper than {DEEPEST}.")
         for name in item:
-            yield from self._leaves(self._child(item, name), (*path, name))
+            yield from self._leaves(self._child(item, name), (*path, name), seen)

@@ -48,7 +48,18 @@ def test_hostile_files(tmp_path):
         inner = group.create_group("observations")
         inner["again"] = inner
 
-    for change in (external, soft, raw, virtual, enormous, chunks, cycle):
+    def deep(group):
+        group.create_group("observations" + "/a" * 20)["x"] = np.zeros((4, 3))
+
+    def doubled(group):
+        """Two names of a group at each level are a thousand of the last one."""
+        inner = group.create_group("observations")
+        for _ in range(10):
+            inner["b"] = inner.create_group("a")
+            inner = inner["a"]
+        inner["x"] = np.zeros((4, 3))
+
+    for change in (external, soft, raw, virtual, enormous, chunks, cycle, deep, doubled):
         changed(change)
     path.unlink()
     path.symlink_to(secret)
