@@ -35,10 +35,10 @@ except ImportError:  # Python was built without it
 
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 _LOCAL_SIGNATURE = b"PK\x03\x04"
-# Errors of zipfile for damaged files; IndexError is for an entry without a name.
+# Errors of zipfile for damaged files; IndexError is for an entry without a name, the last for its bytes.
 _BAD_ZIP = (
     zipfile.BadZipFile, zlib.error, LZMAError, EOFError, NotImplementedError, struct.error, OSError,
-    IndexError,
+    IndexError, UnicodeDecodeError,
 )  # fmt: skip
 _ALIGNMENT = 64
 _PAD = struct.Struct("<HH")

@@ -102,3 +102,11 @@ def test_an_archive_that_is_replaced_while_it_is_opened(tmp_path, monkeypatch):
     np.testing.assert_array_equal(TensorDict.load(path)["a"], np.zeros(3))
     monkeypatch.undo()
     np.testing.assert_array_equal(TensorDict.load(path)["a"], np.ones(5000))
+
+
+def test_a_name_that_is_no_text(tmp_path):
+    path = tmp_path / "td.tdz"
+    TensorDict({"a": np.zeros(3), "é": np.ones(2)}).save(path)
+    path.write_bytes(path.read_bytes().replace("é".encode(), b"\xff\xff"))
+    with pytest.raises(ValueError, match="is not a memory-mapped tensordict archive"):
+        TensorDict.load(path)

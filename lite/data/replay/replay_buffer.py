@@ -42,6 +42,7 @@ from lite.data.replay.trees import is_tree, mapped
 from lite.data.replay.writers import RoundRobinWriter, TensorDictMaxValueWriter, Writer
 
 _ABOUT = "buffer_metadata.json"
+_MOST = 1 << 16  # elements of a batch that a file may ask for of a smaller storage
 
 _OF_ONE_PROCESS = (
     "a buffer with shared=True is filled by the process that made it: another process would fill a copy. "
@@ -703,7 +704,8 @@ class ReplayBuffer:
         require_inside(*(root / name for name in ("storage", "sampler", "writer", "transforms")))
         about = read_json(root / _ABOUT)
         size = about.get("batch_size", 0)
-        if size is not None and (type(size) is not int or size < 1):
+        most = max(self._storage.max_size, _MOST)
+        if size is not None and (type(size) is not int or not 1 <= size <= most):
             raise ValueError(f"{root / _ABOUT} is damaged or foreign: its batch_size is {size!r:.80}.")
         of_torchrl = "rng" not in about
         content: Any = {} if of_torchrl else lite.load_memmap(root / "transforms")

@@ -309,7 +309,7 @@ def test_damaged_dumps(tmp_path) -> None:
     (tmp_path / "b" / "buffer_metadata.json").write_text('{"batch_size": 3, "rng": {"bit_generator": "x"}}')
     with pytest.raises(ValueError, match="buffer_metadata"):
         filled().loads(tmp_path / "b")
-    for size in (None, -1, 0, "4", 2.5, True):
+    for size in (None, -1, 0, "4", 2.5, True, 1 << 17):
         state = {"rng": {}} if size is None else {"batch_size": size, "rng": {}}
         (tmp_path / "b" / "buffer_metadata.json").write_text(json.dumps(state))
         with pytest.raises(ValueError, match=r"buffer_metadata\.json is damaged or foreign: its batch_size"):
