@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +13,14 @@ from lite._arrays.types import Array
 from lite._files.onnx.attention import PathNode, ways_to_scores
 from lite.nn._import.operators import Run, Step
 from lite.nn.layers.large_arrays import swiglu
-from lite.nn.layers.masked_attention import HIDDEN, KeyRanges, key_ranges, masked_attention
+from lite.nn.layers.masked_attention import (
+    HIDDEN,
+    KeyRanges,
+    ScoreRule,
+    attention_in_blocks,
+    key_ranges,
+    masked_attention,
+)
 
 Runs = Callable[[Iterable[Step], Any], None]
 
@@ -165,7 +173,8 @@ def _attention(step: Step, graph: _Graph) -> _Joined | None:
         made.update(one.outputs for one in makers)
         given = (i for one in (*makers, *inner, step) for i in one.inputs if i not in made)
         outer = tuple(dict.fromkeys([graph.ranges.get(key, 0), *given]))
-        run = _attended([*makers, *inner], step, path, outer, graph.run, inner[0])
+        rule = ScoreRule(empty=1.0 if empty_is_zero else np.nan)
+        run = _attended([*makers, *inner], step, path, outer, graph.run, inner[0], masks, rule)
         return _Joined(Step(run, outer, step.outputs, step.label, "Attention"), inner, before)
     return None
 
@@ -286,7 +295,7 @@ def _is_nothing(step: Step, constants: Mapping[int, Any]) -> bool:
 
 def _attended(
     inner: Sequence[Step], last: Step, path: Sequence[PathNode[int]], outer: tuple[int, ...], run_steps: Runs,
-    product: Step,
+    product: Step, masks: Sequence[_Mask], rule: ScoreRule,
 ) -> Run:  # fmt: skip
     """Attention of the values that `outer` numbers, first the ranges of keys, or 0 where all are seen."""
     by_output = {one.outputs: one for one in inner}
@@ -307,10 +316,27 @@ def _attended(
             out = masked_attention(q, k, v, scale, ranges)
             if out is not None:
                 return out
+        bias = None if known or scale is None else _added(masks, values)
+        if bias is not None:
+            q = values[query] * np.asarray(scale, values[query].dtype)
+            out = attention_in_blocks(q, values[key].swapaxes(-1, -2), values[value], bias, rule)
+            if out is not None:
+                return out
         run_steps((*inner, last), values)
         return values[last.outputs]  # type: ignore[index]
 
     return run
+
+
+def _added(masks: Sequence[_Mask], values: Mapping[int, Any]) -> Any:
+    """The sum of what masks add to scores; None if one of them chooses, which is no sum."""
+    numbers = []
+    for mask in masks:
+        read = [values[i] for i in mask.reads]
+        numbers.append(read[0] if mask.maker is None else mask.maker.run(*read))
+        if mask.hides or numbers[-1].dtype.kind != "f":
+            return None
+    return functools.reduce(np.add, numbers)
 
 
 def _scale(path: Iterable[tuple[Step, int]], values: Mapping[int, Any]) -> float | None:

@@ -151,18 +151,15 @@ class LazyLinear(LazyLayer, Linear):
         return int(self._tensor("weight").shape[-1])
 
 
-_PLAIN = (np.ndarray, type(None))
-
-
 def linear(x: Array, weight: Array, bias: Array | None) -> Array:
     """x Wᵀ + b for x (*B, in), weight (*E, out, in) and bias (*E, out) or None."""
-    plain = type(weight) is np.ndarray and type(x) is np.ndarray and type(bias) in _PLAIN
+    plain = type(weight) is type(x) is np.ndarray and (bias is None or type(bias) is np.ndarray)
     if plain and _fits(x, weight):
         # Half of what `matmul` takes for one row. More dimensions take a loop: they are joined.
         flat = x.ndim < 3
         out = (x if flat else x.reshape(-1, x.shape[-1])).dot(weight.T)
         if bias is not None:
-            if bias.dtype == out.dtype:
+            if bias.dtype is out.dtype or bias.dtype == out.dtype:
                 out += bias
             else:
                 out = out + bias
@@ -197,9 +194,10 @@ def linear(x: Array, weight: Array, bias: Array | None) -> Array:
 
 def _fits(x: Array, weight: Array) -> bool:
     """Whether a matrix and rows are of one dtype, which nothing is to be done to before their product."""
-    if weight.ndim != 2 or not x.ndim or not x.size or x.shape[-1] != weight.shape[1] or not len(weight):
+    shape, size, dtype = x.shape, weight.shape, x.dtype
+    if len(size) != 2 or not shape or shape[-1] != size[1] or 0 in shape or not size[0]:
         return False
-    return x.dtype == weight.dtype and x.dtype.char in "fd"
+    return (dtype is weight.dtype or dtype == weight.dtype) and dtype.char in "fd"
 
 
 def _inside(x: Any) -> Any:

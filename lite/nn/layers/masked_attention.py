@@ -153,7 +153,7 @@ class ScoreRule(NamedTuple):
 def attention_in_blocks(
     q: Array, k: Array, v: Array, bias: Array | None = None, rule: ScoreRule | None = None
 ) -> Array | None:
-    """softmax(rule(q kᵀ) + bias) v of plain arrays, by themselves or traced; None for others.
+    """softmax(rule(q kᵀ) + bias) v of plain arrays, traced or not; None for others, or other shapes.
 
     The backward pass computes the weights again, block by block, unless there is one block.
 
@@ -161,7 +161,7 @@ def attention_in_blocks(
         q: (*B, T, width), which has the scale of scores.
         k: (*C, S, width), where C is B, or B with a last 1: heads of queries that share keys.
         v: (*C, S, width of values).
-        bias: as many dimensions, broadcasts to (*B, T, S).
+        bias: broadcasts to (*B, T, S).
         rule: what happens to scores before `bias` is added; nothing, unless given.
 
     Returns:
@@ -175,6 +175,11 @@ def attention_in_blocks(
     traced = is_recorded(*parents)
     shape = (*values[0].shape[:-1], values[1].shape[-2])
     if not all(shape) or (not traced and any(x is not y for x, y in zip(parents, values, strict=True))):
+        return None
+    batch, keys = shape[:-2], values[1].shape[:-2]
+    if keys != values[2].shape[:-2] or keys not in (batch, (*batch[:-1], 1)):
+        return None
+    if bias is not None and np.broadcast_shapes(bias.shape, shape) != shape:
         return None
     blocks = list(_blocks(shape))
 

@@ -14,6 +14,7 @@ from helpers.peaks import peak_of
 from lite import jit, nn, value_and_grad, vmap
 from lite._files.onnx import writer
 from lite.kernels.backends.choice import backend
+from lite.nn.layers import masked_attention
 from lite.nn.layers.large_arrays import LARGE
 
 X, Y = (np.random.default_rng(i).normal(size=(3, LARGE)).astype(np.float32) for i in range(2))
@@ -67,6 +68,7 @@ QUERY, KEY, VALUE, BACK = (
 )
 TURNED = {"perm": [0, 1, 3, 2]}
 LOWEST = np.finfo(np.float32).min
+SCORES = N * HEADS * TIMES * TIMES * 4
 CAUSAL = np.tril(np.ones((TIMES, TIMES), np.bool_))
 PADDED = CAUSAL & (np.arange(TIMES) < np.array([60, TIMES])[:, None])[:, None, None]
 START = [("Transpose", "k", "t", TURNED), ("MatMul", "q t", "s")]
@@ -204,10 +206,17 @@ def test_attention_in_maps_and_traces_is_its_nodes() -> None:
 @pytest.mark.compiled
 @pytest.mark.skipif(backend() == "numpy", reason="nothing is compiled")
 def test_the_gradient_holds_no_scores() -> None:
-    net, constants = attention(SPELLINGS["causal, lowest number"])
-    loss, parts = value_and_grad(loss_of(net, constants)), [QUERY, KEY, VALUE]
-    scores = N * HEADS * TIMES * TIMES * 4
-    assert peak_of(loss, parts) < 12 * QUERY.nbytes + scores / 2
+    assert peak_of_gradient("causal, lowest number") < 12 * QUERY.nbytes + SCORES / 2
+
+
+def test_the_gradient_with_a_bias_holds_scores_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(masked_attention, "BLOCK", 1 << 11)
+    assert peak_of_gradient("a bias") < 10 * QUERY.nbytes
+
+
+def peak_of_gradient(name: str) -> int:
+    net, constants = attention(SPELLINGS[name])
+    return peak_of(value_and_grad(loss_of(net, constants)), [QUERY, KEY, VALUE])
 
 
 @pytest.mark.parametrize("choice", ["shown zero low", "hidden low zero"])
