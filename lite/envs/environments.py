@@ -264,7 +264,7 @@ class Environments:
                     f"gave an observation of shape {array.shape} for {leaf.path}, expected {expected}",
                     None if self.batch else 0,
                 )
-            arrays[i] = array.reshape((*batch, *leaf.spec.shape))
+            arrays[i] = array if leaf.shape == leaf.spec.shape else array.reshape((*batch, *leaf.spec.shape))
         return arrays
 
     def _final(self, present: list[NDArray[Any]], ended: NDArray[np.bool_], info: Any) -> list[NDArray[Any]]:
