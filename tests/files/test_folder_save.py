@@ -17,7 +17,8 @@ def test_like_as_an_archive(tmp_path):
     assert out["s"] == "text"
     out["a"][...] = 3
     assert (TensorDict.load_memmap(tmp_path / "td.tdz")["a"] == 3).all()
-    td.memmap(tmp_path / "mapped").memmap_like(tmp_path / "other", archive=True)
+    td.memmap_like(tmp_path / "other", archive=True)
+    assert not td.memmap(tmp_path / "mapped").memmap_like(tmp_path / "again")["a"].any()
     assert lite.is_memmap_archive(tmp_path / "other")
 
 
