@@ -31,6 +31,16 @@ def test_rows_of_arrays_that_are_there() -> None:
     assert TensorStorage(np.arange(4)).get([1, 2]).tolist() == [1, 2]
 
 
+def test_the_length_counts_all_of_a_row() -> None:
+    storage = LazyTensorStorage(8, ndim=2)
+    for index, length in ((np.arange(2), 4), (np.array([2]), 6), (np.array([0]), 6)):
+        size = (len(index), 2)
+        storage.set(index, TensorDict({"a": np.full(size, length)}, size))
+        assert len(storage) == length
+    storage[np.array([1, 2]), np.array([0, 1])] = TensorDict({"a": np.array([7, 8])}, [2])  # elements
+    np.testing.assert_array_equal(storage[:]["a"], [[6, 6], [7, 4], [6, 8]])
+
+
 def test_views_and_copies() -> None:
     storage = filled()
     assert np.shares_memory(storage.get(slice(1, 3))["step"], storage.entry("step"))
