@@ -56,10 +56,11 @@ def test_a_case_that_is_skipped_skips_the_test_at_its_end() -> None:
 
 
 def test_a_call_raises_what_is_expected() -> None:
-    raises(ValueError, lambda: int("x"), "invalid literal")
-    raises(pytest.fail.Exception, lambda: raises(ValueError, dict), "DID NOT RAISE")
+    raises(ValueError, "invalid literal", int, "x", base=10)
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        raises(ValueError, "", dict)
     with pytest.raises(AssertionError, match="Regex pattern did not match"):
-        raises(ValueError, lambda: int("x"), "another")
+        raises(ValueError, "another", lambda: int("x"))
 
 
 def test_the_time_of_a_test_is_counted(

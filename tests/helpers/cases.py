@@ -28,10 +28,10 @@ def noting(*case: Any) -> Iterator[None]:
         raise
 
 
-def raises(error: Any, call: Callable[[], Any], match: str | None = None) -> None:
-    """`pytest.raises` around one call."""
-    with pytest.raises(error, match=match):
-        call()
+def raises(error: Any, match: str, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
+    """`pytest.raises` around one call, in one line; any message fits an empty `match`."""
+    with pytest.raises(error, match=match or None):
+        call(*args, **kwargs)
 
 
 def _shown(value: Any) -> str:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.prompts import HELLO, HI, Make
 from helpers.models.real_models import MODELS
 
@@ -131,8 +132,7 @@ def test_bad_rows_are_named() -> None:
         ({"prompt_ids": [[]]}, {}, "id 7: "),
     ]  # fmt: skip
     for columns, options, message in cases:
-        with pytest.raises(ValueError, match=message):
-            GenerateBatches(LLAMA, threads=1, **options)({"id": [7], **columns})
+        raises(ValueError, message, GenerateBatches(LLAMA, threads=1, **options), {"id": [7], **columns})
 
 
 def test_a_grammar_ends_where_the_tokenizer_says() -> None:
@@ -149,5 +149,4 @@ def test_arguments(scripted_model: Make) -> None:
             GenerateBatches(scripted_model(), **{name: 0})
     with pytest.raises(ValueError, match="num_samples differs from generate_kwargs"):
         GenerateBatches(scripted_model(), num_samples=2, generate_kwargs={"n": 3})
-    with pytest.raises(ValueError, match="top_p"):
-        GenerateBatches(scripted_model(), generate_kwargs={"top_p": 2.0})
+    raises(ValueError, "top_p", GenerateBatches, scripted_model(), generate_kwargs={"top_p": 2.0})

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
+from helpers.cases import raises
 from helpers.models.prompts import HELLO, HI, Make
 
 from lite.models import OnnxDecoder, ScoreBatches, Tokenizer, embedded_model_path, score
@@ -149,8 +150,7 @@ def test_alternatives_are_told_on_request(judge: Make) -> None:
         assert np.shape(out["ref_top_ids"][i]) == np.shape(out["ref_top_log_probs"][i]) == (tokens, 2)
         best = [place[0] for place in out["ref_top_log_probs"][i]]
         assert (np.array(best) >= np.array(out["ref_logprobs"][i]) - 1e-6).all()
-    with pytest.raises(ValueError, match="logprobs must be at least 0, got -1"):
-        judge(logprobs=-1)
+    raises(ValueError, "logprobs must be at least 0, got -1", judge, logprobs=-1)
 
 
 def test_pickles_go_to_other_processes() -> None:
@@ -175,10 +175,8 @@ BAD_ROWS_ARE_NAMED: list[tuple[dict[str, Any], str]] = [
 def test_bad_rows_are_named(byte_tokenizer: Make) -> None:
     for columns, message in BAD_ROWS_ARE_NAMED:
         judge = embedded()
-        with pytest.raises(ValueError, match=message):
-            judge({"id": [7], **columns})
-        with pytest.raises(ValueError, match="row 0 of the batch: "):
-            judge(columns)
+        raises(ValueError, message, judge, {"id": [7], **columns})
+        raises(ValueError, "row 0 of the batch: ", judge, columns)
 
 
 def test_what_is_no_batch(judge: Make) -> None:
@@ -188,14 +186,11 @@ def test_what_is_no_batch(judge: Make) -> None:
         ({"a": [1], "b": [1, 2]}, ValueError, "must have one length, got {'a': 1, 'b': 2}"),
     ]
     for given, error, message in cases:
-        with pytest.raises(error, match=message):
-            judge()(given)
+        raises(error, message, judge(), given)
 
 
 def test_arguments(scripted_model: Make) -> None:
-    with pytest.raises(ValueError, match="max_rows must be at least 1, got 0"):
-        ScoreBatches(scripted_model(), max_rows=0)
-    with pytest.raises(TypeError, match="model must be a path or have the interface of"):
-        ScoreBatches(object())
+    raises(ValueError, "max_rows must be at least 1, got 0", ScoreBatches, scripted_model(), max_rows=0)
+    raises(TypeError, "model must be a path or have the interface of", ScoreBatches, object())
     with pytest.raises(ValueError, match="row 0 of the batch: texts need a tokenizer"):
         ScoreBatches(scripted_model())({"prompt": ["a"], "response": ["b"]})

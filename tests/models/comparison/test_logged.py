@@ -144,8 +144,7 @@ def test_log_probs_may_be_missing_where_nobody_needs_them(tmp_path: Path) -> Non
     file = write(tmp_path, {"prompt_ids": PROMPT, "response_ids": RESPONSE})
     (row,) = read_log_probs(file, needed=False)
     assert row.log_probs is None
-    with pytest.raises(ValueError, match=r"log.jsonl, line 1: no log-probs: expected one of logprobs, "):
-        read_log_probs(file)
+    raises(ValueError, r"log.jsonl, line 1: no log-probs: expected one of logprobs, ", read_log_probs, file)
 
 
 BROKEN: list[tuple[Any, str]] = [
@@ -182,15 +181,14 @@ BROKEN: list[tuple[Any, str]] = [
 
 def test_broken_lines_are_named(tmp_path: Path) -> None:
     for line, message in BROKEN:
-        with pytest.raises(ValueError, match=rf"log.jsonl, line 2: .*{message}"):
-            read_log_probs(write(tmp_path, PLAIN, line))
+        raises(ValueError, rf"log.jsonl, line 2: .*{message}", read_log_probs, write(tmp_path, PLAIN, line))
 
 
 def test_a_line_without_end_and_files_of_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logged, "MAX_LINE_BYTES", 1000)
     with pytest.raises(ValueError, match=r"log.jsonl, line 2: longer than 1000 bytes"):
         read_log_probs(write(tmp_path, PLAIN, {**PLAIN, "text": "x" * 2000}))
-    raises(ValueError, lambda: read_log_probs(write(tmp_path, "", "  ")), "has no response in it")
+    raises(ValueError, "has no response in it", lambda: read_log_probs(write(tmp_path, "", "  ")))
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    raises(ValueError, lambda: read_log_probs(tmp_path / "binary"), "line 1: not JSON")
-    raises(FileNotFoundError, lambda: read_log_probs(tmp_path / "none"))
+    raises(ValueError, "line 1: not JSON", lambda: read_log_probs(tmp_path / "binary"))
+    raises(FileNotFoundError, "", lambda: read_log_probs(tmp_path / "none"))

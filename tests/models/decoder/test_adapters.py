@@ -80,14 +80,13 @@ def test_a_row_does_not_go_on_under_another_adapter(decoder: OnnxDecoder) -> Non
         lambda: decoder.extend([0], [[1]]),
         lambda: decoder.fork(0, 1),
     ):
-        with pytest.raises(ValueError, match=r"row 0 holds tokens computed with adapter None.* is 'formal'"):
-            attempt()
+        raises(ValueError, r"row 0 holds tokens computed with adapter None.* is 'formal'", attempt)
     assert decoder.lengths[0] == 5
     assert 0 not in decoder.acquire(2)  # it is not free
     got = decoder.prefill(0, PROMPTS[0])  # restarts
     np.testing.assert_allclose(got, want(PROMPTS[0], "formal")[-1], atol=1e-4)
     decoder.adapter = None
-    raises(ValueError, lambda: decoder.decode([1], [0]), "computed with adapter 'formal'")
+    raises(ValueError, "computed with adapter 'formal'", lambda: decoder.decode([1], [0]))
     decoder.reset(0)
     np.testing.assert_allclose(decoder.prefill(0, PROMPTS[0]), want(PROMPTS[0], None)[-1], atol=1e-4)
 
@@ -125,11 +124,11 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     def load(path: Path) -> OnnxDecoder:
         return OnnxDecoder(FOLDER, num_threads=1, adapters={"mine": path})
 
-    raises(FileNotFoundError, lambda: load(tmp_path / "nowhere"), r"adapters\['mine'\]: there is no file")
+    raises(FileNotFoundError, r"adapters\['mine'\]: there is no file", lambda: load(tmp_path / "nowhere"))
     (tmp_path / "text").write_bytes(b"no adapter at all" * 9)
-    raises(ValueError, lambda: load(tmp_path / "text"), r"adapters\['mine'\]: .* is no adapter file")
+    raises(ValueError, r"adapters\['mine'\]: .* is no adapter file", lambda: load(tmp_path / "text"))
     (tmp_path / "cut").write_bytes(FILES["formal"].read_bytes()[:700])
-    raises(ValueError, lambda: load(tmp_path / "cut"), r"adapters\['mine'\]: .* is no adapter file")
+    raises(ValueError, r"adapters\['mine'\]: .* is no adapter file", lambda: load(tmp_path / "cut"))
     with pytest.raises(
         ValueError, match="another model: the graph has no optional input 'other', it has query"
     ):
@@ -213,8 +212,7 @@ def test_values_that_do_not_fit_change_nothing(decoder: OnnxDecoder) -> None:
         ({**set_to("casual"), "query.0.lora_A": np.zeros((3, 1))}, r"shape \[16, 'rank'\], got float32"),
         ({**set_to("casual"), "query.0.lora_A": np.zeros((16, 1), int)}, "got int64"),
     ):
-        with pytest.raises(ValueError, match=message):
-            decoder.set_adapter("formal", values)
+        raises(ValueError, message, decoder.set_adapter, "formal", values)
     np.testing.assert_allclose(decoder.prefill(0, PROMPTS[0]), want(PROMPTS[0], "formal")[-1], atol=1e-4)
     assert decoder.adapter_version == 0
 

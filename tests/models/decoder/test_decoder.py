@@ -127,10 +127,8 @@ def test_bad_prompts_change_nothing(same: Same, decoder: OnnxDecoder) -> None:
     ]  # fmt: skip
     for ids, message in cases:
         decoder.prefill(0, [1, 2, 3])
-        with pytest.raises(ValueError, match=message):
-            decoder.prefill(0, ids)
-        with pytest.raises(ValueError, match=message):
-            decoder.prefill_rows([0, 1], [[1], ids])
+        raises(ValueError, message, decoder.prefill, 0, ids)
+        raises(ValueError, message, decoder.prefill_rows, [0, 1], [[1], ids])
         assert decoder.lengths[0] == decoder.lengths.sum() == 3, ids
         same(decoder.decode([4])[0], full(decoder, [1, 2, 3, 4]))
 
@@ -138,26 +136,24 @@ def test_bad_prompts_change_nothing(same: Same, decoder: OnnxDecoder) -> None:
 @pytest.mark.parametrize("name", ["optimum-llama"])
 def test_bad_calls(decoder: OnnxDecoder) -> None:
     decoder.prefill(0, [1, 2])
-    raises(ValueError, lambda: decoder.decode([1, 2], [0]), "one entry per row, got 2 for 1")
-    raises(IndexError, lambda: decoder.decode([1], [1]), "between 0 and 0")
-    raises(ValueError, lambda: decoder.decode([1, 2], [0, 0]), "different")
-    with pytest.raises(ValueError, match="length must be between 0 and the row's 2 tokens, got 3"):
-        decoder.truncate(0, 3)
+    raises(ValueError, "one entry per row, got 2 for 1", lambda: decoder.decode([1, 2], [0]))
+    raises(IndexError, "between 0 and 0", lambda: decoder.decode([1], [1]))
+    raises(ValueError, "different", lambda: decoder.decode([1, 2], [0, 0]))
+    raises(ValueError, "length must be between 0 and the row's 2 tokens, got 3", decoder.truncate, 0, 3)
     decoder.extend([0], [np.ones(254, np.int64)])
-    raises(ValueError, lambda: decoder.decode([1]), "257 tokens, the model's context is 256")
-    raises(ValueError, lambda: decoder.extend([0], [[1]]), "1 tokens after 256 is longer")
+    raises(ValueError, "257 tokens, the model's context is 256", lambda: decoder.decode([1]))
+    raises(ValueError, "1 tokens after 256 is longer", lambda: decoder.extend([0], [[1]]))
     assert decoder.decode(np.array([], np.int64)).shape == (0, 512)
 
 
 def test_bad_construction(tmp_path: Path) -> None:
-    raises(FileNotFoundError, lambda: OnnxDecoder(tmp_path / "nowhere"), "nowhere")
-    raises(FileNotFoundError, lambda: OnnxDecoder(tmp_path), r"no \.onnx file")
-    raises(ValueError, lambda: OnnxDecoder(MODELS / "optimum-llama", device="tpu"), "device must be")
-    with pytest.raises(ValueError, match="batch_size must be at least 1"):
-        OnnxDecoder(MODELS / "optimum-llama", batch_size=0)
+    raises(FileNotFoundError, "nowhere", lambda: OnnxDecoder(tmp_path / "nowhere"))
+    raises(FileNotFoundError, r"no \.onnx file", lambda: OnnxDecoder(tmp_path))
+    raises(ValueError, "device must be", lambda: OnnxDecoder(MODELS / "optimum-llama", device="tpu"))
+    raises(ValueError, "batch_size must be at least 1", OnnxDecoder, MODELS / "optimum-llama", batch_size=0)
     shutil.copytree(MODELS / "genai-llama-fp32", tmp_path / "cut")
     (tmp_path / "cut" / "model.onnx.data").write_bytes(b"")
-    raises(ValueError, lambda: OnnxDecoder(tmp_path / "cut"), r"onnxruntime .* cannot load")
+    raises(ValueError, r"onnxruntime .* cannot load", lambda: OnnxDecoder(tmp_path / "cut"))
 
 
 @pytest.mark.depth
@@ -202,4 +198,4 @@ def test_pickles_keep_path_and_arguments(decoder: OnnxDecoder) -> None:
     np.testing.assert_array_equal(other.lengths, [0])
     np.testing.assert_allclose(other.prefill(0, [3, 4]), full(decoder, [3, 4]), atol=1e-5)
     given = OnnxDecoder(decoder.config, session=decoder.session)
-    raises(TypeError, lambda: pickle.dumps(given), r"^session: .*give the path of the model")
+    raises(TypeError, r"^session: .*give the path of the model", lambda: pickle.dumps(given))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models import decoder_graphs, real_models
 from helpers.models.real_models import EXPECTED, open_model, tolerance
 from helpers.tiers import standing_for_all
@@ -134,9 +135,7 @@ def test_bad_calls(rng: np.random.Generator) -> None:
     decoder.prefill(0, [1, 2, 3])
     with pytest.raises(ValueError, match="ids must have one entry per row, got 2 for 1 rows"):
         decoder.continue_rows([0], [[1], [2]])
-    with pytest.raises(ValueError, match="254 tokens after 3"):
-        decoder.continue_rows([0], [np.ones(254, np.int64)])
-    with pytest.raises(IndexError, match="rows must be between"):
-        decoder.settle(7)
+    raises(ValueError, "254 tokens after 3", decoder.continue_rows, [0], [np.ones(254, np.int64)])
+    raises(IndexError, "rows must be between", decoder.settle, 7)
     assert decoder.lengths[0] == 3
     assert decoder.continue_rows([], []).shape == (0, decoder.vocab_size)

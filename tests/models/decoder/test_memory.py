@@ -52,7 +52,7 @@ def test_errors_of_the_gpu_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_stream, "cuda_runtime", lambda: runtime)
     buffer = DeviceBuffer(10)
     buffer.device = "cuda"
-    raises(RuntimeError, lambda: copy_runs(buffer, 0, 1, buffer, 5, 1, 1, 1), "CUDA error 700")
+    raises(RuntimeError, "CUDA error 700", lambda: copy_runs(buffer, 0, 1, buffer, 5, 1, 1, 1))
 
 
 def test_a_copy_beyond_the_buffer_is_refused() -> None:
@@ -63,11 +63,11 @@ def test_a_copy_beyond_the_buffer_is_refused() -> None:
 def test_a_buffer_on_a_gpu_has_no_view() -> None:
     buffer = DeviceBuffer(10)
     buffer.device = "cuda"
-    raises(TypeError, lambda: buffer.view(), "no NumPy view")
+    raises(TypeError, "no NumPy view", lambda: buffer.view())
 
 
 def test_too_much_is_a_memory_error() -> None:
-    raises(MemoryError, lambda: DeviceBuffer(10**18), r"cannot allocate 1,000,000,000,000,000,000 bytes")
+    raises(MemoryError, r"cannot allocate 1,000,000,000,000,000,000 bytes", lambda: DeviceBuffer(10**18))
 
 
 OPENED = """

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.real_models import MODELS, tolerance
 from helpers.tiers import standing_for_all
 
@@ -56,8 +57,7 @@ def test_rows_that_hold_tokens_are_kept() -> None:
     decoder = OnnxDecoder(MODELS / "genai-llama-fp32", num_threads=1)
     sibling, weights = decoder.sibling(), changed(decoder)
     logits = sibling.prefill(0, [1, 2, 3])
-    with pytest.raises(RuntimeError, match="rows hold tokens"):
-        decoder.update_weights_(weights)
+    raises(RuntimeError, "rows hold tokens", decoder.update_weights_, weights)
     sibling.truncate(0, 2)
     np.testing.assert_allclose(sibling.decode([3])[0], logits, atol=1e-5)
     sibling.reset(0)
@@ -67,8 +67,7 @@ def test_rows_that_hold_tokens_are_kept() -> None:
 
 def test_names_and_shapes_are_those_of_the_file() -> None:
     path = MODELS / "handmade-lora" / "model.onnx"
-    with pytest.raises(ValueError, match=r"model\.onnx has no weight 'other'"):
-        checked_weights(path, {"other": np.zeros(3)})
+    raises(ValueError, r"model\.onnx has no weight 'other'", checked_weights, path, {"other": np.zeros(3)})
     with pytest.raises(ValueError, match=r"'ones' must have the shape \(16,\), got \(3,\)"):
         checked_weights(path, {"ones": np.zeros(3)})
     given = np.arange(16)

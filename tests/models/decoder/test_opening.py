@@ -55,7 +55,7 @@ def test_a_graph_that_reads_prompts_itself_stands_alone() -> None:
 
 
 def test_halves_of_different_models_are_refused() -> None:
-    raises(ValueError, lambda: pair(cache_type="float16"), "gives another cache than the other one takes")
+    raises(ValueError, "gives another cache than the other one takes", lambda: pair(cache_type="float16"))
 
 
 def test_either_file_opens_both() -> None:
@@ -85,7 +85,7 @@ def test_one_half_alone(tmp_path: Path) -> None:
     np.testing.assert_allclose(alone.prefill(0, [5, 6, 7]), whole.prefill(0, [5, 6, 7]), atol=1e-5)
     (tmp_path / "decoder_with_past_model.onnx").unlink()
     shutil.copy(MODELS / "optimum-gpt2-pair" / "decoder_model.onnx", tmp_path)
-    raises(ValueError, lambda: OnnxDecoder(tmp_path), "the prefill half of a pair")
+    raises(ValueError, "the prefill half of a pair", lambda: OnnxDecoder(tmp_path))
 
 
 def test_a_cache_of_fixed_length_bounds_the_context() -> None:
@@ -109,7 +109,7 @@ def test_half_precision_on_a_cpu_is_said() -> None:
 def test_a_variant_is_chosen_by_name(tmp_path: Path) -> None:
     for name, variant in (("optimum-gpt2", "q4"), ("optimum-llama", "int8")):
         shutil.copy(MODELS / name / "model.onnx", tmp_path / f"model_{variant}.onnx")
-    raises(ValueError, lambda: OnnxDecoder(tmp_path), "pass one of the files, or variant='int8'")
+    raises(ValueError, "pass one of the files, or variant='int8'", lambda: OnnxDecoder(tmp_path))
     decoder = OnnxDecoder(tmp_path, num_threads=1, variant="q4")
     assert decoder.config is not None
     assert decoder.config.graph.name == "model_q4.onnx"

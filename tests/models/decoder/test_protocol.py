@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from helpers.cases import raises
 
 from lite.models import GenerationConfig, OnnxWrapper, generate, generate_each, mismatch, score, stream
 from lite.models.decoder.protocol import check_decoder
@@ -19,8 +20,7 @@ def test_what_a_model_lacks_is_named(scripted_model: Callable[..., Any]) -> None
     model = scripted_model()
     check_decoder(model)
     half = SimpleNamespace(**{name: getattr(model, name) for name in dir(model) if name != "fork"})
-    with pytest.raises(TypeError, match=r"SimpleNamespace has no fork$"):
-        check_decoder(half)
+    raises(TypeError, r"SimpleNamespace has no fork$", check_decoder, half)
 
 
 def test_a_path_is_no_model_yet() -> None:
@@ -32,5 +32,4 @@ def test_a_path_is_no_model_yet() -> None:
         ("decoder", lambda: score("folder", [[1]])),  # type: ignore[arg-type,list-item]
         ("a", lambda: mismatch("folder", [])),  # type: ignore[arg-type]
     ):
-        with pytest.raises(TypeError, match=rf"{name} must be a model, as OnnxDecoder\(path\), got the path"):
-            call()
+        raises(TypeError, rf"{name} must be a model, as OnnxDecoder\(path\), got the path", call)

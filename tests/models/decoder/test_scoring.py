@@ -4,6 +4,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.real_models import open_model
 from numpy.typing import NDArray
 
@@ -63,8 +64,7 @@ def test_alternatives_are_the_best_of_the_logits(decoder: OnnxDecoder, rng: np.r
         of_ids = np.take_along_axis(wide[1:], got.top_ids[1:], 1)
         np.testing.assert_allclose(of_ids, best[1:], atol=tolerance(decoder), rtol=0)
     assert score_with_alternatives(decoder, rows[:1], 10**6)[0].top_ids.shape == (7, decoder.vocab_size)
-    with pytest.raises(ValueError, match="count must be at least 1, got 0"):
-        score_with_alternatives(decoder, rows, 0)
+    raises(ValueError, "count must be at least 1, got 0", score_with_alternatives, decoder, rows, 0)
 
 
 def test_logits_that_are_no_numbers_have_no_alternatives() -> None:

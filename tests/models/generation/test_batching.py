@@ -69,8 +69,7 @@ def test_sizes_that_contradict() -> None:
         (("yes", None, None), "batching must be True, False or None, got 'yes'"),
     ]
     for arguments, message in cases:
-        with pytest.raises(ValueError, match=message):
-            BatchSizes.from_arguments(*arguments)
+        raises(ValueError, message, BatchSizes.from_arguments, *arguments)
 
 
 def test_timeout_must_be_seconds() -> None:
@@ -147,8 +146,7 @@ def test_a_failure_is_that_of_its_run_only() -> None:
     batcher = Batcher(run, BatchSizes(2, 2), LONG)
     with callers(batcher, ("t", [1]), ("t", [2]), ("t", [3]), ("t", [4])) as futures:
         for future in futures[:2]:
-            with pytest.raises(ZeroDivisionError, match="bad row"):
-                future.result(20)
+            raises(ZeroDivisionError, "bad row", future.result, 20)
         assert [f.result(20) for f in futures[2:]] == [[("t", 3)], [("t", 4)]]
     assert batcher("t", [5, 6]) == [("t", 5), ("t", 6)]  # nothing is left behind
 
@@ -157,7 +155,7 @@ def test_rows_of_a_failed_call_are_not_run() -> None:
     run = Runs()
     run.fail = lambda rows: ZeroDivisionError() if 1 in rows else None
     batcher = Batcher(run, BatchSizes(1, 1), LONG)
-    raises(ZeroDivisionError, lambda: batcher("t", [1, 2, 3]))
+    raises(ZeroDivisionError, "", lambda: batcher("t", [1, 2, 3]))
     assert (batcher.state()["queue_size"], run.batches) == (0, [("t", [1])])
 
 
@@ -168,14 +166,13 @@ def test_the_runner_does_not_fail_for_others() -> None:
     batcher = Batcher(run, BatchSizes(2, 2), 0.3)
     with callers(batcher, ("a", ["theirs"]), ("b", ["mine"]), ("a", ["theirs too"])) as futures:
         for i in (0, 2):
-            with pytest.raises(ZeroDivisionError):
-                futures[i].result(20)
+            raises(ZeroDivisionError, "", futures[i].result, 20)
         assert futures[1].result(20) == [("b", "mine")]
 
 
 def test_a_wrong_number_of_results() -> None:
     batcher: Any = Batcher(lambda task, rows: [], BatchSizes(1, None), LONG)
-    raises(RuntimeError, lambda: batcher("t", [1, 2]), "Expected 2 results, got 0")
+    raises(RuntimeError, "Expected 2 results, got 0", lambda: batcher("t", [1, 2]))
 
 
 def test_an_interrupted_runner_frees_the_others() -> None:
@@ -186,8 +183,8 @@ def test_an_interrupted_runner_frees_the_others() -> None:
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(batcher, "t", [1])
         until(lambda: batcher.state()["queue_size"] == 1)
-        raises(KeyboardInterrupt, lambda: batcher("t", [2]))
-        raises(CancelledError, lambda: other.result(20), "interrupted")
+        raises(KeyboardInterrupt, "", lambda: batcher("t", [2]))
+        raises(CancelledError, "interrupted", lambda: other.result(20))
     assert batcher.state()["pending_futures"] == 0
 
 
@@ -197,8 +194,7 @@ def test_cleanup_cancels_what_waits() -> None:
     with callers(batcher, ("t", [1]), ("t", [2, 3])) as futures:
         batcher.cleanup()
         for future in futures:
-            with pytest.raises(CancelledError, match=r"Batching aborted by cleanup_batching\(\)"):
-                future.result(20)
+            raises(CancelledError, r"Batching aborted by cleanup_batching\(\)", future.result, 20)
     assert run.batches == []
     state = batcher.state()
     assert (state["queue_size"], state["pending_futures"], state["lock_state"]) == (0, 0, "unlocked")
@@ -210,7 +206,7 @@ def test_cleanup_lets_a_run_finish() -> None:
     batcher = Batcher(run, BatchSizes(1, None), LONG)
     with callers(batcher, ("t", [1]), ("t", [2])) as futures:
         batcher.cleanup()
-        raises(CancelledError, lambda: futures[1].result(20))
+        raises(CancelledError, "", lambda: futures[1].result(20))
         run.gate.set()
         assert futures[0].result(20) == [("t", 1)]
 
@@ -242,7 +238,7 @@ def test_errors_of_a_flush_are_the_callers() -> None:
     batcher = Batcher(run, BatchSizes(4, None), LONG)
     with callers(batcher, ("t", [1])) as futures:
         batcher.cleanup(flush=True)
-        raises(ZeroDivisionError, lambda: futures[0].result(20))
+        raises(ZeroDivisionError, "", lambda: futures[0].result(20))
 
 
 def test_many_threads() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.real_models import open_model
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 from helpers.models.table_model import TableModel
@@ -281,12 +282,10 @@ def test_what_is_refused() -> None:
     model = TableModel.random(0)
     with pytest.raises(ValueError, match="num_samples must be at most num_beams, got 4 and 3"):
         generate(model, [PROMPT], of(), num_samples=4)
-    with pytest.raises(ValueError, match="num_beams must be 1"):
-        stream(model, [PROMPT], of())
+    raises(ValueError, "num_beams must be 1", stream, model, [PROMPT], of())
     with pytest.raises(ValueError, match="bad_words_ids must hold ids below 12"):
         generate(model, [PROMPT], of(bad_words_ids=[[12]]))
-    with pytest.raises(ValueError, match="stop_sequences need decode_text"):
-        generate(model, [PROMPT], of(stop_sequences=["a"]))
+    raises(ValueError, "stop_sequences need decode_text", generate, model, [PROMPT], of(stop_sequences=["a"]))
     with pytest.raises(ValueError, match="logits contain NaN"):
         generate(TableModel(np.array([[0, 1, np.nan, 2]], np.float32)), [PROMPT], of())
     with pytest.raises(ValueError, match="must leave one of the 12 tokens"):

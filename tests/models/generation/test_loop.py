@@ -60,7 +60,7 @@ def test_stop_sequences_end_a_response(decoder: OnnxDecoder, prompts: list[Any])
     end = text(tokens).index(stop) + len(stop)
     assert out[0].finish_reason == "stop"
     assert text(out[0].tokens)[:-1] == text(tokens)[:end]
-    raises(ValueError, lambda: generate(decoder, prompts, config), "stop_sequences need decode_text")
+    raises(ValueError, "stop_sequences need decode_text", lambda: generate(decoder, prompts, config))
 
 
 @pytest.mark.parametrize("name", ["optimum-llama"])
@@ -107,7 +107,7 @@ def test_another_thread_closes_a_stream_that_computes(decoder: OnnxDecoder, prom
 
     def third(ids: NDArray[np.int64], scores: NDArray[np.float32]) -> None:
         if len(ids) == len(prompts[0]) + 2:
-            raises(ValueError, lambda: next(steps), "runs already")
+            raises(ValueError, "runs already", lambda: next(steps))
             computing.set()
             assert closed.wait(60)
 
@@ -164,7 +164,7 @@ def test_bad_calls(decoder: OnnxDecoder, prompts: list[Any]) -> None:
     for config in ({"max_new_tokens": 3}, [{}, {}, {}], None):
         with pytest.raises(TypeError, match="config must be a GenerationConfig, or one for each prompt"):
             generate(decoder, prompts, config)  # type: ignore[arg-type]
-    raises(ValueError, lambda: generate(decoder, [*prompts, []], SAMPLED), "empty prompt")
+    raises(ValueError, "empty prompt", lambda: generate(decoder, [*prompts, []], SAMPLED))
     with pytest.raises(ValueError, match="a prompt of 300 tokens is longer than the model's context of 256"):
         stream(decoder, [np.ones(300, np.int64)], SAMPLED)  # before the first step is asked for
     assert (decoder.lengths == 0).all()
@@ -203,7 +203,7 @@ def test_a_streamer_is_told_the_prompt_and_each_token(options: dict[str, Any]) -
     (response,) = generate(decoder, [[10, 20, 10, 20, 10]], config, streamer=told)
     assert told.calls == [[10, 20, 10, 20, 10], *([token] for token in response.tokens.tolist()), None]
     told = _Told(fail_at=3)
-    raises(OSError, lambda: generate(decoder, [[10, 20]], config, streamer=told), "went away")
+    raises(OSError, "went away", lambda: generate(decoder, [[10, 20]], config, streamer=told))
     assert told.calls[-1] is None
     assert not decoder.lengths.any()  # its row has been given back
 

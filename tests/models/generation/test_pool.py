@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from helpers.cases import raises
 from helpers.waiting import LONG
 
 from lite.models.generation import pool as pool_module
@@ -82,8 +83,7 @@ def test_a_part_that_fails_fails_the_call_and_all_decoders_come_back() -> None:
         ended.append(rows)
         return list(rows)
 
-    with pytest.raises(ValueError, match="row 1"):
-        pool.run(work, range(3), most=3)
+    raises(ValueError, "row 1", pool.run, work, range(3), most=3)
     assert ended == [range(1)]
     with pytest.raises(KeyboardInterrupt):
         pool.run(lambda model, rows: (_ for _ in ()).throw(KeyboardInterrupt()), range(2), most=1)
@@ -98,8 +98,7 @@ def test_threads_that_cannot_be_started(error: type[BaseException], monkeypatch:
     pool = Pool.of(Model(), 3)
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", fails)
-        with pytest.raises(error):
-            pool.run(numbered, range(3), most=3)
+        raises(error, "", pool.run, numbered, range(3), most=3)
     assert pool.run(meeting(3), range(3), most=3) == [(i, i) for i in range(3)]
 
 

@@ -144,7 +144,7 @@ def test_after_a_failure(rng: np.random.Generator) -> None:
     longer = [np.concatenate([chat, tokens, [2]]) for chat, tokens in zip(chats, said, strict=True)]
     for fail_in in (1, 3):
         decoder.fail_in = fail_in
-        raises(RuntimeError, lambda: ask(decoder, longer, cache), "the model fails")
+        raises(RuntimeError, "the model fails", lambda: ask(decoder, longer, cache))
         assert len(decoder.rows) == cache.rows
     assert ask(decoder, longer, cache) == ask(ScriptedDecoder(), longer)
     assert len(decoder.rows) == cache.rows
@@ -160,7 +160,7 @@ def test_a_full_context(rng: np.random.Generator) -> None:
     assert ask(decoder, [full, full[:31]], cache) == ask(
         ScriptedDecoder(context_length=32), [full, full[:31]]
     )
-    raises(ValueError, lambda: ask(decoder, [np.append(full, 1)], cache), "context")
+    raises(ValueError, "context", lambda: ask(decoder, [np.append(full, 1)], cache))
     assert len(decoder.rows) == cache.rows
 
 
@@ -190,7 +190,7 @@ def test_bad_arguments() -> None:
     decoder = ScriptedDecoder()
     with pytest.raises(TypeError, match="decoder must have the interface of lite"):
         PrefixCache(object(), 100)  # type: ignore[arg-type]
-    raises(ValueError, lambda: PrefixCache(decoder, -1), "max_bytes must be an integer of at least 0, got -1")
+    raises(ValueError, "max_bytes must be an integer of at least 0, got -1", lambda: PrefixCache(decoder, -1))
     with pytest.raises(TypeError, match=r"max_bytes must be an integer, got 1000000\.0"):
         PrefixCache(decoder, 1e6)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="max_rows must be an integer of at least 0, got True"):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 
 from lite.models import GenerationConfig, generate, generate_each, score, stream
@@ -128,25 +129,19 @@ def test_a_bad_prompt_is_met_when_it_is_its_turn() -> None:
     decoder = ScriptedDecoder()
     out = generate_each(decoder, [[1], [2], [], [3]], GenerationConfig(max_new_tokens=2), max_rows=1)
     assert [next(out)[0], next(out)[0]] == [0, 1]
-    with pytest.raises(ValueError, match="prompt 2: ids must be tokens"):
-        next(out)
+    raises(ValueError, "prompt 2: ids must be tokens", next, out)
     assert not decoder.rows
-    with pytest.raises(ValueError, match="prompt 1: ids must be tokens"):
-        generate(decoder, [[1], [], [2]], GenerationConfig())
-    with pytest.raises(ValueError, match="row 1: ids must be tokens"):
-        score(decoder, [np.array([1]), np.array([], np.int64)])
+    raises(ValueError, "prompt 1: ids must be tokens", generate, decoder, [[1], [], [2]], GenerationConfig())
+    raises(ValueError, "row 1: ids must be tokens", score, decoder, [np.array([1]), np.array([], np.int64)])
 
 
 def test_bad_arguments() -> None:
     decoder, config = ScriptedDecoder(), GenerationConfig(max_new_tokens=2)
     with pytest.raises(ValueError, match="max_rows must be at least 1, got 0"):
         generate_each(decoder, [[1]], config, max_rows=0)
-    with pytest.raises(ValueError, match="max_rows must be at least 1, got 0"):
-        generate(decoder, [[1]], config, max_rows=0)
-    with pytest.raises(ValueError, match="num_samples must be at least 1"):
-        generate_each(decoder, [[1]], config, num_samples=0)
-    with pytest.raises(ValueError, match="there is none for prompt 1"):
-        list(generate_each(decoder, [[1], [2]], [config]))
+    raises(ValueError, "max_rows must be at least 1, got 0", generate, decoder, [[1]], config, max_rows=0)
+    raises(ValueError, "num_samples must be at least 1", generate_each, decoder, [[1]], config, num_samples=0)
+    raises(ValueError, "there is none for prompt 1", list, generate_each(decoder, [[1], [2]], [config]))
     with pytest.raises(ValueError, match="there is none for number 1"):
         list(generate_each(decoder, [[1], [2]], config, seeds=[4]))
     assert not decoder.rows

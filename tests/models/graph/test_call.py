@@ -31,7 +31,7 @@ def test_a_batch_that_is_fixed() -> None:
     assert module(np.zeros((2, 3, 4), F32)).shape == (2, 3, 2)
     for copied in (copy.copy, copy.deepcopy):  # the session is shared
         assert copied(module.module) is module.module
-    raises(ValueError, lambda: module(np.zeros((5, 4), F32)), r"got 5 rows .*batch is fixed at 6")
+    raises(ValueError, r"got 5 rows .*batch is fixed at 6", lambda: module(np.zeros((5, 4), F32)))
 
 
 def test_an_output_with_other_rows_is_pointed_out() -> None:
@@ -46,9 +46,8 @@ def test_narrow_integers_must_fit() -> None:
     session = Session([Arg("i", ["n"], "tensor(int32)")], [Arg("y", ["n"])], lambda i: [np.ones(i, F32)])
     module = OnnxModule(session)
     assert module(np.array([1, 2])).shape == (2,)
-    with pytest.raises(ValueError, match="values from 1 to 5000000000, beyond int32"):
-        module(np.array([1, 5_000_000_000]))
-    raises(TypeError, lambda: module(np.array([1.5])), "got dtype float64")
+    raises(ValueError, "values from 1 to 5000000000, beyond int32", module, np.array([1, 5_000_000_000]))
+    raises(TypeError, "got dtype float64", lambda: module(np.array([1.5])))
 
 
 def test_failures_of_the_graph_say_what_it_got() -> None:
@@ -56,8 +55,7 @@ def test_failures_of_the_graph_say_what_it_got() -> None:
         raise ZeroDivisionError("inside")
 
     module = OnnxModule(Session([Arg("x", ["n", 4])], [Arg("y", ["n"])], fail))
-    with pytest.raises(RuntimeError, match=r"the graph failed with x float32\[3, 4\]: inside"):
-        module(np.zeros((3, 4), F32))
+    raises(RuntimeError, r"the graph failed with x float32\[3, 4\]: inside", module, np.zeros((3, 4), F32))
 
 
 def test_what_a_watchdog_raises_comes_through() -> None:
@@ -70,7 +68,7 @@ def test_what_a_watchdog_raises_comes_through() -> None:
         raise WatchdogError("500 us")
 
     module = OnnxModule(Session([Arg("x", ["n", 4])], [Arg("y", ["n"])], interrupted))
-    raises(WatchdogError, lambda: module(np.zeros((3, 4), F32)), "500 us")
+    raises(WatchdogError, "500 us", lambda: module(np.zeros((3, 4), F32)))
 
 
 # -- devices ---------------------------------------------------------------------------------------
@@ -140,10 +138,9 @@ def test_shapes_that_do_not_fit(policy: OnnxModule) -> None:
     for observation, hidden, message in cases:
         td = TensorDict({"observation": np.zeros(observation, F32), "hidden": np.zeros(hidden, F32)}, [])
         before = set(td.keys())
-        with pytest.raises(ValueError, match=message):
-            policy(td)
+        raises(ValueError, message, policy, td)
         assert set(td.keys()) == before, observation
 
 
 def test_wrong_number_of_arrays(policy: OnnxModule) -> None:
-    raises(TypeError, lambda: policy.module(np.zeros((3, 4), F32)), "the graph has 2 inputs")
+    raises(TypeError, "the graph has 2 inputs", lambda: policy.module(np.zeros((3, 4), F32)))

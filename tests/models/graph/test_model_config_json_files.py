@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite.models.graph.model_config import read_json_object, read_text
 
@@ -12,8 +12,7 @@ def test_reads_an_object_or_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"ä": [1, null]}', encoding="utf-8")
     assert read_json_object(tmp_path / "a.json") == {"ä": [1, None]}
     assert read_json_object(tmp_path / "missing.json") == {}
-    with pytest.raises(FileNotFoundError):
-        read_text(tmp_path / "missing.json")
+    raises(FileNotFoundError, "", read_text, tmp_path / "missing.json")
 
 
 def test_errors_name_the_file(tmp_path: Path) -> None:
@@ -62,7 +61,6 @@ def test_links(tmp_path: Path, folder: str, target: str, refused: bool) -> None:
     for path in (home / "config.json", through / "config.json"):
         (path.parent / target).resolve().write_text("{}")
         if refused:
-            with pytest.raises(ValueError, match=r"config\.json is a link out of its folder, to "):
-                read_json_object(path)
+            raises(ValueError, r"config\.json is a link out of its folder, to ", read_json_object, path)
         else:
             assert read_json_object(path) == {}

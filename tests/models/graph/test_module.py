@@ -60,8 +60,7 @@ def test_keys_that_do_not_fit() -> None:
         ("batch_axes", {"hidden": 3}, r"batch_axes\['hidden'\] must be None or an axis from 0 to 2, got 3"),
     ]
     for argument, keys, message in cases:
-        with pytest.raises(ValueError, match=message):
-            OnnxModule(PATH, **{argument: keys})
+        raises(ValueError, message, OnnxModule, PATH, **{argument: keys})
 
 
 def test_any_batch_dimensions(policy: OnnxModule, session: Any) -> None:
@@ -97,7 +96,7 @@ def test_selection_and_skipped_inputs(policy: OnnxModule) -> None:
     observation, hidden = inputs(3)
     td = TensorDict({"observation": observation, "hidden": hidden}, [3])
     assert set(policy.select_out_keys("action")(td).keys()) == {"observation", "hidden", "action"}
-    raises(KeyError, lambda: policy(TensorDict({"observation": observation}, [3])), "hidden")
+    raises(KeyError, "hidden", lambda: policy(TensorDict({"observation": observation}, [3])))
 
 
 # -- a module like others --------------------------------------------------------------------------
@@ -130,7 +129,7 @@ def test_pickles_open_the_graph_when_used(policy: OnnxModule, tmp_path: Path, se
     path.rename(tmp_path / "elsewhere.onnx")
     lazy = pickle.loads(text)
     assert lazy.out_keys == ["a", "value", "new_hidden"]
-    raises(FileNotFoundError, lambda: lazy(observation, hidden), r"no ONNX file .*policy\.onnx")
+    raises(FileNotFoundError, r"no ONNX file .*policy\.onnx", lambda: lazy(observation, hidden))
     shutil.copy(PATH, path)
     np.testing.assert_array_equal(lazy(observation, hidden)[0], expected(session, observation, hidden)[0])
 
@@ -140,8 +139,7 @@ def test_another_graph_under_the_same_name_is_pointed_out(tmp_path: Path) -> Non
     shutil.copy(PATH, path)
     text = pickle.dumps(OnnxModule(path))
     shutil.copy(MODELS / "optimum-llama" / "model.onnx", path)
-    with pytest.raises(RuntimeError, match=r"graph\.onnx: the graph failed with observation"):
-        pickle.loads(text)(*inputs(2))
+    raises(RuntimeError, r"graph\.onnx: the graph failed with observation", pickle.loads(text), *inputs(2))
 
 
 def test_given_sessions_are_shared_but_not_pickled(session: Any) -> None:
@@ -149,8 +147,8 @@ def test_given_sessions_are_shared_but_not_pickled(session: Any) -> None:
     observation, hidden = inputs(3)
     other = copy.deepcopy(module)
     np.testing.assert_array_equal(other(observation, hidden)[0], expected(session, observation, hidden)[0])
-    raises(TypeError, lambda: pickle.dumps(module), "give the path")
-    raises(RuntimeError, lambda: module.to("cuda"), "give the path")
+    raises(TypeError, "give the path", lambda: pickle.dumps(module))
+    raises(RuntimeError, "give the path", lambda: module.to("cuda"))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -171,11 +169,10 @@ def test_device_is_the_choice_of_provider(policy: OnnxModule, monkeypatch: pytes
     assert policy.to("cpu") is policy
     assert policy.cpu() is policy
     assert policy.to(np.float64) is policy
-    raises(ValueError, lambda: policy.to("meta"), "device must be 'cpu', 'cuda' or 'cuda:N'")
+    raises(ValueError, "device must be 'cpu', 'cuda' or 'cuda:N'", lambda: policy.to("meta"))
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
     for move in (lambda: policy.to("cuda"), lambda: policy.cuda(3), lambda: OnnxModule(PATH, device="cuda")):
-        with pytest.raises(RuntimeError, match=r"needs a GPU build of onnxruntime.*pip install"):
-            move()
+        raises(RuntimeError, r"needs a GPU build of onnxruntime.*pip install", move)
     assert policy.device == "cpu"
     assert policy(*inputs(2))[0].shape == (2, 3)
 
@@ -200,13 +197,13 @@ def test_providers(session: Any) -> None:
         OnnxModule(PATH, providers=["NoSuch"])
     with pytest.raises(ValueError, match="contradicts providers"):
         OnnxModule(PATH, device="cuda", providers=["CPUExecutionProvider"])
-    raises(TypeError, lambda: OnnxModule(PATH, providers="CPUExecutionProvider"), "providers must be a list")
+    raises(TypeError, "providers must be a list", lambda: OnnxModule(PATH, providers="CPUExecutionProvider"))
 
 
 def test_missing_files(tmp_path: Path) -> None:
-    raises(FileNotFoundError, lambda: OnnxModule(tmp_path / "none.onnx"), "there is no ONNX file")
+    raises(FileNotFoundError, "there is no ONNX file", lambda: OnnxModule(tmp_path / "none.onnx"))
     shutil.copy(PATH, tmp_path / "policy.onnx")
-    raises(FileNotFoundError, lambda: OnnxModule(tmp_path), r"it is a folder with policy\.onnx")
+    raises(FileNotFoundError, r"it is a folder with policy\.onnx", lambda: OnnxModule(tmp_path))
 
 
 def test_neither_path_nor_session() -> None:
@@ -231,18 +228,16 @@ def test_symbolic_links_as_download_caches_have_them(tmp_path: Path, session: An
     (tmp_path / "loop.onnx").symlink_to("loop.onnx")
     (tmp_path / "gone.onnx").symlink_to("nowhere.onnx")
     for name in ("loop.onnx", "gone.onnx"):
-        with pytest.raises(FileNotFoundError, match=f"there is no ONNX file .*{name}"):
-            OnnxModule(tmp_path / name)
+        raises(FileNotFoundError, f"there is no ONNX file .*{name}", OnnxModule, tmp_path / name)
     (tmp_path / "blobs" / "model.onnx.data"[::-1]).unlink()
-    with pytest.raises(FileNotFoundError, match=r"external data file 'model\.onnx\.data' is missing"):
-        OnnxModule(linked)
+    raises(FileNotFoundError, r"external data file 'model\.onnx\.data' is missing", OnnxModule, linked)
 
 
 def test_without_onnxruntime_the_command_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "policy.onnx"  # a file whose session is not open yet
     shutil.copy(PATH, path)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    raises(ImportError, lambda: OnnxModule(path, runtime="onnxruntime"), r'pip install -e "\.\[llm\]"')
+    raises(ImportError, r'pip install -e "\.\[llm\]"', lambda: OnnxModule(path, runtime="onnxruntime"))
 
 
 def test_states_may_be_missing_where_an_episode_starts(tmp_path: Path) -> None:
@@ -269,6 +264,5 @@ def test_states_may_be_missing_where_an_episode_starts(tmp_path: Path) -> None:
             graph(TensorDict(x=x[0], is_init=np.array(starts), batch_size=[2]))
     with pytest.raises(KeyError, match="recurrent_state_h"):  # one of two is a mistake
         graph(example.copy().set("recurrent_state_c", zeros["recurrent_state_c"]).exclude("x"))
-    with pytest.raises(KeyError, match="the states"):
-        graph(example.copy().set("recurrent_state_c", zeros["recurrent_state_c"]))
+    raises(KeyError, "the states", graph, example.copy().set("recurrent_state_c", zeros["recurrent_state_c"]))
     assert pickle.loads(pickle.dumps(graph))(example.copy())["action"].shape == (2, 2)

@@ -30,13 +30,12 @@ def test_devices() -> None:
 
 def test_unknown_devices() -> None:
     for text in ("gpu", "cpu:0", "cuda:", "cuda:-1", "cuda:x", ""):
-        with pytest.raises(ValueError, match="device must be 'cpu', 'cuda' or 'cuda:N'"):
-            parse_device(text)
+        raises(ValueError, "device must be 'cpu', 'cuda' or 'cuda:N'", parse_device, text)
 
 
 def test_without_onnxruntime_the_command_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    raises(ImportError, import_onnxruntime, r'pip install -e "\.\[llm\]"')
+    raises(ImportError, r'pip install -e "\.\[llm\]"', import_onnxruntime)
 
 
 BOTH = r"pip uninstall onnxruntime onnxruntime-gpu; pip install"
@@ -45,7 +44,7 @@ BOTH = r"pip uninstall onnxruntime onnxruntime-gpu; pip install"
 def test_what_is_left_of_two_builds_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both have the same files: uninstalling one leaves a folder of some, which Python still imports."""
     monkeypatch.setitem(sys.modules, "onnxruntime", ModuleType("onnxruntime"))
-    raises(ImportError, import_onnxruntime, rf"incomplete.*{BOTH}")
+    raises(ImportError, rf"incomplete.*{BOTH}", import_onnxruntime)
 
 
 @each_case(("setting", "kept"), [(None, "1"), ("0", "0"), ("", "")])
@@ -57,7 +56,7 @@ def test_telemetry_is_off_unless_the_user_has_set_it(
         monkeypatch.delenv("ORT_DISABLE_TELEMETRY")
     monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
     monkeypatch.setitem(sys.modules, "onnxruntime.capi", None)  # it is not to be loaded twice
-    raises(ImportError, import_onnxruntime)
+    raises(ImportError, "", import_onnxruntime)
     assert os.environ["ORT_DISABLE_TELEMETRY"] == kept
 
 
@@ -116,8 +115,7 @@ def test_unknown_runtimes(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="runtime must be None, 'onnxruntime' or 'numpy', got 'torch'"):
         OnnxModule(PATH, runtime="torch")
     monkeypatch.setenv("LITE_RUNTIME", "tflite")
-    with pytest.raises(ValueError, match="LITE_RUNTIME must be 'onnxruntime' or 'numpy', got 'tflite'"):
-        OnnxModule(PATH)
+    raises(ValueError, "LITE_RUNTIME must be 'onnxruntime' or 'numpy', got 'tflite'", OnnxModule, PATH)
 
 
 def test_what_numpy_lacks_is_refused() -> None:
@@ -127,9 +125,7 @@ def test_what_numpy_lacks_is_refused() -> None:
         ({"num_threads": 2}, "num_threads=2 needs onnxruntime.*OPENBLAS_NUM_THREADS"),
     ]
     for options, message in cases:
-        with pytest.raises(ValueError, match=message):
-            OnnxModule(PATH, runtime="numpy", **options)
-        with pytest.raises(ValueError, match="device='cuda' needs onnxruntime"):
-            OnnxModule(PATH, runtime="numpy").cuda()
+        raises(ValueError, message, OnnxModule, PATH, runtime="numpy", **options)
+        raises(ValueError, "device='cuda' needs onnxruntime", OnnxModule(PATH, runtime="numpy").cuda)
         refuse_on_numpy(device="cpu", providers=None, num_threads=None)
         OnnxModule(PATH, runtime="numpy", num_threads=1)  # as scripts for small machines have it

@@ -114,7 +114,7 @@ def test_runs_with_options(seconds: float | None) -> None:
     binding.run(seconds, options)
     assert all(np.isfinite(output).all() for output in binding.outputs_on_cpu())
     options.terminate = True
-    raises(Exception, lambda: binding.run(seconds, options), "terminate")
+    raises(Exception, "terminate", lambda: binding.run(seconds, options))
 
 
 @pytest.mark.parametrize("before", [None, "0"])
@@ -141,7 +141,7 @@ def test_the_environment_says_for_one_session_how_attention_works(
 def test_a_damaged_graph_is_a_value_error(tmp_path: Path) -> None:
     whole = (MODELS / "optimum-llama" / "model.onnx").read_bytes()
     (tmp_path / "model.onnx").write_bytes(whole[: len(whole) // 2])
-    raises(ValueError, lambda: open_session(tmp_path / "model.onnx"), r"cannot load .*model\.onnx")
+    raises(ValueError, r"cannot load .*model\.onnx", lambda: open_session(tmp_path / "model.onnx"))
 
 
 def test_the_device_follows_from_the_providers() -> None:
@@ -170,7 +170,7 @@ def test_a_module_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call, "FIRST_RUN_SECONDS", 0.2)
     module = OnnxModule(ENDLESS)
     for _ in range(2):  # a run that was stopped is not the first one that has been
-        raises(TimeoutError, lambda: module(np.ones((1, 2), np.int64)), "may never end")
+        raises(TimeoutError, "may never end", lambda: module(np.ones((1, 2), np.int64)))
 
 
 def test_a_run_on_arrays_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +178,7 @@ def test_a_run_on_arrays_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> Non
     feeds = {arg.name: np.ones((1, 2), np.int64) for arg in session.get_inputs()}
     outputs = [arg.name for arg in session.get_outputs()]
     monkeypatch.setattr("lite.models.graph.session.FIRST_RUN_SECONDS", 0.2)
-    raises(TimeoutError, lambda: run_once(session, outputs, feeds), "may never end")
+    raises(TimeoutError, "may never end", lambda: run_once(session, outputs, feeds))
 
 
 def test_what_is_in_time_is_not_stopped() -> None:
@@ -194,7 +194,7 @@ def test_what_is_in_time_is_not_stopped() -> None:
             stopped.wait(20)
             raise ValueError("stopped")
 
-    raises(TimeoutError, load, r"loading took over 0\.01 seconds")
+    raises(TimeoutError, r"loading took over 0\.01 seconds", load)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

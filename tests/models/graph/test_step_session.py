@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite._transforms.graphs.trace import Input, trace
 from lite._transforms.graphs.writer import model_bytes
@@ -54,9 +55,7 @@ def test_threads_of_steps_do_not_wait_in_loops() -> None:
 
 
 def test_options() -> None:
-    with pytest.raises(ValueError, match="num_threads must be at least 1"):
-        open_step(model(), {"threads": 0})
+    raises(ValueError, "num_threads must be at least 1", open_step, model(), {"threads": 0})
     with pytest.raises(ValueError, match="this build of onnxruntime has"):
         open_step(model(), {"providers": ["NoSuchExecutionProvider"]})
-    with pytest.raises(ValueError, match=r"protobuf|not an ONNX"):
-        open_step(b"no model", {})
+    raises(ValueError, r"protobuf|not an ONNX", open_step, b"no model", {})

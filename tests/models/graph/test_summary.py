@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.real_models import MODELS
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -59,20 +60,17 @@ def test_what_is_no_model_is_refused() -> None:
         field(7, field(1, b"\x22\x7fabc")),  # a name longer than its node
     ]
     for data in cases:
-        with pytest.raises(ValueError, match="not a"):
-            scan_bytes(data)
+        raises(ValueError, "not a", scan_bytes, data)
 
 
 def test_depth_is_bounded() -> None:
     assert scan_bytes(nested(MAX_DEPTH)).op_types == {"If"}
-    with pytest.raises(ValueError, match="nested deeper"):
-        scan_bytes(nested(MAX_DEPTH + 2))
+    raises(ValueError, "nested deeper", scan_bytes, nested(MAX_DEPTH + 2))
 
 
 def test_an_empty_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"model\.onnx"):
-        scan(tmp_path / "model.onnx")
+    raises(ValueError, r"model\.onnx", scan, tmp_path / "model.onnx")
 
 
 @pytest.mark.depth

@@ -51,13 +51,13 @@ def test_choice_of_template() -> None:
     assert find_chat_template(Tok("org/Qwen2.5")) == BUILT_IN["qwen"]
     assert find_chat_template(Tok("qwen/falcon-7b/")) == BUILT_IN["falcon"]
     assert find_chat_template(Tok("qwen/other")) == BUILT_IN["chatml_format"]
-    raises(KeyError, lambda: find_chat_template(None, name="nope"), "unknown chat template name 'nope'")
-    raises(RuntimeError, lambda: find_chat_template(None), "pass a tokenizer")
+    raises(KeyError, "unknown chat template name 'nope'", lambda: find_chat_template(None, name="nope"))
+    raises(RuntimeError, "pass a tokenizer", lambda: find_chat_template(None))
     add_chat_template("zeta", tagged, model_family_keywords=["ZetaQwen"])
     assert find_chat_template(Tok("org/zetaqwen-1", "own")) == tagged
     with pytest.raises(TypeError, match="template must be Jinja source, a str, got 5"):
         add_chat_template("x", 5)  # type: ignore[arg-type]
-    raises(ValueError, lambda: add_chat_template("eta", "no block"), "generation")
+    raises(ValueError, "generation", lambda: add_chat_template("eta", "no block"))
     assert not has_generation_block("{% if add_generation_prompt %}")
 
 

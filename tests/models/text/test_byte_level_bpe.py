@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import tokenizers
+from helpers.cases import raises
 from helpers.letters import LETTERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -122,12 +123,10 @@ OTHER_RULES_ARE_REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
 
 def test_other_rules_are_refused() -> None:
     for changes, error, match in OTHER_RULES_ARE_REFUSED:
-        with pytest.raises(error, match=match):
-            byte_level_bpe.Tokenizer.from_str(json.dumps({**json.loads(SOURCE), **changes}))
+        raises(error, match, byte_level_bpe.Tokenizer.from_str, json.dumps({**json.loads(SOURCE), **changes}))
 
 
 def test_a_merge_of_what_is_no_token_is_refused() -> None:
     rules = json.loads(SOURCE)
     rules["model"]["merges"][3] = ["a", "\u4e00"]
-    with pytest.raises(ValueError, match="merge 3 must be two texts"):
-        byte_level_bpe.Tokenizer.from_str(json.dumps(rules))
+    raises(ValueError, "merge 3 must be two texts", byte_level_bpe.Tokenizer.from_str, json.dumps(rules))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 
 from lite.models.text.tokenizer import Tokenizer
 
@@ -32,13 +32,11 @@ def test_refuses_bad_options(byte_tokenizer: Make) -> None:
         ({"return_tensors": "np"}, "rows of one length"),
     ]
     for options, message in cases:
-        with pytest.raises(ValueError, match=message):
-            byte_tokenizer()(["a", "ab"], **options)
+        raises(ValueError, message, byte_tokenizer(), ["a", "ab"], **options)
 
 
 def test_padding_needs_a_pad_token(byte_tokenizer: Make) -> None:
     tokenizer = byte_tokenizer(pad_token=None)
     assert tokenizer.pad_token is None
     assert tokenizer.pad_token_id is None
-    with pytest.raises(ValueError, match="no pad_token"):
-        tokenizer(["a", "ab"], padding=True)
+    raises(ValueError, "no pad_token", tokenizer, ["a", "ab"], padding=True)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.prompts import as_lists, nested
 
 from lite import TensorDict, lazy_stack
@@ -61,8 +62,7 @@ def test_chat_history_adds_the_turn_dimension() -> None:
 
 def test_text_to_tokens(byte_tokenizer: Make) -> None:
     text = Text(prompt=["Hi", "Hello"], response=["a", ""], batch_size=[2])
-    with pytest.raises(ValueError, match="Padding is not yet supported"):
-        text.to_tokens(byte_tokenizer(), padding=True)
+    raises(ValueError, "Padding is not yet supported", text.to_tokens, byte_tokenizer(), padding=True)
     tokens = text.to_tokens(byte_tokenizer())
     assert as_lists(tokens.get("prompt", as_list=True)) == [[39, 72], [39, 68, 75, 75, 78]]
     assert as_lists(tokens.get("response", as_list=True)) == [[64], []]
@@ -99,12 +99,10 @@ def test_bijection(byte_tokenizer: Make) -> None:
 def test_conversion_errors(byte_tokenizer: Make) -> None:
     padded = Tokens(full=np.zeros((2, 3), np.int64), padded=True, batch_size=[2])
     for tokens in (padded, lazy_stack([padded[0], padded[1]])):
-        with pytest.raises(ValueError, match="padded tokens"):
-            tokens.to_text(byte_tokenizer())
+        raises(ValueError, "padded tokens", tokens.to_text, byte_tokenizer())
     other = ChatHistory(prompt=History.from_chats(LONG), full=History.from_chats(CHAT))
     for convert in (other.to_text, other.to_tokens):
-        with pytest.raises(ValueError, match="Full text does not start with prompt text"):
-            convert(byte_tokenizer())
+        raises(ValueError, "Full text does not start with prompt text", convert, byte_tokenizer())
 
 
 ASKED = [{"role": "user", "content": "Hello"}]

@@ -1,6 +1,6 @@
 from typing import Any
 
-import pytest
+from helpers.cases import raises
 
 from lite.models.text.builtin_templates import BUILT_IN, add_chat_template
 from lite.models.text.parsers import parse_chat
@@ -74,10 +74,8 @@ def test_what_is_no_call_stays_text() -> None:
 
 def test_nothing_found() -> None:
     for name in sorted(set(BUILT_IN) - {"llama"}):
-        with pytest.raises(RuntimeError, match="Couldn't get a single item out of text"):
-            parse_chat("", name)
-    with pytest.raises(RuntimeError, match="Couldn't parse Llama format"):
-        parse_chat("text", "llama")
+        raises(RuntimeError, "Couldn't get a single item out of text", parse_chat, "", name)
+    raises(RuntimeError, "Couldn't parse Llama format", parse_chat, "text", "llama")
 
 
 def test_registered_parsers() -> None:
@@ -85,5 +83,4 @@ def test_registered_parsers() -> None:
     add_chat_template("theta", tagged, inverse_parser=lambda text: [{"role": "user", "content": text}])
     assert parse_chat("Hi", "theta") == [{"role": "user", "content": "Hi"}]
     add_chat_template("iota", tagged)
-    with pytest.raises(NotImplementedError, match="no parser for the chat template 'iota'"):
-        parse_chat("Hi", "iota")
+    raises(NotImplementedError, "no parser for the chat template 'iota'", parse_chat, "Hi", "iota")

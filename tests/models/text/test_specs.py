@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 
 from lite import lazy_stack
 from lite.data import NonTensor, Unbounded
@@ -58,10 +58,8 @@ def test_projecting() -> None:
     assert spec.project(tokens) is tokens
     assert spec.is_in(tokens)
     np.testing.assert_array_equal(tokens.full, np.ones((2, 3), np.int64))
-    with pytest.raises(KeyError, match="prompt"):
-        Tokens.default_spec((2,)).project(tokens)
-    with pytest.raises(TypeError, match="Tokens"):
-        spec.project(Masks())
+    raises(KeyError, "prompt", Tokens.default_spec((2,)).project, tokens)
+    raises(TypeError, "Tokens", spec.project, Masks())
 
 
 def test_history() -> None:
@@ -86,6 +84,5 @@ def test_history() -> None:
 def test_unknown_keys() -> None:
     for cls in CLASSES[:-1]:
         for keys in (["prompt", "middle"], "prompt"):
-            with pytest.raises(ValueError, match="keys"):
-                cls.default_spec(keys=keys)
+            raises(ValueError, "keys", cls.default_spec, keys=keys)
         assert list(cls.default_spec(keys=[])) in ([], ["padded"]), cls

@@ -90,8 +90,7 @@ def test_a_streamer_prints_prompt_and_response(skip_prompt: bool, capsys: pytest
         said = capsys.readouterr().out
         whole = TEXT if not skip_prompt else tokenizer.decode(ids[9:])
         assert said == whole + "\n"
-    with pytest.raises(ValueError, match=r"takes one response, got ids of shape \(2, 1\)"):
-        streamer.put(np.zeros((2, 1), int))
+    raises(ValueError, r"takes one response, got ids of shape \(2, 1\)", streamer.put, np.zeros((2, 1), int))
 
 
 def test_an_iterator_gives_the_pieces_and_ends() -> None:
@@ -100,7 +99,6 @@ def test_an_iterator_gives_the_pieces_and_ends() -> None:
     for token in tokenizer.encode("aé"):
         streamer.put([token])
     assert [next(streamer) for _ in range(3)] == ["a", "", "é"]
-    with pytest.raises(queue.Empty):
-        next(streamer)
+    raises(queue.Empty, "", next, streamer)
     streamer.end()
     assert list(streamer) == [""]

@@ -74,22 +74,21 @@ HOSTILE = [
 
 def test_hostile_or_broken_templates() -> None:
     for source in HOSTILE:
-        with pytest.raises(ValueError, match="chat template"):
-            render_chat(source, [USER])
+        raises(ValueError, "chat template", render_chat, source, [USER])
 
 
 def test_without_jinja2_the_command_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "lite.models.text.template_sandbox", raising=False)
     monkeypatch.delattr("lite.models.text.template_sandbox", raising=False)
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    raises(ImportError, lambda: render_chat("x", [USER]), r'pip install -e "\.\[llm\]"')
+    raises(ImportError, r'pip install -e "\.\[llm\]"', lambda: render_chat("x", [USER]))
 
 
 def test_output_is_limited() -> None:
     with pytest.raises(ValueError, match="longer than 99 characters"):
         render_chat("{% for i in range(100) %}x{% endfor %}", [USER], max_chars=99)
     assert render_chat("xxx", [USER], max_chars=3).text == "xxx"
-    raises(ValueError, lambda: render_chat("x" * (1 << 21), [USER]), "at most")
+    raises(ValueError, "at most", lambda: render_chat("x" * (1 << 21), [USER]))
 
 
 def test_messages_are_left_as_they_were() -> None:
@@ -105,9 +104,8 @@ def test_continue_final_message() -> None:
     assert out.text[slice(*out.spans[0])] == "Yo"
     parts = {"role": "assistant", "content": [{"type": "text", "text": "Yo"}, {"type": "image"}]}
     assert render_chat(BUILT_IN["llama"], [parts], continue_final_message=True).text.endswith("\n\nYo")
-    with pytest.raises(ValueError, match="does not write the last"):
-        render_chat("x", [BOT], continue_final_message=True)
-    raises(ValueError, lambda: render_chat("x", [], continue_final_message=True), "at least one message")
+    raises(ValueError, "does not write the last", render_chat, "x", [BOT], continue_final_message=True)
+    raises(ValueError, "at least one message", lambda: render_chat("x", [], continue_final_message=True))
     with pytest.raises(ValueError, match="message with text"):
         render_chat("x", [{"role": "assistant"}], continue_final_message=True)
     with pytest.raises(ValueError, match="exclude each other"):
@@ -171,7 +169,7 @@ def test_tools_and_documents_are_dicts() -> None:
         render_chat("{{ messages }}", "x")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"tools must be JSON schemas .*, got function in them"):
         render_chat("", chat, tools=[lambda x: x])
-    raises(TypeError, lambda: render_chat("", chat, documents=["a"]), r"documents must be dicts .*, got str")
+    raises(TypeError, r"documents must be dicts .*, got str", lambda: render_chat("", chat, documents=["a"]))
 
 
 def test_variables_of_a_template() -> None:

@@ -26,13 +26,12 @@ def test_what_is_built_on_the_way_is_limited() -> None:
         "{% set x %}{% for i in range(99999) %}" + "x" * 10_000 + "{% endfor %}{% endset %}",
     ]
     for source in cases:
-        with pytest.raises(ValueError, match="chat template failed: it builds too much"):
-            render_chat(source, [USER])
+        raises(ValueError, "chat template failed: it builds too much", render_chat, source, [USER])
 
 
 def test_integers_are_limited() -> None:
     source = "{% set ns = namespace(x=9) %}{% for i in range(60) %}{% set ns.x = ns.x * ns.x %}{% endfor %}"
-    raises(ValueError, lambda: render_chat(source, [USER]), "an integer is too large")
+    raises(ValueError, "an integer is too large", lambda: render_chat(source, [USER]))
 
 
 @pytest.mark.parametrize(
@@ -50,5 +49,5 @@ def test_time_is_limited(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_budget_ends_with_its_rendering() -> None:
     assert render_chat("{{ messages[0].content ~ '!' }}", [USER]).text == "Hi!"
     assert left_to_rendering.get(None) is None
-    raises(ValueError, lambda: render_chat("{{ raise_exception('no') }}", [USER]), "chat template failed")
+    raises(ValueError, "chat template failed", lambda: render_chat("{{ raise_exception('no') }}", [USER]))
     assert left_to_rendering.get(None) is None

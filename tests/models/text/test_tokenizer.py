@@ -56,12 +56,12 @@ def test_refuses_bad_ids_and_text(byte_tokenizer: Make, byte_backend: Callable[[
         tokenizer.decode([[1, 2]])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="one row of integers"):
         tokenizer.decode([0.5])  # type: ignore[list-item]
-    raises(ValueError, lambda: tokenizer.decode([-1]), "negative")
+    raises(ValueError, "negative", lambda: tokenizer.decode([-1]))
     with pytest.raises(TypeError, match="text must be str or a sequence of str, got 5"):
         tokenizer(5)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="sequence of str, got int"):
         tokenizer(["a", 3])  # type: ignore[list-item]
-    raises(ValueError, lambda: Tokenizer(byte_backend(), special_tokens={"eos": "<eos>"}), "unknown names")
+    raises(ValueError, "unknown names", lambda: Tokenizer(byte_backend(), special_tokens={"eos": "<eos>"}))
 
 
 def test_chat_templates(byte_tokenizer: Make) -> None:
@@ -165,20 +165,20 @@ def test_looks_above_an_onnx_folder(tokenizer_folder: Callable[..., Path]) -> No
 def test_missing_and_broken_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, byte_backend: Callable[[], Any]
 ) -> None:
-    raises(FileNotFoundError, lambda: Tokenizer.from_pretrained(tmp_path / "absent"), "no such model folder")
+    raises(FileNotFoundError, "no such model folder", lambda: Tokenizer.from_pretrained(tmp_path / "absent"))
     (tmp_path / "model.onnx").touch()
     with pytest.raises(FileNotFoundError, match=r"no tokenizer.json in .* \(found: model.onnx\)"):
         Tokenizer.from_pretrained(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}")
-    raises(ValueError, lambda: Tokenizer.from_pretrained(tmp_path), "not a valid tokenizer")
+    raises(ValueError, "not a valid tokenizer", lambda: Tokenizer.from_pretrained(tmp_path))
     byte_backend().save(str(tmp_path / "tokenizer.json"))
     config = tmp_path / "tokenizer_config.json"
     config.write_text("[]")
-    raises(ValueError, lambda: Tokenizer.from_pretrained(tmp_path), "must hold a JSON object")
+    raises(ValueError, "must hold a JSON object", lambda: Tokenizer.from_pretrained(tmp_path))
     config.write_text(json.dumps({"x": "y" * (json_files.MAX_CONFIG_BYTES + 1)}))
-    raises(ValueError, lambda: Tokenizer.from_pretrained(tmp_path), "may have at most")
+    raises(ValueError, "may have at most", lambda: Tokenizer.from_pretrained(tmp_path))
     monkeypatch.setattr(tokenizer_module, "MAX_TOKENIZER_BYTES", 10)
-    raises(ValueError, lambda: Tokenizer.from_pretrained(tmp_path), "may have at most 10")
+    raises(ValueError, "may have at most 10", lambda: Tokenizer.from_pretrained(tmp_path))
 
 
 def _tokenizer_files(backend: Any) -> dict[str, tuple[dict[str, Any], str]]:
@@ -212,8 +212,7 @@ def test_broken_tokenizers_raise_and_name_the_file(tmp_path: Path, byte_backend:
         tokenizer = Tokenizer.from_pretrained(tmp_path)
         tokenizer.chat_templates["default"] = "b b"
         for text in ("b b", ["b b", "b"]):
-            with pytest.raises(ValueError, match=f"the tokenizer '{tmp_path}' failed"):
-                tokenizer(text)
+            raises(ValueError, f"the tokenizer '{tmp_path}' failed", tokenizer, text)
 
 
 def test_a_long_number_in_a_token_is_no_id(tmp_path: Path) -> None:
@@ -248,9 +247,9 @@ def test_templates_that_are_links(tmp_path: Path, byte_backend: Callable[[], Any
     plain.mkdir()
     byte_backend().save(str(plain / "tokenizer.json"))
     (plain / "chat_template.jinja").symlink_to(tmp_path / "model" / "blobs" / "2")
-    raises(ValueError, lambda: Tokenizer.from_pretrained(plain), "is a link out of its folder")
+    raises(ValueError, "is a link out of its folder", lambda: Tokenizer.from_pretrained(plain))
     os.mkfifo(folder / "chat_templates" / "x.jinja")
-    raises(ValueError, lambda: Tokenizer.from_pretrained(folder), r"x\.jinja is not a file")
+    raises(ValueError, r"x\.jinja is not a file", lambda: Tokenizer.from_pretrained(folder))
 
 
 def test_an_empty_template_is_a_damaged_file(tmp_path: Path, byte_backend: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import tokenizers
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.letters import LETTERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -145,8 +145,7 @@ def test_rules_that_multiply_are_refused() -> None:
             "twice": f'{{"{key}": null, "model": {{}}, "{key}": {text}, "model": 1}}',
         }[place]
         assert json.loads(written)[key] == value, name
-        with pytest.raises(ValueError, match=message):
-            check_rules(written)
+        raises(ValueError, message, check_rules, written)
 
 
 def test_rules_that_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,8 +153,7 @@ def test_rules_that_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lite.models.text.tokenizer_rules.MAX_RULE_CHARS", limit)
     rule = '{"type": "Fuse"},' * (limit // 17)
     for text in (f'{{"decoder": [{rule}0], "model": {{}}}}', f'{{"x": [{rule}0], "model": {{}}}}'):
-        with pytest.raises(ValueError, match=f"more than {limit} characters"):
-            check_rules(text)
+        raises(ValueError, f"more than {limit} characters", check_rules, text)
     vocab = '"a": 1,' * (limit // 7 + 1)
     check_rules(f'{{"model": {{"vocab": {{{vocab} "b": 2}}}}}}')
     with pytest.raises(ValueError, match="or come after its model"):
@@ -166,14 +164,12 @@ def test_rules_that_are_nested_deeply() -> None:
     check_rules(json.dumps({"decoder": deep(6)}))
     for depth in (20, 400, 100_000):
         text = '{"type":"Sequence","decoders":[' * depth + "1" + "]}" * depth
-        with pytest.raises(ValueError, match="nested"):
-            check_rules(f'{{"decoder":{text}}}')
+        raises(ValueError, "nested", check_rules, f'{{"decoder":{text}}}')
 
 
 def test_what_is_no_json_object() -> None:
     for text in ("", "[1]", "{", '{"a" 1}', '{"a": 1 "b": 2}', '{"model"', '{"a": [', "{'a': 1}", '"a"'):
-        with pytest.raises(ValueError, match="not valid JSON"):
-            check_rules(text)
+        raises(ValueError, "not valid JSON", check_rules, text)
 
 
 KEYS = ["normalizer", "pre_tokenizer", "post_processor", "decoder", "added_tokens", "model", "x"]

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.prompts import HELLO, HI, MODES, Make, prompts, rows
 from helpers.models.real_models import MODELS
 
@@ -46,8 +47,7 @@ def test_texts_are_turns_of_users(wrap: Make) -> None:
 def test_prompts_of_another_kind(wrap: Make) -> None:
     cases: list[tuple[str, Any]] = [("tokens", "Hi"), ("text", [1, 2]), ("text", [{"role": "user"}])]
     for mode, prompt in cases:
-        with pytest.raises(TypeError, match=f"prompt 0 does not fit input_mode='{mode}', got"):
-            wrap(mode).input_of([prompt])
+        raises(TypeError, f"prompt 0 does not fit input_mode='{mode}', got", wrap(mode).input_of, [prompt])
 
 
 @pytest.mark.parametrize(("mode", "pad_output"), list(zip(MODES, (False, True, True), strict=True)))
@@ -65,8 +65,7 @@ def test_what_was_cut_off(mode: str, pad_output: bool, wrap: Make) -> None:
 def test_stop_sequences_end_a_response(wrap: Make) -> None:
     wrapper = wrap("text", generate_kwargs={"stop_sequences": ["bc"]})
     assert wrapper.cut_off(wrapper(wrapper.input_of(given("text")))).tolist() == [False, False]
-    with pytest.raises(KeyError, match="there are no responses"):
-        wrapper.cut_off(wrapper.input_of(given("text")))
+    raises(KeyError, "there are no responses", wrapper.cut_off, wrapper.input_of(given("text")))
 
 
 def test_seeds_of_rows(wrap: Make) -> None:

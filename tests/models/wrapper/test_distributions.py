@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.prompts import HELLO, HI, Make, P
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack
@@ -123,11 +124,9 @@ def test_get_dist_by_mask_key(judge: Make) -> None:
         ("own", [[1] * 5, [1] * 9]),  # of the padded batch: padding does not count all the same
     ):
         np.testing.assert_array_equal(wrapper.get_dist(td, mask_key=key).mask, left(expected, 0).astype(bool))
-    with pytest.raises(ValueError, match="Mask not found in tensordict at key 'none'"):
-        wrapper.get_dist(td, mask_key="none")
+    raises(ValueError, "Mask not found in tensordict at key 'none'", wrapper.get_dist, td, mask_key="none")
     td["wide"] = np.ones((2, 9, 260), bool)
-    with pytest.raises(ValueError, match="Mask at 'wide' is not a position-level mask"):
-        wrapper.get_dist(td, mask_key="wide")
+    raises(ValueError, "Mask at 'wide' is not a position-level mask", wrapper.get_dist, td, mask_key="wide")
 
 
 def test_get_dist_without_padding(judge: Make, scripted_model: Make) -> None:
@@ -145,8 +144,7 @@ def test_get_dist_without_padding(judge: Make, scripted_model: Make) -> None:
     assert isinstance(joined, Categorical)
     expected = scores(model, ROWS[0]) + scores(model, ROWS[1])
     np.testing.assert_allclose(joined.log_prob(ROWS[0] + ROWS[1]), expected, atol=1e-5)
-    with pytest.raises(TypeError, match="exclusive"):
-        wrapper.get_dist(same, as_nested_tensor=True, as_padded_tensor=True)
+    raises(TypeError, "exclusive", wrapper.get_dist, same, as_nested_tensor=True, as_padded_tensor=True)
 
 
 def test_prompt_mask(judge: Make) -> None:
@@ -230,8 +228,7 @@ def test_assistant_mask_in_tokens_mode(judge: Make) -> None:
     np.testing.assert_array_equal(dist.mask, left(said, 0).astype(bool))
     assert [row.tolist() for row in td.get(("tokens", "full"), as_list=True)] == ROWS
     assert [row.tolist() for row in td.get(("tokens", "prompt"), as_list=True)] == [HI, HELLO]
-    with pytest.raises(ValueError, match="Assistant mask not found"):
-        judge()._get_rlhf_dist(ragged_td(*ROWS))
+    raises(ValueError, "Assistant mask not found", judge()._get_rlhf_dist, ragged_td(*ROWS))
 
 
 def test_attention_and_custom_masks(judge: Make) -> None:
@@ -305,5 +302,4 @@ def test_keys_for_losses(judge: Make) -> None:
 def test_the_base_class_defines_nothing() -> None:
     base = LLMWrapperBase()
     for call in (lambda: base.forward(TensorDict()), lambda: base.get_new_version(generate=True)):
-        with pytest.raises(NotImplementedError, match="LLMWrapperBase does not define"):
-            call()
+        raises(NotImplementedError, "LLMWrapperBase does not define", call)

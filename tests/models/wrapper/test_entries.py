@@ -107,9 +107,9 @@ def test_other_arguments_are_errors(wrap: Make) -> None:
     policy = wrap("text")
     with pytest.raises(RuntimeError, match="Duplicated argument in args and kwargs: 'text_prompt'"):
         policy(["Hi"], text_prompt=["Hi"])
-    raises(TypeError, policy, "tensordict")
-    raises(TypeError, lambda: policy(3), "Expected a TensorDict")
-    raises(TypeError, lambda: policy(["Hi"], ["Hello"]))
+    raises(TypeError, "tensordict", policy)
+    raises(TypeError, "Expected a TensorDict", lambda: policy(3))
+    raises(TypeError, "", lambda: policy(["Hi"], ["Hello"]))
     td = token_td(HI)
     with pytest.raises(ValueError, match="Expected"):  # a TensorDict is always taken for what holds the entry
         policy(td)

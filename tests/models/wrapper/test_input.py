@@ -43,8 +43,7 @@ def test_an_attention_mask_of_other_lengths_is_refused(wrap: Make) -> None:
         ids = np.array([[39, 1, 72]])
         td = TensorDict({"tokens": Tokens(prompt=ids, batch_size=[1]), "mine": mask}, batch_size=[1])
         message = r"'mine' must be a mask of \('tokens', 'prompt'\) \(1 rows of up to 3 tokens\)"
-        with pytest.raises(ValueError, match=message):
-            wrap("tokens", attention_mask_key="mine")(td)
+        raises(ValueError, message, wrap("tokens", attention_mask_key="mine"), td)
         full = TensorDict(
             {"tokens": Tokens(full=ids, batch_size=[1]), "attention_mask": mask}, batch_size=[1]
         )
@@ -96,22 +95,18 @@ def test_tokenizer_options(wrap: Make) -> None:
 def test_input_errors_change_nothing(wrap: Make) -> None:
     td = TensorDict({"other": np.ones(2)}, batch_size=[2])
     for mode in MODES:
-        with pytest.raises(
-            ValueError, match=f"Expected .*{mode}.* key for {mode} input mode, but found keys"
-        ):
-            wrap(mode)(td)
+        raises(ValueError, f"Expected .*{mode}.* key for {mode} input mode, but found keys", wrap(mode), td)
     assert set(td.keys()) == {"other"}
-    raises(TypeError, lambda: wrap("history", input_key="other")(td), "Expected History object")
-    raises(ValueError, lambda: wrap("text", input_key="other")(td), "Expected list of text")
-    with pytest.raises(ValueError, match="Expected token ids as integers for 'other'"):
-        wrap("tokens", input_key="other")(td)
+    raises(TypeError, "Expected History object", lambda: wrap("history", input_key="other")(td))
+    raises(ValueError, "Expected list of text", lambda: wrap("text", input_key="other")(td))
+    raises(ValueError, "Expected token ids as integers for 'other'", wrap("tokens", input_key="other"), td)
     long = text_td("x" * 257)
-    raises(ValueError, lambda: wrap("text")(long), "context")
+    raises(ValueError, "context", lambda: wrap("text")(long))
     assert set(long["text"].keys()) == {"prompt"}
-    raises(RuntimeError, lambda: wrap("text")(text_td("Hi").lock_()), "locked")
+    raises(RuntimeError, "locked", lambda: wrap("text")(text_td("Hi").lock_()))
     with pytest.raises(TypeError, match="no options of generation"):
         wrap("text", generate=False)(text_td("Hi", field="full"), max_new_tokens=2)
-    raises(ValueError, lambda: wrap("text")(text_td("Hi"), logits_only=True), "logits_only can only")
+    raises(ValueError, "logits_only can only", lambda: wrap("text")(text_td("Hi"), logits_only=True))
 
 
 @pytest.mark.parametrize("field", ["prompt", "full"])
@@ -180,16 +175,14 @@ def test_scoring_of_prompt_and_response(wrap: Make) -> None:
 def test_what_is_no_row_of_ids(wrap: Make) -> None:
     cases: list[Any] = [["Hi"], [[1.5]], [1.5, 2.0], np.array([[1.0, 2.0]]), [[1], "Hi"]]
     for given in cases:
-        with pytest.raises((TypeError, ValueError), match="tokens"):
-            wrap("tokens")(given)
+        raises((TypeError, ValueError), "tokens", wrap("tokens"), given)
 
 
 def test_entries_in_another_form_name_the_right_one(wrap: Make) -> None:
     chat = [{"role": "user", "content": "Hi"}]
     for value in (chat, [chat]):
         td = TensorDict({"history": {"prompt": value}}, batch_size=[1])
-        with pytest.raises(TypeError, match=r"Expected History object .*History\.from_chats"):
-            wrap("history")(td)
+        raises(TypeError, r"Expected History object .*History\.from_chats", wrap("history"), td)
         with pytest.raises(ValueError, match=r"Expected \('history', 'prompt'\) key .*History\.from_chats"):
             wrap("history")(TensorDict({"history": value}, batch_size=[1]))
         with pytest.raises(TypeError, match=r"prompt must be a History, .*History\.from_chats"):
@@ -200,8 +193,7 @@ def test_entries_in_another_form_name_the_right_one(wrap: Make) -> None:
         (np.array([1]), "with 2 dimensions"),
     ):
         td = TensorDict({"tokens": {"prompt": ids}}, batch_size=[1])
-        with pytest.raises(ValueError, match=rf"Expected token ids {said} .*integers \(int64\)"):
-            wrap("tokens")(td)
+        raises(ValueError, rf"Expected token ids {said} .*integers \(int64\)", wrap("tokens"), td)
     for bad in (["Hi"], [[1.5]], [3]):
         with pytest.raises((TypeError, ValueError), match="tokens"):
             wrap("tokens")(TensorDict({"tokens": {"prompt": bad}}, batch_size=[1]))

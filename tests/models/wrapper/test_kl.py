@@ -121,15 +121,13 @@ def test_single_rows_and_more_dimensions(scorer: Make) -> None:
 
 
 def test_retrieve_log_prob_errors(scorer: Make, wrap: Make) -> None:
-    with pytest.raises(ValueError, match="The model must have `input_mode='history'` when"):
-        RetrieveLogProb(scorer("text"))
+    raises(ValueError, "The model must have `input_mode='history'` when", RetrieveLogProb, scorer("text"))
     with pytest.raises(TypeError, match=r"The model of `RetrieveLogProb` must be an OnnxWrapper .*, got 'x'"):
         RetrieveLogProb("x")
-    raises(ValueError, lambda: RetrieveLogProb(wrap("history")), "The model must have `generate=False`")
+    raises(ValueError, "The model must have `generate=False`", lambda: RetrieveLogProb(wrap("history")))
     with pytest.raises(ValueError, match="The model must have `return_log_probs=True`"):
         RetrieveLogProb(wrap("history", return_log_probs=False))
-    with pytest.raises(ValueError, match="device='cuda' differs from the model's"):
-        RetrieveLogProb(scorer(), device="cuda")
+    raises(ValueError, "device='cuda' differs from the model's", RetrieveLogProb, scorer(), device="cuda")
     with pytest.warns(UserWarning, match="log_probs_full_key"):
         RetrieveLogProb(scorer(), log_probs_full_key="lp")
     twice = scorer(chat_template="{% for m in messages %}{{ m.content }}{{ m.content }}{% endfor %}")
@@ -219,8 +217,7 @@ def test_kl_errors() -> None:
     ):
         KLComputation()(TensorDict(log_probs=TensorDict(full=np.zeros((2, 3))), ref_log_probs=more))
     td = TensorDict(log_probs=row, ref_log_probs=row, reward=np.zeros((2, 1)), batch_size=[2])
-    with pytest.raises(ValueError, match=r"The rewards have shape .* one more dimension than the KL"):
-        KLComputation()(td)
+    raises(ValueError, r"The rewards have shape .* one more dimension than the KL", KLComputation(), td)
     assert "kl_penalty" not in td
 
 
@@ -262,18 +259,15 @@ def test_retrieve_kl_errors(scorer: Make, wrap: Make) -> None:
         ValueError, match=r"pad_output mismatch: gen_model\.pad_output=True, ref_model\.pad_output=False"
     ):
         RetrieveKL(gen.get_new_version(pad_output=True), ref)
-    with pytest.raises(ValueError, match="The generation model must have `generate=False`"):
-        RetrieveKL(wrap("history"), ref)
-    with pytest.raises(ValueError, match="The reference model must have `generate=False`"):
-        RetrieveKL(gen, wrap("history"))
-    raises(ValueError, lambda: RetrieveKL(gen, gen), "different `log_prob_key` values")
+    raises(ValueError, "The generation model must have `generate=False`", RetrieveKL, wrap("history"), ref)
+    raises(ValueError, "The reference model must have `generate=False`", RetrieveKL, gen, wrap("history"))
+    raises(ValueError, "different `log_prob_key` values", lambda: RetrieveKL(gen, gen))
     texts = scorer("text", log_probs_key="a"), scorer("text", log_probs_key="b")
-    raises(ValueError, lambda: RetrieveKL(*texts), "The model must have `input_mode='history'` when")
+    raises(ValueError, "The model must have `input_mode='history'` when", lambda: RetrieveKL(*texts))
     with pytest.raises(ValueError, match="Cannot provide both 'ref_model' and 'ref_model_factory'"):
         RetrieveKL(gen, ref, ref_model_factory=lambda: ref)
     for missing in ({"gen_model": None, "ref_model": ref}, {"gen_model": gen}):
-        with pytest.raises(ValueError, match="cannot be None"):
-            RetrieveKL(**missing)
+        raises(ValueError, "cannot be None", RetrieveKL, **missing)
     made = RetrieveKL(gen_model_factory=lambda: gen, ref_model_factory=lambda: ref)
     assert np.all(np.concatenate(penalty(made(data("history")))) == 0)
 

@@ -41,15 +41,15 @@ def test_a_folder_is_enough(tmp_path: Path) -> None:
     td = TensorDict({"text": Text(prompt=["Hi"], batch_size=[1])}, batch_size=[1])
     assert wrapper(td) is td
     assert isinstance(td["text", "response"][0], str)
-    raises(FileNotFoundError, lambda: OnnxWrapper(tmp_path / "missing"))
-    raises(FileNotFoundError, lambda: OnnxWrapper(tmp_path), "onnx")
+    raises(FileNotFoundError, "", lambda: OnnxWrapper(tmp_path / "missing"))
+    raises(FileNotFoundError, "onnx", lambda: OnnxWrapper(tmp_path))
 
 
 def test_a_folder_without_tokenizer(tmp_path: Path) -> None:
     source = MODELS / "optimum-llama"
     for name in ("model.onnx", "config.json"):
         shutil.copy(source / name, tmp_path)
-    raises(FileNotFoundError, lambda: OnnxWrapper(tmp_path), r"no tokenizer\.json")
+    raises(FileNotFoundError, r"no tokenizer\.json", lambda: OnnxWrapper(tmp_path))
     tokens = OnnxWrapper(
         tmp_path, input_mode="tokens", generate_kwargs={"max_new_tokens": 2, "do_sample": False}
     )
@@ -67,12 +67,11 @@ def test_one_of_several_graphs(tmp_path: Path, scripted_model: Make) -> None:
     assert other.model.spec.padding is Padding.LEFT
     assert OnnxWrapper(folder, input_mode="tokens").model.spec.padding is Padding.LEFT
     assert wrapper.get_new_version(model=MODELS / "handmade-no-cache").model.spec.padding is Padding.RIGHT
-    with pytest.raises(ValueError, match="no graph of variant='q8'"):
-        OnnxWrapper(folder, input_mode="tokens", variant="q8")
+    raises(ValueError, "no graph of variant='q8'", OnnxWrapper, folder, input_mode="tokens", variant="q8")
     with pytest.raises(ValueError, match="variant='int4' is for a model given as a path"):
         OnnxWrapper(scripted_model(), input_mode="tokens", variant="int4")
 
 
 @pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="there is a GPU")
 def test_cuda_without_a_gpu() -> None:
-    raises(RuntimeError, lambda: OnnxWrapper(MODELS / FOLDERS[0], device="cuda"), "cuda")
+    raises(RuntimeError, "cuda", lambda: OnnxWrapper(MODELS / FOLDERS[0], device="cuda"))

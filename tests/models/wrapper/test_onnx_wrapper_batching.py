@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.prompts import Make, text_td
 from helpers.waiting import LONG, until
 
@@ -76,8 +77,7 @@ def test_a_bad_prompt_is_its_callers_alone(wrap: Make) -> None:
     with ThreadPoolExecutor(2) as pool:
         good = pool.submit(wrapper, text_td("Hi"))
         until(queued(wrapper, 1))
-        with pytest.raises(ValueError, match="context"):
-            wrapper(text_td("x" * 257))
+        raises(ValueError, "context", wrapper, text_td("x" * 257))
         assert list(wrapper(text_td("Hello"))["text", "response"]) == ["abcd"]
         assert list(good.result(20)["text", "response"]) == ["ab<eos>"]
 
@@ -98,8 +98,7 @@ def test_state_and_cleanup(wrap: Make) -> None:
         waiting = pool.submit(wrapper, td)
         until(queued(wrapper, 1))
         wrapper.cleanup_batching()
-        with pytest.raises(CancelledError):
-            waiting.result(20)
+        raises(CancelledError, "", waiting.result, 20)
         assert wrapper.get_batching_state() == initial
         assert td["text"].response is None
         waiting = pool.submit(wrapper, td)

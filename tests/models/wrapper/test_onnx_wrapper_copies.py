@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.prompts import Make, text_td
 
 from lite.models import OnnxDecoder, OnnxWrapper, embedded_model_path
@@ -99,8 +100,7 @@ def test_a_state_dict_is_where_the_random_stream_stands(seed: Any) -> None:
         ({"_extra_state": np.zeros(3, np.uint8)}, "no state of an OnnxWrapper"),
         ({"_extra_state": np.frombuffer(b'{"rng": {"bit_generator": "no"}}', np.uint8)}, "no state of an"),
     ):
-        with pytest.raises((RuntimeError, ValueError), match=message):
-            free.load_state_dict(wrong)
+        raises((RuntimeError, ValueError), message, free.load_state_dict, wrong)
 
 
 def test_models_are_shared_by_what_shared_them() -> None:
@@ -125,8 +125,7 @@ def test_the_model_is_opened_from_its_path(tmp_path: Path, monkeypatch: Any) -> 
     monkeypatch.chdir("/")
     assert said(pickle.loads(text)) == said(make(input_mode="text", generate_kwargs={"max_new_tokens": 2}))
     (tmp_path / "model.onnx").unlink()
-    with pytest.raises(FileNotFoundError, match="model"):
-        pickle.loads(text)
+    raises(FileNotFoundError, "model", pickle.loads, text)
 
 
 def test_what_cannot_be_sent(wrap: Make) -> None:

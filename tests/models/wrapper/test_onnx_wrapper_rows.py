@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.prompts import Make
 from helpers.models.real_models import MODELS
 from helpers.waiting import LONG
@@ -92,13 +93,11 @@ def test_copies() -> None:
 
 
 def test_bad_arguments(wrap: Make) -> None:
-    with pytest.raises(ValueError, match="max_rows must be at least 1, got 0"):
-        make(max_rows=0)
+    raises(ValueError, "max_rows must be at least 1, got 0", make, max_rows=0)
     for size in (-1, True):
         with pytest.raises(ValueError, match="prefix_cache must be a number of bytes of at least 0, got"):
             make(prefix_cache=size)
-    with pytest.raises(TypeError, match="decoder must have the interface of lite"):
-        wrap("text", prefix_cache=100)
+    raises(TypeError, "decoder must have the interface of lite", wrap, "text", prefix_cache=100)
 
 
 def test_threads_with_other_options_share_a_run() -> None:
@@ -135,5 +134,4 @@ def test_what_may_fail_is_run_apart() -> None:
         bad = [pool.submit(wrapper, td(prompts(2)), logits_processor=fails) for _ in range(6)]
         assert all(said(call.result(LONG)) == expected for call in good)
         for call in bad:
-            with pytest.raises(RuntimeError, match="no scores"):
-                call.result(LONG)
+            raises(RuntimeError, "no scores", call.result, LONG)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.prompts import HELLO, HI, Make, text_td
 
 from lite import TensorDict
@@ -94,8 +95,7 @@ def test_row_options(wrap: Make, batching: bool) -> None:
 
 def test_row_options_that_are_refused(wrap: Make) -> None:
     policy, td = wrap(), text_td("Hi", "Hello")
-    with pytest.raises(ValueError, match=r"row_options must be one per row, got 1 for 2 rows"):
-        policy(td, row_options=[{}])
+    raises(ValueError, r"row_options must be one per row, got 1 for 2 rows", policy, td, row_options=[{}])
     with pytest.raises(ValueError, match="logit_bias must hold ids below 260"):
         policy(td, row_options=[{}, {"logit_bias": {999: 1.0}}])
     assert set(td.keys()) == {"text"}
@@ -134,8 +134,7 @@ def test_grammars(wrap: Make) -> None:
     td = policy(text_td("Hi", "x"), row_options=[{"grammar": {"regex": "[0-9]{3}"}}, {}])
     assert td["text", "response"][0][:3].isdecimal()
     assert td["text", "response"][1] in ("yes!<eos>", "no!<eos>")
-    with pytest.raises(ValueError, match="grammar: "):
-        wrap(generate_kwargs={"grammar": {"regex": "("}})
+    raises(ValueError, "grammar: ", wrap, generate_kwargs={"grammar": {"regex": "("}})
     again = copy.deepcopy(policy)
     assert again(text_td("Hi"))["text", "response"] == policy(text_td("Hi"))["text", "response"]
 

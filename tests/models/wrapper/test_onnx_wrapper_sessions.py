@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.prompts import Make, text_td
 from helpers.models.real_models import EXPECTED, MODELS
 from helpers.waiting import LONG
@@ -101,8 +102,7 @@ def test_versions_and_copies_share_and_pickles_are_opened_again() -> None:
 
 def test_an_error_of_one_row_is_the_calls(wrap: Make) -> None:
     wrapper = wrap("text", sessions=2)
-    with pytest.raises(ValueError, match="context"):
-        wrapper(text_td("Hi", "x" * 257))
+    raises(ValueError, "context", wrapper, text_td("Hi", "x" * 257))
     assert list(wrapper(text_td("Hi", "Hello"))["text", "response"]) == ["ab<eos>", "abcd"]
 
 
@@ -153,12 +153,10 @@ def test_another_number_of_threads_opens_the_model_again(opened: list[int]) -> N
 
 def test_numbers_that_make_no_sense(wrap: Make) -> None:
     for sessions in (0, True, 1.5):
-        with pytest.raises(ValueError, match="sessions must be an integer of at least 1"):
-            make(sessions=sessions)
+        raises(ValueError, "sessions must be an integer of at least 1", make, sessions=sessions)
     for threads in (0, -2):
         for count in (1, 3):
             with pytest.raises(ValueError, match=f"num_threads must be at least 1, got {threads}"):
                 make(num_threads=threads, sessions=count)
-    with pytest.raises(ValueError, match="num_threads=2 is for a model given as a path"):
-        wrap("text", num_threads=2)
+    raises(ValueError, "num_threads=2 is for a model given as a path", wrap, "text", num_threads=2)
     assert sessions_module.default_threads() >= 1

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.prompts import HELLO, HI, MODES, Make, prompts, text_td, token_td
 
 from lite import TensorDict, lazy_stack
@@ -64,8 +65,7 @@ def test_padded_records(wrap: Make, scripted_model: Make) -> None:
     np.testing.assert_allclose(got[0][1:3], want[0], rtol=1e-6)
     np.testing.assert_allclose(got[1], want[1], rtol=1e-6)
     td["sampling", "kept_offsets"] = np.array([[0, 2, 3], [0, 1, 3]])
-    with pytest.raises(ValueError, match="row 0: there are kept ids of padding"):
-        judge(td, kept_ids=True)
+    raises(ValueError, "row 0: there are kept ids of padding", judge, td, kept_ids=True)
 
 
 def test_empty_rows_and_batches(wrap: Make) -> None:
@@ -96,16 +96,14 @@ def test_errors(wrap: Make) -> None:
             judge = wrap("text", generate=False, batching=batching)
             td = text_td("Hi", "Hello", field="full")
             keys = set(td.keys(True))
-            with pytest.raises(error, match=words):
-                judge(td, **options)
+            raises(error, words, judge, td, **options)
             assert set(td.keys(True)) == keys, batching
 
 
 def test_records_that_do_not_fit(wrap: Make) -> None:
     judge = wrap("text", generate=False, batching=True)
     td = recorded(text_td("Hi", "Hello", field="full"), [([0, 0, 0, 1], [5]), ([0], [])])
-    with pytest.raises(ValueError, match="row 0: the record is of 3 tokens, but the row has 2"):
-        judge(td, kept_ids=True)
+    raises(ValueError, "row 0: the record is of 3 tokens, but the row has 2", judge, td, kept_ids=True)
     for wrong in ([1, 2], [0, 3], [0, 2, 1], []):
         td = recorded(text_td("Hi", "Hello", field="full"), [(wrong, [5, 7]), ([0], [])])
         with pytest.raises(ValueError, match="row 0: offsets must ascend from 0 to the number of ids, 2"):
@@ -131,8 +129,7 @@ def test_choices_of_each_row() -> None:
     assert per_row([np.array([1, 2])], 1, 1)[0][0].tolist() == [1, 2]
     assert per_row(["a", [1]], 0, 1) == [["a", [1]]]
     for choices in ([["a"]], [["a"], "bc"], [], "ab", [5, 6]):
-        with pytest.raises(ValueError, match="choices must be"):
-            per_row(choices, 1, 2)
+        raises(ValueError, "choices must be", per_row, choices, 1, 2)
 
 
 @pytest.mark.parametrize(("mode", "padded"), list(zip(MODES, (False, True, False), strict=True)))

@@ -68,7 +68,7 @@ def test_losses_read_the_log_probs_that_it_writes() -> None:
     policy = wrapper.trainable(score_kwargs={"temperature": 0.5})
     assert (policy.log_probs_key, policy.tokens_key, policy.generate) == ("scores", "tokens", False)
     assert (policy.input_key, policy.inplace, policy.pad_output) == (("tokens", "full"), False, False)
-    raises(AttributeError, lambda: policy.no_option, "no_option")
+    raises(AttributeError, "no_option", lambda: policy.no_option)
     td = wrapper(batch("tokens"), temperature=0.5)
     td["advantage"] = np.array([1.0, -1.0, 2.0])
     keys = {"sample_log_prob": ("scores", "full")}
@@ -79,7 +79,7 @@ def test_losses_read_the_log_probs_that_it_writes() -> None:
     td["text"] = Text(full=TEXTS, batch_size=[3])
     of_texts = GRPOLoss(wrapper.trainable(input_mode="text"), masking_strategy="generic")
     of_texts.set_keys(**keys)
-    raises(ValueError, lambda: of_texts(td), "tokenized again can give other tokens")
+    raises(ValueError, "tokenized again can give other tokens", lambda: of_texts(td))
 
 
 def test_batches_of_any_shape_and_none() -> None:
@@ -91,7 +91,7 @@ def test_batches_of_any_shape_and_none() -> None:
         TypeError, match=r"takes \['assistant_only', 'kept_ids', 'temperature'\], got \['seed'\]"
     ):
         policy(td, seed=3)
-    raises(ValueError, lambda: policy(td, assistant_only=True), "nobody can tell")
+    raises(ValueError, "nobody can tell", lambda: policy(td, assistant_only=True))
 
 
 def test_temperatures_are_those_of_scoring() -> None:
@@ -128,7 +128,7 @@ def test_rows_that_are_laid_out() -> None:
     np.testing.assert_allclose(warm[2], policy(td, temperature=2.0)["log_probs", "full"][2, 1:], atol=1e-5)
     with pytest.raises(ValueError, match="width must be at least 5, the longest row's less 1, got 4"):
         policy.lay_out(td, width=4)
-    raises(ValueError, lambda: policy.lay_out(td[:0]), "no rows")
+    raises(ValueError, "no rows", lambda: policy.lay_out(td[:0]))
 
 
 def test_a_step_of_grpo_is_a_graph() -> None:
@@ -269,8 +269,8 @@ def test_threads_get_old_or_new_weights() -> None:
 
 
 def test_what_cannot_learn(wrap: Any) -> None:
-    raises(TypeError, lambda: wrap().trainable(), "a model learns from its file")
-    raises(TypeError, lambda: wrap().update_weights_({}), "has no update_weights_")
+    raises(TypeError, "a model learns from its file", lambda: wrap().trainable())
+    raises(TypeError, "has no update_weights_", lambda: wrap().update_weights_({}))
 
 
 @pytest.mark.parametrize("name", standing_for_all(["optimum-llama", "optimum-gpt2-pair"]))
@@ -296,14 +296,14 @@ def test_adapters_learn_beside_a_frozen_model(name: str) -> None:
     np.testing.assert_array_equal(again(prompts.copy())["tokens", "full"], out["tokens", "full"])
     with pytest.raises(ValueError, match="is of an adapter, and none is used here"):
         reference.update_weights_(policy.learnt_weights())
-    raises(ValueError, lambda: wrapper.trainable(), r"adapter 'learnt', .* get_new_version\(adapter=None\)")
+    raises(ValueError, r"adapter 'learnt', .* get_new_version\(adapter=None\)", lambda: wrapper.trainable())
 
 
 def test_policies_of_one_model_learn_adapters_of_their_own() -> None:
     """Of one name the second took the place of the first."""
     first = wrap("tokens", generate=False, inplace=False, pad_output=True).trainable(lora=2)
     td, second = batch("tokens"), first.wrapper.get_new_version(adapter=None)
-    raises(ValueError, lambda: second.trainable(lora=2), "adapter='learnt' is an adapter that the model has")
+    raises(ValueError, "adapter='learnt' is an adapter that the model has", lambda: second.trainable(lora=2))
     other = second.trainable(lora=2, adapter="other")
     for policy, step in ((first, 0.05), (other, -0.05)):
         policy.sync(policy.learnt_params().data.apply(lambda w, step=step: w + np.float32(step)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-import pytest
+from helpers.cases import raises
 from helpers.models.prompts import Make, text_td
 from helpers.models.real_models import MODELS
 
@@ -82,17 +82,14 @@ def test_arguments_of_the_other_kind_are_dropped(wrap: Make) -> None:
     assert (judge.num_samples, judge.return_log_probs) == (None, None)
     plain = wrap("text", generate=False, pad_model_input=False)
     assert plain.get_new_version(generate=True).pad_model_input is None
-    with pytest.raises(ValueError, match="num_samples can only be given"):
-        policy.get_new_version(generate=False, num_samples=2)
+    raises(ValueError, "num_samples can only be given", policy.get_new_version, generate=False, num_samples=2)
     assert wrap("text", generate_kwargs={"n": 2}).get_new_version(generate=False).num_samples is None
     assert policy.get_new_version(num_samples=None).num_samples is None
 
 
 def test_unknown_arguments(wrap: Make) -> None:
-    with pytest.raises(TypeError, match="pad_outputs"):
-        wrap("text").get_new_version(pad_outputs=True)
-    with pytest.raises(TypeError):
-        wrap("text").get_new_version(True)
+    raises(TypeError, "pad_outputs", wrap("text").get_new_version, pad_outputs=True)
+    raises(TypeError, "", wrap("text").get_new_version, True)
 
 
 def test_a_model_folder_is_loaded_once() -> None:
