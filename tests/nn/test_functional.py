@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting
+from helpers.cases import each_case, noting, raises
 
 import lite
 from lite import TensorClass, TensorDict, enable_grad, grad, nn, vmap
@@ -199,8 +199,7 @@ def test_what_does_not_count() -> None:
     ],
 )  # fmt: skip
 def test_errors(call: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        call()
+    raises(error, message, call)
 
 
 @each_case("name", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"])
@@ -217,5 +216,4 @@ def test_it_is_found_as_in_torch() -> None:
 
 def test_names_that_are_not_there_say_where_others_are() -> None:
     name = "one_hot"
-    with pytest.raises(AttributeError, match=r"no attribute 'one_hot': .* a formula of NumPy's functions"):
-        getattr(F, name)
+    raises(AttributeError, r"no attribute 'one_hot': .* a formula of NumPy's functions", getattr, F, name)

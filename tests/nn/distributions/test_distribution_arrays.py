@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite.nn.distributions import Gamma, Normal
 from lite.nn.distributions.distribution import (
@@ -20,8 +21,7 @@ def test_one_dtype_and_shape() -> None:
     assert {x.dtype for x in (a, b, c)} == {np.dtype(np.float32)}
     whole, number = float_arrays(np.arange(2), 0.5)
     assert whole.dtype == number.dtype == np.float32
-    with pytest.raises(TypeError, match="got None"):
-        float_arrays(None)
+    raises(TypeError, "got None", float_arrays, None)
 
 
 def test_shapes() -> None:
@@ -66,5 +66,4 @@ def test_formulas_in_double_precision() -> None:
 
 def test_parameters_that_do_not_broadcast() -> None:
     for kind in (Normal, Gamma):
-        with pytest.raises(ValueError, match=r"broadcast to one, got \[\(2,\), \(3,\)\]"):
-            kind(np.ones(2), np.ones(3))
+        raises(ValueError, r"broadcast to one, got \[\(2,\), \(3,\)\]", kind, np.ones(2), np.ones(3))

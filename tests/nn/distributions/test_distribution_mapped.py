@@ -92,13 +92,13 @@ def mapped_draws(name: str) -> None:
     expected = make(*parameters).sample((3,), rng=0)
     got = vmap(draw, randomness="different", out_dims=1)(*parameters)
     assert (got.shape, got.dtype) == (expected.shape, expected.dtype)
-    raises(RuntimeError, lambda: vmap(draw)(*parameters), "vmap met a random draw")
+    raises(RuntimeError, "vmap met a random draw", lambda: vmap(draw)(*parameters))
     if name in REJECTING:
         with pytest.raises(
             RuntimeError, match=r"draws by Generator\.\w+ cannot be the same for all elements"
         ):
             vmap(draw, randomness="same")(*parameters)
-        raises(RuntimeError, lambda: vmap(draw)(*parameters), "vmap met a random draw")
+        raises(RuntimeError, "vmap met a random draw", lambda: vmap(draw)(*parameters))
     elif name != "MixtureSameFamily":
         equal = [np.stack([p[0]] * 5) for p in parameters]
         same = vmap(draw, randomness="same")(*equal)

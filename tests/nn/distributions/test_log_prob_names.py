@@ -14,15 +14,15 @@ def test_suffixes() -> None:
 def test_one_for_each_sample() -> None:
     assert log_prob_names(["x", ("n", "y")]) == ["x_log_prob", ("n", "y_log_prob")]
     assert log_prob_names(["x"], key="lp") == ["lp"]
-    raises(RuntimeError, lambda: log_prob_names(["x", "y"], key="lp"), "for 2 out_keys: pass log_prob_keys")
-    raises(ValueError, lambda: log_prob_names(["x", "y"], keys=["lp"]), "one for each")
+    raises(RuntimeError, "for 2 out_keys: pass log_prob_keys", lambda: log_prob_names(["x", "y"], key="lp"))
+    raises(ValueError, "one for each", lambda: log_prob_names(["x", "y"], keys=["lp"]))
 
 
 def test_their_sum() -> None:
     with set_composite_lp_aggregate(True):
         assert composite_lp_aggregate()
         assert log_prob_names(["x", "y"]) == ["sample_log_prob"]
-        raises(RuntimeError, lambda: log_prob_names(["x"], keys=["lp"]), "pass log_prob_key")
+        raises(RuntimeError, "pass log_prob_key", lambda: log_prob_names(["x"], keys=["lp"]))
     assert not composite_lp_aggregate()
     with set_composite_lp_aggregate():
         assert composite_lp_aggregate()

@@ -1,7 +1,7 @@
 """MixtureSameFamily: densities, moments, draws, events, errors."""
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 from helpers.densities import check_slope
 
 from lite.nn import distributions as d
@@ -23,8 +23,7 @@ def test_numbers() -> None:
     np.testing.assert_allclose(draws.var(), dist.variance, rtol=0.01)
     assert dist.support.check(x).all()
     for call in (dist.entropy, lambda: dist.icdf(0.5), lambda: dist.mode):
-        with pytest.raises(NotImplementedError, match="MixtureSameFamily does not define"):
-            call()
+        raises(NotImplementedError, "MixtureSameFamily does not define", call)
 
 
 def test_vectors_are_mixed_as_a_whole() -> None:
@@ -53,5 +52,4 @@ def test_errors() -> None:
             r"\(4, 2\), got \(3, 2\)"),
         (lambda: d.MixtureSameFamily(weights, d.Normal(0.0, 1.0)), r"got \(\)"),
     ):  # fmt: skip
-        with pytest.raises(ValueError, match=message):
-            make()
+        raises(ValueError, message, make)

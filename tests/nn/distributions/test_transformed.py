@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite.nn import ProbabilisticTensorDictModule, set_interaction_type
@@ -77,10 +78,8 @@ def test_in_a_policy() -> None:
 
 def test_errors() -> None:
     base = d.Normal(0.0, 1.0)
-    with pytest.raises(ValueError, match="transforms must be a Transform or a list"):
-        d.TransformedDistribution(base, [np.tanh])
-    with pytest.raises(ValueError, match="transforms must be a Transform or a list"):
-        d.TransformedDistribution(base, np.tanh)
+    raises(ValueError, "transforms must be a Transform or a list", d.TransformedDistribution, base, [np.tanh])
+    raises(ValueError, "transforms must be a Transform or a list", d.TransformedDistribution, base, np.tanh)
     with pytest.raises(ValueError, match=r"need 1 dimensions of base_distribution, got shape \(\)"):
         d.TransformedDistribution(base, d.AffineTransform(0.0, 1.0, event_dim=1))
     with pytest.raises(NotImplementedError, match="TransformedDistribution does not define mean"):

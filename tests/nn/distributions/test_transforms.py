@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting
+from helpers.cases import each_case, noting, raises
 
 from lite.nn import distributions as d
 from lite.nn.distributions.support import GreaterThan
@@ -125,8 +125,7 @@ def test_a_cache_spares_the_inverse() -> None:
     assert plain.with_cache(1) == plain
     both = d.ComposeTransform([d.TanhTransform(), d.AffineTransform(1.0, 2.0)], cache_size=1)
     assert both.inv(both(x)) is x
-    with pytest.raises(ValueError, match="cache_size must be 0 or 1, got 2"):
-        d.TanhTransform(cache_size=2)
+    raises(ValueError, "cache_size must be 0 or 1, got 2", d.TanhTransform, cache_size=2)
 
 
 def test_equality() -> None:
@@ -172,8 +171,7 @@ def test_a_transform_of_ones_own() -> None:
         (lambda: bare(1.0), "Transform does not define _call"),
         (lambda: bare.inv(1.0), "Transform has no inverse"),
     ):
-        with pytest.raises(NotImplementedError, match=message):
-            call()
+        raises(NotImplementedError, message, call)
 
 
 def test_domains() -> None:

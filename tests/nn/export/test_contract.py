@@ -120,7 +120,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     path = contract_path(tmp_path / "net.onnx")
     with path.open("wb") as file:
         file.truncate(MAX_BYTES + 1)
-    raises(ValueError, lambda: read_contract(tmp_path / "net.onnx"), "more than the")
+    raises(ValueError, "more than the", lambda: read_contract(tmp_path / "net.onnx"))
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
@@ -128,10 +128,10 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 
     path = contract_path(tmp_path / "net.onnx")
     path.mkdir()
-    raises((ValueError, OSError), lambda: read_contract(tmp_path / "net.onnx"), r"net\.onnx\.json")
+    raises((ValueError, OSError), r"net\.onnx\.json", lambda: read_contract(tmp_path / "net.onnx"))
     path.rmdir()
     os.mkfifo(path)  # to open it would wait for ever
-    raises((ValueError, OSError), lambda: read_contract(tmp_path / "net.onnx"), r"net\.onnx\.json")
+    raises((ValueError, OSError), r"net\.onnx\.json", lambda: read_contract(tmp_path / "net.onnx"))
 
 
 def test_files_damaged_anywhere_are_read_or_refused() -> None:

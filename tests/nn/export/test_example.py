@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.graphs import numbers
 
 from lite import TensorDict, nn
@@ -68,8 +69,7 @@ def test_arrays_for_a_module_of_tensordicts() -> None:
 def test_two_keys_of_one_name() -> None:
     module = nn.TensorDictModule(lambda x, y: x, ["a.b", ("a", "b")], ["z"])
     td = TensorDict({"a.b": numbers(5), "a": {"b": numbers(5)}}, [5])
-    with pytest.raises(ValueError, match="two keys have one name"):
-        of_tensordict(module, td, None, None)
+    raises(ValueError, "two keys have one name", of_tensordict, module, td, None, None)
     given = of_tensordict(module, td, ["first", "second"], None)
     np.testing.assert_equal(list(shapes(given)), ["first", "second"])
 
@@ -86,8 +86,7 @@ def test_names_of_outputs() -> None:
         (["b", ""], "must be names"),
         ([1, 2], "must be names"),
     ):
-        with pytest.raises(ValueError, match=message):
-            names_of_outputs(["x", "y"], given, inputs)
+        raises(ValueError, message, names_of_outputs, ["x", "y"], given, inputs)
 
 
 def test_examples_that_are_no_arrays_of_numpy() -> None:

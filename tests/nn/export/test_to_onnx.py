@@ -225,7 +225,7 @@ def test_states_that_are_given(tmp_path: Path) -> None:
     td = TensorDict(x=numbers(5, 4), h=numbers(5, 8), batch_size=[5])
     path = net.to_onnx(tmp_path / "net.onnx", td, states={"h": "carry"})
     np.testing.assert_equal(json.loads(Path(f"{path}.json").read_text())["states"], {"h": "carry"})
-    raises(ValueError, lambda: net.to_onnx(path, td, states={"h": "c"}), "states pairs 'h' with 'c'")
+    raises(ValueError, "states pairs 'h' with 'c'", lambda: net.to_onnx(path, td, states={"h": "c"}))
 
 
 def test_sequences_of_modules_and_what_is_selected(tmp_path: Path) -> None:
@@ -563,13 +563,11 @@ def test_options_that_do_not_fit(tmp_path: Path) -> None:
         ({"output_names": {"out": "y"}}, ValueError, r"output_names has \['out'\]"),
         ({"kwargs": {"extra": x}}, TypeError, "extra"),
     ):
-        with pytest.raises(error, match=message):
-            net.to_onnx(path, x, **options)
-    raises(IsADirectoryError, lambda: net.to_onnx(tmp_path, x), "the folder")
+        raises(error, message, net.to_onnx, path, x, **options)
+    raises(IsADirectoryError, "the folder", lambda: net.to_onnx(tmp_path, x))
     for given in ((), ([1.0, 2.0],), (None,)):
-        with pytest.raises(TypeError, match="needs examples of the inputs"):
-            net.to_onnx(path, *given)
-    raises(TypeError, lambda: net.to_onnx(path, x, x), "takes 1 arguments, got 2")
+        raises(TypeError, "needs examples of the inputs", net.to_onnx, path, *given)
+    raises(TypeError, "takes 1 arguments, got 2", lambda: net.to_onnx(path, x, x))
     np.testing.assert_equal(list(tmp_path.iterdir()), [])
 
 

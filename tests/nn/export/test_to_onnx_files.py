@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from helpers.cases import raises
 from helpers.graphs import numbers, open_graph, run_graph
 
 from lite import nn
@@ -84,14 +85,12 @@ def test_a_failure_on_the_way_leaves_no_graph_that_lies(
 
     monkeypatch.setattr(files, "new_file", breaks)
     after = nn.Sequential(nn.Linear(64, 64, rng=1), nn.Linear(64, 32, rng=2))
-    with pytest.raises(OSError, match="the disk is full"):
-        after.to_onnx(path, x, external_data=True)
+    raises(OSError, "the disk is full", after.to_onnx, path, x, external_data=True)
     np.testing.assert_equal([name for name in names(tmp_path) if "%" in name], [])
     if failing < 2:  # the graph is the one before, with its weights and its contract
         np.testing.assert_allclose(OnnxModule(path)(x), before(x), rtol=1e-5, atol=1e-5)
     else:
-        with pytest.raises(ValueError, match=r"is not the contract that net\.onnx was exported with"):
-            OnnxModule(path)
+        raises(ValueError, r"is not the contract that net\.onnx was exported with", OnnxModule, path)
 
 
 def test_strange_arrays(tmp_path: Path) -> None:

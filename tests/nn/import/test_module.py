@@ -63,8 +63,7 @@ def test_inputs_by_position_and_name() -> None:
         ((), {}, "'x' is missing"),
         ((X,), {"z": X}, "no input 'z', but x"),
     ):
-        with pytest.raises(TypeError, match=message):
-            net(*args, **kwargs)
+        raises(TypeError, message, net, *args, **kwargs)
 
 
 def test_a_weight_can_be_an_argument() -> None:
@@ -206,4 +205,4 @@ def test_batch_dimensions_in_front_are_the_batch_of_the_graph(lead: tuple[int, .
 def test_an_output_without_the_batch_is_named() -> None:
     net = nn.from_onnx(model_of([writer.node("MatMul", "", ["x", "x"], ["y"], {})], {"x": X[0]}, ["y"]))
     np.testing.assert_array_equal(net(X[0]), X[0] @ X[0])
-    raises(ValueError, lambda: net(X), r"output 'y' has shape \(\) for a batch of \(2, 3\), which are 6 rows")
+    raises(ValueError, r"output 'y' has shape \(\) for a batch of \(2, 3\), which are 6 rows", lambda: net(X))

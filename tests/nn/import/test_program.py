@@ -29,8 +29,7 @@ def node(op: str, inputs: str, outputs: str, domain: str = "") -> bytes:
     ],
 )
 def test_nodes_in_no_order_are_refused(nodes: list[bytes], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        nn.from_onnx(model_of(nodes, {"x": X}, ["x" if len(nodes) == 1 else "a"]))
+    raises(ValueError, message, nn.from_onnx, model_of(nodes, {"x": X}, ["x" if len(nodes) == 1 else "a"]))
 
 
 def test_all_missing_operators_are_named_at_once() -> None:
@@ -39,8 +38,7 @@ def test_all_missing_operators_are_named_at_once() -> None:
         nn.from_onnx(model_of(nodes, {"x": X}, ["c"]))
     many = [node("Fancy", f"v{i}", f"v{i + 1}", "my.domain") for i in range(9)]
     for count, end in ((8, r"Fancy of my.domain\."), (9, r"Fancy of my.domain; and 1 more\.")):
-        with pytest.raises(NotImplementedError, match=end):
-            nn.from_onnx(model_of(many[:count], {"v0": X}, [f"v{count}"]))
+        raises(NotImplementedError, end, nn.from_onnx, model_of(many[:count], {"v0": X}, [f"v{count}"]))
     nn.from_onnx(model_of(nodes, {"x": X, "y": X}, ["x"]))  # what no output needs is not looked at
 
 
@@ -74,9 +72,9 @@ def test_functions_that_grow_without_end_are_refused(monkeypatch: pytest.MonkeyP
     )
     bomb += function("F14", "a", "c", [node("Neg", "a", "c")])
     model = model_of([node("F0", "x", "y", "mine")], {"x": X}, ["y"])
-    raises(ValueError, lambda: nn.from_onnx(model + bomb), "at most 1000 nodes")
+    raises(ValueError, "at most 1000 nodes", lambda: nn.from_onnx(model + bomb))
     itself = function("F0", "a", "c", [node("F0", "a", "c", "mine")])
-    raises(ValueError, lambda: nn.from_onnx(model + itself), "nested deeper")
+    raises(ValueError, "nested deeper", lambda: nn.from_onnx(model + itself))
 
 
 def test_an_error_says_in_which_node() -> None:

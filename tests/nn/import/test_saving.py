@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.models.real_models import MODELS
 from helpers.onnx_nodes import model_of
 
@@ -47,8 +46,7 @@ def test_weights_beside_the_graph_and_its_contract(tmp_path: Path) -> None:
         OnnxModule(saved)(td.clone())["action"], learnt(td.clone())["action"], rtol=1e-5
     )
     assert saved.read_bytes() == path.read_bytes()
-    with pytest.raises(ValueError, match="path must be in another folder"):
-        learnt.module.save_onnx(tmp_path / "other.onnx")
+    raises(ValueError, "path must be in another folder", learnt.module.save_onnx, tmp_path / "other.onnx")
 
 
 def test_files_beside_the_graph_without_a_weight_that_learns(tmp_path: Path) -> None:
@@ -73,8 +71,7 @@ def test_files_beside_the_graph_without_a_weight_that_learns(tmp_path: Path) -> 
     names = [{file.name for file in (tmp_path / folder).iterdir()} for folder in ("old", "new")]
     assert names == [{"net.onnx", "w", "n"}] * 2
     (tmp_path / "old" / "n").unlink()
-    with pytest.raises(FileNotFoundError, match="'n' is missing"):
-        net.save_onnx(tmp_path / "new" / "net.onnx")
+    raises(FileNotFoundError, "'n' is missing", net.save_onnx, tmp_path / "new" / "net.onnx")
 
 
 def test_a_decoder_that_learnt_is_a_decoder_still(tmp_path: Path) -> None:
@@ -102,5 +99,4 @@ def test_a_weight_of_another_shape_is_refused(tmp_path: Path) -> None:
         model_of([writer.node("MatMul", "", ["x", "w"], ["y"], {})], {"x": X}, ["y"], {"w": X.T})
     )
     net.w.data = np.ones((3, 5), np.float32)
-    with pytest.raises(ValueError, match=r"'w' has shape \(3, 5\), in the graph \(3, 2\)"):
-        net.save_onnx(tmp_path / "net.onnx")
+    raises(ValueError, r"'w' has shape \(3, 5\), in the graph \(3, 2\)", net.save_onnx, tmp_path / "net.onnx")

@@ -73,17 +73,17 @@ class TestList:
 
     def test_wrong_types_change_nothing(self, make):
         net = make(three())
-        raises(TypeError, lambda: net.append(3))
-        raises(TypeError, lambda: net.insert(0, 3))
-        raises(TypeError, lambda: net.extend([nn.ReLU(), 3]))
-        raises(TypeError, lambda: net.extend(3))
+        raises(TypeError, "", lambda: net.append(3))
+        raises(TypeError, "", lambda: net.insert(0, 3))
+        raises(TypeError, "", lambda: net.extend([nn.ReLU(), 3]))
+        raises(TypeError, "", lambda: net.extend(3))
         with pytest.raises(TypeError):
             net[0] = 3
         assert len(net) == 3
 
 
 def test_module_list_cannot_be_called():
-    raises(NotImplementedError, lambda: nn.ModuleList([nn.ReLU()])(1))
+    raises(NotImplementedError, "", lambda: nn.ModuleList([nn.ReLU()])(1))
 
 
 def test_module_dict():
@@ -110,8 +110,7 @@ def test_module_dict():
         (TypeError, lambda: nn.ModuleDict({"a": 3})),
         (TypeError, lambda: d.update(3)),
     ]:
-        with pytest.raises(error):
-            call()
+        raises(error, "", call)
 
 
 def test_multiples_share_their_modules():

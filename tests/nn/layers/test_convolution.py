@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import grad, nn, value_and_grad, vmap
 from lite.kernels import backend
@@ -43,8 +43,7 @@ def test_one_dimension_and_groups(rng: np.random.Generator) -> None:
 
 
 def test_channels_that_do_not_fit() -> None:
-    with pytest.raises(RuntimeError, match="2"):
-        nn.Conv1d(2, 1, 1)(np.zeros((1, 3, 5), np.float32))
+    raises(RuntimeError, "2", nn.Conv1d(2, 1, 1), np.zeros((1, 3, 5), np.float32))
 
 
 @pytest.mark.compiled
@@ -105,13 +104,10 @@ def test_transposes_undo_shapes_and_share_weights(stride: int, pad: int, step: i
 
 def test_sizes_that_no_transpose_has() -> None:
     layer, x = nn.ConvTranspose1d(1, 1, 3, stride=2), np.zeros((1, 4), np.float32)
-    with pytest.raises(ValueError, match=r"output_size must be from \[9\] to \[10\], got \(11,\)"):
-        layer(x, output_size=[11])
+    raises(ValueError, r"output_size must be from \[9\] to \[10\], got \(11,\)", layer, x, output_size=[11])
     with pytest.raises(ValueError, match="padding_mode must be 'zeros', got 'reflect'"):
         nn.ConvTranspose1d(1, 1, 3, padding_mode="reflect")
     wrong: list[dict[str, Any]] = [{"output_padding": 2}, {"stride": 0}, {"padding": -1}, {"padding": 4}]
     for options in wrong:
-        with pytest.raises(RuntimeError, match="got"):
-            nn.ConvTranspose1d(1, 1, 3, **options)(x)
-    with pytest.raises(RuntimeError, match="with in_channels=1 before the last 1; got"):
-        layer(np.zeros((2, 4), np.float32))
+        raises(RuntimeError, "got", nn.ConvTranspose1d(1, 1, 3, **options), x)
+    raises(RuntimeError, "with in_channels=1 before the last 1; got", layer, np.zeros((2, 4), np.float32))

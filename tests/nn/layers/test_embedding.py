@@ -1,7 +1,6 @@
 """Embedding: rows of a table."""
 
 import numpy as np
-import pytest
 from helpers.cases import raises
 
 from lite import nn
@@ -24,11 +23,10 @@ def test_max_norm_shortens_the_rows_that_are_read() -> None:
 def test_what_is_no_row() -> None:
     layer = nn.Embedding(3, 2)
     for wrong in ([3], [-1]):
-        with pytest.raises(IndexError, match=r"input must be in \[0, 3\)"):
-            layer(np.array(wrong))
-    raises(TypeError, lambda: layer(np.array([0.5])), "looked up by integers, got float64")
-    raises(ValueError, lambda: nn.Embedding(3, 2, padding_idx=3), "padding_idx must be a row")
-    raises(ValueError, lambda: nn.Embedding.from_pretrained(np.zeros(3)), r"2 dimensions, got shape \(3,\)")
+        raises(IndexError, r"input must be in \[0, 3\)", layer, np.array(wrong))
+    raises(TypeError, "looked up by integers, got float64", lambda: layer(np.array([0.5])))
+    raises(ValueError, "padding_idx must be a row", lambda: nn.Embedding(3, 2, padding_idx=3))
+    raises(ValueError, r"2 dimensions, got shape \(3,\)", lambda: nn.Embedding.from_pretrained(np.zeros(3)))
 
 
 def test_options_are_shown() -> None:

@@ -16,8 +16,8 @@ def test_shapes() -> None:
 
 
 def test_dimensions_that_are_not_there() -> None:
-    raises(IndexError, lambda: nn.Flatten(0, 2)(np.zeros((2, 3))), r"end_dim must be in \[-2, 1\], got 2")
-    raises(RuntimeError, lambda: nn.Flatten(1, 0)(np.zeros((2, 3))), "must not come after")
+    raises(IndexError, r"end_dim must be in \[-2, 1\], got 2", lambda: nn.Flatten(0, 2)(np.zeros((2, 3))))
+    raises(RuntimeError, "must not come after", lambda: nn.Flatten(1, 0)(np.zeros((2, 3))))
 
 
 def test_unflatten() -> None:
@@ -25,8 +25,7 @@ def test_unflatten() -> None:
     np.testing.assert_array_equal(nn.Unflatten(-1, [3, -1])(x), x.reshape(2, 3, 4))
     np.testing.assert_array_equal(nn.Unflatten(0, (2, 1))(x), x[:, None])
     for sizes in ((5, -1), (-1, -1), (3, 3), (0, -1)):
-        with pytest.raises(RuntimeError, match="must multiply to 12, got"):
-            nn.Unflatten(1, sizes)(x)
-    raises(IndexError, lambda: nn.Unflatten(2, (2,))(x), r"dim must be in \[-2, 1\], got 2")
+        raises(RuntimeError, "must multiply to 12, got", nn.Unflatten(1, sizes), x)
+    raises(IndexError, r"dim must be in \[-2, 1\], got 2", lambda: nn.Unflatten(2, (2,))(x))
     with pytest.raises(TypeError, match="dim must be an integer, got 'c'"):
         nn.Unflatten("c", (2,))  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import nn
 
@@ -26,15 +26,13 @@ def test_several_inputs_are_joined_and_outputs_shaped() -> None:
 
 
 def test_a_width_needs_a_depth() -> None:
-    with pytest.raises(RuntimeError, match="depth must be given"):
-        nn.MLP(3, 2, num_cells=4)
+    raises(RuntimeError, "depth must be given", nn.MLP, 3, 2, num_cells=4)
 
 
 @each_case("given", ["relu", nn.ReLU(), np.tanh])
 def test_an_activation_in_place_of_its_class(given: object) -> None:
     for make in (partial(nn.MLP, 3, 2, num_cells=[4]), partial(nn.ConvNet, 3)):
-        with pytest.raises(TypeError, match=r"activation_class must be a class such as nn\.ReLU"):
-            make(activation_class=given)
+        raises(TypeError, r"activation_class must be a class such as nn\.ReLU", make, activation_class=given)
     assert nn.MLP(3, 2, num_cells=[4], activation_class=lambda: np.tanh)(np.ones(3)).shape == (2,)
 
 
@@ -45,8 +43,7 @@ def test_a_first_layer_finds_out_its_size(layer: type[nn.Module], lazy: str) -> 
     assert net(np.ones((7, 3), np.float32)).shape == (7, 2)
     assert [type(part) for part in net] == [layer, nn.ReLU, layer]
     for other in (nn.Conv1d, nn.Bilinear):
-        with pytest.raises(KeyError, match="has no lazy form"):
-            nn.MLP(None, 2, layer_class=other)
+        raises(KeyError, "has no lazy form", nn.MLP, None, 2, layer_class=other)
 
 
 def test_one_bias_at_the_end_and_dropout() -> None:

@@ -26,8 +26,7 @@ def test_biased_softplus() -> None:
         np.testing.assert_allclose(module(np.array([-100.0])), low)
     np.testing.assert_allclose(biased_softplus(1.0).bias, 0.5254587, rtol=1e-6)
     for key in ("biased_softplus1", "biased_softplus_1_2_3"):
-        with pytest.raises(ValueError, match=f"Invalid number of args in '{key}'"):
-            mappings(key)
+        raises(ValueError, f"Invalid number of args in '{key}'", mappings, key)
     assert mappings("biased_softplus_2")(np.zeros(1, np.float16)).dtype == np.float16
 
 
@@ -51,9 +50,8 @@ def test_custom_mappings() -> None:
     loc, scale = NormalParamExtractor("test_half")(np.zeros((3, 4)))
     assert loc.shape == scale.shape == (3, 2)
     assert (scale == 0.5).all()
-    raises(NotImplementedError, lambda: mappings("nope"), "Unknown mapping 'nope', there are")
-    with pytest.raises(ValueError, match="Invalid number of args in 'biased_softplus_1_2_3'"):
-        mappings("biased_softplus_1_2_3")
+    raises(NotImplementedError, "Unknown mapping 'nope', there are", lambda: mappings("nope"))
+    raises(ValueError, "Invalid number of args in 'biased_softplus_1_2_3'", mappings, "biased_softplus_1_2_3")
 
 
 def test_the_extractor_splits_the_last_axis() -> None:
@@ -65,9 +63,8 @@ def test_the_extractor_splits_the_last_axis() -> None:
     np.testing.assert_allclose(scale, np.exp(x[:, 3:]), rtol=1e-6)
     assert scale.dtype == np.float32
     assert (NormalParamExtractor("none", scale_lb=2.0)(np.zeros(2))[1] == 2).all()
-    with pytest.raises(ValueError, match=r"last axis of 2 or more, got \(3, 1\)"):
-        NormalParamExtractor()(np.zeros((3, 1)))
-    raises(RuntimeError, lambda: NormalParamExtractor()(np.zeros(())), "at least one dimension")
+    raises(ValueError, r"last axis of 2 or more, got \(3, 1\)", NormalParamExtractor(), np.zeros((3, 1)))
+    raises(RuntimeError, "at least one dimension", lambda: NormalParamExtractor()(np.zeros(())))
 
 
 @each_case("shape", [None, (), 4, (3, 4)])
@@ -89,9 +86,8 @@ def test_a_scale_as_a_buffer_or_without_data() -> None:
     meta = AddStateIndependentNormalScale(2, device="meta")
     meta.load_state_dict({"state_independent_scale": np.zeros(2, np.float32)}, assign=True)
     np.testing.assert_array_equal(meta(np.zeros(2))[1], [1, 1])
-    with pytest.raises(RuntimeError, match=r"of shape \(3,\), do not match the shape of the scale, \(2,\)"):
-        module(np.zeros(3))
-    raises(RuntimeError, lambda: module(np.zeros(())), r"of shape \(\)")
+    raises(RuntimeError, r"of shape \(3,\), do not match the shape of the scale, \(2,\)", module, np.zeros(3))
+    raises(RuntimeError, r"of shape \(\)", lambda: module(np.zeros(())))
 
 
 def test_distributions_export_them_as_tensordict_does() -> None:

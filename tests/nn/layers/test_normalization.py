@@ -72,7 +72,7 @@ def test_state_dicts_of_version_1():
     assert layer.load_state_dict(old) == ([], [])
     assert layer.num_batches_tracked == 1
     state.pop("num_batches_tracked")  # which says that it is of version 2
-    raises(RuntimeError, lambda: layer.load_state_dict(state), "num_batches_tracked")
+    raises(RuntimeError, "num_batches_tracked", lambda: layer.load_state_dict(state))
     empty = nn.BatchNorm1d(2, device="meta")
     empty.load_state_dict(old, assign=True)
     assert empty.num_batches_tracked == 0
@@ -85,8 +85,7 @@ def test_one_value_per_channel_has_no_statistics(tracked):
         for shape in ((1, 2), (1, 2, 1)):
             x = np.ones(shape, np.float32)
             if training or not tracked:
-                with pytest.raises(ValueError, match="more than 1 value per channel when training"):
-                    norm.train(training)(x)
+                raises(ValueError, "more than 1 value per channel when training", norm.train(training), x)
             else:
                 np.testing.assert_allclose(norm.eval()(x), x, rtol=1e-4)
     np.testing.assert_array_equal(norm.train()(np.ones((1, 2, 2))), np.zeros((1, 2, 2)))
@@ -98,8 +97,7 @@ def test_dimensions_of_inputs():
         (nn.BatchNorm1d(2), (2, 2, 2, 2), "expected 2D or 3D input .got 4D"),
         (nn.BatchNorm2d(2), (2, 2, 2), "expected 4D input .got 3D"),
     ):
-        with pytest.raises(ValueError, match=message):
-            layer(np.ones(shape, np.float32))
+        raises(ValueError, message, layer, np.ones(shape, np.float32))
 
 
 def test_groups_are_channels_side_by_side(rng):
@@ -111,8 +109,7 @@ def test_groups_are_channels_side_by_side(rng):
         expected = (part - part.mean()) / np.sqrt(part.var() + 1e-5)
         expected = expected * layer.weight.data[group, None] + layer.bias.data[group, None]
         np.testing.assert_allclose(layer(x)[n, group], expected, rtol=1e-6)
-    raises(ValueError, lambda: nn.GroupNorm(3, 4), "num_channels must be divisible by num_groups=3, got 4")
-    raises(ValueError, lambda: nn.GroupNorm(0, 4), "num_groups must be at least 1, got 0")
+    raises(ValueError, "num_channels must be divisible by num_groups=3, got 4", lambda: nn.GroupNorm(3, 4))
+    raises(ValueError, "num_groups must be at least 1, got 0", lambda: nn.GroupNorm(0, 4))
     for shape in ((4,), (2, 3, 4)):
-        with pytest.raises(RuntimeError, match="dimension 1 must be num_channels=4"):
-            layer(np.ones(shape))
+        raises(RuntimeError, "dimension 1 must be num_channels=4", layer, np.ones(shape))

@@ -40,10 +40,9 @@ def test_errors() -> None:
     with pytest.warns(UserWarning, match=r"dropout=0\.5 does nothing with num_layers=1") as caught:
         nn.GRU(2, 3, dropout=0.5)
     assert caught[0].filename == __file__
-    raises(ValueError, lambda: nn.RNN(2, 3, nonlinearity="sin"), "'tanh' or 'relu', got 'sin'")
-    raises(RuntimeError, lambda: nn.GRU(2, 3)(np.zeros((5, 4, 7), np.float32)), "input_size=2")
+    raises(ValueError, "'tanh' or 'relu', got 'sin'", lambda: nn.RNN(2, 3, nonlinearity="sin"))
+    raises(RuntimeError, "input_size=2", lambda: nn.GRU(2, 3)(np.zeros((5, 4, 7), np.float32)))
     for size in (3, -1):
-        with pytest.raises(ValueError, match="proj_size must be in"):
-            nn.LSTM(2, 3, proj_size=size)
+        raises(ValueError, "proj_size must be in", nn.LSTM, 2, 3, proj_size=size)
     with pytest.raises(ValueError, match="hx must be a tuple of the states h and c, got 1"):
         nn.LSTM(2, 3)(np.zeros((4, 2), np.float32), (np.zeros((1, 3), np.float32),))

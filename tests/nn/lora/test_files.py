@@ -154,14 +154,13 @@ def test_what_is_refused_changes_nothing(tmp_path: Path, kind: str) -> None:
     arrays, config, message = refused()[kind]
     net = filled(fresh(targets="q_proj"))
     before = net(X)
-    raises(ValueError, lambda: net.load_adapter(written(tmp_path, arrays, **config)), message)
+    raises(ValueError, message, lambda: net.load_adapter(written(tmp_path, arrays, **config)))
     np.testing.assert_array_equal(net(X), before)
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
     net = adapted()
-    with pytest.raises(FileNotFoundError, match=r"path: there is no adapter .*adapter_model"):
-        net.load_adapter(tmp_path)
+    raises(FileNotFoundError, r"path: there is no adapter .*adapter_model", net.load_adapter, tmp_path)
     for content, message in (
         (b"[" * 10**5, "nested too deeply"),
         (b"{", "JSON|Expecting"),
@@ -170,16 +169,15 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     ):
         net.save_adapter(tmp_path / "folder")
         (tmp_path / "folder" / "adapter_config.json").write_bytes(content)
-        raises(ValueError, lambda: net.load_adapter(tmp_path / "folder"), message)
+        raises(ValueError, message, lambda: net.load_adapter(tmp_path / "folder"))
     (tmp_path / "folder" / "adapter_config.json").unlink()
-    raises(ValueError, lambda: net.load_adapter(tmp_path / "folder"), r"no adapter_config\.json beside it")
+    raises(ValueError, r"no adapter_config\.json beside it", lambda: net.load_adapter(tmp_path / "folder"))
     (tmp_path / "folder" / "adapter_model.safetensors").write_bytes(b"\xff" * 64)
-    raises(ValueError, lambda: net.load_adapter(tmp_path / "folder"), "damaged")
+    raises(ValueError, "damaged", lambda: net.load_adapter(tmp_path / "folder"))
     file = tmp_path / "flat.onnx_adapter"
     file.write_bytes(adapter_bytes({"a.lora_A.weight": np.zeros(3, np.float32)}))
-    raises(ValueError, lambda: net.load_adapter(file), r"shape \(3,\), no matrix")
+    raises(ValueError, r"shape \(3,\), no matrix", lambda: net.load_adapter(file))
     net.save_adapter(tmp_path / "outside.onnx_adapter")
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "link.onnx_adapter").symlink_to(tmp_path / "outside.onnx_adapter")
-    with pytest.raises(ValueError, match="is a link out of its folder"):
-        net.load_adapter(tmp_path / "in" / "link.onnx_adapter")
+    raises(ValueError, "is a link out of its folder", net.load_adapter, tmp_path / "in" / "link.onnx_adapter")

@@ -107,7 +107,7 @@ def test_gradients_in_every_way(name: str) -> None:
 
 def test_a_saved_graph_has_the_merged_weights(tmp_path: Any) -> None:
     net = adapted()
-    raises(ValueError, lambda: net.save_onnx(tmp_path / "net.onnx"), r"merge\(\) first")
+    raises(ValueError, r"merge\(\) first", lambda: net.save_onnx(tmp_path / "net.onnx"))
     saved = net.merge().save_onnx(tmp_path / "net.onnx")
     assert saved.stat().st_size == len(graph())
     np.testing.assert_allclose(nn.from_onnx(saved)(X), net(X), rtol=1e-5, atol=1e-6)
@@ -124,14 +124,14 @@ def test_a_saved_graph_has_the_merged_weights(tmp_path: Any) -> None:
     ],
 )
 def test_what_it_refuses(options: Any, message: str) -> None:
-    raises(ValueError, lambda: nn.lora(nn.from_onnx(graph()), **options), message)
+    raises(ValueError, message, lambda: nn.lora(nn.from_onnx(graph()), **options))
 
 
 def test_other_things_that_it_refuses() -> None:
     with pytest.raises(TypeError, match="module must be a Module, got str"):
         nn.lora("model.onnx")  # type: ignore[arg-type]
-    raises(ValueError, lambda: nn.lora(adapted()), "module has adapters already: merge")
-    raises(ValueError, lambda: nn.lora(nn.LazyLinear(3), targets="*"), "uninitialized 'weight': call it once")
+    raises(ValueError, "module has adapters already: merge", lambda: nn.lora(adapted()))
+    raises(ValueError, "uninitialized 'weight': call it once", lambda: nn.lora(nn.LazyLinear(3), targets="*"))
     with pytest.raises(ValueError, match="no name is one of attention's projections; choose from 0"):
         nn.lora(nn.Sequential(nn.Linear(2, 2)))
 
@@ -153,5 +153,4 @@ def test_adapters_begin_with_those_of_a_file(qkv: Any, tmp_path: Any) -> None:
         nn.lora(base, targets="qkv_proj", adapter=file)
     with pytest.raises(FileNotFoundError, match="adapter: there is no adapter"):
         nn.lora(base, adapter=tmp_path / "missing.onnx_adapter")
-    with pytest.raises(ValueError, match="targets: nothing is called"):
-        nn.lora(nn.Sequential(nn.Linear(2, 2)), adapter=file)
+    raises(ValueError, "targets: nothing is called", nn.lora, nn.Sequential(nn.Linear(2, 2)), adapter=file)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.models.real_models import MODELS
 from helpers.onnx_nodes import model_of
 
@@ -114,8 +114,7 @@ def test_a_matrix_that_is_not_what_its_node_says(
     if message is None:
         assert found(model) == []
         return
-    with pytest.raises(ValueError, match=message):
-        found(model)
+    raises(ValueError, message, found, model)
 
 
 def test_one_name_stands_for_one_matrix() -> None:
@@ -151,5 +150,4 @@ def test_targets() -> None:
     ):
         chosen(names, ["up", "gate"])
     for targets in (None, "up"):
-        with pytest.raises(ValueError, match=r"targets: the module has no layer .* MatMulInteger"):
-            chosen([], targets)
+        raises(ValueError, r"targets: the module has no layer .* MatMulInteger", chosen, [], targets)

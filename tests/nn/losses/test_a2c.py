@@ -26,11 +26,11 @@ def test_options_and_errors() -> None:
     loss = A2CLoss(categorical(), critic(), entropy_coeff=0.0, critic_coeff=None)
     assert loss.out_keys == ["loss_objective"]
     td = transitions(6, action=np.zeros(6, int), advantage=np.ones(6), value_target=np.ones((6, 1)))
-    raises(ValueError, lambda: loss(td), r"a last dimension of 1, got \(6,\) and log-probs")
-    raises(TypeError, lambda: A2CLoss(categorical()), "actor_network and critic_network must be given")
+    raises(ValueError, r"a last dimension of 1, got \(6,\) and log-probs", lambda: loss(td))
+    raises(TypeError, "actor_network and critic_network must be given", lambda: A2CLoss(categorical()))
     clipping = A2CLoss(categorical(), critic(), clip_value=0.1)
     td["advantage"] = np.ones((6, 1))
-    raises(KeyError, lambda: clipping(td), "reads the entry 'state_value'")
+    raises(KeyError, "reads the entry 'state_value'", lambda: clipping(td))
 
 
 def test_the_critic_s_share_of_a_clipped_loss() -> None:

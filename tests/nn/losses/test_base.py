@@ -114,10 +114,10 @@ def test_nan_is_refused_and_its_entry_named() -> None:
     td = batch()
     td["next", "reward"][2] = np.nan
     before = td.clone()
-    raises(ValueError, lambda: dqn()(td), r"a loss of DQNLoss is NaN; there is NaN in the entries .*'reward'")
+    raises(ValueError, r"a loss of DQNLoss is NaN; there is NaN in the entries .*'reward'", lambda: dqn()(td))
     assert set(td.keys(True, True)) == set(before.keys(True, True))
     arrays = {key.replace(".", "_"): value for key, value in td.flatten_keys(".").items()}
-    raises(ValueError, lambda: dqn()(**arrays), "a loss of DQNLoss is NaN")
+    raises(ValueError, "a loss of DQNLoss is NaN", lambda: dqn()(**arrays))
     net = linear(4, 2)
     net.weight.fill_(np.nan)
     with pytest.raises(ValueError, match="the entries of the batch have no NaN"):
@@ -137,12 +137,12 @@ def test_padding_may_be_nan() -> None:
     loss.loss_mask_key = "valid"
     np.testing.assert_allclose(loss(td)["loss"], expected)
     loss.loss_mask_key = None
-    raises(ValueError, lambda: loss(td), "is NaN")
+    raises(ValueError, "is NaN", lambda: loss(td))
     with pytest.raises(ValueError, match="loss_mask_key must be 'auto', None or a key, got 3"):
         loss.loss_mask_key = 3
     loss.loss_mask_key = "valid"
     td["valid"] = np.ones((6, 2), bool)
-    raises(ValueError, lambda: loss(td), r"the mask of shape \(6, 2\) does not fit a loss of shape \(6,\)")
+    raises(ValueError, r"the mask of shape \(6, 2\) does not fit a loss of shape \(6,\)", lambda: loss(td))
 
 
 def every_loss() -> list[Any]:
@@ -200,7 +200,7 @@ def test_padding_of_nan_reaches_no_gradient() -> None:
 
 def test_a_locked_batch_needs_a_place_for_its_errors() -> None:
     td = batch().lock_()
-    raises(RuntimeError, lambda: dqn()(td), "locked")
+    raises(RuntimeError, "locked", lambda: dqn()(td))
     place = np.zeros((6, 1))
     td = batch().set("td_error", place).lock_()
     dqn()(td)
@@ -216,7 +216,7 @@ def test_copies_and_pickles_compute_the_same() -> None:
 
 
 def test_an_empty_batch_has_no_mean() -> None:
-    raises(ValueError, lambda: dqn()(batch()[:0]), "the loss of an empty batch has no mean")
+    raises(ValueError, "the loss of an empty batch has no mean", lambda: dqn()(batch()[:0]))
     assert dqn(reduction="sum")(batch()[:0])["loss"] == 0
 
 
@@ -236,10 +236,10 @@ def test_an_estimator_may_be_given() -> None:
     assert loss.make_value_estimator(mine).value_estimator is mine
     loss.make_value_estimator(TD0Estimator, gamma=0.25, value_network=None)
     assert float(loss.value_estimator.gamma) == 0.25
-    raises(NotImplementedError, lambda: loss.make_value_estimator("gae"), r"DQNLoss supports .*, got GAE")
-    raises(KeyError, lambda: loss.make_value_estimator("td9"), "unknown value estimator 'td9'")
-    raises(TypeError, lambda: loss.make_value_estimator(3), "value_type must be a ValueEstimators, a name")
-    raises(NotImplementedError, lambda: LossModule().make_value_estimator(), "LossModule has no estimator")
+    raises(NotImplementedError, r"DQNLoss supports .*, got GAE", lambda: loss.make_value_estimator("gae"))
+    raises(KeyError, "unknown value estimator 'td9'", lambda: loss.make_value_estimator("td9"))
+    raises(TypeError, "value_type must be a ValueEstimators, a name", lambda: loss.make_value_estimator(3))
+    raises(NotImplementedError, "LossModule has no estimator", lambda: LossModule().make_value_estimator())
 
 
 def test_networks_without_data_are_refused() -> None:

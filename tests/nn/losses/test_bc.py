@@ -37,7 +37,7 @@ def test_padding() -> None:
     td["action"][4:] = np.nan
     np.testing.assert_allclose(loss(td)["loss_bc"], expected)
     td["is_pad"] = np.zeros((6, 2), bool)
-    raises(RuntimeError, lambda: loss(td), "to mask numbers, choose a loss_function that has one for each")
+    raises(RuntimeError, "to mask numbers, choose a loss_function that has one for each", lambda: loss(td))
 
 
 def test_errors() -> None:
@@ -45,10 +45,10 @@ def test_errors() -> None:
         BCLoss(gaussian(), loss_function="l5")
     silent = nn.TensorDictModule(linear(4, 2), ["observation"], ["other"])
     td = transitions(6, action=np.zeros((6, 2)))
-    raises(RuntimeError, lambda: BCLoss(silent)(td), r"the policy must write 'action', got \['other'\]")
-    raises(KeyError, lambda: BCLoss(silent)(td.exclude("action")), "BCLoss reads the entry 'action'")
+    raises(RuntimeError, r"the policy must write 'action', got \['other'\]", lambda: BCLoss(silent)(td))
+    raises(KeyError, "BCLoss reads the entry 'action'", lambda: BCLoss(silent)(td.exclude("action")))
     wide = nn.TensorDictModule(linear(4, 3), ["observation"], ["action"])
-    raises(RuntimeError, lambda: BCLoss(wide)(td), "values and targets must have one shape")
+    raises(RuntimeError, "values and targets must have one shape", lambda: BCLoss(wide)(td))
 
 
 def test_a_function_as_distance() -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 from helpers.nn.transitions import linear, q_network, transitions
 
 from lite import nn
@@ -30,7 +30,5 @@ def test_bounds() -> None:
     spec = Bounded(np.array([-1.0, -2.0]), 1.0, (2,))
     np.testing.assert_array_equal(made(bounds=None, action_spec=spec).min_action, [-1, -2])
     for wrong in ({"bounds": None}, {"action_spec": spec}):
-        with pytest.raises(ValueError, match="one of action_spec and bounds must be given"):
-            made(**wrong)
-    with pytest.raises(ValueError, match="the low bound must not be above the high one"):
-        made(bounds=(1.0, -1.0))
+        raises(ValueError, "one of action_spec and bounds must be given", made, **wrong)
+    raises(ValueError, "the low bound must not be above the high one", made, bounds=(1.0, -1.0))

@@ -57,14 +57,14 @@ def test_errors_leave_the_batch_as_it_was(change: Any, error: Any, message: str)
     change(td)
     before = set(td.keys(True, True))
     loss = DQNLoss(linear(4, 2), action_space="categorical", delay_value=False)
-    raises(error, lambda: loss(td), message)
+    raises(error, message, lambda: loss(td))
     assert set(td.keys(True, True)) == before
 
 
 def test_arguments() -> None:
     with pytest.raises(ValueError, match="double_dqn=True needs delay_value=True"):
         DQNLoss(linear(4, 2), action_space="categorical", double_dqn=True, delay_value=False)
-    raises(ValueError, lambda: DQNLoss(linear(4, 2)), "action_space must be given")
+    raises(ValueError, "action_space must be given", lambda: DQNLoss(linear(4, 2)))
     with pytest.raises(ValueError, match="action_space must be 'one-hot', 'categorical' or a spec"):
         DQNLoss(linear(4, 2), action_space="binary")
     assert DQNLoss(linear(4, 2), action_space=Categorical(2)).action_space == "categorical"
@@ -117,5 +117,5 @@ def test_what_distributions_need() -> None:
         loss(transitions(2, 3, action=np.zeros((2, 3), int)))
     with pytest.raises(ValueError, match=r"must have the shape \(6, 3\), got \(6,\)"):
         loss(transitions(6, action=np.zeros(6, int)))
-    raises(NotImplementedError, lambda: loss.make_value_estimator(ValueEstimators.TDLambda), "supports TD0")
+    raises(NotImplementedError, "supports TD0", lambda: loss.make_value_estimator(ValueEstimators.TDLambda))
     assert loss.make_value_estimator("td0") is loss

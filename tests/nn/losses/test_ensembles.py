@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.nn.transitions import q_network, transitions
 
 import lite
@@ -112,7 +112,5 @@ def test_what_critics_draw() -> None:
     first, second = values()
     np.testing.assert_array_equal(first, second)
     loss.set_vmap_randomness("error")
-    with pytest.raises(RuntimeError, match="random draw"):
-        values()
-    with pytest.raises(ValueError, match="'error', 'same' or 'different', got 'other'"):
-        loss.set_vmap_randomness("other")
+    raises(RuntimeError, "random draw", values)
+    raises(ValueError, "'error', 'same' or 'different', got 'other'", loss.set_vmap_randomness, "other")

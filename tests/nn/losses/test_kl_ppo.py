@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.nn.transitions import critic, gaussian, transitions
 
 from lite.nn.distributions import IndependentNormal, kl_divergence
@@ -56,10 +57,8 @@ def test_a_divergence_without_a_formula_is_sampled() -> None:
 
 
 def test_errors() -> None:
-    with pytest.raises(ValueError, match="increment must be at least 1"):
-        KLPENPPOLoss(gaussian(), critic(), increment=0.5)
-    with pytest.raises(ValueError, match="decrement must be at most 1"):
-        KLPENPPOLoss(gaussian(), critic(), decrement=2)
+    raises(ValueError, "increment must be at least 1", KLPENPPOLoss, gaussian(), critic(), increment=0.5)
+    raises(ValueError, "decrement must be at most 1", KLPENPPOLoss, gaussian(), critic(), decrement=2)
     td = gaussian()(transitions(6, advantage=np.zeros((6, 1)), value_target=np.zeros((6, 1))))
     with pytest.raises(KeyError, match="lacks the parameters of the distribution that acted"):
         KLPENPPOLoss(gaussian(), critic())(td.exclude("loc"))

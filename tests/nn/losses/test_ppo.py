@@ -113,12 +113,12 @@ def test_shapes_of_advantages(advantage: Any, ratios: Any, expected: Any) -> Non
 def test_errors(change: Any, error: Any, message: str) -> None:
     td = acted()
     change(td)
-    raises(error, lambda: ClipPPOLoss(gaussian(), critic())(td), message)
+    raises(error, message, lambda: ClipPPOLoss(gaussian(), critic())(td))
 
 
 def test_arguments() -> None:
-    raises(TypeError, PPOLoss, "actor_network and, unless critic_coeff is None, critic_network")
-    raises(TypeError, lambda: PPOLoss(linear(4, 2), critic()), "must be a module with get_dist")
+    raises(TypeError, "actor_network and, unless critic_coeff is None, critic_network", PPOLoss)
+    raises(TypeError, "must be a module with get_dist", lambda: PPOLoss(linear(4, 2), critic()))
     with pytest.raises(ValueError, match="max_importance_ratio must be positive, got -1"):
         PPOLoss(gaussian(), critic(), max_importance_ratio=-1)
     with pytest.raises(ValueError, match=r"clip_value=True needs one clip_epsilon, got \(0\.1, 0\.2\)"):
@@ -126,8 +126,7 @@ def test_arguments() -> None:
     with pytest.raises(RuntimeError, match="has no 'advantage', and the loss no critic"):
         ClipPPOLoss(gaussian())(acted().exclude("advantage"))
     for wrong in (-0.1, (0.1, -0.1), 1.0, (0.1, 0.2, 0.3)):
-        with pytest.raises(ValueError, match="clip_epsilon must"):
-            clip_bounds(wrong)
+        raises(ValueError, "clip_epsilon must", clip_bounds, wrong)
 
 
 def test_limits_can_be_scheduled() -> None:
@@ -173,7 +172,7 @@ def test_parts_without_a_coefficient() -> None:
     parts = TensorDict({"a_entropy": np.ones((6, 1)), "b_entropy": np.full((6, 1), 2)}, batch_size=[6, 1])
     both = ClipPPOLoss(gaussian(), critic(), entropy_coeff={"a_log_prob": 0.1, "b": 0.5})
     np.testing.assert_allclose(both._weighted(parts, 2), -np.full((6, 1), 1.1))
-    raises(KeyError, lambda: loss._weighted(parts, 2), "entropy_coeff has no number for 'a_log_prob'")
+    raises(KeyError, "entropy_coeff has no number for 'a_log_prob'", lambda: loss._weighted(parts, 2))
 
 
 @each_case("cls", [MAPPOLoss, IPPOLoss])

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 from helpers.nn.transitions import gaussian, q_network, transitions
 
 from lite import TensorDict, enable_grad, nn
@@ -72,7 +72,5 @@ def test_noise_that_depends_on_the_state_is_zero() -> None:
 
 
 def test_errors() -> None:
-    with pytest.raises(RuntimeError, match="target_entropy='auto' needs an action_spec"):
-        made(target_entropy="auto")
-    with pytest.raises(RuntimeError, match="5 networks are needed, got 4"):
-        made(num_qvalue_nets=5)
+    raises(RuntimeError, "target_entropy='auto' needs an action_spec", made, target_entropy="auto")
+    raises(RuntimeError, "5 networks are needed, got 4", made, num_qvalue_nets=5)

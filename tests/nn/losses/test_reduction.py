@@ -29,21 +29,19 @@ def test_distances() -> None:
 
 def test_shapes_do_not_broadcast_silently() -> None:
     a, b = np.zeros(3), np.zeros((3, 1))
-    raises(RuntimeError, lambda: distance_loss(a, b, "l2"), r"must have one shape, got \(3,\) and \(3, 1\)")
+    raises(RuntimeError, r"must have one shape, got \(3,\) and \(3, 1\)", lambda: distance_loss(a, b, "l2"))
     assert distance_loss(a, b, "l2", strict_shape=False).shape == (3, 3)
     with pytest.raises(ValueError, match=r"priority weights must have the loss's shape \(3,\), got \(3, 1\)"):
         reduced(a, "mean", weights=b)
     with pytest.raises(ValueError, match=r"the mask of shape \(2,\) does not fit a loss of shape \(3,\)"):
         expanded(np.ones(2, bool), a)
-    with pytest.raises(RuntimeError, match="old and new values must have one shape"):
-        clipped_value_loss(b, a, 0.1, a, a, "l2")
+    raises(RuntimeError, "old and new values must have one shape", clipped_value_loss, b, a, 0.1, a, a, "l2")
 
 
 def test_names_are_checked() -> None:
     assert require_reduction(None) == "mean"
-    with pytest.raises(ValueError, match="reduction must be 'mean', 'sum' or 'none', got 'max'"):
-        require_reduction("max")
-    raises(ValueError, lambda: require_loss_function(None), "loss_function must be")
+    raises(ValueError, "reduction must be 'mean', 'sum' or 'none', got 'max'", require_reduction, "max")
+    raises(ValueError, "loss_function must be", lambda: require_loss_function(None))
 
 
 @each_case(("reduction", "expected"), [("mean", 2.0), ("sum", 4.0), ("none", [1.0, 0.0, 3.0])])

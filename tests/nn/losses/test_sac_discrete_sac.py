@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 from helpers.nn.transitions import categorical, linear, transitions
 
 from lite import nn
@@ -27,11 +27,8 @@ def test_by_hand() -> None:
 
 
 def test_errors() -> None:
-    with pytest.raises(ValueError, match="action_space must be 'one-hot', 'categorical' or a spec"):
-        made(action_space=None)
-    with pytest.raises(ValueError, match="num_actions must be given for target_entropy='auto'"):
-        made(num_actions=None)
+    raises(ValueError, "action_space must be 'one-hot', 'categorical' or a spec", made, action_space=None)
+    raises(ValueError, "num_actions must be given for target_entropy='auto'", made, num_actions=None)
     td = transitions(6, action=np.zeros((6, 3)))
-    with pytest.raises(ValueError, match="the actions must be ids"):
-        made()(td)
+    raises(ValueError, "the actions must be ids", made(), td)
     assert "td_error" not in td

@@ -46,22 +46,20 @@ def test_hard() -> None:
     other.load_state_dict(update.state_dict())
     assert other.counter == update.counter == 1
     for state in ({}, {"initialized": False}, {"counter": 7}):
-        with pytest.raises(KeyError):
-            other.load_state_dict(state)
+        raises(KeyError, "", other.load_state_dict, state)
     assert (other.initialized, other.counter) == (update.initialized, 1)
 
 
 def test_errors() -> None:
     loss, _, _ = made()
-    raises(RuntimeError, lambda: SoftUpdate(loss), "one of eps and tau must be given")
-    raises(ValueError, lambda: SoftUpdate(loss, eps=0.5, tau=0.5), "only one of eps and tau")
-    raises(ValueError, lambda: SoftUpdate(loss, eps=1.5), r"eps must be between 0 and 1, got 1\.5")
+    raises(RuntimeError, "one of eps and tau must be given", lambda: SoftUpdate(loss))
+    raises(ValueError, "only one of eps and tau", lambda: SoftUpdate(loss, eps=0.5, tau=0.5))
+    raises(ValueError, r"eps must be between 0 and 1, got 1\.5", lambda: SoftUpdate(loss, eps=1.5))
     with pytest.warns(UserWarning, match="was tau meant"):
         SoftUpdate(loss, eps=0.005)
     with pytest.raises(ValueError, match="loss_module must be a LossModule, got Linear"):
         SoftUpdate(nn.Linear(1, 1), eps=0.9)  # type: ignore[arg-type]
-    with pytest.raises(RuntimeError, match="the loss has no target parameters"):
-        HardUpdate(ClipPPOLoss(gaussian(), critic()))
+    raises(RuntimeError, "the loss has no target parameters", HardUpdate, ClipPPOLoss(gaussian(), critic()))
     update = SoftUpdate(loss, eps=0.9)
     with pytest.warns(UserWarning, match="initialised before"):
         update.init_()

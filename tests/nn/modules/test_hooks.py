@@ -34,7 +34,7 @@ def test_pre_hook_with_kwargs():
     assert m(1, y=2) == 8
     handle.remove()
     m.register_forward_pre_hook(lambda module, args, kwargs: 3, with_kwargs=True)
-    raises(RuntimeError, lambda: m(1), r"\(args, kwargs\)")
+    raises(RuntimeError, r"\(args, kwargs\)", lambda: m(1))
 
 
 def test_forward_hook_replaces_output_and_prepend_goes_first():
@@ -57,7 +57,7 @@ def test_always_call_runs_when_forward_raises():
     m = nn.Module()
     m.register_forward_hook(lambda module, args, out: seen.append(("plain", out)))
     m.register_forward_hook(lambda module, args, out: seen.append(("always", out)), always_call=True)
-    raises(NotImplementedError, lambda: m(1))
+    raises(NotImplementedError, "", lambda: m(1))
     assert seen == [("always", None)]
 
 
@@ -71,7 +71,7 @@ def test_always_call_runs_once_when_another_hook_raises():
     m.register_forward_hook(lambda module, args, out: seen.append("first"), always_call=True)
     m.register_forward_hook(fail)
     m.register_forward_hook(lambda module, args, out: seen.append("last"), always_call=True)
-    raises(KeyError, lambda: m(1), "hook")
+    raises(KeyError, "hook", lambda: m(1))
     assert seen == ["first", "last"]
 
 
@@ -98,7 +98,7 @@ def test_backward_hooks_of_one_name() -> None:
     handle = m.register_full_backward_hook(lambda *args: None)
     m.register_full_backward_pre_hook(lambda *args: None)
     assert m(1) == 1
-    raises(RuntimeError, lambda: m.register_backward_hook(lambda *args: None), "exclude each other")
+    raises(RuntimeError, "exclude each other", lambda: m.register_backward_hook(lambda *args: None))
     handle.remove()
     m.register_backward_hook(lambda *args: None).remove()
     m.register_full_backward_hook(lambda *args: None, prepend=True)

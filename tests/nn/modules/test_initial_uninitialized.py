@@ -27,18 +27,16 @@ def test_materialize() -> None:
     made = UninitializedBuffer(dtype="float64").materialize((2,), dtype="int32")
     assert (type(made), made.shape, made.dtype) == (np.ndarray, (2,), np.int32)
     assert isinstance(UninitializedBuffer(device="meta").materialize((1,)), MetaArray)
-    with pytest.raises(RuntimeError, match="floating or complex dtype, got int64"):
-        UninitializedParameter(dtype="int64")
+    raises(RuntimeError, "floating or complex dtype, got int64", UninitializedParameter, dtype="int64")
 
 
 @pytest.mark.parametrize("make", [UninitializedParameter, UninitializedBuffer])
 def test_shapes_and_values_are_errors(make: Any) -> None:
     empty = make()
     assert repr(empty) == f"<{make.__name__}>"
-    raises(RuntimeError, lambda: empty.shape, "has no shape: call the module once, or load a state dict")
+    raises(RuntimeError, "has no shape: call the module once, or load a state dict", lambda: empty.shape)
     for use in (lambda: empty + 1, lambda: np.exp(empty), lambda: np.asarray(empty), lambda: empty[0]):
-        with pytest.raises(ValueError, match="has no values: call the module once"):
-            use()
+        raises(ValueError, "has no values: call the module once", use)
     assert empty.dtype == get_default_dtype()
 
 
@@ -99,7 +97,7 @@ def test_a_failed_load_leaves_them_uninitialized() -> None:
         raise KeyError("hook")
 
     module.register_load_state_dict_post_hook(fail)
-    raises(KeyError, lambda: module.load_state_dict({"w": np.ones(2), "b": np.ones(2)}), "hook")
+    raises(KeyError, "hook", lambda: module.load_state_dict({"w": np.ones(2), "b": np.ones(2)}))
     assert module.w is before
     assert type(module.w) is UninitializedParameter
     assert isinstance(module.b, UninitializedBuffer)

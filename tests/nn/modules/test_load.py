@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 
 from lite import nn
 
@@ -22,8 +22,6 @@ def test_weights_by_name(tmp_path: Path) -> None:
 
 
 def test_no_file_and_a_damaged_one(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        nn.load_safetensors(tmp_path / "none")
+    raises(FileNotFoundError, "", nn.load_safetensors, tmp_path / "none")
     (tmp_path / "text").write_text("no arrays")
-    with pytest.raises(ValueError):
-        nn.load_safetensors(tmp_path / "text")
+    raises(ValueError, "", nn.load_safetensors, tmp_path / "text")

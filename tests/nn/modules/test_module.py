@@ -39,7 +39,7 @@ def test_train_and_eval_are_recursive():
     assert net.eval() is net
     assert not any(m.training for m in net.modules())
     assert all(m.training for m in net.train().modules())
-    raises(ValueError, lambda: net.train(1), "bool")
+    raises(ValueError, "bool", lambda: net.train(1))
 
 
 def test_requires_grad_zero_grad_and_backward():
@@ -54,7 +54,7 @@ def test_requires_grad_zero_grad_and_backward():
     held = weight.grad
     net.zero_grad(set_to_none=False)
     np.testing.assert_array_equal(held, np.zeros((3, 2)))
-    raises(RuntimeError, lambda: weight.backward(), r"enable_grad.*requires_grad=False")
+    raises(RuntimeError, r"enable_grad.*requires_grad=False", lambda: weight.backward())
 
 
 def test_repr():

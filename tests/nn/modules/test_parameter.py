@@ -70,9 +70,9 @@ def test_scalars_and_sequences(p):
 
 
 def test_requires_grad():
-    raises(RuntimeError, lambda: nn.Parameter(np.zeros(2, dtype=np.int64)), "int64")
+    raises(RuntimeError, "int64", lambda: nn.Parameter(np.zeros(2, dtype=np.int64)))
     integers = nn.Parameter(np.zeros(2, dtype=np.int64), requires_grad=False)
-    raises(RuntimeError, lambda: integers.requires_grad_(), "int64")
+    raises(RuntimeError, "int64", lambda: integers.requires_grad_())
     assert integers.requires_grad_(False) is integers
 
 
@@ -120,13 +120,13 @@ def test_initialisers_write_in_place() -> None:
     np.testing.assert_array_equal(array, np.full((2, 3), 2))
     weight.copy_(nn.Parameter(np.arange(3.0)))
     np.testing.assert_array_equal(array, [[0, 1, 2]] * 2)
-    raises(ValueError, lambda: weight.copy_(np.zeros(4)), "broadcast")
+    raises(ValueError, "broadcast", lambda: weight.copy_(np.zeros(4)))
     np.testing.assert_array_equal(weight.zero_().data, np.zeros((2, 3)))
     first = weight.normal_(5, 0.1, generator=0).data.copy()
     np.testing.assert_array_equal(first, np.random.default_rng(0).normal(5, 0.1, (2, 3)).astype(np.float32))
     assert (weight.uniform_(-1, -0.5, generator=np.random.default_rng(1)).data < -0.4).all()
     assert not np.array_equal(weight.normal_().data, nn.Parameter(np.zeros((2, 3))).normal_().data)
-    raises(ValueError, lambda: weight.normal_(0, -1), "std must not be negative, got -1")
+    raises(ValueError, "std must not be negative, got -1", lambda: weight.normal_(0, -1))
     assert weight.data is array
     meta = nn.Linear(2, 3, device="meta").weight
     assert meta.fill_(1).is_meta
@@ -153,4 +153,4 @@ def test_backward_of_a_parameter_itself() -> None:
     with enable_grad():
         p.backward()
     assert p.grad == 1
-    raises(RuntimeError, lambda: p.backward(), "backward")
+    raises(RuntimeError, "backward", lambda: p.backward())

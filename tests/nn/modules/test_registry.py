@@ -31,7 +31,7 @@ def test_assigning_before_init_is_an_attribute_error(value):
             self.plain = 1
             self.entry = value
 
-    raises(AttributeError, Early, r"super\(\).__init__")
+    raises(AttributeError, r"super\(\).__init__", Early)
 
 
 def test_wrong_kinds_on_registered_names_are_type_errors():
@@ -95,8 +95,7 @@ def test_names_are_checked():
     ):
         with noting(method, name, error):
             m = nn.Module()
-            with pytest.raises(error):
-                getattr(m, method)(name, None)
+            raises(error, "", getattr(m, method), name, None)
             assert not m._buffers
             assert not m._parameters
             assert not m._modules
@@ -104,7 +103,7 @@ def test_names_are_checked():
 
 @each_case("method", ["register_buffer", "register_parameter", "add_module"])
 def test_values_are_checked(method):
-    raises(TypeError, lambda: getattr(nn.Module(), method)("x", [1.0]), "list")
+    raises(TypeError, "list", lambda: getattr(nn.Module(), method)("x", [1.0]))
 
 
 def test_buffer_may_be_registered_again_and_change_persistence():
@@ -162,8 +161,7 @@ def test_get_by_dotted_name():
         (net.get_buffer, "first.weight"),
         (net.get_buffer, "nope"),
     ]:
-        with pytest.raises(AttributeError, match=target.rsplit(".", 1)[-1]):
-            call(target)
+        raises(AttributeError, target.rsplit(".", 1)[-1], call, target)
 
 
 def test_set_submodule():
@@ -174,11 +172,11 @@ def test_set_submodule():
     assert net.second[0] is new
     net.set_submodule("second.extra", nn.Identity())
     assert isinstance(net.second.extra, nn.Identity)
-    raises(AttributeError, lambda: net.set_submodule("second.other", nn.Identity(), strict=True))
-    raises(AttributeError, lambda: net.set_submodule("missing.x", nn.Identity()))
-    raises(AttributeError, lambda: net.set_submodule("first.weight", nn.Identity()))
-    raises(ValueError, lambda: net.set_submodule("", nn.Identity()), "target")
-    raises(ValueError, lambda: net.set_submodule("first", 3), "Module")
+    raises(AttributeError, "", lambda: net.set_submodule("second.other", nn.Identity(), strict=True))
+    raises(AttributeError, "", lambda: net.set_submodule("missing.x", nn.Identity()))
+    raises(AttributeError, "", lambda: net.set_submodule("first.weight", nn.Identity()))
+    raises(ValueError, "target", lambda: net.set_submodule("", nn.Identity()))
+    raises(ValueError, "Module", lambda: net.set_submodule("first", 3))
 
 
 def test_a_child_gives_way_to_none() -> None:

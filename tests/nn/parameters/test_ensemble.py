@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict, nn
 
@@ -57,8 +58,7 @@ def test_chains() -> None:
     for i in range(4):
         w, b = (second.params_td["module", name].data[i] for name in ("weight", "bias"))
         np.testing.assert_allclose(out["c"][i], out["b"][i] @ w.T + b, rtol=1e-5)
-    with pytest.raises(ValueError, match=r"num_copies=4, got batch_size=\(5,\)"):
-        second(data())
+    raises(ValueError, r"num_copies=4, got batch_size=\(5,\)", second, data())
 
 
 def test_reset_runs_once_per_copy() -> None:
@@ -76,8 +76,7 @@ def test_reset_runs_once_per_copy() -> None:
     before = ensemble.params_td["module", "weight"].data.copy()
     ensemble.reset_parameters_recursive(ensemble.params_td.data)
     assert not (ensemble.params_td["module", "weight"].data == before).any()
-    with pytest.raises(ValueError, match="needs the parameters to reset"):
-        ensemble.reset_parameters_recursive()
+    raises(ValueError, "needs the parameters to reset", ensemble.reset_parameters_recursive)
 
 
 def test_other_children_are_pointed_out() -> None:

@@ -32,7 +32,7 @@ def test_from_module_options() -> None:
     assert TensorDict.from_module(module, filter_empty=False)["empty"].is_empty()
     assert TensorDict.from_module(nn.ReLU()).is_empty()
     assert isinstance(TensorDict.from_module(module, as_module=True), nn.TensorDictParams)
-    raises(TypeError, lambda: TensorDict.from_module(ones), "module must be a Module, got function")
+    raises(TypeError, "module must be a Module, got function", lambda: TensorDict.from_module(ones))
 
 
 def test_from_module_by_state_dict_is_the_state_dict_without_copies() -> None:
@@ -81,7 +81,7 @@ def test_lazy_stacks_take_modules_of_different_sizes() -> None:
     params = from_modules(*modules, lazy_stack=True)
     with params[1].to_module(modules[0]):
         assert modules[0](ones(2)).shape == (5,)
-    raises(RuntimeError, lambda: from_modules(*modules), "shape")
+    raises(RuntimeError, "shape", lambda: from_modules(*modules))
 
 
 def test_identical_leaves_are_expanded() -> None:
@@ -96,14 +96,12 @@ def test_identical_leaves_are_expanded() -> None:
 
 
 def test_what_does_not_stack() -> None:
-    raises(RuntimeError, from_modules, "at least one module")
-    with pytest.raises(RuntimeError, match="exclude each other"):
-        from_modules(nn.Linear(1, 1), lazy_stack=True, as_module=True)
-    raises(RuntimeError, lambda: from_modules(nn.Linear(1, 1), nn.Linear(1, 1, bias=False)), "exclusive")
+    raises(RuntimeError, "at least one module", from_modules)
+    raises(RuntimeError, "exclude each other", from_modules, nn.Linear(1, 1), lazy_stack=True, as_module=True)
+    raises(RuntimeError, "exclusive", lambda: from_modules(nn.Linear(1, 1), nn.Linear(1, 1, bias=False)))
     with pytest.raises(ValueError, match="bias"):
         from_modules(nn.Linear(1, 1), nn.Linear(1, 1, bias=False), expand_identical=True)
-    with pytest.raises(RuntimeError, match="one shape"):
-        from_modules(nn.Linear(1, 1), nn.Linear(1, 2), expand_identical=True)
+    raises(RuntimeError, "one shape", from_modules, nn.Linear(1, 1), nn.Linear(1, 2), expand_identical=True)
 
 
 @each_case("expand", [False, True])
@@ -112,7 +110,7 @@ def test_modules_without_data_cannot_be_stacked(expand: bool) -> None:
     with pytest.raises(RuntimeError, match=r"module 1 has no data for 'weight' \(meta device\)"):
         from_modules(*modules, expand_identical=expand)
     lazy = from_modules(*modules, lazy_stack=True)
-    raises(RuntimeError, lambda: lazy.get("weight"), "no data")
+    raises(RuntimeError, "no data", lambda: lazy.get("weight"))
     modules[1].load_state_dict(modules[0].state_dict(), assign=True)
     np.testing.assert_array_equal(from_modules(*modules)["weight"][1], modules[0].weight)
 
@@ -122,8 +120,7 @@ def test_modules_without_data_cannot_be_stacked(expand: bool) -> None:
 
 def test_removed_functions_say_what_to_use() -> None:
     for name in ("make_functional", "get_functional", "is_functional", "repopulate_module"):
-        with pytest.raises(RuntimeError, match=f"{name} has been removed.*to_module"):
-            getattr(nn, name)(nn.Linear(1, 1))
+        raises(RuntimeError, f"{name} has been removed.*to_module", getattr(nn, name), nn.Linear(1, 1))
 
 
 def test_extract_weights_and_buffers() -> None:

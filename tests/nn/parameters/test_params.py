@@ -35,7 +35,7 @@ def test_it_is_both() -> None:
     assert [n for n, _ in params.named_buffers()] == ["n.i"]
     assert list(params.state_dict()) == ["a", "n.b", "n.i"]
     assert repr(params).startswith("TensorDictParams(params=TensorDict(\n    fields={\n        a: Parameter(")
-    raises(NotImplementedError, lambda: params(1), "cannot be called")
+    raises(NotImplementedError, "cannot be called", lambda: params(1))
 
 
 @each_case("dtype", ["float16", "float32", "float64", "bfloat16"])
@@ -56,9 +56,8 @@ def test_which_leaves_are_converted() -> None:
     assert names(TensorDictParams({"x": 1.0, "y": 2})) == ["x"]
     assert names(TensorDictParams(x=ones(1), y=ones(2))) == ["x", "y"]
     assert names(TensorDictParams()) == []
-    raises(TypeError, lambda: TensorDictParams(mixed, x=1), r"entries as keywords, got \['x'\]")
-    with pytest.raises(TypeError, match="TensorDict or a mapping, got NonTensorData"):
-        TensorDictParams(NonTensorData("a"))
+    raises(TypeError, r"entries as keywords, got \['x'\]", lambda: TensorDictParams(mixed, x=1))
+    raises(TypeError, "TensorDict or a mapping, got NonTensorData", TensorDictParams, NonTensorData("a"))
     with pytest.raises(RuntimeError, match="LazyStackedTensorDict"):
         TensorDictParams(TensorDict(a=lazy_stack([TensorDict(), TensorDict()])))
 
@@ -136,8 +135,7 @@ def test_two_locks() -> None:
         lambda: params.update({"y": ones(1)}),
         lambda: params.rename_key_("x", "y"),
     ):
-        with pytest.raises(RuntimeError, match="locked"):
-            write()
+        raises(RuntimeError, "locked", write)
     params.zero_()
     assert names(params) == ["a", "n.b", "n.x", "x"]
     params.unlock_()
@@ -275,7 +273,7 @@ def test_state_dicts_load_in_place() -> None:
     del state["params.a"]
     result = parent.load_state_dict(state, strict=False)
     assert result.missing_keys == ["params.a"]
-    raises(RuntimeError, lambda: parent.load_state_dict(state), r"Missing key.*params\.a")
+    raises(RuntimeError, r"Missing key.*params\.a", lambda: parent.load_state_dict(state))
     with pytest.raises(RuntimeError, match=r"Unexpected key.*n\.q"):
         params.load_state_dict({**params.state_dict(), "n.q": ones(1)})
     new = ones(2) * 7
@@ -300,13 +298,12 @@ def test_pickle() -> None:
 def test_what_it_refuses() -> None:
     params = TensorDictParams(tree())
     for name in ("map", "memmap_"):
-        with pytest.raises(RuntimeError, match=r"params\.data"):
-            getattr(params, name)(None)
+        raises(RuntimeError, r"params\.data", getattr(params, name), None)
     with pytest.raises(RuntimeError, match=r"params\[name\] = value"):
         params.weight = Parameter(ones(1))
     with pytest.raises(AttributeError):
         _ = params.nothing
-    raises(RuntimeError, lambda: params.backward(), "enable_grad")
+    raises(RuntimeError, "enable_grad", lambda: params.backward())
 
 
 def test_failed_writes_leave_it_as_it_was() -> None:
@@ -317,8 +314,7 @@ def test_failed_writes_leave_it_as_it_was() -> None:
         lambda: params.update({"ok": ones(2), "bad": ones(3)}),
         lambda: params.del_("missing"),
     ):
-        with pytest.raises((RuntimeError, KeyError)):
-            write()
+        raises((RuntimeError, KeyError), "", write)
     assert list(params.keys()) == ["a"]
     assert not params.is_locked
 
@@ -336,9 +332,8 @@ def test_a_tensordict_is_a_buffer() -> None:
     module.load_state_dict(state)
     assert module.td["a"].dtype == np.float32
     assert module.td["a"].sum() == 2
-    with pytest.raises(RuntimeError, match='"td": expected a TensorDict, got an array'):
-        module.load_state_dict({"td": ones(2)})
-    raises(RuntimeError, lambda: module.load_state_dict({"td": TensorDict(a=ones(3))}), '"td": size mismatch')
+    raises(RuntimeError, '"td": expected a TensorDict, got an array', module.load_state_dict, {"td": ones(2)})
+    raises(RuntimeError, '"td": size mismatch', lambda: module.load_state_dict({"td": TensorDict(a=ones(3))}))
     with pytest.raises(TypeError, match="expected an array"):
         module.td = 3
     params = TensorDict.from_module(module)

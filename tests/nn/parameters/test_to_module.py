@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.swapped import Counter, Parent, ones
 
 from lite import TensorDict, from_modules, lazy_stack, nn
@@ -87,8 +88,7 @@ def test_inplace_writes_the_modules_arrays() -> None:
     with pytest.raises(RuntimeError, match=r"'bias' has \(3,\), the entry \(4,\)"):
         TensorDict(weight=np.zeros((3, 2)), bias=np.zeros(4)).to_module(module, inplace=True)
     np.testing.assert_array_equal(array, values)
-    with pytest.raises(RuntimeError, match="needs data"):
-        zeroed(module).to_module(nn.Linear(2, 3, device="meta"), inplace=True)
+    raises(RuntimeError, "needs data", zeroed(module).to_module, nn.Linear(2, 3, device="meta"), inplace=True)
 
 
 def test_swap_dest_and_return_swap() -> None:
@@ -102,8 +102,7 @@ def test_swap_dest_and_return_swap() -> None:
     assert module[0].weight is weight
     with pytest.raises(TypeError), zeroed(module).to_module(module, return_swap=False):
         pass
-    with pytest.raises(RuntimeError, match="locked"):
-        zeroed(module).to_module(module, swap_dest=dest.lock_())
+    raises(RuntimeError, "locked", zeroed(module).to_module, module, swap_dest=dest.lock_())
 
 
 def test_unknown_names_change_nothing() -> None:
@@ -111,8 +110,7 @@ def test_unknown_names_change_nothing() -> None:
     before = dict(module.named_parameters())
     for extra in ({"2": {"weight": ones(1)}}, {"1": {"gain": ones(1)}}, {"1": ones(1)}):
         params = TensorDict({"0": {"weight": ones(3, 2)}, **extra})
-        with pytest.raises(KeyError):
-            params.to_module(module)
+        raises(KeyError, "", params.to_module, module)
         assert all(p is before[name] for name, p in module.named_parameters())
     with pytest.raises(
         KeyError, match=r"Linear has no parameter, buffer or child 'gain'; it has \['weight', 'b"
@@ -120,8 +118,7 @@ def test_unknown_names_change_nothing() -> None:
         TensorDict(gain=ones(1)).to_module(module[0])
     with pytest.raises(TypeError, match="must be an array, got a TensorDict"):
         TensorDict(weight=TensorDict(a=1), bias=ones(3)).to_module(module[0])
-    with pytest.raises(TypeError, match="module must be a Module, got dict"):
-        TensorDict().to_module({})
+    raises(TypeError, "module must be a Module, got dict", TensorDict().to_module, {})
 
 
 def test_load_hooks_see_flat_names() -> None:
@@ -135,13 +132,11 @@ def test_load_hooks_see_flat_names() -> None:
     with TensorDict(kernel=np.zeros((3, 2)), bias=np.zeros(3)).to_module(module, use_state_dict=True):
         np.testing.assert_array_equal(module(np.ones(2)), np.zeros(3))
     assert module.weight is weight
-    with pytest.raises(RuntimeError, match="inplace"):
-        zeroed(module).to_module(module, use_state_dict=True, inplace=True)
+    raises(RuntimeError, "inplace", zeroed(module).to_module, module, use_state_dict=True, inplace=True)
     module.register_load_state_dict_pre_hook(
         lambda m, sd, p, meta, s, miss, unex, errors: errors.append("bad")
     )
-    with pytest.raises(RuntimeError, match="bad"):
-        TensorDict(kernel=np.zeros((3, 2))).to_module(module, use_state_dict=True)
+    raises(RuntimeError, "bad", TensorDict(kernel=np.zeros((3, 2))).to_module, module, use_state_dict=True)
     assert module.weight is weight
 
 

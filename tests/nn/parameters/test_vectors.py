@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import enable_grad, nn, optim
 from lite.nn import utils
@@ -40,7 +41,5 @@ def test_errors() -> None:
     with pytest.raises(RuntimeError, match=r"vec must be a vector of 8 numbers, got shape \(7,\)"):
         utils.vector_to_parameters(np.zeros(7), layer.parameters())
     np.testing.assert_array_equal(layer.weight.data, before)
-    with pytest.raises(TypeError, match="vec must be an array, got list"):
-        utils.vector_to_parameters([1.0], layer.parameters())
-    with pytest.raises(ValueError, match="parameters must not be empty"):
-        utils.parameters_to_vector([])
+    raises(TypeError, "vec must be an array, got list", utils.vector_to_parameters, [1.0], layer.parameters())
+    raises(ValueError, "parameters must not be empty", utils.parameters_to_vector, [])

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 
 from lite import TensorDict, nn
 from lite.models import OnnxModule
@@ -50,7 +50,5 @@ def test_evaluation_and_its_graph(tmp_path: Path) -> None:
 
 def test_what_is_refused() -> None:
     layer = nn.BatchRenorm1d(2)
-    with pytest.raises(ValueError, match="at least 2 dimensions"):
-        layer(X[0])
-    with pytest.raises(RuntimeError, match="num_features=2"):
-        layer(X.T)
+    raises(ValueError, "at least 2 dimensions", layer, X[0])
+    raises(RuntimeError, "num_features=2", layer, X.T)

@@ -36,7 +36,7 @@ def test_masks_are_entries() -> None:
 
 
 def test_what_is_refused() -> None:
-    raises(ValueError, lambda: nn.ConsistentDropoutModule(1.0, "x"), r"\[0, 1\)")
-    raises(ValueError, lambda: nn.ConsistentDropoutModule(0.5, ["x"]), "in_keys")
-    raises(RuntimeError, lambda: nn.ConsistentDropoutModule(0.5, "x").make_tensordict_primer(), "input_shape")
-    raises(RuntimeError, lambda: nn.ConsistentDropout().make_mask(), "make_mask")
+    raises(ValueError, r"\[0, 1\)", lambda: nn.ConsistentDropoutModule(1.0, "x"))
+    raises(ValueError, "in_keys", lambda: nn.ConsistentDropoutModule(0.5, ["x"]))
+    raises(RuntimeError, "input_shape", lambda: nn.ConsistentDropoutModule(0.5, "x").make_tensordict_primer())
+    raises(RuntimeError, "make_mask", lambda: nn.ConsistentDropout().make_mask())

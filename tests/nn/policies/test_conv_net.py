@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import nn
 
@@ -34,8 +35,7 @@ def test_depths() -> None:
     ]
     assert len(net) == 7
     assert nn.ConvNet(3, depth=2, num_cells=4).depth == 2
-    with pytest.raises(ValueError, match="depth must be given where none of"):
-        nn.ConvNet(3, num_cells=4)
+    raises(ValueError, "depth must be given where none of", nn.ConvNet, 3, num_cells=4)
     with pytest.raises(RuntimeError, match="depth and lists must agree, got depth=3 and the lengths"):
         nn.ConvNet(3, depth=3, num_cells=[4, 5])
     with pytest.raises(ValueError, match="2 dicts of keyword arguments are needed, got 1"):
@@ -54,8 +54,7 @@ def test_ends() -> None:
     assert nn.Squeeze2dLayer()(X[..., :1, :1]).shape == (2, 5, 3)
     with pytest.raises(RuntimeError, match=r"the dimensions \(-2, -1\) must be of size 1, got shape \(2, 5,"):
         nn.Squeeze2dLayer()(X)
-    with pytest.raises(RuntimeError, match=r"dims must be negative, got \(0,\)"):
-        nn.SqueezeLayer((0,))
+    raises(RuntimeError, r"dims must be negative, got \(0,\)", nn.SqueezeLayer, (0,))
 
 
 def test_the_network_for_atari() -> None:

@@ -56,12 +56,12 @@ def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="chunk_keys"):
         nn.MultiStepActorWrapper(planner("action", 3, []), action_keys=["a", "b"])
     td = TensorDict(obs=np.zeros((2, 1)), batch_size=[2])
-    raises(KeyError, lambda: nn.MultiStepActorWrapper(planner("action", 3, []))(td), "is_init")
+    raises(KeyError, "is_init", lambda: nn.MultiStepActorWrapper(planner("action", 3, []))(td))
     td["is_init"] = np.ones((2, 1), bool)
     with pytest.raises(NotImplementedError, match=r"export its actor, .* \['action'\]"):
         nn.MultiStepActorWrapper(planner("action", 3, [])).to_onnx("plan.onnx", td)
     td["is_init"] = np.array([[True], [False]])
-    raises(RuntimeError, lambda: nn.MultiStepActorWrapper(planner("action", 3, []))(td), "no plan")
+    raises(RuntimeError, "no plan", lambda: nn.MultiStepActorWrapper(planner("action", 3, []))(td))
     td["is_init"] = np.ones((2, 1), bool)
     for options in ({"n_steps": 4}, {"replan_interval": 4}):
         with pytest.raises(RuntimeError, match="plan must have"):

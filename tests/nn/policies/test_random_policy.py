@@ -1,5 +1,5 @@
 import numpy as np
-import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite.data import Bounded, Categorical, Composite
@@ -31,7 +31,5 @@ def test_seeds():
 
 
 def test_errors():
-    with pytest.raises(RuntimeError, match="has no action_spec"):
-        RandomPolicy()(TensorDict())
-    with pytest.raises(TypeError, match="action_spec must be a spec, got int"):
-        RandomPolicy(3)
+    raises(RuntimeError, "has no action_spec", RandomPolicy(), TensorDict())
+    raises(TypeError, "action_spec must be a spec, got int", RandomPolicy, 3)

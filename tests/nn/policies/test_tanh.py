@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict, nn
 from lite.data import Bounded, Categorical, Composite
@@ -26,7 +27,5 @@ def test_errors() -> None:
         nn.TanhModule(["a"], spec=Bounded(-1, 1, (1,)), high=2)
     with pytest.raises(ValueError, match="the spec of 'a' must have bounds, got Categorical"):
         nn.TanhModule(["a"], spec=Categorical(3))
-    with pytest.raises(ValueError, match=r"out_keys must be as many as in_keys=\['a'\]"):
-        nn.TanhModule(["a"], ["b", "c"])
-    with pytest.raises(KeyError, match=r"TanhModule reads the entries \['b'\]"):
-        nn.TanhModule(["a", "b"])(TensorDict(a=X))
+    raises(ValueError, r"out_keys must be as many as in_keys=\['a'\]", nn.TanhModule, ["a"], ["b", "c"])
+    raises(KeyError, r"TanhModule reads the entries \['b'\]", nn.TanhModule(["a", "b"]), TensorDict(a=X))

@@ -38,10 +38,8 @@ class TestKeys:
     def test_wrong_types(self):
         for bad in [{"a"}, None, [1], [None], (x for x in "a"), 3, [("a", 1)]]:
             with noting(bad):
-                with pytest.raises(ValueError, match="in_keys must be of type"):
-                    TensorDictModule(add_one, bad, ["a"])
-                with pytest.raises(ValueError, match="out_keys must be of type"):
-                    TensorDictModule(add_one, ["a"], bad)
+                raises(ValueError, "in_keys must be of type", TensorDictModule, add_one, bad, ["a"])
+                raises(ValueError, "out_keys must be of type", TensorDictModule, add_one, ["a"], bad)
 
     def test_underscore_input_warns(self):
         with pytest.warns(UserWarning, match="_"):
@@ -68,7 +66,7 @@ class TestDictKeys:
 
     def test_explicit_direction_that_does_not_fit_is_a_type_error_at_the_call(self):
         module = TensorDictModule(self.f, {"1": "x", "2": "y"}, ["z"], out_to_in_map=True)
-        raises(TypeError, lambda: module(TensorDict(x=1, y=2)), "unexpected keyword")
+        raises(TypeError, "unexpected keyword", lambda: module(TensorDict(x=1, y=2)))
 
     def test_module_payload_and_values_win_over_caller(self):
         class Sub(nn.Module):
@@ -88,11 +86,11 @@ class TestDictKeys:
 
 class TestConstruction:
     def test_payload_must_be_callable(self):
-        raises(ValueError, lambda: TensorDictModule(3, ["a"], ["b"]), "not callable")
-        raises(ValueError, lambda: TensorDictModule(nn.Linear, ["a"], ["b"]), "not callable")
+        raises(ValueError, "not callable", lambda: TensorDictModule(3, ["a"], ["b"]))
+        raises(ValueError, "not callable", lambda: TensorDictModule(nn.Linear, ["a"], ["b"]))
 
     def test_inplace_values(self):
-        raises(ValueError, lambda: TensorDictModule(add_one, ["a"], ["b"], inplace="full"), "inplace")
+        raises(ValueError, "inplace", lambda: TensorDictModule(add_one, ["a"], ["b"], inplace="full"))
 
     def test_module_payload_is_a_child_and_a_function_is_not(self):
         assert list(TensorDictModule(nn.Linear(1, 1), ["a"], ["b"]).state_dict()) == [
@@ -210,7 +208,7 @@ class TestWriting:
 
     def test_locked(self):
         td = self.td().lock_()
-        raises(RuntimeError, lambda: TensorDictModule(add_one, ["a"], ["b"])(td), "Cannot modify locked")
+        raises(RuntimeError, "Cannot modify locked", lambda: TensorDictModule(add_one, ["a"], ["b"])(td))
         out = TensorDictModule(add_one, ["a"], ["b"], inplace="empty")(td)
         assert not out.is_locked
 
@@ -254,7 +252,7 @@ class TestContainers:
         module = TensorDictModule(len, ["a"], ["n"], get_kwargs={"as_list": True}, inplace=False)
         assert module(self.ragged())["n"] == 2
         strict = TensorDictModule(len, ["z"], ["n"], get_kwargs={"as_list": True}, strict=True)
-        raises(KeyError, lambda: strict(self.ragged()), "z")
+        raises(KeyError, "z", lambda: strict(self.ragged()))
 
     def test_signature_that_cannot_be_read(self):
         module = TensorDictModule(lambda **kw: kw["x"] - kw["y"], {"1": "x", "2": "y"}, ["z"])

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting
+from helpers.cases import each_case, noting, raises
 from helpers.unchanged import F32, Hit, fail
 
 from lite import TensorDict, nn
@@ -49,8 +49,7 @@ def test_tensordicts() -> None:
                 with call.register_forward_hook(lambda *args: None), pytest.raises(error, match=match):
                     call(td)
             else:
-                with pytest.raises(error, match=match):
-                    call(td)
+                raises(error, match, call, td)
             after = list(td.items(True, True))
             assert [key for key, _ in after] == [key for key, _ in before]
             assert all(a is b for (_, a), (_, b) in zip(after, before, strict=True))
@@ -61,8 +60,7 @@ def test_tensordicts() -> None:
 @each_case("keys", [("q",), ("y", "q"), (["y"],)])
 def test_selections_that_fail(keys: Any) -> None:
     module = Mod(lambda x: (x, x), ["x"], ["y", "z"]).select_out_keys("y")
-    with pytest.raises((ValueError, RuntimeError)):
-        module.select_out_keys(*keys)
+    raises((ValueError, RuntimeError), "", module.select_out_keys, *keys)
     assert module.out_keys == ["y"]
     assert module.out_keys_source == ["y", "z"]
     assert sorted(module(TensorDict(x=np.ones(1))).keys()) == ["x", "y"]

@@ -151,8 +151,7 @@ def test_a_generator_in_an_entry() -> None:
 def test_what_an_entry_may_not_hold(bad: Any) -> None:
     td = params()
     td.set("seed", bad)
-    with pytest.raises(TypeError, match=r"the entry 'seed' must hold a Generator or a seed"):
-        normal(generator="seed")(td)
+    raises(TypeError, r"the entry 'seed' must hold a Generator or a seed", normal(generator="seed"), td)
     assert "x" not in td
     with pytest.raises(ValueError, match=r"must hold one seed, got shape \(2,\)"):
         normal(generator="seed")(params(seed=np.arange(2)))
@@ -220,16 +219,14 @@ def test_missing_parameters_are_named() -> None:
     with pytest.raises(ValueError, match="scale must be positive") as err:
         normal()(TensorDict(loc=0.0, scale=-1.0))
     assert any("while making Normal" in note for note in err.value.__notes__)
-    raises(KeyError, lambda: normal().log_prob(params()), r"the samples \['x'\] are not in the tensordict")
-    raises(TypeError, lambda: normal().get_dist({"loc": 0}), "expected a TensorDict, got dict")
+    raises(KeyError, r"the samples \['x'\] are not in the tensordict", lambda: normal().log_prob(params()))
+    raises(TypeError, "expected a TensorDict, got dict", lambda: normal().get_dist({"loc": 0}))
 
 
 def test_wrong_arguments() -> None:
-    with pytest.raises(ValueError, match="distribution_class 'nope' is unknown; there are"):
-        normal(distribution_class="nope")
-    raises(ValueError, lambda: normal(distribution_class=3), "must be a class, a function or a name, got 3")
-    with pytest.raises(ValueError, match="log_prob_keys must be one for each of out_keys"):
-        normal(log_prob_keys=["a", "b"])
+    raises(ValueError, "distribution_class 'nope' is unknown; there are", normal, distribution_class="nope")
+    raises(ValueError, "must be a class, a function or a name, got 3", lambda: normal(distribution_class=3))
+    raises(ValueError, "log_prob_keys must be one for each of out_keys", normal, log_prob_keys=["a", "b"])
     with pytest.raises(ValueError, match="in_keys must be of type list"):
         ProbabilisticTensorDictModule(3, ["x"])  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="gave 1 samples for out_keys"):

@@ -117,11 +117,11 @@ def test_samples_of_samples() -> None:
 
 
 def test_errors() -> None:
-    raises(ValueError, lambda: ProbSeq([]), "must have at least one module")
+    raises(ValueError, "must have at least one module", lambda: ProbSeq([]))
     with pytest.raises(TypeError, match="unless return_composite is True; got TensorDictModule"):
         ProbSeq(prob(), head(), return_composite=False)
     plain = ProbSeq(head())
-    raises(RuntimeError, lambda: plain.get_dist(data()), "No distribution module found")
+    raises(RuntimeError, "No distribution module found", lambda: plain.get_dist(data()))
     with pytest.raises(RuntimeError, match="Could not find any ProbabilisticTensorDictModule"):
         plain.build_dist_from_params(data())
     with pytest.raises(RuntimeError, match=r"keyword arguments other than .* Got \['foo'\]"):
@@ -164,7 +164,7 @@ def test_bases_that_take_no_selected_out_keys() -> None:
     sample = prob("y")
     np.testing.assert_array_equal(Both(params, sample)(data())["y"], [0, 1, 2])
     assert Both(params).out_keys == ["loc", "scale"]
-    raises(TypeError, lambda: Both(params, sample, selected_out_keys=["y"]), "selected_out_keys")
+    raises(TypeError, "selected_out_keys", lambda: Both(params, sample, selected_out_keys=["y"]))
 
 
 def test_parts_that_end_in_a_distribution_are_probabilistic() -> None:

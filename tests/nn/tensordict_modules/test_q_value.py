@@ -36,7 +36,7 @@ def test_shapes_and_bounds_of_a_spec() -> None:
     spec = Categorical(3, (1,))
     for strict, shape in (("auto", (2, 1)), (False, (2,))):
         assert QValueModule(spec=spec, strict_shape=strict)(VALUES)[0].shape == shape
-    raises(RuntimeError, lambda: QValueModule(spec=spec)(VALUES), r"the action must have shape \(2, 1\)")
+    raises(RuntimeError, r"the action must have shape \(2, 1\)", lambda: QValueModule(spec=spec)(VALUES))
     for each in (OneHot(3, (2, 3)), Composite({"action": Categorical(3, (2,))}, shape=(2,))):
         actor = QValueActor(lambda x: x, spec=each)
         assert actor(VALUES)[0].shape == each.shape
@@ -51,7 +51,7 @@ def test_masks() -> None:
     module = QValueModule("categorical", action_mask_key="mask")
     td = TensorDict(action_value=VALUES, mask=np.array([[1, 0, 1], [0, 1, 0]], bool), batch_size=[2])
     np.testing.assert_array_equal(module(td)["action"], [2, 1])
-    raises(KeyError, lambda: module(td.exclude("mask")), "QValueModule reads the entry 'mask'")
+    raises(KeyError, "QValueModule reads the entry 'mask'", lambda: module(td.exclude("mask")))
 
 
 def test_action_spaces() -> None:
@@ -62,8 +62,7 @@ def test_action_spaces() -> None:
     assert action_space_of(agents) == "one_hot"
     assert action_space_of(Composite({"action": Categorical(3), "agents": agents["agents"]})) == "categorical"
     for wrong in ("binary", None, Unbounded((3,))):
-        with pytest.raises(ValueError, match="action_space must be 'one-hot', 'categorical' or a spec"):
-            action_space_of(wrong)
+        raises(ValueError, "action_space must be 'one-hot', 'categorical' or a spec", action_space_of, wrong)
 
 
 @each_case(
@@ -75,7 +74,7 @@ def test_action_spaces() -> None:
     ],
 )
 def test_actions_of_other_shapes(action: Any, space: str, message: str) -> None:
-    raises(ValueError, lambda: value_of_action(VALUES, action, space), message)
+    raises(ValueError, message, lambda: value_of_action(VALUES, action, space))
 
 
 def test_actors() -> None:

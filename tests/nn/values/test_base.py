@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from helpers.cases import noting
+from helpers.cases import noting, raises
 from helpers.rollouts import Counted, rollout, with_values
 
 from lite import TensorDict, default_dtype
@@ -44,13 +44,10 @@ def test_keys_that_are_none():
     for name, make in MAKE.items():
         with noting(name):
             module = make(value_network=Counted().module)
-            with pytest.raises(KeyError, match="'adv' is not a key of"):
-                module.set_keys(adv="x")
+            raises(KeyError, "'adv' is not a key of", module.set_keys, adv="x")
             for wrong in (None, 3):
-                with pytest.raises(ValueError, match="a key must be a string or a tuple"):
-                    module.set_keys(advantage=wrong)
-            with pytest.raises(KeyError, match="the value network writes"):
-                module.set_keys(value="other")
+                raises(ValueError, "a key must be a string or a tuple", module.set_keys, advantage=wrong)
+            raises(KeyError, "the value network writes", module.set_keys, value="other")
             assert module.out_keys == ["advantage", "value_target"]
             make(value_network=None).set_keys(value="other")
 
@@ -149,10 +146,8 @@ def test_errors_leave_the_tensordict_as_it_was():
             ]
             for bad, error, message in cases:
                 before = {key: bad.get(key).copy() for key in bad.keys(True, True)}
-                with pytest.raises(error, match=message):
-                    module(bad)
+                raises(error, message, module, bad)
                 assert set(bad.keys(True, True)) == set(before)
                 for key, array in before.items():
                     np.testing.assert_array_equal(bad.get(key), array)
-            with pytest.raises(TypeError, match="needs a TensorDict, got dict"):
-                module.value_estimate({})
+            raises(TypeError, "needs a TensorDict, got dict", module.value_estimate, {})

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite.nn.values.entries import require_array, require_time
@@ -14,11 +15,9 @@ def test_time_and_arrays() -> None:
 
 
 def test_errors_name_the_reader_and_the_entry() -> None:
-    with pytest.raises(TypeError, match="Reader needs a TensorDict, got dict"):
-        require_time({}, "Reader")
+    raises(TypeError, "Reader needs a TensorDict, got dict", require_time, {}, "Reader")
     with pytest.raises(ValueError, match="Reader needs a TensorDict with a time dimension"):
         require_time(TensorDict(), "Reader")
-    with pytest.raises(KeyError, match="Reader reads the entry"):
-        require_array(TensorDict(), ("done",), "Reader")
+    raises(KeyError, "Reader reads the entry", require_array, TensorDict(), ("done",), "Reader")
     with pytest.raises(TypeError, match="as an array, got TensorDict"):
         require_array(TensorDict(done={"a": 1}), ("done",), "Reader")

@@ -153,7 +153,7 @@ def test_errors(kind):
     with pytest.raises(TypeError, match="actor_network must be a module with log_prob"):
         kind(gamma=0.9, actor_network=None, value_network=None)
     module = kind(gamma=0.9, actor_network=actor(), value_network=None)
-    raises(KeyError, lambda: module(td.exclude("action_log_prob")), "action_log_prob")
-    raises(KeyError, lambda: module(td.exclude("action")))
-    raises(ValueError, lambda: module(td.exclude("state_action_value", "state_value")), "no values under")
-    raises(RuntimeError, lambda: module(TensorDict({})), "with a batch dimension")
+    raises(KeyError, "action_log_prob", lambda: module(td.exclude("action_log_prob")))
+    raises(KeyError, "", lambda: module(td.exclude("action")))
+    raises(ValueError, "no values under", lambda: module(td.exclude("state_action_value", "state_value")))
+    raises(RuntimeError, "with a batch dimension", lambda: module(TensorDict({})))

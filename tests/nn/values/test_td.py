@@ -94,7 +94,7 @@ def test_rewards_are_standardized_in_the_tensordict_too(make, group_key):
     np.testing.assert_allclose(make(value_network=None)(plain)["advantage"], td["advantage"])
     td = with_values(rollout((4, 6)))
     if group_key:
-        raises(KeyError, lambda: module(td), "task")
+        raises(KeyError, "task", lambda: module(td))
 
 
 def test_windows_of_several_rewards_are_discounted_by_their_length():
@@ -103,7 +103,7 @@ def test_windows_of_several_rewards_are_discounted_by_their_length():
     target = TD0Estimator(gamma=0.5, value_network=None)(td)["value_target"]
     np.testing.assert_allclose(target, [1, 1, 4.5, 100 + 0.25 * 1000, 100])
     td["steps_to_next_obs"] = np.ones((5, 2), int)
-    raises(RuntimeError, lambda: TD0Estimator(gamma=0.5, value_network=None)(td), "steps_to_next_obs")
+    raises(RuntimeError, "steps_to_next_obs", lambda: TD0Estimator(gamma=0.5, value_network=None)(td))
 
 
 @each_case(
@@ -117,7 +117,7 @@ def test_time_may_be_any_dimension(make, time_dim):
     named = td.transpose(0, 1).clone()
     named.names = ["time", None]
     np.testing.assert_allclose(make(value_network=None)(named)["advantage"], expected)
-    raises(ValueError, lambda: make(value_network=None, time_dim=2)(moved), "no time_dim 2")
+    raises(ValueError, "no time_dim 2", lambda: make(value_network=None, time_dim=2)(moved))
 
 
 def test_targets_of_one_step_are_mapped() -> None:

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.nn.transitions import gaussian, linear, transitions
 
 from lite import enable_grad, nn
@@ -38,10 +38,8 @@ def test_errors():
         norm.update(np.zeros((5, 1)))
     assert norm.count == 0
     for options in ({"quantiles": (0.9, 0.1)}, {"rate": 2}, {"min_scale": 0}):
-        with pytest.raises(ValueError, match=next(iter(options))):
-            PercentileValueNorm(**options)
-    with pytest.raises(NotImplementedError, match="ValueNorm defines no scale"):
-        ValueNorm().scale()
+        raises(ValueError, next(iter(options)), PercentileValueNorm, **options)
+    raises(NotImplementedError, "ValueNorm defines no scale", ValueNorm().scale)
 
 
 def losses(**options):

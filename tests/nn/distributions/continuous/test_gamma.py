@@ -3,8 +3,7 @@
 import itertools
 
 import numpy as np
-import pytest
-from helpers.cases import each_case, noting
+from helpers.cases import each_case, noting, raises
 from helpers.densities import check_density, check_outside, check_quantiles, check_slope
 
 from lite.nn import distributions as d
@@ -63,8 +62,6 @@ def test_errors() -> None:
         (lambda: d.Exponential(np.nan), "rate must be positive, got nan"),
         (lambda: d.Chi2(-2.0), "df must be positive, got -2.0"),
     ):
-        with pytest.raises(ValueError, match=name):
-            make()
+        raises(ValueError, name, make)
     assert d.Gamma(-1.0, 1.0, validate_args=False).concentration == -1
-    with pytest.raises(TypeError, match="expected an array or a number, got None"):
-        d.Exponential(None)
+    raises(TypeError, "expected an array or a number, got None", d.Exponential, None)

@@ -3,8 +3,7 @@
 from typing import Any
 
 import numpy as np
-import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite.nn import distributions as d
 
@@ -59,10 +58,8 @@ def test_forms_agree(shape: tuple[int, ...]) -> None:
     ],
 )
 def test_errors(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        d.MultivariateNormal(np.zeros(2), **arguments)
+    raises(ValueError, message, d.MultivariateNormal, np.zeros(2), **arguments)
 
 
 def test_a_mean_needs_a_dimension() -> None:
-    with pytest.raises(ValueError, match="loc must be at least one-dimensional"):
-        d.MultivariateNormal(np.float64(0), np.eye(1))
+    raises(ValueError, "loc must be at least one-dimensional", d.MultivariateNormal, np.float64(0), np.eye(1))

@@ -30,7 +30,7 @@ def test_independent_normal_has_events() -> None:
 
 
 def test_scales_are_positive() -> None:
-    raises(ValueError, lambda: Normal(0.0, np.array([1.0, -1.0])), r"got -1\.0")
+    raises(ValueError, r"got -1\.0", lambda: Normal(0.0, np.array([1.0, -1.0])))
 
 
 @each_case("scale", [0.1, 1.0, 30.0])
@@ -42,4 +42,4 @@ def test_half_normal(scale: float) -> None:
     np.testing.assert_array_equal(
         dist.sample((4,), rng=0), np.abs(Normal(np.float64(0), scale).sample((4,), rng=0))
     )
-    raises(ValueError, lambda: HalfNormal(0.0), r"scale must be positive, got 0.0")
+    raises(ValueError, r"scale must be positive, got 0.0", lambda: HalfNormal(0.0))

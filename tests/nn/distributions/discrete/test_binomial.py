@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.densities import check_probabilities
 
 from lite.nn import distributions as d
@@ -42,8 +42,7 @@ def test_all_values() -> None:
     np.testing.assert_allclose(np.exp(dist.log_prob(values)).sum(0), 1, rtol=1e-6)
     uneven = d.Binomial(np.array([2, 3]), probs=0.5)
     for call in (uneven.enumerate_support, uneven.entropy):
-        with pytest.raises(NotImplementedError, match=r"total_count must be one number, got 2.0 to 3"):
-            call()
+        raises(NotImplementedError, r"total_count must be one number, got 2.0 to 3", call)
     assert d.Binomial(np.zeros((0,)), probs=0.5).enumerate_support().shape == (1, 0)
 
 
@@ -74,7 +73,6 @@ def test_errors() -> None:
         (lambda: d.Multinomial(-1, probs=np.ones(2)), "total_count must not be negative, got -1"),
         (lambda: d.Multinomial(1), "Either `probs` or `logits`"),
     ):
-        with pytest.raises(ValueError, match=message):
-            make()
+        raises(ValueError, message, make)
     with pytest.raises(NotImplementedError, match="total_count must be one int, got a ndarray"):
         d.Multinomial(np.array([1, 2]), probs=np.ones(2))

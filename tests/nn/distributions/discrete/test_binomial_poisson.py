@@ -13,5 +13,5 @@ def test_probabilities(rate: float) -> None:
 
 
 def test_what_there_is_not() -> None:
-    raises(NotImplementedError, lambda: d.Poisson(1.0).entropy(), "Poisson does not define entropy")
-    raises(ValueError, lambda: d.Poisson(-1.0), r"rate must not be negative, got -1.0")
+    raises(NotImplementedError, "Poisson does not define entropy", lambda: d.Poisson(1.0).entropy())
+    raises(ValueError, r"rate must not be negative, got -1.0", lambda: d.Poisson(-1.0))

@@ -56,11 +56,10 @@ def test_categorical_of_extreme_logits() -> None:
 
 def test_categorical_errors() -> None:
     for arguments in ({}, {"probs": np.ones(2), "logits": np.ones(2)}):
-        with pytest.raises(ValueError, match="Either `probs` or `logits` must be specified"):
-            Categorical(**arguments)
-    raises(ValueError, lambda: Categorical(logits=np.float32(1)), "at least one-dimensional")
-    raises(TypeError, lambda: Categorical(logits=np.ones(3, np.int64)), "logits must be floats, got int64")
+        raises(ValueError, "Either `probs` or `logits` must be specified", Categorical, **arguments)
+    raises(ValueError, "at least one-dimensional", lambda: Categorical(logits=np.float32(1)))
+    raises(TypeError, "logits must be floats, got int64", lambda: Categorical(logits=np.ones(3, np.int64)))
     for bad in (-1, 3):
         with pytest.raises(IndexError, match=f"value holds {bad}, the classes are 0 to 2"):
             Categorical(probs=np.ones(3)).log_prob(bad)
-    raises(TypeError, lambda: Categorical(probs=np.ones(3)).log_prob(1.0), "value must be integers")
+    raises(TypeError, "value must be integers", lambda: Categorical(probs=np.ones(3)).log_prob(1.0))

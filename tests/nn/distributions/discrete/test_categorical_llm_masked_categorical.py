@@ -93,7 +93,7 @@ def test_ignore_index(ignore_index: int) -> None:
 def test_tokens_at_masked_positions_are_not_looked_at() -> None:
     dist = LLMMaskedCategorical(logits_of(2, 5), np.array([True, False]))
     assert dist.log_prob(np.array([1, 12345]))[1] == 0
-    raises(IndexError, lambda: dist.log_prob(np.array([5, 0])), "outside the vocabulary of 5")
+    raises(IndexError, "outside the vocabulary of 5", lambda: dist.log_prob(np.array([5, 0])))
 
 
 def test_bad_logits_can_be_sampled() -> None:
@@ -129,8 +129,8 @@ def test_masked_errors() -> None:
     with pytest.raises(TypeError, match="logits must be floats, got int64"):
         LLMMaskedCategorical(np.ones((2, 3, 5), np.int64), np.ones((2, 3), bool))
     dist = LLMMaskedCategorical(logits, np.ones((2, 3), bool))
-    raises(ValueError, lambda: dist.log_prob(np.zeros((2, 4), np.int64)), "tokens must have the shape")
-    raises(TypeError, lambda: dist.log_prob(np.zeros((2, 3))), "tokens must be integers")
+    raises(ValueError, "tokens must have the shape", lambda: dist.log_prob(np.zeros((2, 4), np.int64)))
+    raises(TypeError, "tokens must be integers", lambda: dist.log_prob(np.zeros((2, 3))))
 
 
 # -- LogProbDistribution -----------------------------------------------------------------------

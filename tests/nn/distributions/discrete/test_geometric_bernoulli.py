@@ -1,7 +1,7 @@
 """Bernoulli against its definition."""
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 
 from lite.nn.distributions import Bernoulli
 
@@ -21,7 +21,5 @@ def test_samples_and_errors() -> None:
     samples = Bernoulli(probs=P).sample((4000,), rng=0)
     assert set(np.unique(samples)) == {0.0, 1.0}
     np.testing.assert_allclose(samples.mean(0), P, atol=0.03)
-    with pytest.raises(ValueError):
-        Bernoulli(probs=P, logits=P)
-    with pytest.raises(ValueError, match=r"got 2\.0"):
-        Bernoulli(probs=np.array([2.0]))
+    raises(ValueError, "", Bernoulli, probs=P, logits=P)
+    raises(ValueError, r"got 2\.0", Bernoulli, probs=np.array([2.0]))

@@ -34,8 +34,8 @@ def test_indices_of_a_batch_may_be_padded() -> None:
 
 
 def test_errors() -> None:
-    raises(ValueError, lambda: MaskedCategorical(logits=LOGITS, mask=MASK, indices=np.array([0])))
-    raises(ValueError, lambda: MaskedCategorical(logits=LOGITS))
+    raises(ValueError, "", lambda: MaskedCategorical(logits=LOGITS, mask=MASK, indices=np.array([0])))
+    raises(ValueError, "", lambda: MaskedCategorical(logits=LOGITS))
 
 
 @each_case("arguments", [{"mask": np.array([True, False, True])}, {"indices": np.array([0, 2])}])

@@ -161,11 +161,11 @@ def test_losses_are_added() -> None:
 )
 def test_errors(options: Any, message: str) -> None:
     names = ("chosen_logps", "rejected_logps", "ref_chosen_logps", "ref_rejected_logps")
-    raises(ValueError, lambda: dpo_loss(**{**dict.fromkeys(names, np.zeros(5)), **options}), message)
+    raises(ValueError, message, lambda: dpo_loss(**{**dict.fromkeys(names, np.zeros(5)), **options}))
 
 
 def test_missing_entries() -> None:
     td = pairs("left")
-    raises(KeyError, lambda: DPOLoss(Scorer())(td), r"DPOLoss reads .*'full'.* below 'chosen'")
+    raises(KeyError, r"DPOLoss reads .*'full'.* below 'chosen'", lambda: DPOLoss(Scorer())(td))
     with pytest.raises(KeyError, match="DPOLoss reads the entry 'rejected'"):
         DPOLoss(Scorer(), reference_free=True)(td.exclude("rejected"))

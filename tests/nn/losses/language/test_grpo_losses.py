@@ -128,12 +128,12 @@ def test_ways_to_the_gradient() -> None:
 
 def test_errors() -> None:
     td = batch("left", advantage=ADVANTAGE)
-    raises(ValueError, lambda: loss(masking_strategy="prompt"), "masking_strategy must be one of")
-    raises(ValueError, lambda: loss(clip_epsilon=-0.1), "clip_epsilon must not be negative")
-    raises(ValueError, lambda: loss(reduction="max"), "reduction must be")
-    raises(ValueError, lambda: loss()(td.exclude("advantage")), "Advantage key 'advantage' not in tensordict")
-    raises(KeyError, lambda: loss()(td.exclude("log_probs")), "find the log-prob")
-    raises(KeyError, lambda: loss(kl_to_ref_coeff=0.1)(td), "find the ref log-prob")
+    raises(ValueError, "masking_strategy must be one of", lambda: loss(masking_strategy="prompt"))
+    raises(ValueError, "clip_epsilon must not be negative", lambda: loss(clip_epsilon=-0.1))
+    raises(ValueError, "reduction must be", lambda: loss(reduction="max"))
+    raises(ValueError, "Advantage key 'advantage' not in tensordict", lambda: loss()(td.exclude("advantage")))
+    raises(KeyError, "find the log-prob", lambda: loss()(td.exclude("log_probs")))
+    raises(KeyError, "find the ref log-prob", lambda: loss(kl_to_ref_coeff=0.1)(td))
     with pytest.raises(ValueError, match=r"'advantage' must have the shape \(3, 6\) of the tokens"):
         loss()(td.set("advantage", np.zeros((3, 2))))
     with pytest.raises(ValueError, match=r"'log_probs'.* must have the shape \(3, 6\) of the tokens that"):

@@ -105,7 +105,7 @@ def test_functions() -> None:
     np.testing.assert_array_equal(sft_loss(now, "none"), [1, 3])
     expected = -np.log(1 / (1 + np.exp(-0.5 * (now - before))))
     np.testing.assert_allclose(minor_sft_loss(now, before, 0.5, "sum"), expected.sum())
-    raises(ValueError, lambda: minor_sft_loss(now, before[:1]), r"must have one shape, got \(2,\) and \(1,\)")
+    raises(ValueError, r"must have one shape, got \(2,\) and \(1,\)", lambda: minor_sft_loss(now, before[:1]))
 
 
 def test_errors() -> None:
@@ -114,6 +114,6 @@ def test_errors() -> None:
     with pytest.warns(UserWarning, match="kl_to_ref_coeff has no use"):
         loss = SFTLoss(Scorer(), loss_function="minor_sft", kl_to_ref_coeff=0.1)
     td = batch("left")
-    raises(ValueError, lambda: loss(td), "Reference log probs not found")
+    raises(ValueError, "Reference log probs not found", lambda: loss(td))
     td["masks", "all_assistant_mask"][:] = False
-    raises(ValueError, lambda: SFTLoss(Scorer())(td), "no valid assistant masks")
+    raises(ValueError, "no valid assistant masks", lambda: SFTLoss(Scorer())(td))

@@ -87,8 +87,8 @@ def test_each_loss_teaches_its_own_parameters() -> None:
 
 def test_parts_in_the_wrong_order() -> None:
     loss = made(with_lagrange=True)
-    raises(KeyError, lambda: loss.cql_loss(batch()), "reads the entry 'pred_q1'")
-    raises(KeyError, lambda: loss.alpha_prime_loss(batch()), "reads the entry 'cql_q1_loss'")
+    raises(KeyError, "reads the entry 'pred_q1'", lambda: loss.cql_loss(batch()))
+    raises(KeyError, "reads the entry 'cql_q1_loss'", lambda: loss.alpha_prime_loss(batch()))
     with pytest.raises(KeyError, match="reads the entry 'pred_val'"):
         DiscreteCQLLoss(linear(4, 3), action_space="categorical").cql_loss(batch())
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.nn.transitions import categorical, critic, gaussian, linear, q_network, transitions
 
 from lite import enable_grad, nn
@@ -94,13 +95,11 @@ def test_discrete_by_hand() -> None:
 
 
 def test_errors() -> None:
-    with pytest.raises(ValueError, match=r"expectile must be below 1, got 1\.0"):
-        discrete(expectile=1.0)
+    raises(ValueError, r"expectile must be below 1, got 1\.0", discrete, expectile=1.0)
     with pytest.warns(UserWarning, match="'one-hot' is taken"):
         assert discrete().action_space == "one_hot"
     td = batch()
     td["next", "reward"] = td["next", "reward"][:, 0]
-    with pytest.raises(RuntimeError, match="shape"):
-        made()(td)
+    raises(RuntimeError, "shape", made(), td)
     assert "td_error" not in td
     assert "_log_prob" not in td
