@@ -1,7 +1,7 @@
 """Transforms that a collector adds to those that it is given."""
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 from helpers.counting_env import CountingEnv
 
 from lite.data import Collector
@@ -21,10 +21,8 @@ def test_a_counter():
     assert with_counter([], 7)[0].max_steps == 7
     own = StepCounter(3)
     assert with_counter([own], 0) == [own]
-    with pytest.raises(ValueError, match="not both"):
-        with_counter([own], 7)
-    with pytest.raises(TypeError, match="must be StepTransforms, got int"):
-        with_counter([7], 0)
+    raises(ValueError, "not both", with_counter, [own], 7)
+    raises(TypeError, "must be StepTransforms, got int", with_counter, [7], 0)
 
 
 def test_what_a_recurrent_policy_starts_with():

@@ -2,7 +2,7 @@
 
 import inspect
 
-import pytest
+from helpers.cases import raises
 from helpers.counting_env import CountingEnv
 
 from lite.data import Collector
@@ -32,14 +32,12 @@ def test_errors():
         (ValueError, "the number of environments, 2, got 3", {"num_collectors": 3}),
         (ValueError, "create_env_fn must be one environment, got 2", {}),
     ):
-        with pytest.raises(error, match=match):
-            Collector([CountingEnv, CountingEnv], None, frames_per_batch=4, **words)
+        raises(error, match, Collector, [CountingEnv, CountingEnv], None, frames_per_batch=4, **words)
 
 
 def test_environments_are_asked_for():
     for words in ({}, {"num_collectors": 2}):
-        with pytest.raises(TypeError, match="create_env_fn"):
-            Collector(frames_per_batch=4, **words)
+        raises(TypeError, "create_env_fn", Collector, frames_per_batch=4, **words)
 
 
 def test_subclasses_collect_here():
@@ -47,8 +45,7 @@ def test_subclasses_collect_here():
         pass
 
     assert type(Own(CountingEnv, frames_per_batch=4)) is Own
-    with pytest.raises(TypeError, match="arguments of Collector itself"):
-        Own(CountingEnv, frames_per_batch=4, num_collectors=2)
+    raises(TypeError, "arguments of Collector itself", Own, CountingEnv, frames_per_batch=4, num_collectors=2)
 
 
 def test_processes_and_clusters(monkeypatch):

@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.counting_env import CountingEnv, failing
 
 import lite
@@ -99,13 +100,11 @@ def test_a_policy_that_learns_meanwhile():
 
 
 def test_failures():
-    with pytest.raises(RuntimeError, match="start needs a replay_buffer"):
-        Collector(CountingEnv, frames_per_batch=6).start()
+    raises(RuntimeError, "start needs a replay_buffer", Collector(CountingEnv, frames_per_batch=6).start)
     collector = Collector(failing, frames_per_batch=6, replay_buffer=ReplayBuffer())
     collector.start()
     waited_for(lambda: not collector.is_running())
-    with pytest.raises(RuntimeError, match="the wheel came off"):
-        collector.async_shutdown()
+    raises(RuntimeError, "the wheel came off", collector.async_shutdown)
     assert collector.closed
 
 

@@ -70,7 +70,7 @@ def test_without_an_end():
     assert "completed" not in collector.stats()
     collector.shutdown()
     collector.shutdown()
-    raises(RuntimeError, lambda: collector.next(), "was shut down")
+    raises(RuntimeError, "was shut down", lambda: collector.next())
 
 
 def test_values_are_collected_where_gradients_are_recorded():
@@ -247,10 +247,10 @@ def test_weights_are_copied():
     collector.update_policy_weights_()
     collector.update_policy_weights_(policy=collector.policy)
     assert collector.policy_version == collector.stats()["policy_version"] == 5
-    raises(ValueError, lambda: collector.update_policy_weights_(weights, weights=weights), "give one of")
+    raises(ValueError, "give one of", lambda: collector.update_policy_weights_(weights, weights=weights))
     with pytest.raises(TypeError, match="weights must be a Module, a TensorDict or a dict, got int"):
         collector.update_policy_weights_(3)
-    raises((KeyError, RuntimeError), lambda: collector.update_policy_weights_(TensorDict(other=1)))
+    raises((KeyError, RuntimeError), "", lambda: collector.update_policy_weights_(TensorDict(other=1)))
     with pytest.raises(TypeError, match="the policy must be a Module"):
         Collector(env, frames_per_batch=4).update_policy_weights_(weights)
     assert collector.policy_version == 5
@@ -375,7 +375,7 @@ def test_resuming():
     assert (rest[0]["step_count"][:, 0] == 0).all()
     starts = np.concatenate([td["observation"][:, 0] for td in (before[0], rest[0])])
     assert len(np.unique(starts, axis=0)) == 4  # other episodes than at first
-    raises(KeyError, lambda: run(3).load_state_dict({}), "frames")
+    raises(KeyError, "frames", lambda: run(3).load_state_dict({}))
 
 
 def test_the_bar(monkeypatch):
@@ -416,13 +416,12 @@ def test_arguments():
         ({"create_env_fn": NativeCounting(AutoresetMode.NEXT_STEP), "max_frames_per_traj": 3}, ValueError,
             "max_frames_per_traj needs environments that restart one by one"),
     ):  # fmt: skip
-        with pytest.raises(kind, match=message):
-            Collector(**{"create_env_fn": Counting(), "frames_per_batch": 2} | options)
+        raises(kind, message, Collector, **{"create_env_fn": Counting(), "frames_per_batch": 2} | options)
 
 
 def test_an_infinite_action_space_cannot_be_drawn_from():
     env = Spaces(gymnasium.spaces.Discrete(2), gymnasium.spaces.Box(0, np.inf, (2,)))
-    raises(ValueError, lambda: Collector(env, frames_per_batch=2).next(), "rand needs finite bounds")
+    raises(ValueError, "rand needs finite bounds", lambda: Collector(env, frames_per_batch=2).next())
 
 
 def test_gymnasium_is_asked_for(monkeypatch):

@@ -3,6 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.counting_env import CountingEnv
 
 from lite import TensorDict
@@ -50,8 +51,7 @@ def test_functions_make_environment_and_policy():
     np.testing.assert_array_equal(another.next()["action"].ravel(), [2, 2])
     with pytest.raises(TypeError, match="policy_factory"):
         Collector(CountingEnv, make(), policy_factory=make, frames_per_batch=4)
-    with pytest.raises(ValueError, match="timeout"):
-        Collector(CountingEnv, frames_per_batch=4, timeout=3)
+    raises(ValueError, "timeout", Collector, CountingEnv, frames_per_batch=4, timeout=3)
 
 
 def test_levels_below_the_root():
@@ -70,8 +70,7 @@ def test_the_last_step_of_a_batch_is_truncated_where_the_entry_is():
 
 def test_failures_have_the_frames():
     collector = Collector(SerialEnv(1, lambda: CountingEnv(fails_at=3, limit=9)), frames_per_batch=5)
-    with pytest.raises(RuntimeError, match="wheel"):
-        collector.next()
+    raises(RuntimeError, "wheel", collector.next)
     assert collector.partial_batch.shape == (1, 2)
 
 

@@ -147,7 +147,7 @@ def test_in_a_thread() -> None:
     assert evaluator.state_dict() == {"step_counter": 0}
     evaluator.shutdown()
     assert evaluator.env.is_closed
-    raises(RuntimeError, lambda: evaluator.trigger_eval(), "was shut down")
+    raises(RuntimeError, "was shut down", lambda: evaluator.trigger_eval())
 
 
 def test_while_another_one_runs() -> None:
@@ -163,8 +163,8 @@ def test_while_another_one_runs() -> None:
         assert evaluator.pending
         assert evaluator.poll(0.01) is None
     assert not skipping.trigger_eval()
-    raises(RuntimeError, lambda: strict.trigger_eval(), "runs already")
-    raises(RuntimeError, lambda: strict.state_dict(), "its result was not taken")
+    raises(RuntimeError, "runs already", lambda: strict.trigger_eval())
+    raises(RuntimeError, "its result was not taken", lambda: strict.state_dict())
     go.set()
     for evaluator in (skipping, strict):
         assert evaluator.wait() is not None
@@ -177,7 +177,7 @@ def test_what_a_thread_raises_is_raised_here() -> None:
 
     evaluator = Evaluator(DrawnEnv(), fail, **SHORT)
     evaluator.trigger_eval()
-    raises(ValueError, lambda: evaluator.wait(), "no")
+    raises(ValueError, "no", lambda: evaluator.wait())
     evaluator.shutdown()
 
 
@@ -261,13 +261,11 @@ def test_errors() -> None:
         ({"backend": "process"}, "a process needs a function that makes env, got a DrawnEnv"),
         ({"policy_factory": lambda env: env.rand_action}, "policy or policy_factory, and not both"),
     ):
-        with pytest.raises(ValueError, match=message):
-            Evaluator(DrawnEnv(), policy(), **words)
-    raises(ValueError, lambda: Evaluator(DrawnEnv(), policy()).every(0), "frames must be at least 1, got 0")
+        raises(ValueError, message, Evaluator, DrawnEnv(), policy(), **words)
+    raises(ValueError, "frames must be at least 1, got 0", lambda: Evaluator(DrawnEnv(), policy()).every(0))
 
     for name in ("policy", "policy_factory"):
-        with pytest.raises(TypeError, match=f"{name} must be callable, got int"):
-            Evaluator(None, **{name: 3})
+        raises(TypeError, f"{name} must be callable, got int", Evaluator, None, **{name: 3})
 
     def fail(td: Any) -> None:
         raise KeyError("loss")

@@ -102,8 +102,7 @@ def test_the_bar(capsys: pytest.CaptureFixture[str]) -> None:
     last = capsys.readouterr().err.split("\r")[-1]
     assert last.startswith("8/8 [#")
     assert last.endswith(" responses/s, reward 1.5\n")
-    with pytest.raises(ValueError, match="progress needs total_dialog_turns"):
-        make(progress=True, total_dialog_turns=-1)
+    raises(ValueError, "progress needs total_dialog_turns", make, progress=True, total_dialog_turns=-1)
 
 
 def test_groups() -> None:
@@ -149,7 +148,7 @@ def test_batches_end_with_the_turns_or_the_prompts() -> None:
     collector = make(iter(PROMPTS), total_dialog_turns=4)
     assert collector.next() is not None
     assert collector.next() is None
-    raises(StopIteration, lambda: make(iter([])).rollout())
+    raises(StopIteration, "", lambda: make(iter([])).rollout())
 
 
 def test_draws_do_not_depend_on_the_batch() -> None:
@@ -174,7 +173,7 @@ def test_it_goes_on_where_it_stopped(prompts: Any) -> None:
     second = make(given(), **options)
     second.load_state_dict(state)
     assert drawn([*before, *second]) == drawn(whole)
-    raises(KeyError, lambda: second.load_state_dict({"prompts": 1}), "turns")
+    raises(KeyError, "turns", lambda: second.load_state_dict({"prompts": 1}))
 
 
 def test_versions_of_the_policy() -> None:
@@ -192,9 +191,8 @@ def test_versions_of_the_policy() -> None:
     assert make().policy_version is None
     with pytest.raises(ValueError, match="must be a multiple of the 3 responses per prompt"):
         collector.update_policy_weights_(Echo(3))
-    with pytest.raises(TypeError, match="a Echo takes no weights"):
-        collector.update_policy_weights_(weights={"a": np.ones(2)})
-    raises(ValueError, lambda: collector.update_policy_weights_(other, weights={}), "got several")
+    raises(TypeError, "a Echo takes no weights", collector.update_policy_weights_, weights={"a": np.ones(2)})
+    raises(ValueError, "got several", lambda: collector.update_policy_weights_(other, weights={}))
     assert (collector.policy, collector.policy_version) == (other, 2)
 
 
@@ -238,7 +236,7 @@ def test_after_an_error_the_same_prompts_come_again() -> None:
 
     collector = make(iter(PROMPTS * 3), reward=failing, seed=0, dialog_turns_per_batch=2)
     got = [collector.next()]
-    raises(RuntimeError, lambda: collector.next(), "no")
+    raises(RuntimeError, "no", lambda: collector.next())
     assert collector.state_dict()["turns"] == 2
     got.append(collector.next())
     assert drawn([*got, *collector]) == drawn(make(seed=0, dialog_turns_per_batch=2))
@@ -280,8 +278,7 @@ def test_arguments() -> None:
         ),
         ({"seed": 0.5}, TypeError, "seed"),
     ):
-        with pytest.raises(error, match=message):
-            make(**options)
+        raises(error, message, make, **options)
     assert make(policy=None, policy_factory=Echo).rollout().batch_size == (4,)
 
 
@@ -300,5 +297,5 @@ def test_policies_that_do_not_fit() -> None:
 def test_lengths() -> None:
     assert len(make(dialog_turns_per_batch=2, total_dialog_turns=5)) == 3
     assert len(make(total_dialog_turns=0)) == 0
-    raises(TypeError, lambda: len(make(total_dialog_turns=-1)), "has no end")
+    raises(TypeError, "has no end", lambda: len(make(total_dialog_turns=-1)))
     assert len(list(make(iter(PROMPTS), total_dialog_turns=-1))) > 0  # ends with the prompts

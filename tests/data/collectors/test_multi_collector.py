@@ -83,7 +83,7 @@ def test_a_state_goes_on_where_it_was():
             states.append(collector.state_dict())  # after the last batch, too
     assert [state["frames"] for state in states] == [4, 8, 12]
     assert states[0]["worker0"]["seed"] == 3
-    raises(RuntimeError, lambda: collector.state_dict(), "shut down")
+    raises(RuntimeError, "shut down", lambda: collector.state_dict())
     with started(other) as resumed:
         resumed.next()
         resumed.load_state_dict(states[1])
@@ -119,7 +119,7 @@ def test_the_first_that_is_ready(capsys):
     assert last.endswith(" frames/s, reward 1.5\n")
     assert [td.shape for td in stored] == [(5,)] * 4
     assert all((td["next", "reward"] == 0.5).all() for td in stored)
-    raises(TypeError, lambda: collector.update_policy_weights_(), "weights")
+    raises(TypeError, "weights", lambda: collector.update_policy_weights_())
     assert collector.next() is None
 
 
@@ -138,7 +138,7 @@ def test_a_process_that_is_killed():
     with MultiSyncCollector([CountingEnv], frames_per_batch=5, cat_results=0) as collector:
         assert collector.next().shape == (5,)
         os.kill(collector._processes[0].pid, signal.SIGKILL)
-        raises(RuntimeError, lambda: collector.next(), r"collector 0 failed: .*exit code -9")
+        raises(RuntimeError, r"collector 0 failed: .*exit code -9", lambda: collector.next())
 
 
 def test_wrong_arguments():
@@ -148,8 +148,7 @@ def test_wrong_arguments():
         ({"policy": Constant(), "policy_factory": Constant}, TypeError),
         ({"cat_results": "rows"}, ValueError),
     ):
-        with pytest.raises(error):
-            MultiSyncCollector(CountingEnv, frames_per_batch=5, **words)
+        raises(error, "", MultiSyncCollector, CountingEnv, frames_per_batch=5, **words)
 
 
 def test_weights_are_copied_when_they_are_given():
@@ -162,7 +161,7 @@ def test_weights_are_copied_when_they_are_given():
     collector.update_policy_weights_(weights)
     weights["w"][:] = 1
     np.testing.assert_array_equal(collector._weights[0]["w"], [0.0, 0.0])
-    raises(ValueError, lambda: collector.update_policy_weights_(weights, weights=weights), "one of")
+    raises(ValueError, "one of", lambda: collector.update_policy_weights_(weights, weights=weights))
 
 
 def test_processes_start_as_asked(monkeypatch):

@@ -74,9 +74,8 @@ def test_seeking_in_an_iterator() -> None:
     prompts = Prompts(iter("abcd"))
     prompts.seek(2)
     assert values(prompts, 1) == ["c"]
-    with pytest.raises(ValueError, match="an iterator that has given 3 already, and cannot go back to 1"):
-        prompts.seek(1)
-    raises(ValueError, lambda: prompts.seek(9), "prompts end after 4, and 9 were taken before")
+    raises(ValueError, "an iterator that has given 3 already, and cannot go back to 1", prompts.seek, 1)
+    raises(ValueError, "prompts end after 4, and 9 were taken before", lambda: prompts.seek(9))
 
 
 def test_what_is_given_back_comes_again() -> None:
@@ -92,16 +91,15 @@ def test_what_is_given_back_comes_again() -> None:
 def test_a_bad_item_takes_nothing() -> None:
     prompts = Prompts(["a", {"question": "b"}])
     for _ in range(2):
-        with pytest.raises(ValueError, match=r"prompt 1 must have 'prompt', 'messages' or 'prompt_ids', got"):
-            prompts.take(2)
+        raises(ValueError, r"prompt 1 must have 'prompt', 'messages' or 'prompt_ids', got", prompts.take, 2)
     assert (prompts.position, values(prompts, 1)) == (0, ["a"])
 
 
 def test_what_holds_no_prompts(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("\n")
-    raises(FileNotFoundError, lambda: Prompts(tmp_path / "missing"), "prompts: there is no file")
-    raises(ValueError, lambda: Prompts([]), "prompts must hold at least one prompt")
-    raises(ValueError, lambda: Prompts(tmp_path / "empty").take(1), "prompts: there is none in")
+    raises(FileNotFoundError, "prompts: there is no file", lambda: Prompts(tmp_path / "missing"))
+    raises(ValueError, "prompts must hold at least one prompt", lambda: Prompts([]))
+    raises(ValueError, "prompts: there is none in", lambda: Prompts(tmp_path / "empty").take(1))
     with pytest.raises(TypeError, match="prompts must be a path or an iterable, got int"):
         Prompts(3)  # type: ignore[arg-type]
 
@@ -119,18 +117,17 @@ def test_bad_lines(tmp_path: Path) -> None:
         path.write_text(f"{json.dumps('a')}\n{line}\n")
         prompts = Prompts(path)
         assert values(prompts, 1) == ["a"]
-        with pytest.raises(ValueError, match=message):
-            prompts.take(1)
+        raises(ValueError, message, prompts.take, 1)
 
 
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / "wide.jsonl"
     path.write_text('{"prompt": "a"}', encoding="utf-16")
-    raises(ValueError, lambda: Prompts(path).take(1), r"wide.jsonl is not text in UTF-8")
+    raises(ValueError, r"wide.jsonl is not text in UTF-8", lambda: Prompts(path).take(1))
 
 
 def test_lines_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_LINE", 100)
     path = tmp_path / "long.jsonl"
     path.write_text('"' + "x" * 1000)
-    raises(ValueError, lambda: Prompts(path).take(1), "line 1: longer than 100 characters")
+    raises(ValueError, "line 1: longer than 100 characters", lambda: Prompts(path).take(1))

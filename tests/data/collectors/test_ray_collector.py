@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 from helpers import ray_jobs
+from helpers.cases import raises
 
 from lite import TensorDict, TensorDictBase, nn
 from lite.data import Collector, EnvError, RayCollector
@@ -77,8 +78,7 @@ def test_arguments_for_each_actor() -> None:
         ValueError, match=r"one element for each collector, got {'a': 2, 'num_collectors': 3}"
     ):
         _for_each({"a": [1, 2]}, 3)
-    with pytest.raises(ValueError, match="at least one collector, got 0"):
-        _for_each({"a": 1}, 0)
+    raises(ValueError, "at least one collector, got 0", _for_each, {"a": 1}, 0)
 
 
 def test_arguments() -> None:
@@ -86,8 +86,7 @@ def test_arguments() -> None:
         RayCollector(None, len, policy_factory=len, frames_per_batch=1)
     with pytest.raises(ValueError, match="frames_per_batch must be a multiple of the 2 collectors, got 3"):
         RayCollector(None, num_collectors=2, sync=True, frames_per_batch=3)
-    with pytest.raises(ValueError, match="got 0"):
-        RayCollector(None, frames_per_batch=0)
+    raises(ValueError, "got 0", RayCollector, None, frames_per_batch=0)
 
 
 @pytest.fixture

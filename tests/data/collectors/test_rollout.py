@@ -317,8 +317,7 @@ def test_policies_that_do_not_fit():
         ),
     ):
         collector = Collector(SyncVectorEnv(makers()), policy, frames_per_batch=8)
-        with pytest.raises(kind, match=message):
-            collector.next()
+        raises(kind, message, collector.next)
 
 
 def test_a_policy_whose_shapes_change():
@@ -330,7 +329,7 @@ def test_a_policy_whose_shapes_change():
         return td.update({"action": np.zeros(4, np.int64), "loc": np.zeros((4, size))})
 
     collector = Collector(SyncVectorEnv(makers()), policy, frames_per_batch=40)
-    raises(ValueError, lambda: collector.next(), r"must give 'loc' of shape \(4, 2\), got \(4, 3\)")
+    raises(ValueError, r"must give 'loc' of shape \(4, 2\), got \(4, 3\)", lambda: collector.next())
     assert collector.partial_batch.shape == (4, 2)
 
 
@@ -425,7 +424,7 @@ def test_hanging():
     ) as caught:
         collector.next()
     assert caught.value.frames.shape == (4, 7)
-    raises(EnvError, lambda: collector.next(), "given up has not returned")
+    raises(EnvError, "given up has not returned", lambda: collector.next())
     Faulty.released.set()
     collector.shutdown()
 
@@ -440,7 +439,7 @@ def test_interrupts_lose_no_frame():
         return td.set("action", np.zeros(4, np.int64))
 
     collector = Collector(SyncVectorEnv(makers()), policy, frames_per_batch=40)
-    raises(KeyboardInterrupt, lambda: collector.next())
+    raises(KeyboardInterrupt, "", lambda: collector.next())
     for i, lengths in enumerate(LENGTHS):
         assert_row(collector.partial_batch[i], i, lengths, 3)
     assert (collector.next()["step_count"][:, 0] == 0).all()

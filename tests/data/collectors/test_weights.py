@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 
 from lite import TensorDict, nn
 from lite.data.collectors.weights import only_source, weights_of
@@ -12,8 +12,7 @@ from lite.data.collectors.weights import only_source, weights_of
 def test_one_source_is_taken_and_several_are_refused() -> None:
     assert only_source(None, None, None) is None
     assert only_source(None, 3, None) == 3
-    with pytest.raises(ValueError, match="give one of"):
-        only_source(1, None, 2)
+    raises(ValueError, "give one of", only_source, 1, None, 2)
 
 
 def test_modules_tensordicts_and_dicts_give_the_same_arrays() -> None:
@@ -25,5 +24,4 @@ def test_modules_tensordicts_and_dicts_give_the_same_arrays() -> None:
         assert type(found["weight"]) is np.ndarray
         np.testing.assert_array_equal(found["weight"], module.weight.data)
         np.testing.assert_array_equal(found["bias"], module.bias.data)
-    with pytest.raises(TypeError, match="got int"):
-        weights_of(3)
+    raises(TypeError, "got int", weights_of, 3)

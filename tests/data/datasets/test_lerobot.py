@@ -147,8 +147,7 @@ def test_other_descriptions(tmp_path):
         ({"total_frames": 9}, ValueError, "says that there are 9 frames, the files hold 8"),
         ({"features": []}, ValueError, "version"),
     ):
-        with pytest.raises(error, match=message):
-            lerobot_to_memmap(write(tmp_path / "source", info=info), tmp_path / "out")
+        raises(error, message, lerobot_to_memmap, write(tmp_path / "source", info=info), tmp_path / "out")
         assert os.listdir(tmp_path) == ["source"]
 
 
@@ -163,27 +162,26 @@ def test_columns_that_are_not_like_that(tmp_path):
         ({"episode_index": np.array([0, 0, 1, 1, 0, 1, 1, 1])}, "episodes are out of order"),
     ):
         source = write(tmp_path / "source", **more)
-        with pytest.raises(ValueError, match=message):
-            lerobot_to_memmap(source, tmp_path / "out")
+        raises(ValueError, message, lerobot_to_memmap, source, tmp_path / "out")
         assert os.listdir(tmp_path) == ["source"]
 
 
 def test_other_files(tmp_path):
     source = tmp_path / "source"
-    raises(FileNotFoundError, lambda: lerobot_to_memmap(source, tmp_path / "out"))
+    raises(FileNotFoundError, "", lambda: lerobot_to_memmap(source, tmp_path / "out"))
     write(source)
     (source / "data" / "chunk-000" / "file-001.parquet").write_bytes(b"PAR1 no Parquet PAR1")
-    raises(ValueError, lambda: lerobot_to_memmap(source, tmp_path / "out"), "damaged or foreign")
+    raises(ValueError, "damaged or foreign", lambda: lerobot_to_memmap(source, tmp_path / "out"))
     pq.write_table(pa.table({"episode_index": [3]}), source / "data" / "chunk-000" / "file-001.parquet")
-    raises(ValueError, lambda: lerobot_to_memmap(source, tmp_path / "out"), "has other columns")
+    raises(ValueError, "has other columns", lambda: lerobot_to_memmap(source, tmp_path / "out"))
     for file in (source / "data" / "chunk-000").iterdir():
         file.unlink()
-    raises(FileNotFoundError, lambda: lerobot_to_memmap(source, tmp_path / "out"), "no Parquet file")
+    raises(FileNotFoundError, "no Parquet file", lambda: lerobot_to_memmap(source, tmp_path / "out"))
     pq.write_table(pa.table({"action": [3.0]}), source / "data" / "chunk-000" / "file-000.parquet")
     (source / "meta" / "info.json").write_text('{"codebase_version": "v3.0"}')
-    raises(ValueError, lambda: lerobot_to_memmap(source, tmp_path / "out"), "no episode_index")
+    raises(ValueError, "no episode_index", lambda: lerobot_to_memmap(source, tmp_path / "out"))
     (source / "meta" / "info.json").write_text("[" * 100_000)
-    raises(ValueError, lambda: lerobot_to_memmap(source, tmp_path / "out"), "damaged")
+    raises(ValueError, "damaged", lambda: lerobot_to_memmap(source, tmp_path / "out"))
     assert os.listdir(tmp_path) == ["source"]
 
 
@@ -192,10 +190,10 @@ def test_links_lead_nowhere(tmp_path):
     file = source / "data" / "chunk-000" / "file-001.parquet"
     file.rename(source / "elsewhere")
     file.symlink_to(source / "elsewhere")
-    raises(ValueError, lambda: lerobot_to_memmap(source, tmp_path / "out"), "refusing to follow the link")
+    raises(ValueError, "refusing to follow the link", lambda: lerobot_to_memmap(source, tmp_path / "out"))
     file.unlink()
     (source / "data" / "chunk-001").symlink_to(tmp_path)
-    raises(ValueError, lambda: lerobot_to_memmap(source, tmp_path / "out"), "refusing to follow the link")
+    raises(ValueError, "refusing to follow the link", lambda: lerobot_to_memmap(source, tmp_path / "out"))
 
 
 def test_files_that_claim_too_much(tmp_path):
@@ -207,5 +205,5 @@ def test_files_that_claim_too_much(tmp_path):
     table = pa.table({"episode_index": np.zeros(rows, np.int64), "x": np.zeros(rows)})
     pq.write_table(table, source / "data" / "chunk-000" / "file-000.parquet", write_statistics=False)
     (source / "meta" / "info.json").write_text('{"codebase_version": "v3.0"}')
-    raises(ValueError, lambda: lerobot_to_memmap(source, tmp_path / "out"), "refusing to make")
+    raises(ValueError, "refusing to make", lambda: lerobot_to_memmap(source, tmp_path / "out"))
     assert os.listdir(tmp_path) == ["source"]

@@ -107,32 +107,29 @@ def test_episodes_that_are_not_like_that(tmp_path):
         ({"rewards": None, "rewards/task": np.zeros(3)}, "is no array of numbers"),
     ):
         source = write(tmp_path / "source", {"episode_0": episode(3), "episode_1": episode(3, 1, **change)})
-        with pytest.raises(ValueError, match=message):
-            minari_to_memmap(source, tmp_path / "out")
+        raises(ValueError, message, minari_to_memmap, source, tmp_path / "out")
         assert nothing_written(tmp_path)
 
 
 def test_other_files(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no main_data\.hdf5"):
-        minari_to_memmap(tmp_path / "absent", tmp_path / "out")
+    raises(FileNotFoundError, r"no main_data\.hdf5", minari_to_memmap, tmp_path / "absent", tmp_path / "out")
     source = write(tmp_path / "source", {}, data_format="zarr")
-    raises(ValueError, lambda: minari_to_memmap(source, tmp_path / "out"), "data_format 'zarr'")
+    raises(ValueError, "data_format 'zarr'", lambda: minari_to_memmap(source, tmp_path / "out"))
     source = write(tmp_path / "source", {})
-    raises(ValueError, lambda: minari_to_memmap(source, tmp_path / "out"), "holds no episode")
+    raises(ValueError, "holds no episode", lambda: minari_to_memmap(source, tmp_path / "out"))
     source = write(tmp_path / "source", {"other": {"x": np.zeros(3)}})
-    with pytest.raises(ValueError, match="an entry 'other' among its episodes"):
-        minari_to_memmap(source, tmp_path / "out")
+    raises(ValueError, "an entry 'other' among its episodes", minari_to_memmap, source, tmp_path / "out")
     (source / "data" / "main_data.hdf5").write_bytes(b"no HDF5")
-    raises(ValueError, lambda: minari_to_memmap(source, tmp_path / "out"), "damaged or foreign")
+    raises(ValueError, "damaged or foreign", lambda: minari_to_memmap(source, tmp_path / "out"))
     (source / "data" / "metadata.json").write_text("[")
-    raises(ValueError, lambda: minari_to_memmap(source, tmp_path / "out"), "damaged")
+    raises(ValueError, "damaged", lambda: minari_to_memmap(source, tmp_path / "out"))
     (source / "data" / "metadata.json").write_text("[" * 100_000)
-    raises(ValueError, lambda: minari_to_memmap(source, tmp_path / "out"), "damaged")
+    raises(ValueError, "damaged", lambda: minari_to_memmap(source, tmp_path / "out"))
     assert nothing_written(tmp_path)
 
 
 def test_a_place_that_is_taken(tmp_path):
     source = write(tmp_path / "source", {"episode_0": episode(3)})
     (tmp_path / "out").mkdir()
-    raises(FileExistsError, lambda: minari_to_memmap(source, tmp_path / "out"), "there is something at")
+    raises(FileExistsError, "there is something at", lambda: minari_to_memmap(source, tmp_path / "out"))
     assert os.listdir(tmp_path / "out") == []

@@ -2,7 +2,7 @@
 
 import h5py
 import numpy as np
-import pytest
+from helpers.cases import raises
 from helpers.data.minari_files import episode, nothing_written, write
 
 from lite.data import minari_to_memmap
@@ -20,8 +20,7 @@ def test_hostile_files(tmp_path):
         write(tmp_path / "source", {"episode_0": episode(3, observations=None)})
         with h5py.File(path, "a") as file:
             change(file["episode_0"])
-        with pytest.raises(ValueError, match=r"refusing|claims|deeper"):
-            minari_to_memmap(source, tmp_path / "out")
+        raises(ValueError, r"refusing|claims|deeper", minari_to_memmap, source, tmp_path / "out")
         assert nothing_written(tmp_path)
 
     def external(group):
@@ -63,8 +62,7 @@ def test_hostile_files(tmp_path):
         changed(change)
     path.unlink()
     path.symlink_to(secret)
-    with pytest.raises(FileNotFoundError, match="no main_data"):
-        minari_to_memmap(source, tmp_path / "out")
+    raises(FileNotFoundError, "no main_data", minari_to_memmap, source, tmp_path / "out")
 
 
 def test_a_failure_on_the_way_leaves_nothing(tmp_path):
@@ -80,6 +78,5 @@ def test_a_failure_on_the_way_leaves_nothing(tmp_path):
     for at in place:
         content[at : at + 4] = b"\xff" * 4
     (source / "data" / "main_data.hdf5").write_bytes(content)
-    with pytest.raises(ValueError, match="damaged at /episode_0/observations"):
-        minari_to_memmap(source, tmp_path / "out")
+    raises(ValueError, "damaged at /episode_0/observations", minari_to_memmap, source, tmp_path / "out")
     assert nothing_written(tmp_path)

@@ -2,6 +2,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.data.minari_files import episode, write
 
 from lite.data import MinariExperienceReplay, SamplerWithoutReplacement
@@ -29,8 +30,7 @@ def test_steps_of_a_data_set(home, tmp_path):
     index = np.concatenate([td["index"] for td in seen])
     assert sorted(index) == list(range(8))
     np.testing.assert_array_equal(np.concatenate([td["action"] for td in seen]), actions[index])
-    with pytest.raises(RuntimeError):
-        buffer.extend(seen[0])
+    raises(RuntimeError, "", buffer.extend, seen[0])
     write(home.with_name("other-v0"), {"episode_0": episode(2, 0)})
     home.with_name("test-v0").rename(home.with_name("gone-v0"))
     assert len(MinariExperienceReplay("own/test-v0", 4, root=tmp_path / "root")) == 8  # as converted
@@ -54,8 +54,7 @@ def test_what_is_not_there(home, tmp_path, monkeypatch):
         with pytest.raises(FileNotFoundError, match="'own/test-v0' is neither converted nor in"):
             MinariExperienceReplay("own/test-v0", 4, **words, **refused)
     monkeypatch.setitem(sys.modules, "minari", None)
-    with pytest.raises(ImportError, match="pip install 'minari"):
-        MinariExperienceReplay("own/test-v0", 4, **words)
+    raises(ImportError, "pip install 'minari", MinariExperienceReplay, "own/test-v0", 4, **words)
     asked = []
     fake = type(sys)("minari")
     fake.download_dataset = lambda name: [asked.append(name), write(home, {"episode_0": episode(2, 0)})]

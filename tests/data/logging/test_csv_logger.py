@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite.data import CSVLogger
 from lite.data.logging import csv_logger
@@ -48,10 +49,8 @@ def test_videos(tmp_path: Path) -> None:
     logger.log_video("test/play", video)
     found = np.fromfile(tmp_path / "run/videos/test/play_1.memmap", np.uint8)
     np.testing.assert_array_equal(found.reshape(video.shape), video)
-    with pytest.raises(ValueError, match=r"of 1 or 3 colours, got \(3, 1, 4, 5\)"):
-        logger.log_video("test/play", video[0])
-    with pytest.raises(ValueError, match="video_format must be one of"):
-        CSVLogger("run", tmp_path, video_format="pt")
+    raises(ValueError, r"of 1 or 3 colours, got \(3, 1, 4, 5\)", logger.log_video, "test/play", video[0])
+    raises(ValueError, "video_format must be one of", CSVLogger, "run", tmp_path, video_format="pt")
 
 
 @pytest.mark.parametrize("kind", ["mp4", "gif"])

@@ -32,8 +32,7 @@ def test_steps_that_were_logged_again_and_nan(tmp_path: Path) -> None:
     logged(tmp_path, "0", [5.0])
     curve = _curve("", [run], "reward", 100)
     np.testing.assert_array_equal([curve.steps, curve.mean], [[0, 1], [5, 2]])
-    with pytest.raises(ValueError, match="has no finite number"):
-        _curve("", [logged(tmp_path, "1", [np.nan])], "reward", 9)
+    raises(ValueError, "has no finite number", _curve, "", [logged(tmp_path, "1", [np.nan])], "reward", 9)
 
 
 def test_a_page(tmp_path: Path) -> None:
@@ -66,11 +65,11 @@ def test_a_picture(tmp_path: Path) -> None:
 
 def test_errors(tmp_path: Path) -> None:
     run = logged(tmp_path, "0", [1.0])
-    raises(ValueError, lambda: plot_csv(run, "curves.pdf"), r"must end in \.png or \.html, got 'curves\.pdf'")
-    raises(ValueError, lambda: plot_csv({"a": []}, "curves.html"), "a folder for each setting")
+    raises(ValueError, r"must end in \.png or \.html, got 'curves\.pdf'", lambda: plot_csv(run, "curves.pdf"))
+    raises(ValueError, "a folder for each setting", lambda: plot_csv({"a": []}, "curves.html"))
     with pytest.raises(ValueError, match="numbers in common, got none"):
         plot_csv([run, logged(tmp_path, "1", [1.0], scalar="other")], "curves.html")
     with pytest.raises(FileNotFoundError, match=r"folders <log_dir>/<exp_name> of CSVLogger: no .*away"):
         plot_csv([run, tmp_path / "away"], "curves.html")
-    raises(FileNotFoundError, lambda: plot_csv(run, tmp_path / "curves.html", scalars=["nothing"]), "nothing")
+    raises(FileNotFoundError, "nothing", lambda: plot_csv(run, tmp_path / "curves.html", scalars=["nothing"]))
     assert not (tmp_path / "curves.html").exists()

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite.data import Logger
@@ -50,8 +50,7 @@ def test_it_ends_once() -> None:
 
 
 def test_what_a_logger_does_not_log() -> None:
-    with pytest.raises(NotImplementedError, match="Logger defines no _create_experiment"):
-        Logger("run", "logs")
+    raises(NotImplementedError, "Logger defines no _create_experiment", Logger, "run", "logs")
     logger = Kept("run", "logs")
     for call in (
         lambda: logger.log_video("a", np.zeros(1)),
@@ -59,6 +58,5 @@ def test_what_a_logger_does_not_log() -> None:
         lambda: logger.log_histogram("a", np.zeros(1)),
         lambda: Logger.log_scalar(logger, "a", 1.0),
     ):
-        with pytest.raises(NotImplementedError, match="Kept logs no"):
-            call()
+        raises(NotImplementedError, "Kept logs no", call)
     assert "local" not in logger.state_dict()

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.trackers import VIDEO, Calls, installed_mlflow
 
 from lite import TensorDict
@@ -65,10 +66,8 @@ def test_by_name(calls: Calls, tmp_path: Path) -> None:
 
 def test_errors(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     logger = MLFlowLogger("run", "sqlite:///a.db")
-    with pytest.raises(ValueError, match="of 1 or 3 colours"):
-        logger.log_video("v", VIDEO[0])
-    with pytest.raises(NotImplementedError, match="logs no histograms"):
-        logger.log_histogram("h", [1.0])
+    raises(ValueError, "of 1 or 3 colours", logger.log_video, "v", VIDEO[0])
+    raises(NotImplementedError, "logs no histograms", logger.log_histogram, "h", [1.0])
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(ImportError, match="MLFlowLogger needs mlflow: pip install mlflow"):
         MLFlowLogger("run", "sqlite:///a.db")

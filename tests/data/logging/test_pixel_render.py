@@ -54,16 +54,16 @@ def test_it_is_turned_off_and_on() -> None:
         render.switch(mode)
         assert render.enabled is on
     assert "pixels" in env.rollout(2)
-    raises(ValueError, lambda: render.switch("maybe"), "mode must be 'on', 'off' or a bool, got 'maybe'")
+    raises(ValueError, "mode must be 'on', 'off' or a bool, got 'maybe'", lambda: render.switch("maybe"))
 
 
 def test_errors() -> None:
     with pytest.raises(RuntimeError, match=r"out_keys must be one key, got \['a', 'b'\]"):
         PixelRenderTransform(out_keys=["a", "b"])
-    raises(ValueError, lambda: rendered(render_method="paint"), "must have the method 'paint'")
+    raises(ValueError, "must have the method 'paint'", lambda: rendered(render_method="paint"))
     with pytest.raises(ValueError, match="must have the method 'paint'"):
         TransformedEnv(DrawnEnv(), Compose(PixelRenderTransform(render_method="paint")))
     env = TransformedEnv(DrawnEnv((2,), one_image=True), PixelRenderTransform(as_non_tensor=False))
     raises(
-        RuntimeError, lambda: env.reset(), r"a frame of shape \(6, 8, 3\) does not fit the batch size \(2,\)"
+        RuntimeError, r"a frame of shape \(6, 8, 3\) does not fit the batch size \(2,\)", lambda: env.reset()
     )

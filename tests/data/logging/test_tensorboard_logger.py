@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite.data import TensorboardLogger
 
@@ -63,11 +64,9 @@ def test_what_it_passes_on(logger: TensorboardLogger, tmp_path: Path) -> None:
 def test_errors(logger: TensorboardLogger, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TypeError, match=r"takes step, bins and walltime, got \['other'\]"):
         logger.log_histogram("h", np.zeros(5), other=1)
-    with pytest.raises(ValueError, match="of 1 or 3 colours"):
-        logger.log_video("v", np.zeros((2, 2)))
+    raises(ValueError, "of 1 or 3 colours", logger.log_video, "v", np.zeros((2, 2)))
     monkeypatch.setitem(sys.modules, "moviepy", None)
     with pytest.raises(ImportError, match="videos for TensorBoard need moviepy"):
         logger.log_video("v", np.zeros((1, 2, 3, 4, 4), np.uint8))
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    with pytest.raises(ImportError, match="TensorboardLogger needs tensorboardX: pip install"):
-        TensorboardLogger("run")
+    raises(ImportError, "TensorboardLogger needs tensorboardX: pip install", TensorboardLogger, "run")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite.data.logging.video_files import write_video
 
@@ -66,14 +67,11 @@ def test_files_that_can_be_read(tmp_path: Path, kind: str) -> None:
 
 
 def test_errors(seen: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(TypeError, match="must be uint8, got float64"):
-        write_video("a.mp4", np.zeros((2, 4, 4, 3)))
+    raises(TypeError, "must be uint8, got float64", write_video, "a.mp4", np.zeros((2, 4, 4, 3)))
     frames = np.zeros((2, 4, 4, 3), np.uint8)
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
-    with pytest.raises(ImportError, match=r"videos need imageio: pip install -e \"\.\[video\]\""):
-        write_video("a.mp4", frames)
+    raises(ImportError, r"videos need imageio: pip install -e \"\.\[video\]\"", write_video, "a.mp4", frames)
     write_video("a.gif", frames)
     monkeypatch.setitem(sys.modules, "imageio.v3", None)
-    with pytest.raises(ImportError, match=r"videos need imageio: pip install -e \"\.\[video\]\""):
-        write_video("a.gif", frames)
+    raises(ImportError, r"videos need imageio: pip install -e \"\.\[video\]\"", write_video, "a.gif", frames)
     assert len(seen) == 1

@@ -115,7 +115,7 @@ def test_from_an_environment_to_a_file(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_animations(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = VideoRecorder(None, None)
-    raises(RuntimeError, lambda: recorder.to_animation(), "at least one frame")
+    raises(RuntimeError, "at least one frame", lambda: recorder.to_animation())
     recorder(TensorDict(pixels=np.zeros((4, 4, 3), np.uint8)))
     recorder(TensorDict(pixels=np.full((4, 4), 9, np.uint8)))
     matplotlib = pytest.importorskip("matplotlib")
@@ -126,7 +126,7 @@ def test_animations(monkeypatch: pytest.MonkeyPatch) -> None:
     matplotlib.pyplot.close("all")
     recorder(TensorDict(pixels=np.zeros((4, 4, 3), np.uint8)))
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    raises(ImportError, lambda: recorder.to_animation(), "animations need matplotlib: pip install")
+    raises(ImportError, "animations need matplotlib: pip install", lambda: recorder.to_animation())
 
 
 def test_which_dimension_has_the_colours() -> None:
@@ -146,5 +146,5 @@ def test_errors() -> None:
         VideoRecorder(None, None, max_frames=0)
     with pytest.raises(RuntimeError, match=r"got the shape \(2, 8, 8\)"):
         VideoRecorder(None, None)(TensorDict(pixels=np.zeros((2, 8, 8))))
-    raises(KeyError, lambda: VideoRecorder(None, None)(TensorDict(x=np.zeros(3))), "pixels")
-    raises(TypeError, lambda: VideoRecorder(3, "v"), "logger must be a Logger or None, got int")
+    raises(KeyError, "pixels", lambda: VideoRecorder(None, None)(TensorDict(x=np.zeros(3))))
+    raises(TypeError, "logger must be a Logger or None, got int", lambda: VideoRecorder(3, "v"))

@@ -108,10 +108,10 @@ def test_a_run_goes_on(calls: Calls, tmp_path: Path) -> None:
 
 
 def test_errors(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
-    raises(ValueError, lambda: WandbLogger("run", save_dir="a", log_dir="b"), "save_dir or log_dir")
+    raises(ValueError, "save_dir or log_dir", lambda: WandbLogger("run", save_dir="a", log_dir="b"))
     logger = made(calls)
-    raises(ValueError, lambda: logger.log_video("v", VIDEO[0]), "of 1 or 3 colours")
+    raises(ValueError, "of 1 or 3 colours", lambda: logger.log_video("v", VIDEO[0]))
     monkeypatch.setitem(sys.modules, "moviepy", None)
-    raises(ImportError, lambda: logger.log_video("v", VIDEO), r"need moviepy: pip install 'wandb\[media\]'")
+    raises(ImportError, r"need moviepy: pip install 'wandb\[media\]'", lambda: logger.log_video("v", VIDEO))
     monkeypatch.setitem(sys.modules, "wandb", None)
-    raises(ImportError, lambda: WandbLogger("run"), "WandbLogger needs wandb: pip install wandb")
+    raises(ImportError, "WandbLogger needs wandb: pip install wandb", lambda: WandbLogger("run"))

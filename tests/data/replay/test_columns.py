@@ -1,5 +1,5 @@
 import numpy as np
-import pytest
+from helpers.cases import raises
 
 from lite import NonTensorStack, TensorClass, TensorDict, lazy_stack
 from lite.data.replay.columns import Columns, blank
@@ -63,11 +63,9 @@ def test_what_does_not_fit() -> None:
         (lambda td: 3, TypeError, "holds a TensorDict, got int"),
     ):
         columns = table()
-        with pytest.raises(error, match=message):
-            columns.pairs(change(rows(2)), True)
+        raises(error, message, columns.pairs, change(rows(2)), True)
 
 
 def test_objects_only_in_memory() -> None:
     assert isinstance(blank(rows(1), 3)["n"]._data["t"], NonTensorStack)
-    with pytest.raises(TypeError, match="ListStorage holds any object"):
-        blank("text", 3)
+    raises(TypeError, "ListStorage holds any object", blank, "text", 3)

@@ -84,24 +84,24 @@ def test_rewards_may_lack_the_last_dimension() -> None:
     buffer.reward_fn = lambda td: td["desired_goal"][:, 0]
     assert buffer.sample(2)["next", "reward"].tolist() == [[1], [0]]
     buffer.reward_fn = lambda td: np.ones((1, 2))
-    raises(ValueError, lambda: buffer.sample(2), r"of new goals must have the shape \(1, 1\), got \(1, 2\)")
+    raises(ValueError, r"of new goals must have the shape \(1, 1\), got \(1, 2\)", lambda: buffer.sample(2))
 
 
 def test_errors() -> None:
-    raises(ValueError, lambda: made(her_ratio=1.5), r"her_ratio must be from 0 to 1, got 1\.5")
-    raises(ValueError, lambda: made("past"), r"strategy must be one of .*'future'.*got 'past'")
+    raises(ValueError, r"her_ratio must be from 0 to 1, got 1\.5", lambda: made(her_ratio=1.5))
+    raises(ValueError, r"strategy must be one of .*'future'.*got 'past'", lambda: made("past"))
     buffer = made()
     buffer.extend(rows([0]).exclude("achieved_goal"))
-    raises(KeyError, lambda: buffer.sample(1), "reads the entry 'achieved_goal'")
+    raises(KeyError, "reads the entry 'achieved_goal'", lambda: buffer.sample(1))
     buffer = made()
     buffer.extend(rows([0]).exclude("desired_goal"))
-    raises(KeyError, lambda: buffer.sample(1), "writes the entry 'desired_goal'")
+    raises(KeyError, "writes the entry 'desired_goal'", lambda: buffer.sample(1))
     buffer = made()
     buffer.extend(rows([0]).exclude(("next", "done")))
-    raises(KeyError, lambda: buffer.sample(1), "stored elements have neither")
+    raises(KeyError, "stored elements have neither", lambda: buffer.sample(1))
     buffer = made(storage=LazyTensorStorage(20, ndim=2), sampler=None)
     buffer.extend(TensorDict({}, [2]).update(rows([0, 1])).unsqueeze(0))
-    raises(NotImplementedError, lambda: buffer.sample(1), "must have one dimension, got 2")
+    raises(NotImplementedError, "must have one dimension, got 2", lambda: buffer.sample(1))
 
 
 def test_too_few_rows_for_a_goal_stay_as_they_are() -> None:

@@ -41,9 +41,9 @@ def test_before_there_are_rows(tmp_path) -> None:
 def test_damaged_files(tmp_path) -> None:
     file = KeptFile(str(tmp_path))
     place, size = file.write(content(3), (0, 0))
-    raises(ValueError, lambda: file.read((place, 1 << 40)), "damaged")
-    raises(ValueError, lambda: file.read((place, size - 1)), "damaged")
+    raises(ValueError, "damaged", lambda: file.read((place, 1 << 40)))
+    raises(ValueError, "damaged", lambda: file.read((place, size - 1)))
     (tmp_path / "%kept").write_bytes(b"x" * 2 * 4096)
-    raises(ValueError, lambda: file.read((place, size)), "damaged")
+    raises(ValueError, "damaged", lambda: file.read((place, size)))
     (tmp_path / "%first").write_bytes(b"x" * 100)
-    raises(ValueError, lambda: file.read_first(), "damaged")
+    raises(ValueError, "damaged", lambda: file.read_first())

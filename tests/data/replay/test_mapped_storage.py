@@ -51,15 +51,14 @@ def test_a_table_that_must_not_be_there(tmp_path) -> None:
     buffer.storage.close()
     other = ReplayBuffer(storage=LazyMemmapStorage(10, scratch_dir=tmp_path / "f"))
     assert len(other) == 0
-    raises(RuntimeError, lambda: other.extend(frames(7, 9)), "existsok=True goes on with it")
+    raises(RuntimeError, "existsok=True goes on with it", lambda: other.extend(frames(7, 9)))
     assert opened(tmp_path / "f")[:]["step"].tolist() == [0, 1, 2]
 
 
 def test_other_arguments_than_those_of_the_folder(tmp_path) -> None:
     opened(tmp_path / "f").extend(frames(0, 3))
     for options in ({"size": 11}, {"ndim": 2}, {"compress_next": True}):
-        with pytest.raises(ValueError, match=re.escape(str(tmp_path))):
-            opened(tmp_path / "f", **options)
+        raises(ValueError, re.escape(str(tmp_path)), opened, tmp_path / "f", **options)
 
 
 def test_a_table_that_others_wrote_is_full(tmp_path) -> None:
@@ -77,13 +76,12 @@ def test_one_writes_at_a_time(tmp_path) -> None:
     first, second = opened(tmp_path / "f"), opened(tmp_path / "f")
     first.extend(frames(0, 3))
     assert second[:]["step"].tolist() == [0, 1, 2]
-    with pytest.raises(RuntimeError, match="another process, or another storage, writes to"):
-        second.extend(frames(3, 4))
+    raises(RuntimeError, "another process, or another storage, writes to", second.extend, frames(3, 4))
     first.extend(frames(3, 5))
     assert len(second) == 5
     first.storage.close()
     second.extend(frames(5, 6))
-    raises(RuntimeError, lambda: first.extend(frames(6, 7)), "writes to")
+    raises(RuntimeError, "writes to", lambda: first.extend(frames(6, 7)))
     assert first[:]["step"].tolist() == list(range(6))
 
 
@@ -95,8 +93,7 @@ def test_a_folder_that_was_deleted_takes_no_rows(tmp_path) -> None:
     assert len(opened(tmp_path / "moved")) == 5
     shutil.rmtree(tmp_path / "moved")
     for write in (lambda: buffer.extend(frames(5, 6)), lambda: buffer.__setitem__(0, frames(5, 6)[0])):
-        with pytest.raises(FileNotFoundError, match="deleted"):
-            write()
+        raises(FileNotFoundError, "deleted", write)
     assert buffer[:]["step"].tolist() == list(range(5))
 
 
@@ -178,7 +175,7 @@ def test_a_reader_does_not_wait_for_ever(tmp_path, monkeypatch) -> None:
     buffer = opened(tmp_path / "f")
     buffer.extend(frames(0, 10))
     buffer.storage._before(0, 10, 10)
-    raises(RuntimeError, lambda: opened(tmp_path / "f").sample(3), "written over whenever they were read")
+    raises(RuntimeError, "written over whenever they were read", lambda: opened(tmp_path / "f").sample(3))
 
 
 @pytest.mark.processes
@@ -242,7 +239,7 @@ def test_what_is_withheld_while_no_row_is_written(tmp_path) -> None:
     buffer.extend(frames(10, 14))
     buffer.extend(frames(0, 3))
     assert buffer[:]["step"].tolist() == [12, 13]
-    raises(KeyError, lambda: buffer.extend(frames(3, 4).exclude("obs")))
+    raises(KeyError, "", lambda: buffer.extend(frames(3, 4).exclude("obs")))
     buffer.storage.close()
     assert made().transform.withheld["0"]["step"].tolist() == [1, 2]
 
@@ -258,7 +255,7 @@ def test_a_call_that_is_interrupted_leaves_everything(tmp_path, monkeypatch, com
                 f"lite.data.replay.ring_file.RingFile.{at}",
                 lambda *_: (_ for _ in ()).throw(KeyboardInterrupt),
             )
-            raises(KeyboardInterrupt, lambda: buffer.extend(frames(14, 19)))
+            raises(KeyboardInterrupt, "", lambda: buffer.extend(frames(14, 19)))
         assert same(buffer[:], before)
         assert buffer.write_count == 14
     assert buffer.extend(frames(14, 19)).tolist() == [4, 5, 6, 7, 8]
@@ -291,8 +288,8 @@ def test_saving_while_another_process_writes(tmp_path) -> None:
     reader.dumps(tmp_path / "dump")
     reader.storage.state_dict()
     writer.storage._before(5, 2, 5)
-    raises(RuntimeError, lambda: reader.dumps(tmp_path / "other"), "another process wrote")
-    raises(RuntimeError, lambda: reader.storage.state_dict(), "another process wrote")
+    raises(RuntimeError, "another process wrote", lambda: reader.dumps(tmp_path / "other"))
+    raises(RuntimeError, "another process wrote", lambda: reader.storage.state_dict())
     assert not (tmp_path / "other").exists()
 
 
@@ -362,8 +359,7 @@ def test_damaged_folders(tmp_path) -> None:
         buffer.extend(frames(0, 3))
         buffer.storage.close()
         damage(folder)
-        with pytest.raises(ValueError, match=re.escape(str(folder))):
-            opened(folder).extend(frames(0, 1))
+        raises(ValueError, re.escape(str(folder)), opened(folder).extend, frames(0, 1))
 
 
 def words(folder: Path, at: int, value: int) -> None:
@@ -384,8 +380,7 @@ def test_damaged_copies_of_rows(tmp_path) -> None:
             copies[1] = value
         else:
             words(folder, at, value)
-        with pytest.raises(ValueError, match="damaged"):
-            opened(folder).extend(frames(0, 1))
+        raises(ValueError, "damaged", opened(folder).extend, frames(0, 1))
         shutil.rmtree(folder)
 
 
@@ -406,6 +401,6 @@ def test_after_a_power_failure(tmp_path, monkeypatch) -> None:
 def test_entries_that_are_objects_are_named(tmp_path: Path) -> None:
     td = TensorDict({"x": np.zeros(2), "text": {"response": ["a", "b"]}, "o": np.array(["a", None])}, [2])
     storage = LazyMemmapStorage(2, scratch_dir=tmp_path / "rows")
-    raises(TypeError, lambda: storage.set(range(2), td), r"\('text', 'response'\).* objects: exclude them")
+    raises(TypeError, r"\('text', 'response'\).* objects: exclude them", lambda: storage.set(range(2), td))
     storage.set(range(2), td.exclude("text", "o"))
     assert len(storage) == 2

@@ -96,13 +96,12 @@ def test_dtypes() -> None:
 
 def test_refused() -> None:
     storage = LazyTensorStorage(10, compress_next=True)
-    with pytest.raises(KeyError, match="in 'next' and at the root"):
-        storage._append(TensorDict({"a": np.zeros(3)}, [3]), 3)
-    raises(TypeError, lambda: storage._append(np.zeros(3), 3), "needs a TensorDict")
+    raises(KeyError, "in 'next' and at the root", storage._append, TensorDict({"a": np.zeros(3)}, [3]), 3)
+    raises(TypeError, "needs a TensorDict", lambda: storage._append(np.zeros(3), 3))
     storage._append(frames(0, 4), 4)
     with pytest.raises(RuntimeError, match="written by extend and add alone"):
         storage[0] = frames(0, 1)[0]
-    raises(KeyError, lambda: storage._append(frames(0, 4).exclude("obs"), 4), "lacks")
+    raises(KeyError, "lacks", lambda: storage._append(frames(0, 4).exclude("obs"), 4))
     assert (storage.get(slice(None)) == frames(0, 4)).all()
 
 
@@ -128,7 +127,7 @@ def test_places_that_cannot_be(tmp_path) -> None:
     storage = LazyTensorStorage(20, compress_next=True)
     storage._append(frames(0, 20), 20)
     storage._next.at[:2] = 7
-    raises(ValueError, lambda: storage._next.find_free(20), "damaged")
+    raises(ValueError, "damaged", lambda: storage._next.find_free(20))
 
 
 @pytest.mark.parametrize(

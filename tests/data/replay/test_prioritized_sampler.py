@@ -114,26 +114,25 @@ def test_wrong_arguments_are_named_and_change_nothing():
         sampler.update_priority([0, 3], [5.0, 5.0])
     with pytest.raises(RuntimeError, match="priority must be one number or one for each index"):
         sampler.update_priority([0, 1], [1.0, 2.0, 3.0])
-    raises(TypeError, lambda: sampler.update_priority([0.5], 1.0), "index must be integers")
-    raises(RuntimeError, lambda: sampler.update_priority(np.zeros((1, 2), int), 1.0), "storage must be given")
+    raises(TypeError, "index must be integers", lambda: sampler.update_priority([0.5], 1.0))
+    raises(RuntimeError, "storage must be given", lambda: sampler.update_priority(np.zeros((1, 2), int), 1.0))
     with pytest.raises(RuntimeError, match="index must have 1 parts"):
         sampler.update_priority(np.zeros((1, 2), int), 1.0, storage=filled(3))
     with pytest.raises(ValueError, match="values must be finite"):
         made([1.0], alpha=2.0).update_priority(0, 1e30)  # too large for float32, to the power of alpha
     assert pickle.dumps(sampler.state_dict()) == before
     for options in ({"alpha": -0.1}, {"beta": -0.1}, {"alpha": np.nan}):
-        with pytest.raises(ValueError, match="must be at least 0"):
-            made([1.0], **options)
-    raises(NotImplementedError, lambda: made([1.0], dtype=np.float16), "dtype must be")
-    raises(NotImplementedError, lambda: made([1.0], reduction="first"), "reduction must be one of")
+        raises(ValueError, "must be at least 0", made, [1.0], **options)
+    raises(NotImplementedError, "dtype must be", lambda: made([1.0], dtype=np.float16))
+    raises(NotImplementedError, "reduction must be one of", lambda: made([1.0], reduction="first"))
 
 
 def test_what_cannot_be_drawn_from_is_an_error():
-    raises(RuntimeError, lambda: made([1.0, 1.0]).sample(RingStorage(2), 1), "empty storage")
+    raises(RuntimeError, "empty storage", lambda: made([1.0, 1.0]).sample(RingStorage(2), 1))
     with pytest.raises(RuntimeError, match="priorities must sum to a positive number"):
         PrioritizedSampler(2, 1.0, 1.0).sample(filled(2), 1)
-    raises(RuntimeError, lambda: made([1.0, 0.0], eps=0.0).sample(filled(2), 1), "none be 0")
-    raises(RuntimeError, lambda: made([1e-9, 1.0]).sample(filled(1), 100), "the storage has 1 entries")
+    raises(RuntimeError, "none be 0", lambda: made([1.0, 0.0], eps=0.0).sample(filled(2), 1))
+    raises(RuntimeError, "the storage has 1 entries", lambda: made([1e-9, 1.0]).sample(filled(1), 100))
 
 
 def test_alpha_can_be_changed():
@@ -177,7 +176,7 @@ def test_the_state_can_be_restored(tmp_path):
             np.testing.assert_array_equal(info["priority_weight"], more["priority_weight"])
             other.update_priority(again[:10], 2.0)
         sampler.update_priority(index[:10], 2.0)
-    raises(RuntimeError, lambda: PrioritizedSampler(7, 1.0, 1.0).load_state_dict(state), "max_capacity is 7")
+    raises(RuntimeError, "max_capacity is 7", lambda: PrioritizedSampler(7, 1.0, 1.0).load_state_dict(state))
     before = pickle.dumps(sampler.state_dict())
     numbers = (
         {"_alpha": -1.0},

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.data.ring_storage import RingStorage
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -50,8 +51,7 @@ def test_where_slices_may_start(rows, lanes, counts, strict, by_id, each, length
             continue
         expected = starts(storage, "episode" if by_id else "done", length, strict)
         if not expected:
-            with pytest.raises(RuntimeError, match="no trajectory in the storage has"):
-                sampler.sample(storage, length)
+            raises(RuntimeError, "no trajectory in the storage has", sampler.sample, storage, length)
             continue
         index, info = sampler.sample(storage, 3 * length)
         flat = [int(np.ravel_multi_index(place, (rows, *lanes))) for place, _ in expected]
@@ -102,8 +102,7 @@ def test_the_state_can_be_restored(tmp_path):
         np.testing.assert_array_equal(index, again)
         np.testing.assert_array_equal(info["priority_weight"], more["priority_weight"])
     sampler._empty()
-    with pytest.raises(RuntimeError, match="no trajectory"):
-        sampler.sample(storage, 6)
+    raises(RuntimeError, "no trajectory", sampler.sample, storage, 6)
 
 
 def test_a_storage_beyond_the_capacity_is_refused():

@@ -95,7 +95,7 @@ def test_transforms_on_both_ways() -> None:
     assert buffer.storage.get(10)["step"] == 1000
     buffer.insert_transform(0, lambda td: td.select("step"))
     assert set(buffer.sample(2).keys()) == {"step", "seen"}
-    raises(ValueError, lambda: buffer.insert_transform(4, lambda td: td), "index must be from -3 to 3, got 4")
+    raises(ValueError, "index must be from -3 to 3, got 4", lambda: buffer.insert_transform(4, lambda td: td))
     buffer.insert_transform(-3, lambda td: td)
 
 
@@ -103,8 +103,8 @@ def test_nothing_changes_when_something_fails() -> None:
     buffer = ReplayBuffer(storage=LazyTensorStorage(20), transform=MultiStepTransform(2, 0.9))
     buffer.extend(frames(0, 5))
     before, withheld = buffer[:].clone(), buffer.transform.withheld.clone()
-    raises(TypeError, lambda: buffer.extend(frames(5, 9).set("step", np.full(4, 0.5))), "step")
-    raises(KeyError, lambda: buffer.extend(frames(5, 9).exclude("obs")))
+    raises(TypeError, "step", lambda: buffer.extend(frames(5, 9).set("step", np.full(4, 0.5))))
+    raises(KeyError, "", lambda: buffer.extend(frames(5, 9).exclude("obs")))
     assert (buffer[:] == before).all()
     assert (buffer.transform.withheld == withheld).all()
     assert buffer.extend(frames(5, 6)).tolist() == [3]
@@ -132,8 +132,7 @@ def test_entries_are_changed_where_they_lie(tmp_path) -> None:
             storage=storage, sampler=SliceSampler(slice_len=5, traj_key="episode"), batch_size=5
         )
         buffer.extend(TensorDict(episode=np.arange(10), reward=np.zeros((10, 1)), batch_size=[10]))
-        with pytest.raises(RuntimeError):
-            buffer.sample()
+        raises(RuntimeError, "", buffer.sample)
         lies = storage.entry("episode")
         buffer.set_("episode", np.arange(10) // 5)  # the sampler finds the new episodes
         assert {tuple(buffer.sample()["episode"].tolist()) for _ in range(20)} == {(0,) * 5, (1,) * 5}
@@ -145,8 +144,7 @@ def test_entries_are_changed_where_they_lie(tmp_path) -> None:
             lambda buffer=buffer: buffer.set_("other", np.ones(10)),
             lambda buffer=buffer: buffer.set_at_("reward", 1.0, 10),
         ):
-            with pytest.raises((KeyError, IndexError)):
-                change()
+            raises((KeyError, IndexError), "", change)
         assert buffer["reward"].sum() == 4.0
     seen = LazyMemmapStorage(20, scratch_dir=tmp_path, existsok=True)
     assert seen.get(0)["reward"].tolist() == [2.0]
@@ -158,8 +156,7 @@ def test_entries_are_changed_where_they_lie(tmp_path) -> None:
     for other, data in others:
         buffer = ReplayBuffer(storage=other)
         buffer.extend(data)
-        with pytest.raises(TypeError, match="rows of TensorDicts in arrays, got"):
-            buffer.set_("r", 1.0)
+        raises(TypeError, "rows of TensorDicts in arrays, got", buffer.set_, "r", 1.0)
 
 
 def test_two_dimensions_along_each() -> None:
@@ -261,8 +258,7 @@ def test_saved_and_loaded(tmp_path, kind) -> None:
     for other in (ReplayBuffer(storage=kind(30)), ReplayBuffer(storage=kind(10))):
         for load, saved in ((other.loads, tmp_path / "b"), (other.load_state_dict, buffer.state_dict())):
             # not a ring of another size
-            with pytest.raises(RuntimeError, match=r"room for [13]0 rows.* for 20"):
-                load(saved)
+            raises(RuntimeError, r"room for [13]0 rows.* for 20", load, saved)
         assert other.extend(frames(0, 5)).tolist() == [0, 1, 2, 3, 4]
         assert len(other) == 5
 
@@ -305,7 +301,7 @@ def test_a_folder_of_mapped_files_is_not_copied(tmp_path) -> None:
 def test_damaged_dumps(tmp_path) -> None:
     buffer = filled()
     buffer.dumps(tmp_path / "b")
-    raises(FileNotFoundError, lambda: filled().loads(tmp_path / "nothing"))
+    raises(FileNotFoundError, "", lambda: filled().loads(tmp_path / "nothing"))
     (tmp_path / "b" / "buffer_metadata.json").write_text('{"batch_size": 3, "rng": {"bit_generator": "x"}}')
     with pytest.raises(ValueError, match="buffer_metadata"):
         filled().loads(tmp_path / "b")
@@ -400,7 +396,7 @@ def test_samplers_are_told_of_rows_that_other_buffers_write(tmp_path) -> None:
 def test_parts_can_be_exchanged() -> None:
     buffer = filled()
     assert isinstance(buffer.set_writer(ImmutableDatasetWriter()), RoundRobinWriter)
-    raises(RuntimeError, lambda: buffer.extend(frames(0, 1)), "doesn't allow writing")
+    raises(RuntimeError, "doesn't allow writing", lambda: buffer.extend(frames(0, 1)))
     assert isinstance(buffer.set_sampler(SamplerWithoutReplacement()), RandomSampler)
     assert len(buffer.sample(3)) == 3
     old = buffer.set_storage(ListStorage(3))
@@ -410,8 +406,7 @@ def test_parts_can_be_exchanged() -> None:
 
 def test_an_empty_buffer_has_nothing_to_draw() -> None:
     for storage in (ListStorage(3), LazyTensorStorage(3), LazyMemmapStorage(3)):
-        with pytest.raises(RuntimeError, match="empty"):
-            ReplayBuffer(storage=storage).sample(2)
+        raises(RuntimeError, "empty", ReplayBuffer(storage=storage).sample, 2)
 
 
 def test_arguments_that_only_mean_something_to_torch() -> None:
@@ -428,12 +423,11 @@ def test_a_shared_buffer_is_filled_by_its_own_process(monkeypatch: pytest.Monkey
     thread.start()
     thread.join()
     assert len(buffer) == 3
-    raises(TypeError, lambda: pickle.dumps(buffer), "give the buffer to MultiSyncCollector")
+    raises(TypeError, "give the buffer to MultiSyncCollector", lambda: pickle.dumps(buffer))
     pid = os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: pid + 1)  # as in a process that was forked
     for write in (buffer.extend, buffer.add):
-        with pytest.raises(RuntimeError, match="would fill a copy"):
-            write(frames(0, 3))
+        raises(RuntimeError, "would fill a copy", write, frames(0, 3))
     assert len(buffer) == 3
 
 

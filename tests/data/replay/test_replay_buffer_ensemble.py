@@ -151,11 +151,10 @@ def test_arguments() -> None:
         ({"p": [0.0, 0.0]}, ValueError, "p must have 2 weights"),
         ({"num_buffer_sampled": 0}, ValueError, "num_buffer_sampled must be at least 1"),
     ):
-        with pytest.raises(kind, match=text):
-            pair(**options)
-    raises(ValueError, ReplayBufferEnsemble, "at least one ReplayBuffer")
+        raises(kind, text, pair, **options)
+    raises(ValueError, "at least one ReplayBuffer", ReplayBufferEnsemble)
     with pytest.raises(TypeError, match=r"rbs must be ReplayBuffers.*LazyTensorStorage"):
         ReplayBufferEnsemble(LazyTensorStorage(3))
-    raises(RuntimeError, lambda: pair().sample(), "batch_size not specified")
-    raises(ValueError, lambda: pair().sample(5), r"batch_size must be a multiple of the 2 buffers.*got 5")
-    raises(RuntimeError, lambda: next(iter(pair())), "batch_size")
+    raises(RuntimeError, "batch_size not specified", lambda: pair().sample())
+    raises(ValueError, r"batch_size must be a multiple of the 2 buffers.*got 5", lambda: pair().sample(5))
+    raises(RuntimeError, "batch_size", lambda: next(iter(pair())))

@@ -1,7 +1,7 @@
 import itertools
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 
 from lite.data.replay import ring_file
 from lite.data.replay.ring_file import RingFile
@@ -102,10 +102,8 @@ def test_more_rows_than_before(tmp_path) -> None:
 
 def test_another_table(tmp_path) -> None:
     writer(tmp_path)
-    with pytest.raises(ValueError, match="belongs to a table of 10 rows"):
-        RingFile(str(tmp_path), 11, 1, 0)
-    with pytest.raises(ValueError, match="belongs to a table of 10 rows"):
-        RingFile(str(tmp_path), 10, 2, 0)
+    raises(ValueError, "belongs to a table of 10 rows", RingFile, str(tmp_path), 11, 1, 0)
+    raises(ValueError, "belongs to a table of 10 rows", RingFile, str(tmp_path), 10, 2, 0)
 
 
 def test_tables(tmp_path) -> None:

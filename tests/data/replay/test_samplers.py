@@ -30,8 +30,7 @@ def test_an_empty_storage_is_an_error():
         for shape in ((4,), (4, 2)):
             assert not sampler.can_sample(RingStorage(*shape), 3)
             assert sampler.can_sample(filled(1), 3)
-            with pytest.raises(RuntimeError, match="empty storage"):
-                sampler.sample(RingStorage(*shape), 3)
+            raises(RuntimeError, "empty storage", sampler.sample, RingStorage(*shape), 3)
 
 
 def test_random_indices_are_uniform_over_what_is_filled():
@@ -120,9 +119,8 @@ def test_a_state_that_is_none_changes_nothing():
     sampler.sample(storage, 2)
     state = sampler.state_dict()
     for wrong in ({"_sample_list": [5]}, {"_sample_list": [-1]}, {"_sample_list": [[1]]}, {"len_storage": 1}):
-        with pytest.raises(ValueError, match="_sample_list"):
-            sampler.load_state_dict(state | wrong)
-    raises(KeyError, lambda: sampler.load_state_dict({"len_storage": 1}))
+        raises(ValueError, "_sample_list", sampler.load_state_dict, state | wrong)
+    raises(KeyError, "", lambda: sampler.load_state_dict({"len_storage": 1}))
     np.testing.assert_array_equal(sampler.state_dict()["_sample_list"], state["_sample_list"])
     assert json.loads(sampler.state_dict()["rng"]) == json.loads(state["rng"])
 
@@ -191,9 +189,8 @@ def test_versions_and_errors():
     sampler.consumer_version = 9
     with pytest.raises(RuntimeError, match="all 3 entries are staler than max_staleness=1"):
         sampler.sample(versioned([0, 1, 2]), 2)
-    raises(RuntimeError, lambda: sampler.sample(LazyTensorStorage(3), 2), "empty storage")
-    with pytest.raises(KeyError, match="version"):
-        StalenessAwareSampler(version_key="version").sample(versioned([0]), 2)
+    raises(RuntimeError, "empty storage", lambda: sampler.sample(LazyTensorStorage(3), 2))
+    raises(KeyError, "version", StalenessAwareSampler(version_key="version").sample, versioned([0]), 2)
     sampler._empty()
     assert sampler.consumer_version == 0
     for weights, wrong in (
@@ -219,5 +216,4 @@ def test_versions_and_errors():
         (ValueError, {"max_staleness": -2}, "max_staleness must be from -1 on, got -2"),
         (TypeError, {"staleness_weight_fn": 3}, "staleness_weight_fn must be callable, got 3"),
     ):
-        with pytest.raises(kind, match=message):
-            StalenessAwareSampler(**words)
+        raises(kind, message, StalenessAwareSampler, **words)

@@ -60,8 +60,7 @@ def test_every_slice_lies_in_one_trajectory(rows, lanes, counts, strict, by_id, 
         long_enough = [rows for rows in expected if len(rows) >= length]
         if strict and not long_enough:
             assert not sampler.can_sample(storage, 3 * length)
-            with pytest.raises(RuntimeError, match="no trajectory in the storage has"):
-                sampler.sample(storage, 3 * length)
+            raises(RuntimeError, "no trajectory in the storage has", sampler.sample, storage, 3 * length)
             continue
         assert sampler.can_sample(storage, 3 * length)
         index, info = sampler.sample(storage, 3 * length)
@@ -135,24 +134,20 @@ def test_keys_are_found_in_the_storage():
     storage.entries["episode"] = storage.entries["next", "episode"]
     assert found() == by_id
     storage.entries = {"other": np.zeros((6, 1))}
-    raises(RuntimeError, found, "which tell trajectories apart")
+    raises(RuntimeError, "which tell trajectories apart", found)
 
 
 def test_arguments_and_errors():
     storage = episodes(3, 4)
     for wrong in ({}, {"num_slices": 2, "slice_len": 2}):
-        with pytest.raises(TypeError, match="exactly one of num_slices and slice_len"):
-            SliceSampler(**wrong)
-    raises(ValueError, lambda: SliceSampler(slice_len=0), "slice_len must be at least 1")
+        raises(TypeError, "exactly one of num_slices and slice_len", SliceSampler, **wrong)
+    raises(ValueError, "slice_len must be at least 1", lambda: SliceSampler(slice_len=0))
     with pytest.raises(TypeError, match=r"num_slices must be an integer, got 2\.5"):
         SliceSampler(num_slices=2.5)  # type: ignore[arg-type]
-    raises(RuntimeError, lambda: SliceSampler(slice_len=1, end_key="a", end_keys=["b"]), "exclude each other")
-    with pytest.raises(RuntimeError, match="multiple of slice_len=2, got 5"):
-        SliceSampler(slice_len=2).sample(storage, 5)
-    with pytest.raises(RuntimeError, match="multiple of num_slices=3, got 5"):
-        SliceSampler(num_slices=3).sample(storage, 5)
-    with pytest.raises(RuntimeError, match="empty storage"):
-        SliceSampler(num_slices=3).sample(RingStorage(4, done=bool), 6)
+    raises(RuntimeError, "exclude each other", lambda: SliceSampler(slice_len=1, end_key="a", end_keys=["b"]))
+    raises(RuntimeError, "multiple of slice_len=2, got 5", SliceSampler(slice_len=2).sample, storage, 5)
+    raises(RuntimeError, "multiple of num_slices=3, got 5", SliceSampler(num_slices=3).sample, storage, 5)
+    raises(RuntimeError, "empty storage", SliceSampler(num_slices=3).sample, RingStorage(4, done=bool), 6)
     assert not SliceSampler(num_slices=3).can_sample(RingStorage(4, done=bool), 6)
     assert not SliceSamplerWithoutReplacement(num_slices=3, drop_last=True).can_sample(RingStorage(4), 6)
 
@@ -182,7 +177,7 @@ def test_without_replacement_every_trajectory_comes_once():
     assert dropping.can_sample(storage, 4)
     many = SliceSamplerWithoutReplacement(num_slices=6, drop_last=True)
     assert not many.can_sample(storage, 12)
-    raises(ValueError, lambda: many.sample(storage, 12), "drop_last")
+    raises(ValueError, "drop_last", lambda: many.sample(storage, 12))
 
 
 def test_without_replacement_the_state_can_be_restored(tmp_path):

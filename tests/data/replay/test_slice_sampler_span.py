@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.data.ring_storage import RingStorage
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -61,8 +62,7 @@ def test_which_slices_there_are(rows, lanes, counts, strict, more, left, right, 
     )  # fmt: skip
     expected = allowed(storage.trajectories("done"), length, strict, left, right)
     if not expected:
-        with pytest.raises(RuntimeError, match="no trajectory"):
-            sampler.sample(storage, length)
+        raises(RuntimeError, "no trajectory", sampler.sample, storage, length)
         return
     index, info = sampler.sample(storage, 40 * length)
     if sampler.pad_output:
@@ -125,8 +125,7 @@ def test_slices_by_priority_reach_over_ends(rows, lanes, counts, strict, right, 
         }
         assert sampler.can_sample(storage, 4) == bool(expected)
         if not expected:
-            with pytest.raises(RuntimeError, match="no trajectory"):
-                sampler.sample(storage, 4)
+            raises(RuntimeError, "no trajectory", sampler.sample, storage, 4)
             continue
         index, info = sampler.sample(storage, 4 * 60)
         found = {tuple(piece) for piece in pieces(index, info)}
@@ -140,8 +139,7 @@ def test_arguments_and_errors():
     with pytest.raises(ValueError, match="pad_output=True needs strict_length=False"):
         SliceSampler(slice_len=2, pad_output=True)
     for wrong in (-1, (1, -2), "left", (True,), 0.5):
-        with pytest.raises((TypeError, ValueError), match="span must be"):
-            SliceSampler(slice_len=2, span=wrong)
+        raises((TypeError, ValueError), "span must be", SliceSampler, slice_len=2, span=wrong)
     assert SliceSampler(slice_len=2, span=[False, 1]).span == (False, 1)
     with pytest.raises(ValueError, match="span must be below the 3 steps of a slice, got 3"):
         SliceSampler(slice_len=3, span=(False, 3)).sample(storage, 6)

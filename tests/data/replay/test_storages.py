@@ -19,8 +19,8 @@ def test_elements_are_any_objects() -> None:
     assert storage.get(np.array([2, 2, 0])) == [3, 3, "a"]
     assert storage.get(np.array([True, False, True])) == ["a", 3]
     assert (storage.get((0,)), storage.get(np.array(2)), storage.shape) == ("a", 3, (3,))
-    raises(RuntimeError, lambda: storage.get((0, 1)), "ListStorage has one dimension, got an index of 2")
-    raises(NotImplementedError, lambda: storage.loads("folder"), "a ListStorage holds any object")
+    raises(RuntimeError, "ListStorage has one dimension, got an index of 2", lambda: storage.get((0, 1)))
+    raises(NotImplementedError, "a ListStorage holds any object", lambda: storage.loads("folder"))
     storage[1] = "b"
     assert list(storage) == ["a", "b", 3]
     assert storage.contains([0, 2, 3]).tolist() == [True, True, False]
@@ -40,7 +40,7 @@ def test_no_element_is_left_out() -> None:
 
 def test_as_many_elements_as_places() -> None:
     storage = ListStorage(4)
-    raises(ValueError, lambda: storage.set(range(3), ["a", "b"]), "2 elements do not fit 3 places")
+    raises(ValueError, "2 elements do not fit 3 places", lambda: storage.set(range(3), ["a", "b"]))
     assert len(storage) == 0
 
 
@@ -50,9 +50,8 @@ def test_state_and_pickles() -> None:
     other.load_state_dict(storage.state_dict())
     assert other.get(slice(None)) == ["a", {"b": 1}]
     assert pickle.loads(pickle.dumps(storage)).get(1) == {"b": 1}
-    with pytest.raises(RuntimeError, match="cannot hold 2 elements"):
-        ListStorage(1).load_state_dict(storage.state_dict())
-    raises(NotImplementedError, lambda: storage.dumps("anywhere"), "LazyTensorStorage")
+    raises(RuntimeError, "cannot hold 2 elements", ListStorage(1).load_state_dict, storage.state_dict())
+    raises(NotImplementedError, "LazyTensorStorage", lambda: storage.dumps("anywhere"))
 
 
 def ragged() -> LazyStackedTensorDict:
@@ -65,7 +64,7 @@ def test_ragged_rows_are_dumped(tmp_path) -> None:
         return ReplayBuffer(storage=LazyStackStorage(size), sampler=sampler, batch_size=2)
 
     first, other = buffer(), buffer()
-    raises(RuntimeError, lambda: first.dumps(tmp_path), "no data yet")
+    raises(RuntimeError, "no data yet", lambda: first.dumps(tmp_path))
     first.extend(ragged())
     first.extend(ragged())  # the ring has begun anew
     first.sample()
@@ -77,10 +76,10 @@ def test_ragged_rows_are_dumped(tmp_path) -> None:
         a, b = first.sample(), other.sample()
         assert a["n", "s"] == b["n", "s"]
         assert first.extend(ragged()[:2]).tolist() == other.extend(ragged()[:2]).tolist()
-    raises(RuntimeError, lambda: buffer(3).loads(tmp_path), "cannot hold 4 elements")
+    raises(RuntimeError, "cannot hold 4 elements", lambda: buffer(3).loads(tmp_path))
     bad = buffer()
     bad.extend([1, 2])
-    raises(NotImplementedError, lambda: bad.dumps(tmp_path), "any object")
+    raises(NotImplementedError, "any object", lambda: bad.dumps(tmp_path))
     assert len(other) == 4
 
 
@@ -134,14 +133,13 @@ def test_nothing_that_was_computed_from_is_kept() -> None:
 
 def test_sizes() -> None:
     for size in (0, -3):
-        with pytest.raises(ValueError, match=f"max_size must be at least 1, got {size}"):
-            ListStorage(size)
+        raises(ValueError, f"max_size must be at least 1, got {size}", ListStorage, size)
 
 
 def test_damaged_descriptions(tmp_path) -> None:
     for content in ("", "[1]", "{", "nonsense", "[" * 100_000):
         (tmp_path / "x").write_text(content)
-        raises(ValueError, lambda: read_json(tmp_path / "x"), "is damaged or foreign")
+        raises(ValueError, "is damaged or foreign", lambda: read_json(tmp_path / "x"))
         write_json(tmp_path / "y", {"a": 1})
         assert read_json(tmp_path / "y") == {"a": 1}
 
@@ -149,5 +147,4 @@ def test_damaged_descriptions(tmp_path) -> None:
 def test_the_device_is_the_cpu() -> None:
     for kind in (ListStorage, LazyStackStorage):
         assert kind(3, device="cpu").max_size == 3
-        with pytest.raises(ValueError, match="device must be None or 'cpu', got 'cuda'"):
-            kind(3, device="cuda")
+        raises(ValueError, "device must be None or 'cpu', got 'cuda'", kind, 3, device="cuda")

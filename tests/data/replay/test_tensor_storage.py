@@ -52,10 +52,8 @@ def test_views_and_copies() -> None:
 
 def test_rows_that_are_not_filled() -> None:
     for index in (4, -5, [0, 4], np.array([9])):
-        with pytest.raises(IndexError):
-            filled().get(index)
-        with pytest.raises(IndexError, match="in the 4 rows that are filled"):
-            rows_at(index, 4)
+        raises(IndexError, "", filled().get, index)
+        raises(IndexError, "in the 4 rows that are filled", rows_at, index, 4)
         np.testing.assert_array_equal(rows_at([3, -4], 4), [3, 0])
 
 
@@ -64,8 +62,7 @@ def test_places_that_there_are_not() -> None:
         storage = filled()
         before = storage.get(slice(None)).clone()
         data = rows(1)[0] if isinstance(cursor, int) else rows(len(cursor))
-        with pytest.raises(IndexError, match="cursor must be"):
-            storage.set(cursor, data)
+        raises(IndexError, "cursor must be", storage.set, cursor, data)
         assert (storage.get(slice(None)) == before).all()
 
 
@@ -73,7 +70,7 @@ def test_nothing_is_written_by_what_fails() -> None:
     storage = filled()
     before = storage.get(slice(None)).clone()
     bad = rows(2).set(("n", "x"), np.zeros((2, 3)))
-    raises(RuntimeError, lambda: storage._append(bad, 2), r"\('n', 'x'\)")
+    raises(RuntimeError, r"\('n', 'x'\)", lambda: storage._append(bad, 2))
     assert (storage.get(slice(None)) == before).all()
     assert len(storage) == 4
 
@@ -90,9 +87,9 @@ def test_entries_of_other_numbers_of_rows() -> None:
 def test_before_the_first_data() -> None:
     storage = LazyTensorStorage(5, ndim=2)
     assert (len(storage), storage.shape, storage.initialized) == (0, None, False)
-    raises(RuntimeError, lambda: storage.get(0), "no data yet")
-    raises(RuntimeError, lambda: storage.dumps("anywhere"), "no data yet")
-    raises(RuntimeError, lambda: storage._append(rows(0), 0), "at least one")
+    raises(RuntimeError, "no data yet", lambda: storage.get(0))
+    raises(RuntimeError, "no data yet", lambda: storage.dumps("anywhere"))
+    raises(RuntimeError, "at least one", lambda: storage._append(rows(0), 0))
 
 
 @pytest.mark.parametrize(
@@ -122,8 +119,7 @@ def test_folders_that_are_damaged(tmp_path) -> None:
     for text in ("{}", '{"len": "4"}', '{"len": -1}', '{"len": 7}', "nonsense"):
         (tmp_path / "s" / "storage_metadata.json").write_text(text)
         other = LazyTensorStorage(6)
-        with pytest.raises(ValueError, match=r"damaged|cannot be filled"):
-            other.loads(tmp_path / "s")
+        raises(ValueError, r"damaged|cannot be filled", other.loads, tmp_path / "s")
     (tmp_path / "s" / "storage_metadata.json").write_text('{"len": 4}')
     with pytest.raises(RuntimeError, match="shape"):
         filled(9).loads(tmp_path / "s")
@@ -134,14 +130,13 @@ def test_folders_that_are_damaged(tmp_path) -> None:
 
 def test_what_no_array_holds() -> None:
     for data in ("text", object(), {"a": 1}):
-        with pytest.raises(TypeError, match="ListStorage holds any object"):
-            LazyTensorStorage(3).set(0, data)
+        raises(TypeError, "ListStorage holds any object", LazyTensorStorage(3).set, 0, data)
 
 
 def test_arguments() -> None:
-    raises(ValueError, lambda: LazyTensorStorage(3, device="cuda"), "device must be 'cpu'")
-    raises(ValueError, lambda: LazyTensorStorage(3, ndim=2, compress_next=True), "compress_next needs ndim=1")
-    raises(TypeError, lambda: TensorStorage("text"), "must be a TensorDict or an array")
+    raises(ValueError, "device must be 'cpu'", lambda: LazyTensorStorage(3, device="cuda"))
+    raises(ValueError, "compress_next needs ndim=1", lambda: LazyTensorStorage(3, ndim=2, compress_next=True))
+    raises(TypeError, "must be a TensorDict or an array", lambda: TensorStorage("text"))
 
 
 @each_case(
@@ -161,7 +156,7 @@ def test_arguments() -> None:
 )
 def test_numbers_of_rows(index: Any, expected: Any) -> None:
     if isinstance(expected, str):
-        raises(IndexError, lambda: rows_at(index, 5), expected)
+        raises(IndexError, expected, lambda: rows_at(index, 5))
     else:
         np.testing.assert_array_equal(rows_at(index, 5), np.array(expected, np.int64), strict=True)
 
@@ -172,5 +167,4 @@ def test_data_as_rows() -> None:
     for data in ([np.float64(1), np.float64(2)], (1.0, 2.0), np.array([1.0, 2.0])):
         np.testing.assert_array_equal(as_rows(data), np.array([1.0, 2.0]), strict=True)
     for wrong, message in (([{}, {}], "TensorDict or numbers"), ("ab", "got str"), ({1}, "got set")):
-        with pytest.raises(TypeError, match=message):
-            as_rows(wrong)
+        raises(TypeError, message, as_rows, wrong)

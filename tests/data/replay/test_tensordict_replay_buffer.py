@@ -39,16 +39,16 @@ def test_priorities_of_several_numbers_are_reduced() -> None:
 
 def test_only_tensordicts() -> None:
     buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(5))
-    raises(ValueError, lambda: buffer.extend(np.zeros(3)), "takes TensorDicts, got ndarray")
+    raises(ValueError, "takes TensorDicts, got ndarray", lambda: buffer.extend(np.zeros(3)))
     lists = TensorDictReplayBuffer(storage=ListStorage(5))
     lists.add("text")
-    raises(RuntimeError, lambda: lists.sample(2), "non-tensordict")
+    raises(RuntimeError, "non-tensordict", lambda: lists.sample(2))
 
 
 def test_a_transform_that_changes_the_batch() -> None:
     buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(20), transform=lambda td: td[:2])
     buffer.extend(frames(0, 9))
-    raises(RuntimeError, lambda: buffer.sample(5), r"'index' of the sampler has the shape.* a ReplayBuffer")
+    raises(RuntimeError, r"'index' of the sampler has the shape.* a ReplayBuffer", lambda: buffer.sample(5))
 
 
 def prioritized(**options) -> TensorDictReplayBuffer:
@@ -99,4 +99,4 @@ def test_what_is_no_tensordict_has_no_room_for_its_index() -> None:
     buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(4), batch_size=2)
     buffer.extend(TensorDict(a=np.arange(3), batch_size=[3]))
     buffer.append_transform(lambda td: td["a"])
-    raises(RuntimeError, lambda: buffer.sample(), "Cannot include info in non-tensordict data")
+    raises(RuntimeError, "Cannot include info in non-tensordict data", lambda: buffer.sample())

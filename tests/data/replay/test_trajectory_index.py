@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.data.ring_storage import RingStorage
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -135,13 +136,11 @@ def test_several_ends_count_if_one_is_true_and_missing_ones_do_not():
 def test_errors_name_the_entry_and_can_be_made_good():
     storage = RingStorage(4, done=bool)
     storage.write(4, done=[0, 1, 0, 0])
-    with pytest.raises(KeyError, match="has no entry"):
-        TrajectoryIndex(storage, ID).follow(storage)
+    raises(KeyError, "has no entry", TrajectoryIndex(storage, ID).follow, storage)
     index = TrajectoryIndex(storage, END)
     good = storage.entries["next", "done"]
     storage.entries["next", "done"] = np.zeros((4, 3), bool)
-    with pytest.raises(RuntimeError, match=r"one value for each element.*\(4, 3\)"):
-        index.follow(storage)
+    raises(RuntimeError, r"one value for each element.*\(4, 3\)", index.follow, storage)
     storage.entries["next", "done"] = good
     index.follow(storage)
     check(index, storage, "done")

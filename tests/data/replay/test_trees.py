@@ -90,9 +90,8 @@ def test_rows_that_differ_change_nothing():
         ({"obs": np.zeros(2), b"x": np.zeros(2)}, TypeError, "strings or integers, got b'x'"),
         ({"7": np.zeros(2), 7: np.zeros(2)}, KeyError, "written '7'"),
     ]:  # fmt: skip
-        with pytest.raises(error, match=message):
-            buffer.extend(data)
-    raises(TypeError, lambda: buffer.extend([(np.zeros(2),), {"a": np.zeros(2)}]), "must be nested alike")
+        raises(error, message, buffer.extend, data)
+    raises(TypeError, "must be nested alike", lambda: buffer.extend([(np.zeros(2),), {"a": np.zeros(2)}]))
     check(buffer[:], np.arange(7))
     with pytest.raises(TypeError, match="holds rows that are arrays or TensorDicts, got rows like tuple"):
         ReplayBuffer(storage=TensorStorage(np.zeros((5, 2)))).extend((np.zeros((1, 2)),))
@@ -102,7 +101,7 @@ def test_rows_that_differ_change_nothing():
 
 def test_a_first_failure_leaves_the_storage_open():
     buffer = ReplayBuffer(storage=LazyTensorStorage(5))
-    raises(TypeError, lambda: buffer.extend((np.zeros(2), np.array([None, 1]))))
+    raises(TypeError, "", lambda: buffer.extend((np.zeros(2), np.array([None, 1]))))
     buffer.extend(np.zeros((2, 3)))
     assert buffer[:].shape == (2, 3)
 
@@ -140,12 +139,12 @@ def test_hostile_folders(tmp_path):
         ("obs", None),
     ):
         file.write_text(json.dumps(found | {"metadata": {name: about}}))
-        raises(ValueError, lambda: filled().loads(tmp_path / "b"), "storage")
+        raises(ValueError, "storage", lambda: filled().loads(tmp_path / "b"))
     (tmp_path / "outside").mkdir()
     np.arange(10).tofile(tmp_path / "outside" / "x.memmap")
     (tmp_path / "b" / "storage" / "n").symlink_to(tmp_path / "outside")
     file.write_text(json.dumps(found | {"metadata": {"n.x": {"dtype": "torch.int64", "shape": [10]}}}))
-    raises(ValueError, lambda: filled().loads(tmp_path / "b"), "refusing to follow a symbolic link")
+    raises(ValueError, "refusing to follow a symbolic link", lambda: filled().loads(tmp_path / "b"))
     file.write_text(json.dumps(found))
     with pytest.raises(RuntimeError, match="does not say how its rows are nested"):
         ReplayBuffer(storage=LazyTensorStorage(10), batch_size=4).loads(tmp_path / "b")
@@ -156,5 +155,4 @@ def test_hostile_trees():
     for _ in range(40):
         deep = ["list", [[0, deep]]]
     for bad in (None, ["set", []], ["dict", [[None, None]]], ["tuple", [1]], ["tuple", None], deep):
-        with pytest.raises(ValueError, match="cannot be nested as"):
-            Tree.from_json(bad)
+        raises(ValueError, "cannot be nested as", Tree.from_json, bad)

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorClass, TensorDict
 from lite.data import (
@@ -28,8 +29,7 @@ def made(storage, kind=RoundRobinWriter):
 
 def test_nothing_to_write() -> None:
     for writer in (made(LazyTensorStorage(3)), made(ListStorage(3))):
-        with pytest.raises(RuntimeError, match="at least one element"):
-            writer.extend([])
+        raises(RuntimeError, "at least one element", writer.extend, [])
 
 
 def test_no_rows() -> None:
@@ -64,8 +64,7 @@ def test_one_element_is_added_not_extended_with() -> None:
 def test_elements_lie_along_a_first_dimension() -> None:
     for data in (np.zeros(()), 3, None, Element(o=np.zeros(4))):
         for storage in (LazyTensorStorage(3), ListStorage(3)):
-            with pytest.raises((RuntimeError, TypeError), match=r"add\(data\) stores"):
-                made(storage).extend(data)
+            raises((RuntimeError, TypeError), r"add\(data\) stores", made(storage).extend, data)
             assert len(storage) == 0
 
 
@@ -89,16 +88,14 @@ def test_state(tmp_path) -> None:
     assert second.state_dict() == {"_cursor": 2, "_write_count": 6}
     for text in ("{}", '{"cursor": 4, "write_count": 1}', '{"cursor": "x", "write_count": 1}'):
         (tmp_path / "w" / "metadata.json").write_text(text)
-        with pytest.raises(ValueError, match="damaged"):
-            second.loads(tmp_path / "w")
+        raises(ValueError, "damaged", second.loads, tmp_path / "w")
     assert second.state_dict() == {"_cursor": 2, "_write_count": 6}
 
 
 def test_immutable() -> None:
     writer = made(ListStorage(3), ImmutableDatasetWriter)
     for call in (lambda: writer.add(1), lambda: writer.extend([1]), writer._empty):
-        with pytest.raises(RuntimeError, match="doesn't allow writing"):
-            call()
+        raises(RuntimeError, "doesn't allow writing", call)
     assert writer.state_dict() == {}
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite.data.tables.columns import id_row, ids_of, passed_on, ragged, row_named, rows_of, taken
 
@@ -9,8 +10,7 @@ from lite.data.tables.columns import id_row, ids_of, passed_on, ragged, row_name
 def test_rows_are_counted() -> None:
     assert rows_of({}) == 0
     assert rows_of({"a": [1, 2], "b": np.zeros((2, 3))}) == 2
-    with pytest.raises(ValueError, match=r"must have one length, got {'a': 1, 'b': 2}"):
-        rows_of({"a": [1], "b": [1, 2]})
+    raises(ValueError, r"must have one length, got {'a': 1, 'b': 2}", rows_of, {"a": [1], "b": [1, 2]})
     with pytest.raises(TypeError, match="a batch must be a dict of columns by name, got list"):
         rows_of([1])  # type: ignore[arg-type]
 
@@ -57,8 +57,7 @@ def test_token_ids_of_a_row() -> None:
     assert id_row([]).dtype == np.int64
     np.testing.assert_array_equal(id_row(np.array([1, 2], np.uint8)), [1, 2])
     for wrong in ([0.5], [[1]], ["a"], 3):
-        with pytest.raises(ValueError, match="token ids must be integers in a row, got"):
-            id_row(wrong)
+        raises(ValueError, "token ids must be integers in a row, got", id_row, wrong)
 
 
 def test_errors_name_the_row() -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite.data import row_seeds
 
@@ -44,12 +45,10 @@ def test_no_rows() -> None:
 
 def test_ids_that_are_none() -> None:
     for name in (1.0, None, True, b"a", np.float64(1)):
-        with pytest.raises(TypeError, match="ids of rows must be integers or texts, got"):
-            row_seeds(0, [name])
+        raises(TypeError, "ids of rows must be integers or texts, got", row_seeds, 0, [name])
 
 
 def test_numbers_are_checked() -> None:
-    with pytest.raises(ValueError, match="samples must be at least 1, got 0"):
-        row_seeds(0, [1], samples=0)
+    raises(ValueError, "samples must be at least 1, got 0", row_seeds, 0, [1], samples=0)
     with pytest.raises(TypeError, match="seed"):
         row_seeds(0.5, [1])  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict, TensorDictBase
 from lite.data import TokenTransitions, TransformBatches
@@ -92,8 +93,7 @@ def test_what_a_transform_must_not_give() -> None:
         (lambda td: 1, TypeError, "the transform must give a TensorDict, got int"),
         (lambda td: TensorDict({"a": 1}), ValueError, "a batch dimension: its rows"),
     ):
-        with pytest.raises(error, match=message):
-            TransformBatches(transform)({"x": [1]})
+        raises(error, message, TransformBatches(transform), {"x": [1]})
 
 
 def test_arguments() -> None:
@@ -104,5 +104,4 @@ def test_arguments() -> None:
         TransformBatches(3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="the columns of a batch must have one length"):
         TransformBatches(same, done=[1])({"id": [1], "x": [1, 2]})
-    with pytest.raises(KeyError):
-        TransformBatches(same)({"a": [1], "a.b": [2]})
+    raises(KeyError, "", TransformBatches(same), {"a": [1], "a.b": [2]})

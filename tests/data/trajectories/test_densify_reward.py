@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict, default_dtype
 from lite.data import DensifyReward
@@ -47,8 +48,7 @@ def test_integer_rewards_are_discounted():
 
 def test_discount_out_of_range():
     for discount in (-0.1, 1.5, float("nan")):
-        with pytest.raises(ValueError, match=r"discount must be in \[0, 1\], got"):
-            DensifyReward(discount=discount)
+        raises(ValueError, r"discount must be in \[0, 1\], got", DensifyReward, discount=discount)
 
 
 def failing():
@@ -69,8 +69,7 @@ def failing():
 def test_errors():
     for td, error, message in failing():
         before = None if isinstance(td, dict) else td.get(("next", "reward"), None)
-        with pytest.raises(error, match=message):
-            DensifyReward()(td)
+        raises(error, message, DensifyReward(), td)
         assert isinstance(td, dict) or td.get(("next", "reward"), None) is before
 
 

@@ -74,8 +74,7 @@ def test_construction():
 def test_n_steps_that_are_no_counts():
     for value in (0, -1, 1.5, None, "3"):
         message = "n_steps must be an integer of at least 1, got "
-        with pytest.raises(ValueError, match=message):
-            MultiStepTransform(value, 0.9)
+        raises(ValueError, message, MultiStepTransform, value, 0.9)
         transform = MultiStepTransform(3, 0.9)
         with pytest.raises(ValueError, match=message):
             transform.n_steps = value
@@ -84,8 +83,7 @@ def test_n_steps_that_are_no_counts():
 
 def test_gamma_out_of_range():
     for gamma in (0.0, 5.0, float("nan")):
-        with pytest.raises(ValueError, match=r"gamma must be in \(0, 1\], got"):
-            MultiStepTransform(3, gamma)
+        raises(ValueError, r"gamma must be in \(0, 1\], got", MultiStepTransform, 3, gamma)
 
 
 @st.composite
@@ -173,24 +171,21 @@ def test_after_an_error_the_withheld_frames_are_what_they_were():
     transform, expected = MultiStepTransform(3, 0.9), MultiStepTransform(3, 0.9)
     transform.inv(stream(9))
     expected.inv(stream(9))
-    raises(KeyError, lambda: transform.inv(stream(4).exclude("step")), "step")
-    raises(RuntimeError, lambda: transform.inv(stream(4, (2,))), "batch sizes must agree")
+    raises(KeyError, "step", lambda: transform.inv(stream(4).exclude("step")))
+    raises(RuntimeError, "batch sizes must agree", lambda: transform.inv(stream(4, (2,))))
     transform.done_key = "over"
     for call in (lambda: transform.inv(stream(4)), transform.flush):
-        with pytest.raises(
-            KeyError, match=r"MultiStepTransform reads the entry \('next', 'over'\), which the"
-        ):
-            call()
+        raises(KeyError, r"MultiStepTransform reads the entry \('next', 'over'\), which the", call)
     transform.done_key = None
     transform.gamma = 5.0
-    raises(ValueError, lambda: transform.inv(stream(4)), r"gamma must be in \[0, 1\], got 5.0")
+    raises(ValueError, r"gamma must be in \[0, 1\], got 5.0", lambda: transform.inv(stream(4)))
     transform.gamma = 0.9
     assert_same(transform.inv(stream(4, seed=1)), expected.inv(stream(4, seed=1)))
 
 
 def test_a_chunk_that_fails_first_is_not_kept():
     transform = MultiStepTransform(3, 0.9)
-    raises(KeyError, lambda: transform.inv(stream(9).exclude(("next", "reward"))), "reward")
+    raises(KeyError, "reward", lambda: transform.inv(stream(9).exclude(("next", "reward"))))
     assert transform.flush() is None
 
 

@@ -65,8 +65,7 @@ def test_construction_errors():
         (1.1, 3, ValueError, "gamma must be"),
         (float("nan"), 3, ValueError, "gamma must be"),
     ):
-        with pytest.raises(error, match=message):
-            MultiStep(gamma, n_steps)
+        raises(error, message, MultiStep, gamma, n_steps)
 
 
 def test_zero_steps_change_no_entry():
@@ -91,7 +90,7 @@ def test_n_steps_may_change_between_calls():
     assert_same(step(data()), MultiStep(0.9, 5)(data()))
     assert step.gammas.shape == (1, 1, 4)
     step.n_steps = -1
-    raises(ValueError, lambda: step(data()), "n_steps must be at least 0")
+    raises(ValueError, "n_steps must be at least 0", lambda: step(data()))
 
 
 def test_the_input_is_left_alone_and_may_be_locked():
@@ -122,20 +121,19 @@ def test_nan_does_not_reach_other_episodes():
 
 def test_errors():
     step = MultiStep(0.9, 3)
-    raises(ValueError, lambda: step(data(())), r"time dimension, got batch_size=\(\)")
-    raises(KeyError, lambda: step(data().exclude(("next", "done"))), r"\('next', 'done'\)")
-    raises(KeyError, lambda: step(data().exclude(("next", "reward"))), r"\('next', 'reward'\)")
-    raises(KeyError, lambda: step(data().exclude("next")), "next")
-    raises(RuntimeError, lambda: step(data(done_shape=(3, 8, 2))), "tensordict shape must be compatible")
+    raises(ValueError, r"time dimension, got batch_size=\(\)", lambda: step(data(())))
+    raises(KeyError, r"\('next', 'done'\)", lambda: step(data().exclude(("next", "done"))))
+    raises(KeyError, r"\('next', 'reward'\)", lambda: step(data().exclude(("next", "reward"))))
+    raises(KeyError, "next", lambda: step(data().exclude("next")))
+    raises(RuntimeError, "tensordict shape must be compatible", lambda: step(data(done_shape=(3, 8, 2))))
     floating = data().set(("next", "done"), np.zeros((3, 8)))
-    raises(TypeError, lambda: step(floating), "done must be boolean or integer")
+    raises(TypeError, "done must be boolean or integer", lambda: step(floating))
     with pytest.raises(RuntimeError, match=r"must have the shape \(3, 8\), got \(3, 8, 3\)"):
         step(data(collector={"mask": np.ones((3, 8, 3), bool)}))
-    with pytest.raises(TypeError, match="must be boolean, got int64"):
-        step(data(collector={"mask": np.ones((3, 8), np.int64)}))
+    raises(TypeError, "must be boolean, got int64", step, data(collector={"mask": np.ones((3, 8), np.int64)}))
 
 
 def test_what_is_no_tensordict_or_no_array_is_a_type_error() -> None:
-    raises(TypeError, lambda: MultiStep(0.9, 2)({"next": {}}), "needs a TensorDict, got dict")
+    raises(TypeError, "needs a TensorDict, got dict", lambda: MultiStep(0.9, 2)({"next": {}}))
     td = TensorDict({"next": {"reward": ["a", "b"], "done": np.zeros(2, bool)}}, batch_size=[2])
-    raises(TypeError, lambda: MultiStep(0.9, 2)(td), "as an array, got NonTensorStack")
+    raises(TypeError, "as an array, got NonTensorStack", lambda: MultiStep(0.9, 2)(td))

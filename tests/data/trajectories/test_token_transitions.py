@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict, lazy_stack
 from lite.data import TokenTransitions
@@ -43,8 +44,7 @@ def test_truncated_responses_end_without_terminating() -> None:
 
 def test_missing_entries_and_wrong_rewards_are_named() -> None:
     row = _row([1], [7], 1.0)
-    with pytest.raises(KeyError, match="reward"):
-        TokenTransitions()(lazy_stack([row.exclude("reward")]))
+    raises(KeyError, "reward", TokenTransitions(), lazy_stack([row.exclude("reward")]))
     with pytest.raises(ValueError, match="one value per response"):
         TokenTransitions()(lazy_stack([row.exclude("reward").set("reward", np.ones(2))]))
 
@@ -65,5 +65,4 @@ def test_what_does_not_fit_is_named() -> None:
             batch_size=[1],
         )
         td.set(key, value)
-        with pytest.raises(error, match=key[1]):
-            TokenTransitions()(td)
+        raises(error, key[1], TokenTransitions(), td)

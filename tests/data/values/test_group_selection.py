@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite.data import MCAdvantageSelector
@@ -55,12 +55,9 @@ def test_construction_errors() -> None:
         ({"max_combinations": 0}, "max_combinations must be at least 1"),
         ({"in_keys": []}, "in_keys must have at least one key"),
     ):
-        with pytest.raises(ValueError, match=message):
-            MCAdvantageSelector(**options)
+        raises(ValueError, message, MCAdvantageSelector, **options)
 
 
 def test_candidates_that_do_not_fit() -> None:
-    with pytest.raises(ValueError, match="3 candidates are needed, got 2"):
-        select([1.0, 2.0], 3)
-    with pytest.raises(ValueError, match=r"must be a number for each of 2 candidates, got \(2, 3\)"):
-        select(np.ones((2, 3)), 1)
+    raises(ValueError, "3 candidates are needed, got 2", select, [1.0, 2.0], 3)
+    raises(ValueError, r"must be a number for each of 2 candidates, got \(2, 3\)", select, np.ones((2, 3)), 1)
