@@ -1,7 +1,7 @@
 """Whole numbers given as arguments."""
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 
 from lite.kernels._integer import integer
 
@@ -9,12 +9,10 @@ from lite.kernels._integer import integer
 def test_what_counts_as_an_integer():
     assert [integer("n", value) for value in (3, np.int8(3), True)] == [3, 3, 1]
     for value in (3.0, "3", None):
-        with pytest.raises(TypeError, match=f"n_steps must be an integer, got {value!r}"):
-            integer("n_steps", value)
+        raises(TypeError, f"n_steps must be an integer, got {value!r}", integer, "n_steps", value)
 
 
 def test_least():
     assert integer("n", 2, least=2) == 2
     assert integer("n", -5) == -5
-    with pytest.raises(ValueError, match="n_steps must be at least 1, got 0"):
-        integer("n_steps", np.int64(0), least=1)
+    raises(ValueError, "n_steps must be at least 1, got 0", integer, "n_steps", np.int64(0), least=1)

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from helpers import reference
+from helpers.cases import raises
 from helpers.kernels_under_test import (
     ON_DEVICE,
     SIMULATED,
@@ -280,20 +281,15 @@ def test_no_array_of_the_logits_size_is_made():
 def test_errors_name_the_argument():
     logits = np.zeros((2, 3, 5), np.float32)
     for function in (masked_log_softmax, entropy, log_softmax_stats):
-        with pytest.raises(TypeError, match=r"logits must be float16.*got int64"):
-            function(logits.astype(np.int64))
-        with pytest.raises(ValueError, match=r"logits must have an axis.*got the shape \(\)"):
-            function(np.float32(1))
+        raises(TypeError, r"logits must be float16.*got int64", function, logits.astype(np.int64))
+        raises(ValueError, r"logits must have an axis.*got the shape \(\)", function, np.float32(1))
         with pytest.raises(ValueError, match=r"axis 3 is out of range for logits of shape \(2, 3, 5\)"):
             function(logits, axis=3)
-        with pytest.raises(TypeError, match="mask must be boolean, got int64"):
-            function(logits, np.ones((2, 3), int))
+        raises(TypeError, "mask must be boolean, got int64", function, logits, np.ones((2, 3), int))
         with pytest.raises(ValueError, match=r"positions \(2, 5\) or of logits \(2, 3, 5\), got \(2, 3\)"):
             function(logits, np.ones((2, 3), bool), axis=1)
-        with pytest.raises(ValueError, match="temperature must be positive and finite"):
-            function(logits, temperature=0.0)
-        with pytest.raises(TypeError, match="temperature must be a number, got str"):
-            function(logits, temperature="1")
+        raises(ValueError, "temperature must be positive and finite", function, logits, temperature=0.0)
+        raises(TypeError, "temperature must be a number, got str", function, logits, temperature="1")
     with pytest.raises(TypeError, match="out must be an array of float32, got float64"):
         masked_log_softmax(logits, out=np.empty(logits.shape))
     with pytest.raises(
@@ -307,8 +303,7 @@ def test_a_read_only_array_cannot_be_written_to():
     logits = np.zeros((2, 3), np.float32)
     frozen = np.empty_like(logits)
     frozen.flags.writeable = False
-    with pytest.raises(ValueError, match="got a read-only"):
-        masked_log_softmax(logits, out=frozen)
+    raises(ValueError, "got a read-only", masked_log_softmax, logits, out=frozen)
 
 
 def test_the_fused_call_reports_tokens_out_of_range():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite.kernels._logits import Logits, checked_support, token_array
 
@@ -40,16 +41,13 @@ def test_errors_name_the_argument():
         ((LOGITS, LOGITS, 1.0), TypeError, "mask must be boolean, got float32"),
         ((LOGITS, LOGITS[0] > 1, 1.0), ValueError, r"mask must have the shape.*\(2, 3\).*got \(3, 4\)"),
     ]:
-        with pytest.raises(error, match=words):
-            Logits(*arguments)
+        raises(error, words, Logits, *arguments)
 
 
 def test_one_token_for_each_row():
     assert token_array([[1, 2, 3]] * 2, LOGITS.shape).shape == (2, 3)
-    with pytest.raises(ValueError, match=r"tokens \(3,\)"):
-        token_array([1, 2, 3], LOGITS.shape)
-    with pytest.raises(TypeError, match="tokens must be integers, got float64"):
-        token_array(np.ones((2, 3)), LOGITS.shape)
+    raises(ValueError, r"tokens \(3,\)", token_array, [1, 2, 3], LOGITS.shape)
+    raises(TypeError, "tokens must be integers, got float64", token_array, np.ones((2, 3)), LOGITS.shape)
 
 
 def test_a_support_stays_where_it_is():
@@ -78,5 +76,4 @@ def test_no_row_has_an_id_twice():
 def test_no_rows():
     offsets, ids = checked_support(([0], []), 0, 5)
     assert (offsets.tolist(), ids.tolist()) == ([0], [])
-    with pytest.raises(ValueError, match="offsets of support must be 1"):
-        checked_support(([], []), 0, 5)
+    raises(ValueError, "offsets of support must be 1", checked_support, ([], []), 0, 5)

@@ -3,7 +3,7 @@ import sys
 import numpy as np
 import pytest
 from helpers import reference
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.kernels_under_test import SIMULATED, gather_time, multistep_return
 
 
@@ -189,14 +189,11 @@ def test_errors_name_the_argument():
         multistep_return(reward, reward, gamma=0.9, n_steps=2)
     with pytest.raises(ValueError, match="time_dim 2 is out of range"):
         multistep_return(reward, done, gamma=0.9, n_steps=2, time_dim=2)
-    with pytest.raises(ValueError, match="time_dim"):
-        multistep_return(np.float64(1), np.bool_(True), gamma=0.9, n_steps=2)
+    raises(ValueError, "time_dim", multistep_return, np.float64(1), np.bool_(True), gamma=0.9, n_steps=2)
     with pytest.raises(IndexError, match=r"index must be in \[0, 3\), got -1"):
         gather_time(reward, np.array([[0, -1, 0], [0, 0, 0]]))
-    with pytest.raises(TypeError, match="index must be of integers"):
-        gather_time(reward, reward)
-    with pytest.raises(ValueError, match="must start with that of index"):
-        gather_time(reward, np.zeros((3, 3), np.int64))
+    raises(TypeError, "index must be of integers", gather_time, reward, reward)
+    raises(ValueError, "must start with that of index", gather_time, reward, np.zeros((3, 3), np.int64))
 
 
 class DeviceArray:

@@ -1,17 +1,15 @@
 """What becomes of a row of logits when a token is drawn from it."""
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 
 from lite.kernels._outcomes import DRAWN, NOTHING, UNKNOWN, check, uniform
 
 
 def test_the_first_row_without_a_token_is_named():
     check(np.array([DRAWN, DRAWN]))
-    with pytest.raises(ValueError, match=r"logits\[1\] has no token left"):
-        check(np.array([DRAWN, NOTHING, DRAWN]))
-    with pytest.raises(ValueError, match=r"logits\[0\] contains NaN"):
-        check(np.array([UNKNOWN, DRAWN]))
+    raises(ValueError, r"logits\[1\] has no token left", check, np.array([DRAWN, NOTHING, DRAWN]))
+    raises(ValueError, r"logits\[0\] contains NaN", check, np.array([UNKNOWN, DRAWN]))
 
 
 def test_numbers_of_a_seed_stay_from_version_to_version():

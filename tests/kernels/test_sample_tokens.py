@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from helpers import reference
+from helpers.cases import raises
 from helpers.kernels_under_test import SIMULATED, sample_tokens, token_log_probs
 
 
@@ -185,8 +186,7 @@ def test_rows_without_a_choice():
         with pytest.raises(ValueError, match=r"logits\[1\] has no token left"):
             sample_tokens(logits, seeds, mask=mask, temperature=temperature)
     logits[2, 1] = np.nan
-    with pytest.raises(ValueError, match=r"logits\[2\] contains NaN"):
-        sample_tokens(logits, seeds)
+    raises(ValueError, r"logits\[2\] contains NaN", sample_tokens, logits, seeds)
     mask[1] = True
     mask[2, 1] = False
     assert sample_tokens(logits, seeds, mask=mask)[0].shape == (3,)
@@ -212,8 +212,7 @@ def test_errors_name_the_argument():
         ({"logits": np.zeros((3, 4), int)}, TypeError, "logits must be float16"),
     ]:
         arguments = {"logits": np.zeros((3, 4), np.float32), "seeds": np.arange(3)} | options
-        with pytest.raises(error, match=message):
-            sample_tokens(**arguments)
+        raises(error, message, sample_tokens, **arguments)
 
 
 def test_the_coldest_temperatures_take_the_highest():

@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-import pytest
 from helpers import reference
+from helpers.cases import raises
 from helpers.kernels_under_test import SIMULATED, sample_tokens
 
 
@@ -42,8 +42,7 @@ def test_bias_bans() -> None:
         assert tokens[0] == 1
         assert tokens[1] != 1
     every = np.array([0, 0, 3]), np.arange(3), np.full(3, -np.inf)
-    with pytest.raises(ValueError, match=r"logits\[1\] has no token left"):
-        sample_tokens(logits, np.arange(2), bias=every)
+    raises(ValueError, r"logits\[1\] has no token left", sample_tokens, logits, np.arange(2), bias=every)
 
 
 def test_a_ban_hides_what_is_no_number() -> None:
@@ -51,8 +50,7 @@ def test_a_ban_hides_what_is_no_number() -> None:
     bias = np.array([0, 2]), np.array([0, 2]), np.full(2, -np.inf)
     assert sample_tokens(logits, np.arange(1), bias=bias)[0].tolist() == [1]
     one = np.array([0, 1]), np.array([0]), np.array([-np.inf])
-    with pytest.raises(ValueError, match=r"logits\[0\] contains NaN"):
-        sample_tokens(logits, np.arange(1), bias=one)
+    raises(ValueError, r"logits\[0\] contains NaN", sample_tokens, logits, np.arange(1), bias=one)
 
 
 def test_bias_of_a_token_twice_counts_twice() -> None:
@@ -76,8 +74,7 @@ def test_bits_mask_as_booleans_do(rng: Any) -> None:
 def test_bits_beyond_the_vocabulary_mean_nothing() -> None:
     logits = np.zeros((1, 3), np.float32)
     words = np.array([[0b11111000]], np.uint32)
-    with pytest.raises(ValueError, match=r"logits\[0\] has no token left"):
-        sample_tokens(logits, np.arange(1), mask=words)
+    raises(ValueError, r"logits\[0\] has no token left", sample_tokens, logits, np.arange(1), mask=words)
     assert sample_tokens(logits, np.arange(1), mask=words | 4)[0].tolist() == [2]
 
 
@@ -142,8 +139,7 @@ def test_errors_name_the_argument() -> None:
         ({"bias": ([0, 0, 0, 1], [4], [1.0])}, ValueError, r"bias has ids outside .* logits\[2\]"),
         ({"bias": ([0, 0, 1, 1], [-1], [1.0])}, ValueError, r"bias has ids outside .* logits\[1\]"),
     ]:
-        with pytest.raises(error, match=message):
-            sample_tokens(np.zeros((3, 4), np.float32), np.arange(3), **options)
+        raises(error, message, sample_tokens, np.zeros((3, 4), np.float32), np.arange(3), **options)
 
 
 def test_inputs_are_left_alone(rng: Any) -> None:

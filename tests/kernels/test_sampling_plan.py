@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite.kernels import SamplingPlan, get_num_threads, sample_tokens, set_num_threads
 from lite.kernels.backends.choice import backend
@@ -118,8 +119,7 @@ def test_rows_on_several_threads(rng: Any) -> None:
 
 
 def test_errors() -> None:
-    with pytest.raises(ValueError, match=r"seeds must have the shape \(2,\), got \(3,\)"):
-        SamplingPlan((2, 5), np.arange(3))
+    raises(ValueError, r"seeds must have the shape \(2,\), got \(3,\)", SamplingPlan, (2, 5), np.arange(3))
     for shape in ((2, 5, 7), (2, 0)):
         with pytest.raises(ValueError, match=r"shape must be \(rows, vocabulary\), got"):
             SamplingPlan(shape, np.arange(2))  # type: ignore[arg-type]
@@ -130,8 +130,7 @@ def test_errors() -> None:
     plan = SamplingPlan((2, 5), np.arange(2))
     with pytest.raises(ValueError, match=r"logits must have the shape \(2, 5\), got \(2, 4\)"):
         plan.draw(np.zeros((2, 4), np.float32))
-    with pytest.raises(TypeError, match="logits must be float16"):
-        plan.draw(np.zeros((2, 5), np.int32))
+    raises(TypeError, "logits must be float16", plan.draw, np.zeros((2, 5), np.int32))
     with pytest.raises(ValueError, match=r"step must have the shape \(\) or \(2,\), got \(3,\)"):
         plan.draw(np.zeros((2, 5), np.float32), np.arange(3))
     with pytest.raises(TypeError, match="seeds and step must be integers, got a step of float64"):
@@ -150,8 +149,7 @@ def test_draws_from_one_memory_follow_what_it_holds(rng: np.random.Generator) ->
         for mine, theirs in zip(got, want, strict=False):
             np.testing.assert_array_equal(mine, theirs)
     logits[1] = np.nan
-    with pytest.raises(ValueError, match=r"logits\[1\] contains NaN"):
-        plan.draw(logits, 0)
+    raises(ValueError, r"logits\[1\] contains NaN", plan.draw, logits, 0)
     logits[1] = 0
     other = logits[:, ::-1]
     np.testing.assert_array_equal(plan.draw(other)[0], sample_tokens(other, [1, 2, 3], top_p=0.8)[0])

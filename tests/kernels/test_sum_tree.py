@@ -106,29 +106,26 @@ def test_values_that_are_no_priorities_change_nothing():
         tree = sum_tree(4)
         update_sum_tree(tree, [0, 1], [1.0, 2.0])
         before = tree.copy()
-        with pytest.raises(ValueError, match="values must be finite and at least 0"):
-            update_sum_tree(tree, [0, 2], [5.0, bad])
+        raises(ValueError, "values must be finite and at least 0", update_sum_tree, tree, [0, 2], [5.0, bad])
         np.testing.assert_array_equal(tree, before)
 
 
 def test_wrong_arguments_are_named():
     tree, least = sum_tree(4), min_tree(4)
-    raises(IndexError, lambda: update_sum_tree(tree, [0, 4], 1.0), "index must be from 0 to 3, got 4")
-    raises(IndexError, lambda: update_min_tree(least, [-1], 1.0), "got -1")
-    raises(TypeError, lambda: update_sum_tree(tree, [0.5], 1.0), "index must be integers")
-    raises(ValueError, lambda: update_sum_tree(tree, [0, 1], [1.0, 2.0, 3.0]), "shape of index")
-    raises(ValueError, lambda: update_min_tree(least, [0], np.nan), "values must be at least 0 and not NaN")
+    raises(IndexError, "index must be from 0 to 3, got 4", lambda: update_sum_tree(tree, [0, 4], 1.0))
+    raises(IndexError, "got -1", lambda: update_min_tree(least, [-1], 1.0))
+    raises(TypeError, "index must be integers", lambda: update_sum_tree(tree, [0.5], 1.0))
+    raises(ValueError, "shape of index", lambda: update_sum_tree(tree, [0, 1], [1.0, 2.0, 3.0]))
+    raises(ValueError, "values must be at least 0 and not NaN", lambda: update_min_tree(least, [0], np.nan))
     for mass in (-0.1, np.nan):
-        with pytest.raises(ValueError, match="mass must be at least 0"):
-            search_sum_tree(tree, [0.0, mass])
+        raises(ValueError, "mass must be at least 0", search_sum_tree, tree, [0.0, mass])
     for wrong in (np.zeros(3, np.float32), np.zeros(8, np.int64), np.zeros((2, 2)), [0.0, 0.0], np.zeros(1)):
-        with pytest.raises(ValueError, match="tree must be"):
-            search_sum_tree(wrong, [0.0])
+        raises(ValueError, "tree must be", search_sum_tree, wrong, [0.0])
     tree.flags.writeable = False
-    raises(ValueError, lambda: update_sum_tree(tree, [0], 1.0), "tree must be")
-    raises(ValueError, lambda: sum_tree(0), "capacity must be at least 1")
+    raises(ValueError, "tree must be", lambda: update_sum_tree(tree, [0], 1.0))
+    raises(ValueError, "capacity must be at least 1", lambda: sum_tree(0))
     with pytest.raises(TypeError, match="capacity must be an integer"):
         min_tree(1.5)  # type: ignore[arg-type]
-    raises(TypeError, lambda: sum_tree(3, np.float16), "dtype must be float32 or float64")
+    raises(TypeError, "dtype must be float32 or float64", lambda: sum_tree(3, np.float16))
     assert not tree.any()
     assert np.isinf(least).all()

@@ -89,12 +89,12 @@ def test_an_error_in_a_chunk_is_raised(threads):
         if stop == 100:
             raise ZeroDivisionError
 
-    raises(ZeroDivisionError, lambda: for_rows(run, 100, 10))
+    raises(ZeroDivisionError, "", lambda: for_rows(run, 100, 10))
 
 
 def test_the_number_of_threads_is_checked():
-    raises(ValueError, lambda: set_num_threads(0), "count must be at least 1, got 0")
-    raises(TypeError, lambda: set_num_threads(2.5))
+    raises(ValueError, "count must be at least 1, got 0", lambda: set_num_threads(0))
+    raises(TypeError, "", lambda: set_num_threads(2.5))
 
 
 def test_arrays_are_let_go_at_once():

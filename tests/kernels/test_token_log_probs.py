@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from helpers import reference
+from helpers.cases import raises
 from helpers.kernels_under_test import ON_DEVICE, SIMULATED, token_log_probs
 from helpers.peaks import peak_of
 
@@ -219,14 +220,10 @@ def test_token_out_of_range():
 
 def test_errors_name_the_argument():
     logits, tokens = np.zeros((2, 5), np.float32), np.zeros(2, np.int64)
-    with pytest.raises(TypeError, match=r"logits must be float16.*got int64"):
-        token_log_probs(logits.astype(np.int64), tokens)
-    with pytest.raises(TypeError, match="tokens must be integers, got float64"):
-        token_log_probs(logits, tokens * 1.0)
-    with pytest.raises(ValueError, match=r"got tokens \(3,\), logits \(2, 5\)"):
-        token_log_probs(logits, np.zeros(3, np.int64))
-    with pytest.raises(TypeError, match="mask must be boolean, got int64"):
-        token_log_probs(logits, tokens, tokens)
+    raises(TypeError, r"logits must be float16.*got int64", token_log_probs, logits.astype(np.int64), tokens)
+    raises(TypeError, "tokens must be integers, got float64", token_log_probs, logits, tokens * 1.0)
+    raises(ValueError, r"got tokens \(3,\), logits \(2, 5\)", token_log_probs, logits, np.zeros(3, np.int64))
+    raises(TypeError, "mask must be boolean, got int64", token_log_probs, logits, tokens, tokens)
     with pytest.raises(
         ValueError, match=r"mask must have the shape of the positions \(2,\) or of logits \(2, 5\)"
     ):
@@ -258,8 +255,6 @@ def test_no_array_of_the_logits_size_is_made():
 def test_a_temperature_that_float32_cannot_divide_by():
     logits, tokens = np.zeros((1, 3), np.float32), np.zeros(1, int)
     for temperature in (1e-300, 1e300, [1.0, 2.0], [0.0], [np.nan]):
-        with pytest.raises(ValueError, match="temperature must be"):
-            token_log_probs(logits, tokens, temperature=temperature)
+        raises(ValueError, "temperature must be", token_log_probs, logits, tokens, temperature=temperature)
     for temperature in ("1", [1j]):
-        with pytest.raises(TypeError, match="temperature must be"):
-            token_log_probs(logits, tokens, temperature=temperature)
+        raises(TypeError, "temperature must be", token_log_probs, logits, tokens, temperature=temperature)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.cases import raises
 
 import lite.kernels
 from lite.kernels.backends import choice, prebuilt
@@ -68,14 +69,12 @@ def test_what_is_not_here_cannot_be_forced(decide: Any) -> None:
         ("numba", {"numba": False}, "pip install numba"),
         ("numba", {"NUMBA_DISABLE_JIT": "1"}, "NUMBA_DISABLE_JIT"),
     ]:
-        with pytest.raises(ImportError, match=says):
-            decide(None, LITE_KERNELS=wanted, **here)
+        raises(ImportError, says, decide, None, LITE_KERNELS=wanted, **here)
 
 
 def test_another_name_is_refused(decide: Any) -> None:
     for wanted in ["fast", "numba:x86-64-v3"]:
-        with pytest.raises(ValueError, match=f"LITE_KERNELS must be .* got '{wanted}'"):
-            decide(LIBRARY, LITE_KERNELS=wanted)
+        raises(ValueError, f"LITE_KERNELS must be .* got '{wanted}'", decide, LIBRARY, LITE_KERNELS=wanted)
 
 
 def test_the_choice_is_public() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.kernels import small_library
 
 from lite.kernels.backends import prebuilt
@@ -301,8 +302,7 @@ def test_errors_of_what_is_interpreted_are_raised(library: Library) -> None:
     def fail(*args: Any) -> None:
         raise ZeroDivisionError("as it came")
 
-    with pytest.raises(ZeroDivisionError, match="as it came"):
-        library.entry("sum_tree.search", fail)(1)
+    raises(ZeroDivisionError, "as it came", library.entry("sum_tree.search", fail), 1)
 
 
 @pytest.mark.filterwarnings("ignore:the compiled kernel")
@@ -311,8 +311,7 @@ def test_a_kernel_that_the_library_lacks_is_interpreted(library: Library) -> Non
 
 
 def test_there_are_no_arguments_by_name(library: Library) -> None:
-    with pytest.raises(TypeError, match="no keyword arguments"):
-        library.entry("sum_tree.search", never)(tree=TREE)
+    raises(TypeError, "no keyword arguments", library.entry("sum_tree.search", never), tree=TREE)
 
 
 def test_nothing_is_held_and_nothing_let_go(library: Library) -> None:

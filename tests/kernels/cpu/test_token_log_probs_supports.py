@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from helpers import reference
+from helpers.cases import raises
 from helpers.tiers import standing_for_all
 
 from lite.kernels import entropy, token_log_probs, token_scores
@@ -165,16 +166,14 @@ def test_errors_name_the_argument():
     ]:
         logits, tokens = np.zeros((2, 4), np.float32), np.zeros(2, int)
         for function in (token_log_probs, token_scores):
-            with pytest.raises(error, match=words):
-                function(logits, tokens, support=support)
+            raises(error, words, function, logits, tokens, support=support)
 
 
 def test_other_errors(rng):
     logits, tokens, _, support = make(rng, 3, 4)
     with pytest.raises(ValueError, match="mask must have the shape of the positions"):
         token_scores(logits, tokens, np.ones((3, 4), bool), support=support)
-    with pytest.raises(IndexError, match=r"tokens\[1\] is 4"):
-        token_scores(logits, np.array([0, 4, 0]), support=support)
+    raises(IndexError, r"tokens\[1\] is 4", token_scores, logits, np.array([0, 4, 0]), support=support)
 
 
 def test_inputs_are_left_alone(rng):
