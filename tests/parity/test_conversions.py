@@ -11,7 +11,7 @@ import pytest
 import tensordict
 import torch
 import transformers
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from torchrl.data import llm as data
 from torchrl.modules.llm.policies import common
 
@@ -132,10 +132,8 @@ def test_tokens_to_text(tokenizers, skip):
     assert contents(mine.to_text(tokenizers[0], skip)) == contents(other.to_text(tokenizers[1], skip))
     for tokens, tokenizer in ((mine, tokenizers[0]), (other, tokenizers[1])):
         tokens.padded = True
-        with pytest.raises(ValueError, match="padded tokens"):
-            tokens.to_text(tokenizer)
-        with pytest.raises(ValueError, match="padded tokens"):
-            tokens.to_history(tokenizer)
+        raises(ValueError, "padded tokens", tokens.to_text, tokenizer)
+        raises(ValueError, "padded tokens", tokens.to_history, tokenizer)
 
 
 @each_case("fields", [["prompt"], ["response"], ["prompt", "response", "full"]])
@@ -151,12 +149,10 @@ def test_text_to_tokens(tokenizers, batch, fields):
 
     other = stack(texts)
     for text, tokenizer in ((mine, tokenizers[0]), (other, tokenizers[1])):
-        with pytest.raises(ValueError, match="Padding is not yet supported"):
-            text.to_tokens(tokenizer, padding=True)
+        raises(ValueError, "Padding is not yet supported", text.to_tokens, tokenizer, padding=True)
     mine = mine.to_tokens(tokenizers[0])
     if batch == "batch of batches":
-        with pytest.raises(ValueError, match="longer than argument 1"):
-            other.to_tokens(tokenizers[1])
+        raises(ValueError, "longer than argument 1", other.to_tokens, tokenizers[1])
         return
     other = other.to_tokens(tokenizers[1])
     assert contents(mine) == contents(other)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensordict
 import torch
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.entry_kinds import KINDS, content
 from torchrl import data as reference
 
@@ -85,16 +85,13 @@ def test_errors_and_identity(tmp_path):
         path = tmp_path / cls.__module__
         x = cls.from_tensor(values, filename=path)
         assert cls.from_tensor(x, filename=path) is x
-        with pytest.raises(RuntimeError, match="copy_existing=True"):
-            cls.from_tensor(x, filename=tmp_path / "other")
+        raises(RuntimeError, "copy_existing=True", cls.from_tensor, x, filename=tmp_path / "other")
         with pytest.raises(RuntimeError, match="no file associated"):
             cls.from_tensor(values).filename  # noqa: B018
         (tmp_path / "link").symlink_to(path)
-        with pytest.raises(RuntimeError, match=r"symlink|symbolic link"):
-            cls.from_tensor(values, filename=tmp_path / "link")
+        raises(RuntimeError, r"symlink|symbolic link", cls.from_tensor, values, filename=tmp_path / "link")
         (tmp_path / "link").unlink()
-        with pytest.raises(RuntimeError, match="Only CPU"):
-            cls.ones(3, device="meta")
+        raises(RuntimeError, "Only CPU", cls.ones, 3, device="meta")
 
 
 def test_pickles_by_place(tmp_path):

@@ -10,6 +10,7 @@ import pyarrow.parquet
 import pytest
 import tensordict
 import torch
+from helpers.cases import raises
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from parity.files import DTYPES, ODD_KEYS, plain, tensor
@@ -137,8 +138,7 @@ def test_pickles_need_consent_both_ways(folder):
     theirs.set("r", tensordict.NonTensorStack({1: 2}, b"y"))
     theirs.memmap(there)
     for path in (here, there):
-        with pytest.raises(RuntimeError, match=r"allow_pickle=True \(the default is False\)"):
-            lite.TensorDict.load_memmap(path)
+        raises(RuntimeError, r"allow_pickle=True \(the default is False\)", lite.TensorDict.load_memmap, path)
         for library in (lite, tensordict):
             found = library.TensorDict.load_memmap(path, allow_pickle=True)
             assert found["x"] == b"raw"
@@ -150,8 +150,7 @@ def test_files_of_torch_save_are_refused_with_the_way_out(in_a_zip, folder):
     path = folder(".pt")
     weights = torch.nn.Linear(2, 1).state_dict()
     torch.save(weights, path, _use_new_zipfile_serialization=in_a_zip)
-    with pytest.raises(ValueError, match="pickle"):
-        lite.TensorDict.load(path)
+    raises(ValueError, "pickle", lite.TensorDict.load, path)
     at = folder()
     tensordict.TensorDict(torch.load(path, weights_only=True)).memmap(at)  # what the error says
     np.testing.assert_array_equal(lite.load_memmap(at)["weight"], weights["weight"])
@@ -332,8 +331,7 @@ files = settings(settings.get_profile("files"))
 def test_lite_to_tensordict(tree, folder):
     td, at = build(tree, lite, lambda x: x), folder()
     if collides(tree):
-        with pytest.raises(ValueError, match="share the file name"):
-            td.memmap(at)
+        raises(ValueError, "share the file name", td.memmap, at)
         assert not os.path.exists(at)
         return
     expected = plain(td)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.parity_trees import LITE, TORCH, array, plain, same, tensordict, torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -180,8 +180,7 @@ def test_gradients_are_left_behind():
 )
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 def test_tensors_without_plain_memory_are_refused_by_key(tensor):
-    with pytest.raises(TypeError, match=r"key \('n', 'bad'\)"):
-        TensorDict.from_torch({"n": {"bad": tensor()}})
+    raises(TypeError, r"key \('n', 'bad'\)", TensorDict.from_torch, {"n": {"bad": tensor()}})
 
 
 def test_copies_only_where_torch_cannot_share():
@@ -204,13 +203,11 @@ def test_copies_only_where_torch_cannot_share():
     for key in ("plain", "strided", "broadcast", "fixed"):
         assert address(td.select(key).to_torch(copy=False)[key]) == address(leaves[key])
     for key, reason in (("reversed", "negative strides"), ("swapped", "foreign byte order")):
-        with pytest.raises(ValueError, match=f"key '{key}'.*{reason}"):
-            td.select(key).to_torch(copy=False)
+        raises(ValueError, f"key '{key}'.*{reason}", td.select(key).to_torch, copy=False)
 
 
 def test_dtypes_torch_lacks():
-    with pytest.raises(TypeError, match="key 'x': torch has no dtype"):
-        TensorDict(x=np.zeros(3, np.longdouble)).to_torch()
+    raises(TypeError, "key 'x': torch has no dtype", TensorDict(x=np.zeros(3, np.longdouble)).to_torch)
 
 
 def test_as_dict():

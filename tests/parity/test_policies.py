@@ -233,7 +233,7 @@ def test_modules(name: str) -> None:
 def test_errors(make: Any) -> None:
     with pytest.raises(Exception) as expected:
         make(TORCH)
-    raises(expected.type, lambda: make(LITE))
+    raises(expected.type, "", lambda: make(LITE))
 
 
 # -- exploration ---------------------------------------------------------------------------------------------
@@ -515,7 +515,7 @@ def test_initial_numbers(fill: Any) -> None:
     try:
         expected = fill(torch.nn.init, torch.ones)
     except Exception as error:
-        raises(type(error), lambda: fill(nn.init, lambda *shape: np.ones(shape)))
+        raises(type(error), "", lambda: fill(nn.init, lambda *shape: np.ones(shape)))
     else:
         np.testing.assert_array_equal(
             fill(nn.init, lambda *shape: np.ones(shape, np.float32)), expected.numpy()

@@ -278,7 +278,7 @@ def test_dict_in_keys_without_the_flag_follow_the_seed_direction():
         ]
 
     assert case(LITE) == 3
-    raises(TypeError, lambda: case(TORCH))
+    raises(TypeError, "", lambda: case(TORCH))
 
 
 def test_underscore_does_not_break_dispatch():
@@ -286,7 +286,7 @@ def test_underscore_does_not_break_dispatch():
         return module(lib, lambda x: (x, x + 1), ["x"], ["_", "y"])(x=lib.arange(2))
 
     np.testing.assert_array_equal(case(LITE), [1, 2])
-    raises(KeyError, lambda: case(TORCH))
+    raises(KeyError, "", lambda: case(TORCH))
 
 
 def test_decorated_methods_use_their_own_object():

@@ -225,7 +225,7 @@ def test_defaults_are_torchs():
 
 
 def test_unknown_activation():
-    raises(RuntimeError, lambda: torch.nn.TransformerEncoderLayer(4, 2, activation="tanh"))
+    raises(RuntimeError, "", lambda: torch.nn.TransformerEncoderLayer(4, 2, activation="tanh"))
     with pytest.raises(RuntimeError, match="activation must be 'relu', 'gelu' or a function, got 'tanh'"):
         nn.TransformerEncoderLayer(4, 2, activation="tanh")
 
@@ -317,8 +317,8 @@ def test_dropout_of_weights(rng):
 
 @each_case(("args", "error"), [((0, 1), ValueError), ((4, 0), ValueError), ((4, 3), AssertionError)])
 def test_errors_of_arguments(args, error):
-    raises(error, lambda: torch.nn.MultiheadAttention(*args))
-    raises(error, lambda: nn.MultiheadAttention(*args), "got")
+    raises(error, "", lambda: torch.nn.MultiheadAttention(*args))
+    raises(error, "got", lambda: nn.MultiheadAttention(*args))
 
 
 B, F = bool, np.float32
@@ -353,4 +353,4 @@ def test_errors_of_inputs(shapes, options):
     call = {key: np.zeros(*value) if isinstance(value, tuple) else value for key, value in options.items()}
     with pytest.raises((AssertionError, RuntimeError)) as expected:
         theirs(*map(to_torch, arrays), **to_torch(call))
-    raises(expected.type, lambda: ours(*arrays, **call), "got")
+    raises(expected.type, "got", lambda: ours(*arrays, **call))

@@ -66,9 +66,9 @@ def test_half_precision(tmp_path, dtype):
 
 
 def test_errors(tmp_path):
-    raises(FileNotFoundError, lambda: nn.load_safetensors(tmp_path / "missing.safetensors"))
+    raises(FileNotFoundError, "", lambda: nn.load_safetensors(tmp_path / "missing.safetensors"))
     (tmp_path / "text.safetensors").write_text("not this format")
-    raises(ValueError, lambda: nn.load_safetensors(tmp_path / "text.safetensors"), "damaged or foreign")
+    raises(ValueError, "damaged or foreign", lambda: nn.load_safetensors(tmp_path / "text.safetensors"))
     save_file({"weight": torch.zeros(3, 2)}, tmp_path / "other.safetensors")
     with pytest.raises(RuntimeError, match=r"Missing key\(s\).*bias") as err:
         nn.Linear(3, 2).load_state_dict(nn.load_safetensors(tmp_path / "other.safetensors"))

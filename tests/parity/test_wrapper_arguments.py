@@ -7,7 +7,7 @@ import pytest
 import tensordict
 import torch
 import transformers
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from parity.torch_face import TorchFace
 from torchrl.modules import llm
 from torchrl.modules.llm.policies import common
@@ -62,15 +62,13 @@ def both():
 )  # fmt: skip
 def test_the_same_messages(both, options, message):
     for make in both:
-        with pytest.raises(ValueError, match=message):
-            make(**{"input_mode": "text", **options})
+        raises(ValueError, message, make, **{"input_mode": "text", **options})
 
 
 @pytest.mark.parametrize("tokenizer_kwargs", [{"padding_side": "right"}, {"return_attention_mask": False}])
 def test_the_same_tokenizer_options_are_refused(both, tokenizer_kwargs):
     for make in both:
-        with pytest.raises(RuntimeError):
-            make(input_mode="text", tokenizer_kwargs=tokenizer_kwargs)
+        raises(RuntimeError, "", make, input_mode="text", tokenizer_kwargs=tokenizer_kwargs)
 
 
 @each_case(
