@@ -34,7 +34,7 @@ def inside_graph(check: Any) -> None:
 def looks_like_an_ndarray(x: Any) -> None:
     assert len(x) == len(list(x)) == 4
     assert x[0].shape == next(iter(x)).shape == (3,)
-    raises(TypeError, lambda: len(x[0, 0]), "unsized")
+    raises(TypeError, "unsized", lambda: len(x[0, 0]))
     assert len({x, x}) == 1
 
 
@@ -67,7 +67,7 @@ def test_arrays_are_on_the_cpu() -> None:
     x = TracedArray(np.ones(2), None, 0)
     assert x.device == "cpu"
     assert x.to_device("cpu") is x
-    raises(ValueError, lambda: x.to_device("cuda"), "device must be 'cpu'")
+    raises(ValueError, "device must be 'cpu'", lambda: x.to_device("cuda"))
 
 
 @pytest.mark.parametrize("axis", [0, -1])
@@ -84,7 +84,7 @@ def test_an_axis_of_a_number_is_all_of_it(axis: int) -> None:
         np.testing.assert_array_equal(got, want)
     slope = lite.vmap(lite.grad(lambda x: sum(np.sum(part) for part in of(x)[:-1])))
     np.testing.assert_array_equal(slope(x), [12.0, 12.0])  # 0 of ptp, 7 of those with one, 3 + 2 of copies
-    raises(np.exceptions.AxisError, lambda: lite.vmap(lambda x: np.sum(x, 1))(x))
+    raises(np.exceptions.AxisError, "", lambda: lite.vmap(lambda x: np.sum(x, 1))(x))
     with pytest.raises(np.exceptions.AxisError):
         lite.vmap(lambda x: np.sort(x, axis))(x)  # NumPy, too
     pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
@@ -131,5 +131,4 @@ def test_an_ndarray_beside_an_array_of_a_graph_says_what_to_do() -> None:
         ),
         (lambda x: np.array([x[0], x[1]]), r"np.array\(\[...\], like=x\)"),
     ):
-        with pytest.raises(NotImplementedError, match=message):
-            lite.jit(function)(np.ones(3))
+        raises(NotImplementedError, message, lite.jit(function), np.ones(3))

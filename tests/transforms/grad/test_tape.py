@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 import lite
 import lite._transforms.grad.ufuncs
@@ -91,8 +92,7 @@ def test_nodes_are_released_or_kept() -> None:
     out = with_node(x.value * 2, (x, lambda g: g * 2))
     walk([(out.node, np.ones(1))], release=False)
     walk([(out.node, np.ones(1))])
-    with pytest.raises(RuntimeError, match="released by an earlier backward"):
-        walk([(out.node, np.ones(1))])
+    raises(RuntimeError, "released by an earlier backward", walk, [(out.node, np.ones(1))])
 
 
 def test_different_gradients_do_not_mix() -> None:
@@ -104,8 +104,7 @@ def test_different_gradients_do_not_mix() -> None:
         lambda: with_vjp(np.ones(1), (a, b), lambda g: (g, g)),
         lambda: a.__setitem__(0, b[0]),
     ):
-        with pytest.raises(RuntimeError, match="arrays of different gradients meet"):
-            mix()
+        raises(RuntimeError, "arrays of different gradients meet", mix)
 
 
 def test_constants_take_what_is_written() -> None:

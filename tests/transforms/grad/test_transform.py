@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 import lite
 from lite import TensorDict, nn
@@ -152,8 +153,7 @@ def test_what_is_no_loss() -> None:
         (lambda x: "loss", TypeError, "must give an array, its loss, got a str"),
         (lambda x: None, TypeError, "got a NoneType"),
     ]:  # fmt: skip
-        with pytest.raises(error, match=message):
-            lite.grad(fn)(np.ones(2))
+        raises(error, message, lite.grad(fn), np.ones(2))
 
 
 def test_arguments_without_floats() -> None:
@@ -260,15 +260,13 @@ def test_an_inner_gradient_writes_into_its_own_arrays_only() -> None:
 
         return lite.grad(inner)(x).sum()
 
-    with pytest.raises(RuntimeError, match="cannot be written into an array of an outer one"):
-        lite.grad(refused)(x)
+    raises(RuntimeError, "cannot be written into an array of an outer one", lite.grad(refused), x)
 
 
 def test_arrays_that_were_left_behind() -> None:
     kept: list[Any] = []
     lite.grad(lambda x: (kept.append(x * 2), x.sum())[1])(np.ones(2))
-    with pytest.raises(RuntimeError, match="left behind must be detached"):
-        lite.grad(lambda x: (x * kept[0]).sum())(np.ones(2))
+    raises(RuntimeError, "left behind must be detached", lite.grad(lambda x: (x * kept[0]).sum()), np.ones(2))
     np.testing.assert_array_equal(lite.grad(lambda x: (x * kept[0].detach()).sum())(np.ones(2)), 2)
 
 
@@ -313,8 +311,7 @@ def test_vjp() -> None:
         ValueError, match=r"derivative by result 0 of fn must have its shape \(2,\), got \(3,\)"
     ):
         pull({**g, "product": np.ones(3)})
-    with pytest.raises(ValueError, match="must have the 3 arrays that fn gives, got 1"):
-        pull(np.ones(2))
+    raises(ValueError, "must have the 3 arrays that fn gives, got 1", pull, np.ones(2))
 
 
 def test_vjp_with_aux() -> None:

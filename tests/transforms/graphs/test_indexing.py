@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.graphs import check, numbers
 
 X = numbers(5, 6, 4)
@@ -142,11 +143,7 @@ def test_what_is_refused() -> None:
         (lambda x: x[:10000], "cuts a dynamic dimension"),
         (list, "walks over a dimension of dynamic size"),
     ):
-        with pytest.raises(NotImplementedError, match=message):
-            check(function, X)
-    with pytest.raises(IndexError, match="out of bounds for axis 1 with size 6"):
-        check(lambda x: x[:, 6], X)
-    with pytest.raises(IndexError, match="out of bounds for axis 1 with size 6"):
-        check(lambda x: write(x, np.s_[:, 6]), X)
-    with pytest.raises(IndexError, match="too many indices"):
-        check(lambda x: x[0, 0, 0, 0], X)
+        raises(NotImplementedError, message, check, function, X)
+    raises(IndexError, "out of bounds for axis 1 with size 6", check, lambda x: x[:, 6], X)
+    raises(IndexError, "out of bounds for axis 1 with size 6", check, lambda x: write(x, np.s_[:, 6]), X)
+    raises(IndexError, "too many indices", check, lambda x: x[0, 0, 0, 0], X)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.graphs import flat
 
 import lite
@@ -77,8 +77,7 @@ def test_other_draws_are_refused() -> None:
         (lambda rng, x: rng.shuffle(np.arange(3)), r"shuffles an ndarray .* permutation"),
         (lambda rng, x: rng.random(out=np.zeros(3)), "draws by random into an array of its own"),
     ):
-        with pytest.raises(NotImplementedError, match=message):
-            lite.jit(function)(np.random.default_rng(0), X)
+        raises(NotImplementedError, message, lite.jit(function), np.random.default_rng(0), X)
 
 
 def test_arguments_of_draws_are_sizes_of_the_call() -> None:
@@ -168,5 +167,4 @@ def test_numbers_of_a_generator_that_no_name_has_are_refused_with_the_way_out() 
 
 def test_numbers_that_no_call_repeats_are_refused() -> None:
     step = lite.jit(lambda x: x + np.random.default_rng().normal(size=x.shape), threads=1)
-    with pytest.raises(NotImplementedError, match="cannot be traced: it has other numbers for the operator"):
-        step(np.ones(2))
+    raises(NotImplementedError, "cannot be traced: it has other numbers for the operator", step, np.ones(2))

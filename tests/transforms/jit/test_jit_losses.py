@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.nn.transitions import Returns, categorical, critic, gaussian, linear, q_network, transitions
 from helpers.training_states import both_forms, learner
 
@@ -276,8 +276,7 @@ def test_a_loss_that_is_nan_raises_and_nothing_is_learnt(saved: bool, tmp_path: 
     step(choices(6))
     before, bad = now(), with_nan(7)
     for _ in range(2):
-        with pytest.raises(ValueError, match=r"a loss of DQNLoss is NaN; .* entries \['observation'\]"):
-            step(bad)
+        raises(ValueError, r"a loss of DQNLoss is NaN; .* entries \['observation'\]", step, bad)
     assert "td_error" not in bad
     for x, y in zip(now(), before, strict=True):
         np.testing.assert_array_equal(x, y)
@@ -303,7 +302,6 @@ def test_what_was_given_up_is_good_after_a_loss_that_is_nan() -> None:
     for _ in range(3):
         _, params, state = step(params, state, choices(6))
         _, want, kept = update(want, kept, choices(6))
-        with pytest.raises(ValueError, match="a loss of DQNLoss is NaN"):
-            step(params, state, with_nan(6))
+        raises(ValueError, "a loss of DQNLoss is NaN", step, params, state, with_nan(6))
     for key, value in want.items(True, True):
         np.testing.assert_allclose(params[key], value, rtol=1e-4, atol=1e-6)

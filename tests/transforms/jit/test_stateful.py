@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.training_states import both_forms, check, learner, states, transitions
 
 import lite
@@ -384,8 +385,7 @@ def test_buffers_that_a_layer_assigns() -> None:
         lambda: lite.jit(learner(reshaped, optim.SGD(net.parameters())))(*BATCHES[0]),
         lambda: alone(x),
     ):
-        with pytest.raises(RuntimeError, match=r"gives the buffer 'mean' of shape \(3,\) the shape \(\)"):
-            step()
+        raises(RuntimeError, r"gives the buffer 'mean' of shape \(3,\) the shape \(\)", step)
         assert (net.mean == 0).all()
     lite.jit(lambda x: setattr(net, "mean", x.mean(0)))(x)
     np.testing.assert_allclose(net.mean, x.mean(0), rtol=1e-6)
@@ -480,10 +480,8 @@ def test_what_a_graph_would_not_change_is_refused() -> None:
         schedule.step()
 
     x, weight = BATCHES[0][0], np.array(net.weight.data)
-    with pytest.raises(RuntimeError, match="the function changes calls of a Linear"):
-        lite.jit(counted)(x)
-    with pytest.raises(RuntimeError, match="the function changes lr of an optimiser"):
-        lite.jit(scheduled)(x)
+    raises(RuntimeError, "the function changes calls of a Linear", lite.jit(counted), x)
+    raises(RuntimeError, "the function changes lr of an optimiser", lite.jit(scheduled), x)
     assert net.calls == 0
     assert schedule.last_epoch == 0
     assert net.weight.grad is None

@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 
 import lite
 from lite import TensorDict
@@ -75,8 +75,7 @@ def test_what_is_no_ndarray_is_told() -> None:
         warnings.simplefilter("ignore")  # NumPy advises against matrices
         others = np.ma.masked_array(np.ones(2), [True, False]), np.matrix(np.ones(2))
     for given in others:
-        with pytest.raises(TypeError, match="which a graph would take for an ndarray"):
-            lite.jit(lambda x: x.sum())(given)
+        raises(TypeError, "which a graph would take for an ndarray", lite.jit(lambda x: x.sum()), given)
 
 
 def test_structures_are_compared() -> None:
@@ -98,5 +97,4 @@ def test_structures_are_compared() -> None:
 
 
 def test_what_cannot_be_part_of_a_graph() -> None:
-    with pytest.raises(TypeError, match=r"x\['a'\]\[0\] must be made of arrays, .* got a set"):
-        apart({"a": [{1}]})
+    raises(TypeError, r"x\['a'\]\[0\] must be made of arrays, .* got a set", apart, {"a": [{1}]})

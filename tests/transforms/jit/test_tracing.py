@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 import lite
 from lite import TensorDict, nn
@@ -122,8 +123,7 @@ def test_sizes_and_texts_among_the_results_are_those_of_the_call() -> None:
     number = iter(range(10))
     with pytest.raises(NotImplementedError, match="returns or sets other numbers, texts or keys from call"):
         lite.jit(lambda x: (x, next(number)))(np.ones(3))
-    with pytest.raises(NotImplementedError, match="neither returns an array nor writes one"):
-        lite.jit(lambda x: 3)(np.ones(3))
+    raises(NotImplementedError, "neither returns an array nor writes one", lite.jit(lambda x: 3), np.ones(3))
 
 
 def test_objects_are_entries_that_a_function_may_set() -> None:
@@ -215,8 +215,7 @@ def test_what_a_mask_chooses_in_a_step() -> None:
         (lambda x: x[x > 0] * x, "meets what was chosen .* with an array of another size"),
         (lambda x: x[x > 0] * rng.random(x[x > 0].shape), "or computes them from a dynamic size"),
     ):
-        with pytest.raises(NotImplementedError, match=message):
-            lite.jit(asks)(np.ones(3))
+        raises(NotImplementedError, message, lite.jit(asks), np.ones(3))
 
 
 @pytest.mark.filterwarnings("ignore:vmap has no batching rule")

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.central_differences import Case, grad_of
 from helpers.graphs import check as check_graph
 from helpers.graphs import numbers
@@ -48,8 +49,7 @@ def test_new_arrays_like_a_traced_one_have_no_derivative() -> None:
 
 def test_saving_is_refused(tmp_path: Any) -> None:
     for save in (np.save, np.savetxt, np.savez):
-        with pytest.raises(TypeError, match="detach"):
-            grad_of(lambda x, save=save: save(tmp_path / "x", x), [1.0])
+        raises(TypeError, "detach", grad_of, lambda x, save=save: save(tmp_path / "x", x), [1.0])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -75,8 +75,7 @@ def test_mapped_arrays_are_shown_and_not_saved(tmp_path: Any) -> None:
         np.save(tmp_path / "x.npy", v)
         return v
 
-    with pytest.raises(TypeError, match="save the result"):
-        vmap(fn)(rows())
+    raises(TypeError, "save the result", vmap(fn), rows())
     assert all(text.startswith("BatchedArray(shape=(2,)") for text in seen)
     assert not list(tmp_path.iterdir())
 

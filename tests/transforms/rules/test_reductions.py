@@ -146,7 +146,7 @@ def test_covariances_have_the_dtype_of_numpys(function: Any, options: dict[str, 
 
 def test_sums_in_another_dtype() -> None:
     check_central("sum in double", lambda x: np.sum(x, 0, np.float64), (f(3),))
-    raises(NotImplementedError, lambda: grad_of(lambda x: np.sum(x, dtype=np.int64), [1.5]), r"numpy\.sum")
+    raises(NotImplementedError, r"numpy\.sum", lambda: grad_of(lambda x: np.sum(x, dtype=np.int64), [1.5]))
 
 
 @each_case(
@@ -161,7 +161,7 @@ def test_sums_in_another_dtype() -> None:
     ],
 )
 def test_what_is_not_covered_names_the_function(name: str, call: Any) -> None:
-    raises(NotImplementedError, lambda: grad_of(call, [0.3, 0.2, 0.9]), rf"no gradient through numpy\.{name}")
+    raises(NotImplementedError, rf"no gradient through numpy\.{name}", lambda: grad_of(call, [0.3, 0.2, 0.9]))
 
 
 VMAP_CASES: list[Case] = [
@@ -257,7 +257,7 @@ def test_without_nan_and_weighted() -> None:
     ],
 )
 def test_what_has_no_operator_is_refused(function: Any, match: str) -> None:
-    raises(NotImplementedError, lambda: check_graph(function, numbers(5, 3)), match)
+    raises(NotImplementedError, match, lambda: check_graph(function, numbers(5, 3)))
 
 
 def test_extremes_with_an_initial_value() -> None:
@@ -294,8 +294,7 @@ def test_reductions_of_nothing() -> None:
         np.testing.assert_array_equal(initial(np.ones((0, 2))), [7, 7])
         found = lite.jit(functools.partial(getattr(np, name), axis=0), threads=1)
         found(np.ones((4, 2)))
-        with pytest.raises(ValueError, match="zero-size array"):
-            found(np.ones((0, 2)))
+        raises(ValueError, "zero-size array", found, np.ones((0, 2)))
 
 
 def test_nan_is_the_largest_and_the_smallest() -> None:

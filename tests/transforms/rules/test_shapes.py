@@ -90,11 +90,10 @@ def test_padding_by_what_is_not_linear_names_the_function() -> None:
 
 def test_arguments_that_do_not_fit_are_refused_as_numpy_does() -> None:
     x = np.zeros((2, 3))
-    raises(ValueError, lambda: grad_of(lambda x: np.transpose(x, (0,)), x), "axes don't match")
-    raises(ValueError, lambda: grad_of(lambda x: np.rollaxis(x, 0, 4), x), "start")
-    with pytest.raises(ValueError, match="window"):
-        grad_of(lambda x: np.lib.stride_tricks.sliding_window_view(x, 4, 1), x)
-    raises(ValueError, lambda: grad_of(np.diagonal, x[0]), "two dimensions")
+    raises(ValueError, "axes don't match", lambda: grad_of(lambda x: np.transpose(x, (0,)), x))
+    raises(ValueError, "start", lambda: grad_of(lambda x: np.rollaxis(x, 0, 4), x))
+    raises(ValueError, "window", grad_of, lambda x: np.lib.stride_tricks.sliding_window_view(x, 4, 1), x)
+    raises(ValueError, "two dimensions", lambda: grad_of(np.diagonal, x[0]))
     with pytest.raises(ValueError, match="window_shape"):
         grad_of(lambda x: np.lib.stride_tricks.sliding_window_view(x, (1, 2, 1)), x)
 
@@ -180,7 +179,6 @@ def test_what_does_not_fit() -> None:
         (lambda x: np.squeeze(x, 1), "size not equal to one"),
         (lambda x: np.broadcast_to(x, (2, 2, 2)), "broadcast"),
     ):
-        with pytest.raises(ValueError, match=message):
-            check_graph(function, numbers(5, 3))
+        raises(ValueError, message, check_graph, function, numbers(5, 3))
     with pytest.raises(NotImplementedError, match=r"numpy\.roll .*along a dynamic dimension"):
         check_graph(lambda x: np.roll(x, 1, 0), numbers(5, 3))

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import pytest
 from helpers.cases import each_case, raises
 from helpers.vmap_cases import rows
 
@@ -13,7 +12,7 @@ from lite import nn, vmap
 def test_dropout_obeys_randomness() -> None:
     layer = nn.Dropout(0.5, rng=0)
     x = np.ones((3, 64))
-    raises(RuntimeError, lambda: vmap(layer)(x), "random draw")
+    raises(RuntimeError, "random draw", lambda: vmap(layer)(x))
     same = vmap(layer, randomness="same")(x)
     np.testing.assert_array_equal(same, same[[0, 0, 0]])
     assert 0 < (same == 0).mean() < 1
@@ -28,8 +27,7 @@ def test_generators_as_arguments_obey_randomness() -> None:
         return rng.normal(x, 0.001, size=x.shape) + rng.random()
 
     x = np.zeros((4, 3))
-    with pytest.raises(RuntimeError, match=r"random draw \(normal\)"):
-        vmap(noisy, (0, None))(x, np.random.default_rng(0))
+    raises(RuntimeError, r"random draw \(normal\)", vmap(noisy, (0, None)), x, np.random.default_rng(0))
     out = vmap(noisy, (0, None), randomness="different")(x + np.arange(4)[:, None], np.random.default_rng(0))
     assert out.shape == (4, 3)
     np.testing.assert_allclose(out - out[:, :1], 0, atol=0.02)
@@ -65,7 +63,7 @@ def test_randomness_of_nested_maps() -> None:
 )
 def test_distributions(make: Any) -> None:
     x = np.random.default_rng(0).standard_normal((3, 5)) * 0.3
-    raises(RuntimeError, lambda: vmap(lambda v: make(v).sample())(x), "random draw")
+    raises(RuntimeError, "random draw", lambda: vmap(lambda v: make(v).sample())(x))
     drawn = vmap(lambda v: make(v).sample((64,), rng=np.random.default_rng(0)), randomness="different")(x)
     assert drawn.shape == (3, *make(x[0]).sample((64,)).shape)
     assert (drawn[0] != drawn[1]).any()
@@ -78,6 +76,6 @@ def test_state_is_clean_after_an_error() -> None:
     def fails(v: Any) -> Any:
         raise KeyError("inside")
 
-    raises(KeyError, lambda: vmap(fails)(rows()), "inside")
+    raises(KeyError, "inside", lambda: vmap(fails)(rows()))
     layer = nn.Dropout(0.5, rng=0)
     assert layer(np.ones(3)).shape == (3,)

@@ -86,7 +86,7 @@ def test_out_dims_of_tensordicts() -> None:
     td = TensorDict(a=np.zeros((3, 4, 2)), batch_size=[3, 4])
     assert vmap(lambda t: t, 0, 1)(td).batch_size == (4, 3)
     assert vmap(lambda t: t, 1, -1)(td)["a"].shape == (3, 4, 2)
-    raises(ValueError, lambda: vmap(lambda t: t, 0, 2)(td), "out_dims has 2 for a result that will have 2")
+    raises(ValueError, "out_dims has 2 for a result that will have 2", lambda: vmap(lambda t: t, 0, 2)(td))
 
 
 @pytest.mark.parametrize("lock", [False, True])
@@ -101,7 +101,7 @@ def test_writes_on_lazy_stacks(lock: bool) -> None:
         return td
 
     if lock:
-        raises(RuntimeError, lambda: vmap(fn)(td), "locked")
+        raises(RuntimeError, "locked", lambda: vmap(fn)(td))
         return
     np.testing.assert_array_equal(vmap(fn)(td)["b"], rows() + 1)
     assert all("b" not in part for part in parts)
@@ -109,7 +109,7 @@ def test_writes_on_lazy_stacks(lock: bool) -> None:
 
 def test_locked_tensordicts() -> None:
     td = TensorDict(a=rows(), batch_size=[3]).lock_()
-    raises(RuntimeError, lambda: vmap(lambda td: td.set("b", td["a"]))(td), "locked")
+    raises(RuntimeError, "locked", lambda: vmap(lambda td: td.set("b", td["a"]))(td))
     assert vmap(lambda td, x: td.set("b", x), (None, 0))(td, np.zeros((2, 3)))["b"].shape == (2, 3)
 
 
@@ -189,7 +189,7 @@ def test_ragged_stacks_are_mapped_along_the_other_dims() -> None:
     np.testing.assert_array_equal(out[2, 1]["x"], td[1, 2]["x"] * 2)
     sums = vmap(lambda row: row[1]["x"].sum(), (1,))(td)
     np.testing.assert_array_equal(sums, td[1]["x"].sum(1))
-    raises(RuntimeError, lambda: vmap(lambda row: row)(td), "'x'")
+    raises(RuntimeError, "'x'", lambda: vmap(lambda row: row)(td))
 
 
 def test_stacks_are_indexed_by_mapped_arrays() -> None:
@@ -197,7 +197,7 @@ def test_stacks_are_indexed_by_mapped_arrays() -> None:
     out = vmap(lambda row, i: row[i], (1, 0))(td, index)
     np.testing.assert_array_equal(out["x"], td.contiguous()["x"][index, np.arange(3)])
     ragged = _stack(0, ragged=True)
-    raises(RuntimeError, lambda: vmap(lambda row, i: row[i], (1, 0))(ragged, index), "'x'")
+    raises(RuntimeError, "'x'", lambda: vmap(lambda row, i: row[i], (1, 0))(ragged, index))
 
 
 def test_stacks_in_nodes_twice_mapped_and_in_chunks() -> None:

@@ -4,7 +4,7 @@ from collections import namedtuple
 from typing import Any
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 from helpers.vmap_cases import rows
 
 from lite import TensorDict, UnbatchedTensor, nn, vmap
@@ -120,8 +120,7 @@ def test_bad_in_dims() -> None:
         ((None,), (rows(),), "maps over no argument"),
         (0, (rows(3), rows(4)), r"one size, got \[3, 4\]"),
     ]:
-        with pytest.raises(ValueError, match=match):
-            vmap(lambda *a: a[0], in_dims)(*args)
+        raises(ValueError, match, vmap(lambda *a: a[0], in_dims), *args)
 
 
 def test_bad_results() -> None:
@@ -135,12 +134,9 @@ def test_bad_results() -> None:
         (None, lambda v: v, "out_dims=None must not depend"),
         ("0", lambda v: v, "must hold ints and None, got '0'"),
     ]:
-        with pytest.raises(ValueError, match=match):
-            vmap(fn, out_dims=out_dims)(rows())
+        raises(ValueError, match, vmap(fn, out_dims=out_dims), rows())
 
 
 def test_bad_options() -> None:
-    with pytest.raises(ValueError, match="randomness must be one of"):
-        vmap(np.sum, randomness="some")
-    with pytest.raises(ValueError, match="chunk_size must be None or a positive int, got 0"):
-        vmap(np.sum, chunk_size=0)
+    raises(ValueError, "randomness must be one of", vmap, np.sum, randomness="some")
+    raises(ValueError, "chunk_size must be None or a positive int, got 0", vmap, np.sum, chunk_size=0)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.layer_cases import CASES, Case
 
 import lite
@@ -139,15 +140,13 @@ def test_mapped_arrays_with_mapped_parameters(function: Callable[[Any, Any], Any
 
 def test_training_statistics_that_are_shared_take_no_mapped_values() -> None:
     layer = nn.BatchNorm1d(3)
-    with pytest.raises(TypeError, match="cannot become an ndarray"):
-        vmap(layer)(floats(2, 5, 3))
+    raises(TypeError, "cannot become an ndarray", vmap(layer), floats(2, 5, 3))
     np.testing.assert_array_equal(layer.running_mean, 0)
 
 
 def test_embedding_checks_all_elements() -> None:
     table = nn.Embedding(4, 2)
-    with pytest.raises(IndexError, match=r"input must be in \[0, 4\), got 0 to 4"):
-        vmap(table)(np.array([[0, 1], [2, 4]]))
+    raises(IndexError, r"input must be in \[0, 4\), got 0 to 4", vmap(table), np.array([[0, 1], [2, 4]]))
 
 
 def test_lazily_stacked_parameters() -> None:
@@ -173,6 +172,5 @@ def test_module_is_restored_when_the_body_raises() -> None:
         with params.to_module(layer):
             raise KeyError("inside")
 
-    with pytest.raises(KeyError, match="inside"):
-        vmap(call, (0, None))(params, floats(3))
+    raises(KeyError, "inside", vmap(call, (0, None)), params, floats(3))
     assert layer.weight is weight

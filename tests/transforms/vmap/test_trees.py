@@ -2,7 +2,7 @@
 
 from collections import namedtuple
 
-import pytest
+from helpers.cases import raises
 
 from lite._transforms.vmap.trees import Mismatch, broadcast_prefix, flatten, outline, unflatten
 
@@ -25,13 +25,11 @@ def test_dimensions_that_stop_at_a_level_above_hold_below() -> None:
 
 def test_another_structure() -> None:
     for dims in ({"a": 0, "b": 0}, [0, 0, 0], {"a": [0], "b": 0, "c": 0}):
-        with pytest.raises(Mismatch):
-            broadcast_prefix(dims, TREE, lambda dim: True)
+        raises(Mismatch, "", broadcast_prefix, dims, TREE, lambda dim: True)
 
 
 def test_what_is_no_dimension_is_named() -> None:
-    with pytest.raises(ValueError, match="text"):
-        broadcast_prefix(["text", 0], [1, 2], lambda dim: isinstance(dim, int))
+    raises(ValueError, "text", broadcast_prefix, ["text", 0], [1, 2], lambda dim: isinstance(dim, int))
 
 
 def test_outline() -> None:
