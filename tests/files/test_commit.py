@@ -99,10 +99,8 @@ def test_a_failed_write_changes_nothing(tmp_path):
         {"a": np.zeros(2, np.longdouble)},
         {"a.memmap": {"b": 1}, "a": np.zeros(2)},
     ):
-        with pytest.raises((TypeError, ValueError)):
-            TensorDict(bad).memmap(path)
-        with pytest.raises((TypeError, ValueError)):
-            TensorDict(bad).memmap(tmp_path / "other")
+        raises((TypeError, ValueError), "", TensorDict(bad).memmap, path)
+        raises((TypeError, ValueError), "", TensorDict(bad).memmap, tmp_path / "other")
     assert version(path) == 1
     assert sorted(p.name for p in path.rglob("*")) == before
     assert not (tmp_path / "other").exists()
@@ -110,12 +108,12 @@ def test_a_failed_write_changes_nothing(tmp_path):
 
 def test_the_place_is_a_file_or_holds_other_kinds(tmp_path):
     (tmp_path / "file").write_text("x")
-    raises(FileExistsError, lambda: tree(1).memmap(tmp_path / "file"))
+    raises(FileExistsError, "", lambda: tree(1).memmap(tmp_path / "file"))
     path = tmp_path / "td"
     path.mkdir()
     (path / "x0.memmap").mkdir()
     (path / "mine.txt").write_text("stays")
-    raises(FileExistsError, lambda: tree(1).memmap(path), "not a file")
+    raises(FileExistsError, "not a file", lambda: tree(1).memmap(path))
     (path / "x0.memmap").rmdir()
     tree(1).memmap(path)
     assert version(path) == 1
@@ -127,7 +125,7 @@ def test_arrays_mapped_before_keep_their_values(tmp_path):
     copy = old["x0"].copy()
     tree(2).memmap(tmp_path / "td")
     np.testing.assert_array_equal(old["x0"], copy)
-    raises(RuntimeError, lambda: old.memmap_refresh_(), "batch dimension mismatch")
+    raises(RuntimeError, "batch dimension mismatch", lambda: old.memmap_refresh_())
     np.testing.assert_array_equal(old["x0"], copy)
     tree(4).memmap(tmp_path / "td")
     assert old.memmap_refresh_()["n", "s"] == "v4"

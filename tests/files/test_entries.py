@@ -19,9 +19,9 @@ def test_adding_entries(tmp_path):
     loaded = TensorDict.load_memmap(tmp_path / "td")
     assert loaded.names == ["t"]
     same_content(loaded, td)
-    raises(RuntimeError, lambda: td.make_memmap("a", (3,)), "The key a already exists")
-    raises(RuntimeError, lambda: td.make_memmap("bad", (2,)), "batch dimension mismatch")
-    raises(RuntimeError, lambda: TensorDict().make_memmap("a", (3,)), "memory-mapped")
+    raises(RuntimeError, "The key a already exists", lambda: td.make_memmap("a", (3,)))
+    raises(RuntimeError, "batch dimension mismatch", lambda: td.make_memmap("bad", (2,)))
+    raises(RuntimeError, "memory-mapped", lambda: TensorDict().make_memmap("a", (3,)))
     assert td.is_locked
     assert td["n"].is_locked
 
@@ -40,9 +40,9 @@ def test_files_that_have_changed_since(tmp_path):
     path = tmp_path / "td"
     td = tree(1).memmap(path)
     tree(2).memmap(path)
-    raises(RuntimeError, lambda: td.make_memmap("late", (4,)), r"replaced.*memmap_refresh_")
+    raises(RuntimeError, r"replaced.*memmap_refresh_", lambda: td.make_memmap("late", (4,)))
     other = TensorDict.load_memmap(path)
     TensorDict.load_memmap(path).make_memmap("late", (5,))
-    raises(RuntimeError, lambda: other.make_memmap("late", (5, 2)), "late already exists")
-    raises(RuntimeError, lambda: other.make_memmap(("n", "s", "x"), (5,)), r"'s' is a NonTensorData; nothing")
+    raises(RuntimeError, "late already exists", lambda: other.make_memmap("late", (5, 2)))
+    raises(RuntimeError, r"'s' is a NonTensorData; nothing", lambda: other.make_memmap(("n", "s", "x"), (5,)))
     assert version(path, "late") == 2

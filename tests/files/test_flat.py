@@ -26,9 +26,9 @@ def test_named_arrays(suffix, tmp_path):
     pair.save(path)
     loaded = Pair.load(path)
     assert (type(loaded), loaded.y, loaded.batch_size) == (Pair, "z", (3,))
-    raises(RuntimeError, lambda: td.save(path, existsok=False), "already exists")
-    raises(TypeError, lambda: td.save(path, compression="lzma"), "options")
-    raises(TypeError, lambda: TensorDict({"x": object()}).save(path), "cannot be saved")
+    raises(RuntimeError, "already exists", lambda: td.save(path, existsok=False))
+    raises(TypeError, "options", lambda: td.save(path, compression="lzma"))
+    raises(TypeError, "cannot be saved", lambda: TensorDict({"x": object()}).save(path))
     lazy_stack([TensorDict(a=np.arange(i)) for i in range(3)]).save(path)
     assert isinstance(TensorDict.load(path), LazyStackedTensorDict)
 
@@ -50,7 +50,7 @@ def test_arrays_from_elsewhere(tmp_path):
     assert td["layer", "0", "weight"].shape == (2, 3)
     sample().exclude("z").save(tmp_path / "y.safetensors")
     assert "n.b.x y" in safetensors.load_file(tmp_path / "y.safetensors")
-    raises(ValueError, lambda: sample().save(tmp_path / "z.safetensors"), "complex128")
+    raises(ValueError, "complex128", lambda: sample().save(tmp_path / "z.safetensors"))
     assert not (tmp_path / "z.safetensors").exists()
     with np.load(tmp_path / "x.npz") as plain:
         assert sorted(plain.files) == ["a", "b"]
@@ -67,8 +67,7 @@ def test_arrays_from_elsewhere(tmp_path):
 def test_missing_packages_are_named(package, use, tmp_path, monkeypatch):
     for name in [package, *(name for name in sys.modules if name.startswith(f"{package}."))]:
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ImportError, match=r'pip install -e "\.\[files\]"'):
-        use(TensorDict({"a": np.ones(2)}, [2]), tmp_path)
+    raises(ImportError, r'pip install -e "\.\[files\]"', use, TensorDict({"a": np.ones(2)}, [2]), tmp_path)
     assert not list(tmp_path.iterdir())
 
 

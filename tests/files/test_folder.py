@@ -39,7 +39,7 @@ def test_round_trip(tmp_path):
         assert out["n"].saved_path == str(tmp_path / "td" / "n")
         assert source_of(out["n", "m", "c"]).path == str(tmp_path / "td" / "n" / "m" / "c.memmap")
     assert not td.is_memmap()
-    raises(AttributeError, lambda: td.saved_path, "no saved path")
+    raises(AttributeError, "no saved path", lambda: td.saved_path)
     loaded["i"][0, 0] = 77
     assert mapped["i"][0, 0] == 77
     with pytest.raises(RuntimeError, match="locked"):
@@ -60,8 +60,8 @@ def test_lazy_stacks(dim, tmp_path):
         )  # fmt: skip
         for part, other in zip(out.tensordicts, parts, strict=True):
             same_content(part, other)
-    raises(RuntimeError, lambda: mapped.make_memmap("x", (2,)), "lazy stack")
-    raises(ValueError, lambda: LazyStackedTensorDict().memmap(tmp_path / "empty"), "empty lazy stack")
+    raises(RuntimeError, "lazy stack", lambda: mapped.make_memmap("x", (2,)))
+    raises(ValueError, "empty lazy stack", lambda: LazyStackedTensorDict().memmap(tmp_path / "empty"))
 
 
 def test_a_lazy_stack_that_becomes_shorter(tmp_path):
@@ -116,7 +116,7 @@ def test_in_place(tmp_path):
 
 def test_mapped_leaves_elsewhere(tmp_path):
     td = TensorDict({"a": np.arange(3)}, [3]).memmap(tmp_path / "one")
-    raises(RuntimeError, lambda: td.memmap(tmp_path / "two"), "copy_existing=True")
+    raises(RuntimeError, "copy_existing=True", lambda: td.memmap(tmp_path / "two"))
     assert not (tmp_path / "two").exists()
     copy = td.memmap(tmp_path / "two", copy_existing=True)
     copy["a"][0] = 5
@@ -136,7 +136,7 @@ def test_mapped_leaves_elsewhere(tmp_path):
 def test_existing_files(tmp_path):
     td = TensorDict({"a": np.arange(3), "old": np.zeros(3)}, [3])
     td.memmap(tmp_path / "td", existsok=False)
-    raises(RuntimeError, lambda: td.memmap(tmp_path / "td", existsok=False), "already exists")
+    raises(RuntimeError, "already exists", lambda: td.memmap(tmp_path / "td", existsok=False))
     (tmp_path / "td" / "notes").touch()
     td.exclude("old").memmap(tmp_path / "td")
     assert sorted(os.listdir(tmp_path / "td")) == ["a.memmap", "meta.json", "notes"]
@@ -219,8 +219,7 @@ def test_objects_that_the_files_cannot_hold(tmp_path: Path) -> None:
         lambda: td.get("s").__setitem__(0, object()),
         lambda: td["s"].__setitem__(0, object()),
     ):
-        with pytest.raises(TypeError, match="JSON cannot hold"):
-            write()
+        raises(TypeError, "JSON cannot hold", write)
         assert td.get("s").tolist() == ["a", "b"]
         np.testing.assert_array_equal(td["x"], 0)
 

@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 
@@ -53,9 +54,7 @@ def test_device_arrays_are_refused(tmp_path):
         lambda path: td.save(f"{path}.tdz"),
         lambda path: td.save(f"{path}.npz"),
     ):
-        with pytest.raises(TypeError, match="on a device"):
-            write(tmp_path / "td")
-    with pytest.raises(TypeError, match="on a device"):
-        td.memmap()
+        raises(TypeError, "on a device", write, tmp_path / "td")
+    raises(TypeError, "on a device", td.memmap)
     assert not list(tmp_path.iterdir())
     assert not td.is_memmap()

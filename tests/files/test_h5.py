@@ -3,6 +3,7 @@
 import h5py
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.saved_samples import check
 
 import lite
@@ -24,13 +25,10 @@ def test_h5(tmp_path):
         ({"r": ["a", "b"]}, TypeError),
         ({"a/b": 1}, ValueError),
     ):
-        with pytest.raises(error):
-            TensorDict(bad).to_h5(path)
+        raises(error, "", TensorDict(bad).to_h5, path)
     check(TensorDict.from_h5(path), td.select("a", "e", "n"), order=False)
-    with pytest.raises(FileNotFoundError):
-        TensorDict.from_h5(tmp_path / "none.h5")
-    with pytest.raises(ValueError, match="mode"):
-        TensorDict.from_h5(path, mode="r+")
+    raises(FileNotFoundError, "", TensorDict.from_h5, tmp_path / "none.h5")
+    raises(ValueError, "mode", TensorDict.from_h5, path, mode="r+")
     found = lite.from_h5(path, auto_batch_size=True, device="cpu")
     assert (found.batch_size, found["n"].batch_size, found.device) == ((3,), (3,), "cpu")
     assert TensorDict.from_h5(path, auto_batch_size=True, batch_dims=0).batch_size == ()

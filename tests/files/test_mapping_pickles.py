@@ -106,15 +106,15 @@ def test_files_that_go_away_after(tmp_path):
     path = tmp_path / "td" / "a.memmap"
     content = path.read_bytes()
     os.truncate(path, 100)
-    raises(ValueError, lambda: pickle.loads(data), r"a\.memmap has been replaced or cut.*clone\(\)")
+    raises(ValueError, r"a\.memmap has been replaced or cut.*clone\(\)", lambda: pickle.loads(data))
     assert path.stat().st_size == 100
     path.rename(tmp_path / "moved")
-    raises(FileNotFoundError, lambda: pickle.loads(data), r"a\.memmap is missing.*clone\(\)")
+    raises(FileNotFoundError, r"a\.memmap is missing.*clone\(\)", lambda: pickle.loads(data))
     path.write_bytes(content)
-    raises(ValueError, lambda: pickle.loads(data), "has been replaced")
+    raises(ValueError, "has been replaced", lambda: pickle.loads(data))
     path.unlink()
     path.symlink_to(tmp_path / "moved")
-    raises(ValueError, lambda: pickle.loads(data), "symbolic link")
+    raises(ValueError, "symbolic link", lambda: pickle.loads(data))
 
 
 @each_case(

@@ -22,9 +22,8 @@ def test_from_values(tmp_path):
     np.testing.assert_array_equal(x, array)
     np.testing.assert_array_equal(np.fromfile(path, "<i4").reshape(4, 3), array)
     assert MemoryMappedTensor.from_tensor(x, filename=path) is x
-    raises(RuntimeError, lambda: MemoryMappedTensor.from_tensor(array, filename=path), "already exists")
-    with pytest.raises(RuntimeError, match="copy_existing=True"):
-        MemoryMappedTensor.from_tensor(x, filename=tmp_path / "y")
+    raises(RuntimeError, "already exists", lambda: MemoryMappedTensor.from_tensor(array, filename=path))
+    raises(RuntimeError, "copy_existing=True", MemoryMappedTensor.from_tensor, x, filename=tmp_path / "y")
     y = MemoryMappedTensor.from_tensor(x, filename=tmp_path / "y", copy_existing=True)
     y[0] = -1
     assert x[0, 0] == 0
@@ -37,13 +36,13 @@ def test_from_values(tmp_path):
     flat = MemoryMappedTensor.from_tensor(array, shape=(12,), copy_data=False)
     assert flat.shape == (12,)
     assert not flat.any()
-    raises(ValueError, lambda: MemoryMappedTensor.from_tensor(array, shape=5), r"cannot get the shape \(5,\)")
+    raises(ValueError, r"cannot get the shape \(5,\)", lambda: MemoryMappedTensor.from_tensor(array, shape=5))
 
 
 def test_without_a_file():
     x = MemoryMappedTensor.from_tensor([1.5, 2.5])
     assert MemoryMappedTensor.from_tensor(x) is x
-    raises(RuntimeError, lambda: x.filename, "no file associated")
+    raises(RuntimeError, "no file associated", lambda: x.filename)
     out = pickle.loads(pickle.dumps(x))
     assert type(out) is MemoryMappedTensor
     assert out.tolist() == [1.5, 2.5]
@@ -60,11 +59,11 @@ def test_filled(name, sizes, to_file, tmp_path):
     np.testing.assert_array_equal(x, np.full((2, 3), value, np.int16), strict=True)
     if to_file:
         assert np.fromfile(path, np.int16).tolist() == [value] * 6
-        raises(RuntimeError, lambda: make(*sizes, filename=path, **options), "already exists")
+        raises(RuntimeError, "already exists", lambda: make(*sizes, filename=path, **options))
         assert make(3, filename=path, existsok=True, **options).shape == (3,)
     assert make(shape=(2, 3), **options).dtype == lite.get_default_dtype()
-    raises(TypeError, lambda: make(**options), "shape")
-    raises(RuntimeError, lambda: make(2, device="cuda", **options), "CPU")
+    raises(TypeError, "shape", lambda: make(**options))
+    raises(RuntimeError, "CPU", lambda: make(2, device="cuda", **options))
 
 
 def test_like(tmp_path):
@@ -85,14 +84,14 @@ def test_the_class_itself(tmp_path):
     assert type(MemoryMappedTensor(array)) is MemoryMappedTensor
     x[0] = 30
     assert array.tolist() == [0, 1, 2, 30, 4, 5]
-    raises(RuntimeError, lambda: MemoryMappedTensor([1, 2]).filename, "no file")
+    raises(RuntimeError, "no file", lambda: MemoryMappedTensor([1, 2]).filename)
     y = MemoryMappedTensor(array, filename=tmp_path / "y", shape=[3, 2], device="cpu")
     assert (y.filename, y.shape) == (str(tmp_path / "y"), (3, 2))
     np.testing.assert_array_equal(np.fromfile(tmp_path / "y", np.int64), array)
     assert pickle.loads(pickle.dumps(MemoryMappedTensor([1, 2]))).tolist() == [1, 2]
-    raises(RuntimeError, lambda: MemoryMappedTensor(array, device="cuda"), "device='cuda'")
-    raises(TypeError, lambda: MemoryMappedTensor("y"), "source must be an array, got 'y'; from_filename")
-    raises(RuntimeError, lambda: MemoryMappedTensor(array, filename=tmp_path / "y"), "already exists")
+    raises(RuntimeError, "device='cuda'", lambda: MemoryMappedTensor(array, device="cuda"))
+    raises(TypeError, "source must be an array, got 'y'; from_filename", lambda: MemoryMappedTensor("y"))
+    raises(RuntimeError, "already exists", lambda: MemoryMappedTensor(array, filename=tmp_path / "y"))
 
 
 def test_from_filename(tmp_path):
@@ -103,10 +102,9 @@ def test_from_filename(tmp_path):
     row = MemoryMappedTensor.from_filename(str(path), "int64", [3, 2], index=1)
     row[0] = 50
     assert td["a"][1, 0] == x[1, 0] == 50
-    with pytest.raises(ValueError, match="has 48 bytes, expected 64"):
-        MemoryMappedTensor.from_filename(path, np.int64, (4, 2))
+    raises(ValueError, "has 48 bytes, expected 64", MemoryMappedTensor.from_filename, path, np.int64, (4, 2))
     assert MemoryMappedTensor.from_filename(path, np.int64, 3).tolist() == [0, 1, 50]
-    raises(FileNotFoundError, lambda: MemoryMappedTensor.from_filename(tmp_path / "none", np.int64, 3))
+    raises(FileNotFoundError, "", lambda: MemoryMappedTensor.from_filename(tmp_path / "none", np.int64, 3))
     assert MemoryMappedTensor.from_filename(path, "int64", 6).shape == (6,)
     assert path.stat().st_size == 48
 
@@ -140,12 +138,12 @@ def test_as_a_leaf(tmp_path):
     td[0] = TensorDict({"x": [5, 5], "y": 6})
     assert np.fromfile(tmp_path / "x", np.float32).tolist() == [6, 5, 1, 1, 1, 1]
     assert len(pickle.dumps(td)) < 2000
-    raises(RuntimeError, lambda: td.memmap(tmp_path / "td"), "copy_existing=True")
+    raises(RuntimeError, "copy_existing=True", lambda: td.memmap(tmp_path / "td"))
     out = td.memmap(tmp_path / "td", copy_existing=True)
     np.testing.assert_array_equal(out["y"], td["y"])
 
 
 def test_a_stopped_write_leaves_no_file(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "replace", None)
-    raises(TypeError, lambda: MemoryMappedTensor.ones(3, filename=tmp_path / "x"))
+    raises(TypeError, "", lambda: MemoryMappedTensor.ones(3, filename=tmp_path / "x"))
     assert not list(tmp_path.iterdir())

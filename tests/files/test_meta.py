@@ -1,6 +1,5 @@
 """`meta.json`: what is written is read, whatever keys are called."""
 
-import pytest
 from helpers.cases import each_case, raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,7 +26,7 @@ def test_entries_and_names_come_back_in_order(keys: list[str], names: list[str |
 
 @each_case("text", [b"", b"[]", b"1", b"{", b"\xff", b"[" * 100_000])
 def test_what_is_no_object_is_damaged(text: bytes) -> None:
-    raises(ValueError, lambda: meta.loads(text, "here"), "here is damaged or foreign")
+    raises(ValueError, "here is damaged or foreign", lambda: meta.loads(text, "here"))
 
 
 def test_an_entry_with_the_name_of_the_extension() -> None:
@@ -37,19 +36,18 @@ def test_an_entry_with_the_name_of_the_extension() -> None:
 @each_case("extension", [[], [{}], [{"entries": [[0, "a", {}]], "names": None}], 3])
 def test_a_damaged_extension(extension: object) -> None:
     node = meta.loads(meta.dumps({"_lite": extension, "shape": []}), "here")
-    raises(ValueError, lambda: meta.split(node, "here"), "_lite")
+    raises(ValueError, "_lite", lambda: meta.split(node, "here"))
 
 
 @each_case("value", [None, 3, [-1], [1.0], [True], [1 << 62], [1] * 65, ["1"]])
 def test_what_is_no_shape(value: object) -> None:
     assert meta.shape_of([], "here") == ()
     assert meta.shape_of([0, 3], "here") == (0, 3)
-    raises(ValueError, lambda: meta.shape_of(value, "here"), "is not a shape")
+    raises(ValueError, "is not a shape", lambda: meta.shape_of(value, "here"))
 
 
 @each_case("value", [True, -1, 2, 1 << 40, "0", None, 0.0])
 def test_a_stack_dim_that_no_stack_has_is_refused(value: object) -> None:
     parts = [TensorDict(batch_size=[3]), TensorDict(batch_size=[3])]
     assert meta.stack_dim_of(1, parts, "here") == 1
-    with pytest.raises(ValueError, match="here is damaged or foreign: stack_dim is"):
-        meta.stack_dim_of(value, parts, "here")
+    raises(ValueError, "here is damaged or foreign: stack_dim is", meta.stack_dim_of, value, parts, "here")

@@ -45,19 +45,17 @@ def test_dates_are_told_the_way_out(tmp_path):
     stamps = np.array(["2026-01-01", "2026-01-02"], "datetime64[ns]")
     td = TensorDict(stamp=stamps, batch_size=[2])
     for write in (lambda: td.memmap(tmp_path / "td"), lambda: td.save(tmp_path / "td.npz")):
-        with pytest.raises(TypeError, match=r"datetime64.*dates.astype\(np.int64\) is an array"):
-            write()
+        raises(TypeError, r"datetime64.*dates.astype\(np.int64\) is an array", write)
 
 
 @each_case("payload", [b"bytes", {1: 2}, object, np.arange(2), 1j, {"a": b"x"}], ids=repr)
 def test_objects_that_need_a_pickle(payload, tmp_path):
     td = TensorDict({"n": {"bad": NonTensorData(payload)}})
     for write in (td.memmap, lambda path: td.save(f"{path}.tdz")):
-        with pytest.raises(TypeError, match=r"'bad'.*allow_pickle=True \(the default is False\)"):
-            write(tmp_path / "td")
+        raises(TypeError, r"'bad'.*allow_pickle=True \(the default is False\)", write, tmp_path / "td")
     assert not list(tmp_path.iterdir())
     td.memmap(tmp_path / "td", allow_pickle=True)
-    raises(RuntimeError, lambda: TensorDict.load_memmap(tmp_path / "td"), "allow_pickle=True")
+    raises(RuntimeError, "allow_pickle=True", lambda: TensorDict.load_memmap(tmp_path / "td"))
     out = TensorDict.load_memmap(tmp_path / "td", allow_pickle=True)
     np.testing.assert_array_equal(out["n", "bad"], payload)
     TensorDict({"n": {"bad": "now text"}}).memmap(tmp_path / "td")
@@ -85,8 +83,8 @@ def test_a_pickle_is_refused_with_the_way_out(kind, tmp_path):
     else:
         path.write_bytes(pickle.dumps({"weight": 1}, protocol=int(kind[-1])))
     wanted = "It is a pickle.*can run any code.*safetensors.torch.save_file.*memmap"
-    raises(ValueError, lambda: TensorDict.load(path), f"{re.escape(str(path))}.*{wanted}")
-    raises(ValueError, lambda: nn.load_safetensors(path), f"{re.escape(str(path))}.*{wanted}")
+    raises(ValueError, f"{re.escape(str(path))}.*{wanted}", lambda: TensorDict.load(path))
+    raises(ValueError, f"{re.escape(str(path))}.*{wanted}", lambda: nn.load_safetensors(path))
 
 
 @each_case("content", [b"", b"PK", b"PK\3\4 text", b"\x80", b"\x93NUMPY", b"data.pkl"])

@@ -35,21 +35,21 @@ def test_subpath_and_out(tmp_path):
     TensorDict({"n": {"m/x": {"b": np.arange(3)}}, "a": np.ones(3)}, [3]).memmap(tmp_path / "td")
     assert TensorDict.load_memmap(tmp_path / "td", subpath=("n", ("m/x",)))["b"].tolist() == [0, 1, 2]
     assert "m/x" in TensorDict.load_memmap(tmp_path / "td", subpath="n").keys()  # noqa: SIM118
-    raises(ValueError, lambda: TensorDict.load_memmap(tmp_path / "td", subpath="n/x"), "no tensordict under")
-    raises(ValueError, lambda: TensorDict.load_memmap(tmp_path / "td", subpath=()), "subpath")
-    raises(ValueError, lambda: TensorDict.load_memmap(tmp_path / "td", mode="w"), "mode")
+    raises(ValueError, "no tensordict under", lambda: TensorDict.load_memmap(tmp_path / "td", subpath="n/x"))
+    raises(ValueError, "subpath", lambda: TensorDict.load_memmap(tmp_path / "td", subpath=()))
+    raises(ValueError, "mode", lambda: TensorDict.load_memmap(tmp_path / "td", mode="w"))
     out = TensorDict({"stale": np.zeros(3), "n": {"m/x": {"old": np.zeros(3)}}}, [3])
     node = out["n", "m/x"]
     assert TensorDict.load_memmap(tmp_path / "td", out=out) is out
     assert out["n", "m/x"] is node
     assert set(out.keys(True, True)) == {"a", ("n", "m/x", "b")}
     locked = TensorDict({"stale": np.zeros(3)}, [3], lock=True)
-    raises(RuntimeError, lambda: TensorDict.load_memmap(tmp_path / "td", out=locked), "locked")
+    raises(RuntimeError, "locked", lambda: TensorDict.load_memmap(tmp_path / "td", out=locked))
     locked.load_memmap_(tmp_path / "td")
     assert locked.is_locked
     assert locked["a"].sum() == 3
     other = TensorDict({"stale": np.zeros(4)}, [4])
-    raises(RuntimeError, lambda: other.load_memmap_(tmp_path / "td"), "batch dimension mismatch")
+    raises(RuntimeError, "batch dimension mismatch", lambda: other.load_memmap_(tmp_path / "td"))
     assert list(other.keys()) == ["stale"]
 
 

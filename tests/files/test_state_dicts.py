@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 import lite
 from lite import NonTensorData, TensorDict, nn, optim
@@ -108,13 +109,10 @@ def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
         ({"nets": [{"net": nn.Linear(1, 1)}]}, r"state\['nets'\]\[0\]\['net'\] must be .* got a Linear"),
         ({"a": {(1, 2): 3}}, r"keys of state\['a'\] must be texts or numbers, got \(1, 2\)"),
     ):
-        with pytest.raises(TypeError, match=message):
-            lite.save(state, tmp_path / "state.npz")
+        raises(TypeError, message, lite.save, state, tmp_path / "state.npz")
     for data in ([1, 2], None, "state.npz"):
-        with pytest.raises(TypeError, match="data must be a TensorDict or a dict, got"):
-            lite.save(data, tmp_path / "state.npz")
-    with pytest.raises(TypeError, match="prefix must be a path, got None"):
-        lite.save({"a": 1})
+        raises(TypeError, "data must be a TensorDict or a dict, got", lite.save, data, tmp_path / "state.npz")
+    raises(TypeError, "prefix must be a path, got None", lite.save, {"a": 1})
     assert not list(tmp_path.iterdir())
 
 

@@ -45,7 +45,7 @@ def test_onnxruntime_reads_it_and_the_other_way_round(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written() -> None:
-    raises(ValueError, lambda: adapter_bytes({"x": np.array(1.0)}), "'x' has none")
+    raises(ValueError, "'x' has none", lambda: adapter_bytes({"x": np.array(1.0)}))
     with pytest.raises(ValueError, match="at most 2147483647 bytes"):
         adapter_bytes({"x": np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (1 << 30,), (0,))})
 
@@ -75,7 +75,7 @@ def place_of(kind: str, *values: int) -> int:
     ],
 )
 def test_bytes_that_are_none(data: bytes, message: str) -> None:
-    raises(ValueError, lambda: read_adapter(data), message)
+    raises(ValueError, message, lambda: read_adapter(data))
 
 
 def test_fields_that_a_table_lacks() -> None:
@@ -84,7 +84,7 @@ def test_fields_that_a_table_lacks() -> None:
 
 def test_two_of_a_name() -> None:
     data = adapter_bytes({"a": np.zeros((1, 1), np.int8), "b": np.zeros((1, 1), np.int8)})
-    raises(ValueError, lambda: read_adapter(data.replace(b"b\0", b"a\0")), "'a' twice")
+    raises(ValueError, "'a' twice", lambda: read_adapter(data.replace(b"b\0", b"a\0")))
 
 
 def test_any_damage_is_an_error_or_an_array(rng: np.random.Generator) -> None:

@@ -78,9 +78,9 @@ def test_arrays_beside_the_model(tmp_path: Path) -> None:
     (tmp_path / "w.data").write_bytes(b"head" + data.tobytes())
     tensor = writer.tensor_elsewhere("w", data.dtype, (2, 3), "w.data", 4, 24)
     np.testing.assert_array_equal(read(tensor, tmp_path), data.reshape(2, 3))
-    raises(ValueError, lambda: read(tensor), "give the path")
+    raises(ValueError, "give the path", lambda: read(tensor))
     long = writer.tensor_elsewhere("w", data.dtype, (2, 3), "w.data", 8, 24)
-    raises(ValueError, lambda: read(long, tmp_path), "needs 24 from byte 8")
+    raises(ValueError, "needs 24 from byte 8", lambda: read(long, tmp_path))
     with pytest.raises(ValueError, match="outside its folder"):
         read(writer.tensor_elsewhere("w", data.dtype, (2, 3), "../w.data", 0, 24), tmp_path / "sub")
 
@@ -96,4 +96,4 @@ def test_arrays_beside_the_model(tmp_path: Path) -> None:
     ],
 )
 def test_damaged_tensors_are_refused(tensor: bytes, message: str) -> None:
-    raises(ValueError, lambda: read(tensor + text(8, "x")), message)
+    raises(ValueError, message, lambda: read(tensor + text(8, "x")))

@@ -116,5 +116,5 @@ def test_graphs_in_graphs_without_end() -> None:
     graph = b""
     for _ in range(40):
         graph = field(1, field(5, field(6, graph)))
-    raises(ValueError, lambda: read_model(field(7, graph)), "nested deeper")
-    raises(ValueError, lambda: read_model(b""), "holds 0 graphs")
+    raises(ValueError, "nested deeper", lambda: read_model(field(7, graph)))
+    raises(ValueError, "holds 0 graphs", lambda: read_model(b""))
