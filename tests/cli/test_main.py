@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.commands import Run
 from helpers.models.real_models import MODELS
 
@@ -74,8 +74,7 @@ def test_warnings_and_errors_are_a_line_each(monkeypatch: pytest.MonkeyPatch, ru
 
 def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", lite.__version__)
-    with pytest.raises(SystemExit, match="0"):
-        main(["--version"])
+    raises(SystemExit, "0", main, ["--version"])
     assert capsys.readouterr().out == f"lite {lite.__version__}\n"
 
 
@@ -92,8 +91,7 @@ def test_what_nobody_foresaw_is_one_line_without_debug(monkeypatch: pytest.Monke
     for flags in cases:
         monkeypatch.setattr("lite.cli.warmup.run", _fails)
         assert run(["warmup"], 1).err == "lite warmup: AttributeError: a mistake of ours\n", flags
-        with pytest.raises(AttributeError, match="a mistake"):
-            main(flags)
+        raises(AttributeError, "a mistake", main, flags)
 
 
 def test_an_interrupt_exits_with_130(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from helpers.cases import raises
 
 from lite.cli.output_files import appended, check_file
 
@@ -17,8 +18,7 @@ def test_a_page_needs_a_folder_and_a_file_of_its_own(tmp_path: Path) -> None:
     check_file("--html", str(page), str(read), None)
     with pytest.raises(FileNotFoundError, match=r"--html .*: there is no folder .*none"):
         check_file("--html", str(tmp_path / "none" / "page.html"))
-    with pytest.raises(IsADirectoryError, match="is a folder"):
-        check_file("--html", str(tmp_path))
+    raises(IsADirectoryError, "is a folder", check_file, "--html", str(tmp_path))
     with pytest.raises(ValueError, match="is another file of this command"):  # neither is there yet
         check_file("--html", str(tmp_path / "new"), str(tmp_path / "." / "new"))
     for name in (read, link):
@@ -38,5 +38,4 @@ def test_an_interrupt_counts_what_is_in_the_file(tmp_path: Path) -> None:
                 file.write('{"line": 2}\n{"line"')
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt, match=r"^2 lines are in .*rows\.jsonl"):
-        interrupted()
+    raises(KeyboardInterrupt, r"^2 lines are in .*rows\.jsonl", interrupted)

@@ -75,23 +75,22 @@ def test_a_line_of_another_kind_is_named(tmp_path: Path) -> None:
 
 def test_an_empty_prompt_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for text in ("", " \n"):
-        with pytest.raises(ValueError, match="prompt 2 is empty: there is nothing to respond to"):
-            read("a", text)
+        raises(ValueError, "prompt 2 is empty: there is nothing to respond to", read, "a", text)
     monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
-    raises(ValueError, lambda: read("-"), "prompt 1 is empty")
+    raises(ValueError, "prompt 1 is empty", lambda: read("-"))
     file = tmp_path / "prompts.jsonl"
     file.write_text('{"prompt": "a"}\n{"prompt": ""}')
-    raises(ValueError, lambda: read(file=[str(file)]), r"prompts.jsonl, line 2: the prompt is empty")
+    raises(ValueError, r"prompts.jsonl, line 2: the prompt is empty", lambda: read(file=[str(file)]))
     assert read_prompts(Namespace(prompt=[""], file=None, raw=True)) == [Prompt("")]  # the model decides
 
 
 def test_no_prompt_and_no_text(tmp_path: Path) -> None:
     file = tmp_path / "prompts"
     file.write_text("\n \n")
-    raises(ValueError, lambda: read(file=[str(file)]), "has no prompt in it")
+    raises(ValueError, "has no prompt in it", lambda: read(file=[str(file)]))
     file.write_bytes(b"\xff\xfe")
-    raises(ValueError, lambda: read(file=[str(file)]), "prompts is not text in UTF-8")
-    raises(FileNotFoundError, lambda: read(file=[str(tmp_path / "none")]))
+    raises(ValueError, "prompts is not text in UTF-8", lambda: read(file=[str(file)]))
+    raises(FileNotFoundError, "", lambda: read(file=[str(tmp_path / "none")]))
 
 
 def test_ids_of_conversations_and_texts() -> None:
@@ -107,4 +106,4 @@ def test_ids_of_conversations_and_texts() -> None:
     np.testing.assert_array_equal(Prompt("a").ids(model, args), expected(system + TURNS[:1]))
     args = Namespace(raw=True, system=None)
     np.testing.assert_array_equal(Prompt("a").ids(model, args), model.tokenizer.encode("a"))
-    raises(ValueError, lambda: Prompt("c", TURNS).ids(model, args), "--raw takes prompts as they are")
+    raises(ValueError, "--raw takes prompts as they are", lambda: Prompt("c", TURNS).ids(model, args))

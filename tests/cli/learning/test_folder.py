@@ -48,7 +48,7 @@ def test_a_line_without_its_state_is_removed(tmp_path: Path) -> None:
     assert folder.records(2) == [{"step": 0}, {"step": 1}, {"step": 2}]
     folder.append({"step": 3})
     assert [one["step"] for one in folder.records(3)] == [0, 1, 2, 3]
-    raises(ValueError, lambda: folder.records(4), "does not have the lines of 4 steps")
+    raises(ValueError, "does not have the lines of 4 steps", lambda: folder.records(4))
 
 
 def test_a_killed_beginning_is_begun_anew(tmp_path: Path) -> None:
@@ -99,22 +99,22 @@ def _a_cut_state(path: Path) -> dict[str, Any]:
 def test_what_is_there_is_told_and_left(prepare: Any, message: str, tmp_path: Path) -> None:
     run = prepare(tmp_path)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    raises(ValueError, lambda: Folder(str(tmp_path), run).read(), message)
+    raises(ValueError, message, lambda: Folder(str(tmp_path), run).read())
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
-    raises(NotADirectoryError, lambda: Folder(str(tmp_path / "out"), RUN), "is no folder")
+    raises(NotADirectoryError, "is no folder", lambda: Folder(str(tmp_path / "out"), RUN))
 
 
 def test_of_two_that_begin_at_once_one_is_told(tmp_path: Path) -> None:
     first, second = Folder(str(tmp_path / "out"), RUN), Folder(str(tmp_path / "out"), RUN)
     assert first.read() is second.read() is None
     first.append({"step": 0})
-    raises(ValueError, lambda: second.append({"step": 0}), "another `lite learn` writes there now")
+    raises(ValueError, "another `lite learn` writes there now", lambda: second.append({"step": 0}))
     first.write(run_state(0))
     first.close()
     before = (tmp_path / "out" / "steps.jsonl").read_bytes()
-    raises(ValueError, lambda: second.append({"step": 0}), "another `lite learn` has written there meanwhile")
+    raises(ValueError, "another `lite learn` has written there meanwhile", lambda: second.append({"step": 0}))
     assert (tmp_path / "out" / "steps.jsonl").read_bytes() == before

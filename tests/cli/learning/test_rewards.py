@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite.cli.learning.rewards import check_reward, reward_of
 
@@ -32,8 +33,7 @@ def test_a_name_that_is_none_is_told_first() -> None:
         "exakt", "os.system", "a:b:c", "a/b:c", "../mine:score", ":score", "mine:", "mine:a.b", "m:f()", "",
     ]  # fmt: skip
     for name in cases:
-        with pytest.raises(argparse.ArgumentError, match="module:function"):
-            check_reward(name)
+        raises(argparse.ArgumentError, "module:function", check_reward, name)
 
 
 def written(folder: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
@@ -59,8 +59,7 @@ def test_a_file_here_takes_the_place_of_no_installed_module(
     written(tmp_path, monkeypatch, "")
     (tmp_path / "colorsys.py").write_text("def hls_to_rgb(response, row): return 1.0\n")
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-    with pytest.raises(RuntimeError, match="raised TypeError"):
-        reward_of("colorsys:hls_to_rgb")("a", {})
+    raises(RuntimeError, "raised TypeError", reward_of("colorsys:hls_to_rgb"), "a", {})
 
 
 def test_what_is_wrong_with_a_function_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,11 +72,9 @@ def test_what_is_wrong_with_a_function_is_told(tmp_path: Path, monkeypatch: pyte
     ]
     for source, error, message in cases:
         written(tmp_path, monkeypatch, source)
-        with pytest.raises(error, match=message):
-            reward_of("mine:score")("a", {})
+        raises(error, message, reward_of("mine:score"), "a", {})
 
 
 def test_a_missing_module_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, monkeypatch, "")
-    with pytest.raises(ImportError, match="--reward nowhere:score: No module named 'nowhere'"):
-        reward_of("nowhere:score")
+    raises(ImportError, "--reward nowhere:score: No module named 'nowhere'", reward_of, "nowhere:score")

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
+from helpers.cases import raises
 
 from lite.cli.learning.rows import Shuffled, pair_of, read_rows
 
@@ -85,8 +85,7 @@ def test_a_wrong_line_is_named(tmp_path: Path) -> None:
     ]
     for row, options, message in cases:
         good = {"prompt": "a", "answer": "b", "response": "b", "chosen": "c", "rejected": "d"}
-        with pytest.raises(ValueError, match=message):
-            read(tmp_path, good, row, **options)
+        raises(ValueError, message, read, tmp_path, good, row, **options)
 
 
 def test_a_prompt_that_is_the_start_of_both_responses() -> None:
@@ -102,8 +101,7 @@ def test_a_prompt_that_is_the_start_of_both_responses() -> None:
 
 
 def test_an_empty_file_has_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no line to learn from"):
-        read(tmp_path, "", " ")
+    raises(ValueError, "no line to learn from", read, tmp_path, "", " ")
 
 
 def test_each_pass_has_all_rows_in_another_order() -> None:
