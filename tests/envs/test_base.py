@@ -84,8 +84,7 @@ def test_steps_of_some_only():
 def test_actions_for_another_batch():
     env = CountingEnv((2,))
     env._batch_locked = False
-    with pytest.raises(RuntimeError, match=r"batch size, \(2,\), got \(3,\)"):
-        env.rand_action(TensorDict(batch_size=[3]))
+    raises(RuntimeError, r"batch size, \(2,\), got \(3,\)", env.rand_action, TensorDict(batch_size=[3]))
     one = CountingEnv()
     one._batch_locked = False
     assert one.rand_action(TensorDict(batch_size=[3]))["action"].shape == (3, 1)
@@ -136,14 +135,13 @@ def test_a_class_that_lacks_one_of_the_three_makes_no_environment():
     class Unseeded(EnvBase):
         _reset, _step = Broken._reset, Broken._step
 
-    raises(TypeError, Unseeded, "_set_seed")
+    raises(TypeError, "_set_seed", Unseeded)
 
 
 def test_what_a_reset_may_not_do():
-    raises(RuntimeError, lambda: Broken().reset(TensorDict()), "a new TensorDict")
+    raises(RuntimeError, "a new TensorDict", lambda: Broken().reset(TensorDict()))
     for make in (lambda env: env, lambda env: TransformedEnv(env, StepCounter())):
-        with pytest.raises(RuntimeError, match="got dict"):
-            make(Broken({})).reset()
+        raises(RuntimeError, "got dict", make(Broken({})).reset)
 
         class Ended(CountingEnv):  # gives the rows that were asked for, as EnvPool does
             def _reset(self, tensordict, **kwargs):
@@ -154,16 +152,16 @@ def test_what_a_reset_may_not_do():
         with pytest.raises(RuntimeError, match=r"rows of all environments, batch size \(2,\).* got .*\(1,\)"):
             env.rollout(3, break_when_any_done=False)
     done = TensorDict(observation=np.zeros(1, np.float32), done=np.ones(1, np.bool_))
-    raises(RuntimeError, lambda: Broken(done).reset(), "right after its reset")
-    raises(NotImplementedError, lambda: Broken(done).reset(set_state=True), "set_state")
+    raises(RuntimeError, "right after its reset", lambda: Broken(done).reset())
+    raises(NotImplementedError, "set_state", lambda: Broken(done).reset(set_state=True))
 
 
 def test_errors_name_the_argument():
     env = CountingEnv((2,))
-    raises(RuntimeError, lambda: env.step(TensorDict({}, [3])), r"\(2,\), got \(3,\)")
-    raises(RuntimeError, lambda: env.reset(TensorDict()), "batch size")
-    raises(ValueError, lambda: GymEnv("CartPole-v1", device="cuda"), "device")
-    raises(TypeError, lambda: env.step(1), r"TensorDict with the entries \['action'\] of actions, got int")
+    raises(RuntimeError, r"\(2,\), got \(3,\)", lambda: env.step(TensorDict({}, [3])))
+    raises(RuntimeError, "batch size", lambda: env.reset(TensorDict()))
+    raises(ValueError, "device", lambda: GymEnv("CartPole-v1", device="cuda"))
+    raises(TypeError, r"TensorDict with the entries \['action'\] of actions, got int", lambda: env.step(1))
     checked = CountingEnv()
     checked.run_type_checks = True
     checked.reward_spec = Unbounded((1,), dtype=np.float64)
@@ -216,8 +214,7 @@ def test_a_reset_to_a_state():
     ):
         env.reset(given if given is None else given.copy(), **options)
         assert env.asked is expected, (given, options)
-    with pytest.raises(NotImplementedError, match="CountingEnv cannot be reset to a state"):
-        CountingEnv().reset(set_state=True)
+    raises(NotImplementedError, "CountingEnv cannot be reset to a state", CountingEnv().reset, set_state=True)
 
 
 def test_steps_of_some_rows_of_any_batch():

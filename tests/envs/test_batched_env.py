@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.counting_env import CountingEnv, Named
 
 from lite.data import Bounded
@@ -27,8 +28,7 @@ def test_what_is_refused():
         (2, CountingEnv(), TypeError),
         (2, [CountingEnv, lambda: CountingEnv((3,))], ValueError),
     ):
-        with pytest.raises(error):
-            SerialEnv(count, make)
+        raises(error, "", SerialEnv, count, make)
     message = "environments differ: 'output_spec': 'full_observation_spec': 'observation' is not in each"
     with pytest.raises(ValueError, match=message):
         SerialEnv(2, CountingEnv, create_env_kwargs=[{"nested": False}, {"nested": True}])
@@ -62,8 +62,7 @@ def test_attributes_are_those_of_each():
         assert env.rollout(2).shape == (2, 2)
         if kind is ParallelEnv:
             assert not hasattr(env, "unsendable")
-            with pytest.raises(EnvError, match="environment 0 failed at step 2: TypeError"):
-                env.above()
+            raises(EnvError, "environment 0 failed at step 2: TypeError", env.above)
         else:
             env.close()
         assert env.is_closed

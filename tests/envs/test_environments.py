@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from helpers.cases import raises
 from helpers.data.environments import Counting, Faulty, NativeCounting, Spaces, makers
 
 from lite import jit
@@ -138,11 +139,9 @@ def test_what_an_environment_alone_gives_for_a_reward_and_instead_of_a_step():
             envs.step([np.array(0)])
         assert caught.value.index == 0
     envs.env.wrong = "step"
-    with pytest.raises(Fault, match=r"step must give \(observation, reward, .*got 4 values"):
-        envs.step([np.array(0)])
+    raises(Fault, r"step must give \(observation, reward, .*got 4 values", envs.step, [np.array(0)])
     envs.env.wrong = "reset"
-    with pytest.raises(Fault, match=r"reset must give \(observation, info\), .*got one ndarray"):
-        envs.reset()
+    raises(Fault, r"reset must give \(observation, info\), .*got one ndarray", envs.reset)
 
 
 def test_hanging_environments_are_named():

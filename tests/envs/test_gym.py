@@ -37,7 +37,7 @@ def test_specs_and_a_step():
     assert repr(env) == "GymEnv(env=CartPole-v1, batch_size=())"
     env.close()
     assert env.is_closed
-    raises(AttributeError, lambda: env.nothing_like_it, "nothing_like_it")
+    raises(AttributeError, "nothing_like_it", lambda: env.nothing_like_it)
 
 
 def test_vectors_of_all_modes_are_alike():
@@ -54,8 +54,7 @@ def test_vectors_of_all_modes_are_alike():
 
 
 def test_vectors_that_start_anew_by_themselves_only_are_refused():
-    with pytest.raises(RuntimeError, match="SAME_STEP"):
-        GymWrapper(gymnasium.make_vec("CartPole-v1", 2, "vector_entry_point"))
+    raises(RuntimeError, "SAME_STEP", GymWrapper, gymnasium.make_vec("CartPole-v1", 2, "vector_entry_point"))
 
 
 def test_frames_are_skipped_up_to_the_end_of_the_episode():
@@ -123,8 +122,8 @@ def test_failures_name_the_step():
     with pytest.raises(EnvError, match=r"environment 0 failed at step 1: .*no road") as caught:
         env.rollout(5)
     assert (caught.value.index, caught.value.step) == (0, 1)
-    raises(TypeError, lambda: GymWrapper(TensorDict()), "gymnasium environment")
-    raises(ValueError, lambda: GymWrapper(gymnasium.make("CartPole-v1"), from_pixels=True), "render_mode")
+    raises(TypeError, "gymnasium environment", lambda: GymWrapper(TensorDict()))
+    raises(ValueError, "render_mode", lambda: GymWrapper(gymnasium.make("CartPole-v1"), from_pixels=True))
 
 
 class Drawn(gymnasium.Wrapper):
@@ -182,8 +181,7 @@ def test_an_action_that_is_missing_or_of_another_shape() -> None:
         td = env.reset()
         if action is not None:
             td["action"] = action
-        with pytest.raises(error, match=message):
-            env.step(td)
+        raises(error, message, env.step, td)
 
 
 def test_the_library_is_gymnasium():
@@ -194,7 +192,7 @@ def test_the_library_is_gymnasium():
     set_gym_backend("gymnasium").set()
     with set_gym_backend(gymnasium):
         assert made().action_spec.shape == (2,)
-    raises(ValueError, lambda: set_gym_backend("gym"), "backend must be 'gymnasium', got 'gym'")
+    raises(ValueError, "backend must be 'gymnasium', got 'gym'", lambda: set_gym_backend("gym"))
 
 
 def test_names_of_environments():

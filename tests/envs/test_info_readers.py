@@ -5,6 +5,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite.data import Collector, Unbounded
@@ -56,8 +57,7 @@ def test_it_is_registered_by_itself() -> None:
     env = GymWrapper(Telling())
     assert env.auto_register_info_dict() is env
     assert "steps" in env.rollout(2)
-    with pytest.raises(RuntimeError, match="has a reader of info dicts already"):
-        env.auto_register_info_dict()
+    raises(RuntimeError, "has a reader of info dicts already", env.auto_register_info_dict)
 
 
 class Sparse(BaseInfoDictReader):
@@ -93,14 +93,12 @@ def test_errors() -> None:
         default_info_dict_reader(["a", "b"], [Unbounded(())])
     reader = default_info_dict_reader()
     reader.keys = ["a"]
-    with pytest.raises(KeyError, match="info lacks 'a'"):
-        reader({"b": 1}, TensorDict())
+    raises(KeyError, "info lacks 'a'", reader, {"b": 1}, TensorDict())
     with pytest.warns(UserWarning, match="info must be a dict, got list"):
         default_info_dict_reader(["a"])([], TensorDict())  # type: ignore[arg-type]
 
 
 def test_a_reader_must_be_callable() -> None:
     env = GymEnv("CartPole-v1")
-    with pytest.raises(TypeError, match="info_dict_reader must be callable or None, got int"):
-        env.set_info_dict_reader(3)
+    raises(TypeError, "info_dict_reader must be callable or None, got int", env.set_info_dict_reader, 3)
     assert "observation" in env.rollout(2)  # as before

@@ -129,9 +129,9 @@ def test_a_failure_names_the_process():
         env.rollout(5)
     assert caught.value.index == 1
     assert env.is_closed
-    raises(RuntimeError, lambda: env.reset(), "closed")
+    raises(RuntimeError, "closed", lambda: env.reset())
     env.close()  # as `finally` does: the failure is not hidden by another error
-    raises(RuntimeError, lambda: env.close(), "closed already")
+    raises(RuntimeError, "closed already", lambda: env.close())
 
 
 @pytest.mark.processes
@@ -145,12 +145,12 @@ def test_a_process_that_is_killed():
     env = ParallelEnv(2, CountingEnv)
     env.reset()
     os.kill(env._processes[0].pid, signal.SIGKILL)
-    raises(EnvError, lambda: env.rollout(3), r"environment 0 .*exit code -9")
+    raises(EnvError, r"environment 0 .*exit code -9", lambda: env.rollout(3))
 
 
 @pytest.mark.processes
 def test_objects_are_refused():
-    raises(TypeError, lambda: ParallelEnv(1, TalkingEnv), "'words'")
+    raises(TypeError, "'words'", lambda: ParallelEnv(1, TalkingEnv))
 
 
 @pytest.mark.processes

@@ -2,7 +2,7 @@
 
 import gymnasium
 import numpy as np
-import pytest
+from helpers.cases import raises
 
 from lite.data import Composite, Unbounded
 from lite.envs import EnvError, GymEnv, GymWrapper
@@ -114,13 +114,11 @@ def test_failures_count_its_steps():
     for policy in (None, lambda td: td.set("action", np.array([1, 0]))):
         env = GymWrapper(Failing(gymnasium.make("CartPole-v1")))
         env.rollout(1, policy)
-        with pytest.raises(EnvError, match=r"environment 0 failed at step 3: .*no road"):
-            env.rollout(9, policy)
+        raises(EnvError, r"environment 0 failed at step 3: .*no road", env.rollout, 9, policy)
 
 
 def test_types_are_checked_one_by_one():
     env = GymEnv("CartPole-v1", run_type_checks=True)
     env.observation_spec = Composite(observation=Unbounded(4, dtype=np.float64))
     for policy in (None, lambda td: td.set("action", np.array([1, 0]))):
-        with pytest.raises(TypeError, match="observation"):
-            env.rollout(3, policy)
+        raises(TypeError, "observation", env.rollout, 3, policy)

@@ -1,7 +1,7 @@
 """The loops of `EnvBase.rollout`."""
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 from helpers.counting_env import CountingEnv
 
 from lite import LazyStackedTensorDict, TensorDict, jit, nn
@@ -68,8 +68,7 @@ def test_going_on_where_another_rollout_ended():
 
 def test_the_last_step_is_truncated_on_demand():
     env = CountingEnv(limit=9)
-    with pytest.raises(RuntimeError, match="add_truncated_keys"):
-        env.rollout(2, set_truncated=True)
+    raises(RuntimeError, "add_truncated_keys", env.rollout, 2, set_truncated=True)
     td = env.add_truncated_keys().rollout(2, set_truncated=True)
     np.testing.assert_array_equal(td["next", "truncated"].ravel(), [False, True])
     np.testing.assert_array_equal(td["next", "done"].ravel(), [False, True])
@@ -83,8 +82,7 @@ def test_steps_of_different_shapes_are_a_lazy_stack():
             return out.set("seen", np.zeros(int(self.count[0])))
 
     assert isinstance(Growing().rollout(2)["next"], LazyStackedTensorDict)
-    with pytest.raises((RuntimeError, ValueError)):
-        Growing().rollout(2, return_contiguous=True)
+    raises((RuntimeError, ValueError), "", Growing().rollout, 2, return_contiguous=True)
 
 
 def test_wrong_arguments():
@@ -95,8 +93,7 @@ def test_wrong_arguments():
         (RuntimeError, {"auto_reset": False}),
         (TypeError, {"policy": 5}),
     ):
-        with pytest.raises(error):
-            env.rollout(2, **words)
+        raises(error, "", env.rollout, 2, **words)
     random = RandomPolicy(env.action_spec)
     assert compatible_policy(random, env.observation_spec, ["action"]) is random
 

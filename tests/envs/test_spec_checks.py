@@ -3,6 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.counting_env import CountingEnv
 
 from lite import NonTensorData, TensorDict
@@ -27,8 +28,7 @@ def test_bad_specs():
 
         env = CountingEnv()
         env.observation_spec = Composite(spec) if isinstance(spec, dict) else spec
-        with pytest.raises(AssertionError, match=message):
-            check_env_specs(env)
+        raises(AssertionError, message, check_env_specs, env)
 
 
 def test_a_reset_that_lacks_what_steps_give():
@@ -67,8 +67,7 @@ def test_what_is_no_environment():
 def test_dtypes_only_on_demand():
     env = CountingEnv()
     env.reward_spec = Unbounded((1,), dtype=np.float64)
-    with pytest.raises(AssertionError, match="dtype"):
-        env.check_env_specs()
+    raises(AssertionError, "dtype", env.check_env_specs)
 
 
 def test_a_spec_of_data():

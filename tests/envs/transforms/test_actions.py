@@ -65,7 +65,7 @@ def test_scaling_of_what_has_no_bounds():
 def test_bounds_are_asked_for_when_they_are_needed():
     scaling = ActionScaling()
     assert "loc=<uninitialized>, scale=<uninitialized>, standard_normal=True" in repr(scaling)
-    raises(RuntimeError, lambda: scaling.normalize(np.zeros(2)), "loc and scale are not set")
+    raises(RuntimeError, "loc and scale are not set", lambda: scaling.normalize(np.zeros(2)))
     env = TransformedEnv(Acts(Bounded([-2, 0], [2, 4])), scaling)
     np.testing.assert_array_equal(env.transform.normalize(np.array([-2, 3], np.float32)), [-1, 0.5])
     assert repr(ActionScaling(loc=1, scale=2)).startswith("ActionScaling(loc=1.0, scale=2.0, standard")

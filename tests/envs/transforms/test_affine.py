@@ -52,9 +52,9 @@ def test_statistics_have_to_be_there():
     norm = ObservationNorm(in_keys=["x"])
     assert not norm.initialized
     assert repr(norm) == "ObservationNorm(keys=['x'])"
-    raises(RuntimeError, lambda: norm(TensorDict(x=np.zeros(2))), "loc and scale are not set")
-    raises(RuntimeError, lambda: norm.init_stats(2), "init_stats needs an environment")
-    raises(ValueError, lambda: norm.init_stats(2, (0, 1), 2), "cat_dim must be in reduce_dim")
+    raises(RuntimeError, "loc and scale are not set", lambda: norm(TensorDict(x=np.zeros(2))))
+    raises(RuntimeError, "init_stats needs an environment", lambda: norm.init_stats(2))
+    raises(ValueError, "cat_dim must be in reduce_dim", lambda: norm.init_stats(2, (0, 1), 2))
     norm.load_state_dict(ObservationNorm(np.ones(2), np.ones(2), ["x"]).state_dict())
     np.testing.assert_array_equal(norm(TensorDict(x=np.ones(2)))["x"], [2, 2])
 

@@ -3,6 +3,7 @@ import pickle
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite.data import Bounded, Composite, Unbounded
@@ -82,14 +83,12 @@ def test_keys():
 
 
 def test_what_is_no_key():
-    with pytest.raises(RuntimeError, match=r"key must be a NestedKey .*, got 3"):
-        RewardScaling(0.0, 1.0, in_keys=3)
+    raises(RuntimeError, r"key must be a NestedKey .*, got 3", RewardScaling, 0.0, 1.0, in_keys=3)
 
 
 def test_what_is_missing():
     transform = Sine("a", "b")
-    with pytest.raises(KeyError, match="Sine reads 'a', which is missing"):
-        transform(TensorDict(c=1.0))
+    raises(KeyError, "Sine reads 'a', which is missing", transform, TensorDict(c=1.0))
     transform.set_missing_tolerance(True)
     assert list(transform(TensorDict(c=1.0)).keys()) == ["c"]
 

@@ -2,6 +2,7 @@ import pickle
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite.data import LazyTensorStorage, ReplayBuffer
@@ -73,12 +74,9 @@ def test_without_a_name_the_last_dimension_is_time():
 def test_what_environments_cannot_have():
     td = TensorDict({"x": np.ones((3, 1))}, [3])
     for keywords in ({"future": True}, {"mask_key": "m"}):
-        with pytest.raises(RuntimeError, match="needs whole episodes"):
-            CatFrames(2, -1, ["x"], **keywords)._call(td)
-    with pytest.raises(KeyError, match="which says where episodes end"):
-        CatFrames(2, -1, ["x"])(td.refine_names("time"))
-    with pytest.raises(ValueError, match="padding must be one of"):
-        CatFrames(2, -1, padding="wrap")
+        raises(RuntimeError, "needs whole episodes", CatFrames(2, -1, ["x"], **keywords)._call, td)
+    raises(KeyError, "which says where episodes end", CatFrames(2, -1, ["x"]), td.refine_names("time"))
+    raises(ValueError, "padding must be one of", CatFrames, 2, -1, padding="wrap")
 
 
 def test_a_buffer_of_single_frames() -> None:

@@ -56,6 +56,6 @@ def test_entries_of_the_environment():
 
 
 def test_arguments():
-    raises(KeyError, lambda: CatTensors(["a", "c"])(TensorDict(a=1.0)), r"of which \['c'\] are missing")
-    raises(ValueError, lambda: CatTensors(dim=-2), "dim must be -1")
-    raises(TypeError, lambda: CatTensors(["a"], 3), "out_key must be a key")
+    raises(KeyError, r"of which \['c'\] are missing", lambda: CatTensors(["a", "c"])(TensorDict(a=1.0)))
+    raises(ValueError, "dim must be -1", lambda: CatTensors(dim=-2))
+    raises(TypeError, "out_key must be a key", lambda: CatTensors(["a"], 3))

@@ -40,8 +40,8 @@ def test_specs():
 
 
 def test_arguments():
-    raises(TypeError, lambda: RewardClipping(-1), "clamp_min and clamp_max must be numbers")
-    raises(ValueError, lambda: ClipTransform(["x"], low=1, high=0), "low must be below high, got 1 and 0")
+    raises(TypeError, "clamp_min and clamp_max must be numbers", lambda: RewardClipping(-1))
+    raises(ValueError, "low must be below high, got 1 and 0", lambda: ClipTransform(["x"], low=1, high=0))
 
 
 def test_numbers_that_are_not_finite_are_refused_by_their_key():
@@ -50,7 +50,7 @@ def test_numbers_that_are_not_finite_are_refused_by_their_key():
     assert check(td) is td
     for bad in (np.nan, -np.inf):
         td["b", "c"][1, 0] = bad
-        raises(ValueError, lambda: check(td), rf"\('b', 'c'\) must be finite, got {bad} at \[1, 0\]")
+        raises(ValueError, rf"\('b', 'c'\) must be finite, got {bad} at \[1, 0\]", lambda: check(td))
 
 
 class _Diverging(GymEnv):
@@ -68,6 +68,6 @@ class _Diverging(GymEnv):
 def test_environments_are_checked_at_each_step_and_reset():
     env = TransformedEnv(_Diverging("CartPole-v1"), FiniteTensorDictCheck())
     with np.errstate(all="ignore"):
-        raises(ValueError, lambda: env.rollout(1), r"'observation' must be finite, got -?inf at \[0\]")
+        raises(ValueError, r"'observation' must be finite, got -?inf at \[0\]", lambda: env.rollout(1))
         env.base_env.first = 0.0
-        raises(ValueError, lambda: env.reset(), "'observation' must be finite")
+        raises(ValueError, "'observation' must be finite", lambda: env.reset())

@@ -2,6 +2,7 @@ import pickle
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite.data import Bounded, Composite, MultiStepTransform, Unbounded
@@ -45,10 +46,8 @@ def test_as_a_list():
     del both[0]
     assert list(both) == [second]
     assert not second.training or both.training
-    with pytest.raises(ValueError, match="index must be from -1 to 1, got 2"):
-        both.insert(2, third)
-    with pytest.raises(ValueError, match="transforms must be a Transform or a function, got int"):
-        Compose(3)
+    raises(ValueError, "index must be from -1 to 1, got 2", both.insert, 2, third)
+    raises(ValueError, "transforms must be a Transform or a function, got int", Compose, 3)
     with pytest.raises(AttributeError, match="in_keys of a Compose"):
         both.in_keys = ["a"]
 

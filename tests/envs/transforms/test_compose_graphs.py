@@ -255,8 +255,7 @@ def test_what_only_an_environment_writes_may_be_an_input(tmp_path):
     observed = Compose(StepCounter(), TargetReturn(1.0), InitTracker(), CatTensors(keys, "all", sort=False))
     whole = TensorDictSequential(observed, TensorDictModule(nn.Linear(6, 2), ["all"], ["action"]))
     td = TensorDict({"x": OBS, "step_count": np.array([[1], [0], [7]])}, [3])
-    with pytest.raises(KeyError, match=r"\['target_return'\] are missing"):
-        whole.to_onnx(tmp_path / "policy.onnx", td)
+    raises(KeyError, r"\['target_return'\] are missing", whole.to_onnx, tmp_path / "policy.onnx", td)
     td["target_return"], td["is_init"] = np.ones((3, 1), np.float32), np.zeros((3, 1), bool)
     _, run = runner(whole.select_out_keys("action").to_onnx(tmp_path / "policy.onnx", td))
     given = np.concatenate([td[key] for key in keys], -1)
@@ -268,8 +267,7 @@ def test_states_need_a_batch(tmp_path):
     frames = CatFrames(2, -1, ["x"])
     frames._call(TensorDict({"x": OBS}, [3]), np.ones(3, bool))
     sequence = TensorDictSequential(frames, TensorDictModule(nn.Linear(8, 2), ["x"], ["action"]))
-    with pytest.raises(ValueError, match="the module has states"):
-        sequence.to_onnx(tmp_path / "policy.onnx", OBS)
+    raises(ValueError, "the module has states", sequence.to_onnx, tmp_path / "policy.onnx", OBS)
 
 
 def test_the_transforms_of_an_environment_before_a_policy_with_a_memory(tmp_path):

@@ -2,6 +2,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.transformed import Steps
 
 from lite import TensorDict
@@ -50,8 +51,7 @@ def test_keys_of_losses() -> None:
     loss = Loss()
     EndOfLifeTransform("eol").register_keys(loss)
     assert loss.keys == {"done": "eol", "terminated": "eol"}
-    with pytest.raises(RuntimeError, match="EndOfLifeTransform needs an environment"):
-        EndOfLifeTransform()(TensorDict())
+    raises(RuntimeError, "EndOfLifeTransform needs an environment", EndOfLifeTransform(), TensorDict())
 
 
 def test_numbers_of_episodes_of_two_environments() -> None:
@@ -77,8 +77,7 @@ def test_clones_count_together_and_state_dicts_go_on() -> None:
 
 
 def test_what_numbers_need() -> None:
-    with pytest.raises(RuntimeError, match="TrajCounter needs an environment"):
-        TrajCounter()(TensorDict())
+    raises(RuntimeError, "TrajCounter needs an environment", TrajCounter(), TensorDict())
     with pytest.raises(KeyError, match="a done entry beside"):
         TransformedEnv(Steps(2), TrajCounter(("agents", "count"))).observation_spec  # noqa: B018
     with pytest.raises(RuntimeError, match="after a reset"):
@@ -105,14 +104,11 @@ def test_lengths_of_truncated_episodes() -> None:
 
 
 def test_what_truncation_needs() -> None:
-    with pytest.raises(ValueError, match="first_episode_prob must be from 0 to 1"):
-        RandomTruncationTransform(1, 2, 0.5, 2.0)
-    with pytest.raises(ValueError, match="min_horizon must be from 1 to max_horizon, 2, got 3"):
-        RandomTruncationTransform(3, 2)
+    raises(ValueError, "first_episode_prob must be from 0 to 1", RandomTruncationTransform, 1, 2, 0.5, 2.0)
+    raises(ValueError, "min_horizon must be from 1 to max_horizon, 2, got 3", RandomTruncationTransform, 3, 2)
     with pytest.raises(RuntimeError, match="a StepCounter must come before, which writes 'step_count'"):
         TransformedEnv(Steps(2), RandomTruncationTransform(1, 2))
-    with pytest.raises(NotImplementedError, match="whose episodes it ends"):
-        RandomTruncationTransform(1, 2)(TensorDict())
+    raises(NotImplementedError, "whose episodes it ends", RandomTruncationTransform(1, 2), TensorDict())
     env = TransformedEnv(
         Steps(9), Compose(StepCounter(), RandomTruncationTransform(1, 2, truncated_key="late"))
     )

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.counting_env import CountingEnv
 
 from lite import TensorDict
@@ -12,14 +13,12 @@ def test_rename():
     td = rename(TensorDict(a=np.ones(2)))
     assert list(td.keys(True, True)) == [("n", "b")]
     assert list(rename.inv(TensorDict(y=1)).keys()) == ["x"]
-    with pytest.raises(KeyError, match="RenameTransform reads 'a', which is missing"):
-        rename(td)
+    raises(KeyError, "RenameTransform reads 'a', which is missing", rename, td)
     rename.set_missing_tolerance(True)
     assert rename(td) is td
     kept = RenameTransform(["a"], ["b"], create_copy=True)(TensorDict(a=1))
     assert sorted(kept.keys()) == ["a", "b"]
-    with pytest.raises(ValueError, match="no key may be in in_keys and out_keys"):
-        RenameTransform(["a", "b"], ["b", "c"])
+    raises(ValueError, "no key may be in in_keys and out_keys", RenameTransform, ["a", "b"], ["b", "c"])
 
 
 def outputs():
@@ -69,5 +68,4 @@ def test_a_state_stays():
 
 def test_bad_keys():
     for cls in (ExcludeTransform, SelectTransform):
-        with pytest.raises(TypeError, match="must be strings or tuples of strings"):
-            cls(3)
+        raises(TypeError, "must be strings or tuples of strings", cls, 3)

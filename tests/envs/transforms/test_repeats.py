@@ -1,4 +1,5 @@
 import pytest
+from helpers.cases import raises
 from helpers.transformed import Steps
 
 from lite import TensorDict
@@ -45,9 +46,7 @@ def test_steps_at_the_start():
 
 
 def test_without_an_environment():
-    with pytest.raises(RuntimeError, match="FrameSkipTransform needs an environment"):
-        FrameSkipTransform(2)(TensorDict())
-    with pytest.raises(ValueError, match="frame_skip must be at least 1"):
-        FrameSkipTransform(0)
+    raises(RuntimeError, "FrameSkipTransform needs an environment", FrameSkipTransform(2), TensorDict())
+    raises(ValueError, "frame_skip must be at least 1", FrameSkipTransform, 0)
     with pytest.raises(RuntimeError, match="NoopResetEnv needs an environment"):
         NoopResetEnv()._reset(TensorDict(), TensorDict())

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.transformed import Steps
 
 from lite import TensorDict
@@ -15,8 +16,7 @@ def test_targets():
     np.testing.assert_array_equal(td["next", "target_return"].ravel(), [9, 7, 4, 9, 7])
     constant = TransformedEnv(Steps(3), TargetReturn(10.0, "constant", ["reward"], ["goal"]))
     assert (constant.rollout(3)["next", "goal"] == 10).all()
-    with pytest.raises(ValueError, match="mode must be one of"):
-        TargetReturn(1.0, "other")
+    raises(ValueError, "mode must be one of", TargetReturn, 1.0, "other")
 
 
 def sequence(done):
@@ -39,5 +39,4 @@ def test_where_there_is_no_end():
         Reward2GoTransform(in_keys=["r"]).inv(sequence([[0, 0, 1], [0, 0, 1]]))
     assert len(Compose(Reward2GoTransform())) == 1
     for put in (lambda t: TransformedEnv(Steps(3), t), TransformedEnv(Steps(3), Compose()).append_transform):
-        with pytest.raises(ValueError, match="for replay buffers, not for environments"):
-            put(Reward2GoTransform())
+        raises(ValueError, "for replay buffers, not for environments", put, Reward2GoTransform())

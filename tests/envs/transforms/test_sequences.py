@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite.envs import BurnInTransform, RandomCropTensorDict
@@ -20,10 +21,8 @@ def test_burn_in():
     np.testing.assert_array_equal(BurnInTransform([module], 2)(td)["h"][..., 0], [[1, 9, 9], [11, 9, 9]])
     assert (td["h"] == 9).all()
     assert BurnInTransform(module, 0)(td) is td
-    with pytest.raises(ValueError, match="modules must be TensorDictModules, got function"):
-        BurnInTransform(lambda td: td, 2)
-    with pytest.raises(RuntimeError, match="for replay buffers, not for environments"):
-        burn._call(td)
+    raises(ValueError, "modules must be TensorDictModules, got function", BurnInTransform, lambda td: td, 2)
+    raises(RuntimeError, "for replay buffers, not for environments", burn._call, td)
 
 
 def test_crops():

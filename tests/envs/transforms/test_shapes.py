@@ -1,5 +1,5 @@
 import numpy as np
-import pytest
+from helpers.cases import raises
 from helpers.transformed import Steps
 
 from lite import TensorDict
@@ -57,8 +57,7 @@ def test_dims():
         lambda: FlattenObservation(0, -1),
         lambda: FlattenObservation(-2, 1),
     ):
-        with pytest.raises((RuntimeError, ValueError), match="must be"):
-            make()
+        raises((RuntimeError, ValueError), "must be", make)
 
 
 def test_flatten():
@@ -80,5 +79,4 @@ def test_a_batch_size_of_a_module():
     td = TensorDict({"x": np.ones((2, 3))}, [2])
     assert BatchSizeTransform(reshape_fn=lambda td: td.unsqueeze(0))(td)["x"].shape == (1, 2, 3)
     assert BatchSizeTransform(batch_size=[2])(td) is td
-    with pytest.raises(ValueError, match="one of batch_size and reshape_fn"):
-        BatchSizeTransform()
+    raises(ValueError, "one of batch_size and reshape_fn", BatchSizeTransform)

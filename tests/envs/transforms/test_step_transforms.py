@@ -153,8 +153,7 @@ def test_arguments():
         (lambda: TensorDictPrimer(a=NonTensor((1,))), TypeError, "primers must be specs of arrays"),
         (lambda: TensorDictPrimer(a=Unbounded(1), default_value="x"), ValueError, "could not convert"),
     ):
-        with pytest.raises(kind, match=message):
-            make()
+        raises(kind, message, make)
 
 
 def test_two_that_write_the_same_entry():
@@ -163,23 +162,21 @@ def test_two_that_write_the_same_entry():
         ([InitTracker("observation")], "InitTracker writes"),
         ([InitTracker("done")], "InitTracker writes"),
     ):
-        with pytest.raises(ValueError, match=message):
-            Collector(Counting(), frames_per_batch=5, transforms=transforms)
+        raises(ValueError, message, Collector, Counting(), frames_per_batch=5, transforms=transforms)
 
 
 def test_a_reward_that_is_not_there():
     collector = Collector(Counting(), frames_per_batch=5, transforms=[RewardSum(["cost"])])
-    raises(KeyError, lambda: next(iter(collector)), "cost")
+    raises(KeyError, "cost", lambda: next(iter(collector)))
 
 
 def test_called_alone():
     td = TensorDict({"reward": np.ones((2, 3, 1), np.float32)}, [2, 3], names=[None, "time"])
     np.testing.assert_array_equal(RewardSum()(td)["episode_reward"][..., 0], [[1, 2, 3]] * 2)
-    with pytest.raises(ValueError, match="RewardSum needs a dimension called 'time'"):
-        RewardSum()(TensorDict(reward=1.0))
+    raises(ValueError, "RewardSum needs a dimension called 'time'", RewardSum(), TensorDict(reward=1.0))
     primer = TensorDictPrimer(h=Unbounded(2), n=Unbounded(1), default_value={"h": lambda: np.arange(2)})
     np.testing.assert_array_equal(primer(TensorDict({}, [2]))["h"], [[0, 1], [0, 1]])
-    raises(NotImplementedError, lambda: StepCounter()(td), "StepCounter needs an environment")
+    raises(NotImplementedError, "StepCounter needs an environment", lambda: StepCounter()(td))
 
 
 def test_what_a_policy_writes_to_next_stays():
@@ -232,7 +229,7 @@ def test_sums_with_reset_keys():
     np.testing.assert_array_equal(td["next", "a"].ravel(), [1, 3, 1, 3])
     with pytest.raises(ValueError, match="reset_keys must be as many as in_keys"):
         TransformedEnv(Steps(2), RewardSum(reset_keys=["_reset", "_reset"])).reset()
-    raises(TypeError, lambda: RewardSum().reset_keys, "reset_keys must be given")
+    raises(TypeError, "reset_keys must be given", lambda: RewardSum().reset_keys)
 
 
 class Faded(StepTransform):

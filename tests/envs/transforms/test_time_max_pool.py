@@ -27,6 +27,6 @@ def test_a_clone_keeps_observations_of_its_own():
 
 
 def test_arguments():
-    raises(ValueError, lambda: TimeMaxPool(T=0), "T must be at least 1")
-    raises(ValueError, lambda: TimeMaxPool(["a"], ["b", "c"]), "out_keys must be as many as in_keys")
-    raises(NotImplementedError, lambda: TimeMaxPool()(TensorDict()), "TimeMaxPool needs an environment")
+    raises(ValueError, "T must be at least 1", lambda: TimeMaxPool(T=0))
+    raises(ValueError, "out_keys must be as many as in_keys", lambda: TimeMaxPool(["a"], ["b", "c"]))
+    raises(NotImplementedError, "TimeMaxPool needs an environment", lambda: TimeMaxPool()(TensorDict()))

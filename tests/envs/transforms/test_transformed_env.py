@@ -3,6 +3,7 @@ import pickle
 import gymnasium
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite.data import Bounded, Composite, Unbounded
@@ -115,8 +116,7 @@ def test_what_is_asked_of_the_environment():
     assert env.base_env.is_closed
     with pytest.raises(RuntimeError, match="the batch size is that of base_env"):
         env.batch_size = ()
-    with pytest.raises(ValueError, match="transform must be a Transform or a function, got int"):
-        env.append_transform(3)
+    raises(ValueError, "transform must be a Transform or a function, got int", env.append_transform, 3)
 
 
 def test_a_spec_that_fails():
@@ -133,8 +133,7 @@ def test_actions_of_its_own():
     env = TransformedEnv(OwnActions(), RewardSum())
     assert (env.rollout(1)["action"] == 0.5).all()
     env.append_transform(RenameTransform(["x"], ["y"], ["action"], ["a"]))
-    with pytest.raises(RuntimeError, match="rand_action of OwnActions is of other actions"):
-        env.rand_action(env.reset())
+    raises(RuntimeError, "rand_action of OwnActions is of other actions", env.rand_action, env.reset())
 
 
 def test_next_that_is_there_before():

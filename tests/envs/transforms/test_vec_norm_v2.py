@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict
 from lite.envs import VecNormV2
@@ -30,8 +31,7 @@ def test_means_of_all():
 def test_states_and_copies():
     norm, other = VecNormV2(["x"]), VecNormV2(["x"])
     assert norm.state_dict()["_extra_state"] == {}
-    with pytest.raises(RuntimeError, match="VecNormV2 has no statistics yet"):
-        norm.frozen_copy()
+    raises(RuntimeError, "VecNormV2 has no statistics yet", norm.frozen_copy)
     norm(TensorDict({"x": X}, [2]))
     assert set(norm.state_dict()["_extra_state"]) == {"loc.-|-.x", "var.-|-.x", "count.-|-.x"}
     assert bool(norm.initialized)
@@ -42,8 +42,7 @@ def test_states_and_copies():
     assert not np.array_equal(frozen.loc["x"], norm.loc["x"])
     with pytest.raises(RuntimeError, match="the state dict has no statistics"):
         norm.load_state_dict(VecNormV2(["x"]).state_dict())
-    with pytest.raises(KeyError, match=r"VecNormV2 reads \['x'\]"):
-        norm(TensorDict({"y": X}, [2]))
+    raises(KeyError, r"VecNormV2 reads \['x'\]", norm, TensorDict({"y": X}, [2]))
 
 
 def test_integers_become_floats():
