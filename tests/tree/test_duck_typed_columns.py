@@ -99,8 +99,8 @@ def test_columns_as_operands() -> None:
     total = td.clone()
     total += column
     np.testing.assert_array_equal(total["n", "y"], [2, 3, 4])
-    raises(TypeError, lambda: td + pandas.DataFrame({"a": [1, 2, 3]}), "from_pandas")
-    raises(TypeError, lambda: td + pandas.Series([1, None, 3], dtype="Int64"), "lacks some values")
+    raises(TypeError, "from_pandas", lambda: td + pandas.DataFrame({"a": [1, 2, 3]}))
+    raises(TypeError, "lacks some values", lambda: td + pandas.Series([1, None, 3], dtype="Int64"))
 
 
 def test_what_pandas_has_that_arrays_have_not() -> None:
@@ -108,7 +108,7 @@ def test_what_pandas_has_that_arrays_have_not() -> None:
     refused(pandas.Series([pandas.Timestamp("2020"), pandas.NaT, pandas.NaT]), "pandas Series", "lacks")
     refused(pandas.array([True, None, False]), "pandas BooleanArray", "lacks", "fillna")
     refused(pandas.DataFrame({"a": [1, 2, 3]}), "pandas DataFrame", "from_pandas", "to_numpy")
-    raises(ValueError, lambda: TensorDict(pandas.DataFrame({"a": [1, 2, 3]}), [3]), "from_any data frames")
+    raises(ValueError, "from_any data frames", lambda: TensorDict(pandas.DataFrame({"a": [1, 2, 3]}), [3]))
 
 
 def test_columns_of_arrow() -> None:

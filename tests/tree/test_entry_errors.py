@@ -95,13 +95,13 @@ def test_joining(join: Callable[[list[Any]], Any]) -> None:
     with pytest.raises(RuntimeError) as raised:
         join([tree(), other])
     assert all(text in str(raised.value) for text in (repr(KEY), "(3, 2)", "(3, 5)"))
-    raises(RuntimeError, lambda: join([tree(), tree().set(KEY, "text")]), re.escape(f"at key {KEY}"))
+    raises(RuntimeError, re.escape(f"at key {KEY}"), lambda: join([tree(), tree().set(KEY, "text")]))
 
 
 def test_joining_names_the_keys_that_are_not_in_all() -> None:
     with pytest.raises(RuntimeError, match=r"are exclusive at key \('n', 'm'\): \['c'\] are not in all"):
         stack([tree(), tree().exclude(KEY)])
-    raises(KeyError, lambda: cat([tree(), tree().exclude(KEY)]), r"different keys.*'m'.*'c'")
+    raises(KeyError, r"different keys.*'m'.*'c'", lambda: cat([tree(), tree().exclude(KEY)]))
 
 
 def test_batch_size_names_nested_entries() -> None:

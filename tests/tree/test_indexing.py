@@ -91,8 +91,8 @@ def test_zero_dimensional_batch() -> None:
     td = TensorDict({"a": np.arange(3)})
     assert td[None].batch_size == (1,)
     assert td[...] is td
-    raises(RuntimeError, lambda: td[0], "batch_dims==0")
-    raises(TypeError, lambda: iter(td), "0-d")
+    raises(RuntimeError, "batch_dims==0", lambda: td[0])
+    raises(TypeError, "0-d", lambda: iter(td))
 
 
 def test_iteration_and_batched_fetch() -> None:

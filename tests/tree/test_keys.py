@@ -4,7 +4,6 @@ import enum
 from typing import Any
 
 import numpy as np
-import pytest
 from helpers.cases import each_case, raises
 
 from lite import NestedKey, TensorDict, lazy_stack, unravel_key, unravel_key_list
@@ -21,13 +20,13 @@ def test_unravel_key(key: Any, flat: Any) -> None:
 @each_case("key", [3, ("a", 1), None, ["a"], ("a", ())])
 def test_unravel_refuses_what_is_no_key(key: Any) -> None:
     assert not isinstance(key, NestedKey)
-    raises(RuntimeError, lambda: unravel_key(key), "NestedKey")
+    raises(RuntimeError, "NestedKey", lambda: unravel_key(key))
 
 
 def test_unravel_key_list() -> None:
     assert unravel_key_list(["a", ("b", ("c",))]) == ["a", ("b", "c")]
-    raises(TypeError, lambda: unravel_key_list("ab"))
-    raises(RuntimeError, lambda: unravel_key_list(["a", ["b"]]), "key must be a NestedKey")
+    raises(TypeError, "", lambda: unravel_key_list("ab"))
+    raises(RuntimeError, "key must be a NestedKey", lambda: unravel_key_list(["a", ["b"]]))
 
 
 class Field(enum.StrEnum):
@@ -61,5 +60,4 @@ def test_paths_of_nested_keys_are_remembered_and_other_keys_are_none() -> None:
         assert td.get(("a", ("b", "c"))) == 1
         assert td.get(("a", ("b", "z")), "default") == "default"
         for key in (("a", ["b"]), ("a", ("b", 1)), ("a", ())):
-            with pytest.raises(KeyError, match="NestedKeys"):
-                td.get(key)
+            raises(KeyError, "NestedKeys", td.get, key)

@@ -35,7 +35,7 @@ def test_a_node_is_free_once_its_parents_are_gone() -> None:
 def test_a_node_shared_by_two_roots() -> None:
     node = TensorDict(b=1)
     first, second = TensorDict(n=node).lock_(), TensorDict(n=node).lock_()
-    raises(RuntimeError, lambda: first.unlock_(), "part of a locked graph")
+    raises(RuntimeError, "part of a locked graph", lambda: first.unlock_())
     assert first.is_locked
     assert node.is_locked
     root = TensorDict(first=first, second=second).lock_()
@@ -94,7 +94,7 @@ def test_pickle_keeps_everything() -> None:
         pass
     assert (back == td).all()
     assert (back.names, back.is_locked, back["n", "m"].is_locked) == (["x", "y"], True, True)
-    raises(RuntimeError, lambda: back["n"].unlock_(), "part of a locked graph")
+    raises(RuntimeError, "part of a locked graph", lambda: back["n"].unlock_())
     back.unlock_()["z"] = np.zeros((4, 3))
 
 
@@ -116,8 +116,8 @@ def _with_one_locked_part() -> LazyStackedTensorDict:
 @each_case("name", ["del_", "pop"])
 def test_nothing_is_removed_where_one_part_is_locked(name: str, key: tuple[str, ...]) -> None:
     td = _with_one_locked_part()
-    raises(RuntimeError, lambda: getattr(td, name)(key), "locked")
-    raises(RuntimeError, lambda: getattr(TensorDict({"td": td}, [2]), name)(("td", *key)), "locked")
+    raises(RuntimeError, "locked", lambda: getattr(td, name)(key))
+    raises(RuntimeError, "locked", lambda: getattr(TensorDict({"td": td}, [2]), name)(("td", *key)))
     assert [key in part for part in td.tensordicts] == [True, True]
 
 

@@ -43,7 +43,7 @@ def test_a_node_that_has_the_names_is_stored_itself(store: Store) -> None:
 def test_a_node_with_other_names_is_refused(store: Store, names: list[str | None]) -> None:
     given = node(names)
     td = TensorDict(batch_size=[2, 3], names=["t", "s"])
-    raises(RuntimeError, lambda: store(td, given), "refine_names: cannot coerce")
+    raises(RuntimeError, "refine_names: cannot coerce", lambda: store(td, given))
     assert td.is_empty()
     assert given.names == names
 
@@ -51,7 +51,7 @@ def test_a_node_with_other_names_is_refused(store: Store, names: list[str | None
 def test_deeper_names_stay_unless_they_would_be_there_twice() -> None:
     td = TensorDict(batch_size=[2], names=["t"])
     assert td.set("n", node([None, "s"]))["n"].names == ["t", "s"]
-    raises(ValueError, lambda: td.set("n", node([None, "t"])), "non-unique")
+    raises(ValueError, "non-unique", lambda: td.set("n", node([None, "t"])))
 
 
 def test_a_lazy_stack_gets_names_without_its_parts_being_renamed() -> None:
@@ -59,7 +59,7 @@ def test_a_lazy_stack_gets_names_without_its_parts_being_renamed() -> None:
     td = TensorDict({"n": stack}, [2, 2], names=["t", "u"])
     assert td["n"].names == ["t", "u"]
     assert stack.names == [None, "u"]
-    raises(RuntimeError, lambda: TensorDict({"n": stack}, [2, 2], names=["t", "v"]), "refine_names")
+    raises(RuntimeError, "refine_names", lambda: TensorDict({"n": stack}, [2, 2], names=["t", "v"]))
 
 
 def test_a_named_node_names_its_parent() -> None:

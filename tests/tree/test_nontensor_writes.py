@@ -54,16 +54,16 @@ def test_from_nontensordata():
 def test_one_of_many_equal():
     assert NonTensorData(NonTensorStack("x", "x")).data == "x"
     assert NonTensorData(NonTensorData("x", [3])).batch_size == ()
-    raises(AttributeError, lambda: NonTensorData(NonTensorStack("x", "y")), "non-unique")
+    raises(AttributeError, "non-unique", lambda: NonTensorData(NonTensorStack("x", "y")))
 
 
 def test_arguments_of_the_constructor():
     assert NonTensorStack("a", "b", batch_size=[2], stack_dim_name="t").names == ["t"]
     assert NonTensorStack(NonTensorData("a", [3]), NonTensorData("b", [3]), stack_dim=1).batch_size == (3, 2)
-    raises(RuntimeError, lambda: NonTensorStack("a", "b", batch_size=[3]), "batch_size")
-    raises(RuntimeError, lambda: NonTensorStack("a", TensorDict()), "got a TensorDict")
-    raises(RuntimeError, lambda: NonTensorStack(NonTensorStack("a", "b"), "c"), "differ")
-    raises(IndexError, lambda: NonTensorStack("a", stack_dim=5))
+    raises(RuntimeError, "batch_size", lambda: NonTensorStack("a", "b", batch_size=[3]))
+    raises(RuntimeError, "got a TensorDict", lambda: NonTensorStack("a", TensorDict()))
+    raises(RuntimeError, "differ", lambda: NonTensorStack(NonTensorStack("a", "b"), "c"))
+    raises(IndexError, "", lambda: NonTensorStack("a", stack_dim=5))
 
 
 # -- writing ------------------------------------------------------------------------------------
@@ -85,9 +85,8 @@ def test_update():
         ({"data": "y"}, NotImplementedError),
         ("y", NotImplementedError),
     ):
-        with pytest.raises(error):
-            x.update(wrong)
-    raises(TypeError, lambda: x.update(data="y"), "keywords")
+        raises(error, "", x.update, wrong)
+    raises(TypeError, "keywords", lambda: x.update(data="y"))
     assert x.tolist() == ["changed", ["q"]]
 
 
@@ -96,10 +95,10 @@ def test_update_of_one_object():
     assert x.update(NonTensorData("b")) is x
     assert (x.data, x.batch_size) == ("b", (2,))
     assert x.update(TensorDict()) is x
-    raises(ValueError, lambda: x.update(NonTensorStack("p", "q")), "maybe_to_stack")
-    raises(RuntimeError, lambda: x.update(TensorDict(a=1)), "got a TensorDict")
-    raises(RuntimeError, lambda: x.update_(NonTensorStack("p", "q")), "maybe_to_stack")
-    raises(RuntimeError, lambda: x.update_at_(NonTensorData("p"), 0), "as a whole")
+    raises(ValueError, "maybe_to_stack", lambda: x.update(NonTensorStack("p", "q")))
+    raises(RuntimeError, "got a TensorDict", lambda: x.update(TensorDict(a=1)))
+    raises(RuntimeError, "maybe_to_stack", lambda: x.update_(NonTensorStack("p", "q")))
+    raises(RuntimeError, "as a whole", lambda: x.update_at_(NonTensorData("p"), 0))
     assert x.update_at_(NonTensorData("b"), slice(None)).data == "b"
     assert x.set("data", "c").get("data") == "c"
 
@@ -208,9 +207,8 @@ def test_the_type_of_metadata_is_checked():
     assert MetaData[int | str]("a").data == "a"
     assert MetaData[int](NonTensorData(3)).data == 3
     for kind, value in ((int, "a"), (int | str, 2.0), (int, MetaData("a")), (str, NonTensorData(3))):
-        with pytest.raises(TypeError, match="Expected data of type"):
-            MetaData[kind](value)
-    raises(TypeError, lambda: MetaData[int][str], "Cannot specify type")
+        raises(TypeError, "Expected data of type", MetaData[kind], value)
+    raises(TypeError, "Cannot specify type", lambda: MetaData[int][str])
 
 
 def test_the_class_of_a_type():
@@ -251,8 +249,7 @@ def test_fields_annotated_as_metadata():
     assert value[0].unit == "cm"
     with pytest.raises(TypeError, match="Expected data of type str, got int"):
         value.unit = 3
-    with pytest.raises(TypeError, match="Expected data of type str, got int"):
-        Typed(x=np.zeros(2), unit=3, batch_size=[2])
+    raises(TypeError, "Expected data of type str, got int", Typed, x=np.zeros(2), unit=3, batch_size=[2])
     assert value.unit == "cm"
 
 

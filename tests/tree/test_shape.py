@@ -169,7 +169,7 @@ def test_in_place_forms_keep_the_object() -> None:
     assert td.roll(1, inplace=True) is td
     assert td.expand(2, 3, inplace=True) is td
     assert (td.batch_size, td["a"].shape) == ((2, 3), (2, 3))
-    raises(RuntimeError, lambda: td.lock_().roll(1, 0, inplace=True), "locked")
+    raises(RuntimeError, "locked", lambda: td.lock_().roll(1, 0, inplace=True))
 
 
 def test_view_of_a_dtype() -> None:
@@ -178,7 +178,7 @@ def test_view_of_a_dtype() -> None:
     assert np.shares_memory(bits["a"], td["a"])
     assert (bits["a"].dtype, bits["s"], bits.batch_size) == (np.dtype("int64"), "x", (1,))
     assert td.view(np.int32)["a"].shape == (1, 4)
-    raises(ValueError, lambda: TensorDict(a=np.zeros(3, "int32")).view(np.int64), r"itemsize|divisor")
+    raises(ValueError, r"itemsize|divisor", lambda: TensorDict(a=np.zeros(3, "int32")).view(np.int64))
 
 
 SIZES = {
@@ -203,13 +203,11 @@ def test_sizes_and_dims_by_keyword(name: str, lazy: bool) -> None:
             np.testing.assert_array_equal(out["a"], expected["a"])
             np.testing.assert_array_equal(out["n", "b"], expected["n", "b"])
     for args in (value, (value,)):
-        with pytest.raises(TypeError, match=keyword):
-            method(*args, **{keyword: value})
+        raises(TypeError, keyword, method, *args, **{keyword: value})
 
 
 def test_sizes_by_their_functions() -> None:
     td = tree()
     assert (td.dim(), td.ndimension(), td.size(), td.size(1), td.size(-2)) == (2, 2, (4, 3), 3, 4)
     for sizes, message in (((-1, -1), "only one dimension"), ((5, -1), "is invalid"), ((-2, -6), "only one")):
-        with pytest.raises(RuntimeError, match=message):
-            td.reshape(*sizes)
+        raises(RuntimeError, message, td.reshape, *sizes)

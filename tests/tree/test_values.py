@@ -66,7 +66,7 @@ def test_objects_with_a_numpy_method_become_arrays() -> None:
 
 @each_case("value", [[[1], [1, 2]], [np.zeros(1), np.zeros(2)]])
 def test_ragged_numbers_are_refused(value: Any) -> None:
-    raises(ValueError, lambda: TensorDict(a=value), r"lite\.lazy_stack")
+    raises(ValueError, r"lite\.lazy_stack", lambda: TensorDict(a=value))
 
 
 def test_lists_of_tensordicts_are_stacked() -> None:
@@ -77,4 +77,4 @@ def test_lists_of_tensordicts_are_stacked() -> None:
 def test_a_value_must_start_with_the_batch_size() -> None:
     with pytest.raises(RuntimeError, match=r"self.batch_size=\(3,\) and value.shape=\(4,\)"):
         TensorDict({"a": np.zeros(4)}, batch_size=[3])
-    raises(RuntimeError, lambda: TensorDict({"a": 1}, batch_size=[3]), "batch dimension mismatch")
+    raises(RuntimeError, "batch dimension mismatch", lambda: TensorDict({"a": 1}, batch_size=[3]))
