@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.entry_kinds import KINDS, content
 
 import lite
@@ -227,8 +227,7 @@ def test_values_come_back(writer: str, kind: str, tmp_path: Path) -> None:
     wanted = content(td)
     error = REFUSED.get((writer, kind))
     if error is not None:
-        with pytest.raises((KeyError, RuntimeError, TypeError, ValueError), match=error):
-            WRITERS[writer](td, tmp_path / "td")
+        raises((KeyError, RuntimeError, TypeError, ValueError), error, WRITERS[writer], td, tmp_path / "td")
     else:
         plain = writer in (UNTYPED if kind == "typed" else PLAIN)
         plain |= writer == "consolidate in a file" and kind in ("typed", "tensorclass")
@@ -249,5 +248,4 @@ def test_inside_vmap(writer: str, tmp_path: Path) -> None:
     if writer in HOLDERS:
         np.testing.assert_array_equal(lite.vmap(run)(x), x)
     else:
-        with pytest.raises(TypeError, match=r"inside (a )?vmap"):
-            lite.vmap(run)(x)
+        raises(TypeError, r"inside (a )?vmap", lite.vmap(run), x)

@@ -124,7 +124,7 @@ def test_what_numba_arrays_cannot_do_is_a_type_error(
     td: TensorDict, what: str, call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(devicearray.DeviceNDArray, "copy_to_host", _refuse)
-    raises(TypeError, lambda: call(td), what)
+    raises(TypeError, what, lambda: call(td))
 
 
 def test_an_index_of_numba_can_write_a_view(td: TensorDict) -> None:
@@ -138,8 +138,8 @@ def test_unsupported_attributes_are_type_errors_that_hasattr_understands(td: Ten
     array = wrap(td["a"])
     assert isinstance(array, DeviceArray)
     assert not hasattr(array, "tobytes")
-    raises(TypeError, lambda: array.tobytes(), "'tobytes' is not available for a DeviceNDArray")
-    raises(NotOnDevice, lambda: np.asarray(array), r'td.to\("cpu"\)')
+    raises(TypeError, "'tobytes' is not available for a DeviceNDArray", lambda: array.tobytes())
+    raises(NotOnDevice, r'td.to\("cpu"\)', lambda: np.asarray(array))
 
 
 # -- a library whose arrays follow NumPy -----------------------------------------------------------

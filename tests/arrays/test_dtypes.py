@@ -25,14 +25,14 @@ from lite._arrays import dtypes
 )
 def test_one_error_says_what_to_install(use: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    raises(ImportError, use, r"float.* needs the ml_dtypes package: pip install ml-dtypes")
+    raises(ImportError, r"float.* needs the ml_dtypes package: pip install ml-dtypes", use)
 
 
 def test_extension_dtypes() -> None:
     narrow = np.dtype(ml_dtypes.bfloat16)
     assert dtypes.as_dtype("bfloat16") == dtypes.extension_dtype("bfloat16") == narrow
     assert dtypes.as_dtype("float32") == np.float32
-    raises(TypeError, lambda: dtypes.extension_dtype("qint8"), "no NumPy dtype for qint8")
+    raises(TypeError, "no NumPy dtype for qint8", lambda: dtypes.extension_dtype("qint8"))
     assert dtypes.is_floating(narrow)
     assert dtypes.is_floating(np.dtype(ml_dtypes.float8_e4m3fn))
     assert not dtypes.is_floating(np.dtype(ml_dtypes.int4))
@@ -64,7 +64,7 @@ def test_the_default_dtype() -> None:
     assert lite.get_default_dtype() == np.float32
     with lite.default_dtype("float64"):
         assert lite.TensorDict(a=[0.5])["a"].dtype == np.float64
-        raises(TypeError, lambda: lite.set_default_dtype(np.int64), "must be a floating dtype, got int64")
+        raises(TypeError, "must be a floating dtype, got int64", lambda: lite.set_default_dtype(np.int64))
     assert lite.get_default_dtype() == np.float32
 
 
@@ -88,5 +88,5 @@ def test_names_of_files_are_torchs(name: str) -> None:
 
 @each_case("name", ["torch.float7", "float32", None, 3])
 def test_unknown_names(name: Any) -> None:
-    raises(ValueError, lambda: dtypes.dtype_of(name), "unknown dtype")
-    raises(ValueError, lambda: dtypes.dtype_name(np.dtype("M8[s]")), "cannot be saved")
+    raises(ValueError, "unknown dtype", lambda: dtypes.dtype_of(name))
+    raises(ValueError, "cannot be saved", lambda: dtypes.dtype_name(np.dtype("M8[s]")))

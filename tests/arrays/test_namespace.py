@@ -117,14 +117,13 @@ def test_leaves_are_computed_by_their_own_library() -> None:
 
 def test_what_a_library_lacks_and_what_cannot_be_written() -> None:
     shown = NamespaceArray(Other(X))
-    with pytest.raises(TypeError, match=r"copyto into an array is not available for a Other.*np\.asarray"):
-        np.copyto(shown, X)
+    raises(TypeError, r"copyto into an array is not available for a Other.*np\.asarray", np.copyto, shown, X)
     with pytest.raises(TypeError, match="an assignment is not available"):
         shown[0] = 1
-    raises(TypeError, lambda: np.add(shown, 1, out=X.copy()), "a Other cannot be written into a ndarray")
+    raises(TypeError, "a Other cannot be written into a ndarray", lambda: np.add(shown, 1, out=X.copy()))
     with pytest.raises(ValueError, match=r"a result of shape \(2, 3\) does not fit into the shape \(3,\)"):
         np.add(shown, 1, out=NamespaceArray(Other(X[0])))
-    raises(TypeError, lambda: TensorDict(x=Other(X)).erf(), "erf is not available")
+    raises(TypeError, "erf is not available", lambda: TensorDict(x=Other(X)).erf())
     assert NotImplemented is shown.__array_ufunc__(np.add, "__call__", shown, TensorDict(a=1))
 
 
@@ -135,7 +134,7 @@ def test_an_operator_in_place_holds_another_array() -> None:
     assert shown is view
     np.testing.assert_array_equal(unwrap(shown).value, X + 1)
     np.testing.assert_array_equal(leaf.value, np.arange(6.0).reshape(2, 3))
-    raises(TypeError, lambda: len(NamespaceArray(Other(1.0))), "unsized")
+    raises(TypeError, "unsized", lambda: len(NamespaceArray(Other(1.0))))
 
 
 Operation = Callable[[Any], Any]
@@ -371,8 +370,7 @@ def test_a_write_that_fails_leaves_everything_as_it_was(jax: Any) -> None:
         lambda: td.set_at_("x", 1, 9),
         lambda: operator.iadd(td, np.ones((2, 3))),
     ):
-        with pytest.raises((ValueError, RuntimeError, IndexError, TypeError)):
-            wrong()
+        raises((ValueError, RuntimeError, IndexError, TypeError), "", wrong)
         assert td["x"] is x
         assert not td["y"].any()
     integers = TensorDict({"x": jax.numpy.arange(3)}, [3])
@@ -410,7 +408,7 @@ def test_indices_that_are_traced(jax: Any) -> None:
     assert concrete[jax.numpy.array([2, 0])].batch_size == (2,)
     assert concrete[jax.numpy.array(1)].batch_size == ()
     assert concrete[concrete["a"][:, 0] > 1].batch_size == (2,)
-    raises(IndexError, lambda: concrete[jax.numpy.array([7])], "out of bounds")
+    raises(IndexError, "out of bounds", lambda: concrete[jax.numpy.array([7])])
 
 
 def test_numpy_cannot_have_what_is_traced(jax: Any) -> None:
@@ -420,8 +418,7 @@ def test_numpy_cannot_have_what_is_traced(jax: Any) -> None:
         lambda t: t.numpy(),
         lambda t: TensorDict({"x": t["a"]}, device="cpu"),
     ):
-        with pytest.raises(TypeError, match="traced array"):
-            jax.jit(ask)(td)
+        raises(TypeError, "traced array", jax.jit(ask), td)
     shown: list[str] = []
     jax.jit(lambda t: shown.append(str(t)) or t)(td)
     assert "a: Array(shape=(3, 4), device=traced, dtype=float32" in shown[0]

@@ -62,7 +62,7 @@ def test_in_a_block_and_in_a_function(per_thread: bool, elsewhere: int) -> None:
         raise ZeroDivisionError
 
     assert setting.get() == 1
-    raises(ZeroDivisionError, fails)
+    raises(ZeroDivisionError, "", fails)
     assert setting.get() == 1
 
 
@@ -109,7 +109,7 @@ def test_lists_that_are_one_object(kind: str) -> None:
         assert isinstance(lists(kind), list if kind == "tensorclass" else np.ndarray)
         numbers = TensorDict(x=[[1.0], [2.0]])["x"]
         assert (numbers.shape, numbers.dtype) == ((2, 1), np.float64)
-        raises(ValueError, lambda: TensorDict(x=[[1], [2, 3]]), "inhomogeneous")
+        raises(ValueError, "inhomogeneous", lambda: TensorDict(x=[[1], [2, 3]]))
 
 
 @each_case(

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import TensorDict, lazy_stack
 
@@ -43,8 +42,7 @@ def at(td: Any, index: Any, value: Any) -> None:
 )
 def test_masked_arrays_are_refused(write: Callable[[Any], Any], name: str) -> None:
     td = held()
-    with pytest.raises(TypeError, match=f"{name}.*masked array, whose mask would be lost"):
-        write(td)
+    raises(TypeError, f"{name}.*masked array, whose mask would be lost", write, td)
     assert set(td.keys(True, True)) == {"a", ("n", "b")}
     np.testing.assert_array_equal(td["a"], np.zeros(3))
     np.testing.assert_array_equal(td["n", "b"], np.zeros(3))
@@ -58,6 +56,5 @@ def test_lazy_stacks() -> None:
         lambda: stacked.set("a", [MASKED, MASKED]),
         lambda: at(stacked, slice(2), {"a": both}),
     ):
-        with pytest.raises(TypeError, match="masked array"):
-            write()
+        raises(TypeError, "masked array", write)
         np.testing.assert_array_equal(stacked["a"], np.zeros((2, 3)))

@@ -13,12 +13,12 @@ from lite import TensorDict
 
 def test_kwargs_and_mapping_build_the_same() -> None:
     lite.assert_close(TensorDict(a=1, b=2.0), TensorDict({"a": 1, "b": 2.0}))
-    raises(ValueError, lambda: TensorDict({"a": 1}, b=2), "not both")
+    raises(ValueError, "not both", lambda: TensorDict({"a": 1}, b=2))
 
 
 @each_case("source", [3, "text", [("a", 1)], np.zeros(3)])
 def test_source_of_another_type_is_refused(source: Any) -> None:
-    raises(ValueError, lambda: TensorDict(source), r"type\(source\)")
+    raises(ValueError, r"type\(source\)", lambda: TensorDict(source))
 
 
 @each_case(
@@ -73,7 +73,7 @@ def test_devices() -> None:
     td["m"] = node
     assert (td["m"].device, node.device) == ("cpu", None)
     assert td.to("cpu") is td
-    raises(ValueError, lambda: TensorDict(device="tpu"), "device must be")
+    raises(ValueError, "device must be", lambda: TensorDict(device="tpu"))
     with pytest.raises(RuntimeError, match="to\\(new_device\\)"):
         td.device = "cpu"
 
@@ -91,7 +91,7 @@ def test_names() -> None:
     fresh = TensorDict({}, batch_size=[2, 3])
     fresh["n"] = td["n"]
     assert fresh.names == ["u", "v"]
-    raises(RuntimeError, lambda: fresh.refine_names("other", ...), "refine_names")
+    raises(RuntimeError, "refine_names", lambda: fresh.refine_names("other", ...))
     assert fresh.names == ["u", "v"]
 
 
@@ -104,7 +104,7 @@ def test_a_tensordict_cannot_hold_itself() -> None:
 
 @each_case(("given", "error"), [(3.0, TypeError), ("3", ValueError), ([-1], ValueError), ([2.5], TypeError)])
 def test_other_batch_sizes_are_refused(given: Any, error: type[Exception]) -> None:
-    raises(error, lambda: TensorDict({}, batch_size=given))
+    raises(error, "", lambda: TensorDict({}, batch_size=given))
 
 
 def test_shape_is_the_batch_size_and_batch_dims_follow_from_it() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from helpers.cases import each_case, raises
 
 import lite
@@ -48,11 +47,9 @@ def test_each_kind_becomes_one_of_its_kind(how: JoinFunctions) -> None:
 @each_case("how", [STACK, MAYBE_DENSE, CAT], ids=lambda how: how.name)
 def test_kinds_do_not_mix(how: JoinFunctions) -> None:
     for other in (td(), NonTensorData("x", (2,))):
-        with pytest.raises(RuntimeError, match="of different kinds"):
-            join_column([np.zeros(2), other], how, 0)
-    with pytest.raises(TypeError, match=f"{how.name} expects tensordicts, got items of type"):
-        join([td(), np.zeros(2)], how, 0)
-    raises(TypeError, lambda: join([td(), NonTensorData("x", (2,))], how, 0), "NonTensorData")
+        raises(RuntimeError, "of different kinds", join_column, [np.zeros(2), other], how, 0)
+    raises(TypeError, f"{how.name} expects tensordicts, got items of type", join, [td(), np.zeros(2)], how, 0)
+    raises(TypeError, "NonTensorData", lambda: join([td(), NonTensorData("x", (2,))], how, 0))
 
 
 def test_stacks_stay_dense_as_far_as_they_can() -> None:
@@ -60,7 +57,7 @@ def test_stacks_stay_dense_as_far_as_they_can() -> None:
     out = join(ragged, MAYBE_DENSE, 0)
     assert type(out) is TensorDict
     assert type(out["n"]) is LazyStackedTensorDict
-    raises(RuntimeError, lambda: join(ragged, STACK, 0), r"\('n', 'b'\): \(2, 2\) vs \(2, 1\)")
+    raises(RuntimeError, r"\('n', 'b'\): \(2, 2\) vs \(2, 1\)", lambda: join(ragged, STACK, 0))
     for rows in ([td(2), td(3)], [td(b=np.zeros(2)), td()]):
         assert type(join(rows, MAYBE_DENSE, 0)) is LazyStackedTensorDict
 
@@ -77,8 +74,7 @@ def test_dims_count_from_the_end() -> None:
     assert join(rows, STACK, -1)["a"].shape == (2, 4, 3)
     assert join(rows, CAT, -1)["a"].shape == (8, 3)
     for how, error in ((STACK, IndexError), (CAT, RuntimeError)):
-        with pytest.raises(error, match="dim"):
-            join(rows, how, 2)
+        raises(error, "dim", join, rows, how, 2)
 
 
 # -- arrays of one shape in one array ------------------------------------------------------------

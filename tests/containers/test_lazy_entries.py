@@ -44,8 +44,8 @@ def test_what_one_part_lacks_is_missing(lacking, cut):
     assert DEEP not in stack.keys(True, True)
     assert DEEP not in stack
     assert stack.get(DEEP, "none") == "none"
-    raises(KeyError, lambda: stack[DEEP], DEEP[cut - 1])
-    raises(KeyError, lambda: stack.set_(DEEP, np.zeros((3, 2, 4))))
+    raises(KeyError, DEEP[cut - 1], lambda: stack[DEEP])
+    raises(KeyError, "", lambda: stack.set_(DEEP, np.zeros((3, 2, 4))))
 
 
 @each_case("other", range(3))
@@ -57,9 +57,9 @@ def test_array_in_one_part_where_others_hold_a_node(other):
     assert ("n", "m") in stack.keys(True)
     assert ("n", "m") in stack.keys(True, True)
     assert list(stack.keys(True, True)) == ["a", ("n", "m")]
-    raises(RuntimeError, lambda: stack["n", "m"], "different kinds")
+    raises(RuntimeError, "different kinds", lambda: stack["n", "m"])
     before = [part.clone() for part in stack.tensordicts]
-    raises(KeyError, lambda: stack.set(DEEP, np.zeros((3, 2, 4))), "already present")
+    raises(KeyError, "already present", lambda: stack.set(DEEP, np.zeros((3, 2, 4))))
     assert all((old == part).all() for old, part in zip(before, stack.tensordicts, strict=True))
 
 
@@ -70,7 +70,7 @@ def test_nodes_with_different_numbers_of_batch_dims_are_passed_but_not_stacked()
     stack = lazy_stack(parts)
     np.testing.assert_array_equal(stack[DEEP], np.stack([part[DEEP] for part in parts]))
     assert DEEP in stack.keys(True)
-    raises(RuntimeError, lambda: stack["n", "m"], "different kinds")
+    raises(RuntimeError, "different kinds", lambda: stack["n", "m"])
 
 
 @each_case("dims", [(0, 0), (0, 1), (1, 0), (1, 2), (2, 1), (2, 0)])
@@ -141,9 +141,9 @@ def test_set_by_path_that_fails_for_a_part_changes_none():
     stack = lazy_stack(rows(4, 4, 4))
     stack.tensordicts[2]["n", "m"].set("x", np.zeros((2, 5)))
     before = [part[DEEP].copy() for part in stack.tensordicts]
-    raises(ValueError, lambda: stack.set_(DEEP, np.ones((3, 2, 4))), "Failed to update")
+    raises(ValueError, "Failed to update", lambda: stack.set_(DEEP, np.ones((3, 2, 4))))
     stack.tensordicts[2]["n", "m"].lock_()
-    raises(RuntimeError, lambda: stack.set(DEEP, np.ones((3, 2, 4))), "locked")
-    raises(RuntimeError, lambda: stack.set(DEEP, np.ones((2, 2, 4))), "batch dimension")
+    raises(RuntimeError, "locked", lambda: stack.set(DEEP, np.ones((3, 2, 4))))
+    raises(RuntimeError, "batch dimension", lambda: stack.set(DEEP, np.ones((2, 2, 4))))
     for part, old in zip(stack.tensordicts, before, strict=True):
         np.testing.assert_array_equal(part[DEEP], old)

@@ -71,7 +71,7 @@ def test_parts_without_elements_are_no_ragged_ones():
     ],
 )
 def test_bad_index(index, error):
-    raises(error, lambda: regular((2, 3, 2), 0)[index])
+    raises(error, "", lambda: regular((2, 3, 2), 0)[index])
 
 
 def test_index_of_ragged_stacks():
@@ -87,8 +87,8 @@ def test_index_of_ragged_stacks():
     batch = lazy_stack([TensorDict(a=np.arange(n), batch_size=[n]) for n in (2, 3)])
     np.testing.assert_array_equal(batch[:, 1]["a"], [1, 1])
     assert batch[1, 2]["a"] == 2
-    raises(IndexError, lambda: batch[:, 2], "out of bounds")
-    raises(IndexError, lambda: batch[[0, 1], [0, 1]], "ragged batch")
+    raises(IndexError, "out of bounds", lambda: batch[:, 2])
+    raises(IndexError, "ragged batch", lambda: batch[[0, 1], [0, 1]])
 
 
 def test_assignment_to_ragged_stacks():

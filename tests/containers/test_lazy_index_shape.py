@@ -77,15 +77,15 @@ def test_flatten_of_a_ragged_batch():
     for method in ("unbind", "split"):
         with pytest.raises(ValueError, match=f"cannot {method} dim 1 of batch size"):
             getattr(ls, method)(1, dim=1) if method == "split" else ls.unbind(1)
-    raises(RuntimeError, lambda: ls.transpose(0, 1).flatten(), "no row-major order")
-    raises(RuntimeError, lambda: ls.contiguous(), "ragged batch")
+    raises(RuntimeError, "no row-major order", lambda: ls.transpose(0, 1).flatten())
+    raises(RuntimeError, "ragged batch", lambda: ls.contiguous())
     none = [TensorDict(batch_size=[0, 5])] * 2
     assert [lazy_stack(none, dim).flatten(0, 1).batch_size for dim in (0, 1)] == [(0, 5)] * 2
 
 
 def test_view_refuses_what_is_not_lazy():
     ls = regular((2, 3, 2), 0)
-    raises(RuntimeError, lambda: ls.view(3, 2, 2), "Cannot call `view` on a lazy stacked tensordict")
+    raises(RuntimeError, "Cannot call `view` on a lazy stacked tensordict", lambda: ls.view(3, 2, 2))
 
 
 def test_exclusive_keys_of_stacks_below_dense_parts_take_part() -> None:
@@ -96,7 +96,7 @@ def test_exclusive_keys_of_stacks_below_dense_parts_take_part() -> None:
     td = lazy_stack([part(), part(), part()], 1)
     out = td.reshape(3, 2)
     assert [list(row["n"][0].keys()) for row in out.unbind(0)[0].unbind(0)] == [["x"], ["x"]]
-    raises(RuntimeError, lambda: td.to_dict(), "exclusive keys")
+    raises(RuntimeError, "exclusive keys", lambda: td.to_dict())
 
 
 def test_a_stack_of_none_or_one() -> None:

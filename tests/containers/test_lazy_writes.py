@@ -53,7 +53,7 @@ def test_update_at_writes_ragged_rows() -> None:
     stack.update_at_(_ragged().zero_(), 0)
     np.testing.assert_array_equal(stack[0, 1]["g"], np.zeros((3, 2)))
     np.testing.assert_array_equal(stack[1, 1]["g"], np.arange(6.0).reshape(3, 2))
-    raises(KeyError, lambda: stack.update_at_(_ragged().set("other", np.zeros((2, 3))), 0), "other")
+    raises(KeyError, "other", lambda: stack.update_at_(_ragged().set("other", np.zeros((2, 3))), 0))
 
 
 def test_nested_entries_of_different_batch_dims_can_be_seen_but_not_stacked() -> None:
@@ -67,7 +67,7 @@ def test_nested_entries_of_different_batch_dims_can_be_seen_but_not_stacked() ->
     assert "n: TensorDict(batch_size=(-1,)" in repr(stack)
     assert "z" in stack._repr_html_()
     assert "n" in str(stack.summary())
-    raises(RuntimeError, lambda: stack.get("n"), "different kinds")
+    raises(RuntimeError, "different kinds", lambda: stack.get("n"))
 
 
 def test_padding_values_that_do_not_fit_are_refused() -> None:
@@ -113,7 +113,7 @@ def _nested(*keys: str, dim: int = 0) -> TensorDict:
 def test_update_in_place_makes_no_keys_in_a_nested_stack() -> None:
     td, source = _nested("g"), _nested("g", "x")
     source["n"].tensordicts[1]["g"] = np.full((2, 2), 7.0)
-    raises(KeyError, lambda: td.update_(source), r"\('n', 'x'\)")
+    raises(KeyError, r"\('n', 'x'\)", lambda: td.update_(source))
     assert [list(part.keys()) for part in td["n"].tensordicts] == [["g"], ["g"]]
     np.testing.assert_array_equal(td["n"].tensordicts[1]["g"], np.ones((2, 2)))
     td.update_(source, strict=False)
@@ -125,7 +125,7 @@ def test_update_in_place_broadcasts_a_nested_stack_of_fewer_batch_dims() -> None
     td = TensorDict({"n": _rows(1, 2, 3)}, [3, 2]).unsqueeze(0)
     td.update_(TensorDict({"n": _rows(4, 5, 6)}, [3, 2]))
     np.testing.assert_array_equal(td["n", "x"], [[[4, 4], [5, 5], [6, 6]]])
-    raises(RuntimeError, lambda: td.update_(TensorDict({"n": _rows(7, 8)}, [2, 2])), "expand")
+    raises(RuntimeError, "expand", lambda: td.update_(TensorDict({"n": _rows(7, 8)}, [2, 2])))
     np.testing.assert_array_equal(td["n", "x"], [[[4, 4], [5, 5], [6, 6]]])
 
 
@@ -189,7 +189,7 @@ def test_objects_broadcast_in_place() -> None:
 def test_update_in_place_from_a_stack_with_exclusive_keys() -> None:
     source = LazyStackedTensorDict(TensorDict({"a": 1, "x": 1}), TensorDict({"a": 2}))
     td = TensorDict({"a": np.zeros(2, int)}, [2])
-    raises(KeyError, lambda: td.update_(source), "some of its parts only")
+    raises(KeyError, "some of its parts only", lambda: td.update_(source))
     np.testing.assert_array_equal(td["a"], 0)
     np.testing.assert_array_equal(td.update_(source, strict=False)["a"], [1, 2])
 
@@ -227,7 +227,7 @@ def test_split_keys_takes_entries_once_from_a_part_that_is_there_twice() -> None
     np.testing.assert_array_equal(taken["a"], [1, 1])
     assert rest is stack
     assert list(part.keys()) == ["b"]
-    raises(KeyError, lambda: stack.split_keys(["missing"], inplace=True), "missing")
+    raises(KeyError, "missing", lambda: stack.split_keys(["missing"], inplace=True))
 
 
 def test_ragged_entries_are_written_at_an_index() -> None:

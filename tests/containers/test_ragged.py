@@ -1,7 +1,6 @@
 """Entries whose rows differ in shape: as lists, padded, as values with offsets."""
 
 import numpy as np
-import pytest
 from helpers.cases import raises
 from helpers.lazy_stacks import ragged
 
@@ -11,8 +10,7 @@ from lite import TensorDict, lazy_stack
 def test_ragged_leaf_in_every_form():
     ls = ragged(2, 3)
     for read in (lambda: ls["a"], lambda: ls.get("a"), lambda: dict(ls.items()), ls.contiguous):
-        with pytest.raises(RuntimeError, match="Failed to stack tensors within a tensordict"):
-            read()
+        raises(RuntimeError, "Failed to stack tensors within a tensordict", read)
     assert "a" in ls
     assert list(ls.keys()) == ["a", "b", "n", "s"]
     rows = ls.get("a", as_list=True)
@@ -46,10 +44,10 @@ def test_ragged_leaf_below_dense_nodes_and_nested_stacks():
 
 def test_ragged_forms_are_checked():
     ls = ragged(1, 2)
-    raises(TypeError, lambda: ls.get("a", as_list=True, as_padded_tensor=True), "exclusive")
-    raises(ValueError, lambda: ls.get("a", as_padded_tensor=True, padding_side="middle"), "padding_side")
+    raises(TypeError, "exclusive", lambda: ls.get("a", as_list=True, as_padded_tensor=True))
+    raises(ValueError, "padding_side", lambda: ls.get("a", as_padded_tensor=True, padding_side="middle"))
     wide = lazy_stack([TensorDict(a=np.zeros((1, 2))), TensorDict(a=np.zeros((1, 3)))])
-    raises(RuntimeError, lambda: wide.get("a", as_padded_tensor=True), "only the first dimension")
+    raises(RuntimeError, "only the first dimension", lambda: wide.get("a", as_padded_tensor=True))
     assert lazy_stack([TensorDict(a=np.zeros(1)), TensorDict(a=np.zeros((1, 1)))]).get_item_shape("a") == (
         -1,
     )
@@ -60,7 +58,7 @@ def test_ragged_objects_come_as_lists():
     ls = lazy_stack(rows)
     assert ls.batch_size == (2, -1)
     assert ls["role"] == [["a", "b"], ["c"]]
-    raises(RuntimeError, lambda: lazy_stack(rows, 1)["role"], "Failed to stack")
+    raises(RuntimeError, "Failed to stack", lambda: lazy_stack(rows, 1)["role"])
     assert "role: NonTensorStack(batch_size=(-1, 2), device=None)" in repr(lazy_stack(rows, 1))
     pairs = [row.expand(3, *row.batch_size) for row in rows]
     assert lazy_stack(pairs, 1)["role"] == [[["a", "b"], ["c"]]] * 3

@@ -90,7 +90,7 @@ def test_batch_sizes() -> None:
     assert TensorDict.from_any({"a": X}, auto_batch_size=True, batch_dims=1).batch_size == (3,)
     td = TensorDict.from_any({"n": {"a": X}}, batch_size=[3])
     assert td["n"].batch_size == (3,)
-    raises(RuntimeError, lambda: TensorDict.from_any({"a": X}, batch_size=[4]), "batch dimension mismatch")
+    raises(RuntimeError, "batch dimension mismatch", lambda: TensorDict.from_any({"a": X}, batch_size=[4]))
 
 
 def test_from_tuple() -> None:
@@ -98,8 +98,8 @@ def test_from_tuple() -> None:
     assert list(td.keys(True, True)) == ["0", ("1", "0")]
     assert td["0"] is X
     assert td["1", "1"] == "s"
-    raises(TypeError, lambda: TensorDict.from_tuple(3), "from_tuple expects a tuple")
-    raises(TypeError, lambda: TensorDict.from_tuple("text"), "from_tuple expects a tuple")
+    raises(TypeError, "from_tuple expects a tuple", lambda: TensorDict.from_tuple(3))
+    raises(TypeError, "from_tuple expects a tuple", lambda: TensorDict.from_tuple("text"))
 
 
 class Typed(NamedTuple):
@@ -113,7 +113,7 @@ def test_named_tuples_both_ways() -> None:
     assert back.x is X
     assert back.inner.b == "s"
     assert td.exclude("inner").update({"inner": 1}).to_namedtuple(Typed).x is X
-    raises(TypeError, lambda: TensorDict.from_namedtuple((1, 2)), "expects a named tuple, got tuple")
+    raises(TypeError, "expects a named tuple, got tuple", lambda: TensorDict.from_namedtuple((1, 2)))
 
 
 def test_from_dataclass() -> None:
@@ -126,8 +126,7 @@ def test_from_dataclass() -> None:
     assert step.reward is reward
     assert step.tags == ["a", "b", "c"]
     for wrong in (3, Step):
-        with pytest.raises(TypeError, match="Expected a dataclass input"):
-            TensorDict.from_dataclass(wrong)
+        raises(TypeError, "Expected a dataclass input", TensorDict.from_dataclass, wrong)
 
 
 def test_a_dataclass_as_a_tensorclass() -> None:
@@ -173,8 +172,7 @@ def test_one_record_and_smaller_batches() -> None:
     assert TensorDict.from_struct_array(ROWS, batch_size=[]).batch_size == ()
     assert TensorDict.from_struct_array(ROWS.reshape(2, 1), batch_dims=1).batch_size == (2,)
     for wrong in (np.zeros(3), [1, 2]):
-        with pytest.raises(TypeError, match="array with named fields"):
-            TensorDict.from_struct_array(wrong)
+        raises(TypeError, "array with named fields", TensorDict.from_struct_array, wrong)
 
 
 def test_from_list() -> None:
@@ -194,7 +192,7 @@ def test_from_list_lazily_and_strictly() -> None:
     assert isinstance(TensorDict.from_list(same, lazy=True), LazyStackedTensorDict)
     assert isinstance(TensorDict.from_list(different), LazyStackedTensorDict)
     assert type(TensorDict.from_list(same, lazy=False)) is TensorDict
-    raises(RuntimeError, lambda: TensorDict.from_list(different, lazy=False), "exclusive")
+    raises(RuntimeError, "exclusive", lambda: TensorDict.from_list(different, lazy=False))
 
 
 def test_from_list_errors() -> None:
@@ -202,8 +200,8 @@ def test_from_list_errors() -> None:
         TensorDict.from_list([{"a": 1}], batch_size=[2])
     with pytest.raises(ValueError, match="does not match the length of the list"):
         TensorDict.from_list([{"a": 1}], batch_size=[])
-    raises(TypeError, lambda: TensorDict.from_list([{"a": 1}, 3]), "row 1 must be a mapping")
-    raises(RuntimeError, lambda: TensorDict.from_list([]), "empty")
+    raises(TypeError, "row 1 must be a mapping", lambda: TensorDict.from_list([{"a": 1}, 3]))
+    raises(RuntimeError, "empty", lambda: TensorDict.from_list([]))
 
 
 def test_a_batch_size_goes_before_finding_one() -> None:
@@ -213,8 +211,7 @@ def test_a_batch_size_goes_before_finding_one() -> None:
             td = make(rows, batch_size=size, auto_batch_size=True)
             assert td.batch_size == td["n"].batch_size == tuple(size)
         for make in (TensorDict.from_dict, TensorDict.from_any):
-            with pytest.raises(ValueError, match="batch_size and batch_dims"):
-                make(rows, batch_size=size, batch_dims=1)
+            raises(ValueError, "batch_size and batch_dims", make, rows, batch_size=size, batch_dims=1)
 
 
 @each_case(
@@ -228,8 +225,7 @@ def test_a_batch_size_goes_before_finding_one() -> None:
 )
 def test_two_batch_sizes(name: str, value: Any) -> None:
     for make in (getattr(TensorDict, name), TensorDict.from_any):
-        with pytest.raises(TypeError, match="Conflicting batch sizes"):
-            make(value, batch_size=[3], auto_batch_size=True)
+        raises(TypeError, "Conflicting batch sizes", make, value, batch_size=[3], auto_batch_size=True)
         assert make(value, batch_size=[3]).batch_size == (3,)
         assert make(value, batch_size=[3], batch_dims=0).batch_size == (3,)
         assert make(value, auto_batch_size=True, batch_dims=1).batch_size == (3,)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 import lite
 from lite import TensorClass, TensorDict, lazy_stack, register_pytree
@@ -50,8 +51,7 @@ def test_trees_of_one_leaf_and_of_tensordicts() -> None:
 
 
 def test_keys_that_mark_containers_are_refused() -> None:
-    with pytest.raises(KeyError, match="marks containers"):
-        TensorDict.from_pytree({"_pytree_type": 1})
+    raises(KeyError, "marks containers", TensorDict.from_pytree, {"_pytree_type": 1})
 
 
 class Point(TensorClass):
@@ -141,5 +141,4 @@ def test_jax() -> None:
 
 
 def test_other_libraries_are_refused() -> None:
-    with pytest.raises(ValueError, match="library must be 'jax' or 'optree', got 'torch'"):
-        register_pytree("torch")
+    raises(ValueError, "library must be 'jax' or 'optree', got 'torch'", register_pytree, "torch")

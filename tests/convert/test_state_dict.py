@@ -4,7 +4,7 @@ from collections import OrderedDict
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.trees import unchanged
 
 from lite import MetaData, NonTensorData, NonTensorStack, TensorDict, TensorDictBase, lazy_stack
@@ -86,8 +86,7 @@ def test_lazy_stacks():
     stack = lazy_stack([TensorDict(a=np.zeros(2)), TensorDict(a=np.zeros(2))])
     stack.load_state_dict(lazy_stack([TensorDict(a=np.ones(2)), TensorDict(a=np.ones(2))]).state_dict())
     np.testing.assert_array_equal(stack.tensordicts[1]["a"], [1, 1])
-    with pytest.raises(RuntimeError, match="exclusive"):
-        lazy_stack([TensorDict(a=1), TensorDict(b=1)]).state_dict()
+    raises(RuntimeError, "exclusive", lazy_stack([TensorDict(a=1), TensorDict(b=1)]).state_dict)
 
 
 # Every kind of entry, as `kind(value)`; equal values come from equal calls.
@@ -196,8 +195,7 @@ def test_tensordicts_as_state_dicts():
     assert td["n", "b"] is array
     np.testing.assert_array_equal(array, [3, 4])
     assert td.batch_size == ()
-    with pytest.raises(RuntimeError, match=r"tensordict extra keys \['n.b'\]"):
-        td.load_state_dict(source.exclude(("n", "b")))
+    raises(RuntimeError, r"tensordict extra keys \['n.b'\]", td.load_state_dict, source.exclude(("n", "b")))
 
 
 @each_case("kind", KINDS)

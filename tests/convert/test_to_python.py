@@ -4,6 +4,7 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.trees import tree
 
 from lite import TensorDict, lazy_stack
@@ -53,8 +54,7 @@ def test_to_tensordict_copies_and_densifies() -> None:
     stack = lazy_stack([TensorDict(a=1, b=2), TensorDict(a=3)])
     assert type(stack.to_tensordict()) is TensorDict
     np.testing.assert_array_equal(stack.to_tensordict()["a"], [1, 3])
-    with pytest.raises(RuntimeError, match="exclusive keys"):
-        stack.to_dict()
+    raises(RuntimeError, "exclusive keys", stack.to_dict)
 
 
 def test_to_struct_array_round_trip() -> None:
@@ -67,8 +67,7 @@ def test_to_struct_array_round_trip() -> None:
     np.testing.assert_array_equal(array["a"], td["a"])
     back = TensorDict(TensorDict({"x": array}, batch_size=[2])["x"], batch_size=[2])
     np.testing.assert_array_equal(back["n", "f"], [1, 1])
-    with pytest.raises(TypeError, match="key 'o'"):
-        TensorDict(o=object()).to_struct_array()
+    raises(TypeError, "key 'o'", TensorDict(o=object()).to_struct_array)
 
 
 def test_to_namedtuple() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import ml_dtypes as narrow
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.kernels_under_test import SIMULATED, Foreign
 
 from lite.kernels._device import gpu_of
@@ -98,16 +99,13 @@ def test_streams() -> None:
     for stream in (None, cuda.stream(), 0, Cupy(), Torch()):
         assert gpu_of(stream, x=x) is not None
     for stream in ("0", 1.5, True, -1):
-        with pytest.raises(TypeError, match="stream must be a Numba stream"):
-            gpu_of(stream, x=x)
-    with pytest.raises(TypeError, match="stream goes with arrays in CUDA memory"):
-        gpu_of(0, x=np.zeros(3))
+        raises(TypeError, "stream must be a Numba stream", gpu_of, stream, x=x)
+    raises(TypeError, "stream goes with arrays in CUDA memory", gpu_of, 0, x=np.zeros(3))
 
 
 def test_unreadable_arrays() -> None:
     host = np.zeros(4, np.float32)
-    with pytest.raises(TypeError, match="x must not be a masked array"):
-        device_array("x", Foreign(host, mask=Foreign(host)))
+    raises(TypeError, "x must not be a masked array", device_array, "x", Foreign(host, mask=Foreign(host)))
     with pytest.raises(TypeError, match="x must be in this machine's byte order"):
         device_array("x", Foreign(host.astype(">f4")))
     with pytest.raises(TypeError, match="strides of x must be whole elements"):
@@ -151,6 +149,5 @@ def test_missing_barriers_show_in_the_simulator() -> None:
     gpu.launch(neighbours, 1, 3, out, True)
     np.testing.assert_array_equal(out.copy_to_host()[2:], [[1, 2, 0], [1, 2, 0]])
     out = cuda.to_device(np.full((4, 3), -1))
-    with pytest.raises(RuntimeError, match="the last one"):
-        gpu.launch(neighbours, 1, 3, out, False)
+    raises(RuntimeError, "the last one", gpu.launch, neighbours, 1, 3, out, False)
     np.testing.assert_array_equal(out.copy_to_host()[2:], [[-1, -1, 0], [1, 2, -1]])

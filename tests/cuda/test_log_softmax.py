@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import reference
+from helpers.cases import raises
 from helpers.kernels_under_test import SIMULATED, Foreign
 
 from lite.kernels import (
@@ -157,12 +158,10 @@ def test_streams_and_devices() -> None:
     np.testing.assert_allclose(got.copy_to_host(stream=stream), -np.log(4), rtol=1e-6)
     with pytest.raises(TypeError, match=r"mixed devices: logits is an array in CUDA memory .*tokens is not"):
         token_log_probs(there, tokens)
-    with pytest.raises(TypeError, match=r"mixed devices: logits .*mask is not"):
-        entropy(there, np.ones((2, 4), bool))
+    raises(TypeError, r"mixed devices: logits .*mask is not", entropy, there, np.ones((2, 4), bool))
     with pytest.raises(TypeError, match=r"mixed devices: logits .*out is not"):
         masked_log_softmax(there, out=np.zeros((2, 4), np.float32))
-    with pytest.raises(TypeError, match="stream goes with arrays in CUDA memory"):
-        log_softmax_stats(logits, stream=stream)
+    raises(TypeError, "stream goes with arrays in CUDA memory", log_softmax_stats, logits, stream=stream)
 
 
 def test_a_token_out_of_range_is_not_read() -> None:

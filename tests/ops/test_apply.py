@@ -57,7 +57,7 @@ def test_missing_keys_of_others(missing: Any) -> None:
         td.apply(lambda x, y: x, other)
     got = td.apply(lambda x, y: -1 if y is None else y, other, default=None)
     assert got[("n", "b") if missing == "n" else missing] == -1
-    raises(TypeError, lambda: td.apply(lambda x, y: x, 3), "must be TensorDicts")
+    raises(TypeError, "must be TensorDicts", lambda: td.apply(lambda x, y: x, 3))
 
 
 def test_filter_empty() -> None:
@@ -100,8 +100,8 @@ def test_out() -> None:
     assert td.apply(lambda leaf: leaf * 10, out=out) is out
     assert out["n"] is node
     assert out.to_dict(convert_tensors=True) == {"old": 5, "n": {"kept": 6, "b": 20}, "a": 10}
-    raises(RuntimeError, lambda: td.apply(lambda leaf: leaf, out=out, batch_size=[2]), "must be equal")
-    raises(RuntimeError, lambda: td.apply(lambda leaf: leaf, out=out.lock_()), "locked")
+    raises(RuntimeError, "must be equal", lambda: td.apply(lambda leaf: leaf, out=out, batch_size=[2]))
+    raises(RuntimeError, "locked", lambda: td.apply(lambda leaf: leaf, out=out.lock_()))
 
 
 def test_what_counts_as_a_leaf() -> None:
@@ -149,8 +149,8 @@ def _fails_at(n: int) -> Any:
 def test_a_function_that_raises_leaves_everything_as_it_was(lazy: bool, n: int) -> None:
     td = (lazy_stack([tree(), tree()]) if lazy else tree()).clone()
     out, before = td.empty(), td.clone()
-    raises(ZeroDivisionError, lambda: td.apply_(_fails_at(n)))
-    raises(ZeroDivisionError, lambda: td.apply(_fails_at(n), out=out))
+    raises(ZeroDivisionError, "", lambda: td.apply_(_fails_at(n)))
+    raises(ZeroDivisionError, "", lambda: td.apply(_fails_at(n), out=out))
     with pytest.raises(ValueError, match="Failed to update"):
         td.apply_(lambda leaf: leaf + 1 if leaf.ndim == td["a"].ndim - lazy else np.zeros(7))
     assert out.is_empty()
@@ -165,7 +165,7 @@ def test_a_lazy_stack_writes_to_a_dense_out() -> None:
         np.testing.assert_array_equal(out["n", "b"], [1, 2])
     ragged = lazy_stack([TensorDict(a=np.ones(1)), TensorDict(a=np.ones(2))])
     out = TensorDict(batch_size=[2])
-    raises(RuntimeError, lambda: ragged.apply(lambda leaf: leaf + 1, out=out), "Failed to stack")
+    raises(RuntimeError, "Failed to stack", lambda: ragged.apply(lambda leaf: leaf + 1, out=out))
     assert out.is_empty()
 
 

@@ -65,7 +65,7 @@ def test_to_device_and_to_another() -> None:
     like = td.to(TensorDict(a=1.0, device="cpu"))
     assert (like.device, like.dtype) == ("cpu", np.float32)
     assert moved.clear_device_()["n"].device is None
-    raises(TypeError, lambda: td.to(NonTensorData("x")), "other must be")
+    raises(TypeError, "other must be", lambda: td.to(NonTensorData("x")))
     assert td.detach()["n", "a"] is td["n", "a"]
     assert td.data["n"] is not td["n"]
 
@@ -89,8 +89,7 @@ def test_to_in_place_keeps_the_nodes(lazy: bool) -> None:
     assert (td["s"][0] if lazy else td["s"]) == "x"
     td.lock_()
     for kwargs in ({"dtype": np.int8}, {"dtype": np.float32}):
-        with pytest.raises(RuntimeError, match="locked"):
-            td.to(**kwargs, inplace=True)
+        raises(RuntimeError, "locked", td.to, **kwargs, inplace=True)
     assert td.dtype == np.float32
     assert td.to("cpu", inplace=True) is td
 
@@ -101,7 +100,7 @@ def test_to_sets_the_batch_size_of_the_result() -> None:
     assert td.batch_size == (4,)
     assert td.to(batch_size=[]) is td
     assert td.batch_size == ()
-    raises(RuntimeError, lambda: td.to(np.float32, batch_size=[5]))
+    raises(RuntimeError, "", lambda: td.to(np.float32, batch_size=[5]))
 
 
 @each_case(

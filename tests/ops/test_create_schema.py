@@ -31,11 +31,10 @@ def test_from_schema_in_shared_memory():
 
 
 def test_storages():
-    raises(ValueError, lambda: TensorDict.from_schema(SCHEMA, storage="tape"), "Unknown storage")
-    raises(NotImplementedError, lambda: TensorDict.from_schema(SCHEMA, storage="redis"), "memmap")
+    raises(ValueError, "Unknown storage", lambda: TensorDict.from_schema(SCHEMA, storage="tape"))
+    raises(NotImplementedError, "memmap", lambda: TensorDict.from_schema(SCHEMA, storage="redis"))
     for storage in (None, "shared"):
-        with pytest.raises(TypeError, match="prefix"):
-            TensorDict.from_schema(SCHEMA, storage=storage, prefix="x")
+        raises(TypeError, "prefix", TensorDict.from_schema, SCHEMA, storage=storage, prefix="x")
 
 
 def test_new_tensor():
@@ -47,7 +46,7 @@ def test_new_tensor():
     other = td.filter_non_tensor_data()[:1] + 0.5
     same = td.filter_non_tensor_data().new_tensor(other)
     assert (same.batch_size, same["i"].dtype) == ((1, 3), np.int64)
-    raises(KeyError, lambda: td.new_tensor(TensorDict(a=1)))
+    raises(KeyError, "", lambda: td.new_tensor(TensorDict(a=1)))
 
 
 def test_copy_at():
@@ -59,6 +58,6 @@ def test_copy_at():
     with unchanged(td), pytest.raises(RuntimeError, match="fast"):
         td.copy_at_(TensorDict({"a": np.ones((1, 2))}, [1]), slice(0, 2))
     objects = TensorDict({"s": "x"}, batch_size=[2])
-    raises(RuntimeError, lambda: objects.copy_at_(TensorDict(s="y"), 0), "fast")
+    raises(RuntimeError, "fast", lambda: objects.copy_at_(TensorDict(s="y"), 0))
     objects.copy_at_(TensorDict(s="y"), 0, fast=False)
     assert objects["s"] == ["y", "x"]

@@ -79,7 +79,7 @@ def test_separates_missing_keys():
         td.separates("b", "q")
     assert list(td.separates("q", strict=False).keys()) == []
     assert td.separates("q", default=np.ones(2))["q"].shape == (2,)
-    raises(RuntimeError, lambda: td.lock_().separates("b"), "locked")
+    raises(RuntimeError, "locked", lambda: td.lock_().separates("b"))
 
 
 def test_kinds_of_entries():
@@ -89,8 +89,7 @@ def test_kinds_of_entries():
     ]  # fmt: skip
     assert (td.is_non_tensor("s"), td.is_non_tensor("a")) == (True, False)
     for ask in (td.entry_class, td.is_non_tensor):
-        with pytest.raises(KeyError):
-            ask(("n", "q"))
+        raises(KeyError, "", ask, ("n", "q"))
     assert [key for key, _ in td.non_tensor_items()] == ["s", "r"]
     deep = TensorDict({"n": {"s": "x"}})
     assert [key for key, _ in deep.non_tensor_items(include_nested=True)] == [("n", "s")]
@@ -138,7 +137,6 @@ def test_rename_dimensions():
     assert td.rename_("p", "q") is td
     assert td["n"].names == ["p", "q"]
     for names, named in [(("p",), {}), (("p",), {"q": "r"}), ((), {"z": "y"}), (("p", "p"), {})]:
-        with pytest.raises(ValueError, match="name"):
-            td.rename_(*names, **named)
+        raises(ValueError, "name", td.rename_, *names, **named)
     stack = lazy_stack([TensorDict({}, [3]), TensorDict({}, [3])])
     assert stack.rename("u", "v").names == ["u", "v"]

@@ -56,11 +56,11 @@ def test_requires_grad() -> None:
     assert td.requires_grad_(False) is td
     assert not td.requires_grad
     mixed = TensorDict(a=nn.Parameter(np.ones(2), requires_grad=False), b=np.ones(2))
-    raises(RuntimeError, lambda: mixed.requires_grad_(), "TensorDictParams")
+    raises(RuntimeError, "TensorDictParams", lambda: mixed.requires_grad_())
     assert not mixed["a"].requires_grad
     mixed.requires_grad_(False)
     integers = TensorDict(a=nn.Parameter(np.ones(2), False), b=nn.Parameter(np.ones(2, np.int64), False))
-    raises(RuntimeError, lambda: integers.requires_grad_(), "floating")
+    raises(RuntimeError, "floating", lambda: integers.requires_grad_())
     assert not integers["a"].requires_grad
 
 
@@ -68,20 +68,20 @@ def test_backward() -> None:
     td = params()
     with lite.enable_grad():
         losses = TensorDict({"x": (td["a"] ** 2).sum(), "y": {"z": td["n", "b"] * 2}, "steps": 5})
-    raises(RuntimeError, lambda: losses.backward(), r"single numbers, got the shape \(3,\) for \('y', 'z'\)")
-    raises(TypeError, lambda: losses.backward(np.ones(3)), "must be a TensorDict, got ndarray")
-    raises(KeyError, lambda: losses.backward(TensorDict(x=np.array(1.0))), "'y', 'z'")
+    raises(RuntimeError, r"single numbers, got the shape \(3,\) for \('y', 'z'\)", lambda: losses.backward())
+    raises(TypeError, "must be a TensorDict, got ndarray", lambda: losses.backward(np.ones(3)))
+    raises(KeyError, "'y', 'z'", lambda: losses.backward(TensorDict(x=np.array(1.0))))
     weights = TensorDict({"x": np.array(0.5), "y": {"z": np.arange(3.0)}})
     with pytest.raises(RuntimeError, match="must have shape"):
         losses.backward(TensorDict({"x": np.array(0.5), "y": {"z": np.arange(4.0)}}))
-    raises(NotImplementedError, lambda: losses.backward(weights, create_graph=True), "create_graph")
+    raises(NotImplementedError, "create_graph", lambda: losses.backward(weights, create_graph=True))
     assert td.grad is None
     losses.backward(weights, retain_graph=True, inputs=td.select("a"))
     assert td["n", "b"].grad is None
     losses.backward(weights)
     np.testing.assert_array_equal(td["a"].grad, [2, 4])
     np.testing.assert_array_equal(td["n", "b"].grad, [0, 2, 4])
-    raises(RuntimeError, lambda: td.data.backward(), "enable_grad")
+    raises(RuntimeError, "enable_grad", lambda: td.data.backward())
 
 
 def test_detach() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 
 import numpy as np
-import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.trees import tree
 
 import lite
@@ -17,8 +16,7 @@ from lite._ops.not_in_lite import _INSTEAD
 @each_case("name", _INSTEAD)
 def test_what_is_left_out_says_what_to_use(name):
     for td in (tree(), lazy_stack([TensorDict(a=1)])):
-        with pytest.raises(NotImplementedError, match=f"^{name} is not available: "):
-            getattr(td, name)()
+        raises(NotImplementedError, f"^{name} is not available: ", getattr(td, name))
     assert inspect.getdoc(getattr(TensorDict, name)).startswith("Raises NotImplementedError")
 
 
@@ -27,5 +25,4 @@ def test_tensorclasses_refuse_too():
     class Point:
         xy: np.ndarray
 
-    with pytest.raises(NotImplementedError, match="pin_memory"):
-        Point(xy=np.zeros(2)).pin_memory()
+    raises(NotImplementedError, "pin_memory", Point(xy=np.zeros(2)).pin_memory)

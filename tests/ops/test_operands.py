@@ -40,8 +40,8 @@ def test_operands_are_matched_by_key_not_by_position() -> None:
 def test_foreign_operands(operand: Any) -> None:
     td = tree()
     with unchanged(td):
-        raises(TypeError, lambda: td + operand)
-        raises(TypeError, lambda: td.add(operand), "operands must be")
+        raises(TypeError, "", lambda: td + operand)
+        raises(TypeError, "operands must be", lambda: td.add(operand))
         if not isinstance(operand, np.ndarray):
             assert (td == operand) is False
             assert (td != operand) is True

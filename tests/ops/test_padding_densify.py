@@ -17,7 +17,7 @@ def test_to_lazystack(dim):
     assert (out.batch_size, out.stack_dim, out.names) == ((4, 3), dim % 2, ["t", "u"])
     np.testing.assert_array_equal(out["n", "b"], td["n", "b"])
     assert np.shares_memory(out.tensordicts[0]["a"], td["a"])
-    raises(IndexError, lambda: td.to_lazystack(2))
+    raises(IndexError, "", lambda: td.to_lazystack(2))
     assert TensorDict({}, [0, 2]).to_lazystack().batch_size == (0, 2)
 
 
@@ -55,6 +55,6 @@ def test_padding_ragged_entries_of_a_regular_batch():
     rows = lazy_stack([TensorDict({"a": np.ones((3, n)), "s": "x"}, batch_size=[3]) for n in (1, 2)], 1)
     out = rows.to_padded_tensor()
     np.testing.assert_array_equal(out["a"], np.broadcast_to([[1, 0], [1, 1]], (3, 2, 2)))
-    raises(RuntimeError, lambda: rows.to_padded_tensor(mask_key="m"), "mask_key")
+    raises(RuntimeError, "mask_key", lambda: rows.to_padded_tensor(mask_key="m"))
     with pytest.raises(RuntimeError, match="no common padded shape"):
         lazy_stack([TensorDict(a=np.ones(1)), TensorDict(a=np.ones((1, 1)))]).to_padded_tensor()

@@ -23,8 +23,7 @@ def test_flips():
     np.testing.assert_array_equal(td.flipud()["a"], np.flipud(td["a"]))
     flat = td[0]
     for action in (flat.fliplr, flat.rot90, flat[0].flipud):
-        with pytest.raises(RuntimeError, match="requires at least"):
-            action()
+        raises(RuntimeError, "requires at least", action)
 
 
 @each_case("dims", [(2,), (2, 3), (2, 1, 3), ()])
@@ -46,8 +45,8 @@ def test_tensor_split(pieces):
         np.testing.assert_array_equal(piece["a"], array)
         assert piece.batch_size == array.shape[:2]
         assert piece.is_locked
-    raises(ValueError, lambda: td.tensor_split(0), "greater than 0")
-    raises(TypeError, lambda: td.tensor_split([0.5]), "ints")
+    raises(ValueError, "greater than 0", lambda: td.tensor_split(0))
+    raises(TypeError, "ints", lambda: td.tensor_split([0.5]))
 
 
 def test_atleast():
@@ -65,7 +64,7 @@ def test_expand_as():
     other = TensorDict({"a": np.zeros((2, 3, 4))}, batch_size=[2, 3])
     assert td.expand_as(other)["a"].shape == (2, 3, 4)
     assert td.expand_as(other)["l"] == [["u", "v", "w"]] * 2
-    raises(KeyError, lambda: td.expand_as(TensorDict({}, [2, 3])))
+    raises(KeyError, "", lambda: td.expand_as(TensorDict({}, [2, 3])))
     with pytest.raises(RuntimeError, match="does not expand"):
         TensorDict({"a": np.zeros((3, 2))}, [3]).expand_as(TensorDict({"a": np.zeros((3, 5))}, [3]))
 
@@ -106,7 +105,7 @@ def test_in_place_forms_keep_identity(change):
 @each_case("name", IN_PLACE)
 def test_in_place_forms_refuse_lazy_stacks(name):
     stack = lazy_stack([TensorDict({"a": np.ones(3)}, batch_size=[3]) for _ in range(4)])
-    raises(NotImplementedError, lambda: IN_PLACE[name](stack, inplace=True), "inplace=True")
+    raises(NotImplementedError, "inplace=True", lambda: IN_PLACE[name](stack, inplace=True))
 
 
 def test_gather_takes_either_out_or_inplace() -> None:
@@ -116,17 +115,14 @@ def test_gather_takes_either_out_or_inplace() -> None:
         assert td.gather(0, index, **options)["a"].tolist() == [1, 0]
         td["a"] = np.arange(2)
     for both in (td, out):
-        with pytest.raises(ValueError, match="either"):
-            td.gather(0, index, out=both, inplace=True)
+        raises(ValueError, "either", td.gather, 0, index, out=both, inplace=True)
     np.testing.assert_array_equal(td["a"], [0, 1])
     wide = TensorDict({"a": np.arange(6).reshape(2, 3)}, [2, 3])
     assert wide.gather(-2, np.array([[1, 0]] * 4))["a"].tolist() == [[3, 1]] * 4
     for wrong in (np.zeros((1, 4), int), np.zeros(1, int), np.zeros((0, 3), int), np.zeros((1, 2))):
-        with pytest.raises(RuntimeError, match=r"fits batch size \(2, 3\)"):
-            wide.gather(0, wrong)
+        raises(RuntimeError, r"fits batch size \(2, 3\)", wide.gather, 0, wrong)
     for dim in (2, -3):
-        with pytest.raises(RuntimeError, match=f"Cannot gather .* along dim {dim}"):
-            wide.gather(dim, np.zeros((1, 1), int))
+        raises(RuntimeError, f"Cannot gather .* along dim {dim}", wide.gather, dim, np.zeros((1, 1), int))
 
 
 def test_gather_keeps_the_names_of_nested_stacks():

@@ -53,12 +53,11 @@ def test_the_first_argument_decides(cls):
 
 
 def what_belongs_to_the_other_way(cls):
-    raises(RuntimeError, lambda: cls(0.1).step(), f"this {cls.__name__} was made with a learning rate alone")
+    raises(RuntimeError, f"this {cls.__name__} was made with a learning rate alone", lambda: cls(0.1).step())
     over = cls(parameters(), lr=0.1)
     td = TensorDict(w=np.ones(2))
     for call in (lambda: over.init(td), lambda: over.update(td, td), lambda: over.update_(td, td)):
-        with pytest.raises(RuntimeError, match="was made over parameters of its own: call step"):
-            call()
+        raises(RuntimeError, "was made over parameters of its own: call step", call)
 
 
 def test_what_belongs_to_the_other_way():
@@ -93,7 +92,7 @@ def test_what_belongs_to_the_other_way():
     ],
 )  # fmt: skip
 def test_errors_name_the_argument(make, error, message):
-    raises(error, make, message)
+    raises(error, message, make)
 
 
 def test_update_shares_no_memory_with_what_it_got():
@@ -124,8 +123,7 @@ def test_a_step_that_fails_changes_nothing():
             params = parameters()
             optimizer = cls(params)
             spoil(params[2])
-            with pytest.raises(ValueError, match=message):
-                optimizer.step()
+            raises(ValueError, message, optimizer.step)
             assert not optimizer.state
             assert all((param.data == 1).all() for param in params)
 
@@ -245,8 +243,7 @@ def test_several_optimisers_as_one() -> None:
         ([made[0], optim.SGD(0.1)], ValueError, "over parameters, got a SGD without any"),
         ([made[0], made[0]], ValueError, "appear more than once"),
     ):
-        with pytest.raises(error, match=message):
-            optim.group_optimizers(*wrong)
+        raises(error, message, optim.group_optimizers, *wrong)
 
 
 @pytest.mark.parametrize("name", MAPPED)

@@ -40,7 +40,7 @@ def test_one_copies_exactly():
 )
 def test_errors(source, tau, message):
     target = TensorDict(w=np.zeros(2))
-    raises(ValueError, lambda: optim.soft_update(target, source, tau), message)
+    raises(ValueError, message, lambda: optim.soft_update(target, source, tau))
     assert (target["w"] == 0).all()
 
 
@@ -50,4 +50,4 @@ def test_read_only_targets():
     with pytest.raises(ValueError, match="target is written in place"):
         optim.soft_update(target, TensorDict(a=np.ones(2), w=np.ones(2)), 0.5)
     assert (target["a"] == 0).all()
-    raises(TypeError, lambda: optim.soft_update([1], target, 0.5), "target must be a TensorDict, got list")
+    raises(TypeError, "target must be a TensorDict, got list", lambda: optim.soft_update([1], target, 0.5))

@@ -37,8 +37,7 @@ def test_gradients_that_do_not_fit():
             params = tree()
             adam = optim.Adam(0.1)
             state = adam.init(params)
-            with pytest.raises(ValueError, match=message):
-                (adam.update_ if inplace else adam.update)(params, grads, state)
+            raises(ValueError, message, adam.update_ if inplace else adam.update, params, grads, state)
             assert (params == tree()).all()
             assert int(state["step"]) == 0
             assert (state["exp_avg"] == tree(0.0)).all()
@@ -57,7 +56,7 @@ def test_gradients_that_do_not_fit():
 )
 def test_states_that_do_not_fit(state, message):
     params = tree()
-    raises(ValueError, lambda: optim.Adam(0.1).update_(params, tree(), state), message)
+    raises(ValueError, message, lambda: optim.Adam(0.1).update_(params, tree(), state))
     assert (params == tree()).all()
 
 
@@ -117,6 +116,6 @@ def test_a_gradient_that_is_itself_differentiable():
 def test_read_only_parameters():
     params = tree()
     params["a"].flags.writeable = False
-    raises(ValueError, lambda: optim.SGD(0.5).update_(params, tree()), "read-only: use update")
+    raises(ValueError, "read-only: use update", lambda: optim.SGD(0.5).update_(params, tree()))
     assert (params == tree()).all()
     assert optim.SGD(0.5).update(params, tree())[0]["a"][0] == 0.5

@@ -1,6 +1,7 @@
 import threading
 
 import pytest
+from helpers.cases import raises
 
 from lite._processes.watchdog import Watchdog
 
@@ -25,12 +26,10 @@ def test_results_and_errors_come_back():
 
 def test_a_call_that_hangs_is_given_up():
     dog, waiter = Watchdog(0.05), Waiter()
-    with pytest.raises(TimeoutError, match=r"no answer within 0\.05 seconds"):
-        dog.call(waiter.wait)
+    raises(TimeoutError, r"no answer within 0\.05 seconds", dog.call, waiter.wait)
     assert dog.stuck
     assert any(frame.f_locals.get("self") is waiter for frame in dog.frames())
-    with pytest.raises(TimeoutError, match="given up has not returned"):
-        dog.call(int)
+    raises(TimeoutError, "given up has not returned", dog.call, int)
     waiter.go.set()
     dog.close()
 
@@ -45,5 +44,4 @@ def test_the_thread_ends():
 
 def test_bad_timeouts():
     for timeout in (0, -1, float("nan")):
-        with pytest.raises(ValueError, match="timeout must be above 0"):
-            Watchdog(timeout)
+        raises(ValueError, "timeout must be above 0", Watchdog, timeout)

@@ -63,7 +63,7 @@ def test_functions_that_cannot_be_sent_are_refused():
     for method in (source().map, lambda fn, **options: list(source().map_iter(fn, **options))):
         with pytest.raises(pickle.PicklingError, match=r"top level of a module, or .*'fork'.*num_workers=0"):
             method(lambda td: td, num_workers=1)
-    raises(AttributeError, lambda: source().map(Vanishing(), num_workers=1), "Can't get attribute 'f'")
+    raises(AttributeError, "Can't get attribute 'f'", lambda: source().map(Vanishing(), num_workers=1))
     assert running() == 0
 
 
@@ -84,8 +84,8 @@ def test_a_pool_of_the_caller_stays_open(make, workers):
 
 
 def test_errors_of_workers_surface():
-    raises(ZeroDivisionError, lambda: source().map(fail, num_workers=1))
-    raises(BrokenProcessPool, lambda: source().map(die, num_workers=2))
+    raises(ZeroDivisionError, "", lambda: source().map(fail, num_workers=1))
+    raises(BrokenProcessPool, "", lambda: source().map(die, num_workers=2))
     assert running() == 0
 
 
@@ -93,7 +93,7 @@ def test_a_death_in_the_middle_gives_what_came_before():
     results = source().map_iter(partial(die_at, 4), num_workers=1, chunksize=0)
     first = next(results)
     np.testing.assert_array_equal(first["a"], source()["a"][0])
-    raises(BrokenProcessPool, lambda: list(results))
+    raises(BrokenProcessPool, "", lambda: list(results))
     assert running() == 0
 
 

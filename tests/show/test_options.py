@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict, get_printoptions, lazy_stack, set_printoptions
 
@@ -86,10 +87,8 @@ def test_as_function_and_context() -> None:
 
 def test_unknown_options_raise_and_change_nothing() -> None:
     full = repr(nested())
-    with pytest.raises(TypeError, match="show_nothing"):
-        set_printoptions(show_nothing=True, show_dtype=False)
-    with pytest.raises(ValueError, match="sort_keys must be"):
-        set_printoptions(sort_keys="random")
+    raises(TypeError, "show_nothing", set_printoptions, show_nothing=True, show_dtype=False)
+    raises(ValueError, "sort_keys must be", set_printoptions, sort_keys="random")
     assert repr(nested()) == full
 
 

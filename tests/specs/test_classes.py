@@ -1,7 +1,6 @@
 """Specs of classes: what they allow, project to and draw."""
 
 import numpy as np
-import pytest
 
 from lite.data import Binary, Categorical
 

@@ -1,7 +1,7 @@
 """Several classes at once, and classes as vectors; `tests/parity/test_envs.py` compares with torchrl's."""
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 
 from lite.data import Bounded, Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, Unbounded
 
@@ -30,8 +30,7 @@ def test_masks_leave_classes_out():
     rows = Categorical(3, (2,), mask=[[True, False, False], [False, False, True]])
     assert rows.rand(rng=0).tolist() == [0, 2]
     for mask in ([True], [False, False, False]):
-        with pytest.raises(ValueError, match="mask"):
-            OneHot(3, mask=mask)
+        raises(ValueError, "mask", OneHot, 3, mask=mask)
 
 
 def test_nearest_values():
@@ -77,8 +76,7 @@ def test_what_is_refused():
         (lambda: MultiOneHot([2, 3]).encode([2, 0]), AssertionError),
         (lambda: OneHot(3)[0], IndexError),
     ):
-        with pytest.raises(error):
-            make()
+        raises(error, "", make)
 
 
 def test_specs_are_told_apart_and_indexed():
@@ -110,5 +108,4 @@ def test_values_of_one_element():
     )
     vectors = MultiOneHot([1, 2], (2, 3)).enumerate()
     np.testing.assert_array_equal(vectors, [[[1, 1, 0], [1, 1, 0]], [[1, 0, 1], [1, 0, 1]]])
-    with pytest.raises(NotImplementedError, match="values cannot be listed"):
-        MultiCategorical([[2, 3], [4, 5]]).enumerate()
+    raises(NotImplementedError, "values cannot be listed", MultiCategorical([[2, 3], [4, 5]]).enumerate)

@@ -50,10 +50,9 @@ def test_classes_that_were_unknown_when_the_class_was_made() -> None:
     assert type(made[0].child) is Node
     made.child = TensorDict(x=np.zeros(2), batch_size=[2])
     assert type(made.child) is Node
-    raises(ValueError, lambda: Node(child={"z": 1}), r"Got the keys \['z'\]")
+    raises(ValueError, r"Got the keys \['z'\]", lambda: Node(child={"z": 1}))
     for value in ("text", 3, np.ones(2)):
-        with pytest.raises(ValueError, match="to the annotated Node"):
-            Node(child=value)
+        raises(ValueError, "to the annotated Node", Node, child=value)
 
 
 def test_classes_of_a_function() -> None:
@@ -93,7 +92,7 @@ def test_mappings_stay_mappings(field: str, kind: Any) -> None:
 
 def test_mappings_become_tensordicts_where_they_are_annotated_so() -> None:
     assert type(Node(td=MAPPING).td) is TensorDict
-    raises(ValueError, lambda: Node(td="text"), "cannot convert a str to the annotated TensorDict")
+    raises(ValueError, "cannot convert a str to the annotated TensorDict", lambda: Node(td="text"))
 
 
 @each_case("field", ["maybe", "either", "both", "many", "anything", "unknown"])
@@ -113,11 +112,9 @@ def test_arrays() -> None:
     assert Node(x=2.5).x.shape == ()
     np.testing.assert_array_equal(Node(x=(1, 2)).x, [1, 2])
     for value in ("text", {1}, b"bytes", TensorDict(), NonTensorData(1)):
-        with pytest.raises(TypeError, match="to the annotated ndarray"):
-            Node(x=value)
+        raises(TypeError, "to the annotated ndarray", Node, x=value)
     for value in (["a", "b"], [[1], [2, 3]], [None]):
-        with pytest.raises(ValueError, match="cannot convert a list to the annotated ndarray"):
-            Node(x=value)
+        raises(ValueError, "cannot convert a list to the annotated ndarray", Node, x=value)
     made = Node(x=array)
     with pytest.raises(TypeError, match="cannot convert a str to the annotated ndarray"):
         made.x = "text"
@@ -131,8 +128,8 @@ def test_objects() -> None:
     assert Node(number=NonTensorData(3)).number == 3
     np.testing.assert_array_equal(made.data, [1, 1])
     assert isinstance(made._tensordict.get("data"), NonTensorData)
-    raises(ValueError, lambda: Node(number="seven"), "cannot convert a str to the annotated int")
-    raises(TypeError, lambda: Node(number=[1]), "cannot convert a list to the annotated int")
+    raises(ValueError, "cannot convert a str to the annotated int", lambda: Node(number="seven"))
+    raises(TypeError, "cannot convert a list to the annotated int", lambda: Node(number=[1]))
 
 
 def tensor_only(annotation: Any) -> Any:
@@ -154,8 +151,7 @@ def test_annotations_of_tensors(annotation: Any) -> None:
     [str, "str", int, Any, object, list, "np.ndarray | int", Union[np.ndarray, str], list[np.ndarray]],  # noqa: UP007
 )
 def test_other_annotations_are_refused_by_tensor_only(annotation: Any) -> None:
-    with pytest.raises(TypeError, match="tensor_only requires fields to be annotated as arrays"):
-        tensor_only(annotation)
+    raises(TypeError, "tensor_only requires fields to be annotated as arrays", tensor_only, annotation)
 
 
 def test_values_of_tensor_only() -> None:

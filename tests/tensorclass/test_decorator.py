@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorClass, TensorDict, from_dataclass, is_tensorclass, tensorclass
 
@@ -84,8 +85,7 @@ def test_a_dataclass_type() -> None:
     assert type(from_dataclass(Step, nocast=True)(reward=3).reward) is int
     with pytest.raises(dataclasses.FrozenInstanceError):
         from_dataclass(Step, frozen=True)(reward=3).reward = 4
-    with pytest.raises(TypeError, match="tensor_only requires"):
-        from_dataclass(Step, tensor_only=True)
+    raises(TypeError, "tensor_only requires", from_dataclass, Step, tensor_only=True)
     assert from_dataclass(cls) is cls
     kept = from_dataclass(Step, inplace=True)
     assert (kept.__name__, kept(reward=2).twice()) == ("Step", 4)
@@ -110,8 +110,6 @@ def test_a_dataclass_instance() -> None:
         tags: Any
 
     assert type(from_dataclass(step, dest_cls=Mine)) is Mine
-    with pytest.raises(TypeError, match="Conflicting batch sizes"):
-        from_dataclass(step, batch_size=[2], auto_batch_size=True)
+    raises(TypeError, "Conflicting batch sizes", from_dataclass, step, batch_size=[2], auto_batch_size=True)
     for wrong in (3, int, TensorDict()):
-        with pytest.raises(TypeError, match="expects a dataclass"):
-            from_dataclass(wrong)
+        raises(TypeError, "expects a dataclass", from_dataclass, wrong)

@@ -63,7 +63,7 @@ def test_post_init_runs():
     ],
 )
 def test_constructor_errors(call, message):
-    raises(TypeError, call, message)
+    raises(TypeError, message, call)
 
 
 def test_get_and_set():
@@ -98,7 +98,7 @@ def test_get_and_set():
 )
 def test_unknown_fields_cannot_be_set(write):
     tokens = Tokens(full=np.zeros(2))
-    raises(AttributeError, lambda: write(tokens), "expected attributes are")
+    raises(AttributeError, "expected attributes are", lambda: write(tokens))
     assert list(tokens.keys()) == ["full"]
 
 
@@ -141,7 +141,7 @@ def test_batch_operations_keep_the_class():
     assert [type(row) for row in points] == [Point] * 3
     assert len(points) == 3
     assert points.shape == (3, 2)
-    raises(TypeError, lambda: iter(Point(xy=np.zeros(2))), "0-d Point")
+    raises(TypeError, "0-d Point", lambda: iter(Point(xy=np.zeros(2))))
 
 
 def test_conversion():
@@ -153,8 +153,8 @@ def test_conversion():
     back = Tokens.from_tensordict(td)
     assert back.full is td["full"]
     assert back.batch_size == (2,)
-    raises(ValueError, lambda: Tokens.from_tensordict(TensorDict(other=1)), "do not belong to the class")
-    raises(RuntimeError, lambda: Tokens.from_tensordict({"full": 1}), "expects a TensorDict")
+    raises(ValueError, "do not belong to the class", lambda: Tokens.from_tensordict(TensorDict(other=1)))
+    raises(RuntimeError, "expects a TensorDict", lambda: Tokens.from_tensordict({"full": 1}))
     made = Tokens.from_dict({"full": np.zeros(2)})
     assert type(made) is Tokens
 

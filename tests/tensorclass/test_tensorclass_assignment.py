@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import TensorClass, TensorDict, TensorDictBase, lazy_stack
 
@@ -139,8 +139,7 @@ def test_updates_of_what_holds_an_instance(source: Any) -> None:
     for wrap in ("in TensorDicts", "in a lazy stack"):
         td = WRAPPED[wrap](made(Left, 0.0))
         value = source if wrap == "in TensorDicts" else TensorDict(source, batch_size=[3])
-        with pytest.raises(ValueError, match="are no fields of it"):
-            td.update({"n": {"held": value}})
+        raises(ValueError, "are no fields of it", td.update, {"n": {"held": value}})
         np.testing.assert_array_equal(td["n", "held"].x, [0, 0, 0])
         assert sorted(td["n", "held"].keys()) == ["x"]
     td = nested(made(Left, 0.0))
@@ -151,7 +150,6 @@ def test_updates_of_what_holds_an_instance(source: Any) -> None:
 
 def test_set_at_of_an_instance() -> None:
     td = nested(made(Left, 0.0))
-    with pytest.raises(ValueError, match="are not fields of both"):
-        td.set_at_(("n", "held"), made(Right)[0], 0)
+    raises(ValueError, "are not fields of both", td.set_at_, ("n", "held"), made(Right)[0], 0)
     td.set_at_(("n", "held"), made(Same)[0], 0)
     np.testing.assert_array_equal(td["n", "held"].x, [1, 0, 0])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from helpers.cases import each_case, raises
 
 from lite import TensorClass, TensorDict, lazy_stack
@@ -70,8 +69,7 @@ def test_what_is_no_field(flatten: bool) -> None:
     other = TensorDict({"x": np.ones(2), "more": np.ones(2), "word": "w"}, batch_size=[2])
     state = other.state_dict(flatten=flatten)
     one = Pair(x=np.zeros(2), text="t", batch_size=[2])
-    with pytest.raises(KeyError, match="Key 'more' wasn't expected in the state-dict of a Pair"):
-        one.load_state_dict(state)
+    raises(KeyError, "Key 'more' wasn't expected in the state-dict of a Pair", one.load_state_dict, state)
     np.testing.assert_array_equal(one.x, [0, 0])
     one.load_state_dict(state, strict=False)
     np.testing.assert_array_equal(one.x, [1, 1])
@@ -81,11 +79,11 @@ def test_what_is_no_field(flatten: bool) -> None:
 def test_nothing_changes_where_something_does_not_fit() -> None:
     one, state = pair(0), pair(1).state_dict()
     state["inner.x"] = np.zeros((3, 3))
-    raises(ValueError, lambda: one.load_state_dict(state), "Failed to update")
+    raises(ValueError, "Failed to update", lambda: one.load_state_dict(state))
     assert (one.text, one.inner.text) == ("text 0", ["0", "row"])
     np.testing.assert_array_equal(one.x, [0, 0])
     one.lock_()
-    raises(RuntimeError, lambda: one.load_state_dict(pair(1, text=None).state_dict()), "locked")
+    raises(RuntimeError, "locked", lambda: one.load_state_dict(pair(1, text=None).state_dict()))
     assert one.text == "text 0"
 
 

@@ -16,7 +16,7 @@ def test_a_plateau_is_no_function_of_the_step():
         optim.ReduceLROnPlateau(0.1)
     optimizer = sgd()
     schedule = optim.ReduceLROnPlateau(optimizer)
-    raises(TypeError, lambda: schedule(3), "is no function of the step")
+    raises(TypeError, "is no function of the step", lambda: schedule(3))
     with pytest.raises(ValueError, match=r"schedulers\[0\] must follow the steps alone, got Reduce"):
         optim.SequentialLR(optimizer, [schedule], [])
 
@@ -49,7 +49,7 @@ def test_groups_that_are_added_to_a_plateau(several):
     optimizer.add_param_group({"params": [nn.Parameter(np.ones(1))], "lr": 4.0})
     schedule.step(1.0)
     if several:
-        raises(RuntimeError, lambda: schedule.step(1.0), "min_lr has 1 numbers, the optimiser now 2 groups")
+        raises(RuntimeError, "min_lr has 1 numbers, the optimiser now 2 groups", lambda: schedule.step(1.0))
     else:
         schedule.step(1.0)
         np.testing.assert_allclose(schedule.get_last_lr(), [0.05, 0.4])
@@ -78,13 +78,13 @@ def test_a_rate_follows_the_divergence():
     ],
 )
 def test_numbers_of_divergences(options, message):
-    raises(ValueError, lambda: optim.KLAdaptiveLR(sgd(), **{"target_kl": 0.1, **options}), message)
+    raises(ValueError, message, lambda: optim.KLAdaptiveLR(sgd(), **{"target_kl": 0.1, **options}))
 
 
 def test_a_divergence_that_is_not_finite_changes_nothing():
     optimizer = sgd(0.005)
     schedule = optim.KLAdaptiveLR(optimizer, 0.1)
-    raises(ValueError, lambda: schedule.step(np.nan), "kl must be finite, got nan")
+    raises(ValueError, "kl must be finite, got nan", lambda: schedule.step(np.nan))
     assert (schedule.last_kl, schedule.get_last_lr()) == (None, [0.005])
     with pytest.raises(TypeError, match="must be an optimiser over parameters, got SGD without any"):
         optim.KLAdaptiveLR(optim.SGD(0.1), 0.1)

@@ -1,8 +1,7 @@
 """Schedules: which of the two ways, errors, and what is saved."""
 
 import numpy as np
-import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import nn, optim
 
@@ -36,8 +35,7 @@ def sgd(lr=0.1):
     ],
 )  # fmt: skip
 def test_errors(make, error, message):
-    with pytest.raises(error, match=message):
-        make()
+    raises(error, message, make)
 
 
 @each_case(
@@ -105,8 +103,7 @@ def test_a_state_that_does_not_say_where_it_stands_is_none(state):
     parts = [optim.ConstantLR(optimizer), optim.LambdaLR(optimizer, lambda step: 1.0)]
     for schedule in (*parts, optim.SequentialLR(optimizer, parts, [2])):
         before = schedule.state_dict()
-        with pytest.raises(KeyError, match=r"last_epoch|_schedulers"):
-            schedule.load_state_dict(state)
+        raises(KeyError, r"last_epoch|_schedulers", schedule.load_state_dict, state)
         assert schedule.state_dict() == before
 
 
