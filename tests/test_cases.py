@@ -51,7 +51,7 @@ def test_a_case_that_is_skipped_skips_the_test_at_its_end() -> None:
         if x == 2:
             pytest.skip("lacks a package")
 
-    raises(pytest.skip.Exception, body, "lacks")
+    raises(pytest.skip.Exception, "lacks", body)
     assert seen == [1, 2, 3]
 
 

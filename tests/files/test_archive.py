@@ -5,6 +5,7 @@ import os
 import zipfile
 
 import numpy as np
+import pytest
 from helpers.cases import each_case, raises
 from helpers.saved_samples import check, sample
 from helpers.trees import tree, unchanged

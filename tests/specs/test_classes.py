@@ -1,6 +1,7 @@
 """Specs of classes: what they allow, project to and draw."""
 
 import numpy as np
+import pytest
 
 from lite.data import Binary, Categorical
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import onnxruntime as ort
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.transformed import Steps
 
 from lite import TensorDict, jit, nn

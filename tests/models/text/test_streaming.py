@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tokenizers
+from helpers.cases import raises
 from helpers.models.sentencepiece import sentencepiece
 
 from lite.models import TextIteratorStreamer, TextStreamer, Tokenizer

@@ -43,7 +43,7 @@ def test_integers_are_limited() -> None:
 )
 def test_time_is_limited(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lite.models.text.template_sandbox.MAX_SECONDS", 0.05)
-    raises(ValueError, lambda: render_chat(source, [USER]), "chat template failed: it takes too long")
+    raises(ValueError, "chat template failed: it takes too long", lambda: render_chat(source, [USER]))
 
 
 def test_a_budget_ends_with_its_rendering() -> None:
