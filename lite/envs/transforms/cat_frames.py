@@ -40,7 +40,7 @@ class CatFrames(ImageTransform):
         padding, padding_value: "same" repeats the first frame, "constant" takes the number.
         as_inverse: join on the way into a buffer, in place of the way out.
         reset_key: the entry that says which environments start an episode; found in the environment if None.
-        done_key: the entry of "next" that says where episodes end; "done" if None.
+        done_key: the entry of "next" that says where episodes end, or those of agents; "done" if None.
         future: join each frame with the `N - 1` after it, the oldest one first. Not in an environment.
         mask_key: where to write which frames are padding, as booleans of shape (*batch, N). Not in an
             environment.
@@ -51,7 +51,8 @@ class CatFrames(ImageTransform):
     were kept yet, the example that `to_onnx` gets has ("cat_frames", key).
 
     Raises:
-        ValueError: N below 1, a `dim` that is not negative, another `padding`; when called, no batch.
+        ValueError: N below 1, a `dim` that is not negative, another `padding`; when called, no batch, or
+            frames without the dimensions of the done entry.
         KeyError: when called, `("next", done_key)` is missing.
         RuntimeError: `future` or `mask_key` in an environment.
 
@@ -220,21 +221,28 @@ class CatFrames(ImageTransform):
         done = tensordict.get(("next", self.done_key), None)
         if done is None and not self.future:
             raise KeyError(f"CatFrames reads {('next', self.done_key)}, which says where episodes end.")
-        sources, padded = self._windows(tuple(tensordict.shape), time, done)
+        # Flags of agents say so of each of them.
+        shape = (*tensordict.shape, *(() if done is None else done.shape[tensordict.ndim : -1]))
+        sources, padded = self._windows(shape, time, done)
         if self.mask_key is not None:
             tensordict.set(self.mask_key, np.moveaxis(padded, -2, time))
         # Those at the root first: the ones of "next" go on from what they are joined to.
         for key in sorted(keys, key=lambda key: isinstance(key, tuple)):
-            frames = np.moveaxis(np.asarray(tensordict.get(key)), time, tensordict.ndim - 1)
+            frames = np.asarray(tensordict.get(key))
+            if frames.shape[: len(shape)] != shape:
+                raise ValueError(
+                    f"{key!r} must begin with {shape}, as its done entry does, got {frames.shape}."
+                )
+            frames = np.moveaxis(frames, time, len(shape) - 1)
             root = keys.get(key[1]) if isinstance(key, tuple) and key[0] == "next" else None
             joined = self._gathered(frames, sources, padded)
             if root is not None:
                 if self.future:
                     raise NotImplementedError("CatFrames with future takes no entry of 'next' and its root.")
-                known = np.moveaxis(np.asarray(tensordict.get(root)), time, tensordict.ndim - 1)
+                known = np.moveaxis(np.asarray(tensordict.get(root)), time, len(shape) - 1)
                 axis, size = known.ndim + self.dim, frames.shape[self.dim]
                 joined = np.concatenate([known[_part(axis, slice(size, None))], frames], axis)
-            tensordict.set(keys[key], np.moveaxis(joined, tensordict.ndim - 1, time))
+            tensordict.set(keys[key], np.moveaxis(joined, len(shape) - 1, time))
         return tensordict
 
     def _windows(self, shape: tuple[int, ...], time: int, done: Any) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -243,7 +251,7 @@ class CatFrames(ImageTransform):
         batch = (*shape[:time], *shape[time + 1 :])
         ended = np.zeros((*batch, length), np.bool_)
         if done is not None:
-            flat = np.asarray(np.asarray(done).reshape(*shape, -1).any(-1))
+            flat = np.logical_or.reduce(np.asarray(done).reshape(*shape, -1), -1)
             ended[...] = np.moveaxis(flat, time, -1)
         steps = np.arange(length)
         if self.future:

@@ -34,6 +34,25 @@ def test_steps_and_sequences_give_the_same():
             np.testing.assert_array_equal(found, whole[:, t])
 
 
+def test_agents_who_end_one_by_one():
+    done = np.zeros((2, 7, 3, 1), bool)
+    done[0, 2, 0], done[1, 4, 2] = True, True
+    x = np.random.default_rng(0).normal(size=(2, 7, 3, 4))
+    for padding in ("same", "constant"):
+        frames = CatFrames(3, -1, ["x"], ["y"], padding=padding)
+        td = TensorDict({"x": x, "next": {"done": done}}, [2, 7], names=[None, "time"])
+        whole = frames(td)["y"]
+        assert whole.shape == (2, 7, 3, 12)
+        for agent in range(3):
+            alone = {"x": x[:, :, agent], "next": {"done": done[:, :, agent]}}
+            alone = frames(TensorDict(alone, [2, 7], names=[None, "time"]))["y"]
+            np.testing.assert_array_equal(whole[:, :, agent], alone)
+    with pytest.raises(
+        ValueError, match=r"'x' must begin with \(2, 7, 3\), as its done entry does, got \(2, 7, 4\)"
+    ):
+        CatFrames(3, -1, ["x"], ["y"])(td.set("x", x[:, :, 0]))
+
+
 def test_what_is_given_is_a_copy():
     frames = CatFrames(2, -1, ["x"])
     first = frames._call(TensorDict({"x": np.ones((1, 1))}, [1]), np.ones(1, bool))["x"]
