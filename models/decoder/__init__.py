@@ -19,7 +19,3 @@
 - `choices`: log-probs of continuations that share a prompt
 - `decoder`: the public `OnnxDecoder`
 """
-
-from lite.models.decoder.decoder import OnnxDecoder
-
-__all__ = ["OnnxDecoder"]  # where pickles look that were made when this was one file

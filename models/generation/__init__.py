@@ -15,8 +15,3 @@
 - `pool`: several decoders of one model
 - `calls`: what a wrapper asks of its model
 """
-
-from lite.models.generation.loop import Generated, Step, generate, stream
-
-# where pickles look that were made when this was one file
-__all__ = ["Generated", "Step", "generate", "stream"]
