@@ -32,27 +32,18 @@ prompts = st.lists(st.integers(0, len(PIECES) - 1), min_size=1, max_size=4).map(
     lambda which: np.concatenate([PIECES[i] for i in which])
 )
 configs = st.builds(
-    GenerationConfig,
-    max_new_tokens=st.integers(0, 12),
-    do_sample=st.booleans(),
-    temperature=st.sampled_from([0.4, 1.0, 2.0]),
-    top_k=st.sampled_from([None, 5]),
-    top_p=st.sampled_from([1.0, 0.8]),
-    repetition_penalty=st.sampled_from([1.0, 1.3]),
-    no_repeat_ngram_size=st.sampled_from([0, 0, 3]),
-    min_new_tokens=st.sampled_from([0, 0, 4]),
+    GenerationConfig, max_new_tokens=st.integers(0, 12), do_sample=st.booleans(),
+    temperature=st.sampled_from([0.4, 1.0, 2.0]), top_k=st.sampled_from([None, 5]),
+    top_p=st.sampled_from([1.0, 0.8]), repetition_penalty=st.sampled_from([1.0, 1.3]),
+    no_repeat_ngram_size=st.sampled_from([0, 0, 3]), min_new_tokens=st.sampled_from([0, 0, 4]),
     presence_penalty=st.sampled_from([0.0, 0.0, 0.7]),
-    logits_processor=st.sampled_from([(), (), (darker,)]),
-    sampled_log_probs=st.booleans(),
-    logprobs=st.sampled_from([0, 0, 3]),
-    kept_ids=st.booleans(),
+    logits_processor=st.sampled_from([(), (), (darker,)]), sampled_log_probs=st.booleans(),
+    logprobs=st.sampled_from([0, 0, 3]), kept_ids=st.booleans(),
     stop_sequences=st.sampled_from([(), (), ("cd", "q"), ("a",)]),
-    eos_token_ids=st.sampled_from([(), (3, 9)]),
-    prompt_lookup_num_tokens=st.sampled_from([None, 1, 4]),
-    max_matching_ngram_size=st.sampled_from([1, 2, 3]),
-    num_assistant_tokens=st.sampled_from([1, 3, 20]),
+    eos_token_ids=st.sampled_from([(), (3, 9)]), prompt_lookup_num_tokens=st.sampled_from([None, 1, 4]),
+    max_matching_ngram_size=st.sampled_from([1, 2, 3]), num_assistant_tokens=st.sampled_from([1, 3, 20]),
     num_beams=st.sampled_from([1, 1, 1, 3, 4]),
-)
+)  # fmt: skip
 asked = st.lists(st.tuples(prompts, configs, st.booleans()), min_size=1, max_size=6)
 calls = st.fixed_dictionaries(
     {
@@ -171,24 +162,17 @@ def test_real_exports(model: str) -> None:
         texts = [np.concatenate([pieces[i] for i in rng.integers(0, 4, 3)]) for _ in range(5)]
         options = [
             GenerationConfig(
-                max_new_tokens=int(rng.integers(1, 12)),
-                do_sample=bool(rng.integers(2)),
-                temperature=0.9,
-                prompt_lookup_num_tokens=[None, 4][rng.integers(2)],
-                num_beams=[1, 1, 3][rng.integers(3)],
+                max_new_tokens=int(rng.integers(1, 12)), do_sample=bool(rng.integers(2)), temperature=0.9,
+                prompt_lookup_num_tokens=[None, 4][rng.integers(2)], num_beams=[1, 1, 3][rng.integers(3)],
             )
             for _ in texts
-        ]
+        ]  # fmt: skip
         seeds = rng.integers(0, 2**60, 5).astype(np.uint64)
         out = generate(
-            decoder,
-            texts,
-            options,
-            seeds=seeds,
-            max_rows=[None, 1, 3][rng.integers(3)],
+            decoder, texts, options, seeds=seeds, max_rows=[None, 1, 3][rng.integers(3)],
             prefix_cache=[None, cache][rng.integers(2)],
             assistant_model=[None, assistant][rng.integers(2)],
-        )
+        )  # fmt: skip
         for i, ours in enumerate(out):
             (theirs,) = generate(decoder, [texts[i]], options[i], seeds=seeds[i : i + 1])
             assert_same_response(model, ours, theirs)

@@ -88,25 +88,16 @@ def test_a_collector_over_a_wrapper(mode: str, pad_output: bool) -> None:
 
     def collect(size: int, samples: int | None, repeats: int | None) -> list[Any]:
         policy = OnnxWrapper(
-            MODELS / "optimum-llama",
-            input_mode=mode,
-            generate_kwargs=options,
-            num_samples=samples,
-            pad_output=pad_output,
-            num_threads=1,
-        )
+            MODELS / "optimum-llama", input_mode=mode, generate_kwargs=options, num_samples=samples,
+            pad_output=pad_output, num_threads=1,
+        )  # fmt: skip
         texts = [{"prompt_ids": [20 + i, 30], "n": i} for i in range(4)]
         if mode != "tokens":
             texts = [{"prompt": f"text {i}", "n": i} for i in range(4)]
         collector = LLMCollector(
-            texts,
-            policy=policy,
-            dialog_turns_per_batch=size,
-            total_dialog_turns=12,
-            repeats=repeats,
-            reward=lambda td: td["next", "truncated"],
-            seed=1,
-        )
+            texts, policy=policy, dialog_turns_per_batch=size, total_dialog_turns=12, repeats=repeats,
+            reward=lambda td: td["next", "truncated"], seed=1,
+        )  # fmt: skip
         batches = list(collector)
         assert policy.collector is collector
         for batch in batches:

@@ -37,14 +37,9 @@ def want(name: str | None) -> tuple[list[int], np.ndarray]:
 @pytest.fixture
 def wrapper() -> OnnxWrapper:
     return OnnxWrapper(
-        FOLDER,
-        input_mode="tokens",
-        pad_output=True,
-        inplace=False,
-        generate_kwargs={"max_new_tokens": 4, "do_sample": False},
-        adapters=FILES,
-        adapter="formal",
-    )
+        FOLDER, input_mode="tokens", pad_output=True, inplace=False,
+        generate_kwargs={"max_new_tokens": 4, "do_sample": False}, adapters=FILES, adapter="formal",
+    )  # fmt: skip
 
 
 def check(made: OnnxWrapper, name: str | None) -> None:

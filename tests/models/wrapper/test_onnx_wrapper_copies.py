@@ -34,16 +34,10 @@ def said(wrapper: Any, *texts: str) -> list[str]:
 def test_what_goes_along() -> None:
     template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
     wrapper = make(
-        chat_template=template,
-        pad_output=True,
-        inplace=False,
-        tokens_key=("my", "tokens"),
-        num_samples=2,
-        batching=True,
-        max_batch_size=3,
-        seed=1,
+        chat_template=template, pad_output=True, inplace=False, tokens_key=("my", "tokens"), num_samples=2,
+        batching=True, max_batch_size=3, seed=1,
         generate_kwargs={"temperature": 0.7, "stop_sequences": ["z"]},
-    )
+    )  # fmt: skip
     wrapper.eval()
     wrapper.log_prob_keys = ["mine"]
     wrapper.select_out_keys(("my", "tokens"))

@@ -119,13 +119,9 @@ def test_pad_model_input_changes_no_score(wrap: Make, scripted_model: Make, mode
             runs.append({len(row) for row in ids}) or extend(rows, ids)
         )
         wrapper = wrap(
-            mode,
-            model=model,
-            generate=False,
-            inplace=False,
-            pad_output=padded,
+            mode, model=model, generate=False, inplace=False, pad_output=padded,
             pad_model_input=pad_model_input,
-        )
+        )  # fmt: skip
         outs.append(wrapper(td).get(("log_probs", "full"), as_list=True))
         if pad_model_input is False:
             assert runs
