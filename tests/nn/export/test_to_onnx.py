@@ -263,12 +263,9 @@ def test_names_of_arguments(tmp_path: Path) -> None:
     names = [arg.name for arg in session.get_outputs()]
     np.testing.assert_equal(names, ["output_0", "output_1_0", "output_1_1"])
     path = lstm.to_onnx(
-        tmp_path / "net.onnx",
-        *args,
-        input_names=["x", "h", "c"],
-        output_names={"output_0": "y"},
+        tmp_path / "net.onnx", *args, input_names=["x", "h", "c"], output_names={"output_0": "y"},
         dynamic_axes={},
-    )
+    )  # fmt: skip
     session = open_graph(path)
     np.testing.assert_equal([arg.name for arg in session.get_inputs()], ["x", "h", "c"])
     np.testing.assert_equal(session.get_outputs()[0].name, "y")
@@ -383,13 +380,10 @@ def head(name: str, **options: Any) -> nn.ProbabilisticTensorDictSequential:
     return nn.ProbabilisticTensorDictSequential(
         TensorDictModule(nn.Sequential(*layers), ["observation"], list(keys)),
         nn.ProbabilisticTensorDictModule(
-            list(keys),
-            ["action"],
-            distribution_class=getattr(distributions, name),
-            distribution_kwargs=kwargs,
-            **options,
+            list(keys), ["action"], distribution_class=getattr(distributions, name),
+            distribution_kwargs=kwargs, **options,
         ),
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.depth

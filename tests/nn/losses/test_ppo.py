@@ -17,12 +17,9 @@ def acted(*shape: int) -> TensorDict:
     rng = np.random.default_rng(1)
     shape = shape or (6,)
     return transitions(
-        *shape,
-        action=rng.normal(size=(*shape, 2)),
-        action_log_prob=rng.normal(-2, 0.3, shape),
-        advantage=rng.normal(size=(*shape, 1)),
-        value_target=rng.normal(size=(*shape, 1)),
-    )
+        *shape, action=rng.normal(size=(*shape, 2)), action_log_prob=rng.normal(-2, 0.3, shape),
+        advantage=rng.normal(size=(*shape, 1)), value_target=rng.normal(size=(*shape, 1)),
+    )  # fmt: skip
 
 
 def test_by_hand() -> None:

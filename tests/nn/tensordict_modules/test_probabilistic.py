@@ -301,14 +301,10 @@ def test_repr() -> None:
 def test_log_probs_of_several_samples(sums: bool) -> None:
     with set_composite_lp_aggregate(sums):
         module = ProbabilisticTensorDictModule(
-            ["params"],
-            ["a", "b"],
-            distribution_class=CompositeDistribution,
-            distribution_kwargs={"distribution_map": {"a": Normal, "b": Normal}},
-            return_log_prob=True,
-            default_interaction_type="random",
-            generator=0,
-        )
+            ["params"], ["a", "b"], distribution_class=CompositeDistribution,
+            distribution_kwargs={"distribution_map": {"a": Normal, "b": Normal}}, return_log_prob=True,
+            default_interaction_type="random", generator=0,
+        )  # fmt: skip
         td = module(TensorDict(params=TensorDict(a=params(3), b=params(3))))
         dist = module.get_dist(td)
         each = {name: dist.dists[name].log_prob(td[name]) for name in "ab"}

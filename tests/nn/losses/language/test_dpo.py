@@ -125,14 +125,11 @@ def test_a_response_without_tokens_has_a_mean_of_0() -> None:
     given = np.array([0.0]), np.array([-1.0])
     found = [
         dpo_loss(
-            *given,
-            reference_free=True,
-            loss_type="ipo",
-            chosen_lengths=np.array([count]),
+            *given, reference_free=True, loss_type="ipo", chosen_lengths=np.array([count]),
             rejected_lengths=np.array([1]),
         )["loss_dpo"]
         for count in (0, 1)
-    ]
+    ]  # fmt: skip
     np.testing.assert_array_equal(found, (1 - 1 / (2 * 0.1)) ** 2)
 
 
