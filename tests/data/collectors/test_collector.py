@@ -177,13 +177,9 @@ def test_the_states_of_a_recurrent_policy_hold_still_in_random_frames():
         return td.update({"action": np.zeros(2, np.int64), ("next", "memory"): memory + 1})
 
     collector = Collector(
-        SyncVectorEnv(makers([(100,), (3,)])),
-        policy,
-        frames_per_batch=10,
-        total_frames=20,
-        init_random_frames=10,
-        copy=True,
-    )
+        SyncVectorEnv(makers([(100,), (3,)])), policy, frames_per_batch=10, total_frames=20,
+        init_random_frames=10, copy=True,
+    )  # fmt: skip
     first, second = collector
     assert (first["memory"] == 0).all()
     np.testing.assert_array_equal(second["memory"][0, :, 0], np.arange(5))
@@ -223,12 +219,9 @@ def test_weights_are_copied():
     other = nn.Sequential(nn.Linear(3, 1, rng=1), nn.Tanh())
     env = gymnasium.make("Pendulum-v1")
     collector = Collector(
-        env,
-        nn.TensorDictModule(policy, ["observation"], ["action"]),
-        frames_per_batch=4,
-        seed=0,
+        env, nn.TensorDictModule(policy, ["observation"], ["action"]), frames_per_batch=4, seed=0,
         track_policy_version=True,
-    )
+    )  # fmt: skip
     array = policy[0].weight.data
     first = collector.next().clone()
     assert (first["policy_version"] == 0).all()
@@ -275,15 +268,10 @@ def test_hooks_and_what_comes_after_collecting():
         return td.reshape(-1)
 
     collector = Collector(
-        SyncVectorEnv(makers()),
-        Policy(),
-        frames_per_batch=20,
-        total_frames=40,
-        postproc=postproc,
+        SyncVectorEnv(makers()), Policy(), frames_per_batch=20, total_frames=40, postproc=postproc,
         pre_collect_hook=lambda: calls.append(("before", None)),
-        post_collect_hook=lambda td: calls.append(("after", td.shape)),
-        replay_buffer=Buffer(),
-    )
+        post_collect_hook=lambda td: calls.append(("after", td.shape)), replay_buffer=Buffer(),
+    )  # fmt: skip
     assert calls == [("register", collector)]
     assert list(collector) == [None, None]
     assert [name for name, _ in calls[1:]] == ["before", "postproc", "after", "extend"] * 2
@@ -304,13 +292,9 @@ def test_split_trajectories_of_marked_steps():
 
 def test_new_episodes_at_each_batch():
     collector = Collector(
-        SyncVectorEnv(makers()),
-        frames_per_batch=20,
-        total_frames=60,
-        reset_at_each_iter=True,
-        set_truncated=True,
-        copy=True,
-    )
+        SyncVectorEnv(makers()), frames_per_batch=20, total_frames=60, reset_at_each_iter=True,
+        set_truncated=True, copy=True,
+    )  # fmt: skip
     parts = list(collector)
     for part in parts:
         assert (part["step_count"][:, 0] == 0).all()

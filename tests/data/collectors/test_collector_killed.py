@@ -16,11 +16,8 @@ def test_no_frame_is_lost_and_none_doubled(tmp_path):
     seconds = os.environ.get("LITE_KILL_SECONDS", "2")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(
-        [sys.executable, killed_collectors.__file__, str(tmp_path), seconds, "1"],
-        capture_output=True,
-        text=True,
-        env=env,
-        check=False,
-    )
+        [sys.executable, killed_collectors.__file__, str(tmp_path), seconds, "1"], capture_output=True,
+        text=True, env=env, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "frames acknowledged" in done.stdout

@@ -48,13 +48,9 @@ def test_truncated_episodes_and_sums_of_rewards() -> None:
 
         env = TransformedEnv(DrawnEnv(batch, length=50), Compose(RewardSum(), scaled))
         evaluator = Evaluator(
-            env,
-            policy(),
-            num_trajectories=2,
-            max_steps=6,
-            log_prefix="test",
+            env, policy(), num_trajectories=2, max_steps=6, log_prefix="test",
             metrics_fn=lambda td: {"n": td.numel()},
-        )
+        )  # fmt: skip
         result = evaluator.evaluate(step=9)
         assert result["test/reward"] == 3.0
         assert result["test/reward_std"] == 0.0

@@ -20,13 +20,9 @@ def test_a_seed_repeats_a_batch():
     batches = []
     for seed in (0, 0, 1):
         collector = Collector(
-            partial(GymEnv, "CartPole-v1"),
-            frames_per_batch=20,
-            total_frames=20,
-            num_collectors=2,
-            sync=True,
-            seed=seed,
-        )
+            partial(GymEnv, "CartPole-v1"), frames_per_batch=20, total_frames=20, num_collectors=2,
+            sync=True, seed=seed,
+        )  # fmt: skip
         batches += [batch["observation"] for batch in collector]
     np.testing.assert_array_equal(batches[0], batches[1])
     assert not np.array_equal(batches[0], batches[2])
@@ -35,12 +31,9 @@ def test_a_seed_repeats_a_batch():
 def test_batches_have_the_frames_of_all():
     policy = TensorDictModule(Linear(1, 1), in_keys=["observation"], out_keys=["action"])
     collector = MultiSyncCollector(
-        [CountingEnv, CountingEnv],
-        policy,
-        create_env_kwargs=[{}, {"limit": 4}],
-        frames_per_batch=10,
+        [CountingEnv, CountingEnv], policy, create_env_kwargs=[{}, {"limit": 4}], frames_per_batch=10,
         total_frames=30,
-    )
+    )  # fmt: skip
     assert len(collector) == 3
     assert collector.set_seed(0, static_seed=True) == 0
     alone = Collector(CountingEnv(limit=4), policy, frames_per_batch=5)
@@ -105,14 +98,9 @@ def test_the_first_that_is_ready(capsys):
     stored = []
     buffer = type("Buffer", (), {"extend": lambda self, data: stored.append(data)})()
     collector = MultiAsyncCollector(
-        CountingEnv,
-        Constant(),
-        num_workers=2,
-        frames_per_batch=5,
-        total_frames=20,
-        replay_buffer=buffer,
+        CountingEnv, Constant(), num_workers=2, frames_per_batch=5, total_frames=20, replay_buffer=buffer,
         progress=True,
-    )
+    )  # fmt: skip
     assert list(collector) == [None] * 4
     last = capsys.readouterr().err.split("\r")[-1]  # episodes of three steps, half a point each
     assert last.startswith("20/20 [#")

@@ -94,13 +94,10 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Ray as it is without actors: whether it was connected to, and left."""
     connected: list[bool] = []
     ray = SimpleNamespace(
-        is_initialized=lambda: False,
-        init=lambda **options: connected.append(True),
-        shutdown=lambda: connected.append(False),
-        cluster_resources=lambda: {"CPU": 2.0},
-        put=lambda value: value,
-        data=None,
-    )
+        is_initialized=lambda: False, init=lambda **options: connected.append(True),
+        shutdown=lambda: connected.append(False), cluster_resources=lambda: {"CPU": 2.0},
+        put=lambda value: value, data=None,
+    )  # fmt: skip
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setitem(sys.modules, "ray.data", SimpleNamespace())
     monkeypatch.delenv("RAY_ADDRESS", raising=False)

@@ -112,14 +112,9 @@ def test_a_buffer_gets_whole_trajectories_alone():
 
 def test_episodes_that_do_not_go_on_are_forgotten():
     collector = Collector(
-        cartpoles(),
-        policy,
-        frames_per_batch=15,
-        total_frames=300,
-        seed=0,
-        trajs_per_batch=1,
+        cartpoles(), policy, frames_per_batch=15, total_frames=300, seed=0, trajs_per_batch=1,
         traj_format="cat",
-    )
+    )  # fmt: skip
     collector.next()
     collector.reset()
     for batch in collector:

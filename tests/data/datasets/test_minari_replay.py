@@ -18,12 +18,9 @@ def test_steps_of_a_data_set(home, tmp_path):
     episodes = {f"episode_{n}": episode(steps, n) for n, steps in enumerate((5, 3))}
     write(home, episodes)
     buffer = MinariExperienceReplay(
-        "own/test-v0",
-        4,
-        root=tmp_path / "root",
-        sampler=SamplerWithoutReplacement(drop_last=True),
+        "own/test-v0", 4, root=tmp_path / "root", sampler=SamplerWithoutReplacement(drop_last=True),
         prefetch=2,
-    )
+    )  # fmt: skip
     assert len(buffer) == 8
     actions = np.concatenate([part["actions"] for part in episodes.values()])
     seen = [buffer.sample() for _ in range(2)]

@@ -38,12 +38,9 @@ def test_a_data_set_by_its_name(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
     write(tmp_path / "minari" / "own" / "test-v0", {"episode_0": episode(6, 0)})
     both = OfflineToOnlineReplayBuffer(
-        "minari:own/test-v0",
-        online_capacity=3,
-        batch_size=4,
-        root=tmp_path / "root",
+        "minari:own/test-v0", online_capacity=3, batch_size=4, root=tmp_path / "root",
         sampler=SamplerWithoutReplacement,
-    )
+    )  # fmt: skip
     steps = both.sample().exclude("index")
     assert len(both) == 6
     both.extend(steps[:2])

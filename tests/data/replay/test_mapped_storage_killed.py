@@ -20,13 +20,9 @@ def test_no_frame_is_lost_and_none_doubled(tmp_path) -> None:
     seconds = os.environ.get("LITE_KILL_SECONDS", "2")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(
-        [sys.executable, killed_writers.__file__, str(tmp_path), seconds, "1"],
-        capture_output=True,
-        text=True,
-        env=env,
-        timeout=float(seconds) + 600,
-        check=False,
-    )
+        [sys.executable, killed_writers.__file__, str(tmp_path), seconds, "1"], capture_output=True,
+        text=True, env=env, timeout=float(seconds) + 600, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "calls cut short" in done.stdout
 
