@@ -19,41 +19,23 @@ from lite import TensorDict, nn
 from lite.nn import distributions, losses
 
 LITE = SimpleNamespace(
-    nn=nn,
-    TensorDictModule=nn.TensorDictModule,
-    Probabilistic=nn.ProbabilisticTensorDictModule,
-    Sequential=nn.ProbabilisticTensorDictSequential,
-    NormalParamExtractor=nn.NormalParamExtractor,
-    IndependentNormal=distributions.IndependentNormal,
-    TanhNormal=distributions.TanhNormal,
-    TanhDelta=distributions.TanhDelta,
-    Normal=distributions.Normal,
-    Categorical=distributions.Categorical,
-    OneHotCategorical=nn.OneHotCategorical,
-    CompositeDistribution=nn.CompositeDistribution,
-    QValueActor=nn.QValueActor,
-    ValueOperator=nn.ValueOperator,
-    TensorDict=TensorDict,
-    losses=losses,
-)
+    nn=nn, TensorDictModule=nn.TensorDictModule, Probabilistic=nn.ProbabilisticTensorDictModule,
+    Sequential=nn.ProbabilisticTensorDictSequential, NormalParamExtractor=nn.NormalParamExtractor,
+    IndependentNormal=distributions.IndependentNormal, TanhNormal=distributions.TanhNormal,
+    TanhDelta=distributions.TanhDelta, Normal=distributions.Normal, Categorical=distributions.Categorical,
+    OneHotCategorical=nn.OneHotCategorical, CompositeDistribution=nn.CompositeDistribution,
+    QValueActor=nn.QValueActor, ValueOperator=nn.ValueOperator, TensorDict=TensorDict, losses=losses,
+)  # fmt: skip
 TORCH = SimpleNamespace(
-    nn=torch.nn,
-    TensorDictModule=tnn.TensorDictModule,
-    Probabilistic=tnn.ProbabilisticTensorDictModule,
-    Sequential=tnn.ProbabilisticTensorDictSequential,
-    NormalParamExtractor=tnn.NormalParamExtractor,
-    IndependentNormal=torchrl.modules.IndependentNormal,
-    TanhNormal=torchrl.modules.TanhNormal,
-    TanhDelta=torchrl.modules.TanhDelta,
-    Normal=torch.distributions.Normal,
-    Categorical=torch.distributions.Categorical,
-    OneHotCategorical=torchrl.modules.OneHotCategorical,
-    CompositeDistribution=tnn.CompositeDistribution,
-    QValueActor=torchrl.modules.QValueActor,
-    ValueOperator=torchrl.modules.ValueOperator,
-    TensorDict=tensordict.TensorDict,
+    nn=torch.nn, TensorDictModule=tnn.TensorDictModule, Probabilistic=tnn.ProbabilisticTensorDictModule,
+    Sequential=tnn.ProbabilisticTensorDictSequential, NormalParamExtractor=tnn.NormalParamExtractor,
+    IndependentNormal=torchrl.modules.IndependentNormal, TanhNormal=torchrl.modules.TanhNormal,
+    TanhDelta=torchrl.modules.TanhDelta, Normal=torch.distributions.Normal,
+    Categorical=torch.distributions.Categorical, OneHotCategorical=torchrl.modules.OneHotCategorical,
+    CompositeDistribution=tnn.CompositeDistribution, QValueActor=torchrl.modules.QValueActor,
+    ValueOperator=torchrl.modules.ValueOperator, TensorDict=tensordict.TensorDict,
     losses=torchrl.objectives,
-)
+)  # fmt: skip
 DTYPES = {"float32": 2e-6, "float64": 1e-10}
 GRADIENTS = {"float32": 1e-5, "float64": 1e-10}
 

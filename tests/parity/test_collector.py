@@ -68,14 +68,9 @@ def both(ours, reference, *transforms, frames=60, batches=3, **keywords):
         if k in ("max_frames_per_traj", "split_trajs", "set_truncated", "reset_at_each_iter")
     }
     other = theirs.Collector(
-        env,
-        their_policy,
-        frames_per_batch=frames,
-        total_frames=frames * batches,
-        trust_policy=True,
-        postproc=postproc,
-        **others,
-    )
+        env, their_policy, frames_per_batch=frames, total_frames=frames * batches, trust_policy=True,
+        postproc=postproc, **others,
+    )  # fmt: skip
     return list(mine), list(other)
 
 
@@ -120,15 +115,11 @@ def test_transforms():
     ]
     compare(
         *both(
-            vector(),
-            vector(),
-            envs.StepCounter(),
-            envs.RewardSum(),
-            envs.InitTracker(),
+            vector(), vector(), envs.StepCounter(), envs.RewardSum(), envs.InitTracker(),
             envs.TensorDictPrimer(memory=data.Unbounded((2,)), default_value=2.0, expand_specs=True),
             transforms=ours,
         )
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -240,15 +231,10 @@ def test_evaluations(batch, summed, max_steps):
         if summed:
             env = library.TransformedEnv(env, library.RewardSum())
         evaluator = collectors.Evaluator(
-            env,
-            policy,
-            num_trajectories=5,
-            max_steps=max_steps,
-            frames_per_batch=12,
-            log_prefix="test",
+            env, policy, num_trajectories=5, max_steps=max_steps, frames_per_batch=12, log_prefix="test",
             metrics_fn=lambda td: {"frames": int(td["collector", "mask"].sum())},
             on_result=lambda td: told.append(set(td.keys())),
-        )
+        )  # fmt: skip
         result = evaluator.evaluate()
         assert result.pop("test/fps") > 0
         results.append(result)

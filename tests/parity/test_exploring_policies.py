@@ -253,21 +253,13 @@ def test_planned_actions_in_an_environment() -> None:
         return env.rollout(60, actor, break_when_any_done=False)
 
     expected = rollout(
-        torchrl.envs,
-        MultiStepActorWrapper,
-        tnn.TensorDictModule,
-        tnn.TensorDictSequential,
-        torch.from_numpy,
-        lambda parts: torch.stack(parts, -1).to(torch.int64),
-    )
+        torchrl.envs, MultiStepActorWrapper, tnn.TensorDictModule, tnn.TensorDictSequential,
+        torch.from_numpy, lambda parts: torch.stack(parts, -1).to(torch.int64),
+    )  # fmt: skip
     got = rollout(
-        lite.envs,
-        nn.MultiStepActorWrapper,
-        nn.TensorDictModule,
-        nn.TensorDictSequential,
-        lambda array: array,
-        lambda parts: np.stack(parts, -1).astype(np.int64),
-    )
+        lite.envs, nn.MultiStepActorWrapper, nn.TensorDictModule, nn.TensorDictSequential,
+        lambda array: array, lambda parts: np.stack(parts, -1).astype(np.int64),
+    )  # fmt: skip
     assert expected["next", "done"].any()
     assert set(got.keys(True, True)) == set(expected.keys(True, True))
     for key in ("counter", "action", "action_orig", "is_init"):

@@ -45,13 +45,9 @@ def test_free_functions_lock(lib):
 def test_from_modules(lib, sizes, n, lock, as_module, lazy, expand, state):
     modules = [net(lib, sizes) for _ in range(n)]
     params = lib.TD.from_modules(
-        *modules,
-        lock=lock,
-        as_module=as_module,
-        lazy_stack=lazy,
-        expand_identical=expand,
+        *modules, lock=lock, as_module=as_module, lazy_stack=lazy, expand_identical=expand,
         use_state_dict=state,
-    )
+    )  # fmt: skip
     rows = [tree(lib, params[i])[2] for i in range(n)]
     independent = raw(params.get(("0", "weight"))).ctypes.data != raw(modules[0][0].weight).ctypes.data
     kinds = [] if lazy else [(key, kind(lib, leaf)) for key, leaf in params.items(True, True)]

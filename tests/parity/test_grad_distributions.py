@@ -230,12 +230,9 @@ def test_composite():
         for part, arrays in params.items()
     }
     score(
-        tensordict,
-        D,
-        tensordict.nn.CompositeDistribution,
-        there,
+        tensordict, D, tensordict.nn.CompositeDistribution, there,
         {key: torch.from_numpy(value) for key, value in values.items()},
-    ).backward()
+    ).backward()  # fmt: skip
     for part, arrays in there.items():
         for key, tensor in arrays.items():
             np.testing.assert_allclose(got[part][key], tensor.grad.numpy(), atol=1e-10, err_msg=key)

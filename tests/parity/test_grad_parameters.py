@@ -15,27 +15,14 @@ import lite
 import lite.nn
 
 OURS = types.SimpleNamespace(
-    nn=lite.nn,
-    tdnn=lite.nn,
-    TensorDict=lite.TensorDict,
-    vmap=lite.vmap,
-    enable_grad=lite.enable_grad,
-    no_grad=lite.no_grad,
-    array=lambda x: np.array(x, np.float32),
-    sum=np.sum,
-    tanh=np.tanh,
-)
+    nn=lite.nn, tdnn=lite.nn, TensorDict=lite.TensorDict, vmap=lite.vmap, enable_grad=lite.enable_grad,
+    no_grad=lite.no_grad, array=lambda x: np.array(x, np.float32), sum=np.sum, tanh=np.tanh,
+)  # fmt: skip
 THEIRS = types.SimpleNamespace(
-    nn=torch.nn,
-    tdnn=tensordict.nn,
-    TensorDict=tensordict.TensorDict,
-    vmap=torch.vmap,
-    enable_grad=torch.enable_grad,
-    no_grad=torch.no_grad,
-    array=lambda x: torch.tensor(np.array(x, np.float32)),
-    sum=torch.sum,
-    tanh=torch.tanh,
-)
+    nn=torch.nn, tdnn=tensordict.nn, TensorDict=tensordict.TensorDict, vmap=torch.vmap,
+    enable_grad=torch.enable_grad, no_grad=torch.no_grad,
+    array=lambda x: torch.tensor(np.array(x, np.float32)), sum=torch.sum, tanh=torch.tanh,
+)  # fmt: skip
 
 
 def agree(run):

@@ -28,13 +28,10 @@ def run(side, strategy, ratio, nested, writes, generator):
     module = data if side == "lite" else reference
     make = lite.TensorDict if side == "lite" else tensordict.TensorDict
     made = module.HERReplayBuffer(
-        lambda td: td["desired_goal"] * 2 + td["achieved_goal"],
-        storage=module.LazyTensorStorage(20),
-        sampler=module.SamplerWithoutReplacement(shuffle=False),
-        her_ratio=ratio,
-        strategy=strategy,
+        lambda td: td["desired_goal"] * 2 + td["achieved_goal"], storage=module.LazyTensorStorage(20),
+        sampler=module.SamplerWithoutReplacement(shuffle=False), her_ratio=ratio, strategy=strategy,
         **({"generator": generator} if side == "lite" else {}),
-    )
+    )  # fmt: skip
     for start, count in writes:
         made.extend(make(rows(start, count, nested), batch_size=[count]))
     return [made.sample(len(made)) for _ in range(2)]

@@ -124,12 +124,9 @@ def test_clipping(clip, clip_value):
 def test_normalized_advantages_of_agents_and_of_valid_steps():
     data = entries("float64", (3, 4))
     run(
-        "ClipPPOLoss",
-        data=data,
-        shape=(3, 4),
-        normalize_advantage=True,
+        "ClipPPOLoss", data=data, shape=(3, 4), normalize_advantage=True,
         normalize_advantage_exclude_dims=(1,),
-    )
+    )  # fmt: skip
     data["shifted_valid"] = np.arange(12).reshape(3, 4) % 4 != 1
     run("ClipPPOLoss", data=data, shape=(3, 4), normalize_advantage=True)
 

@@ -34,16 +34,13 @@ def buffers(observation, action, lengths=(5, 3)):
         ends = [False] * (length - 1) + [True]
         made.append(
             data_collector.EpisodeBuffer(
-                id=number,
-                seed=number,
-                observations=observation(rng, length + 1),
-                actions=action(rng, length),
-                rewards=list(rng.normal(size=length)),
+                id=number, seed=number, observations=observation(rng, length + 1),
+                actions=action(rng, length), rewards=list(rng.normal(size=length)),
                 terminations=ends if number else [False] * length,
                 truncations=[False] * length if number else ends,
                 infos={"success": [False] * (length + 1)},
             )
-        )
+        )  # fmt: skip
     return made
 
 

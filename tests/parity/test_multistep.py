@@ -139,13 +139,9 @@ def problems_stream(draw):
     chunks = draw(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 6)), min_size=1, max_size=6))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     entries = stream(
-        rng,
-        batch,
-        sum(length for length, _ in chunks),
-        draw(st.sampled_from([0.0, 0.1, 0.5, 1.0])),
-        trailing=draw(st.booleans()),
-        masked=draw(st.booleans()),
-    )
+        rng, batch, sum(length for length, _ in chunks), draw(st.sampled_from([0.0, 0.1, 0.5, 1.0])),
+        trailing=draw(st.booleans()), masked=draw(st.booleans()),
+    )  # fmt: skip
     return batch, entries, chunks, draw(st.sampled_from([0.5, 0.9, 1.0]))
 
 
@@ -197,12 +193,9 @@ def test_same_frames(problem):
 @given(problems_stream())
 def test_same_frames_for_other_keys(problem):
     compare_stream(
-        problem,
-        reward_keys=["reward", "observation"],
-        done_key=("nested", "done"),
-        done_keys=["done", ("nested", "done")],
-        mask_key="unknown",
-    )
+        problem, reward_keys=["reward", "observation"], done_key=("nested", "done"),
+        done_keys=["done", ("nested", "done")], mask_key="unknown",
+    )  # fmt: skip
 
 
 @st.composite

@@ -83,14 +83,9 @@ def test_graphs_are_no_larger_than_torchs(name, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            theirs,
-            tuple(map(torch.from_numpy, arrays)),
-            str(tmp_path / "theirs.onnx"),
-            input_names=names,
-            dynamic_axes=dynamic,
-            opset_version=20,
-            dynamo=False,
-        )
+            theirs, tuple(map(torch.from_numpy, arrays)), str(tmp_path / "theirs.onnx"), input_names=names,
+            dynamic_axes=dynamic, opset_version=20, dynamo=False,
+        )  # fmt: skip
     got, want = (run_graph(open_graph(p), arrays) for p in (path, tmp_path / "theirs.onnx"))
     for a, b in zip(got, want, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
@@ -177,14 +172,10 @@ def test_a_masked_model_is_refused(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            Masked().eval(),
-            (torch.ones(2, 5).long(), torch.ones(2, 5).long()),
-            tmp_path / "model.onnx",
-            input_names=["input_ids", "attention_mask"],
-            output_names=["logits"],
-            dynamic_axes=dict.fromkeys(["input_ids", "attention_mask", "logits"], both),
-            opset_version=17,
+            Masked().eval(), (torch.ones(2, 5).long(), torch.ones(2, 5).long()), tmp_path / "model.onnx",
+            input_names=["input_ids", "attention_mask"], output_names=["logits"],
+            dynamic_axes=dict.fromkeys(["input_ids", "attention_mask", "logits"], both), opset_version=17,
             dynamo=False,
-        )
+        )  # fmt: skip
     with pytest.raises(ValueError, match="it is no causal language model"):
         OnnxDecoder(tmp_path)

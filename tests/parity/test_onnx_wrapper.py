@@ -124,13 +124,9 @@ def test_log_probs_of_the_reference_on_request(sides, mode):
     _, theirs = wrappers(sides, mode, generate=True)
     options = {"chat_template_name": "chatml_format"} if mode == "history" else {}
     ours = OnnxWrapper(
-        decoder,
-        tokenizer=tokenizer,
-        input_mode=mode,
-        zero_first_log_prob=True,
-        generate_kwargs={"max_new_tokens": NEW_TOKENS, "do_sample": False},
-        **options,
-    )
+        decoder, tokenizer=tokenizer, input_mode=mode, zero_first_log_prob=True,
+        generate_kwargs={"max_new_tokens": NEW_TOKENS, "do_sample": False}, **options,
+    )  # fmt: skip
     mine, other = inputs(sides, mode, "prompt")
     mine, other = ours(mine), theirs(other)
     lengths = [len(row) for row in rows(mine, "log_probs", "response")]

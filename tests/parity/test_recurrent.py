@@ -68,12 +68,9 @@ def test_layers(name, data, dtype):
         rest = (state(rng, name, [(count, *middle, width), (count, *middle, hidden)], dtype),)
     # relu grows without bound, and with it the rounding errors
     agree(
-        ours,
-        theirs,
-        x,
-        *rest,
+        ours, theirs, x, *rest,
         rtol=1e-4 if options.get("nonlinearity") == "relu" and dtype == "float32" else None,
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LAYERS)

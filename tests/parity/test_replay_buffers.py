@@ -172,12 +172,9 @@ def test_recorded_and_new_data(side, module):
     recorded = module.ReplayBuffer(storage=module.LazyTensorStorage(10))
     recorded.extend(as_data(side, {"at": np.arange(10)}, (10,)))
     made = module.OfflineToOnlineReplayBuffer(
-        recorded,
-        online_capacity=6,
-        offline_fraction=0.3,
-        batch_size=8,
+        recorded, online_capacity=6, offline_fraction=0.3, batch_size=8,
         transform=lambda td: td.set("b", td["at"]),
-    )
+    )  # fmt: skip
 
     def share(*size):
         batch = made.sample(*size)

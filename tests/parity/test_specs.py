@@ -124,13 +124,10 @@ def test_default_specs(ours, shape):
 def test_results_of_a_call_are_in(mode):
     """torchrl's specs hold the same results once ids and masks are made floats."""
     wrapper = OnnxWrapper(
-        FOLDER,
-        input_mode=mode,
-        pad_output=True,
-        return_log_probs=True,
+        FOLDER, input_mode=mode, pad_output=True, return_log_probs=True,
         chat_template_name="chatml_format" if mode == "history" else None,
         generate_kwargs={"max_new_tokens": 3, "temperature": 0.0},
-    )
+    )  # fmt: skip
     entry = {
         "history": lambda: ChatHistory(
             prompt=History.from_chats([[{"role": "user", "content": "Hi"}]] * 2), batch_size=[2]

@@ -37,12 +37,9 @@ def test_each_goes_into_the_other_s_generate(options, tokenizers, capsys):
         generate(decoder, [ids], config, seeds=np.array([3]), streamer=kind(tokenizer, **options))
         torch.manual_seed(0)
         network.generate(
-            torch.tensor([ids]),
-            streamer=kind(tokenizer, **options),
-            max_new_tokens=30,
-            do_sample=True,
+            torch.tensor([ids]), streamer=kind(tokenizer, **options), max_new_tokens=30, do_sample=True,
             pad_token_id=0,
-        )
+        )  # fmt: skip
         said.append(capsys.readouterr().out)
     assert said[0] == said[1] == said[2]
     assert len(said[0]) > 30

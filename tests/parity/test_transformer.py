@@ -108,14 +108,9 @@ def test_decoder_layer(given_options, batch, kinds, memory_kinds):
     memory_mask, memory_padding = masks(rng, batch, memory_kinds, 4, 5)
     call = {"tgt_mask": tgt_mask, "memory_mask": memory_mask}
     agree(
-        ours,
-        theirs,
-        tgt,
-        memory,
-        **call,
-        tgt_key_padding_mask=tgt_padding,
+        ours, theirs, tgt, memory, **call, tgt_key_padding_mask=tgt_padding,
         memory_key_padding_mask=memory_padding,
-    )
+    )  # fmt: skip
 
 
 @settings(max_examples=10)
@@ -181,14 +176,9 @@ def test_custom_encoder_and_decoder(rng):
     def build_custom(library):
         layer = library.TransformerEncoderLayer(6, 2, 8, 0.0)
         return library.Transformer(
-            6,
-            2,
-            1,
-            1,
-            8,
-            0.0,
+            6, 2, 1, 1, 8, 0.0,
             custom_encoder=library.TransformerEncoder(layer, 1, enable_nested_tensor=False),
-        )
+        )  # fmt: skip
 
     ours, theirs = matched(build_custom(nn), build_custom(torch.nn))
     agree(ours, theirs, *inputs(rng, False, 3, 5, 4))

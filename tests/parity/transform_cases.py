@@ -21,13 +21,9 @@ LITE = SimpleNamespace(
     e=lite.envs, d=lite.data, td=lite.TensorDict, of=np.array, dtype=np.dtype, cat=np.concatenate
 )
 TORCH = SimpleNamespace(
-    e=their_envs,
-    d=their_data,
-    td=tensordict.TensorDict,
-    of=tensor,
-    dtype=lambda name: getattr(torch, name),
-    cat=torch.cat,
-)
+    e=their_envs, d=their_data, td=tensordict.TensorDict, of=tensor,
+    dtype=lambda name: getattr(torch, name), cat=torch.cat,
+)  # fmt: skip
 RNG = np.random.default_rng(0)
 OBS = RNG.normal(size=(3, 4)).astype(np.float32)
 DOUBLE = RNG.normal(size=(3, 4))
