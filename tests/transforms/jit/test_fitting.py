@@ -15,13 +15,9 @@ def frames(n: int) -> Any:
     info = TensorDict(id=np.arange(n), of=TensorDict(z=np.zeros(n), batch_size=n), batch_size=n)
     following = TensorDict(mode=np.zeros((n, 1), np.int64), reward=np.full((n, 1), 2.0), batch_size=n)
     return TensorDict(
-        step=np.arange(n),
-        x=np.full((n, 3), 3.0),
-        info=info,
-        next=following,
-        td_error=np.zeros(n),
+        step=np.arange(n), x=np.full((n, 3), 3.0), info=info, next=following, td_error=np.zeros(n),
         batch_size=n,
-    )
+    )  # fmt: skip
 
 
 def learn(batch: Any, w: Any) -> Any:
