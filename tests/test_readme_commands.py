@@ -213,11 +213,7 @@ def test_a_command_runs_as_printed(
     else:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(
-            [sys.executable, *words[1:]],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=100,
+            [sys.executable, *words[1:]], env=environment, capture_output=True, text=True, timeout=100,
             check=True,
-        )
+        )  # fmt: skip
         assert done.stdout.strip() in ("prebuilt", "numba", "numpy")

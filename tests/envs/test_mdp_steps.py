@@ -57,12 +57,9 @@ def test_sorted_keys_say_the_same():
             options = {"keep_other": keep_other, "exclude_action": exclude_action}
             out = StepMDP(**KEYS, **options)(one())
             wanted = step_mdp(
-                one(),
-                **options,
-                reward_keys=KEYS["reward_keys"],
-                action_keys=KEYS["action_keys"],
+                one(), **options, reward_keys=KEYS["reward_keys"], action_keys=KEYS["action_keys"],
                 done_keys=KEYS["done_keys"],
-            )
+            )  # fmt: skip
             assert set(out.keys(True, True)) == set(wanted.keys(True, True))
             assert (out == wanted).all()
 

@@ -31,12 +31,9 @@ def execute(notebook: dict[str, Any], folder: Path) -> dict[str, Any]:
     }  # fmt: skip
     done = subprocess.run(
         [sys.executable, __file__, str(source), str(target), str(folder)],
-        env={**os.environ, **homes, "PYTHONPATH": path, "JUPYTER_PLATFORM_DIRS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
+        env={**os.environ, **homes, "PYTHONPATH": path, "JUPYTER_PLATFORM_DIRS": "1"}, capture_output=True,
+        text=True, timeout=400, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     executed: dict[str, Any] = json.loads(target.read_text(encoding="utf-8"))
     return executed

@@ -73,13 +73,9 @@ def _run(script: str, arguments: tuple[Any, ...], seconds: float) -> tuple[int, 
     environment.pop("RAY_ADDRESS", None)
     command = [sys.executable, "-c", script, folder, *map(str, arguments)]
     job = subprocess.Popen(
-        command,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
-    )
+    )  # fmt: skip
     try:
         out, errors = job.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:

@@ -58,13 +58,10 @@ def export(path=PATH):
     batch = torch.export.Dim("batch")
     torch.onnx.export(
         network(),
-        (torch.zeros(2, SIZES["observation"]), torch.zeros(SIZES["layers"], 2, SIZES["hidden"])),
-        path,
-        input_names=["observation", "hidden"],
-        output_names=["action", "value", "new_hidden"],
-        dynamic_shapes={"observation": {0: batch}, "hidden": {1: batch}},
-        external_data=False,
-    )
+        (torch.zeros(2, SIZES["observation"]), torch.zeros(SIZES["layers"], 2, SIZES["hidden"])), path,
+        input_names=["observation", "hidden"], output_names=["action", "value", "new_hidden"],
+        dynamic_shapes={"observation": {0: batch}, "hidden": {1: batch}}, external_data=False,
+    )  # fmt: skip
     model = onnx.load(path)
     for node in model.graph.node:  # where in the source a node comes from
         del node.metadata_props[:]

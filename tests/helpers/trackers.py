@@ -37,12 +37,9 @@ def installed_wandb(monkeypatch: pytest.MonkeyPatch) -> Calls:
     """Have `import wandb` find a stand-in, and moviepy."""
     calls = Calls()
     run = SimpleNamespace(
-        id="one",
-        config=SimpleNamespace(update=calls.note("config")),
-        log=calls.note("log"),
-        define_metric=calls.note("define_metric"),
-        finish=calls.note("finish"),
-    )
+        id="one", config=SimpleNamespace(update=calls.note("config")), log=calls.note("log"),
+        define_metric=calls.note("define_metric"), finish=calls.note("finish"),
+    )  # fmt: skip
     module: Any = ModuleType("wandb")
     module.init = calls.note("init", run)
     for name in ("login", "Settings", "Video", "Histogram", "Table"):

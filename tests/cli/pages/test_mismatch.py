@@ -20,17 +20,10 @@ def found(rows: int = 3, tokens: int = 20, *, tried: bool = True) -> Mismatch:
     logged = [LoggedResponse(np.array([1]), np.arange(tokens), x, f"line {i}<i>") for i, x in enumerate(b)]
     together = np.concatenate(ratios)
     return Mismatch(
-        logged,
-        a,
-        b,
-        estimates(together),
-        first_beyond(ratios, 0.1),
-        0.1,
-        by_position(ratios),
-        by_probability(np.concatenate(a), together),
-        None,
+        logged, a, b, estimates(together), first_beyond(ratios, 0.1), 0.1, by_position(ratios),
+        by_probability(np.concatenate(a), together), None,
         (Cause("temperature", "a <b> c", 0.5),) if tried else (),
-    )
+    )  # fmt: skip
 
 
 class Balanced(HTMLParser):

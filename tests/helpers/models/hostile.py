@@ -66,12 +66,9 @@ class Cases:
     def __enter__(self) -> Cases:
         path = os.pathsep.join(str(place) for place in sys.path if place)
         self._program = subprocess.Popen(
-            [sys.executable, __file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env={**os.environ, "PYTHONPATH": path},
-        )
+        )  # fmt: skip
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -18,22 +18,9 @@ def test_only_what_is_wanted_is_written(rng):
         bad, work = np.full(1, -1, np.int64), np.empty(2, np.float32)
         out = np.full((4, 4), 7.0)
         cpu.scores(
-            flat,
-            bfloat16,
-            starts,
-            size,
-            keep,
-            counted,
-            inverses,
-            tokens,
-            bad,
-            *support,
-            wanted,
-            *out,
-            work,
-            1,
-            3,
-        )
+            flat, bfloat16, starts, size, keep, counted, inverses, tokens, bad, *support, wanted, *out,
+            work, 1, 3,
+        )  # fmt: skip
         log_probs, sampled, masses, entropies = expected
         bits = (cpu.MODEL, cpu.MODEL, cpu.SAMPLED, cpu.MASS)
         for got, all_of_it, bit in zip(out, (log_probs, entropies, sampled, masses), bits, strict=True):
