@@ -30,9 +30,7 @@ def stand_in(mode: str, cpus: float) -> Any:
 
 @pytest.mark.depth
 @pytest.mark.parametrize(("cpus", "threads"), [(3.0, 3), (0.5, 1)])
-def test_an_actor_has_the_threads_of_its_processors(
-    cpus: float, threads: int, monkeypatch: pytest.MonkeyPatch, kernel_threads: None
-) -> None:
+def test_an_actor_has_the_threads_of_its_processors(cpus, threads, monkeypatch, kernel_threads):
     seen: dict[str, Any] = {}
     made = opening.OnnxDecoder
 

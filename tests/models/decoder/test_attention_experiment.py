@@ -85,9 +85,7 @@ def test_rows_too_short_to_try_are_left_alone(tmp_path: Path) -> None:
     assert [succeeds(replaced.experiments[0], path, length) for length in (4, 9, None)] == [False, True, True]
 
 
-def test_a_success_is_remembered_where_a_folder_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_success_is_remembered_where_a_folder_is_named(tmp_path, monkeypatch):
     replaced = replace_attention(changed_graph(nothing), HEADS)
     assert replaced is not None
     (one,) = replaced.experiments

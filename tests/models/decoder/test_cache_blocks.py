@@ -47,9 +47,7 @@ def test_steady_rows_are_not_copied_about(graph: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["positions", "pair", "static"])
-def test_many_prompts_run_in_waves(
-    name: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_prompts_run_in_waves(name, rng, monkeypatch):
     """The activations of a run are bounded, however many rows there are."""
     monkeypatch.setattr("lite.models.decoder.decoder.MAX_TOKENS", 64)
     decoder, session, want = make(name)

@@ -170,9 +170,7 @@ def bound(monkeypatch: pytest.MonkeyPatch, take: Callable[[], Any]) -> list[str]
     ("name", "each"),
     [("genai-llama-fp32", []), ("optimum-llama", ["caches", "attention_mask"]), ("optimum-gpt2-nopos", None)],
 )
-def test_steps_of_the_same_rows_bind_what_changes_shape(
-    name: str, each: list[str] | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_steps_of_the_same_rows_bind_what_changes_shape(name, each, monkeypatch):
     decoder = OnnxDecoder(MODELS / name, num_threads=1, cache_in_place=False)
     decoder.prefill_rows([0, 1], [[1, 2, 3], [4, 5, 6]])
     tokens = np.array([7, 8])

@@ -57,9 +57,7 @@ def test_rows_move_on_the_gpu(gpu: HostRuntime, values: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("call", ["taken", "array"])
-def test_errors_of_the_gpu_are_raised(
-    gpu: HostRuntime, values: np.ndarray, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
+def test_errors_of_the_gpu_are_raised(gpu, values, monkeypatch, call):
     logits = uploaded(values)
     monkeypatch.setattr(gpu, "cudaMemcpyAsync", lambda *args: 700)
     with pytest.raises(RuntimeError, match=r"bytes of logits .* failed: CUDA error 700"):
@@ -107,9 +105,7 @@ def test_stacked(gpu: HostRuntime, values: np.ndarray) -> None:
     np.testing.assert_array_equal(stacked(host), values[[0, 1, 4]])
 
 
-def test_what_is_queued_on_the_stream_is_waited_for_by_who_reads_it(
-    gpu: HostRuntime, values: np.ndarray
-) -> None:
+def test_what_is_queued_on_the_stream_is_waited_for_by_who_reads_it(gpu, values):
     """Copies on a stream that is known wait for nothing; whoever else reads the memory is told the stream."""
     stream = CudaStream.create(INDEX)
     logits = DeviceLogits(*values.shape, values.dtype, stream)

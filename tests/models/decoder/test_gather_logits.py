@@ -2,7 +2,6 @@
 
 import shutil
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,9 +38,7 @@ def test_the_same_logits(name: str, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("name", ["optimum-llama", "optimum-gpt2-pair"])
-def test_weights_stay_in_their_file(
-    name: str, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_stay_in_their_file(name, tmp_path, rng, monkeypatch):
     """Also where the file is a link to a blob, as in a download cache."""
     plain = OnnxDecoder(MODELS / name, num_threads=1, gather_logits=False)
     monkeypatch.setattr(opening, "LARGE_WEIGHT", 1024)

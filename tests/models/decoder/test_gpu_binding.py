@@ -17,9 +17,7 @@ __all__ = ["gpu"]  # a fixture
 
 
 @pytest.mark.parametrize("name", standing_for_all(["no cache", "slots", "half cache"], 2))
-def test_runs_and_reads_are_on_one_stream(
-    gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, name: str
-) -> None:
+def test_runs_and_reads_are_on_one_stream(gpu, monkeypatch, rng, name):
     decoder, session = on_a_stream(name, gpu, monkeypatch)
     handle = session.how["stream"].handle
     assert isinstance(handle, int)
@@ -35,9 +33,7 @@ def test_runs_and_reads_are_on_one_stream(
 
 
 @pytest.mark.parametrize("name", standing_for_all(["slots", "slots with gather"]))
-def test_captured_steps(
-    gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, name: str
-) -> None:
+def test_captured_steps(gpu, monkeypatch, rng, name):
     decoder, session = on_a_stream(name, gpu, monkeypatch, cuda_graphs=True)
     assert session.how["cuda_graphs"] is True
     check_steps(decoder, rng, 20)
@@ -118,9 +114,7 @@ def test_a_machine_without_a_gpu(gpu: HostRuntime, monkeypatch: pytest.MonkeyPat
         on_a_stream("slots", gpu, monkeypatch)
 
 
-def test_siblings_take_turns_where_steps_are_captured(
-    gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_siblings_take_turns_where_steps_are_captured(gpu, monkeypatch):
     for graphs in (True, False):
         decoder, _ = on_a_stream("slots", gpu, monkeypatch, cuda_graphs=graphs)
         assert (decoder.sibling()._turn is decoder._turn) is graphs

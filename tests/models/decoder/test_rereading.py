@@ -128,9 +128,7 @@ def test_rows_in_any_order(name: str, decoder: OnnxDecoder, rng: np.random.Gener
     assert decoder.lengths.tolist() == [len(text) for text in texts]
 
 
-def test_long_prompts_in_chunks(
-    name: str, decoder: OnnxDecoder, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_prompts_in_chunks(name, decoder, rng, monkeypatch):
     monkeypatch.setattr(decoder_module, "MAX_CHUNK", 5)
     texts = [rng.integers(0, 512, length) for length in (40, 7, LIMIT + 1)]
     for text, logits in zip(texts, decoder.prefill_rows(range(3), texts), strict=True):
@@ -184,9 +182,7 @@ def test_without_reading_again(name: str, rng: np.random.Generator) -> None:
     assert np.abs(loops[0][-1] - wanted(name, texts[0])).max() > 1e-2
 
 
-def test_a_run_that_fails_leaves_the_row(
-    name: str, decoder: OnnxDecoder, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_fails_leaves_the_row(name, decoder, rng, monkeypatch):
     text = rng.integers(0, 512, LIMIT + 1)
     decoder.prefill(0, text[:LIMIT])
     with monkeypatch.context() as patched:

@@ -97,9 +97,7 @@ def test_logits_that_are_no_numbers_have_no_alternatives() -> None:
     np.testing.assert_array_equal(row.top_log_probs[:2], 0)
 
 
-def test_chunks_do_not_matter(
-    decoder: OnnxDecoder, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chunks_do_not_matter(decoder, rng, monkeypatch):
     rows = [rng.integers(0, 512, length) for length in (13, 12, 25, 1, 5)]
     want = score(decoder, rows)
     monkeypatch.setattr("lite.models.decoder.decoder.MAX_CHUNK", 5)
@@ -107,9 +105,7 @@ def test_chunks_do_not_matter(
         np.testing.assert_allclose(got, row, atol=tolerance(decoder), rtol=0)
 
 
-def test_full_logits_are_those_each_token_was_drawn_from(
-    decoder: OnnxDecoder, rng: np.random.Generator
-) -> None:
+def test_full_logits_are_those_each_token_was_drawn_from(decoder, rng):
     rows = [rng.integers(0, 512, length) for length in (9, 1, 20)]
     scores = score(decoder, rows)
     for ids, logits, want in zip(rows, full_logits(decoder, rows), scores, strict=True):

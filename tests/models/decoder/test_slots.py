@@ -27,9 +27,7 @@ def slots() -> OnnxDecoder:
         ([2, 14, 27], [(2, 14), (1, 27)]),  # 12 tokens of filler cost as much as a run, 13 more
     ],
 )
-def test_prompts_share_runs(
-    lengths: list[int], runs: list[tuple[int, int]], rng: np.random.Generator
-) -> None:
+def test_prompts_share_runs(lengths, runs, rng):
     decoder, session, expected = decoder_graphs.make("slots with gather")
     decoder._placed = replace(decoder._placed, context_length=512)
     decoder._empty(1)

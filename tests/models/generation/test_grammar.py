@@ -81,9 +81,7 @@ def test_models_with_other_numbers_of_ids(spelling: Any) -> None:
             {"num_beams": 3}),
     ],
 )  # fmt: skip
-def test_responses(
-    grammar: Any, fits: Any, options: dict[str, Any], scripted_model: Any, spelling: Any
-) -> None:
+def test_responses(grammar, fits, options, scripted_model, spelling):
     """Of random logits: only the grammar makes a word of them. Rows without one are beside them."""
     own = Grammar.from_option(grammar).bound(spelling)
     config = GenerationConfig.from_kwargs(

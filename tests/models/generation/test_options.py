@@ -227,9 +227,7 @@ def test_defaults_of_the_model_fill_in() -> None:
         ({"diversity_penalty": 0.0, "num_beam_groups": 1, "use_cache": True}, {}, ""),
     ],
 )
-def test_each_field_of_a_file_is_read_on_its_own(
-    sampling: dict[str, Any], own: dict[str, Any], told: str, recwarn: pytest.WarningsRecorder
-) -> None:
+def test_each_field_of_a_file_is_read_on_its_own(sampling, own, told, recwarn):
     config = replace(model(**sampling), context_length=512, directory=Path(f"of-{sorted(sampling.items())}"))
     for _ in range(2):
         read = GenerationConfig.from_kwargs({}, config)

@@ -48,9 +48,7 @@ def test_what_is_left_of_two_builds_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @each_case(("setting", "kept"), [(None, "1"), ("0", "0"), ("", "")])
-def test_telemetry_is_off_unless_the_user_has_set_it(
-    setting: str | None, kept: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_telemetry_is_off_unless_the_user_has_set_it(setting, kept, monkeypatch):
     monkeypatch.setenv("ORT_DISABLE_TELEMETRY", setting or "")
     if setting is None:
         monkeypatch.delenv("ORT_DISABLE_TELEMETRY")

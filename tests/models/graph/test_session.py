@@ -118,9 +118,7 @@ def test_runs_with_options(seconds: float | None) -> None:
 
 
 @pytest.mark.parametrize("before", [None, "0"])
-def test_the_environment_says_for_one_session_how_attention_works(
-    before: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_says_for_one_session_how_attention_works(before, monkeypatch):
     seen: list[str | None] = []
     name, create = session._NO_FLASH, onnxruntime.InferenceSession
 

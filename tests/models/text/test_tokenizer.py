@@ -162,9 +162,7 @@ def test_looks_above_an_onnx_folder(tokenizer_folder: Callable[..., Path]) -> No
     assert Tokenizer.from_pretrained(folder / "onnx").encode("Hi") == [39, 72]
 
 
-def test_missing_and_broken_folders(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, byte_backend: Callable[[], Any]
-) -> None:
+def test_missing_and_broken_folders(tmp_path, monkeypatch, byte_backend):
     raises(FileNotFoundError, "no such model folder", lambda: Tokenizer.from_pretrained(tmp_path / "absent"))
     (tmp_path / "model.onnx").touch()
     with pytest.raises(FileNotFoundError, match=r"no tokenizer.json in .* \(found: model.onnx\)"):

@@ -16,9 +16,7 @@ def user(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
 
 
-def test_tokens_of_a_conversation_stay_a_prefix(
-    wrap: Make, scripted_model: Make, byte_tokenizer: Make
-) -> None:
+def test_tokens_of_a_conversation_stay_a_prefix(wrap, scripted_model, byte_tokenizer):
     """Turn after turn, the ids that were generated are the ids that are read, not what text gives again."""
     model = scripted_model()
     wrapper = wrap("history", model=model, prefer_tokens=True, inplace=False)

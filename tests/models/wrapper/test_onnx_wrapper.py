@@ -88,9 +88,7 @@ def test_pad_that_is_also_end(wrap: Make, scripted_model: Make, byte_tokenizer: 
         )
 
 
-def test_what_pads_is_not_the_begin_token_that_the_tokenizer_adds(
-    wrap: Make, scripted_model: Make, byte_tokenizer: Make
-) -> None:
+def test_what_pads_is_not_the_begin_token_that_the_tokenizer_adds(wrap, scripted_model, byte_tokenizer):
     for generate in (True, False):
         template = pytest.importorskip("tokenizers").processors.TemplateProcessing
         tokenizer = byte_tokenizer(bos_token="<bos>")

@@ -133,9 +133,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         ({"sessions": 2, "num_threads": 2}, 1),
     ],
 )
-def test_threads_are_those_asked_for_and_divided(
-    options: dict[str, Any], expected: int, opened: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_are_those_asked_for_and_divided(options, expected, opened, monkeypatch):
     for module in ("lite.models.graph.session", "lite.models.wrapper.loading"):
         monkeypatch.setattr(f"{module}.default_threads", lambda: 6)
     make(**options)
