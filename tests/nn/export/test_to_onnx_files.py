@@ -35,9 +35,7 @@ def test_weights_beside_the_graph(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.array(offsets) % 4096, 0)  # of pages, which are mapped into memory
 
 
-def test_beyond_the_limit_of_protobuf_weights_go_out_by_themselves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_beyond_the_limit_of_protobuf_weights_go_out_by_themselves(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "_LARGEST", 10_000)
     net, x = nn.Linear(64, 64), numbers(5, 64)
     path = net.to_onnx(tmp_path / "net.onnx", x)
@@ -70,9 +68,7 @@ def test_a_graph_that_is_open_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("failing", [0, 1, 2])
-def test_a_failure_on_the_way_leaves_no_graph_that_lies(
-    failing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_on_the_way_leaves_no_graph_that_lies(failing, tmp_path, monkeypatch):
     x, before = numbers(5, 64), nn.Linear(64, 64, rng=0)
     path = before.to_onnx(tmp_path / "net.onnx", x, external_data=True)
     real, calls = files.new_file, []

@@ -49,9 +49,7 @@ def test_what_a_node_says() -> None:
         ("Softmax", {"axis": np.zeros(2, np.float32)}, "axis must be an integer, got ndarray"),
     ],
 )
-def test_attributes_of_another_type_are_refused_when_a_graph_is_read(
-    op: str, attributes: dict[str, Any], message: str
-) -> None:
+def test_attributes_of_another_type_are_refused_when_a_graph_is_read(op, attributes, message):
     node = writer.node(op, "here", ["x", "w"], ["y"], attributes)
     x = np.zeros((1, 2, 3), np.float32)
     with pytest.raises(ValueError, match=f"{op} 'here': {message}"):

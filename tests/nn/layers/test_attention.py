@@ -39,9 +39,7 @@ def test_masks(rng: np.random.Generator) -> None:
         assert np.isfinite(out[1:]).all()
 
 
-def test_batches_in_parts_are_what_they_are_whole(
-    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_in_parts_are_what_they_are_whole(rng, monkeypatch):
     layer = nn.MultiheadAttention(8, 2, batch_first=True, rng=0)
     x, padded = rng.normal(size=(5, 3, 8)).astype(np.float32), np.arange(15).reshape(5, 3) % 4 == 1
     masks = [{}, {"attn_mask": np.triu(np.ones((3, 3), bool), 1)}, {"key_padding_mask": padded}]
@@ -61,9 +59,7 @@ def test_batches_in_parts_are_what_they_are_whole(
         ((3,), (5,), AssertionError),
     ],
 )
-def test_masks_of_other_shapes_are_refused(
-    batch: tuple[int], mask: tuple[int], error: type[Exception]
-) -> None:
+def test_masks_of_other_shapes_are_refused(batch, mask, error):
     layer, x = nn.MultiheadAttention(8, 2, batch_first=True), np.zeros((*batch, 5, 8), np.float32)
     with pytest.raises(error, match="attn_mask must have shape"):
         layer(x, x, x, attn_mask=np.zeros(mask, bool))

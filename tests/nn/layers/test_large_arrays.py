@@ -42,9 +42,7 @@ def test_smaller_ones_are_taken_where_kernels_need_not_be_loaded():
         ("prebuilt", "prebuilt", True),
     ],
 )
-def test_numba_takes_smaller_ones_where_it_is_asked_for_by_name(
-    found, asked, expected, monkeypatch: pytest.MonkeyPatch
-):
+def test_numba_takes_smaller_ones_where_it_is_asked_for_by_name(found, asked, expected, monkeypatch):
     monkeypatch.setattr(choice, "backend", lambda: found)
     monkeypatch.setenv("LITE_KERNELS", asked)
     assert large_arrays._is_ready.__wrapped__() is expected

@@ -83,9 +83,7 @@ def test_no_part_of_the_result_need_be_used() -> None:
 
 @pytest.mark.compiled
 @pytest.mark.parametrize(("kind", "kernel"), [(nn.LSTM, "lstm"), (nn.GRU, "gru")])
-def test_large_arrays_run_compiled(
-    kind: Any, kernel: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_arrays_run_compiled(kind, kernel, rng, monkeypatch):
     layer, x = kind(3, 16, bidirectional=True, rng=0), rng.normal(size=(5, 2, 3)).astype(np.float32)
     params = TensorDict.from_module(layer).data.clone()
 

@@ -104,9 +104,7 @@ def test_which_nodes_are_products_with_a_constant_matrix() -> None:
         ({"K": -3, "N": -4}, ["x", "w", "s"], None),
     ],
 )
-def test_a_matrix_that_is_not_what_its_node_says(
-    attributes: dict[str, int], inputs: list[str], message: str | None
-) -> None:
+def test_a_matrix_that_is_not_what_its_node_says(attributes, inputs, message):
     """Nobody allocates by what a node claims."""
     weights = {"w": np.zeros((4, 1, 16), np.uint8), "s": np.ones(4, np.float32)}
     node = writer.node("MatMulNBits", "n", inputs, ["y"], attributes, "com.microsoft")

@@ -97,9 +97,7 @@ def test_there_is_one_layer() -> None:
 
 
 @pytest.mark.parametrize("kind", [nn.LSTMModule, nn.GRUModule])
-def test_a_graph_of_steps_has_the_states_that_its_example_and_its_keys_leave_out(
-    kind: Any, tmp_path: Path
-) -> None:
+def test_a_graph_of_steps_has_the_states_that_its_example_and_its_keys_leave_out(kind, tmp_path):
     """Else it would be a policy without a memory, which nothing says."""
     module = kind(3, 4, in_key="x", out_key="hidden")
     policy = nn.TensorDictSequential(module, nn.TensorDictModule(nn.Linear(4, 2), ["hidden"], ["action"]))
