@@ -24,9 +24,7 @@ def blocks(folder: Path, name: str) -> int:
     return (folder / name).stat().st_blocks * 512
 
 
-def test_blocks_are_there_before_rows_and_not_far_ahead(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_are_there_before_rows_and_not_far_ahead(tmp_path, monkeypatch):
     monkeypatch.setattr(disk_space, "AHEAD", 1 << 16)
     folder, most = tmp_path / "t", 4096
     buffer = TensorDictReplayBuffer(storage=LazyMemmapStorage(most, scratch_dir=folder))
@@ -37,9 +35,7 @@ def test_blocks_are_there_before_rows_and_not_far_ahead(
     assert buffer.storage.get(slice(0, 3))["obs"].sum() == 3 * 256
 
 
-def test_a_full_disk_is_an_error_that_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_an_error_that_changes_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(disk_space, "AHEAD", 1 << 12)
     buffer = TensorDictReplayBuffer(storage=LazyMemmapStorage(1000, scratch_dir=tmp_path / "t"))
     buffer.extend(rows(10, 1.0))
@@ -62,9 +58,7 @@ def test_a_full_disk_is_an_error_that_changes_nothing(
     np.testing.assert_array_equal(again.get(slice(8, 12))["obs"][:, 0], [1, 1, 2, 2])
 
 
-def test_reopened_tables_and_rings_that_begin_anew_ask_for_the_rest_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reopened_tables_and_rings_that_begin_anew_ask_for_the_rest_alone(tmp_path, monkeypatch):
     asked: list[tuple[int, int]] = []
     allocate = os.posix_fallocate
 

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,9 +26,7 @@ def test_no_frame_is_lost_and_none_doubled(tmp_path) -> None:
     assert "calls cut short" in done.stdout
 
 
-def test_a_table_whose_files_have_not_all_their_places(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_whose_files_have_not_all_their_places(tmp_path, monkeypatch):
     """As a writer leaves it that is killed while the folder is made."""
     folder = tmp_path / "t"
 

@@ -71,9 +71,7 @@ def filled(storage: str, sampler: str) -> tuple[TensorDictReplayBuffer, int]:
         ("mapped", "prioritized"),
     ],
 )
-def test_slices_stay_within_episodes_whatever_becomes_of_the_buffer(
-    storage: str, sampler: str, tmp_path: Any
-):
+def test_slices_stay_within_episodes_whatever_becomes_of_the_buffer(storage, sampler, tmp_path):
     buffer, step = filled(storage, sampler)
     buffer.dumps(tmp_path / "saved")
     others = [
