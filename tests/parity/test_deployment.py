@@ -1,7 +1,5 @@
 """From a checkpoint of TorchRL to a controller: the code of lite/data/README, run on a policy of torchrl."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -35,9 +33,7 @@ def trained() -> tuple[envs.TransformedEnv, modules.ProbabilisticActor]:
     return env, policy
 
 
-def test_a_checkpoint_of_torchrl_becomes_a_controller(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_of_torchrl_becomes_a_controller(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     env, policy = trained()
     torch.save({"policy": policy.state_dict(), "transform": env.transform.state_dict()}, "checkpoint.pt")

@@ -1,6 +1,5 @@
 """Scripts of tests/scripts run on TorchRL's classes, too: what `bench/scripts_learning.py` compares."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -65,9 +64,7 @@ def test_a_script_runs_on_torchrl(name: str, on_torchrl: Any) -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_runs_on_torchrl(
-    name: str, on_torchrl: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_runs_on_torchrl(name, on_torchrl, tmp_path, monkeypatch):
     """It asserts what it says."""
     for tree in ("SumSegmentTreeFp32", "SumSegmentTreeFp64", "MinSegmentTreeFp32", "MinSegmentTreeFp64"):
         monkeypatch.setattr(prioritized, tree, getattr(prioritized, tree))  # is put back after the test
