@@ -1,6 +1,5 @@
 """The number of threads of a graph by default."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,9 +30,7 @@ CONV, WIDE = nn.Conv2d(4, 8, 3), nn.Conv2d(4, 64, 3)
         (lambda x: lite.grad(lambda w: (x @ w).sum())(f(64, 8)), (f(16, 64),), 1),
     ],
 )
-def test_one_thread_where_no_operator_has_enough_for_two(
-    function: Callable[..., Any], args: tuple[Any, ...], want: int | None
-) -> None:
+def test_one_thread_where_no_operator_has_enough_for_two(function, args, want):
     step = lite.jit(function)
     (runner,) = (step(*args), step._kept.values())[1]
     assert runner.program.threads == want
