@@ -44,9 +44,7 @@ def tiny(full: ModuleType, tmp_path: Path) -> Make:
     return make
 
 
-def test_figures_stand_beside_those_of_the_readme(
-    full: ModuleType, tiny: Make, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_figures_stand_beside_those_of_the_readme(full, tiny, capsys, tmp_path):
     tiny("tensordict")
     tiny("llm")
     output = tmp_path / "figures" / "of mine"
@@ -72,13 +70,7 @@ def test_figures_stand_beside_those_of_the_readme(
 
 
 @pytest.mark.processes
-def test_what_cannot_run_does_not_end_the_others(
-    full: ModuleType,
-    tiny: Make,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
+def test_what_cannot_run_does_not_end_the_others(full, tiny, capsys, monkeypatch, tmp_path):
     """Without names, only a script that fails makes the status 1."""
     monkeypatch.setitem(sys.modules, "json5_of_nobody", None)
     output = ["--output", str(tmp_path / "o")]
@@ -113,9 +105,7 @@ def test_what_cannot_run_does_not_end_the_others(
         (["--output", str(bench_files.BENCH / "results")], "name a folder of your own"),
     ],
 )
-def test_command_lines_that_are_wrong(
-    flags: list[str], said: str, full: ModuleType, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_lines_that_are_wrong(flags, said, full, capsys):
     with pytest.raises(SystemExit, match="2"):
         full.main(flags)
     assert said in capsys.readouterr().err

@@ -63,9 +63,7 @@ def test_a_call_raises_what_is_expected() -> None:
         raises(ValueError, "another", lambda: int("x"))
 
 
-def test_the_time_of_a_test_is_counted(
-    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
+def test_the_time_of_a_test_is_counted(monkeypatch, request):
     """From its start or a little before; anew where pytest stopped."""
     counted: list[float] = []
     now = 0.0

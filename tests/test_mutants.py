@@ -26,9 +26,7 @@ from helpers.cases import each_case
         ("if TYPE_CHECKING: a = 1\n__all__ = [1]\nif a: raise b(1)", ["a -> (not (a))"]),
     ],
 )
-def test_each_mutation_is_one_change_of_the_program(
-    source: str, changes: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_mutation_is_one_change_of_the_program(source, changes, monkeypatch):
     text = source.encode()
     found = bench_files.imported("mutants", monkeypatch).mutations(text)
     assert [f"{text[m.start : m.end].decode()} -> {m.text}" for m in found] == changes

@@ -124,9 +124,7 @@ def sdist(source: Path) -> Path:
 
 
 @pytest.mark.processes
-def test_the_source_distribution_builds_the_same_wheel(
-    source: Path, sdist: Path, wheel: zipfile.ZipFile
-) -> None:
+def test_the_source_distribution_builds_the_same_wheel(source, sdist, wheel):
     with tarfile.open(sdist) as archive:
         members, names = archive.getmembers(), archive.getnames()
         archive.extractall(source.parent, filter="data")
@@ -151,9 +149,7 @@ def _a_copy_made_later(source: Path, folder: Path) -> Path:
 
 
 @pytest.mark.processes
-def test_two_builds_give_the_same_bytes(
-    source: Path, sdist: Path, wheel: zipfile.ZipFile, tmp_path: Path
-) -> None:
+def test_two_builds_give_the_same_bytes(source, sdist, wheel, tmp_path):
     later = _a_copy_made_later(source, tmp_path / "elsewhere" / "later")
     assert wheel.filename is not None
     again = build("wheel", later, tmp_path / "wheel")

@@ -193,9 +193,7 @@ def learn(words: list[str]) -> int:
 
 @pytest.mark.processes
 @pytest.mark.parametrize("line", HERE, ids=lambda line: f"{line.document}: {line.command}")
-def test_a_command_runs_as_printed(
-    line: Line, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_runs_as_printed(line, folder, monkeypatch, capsys):
     """It ends well, prints something, and leaves the page that it was to write."""
     from lite.cli.main import main
 

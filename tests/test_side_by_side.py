@@ -28,20 +28,13 @@ def test_results_go_where_they_are_wanted(side_by_side: ModuleType, tmp_path: Pa
 
 
 @each_case("rounds", ["0", "-1", "x"])
-def test_rounds_are_counted_from_one(
-    side_by_side: ModuleType, rounds: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rounds_are_counted_from_one(side_by_side, rounds, capsys):
     with pytest.raises(SystemExit, match="2"):
         side_by_side.arguments(None, rounds=7).parse_args(["--rounds", rounds])
     assert "--rounds: " in capsys.readouterr().err
 
 
-def test_a_report_is_saved_whole(
-    side_by_side: ModuleType,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_report_is_saved_whole(side_by_side, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["bench/files.py", "--rounds", "1"])
     result = side_by_side.measure({"lite": lambda: None, "other": lambda: None}, rounds=1, pause=0)
     rows = [side_by_side.row("a case", "other", result)]

@@ -198,9 +198,7 @@ def test_programs_show_what_their_page_says(here: dict[str, Shown], written: Pat
         ("x = (", "", "error", "SyntaxError"),
     ],
 )
-def test_a_program_is_run_as_in_a_notebook(
-    sources: Sources, source: str, told: str, kind: str, text: str
-) -> None:
+def test_a_program_is_run_as_in_a_notebook(sources, source, told, kind, text):
     printed: list[str] = []
     shown = sources.run_cell.run(source, "program", printed.append)
     assert shown[0] == kind

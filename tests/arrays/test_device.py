@@ -120,9 +120,7 @@ def _refuse(*args: Any, **kwargs: Any) -> None:
         ("stack|concatenate", lambda td: stack([td, TensorDict({"a": np.zeros((3, 4, 2))}, [3, 4])])),
     ],
 )
-def test_what_numba_arrays_cannot_do_is_a_type_error(
-    td: TensorDict, what: str, call: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_numba_arrays_cannot_do_is_a_type_error(td, what, call, monkeypatch):
     monkeypatch.setattr(devicearray.DeviceNDArray, "copy_to_host", _refuse)
     raises(TypeError, what, lambda: call(td))
 

@@ -140,9 +140,7 @@ def test_equal_objects_that_become_one(join: Any, pair: Any, captured: Any) -> N
     ("text", "expected"),
     [("1", True), ("off", False), ("None", None), ("TRUE", True), ("", None), (None, None)],
 )
-def test_what_the_environment_says(
-    text: str | None, expected: bool | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_environment_says(text, expected, monkeypatch):
     monkeypatch.delenv("LITE_TEST", raising=False)
     if text is not None:
         monkeypatch.setenv("LITE_TEST", text)

@@ -66,9 +66,7 @@ def test_names_are_checked_and_all_in_the_help(run: Run, capsys: pytest.CaptureF
     assert f"of {', '.join(groups[:-1])} and {groups[-1]} (all)" in said
 
 
-def test_an_installed_package_has_no_benchmarks(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_installed_package_has_no_benchmarks(run, monkeypatch, tmp_path):
     monkeypatch.setattr(lite, "__file__", str(tmp_path / "lite" / "__init__.py"))
     assert "the benchmarks are in a checkout" in run(["bench"], 1).err
 

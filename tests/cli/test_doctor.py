@@ -26,9 +26,7 @@ def told(run: Run) -> dict[str, Any]:
     return found
 
 
-def test_one_screen_without_names_of_folders(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_one_screen_without_names_of_folders(run, monkeypatch, tmp_path):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     lines = run(["doctor"]).out.splitlines()
     assert len(lines) <= 50
@@ -62,9 +60,7 @@ def test_what_is_installed_and_what_is_not(run: Run, monkeypatch: pytest.MonkeyP
     assert "[files,grammar,gym,ray,logging,video]" in line
 
 
-def test_why_libraries_of_kernels_are_not_used(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_why_libraries_of_kernels_are_not_used(run, monkeypatch, tmp_path):
     (tmp_path / "manifest.json").write_text('{"format": 1, "digest": "of others"}')
     monkeypatch.setenv("LITE_KERNELS_PATH", str(tmp_path))
     monkeypatch.setattr(doctor, "choice", lambda: choice.Choice("numpy"))
@@ -90,9 +86,7 @@ def test_why_libraries_of_kernels_are_not_used(
     assert "             not used: LITE_KERNELS=prebuilt, but there is none" in lines
 
 
-def test_the_level_of_a_library_and_the_kind_of_installation(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_level_of_a_library_and_the_kind_of_installation(run, monkeypatch, tmp_path):
     library = prebuilt.Library(tmp_path, "x86-64-v3", "digest")
     monkeypatch.setattr(doctor, "choice", lambda: choice.Choice("prebuilt", library))
     assert "kernels      prebuilt, x86-64-v3" in run(["doctor"]).out.splitlines()

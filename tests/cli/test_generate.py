@@ -34,9 +34,7 @@ def test_generate_prints_text_count_and_speed(run: Run) -> None:
     assert len(out.splitlines()) == 1
 
 
-def test_responses_are_counted_where_a_terminal_does_not_show_them(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_responses_are_counted_where_a_terminal_does_not_show_them(run, monkeypatch, tmp_path):
     cases: list[list[str]] = [[], ["--json"], ["--output"]]
     for flags in cases:
         given = [*flags, str(tmp_path / "rows.jsonl")] if flags == ["--output"] else flags

@@ -88,9 +88,7 @@ def test_info_has_the_run_plan(run: Run) -> None:
         assert f"  cache_bytes_per_token: {plan['cache_bytes_per_token']}" in lines, folder
 
 
-def test_info_of_a_refused_model_says_what_it_is_and_why(
-    run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_info_of_a_refused_model_says_what_it_is_and_why(run, capsys, tmp_path):
     shutil.copy(MODELS.parent / "graphs" / "policy.onnx", tmp_path / "model.onnx")
     out = run(["info", "--model", str(tmp_path), "--json"], 1).json
     assert out["refused"].startswith("the graph has no input named input_ids. Inputs: ")
@@ -116,9 +114,7 @@ def test_info_of_a_model_without_tokenizer(run: Run, tmp_path: Path) -> None:
     assert out["plan"]["padding"] == "slots"
 
 
-def test_info_where_no_tokenizers_are_installed(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_info_where_no_tokenizers_are_installed(run, tmp_path, monkeypatch):
     """As on a small machine, where a graph runs on token ids if the tokenizer's rules need the package."""
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     for name in ("model.onnx", "config.json"):

@@ -22,9 +22,7 @@ def steps(output: Path) -> list[dict[str, Any]]:
     return [{name: v for name, v in json.loads(line).items() if name not in TIMES} for line in lines]
 
 
-def test_a_run_that_goes_on_is_the_run_that_was_not_interrupted(
-    rows: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_goes_on_is_the_run_that_was_not_interrupted(rows, tmp_path, run, monkeypatch):
     """Another run, or one beside another, leaves the folder as it is."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     learn = ["learn", str(rows), *SMALL, "--full", "--method", "sft"]
@@ -65,9 +63,7 @@ def test_a_run_that_was_killed_behind_its_last_step_is_saved(rows: Path, tmp_pat
     run(["generate", "--model", str(output / "model"), "--adapter", str(output), "Copy: sun"])
 
 
-def test_a_row_that_does_not_fit_the_model_is_told_before_a_step(
-    rows: Path, tmp_path: Path, run: Run
-) -> None:
+def test_a_row_that_does_not_fit_the_model_is_told_before_a_step(rows, tmp_path, run):
     bad = tmp_path / "bad.jsonl"
     calls = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f"}}]}
     for prompt, message in (
@@ -84,9 +80,7 @@ def test_a_row_that_does_not_fit_the_model_is_told_before_a_step(
             assert not (tmp_path / method).exists()
 
 
-def test_what_is_wrong_is_told_before_a_model_is_opened(
-    rows: Path, tmp_path: Path, run: Run, monkeypatch: Any
-) -> None:
+def test_what_is_wrong_is_told_before_a_model_is_opened(rows, tmp_path, run, monkeypatch):
     cases: list[tuple[list[str], int, str]] = [
         (["--reward", "os.system"], 2, "module:function"),
         (["--samples", "1"], 2, "--samples must be at least 2"),
@@ -114,9 +108,7 @@ def test_a_step_that_teaches_nothing_is_told() -> None:
 
 
 @pytest.mark.depth
-def test_parts_are_computed_again_on_the_way_back(
-    rows: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_are_computed_again_on_the_way_back(rows, tmp_path, run, monkeypatch):
     from lite.cli.learning.learner import Learner
 
     made: list[Learner] = []
@@ -127,9 +119,7 @@ def test_parts_are_computed_again_on_the_way_back(
 
 
 @pytest.mark.processes
-def test_an_interrupt_keeps_the_steps(
-    rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_interrupt_keeps_the_steps(rows, tmp_path, monkeypatch, capsys):
     from lite.cli.learning.learner import Learner
 
     step = Learner.step

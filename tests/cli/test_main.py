@@ -114,9 +114,7 @@ class _Interrupted(io.StringIO):
 
 @each_case(("stream", "method"), [("stdout", "flush"), ("stderr", "write")])
 @each_case("run", [_stops, lambda args: 0])
-def test_an_interrupt_at_the_very_end_exits_with_130(
-    stream: str, method: str, run: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_at_the_very_end_exits_with_130(stream, method, run, monkeypatch):
     monkeypatch.setattr("lite.cli.warmup.run", run)
     monkeypatch.setattr(sys, stream, _Interrupted(method))
     before = signal.getsignal(signal.SIGINT)
@@ -147,9 +145,7 @@ WRONG: list[tuple[list[str], str]] = [
 ]
 
 
-def test_wrong_options_are_told_before_anything_is_loaded(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_options_are_told_before_anything_is_loaded(monkeypatch, capsys):
     for arguments, message in WRONG:
         # no command is so much as imported
         monkeypatch.setattr(sys.modules["lite.cli.main"], "import_module", _fails)

@@ -13,9 +13,7 @@ def test_a_line_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "lite score: heard\n")
 
 
-def test_counts_are_for_terminals(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_counts_are_for_terminals(monkeypatch, capsys):
     for terminal, quiet, shown in ((True, False, "4 done\r5 done\r\n"), (True, True, ""), (False, False, "")):
         monkeypatch.setattr("sys.stderr.isatty", lambda terminal=terminal: terminal)
         assert list(counted(Namespace(quiet=quiet), "ab", "done", 3)) == ["a", "b"], terminal

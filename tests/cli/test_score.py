@@ -178,9 +178,7 @@ CHANGES: list[tuple[list[str], dict[str, object] | None, str]] = [
 
 
 @pytest.mark.depth
-def test_score_goes_on_behind_what_the_same_command_wrote(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_score_goes_on_behind_what_the_same_command_wrote(capsys, tmp_path):
     file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     first, second = {"prompt": "a", "response": "b"}, {"id": 3, "prompt": "a", "response": "c"}
     file.write_text("\n".join(map(json.dumps, [first, second])))

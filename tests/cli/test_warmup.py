@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,16 +49,12 @@ def test_a_terminal_gets_a_bar(run: Run, warmed: list[Progress], monkeypatch: py
     assert [line.count("#") for line in lines] == [0, 12, 24]
 
 
-def test_other_backends_have_nothing_to_compile(
-    run: Run, warmed: list[Progress], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_backends_have_nothing_to_compile(run, warmed, monkeypatch):
     monkeypatch.setattr("lite.cli.warmup.backend", lambda: "prebuilt")
     assert run(["warmup"]).out == "nothing to compile: the kernels are run by prebuilt\n"
 
 
-def test_a_folder_is_filled_by_a_process_of_its_own(
-    run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_is_filled_by_a_process_of_its_own(run, capsys, tmp_path, monkeypatch):
     ran: list[Any] = []
 
     def run(command: list[str], env: dict[str, str], check: bool) -> Any:

@@ -67,9 +67,7 @@ def _assert_read_back(td: Any, sizes: Index, key: Any, element: Callable[[Index]
 @each_case("write", WRITES.values(), ids=WRITES)
 @each_case("element", ELEMENTS.values(), ids=ELEMENTS)
 @each_case(("sizes", "dims"), LAYOUTS[1:])
-def test_elements_are_read_back_where_the_list_has_them(
-    sizes: Index, dims: Index, element: Callable[[Index], Any], write: Callable[[Any, Any], object]
-) -> None:
+def test_elements_are_read_back_where_the_list_has_them(sizes, dims, element, write):
     td = _stack(sizes, dims)
     value = _lists(td.batch_size, element)
     write(td, value)
@@ -89,9 +87,7 @@ IN_PLACE: dict[str, Callable[[Any, Any], object]] = {
 @each_case("write", IN_PLACE.values(), ids=IN_PLACE)
 @each_case("kind", ["arrays", "lists of numbers"])
 @each_case(("sizes", "dims"), LAYOUTS)
-def test_elements_are_written_where_the_list_has_them(
-    sizes: Index, dims: Index, kind: str, write: Callable[[Any, Any], object]
-) -> None:
+def test_elements_are_written_where_the_list_has_them(sizes, dims, kind, write):
     element = ELEMENTS[kind]
     start = np.zeros(np.shape(element((0,))))
     td = _stack(sizes, dims, {"a": start})

@@ -179,9 +179,7 @@ def test_scores_are_computed_on_the_gpu(gpu: HostRuntime, graph: str) -> None:
 @pytest.mark.parametrize(
     ("graph", "options"), [("positions", {}), ("half logits", OPTIONS["details"])], ids=["plain", "details"]
 )
-def test_the_session_and_the_kernels_share_a_stream(
-    gpu: HostRuntime, monkeypatch: pytest.MonkeyPatch, graph: str, options: dict[str, Any]
-) -> None:
+def test_the_session_and_the_kernels_share_a_stream(gpu, monkeypatch, graph, options):
     """A run is queued and not waited for, and its draw is queued behind it; nothing waits for the device."""
     decoder, session = on_a_stream(graph, gpu, monkeypatch)
     handle = session.how["stream"].handle

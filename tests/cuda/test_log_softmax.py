@@ -81,9 +81,7 @@ def test_rows_start_anywhere(rng: Any) -> None:
 
 @pytest.mark.skipif(not SIMULATED, reason="a GPU itself refuses accesses that are not aligned")
 @pytest.mark.parametrize(("dtype", "first"), [(np.float16, 0), (np.float16, 5), (np.float64, 1)])
-def test_wide_accesses_are_aligned_and_inside(
-    rng: Any, dtype: Any, first: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wide_accesses_are_aligned_and_inside(rng, dtype, first, monkeypatch):
     host = rng.normal(size=(2, 190)).astype(dtype)[:, first : first + 171]
     logits, places = Foreign(host), []
     load = _softmax.load

@@ -44,9 +44,7 @@ def same(got: Any, expected: Any, rtol: float = 1e-6) -> None:
     ("shape", "axis", "threads"),
     [((1, 290), 1, 16), ((30, 11), 0, 16), ((2, 5, 3), 1, 16), ((1, 300), 1, 128)],
 )
-def test_tiles_are_joined(
-    rng: Any, monkeypatch: Any, shape: tuple[int, ...], axis: int, threads: int
-) -> None:
+def test_tiles_are_joined(rng, monkeypatch, shape, axis, threads):
     for window in (3, 64):
         monkeypatch.setattr(_sequences, "_THREADS", threads)
         reward, value, following = (rng.normal(size=shape).astype(np.float32) for _ in range(3))

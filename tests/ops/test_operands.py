@@ -51,9 +51,7 @@ def test_foreign_operands(operand: Any) -> None:
     ("first", "second", "features"),
     [((3,), (), ((2, 2), ())), ((4,), (3, 4), ((), (2,))), ((1,), (1, 3, 1), ((), (2,)))],
 )
-def test_features_meet_features_when_batch_sizes_differ(
-    first: tuple[int, ...], second: tuple[int, ...], features: tuple[tuple[int, ...], tuple[int, ...]]
-) -> None:
+def test_features_meet_features_when_batch_sizes_differ(first, second, features):
     a = TensorDict({"n": {"a": np.arange(np.prod(first + features[0])).reshape(first + features[0])}}, first)
     b = TensorDict({"n": {"a": np.full(second + features[1], 2)}}, second)
     for left, right in ((a, b), (b, a)):
@@ -130,9 +128,7 @@ LINED += [
 
 
 @each_case(("name", "first", "second"), LINED)
-def test_the_line_between_batch_and_features_does_not_matter(
-    name: str, first: tuple[int, int, int], second: tuple[int, int, int]
-) -> None:
+def test_the_line_between_batch_and_features_does_not_matter(name, first, second):
     op = OPERATIONS[name]
     x, y = drawn(first), drawn(second, 1)
     if name == "where" and not max(x.ndim, y.ndim):

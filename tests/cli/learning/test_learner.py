@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from helpers.commands import Run
 from helpers.lessons import SMALL, TIMES
 
@@ -31,9 +30,7 @@ def test_a_system_message_is_before_given_responses_too(rows: Path, tmp_path: Pa
     assert abs(with_it["loss"] - without["loss"]) > 1e-3
 
 
-def test_responses_are_the_models_own_whatever_its_files_say_of_sampling(
-    rows: Path, tmp_path: Path, run: Run
-) -> None:
+def test_responses_are_the_models_own_whatever_its_files_say_of_sampling(rows, tmp_path, run):
     """They are drawn from all tokens, as the gradient takes them to be; held-out ones are greedy."""
     own = tmp_path / "model"
     shutil.copytree(embedded_model_path(), own)
@@ -97,9 +94,7 @@ def test_responses_that_are_cut_off_may_not_count(rows: Path, tmp_path: Path, ru
         assert ("gradient_norm" in told) == expected
 
 
-def test_what_advantages_are_divided_by(
-    rows: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_advantages_are_divided_by(rows, tmp_path, run, monkeypatch):
     from lite.cli.learning.learner import Learner
 
     rewards = np.array([[0, 0, 1, 5], [0, 0, 0, 4]], np.float32)

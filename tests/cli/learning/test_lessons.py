@@ -53,17 +53,13 @@ def test_a_conversation_learns_whole_or_what_assistants_say(model: OpenModel) ->
         sft_lesson(model, {"messages": ASKED}, options(assistant_only_loss=True))
 
 
-def test_what_a_template_marks_is_what_assistants_say(
-    model: OpenModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_template_marks_is_what_assistants_say(model, monkeypatch):
     monkeypatch.setitem(model.tokenizer.chat_templates, "default", BLOCKS)
     lesson = sft_lesson(model, {"messages": CHAT}, options(assistant_only_loss=True))
     assert pieces(model, lesson) == [f"ho{END}", f"so{END}"]
 
 
-def test_a_completion_is_what_the_template_writes_of_it(
-    model: OpenModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_completion_is_what_the_template_writes_of_it(model, monkeypatch):
     """As TRL has it, calls of tools and their results included."""
     row = {"messages": ASKED, "response": CHAT[1:]}
     ids = model.tokenizer.apply_chat_template(CHAT)["input_ids"]

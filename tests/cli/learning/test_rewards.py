@@ -44,18 +44,14 @@ def written(folder: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
     monkeypatch.delitem(sys.modules, "mine", raising=False)
 
 
-def test_a_function_of_ones_own_gets_response_and_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_function_of_ones_own_gets_response_and_row(tmp_path, monkeypatch):
     written(tmp_path, monkeypatch, "def score(response, row):\n    return len(response) == row['length']\n")
     row = {"prompt": "p", "length": 3}
     reward = reward_of("mine:score")
     np.testing.assert_equal([reward("abc", row), reward("ab", row)], [1.0, 0.0])
 
 
-def test_a_file_here_takes_the_place_of_no_installed_module(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_here_takes_the_place_of_no_installed_module(tmp_path, monkeypatch):
     written(tmp_path, monkeypatch, "")
     (tmp_path / "colorsys.py").write_text("def hls_to_rgb(response, row): return 1.0\n")
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)

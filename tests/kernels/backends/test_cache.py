@@ -53,9 +53,7 @@ def test_every_folder_is_read(misses: Any, tmp_path: Path, monkeypatch: pytest.M
     assert not first.exists()
 
 
-def test_the_folder_of_the_environment_becomes_whole(
-    misses: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_of_the_environment_becomes_whole(misses, tmp_path, monkeypatch):
     """It may be taken elsewhere, where the others are not."""
     first, second = tmp_path / "a", tmp_path / "b"
     monkeypatch.setattr(cache.config, "CACHE_DIR", str(first))
@@ -80,9 +78,7 @@ def test_one_warning_where_no_folder_can_be_written(misses: Any, tmp_path: Path)
     assert misses(blocked / "a") == 1  # warnings are errors here
 
 
-def test_code_of_other_sources_is_not_read(
-    misses: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_of_other_sources_is_not_read(misses, tmp_path, monkeypatch):
     assert misses(tmp_path) == 1
     monkeypatch.setattr(cache.sources, "digest", lambda: "another")
     assert misses(tmp_path) == 1

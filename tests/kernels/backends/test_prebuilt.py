@@ -400,9 +400,7 @@ def test_a_program_and_a_forked_one_run_without_numba(folder: Path) -> None:
     assert run.stdout.split() == ["prebuilt"]
 
 
-def test_libraries_in_lite_come_before_those_of_a_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_libraries_in_lite_come_before_those_of_a_package(tmp_path, monkeypatch):
     inside = tmp_path / "inside"
     monkeypatch.setattr(prebuilt, "_INSIDE", inside)
     monkeypatch.setenv("LITE_KERNELS_PATH", str(tmp_path / "named"))

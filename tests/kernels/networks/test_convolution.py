@@ -36,9 +36,7 @@ CASES: list[Any] = [
 
 
 @pytest.mark.parametrize(("shape", "kernel", "stride", "dilation", "before", "after", "groups"), CASES)
-def test_values_and_derivatives(
-    rng: Any, shape: Any, kernel: Any, stride: Any, dilation: Any, before: Any, after: Any, groups: int
-) -> None:
+def test_values_and_derivatives(rng, shape, kernel, stride, dilation, before, after, groups):
     how = Convolution(stride, dilation, before, after, groups)
     x, weight, bias, dx, dw = (
         rng.normal(size=size).astype(np.float32) for size in (shape, kernel, kernel[:1], shape, kernel)

@@ -55,9 +55,7 @@ def run(target: str, *arguments: str, **environment: str) -> subprocess.Complete
         ]
     ),
 )
-def test_code_is_for_the_architecture_and_system_of_the_target(
-    tmp_path: Path, target: str, start: bytes
-) -> None:
+def test_code_is_for_the_architecture_and_system_of_the_target(tmp_path, target, start):
     file = tmp_path / "kernels.o"
     environment = TARGETS[target].environment | {"LITE_KERNELS": "numba", "NUMBA_CACHE_DIR": str(tmp_path)}
     done = run(target, str(file), "sum_tree.search", **environment)
@@ -82,9 +80,7 @@ Path(sys.argv[2]).write_bytes(kernel_object._emit(program, target))
 
 
 @pytest.mark.simulator
-def test_code_for_another_system_calls_the_same_kernels(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_for_another_system_calls_the_same_kernels(tmp_path, monkeypatch):
     # Compiled for this machine as if it were another one, so that it can run.
     folder = small_library.folder()
     manifest = json.loads((folder / "manifest.json").read_text())

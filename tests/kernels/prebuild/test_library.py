@@ -93,9 +93,7 @@ def test_a_compiler_that_is_missing_or_fails_is_named(tmp_path: Path) -> None:
         (["--wheel", "dist", "--into", "missing.whl"], "--into WHEEL is a file, and goes with --wheel"),
     ],
 )
-def test_command_lines_that_are_refused(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], error: str
-) -> None:
+def test_command_lines_that_are_refused(capsys, arguments, error):
     with pytest.raises(SystemExit) as ended:
         __main__.main(arguments)
     assert ended.value.code == 2
@@ -107,9 +105,7 @@ def test_the_command_says_in_one_line_what_failed(tmp_path: Path) -> None:
         __main__.main(["--output", str(tmp_path), "--compiler", "no-such-compiler", "--target", "x86-64-v3"])
 
 
-def test_libraries_are_packed_twice_without_compiling_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_libraries_are_packed_twice_without_compiling_again(tmp_path, capsys):
     folder = small_library.folder()
     (row,) = json.loads((folder / "manifest.json").read_text())["libraries"]
     options = ["--target", row["target"], "--libraries", str(folder), "--wheel", str(tmp_path)]

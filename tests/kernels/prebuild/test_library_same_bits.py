@@ -34,9 +34,7 @@ def digests(**environment: str) -> dict[str, str]:
 
 
 @each_case("level", TARGETS)
-def test_a_library_computes_what_numba_computes(
-    level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_library_computes_what_numba_computes(level, tmp_path, monkeypatch):
     monkeypatch.setenv("LITE_KERNELS_PATH", FOLDER)
     reasons: list[str] = []
     if prebuilt.find(level, reasons) is None:

@@ -41,9 +41,7 @@ def test_lists_keep_their_order_and_name_each_target_once() -> None:
         ("darwin", "arm64", ["macos-armv8"]),
     ],
 )
-def test_host_is_all_of_this_architecture(
-    monkeypatch: pytest.MonkeyPatch, system: str, machine: str, names: list[str]
-) -> None:
+def test_host_is_all_of_this_architecture(monkeypatch, system, machine, names):
     monkeypatch.setattr(platform, "machine", lambda: machine)
     monkeypatch.setattr(sys, "platform", system)
     assert [target.name for target in chosen("host")] == names

@@ -173,9 +173,7 @@ def test_targets_of_two_architectures_are_refused() -> None:
             foreign.dylib(["/usr/lib/libSystem.B.dylib"], ["dyld_stub_binder"])),
     ],
 )  # fmt: skip
-def test_wheels_of_other_systems(
-    libraries: Path, tmp_path: Path, names: str, platform: str, code: bytes
-) -> None:
+def test_wheels_of_other_systems(libraries, tmp_path, names, platform, code):
     for target in chosen(names):
         (libraries / target.file).write_bytes(code)
     made = wheel.pack(libraries, chosen(names), tmp_path / "dist")
