@@ -9,44 +9,11 @@ from helpers.cases import each_case, raises
 from helpers.transformed import Steps
 
 from lite import TensorDict, jit, nn
+from lite import envs as e
 from lite.data import Bounded, Composite, Unbounded
 from lite.envs import (
-    ActionDiscretizer,
-    ActionMask,
-    ActionScaling,
-    CatFrames,
-    CatTensors,
-    CenterCrop,
-    ClipTransform,
-    Compose,
-    Crop,
-    DoubleToFloat,
-    DTypeCastTransform,
-    EndOfLifeTransform,
-    EnvBase,
-    FlattenObservation,
-    FrameSkipTransform,
-    GrayScale,
-    InitTracker,
-    NoopResetEnv,
-    ObservationNorm,
-    PermuteTransform,
-    RandomTruncationTransform,
-    RenameTransform,
-    Resize,
-    RewardScaling,
-    RewardSum,
-    SignTransform,
-    SqueezeTransform,
-    StepCounter,
-    TargetReturn,
     TimeMaxPool,
-    ToTensorImage,
-    TrajCounter,
     TransformedEnv,
-    UnsqueezeTransform,
-    VecNorm,
-    VecNormV2,
 )
 from lite.nn import TensorDictModule, TensorDictSequential
 
@@ -64,37 +31,37 @@ def with_statistics(transform):
 CASES = {
     "statistics": (
         lambda: [
-            with_statistics(VecNorm(["x"], decay=0.9)),
-            ObservationNorm(1, 2, ["x"], standard_normal=True),
-            ClipTransform(["x"], low=-1, high=1),
+            with_statistics(e.VecNorm(["x"], decay=0.9)),
+            e.ObservationNorm(1, 2, ["x"], standard_normal=True),
+            e.ClipTransform(["x"], low=-1, high=1),
         ],
         {"x": OBS},
         4,
     ),
     "averages in double": (
         lambda: [
-            DoubleToFloat(["x"]),
-            with_statistics(VecNormV2(["x"], decay=0.9, reduce_batch_dims=True)),
-            SignTransform(["x"]),
+            e.DoubleToFloat(["x"]),
+            with_statistics(e.VecNormV2(["x"], decay=0.9, reduce_batch_dims=True)),
+            e.SignTransform(["x"]),
         ],
         {"x": OBS.astype(np.float64)},
         4,
     ),
     "shapes and keys": (
         lambda: [
-            SqueezeTransform(-2, in_keys=["b"]),
-            CatTensors(["a", "b"], "c"),
-            RenameTransform(["c"], ["x"]),
+            e.SqueezeTransform(-2, in_keys=["b"]),
+            e.CatTensors(["a", "b"], "c"),
+            e.RenameTransform(["c"], ["x"]),
         ],
         {"a": OBS[:, :2], "b": OBS[:, None, 2:]},
         4,
     ),
     "pixels": (
         lambda: [
-            PermuteTransform((-1, -3, -2), in_keys=["x"]),
-            UnsqueezeTransform(-1, in_keys=["x"]),
-            DTypeCastTransform(np.uint8, np.float32, ["x"]),
-            FlattenObservation(-4, -1, ["x"]),
+            e.PermuteTransform((-1, -3, -2), in_keys=["x"]),
+            e.UnsqueezeTransform(-1, in_keys=["x"]),
+            e.DTypeCastTransform(np.uint8, np.float32, ["x"]),
+            e.FlattenObservation(-4, -1, ["x"]),
         ],
         {"x": IMAGE},
         360,
@@ -102,8 +69,8 @@ CASES = {
     **{
         f"images, {mode}": (
             lambda mode=mode: [
-                ToTensorImage(in_keys=["x"]), GrayScale(["x"]), CenterCrop(10, 8, ["x"]),
-                Resize(5, 4, mode, ["x"]), Crop(6, 4, in_keys=["x"]), FlattenObservation(-3, -1, ["x"]),
+                e.ToTensorImage(in_keys=["x"]), e.GrayScale(["x"]), e.CenterCrop(10, 8, ["x"]),
+                e.Resize(5, 4, mode, ["x"]), e.Crop(6, 4, in_keys=["x"]), e.FlattenObservation(-3, -1, ["x"]),
             ],
             {"x": IMAGE},
             24,
@@ -123,11 +90,17 @@ def runner(path):
 def test_a_graph_acts_on_raw_observations(name, tmp_path):
     make, entries, size = CASES[name]
     policy = TensorDictModule(nn.Linear(size, 2), ["x"], ["action"])
-    alone = Compose(*make())
+    alone = e.Compose(*make())
     # What only learning needs is left out of a graph, whose inputs are observations.
-    learning = StepCounter(5), RewardScaling(0, 2), RewardSum(), InitTracker(), TargetReturn(1.0)
-    others = FrameSkipTransform(2), NoopResetEnv(), TrajCounter(), EndOfLifeTransform(), ActionMask()
-    whole = Compose(*make(), *learning, *others, RandomTruncationTransform(1, 3))
+    learning = e.StepCounter(5), e.RewardScaling(0, 2), e.RewardSum(), e.InitTracker(), e.TargetReturn(1.0)
+    others = (
+        e.FrameSkipTransform(2),
+        e.NoopResetEnv(),
+        e.TrajCounter(),
+        e.EndOfLifeTransform(),
+        e.ActionMask(),
+    )
+    whole = e.Compose(*make(), *learning, *others, e.RandomTruncationTransform(1, 3))
     batch = [len(next(iter(entries.values())))]
     td = TensorDict(entries, batch)
     frame = td.copy().update({"reward": np.zeros((*batch, 1)), "done": np.zeros((*batch, 1), bool)})
@@ -144,7 +117,7 @@ def test_a_graph_acts_on_raw_observations(name, tmp_path):
     np.testing.assert_allclose(run(before)["action"], wanted, rtol=1e-4, atol=1e-5)
 
 
-class Camera(EnvBase):
+class Camera(e.EnvBase):
     """Frames that differ; episodes of four steps."""
 
     def __init__(self):
@@ -174,7 +147,9 @@ class Camera(EnvBase):
 
 @pytest.mark.parametrize("padding", ["same", "constant"])
 def test_a_graph_keeps_frames_as_a_state(padding, tmp_path):
-    env = TransformedEnv(Camera(), Compose(ToTensorImage(), GrayScale(), CatFrames(3, -3, padding=padding)))
+    env = e.TransformedEnv(
+        Camera(), e.Compose(e.ToTensorImage(), e.GrayScale(), e.CatFrames(3, -3, padding=padding))
+    )
     net = nn.Sequential(nn.Flatten(-3, -1), nn.Linear(90, 2))
     policy = TensorDictModule(net, ["pixels"], ["action"])
     td = env.rollout(6, policy, break_when_any_done=False)
@@ -223,7 +198,7 @@ def test_a_graph_keeps_what_it_pools_as_a_state(count, tmp_path):
 
 
 def test_actions_are_scaled_after_the_policy(tmp_path):
-    scaling = ActionScaling(loc=1.0, scale=2.0)
+    scaling = e.ActionScaling(loc=1.0, scale=2.0)
     policy = TensorDictModule(nn.Linear(4, 2), ["x"], ["action"])
     td = TensorDict({"x": OBS}, [3])
     path = TensorDictSequential(policy, scaling.inv).to_onnx(tmp_path / "policy.onnx", td)
@@ -237,14 +212,14 @@ def test_classes_become_actions_after_the_policy(tmp_path):
     """In equal parts from -1 to 1, whose middles are the actions."""
     vectors = np.eye(8, dtype=np.float32)[[0, 1]] + np.eye(8, dtype=np.float32)[[7, 4]]
     for categorical, given in ((True, np.array([[0, 3], [1, 0]])), (False, vectors)):
-        env = TransformedEnv(Camera(), ActionDiscretizer(4, categorical=categorical))
+        env = e.TransformedEnv(Camera(), e.ActionDiscretizer(4, categorical=categorical))
         assert env.action_spec.is_in(given[0].astype(env.action_spec.dtype))
         policy = TensorDictModule(nn.Identity(), ["x"], ["action"])
         whole = TensorDictSequential(policy, env.transform.inv)
         _, run = runner(whole.to_onnx(tmp_path / "move.onnx", TensorDict({"x": given}, [2])))
         moves = np.array([[-0.75, 0.75], [-0.25, -0.75]], np.float32)
         np.testing.assert_array_equal(run({"x": given})["action"], moves, strict=True)
-    env.transform.sampling = ActionDiscretizer.SamplingStrategy.RANDOM
+    env.transform.sampling = e.ActionDiscretizer.SamplingStrategy.RANDOM
     with pytest.raises(NotImplementedError, match="a graph draws nothing"):
         whole.to_onnx(tmp_path / "move.onnx", TensorDict({"x": given}, [2]))
 
@@ -252,7 +227,9 @@ def test_classes_become_actions_after_the_policy(tmp_path):
 def test_what_only_an_environment_writes_may_be_an_input(tmp_path):
     """A count of steps, and what is left to earn, of which the program keeps account."""
     keys = ["x", "step_count", "target_return"]
-    observed = Compose(StepCounter(), TargetReturn(1.0), InitTracker(), CatTensors(keys, "all", sort=False))
+    observed = e.Compose(
+        e.StepCounter(), e.TargetReturn(1.0), e.InitTracker(), e.CatTensors(keys, "all", sort=False)
+    )
     whole = TensorDictSequential(observed, TensorDictModule(nn.Linear(6, 2), ["all"], ["action"]))
     td = TensorDict({"x": OBS, "step_count": np.array([[1], [0], [7]])}, [3])
     raises(KeyError, r"\['target_return'\] are missing", whole.to_onnx, tmp_path / "policy.onnx", td)
@@ -264,17 +241,17 @@ def test_what_only_an_environment_writes_may_be_an_input(tmp_path):
 
 
 def test_states_need_a_batch(tmp_path):
-    frames = CatFrames(2, -1, ["x"])
+    frames = e.CatFrames(2, -1, ["x"])
     frames._call(TensorDict({"x": OBS}, [3]), np.ones(3, bool))
     sequence = TensorDictSequential(frames, TensorDictModule(nn.Linear(8, 2), ["x"], ["action"]))
     raises(ValueError, "the module has states", sequence.to_onnx, tmp_path / "policy.onnx", OBS)
 
 
 def test_the_transforms_of_an_environment_before_a_policy_with_a_memory(tmp_path):
-    """`InitTracker` and the primer give what is an input of the graph."""
+    """`e.InitTracker` and the primer give what is an input of the graph."""
     memory = nn.LSTMModule(4, 3, in_key="x", out_key="hidden")
-    before = Compose(
-        ObservationNorm(1.0, 2.0, ["x"]), InitTracker(), StepCounter(), memory.make_tensordict_primer()
+    before = e.Compose(
+        e.ObservationNorm(1.0, 2.0, ["x"]), e.InitTracker(), e.StepCounter(), memory.make_tensordict_primer()
     )
     actor = TensorDictSequential(memory, TensorDictModule(nn.Linear(3, 2), ["hidden"], ["action"]))
     whole = TensorDictSequential(before.eval(), actor).select_out_keys("action")
@@ -291,7 +268,7 @@ def test_the_transforms_of_an_environment_before_a_policy_with_a_memory(tmp_path
 
 
 def test_frames_that_nobody_has_seen_have_the_shape_of_the_example(tmp_path):
-    frames = CatFrames(2, -1, ["x"], ["two"])
+    frames = e.CatFrames(2, -1, ["x"], ["two"])
     whole = TensorDictSequential(frames, TensorDictModule(nn.Linear(8, 2), ["two"], ["action"]))
     td = TensorDict({"x": OBS}, [3])
     with pytest.raises(ValueError, match=r"the shape of the state \('cat_frames', 'x'\) is not known"):
