@@ -6,14 +6,7 @@ import pytest
 from helpers.cases import each_case
 from helpers.models.real_models import MODELS
 
-from lite._files.onnx.reader import (
-    attribute_numbers,
-    constant,
-    dimensions,
-    named_integers,
-    read_graph,
-    read_tensor,
-)
+from lite._files.onnx import reader
 
 FILES = sorted(MODELS.rglob("*.onnx"))[::4]
 
@@ -22,7 +15,7 @@ FILES = sorted(MODELS.rglob("*.onnx"))[::4]
 def test_as_onnx_reads_them(path: object) -> None:
     model = onnx.load(path, load_external_data=False)
     data = model.SerializeToString()
-    graph = read_graph(data)
+    graph = reader.read_graph(data)
     assert len(graph.nodes) == len(model.graph.node)
     for node, want in zip(graph.nodes, model.graph.node, strict=True):
         assert (node.kind.decode(), node.domain.decode()) == (want.op_type, want.domain)
@@ -33,20 +26,20 @@ def test_as_onnx_reads_them(path: object) -> None:
         assert len(node.attributes) == len(want.attribute)
     for spans, values in ((graph.inputs, model.graph.input), (graph.outputs, model.graph.output)):
         for value in values:
-            kind, dims = dimensions(data, spans[value.name.encode()])
+            kind, dims = reader.dimensions(data, spans[value.name.encode()])
             assert kind == value.type.tensor_type.elem_type
             assert dims == [dim.dim_value for dim in value.type.tensor_type.shape.dim]
     few = 0
     for weight in model.graph.initializer:
         name = weight.name.encode()
-        tensor = read_tensor(data, graph.weights[name])
+        tensor = reader.read_tensor(data, graph.weights[name])
         assert (tensor.dims, tensor.kind) == (tuple(weight.dims), weight.data_type)
-        got = constant(data, graph, name)
+        got = reader.constant(data, graph, name)
         if got is not None:
             np.testing.assert_array_equal(got, onnx.numpy_helper.to_array(weight).reshape(-1))
         few += got is not None
     for want in model.graph.node:
-        got = constant(data, graph, want.output[0].encode())
+        got = reader.constant(data, graph, want.output[0].encode())
         if want.op_type != "Constant":
             assert got is None
         elif got is not None:
@@ -76,8 +69,8 @@ def test_numbers_raw_and_in_fields(values: object, want: list[float] | None, raw
     node = onnx.helper.make_node("Constant", [], ["x"], value=tensor)
     model = onnx.helper.make_model(onnx.helper.make_graph([node], "g", [], []))
     data = model.SerializeToString()
-    got = constant(data, read_graph(data), b"x")
-    (same,) = attribute_numbers(data, read_graph(data).nodes[0])
+    got = reader.constant(data, reader.read_graph(data), b"x")
+    (same,) = reader.attribute_numbers(data, reader.read_graph(data).nodes[0])
     for found in (got, same):
         assert (found is None) == (want is None)
         if want is not None and found is not None:
@@ -89,13 +82,17 @@ def test_numbers_of_attributes() -> None:
         "Any", ["a"], ["b"], one=-1, many=[3, 4], real=0.5, reals=[1.0, 2.0], text="x"
     )
     data = onnx.helper.make_model(onnx.helper.make_graph([node], "g", [], [])).SerializeToString()
-    found = [part.tolist() for part in attribute_numbers(data, read_graph(data).nodes[0]) if part is not None]
+    found = [
+        part.tolist()
+        for part in reader.attribute_numbers(data, reader.read_graph(data).nodes[0])
+        if part is not None
+    ]
     flat = sorted(number for part in found for number in part)
     assert flat == [-1, 0.5, 1, 2, 3, 4]
-    assert named_integers(data, read_graph(data).nodes[0]) == {b"one": -1}
+    assert reader.named_integers(data, reader.read_graph(data).nodes[0]) == {b"one": -1}
 
 
 @each_case("data", [b"", b"\x3a\x7f", b"\x3a\x00\x3a\x00"])
 def test_what_has_not_one_graph_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="not a"):
-        read_graph(data)
+        reader.read_graph(data)

@@ -5,22 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from helpers.fuzz import model as m
 from helpers.fuzz.choices import Choices
-from helpers.fuzz.model import (
-    One,
-    Refused,
-    Rows,
-    Tree,
-    _column,
-    copied,
-    dense,
-    elements,
-    is_node,
-    is_numbers,
-    leaves,
-    objects,
-    spread,
-)
 from helpers.fuzz.register import Call, calls, operation
 
 FIELDS = ("a", "s")  # of the tensorclass
@@ -38,14 +24,14 @@ def keys_of(td: Any, prefix: tuple[str, ...] = ()) -> list[Key]:
     found: list[Key] = []
     for key, value in entries.items():
         found.append((*prefix, key) if prefix else key)
-        if is_node(value):
+        if m.is_node(value):
             found += keys_of(value, (*prefix, key))
     return found
 
 
 def common(td: Any) -> dict[str, Any]:
     """The entries of a Tree; of Rows those of the first row that all others have."""
-    if isinstance(td, Tree):
+    if isinstance(td, m.Tree):
         return td.entries
     rows = td.array.ravel()
     return (
@@ -58,10 +44,10 @@ def common(td: Any) -> dict[str, Any]:
 def find(td: Any, key: Key) -> Any:
     """An entry, as a copy where it lies in a lazy stack."""
     for i, name in enumerate(path_of(key)):
-        if isinstance(td, Rows):
+        if isinstance(td, m.Rows):
             require(td, path_of(key)[i:])
             return column(td, path_of(key)[i:])
-        if not isinstance(td, Tree) or name not in td.entries:
+        if not isinstance(td, m.Tree) or name not in td.entries:
             raise KeyError(key)
         td = td.entries[name]
     return td
@@ -72,31 +58,31 @@ def require(td: Any, key: Key) -> None:
         raise KeyError(key)
 
 
-def column(rows: Rows, path: tuple[str, ...]) -> Any:
+def column(rows: m.Rows, path: tuple[str, ...]) -> Any:
     """An entry of a lazy stack: nodes stay lazy, arrays are stacked."""
     found = [find(row, path) for row in rows.array.ravel()]
-    if all(isinstance(node, Tree) and not node.shape for node in found):
-        return Rows(objects(found, rows.shape), rows.dim, rows.names)
-    if all(map(is_node, found)):
-        inner = np.stack([elements(node) for node in found])
+    if all(isinstance(node, m.Tree) and not node.shape for node in found):
+        return m.Rows(m.objects(found, rows.shape), rows.dim, rows.names)
+    if all(map(m.is_node, found)):
+        inner = np.stack([m.elements(node) for node in found])
         names = [*rows.names, *[None] * (inner.ndim - 1)]
-        return Rows(inner.reshape(*rows.shape, *inner.shape[1:]), rows.dim, names)
+        return m.Rows(inner.reshape(*rows.shape, *inner.shape[1:]), rows.dim, names)
     holder = find(rows.array.ravel()[0], path[:-1]).shape
-    if isinstance(found[0], One) and holder:
-        found = [spread(one, holder) for one in found]
-    return _column(found, rows.shape)
+    if isinstance(found[0], m.One) and holder:
+        found = [m.spread(one, holder) for one in found]
+    return m._column(found, rows.shape)
 
 
 def unlocked(td: Any) -> Any:
     if td.locked:
-        raise Refused("RuntimeError")
+        raise m.Refused("RuntimeError")
     return td
 
 
 def each(td: Any, f: Any) -> Any:
     """A new node: `f` of a Tree; of Rows that of every row."""
-    if isinstance(td, Rows):
-        return Rows(objects([f(row) for row in td.array.ravel()], td.shape), td.dim, td.names)
+    if isinstance(td, m.Rows):
+        return m.Rows(m.objects([f(row) for row in td.array.ravel()], td.shape), td.dim, td.names)
     return f(td)
 
 
@@ -120,7 +106,7 @@ def plain(value: Any) -> Any:
     """What reading a key gives: the object itself if the whole batch shares it."""
     if isinstance(value, np.ndarray) and value.dtype == object:
         return nested_lists(value)
-    return value.value if isinstance(value, One) else value
+    return value.value if isinstance(value, m.One) else value
 
 
 @operation()
@@ -141,15 +127,15 @@ def get_item_shape(td: Any, key: Key) -> Any:
 
 def item_shape(td: Any, path: tuple[str, ...]) -> tuple[int, ...]:
     """The shape of an entry; -1 where the rows of a lazy stack differ."""
-    if isinstance(td, Rows):
+    if isinstance(td, m.Rows):
         shapes = [item_shape(row, path) for row in td.array.ravel()]
         if len({len(shape) for shape in shapes}) > 1:
-            raise Refused("RuntimeError")
+            raise m.Refused("RuntimeError")
         return td.shape + tuple(n[0] if len(set(n)) == 1 else -1 for n in zip(*shapes, strict=True))
     entry = td.entries[path[0]]
     if len(path) > 1:
         return item_shape(entry, path[1:])
-    return td.shape if isinstance(entry, One) else entry.shape
+    return td.shape if isinstance(entry, m.One) else entry.shape
 
 
 @operation()
@@ -160,20 +146,22 @@ def numel(td: Any) -> int:
 @operation()
 def is_empty(td: Any) -> bool:
     return all(
-        not (isinstance(v, np.ndarray | One)) for row in elements_or_self(td) for _, _, v in leaves_below(row)
+        not (isinstance(v, np.ndarray | m.One))
+        for row in elements_or_self(td)
+        for _, _, v in leaves_below(row)
     )
 
 
 def elements_or_self(td: Any) -> list[Any]:
-    return list(td.array.ravel()) if isinstance(td, Rows) else [td]
+    return list(td.array.ravel()) if isinstance(td, m.Rows) else [td]
 
 
 def leaves_below(td: Any) -> list[Any]:
     found = []
-    for path, node, value in leaves(td):
+    for path, node, value in m.leaves(td):
         found += (
             [x for row in elements_or_self(value) for x in leaves_below(row)]
-            if is_node(value)
+            if m.is_node(value)
             else [(path, node, value)]
         )
     return found
@@ -181,20 +169,20 @@ def leaves_below(td: Any) -> list[Any]:
 
 def any_objects(td: Any) -> bool:
     rows = elements_or_self(td)
-    return any(not is_numbers(value) for row in rows for _, _, value in leaves_below(row))
+    return any(not m.is_numbers(value) for row in rows for _, _, value in leaves_below(row))
 
 
 @operation()
 def to_dict(td: Any) -> dict[str, Any]:
-    if isinstance(td, Rows):
-        td = dense(td)
+    if isinstance(td, m.Rows):
+        td = m.dense(td)
         td.entries = dict(sorted(td.entries.items()))
-    found = {k: to_dict(v) if is_node(v) else listed(v) for k, v in td.entries.items()}
+    found = {k: to_dict(v) if m.is_node(v) else listed(v) for k, v in td.entries.items()}
     return {name: found.get(name) for name in FIELDS} if td.kind else found
 
 
 def listed(value: Any) -> Any:
-    if isinstance(value, One):
+    if isinstance(value, m.One):
         return value.value
     return nested_lists(value) if value.dtype == object else value
 
@@ -213,7 +201,7 @@ def select(td: Any, *keys: Key, inplace: bool = False, strict: bool = True) -> A
         for path in paths:
             require(td, path)
 
-    def chosen(node: Tree, paths: list[tuple[str, ...]]) -> Tree:
+    def chosen(node: m.Tree, paths: list[tuple[str, ...]]) -> m.Tree:
         entries: dict[str, Any] = {}
         for path in paths:
             name = path[0]
@@ -223,9 +211,9 @@ def select(td: Any, *keys: Key, inplace: bool = False, strict: bool = True) -> A
             value = node.entries[name]
             if () in below:
                 entries[name] = value
-            elif is_node(value):
+            elif m.is_node(value):
                 entries[name] = each(value, lambda n, below=below: chosen(n, below))
-        return Tree(node.shape, entries, node.names, kind=node.kind)
+        return m.Tree(node.shape, entries, node.names, kind=node.kind)
 
     return replaced(td, each(td, lambda node: chosen(node, paths)), inplace)
 
@@ -234,15 +222,15 @@ def select(td: Any, *keys: Key, inplace: bool = False, strict: bool = True) -> A
 def exclude(td: Any, *keys: Key, inplace: bool = False) -> Any:
     paths = [path_of(key) for key in keys]
 
-    def left(node: Tree, paths: list[tuple[str, ...]]) -> Tree:
+    def left(node: m.Tree, paths: list[tuple[str, ...]]) -> m.Tree:
         entries: dict[str, Any] = {}
         for name, value in node.entries.items():
             below = [p[1:] for p in paths if p[0] == name]
             if () not in below:
                 entries[name] = (
-                    each(value, lambda n, b=below: left(n, b)) if below and is_node(value) else value
+                    each(value, lambda n, b=below: left(n, b)) if below and m.is_node(value) else value
                 )
-        return Tree(node.shape, entries, node.names, kind=node.kind)
+        return m.Tree(node.shape, entries, node.names, kind=node.kind)
 
     return replaced(td, each(td, lambda node: left(node, paths)), inplace)
 
@@ -252,7 +240,7 @@ def replaced(td: Any, new: Any, inplace: bool) -> Any:
     if not inplace:
         return new
     unlocked(td)
-    if isinstance(td, Rows):
+    if isinstance(td, m.Rows):
         td.array = new.array
     else:
         td.entries = new.entries
@@ -261,36 +249,36 @@ def replaced(td: Any, new: Any, inplace: bool) -> Any:
 
 @operation()
 def split_keys(td: Any, keys: list[Key]) -> Any:
-    return [copied(select(td, *keys)), copied(each(exclude(td, *keys), without_empty))]
+    return [m.copied(select(td, *keys)), m.copied(each(exclude(td, *keys), without_empty))]
 
 
-def without_empty(node: Tree) -> Tree:
+def without_empty(node: m.Tree) -> m.Tree:
     """Without nodes that have no entries but nodes."""
     entries = {
-        key: each(value, without_empty) if is_node(value) else value
+        key: each(value, without_empty) if m.is_node(value) else value
         for key, value in node.entries.items()
-        if not is_node(value) or not is_empty(value)
+        if not m.is_node(value) or not is_empty(value)
     }
-    return Tree(node.shape, entries, node.names, kind=node.kind)
+    return m.Tree(node.shape, entries, node.names, kind=node.kind)
 
 
 @operation(view=True)
 def empty(td: Any) -> Any:
-    return each(td, lambda node: Tree(node.shape, {}, node.names))
+    return each(td, lambda node: m.Tree(node.shape, {}, node.names))
 
 
 @operation(view=True)
 def flatten_keys(td: Any, separator: str) -> Any:
-    def flat(node: Tree) -> Tree:
+    def flat(node: m.Tree) -> m.Tree:
         entries: dict[str, Any] = {}
-        for path, _, value in leaves(node):
-            if isinstance(value, Rows):
+        for path, _, value in m.leaves(node):
+            if isinstance(value, m.Rows):
                 raise NotImplementedError
             name = separator.join(path)
             if name in entries:
                 raise KeyError(name)
             entries[name] = value
-        return Tree(node.shape, entries, node.names, kind=node.kind)
+        return m.Tree(node.shape, entries, node.names, kind=node.kind)
 
     return each(td, flat)
 
@@ -298,7 +286,7 @@ def flatten_keys(td: Any, separator: str) -> Any:
 # -- moving and removing ----------------------------------------------------------------------
 
 
-def parent(td: Any, key: Key) -> list[Tree]:
+def parent(td: Any, key: Key) -> list[m.Tree]:
     """The Trees that hold an entry: one, or one per row of a lazy stack."""
     require(td, key)
     holders = elements_or_self(td)
@@ -327,7 +315,7 @@ def pop(td: Any, key: Key, *default: Any) -> Any:
         if not default:
             raise
         return default[0]
-    found = copied(found) if is_node(found) else found
+    found = m.copied(found) if m.is_node(found) else found
     remove(td, key)
     return found
 
@@ -343,17 +331,17 @@ def rename_key_(td: Any, old: Key, new: Key, safe: bool = False) -> Any:
     above = [path_of(new)[:i] for i in range(1, len(path_of(new))) if contains(td, path_of(new)[:i])]
     if above:
         holder, moved = find(td, above[-1]), get_item_shape(td, old)
-        if not is_node(holder):
+        if not m.is_node(holder):
             raise KeyError(new)
-        shared = any(isinstance(find(row, old), One) for row in elements_or_self(td))
+        shared = any(isinstance(find(row, old), m.One) for row in elements_or_self(td))
         if not shared and tuple(moved[: len(holder.shape)]) != holder.shape:
-            raise Refused("RuntimeError")
+            raise m.Refused("RuntimeError")
     for row in elements_or_self(td):
         move(row, path_of(old), path_of(new))
     return td
 
 
-def move(node: Tree, old: tuple[str, ...], new: tuple[str, ...]) -> None:
+def move(node: m.Tree, old: tuple[str, ...], new: tuple[str, ...]) -> None:
     """Move an entry to another key, with the nodes on the way to it."""
     if old[0] == new[0]:
         for row in elements_or_self(node.entries[old[0]]):
@@ -362,12 +350,12 @@ def move(node: Tree, old: tuple[str, ...], new: tuple[str, ...]) -> None:
     value = find(node, old)
     below: Any = node
     for name in new[:-1]:
-        below = below.entries.get(name, Tree((), {}))
-        if isinstance(below, Rows):  # an entry that is cut into rows is no rename
+        below = below.entries.get(name, m.Tree((), {}))
+        if isinstance(below, m.Rows):  # an entry that is cut into rows is no rename
             raise NotImplementedError
     remove(node, old)
     for name in new[:-1]:
-        node = node.entries.setdefault(name, Tree(node.shape, {}, node.names))
+        node = node.entries.setdefault(name, m.Tree(node.shape, {}, node.names))
     node.entries[new[-1]] = value
 
 
@@ -383,10 +371,10 @@ def clear(td: Any) -> Any:
 def filter_empty_(td: Any) -> Any:
     unlocked(td)
     for row in elements_or_self(td):
-        for key in [k for k, v in row.entries.items() if is_node(v) and is_empty(v)]:
+        for key in [k for k, v in row.entries.items() if m.is_node(v) and is_empty(v)]:
             del row.entries[key]
         for value in row.entries.values():
-            if is_node(value):
+            if m.is_node(value):
                 filter_empty_(value)
     return td
 
@@ -394,13 +382,13 @@ def filter_empty_(td: Any) -> Any:
 @operation(in_place=True)
 def create_nested(td: Any, key: Key) -> Any:
     above = path_of(key)[:1]
-    if contains(td, key) or (contains(td, above) and not is_node(find(td, above))):
+    if contains(td, key) or (contains(td, above) and not m.is_node(find(td, above))):
         raise NotImplementedError
     unlocked(td)
     nodes = elements_or_self(td)
     for name in path_of(key):
-        found = [node.entries.setdefault(name, Tree(node.shape, {}, node.names)) for node in nodes]
-        if not all(map(is_node, found)):
+        found = [node.entries.setdefault(name, m.Tree(node.shape, {}, node.names)) for node in nodes]
+        if not all(map(m.is_node, found)):
             raise KeyError(key)
         nodes = [row for node in found for row in elements_or_self(node)]
     return td
@@ -409,7 +397,7 @@ def create_nested(td: Any, key: Key) -> Any:
 def lock(td: Any, locked: bool) -> None:
     td.locked = locked
     for value in common(td).values():
-        if is_node(value):
+        if m.is_node(value):
             lock(value, locked)
 
 
@@ -426,13 +414,13 @@ def unlock_(td: Any) -> Any:
 
 
 for _name in ("clone", "copy"):
-    operation(_name)(copied)
-operation("contiguous")(lambda td: copied(dense(td)))
+    operation(_name)(m.copied)
+operation("contiguous")(lambda td: m.copied(m.dense(td)))
 
 
 @operation()
 def to_tensordict(td: Any) -> Any:
-    return classless(copied(dense(td)))
+    return classless(m.copied(m.dense(td)))
 
 
 def classless(node: Any) -> Any:
@@ -440,7 +428,7 @@ def classless(node: Any) -> Any:
     for tree in elements_or_self(node):
         tree.kind = ""
         for value in tree.entries.values():
-            if is_node(value):
+            if m.is_node(value):
                 classless(value)
     return node
 
@@ -495,8 +483,9 @@ def change(c: Choices, v: list[Any], at: int) -> Call:
     if name == "create_nested":
         return Call(name, (c.pick(["new", ("new", "m"), ("n", "new")]),))
     if name == "flatten_keys":
-        longer = isinstance(v[at], Rows) or any(
-            isinstance(value, Rows | One) and node.shape != v[at].shape for _, node, value in leaves(v[at])
+        longer = isinstance(v[at], m.Rows) or any(
+            isinstance(value, m.Rows | m.One) and node.shape != v[at].shape
+            for _, node, value in m.leaves(v[at])
         )
         return Call("empty") if longer else Call(name, (".",))  # objects of a longer batch are left out
     return Call(name)

@@ -4,21 +4,9 @@ import warnings
 from typing import Any
 
 import numpy as np
+from helpers.fuzz import model as m
 from helpers.fuzz.choices import Choices, dim
 from helpers.fuzz.keys import elements_or_self, leaves_below
-from helpers.fuzz.model import (
-    Array,
-    One,
-    Refused,
-    Rows,
-    Tree,
-    dense,
-    has_rows,
-    is_node,
-    is_numbers,
-    mapped,
-    regular,
-)
 from helpers.fuzz.register import Call, calls, operation
 from numpy.lib.array_utils import normalize_axis_index as axis
 
@@ -29,7 +17,9 @@ INTEGER = ("sum", "prod", "nansum", "cumsum", "cumprod")  # stay integers
 UNSET = "unset"
 
 
-def formula(name: str, x: Array, axes: tuple[int, ...], keep: bool, dtype: str | None, ddof: int) -> Array:
+def formula(
+    name: str, x: m.Array, axes: tuple[int, ...], keep: bool, dtype: str | None, ddof: int
+) -> m.Array:
     how: dict[str, Any] = {"axis": axes, "keepdims": keep}
     integer = x.dtype.kind in "biu"
     kind = dtype or (x.dtype if not integer else np.int64 if name in INTEGER else np.float64)
@@ -50,7 +40,7 @@ def reduced(name: str, td: Any, given: Any, keep: bool, dtype: str | None, ddof:
     """A reduction over batch dims, over the features, or over all there is."""
     ndim = len(td.shape)
     if isinstance(given, tuple) and len({axis(d, ndim) for d in given}) < len(given):
-        raise Refused
+        raise m.Refused
     whole = given in (UNSET, None)
     feature = isinstance(given, str) and given == "feature"
     batch_axes = (
@@ -61,10 +51,10 @@ def reduced(name: str, td: Any, given: Any, keep: bool, dtype: str | None, ddof:
         else tuple(sorted({axis(d, ndim) for d in (given if isinstance(given, tuple) else (given,))}))
     )
 
-    def axes_of(x: Array, batch: int) -> tuple[int, ...]:
+    def axes_of(x: m.Array, batch: int) -> tuple[int, ...]:
         return tuple(range(x.ndim)) if whole and name != "logsumexp" else batch_axes
 
-    def one(x: Array, batch: int) -> Array:
+    def one(x: m.Array, batch: int) -> m.Array:
         if feature:
             x = x.reshape(*x.shape[:batch], int(np.prod(x.shape[batch:])))
             axes: tuple[int, ...] = (batch,)
@@ -77,21 +67,21 @@ def reduced(name: str, td: Any, given: Any, keep: bool, dtype: str | None, ddof:
         found = getattr(np, f"arg{name}")(rows, -1)
         return np.asarray(np.expand_dims(found, axes) if keep else found)
 
-    def node(n: Any, below: bool) -> Tree:
+    def node(n: Any, below: bool) -> m.Tree:
         """Nested batch dims beyond those of the root stay, unless everything is reduced."""
         rest = len(n.shape) if feature else ndim
         kept = below and not (whole and name != "logsumexp")
         shape = root + n.shape[rest:] if kept and not feature else n.shape if feature else root
         entries: dict[str, Any] = {}
         for key, value in n.entries.items():
-            if is_node(value):
+            if m.is_node(value):
                 entries[key] = node(value, True)
-            elif isinstance(value, One) or (shape == n.shape and not is_numbers(value)):
+            elif isinstance(value, m.One) or (shape == n.shape and not m.is_numbers(value)):
                 entries[key] = value
-            elif is_numbers(value):
+            elif m.is_numbers(value):
                 entries[key] = one(value, len(n.shape))
         below_names = n.names[ndim:] if kept else []
-        return Tree(shape, entries, n.names if feature else [*names, *below_names], kind=n.kind)
+        return m.Tree(shape, entries, n.names if feature else [*names, *below_names], kind=n.kind)
 
     root = tuple(1 if i in batch_axes else n for i, n in enumerate(td.shape) if keep or i not in batch_axes)
     names = [n for i, n in enumerate(td.names) if keep or i not in batch_axes]
@@ -102,9 +92,9 @@ def reduction(name: str) -> None:
     @operation(name)
     def run(td: Any, dim: Any = UNSET, keepdim: bool = False, dtype: str | None = None, correction: int = 1,
             return_indices: bool = True) -> Any:  # fmt: skip
-        td = dense(td)
+        td = m.dense(td)
         if name in ("all", "any") and dim == UNSET:
-            found = [getattr(np, name)(v) for _, _, v in leaves_below(td) if is_numbers(v)]
+            found = [getattr(np, name)(v) for _, _, v in leaves_below(td) if m.is_numbers(v)]
             return bool(getattr(np, name)(found))
         if name == "logsumexp" and dim == UNSET:
             dim = None
@@ -121,15 +111,15 @@ for _name in REDUCTIONS:
 def scan(name: str) -> None:
     @operation(name)
     def run(td: Any, dim: int) -> Any:
-        td = dense(td)
+        td = m.dense(td)
         at = axis(dim, len(td.shape))
-        values = mapped(td, lambda x: scanned(name, x, at))
+        values = m.mapped(td, lambda x: scanned(name, x, at))
         if name in ("cummax", "cummin", "sort"):
-            return [values, mapped(td, lambda x: positions(name, x, at))]
+            return [values, m.mapped(td, lambda x: positions(name, x, at))]
         return values
 
 
-def scanned(name: str, x: Array, at: int) -> Array:
+def scanned(name: str, x: m.Array, at: int) -> m.Array:
     kind = x.dtype if x.dtype.kind == "f" else np.int64 if name in INTEGER else np.float64
     if name == "softmax":
         powers = np.exp(
@@ -143,7 +133,7 @@ def scanned(name: str, x: Array, at: int) -> Array:
     return np.asarray((np.maximum if name == "cummax" else np.minimum).accumulate(x, at))
 
 
-def positions(name: str, x: Array, at: int) -> Array:
+def positions(name: str, x: m.Array, at: int) -> m.Array:
     """Where the values come from: the last of equal ones for cummax and cummin, in order for sort."""
     if name == "sort":
         return np.argsort(x, at, stable=True)
@@ -163,11 +153,13 @@ for _name in SCANS:
 
 def usable(td: Any) -> bool:
     """Whether there is something to reduce, and all of it could be dense."""
-    if 0 in td.shape or ((isinstance(td, Rows) or has_rows(td)) and not regular(td)):
+    if 0 in td.shape or ((isinstance(td, m.Rows) or m.has_rows(td)) and not m.regular(td)):
         return False
     found = [v for row in elements_or_self(td) for _, _, v in leaves_below(row)]
-    numbers = [v for v in found if is_numbers(v)]
-    return bool(numbers) and all(v.size for v in numbers) and not (has_rows(td) and len(numbers) < len(found))
+    numbers = [v for v in found if m.is_numbers(v)]
+    return (
+        bool(numbers) and all(v.size for v in numbers) and not (m.has_rows(td) and len(numbers) < len(found))
+    )
 
 
 @calls(8)

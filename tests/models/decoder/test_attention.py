@@ -5,22 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.models.attention_graphs import (
-    Change,
-    changed_graph,
-    filler_by_id,
-    folder_of,
-    half,
-    length_of_past,
-    nothing,
-    other_lowest,
-    other_scale,
-    other_values,
-    scores_changed,
-    size_of_past,
-    width_of_mask,
-    window,
-)
+from helpers.models import attention_graphs as graphs
 from helpers.models.handmade_exports import HEADS
 from helpers.models.real_models import EXPECTED, MODELS, open_model
 from helpers.tiers import standing_for_all
@@ -69,23 +54,24 @@ def test_pickling_keeps_the_choice() -> None:
 # -- other attention ---------------------------------------------------------------------------
 
 SAME = [
-    nothing,
-    other_scale,
-    other_lowest,
-    partial(scores_changed, kind="Mul", value=np.float32(1.5)),
-    partial(size_of_past, start=0, end=1),  # the number of rows
+    graphs.nothing,
+    graphs.other_scale,
+    graphs.other_lowest,
+    partial(graphs.scores_changed, kind="Mul", value=np.float32(1.5)),
+    partial(graphs.size_of_past, start=0, end=1),  # the number of rows
 ]
 UNKNOWN = [
-    partial(window, length=10_000), partial(scores_changed, kind="Tanh"), other_values, filler_by_id,
-    width_of_mask, length_of_past, partial(size_of_past, start=2, end=3),
-    partial(size_of_past, start=-2, end=3), partial(size_of_past, start=0, end=-1), half,
+    partial(graphs.window, length=10_000), partial(graphs.scores_changed, kind="Tanh"), graphs.other_values,
+    graphs.filler_by_id, graphs.width_of_mask, graphs.length_of_past,
+    partial(graphs.size_of_past, start=2, end=3), partial(graphs.size_of_past, start=-2, end=3),
+    partial(graphs.size_of_past, start=0, end=-1), graphs.half,
 ]  # fmt: skip
 
 
 @pytest.mark.grid
 @pytest.mark.parametrize("change", SAME)
-def test_forms_that_are_the_same(change: Change, tmp_path: Path, rng: np.random.Generator) -> None:
-    changed, plain = both(folder_of(changed_graph(change), tmp_path))
+def test_forms_that_are_the_same(change: graphs.Change, tmp_path: Path, rng: np.random.Generator) -> None:
+    changed, plain = both(graphs.folder_of(graphs.changed_graph(change), tmp_path))
     assert (changed.spec.padding, plain.spec.padding) == (Padding.SLOTS, Padding.LEFT)
     texts = [rng.integers(0, 512, length) for length in (40, 3, 90)]
     got, want = (decoder.prefill_rows(range(3), texts) for decoder in (changed, plain))
@@ -97,7 +83,7 @@ def test_forms_that_are_the_same(change: Change, tmp_path: Path, rng: np.random.
 
 def test_forms_that_are_left_alone() -> None:
     for change in UNKNOWN:
-        assert replace_attention(changed_graph(change), HEADS) is None, change
+        assert replace_attention(graphs.changed_graph(change), HEADS) is None, change
 
 
 def test_a_change_that_does_not_run_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,19 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.models.attention_graphs import (
-    Change,
-    cache_in_reverse,
-    changed_graph,
-    everything,
-    farther_is_less,
-    folder_of,
-    itself_not,
-    no_filler,
-    nothing,
-    scores_changed,
-    window,
-)
+from helpers.models import attention_graphs as graphs
 from helpers.models.handmade_exports import HEADS
 
 from lite.models import OnnxDecoder, Padding
@@ -29,41 +17,44 @@ from lite.models.decoder.attention import Attention, AttentionShape, Experiment,
 from lite.models.decoder.attention_experiment import _new, succeeds, tried
 
 TRIED = [
-    partial(window, length=6), partial(window, length=200), everything, itself_not, no_filler,
-    partial(scores_changed, kind="Mul", value=np.array([1, 2], np.float32).reshape(1, HEADS, 1, 1)),
-    farther_is_less, cache_in_reverse,
+    partial(graphs.window, length=6), partial(graphs.window, length=200), graphs.everything,
+    graphs.itself_not, graphs.no_filler,
+    partial(graphs.scores_changed, kind="Mul", value=np.array([1, 2], np.float32).reshape(1, HEADS, 1, 1)),
+    graphs.farther_is_less, graphs.cache_in_reverse,
 ]  # fmt: skip
 
 
 @pytest.mark.grid
 @pytest.mark.parametrize("change", TRIED)
-def test_what_gives_other_numbers_is_found_out(change: Change, tmp_path: Path) -> None:
-    content = changed_graph(change)
+def test_what_gives_other_numbers_is_found_out(change: graphs.Change, tmp_path: Path) -> None:
+    content = graphs.changed_graph(change)
     replaced = replace_attention(content, HEADS)
     assert replaced is not None
-    alike = change is not cache_in_reverse
+    alike = change is not graphs.cache_in_reverse
     assert len(replaced.experiments) == (1 if alike else 2)
-    folder = folder_of(content, tmp_path)
+    folder = graphs.folder_of(content, tmp_path)
     assert not all(succeeds(one, folder / "model.onnx", 256) for one in replaced.experiments)
     if alike:  # otherwise it is no cache
         assert OnnxDecoder(folder, num_threads=1).spec.padding is Padding.LEFT
 
 
 def test_the_layers_are_tried_one_by_one_where_they_differ(tmp_path: Path) -> None:
-    content = changed_graph(partial(farther_is_less, layers=slice(1, None)))
+    content = graphs.changed_graph(partial(graphs.farther_is_less, layers=slice(1, None)))
     replaced = replace_attention(content, HEADS)
     assert replaced is not None
-    found = [succeeds(one, folder_of(content, tmp_path) / "model.onnx", 256) for one in replaced.experiments]
+    found = [
+        succeeds(one, graphs.folder_of(content, tmp_path) / "model.onnx", 256) for one in replaced.experiments
+    ]
     assert sorted(found) == [False, True]
 
 
 def test_heads_that_do_not_fit_are_found_out(tmp_path: Path) -> None:
     """A folder's configuration may be of another model."""
-    content = changed_graph(nothing)
+    content = graphs.changed_graph(graphs.nothing)
     assert replace_attention(content, 3) is None
     replaced = replace_attention(content, 2 * HEADS)
     assert replaced is not None
-    path = folder_of(content, tmp_path) / "model.onnx"
+    path = graphs.folder_of(content, tmp_path) / "model.onnx"
     assert not any(succeeds(one, path, 256) for one in replaced.experiments)
 
 
@@ -78,15 +69,15 @@ def test_queries_are_long_so_that_few_positions_count() -> None:
 
 
 def test_rows_too_short_to_try_are_left_alone(tmp_path: Path) -> None:
-    content = changed_graph(nothing)
+    content = graphs.changed_graph(graphs.nothing)
     replaced = replace_attention(content, HEADS)
     assert replaced is not None
-    path = folder_of(content, tmp_path) / "model.onnx"
+    path = graphs.folder_of(content, tmp_path) / "model.onnx"
     assert [succeeds(replaced.experiments[0], path, length) for length in (4, 9, None)] == [False, True, True]
 
 
 def test_a_success_is_remembered_where_a_folder_is_named(tmp_path, monkeypatch):
-    replaced = replace_attention(changed_graph(nothing), HEADS)
+    replaced = replace_attention(graphs.changed_graph(graphs.nothing), HEADS)
     assert replaced is not None
     (one,) = replaced.experiments
     other = dataclasses.replace(one, exported=one.exported + b"\x0a\x00")

@@ -8,17 +8,7 @@ import pytest
 from helpers.cases import raises
 from helpers.models.prompts import HELLO, HI, Make, rows
 
-from lite import LazyStackedTensorDict, TensorDict, lazy_stack
-from lite.models import (
-    ChatHistory,
-    History,
-    KLComputation,
-    LogProbs,
-    RetrieveKL,
-    RetrieveLogProb,
-    Text,
-    Tokens,
-)
+from lite import LazyStackedTensorDict, TensorDict, lazy_stack, models
 from lite.nn import TensorDictSequential
 
 CHATS = [
@@ -32,10 +22,14 @@ MODES = [("history", True, True), ("history", False, False), ("text", False, Tru
 
 def data(mode: str) -> TensorDict:
     if mode == "history":
-        return TensorDict(history=ChatHistory(full=History.from_chats(CHATS), batch_size=[2]), batch_size=[2])
+        return TensorDict(
+            history=models.ChatHistory(full=models.History.from_chats(CHATS), batch_size=[2]), batch_size=[2]
+        )
     if mode == "text":
-        return TensorDict(text=Text(full=["Hi", "Hello"], batch_size=[2]), batch_size=[2])
-    return TensorDict(tokens=lazy_stack([Tokens(full=np.array(row)) for row in (HI, HELLO)]), batch_size=[2])
+        return TensorDict(text=models.Text(full=["Hi", "Hello"], batch_size=[2]), batch_size=[2])
+    return TensorDict(
+        tokens=lazy_stack([models.Tokens(full=np.array(row)) for row in (HI, HELLO)]), batch_size=[2]
+    )
 
 
 @pytest.fixture
@@ -63,7 +57,7 @@ def test_log_probs_of_a_model(scorer: Make, mode: str, assistant_only: bool, pad
     model = scorer(mode, pad_output=padded, inplace=not padded)
     td = data(mode)
     before = set(td.keys(True))
-    out = RetrieveLogProb(model, assistant_only=assistant_only)(td)
+    out = models.RetrieveLogProb(model, assistant_only=assistant_only)(td)
     assert out is td
     assert set(out.keys(True)) - before == {"log_probs", ("log_probs", "full")} | (
         set() if padded else {("log_probs", "padded")}
@@ -86,22 +80,24 @@ def test_log_probs_of_a_model(scorer: Make, mode: str, assistant_only: bool, pad
 def test_under_next_and_at_another_key(scorer: Make) -> None:
     for padded in (True, False):
         model = scorer(pad_output=padded)
-        transform = RetrieveLogProb(model, log_probs_full_key=("ref", "full"))
+        transform = models.RetrieveLogProb(model, log_probs_full_key=("ref", "full"))
         assert (transform.in_keys, transform.out_keys) == ([("history", "full")], [("ref", "full")]), padded
         td = data("history").set("next", TensorDict(done=np.zeros((2, 1), bool), batch_size=[2]))
         out = transform(td)
         assert out is td, padded
         assert ("ref", "full") not in td, padded
         assert rows(td, "next", "ref", "full") == rows(
-            RetrieveLogProb(model)(data("history")), "log_probs", "full"
+            models.RetrieveLogProb(model)(data("history")), "log_probs", "full"
         )
         assert "done" in td["next"], padded
 
 
 def test_what_is_there_stays(scorer: Make) -> None:
     td = data("history")
-    td["log_probs"] = lazy_stack([LogProbs(response=np.ones(n, np.float32), padded=False) for n in (1, 2)])
-    RetrieveLogProb(scorer())(td)
+    td["log_probs"] = lazy_stack(
+        [models.LogProbs(response=np.ones(n, np.float32), padded=False) for n in (1, 2)]
+    )
+    models.RetrieveLogProb(scorer())(td)
     assert rows(td, "log_probs", "response") == [[1], [1, 1]]
     assert [len(row) for row in rows(td, "log_probs", "full")] == [
         len(row) for row in rows(scorer()(data("history")), "tokens", "full")
@@ -109,34 +105,43 @@ def test_what_is_there_stays(scorer: Make) -> None:
 
 
 def test_single_rows_and_more_dimensions(scorer: Make) -> None:
-    expected = rows(RetrieveLogProb(scorer())(data("history")), "log_probs", "full")
-    one = RetrieveLogProb(scorer())(data("history")[1])
+    expected = rows(models.RetrieveLogProb(scorer())(data("history")), "log_probs", "full")
+    one = models.RetrieveLogProb(scorer())(data("history")[1])
     assert one["log_probs", "full"].tolist() == expected[1]
-    two = RetrieveLogProb(scorer())(lazy_stack([data("history"), data("history")]))
+    two = models.RetrieveLogProb(scorer())(lazy_stack([data("history"), data("history")]))
     assert [[row.tolist() for row in half] for half in two.get(("log_probs", "full"), as_list=True)] == [
         expected
     ] * 2
-    none = TensorDict(text=Text(full=[], batch_size=[0]), batch_size=[0])
-    assert RetrieveLogProb(scorer("text"), assistant_only=False)(none)["log_probs", "full"].shape == (0, 0)
+    none = TensorDict(text=models.Text(full=[], batch_size=[0]), batch_size=[0])
+    assert models.RetrieveLogProb(scorer("text"), assistant_only=False)(none)["log_probs", "full"].shape == (
+        0,
+        0,
+    )
 
 
 def test_retrieve_log_prob_errors(scorer: Make, wrap: Make) -> None:
-    raises(ValueError, "The model must have `input_mode='history'` when", RetrieveLogProb, scorer("text"))
+    raises(
+        ValueError, "The model must have `input_mode='history'` when", models.RetrieveLogProb, scorer("text")
+    )
     with pytest.raises(TypeError, match=r"The model of `RetrieveLogProb` must be an OnnxWrapper .*, got 'x'"):
-        RetrieveLogProb("x")
-    raises(ValueError, "The model must have `generate=False`", lambda: RetrieveLogProb(wrap("history")))
+        models.RetrieveLogProb("x")
+    raises(
+        ValueError, "The model must have `generate=False`", lambda: models.RetrieveLogProb(wrap("history"))
+    )
     with pytest.raises(ValueError, match="The model must have `return_log_probs=True`"):
-        RetrieveLogProb(wrap("history", return_log_probs=False))
-    raises(ValueError, "device='cuda' differs from the model's", RetrieveLogProb, scorer(), device="cuda")
+        models.RetrieveLogProb(wrap("history", return_log_probs=False))
+    raises(
+        ValueError, "device='cuda' differs from the model's", models.RetrieveLogProb, scorer(), device="cuda"
+    )
     with pytest.warns(UserWarning, match="log_probs_full_key"):
-        RetrieveLogProb(scorer(), log_probs_full_key="lp")
+        models.RetrieveLogProb(scorer(), log_probs_full_key="lp")
     twice = scorer(chat_template="{% for m in messages %}{{ m.content }}{{ m.content }}{% endfor %}")
     twice = twice.get_new_version(chat_template_name=None)
     with (
         pytest.warns(UserWarning, match="no assistant mask"),
         pytest.raises(ValueError, match="no assistant mask"),
     ):
-        RetrieveLogProb(twice)(data("history"))
+        models.RetrieveLogProb(twice)(data("history"))
 
 
 # -- KLComputation -----------------------------------------------------------------------------
@@ -150,7 +155,7 @@ def test_kl_of_dense_rows() -> None:
         reward=np.ones((2, 1, 1), np.float32),
         batch_size=[2],
     )
-    out = KLComputation(coeff=0.5)(td)
+    out = models.KLComputation(coeff=0.5)(td)
     assert out is td
     np.testing.assert_array_equal(out["kl_penalty"], [[1, 0], [-2, 1]])
     np.testing.assert_array_equal(out["reward"], [[[0.5], [1]], [[2], [0.5]]])
@@ -172,7 +177,7 @@ def test_kl_of_ragged_rows() -> None:
             return stack
         return TensorDict({key: stack.get(key) for key in ("gen", "ref", "reward")}, batch_size=[2])
 
-    transform = KLComputation(("gen", "full"), ("ref", "full"), kl_key=("a", "kl"), coeff=2.0)
+    transform = models.KLComputation(("gen", "full"), ("ref", "full"), kl_key=("a", "kl"), coeff=2.0)
     assert transform.in_keys == [("gen", "full"), ("ref", "full"), "reward"]
     assert transform.out_keys == [("a", "kl"), "reward"]
     lazy = td(dense=False)
@@ -189,11 +194,11 @@ def test_kl_of_ragged_rows() -> None:
 
 def test_without_rewards() -> None:
     td = TensorDict(log_probs=TensorDict(full=np.ones(3)), ref_log_probs=TensorDict(full=np.zeros(3)))
-    assert KLComputation()(td.copy())["kl_penalty"].tolist() == [1, 1, 1]
-    assert "reward" not in KLComputation()(td.copy())
+    assert models.KLComputation()(td.copy())["kl_penalty"].tolist() == [1, 1, 1]
+    assert "reward" not in models.KLComputation()(td.copy())
     with_reward = td.copy().set("reward", np.zeros((1, 1)))
-    assert KLComputation(add_to_reward=False)(with_reward)["reward"].shape == (1, 1)
-    assert KLComputation(add_to_reward=False).out_keys == ["kl_penalty"]
+    assert models.KLComputation(add_to_reward=False)(with_reward)["reward"].shape == (1, 1)
+    assert models.KLComputation(add_to_reward=False).out_keys == ["kl_penalty"]
 
 
 def test_nan_is_no_score_and_infinity_is() -> None:
@@ -201,23 +206,25 @@ def test_nan_is_no_score_and_infinity_is() -> None:
         log_probs=TensorDict(full=np.array([np.nan, -1, -np.inf])),
         ref_log_probs=TensorDict(full=np.array([-1, np.nan, -1])),
     )
-    assert KLComputation()(td)["kl_penalty"].tolist() == [0, 0, -np.inf]
+    assert models.KLComputation()(td)["kl_penalty"].tolist() == [0, 0, -np.inf]
 
 
 def test_kl_errors() -> None:
     row = TensorDict(full=np.zeros((2, 3)), batch_size=[2])
     with pytest.raises(ValueError, match=r"Log-probs not found. Expected keys: .*ref_log_probs"):
-        KLComputation()(TensorDict(log_probs=row, batch_size=[2]))
+        models.KLComputation()(TensorDict(log_probs=row, batch_size=[2]))
     other = TensorDict(full=np.zeros((2, 4)), batch_size=[2])
     with pytest.raises(ValueError, match=r"Sample 0 has different shapes: gen_log_probs\[0\].shape=\(3,\)"):
-        KLComputation()(TensorDict(log_probs=row, ref_log_probs=other, batch_size=[2]))
+        models.KLComputation()(TensorDict(log_probs=row, ref_log_probs=other, batch_size=[2]))
     more = TensorDict(full=np.zeros((3, 3)))
     with pytest.raises(
         ValueError, match="Batch size mismatch: gen_log_probs has 2 samples, ref_log_probs has 3 samples"
     ):
-        KLComputation()(TensorDict(log_probs=TensorDict(full=np.zeros((2, 3))), ref_log_probs=more))
+        models.KLComputation()(TensorDict(log_probs=TensorDict(full=np.zeros((2, 3))), ref_log_probs=more))
     td = TensorDict(log_probs=row, ref_log_probs=row, reward=np.zeros((2, 1)), batch_size=[2])
-    raises(ValueError, r"The rewards have shape .* one more dimension than the KL", KLComputation(), td)
+    raises(
+        ValueError, r"The rewards have shape .* one more dimension than the KL", models.KLComputation(), td
+    )
     assert "kl_penalty" not in td
 
 
@@ -228,7 +235,7 @@ def test_kl_errors() -> None:
 def test_the_kl_of_two_models(scorer: Make, mode: str, assistant_only: bool, padded: bool) -> None:
     gen = scorer(mode, pad_output=padded, log_probs_key="gen_log_probs")
     ref = scorer(mode, pad_output=padded, log_probs_key="ref_log_probs", other=True)
-    transform = RetrieveKL(gen, ref, assistant_only=assistant_only, coeff=0.25)
+    transform = models.RetrieveKL(gen, ref, assistant_only=assistant_only, coeff=0.25)
     assert isinstance(transform, TensorDictSequential)
     td = data(mode)
     td["next"] = TensorDict(reward=np.ones((2, 1, 1), np.float32), batch_size=[2])
@@ -236,7 +243,7 @@ def test_the_kl_of_two_models(scorer: Make, mode: str, assistant_only: bool, pad
     assert out is td
     found = [
         rows(
-            RetrieveLogProb(model, assistant_only=assistant_only, log_probs_full_key=("x", "full"))(
+            models.RetrieveLogProb(model, assistant_only=assistant_only, log_probs_full_key=("x", "full"))(
                 data(mode)
             ),
             "x",
@@ -258,20 +265,24 @@ def test_retrieve_kl_errors(scorer: Make, wrap: Make) -> None:
     with pytest.raises(
         ValueError, match=r"pad_output mismatch: gen_model\.pad_output=True, ref_model\.pad_output=False"
     ):
-        RetrieveKL(gen.get_new_version(pad_output=True), ref)
-    raises(ValueError, "The generation model must have `generate=False`", RetrieveKL, wrap("history"), ref)
-    raises(ValueError, "The reference model must have `generate=False`", RetrieveKL, gen, wrap("history"))
-    raises(ValueError, "different `log_prob_key` values", lambda: RetrieveKL(gen, gen))
+        models.RetrieveKL(gen.get_new_version(pad_output=True), ref)
+    raises(
+        ValueError, "The generation model must have `generate=False`", models.RetrieveKL, wrap("history"), ref
+    )
+    raises(
+        ValueError, "The reference model must have `generate=False`", models.RetrieveKL, gen, wrap("history")
+    )
+    raises(ValueError, "different `log_prob_key` values", lambda: models.RetrieveKL(gen, gen))
     texts = scorer("text", log_probs_key="a"), scorer("text", log_probs_key="b")
-    raises(ValueError, "The model must have `input_mode='history'` when", lambda: RetrieveKL(*texts))
+    raises(ValueError, "The model must have `input_mode='history'` when", lambda: models.RetrieveKL(*texts))
     with pytest.raises(ValueError, match="Cannot provide both 'ref_model' and 'ref_model_factory'"):
-        RetrieveKL(gen, ref, ref_model_factory=lambda: ref)
+        models.RetrieveKL(gen, ref, ref_model_factory=lambda: ref)
     for missing in ({"gen_model": None, "ref_model": ref}, {"gen_model": gen}):
-        raises(ValueError, "cannot be None", RetrieveKL, **missing)
-    made = RetrieveKL(gen_model_factory=lambda: gen, ref_model_factory=lambda: ref)
+        raises(ValueError, "cannot be None", models.RetrieveKL, **missing)
+    made = models.RetrieveKL(gen_model_factory=lambda: gen, ref_model_factory=lambda: ref)
     assert np.all(np.concatenate(penalty(made(data("history")))) == 0)
 
 
 def test_pickle() -> None:
-    transform = pickle.loads(pickle.dumps(KLComputation(kl_key="kl", coeff=3.0)))
+    transform = pickle.loads(pickle.dumps(models.KLComputation(kl_key="kl", coeff=3.0)))
     assert (transform.kl_key, transform.coeff, transform.out_keys) == ("kl", 3.0, ["kl", "reward"])

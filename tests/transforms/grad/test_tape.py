@@ -10,44 +10,33 @@ import pytest
 from helpers.cases import raises
 
 import lite
+import lite._transforms.grad.dispatch
 import lite._transforms.grad.ufuncs
+from lite._transforms.grad import tape
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import (
-    Node,
-    constant,
-    holds_traced,
-    is_traced,
-    level_of,
-    unbroadcast,
-    value_of,
-    values_of,
-    walk,
-    with_node,
-    with_vjp,
-)
 
 
 def leaf(value: Any, level: int = 0) -> TracedArray:
     value = np.asarray(value)
-    return TracedArray(value, Node((), None, value), level)
+    return TracedArray(value, tape.Node((), None, value), level)
 
 
 def test_values() -> None:
     x, array = leaf([1.0]), np.ones(2)
-    assert value_of(x) is x.value
-    assert value_of(array) is array
-    assert values_of(([x, 2], {"a": (x,)})) == ([x.value, 2], {"a": (x.value,)})
-    assert holds_traced([1, {"a": (x,)}])
-    assert not holds_traced([1, {"a": (array,)}])
-    assert level_of([array, {"a": [leaf(1.0, 7)]}]) == 7
-    assert level_of([array]) is None
+    assert tape.value_of(x) is x.value
+    assert tape.value_of(array) is array
+    assert tape.values_of(([x, 2], {"a": (x,)})) == ([x.value, 2], {"a": (x.value,)})
+    assert tape.holds_traced([1, {"a": (x,)}])
+    assert not tape.holds_traced([1, {"a": (array,)}])
+    assert tape.level_of([array, {"a": [leaf(1.0, 7)]}]) == 7
+    assert tape.level_of([array]) is None
 
 
 def test_nothing_is_noted_without_traced_arguments() -> None:
     array = np.ones(2)
-    assert with_node(array, (array, lambda g: g)) is array
-    assert with_vjp(array, [array, 2.0], lambda g: (g, None)) is array
-    assert constant(array, array) is array
+    assert tape.with_node(array, (array, lambda g: g)) is array
+    assert tape.with_vjp(array, [array, 2.0], lambda g: (g, None)) is array
+    assert tape.constant(array, array) is array
 
 
 def test_shares_are_added_up_in_the_order_of_the_numbers() -> None:
@@ -59,40 +48,40 @@ def test_shares_are_added_up_in_the_order_of_the_numbers() -> None:
             order.append(name)
             return g * factor
 
-        return with_node(source.value * factor, (source, vjp))
+        return tape.with_node(source.value * factor, (source, vjp))
 
     a = noted("a", 2.0, x)
     b = noted("b", 3.0, a)
-    c = with_vjp(a.value * b.value, (a, b, 5.0), lambda g: (g * b.value, g * a.value, None))
-    got = walk([(c.node, np.ones(2))])
+    c = tape.with_vjp(a.value * b.value, (a, b, 5.0), lambda g: (g * b.value, g * a.value, None))
+    got = tape.walk([(c.node, np.ones(2))])
     assert order == ["b", "a"]
     np.testing.assert_array_equal(got[x.node], 24 * x.value)
 
 
 def test_a_share_of_another_shape_names_its_rule() -> None:
     def broken(x: Any) -> Any:
-        return with_node(x.value * 1, (x, lambda g: g[:1]))
+        return tape.with_node(x.value * 1, (x, lambda g: g[:1]))
 
     x = leaf([1.0, 2.0])
     with pytest.raises(RuntimeError, match=r"rule of test_a_share.* gives has the shape \(1,\).*\(2,\)"):
-        walk([(broken(x).node, np.ones(2))])
+        tape.walk([(broken(x).node, np.ones(2))])
 
 
 def test_shares_are_not_written_into() -> None:
     g = np.ones(3)
     x = leaf(np.zeros(3))
-    out = with_node(np.zeros(3), (x, lambda g: g), (x, lambda g: g), (x, lambda g: g))
-    got = walk([(out.node, g)])
+    out = tape.with_node(np.zeros(3), (x, lambda g: g), (x, lambda g: g), (x, lambda g: g))
+    got = tape.walk([(out.node, g)])
     np.testing.assert_array_equal(got[x.node], 3)
     np.testing.assert_array_equal(g, 1)
 
 
 def test_nodes_are_released_or_kept() -> None:
     x = leaf([1.0])
-    out = with_node(x.value * 2, (x, lambda g: g * 2))
-    walk([(out.node, np.ones(1))], release=False)
-    walk([(out.node, np.ones(1))])
-    raises(RuntimeError, "released by an earlier backward", walk, [(out.node, np.ones(1))])
+    out = tape.with_node(x.value * 2, (x, lambda g: g * 2))
+    tape.walk([(out.node, np.ones(1))], release=False)
+    tape.walk([(out.node, np.ones(1))])
+    raises(RuntimeError, "released by an earlier backward", tape.walk, [(out.node, np.ones(1))])
 
 
 def test_different_gradients_do_not_mix() -> None:
@@ -100,8 +89,8 @@ def test_different_gradients_do_not_mix() -> None:
     for mix in (
         lambda: a * b,
         lambda: np.concatenate([a, b]),
-        lambda: with_node(np.ones(1), (a, lambda g: g), (b, lambda g: g)),
-        lambda: with_vjp(np.ones(1), (a, b), lambda g: (g, g)),
+        lambda: tape.with_node(np.ones(1), (a, lambda g: g), (b, lambda g: g)),
+        lambda: tape.with_vjp(np.ones(1), (a, b), lambda g: (g, g)),
         lambda: a.__setitem__(0, b[0]),
     ):
         raises(RuntimeError, "arrays of different gradients meet", mix)
@@ -109,19 +98,19 @@ def test_different_gradients_do_not_mix() -> None:
 
 def test_constants_take_what_is_written() -> None:
     x = leaf([1.0, 2.0])
-    empty = constant(np.zeros((2, 2)), x)
+    empty = tape.constant(np.zeros((2, 2)), x)
     assert not empty.requires_grad
     assert not (empty * 2).requires_grad
     empty[0] = x
     assert empty.requires_grad
-    got = walk([((empty * 3).node, np.ones((2, 2)))])
+    got = tape.walk([((empty * 3).node, np.ones((2, 2)))])
     np.testing.assert_array_equal(got[x.node], 3)
 
 
 def test_unbroadcast() -> None:
     for own, shape in [((2, 3), (3,)), ((2, 3), (2, 1)), ((4, 2, 3), (1, 3)), ((2, 3), ()), ((1, 3), (1, 1))]:
         g = np.arange(float(np.prod(own))).reshape(own)
-        got = unbroadcast(g, shape)
+        got = tape.unbroadcast(g, shape)
         x = np.zeros(shape)
         extra = len(own) - len(shape)
         axes = (*range(extra), *[k + extra for k, n in enumerate(shape) if n == 1])
@@ -145,19 +134,19 @@ def test_a_graph_sums_rows_by_a_product() -> None:
 def test_who_answers_beside_maps() -> None:
     seen: list[bool] = []
     x = np.ones((2, 3))
-    lite.grad(lambda w: lite.vmap(lambda x: seen.append(is_traced(x, w)) or (x * w).sum())(x).sum())(
+    lite.grad(lambda w: lite.vmap(lambda x: seen.append(tape.is_traced(x, w)) or (x * w).sum())(x).sum())(
         np.ones(3)
     )
-    lite.vmap(lite.grad(lambda x, w: seen.append(is_traced(None, w, x)) or (x * w).sum()), (0, None))(
+    lite.vmap(lite.grad(lambda x, w: seen.append(tape.is_traced(None, w, x)) or (x * w).sum()), (0, None))(
         x, np.ones(3)
     )
     assert seen == [False, True]
-    assert not is_traced(x, None, 2.0)
+    assert not tape.is_traced(x, None, 2.0)
 
 
 def test_a_rule_that_forgets_inner_maps_is_told() -> None:
     def forgetful(x: Any, w: Any) -> Any:
-        return with_node(x * value_of(w), (w, lambda g: g))
+        return tape.with_node(x * tape.value_of(w), (w, lambda g: g))
 
     with pytest.raises(RuntimeError, match="array of a vmap that runs inside"):
         lite.grad(lambda w: lite.vmap(lambda x: forgetful(x, w))(np.ones((2, 3))).sum())(np.ones(3))
