@@ -22,16 +22,6 @@ def plain(prompts: list[Any]) -> NDArray[np.float32]:
     return np.stack([decoder.logits([int(token) for token in prompt]) for prompt in prompts])
 
 
-def test_a_common_beginning_runs_once(rng: np.random.Generator) -> None:
-    header = text(rng, 40)
-    prompts = [np.concatenate([header, [i], text(rng, 4)]) for i in range(6)]
-    decoder = ScriptedDecoder()
-    rows = Rows(decoder, 6)
-    _, logits = rows.fill(prompts, {})
-    np.testing.assert_array_equal(logits, plain(prompts))
-    assert decoder.run_tokens == 40 + 6 * 5
-
-
 def test_beginnings_of_beginnings(rng: np.random.Generator) -> None:
     """A tree: what all have in common, what halves of them have in common, what is one's own."""
     root = np.full(20, 1)
