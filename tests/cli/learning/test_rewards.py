@@ -55,7 +55,7 @@ def test_a_file_here_takes_the_place_of_no_installed_module(tmp_path, monkeypatc
     written(tmp_path, monkeypatch, "")
     (tmp_path / "colorsys.py").write_text("def hls_to_rgb(response, row): return 1.0\n")
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-    raises(RuntimeError, "raised TypeError", reward_of("colorsys:hls_to_rgb"), "a", {})
+    raises(RuntimeError, "raised TypeError", lambda: reward_of("colorsys:hls_to_rgb")("a", {}))
 
 
 def test_what_is_wrong_with_a_function_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +68,7 @@ def test_what_is_wrong_with_a_function_is_told(tmp_path: Path, monkeypatch: pyte
     ]
     for source, error, message in cases:
         written(tmp_path, monkeypatch, source)
-        raises(error, message, reward_of("mine:score"), "a", {})
+        raises(error, message, lambda: reward_of("mine:score")("a", {}))
 
 
 def test_a_missing_module_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -359,7 +359,8 @@ def test_damaged_folders(tmp_path) -> None:
         buffer.extend(frames(0, 3))
         buffer.storage.close()
         damage(folder)
-        raises(ValueError, re.escape(str(folder)), opened(folder).extend, frames(0, 1))
+        with pytest.raises(ValueError, match=re.escape(str(folder))):
+            opened(folder).extend(frames(0, 1))
 
 
 def words(folder: Path, at: int, value: int) -> None:
@@ -380,7 +381,8 @@ def test_damaged_copies_of_rows(tmp_path) -> None:
             copies[1] = value
         else:
             words(folder, at, value)
-        raises(ValueError, "damaged", opened(folder).extend, frames(0, 1))
+        with pytest.raises(ValueError, match="damaged"):
+            opened(folder).extend(frames(0, 1))
         shutil.rmtree(folder)
 
 
