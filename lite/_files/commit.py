@@ -250,7 +250,14 @@ def finish(root: str, there: Listing | None = None) -> None:
         root: the folder.
         there: what it holds, if that is known.
     """
+    _refuse_link(f"{root}/{COMMIT}")
     _move(f"{root}/{COMMIT}", root, there)
+
+
+def _refuse_link(folder: str) -> None:
+    """Raise ValueError for a link, by which files of another folder would be moved, or written over."""
+    if os.path.islink(folder):
+        raise ValueError(f"refusing to follow the symbolic link {folder}.")
 
 
 def _move(source: str, target: str, before: Listing | None = None) -> None:
@@ -260,6 +267,7 @@ def _move(source: str, target: str, before: Listing | None = None) -> None:
     for name in folders:
         with suppress(FileExistsError):
             os.mkdir(f"{target}/{name}")
+        _refuse_link(f"{target}/{name}")
         _move(f"{source}/{name}", f"{target}/{name}")
     order = sorted(files, key=lambda name: name == meta.NAME)
     if meta.NAME in files:

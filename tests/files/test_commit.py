@@ -165,3 +165,23 @@ def test_part_of_an_unfinished_tree(tmp_path):
     early.memmap(path)  # the files of its leaves have moved to their places: nothing to copy
     assert version(path) == 2
     assert not (path / commit.COMMIT).exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need rights elsewhere")
+def test_no_file_is_moved_by_a_link(tmp_path):
+    """A folder of somebody else may have links where a new tree waits, or where it goes to."""
+    other, root = tmp_path / "other", tmp_path / "td"
+    other.mkdir()
+    (other / "mine").write_text("mine")
+    TensorDict(a=np.zeros(3)).memmap(root)
+    (root / "%commit").symlink_to(other)
+    for use in (lambda: TensorDict(a=np.ones(3)).memmap(root), lambda: commit.finish(str(root))):
+        with pytest.raises(ValueError, match="refusing to follow the symbolic link"):
+            use()
+    (root / "%commit").unlink()
+    (root / "%commit" / "sub").mkdir(parents=True)
+    (root / "%commit" / "sub" / "mine").write_text("other")
+    (root / "sub").symlink_to(other)
+    with pytest.raises(ValueError, match="refusing to follow the symbolic link"):
+        commit.finish(str(root))
+    assert [file.read_text() for file in other.iterdir()] == ["mine"]

@@ -10,7 +10,6 @@ import pytest
 from helpers.cases import raises
 
 import lite
-import lite._transforms.grad.dispatch
 import lite._transforms.grad.ufuncs
 from lite._transforms.grad import tape
 from lite._transforms.grad.array import TracedArray
