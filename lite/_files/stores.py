@@ -47,7 +47,10 @@ class Folder:
         # A file in the new tree takes precedence over the one in its final place. It may be moved there at
         # any moment, so the new tree must be tried first.
         commit = f"{root}/{COMMIT}"
-        self._places = [commit, root] if kind_of(commit) == stat.S_IFDIR else [root]
+        kind = kind_of(commit)
+        if kind == stat.S_IFLNK:
+            raise ValueError(f"refusing to follow the symbolic link {commit}.")
+        self._places = [commit, root] if kind == stat.S_IFDIR else [root]
         self._descriptor, self._inode = -1, -1
         for place in self._places:
             try:

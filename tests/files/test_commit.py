@@ -175,7 +175,11 @@ def test_no_file_is_moved_by_a_link(tmp_path):
     (other / "mine").write_text("mine")
     TensorDict(a=np.zeros(3)).memmap(root)
     (root / "%commit").symlink_to(other)
-    for use in (lambda: TensorDict(a=np.ones(3)).memmap(root), lambda: commit.finish(str(root))):
+    for use in (
+        lambda: TensorDict(a=np.ones(3)).memmap(root),
+        lambda: commit.finish(str(root)),
+        lambda: TensorDict.load_memmap(root),
+    ):
         with pytest.raises(ValueError, match="refusing to follow the symbolic link"):
             use()
     (root / "%commit").unlink()
