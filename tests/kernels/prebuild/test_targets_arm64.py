@@ -60,7 +60,7 @@ FORMULAS = (
 # Loops that LLVM makes vectors of, in what Numba calls them or the number of the kernel, and what is in them.
 LOOPS = {
     "returns5_step": "fmla", "returns11_gain_terms": "fmul", "returns13_lambda_terms": "fmul",
-    "multistep_return7_double": "fmla", "thresholds5reach": "fcmge", "thresholds11count_equal": "fcmeq",
+    "multistep_return7_double": "fadd", "thresholds5reach": "fcmge", "thresholds11count_equal": "fcmeq",
     "optimizers.adam": "fsqrt", "optimizers.lerp": "fmla", "layers.gelu": "fmla", "layers.layer_norm": "fmla",
 }  # fmt: skip
 
